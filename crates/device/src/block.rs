@@ -1,0 +1,116 @@
+//! Random-access storage shared by several threads.
+
+use crate::{Cause, DeviceError, Operation};
+
+/// Random-access storage of a fixed size in bytes, usable by several threads at once.
+///
+/// Reads and writes transfer the whole buffer or fail. Writes to overlapping ranges from different threads
+/// leave either one's bytes, as on a disk. A write is durable only after a later [`flush`](Self::flush)
+/// returned `Ok`; once a flush has failed, every later write and flush fails too.
+pub trait BlockDevice: Send + Sync {
+    /// Size in bytes.
+    fn size(&self) -> u64;
+
+    /// Block sizes that callers should honour. The default suits regular files.
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+
+    /// Whether writes are refused.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    /// Fills `buf` from byte `offset`.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Writes `data` at byte `offset`.
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError>;
+
+    /// Makes every completed write durable.
+    fn flush(&self) -> Result<(), DeviceError>;
+
+    /// Reads from the media itself rather than from a cache, to verify that a wipe reached it. Only whole
+    /// [`Geometry::physical_block`]s can be asked for. The default reads as usual, for devices without a cache.
+    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.read_at(offset, buf)
+    }
+
+    /// Tells the media that a range is no longer used; its contents are undefined afterwards.
+    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        Err(DeviceError::new(Operation::Discard, offset, len, Cause::Unsupported))
+    }
+
+    /// Writes zeros over a range. The default writes them from a 4 KiB block.
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        self.check_range(Operation::Write, offset, len)?;
+        let mut done = 0;
+        while done < len {
+            let step = (len - done).min(ZEROS.len() as u64);
+            self.write_at(offset + done, &ZEROS[..step as usize])?;
+            done += step;
+        }
+        Ok(())
+    }
+
+    /// The extent that starts at byte `offset` and whether it is known to be a hole. It ends at `offset + len` at
+    /// the latest. The default knows of no holes.
+    fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
+        self.check_range(Operation::Read, offset, len)?;
+        Ok(Extent { len, hole: false })
+    }
+
+    /// Takes the lock that protects a volume's metadata, as cryptsetup does. Waits for it. Locks nest.
+    /// Devices that no other process can reach need none.
+    fn lock_metadata(&self, _mode: LockMode) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Releases one [`lock_metadata`](Self::lock_metadata).
+    fn unlock_metadata(&self) {}
+
+    /// Fails unless `offset..offset + len` lies inside the device.
+    fn check_range(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
+        let size = self.size();
+        match offset.checked_add(len) {
+            Some(end) if end <= size => Ok(()),
+            _ => Err(DeviceError::new(operation, offset, len, Cause::OutOfBounds { size })),
+        }
+    }
+}
+
+/// Block sizes of a device, in bytes, powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// The smallest unit that can be addressed.
+    pub logical_block: u32,
+    /// The smallest unit that the media writes without a read-modify-write cycle.
+    pub physical_block: u32,
+    /// Best alignment for data areas (`optimal_io_size`, or 1 MiB where the device names none).
+    pub optimal_alignment: u32,
+}
+
+impl Default for Geometry {
+    fn default() -> Self {
+        Self { logical_block: 512, physical_block: 4096, optimal_alignment: 1 << 20 }
+    }
+}
+
+/// A run of bytes that is either stored or a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes in the run.
+    pub len: u64,
+    /// Nothing is stored: the media reads as zeros.
+    pub hole: bool,
+}
+
+/// How a metadata lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// Several readers.
+    Shared,
+    /// One writer.
+    Exclusive,
+}

@@ -1,0 +1,53 @@
+//! A secret of a size known at compile time, without a heap.
+
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+
+/// `N` secret bytes that are wiped on drop. Not `Clone`: a copy must be asked for by name.
+pub struct SecretArray<const N: usize>([u8; N]);
+
+impl<const N: usize> SecretArray<N> {
+    /// All zeros, to be filled in.
+    pub const fn zeroed() -> Self {
+        Self([0; N])
+    }
+
+    /// Moves bytes in. The caller wipes its own copy.
+    pub const fn new(bytes: [u8; N]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl<const N: usize> Deref for SecretArray<N> {
+    type Target = [u8; N];
+
+    fn deref(&self) -> &[u8; N] {
+        &self.0
+    }
+}
+
+impl<const N: usize> DerefMut for SecretArray<N> {
+    fn deref_mut(&mut self) -> &mut [u8; N] {
+        &mut self.0
+    }
+}
+
+impl<const N: usize> Drop for SecretArray<N> {
+    fn drop(&mut self) {
+        crate::wipe(&mut self.0);
+    }
+}
+
+impl<const N: usize> PartialEq for SecretArray<N> {
+    fn eq(&self, other: &Self) -> bool {
+        crate::constant_time_eq(&self.0, &other.0)
+    }
+}
+
+impl<const N: usize> Eq for SecretArray<N> {}
+
+impl<const N: usize> fmt::Debug for SecretArray<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretArray<{N}>(..)")
+    }
+}

@@ -1,0 +1,43 @@
+//! Keys and passphrases: wiped when dropped, compared in constant time, redacted in `Debug`.
+//!
+//! Without `std` there is [`SecretArray`], which lives where its owner puts it. With `std`, [`Locked`] and
+//! [`SecretBytes`] live in pages of their own that are locked in memory, kept out of core dumps and wiped before
+//! they are returned. [`VolumeKey`] and [`Passphrase`] say what a secret is for, so that one can't be passed for the other.
+#![no_std]
+#![cfg_attr(not(feature = "std"), forbid(unsafe_code))]
+
+#[cfg(feature = "std")]
+extern crate std;
+
+mod array;
+mod random;
+
+#[cfg(feature = "std")]
+mod locked;
+#[cfg(feature = "std")]
+mod process;
+#[cfg(feature = "std")]
+mod types;
+
+pub use array::SecretArray;
+#[cfg(feature = "std")]
+pub use locked::{Locked, SecretBytes, unlocked_allocations};
+#[cfg(feature = "std")]
+pub use process::forbid_core_dumps;
+#[cfg(feature = "std")]
+pub use random::OsRandom;
+pub use random::{Random, RandomError};
+#[cfg(feature = "std")]
+pub use types::{Passphrase, VolumeKey};
+
+/// Whether two byte strings are equal, in time that depends on their lengths only.
+pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
+    use subtle::ConstantTimeEq;
+    a.ct_eq(b).into()
+}
+
+/// Overwrites bytes with zeros in a way the compiler can't remove.
+pub fn wipe(bytes: &mut [u8]) {
+    use zeroize::Zeroize;
+    bytes.zeroize();
+}

@@ -1,0 +1,250 @@
+//! Memory for secrets on systems that have pages: mapped for one owner, locked, kept out of core dumps, wiped.
+//!
+//! Policy when locking fails (`RLIMIT_MEMLOCK` is small for unprivileged users): the secret is used all the same,
+//! unlocked, and [`unlocked_allocations`] counts it so that the program can say so once. Refusing to unlock a
+//! volume would push people to run as root, which is worse.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use core::slice;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::alloc::handle_alloc_error;
+
+static UNLOCKED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many secrets of this process could not be locked in memory and may be swapped out.
+pub fn unlocked_allocations() -> usize {
+    UNLOCKED.load(Ordering::Relaxed)
+}
+
+/// Whole pages of anonymous memory, zeroed, owned by one secret.
+struct Pages {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: `Pages` is the only owner of its mapping; sharing and sending it is governed by the types built on it.
+unsafe impl Send for Pages {}
+// SAFETY: as above; `Pages` itself gives no access to the bytes.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    fn new(bytes: usize) -> Self {
+        // SAFETY: sysconf reads a constant of the system.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+        let len = bytes.max(1).div_ceil(page) * page;
+        // SAFETY: a fresh anonymous private mapping at an address the kernel picks aliases nothing.
+        let start = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            handle_alloc_error(Layout::from_size_align(len, page).unwrap_or(Layout::new::<u8>()));
+        }
+        // SAFETY: `start..start + len` is the mapping made above.
+        if unsafe { libc::mlock(start, len) } != 0 {
+            UNLOCKED.fetch_add(1, Ordering::Relaxed);
+        }
+        #[cfg(target_os = "linux")]
+        // SAFETY: as above; the advice changes no contents. A child must not inherit secrets either.
+        unsafe {
+            libc::madvise(start, len, libc::MADV_DONTDUMP);
+        }
+        match NonNull::new(start.cast()) {
+            Some(start) => Self { start, len },
+            None => handle_alloc_error(Layout::new::<u8>()),
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is `len` bytes long, readable and writable, and nobody else holds a reference to it.
+        unsafe {
+            crate::wipe(slice::from_raw_parts_mut(self.start.as_ptr(), self.len));
+            libc::munlock(self.start.as_ptr().cast(), self.len);
+            libc::munmap(self.start.as_ptr().cast(), self.len);
+        }
+    }
+}
+
+/// A value in locked memory: a `Box` for expanded keys and other types that hold secrets.
+pub struct Locked<T> {
+    pages: Pages,
+    _owns: core::marker::PhantomData<T>,
+}
+
+// SAFETY: `Locked<T>` owns its `T` as `Box<T>` does.
+unsafe impl<T: Send> Send for Locked<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Locked<T> {}
+
+impl<T> Locked<T> {
+    /// Moves `value` into locked memory. The stack it came from is the caller's to wipe; types that hold keys
+    /// wipe themselves when they are moved from by hand.
+    pub fn new(value: T) -> Self {
+        const { assert!(align_of::<T>() <= 4096) }
+        let pages = Pages::new(size_of::<T>());
+        // SAFETY: the pages are writable, at least `size_of::<T>()` long and aligned to a page.
+        unsafe { pages.start.cast::<T>().write(value) };
+        Self { pages, _owns: core::marker::PhantomData }
+    }
+}
+
+impl<T> Deref for Locked<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: `new` wrote a `T` there, and it is dropped only in `drop`.
+        unsafe { self.pages.start.cast::<T>().as_ref() }
+    }
+}
+
+impl<T> DerefMut for Locked<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`, and `&mut self` is exclusive.
+        unsafe { self.pages.start.cast::<T>().as_mut() }
+    }
+}
+
+impl<T> Drop for Locked<T> {
+    fn drop(&mut self) {
+        // SAFETY: `new` wrote a `T` there and nothing uses it after this.
+        unsafe { self.pages.start.cast::<T>().drop_in_place() };
+    }
+}
+
+impl<T> fmt::Debug for Locked<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Locked(..)")
+    }
+}
+
+/// Secret bytes of any length in locked memory.
+pub struct SecretBytes {
+    pages: Pages,
+    len: usize,
+}
+
+impl SecretBytes {
+    /// `len` zero bytes, to be filled in.
+    pub fn zeroed(len: usize) -> Self {
+        Self { pages: Pages::new(len), len }
+    }
+
+    /// Copies bytes in. The caller wipes its own copy.
+    pub fn copy_from(bytes: &[u8]) -> Self {
+        let mut secret = Self::zeroed(bytes.len());
+        secret.copy_from_slice(bytes);
+        secret
+    }
+
+    /// Forgets (and wipes) everything from byte `len` on.
+    pub fn truncate(&mut self, len: usize) {
+        if let Some(tail) = self.get_mut(len..) {
+            crate::wipe(tail);
+            self.len = len;
+        }
+    }
+}
+
+impl Deref for SecretBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping is readable, zero-filled at first and at least `len` bytes long.
+        unsafe { slice::from_raw_parts(self.pages.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for SecretBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` is exclusive.
+        unsafe { slice::from_raw_parts_mut(self.pages.start.as_ptr(), self.len) }
+    }
+}
+
+impl PartialEq for SecretBytes {
+    fn eq(&self, other: &Self) -> bool {
+        crate::constant_time_eq(self, other)
+    }
+}
+
+impl Eq for SecretBytes {}
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretBytes(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    #[test]
+    fn debug_never_shows_the_bytes() {
+        let key = crate::VolumeKey::copy_from(b"0123456789abcdef");
+        let pass = crate::Passphrase::copy_from(b"correct horse");
+        for text in [format!("{key:?}"), format!("{pass:?}"), format!("{:?}", SecretBytes::copy_from(b"abc"))] {
+            assert!(text.ends_with("(..)"), "{text}");
+        }
+    }
+
+    #[test]
+    fn locked_memory_is_locked_and_left_out_of_core_dumps() {
+        let secret = SecretBytes::zeroed(100);
+        let address = secret.as_ptr() as usize;
+        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("Linux has /proc/self/smaps");
+        let mut inside = false;
+        let mut flags = None;
+        for line in smaps.lines() {
+            if let Some((range, _)) = line.split_once(' ').filter(|(r, _)| r.contains('-')) {
+                let (from, to) = range.split_once('-').expect("a range");
+                let bound = |text| usize::from_str_radix(text, 16).expect("hexadecimal");
+                inside = (bound(from)..bound(to)).contains(&address);
+            } else if inside && line.starts_with("VmFlags:") {
+                flags = Some(std::string::String::from(line));
+            }
+        }
+        let flags = flags.expect("the mapping is listed");
+        assert!(flags.split(' ').any(|flag| flag == "dd"), "not left out of core dumps: {flags}");
+        assert_eq!(flags.split(' ').any(|flag| flag == "lo"), unlocked_allocations() == 0, "{flags}");
+    }
+
+    #[test]
+    fn truncate_shortens_and_dropping_runs_the_destructor() {
+        let mut secret = SecretBytes::copy_from(b"secret");
+        secret.truncate(3);
+        assert_eq!(&*secret, b"sec");
+        secret.truncate(10);
+        assert_eq!(secret.len(), 3);
+
+        struct Flag<'a>(&'a AtomicUsize);
+        impl Drop for Flag<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let dropped = AtomicUsize::new(0);
+        drop(Locked::new(Flag(&dropped)));
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn equality_compares_every_byte_and_the_length() {
+        let a = SecretBytes::copy_from(b"0123456789");
+        assert_eq!(a, SecretBytes::copy_from(b"0123456789"));
+        assert_ne!(a, SecretBytes::copy_from(b"0123456788"));
+        assert_ne!(a, SecretBytes::copy_from(b"012345678"));
+    }
+}

@@ -1,0 +1,36 @@
+//! Where fresh keys and salts come from.
+
+use core::fmt;
+
+/// A source of cryptographically secure random bytes.
+pub trait Random {
+    /// Fills `out`, or fails without leaving anything that could pass for random.
+    fn fill(&mut self, out: &mut [u8]) -> Result<(), RandomError>;
+}
+
+/// The random source failed. Nothing may be formatted or re-keyed with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RandomError;
+
+impl fmt::Display for RandomError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the random source failed")
+    }
+}
+
+impl core::error::Error for RandomError {}
+
+/// The operating system's random source (`getrandom(2)` on Linux), which waits until it is seeded.
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsRandom;
+
+#[cfg(feature = "std")]
+impl Random for OsRandom {
+    fn fill(&mut self, out: &mut [u8]) -> Result<(), RandomError> {
+        getrandom::fill(out).map_err(|_| {
+            crate::wipe(out);
+            RandomError
+        })
+    }
+}
