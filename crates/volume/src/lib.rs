@@ -1,1 +1,38 @@
-//! Room under construction.
+//! Encrypted volumes: create, unlock, and change their keyslots and headers.
+//!
+//! A [`LockedVolume`] is what a header says; unlocking it gives a [`Volume`], a list of segments, each with the
+//! mapper that encrypts it and its place on the media. All I/O goes through [`atrest_device::BlockDevice`]. Reading
+//! never writes: a damaged header copy is used around, and rewritten only by [`LockedVolume::repair`] or by a change
+//! that writes both copies anyway.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::panic
+    )
+)]
+
+mod detect;
+mod error;
+mod info;
+pub mod luks1;
+pub mod luks2;
+mod options;
+pub mod plain;
+mod uuid;
+mod volume;
+
+pub use atrest_secret::{Passphrase, VolumeKey};
+pub use detect::{LockedVolume, format, header_backup, header_restore};
+pub use error::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
+pub use info::{AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, SegmentInfo, TokenInfo};
+pub use options::{
+    Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, RestoreOptions,
+    UnlockOptions, VolumeFormat,
+};
+pub use uuid::is_uuid;
+pub use volume::{Segment, Volume};

@@ -1,0 +1,527 @@
+//! What can go wrong, one type per operation, shared by all formats.
+
+use core::fmt;
+
+use atrest_cipher::{KeyError, SpecError};
+use atrest_device::DeviceError;
+use atrest_format::luks2::HeaderError as Luks2HeaderError;
+use atrest_kdf::KdfError;
+use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
+use atrest_secret::RandomError;
+
+/// Why a header could not be read.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The device failed.
+    Device(DeviceError),
+    /// No LUKS header is on the device.
+    NotLuks,
+    /// A LUKS header of a version that does not exist.
+    UnknownVersion {
+        /// The version.
+        version: u16,
+    },
+    /// The LUKS1 header is damaged or not acceptable.
+    Luks1(Luks1HeaderError),
+    /// No copy of the LUKS2 header can be used.
+    Luks2 {
+        /// What is wrong with the first copy.
+        primary: Luks2HeaderError,
+        /// What is wrong with the second copy.
+        secondary: Luks2HeaderError,
+    },
+}
+
+/// Why a volume could not be unlocked.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnlockError {
+    /// The device failed.
+    Device(DeviceError),
+    /// No keyslot opens with the passphrase.
+    WrongPassphrase,
+    /// The volume key does not belong to this volume.
+    WrongVolumeKey,
+    /// The keyslot does not exist or holds no key.
+    NoSuchKeyslot {
+        /// Its number.
+        slot: u32,
+    },
+    /// The volume has no keyslot at all that could be tried.
+    NoKeyslot,
+    /// A keyslot area can't be what was written: it has sectors of one repeated byte, or lies beyond the device's end.
+    /// Other keyslots did not open either.
+    KeyslotDamaged {
+        /// The keyslot.
+        slot: u32,
+        /// First byte on the device that can't be right.
+        offset: u64,
+    },
+    /// The keyslot opens, but its key belongs to no segment (an unbound keyslot).
+    Unbound {
+        /// The keyslot.
+        slot: u32,
+    },
+    /// A cipher that this build does not know.
+    UnsupportedCipher(SpecError),
+    /// A key does not fit its cipher.
+    Key(KeyError),
+    /// A key derivation failed or is not known.
+    Kdf(KdfError),
+    /// The key derivation needs more memory than there is.
+    NotEnoughMemory {
+        /// Bytes needed.
+        needs: u64,
+        /// Bytes that can be had.
+        has: u64,
+    },
+    /// A hash that this build does not know, in a keyslot or digest.
+    UnsupportedHash,
+    /// The header has a keyslot, digest or segment type that this build does not know.
+    UnsupportedType,
+    /// The header asks for something that this build does not know; names are listed by `Info::requirements`.
+    UnsupportedRequirement {
+        /// How many requirements are not known.
+        count: usize,
+    },
+    /// A re-encryption was interrupted; it has to be finished with the program that started it.
+    ReencryptionInProgress,
+    /// The volume has integrity tags, which are not supported yet.
+    IntegrityUnsupported,
+    /// The data device ends before the data does.
+    DataDeviceTooSmall {
+        /// Bytes the device must have.
+        needs: u64,
+        /// Bytes it has.
+        has: u64,
+    },
+    /// A digest in the header is not well-formed for its hash.
+    BadDigest,
+}
+
+/// Why options can't be used.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionError {
+    /// The cipher is not known.
+    UnsupportedCipher(SpecError),
+    /// A null cipher keeps nothing secret.
+    NullCipher,
+    /// The cipher has no keys of this length.
+    KeyLength {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// The given volume key is not as long as the options say.
+    VolumeKeyLength {
+        /// Bytes it has.
+        has: usize,
+        /// Bytes it must have.
+        needs: usize,
+    },
+    /// The sector size is not 512, 1024, 2048 or 4096, or the format has no choice.
+    DataUnit {
+        /// Bytes asked for.
+        bytes: u32,
+    },
+    /// A LUKS2 metadata size is 16 KiB · 2^n up to 4 MiB.
+    MetadataSize {
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// A LUKS2 keyslots area is a multiple of 4096 up to 128 MiB.
+    KeyslotsSize {
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// The data offset is misaligned or lies inside the header.
+    DataOffset {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes that the header takes.
+        header: u64,
+    },
+    /// Not a UUID.
+    Uuid,
+    /// The label or subsystem is longer than 47 bytes or holds a zero byte.
+    LabelLength {
+        /// Bytes it has.
+        bytes: usize,
+    },
+    /// The keyslot number does not exist in this format.
+    SlotNumber {
+        /// The number.
+        slot: u32,
+        /// How many keyslots the format has.
+        count: u32,
+    },
+    /// A key derivation that the format does not have, or a cost out of its bounds.
+    Pbkdf,
+    /// The format does not have the option at all (such as labels in LUKS1).
+    NotInFormat,
+    /// The device is too small.
+    DeviceTooSmall {
+        /// Bytes needed.
+        needs: u64,
+        /// Bytes there are.
+        has: u64,
+    },
+}
+
+/// Why a volume could not be created.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FormatError {
+    /// The device failed. The device may hold a part of the new header.
+    Device(DeviceError),
+    /// An option can't be used. Nothing was written.
+    Option(OptionError),
+    /// A key derivation failed. Nothing was written.
+    Kdf(KdfError),
+    /// The key derivation needs more memory than there is. Nothing was written.
+    NotEnoughMemory {
+        /// Bytes needed.
+        needs: u64,
+        /// Bytes that can be had.
+        has: u64,
+    },
+    /// The random source failed. Nothing was written.
+    Random(RandomError),
+    /// The new header does not pass our own checks: a fault of this program. Nothing was written.
+    Header,
+}
+
+/// Why a header or keyslot could not be changed.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeError {
+    /// The device failed. What was acknowledged before still holds.
+    Device(DeviceError),
+    /// The header could not be read.
+    Open(OpenError),
+    /// The credential did not open the volume.
+    Unlock(UnlockError),
+    /// An option can't be used.
+    Option(OptionError),
+    /// The random source failed.
+    Random(RandomError),
+    /// A key derivation failed.
+    Kdf(KdfError),
+    /// The key derivation needs more memory than there is.
+    NotEnoughMemory {
+        /// Bytes needed.
+        needs: u64,
+        /// Bytes that can be had.
+        has: u64,
+    },
+    /// All keyslots are in use.
+    NoFreeKeyslot,
+    /// The keyslot is in use.
+    KeyslotInUse {
+        /// Its number.
+        slot: u32,
+    },
+    /// The keyslot holds no key.
+    NoSuchKeyslot {
+        /// Its number.
+        slot: u32,
+    },
+    /// It is the last keyslot that opens the volume, and the caller did not say that it may go.
+    LastKeyslot {
+        /// Its number.
+        slot: u32,
+    },
+    /// The keyslots area has no gap that is long enough.
+    NoRoomForKeyslot {
+        /// Bytes needed.
+        needs: u64,
+    },
+    /// The JSON metadata does not fit its area.
+    MetadataFull {
+        /// Bytes needed.
+        needs: u64,
+        /// Bytes there are.
+        has: u64,
+    },
+    /// The wiped area still holds old data on the media. The keyslot is still listed.
+    WipeNotVerified {
+        /// First byte that was not overwritten.
+        offset: u64,
+    },
+    /// The header changed between reading and locking in a way that makes the operation meaningless.
+    ChangedMeanwhile,
+    /// The token does not exist.
+    NoSuchToken {
+        /// Its number.
+        token: u32,
+    },
+    /// The token number is in use, or all are.
+    TokenInUse,
+    /// The token is not valid JSON of a token object, or names keyslots that do not exist.
+    BadToken,
+    /// The backup is not one of this format, is damaged, or its size is not what its header says.
+    BadBackup(OpenError),
+    /// The backup's length is not what its header says.
+    BackupLength {
+        /// Bytes it has.
+        has: u64,
+        /// Bytes it must have.
+        needs: u64,
+    },
+    /// The backup belongs to another volume, and the caller did not say that it may be replaced.
+    BackupOfAnotherVolume,
+    /// The backup places data at another offset or has other sizes than the header on the device.
+    BackupLayoutDiffers,
+    /// There is nothing to repair.
+    NothingToRepair,
+    /// The format does not have this (such as priorities in LUKS1).
+    NotInFormat,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(e) => e.fmt(f),
+            Self::NotLuks => f.write_str("no LUKS header was found"),
+            Self::UnknownVersion { version } => write!(f, "LUKS version {version} is not known"),
+            Self::Luks1(e) => write!(f, "the LUKS1 header can't be used: {e}"),
+            Self::Luks2 { primary, secondary } if primary == secondary => {
+                write!(f, "neither copy of the LUKS2 header can be used: {primary}")
+            }
+            Self::Luks2 { primary, secondary } => write!(
+                f,
+                "neither copy of the LUKS2 header can be used (first: {primary}; second: {secondary})"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for UnlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(e) => e.fmt(f),
+            Self::WrongPassphrase => f.write_str("no keyslot opens with this passphrase"),
+            Self::WrongVolumeKey => f.write_str("this volume key does not belong to the volume"),
+            Self::NoSuchKeyslot { slot } => write!(f, "keyslot {slot} holds no key"),
+            Self::NoKeyslot => f.write_str("the volume has no keyslot that could be tried"),
+            Self::KeyslotDamaged { slot, offset } => {
+                write!(f, "keyslot {slot} is damaged: its area at offset {offset} has been overwritten or is cut off")
+            }
+            Self::Unbound { slot } => write!(f, "keyslot {slot} opens, but its key belongs to no data segment"),
+            Self::UnsupportedCipher(e) => write!(f, "the cipher is not supported: {e}"),
+            Self::Key(e) => write!(f, "the key does not fit its cipher: {e}"),
+            Self::Kdf(e) => write!(f, "the key derivation failed: {e}"),
+            Self::NotEnoughMemory { needs, has } => write_memory(f, *needs, *has),
+            Self::UnsupportedHash => f.write_str("the header names a hash that is not supported"),
+            Self::UnsupportedType => f.write_str("the header has a keyslot, digest or segment of an unknown type"),
+            Self::UnsupportedRequirement { count } => {
+                write!(f, "the header has {count} mandatory requirements that this version does not know")
+            }
+            Self::ReencryptionInProgress => {
+                f.write_str("a re-encryption was interrupted; finish it with the program that started it")
+            }
+            Self::IntegrityUnsupported => f.write_str("volumes with integrity tags are not supported yet"),
+            Self::DataDeviceTooSmall { needs, has } => {
+                write!(f, "the data device has {has} bytes, but the volume needs {needs}")
+            }
+            Self::BadDigest => f.write_str("the header's digest does not fit its hash"),
+        }
+    }
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnsupportedCipher(e) => write!(f, "the cipher is not supported: {e}"),
+            Self::NullCipher => f.write_str("a null cipher keeps nothing secret"),
+            Self::KeyLength { bytes } => write!(f, "the cipher has no keys of {bytes} bytes"),
+            Self::VolumeKeyLength { has, needs } => {
+                write!(f, "the volume key has {has} bytes instead of {needs}")
+            }
+            Self::DataUnit { bytes } => write!(f, "sectors of {bytes} bytes are not possible here"),
+            Self::MetadataSize { bytes } => {
+                write!(f, "a metadata size of {bytes} bytes is not possible (16 KiB to 4 MiB, powers of two)")
+            }
+            Self::KeyslotsSize { bytes } => write!(
+                f,
+                "a keyslots area of {bytes} bytes is not possible (multiples of 4096 up to 128 MiB, at least one keyslot)"
+            ),
+            Self::DataOffset { bytes, header } => {
+                write!(f, "data can't start at byte {bytes}: the header takes {header} bytes, and offsets are aligned")
+            }
+            Self::Uuid => f.write_str("not a UUID"),
+            Self::LabelLength { bytes } => {
+                write!(f, "a label or subsystem has at most 47 bytes and no zero byte, this one has {bytes}")
+            }
+            Self::SlotNumber { slot, count } => {
+                write!(f, "there is no keyslot {slot}: they are numbered from 0 to below {count}")
+            }
+            Self::Pbkdf => f.write_str("the format does not have this key derivation, or its cost is out of bounds"),
+            Self::NotInFormat => f.write_str("the format does not have this option"),
+            Self::DeviceTooSmall { needs, has } => {
+                write!(f, "the device has {has} bytes, but at least {needs} are needed")
+            }
+        }
+    }
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(e) => e.fmt(f),
+            Self::Option(e) => e.fmt(f),
+            Self::Kdf(e) => write!(f, "the key derivation failed: {e}"),
+            Self::NotEnoughMemory { needs, has } => write_memory(f, *needs, *has),
+            Self::Random(e) => e.fmt(f),
+            Self::Header => f.write_str("the new header fails this program's own checks"),
+        }
+    }
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(e) => e.fmt(f),
+            Self::Open(e) => e.fmt(f),
+            Self::Unlock(e) => e.fmt(f),
+            Self::Option(e) => e.fmt(f),
+            Self::Random(e) => e.fmt(f),
+            Self::Kdf(e) => write!(f, "the key derivation failed: {e}"),
+            Self::NotEnoughMemory { needs, has } => write_memory(f, *needs, *has),
+            Self::NoFreeKeyslot => f.write_str("all keyslots are in use"),
+            Self::KeyslotInUse { slot } => write!(f, "keyslot {slot} is in use"),
+            Self::NoSuchKeyslot { slot } => write!(f, "keyslot {slot} holds no key"),
+            Self::LastKeyslot { slot } => {
+                write!(f, "keyslot {slot} is the last one that opens the volume; without it the data is lost")
+            }
+            Self::NoRoomForKeyslot { needs } => {
+                write!(f, "the keyslots area has no gap of {needs} bytes for another keyslot")
+            }
+            Self::MetadataFull { needs, has } => {
+                write!(f, "the metadata needs {needs} bytes, but its area has {has}")
+            }
+            Self::WipeNotVerified { offset } => {
+                write!(f, "the wiped area still holds old data on the media at offset {offset}")
+            }
+            Self::ChangedMeanwhile => f.write_str("another program changed the header meanwhile; try again"),
+            Self::NoSuchToken { token } => write!(f, "token {token} does not exist"),
+            Self::TokenInUse => f.write_str("the token number is in use, or all are"),
+            Self::BadToken => f.write_str("the token is no JSON object with a type and existing keyslots"),
+            Self::BadBackup(e) => write!(f, "the header backup can't be used: {e}"),
+            Self::BackupLength { has, needs } => {
+                write!(f, "the header backup has {has} bytes instead of {needs}")
+            }
+            Self::BackupOfAnotherVolume => f.write_str("the header backup belongs to another volume"),
+            Self::BackupLayoutDiffers => {
+                f.write_str("the header backup has another data offset or other sizes than the header on the device")
+            }
+            Self::NothingToRepair => f.write_str("both copies of the header are intact; there is nothing to repair"),
+            Self::NotInFormat => f.write_str("the format does not have this"),
+        }
+    }
+}
+
+fn write_memory(f: &mut fmt::Formatter<'_>, needs: u64, has: u64) -> fmt::Result {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    write!(f, "the key derivation needs {} MiB of memory, but only {} MiB can be had", mib(needs), mib(has))
+}
+
+impl core::error::Error for OpenError {}
+impl core::error::Error for UnlockError {}
+impl core::error::Error for OptionError {}
+impl core::error::Error for FormatError {}
+impl core::error::Error for ChangeError {}
+
+impl From<DeviceError> for OpenError {
+    fn from(e: DeviceError) -> Self {
+        Self::Device(e)
+    }
+}
+
+impl From<DeviceError> for UnlockError {
+    fn from(e: DeviceError) -> Self {
+        Self::Device(e)
+    }
+}
+
+impl From<DeviceError> for FormatError {
+    fn from(e: DeviceError) -> Self {
+        Self::Device(e)
+    }
+}
+
+impl From<DeviceError> for ChangeError {
+    fn from(e: DeviceError) -> Self {
+        Self::Device(e)
+    }
+}
+
+impl From<OptionError> for FormatError {
+    fn from(e: OptionError) -> Self {
+        Self::Option(e)
+    }
+}
+
+impl From<OptionError> for ChangeError {
+    fn from(e: OptionError) -> Self {
+        Self::Option(e)
+    }
+}
+
+impl From<RandomError> for FormatError {
+    fn from(e: RandomError) -> Self {
+        Self::Random(e)
+    }
+}
+
+impl From<RandomError> for ChangeError {
+    fn from(e: RandomError) -> Self {
+        Self::Random(e)
+    }
+}
+
+impl From<OpenError> for ChangeError {
+    fn from(e: OpenError) -> Self {
+        Self::Open(e)
+    }
+}
+
+impl From<UnlockError> for ChangeError {
+    fn from(e: UnlockError) -> Self {
+        Self::Unlock(e)
+    }
+}
+
+impl From<KdfError> for UnlockError {
+    fn from(e: KdfError) -> Self {
+        match e {
+            KdfError::NotEnoughMemory { needs, has } => Self::NotEnoughMemory { needs, has },
+            other => Self::Kdf(other),
+        }
+    }
+}
+
+impl From<KdfError> for FormatError {
+    fn from(e: KdfError) -> Self {
+        match e {
+            KdfError::NotEnoughMemory { needs, has } => Self::NotEnoughMemory { needs, has },
+            other => Self::Kdf(other),
+        }
+    }
+}
+
+impl From<KdfError> for ChangeError {
+    fn from(e: KdfError) -> Self {
+        match e {
+            KdfError::NotEnoughMemory { needs, has } => Self::NotEnoughMemory { needs, has },
+            other => Self::Kdf(other),
+        }
+    }
+}
+
+impl From<KeyError> for UnlockError {
+    fn from(e: KeyError) -> Self {
+        Self::Key(e)
+    }
+}

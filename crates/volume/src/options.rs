@@ -1,0 +1,191 @@
+//! What callers choose: devices, credentials, keyslot costs and format parameters. Plain data.
+
+use core::time::Duration;
+
+use atrest_cipher::{BackendChoice, CipherSpec};
+use atrest_device::BlockDevice;
+use atrest_kdf::{Argon2Cost, Hash};
+use serde::Serialize;
+
+use crate::{Passphrase, VolumeKey};
+
+/// Format of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VolumeFormat {
+    /// LUKS version 1.
+    Luks1,
+    /// LUKS version 2.
+    Luks2,
+    /// dm-crypt without a header.
+    Plain,
+}
+
+/// Where header and data live. Without a detached header they are one device.
+#[derive(Clone, Copy)]
+pub struct Devices<'a> {
+    /// Holds the header and the keyslot areas.
+    pub header: &'a dyn BlockDevice,
+    /// Holds the encrypted data.
+    pub data: &'a dyn BlockDevice,
+    /// The header is detached: the data starts where the header says, 0 by default.
+    pub detached: bool,
+}
+
+impl<'a> Devices<'a> {
+    /// Header and data on one device.
+    pub fn together(device: &'a dyn BlockDevice) -> Self {
+        Self { header: device, data: device, detached: false }
+    }
+
+    /// A header on a device of its own.
+    pub fn detached(header: &'a dyn BlockDevice, data: &'a dyn BlockDevice) -> Self {
+        Self { header, data, detached: true }
+    }
+}
+
+/// What proves that the caller may have the volume key.
+#[derive(Clone, Copy, Debug)]
+pub enum Credential<'a> {
+    /// A passphrase, tried on one keyslot or on all in the order of their priority.
+    Passphrase(&'a Passphrase, Option<u32>),
+    /// The volume key itself; it is checked against the header's digest.
+    VolumeKey(&'a VolumeKey),
+}
+
+/// How a volume is unlocked.
+#[derive(Clone, Debug, Default)]
+pub struct UnlockOptions {
+    /// Only this keyslot. Otherwise all, preferred ones first, ignored ones never.
+    pub slot: Option<u32>,
+    /// The volume refuses writes.
+    pub read_only: bool,
+    /// Accept an XTS key whose halves are equal. Such a volume is read-only.
+    pub allow_equal_xts_halves: bool,
+    /// Cipher backend; `None` picks the best that the machine has.
+    pub backend: Option<BackendChoice>,
+}
+
+/// Order in which keyslots are tried. LUKS1 knows only `Normal`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// Only when asked for by number.
+    Ignore,
+    /// After the preferred ones.
+    #[default]
+    Normal,
+    /// First.
+    Prefer,
+}
+
+/// A key derivation with its cost, as a keyslot stores it (the salt is drawn when the keyslot is written).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pbkdf {
+    /// PBKDF2 with HMAC.
+    Pbkdf2 {
+        /// The HMAC's hash.
+        hash: Hash,
+        /// Iterations.
+        iterations: u32,
+    },
+    /// Argon2i or Argon2id.
+    Argon2(Argon2Cost),
+}
+
+/// Kind of key derivation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PbkdfKind {
+    /// PBKDF2 with HMAC; the only one that LUKS1 has.
+    Pbkdf2,
+    /// Argon2i.
+    Argon2i,
+    /// Argon2id, LUKS2's default.
+    Argon2id,
+}
+
+/// How costly a passphrase guess is made.
+#[derive(Clone, Debug)]
+pub struct PbkdfOptions {
+    /// Kind; `None` is the format's default (PBKDF2 for LUKS1, Argon2id for LUKS2).
+    pub kind: Option<PbkdfKind>,
+    /// PBKDF2's hash; `None` is the format's hash (SHA-256 by default).
+    pub hash: Option<Hash>,
+    /// Time that an unlock should take on this machine.
+    pub time: Duration,
+    /// Argon2's memory at most; `None` is 1 GiB or half of the machine's memory, whatever is less.
+    pub memory_kib: Option<u32>,
+    /// Argon2's lanes at most; `None` is 4 or the number of processors, whatever is less.
+    pub lanes: Option<u32>,
+    /// Iterations (PBKDF2) or passes (Argon2) without calibration. Memory and lanes are then taken as given.
+    pub forced_iterations: Option<u32>,
+}
+
+impl Default for PbkdfOptions {
+    fn default() -> Self {
+        Self {
+            kind: None,
+            hash: None,
+            time: Duration::from_secs(2),
+            memory_kib: None,
+            lanes: None,
+            forced_iterations: None,
+        }
+    }
+}
+
+/// How a new keyslot is made.
+#[derive(Clone, Debug, Default)]
+pub struct KeyslotOptions {
+    /// Its number; `None` is the first free one.
+    pub slot: Option<u32>,
+    /// Cost of a guess.
+    pub pbkdf: PbkdfOptions,
+    /// LUKS2: cipher of the keyslot area; `None` is the data's own if it can encrypt an area, otherwise aes-xts-plain64.
+    pub area_cipher: Option<CipherSpec>,
+    /// LUKS2: key length of the area's cipher in bytes.
+    pub area_key_len: Option<usize>,
+    /// LUKS2: hash of the anti-forensic splitter; `None` keeps SHA-256.
+    pub af_hash: Option<Hash>,
+    /// LUKS2: order in which it is tried.
+    pub priority: Priority,
+}
+
+/// How a volume is created. `Default` is what cryptsetup 2.6.1 does by default.
+#[derive(Debug, Default)]
+pub struct FormatOptions {
+    /// Cipher of the data; `None` is aes-xts-plain64.
+    pub cipher: Option<CipherSpec>,
+    /// Length of the volume key in bytes; `None` is 64 for XTS modes, 32 otherwise, or the cipher's only one.
+    pub key_len: Option<usize>,
+    /// LUKS2: bytes in a data unit (sector size), 512 to 4096; `None` follows the data device.
+    pub data_unit: Option<u32>,
+    /// Hash of the anti-forensic splitter and the volume key's digest, and of PBKDF2 unless its options say otherwise;
+    /// `None` is SHA-256.
+    pub hash: Option<Hash>,
+    /// UUID; `None` draws a random one.
+    pub uuid: Option<String>,
+    /// LUKS2: label, at most 47 bytes.
+    pub label: Option<String>,
+    /// LUKS2: subsystem, at most 47 bytes.
+    pub subsystem: Option<String>,
+    /// Where the data starts on the data device, in bytes.
+    pub data_offset: Option<u64>,
+    /// Multiple that the data offset is rounded up to, in bytes; `None` follows the data device. `data_offset` wins.
+    pub data_alignment: Option<u64>,
+    /// LUKS2: bytes in one header copy: 16 KiB · 2^n, up to 4 MiB; `None` is 16 KiB.
+    pub metadata_size: Option<u64>,
+    /// LUKS2: bytes for keyslot areas; `None` is what is left before the data, at most 128 MiB.
+    pub keyslots_size: Option<u64>,
+    /// The volume key; `None` draws a random one.
+    pub volume_key: Option<VolumeKey>,
+    /// The first keyslot.
+    pub keyslot: KeyslotOptions,
+}
+
+/// How a header backup is restored.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RestoreOptions {
+    /// Restore over a header of another volume, or where sizes or the data offset differ.
+    pub replace_other: bool,
+}

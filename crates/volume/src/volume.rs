@@ -1,0 +1,144 @@
+//! An unlocked volume: where each run of plaintext lies on the media, and the mapper that encrypts it.
+
+use core::fmt;
+
+use atrest_cipher::Mapper;
+use atrest_secret::Locked;
+
+use crate::VolumeFormat;
+
+/// A run of plaintext that is encrypted by one mapper and stored in one piece.
+pub struct Segment {
+    /// First byte of the plaintext, a multiple of the data unit.
+    pub start: u64,
+    /// Bytes of plaintext, a multiple of the data unit. The ciphertext is as long.
+    pub len: u64,
+    /// First byte of the ciphertext on the data device.
+    pub media_offset: u64,
+    /// Encrypts the segment's data units, counted from 0 at `start`.
+    pub mapper: Locked<Mapper>,
+}
+
+/// A volume whose key is known: segments in the order of their plaintext, without gaps.
+pub struct Volume {
+    format: VolumeFormat,
+    segments: Vec<Segment>,
+    size: u64,
+    uuid: Option<String>,
+    keyslot: Option<u32>,
+    allow_discards: bool,
+    read_only: bool,
+}
+
+impl Volume {
+    /// A volume made of `segments`, which must follow one another from plaintext byte 0.
+    pub fn new(format: VolumeFormat, segments: Vec<Segment>) -> Self {
+        debug_assert!(segments.first().is_none_or(|first| first.start == 0));
+        let size = segments.last().map_or(0, |last| last.start.saturating_add(last.len));
+        Self { format, segments, size, uuid: None, keyslot: None, allow_discards: false, read_only: false }
+    }
+
+    /// The same volume with the UUID of its header.
+    pub fn with_uuid(mut self, uuid: impl Into<String>) -> Self {
+        self.uuid = Some(uuid.into());
+        self
+    }
+
+    /// The same volume, with the keyslot that unlocked it.
+    pub fn with_keyslot(mut self, keyslot: Option<u32>) -> Self {
+        self.keyslot = keyslot;
+        self
+    }
+
+    /// The same volume; its header says whether discards may reach the media.
+    pub fn with_allow_discards(mut self, allow: bool) -> Self {
+        self.allow_discards = allow;
+        self
+    }
+
+    /// The same volume, for reading only.
+    pub fn with_read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// The format of its header.
+    pub fn format(&self) -> VolumeFormat {
+        self.format
+    }
+
+    /// Bytes of plaintext.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes in the largest data unit of any segment: what reads and writes should be aligned to.
+    pub fn data_unit(&self) -> usize {
+        self.segments.iter().map(|segment| segment.mapper.data_unit()).max().unwrap_or(512)
+    }
+
+    /// The segments, in the order of their plaintext.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Takes the segments out, for an engine that keeps them.
+    pub fn into_segments(self) -> Vec<Segment> {
+        self.segments
+    }
+
+    /// Whether writes must be refused.
+    pub fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Shows only the first `size` bytes, rounded down to a data unit. A size beyond the end changes nothing.
+    pub fn limit(&mut self, size: u64) {
+        if size >= self.size {
+            return;
+        }
+        self.segments.retain_mut(|segment| {
+            let kept = size.saturating_sub(segment.start).min(segment.len);
+            let unit = segment.mapper.data_unit() as u64;
+            segment.len = kept.saturating_sub(kept.checked_rem(unit).unwrap_or(0));
+            segment.len > 0
+        });
+        self.size = self.segments.last().map_or(0, |last| last.start.saturating_add(last.len));
+    }
+
+    /// UUID from the header; plain volumes have none.
+    pub fn uuid(&self) -> Option<&str> {
+        self.uuid.as_deref()
+    }
+
+    /// The keyslot that unlocked it; none if the volume key was given.
+    pub fn keyslot(&self) -> Option<u32> {
+        self.keyslot
+    }
+
+    /// Whether the header asks for discards to be passed to the media.
+    pub fn allow_discards(&self) -> bool {
+        self.allow_discards
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment")
+            .field("start", &self.start)
+            .field("len", &self.len)
+            .field("media_offset", &self.media_offset)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Volume")
+            .field("format", &self.format)
+            .field("segments", &self.segments)
+            .field("uuid", &self.uuid)
+            .field("read_only", &self.read_only)
+            .finish_non_exhaustive()
+    }
+}
