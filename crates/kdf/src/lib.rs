@@ -1,1 +1,36 @@
-//! Room under construction.
+//! Key derivation: what turns a passphrase into the key of a keyslot, and how much work that costs.
+//!
+//! PBKDF2 (RFC 8018) with every hash that LUKS headers name, plain mode's hashing and the digests themselves need no
+//! heap. Argon2 (RFC 9106) and scrypt (RFC 7914) come from library crates and need `alloc`; with `std` their memory
+//! is checked against what the system can give before it is taken, and costs can be calibrated by the clock.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod error;
+mod hash;
+mod pbkdf2;
+pub mod plain;
+
+#[cfg(feature = "alloc")]
+mod argon2;
+#[cfg(feature = "std")]
+pub mod calibrate;
+#[cfg(feature = "std")]
+mod memory;
+#[cfg(feature = "alloc")]
+mod scrypt;
+
+#[cfg(feature = "alloc")]
+pub use crate::argon2::{Argon2Cost, Argon2Kind, argon2};
+#[cfg(feature = "alloc")]
+pub use crate::scrypt::{ScryptCost, scrypt};
+pub use error::{CostParameter, KdfError};
+pub use hash::{Hash, digest};
+#[cfg(feature = "std")]
+pub use memory::available_memory;
+pub use pbkdf2::pbkdf2;
