@@ -61,6 +61,9 @@ pub trait BlockDevice: Send + Sync {
         Ok(Extent { len, hole: false })
     }
 
+    /// Says that a range will be read soon. Advice only: it starts no more than reading ahead, and never fails.
+    fn prefetch(&self, _offset: u64, _len: u64) {}
+
     /// Takes the lock that protects a volume's metadata, as cryptsetup does. Waits for it. Locks nest.
     /// Devices that no other process can reach need none.
     fn lock_metadata(&self, _mode: LockMode) -> Result<(), DeviceError> {
