@@ -1,0 +1,358 @@
+//! A regular file or a block device as a [`BlockDevice`].
+//!
+//! Two locks guard it, and they do not touch each other. The *metadata lock* ([`lock`]) is cryptsetup's own: held
+//! for moments, waited for. The *use lock* is held for as long as the device is open ([`Access`]) and never waited
+//! for: a second writer gets [`Cause::Busy`]. It is an `F_OFD_SETLK` lock on the whole file, so `cryptsetup
+//! luksDump` and `atrest key add` work on a volume that is being served; on block devices `O_EXCL` is added, which
+//! a mounted filesystem, dm-crypt or any other exclusive user refuses.
+
+mod lock;
+mod media;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode, Operation};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom};
+
+use crate::sys;
+use lock::MetadataLock;
+
+/// Zeros are written from a block of this many bytes.
+const ZEROS_LEN: usize = 64 << 10;
+static ZEROS: [u8; ZEROS_LEN] = [0; ZEROS_LEN];
+
+/// How a device is opened, and what that keeps others from doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading a device that others may be writing: looking at a header.
+    ReadOnly,
+    /// Reading for as long as the device is open, while nobody holds [`Access::ReadWriteExclusive`].
+    ReadOnlyShared,
+    /// Writing metadata under the metadata lock, while the data may be in use elsewhere.
+    ReadWrite,
+    /// Writing data: nobody else holds [`Access::ReadOnlyShared`] or [`Access::ReadWriteExclusive`], and a block
+    /// device is neither mounted nor claimed by the kernel.
+    ReadWriteExclusive,
+}
+
+impl Access {
+    fn writes(self) -> bool {
+        matches!(self, Access::ReadWrite | Access::ReadWriteExclusive)
+    }
+
+    fn use_lock(self) -> Option<LockMode> {
+        match self {
+            Access::ReadOnly | Access::ReadWrite => None,
+            Access::ReadOnlyShared => Some(LockMode::Shared),
+            Access::ReadWriteExclusive => Some(LockMode::Exclusive),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Regular,
+    Block,
+}
+
+/// A regular file or a block device. Its size is fixed when it is opened.
+#[derive(Debug)]
+pub struct FileDevice {
+    file: File,
+    path: PathBuf,
+    kind: Kind,
+    size: u64,
+    geometry: Geometry,
+    access: Access,
+    /// Set by the first failed flush: the kernel reports a lost write once, then forgets it.
+    flush_failed: AtomicBool,
+    metadata_lock: MetadataLock,
+}
+
+impl FileDevice {
+    /// Opens an existing regular file or block device. Nothing else can be opened.
+    pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self, DeviceError> {
+        let path = path.as_ref();
+        // Looked at before it is opened: opening a FIFO would wait for its other end.
+        let kind = kind(&std::fs::metadata(path).map_err(open_error)?)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(access.writes());
+        if kind == Kind::Block && access == Access::ReadWriteExclusive {
+            options.custom_flags(libc::O_EXCL);
+        }
+        let file = options.open(path).map_err(open_error)?;
+        Self::from_open_file(file, path, access)
+    }
+
+    /// Creates a regular file of `size` zero bytes that only its owner can read. Fails if the path exists.
+    pub fn create(path: impl AsRef<Path>, size: u64) -> Result<Self, DeviceError> {
+        let path = path.as_ref();
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(open_error)?;
+        file.set_len(size).map_err(open_error)?;
+        Self::from_open_file(file, path, Access::ReadWriteExclusive)
+    }
+
+    /// Replaces the contents of a regular file by `size` zero bytes and takes it from everyone but its owner; for
+    /// callers who asked first. Nothing is changed while somebody else uses the file.
+    pub fn overwrite(path: impl AsRef<Path>, size: u64) -> Result<Self, DeviceError> {
+        let mut device = Self::open(path, Access::ReadWriteExclusive)?;
+        if device.kind != Kind::Regular {
+            return Err(DeviceError::new(Operation::Open, 0, 0, Cause::Unsupported));
+        }
+        device.file.set_permissions(Permissions::from_mode(0o600)).map_err(open_error)?;
+        device.file.set_len(0).map_err(open_error)?;
+        device.file.set_len(size).map_err(open_error)?;
+        device.size = size;
+        Ok(device)
+    }
+
+    fn from_open_file(file: File, path: &Path, access: Access) -> Result<Self, DeviceError> {
+        let metadata = file.metadata().map_err(open_error)?;
+        let kind = kind(&metadata)?;
+        if let Some(mode) = access.use_lock() {
+            sys::lock_description(&file, mode).map_err(open_error)?;
+        }
+        let (size, geometry) = match kind {
+            Kind::Regular => (metadata.len(), Geometry::default()),
+            Kind::Block => (
+                sys::block_device_size(&file).map_err(open_error)?,
+                block_geometry(&file).map_err(open_error)?,
+            ),
+        };
+        let metadata_lock = match kind {
+            Kind::Regular => MetadataLock::on_file(),
+            Kind::Block => MetadataLock::on_block_device(metadata.rdev()),
+        };
+        Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            kind,
+            size,
+            geometry,
+            access,
+            flush_failed: AtomicBool::new(false),
+            metadata_lock,
+        })
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How it was opened.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Whether it is a block device rather than a regular file.
+    pub fn is_block_device(&self) -> bool {
+        self.kind == Kind::Block
+    }
+
+    /// When a regular file was last written.
+    pub fn modified(&self) -> Option<SystemTime> {
+        match self.kind {
+            Kind::Regular => self.file.metadata().and_then(|metadata| metadata.modified()).ok(),
+            Kind::Block => None,
+        }
+    }
+
+    fn check_writable(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
+        if !self.access.writes() {
+            return Err(DeviceError::new(operation, offset, len, Cause::ReadOnly));
+        }
+        self.check_acknowledging(operation, offset, len)?;
+        self.check_range(operation, offset, len)
+    }
+
+    /// Makes writes durable by `sync`. Its first failure is the last word: the kernel drops the pages that it could
+    /// not write, so a second attempt would succeed without them.
+    fn flush_by(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> Result<(), DeviceError> {
+        self.check_acknowledging(Operation::Flush, 0, 0)?;
+        if !self.access.writes() {
+            return Ok(());
+        }
+        sync(&self.file).map_err(|error| {
+            self.flush_failed.store(true, Ordering::Release);
+            DeviceError::new(Operation::Flush, 0, 0, sys::cause(&error))
+        })?;
+        self.check_acknowledging(Operation::Flush, 0, 0)
+    }
+
+    fn check_acknowledging(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
+        if self.flush_failed.load(Ordering::Acquire) {
+            return Err(DeviceError::new(operation, offset, len, Cause::EarlierFlushFailed));
+        }
+        Ok(())
+    }
+}
+
+impl BlockDevice for FileDevice {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn is_read_only(&self) -> bool {
+        !self.access.writes()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        let mut done = 0;
+        while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let (at, len) = (offset + done as u64, rest.len() as u64);
+            let fail = |cause| DeviceError::new(Operation::Read, at, len, cause);
+            match self.file.read_at(rest, at) {
+                Ok(0) => return Err(fail(Cause::UnexpectedEnd)),
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(fail(sys::cause(&error))),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.check_writable(Operation::Write, offset, data.len() as u64)?;
+        let mut done = 0;
+        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset + done as u64;
+            let fail = |cause| DeviceError::new(Operation::Write, at, rest.len() as u64, cause);
+            match self.file.write_at(rest, at) {
+                Ok(0) => return Err(fail(Cause::UnexpectedEnd)),
+                Ok(written) => done += written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(fail(sys::cause(&error))),
+            }
+        }
+        // A flush that failed meanwhile may have been about these bytes.
+        self.check_acknowledging(Operation::Write, offset, data.len() as u64)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.flush_by(File::sync_data)
+    }
+
+    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        self.flush()?;
+        media::read(&self.file, self.size, offset, buf)
+            .map_err(|(at, cause)| DeviceError::new(Operation::Read, at, buf.len() as u64, cause))
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.check_writable(Operation::Discard, offset, len)?;
+        // Only whole blocks can be given back; the rest of the range stays as it is, which "undefined" allows.
+        let block = u64::from(self.geometry.logical_block);
+        let start = offset.next_multiple_of(block);
+        let end = (offset + len) / block * block;
+        if start >= end {
+            return Ok(());
+        }
+        match self.kind {
+            Kind::Regular => {
+                let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(&self.file, punch, start, end - start).map_err(io::Error::from)
+            }
+            Kind::Block => sys::block_device_discard(&self.file, start, end - start),
+        }
+        .map_err(|error| DeviceError::new(Operation::Discard, offset, len, sys::cause(&error)))
+    }
+
+    /// Zeros are written, not `fallocate`d: what is wiped this way must be gone from the media, while an extent that
+    /// the filesystem merely marks as unwritten keeps its old bytes there.
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.check_writable(Operation::Write, offset, len)?;
+        let mut done = 0;
+        while done < len {
+            let step = (len - done).min(ZEROS_LEN as u64);
+            self.write_at(offset + done, &ZEROS[..step as usize])?;
+            done += step;
+        }
+        Ok(())
+    }
+
+    fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
+        self.check_range(Operation::Read, offset, len)?;
+        if self.kind == Kind::Block || len == 0 {
+            return Ok(Extent { len, hole: false });
+        }
+        // Reads and writes never use the descriptor's position, so moving it disturbs nobody.
+        let data = match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(data) => data,
+            Err(rustix::io::Errno::NXIO) => return Ok(Extent { len, hole: true }),
+            Err(_) => return Ok(Extent { len, hole: false }),
+        };
+        if data > offset {
+            return Ok(Extent { len: len.min(data - offset), hole: true });
+        }
+        let hole = rustix::fs::seek(&self.file, SeekFrom::Hole(offset)).unwrap_or(offset + len);
+        // A file that changes meanwhile may answer "here" to both questions; an extent is never empty.
+        let stored = if hole > offset { hole - offset } else { len };
+        Ok(Extent { len: len.min(stored), hole: false })
+    }
+
+    fn prefetch(&self, offset: u64, len: u64) {
+        if let Some(len) = std::num::NonZeroU64::new(len.min(self.size.saturating_sub(offset))) {
+            // Advice: a file system that ignores it costs time, not data.
+            let _ = rustix::fs::fadvise(&self.file, offset, Some(len), Advice::WillNeed);
+        }
+    }
+
+    fn lock_metadata(&self, mode: LockMode) -> Result<(), DeviceError> {
+        self.metadata_lock
+            .acquire(mode, &self.file, self.access.writes())
+            .map_err(|cause| DeviceError::new(Operation::Lock, 0, 0, cause))
+    }
+
+    fn unlock_metadata(&self) {
+        self.metadata_lock.release();
+    }
+}
+
+fn kind(metadata: &Metadata) -> Result<Kind, DeviceError> {
+    let file_type = metadata.file_type();
+    if file_type.is_file() {
+        Ok(Kind::Regular)
+    } else if file_type.is_block_device() {
+        Ok(Kind::Block)
+    } else if file_type.is_dir() {
+        Err(DeviceError::new(Operation::Open, 0, 0, Cause::Os(libc::EISDIR)))
+    } else {
+        Err(DeviceError::new(Operation::Open, 0, 0, Cause::Unsupported))
+    }
+}
+
+fn block_geometry(device: &File) -> io::Result<Geometry> {
+    let logical_block = rustix::fs::ioctl_blksszget(device)?;
+    let physical_block = rustix::fs::ioctl_blkpbszget(device)?.max(logical_block);
+    let default = Geometry::default().optimal_alignment;
+    // Some USB bridges report nonsense such as 33553920 bytes, which is no power of two.
+    let optimal_alignment = match sys::block_device_optimal_io(device) {
+        Ok(size) if size.is_power_of_two() && size >= physical_block => size.max(default),
+        _ => default,
+    };
+    Ok(Geometry { logical_block, physical_block, optimal_alignment })
+}
+
+fn open_error(error: io::Error) -> DeviceError {
+    DeviceError::new(Operation::Open, 0, 0, sys::cause(&error))
+}

@@ -1,0 +1,351 @@
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+#[test]
+fn a_created_file_is_private_and_never_replaces_another() {
+    let dir = scratch();
+    let path = dir.path().join("new");
+    let device = FileDevice::create(&path, MIB).expect("created");
+    assert_eq!(device.size(), MIB);
+    assert_eq!(std::fs::metadata(&path).expect("exists").permissions().mode() & 0o777, 0o600);
+    drop(device);
+    let error = FileDevice::create(&path, MIB).expect_err("it exists");
+    assert_eq!(error.cause, Cause::Os(libc::EEXIST));
+}
+
+#[test]
+fn overwriting_empties_the_file_and_makes_it_private() {
+    let dir = scratch();
+    let path = dir.path().join("old");
+    std::fs::write(&path, pattern(5000)).expect("written");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("permissions");
+    let user = FileDevice::open(&path, Access::ReadOnlyShared).expect("opened");
+    assert_eq!(FileDevice::overwrite(&path, 100).expect_err("in use").cause, Cause::Busy);
+    assert_eq!(std::fs::metadata(&path).expect("exists").len(), 5000);
+    drop(user);
+    let device = FileDevice::overwrite(&path, 9000).expect("overwritten");
+    let mut buf = vec![1; 9000];
+    device.read_at(0, &mut buf).expect("read");
+    assert!(buf.iter().all(|byte| *byte == 0));
+    assert_eq!(std::fs::metadata(&path).expect("exists").permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn what_is_written_is_read_back_from_cache_and_from_the_media() {
+    let dir = scratch();
+    let len = MIB as usize + 1234;
+    let device = FileDevice::create(dir.path().join("f"), len as u64).expect("created");
+    let data = pattern(len);
+    device.write_at(0, &data).expect("written");
+    let mut buf = vec![0; 70_001];
+    device.read_at(333, &mut buf).expect("read");
+    assert_eq!(buf, data[333..333 + 70_001]);
+    for (offset, take) in [(0, len), (4096, 8192), (len - 1234, 1234), (5, 300 << 10), (len - 1, 1)] {
+        let mut buf = vec![0; take];
+        device.read_media_at(offset as u64, &mut buf).expect("read from the media");
+        assert_eq!(buf, data[offset..offset + take], "{take} bytes at {offset}");
+    }
+}
+
+#[test]
+fn media_reads_work_where_direct_io_does_not() {
+    // Procfs and memfd aside, tmpfs is the file system without media; since Linux 6.6 it accepts O_DIRECT too.
+    let dir = tempfile::tempdir_in("/dev/shm").expect("a tmpfs");
+    let device = FileDevice::create(dir.path().join("f"), 10_000).expect("created");
+    let data = pattern(10_000);
+    device.write_at(0, &data).expect("written");
+    let mut buf = vec![0; 10_000];
+    device.read_media_at(0, &mut buf).expect("read from the media");
+    assert_eq!(buf, data);
+}
+
+#[test]
+fn a_file_that_shrinks_is_reported_at_the_offset_where_it_ends() {
+    let dir = scratch();
+    let path = dir.path().join("f");
+    let device = FileDevice::create(&path, 3 * 4096).expect("created");
+    OpenOptions::new().write(true).open(&path).expect("opened").set_len(5000).expect("shrunk");
+    let mut buf = vec![0; 4096];
+    let error = device.read_at(4096, &mut buf).expect_err("it ends");
+    assert_eq!((error.operation, error.offset, error.cause), (Operation::Read, 5000, Cause::UnexpectedEnd));
+    let error = device.read_media_at(4096, &mut buf).expect_err("it ends");
+    assert_eq!((error.operation, error.offset, error.cause), (Operation::Read, 5000, Cause::UnexpectedEnd));
+}
+
+#[test]
+fn ranges_outside_the_device_are_refused() {
+    let dir = scratch();
+    let device = FileDevice::create(dir.path().join("f"), 4096).expect("created");
+    for (offset, len) in [(4096, 1), (0, 4097), (u64::MAX, 1), (u64::MAX - 10, 20)] {
+        let outside = Cause::OutOfBounds { size: 4096 };
+        assert_eq!(device.read_at(offset, &mut vec![0; len]).expect_err("outside").cause, outside);
+        assert_eq!(device.write_at(offset, &vec![0; len]).expect_err("outside").cause, outside);
+        assert_eq!(device.discard(offset, len as u64).expect_err("outside").cause, outside);
+        assert_eq!(device.write_zeroes(offset, len as u64).expect_err("outside").cause, outside);
+        assert_eq!(device.extent(offset, len as u64).expect_err("outside").cause, outside);
+        device.prefetch(offset, len as u64);
+    }
+}
+
+#[test]
+fn a_device_open_for_reading_refuses_every_change() {
+    let dir = scratch();
+    let path = dir.path().join("f");
+    drop(FileDevice::create(&path, 8192).expect("created"));
+    let device = FileDevice::open(&path, Access::ReadOnly).expect("opened");
+    assert!(device.is_read_only());
+    assert_eq!(device.write_at(0, &[1]).expect_err("read-only").cause, Cause::ReadOnly);
+    assert_eq!(device.write_zeroes(0, 1).expect_err("read-only").cause, Cause::ReadOnly);
+    assert_eq!(device.discard(0, 8192).expect_err("read-only").cause, Cause::ReadOnly);
+    device.flush().expect("nothing to flush");
+}
+
+#[test]
+fn nothing_is_acknowledged_after_a_failed_flush() {
+    let dir = scratch();
+    let device = FileDevice::create(dir.path().join("f"), 8192).expect("created");
+    device.write_at(0, &[1; 512]).expect("written");
+    device.flush().expect("flushed");
+    let error = device.flush_by(|_| Err(io::Error::from_raw_os_error(libc::EIO))).expect_err("it failed");
+    assert_eq!(error.cause, Cause::Os(libc::EIO));
+    assert_eq!(device.flush().expect_err("sticky").cause, Cause::EarlierFlushFailed);
+    assert_eq!(device.write_at(0, &[1]).expect_err("sticky").cause, Cause::EarlierFlushFailed);
+    assert_eq!(device.write_zeroes(0, 1).expect_err("sticky").cause, Cause::EarlierFlushFailed);
+    assert_eq!(device.discard(0, 4096).expect_err("sticky").cause, Cause::EarlierFlushFailed);
+    let mut buf = [0; 512];
+    device.read_at(0, &mut buf).expect("reading still works");
+}
+
+#[test]
+fn a_full_disk_is_reported_as_no_space_with_the_offset() {
+    // The kernel's always-full device, in the place of a file on a full filesystem.
+    let dir = scratch();
+    let mut device = FileDevice::create(dir.path().join("f"), 8192).expect("created");
+    device.file = OpenOptions::new().read(true).write(true).open("/dev/full").expect("opened");
+    let error = device.write_at(4096, &[1; 512]).expect_err("full");
+    assert_eq!(error, DeviceError::new(Operation::Write, 4096, 512, Cause::NoSpace));
+}
+
+#[test]
+fn discard_punches_holes_in_whole_blocks_and_extents_show_them() {
+    let dir = scratch();
+    let device = FileDevice::create(dir.path().join("f"), 4 * MIB).expect("created");
+    assert_eq!(device.extent(0, 4 * MIB).expect("extent"), Extent { len: 4 * MIB, hole: true });
+    device.write_at(0, &pattern(3 * MIB as usize)).expect("written");
+    device.flush().expect("flushed");
+    device.discard(MIB + 5, MIB).expect("discarded");
+    let mut byte = [0; 5];
+    device.read_at(MIB, &mut byte).expect("read");
+    assert_eq!(
+        byte[..],
+        pattern(MIB as usize + 5)[MIB as usize..],
+        "bytes before the first whole block stay"
+    );
+    let mut extents = Vec::new();
+    let mut at = 0;
+    while at < 4 * MIB {
+        let extent = device.extent(at, 4 * MIB - at).expect("extent");
+        assert!(extent.len > 0);
+        extents.push((at, extent.hole));
+        at += extent.len;
+    }
+    assert_eq!(extents, [(0, false), (MIB + 4096, true), (2 * MIB, false), (3 * MIB, true)]);
+}
+
+#[test]
+fn write_zeroes_leaves_allocated_zeros() {
+    let dir = scratch();
+    let device = FileDevice::create(dir.path().join("f"), MIB).expect("created");
+    device.write_at(0, &[7; 300_000]).expect("written");
+    device.write_zeroes(1, 299_998).expect("zeroed");
+    let mut buf = vec![1; 300_000];
+    device.read_at(0, &mut buf).expect("read");
+    assert_eq!((buf[0], buf[299_999]), (7, 7));
+    assert!(buf[1..299_999].iter().all(|byte| *byte == 0));
+    assert!(!device.extent(0, 4096).expect("extent").hole);
+}
+
+#[test]
+fn one_writer_excludes_other_users_of_the_data_but_not_of_the_header() {
+    let dir = scratch();
+    let path = dir.path().join("f");
+    let writer = FileDevice::create(&path, 4096).expect("created");
+    for access in [Access::ReadWriteExclusive, Access::ReadOnlyShared] {
+        assert_eq!(FileDevice::open(&path, access).expect_err("in use").cause, Cause::Busy);
+    }
+    FileDevice::open(&path, Access::ReadOnly).expect("a header may be read");
+    FileDevice::open(&path, Access::ReadWrite).expect("a keyslot may be added");
+    drop(writer);
+    let reader = FileDevice::open(&path, Access::ReadOnlyShared).expect("free again");
+    FileDevice::open(&path, Access::ReadOnlyShared).expect("two readers");
+    assert_eq!(FileDevice::open(&path, Access::ReadWriteExclusive).expect_err("in use").cause, Cause::Busy);
+    drop(reader);
+    FileDevice::open(&path, Access::ReadWriteExclusive).expect("free again");
+}
+
+#[test]
+fn a_file_in_use_for_writing_does_not_hold_the_lock_that_cryptsetup_takes() {
+    let dir = scratch();
+    let path = dir.path().join("f");
+    let device = FileDevice::create(&path, 4096).expect("created");
+    let cryptsetup = File::open(&path).expect("opened");
+    rustix::fs::flock(&cryptsetup, rustix::fs::FlockOperation::NonBlockingLockExclusive).expect("not held");
+    drop(cryptsetup);
+    device.lock_metadata(LockMode::Exclusive).expect("locked");
+    let cryptsetup = File::open(&path).expect("opened");
+    rustix::fs::flock(&cryptsetup, rustix::fs::FlockOperation::NonBlockingLockShared).expect_err("held");
+    device.unlock_metadata();
+    rustix::fs::flock(&cryptsetup, rustix::fs::FlockOperation::NonBlockingLockShared).expect("released");
+}
+
+#[test]
+fn the_metadata_lock_nests_waits_and_is_never_upgraded() {
+    let dir = scratch();
+    let path = dir.path().join("f");
+    let device = FileDevice::create(&path, 4096).expect("created");
+    device.lock_metadata(LockMode::Exclusive).expect("locked");
+    device.lock_metadata(LockMode::Shared).expect("nested");
+    device.unlock_metadata();
+    let other = FileDevice::open(&path, Access::ReadOnly).expect("opened");
+    thread::scope(|scope| {
+        let (tell, told) = mpsc::channel();
+        for waiting in [&device, &other] {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                waiting.lock_metadata(LockMode::Shared).expect("locked in the end");
+                tell.send(()).expect("somebody listens");
+                waiting.unlock_metadata();
+            });
+        }
+        assert!(told.recv_timeout(Duration::from_millis(100)).is_err(), "both wait");
+        device.unlock_metadata();
+        told.recv_timeout(Duration::from_secs(20)).expect("one got it");
+        told.recv_timeout(Duration::from_secs(20)).expect("the other got it");
+    });
+    device.lock_metadata(LockMode::Shared).expect("locked");
+    assert_eq!(device.lock_metadata(LockMode::Exclusive).expect_err("no upgrade").cause, Cause::Unsupported);
+    device.unlock_metadata();
+    device.lock_metadata(LockMode::Exclusive).expect("free");
+    device.unlock_metadata();
+}
+
+#[test]
+fn only_files_and_block_devices_are_opened() {
+    let dir = scratch();
+    assert_eq!(
+        FileDevice::open(dir.path(), Access::ReadOnly).expect_err("a directory").cause,
+        Cause::Os(libc::EISDIR)
+    );
+    assert_eq!(
+        FileDevice::open("/dev/null", Access::ReadOnly).expect_err("a character device").cause,
+        Cause::Unsupported
+    );
+    assert_eq!(
+        FileDevice::open(dir.path().join("none"), Access::ReadOnly).expect_err("missing").cause,
+        Cause::Os(libc::ENOENT)
+    );
+}
+
+#[test]
+fn a_block_device_lock_file_is_verified_and_removed_by_its_last_holder() {
+    // The number of no existing device, so that no other process can want its lock.
+    let number = rustix::fs::makedev(4000, std::process::id() & 0xfffff);
+    let lock = MetadataLock::on_block_device(number);
+    let device = tempfile::tempfile().expect("a file");
+    let name = format!("/run/cryptsetup/L_4000:{}", std::process::id() & 0xfffff);
+    lock.acquire(LockMode::Exclusive, &device, true).expect("locked");
+    if rustix::process::geteuid().is_root() {
+        assert!(Path::new(&name).exists(), "cryptsetup's lock file");
+        let cryptsetup = File::open(&name).expect("opened");
+        rustix::fs::flock(&cryptsetup, rustix::fs::FlockOperation::NonBlockingLockShared).expect_err("held");
+        lock.release();
+        assert!(!Path::new(&name).exists(), "removed");
+        // A waiter that got the removed file's lock must not mistake it for the real one.
+        lock.acquire(LockMode::Shared, &device, true).expect("locked again");
+        let other = File::open(&name).expect("a new file");
+        rustix::fs::flock(&other, rustix::fs::FlockOperation::NonBlockingLockShared).expect("shared");
+        lock.release();
+        assert!(Path::new(&name).exists(), "still held by another");
+        drop(other);
+        std::fs::remove_file(&name).expect("removed");
+    } else {
+        // The documented fallback: the node itself.
+        let other = File::open(format!("/proc/self/fd/{}", device.as_raw_fd())).expect("opened");
+        rustix::fs::flock(other, rustix::fs::FlockOperation::NonBlockingLockShared).expect_err("held");
+        lock.release();
+    }
+}
+
+/// A loop device over a file, detached when dropped.
+struct Loop(String);
+
+impl Loop {
+    fn new(file: &Path) -> Self {
+        let output = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(file)
+            .output()
+            .expect("losetup is missing: run scripts/setup");
+        assert!(output.status.success(), "losetup: {}", String::from_utf8_lossy(&output.stderr));
+        Self(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_block_device_reports_its_size_locks_and_discards() {
+    let dir = scratch();
+    let path = dir.path().join("disk");
+    drop(FileDevice::create(&path, MIB).expect("created"));
+    if !rustix::process::geteuid().is_root() {
+        // Only root can attach a loop device. Anyone can be refused one.
+        let error = FileDevice::open("/dev/loop0", Access::ReadWrite).expect_err("no permission");
+        assert!(matches!(error.cause, Cause::Os(libc::EACCES | libc::ENOENT)), "{error}");
+        return;
+    }
+    let disk = Loop::new(&path);
+    let device = FileDevice::open(&disk.0, Access::ReadWriteExclusive).expect("opened");
+    assert!(device.is_block_device());
+    assert_eq!(device.size(), MIB);
+    let geometry = device.geometry();
+    assert!(geometry.logical_block.is_power_of_two() && geometry.physical_block >= geometry.logical_block);
+    assert_eq!(FileDevice::open(&disk.0, Access::ReadWriteExclusive).expect_err("in use").cause, Cause::Busy);
+    FileDevice::open(&disk.0, Access::ReadWrite).expect("a keyslot may be added");
+
+    let data = pattern(MIB as usize);
+    device.write_at(0, &data).expect("written");
+    device.flush().expect("flushed");
+    let mut buf = vec![0; 5000];
+    device.read_media_at(1000, &mut buf).expect("read from the media");
+    assert_eq!(buf, data[1000..6000]);
+    device.discard(4096, 8192).expect("discarded");
+    device.read_at(4096, &mut buf[..4096]).expect("read");
+    assert!(buf[..4096].iter().all(|byte| *byte == 0), "a loop device reads discarded blocks as zeros");
+
+    let number = std::fs::metadata(&disk.0).expect("exists").rdev();
+    let resource = format!("/run/cryptsetup/L_{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+    device.lock_metadata(LockMode::Exclusive).expect("locked");
+    assert!(Path::new(&resource).exists());
+    device.unlock_metadata();
+    assert!(!Path::new(&resource).exists());
+}
