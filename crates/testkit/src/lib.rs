@@ -1,1 +1,23 @@
-//! Room under construction.
+//! What the tests of every room stand on; never part of a build that ships.
+//!
+//! * [`fault`] and [`power_loss`]: a memory device that fails on demand, records what was written and replays every
+//!   state in which a power loss could have left it.
+//! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
+//!   installs it; nothing passes by skipping.
+//! * [`atrest`]: the program under test, as a user runs it.
+//! * [`campaign`], [`random`]: seeded samples of long campaigns, each case replayable from the seed that it prints.
+#![forbid(unsafe_code)]
+
+pub mod atrest;
+pub mod campaign;
+pub mod cryptsetup;
+pub mod fault;
+pub mod kernel;
+pub mod nbd;
+pub mod oracle;
+pub mod power_loss;
+pub mod random;
+
+pub use campaign::Campaign;
+pub use fault::FaultDevice;
+pub use random::Random;

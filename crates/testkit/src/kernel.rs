@@ -1,0 +1,54 @@
+//! A stock Debian kernel under emulation, as the judge of what dm-crypt and ext4 really do.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::oracle::{Outcome, Program, tool, workspace};
+
+/// One boot of the kernel that runs one script and powers off.
+#[derive(Debug)]
+pub struct Kernel {
+    program: Program,
+    script: PathBuf,
+}
+
+impl Kernel {
+    /// A run of a script below `tests/kernel`.
+    pub fn script(name: &str) -> Self {
+        // Its own message is clearer than the one of a program that misses it.
+        tool("qemu-system-x86_64");
+        let root = workspace();
+        let program = Program::at(tool("python3"))
+            .arg(root.join("scripts/kernel-oracle"))
+            .limit(Duration::from_secs(1500))
+            .args(["--timeout", "1200"]);
+        Self { program, script: root.join("tests/kernel").join(name) }
+    }
+
+    /// Attaches an image as the next `/dev/vdX`.
+    #[must_use]
+    pub fn disk(mut self, image: &Path) -> Self {
+        self.program = self.program.arg("--disk").arg(image);
+        self
+    }
+
+    /// Mounts a directory of the host on `/share`.
+    #[must_use]
+    pub fn share(mut self, directory: &Path) -> Self {
+        self.program = self.program.arg("--share").arg(directory);
+        self
+    }
+
+    /// Boots, with words as the script's arguments, whatever status it ends with.
+    pub fn run(self, words: &str) -> Outcome {
+        let outcome = self.program.arg(self.script).words(words).run();
+        assert_ne!(outcome.code, Some(125), "the oracle itself failed:\n{}", outcome.messages());
+        assert_ne!(outcome.code, Some(124), "the guest hung:\n{}\n{}", outcome.text(), outcome.messages());
+        outcome
+    }
+
+    /// Boots and expects that the script succeeds.
+    pub fn ok(self, words: &str) -> Outcome {
+        self.run(words).expect_code(0)
+    }
+}

@@ -1,0 +1,300 @@
+//! Running the programs that tests compare us with, and the program under test.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Which Debian package brings a program.
+const PACKAGES: &[(&str, &str)] = &[
+    ("cryptsetup", "cryptsetup-bin"),
+    ("debugfs", "e2fsprogs"),
+    ("dumpe2fs", "e2fsprogs"),
+    ("e2fsck", "e2fsprogs"),
+    ("fio", "fio"),
+    ("fsck.fat", "dosfstools"),
+    ("fusermount3", "fuse3"),
+    ("losetup", "mount"),
+    ("mcopy", "mtools"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("mkfs.fat", "dosfstools"),
+    ("nbdcopy", "libnbd-bin"),
+    ("nbdinfo", "libnbd-bin"),
+    ("nbdkit", "nbdkit"),
+    ("nbdsh", "libnbd-bin"),
+    ("python3", "python3"),
+    ("qemu-img", "qemu-utils"),
+    ("qemu-io", "qemu-utils"),
+    ("qemu-nbd", "qemu-utils"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("runuser", "util-linux"),
+    ("setpriv", "util-linux"),
+    ("sgdisk", "gdisk"),
+];
+
+/// How long a program may run before it is taken to hang.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+
+/// Where an installed program is.
+///
+/// # Panics
+/// When it is missing, with the command that installs it: a test that needs it must not pass by skipping.
+pub fn tool(name: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    // An ordinary user's PATH lacks the sbin directories, where cryptsetup and mkfs are.
+    let directories =
+        env::split_paths(&path).chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from));
+    for directory in directories {
+        let candidate = directory.join(name);
+        if candidate.is_file() {
+            return candidate;
+        }
+    }
+    let package = PACKAGES.iter().find(|(program, _)| *program == name).map_or(name, |(_, package)| package);
+    panic!("{name} is not installed; run scripts/setup, or: apt-get install {package}");
+}
+
+/// The root of the repository.
+pub fn workspace() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
+}
+
+/// A program to run once, with its input.
+#[derive(Debug)]
+pub struct Program {
+    command: Command,
+    stdin: Vec<u8>,
+    limit: Duration,
+}
+
+/// What a program answered.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The command line, for messages.
+    pub line: String,
+    /// The exit status, or `None` after a signal.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Program {
+    /// An installed program; see [`tool`].
+    pub fn named(name: &str) -> Self {
+        Self::at(tool(name))
+    }
+
+    /// The program at a path.
+    pub fn at(path: impl AsRef<OsStr>) -> Self {
+        let mut command = Command::new(path);
+        command.env("LC_ALL", "C");
+        Self { command, stdin: Vec::new(), limit: TIME_LIMIT }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Adds the words of a line, which are separated by blanks.
+    #[must_use]
+    pub fn words(mut self, line: &str) -> Self {
+        self.command.args(line.split_whitespace());
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs in another directory.
+    #[must_use]
+    pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
+        self.command.current_dir(directory);
+        self
+    }
+
+    /// Gives standard input.
+    #[must_use]
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = bytes.into();
+        self
+    }
+
+    /// Fails after another time than five minutes.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The command line.
+    pub fn line(&self) -> String {
+        let words: Vec<OsString> = [self.command.get_program()]
+            .into_iter()
+            .chain(self.command.get_args())
+            .map(OsString::from)
+            .collect();
+        words.join(OsStr::new(" ")).to_string_lossy().into_owned()
+    }
+
+    /// Starts it without waiting; standard output is a pipe.
+    pub fn spawn(mut self) -> Child {
+        let line = self.line();
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("cannot run {line}: {error}"));
+        if let Some(mut pipe) = child.stdin.take() {
+            // A program that does not read its input is its own affair.
+            let _ = pipe.write_all(&self.stdin);
+        }
+        child
+    }
+
+    /// Runs it to its end, whatever that is.
+    pub fn run(mut self) -> Outcome {
+        let line = self.line();
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("cannot run {line}: {error}"));
+        let input = child.stdin.take().map(|mut pipe| {
+            let bytes = std::mem::take(&mut self.stdin);
+            thread::spawn(move || {
+                let _ = pipe.write_all(&bytes);
+            })
+        });
+        let stdout = drain(child.stdout.take());
+        let stderr = drain(child.stderr.take());
+        let deadline = Instant::now() + self.limit;
+        let mut pause = Duration::from_micros(500);
+        let status = loop {
+            match child.try_wait().unwrap_or_else(|error| panic!("cannot wait for {line}: {error}")) {
+                Some(status) => break status,
+                None if Instant::now() >= deadline => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    panic!("{line}: no exit within {:?}", self.limit);
+                }
+                None => thread::sleep(pause),
+            }
+            pause = (pause * 2).min(Duration::from_millis(20));
+        };
+        if let Some(input) = input {
+            let _ = input.join();
+        }
+        let text = |thread: thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
+        Outcome { line, code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+    }
+
+    /// Runs it and expects success.
+    ///
+    /// # Panics
+    /// When it fails, with its command line and messages.
+    pub fn ok(self) -> Outcome {
+        self.run().expect_code(0)
+    }
+}
+
+impl Outcome {
+    /// Expects an exit status.
+    ///
+    /// # Panics
+    /// When it was another one, with the command line and messages.
+    pub fn expect_code(self, code: i32) -> Self {
+        assert!(
+            self.code == Some(code),
+            "`{}` exited with {:?} instead of {code}\n--- stdout\n{}\n--- stderr\n{}",
+            self.line,
+            self.code,
+            tail(&self.text()),
+            tail(&self.messages()),
+        );
+        self
+    }
+
+    /// Whether it succeeded.
+    pub fn is_ok(&self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// Standard output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard error as text.
+    pub fn messages(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// Standard output as JSON.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| {
+            panic!("`{}` printed no JSON ({error}):\n{}", self.line, tail(&self.text()))
+        })
+    }
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn tail(text: &str) -> &str {
+    const KEPT: usize = 4000;
+    let mut start = text.len().saturating_sub(KEPT);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_input_and_status_are_passed_on() {
+        let outcome = Program::named("sh").args(["-c", "cat; echo oops >&2; exit 3"]).stdin("hello").run();
+        assert_eq!(
+            (outcome.code, outcome.text().as_str(), outcome.messages().as_str()),
+            (Some(3), "hello", "oops\n")
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "run scripts/setup, or: apt-get install no-such-program")]
+    fn a_missing_program_fails_with_the_command_that_installs_it() {
+        tool("no-such-program");
+    }
+
+    #[test]
+    #[should_panic(expected = "no exit within")]
+    fn a_program_that_hangs_fails() {
+        Program::named("sleep").arg("60").limit(Duration::from_millis(50)).run();
+    }
+}

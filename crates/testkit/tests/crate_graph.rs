@@ -1,0 +1,157 @@
+//! The table in ARCHITECTURE.md says which room may import which; `cargo metadata` says which does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use atrest_testkit::oracle::{Program, workspace};
+use serde_json::Value;
+
+const PREFIX: &str = "atrest-";
+
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn every_import_is_one_that_the_architecture_allows() {
+    let table = std::fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("read ARCHITECTURE.md");
+    let errors = violations(&allowed(&table), &imports(&metadata()));
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
+#[test]
+fn only_tests_use_testkit() {
+    for (room, imports) in imports(&metadata()) {
+        assert!(!imports.contains("testkit"), "{room} imports testkit outside its tests");
+    }
+}
+
+#[test]
+fn no_std_rooms_say_so() {
+    let table = std::fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("read ARCHITECTURE.md");
+    let mut checked = 0;
+    for cells in rows(&table) {
+        if cells[1].starts_with("no_std") {
+            let room = cells[0].trim_matches('`');
+            let source = workspace().join("crates").join(room).join("src/lib.rs");
+            let text = std::fs::read_to_string(&source).expect("read lib.rs");
+            assert!(text.contains("no_std"), "{room} is no_std by the plan, but its lib.rs does not say so");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 4, "the table lists only {checked} no_std rooms");
+}
+
+#[test]
+fn a_wrong_import_an_unknown_room_and_a_cycle_are_found() {
+    let table = "| crate | std? | what | may import |\n|---|---|---|---|\n| `a` | | | – |\n| `b` | | | a |\n| `c` | | | a, b |\n";
+    let graph = |edges: &[(&str, &[&str])]| -> Graph {
+        edges
+            .iter()
+            .map(|(room, imports)| (room.to_string(), imports.iter().map(|i| i.to_string()).collect()))
+            .collect()
+    };
+    let good = graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]);
+    assert_eq!(violations(&allowed(table), &good), Vec::<String>::new());
+    let upward = graph(&[("a", &["b"]), ("b", &[]), ("c", &[])]);
+    assert_eq!(violations(&allowed(table), &upward), ["a imports b, which ARCHITECTURE.md does not allow"]);
+    let unlisted = graph(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &[])]);
+    assert_eq!(violations(&allowed(table), &unlisted), ["d is missing from the table in ARCHITECTURE.md"]);
+    let gone = graph(&[("a", &[]), ("b", &[])]);
+    assert_eq!(
+        violations(&allowed(table), &gone),
+        ["c is in the table of ARCHITECTURE.md but does not exist"]
+    );
+    let cyclic =
+        "| crate | std? | what | may import |\n|---|---|---|---|\n| `a` | | | b |\n| `b` | | | a |\n";
+    let found = violations(&allowed(cyclic), &graph(&[("a", &[]), ("b", &[])]));
+    assert_eq!(
+        found,
+        [
+            "the table of ARCHITECTURE.md allows a cycle through a",
+            "the table of ARCHITECTURE.md allows a cycle through b"
+        ]
+    );
+}
+
+fn metadata() -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    Program::at(cargo)
+        .words("metadata --format-version 1 --no-deps --offline")
+        .current_dir(workspace())
+        .ok()
+        .json()
+}
+
+/// The imports among our own rooms, without those of tests.
+fn imports(metadata: &Value) -> Graph {
+    let mut graph = Graph::new();
+    for package in metadata["packages"].as_array().expect("packages") {
+        let name = package["name"].as_str().expect("a name");
+        let room = name
+            .strip_prefix(PREFIX)
+            .unwrap_or_else(|| panic!("the package {name} is not called {PREFIX}ROOM"));
+        let dependencies = package["dependencies"].as_array().expect("dependencies");
+        let ours = dependencies.iter().filter(|dependency| dependency["kind"].as_str() != Some("dev"));
+        let names = ours.filter_map(|dependency| dependency["name"].as_str()?.strip_prefix(PREFIX));
+        graph.insert(room.to_string(), names.map(str::to_string).collect());
+    }
+    graph
+}
+
+/// The rows of the table whose first heading is "crate", each with its cells.
+fn rows(document: &str) -> impl Iterator<Item = Vec<&str>> {
+    let lines = document.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
+    lines.take_while(|line| line.starts_with('|')).map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        assert_eq!(cells.len(), 4, "a row of the table has no four cells: {line}");
+        cells
+    })
+}
+
+fn allowed(document: &str) -> Graph {
+    let mut graph = Graph::new();
+    for cells in rows(document) {
+        let room = cells[0].trim_matches('`').to_string();
+        let imports = match cells[3] {
+            "–" | "-" | "" => BTreeSet::new(),
+            list => list.split(',').map(|name| name.trim().trim_matches('`').to_string()).collect(),
+        };
+        graph.insert(room, imports);
+    }
+    assert!(!graph.is_empty(), "ARCHITECTURE.md has no table of crates");
+    graph
+}
+
+fn violations(allowed: &Graph, actual: &Graph) -> Vec<String> {
+    let mut errors = Vec::new();
+    for (room, imports) in actual {
+        match allowed.get(room) {
+            None => errors.push(format!("{room} is missing from the table in ARCHITECTURE.md")),
+            Some(allowed) => errors.extend(
+                imports
+                    .difference(allowed)
+                    .map(|import| format!("{room} imports {import}, which ARCHITECTURE.md does not allow")),
+            ),
+        }
+    }
+    for room in allowed.keys() {
+        if !actual.contains_key(room) {
+            errors.push(format!("{room} is in the table of ARCHITECTURE.md but does not exist"));
+        }
+        if reachable(allowed, room).contains(room) {
+            errors.push(format!("the table of ARCHITECTURE.md allows a cycle through {room}"));
+        }
+    }
+    errors
+}
+
+fn reachable(graph: &Graph, from: &str) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![from.to_string()];
+    while let Some(room) = open.pop() {
+        for next in graph.get(&room).into_iter().flatten() {
+            if seen.insert(next.clone()) {
+                open.push(next.clone());
+            }
+        }
+    }
+    seen
+}
