@@ -1,0 +1,67 @@
+//! What a mode needs of a block cipher, and small arithmetic on cipher blocks.
+
+use crate::mode;
+use crate::mode::xts::XtsUnits;
+use crate::run::Run;
+use crate::tweak::Units;
+
+/// One cipher block.
+pub(crate) type Block = [u8; 16];
+
+/// Cipher blocks that the generic modes keep in flight: enough to fill the widest portable implementation.
+pub(crate) const LANES: usize = 8;
+
+/// Which way a run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Plaintext to ciphertext.
+    Encrypt,
+    /// Ciphertext to plaintext.
+    Decrypt,
+}
+
+/// A keyed 128-bit block cipher. The modes are provided; a backend overrides those that it can do better as a whole.
+///
+/// Implementations wipe their schedules on drop.
+pub(crate) trait BlockCipher: Sized {
+    /// Whether time and memory accesses are independent of keys and data.
+    const CONSTANT_TIME: bool;
+
+    /// Encrypts any number of blocks, each on its own.
+    fn encrypt(&self, blocks: &mut [Block]);
+
+    /// Decrypts any number of blocks, each on its own.
+    fn decrypt(&self, blocks: &mut [Block]);
+
+    /// Encrypts or decrypts, each block on its own.
+    fn apply(&self, direction: Direction, blocks: &mut [Block]) {
+        match direction {
+            Direction::Encrypt => self.encrypt(blocks),
+            Direction::Decrypt => self.decrypt(blocks),
+        }
+    }
+
+    /// Every block of the run on its own.
+    fn ecb(&self, direction: Direction, run: Run<'_>) {
+        mode::ecb::run(self, direction, run);
+    }
+
+    /// XTS with this cipher for the data.
+    fn xts(&self, direction: Direction, units: XtsUnits<'_, Self>, run: Run<'_>) {
+        mode::xts::run(self, direction, units, run);
+    }
+
+    /// CBC, each data unit a chain of its own.
+    fn cbc(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        match direction {
+            Direction::Encrypt => mode::cbc::encrypt(self, units, run),
+            Direction::Decrypt => mode::cbc::decrypt(self, units, run),
+        }
+    }
+}
+
+/// Exclusive or of two blocks.
+#[inline(always)]
+pub(crate) fn xor(a: &Block, b: &Block) -> Block {
+    (u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b)).to_ne_bytes()
+}

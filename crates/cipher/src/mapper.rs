@@ -1,0 +1,157 @@
+//! The mapper: a cipher specification and a key, made ready to encrypt and decrypt runs of data units.
+
+use core::fmt;
+
+use crate::backend::BackendChoice;
+use crate::block::Direction;
+use crate::keyed::{AnyKeyed, Position};
+use crate::run::{DataUnitIndex, Run, RunError};
+use crate::spec::CipherSpec;
+
+/// What a mapper is told beside cipher and key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapperOptions {
+    /// Bytes under one tweak: a multiple of 16, at least 16.
+    pub data_unit: usize,
+    /// Added to the IV number of every data unit, in the unit in which IVs count.
+    pub iv_offset: u64,
+    /// Whether IVs count data units. Otherwise they count 512-byte sectors, as LUKS wants it; data units below 512
+    /// bytes count as one each.
+    pub iv_large: bool,
+    /// Whether an XTS key with two equal halves is accepted. For reading what others wrote, never for new volumes.
+    pub allow_equal_xts_halves: bool,
+    /// Which implementation of AES to use; `None` is the best there is.
+    pub backend: Option<BackendChoice>,
+}
+
+impl Default for MapperOptions {
+    /// 512-byte data units numbered from 0, nothing relaxed, the best backend.
+    fn default() -> Self {
+        Self { data_unit: 512, iv_offset: 0, iv_large: false, allow_equal_xts_halves: false, backend: None }
+    }
+}
+
+/// Why no mapper could be made of a specification and a key.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// The specification takes no key of this length.
+    Length {
+        /// Bytes in the key.
+        len: usize,
+    },
+    /// Both halves of an XTS key are the same, which makes XTS weaker than its proof.
+    EqualXtsHalves,
+    /// The null cipher encrypts nothing.
+    NullCipher,
+    /// A data unit must be a multiple of 16 bytes, and at least 16.
+    DataUnit {
+        /// Bytes asked for.
+        len: usize,
+    },
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length { len } => write!(f, "the cipher takes no key of {len} bytes"),
+            Self::EqualXtsHalves => f.write_str("the two halves of the XTS key are equal"),
+            Self::NullCipher => f.write_str("the null cipher does not encrypt"),
+            Self::DataUnit { len } => write!(f, "a data unit of {len} bytes is not a multiple of 16 bytes"),
+        }
+    }
+}
+
+impl core::error::Error for KeyError {}
+
+/// Encrypts and decrypts runs of data units. Holds expanded keys, wipes them on drop, can be shared by threads.
+pub struct Mapper {
+    keyed: AnyKeyed,
+    data_unit: usize,
+    first_number: u64,
+    step: u64,
+}
+
+// It goes into locked memory, of which little may be had.
+const _: () = assert!(size_of::<Mapper>() <= 8192);
+
+impl Mapper {
+    /// Expands `key` for `spec`. The caller wipes its copy of the key.
+    pub fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
+        let data_unit = options.data_unit;
+        if data_unit == 0 || !data_unit.is_multiple_of(16) {
+            return Err(KeyError::DataUnit { len: data_unit });
+        }
+        let step = if options.iv_large { 1 } else { (data_unit / 512).max(1) as u64 };
+        Ok(Self {
+            keyed: AnyKeyed::new(spec, key, options.allow_equal_xts_halves, options.backend)?,
+            data_unit,
+            first_number: options.iv_offset,
+            step,
+        })
+    }
+
+    /// Bytes under one tweak.
+    pub fn data_unit(&self) -> usize {
+        self.data_unit
+    }
+
+    /// Encrypts a run in place: whole data units, of which the first has index `first`.
+    pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        self.apply(Direction::Encrypt, first, run.len(), Run::in_place(run))
+    }
+
+    /// Decrypts a run in place: whole data units, of which the first has index `first`.
+    pub fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        self.apply(Direction::Decrypt, first, run.len(), Run::in_place(run))
+    }
+
+    /// Encrypts a run from `src` to `dst`, which are equally long.
+    pub fn encrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
+        self.apply(Direction::Encrypt, first, src.len(), Run::between(src, dst)?)
+    }
+
+    /// Decrypts a run from `src` to `dst`, which are equally long.
+    pub fn decrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
+        self.apply(Direction::Decrypt, first, src.len(), Run::between(src, dst)?)
+    }
+
+    /// Name of the implementation in use: `portable`, `aes-ni`, `armv8-ce` ….
+    pub fn backend_name(&self) -> &'static str {
+        self.keyed.backend_name()
+    }
+
+    /// Whether time and memory accesses are independent of key and data. False for Twofish and Camellia, whose
+    /// implementations read tables at secret indices.
+    pub fn is_constant_time(&self) -> bool {
+        self.keyed.is_constant_time()
+    }
+
+    fn apply(
+        &self,
+        direction: Direction,
+        first: DataUnitIndex,
+        len: usize,
+        run: Run<'_>,
+    ) -> Result<(), RunError> {
+        if !len.is_multiple_of(self.data_unit) {
+            return Err(RunError::PartialDataUnit { len, data_unit: self.data_unit });
+        }
+        if run.blocks() > 0 {
+            // dm-crypt's numbers wrap at 2^64 as well.
+            let number = self.first_number.wrapping_add(first.0.wrapping_mul(self.step));
+            let position = Position { number, step: self.step, unit_blocks: self.data_unit / 16 };
+            self.keyed.run(direction, position, run);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Mapper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mapper")
+            .field("backend", &self.backend_name())
+            .field("data_unit", &self.data_unit)
+            .finish_non_exhaustive()
+    }
+}

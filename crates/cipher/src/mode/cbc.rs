@@ -1,0 +1,63 @@
+//! CBC (NIST SP 800-38A, 6.2), a chain per data unit. Encryption is serial inside a chain, so it runs several
+//! data units side by side.
+
+use crate::block::{BlockCipher, LANES, xor};
+use crate::run::Run;
+use crate::tweak::{IvStream, Units};
+
+/// Encrypts a run, [`LANES`] units side by side.
+pub(crate) fn encrypt<C: BlockCipher>(cipher: &C, mut units: Units<'_, C>, mut run: Run<'_>) {
+    let unit_blocks = units.blocks();
+    let total = run.blocks() / unit_blocks;
+    let mut first = 0;
+    while first < total {
+        let count = (total - first).min(LANES);
+        let mut chains = [[0; 16]; LANES];
+        let chains = &mut chains[..count];
+        units.fill(chains);
+        for block in 0..unit_blocks {
+            let position = |lane: usize| (first + lane) * unit_blocks + block;
+            for (lane, chain) in chains.iter_mut().enumerate() {
+                let mut plain = [[0; 16]];
+                run.load(position(lane), &mut plain);
+                *chain = xor(chain, &plain[0]);
+            }
+            cipher.encrypt(chains);
+            for (lane, chain) in chains.iter().enumerate() {
+                run.store(position(lane), core::slice::from_ref(chain));
+            }
+        }
+        first += count;
+    }
+}
+
+/// Decrypts a run; nothing is serial here.
+pub(crate) fn decrypt<C: BlockCipher>(cipher: &C, units: Units<'_, C>, mut run: Run<'_>) {
+    let unit_blocks = units.blocks();
+    let total = run.blocks();
+    let mut ivs = IvStream::new(units, None, total.div_ceil(unit_blocks));
+    let mut previous = [0; 16];
+    let mut left = 0;
+    let mut at = 0;
+    while at < total {
+        let count = (total - at).min(LANES);
+        let mut cipher_text = [[0; 16]; LANES];
+        let cipher_text = &mut cipher_text[..count];
+        run.load(at, cipher_text);
+        let mut blocks = [[0; 16]; LANES];
+        let blocks = &mut blocks[..count];
+        blocks.copy_from_slice(cipher_text);
+        cipher.decrypt(blocks);
+        for (block, cipher_text) in blocks.iter_mut().zip(cipher_text) {
+            if left == 0 {
+                left = unit_blocks;
+                previous = ivs.next();
+            }
+            left -= 1;
+            *block = xor(block, &previous);
+            previous = *cipher_text;
+        }
+        run.store(at, blocks);
+        at += count;
+    }
+}

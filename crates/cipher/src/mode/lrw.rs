@@ -1,0 +1,71 @@
+//! LRW (IEEE P1619 draft, 2004; kernel `crypto/lrw.c`): the tweak of block j is K2 times (IV + j), big-endian.
+//!
+//! The IV is a number that each block of the data unit counts on. From i to i + 1 the tweak changes by K2 times
+//! i xor (i + 1), which is one of 128 precomputed products, picked by the (public) number of trailing ones of i.
+
+use zeroize::Zeroize;
+
+use crate::block::{Block, BlockCipher, Direction};
+use crate::gf128::{double, multiply};
+use crate::mode::xex;
+use crate::run::Run;
+use crate::tweak::{IvStream, Units};
+
+/// The tweak key and its products with 1, 11, 111, … (binary).
+pub(crate) struct LrwKey {
+    key: u128,
+    steps: [u128; 128],
+}
+
+impl LrwKey {
+    /// From the 16 bytes that follow the cipher's own key.
+    pub(crate) fn new(key: &Block) -> Self {
+        let key = u128::from_be_bytes(*key);
+        let mut steps = [0; 128];
+        let mut power = key;
+        let mut sum = 0;
+        for step in &mut steps {
+            sum ^= power;
+            *step = sum;
+            power = double(power);
+        }
+        Self { key, steps }
+    }
+}
+
+impl Drop for LrwKey {
+    fn drop(&mut self) {
+        self.key.zeroize();
+        self.steps.zeroize();
+    }
+}
+
+/// Encrypts or decrypts a run.
+pub(crate) fn run<C: BlockCipher>(
+    cipher: &C,
+    key: &LrwKey,
+    direction: Direction,
+    units: Units<'_, C>,
+    run: Run<'_>,
+) {
+    let unit_blocks = units.blocks();
+    let mut starts = IvStream::new(units, None, run.blocks().div_ceil(unit_blocks));
+    let mut index = 0u128;
+    let mut tweak = 0;
+    let mut left = 0;
+    let next = || {
+        if left == 0 {
+            left = unit_blocks;
+            index = u128::from_be_bytes(starts.next());
+            tweak = multiply(key.key, index);
+        } else {
+            // After 128 ones the index wraps to 0: the last product takes the tweak back to 0 as it should.
+            let ones = index.trailing_ones().min(127) as usize;
+            tweak ^= key.steps[ones % 128];
+            index = index.wrapping_add(1);
+        }
+        left -= 1;
+        tweak.to_be_bytes()
+    };
+    xex(cipher, direction, next, run);
+}

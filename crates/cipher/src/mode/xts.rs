@@ -1,0 +1,97 @@
+//! XTS (IEEE 1619-2018, clause 5): the tweak of block j is the encrypted IV times x^j.
+
+use crate::block::{Block, BlockCipher, Direction, xor};
+use crate::gf128::{double, times_x_to};
+use crate::mode::xex;
+use crate::run::Run;
+use crate::tweak::{Iv, IvStream, TweakRule, Units};
+
+/// The data units of a run, and the cipher that encrypts their IVs.
+pub(crate) struct XtsUnits<'a, C> {
+    /// Keyed with the second half of the key.
+    pub(crate) tweak_cipher: &'a C,
+    /// Where the IVs come from.
+    pub(crate) units: Units<'a, C>,
+}
+
+/// Encrypts or decrypts a run.
+pub(crate) fn run<C: BlockCipher>(cipher: &C, direction: Direction, units: XtsUnits<'_, C>, run: Run<'_>) {
+    let unit_blocks = units.units.blocks();
+    let mut starts = IvStream::new(units.units, Some(units.tweak_cipher), run.blocks().div_ceil(unit_blocks));
+    let mut tweak = 0;
+    let mut left = 0;
+    let next = || {
+        if left == 0 {
+            left = unit_blocks;
+            tweak = u128::from_le_bytes(starts.next());
+        } else {
+            tweak = double(tweak);
+        }
+        left -= 1;
+        tweak.to_le_bytes()
+    };
+    xex(cipher, direction, next, run);
+}
+
+/// Encrypts or decrypts one data unit of any length from 16 bytes on, stealing ciphertext for the last bytes
+/// (IEEE 1619-2018, 5.3.2 and 5.4.2). Shorter ones are left alone. `src`, if any, is as long as `dst`.
+pub(crate) fn unit<C: BlockCipher>(
+    cipher: &C,
+    tweak_cipher: &C,
+    direction: Direction,
+    iv: &Iv,
+    src: Option<&[u8]>,
+    dst: &mut [u8],
+) {
+    let blocks = dst.len() / 16;
+    let odd = dst.len() % 16;
+    if blocks == 0 {
+        return;
+    }
+    let body = if odd == 0 { blocks } else { blocks - 1 };
+    let (dst_body, dst_tail) = dst.split_at_mut(body * 16);
+    let (src_body, src_tail) = match src.and_then(|src| src.split_at_checked(body * 16)) {
+        Some((body, tail)) => (Some(body), Some(tail)),
+        None => (None, None),
+    };
+    let run = match src_body {
+        Some(src) => Run::between(src, dst_body).ok(),
+        None => Some(Run::in_place(dst_body)),
+    };
+    if let Some(run) = run.filter(|run| run.blocks() > 0) {
+        let rule = TweakRule::Given(*iv);
+        let units = Units::new(&rule, 0, 0, body);
+        cipher.xts(direction, XtsUnits { tweak_cipher, units }, run);
+    }
+    if odd == 0 {
+        return;
+    }
+
+    let mut start = [*iv];
+    tweak_cipher.encrypt(&mut start);
+    let last = times_x_to(u128::from_le_bytes(start[0]), body);
+    let beyond = double(last);
+    let (first, second) = match direction {
+        Direction::Encrypt => (last, beyond),
+        Direction::Decrypt => (beyond, last),
+    };
+    let mut whole = [0; 16];
+    let mut partial = [0; 16];
+    let (from_whole, from_partial) = src_tail.unwrap_or(dst_tail).split_at(16);
+    whole.copy_from_slice(from_whole);
+    partial[..odd].copy_from_slice(from_partial);
+
+    let crossed = masked(cipher, direction, first, whole);
+    partial[odd..].copy_from_slice(&crossed[odd..]);
+    let (to_whole, to_partial) = dst_tail.split_at_mut(16);
+    to_whole.copy_from_slice(&masked(cipher, direction, second, partial));
+    to_partial.copy_from_slice(&crossed[..odd]);
+}
+
+/// One block under one tweak.
+fn masked<C: BlockCipher>(cipher: &C, direction: Direction, tweak: u128, block: Block) -> Block {
+    let tweak = tweak.to_le_bytes();
+    let mut blocks = [xor(&block, &tweak)];
+    cipher.apply(direction, &mut blocks);
+    xor(&blocks[0], &tweak)
+}

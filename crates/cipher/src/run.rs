@@ -1,0 +1,104 @@
+//! Runs of data units: where they start, and the buffers they come from and go to.
+
+use core::fmt;
+
+use crate::block::Block;
+
+/// Index of a data unit (the bytes under one tweak), counted from the start of the mapped segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataUnitIndex(pub u64);
+
+/// Index of a 512-byte sector, counted from the start of whatever is being addressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SectorIndex(pub u64);
+
+/// Why a run was refused. Nothing was written.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// The run is not a whole number of data units.
+    PartialDataUnit {
+        /// Bytes in the run.
+        len: usize,
+        /// Bytes in a data unit.
+        data_unit: usize,
+    },
+    /// Source and destination differ in length.
+    LengthMismatch {
+        /// Bytes in the source.
+        src: usize,
+        /// Bytes in the destination.
+        dst: usize,
+    },
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PartialDataUnit { len, data_unit } => {
+                write!(f, "a run of {len} bytes is not a whole number of {data_unit}-byte data units")
+            }
+            Self::LengthMismatch { src, dst } => {
+                write!(f, "the source has {src} bytes but the destination has {dst}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for RunError {}
+
+/// Cipher blocks to be turned into as many others, in place or from a source.
+///
+/// Invariant: `src`, if there is one, is as long as `dst`.
+pub(crate) struct Run<'a> {
+    src: Option<&'a [Block]>,
+    dst: &'a mut [Block],
+}
+
+impl<'a> Run<'a> {
+    /// In place. Bytes after the last whole block are left alone.
+    pub(crate) fn in_place(bytes: &'a mut [u8]) -> Self {
+        Self { src: None, dst: bytes.as_chunks_mut().0 }
+    }
+
+    /// From `src` to `dst`. Bytes after the last whole block are left alone.
+    pub(crate) fn between(src: &'a [u8], dst: &'a mut [u8]) -> Result<Self, RunError> {
+        if src.len() != dst.len() {
+            return Err(RunError::LengthMismatch { src: src.len(), dst: dst.len() });
+        }
+        Ok(Self { src: Some(src.as_chunks().0), dst: dst.as_chunks_mut().0 })
+    }
+
+    /// Number of blocks.
+    pub(crate) fn blocks(&self) -> usize {
+        self.dst.len()
+    }
+
+    /// Reads the blocks from number `at` on.
+    #[inline(always)]
+    pub(crate) fn load(&self, at: usize, into: &mut [Block]) {
+        let from = self.src.unwrap_or(self.dst);
+        for (to, from) in into.iter_mut().zip(from.iter().skip(at)) {
+            *to = *from;
+        }
+    }
+
+    /// Writes the blocks from number `at` on.
+    #[inline(always)]
+    pub(crate) fn store(&mut self, at: usize, from: &[Block]) {
+        for (to, from) in self.dst.iter_mut().skip(at).zip(from) {
+            *to = *from;
+        }
+    }
+
+    /// Start of the source and of the destination for a backend: both valid for [`Run::blocks`] blocks, and either
+    /// the same or disjoint.
+    #[allow(dead_code, reason = "only backends with intrinsics ask for it")]
+    pub(crate) fn pointers(&mut self) -> (*const u8, *mut u8) {
+        let dst: *mut u8 = self.dst.as_mut_ptr().cast();
+        match self.src {
+            Some(src) => (src.as_ptr().cast(), dst),
+            None => (dst.cast_const(), dst),
+        }
+    }
+}

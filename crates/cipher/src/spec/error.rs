@@ -1,0 +1,130 @@
+//! Why a cipher string was refused.
+
+use core::fmt;
+
+/// Why a cipher string was refused.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecError {
+    /// Not of the form `cipher[:keycount]-mode-iv[:options]` or `capi:…`.
+    Syntax,
+    /// No cipher of that name is known.
+    UnknownCipher,
+    /// No mode of that name is known.
+    UnknownMode,
+    /// No IV rule of that name is known.
+    UnknownIv,
+    /// No hash of that name is known.
+    UnknownHash,
+    /// The mode needs an IV rule and the string names none.
+    MissingIv,
+    /// `essiv` needs a hash and the string names none.
+    MissingHash,
+    /// An IV rule without options was given some.
+    UnexpectedIvOptions,
+    /// The number of keys is not a power of two.
+    KeyCount {
+        /// Keys asked for.
+        count: u32,
+    },
+    /// `essiv` keys the cipher with the digest, and the cipher takes no key of that length.
+    EssivHashLength {
+        /// Bytes in the digest.
+        len: usize,
+    },
+    /// A good string that asks for something this version does not have.
+    Unsupported {
+        /// What it asks for.
+        feature: Feature,
+    },
+}
+
+/// Things dm-crypt has and this version has not.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// Adiantum.
+    Adiantum,
+    /// HCTR2.
+    Hctr2,
+    /// CTR mode, which reuses keystream on every rewrite.
+    Ctr,
+    /// Authenticated modes (GCM, AEGIS, authenc …).
+    Authenticated,
+    /// Modes other than those named here.
+    OtherMode,
+    /// More than one key (`aes:64-…`).
+    MultiKey,
+    /// loop-AES IVs.
+    Lmk,
+    /// TrueCrypt's old CBC IVs and whitening.
+    Tcw,
+    /// BitLocker's CBC IVs.
+    Eboiv,
+    /// BitLocker's diffuser.
+    Elephant,
+    /// Random IVs.
+    RandomIv,
+    /// CAST5.
+    Cast5,
+    /// CAST6.
+    Cast6,
+    /// Blowfish.
+    Blowfish,
+    /// Triple DES.
+    Des3Ede,
+    /// Ciphers other than those named here.
+    OtherCipher,
+    /// The MD5 family of hashes and other old ones.
+    OldHash,
+    /// A composition in the kernel's `capi:` notation.
+    CapiTemplate,
+}
+
+impl Feature {
+    /// What a person calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Adiantum => "Adiantum",
+            Self::Hctr2 => "HCTR2",
+            Self::Ctr => "CTR mode",
+            Self::Authenticated => "authenticated encryption",
+            Self::OtherMode => "this mode",
+            Self::MultiKey => "more than one key",
+            Self::Lmk => "the IV rule lmk",
+            Self::Tcw => "the IV rule tcw",
+            Self::Eboiv => "the IV rule eboiv",
+            Self::Elephant => "the IV rule elephant",
+            Self::RandomIv => "the IV rule random",
+            Self::Cast5 => "CAST5",
+            Self::Cast6 => "CAST6",
+            Self::Blowfish => "Blowfish",
+            Self::Des3Ede => "triple DES",
+            Self::OtherCipher => "this cipher",
+            Self::OldHash => "this hash",
+            Self::CapiTemplate => "this capi: composition",
+        }
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax => f.write_str("not a cipher string of the form cipher-mode-iv"),
+            Self::UnknownCipher => f.write_str("the cipher string names an unknown cipher"),
+            Self::UnknownMode => f.write_str("the cipher string names an unknown mode"),
+            Self::UnknownIv => f.write_str("the cipher string names an unknown IV rule"),
+            Self::UnknownHash => f.write_str("the cipher string names an unknown hash"),
+            Self::MissingIv => f.write_str("the cipher string names no IV rule, which its mode needs"),
+            Self::MissingHash => f.write_str("the IV rule essiv needs a hash, as in essiv:sha256"),
+            Self::UnexpectedIvOptions => f.write_str("the IV rule takes no options"),
+            Self::KeyCount { count } => write!(f, "the number of keys, {count}, is not a power of two"),
+            Self::EssivHashLength { len } => {
+                write!(f, "essiv would key the cipher with a digest of {len} bytes, which it does not take")
+            }
+            Self::Unsupported { feature } => write!(f, "{} is not supported yet", feature.name()),
+        }
+    }
+}
+
+impl core::error::Error for SpecError {}

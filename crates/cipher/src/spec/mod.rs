@@ -1,0 +1,211 @@
+//! dm-crypt's cipher strings, parsed and printed (kernel, `Documentation/admin-guide/device-mapper/dm-crypt.rst`).
+
+mod error;
+mod parse;
+
+use core::fmt;
+use core::str::FromStr;
+
+pub use error::{Feature, SpecError};
+
+use crate::hash::Hash;
+use crate::tweak::NumberForm;
+
+/// A cipher, its mode and its IV rule, such as `aes-xts-plain64`, `aes-cbc-essiv:sha256` or
+/// `capi:xts(aes)-plain64`. Prints what dm-crypt reads; the shorthands `aes` and `aes-plain` print as
+/// `aes-cbc-plain`, which they mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CipherSpec {
+    pub(crate) cipher: Cipher,
+    pub(crate) mode: Mode,
+    pub(crate) iv: IvRule,
+    form: Form,
+}
+
+/// A block cipher, keyless and modeless.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cipher {
+    /// FIPS 197.
+    Aes,
+    /// The AES finalist Serpent.
+    Serpent,
+    /// The AES finalist Twofish.
+    Twofish,
+    /// RFC 3713.
+    Camellia,
+    /// dm-crypt's `cipher_null`, which leaves data as it is. Known so that it can be refused by name.
+    Null,
+}
+
+/// How blocks are chained or masked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Xts,
+    Cbc,
+    Lrw,
+    Ecb,
+}
+
+/// How a number becomes an IV, and how that is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IvRule {
+    pub(crate) number: NumberForm,
+    /// Encrypts the written number under this hash of the key.
+    pub(crate) essiv: Option<Hash>,
+    /// Whether the string names a rule at all; ECB needs none.
+    named: bool,
+}
+
+/// The notation that the string used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `aes-cbc-essiv:sha256`
+    Classic,
+    /// `capi:cbc(aes)-essiv:sha256`
+    Capi,
+    /// `capi:essiv(cbc(aes),sha256)-plain64`
+    CapiEssiv,
+}
+
+/// Mode and IV rule in dm-crypt's classic notation, such as `xts-plain64`: the second of the two fields in which
+/// LUKS1 keeps a specification. Prints itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CipherMode {
+    mode: Mode,
+    iv: IvRule,
+}
+
+impl CipherSpec {
+    /// From the two fields of a LUKS1 header, such as `aes` and `xts-plain64`.
+    pub fn from_parts(cipher_name: &str, cipher_mode: &str) -> Result<Self, SpecError> {
+        parse::parts(cipher_name, cipher_mode)
+    }
+
+    /// XTS with plain64 IVs.
+    pub(crate) fn xts(cipher: Cipher) -> Self {
+        let iv = IvRule { number: NumberForm::Plain64, essiv: None, named: true };
+        Self { cipher, mode: Mode::Xts, iv, form: Form::Classic }
+    }
+
+    /// Whether this is dm-crypt's `cipher_null`, which encrypts nothing and must be refused wherever data or a key
+    /// is meant to be secret.
+    pub fn is_null(&self) -> bool {
+        self.cipher == Cipher::Null
+    }
+
+    /// Whether a key of that many bytes fits. Never true of the null cipher.
+    pub fn key_len_is_valid(&self, bytes: usize) -> bool {
+        self.key_lens().contains(&bytes)
+    }
+
+    /// Lengths of the keys that fit, in bytes, shortest first: both halves for XTS, the tweak key included for LRW.
+    pub fn key_lens(&self) -> &'static [usize] {
+        match (self.cipher, self.mode) {
+            (Cipher::Null, _) => &[],
+            (_, Mode::Xts) => &[32, 48, 64],
+            (_, Mode::Lrw) => &[32, 40, 48],
+            (_, Mode::Cbc | Mode::Ecb) => &[16, 24, 32],
+        }
+    }
+
+    /// The block cipher.
+    pub fn cipher(&self) -> Cipher {
+        self.cipher
+    }
+
+    /// dm-crypt's name of the block cipher, such as `aes`.
+    pub fn cipher_name(&self) -> &'static str {
+        self.cipher.name()
+    }
+
+    /// Mode and IV rule.
+    pub fn mode(&self) -> CipherMode {
+        CipherMode { mode: self.mode, iv: self.iv }
+    }
+}
+
+impl FromStr for CipherSpec {
+    type Err = SpecError;
+
+    fn from_str(spec: &str) -> Result<Self, SpecError> {
+        parse::spec(spec)
+    }
+}
+
+impl fmt::Display for CipherSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cipher, mode) = (self.cipher.name(), self.mode.name());
+        match (self.form, self.iv.essiv) {
+            (Form::Classic, _) => write!(f, "{cipher}-{}", self.mode()),
+            (Form::CapiEssiv, Some(hash)) => {
+                write!(f, "capi:essiv({mode}({cipher}),{hash})-{}", self.iv.number.name())
+            }
+            (Form::Capi | Form::CapiEssiv, _) => {
+                write!(f, "capi:{mode}({cipher})")?;
+                if self.iv.named { write!(f, "-{}", self.iv) } else { Ok(()) }
+            }
+        }
+    }
+}
+
+impl fmt::Display for CipherMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.mode.name())?;
+        if self.iv.named { write!(f, "-{}", self.iv) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for IvRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.essiv {
+            Some(hash) => write!(f, "essiv:{hash}"),
+            None => f.write_str(self.number.name()),
+        }
+    }
+}
+
+impl Cipher {
+    /// dm-crypt's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aes => "aes",
+            Self::Serpent => "serpent",
+            Self::Twofish => "twofish",
+            Self::Camellia => "camellia",
+            Self::Null => "cipher_null",
+        }
+    }
+
+    /// Whether a key schedule can be made of that many bytes.
+    fn takes_key_of(self, bytes: usize) -> bool {
+        match self {
+            Self::Serpent => (16..=32).contains(&bytes),
+            Self::Aes | Self::Twofish | Self::Camellia => matches!(bytes, 16 | 24 | 32),
+            Self::Null => false,
+        }
+    }
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Xts => "xts",
+            Self::Cbc => "cbc",
+            Self::Lrw => "lrw",
+            Self::Ecb => "ecb",
+        }
+    }
+}
+
+impl NumberForm {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Plain => "plain",
+            Self::Plain64 => "plain64",
+            Self::Plain64Be => "plain64be",
+            Self::Benbi => "benbi",
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Reading dm-crypt's cipher strings (kernel, `drivers/md/dm-crypt.c`, `crypt_ctr_cipher`).
+
+use super::{Cipher, CipherSpec, Feature, Form, IvRule, Mode, SpecError};
+use crate::hash::Hash;
+use crate::tweak::NumberForm;
+
+/// A whole string.
+pub(super) fn spec(spec: &str) -> Result<CipherSpec, SpecError> {
+    match spec.strip_prefix("capi:") {
+        Some(capi) => {
+            // The template itself may hold dashes (driver names), the IV rule holds none before its options.
+            let end = capi.rfind(')').map_or(0, |at| at + 1);
+            let (template, rest) = capi.split_at_checked(end).unwrap_or((capi, ""));
+            match (template, rest.strip_prefix('-')) {
+                ("", _) => Err(SpecError::Syntax),
+                (template, iv) if rest.is_empty() || iv.is_some() => capi_spec(template, iv),
+                _ => Err(SpecError::Syntax),
+            }
+        }
+        None => match spec.split_once('-') {
+            Some((cipher, mode)) => classic(cipher, Some(mode)),
+            None => classic(spec, None),
+        },
+    }
+}
+
+/// The two fields of a LUKS1 header; a `capi:` template goes into the first of them.
+pub(super) fn parts(cipher: &str, mode: &str) -> Result<CipherSpec, SpecError> {
+    let mode = Some(mode).filter(|mode| !mode.is_empty());
+    match cipher.strip_prefix("capi:") {
+        Some(template) => capi_spec(template, mode),
+        None if cipher.contains('-') => Err(SpecError::Syntax),
+        None => classic(cipher, mode),
+    }
+}
+
+/// `cipher[:keycount]` and `mode[-iv[:options]]`.
+fn classic(cipher: &str, mode: Option<&str>) -> Result<CipherSpec, SpecError> {
+    let (cipher, keys) = match cipher.split_once(':') {
+        Some((cipher, keys)) => (cipher, Some(keys)),
+        None => (cipher, None),
+    };
+    let (mode, iv) = match mode.map(|mode| mode.split_once('-').map_or((mode, None), |(m, iv)| (m, Some(iv))))
+    {
+        // dm-crypt's shorthands: `aes` and `aes-plain` mean `aes-cbc-plain`. A null cipher has no use for a mode.
+        None if is_null(cipher) => ("ecb", None),
+        None | Some(("plain", None)) => ("cbc", Some("plain")),
+        Some(given) => given,
+    };
+    if mode == "adiantum" {
+        return unsupported(Feature::Adiantum);
+    }
+    let cipher = cipher_named(cipher)?;
+    let mode = mode_named(mode)?;
+    let iv = iv_rule(cipher, mode, iv)?;
+    if let Some(keys) = keys {
+        key_count(keys)?;
+    }
+    Ok(CipherSpec { cipher, mode, iv, form: Form::Classic })
+}
+
+/// `mode(cipher)` or `essiv(mode(cipher),hash)`, and an IV rule.
+fn capi_spec(template: &str, iv: Option<&str>) -> Result<CipherSpec, SpecError> {
+    let (name, inner) = call(template)?;
+    if name == "essiv" {
+        let (inner, hash) = inner.rsplit_once(',').ok_or(SpecError::MissingHash)?;
+        let (mode, cipher) = call(inner)?;
+        let (cipher, mode) = (cipher_named(cipher)?, mode_named(mode)?);
+        let mut rule = iv_rule(cipher, mode, iv)?;
+        if rule.essiv.is_some() || !rule.named {
+            // Encrypting an IV twice, or one that is not there.
+            return unsupported(Feature::CapiTemplate);
+        }
+        rule.essiv = Some(essiv_hash(cipher, hash)?);
+        return Ok(CipherSpec { cipher, mode, iv: rule, form: Form::CapiEssiv });
+    }
+    match name {
+        "adiantum" | "hpolyc" => return unsupported(Feature::Adiantum),
+        "authenc" | "gcm" | "ccm" | "rfc7539" => return unsupported(Feature::Authenticated),
+        _ => {}
+    }
+    let mode = mode_named(name)?;
+    if inner.contains('(') {
+        return unsupported(Feature::CapiTemplate);
+    }
+    let cipher = cipher_named(inner)?;
+    let iv = iv_rule(cipher, mode, iv)?;
+    Ok(CipherSpec { cipher, mode, iv, form: Form::Capi })
+}
+
+/// `name(inner)`.
+fn call(template: &str) -> Result<(&str, &str), SpecError> {
+    let (name, rest) = template.split_once('(').ok_or(SpecError::Syntax)?;
+    let inner = rest.strip_suffix(')').ok_or(SpecError::Syntax)?;
+    if name.is_empty() || inner.is_empty() { Err(SpecError::Syntax) } else { Ok((name, inner)) }
+}
+
+fn is_null(cipher: &str) -> bool {
+    matches!(cipher, "cipher_null" | "null")
+}
+
+fn cipher_named(name: &str) -> Result<Cipher, SpecError> {
+    match name {
+        "" => Err(SpecError::Syntax),
+        "aes" => Ok(Cipher::Aes),
+        "serpent" => Ok(Cipher::Serpent),
+        "twofish" => Ok(Cipher::Twofish),
+        "camellia" => Ok(Cipher::Camellia),
+        name if is_null(name) => Ok(Cipher::Null),
+        "cast5" => unsupported(Feature::Cast5),
+        "cast6" => unsupported(Feature::Cast6),
+        "blowfish" => unsupported(Feature::Blowfish),
+        "des3_ede" => unsupported(Feature::Des3Ede),
+        "aegis128" | "aegis128l" | "aegis256" | "morus640" | "morus1280" | "chacha20" => {
+            unsupported(Feature::Authenticated)
+        }
+        "anubis" | "aria" | "des" | "fcrypt" | "khazad" | "seed" | "sm4" | "tea" | "xtea" | "xeta" => {
+            unsupported(Feature::OtherCipher)
+        }
+        "xchacha12,aes" | "xchacha20,aes" => unsupported(Feature::Adiantum),
+        _ => Err(SpecError::UnknownCipher),
+    }
+}
+
+fn mode_named(name: &str) -> Result<Mode, SpecError> {
+    match name {
+        "" => Err(SpecError::Syntax),
+        "xts" => Ok(Mode::Xts),
+        "cbc" => Ok(Mode::Cbc),
+        "lrw" => Ok(Mode::Lrw),
+        "ecb" => Ok(Mode::Ecb),
+        "adiantum" => unsupported(Feature::Adiantum),
+        "hctr2" => unsupported(Feature::Hctr2),
+        "ctr" => unsupported(Feature::Ctr),
+        "gcm" | "ccm" | "poly1305" | "random" => unsupported(Feature::Authenticated),
+        "pcbc" | "cts" | "cfb" | "ofb" => unsupported(Feature::OtherMode),
+        _ => Err(SpecError::UnknownMode),
+    }
+}
+
+/// `name[:options]`, or nothing.
+fn iv_rule(cipher: Cipher, mode: Mode, iv: Option<&str>) -> Result<IvRule, SpecError> {
+    let Some(iv) = iv else {
+        // As in dm-crypt, ECB alone does without.
+        return if mode == Mode::Ecb {
+            Ok(IvRule { number: NumberForm::Null, essiv: None, named: false })
+        } else {
+            Err(SpecError::MissingIv)
+        };
+    };
+    let (name, options) = match iv.split_once(':') {
+        Some((name, options)) => (name, Some(options)),
+        None => (iv, None),
+    };
+    let number = match name {
+        "" => return Err(SpecError::Syntax),
+        "null" => NumberForm::Null,
+        "plain" => NumberForm::Plain,
+        "plain64" => NumberForm::Plain64,
+        "plain64be" => NumberForm::Plain64Be,
+        "benbi" => NumberForm::Benbi,
+        "essiv" => {
+            let hash = options.filter(|hash| !hash.is_empty()).ok_or(SpecError::MissingHash)?;
+            let essiv = Some(essiv_hash(cipher, hash)?);
+            return Ok(IvRule { number: NumberForm::Plain64, essiv, named: true });
+        }
+        "lmk" => return unsupported(Feature::Lmk),
+        "tcw" => return unsupported(Feature::Tcw),
+        "eboiv" => return unsupported(Feature::Eboiv),
+        "elephant" => return unsupported(Feature::Elephant),
+        "random" => return unsupported(Feature::RandomIv),
+        _ => return Err(SpecError::UnknownIv),
+    };
+    match options {
+        Some(_) => Err(SpecError::UnexpectedIvOptions),
+        None => Ok(IvRule { number, essiv: None, named: true }),
+    }
+}
+
+/// A hash whose digest keys the cipher.
+fn essiv_hash(cipher: Cipher, name: &str) -> Result<Hash, SpecError> {
+    let Some(hash) = Hash::from_name(name) else {
+        return match name {
+            "md4" | "md5" | "sm3" | "streebog256" | "streebog512" | "tgr128" | "tgr160" | "tgr192" => {
+                unsupported(Feature::OldHash)
+            }
+            _ => Err(SpecError::UnknownHash),
+        };
+    };
+    let len = hash.output_len();
+    if cipher == Cipher::Null || cipher.takes_key_of(len) {
+        Ok(hash)
+    } else {
+        Err(SpecError::EssivHashLength { len })
+    }
+}
+
+/// The key count of `aes:64-…`; one key is the same as none named.
+fn key_count(keys: &str) -> Result<(), SpecError> {
+    match keys.parse::<u32>() {
+        Ok(1) => Ok(()),
+        Ok(count) if count.is_power_of_two() => unsupported(Feature::MultiKey),
+        Ok(count) => Err(SpecError::KeyCount { count }),
+        Err(_) => Err(SpecError::Syntax),
+    }
+}
+
+fn unsupported<T>(feature: Feature) -> Result<T, SpecError> {
+    Err(SpecError::Unsupported { feature })
+}

@@ -1,0 +1,131 @@
+//! How the position of a data unit becomes its IV: dm-crypt's rules (kernel, `drivers/md/dm-crypt.c`, "iv modes").
+//!
+//! The rule is a type of its own, orthogonal to cipher and mode. Today a position is a 64-bit number and an IV is
+//! 16 bytes; rules that widen either, or that read or alter the data, become further forms here and leave the
+//! modes as they are, because the modes see nothing but finished IVs.
+
+use crate::block::{Block, BlockCipher, LANES};
+
+/// The value that makes a data unit's encryption its own.
+pub(crate) type Iv = [u8; 16];
+
+/// How a number is written into an IV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NumberForm {
+    /// Always zero.
+    Null,
+    /// The low 32 bits, little-endian, then zeros.
+    Plain,
+    /// 64 bits, little-endian, then zeros.
+    Plain64,
+    /// Zeros, then 64 bits, big-endian.
+    Plain64Be,
+    /// Zeros, then the 1-based number of the unit's first cipher block, 64 bits, big-endian. A number counts 512 bytes.
+    Benbi,
+}
+
+impl NumberForm {
+    fn iv(self, number: u64) -> Iv {
+        // 512 bytes hold 2^5 cipher blocks of 16 bytes.
+        const BENBI_SHIFT: u32 = 5;
+        match self {
+            Self::Null => [0; 16],
+            Self::Plain => u128::from(number & 0xffff_ffff).to_le_bytes(),
+            Self::Plain64 => u128::from(number).to_le_bytes(),
+            Self::Plain64Be => u128::from(number).to_be_bytes(),
+            Self::Benbi => u128::from((number << BENBI_SHIFT).wrapping_add(1)).to_be_bytes(),
+        }
+    }
+}
+
+/// A keyed rule.
+pub(crate) enum TweakRule<C> {
+    /// The number itself, written out.
+    Number(NumberForm),
+    /// The written number encrypted under a hash of the key (ESSIV).
+    Encrypted(NumberForm, C),
+    /// An IV given by the caller, for one data unit.
+    Given(Iv),
+}
+
+impl<C: BlockCipher> TweakRule<C> {
+    /// The IVs of consecutive units, whose numbers are `step` apart and wrap as the kernel's do.
+    fn fill(&self, first: u64, step: u64, ivs: &mut [Iv]) {
+        match self {
+            Self::Number(form) => write_numbers(*form, first, step, ivs),
+            Self::Encrypted(form, cipher) => {
+                write_numbers(*form, first, step, ivs);
+                cipher.encrypt(ivs);
+            }
+            Self::Given(iv) => ivs.fill(*iv),
+        }
+    }
+}
+
+fn write_numbers(form: NumberForm, first: u64, step: u64, ivs: &mut [Iv]) {
+    let mut number = first;
+    for iv in ivs {
+        *iv = form.iv(number);
+        number = number.wrapping_add(step);
+    }
+}
+
+/// The IVs of a run's data units, in order.
+pub(crate) struct Units<'a, C> {
+    rule: &'a TweakRule<C>,
+    number: u64,
+    step: u64,
+    blocks: usize,
+}
+
+impl<'a, C: BlockCipher> Units<'a, C> {
+    /// Units of `blocks` cipher blocks (at least one), the first of them numbered `number`, the others `step` apart.
+    pub(crate) fn new(rule: &'a TweakRule<C>, number: u64, step: u64, blocks: usize) -> Self {
+        Self { rule, number, step, blocks: blocks.max(1) }
+    }
+
+    /// Cipher blocks in a data unit.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// The IVs of the next `ivs.len()` units.
+    pub(crate) fn fill(&mut self, ivs: &mut [Iv]) {
+        self.rule.fill(self.number, self.step, ivs);
+        self.number = self.number.wrapping_add(self.step.wrapping_mul(ivs.len() as u64));
+    }
+}
+
+/// IVs (or what a cipher makes of them) one at a time, computed [`LANES`] at a time.
+pub(crate) struct IvStream<'a, C> {
+    units: Units<'a, C>,
+    /// Encrypts each IV, where the mode asks for that.
+    cipher: Option<&'a C>,
+    ahead: [Block; LANES],
+    at: usize,
+    remaining: usize,
+}
+
+impl<'a, C: BlockCipher> IvStream<'a, C> {
+    /// For `count` units.
+    pub(crate) fn new(units: Units<'a, C>, cipher: Option<&'a C>, count: usize) -> Self {
+        Self { units, cipher, ahead: [[0; 16]; LANES], at: LANES, remaining: count }
+    }
+
+    /// The next unit's IV. Past the last unit it repeats what it has.
+    pub(crate) fn next(&mut self) -> Block {
+        if self.at >= LANES {
+            let count = self.remaining.min(LANES);
+            let ahead = &mut self.ahead[..count];
+            self.units.fill(ahead);
+            if let Some(cipher) = self.cipher {
+                cipher.encrypt(ahead);
+            }
+            self.remaining -= count;
+            self.at = 0;
+        }
+        let iv = self.ahead[self.at % LANES];
+        self.at += 1;
+        iv
+    }
+}
