@@ -1,0 +1,41 @@
+# The commands of the project. Each installs what it needs first (scripts/setup); a second run finds it installed.
+
+.PHONY: all setup build demo test test-full bench fuzz lint doc clean
+
+all: build
+
+setup:
+	scripts/setup
+
+build: setup
+	cargo build --locked --release --package atrest-cli
+
+# A volume, a file system in it, files in and out again: the whole main path in one minute.
+demo: build
+	scripts/demo
+
+# Everything, with seeded samples of the long campaigns. Ends with "N passed, N failed".
+test: setup
+	scripts/check
+
+# The same with the whole campaigns: the interoperability matrix, 200 kills, all kernel volumes.
+test-full: setup
+	ATREST_CAMPAIGN=full scripts/check
+
+# Writes the ratios to BENCHMARKS.md, losses too.
+bench: setup
+	cargo run --locked --release --manifest-path bench/Cargo.toml
+
+# Ten minutes per parser; FUZZ_SECONDS sets another time.
+fuzz: setup
+	fuzz/run $(FUZZ_SECONDS)
+
+lint: setup
+	scripts/check fmt clippy
+
+doc: setup
+	scripts/check doc
+
+clean:
+	cargo clean
+	rm -rf fuzz/target bench/target
