@@ -1,2 +1,51 @@
-//! Under construction.
-fn main() {}
+//! `atrest`, the command line of the project. It holds no logic: arguments become one call into the rooms below,
+//! the answer becomes text or JSON and an exit code. docs/CLI.md is its published contract.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+#[cfg(test)]
+mod docs;
+mod errors;
+mod failure;
+mod output;
+mod progress;
+mod secrets;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use args::Cli;
+use failure::Failure;
+use output::Output;
+
+fn main() -> ExitCode {
+    atrest_secret::forbid_core_dumps();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let output = Output::new(&cli.global);
+    let result = commands::run(&cli, &output);
+    output.warn_if_unlocked();
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.print(output.is_json());
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Help and version are answers; everything else that the parser stops at is a wrong parameter, which cryptsetup
+/// reports as 1 where clap would say 2.
+fn usage(error: &clap::Error) -> ExitCode {
+    // If nobody reads the help there is nobody to tell.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => ExitCode::from(Failure::parameters("").code()),
+    }
+}

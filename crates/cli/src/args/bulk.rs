@@ -1,0 +1,55 @@
+//! `atrest encrypt` and `decrypt`: a whole volume at once.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::open::UnlockArgs;
+
+/// Fill a volume with the contents of a file or block device.
+///
+/// The volume must exist (`atrest format`) and its plaintext be at least as large as SRC.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest encrypt disk.raw secret.img
+  atrest encrypt --resume disk.raw secret.img
+  atrest encrypt --json --key-file key.bin disk.raw secret.img --yes")]
+pub struct EncryptArgs {
+    /// Plaintext: a file or block device.
+    pub source: PathBuf,
+    /// The volume to fill.
+    pub volume: PathBuf,
+    #[command(flatten)]
+    pub how: BulkArgs,
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// Write the whole plaintext of a volume to a file (mode 0600) or block device.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest decrypt secret.img disk.raw
+  atrest decrypt --resume secret.img disk.raw")]
+pub struct DecryptArgs {
+    /// The volume to read.
+    pub volume: PathBuf,
+    /// Where the plaintext goes.
+    pub destination: PathBuf,
+    #[command(flatten)]
+    pub how: BulkArgs,
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// How a bulk run is done.
+#[derive(Args, Clone, Debug)]
+pub struct BulkArgs {
+    /// Go on from the checkpoint of an interrupted run.
+    #[arg(long)]
+    pub resume: bool,
+    /// Threads that encrypt and decrypt [default: one for each processor].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}

@@ -1,0 +1,124 @@
+//! `atrest format` and the options that say how a keyslot is protected.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::secrets::PassphraseArgs;
+use super::size::{parse_key_bits, parse_size};
+
+/// Make a new encrypted volume. What was on PATH can't be read afterwards.
+///
+/// The volume gets a fresh random volume key and one passphrase. With --size PATH is created (mode 0600) or, if it
+/// exists, must be empty; without it PATH is an existing file or block device, used as large as it is.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest format --size 1G secret.img
+  atrest format --size 1G --key-file key.bin --cipher aes-xts-plain64 --key-size 512 secret.img
+  atrest format --type luks1 --pbkdf-force-iterations 100000 old.img
+  atrest format --header head.img --offset 0 --sector-size 4096 /dev/sdx1
+  printf %s \"$PASS\" | atrest format --size 64M --passphrase-fd 0 --yes scripted.img")]
+pub struct FormatArgs {
+    /// File or block device that becomes the volume.
+    pub path: PathBuf,
+    /// Kind of header.
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = LuksType::Luks2)]
+    pub kind: LuksType,
+    /// Create the file with this size, headers included (units: K, M, G, T).
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub size: Option<u64>,
+    /// Cipher as dm-crypt writes it [default: aes-xts-plain64].
+    #[arg(long, short = 'c', value_name = "SPEC")]
+    pub cipher: Option<String>,
+    /// Volume key size in bits [default: the cipher's longest: 512 for aes-xts, 256 for aes-cbc].
+    #[arg(long, short = 's', value_name = "BITS", value_parser = parse_key_bits)]
+    pub key_size: Option<u32>,
+    /// Bytes encrypted under one IV: 512, 1024, 2048 or 4096 (LUKS2) [default: 4096 where size and media allow].
+    #[arg(long, value_name = "BYTES")]
+    pub sector_size: Option<u32>,
+    /// Label of the volume (LUKS2).
+    #[arg(long, value_name = "LABEL")]
+    pub label: Option<String>,
+    /// Subsystem label of the volume (LUKS2).
+    #[arg(long, value_name = "NAME")]
+    pub subsystem: Option<String>,
+    /// UUID of the volume [default: a random one].
+    #[arg(long, value_name = "UUID")]
+    pub uuid: Option<String>,
+    /// Keyslot for the first passphrase.
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    /// Size of one header copy (LUKS2): 16K, 32K, … 4M.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub luks2_metadata_size: Option<u64>,
+    /// Size of the area that holds the keyslots (LUKS2).
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub luks2_keyslots_size: Option<u64>,
+    /// Align the start of the data to this many 512-byte sectors.
+    #[arg(long, value_name = "SECTORS", conflicts_with = "offset")]
+    pub align_payload: Option<u64>,
+    /// Start of the data in 512-byte sectors.
+    #[arg(long, value_name = "SECTORS")]
+    pub offset: Option<u64>,
+    /// Put the header in this file instead of in front of the data (created if missing, mode 0600).
+    #[arg(long, value_name = "FILE")]
+    pub header: Option<PathBuf>,
+    /// Use the volume key in this file instead of a random one.
+    #[arg(long, value_name = "FILE")]
+    pub volume_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub pbkdf: PbkdfArgs,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
+}
+
+/// Kinds of LUKS header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LuksType {
+    /// LUKS2: two header copies, Argon2, tokens, large data units.
+    Luks2,
+    /// LUKS1: one header, PBKDF2, eight keyslots.
+    Luks1,
+}
+
+/// How a passphrase is stretched and how its keyslot is encrypted.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Keyslot protection")]
+pub struct PbkdfArgs {
+    /// Function that stretches the passphrase [default: argon2id for LUKS2, pbkdf2 for LUKS1].
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub pbkdf: Option<PbkdfKind>,
+    /// Hash of PBKDF2, the AF splitter and (LUKS1) the digest [default: sha256].
+    #[arg(long, value_name = "HASH")]
+    pub hash: Option<String>,
+    /// Time that one try of a passphrase shall take on this machine [default: 2000].
+    #[arg(long, short = 'i', value_name = "MS", conflicts_with = "pbkdf_force_iterations")]
+    pub iter_time: Option<u32>,
+    /// Memory of Argon2 at most, in KiB [default: 1048576, or half of what this machine has].
+    #[arg(long, value_name = "KIB")]
+    pub pbkdf_memory: Option<u32>,
+    /// Lanes of Argon2 at most [default: 4, or the number of processors].
+    #[arg(long, value_name = "N")]
+    pub pbkdf_parallel: Option<u32>,
+    /// Use exactly this many iterations (passes, for Argon2) and measure nothing.
+    #[arg(long, value_name = "N")]
+    pub pbkdf_force_iterations: Option<u32>,
+    /// Cipher of the keyslot area (LUKS2) [default: aes-xts-plain64].
+    #[arg(long, value_name = "SPEC", requires = "keyslot_key_size")]
+    pub keyslot_cipher: Option<String>,
+    /// Key size of the keyslot area's cipher in bits (LUKS2) [default: 512].
+    #[arg(long, value_name = "BITS", value_parser = parse_key_bits)]
+    pub keyslot_key_size: Option<u32>,
+}
+
+/// Functions that stretch a passphrase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PbkdfKind {
+    /// PBKDF2-HMAC.
+    Pbkdf2,
+    /// Argon2i.
+    Argon2i,
+    /// Argon2id.
+    Argon2id,
+}

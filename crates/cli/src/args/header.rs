@@ -1,0 +1,98 @@
+//! `atrest info`, `header …`, `erase` and `repair`: the header as a whole.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::key::TargetArgs;
+
+/// Show what a volume's header says. Needs no passphrase and writes nothing.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest info secret.img
+  atrest info --json secret.img
+  atrest info --header head.img /dev/sdx1")]
+pub struct InfoArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// Save, restore and relabel a volume's header.
+#[derive(Debug, Subcommand)]
+pub enum HeaderCommand {
+    Backup(HeaderBackupArgs),
+    Restore(HeaderRestoreArgs),
+    Set(HeaderSetArgs),
+}
+
+/// Write header and keyslots to a new file (mode 0600), in cryptsetup's backup format.
+///
+/// A passphrase that is removed later still opens the backup: keep it as safe as the passphrase.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest header backup secret.img secret.header")]
+pub struct HeaderBackupArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// File to create; it must not exist.
+    pub file: PathBuf,
+}
+
+/// Write a saved header and its keyslots back. The passphrases are those of the backup afterwards.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest header restore secret.img secret.header
+  atrest header restore --yes /dev/sdx1 secret.header")]
+pub struct HeaderRestoreArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// The backup.
+    pub file: PathBuf,
+}
+
+/// Set label, subsystem (LUKS2) or UUID. An empty value clears a label.
+#[derive(Args, Debug)]
+#[command(
+    group = clap::ArgGroup::new("what").required(true).multiple(true).args(["label", "subsystem", "uuid"]),
+    after_long_help = "\
+Examples:
+  atrest header set secret.img --label archive
+  atrest header set secret.img --uuid 2e8a3a4c-6f0e-4b55-9c9c-3d0a0c6f2a11")]
+pub struct HeaderSetArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// New label (LUKS2).
+    #[arg(long, value_name = "LABEL")]
+    pub label: Option<String>,
+    /// New subsystem label (LUKS2).
+    #[arg(long, value_name = "NAME")]
+    pub subsystem: Option<String>,
+    /// New UUID.
+    #[arg(long, value_name = "UUID")]
+    pub uuid: Option<String>,
+}
+
+/// Wipe every keyslot. The data can't be read any more, unless there is a header backup or the volume key.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest erase secret.img
+  atrest erase --yes /dev/sdx1")]
+pub struct EraseArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// Mend a header: rewrite a damaged copy from the good one (LUKS2), correct known faults (LUKS1).
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest repair secret.img
+  atrest repair --yes --header head.img /dev/sdx1")]
+pub struct RepairArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+}

@@ -1,0 +1,188 @@
+//! `atrest key …`: keyslots and the passphrases in them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::format::PbkdfArgs;
+use super::secrets::{NewPassphraseArgs, PassphraseArgs, SecretArgs};
+use super::size::parse_key_bits;
+
+/// Add, change, remove, test and list the passphrases of a volume.
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    Add(KeyAddArgs),
+    Change(KeyChangeArgs),
+    Remove(KeyRemoveArgs),
+    Kill(KeyKillArgs),
+    Test(KeyTestArgs),
+    List(KeyListArgs),
+    Export(KeyExportArgs),
+    Priority(KeyPriorityArgs),
+}
+
+/// The volume whose keyslots are meant.
+#[derive(Args, Clone, Debug)]
+pub struct TargetArgs {
+    /// File or block device that holds the volume.
+    pub path: PathBuf,
+    /// The header lies in this file instead of in front of the data.
+    #[arg(long, value_name = "FILE")]
+    pub header: Option<PathBuf>,
+}
+
+/// Give the volume one more passphrase.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key add secret.img
+  atrest key add secret.img --key-file old.key --new-key-file new.key --new-key-slot 3
+  atrest key add secret.img --volume-key-file vk.bin --new-passphrase-fd 3 3< pass.txt
+  atrest key add secret.img --unbound --key-size 256 --new-key-slot 5")]
+pub struct KeyAddArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Keyslot that the existing passphrase opens [default: try all].
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    /// Keyslot for the new passphrase [default: the first free one].
+    #[arg(long, value_name = "N")]
+    pub new_key_slot: Option<u32>,
+    /// Store a key that is not the volume's (LUKS2): random, or the one in --volume-key-file.
+    #[arg(long)]
+    pub unbound: bool,
+    /// Size of a random unbound key in bits.
+    #[arg(long, short = 's', value_name = "BITS", value_parser = parse_key_bits, requires = "unbound")]
+    pub key_size: Option<u32>,
+    /// Priority of the new keyslot (LUKS2).
+    #[arg(long, value_name = "PRIORITY", value_enum)]
+    pub priority: Option<Priority>,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+    #[command(flatten)]
+    pub new: NewPassphraseArgs,
+    #[command(flatten)]
+    pub pbkdf: PbkdfArgs,
+}
+
+/// Replace one passphrase by another. The new one is on the media before the old one goes.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key change secret.img
+  atrest key change secret.img --key-slot 1 --key-file old.key --new-key-file new.key")]
+pub struct KeyChangeArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Keyslot whose passphrase is changed [default: the one that the passphrase opens].
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
+    #[command(flatten)]
+    pub new: NewPassphraseArgs,
+    #[command(flatten)]
+    pub pbkdf: PbkdfArgs,
+}
+
+/// Remove a passphrase: the keyslot it opens is wiped.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key remove secret.img
+  atrest key remove secret.img --key-file lost.key --yes")]
+pub struct KeyRemoveArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
+}
+
+/// Wipe a keyslot by its number, without its passphrase.
+///
+/// Asks for a passphrase of another keyslot first, so that nobody locks himself out; --yes skips that.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key kill secret.img 1
+  atrest key kill secret.img 1 --key-file other.key
+  atrest key kill secret.img 1 --yes")]
+pub struct KeyKillArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Number of the keyslot.
+    pub slot: u32,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
+}
+
+/// Say whether a passphrase opens the volume, and which keyslot.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key test secret.img
+  atrest key test secret.img --key-file key.bin --key-slot 0 --json")]
+pub struct KeyTestArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Try this keyslot only.
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+}
+
+/// List the keyslots. Needs no passphrase.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key list secret.img
+  atrest key list --json secret.img")]
+pub struct KeyListArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// Write the volume key to a new file (mode 0600). Whoever has it reads the volume without a passphrase, for ever.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key export secret.img vk.bin --yes")]
+pub struct KeyExportArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// File to create; it must not exist.
+    pub file: PathBuf,
+    /// Try this keyslot only (an unbound one gives its own key).
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
+}
+
+/// Set which keyslots are tried first (LUKS2).
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest key priority secret.img 1 prefer
+  atrest key priority secret.img 2 ignore")]
+pub struct KeyPriorityArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Number of the keyslot.
+    pub slot: u32,
+    /// Its priority.
+    #[arg(value_enum)]
+    pub priority: Priority,
+}
+
+/// When a keyslot is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Priority {
+    /// After the preferred ones.
+    Normal,
+    /// First.
+    Prefer,
+    /// Only when it is named by --key-slot.
+    Ignore,
+}

@@ -1,0 +1,73 @@
+//! What can be written on the command line: clap definitions only, one file for each group of commands.
+//! The published form of this vocabulary is docs/CLI.md; a test holds the two together.
+
+pub mod bulk;
+pub mod format;
+pub mod header;
+pub mod inside;
+pub mod key;
+pub mod open;
+pub mod secrets;
+pub mod size;
+pub mod token;
+pub mod tools;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Encrypted volumes in user space: LUKS2, LUKS1 and plain dm-crypt, without root and without device-mapper.
+#[derive(Debug, Parser)]
+#[command(
+    name = "atrest",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_long_help = "Exit codes: 0 done, 1 wrong parameters, 2 no permission or bad passphrase, 3 out of memory, \
+                       4 wrong device (not a volume, damaged, I/O error), 5 exists already or busy."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArgs {
+    /// Report as JSON on standard output, errors as one JSON line on standard error.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Say nothing but what was asked for and errors.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// Answer YES to every question about overwriting or destroying data.
+    #[arg(long, short, global = true)]
+    pub yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Format(format::FormatArgs),
+    Info(header::InfoArgs),
+    Open(open::OpenArgs),
+    Close(open::CloseArgs),
+    Status(open::StatusArgs),
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    #[command(subcommand)]
+    Header(header::HeaderCommand),
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    Erase(header::EraseArgs),
+    Repair(header::RepairArgs),
+    Encrypt(bulk::EncryptArgs),
+    Decrypt(bulk::DecryptArgs),
+    Ls(inside::LsArgs),
+    Cat(inside::CatArgs),
+    Cp(inside::CpArgs),
+    Bench(tools::BenchArgs),
+    Completions(tools::CompletionsArgs),
+    Man(tools::ManArgs),
+}

@@ -1,0 +1,139 @@
+//! `atrest open`, `close`, `status`, and the options that say which volume is meant and how to unlock it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::secrets::SecretArgs;
+use super::size::{parse_key_bits, parse_size};
+
+/// Unlock a volume and serve its plaintext: over NBD or as one file through FUSE.
+///
+/// Runs in the foreground and serves until SIGTERM or SIGINT (then writes everything back and closes), until CMD
+/// of --run ends, or until `atrest close`. Once it is ready it prints one line on standard output.
+#[derive(Args, Debug)]
+#[command(
+    group = clap::ArgGroup::new("face").required(true).multiple(false).args(["nbd", "nbd_tcp", "fuse"]),
+    after_long_help = "\
+Examples:
+  atrest open secret.img --fuse mnt --daemon
+  atrest open secret.img --fuse mnt --run sh -c 'e2fsck -f \"$ATREST_PATH\"'
+  atrest open secret.img --nbd --run sh -c 'nbdcopy \"$ATREST_URI\" plain.img'
+  atrest open secret.img --nbd ~/secret.sock --read-only
+  atrest open /dev/sdx1 --fuse mnt --type plain -c aes-xts-plain64 -s 512 --hash sha512")]
+pub struct OpenArgs {
+    /// File or block device that holds the volume.
+    pub path: PathBuf,
+    /// Serve over NBD on a unix socket [default: NAME.sock in the session directory].
+    #[arg(long, value_name = "SOCKET", num_args = 0..=1)]
+    pub nbd: Option<Option<PathBuf>>,
+    /// Serve over NBD on this TCP address, such as 127.0.0.1:10809. Anyone who reaches it reads the plaintext.
+    #[arg(long, value_name = "ADDR")]
+    pub nbd_tcp: Option<std::net::SocketAddr>,
+    /// Serve as one file in this directory through FUSE.
+    #[arg(long, value_name = "DIR")]
+    pub fuse: Option<PathBuf>,
+    /// Name of the open volume [default: the file name of PATH].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Refuse writes; several readers can have the volume open.
+    #[arg(long)]
+    pub read_only: bool,
+    /// Pass trim requests to the media. Shows which data units are unused.
+    #[arg(long)]
+    pub allow_discards: bool,
+    /// Go on in the background once the volume is served.
+    #[arg(long)]
+    pub daemon: bool,
+    /// Threads that encrypt and decrypt [default: one for each processor].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+    /// Run a command, serve for as long as it runs and end with its exit code. Must come last.
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, conflicts_with = "daemon",
+          help_heading = None::<&'static str>)]
+    pub run: Vec<OsString>,
+}
+
+/// Which volume, and how it is unlocked.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Volume")]
+pub struct UnlockArgs {
+    /// Kind of volume. `luks` finds out whether it is LUKS1 or LUKS2.
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = VolumeType::Luks)]
+    pub kind: VolumeType,
+    /// The header lies in this file instead of in front of the data.
+    #[arg(long, value_name = "FILE")]
+    pub header: Option<PathBuf>,
+    /// Try this keyslot only.
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    /// Show only this much of the plaintext.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub size: Option<u64>,
+    #[command(flatten)]
+    pub plain: PlainArgs,
+    #[command(flatten)]
+    pub secret: SecretArgs,
+}
+
+/// Kinds of volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum VolumeType {
+    /// LUKS1 or LUKS2, whichever it is.
+    #[default]
+    Luks,
+    /// Plain dm-crypt: no header; everything must be said here.
+    Plain,
+}
+
+/// What a plain volume has no header for.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Plain mode (--type plain)")]
+pub struct PlainArgs {
+    /// Cipher as dm-crypt writes it.
+    #[arg(long, short = 'c', value_name = "SPEC")]
+    pub cipher: Option<String>,
+    /// Volume key size in bits.
+    #[arg(long, short = 's', value_name = "BITS", value_parser = parse_key_bits)]
+    pub key_size: Option<u32>,
+    /// Hash that makes the key from the passphrase; `plain` uses it as it is. A key file is never hashed.
+    #[arg(long, value_name = "HASH")]
+    pub hash: Option<String>,
+    /// Start of the data on the device, in 512-byte sectors.
+    #[arg(long, value_name = "SECTORS")]
+    pub offset: Option<u64>,
+    /// Number that the first sector's IV gets, in 512-byte sectors.
+    #[arg(long, value_name = "SECTORS")]
+    pub skip: Option<u64>,
+    /// Bytes encrypted under one IV: 512, 1024, 2048 or 4096 [default: 512].
+    #[arg(long, value_name = "BYTES")]
+    pub sector_size: Option<u32>,
+    /// Let IVs count data units of --sector-size instead of 512-byte sectors.
+    #[arg(long)]
+    pub iv_large_sectors: bool,
+}
+
+/// Write everything back and stop serving an open volume.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest close secret.img
+  atrest close ~/volumes/secret.img")]
+pub struct CloseArgs {
+    /// Name of the open volume, or the path it was opened from.
+    pub name: PathBuf,
+}
+
+/// Show which volumes are open.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest status
+  atrest status --json secret.img")]
+pub struct StatusArgs {
+    /// Show this one only: the name of an open volume, or the path it was opened from.
+    pub name: Option<PathBuf>,
+}

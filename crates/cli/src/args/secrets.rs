@@ -1,0 +1,55 @@
+//! Where passphrases and volume keys come from. Nothing secret is ever an argument: only names of files and
+//! numbers of file descriptors are.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::size::parse_size;
+
+/// The passphrase that opens a volume (or, for `format`, the one it gets).
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Passphrase")]
+pub struct PassphraseArgs {
+    /// Take the passphrase from this file, every byte of it; `-` reads standard input to its end.
+    #[arg(long, short = 'd', value_name = "FILE", conflicts_with = "passphrase_fd")]
+    pub key_file: Option<PathBuf>,
+    /// Skip this many bytes of the key file.
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "key_file")]
+    pub keyfile_offset: Option<u64>,
+    /// Use at most this many bytes of the key file.
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "key_file")]
+    pub keyfile_size: Option<u64>,
+    /// Read the passphrase from this open file descriptor to its end; one trailing newline is left out.
+    #[arg(long, value_name = "N")]
+    pub passphrase_fd: Option<u32>,
+}
+
+/// The passphrase or the volume key that opens a volume.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Passphrase")]
+pub struct SecretArgs {
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
+    /// Open with the volume key in this file instead of a passphrase.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "passphrase_fd"])]
+    pub volume_key_file: Option<PathBuf>,
+}
+
+/// The passphrase that a keyslot gets.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "New passphrase")]
+pub struct NewPassphraseArgs {
+    /// Take the new passphrase from this file, every byte of it; `-` reads standard input to its end.
+    #[arg(long, value_name = "FILE", conflicts_with = "new_passphrase_fd")]
+    pub new_key_file: Option<PathBuf>,
+    /// Skip this many bytes of the new key file.
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "new_key_file")]
+    pub new_keyfile_offset: Option<u64>,
+    /// Use at most this many bytes of the new key file.
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "new_key_file")]
+    pub new_keyfile_size: Option<u64>,
+    /// Read the new passphrase from this open file descriptor to its end; one trailing newline is left out.
+    #[arg(long, value_name = "N")]
+    pub new_passphrase_fd: Option<u32>,
+}

@@ -1,0 +1,72 @@
+//! `atrest token …`: the JSON objects in a LUKS2 header that say how else a keyslot can be opened.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::key::TargetArgs;
+
+/// List, export, import and remove the tokens of a LUKS2 header.
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    List(TokenListArgs),
+    Export(TokenExportArgs),
+    Import(TokenImportArgs),
+    Remove(TokenRemoveArgs),
+}
+
+/// List the tokens.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest token list secret.img")]
+pub struct TokenListArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// Write one token as JSON to a new file (mode 0600) or to standard output.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest token export secret.img 0
+  atrest token export secret.img 0 token.json")]
+pub struct TokenExportArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Number of the token.
+    pub id: u32,
+    /// File to create; it must not exist [default: standard output].
+    pub file: Option<PathBuf>,
+}
+
+/// Store a token, read as JSON from a file or from standard input.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest token import secret.img token.json
+  atrest token import secret.img --token-id 3 < token.json")]
+pub struct TokenImportArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// File with the JSON object [default: standard input].
+    pub file: Option<PathBuf>,
+    /// Number of the token [default: the first free one].
+    #[arg(long, value_name = "N")]
+    pub token_id: Option<u32>,
+    /// Replace the token that has this number.
+    #[arg(long, requires = "token_id")]
+    pub token_replace: bool,
+}
+
+/// Remove a token.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest token remove secret.img 0")]
+pub struct TokenRemoveArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Number of the token.
+    pub id: u32,
+}

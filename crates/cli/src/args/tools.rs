@@ -1,0 +1,47 @@
+//! `atrest bench`, `completions` and `man`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Measure ciphers and key derivation on this machine, like `cryptsetup benchmark`.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest bench
+  atrest bench --cipher aes-xts-plain64 --key-size 512
+  atrest bench --json")]
+pub struct BenchArgs {
+    /// Measure this cipher only.
+    #[arg(long, short = 'c', value_name = "SPEC")]
+    pub cipher: Option<String>,
+    /// Key size in bits [default: the cipher's longest].
+    #[arg(long, short = 's', value_name = "BITS", value_parser = super::size::parse_key_bits, requires = "cipher")]
+    pub key_size: Option<u32>,
+    /// Leave the ciphers out.
+    #[arg(long, conflicts_with = "cipher")]
+    pub kdf_only: bool,
+}
+
+/// Print a completion script for a shell.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest completions bash > ~/.local/share/bash-completion/completions/atrest
+  atrest completions zsh > ~/.zfunc/_atrest")]
+pub struct CompletionsArgs {
+    /// Which shell.
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Write the manual pages: one file for each command into DIR, or the main page to standard output.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest man | man -l -
+  atrest man ~/.local/share/man/man1")]
+pub struct ManArgs {
+    /// Existing directory to write to.
+    pub dir: Option<PathBuf>,
+}

@@ -1,0 +1,175 @@
+//! `atrest format`.
+
+use std::path::{Path, PathBuf};
+
+use atrest_device::SECTOR_SIZE;
+use atrest_engine::{Access, FileDevice};
+use atrest_volume::{Devices, FormatOptions, VolumeFormat};
+use serde_json::json;
+
+use super::options;
+use super::target::{contents, holds_data, open_device};
+use crate::args::format::{FormatArgs, LuksType};
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+use crate::progress;
+use crate::secrets::{self, Source};
+
+pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
+    let mut options = format_options(args)?;
+    let data = Place::look(&args.path, args.size)?;
+    let header = match &args.header {
+        Some(path) => Some(Place::look(path, path_is_new(path).then(|| header_size(args)))?),
+        None => None,
+    };
+    for place in [Some(&data), header.as_ref()].into_iter().flatten() {
+        // With a detached header the data area itself is left as it is, but it is no use to anyone any more.
+        place.confirm(output)?;
+    }
+    if let Some(path) = &args.volume_key_file {
+        options.volume_key = Some(secrets::read_volume_key(path, output)?);
+    }
+    let prompt = format!("New passphrase for {}", args.path.display());
+    let passphrase = Source::from(&args.passphrase).read_new(&prompt, output)?;
+
+    let mut made = Made::default();
+    let data = made.open(&data)?;
+    let header = header.as_ref().map(|place| made.open(place)).transpose()?;
+    let devices = match &header {
+        Some(header) => Devices::detached(header, &data),
+        None => Devices::together(&data),
+    };
+    let kind = match args.kind {
+        LuksType::Luks1 => VolumeFormat::Luks1,
+        LuksType::Luks2 => VolumeFormat::Luks2,
+    };
+    let spinner = progress::spinner("measuring and deriving the key", output);
+    let result = atrest_volume::format(devices, kind, &passphrase, &options);
+    spinner.finish_and_clear();
+    let locked = result.map_err(|error| Failure::from(error).at(&args.path))?;
+    made.keep();
+    let uuid = locked.uuid();
+    output.done(
+        &json!({ "path": args.path, "header": args.header, "type": kind, "uuid": uuid }),
+        &format!("{}: new {} volume, UUID {uuid}", args.path.display(), name(kind)),
+    )
+}
+
+/// A format as people write it.
+pub fn name(format: VolumeFormat) -> &'static str {
+    match format {
+        VolumeFormat::Luks1 => "LUKS1",
+        VolumeFormat::Luks2 => "LUKS2",
+        VolumeFormat::Plain => "plain",
+    }
+}
+
+fn format_options(args: &FormatArgs) -> Result<FormatOptions, Failure> {
+    let sectors = |sectors: Option<u64>, option: &str| match sectors.map(|n| n.checked_mul(SECTOR_SIZE)) {
+        Some(None) => Err(Failure::parameters(format!("{option} does not fit in 64 bits"))),
+        Some(bytes) => Ok(bytes),
+        None => Ok(None),
+    };
+    let keyslot = options::keyslot(&args.pbkdf, args.key_slot, None)?;
+    Ok(FormatOptions {
+        cipher: args.cipher.as_deref().map(options::cipher).transpose()?,
+        key_len: options::key_len(args.key_size),
+        data_unit: args.sector_size,
+        hash: keyslot.pbkdf.hash,
+        uuid: args.uuid.clone(),
+        label: args.label.clone(),
+        subsystem: args.subsystem.clone(),
+        data_offset: sectors(args.offset, "--offset")?,
+        data_alignment: sectors(args.align_payload, "--align-payload")?,
+        metadata_size: args.luks2_metadata_size,
+        keyslots_size: args.luks2_keyslots_size,
+        volume_key: None,
+        keyslot,
+    })
+}
+
+/// Size of a new header file: what cryptsetup's default header takes, or what the sizes asked for add up to.
+fn header_size(args: &FormatArgs) -> u64 {
+    const DEFAULT: u64 = 16 << 20;
+    let metadata = args.luks2_metadata_size.unwrap_or(16 << 10).saturating_mul(2);
+    args.luks2_keyslots_size.map_or(DEFAULT, |keyslots| metadata.saturating_add(keyslots)).max(metadata)
+}
+
+fn path_is_new(path: &Path) -> bool {
+    // A path that can't be looked at exists as far as we know; opening it will say what is wrong.
+    matches!(path.try_exists(), Ok(false))
+}
+
+/// A file or device that the new volume goes to, looked at before anything is written.
+enum Place<'a> {
+    /// To be created.
+    New { path: &'a Path, size: u64 },
+    /// An existing file that gets another size; what is in it.
+    Resized { path: &'a Path, size: u64, contents: Option<String> },
+    /// An existing file or device as it is; what is on it.
+    Existing { path: &'a Path, contents: Option<String> },
+}
+
+impl<'a> Place<'a> {
+    fn look(path: &'a Path, size: Option<u64>) -> Result<Self, Failure> {
+        match size {
+            Some(size) if path_is_new(path) => return Ok(Self::New { path, size }),
+            None if path_is_new(path) => {
+                return Err(Failure::new(Code::Device, "there is no such file").at(path)
+                    .hint("--size SIZE creates it, as in --size 1G"));
+            }
+            _ => {}
+        }
+        let device = open_device(path, Access::ReadOnly)?;
+        let contents = holds_data(&device).then(|| contents(&device));
+        match size {
+            Some(_) if device.is_block_device() => {
+                Err(Failure::parameters("--size is for files; a block device has the size it has").at(path))
+            }
+            Some(size) => Ok(Self::Resized { path, size, contents }),
+            None => Ok(Self::Existing { path, contents }),
+        }
+    }
+
+    fn confirm(&self, output: &Output) -> Result<(), Failure> {
+        match self {
+            Self::Resized { path, contents: Some(contents), .. } | Self::Existing { path, contents: Some(contents) } => {
+                output.confirm(&format!("{} holds {contents}, which can't be read afterwards", path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Files that this run created; removed again unless everything went well.
+#[derive(Default)]
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    fn open(&mut self, place: &Place<'_>) -> Result<FileDevice, Failure> {
+        match place {
+            Place::New { path, size } => {
+                let device = FileDevice::create(path, *size).map_err(|error| Failure::from(error).at(path))?;
+                self.0.push(path.to_path_buf());
+                Ok(device)
+            }
+            Place::Resized { path, size, .. } => {
+                FileDevice::overwrite(path, *size).map_err(|error| Failure::from(error).at(path))
+            }
+            Place::Existing { path, .. } => open_device(path, Access::ReadWriteExclusive),
+        }
+    }
+
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // The command fails already; a half-made file that stays is only untidy.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

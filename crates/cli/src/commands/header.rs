@@ -1,0 +1,108 @@
+//! `atrest info`, `header …`, `erase` and `repair`.
+
+use std::fs::File;
+use std::io::Read;
+
+use atrest_engine::Access;
+use atrest_volume::{ChangeError, RestoreOptions, VolumeFormat, header_backup, header_restore};
+use serde_json::json;
+
+use super::target::{Target, contents, header_path, holds_data, open_device, write_private};
+use super::text;
+use crate::args::header::{EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, RepairArgs};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// No header is larger: two metadata areas of 4 MiB and 128 MiB of keyslot areas, with room to spare.
+const MAX_BACKUP: u64 = 256 << 20;
+
+pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
+    let info = Target::read(&args.target)?.locked.info();
+    output.report(&info, &text::info(&info))
+}
+
+pub fn backup(args: &HeaderBackupArgs, output: &Output) -> Result<(), Failure> {
+    let path = header_path(&args.target);
+    let device = open_device(path, Access::ReadOnly)?;
+    let backup = header_backup(&device).map_err(|error| Failure::from(error).at(path))?;
+    write_private(&args.file, &backup)?;
+    output.done(
+        &json!({ "file": args.file, "bytes": backup.len() }),
+        &format!("{}: header of {} in {} bytes", args.file.display(), path.display(), backup.len()),
+    )
+}
+
+pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure> {
+    let path = header_path(&args.target);
+    let mut backup = Vec::new();
+    let read = File::open(&args.file).and_then(|file| file.take(MAX_BACKUP + 1).read_to_end(&mut backup));
+    read.map_err(|error| Failure::io(&error).at(&args.file))?;
+    if backup.len() as u64 > MAX_BACKUP {
+        return Err(Failure::parameters("it is too large for a header backup").at(&args.file));
+    }
+    // The use lock: nobody may have the data open while its header is replaced.
+    let device = open_device(path, Access::ReadWriteExclusive)?;
+    if holds_data(&device) {
+        let (path, contents) = (path.display(), contents(&device));
+        output.confirm(&format!("{path} holds {contents}; its header and all its passphrases are replaced"))?;
+    }
+    // First as if it were the same volume; another one's header needs a second, sharper question.
+    let mut restored = header_restore(&device, &backup, RestoreOptions { replace_other: false });
+    if let Err(error @ (ChangeError::BackupOfAnotherVolume | ChangeError::BackupLayoutDiffers)) = &restored {
+        output.confirm(&format!("{error}; data written with the present header can't be read afterwards"))?;
+        restored = header_restore(&device, &backup, RestoreOptions { replace_other: true });
+    }
+    restored.map_err(|error| match error {
+        ChangeError::BadBackup(_) | ChangeError::BackupLength { .. } => Failure::from(error).at(&args.file),
+        error => Failure::from(error).at(path),
+    })?;
+    output.done(
+        &json!({ "path": path, "file": args.file, "bytes": backup.len() }),
+        &format!("{}: header restored from {}", path.display(), args.file.display()),
+    )
+}
+
+pub fn set(args: &HeaderSetArgs, output: &Output) -> Result<(), Failure> {
+    let mut target = Target::change(&args.target)?;
+    if args.label.is_some() || args.subsystem.is_some() {
+        let set = target.locked.set_label(&target.device, args.label.as_deref(), args.subsystem.as_deref());
+        set.map_err(|error| Failure::from(error).at(target.path))?;
+    }
+    if let Some(uuid) = &args.uuid {
+        let set = target.locked.set_uuid(&target.device, uuid);
+        set.map_err(|error| Failure::from(error).at(target.path))?;
+    }
+    let info = target.locked.info();
+    output.done(
+        &json!({ "uuid": info.uuid, "label": info.label, "subsystem": info.subsystem }),
+        &format!("UUID {}, label \"{}\", subsystem \"{}\"", info.uuid, info.label, info.subsystem),
+    )
+}
+
+pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
+    let mut target = Target::change(&args.target)?;
+    let slots = target.locked.info().keyslots.len();
+    let path = target.path.display();
+    output.confirm(&format!("all {slots} keyslots of {path} are wiped; its data can't be read afterwards"))?;
+    let erased = target.locked.erase(&target.device);
+    erased.map_err(|error| Failure::from(error).at(target.path))?;
+    output.done(&json!({ "erased": slots }), &format!("{path}: {slots} keyslots wiped"))
+}
+
+pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
+    let mut target = Target::change(&args.target)?;
+    let damaged: Vec<String> = target.locked.info().copies.into_iter().filter_map(|copy| copy.damage).collect();
+    let path = target.path.display();
+    let luks2 = target.locked.format() == VolumeFormat::Luks2;
+    if !(luks2 && damaged.is_empty()) {
+        let damage = damaged.join("; ");
+        output.confirm(&format!("the header of {path} is rewritten ({damage})"))?;
+    }
+    let repaired = match target.locked.repair(&target.device) {
+        Ok(()) => true,
+        Err(ChangeError::NothingToRepair) => false,
+        Err(error) => return Err(Failure::from(error).at(target.path)),
+    };
+    let text = if repaired { "the header is whole again" } else { "nothing needs repair" };
+    output.done(&json!({ "repaired": repaired, "damage": damaged }), &format!("{path}: {text}"))
+}

@@ -1,0 +1,170 @@
+//! `atrest key …`.
+
+use atrest_secret::Passphrase;
+use atrest_volume::{Credential, LockedVolume};
+use serde_json::json;
+
+use super::target::{Target, with_passphrase, write_private};
+use super::{options, text};
+use crate::args::key::{
+    KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs, KeyTestArgs,
+};
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+use crate::progress;
+use crate::secrets::{self, Source, refuse_sharing_stdin};
+
+pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
+    let options = options::keyslot(&args.pbkdf, args.new_key_slot, args.priority)?;
+    let mut target = Target::change(&args.target)?;
+    let new = Source::from(&args.new);
+    let slot = if args.unbound {
+        let key = match &args.secret.volume_key_file {
+            Some(path) => Some(secrets::read_volume_key(path, output)?),
+            None => None,
+        };
+        let new = new.read_new("Passphrase for the unbound keyslot", output)?;
+        let len = options::key_len(args.key_size);
+        let luks2 = target.locked.luks2_mut()?;
+        luks2.add_unbound_key(&target.device, key.as_ref(), len, &new, &options)
+            .map_err(|error| Failure::from(error).at(target.path))?
+    } else if let Some(path) = &args.secret.volume_key_file {
+        let key = secrets::read_volume_key(path, output)?;
+        let new = new.read_new("New passphrase", output)?;
+        let spinner = progress::spinner("deriving the key", output);
+        let added = target.locked.add_key(&target.device, Credential::VolumeKey(&key), &new, &options);
+        spinner.finish_and_clear();
+        added.map_err(|error| Failure::from(error).at(target.path))?
+    } else {
+        let existing = Source::from(&args.secret.passphrase);
+        refuse_sharing_stdin(&existing, &new)?;
+        let existing = existing_passphrase(&existing, &target, args.key_slot, output)?;
+        let new = new.read_new("New passphrase", output)?;
+        let spinner = progress::spinner("deriving the key", output);
+        let credential = Credential::Passphrase(&existing, args.key_slot);
+        let added = target.locked.add_key(&target.device, credential, &new, &options);
+        spinner.finish_and_clear();
+        added.map_err(|error| Failure::from(error).at(target.path))?
+    };
+    output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
+}
+
+/// The existing passphrase. Somebody who types it learns that it is wrong before he types the new one twice.
+fn existing_passphrase(
+    source: &Source,
+    target: &Target<'_>,
+    slot: Option<u32>,
+    output: &Output,
+) -> Result<Passphrase, Failure> {
+    let prompt = format!("Existing passphrase for {}: ", target.path.display());
+    if !source.is_prompt() {
+        return source.read(&prompt, output);
+    }
+    let mut typed = None;
+    with_passphrase(source, target.path, output, |passphrase| {
+        let opened = target.locked.test_passphrase(&target.device, passphrase, slot);
+        typed = opened.is_ok().then(|| Passphrase::copy_from(passphrase.expose()));
+        opened
+    })?;
+    typed.ok_or_else(|| Failure::new(Code::Refused, "no passphrase was given"))
+}
+
+pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
+    let options = options::keyslot(&args.pbkdf, None, None)?;
+    let mut target = Target::change(&args.target)?;
+    let (old, new) = (Source::from(&args.passphrase), Source::from(&args.new));
+    refuse_sharing_stdin(&old, &new)?;
+    let old = existing_passphrase(&old, &target, args.key_slot, output)?;
+    let new = new.read_new("New passphrase", output)?;
+    let spinner = progress::spinner("deriving the key", output);
+    let changed = target.locked.change_key(&target.device, &old, args.key_slot, &new, &options);
+    spinner.finish_and_clear();
+    let slot = changed.map_err(|error| Failure::from(error).at(target.path))?;
+    output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
+}
+
+pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
+    let mut target = Target::change(&args.target)?;
+    let last = keyslots_of_data(&target.locked).len() <= 1;
+    if last {
+        confirm_last(&target, output)?;
+    }
+    let Target { path, device, locked } = &mut target;
+    let slot = with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
+        locked.remove_key(device, passphrase, last)
+    })?;
+    output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is removed"))
+}
+
+pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
+    let mut target = Target::change(&args.target)?;
+    let mut others = keyslots_of_data(&target.locked);
+    let bound = others.contains(&args.slot);
+    others.retain(|slot| *slot != args.slot);
+    let last = bound && others.is_empty();
+    let source = Source::from(&args.passphrase);
+    if last {
+        confirm_last(&target, output)?;
+    } else if !output.says_yes() || !source.is_prompt() {
+        let opened = with_passphrase(&source, target.path, output, |passphrase| {
+            target.locked.test_passphrase(&target.device, passphrase, None)
+        })?;
+        if opened == args.slot {
+            return Err(Failure::parameters(format!("the passphrase is that of keyslot {opened} itself"))
+                .hint("give one of another keyslot, use `atrest key remove`, or pass --yes alone"));
+        }
+    }
+    let killed = target.locked.kill_slot(&target.device, args.slot, last);
+    killed.map_err(|error| Failure::from(error).at(target.path))?;
+    output.done(&json!({ "keyslot": args.slot }), &format!("keyslot {} is wiped", args.slot))
+}
+
+fn keyslots_of_data(locked: &LockedVolume) -> Vec<u32> {
+    locked.info().keyslots.iter().filter(|slot| !slot.unbound).map(|slot| slot.id).collect()
+}
+
+fn confirm_last(target: &Target<'_>, output: &Output) -> Result<(), Failure> {
+    let path = target.path.display();
+    output.confirm(&format!("this is the last passphrase of {path}; its data can't be read afterwards"))
+}
+
+pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
+    let target = Target::read(&args.target)?;
+    if let Some(path) = &args.secret.volume_key_file {
+        let key = secrets::read_volume_key(path, output)?;
+        let tested = target.locked.test_volume_key(&key);
+        tested.map_err(|error| Failure::from(error).at(target.path))?;
+        return output.done(&json!({ "keyslot": null }), "the volume key belongs to the volume");
+    }
+    let slot = with_passphrase(&Source::from(&args.secret.passphrase), target.path, output, |passphrase| {
+        target.locked.test_passphrase(&target.device, passphrase, args.key_slot)
+    })?;
+    output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with this passphrase"))
+}
+
+pub fn list(args: &KeyListArgs, output: &Output) -> Result<(), Failure> {
+    let info = Target::read(&args.target)?.locked.info();
+    output.report(&info.keyslots, &text::keyslots(&info))
+}
+
+pub fn export(args: &KeyExportArgs, output: &Output) -> Result<(), Failure> {
+    let target = Target::read(&args.target)?;
+    let (path, file) = (target.path.display(), args.file.display());
+    output.confirm(&format!("whoever reads {file} can read {path} for ever, whatever its passphrases are"))?;
+    let (slot, key) = with_passphrase(&Source::from(&args.passphrase), target.path, output, |passphrase| {
+        target.locked.volume_key(&target.device, passphrase, args.key_slot)
+    })?;
+    write_private(&args.file, key.expose())?;
+    output.done(
+        &json!({ "keyslot": slot, "file": args.file, "bytes": key.len() }),
+        &format!("{file}: volume key of {} bytes from keyslot {slot}", key.len()),
+    )
+}
+
+pub fn priority(args: &KeyPriorityArgs, output: &Output) -> Result<(), Failure> {
+    let mut target = Target::change(&args.target)?;
+    let priority = options::priority(args.priority);
+    let set = target.locked.set_priority(&target.device, args.slot, priority);
+    set.map_err(|error| Failure::from(error).at(target.path))?;
+    output.done(&json!({ "keyslot": args.slot, "priority": priority }), &format!("keyslot {}: priority set", args.slot))
+}

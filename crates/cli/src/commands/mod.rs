@@ -1,0 +1,59 @@
+//! One function for each command: arguments → one call into the rooms below → text or JSON.
+
+mod bench;
+mod bulk;
+mod format;
+mod header;
+mod inside;
+mod key;
+mod options;
+mod serve;
+mod target;
+mod text;
+mod token;
+mod tools;
+mod unlock;
+
+use crate::args::header::HeaderCommand;
+use crate::args::key::KeyCommand;
+use crate::args::token::TokenCommand;
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Runs the command and returns the exit code.
+pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
+    match &cli.command {
+        Command::Format(args) => format::format(args, output)?,
+        Command::Info(args) => header::info(args, output)?,
+        Command::Open(args) => return serve::open(args, output),
+        Command::Close(args) => serve::close(args, output)?,
+        Command::Status(args) => serve::status(args, output)?,
+        Command::Key(KeyCommand::Add(args)) => key::add(args, output)?,
+        Command::Key(KeyCommand::Change(args)) => key::change(args, output)?,
+        Command::Key(KeyCommand::Remove(args)) => key::remove(args, output)?,
+        Command::Key(KeyCommand::Kill(args)) => key::kill(args, output)?,
+        Command::Key(KeyCommand::Test(args)) => key::test(args, output)?,
+        Command::Key(KeyCommand::List(args)) => key::list(args, output)?,
+        Command::Key(KeyCommand::Export(args)) => key::export(args, output)?,
+        Command::Key(KeyCommand::Priority(args)) => key::priority(args, output)?,
+        Command::Header(HeaderCommand::Backup(args)) => header::backup(args, output)?,
+        Command::Header(HeaderCommand::Restore(args)) => header::restore(args, output)?,
+        Command::Header(HeaderCommand::Set(args)) => header::set(args, output)?,
+        Command::Token(TokenCommand::List(args)) => token::list(args, output)?,
+        Command::Token(TokenCommand::Export(args)) => token::export(args, output)?,
+        Command::Token(TokenCommand::Import(args)) => token::import(args, output)?,
+        Command::Token(TokenCommand::Remove(args)) => token::remove(args, output)?,
+        Command::Erase(args) => header::erase(args, output)?,
+        Command::Repair(args) => header::repair(args, output)?,
+        Command::Encrypt(args) => bulk::encrypt(args, output)?,
+        Command::Decrypt(args) => bulk::decrypt(args, output)?,
+        Command::Ls(args) => inside::ls(args, output)?,
+        Command::Cat(args) => inside::cat(args, output)?,
+        Command::Cp(args) => inside::cp(args, output)?,
+        Command::Bench(args) => bench::bench(args, output)?,
+        Command::Completions(args) => tools::completions(args)?,
+        Command::Man(args) => tools::man(args)?,
+    }
+    Ok(0)
+}

@@ -1,0 +1,69 @@
+//! From argument words to the types of the rooms below.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use atrest_cipher::CipherSpec;
+use atrest_kdf::Hash;
+use atrest_volume::{KeyslotOptions, PbkdfOptions};
+
+use crate::args::format::{PbkdfArgs, PbkdfKind};
+use crate::args::key::Priority;
+use crate::failure::Failure;
+
+/// A cipher by dm-crypt's name.
+pub fn cipher(text: &str) -> Result<CipherSpec, Failure> {
+    CipherSpec::from_str(text).map_err(|error| {
+        Failure::parameters(format!("the cipher \"{text}\" can't be used: {error}"))
+            .hint("write it as dm-crypt does, as in aes-xts-plain64; `atrest bench` lists the ciphers")
+    })
+}
+
+/// A hash by the kernel's or libgcrypt's name.
+pub fn hash(text: &str) -> Result<Hash, Failure> {
+    Hash::from_name(text).ok_or_else(|| {
+        Failure::parameters(format!("the hash \"{text}\" is not known")).hint("for instance sha256, sha512, whirlpool")
+    })
+}
+
+/// Bytes of a key whose bits were checked to be whole bytes.
+pub fn key_len(bits: Option<u32>) -> Option<usize> {
+    bits.map(|bits| (bits / 8) as usize)
+}
+
+/// How a new keyslot is made.
+pub fn keyslot(args: &PbkdfArgs, slot: Option<u32>, priority: Option<Priority>) -> Result<KeyslotOptions, Failure> {
+    let hash = args.hash.as_deref().map(hash).transpose()?;
+    Ok(KeyslotOptions {
+        slot,
+        pbkdf: PbkdfOptions {
+            kind: args.pbkdf.map(kind),
+            hash,
+            time: args.iter_time.map_or(PbkdfOptions::default().time, |ms| Duration::from_millis(ms.into())),
+            memory_kib: args.pbkdf_memory,
+            lanes: args.pbkdf_parallel,
+            forced_iterations: args.pbkdf_force_iterations,
+        },
+        area_cipher: args.keyslot_cipher.as_deref().map(cipher).transpose()?,
+        area_key_len: key_len(args.keyslot_key_size),
+        af_hash: hash,
+        priority: priority.map(self::priority).unwrap_or_default(),
+    })
+}
+
+/// A keyslot's priority.
+pub fn priority(priority: Priority) -> atrest_volume::Priority {
+    match priority {
+        Priority::Normal => atrest_volume::Priority::Normal,
+        Priority::Prefer => atrest_volume::Priority::Prefer,
+        Priority::Ignore => atrest_volume::Priority::Ignore,
+    }
+}
+
+fn kind(kind: PbkdfKind) -> atrest_volume::PbkdfKind {
+    match kind {
+        PbkdfKind::Pbkdf2 => atrest_volume::PbkdfKind::Pbkdf2,
+        PbkdfKind::Argon2i => atrest_volume::PbkdfKind::Argon2i,
+        PbkdfKind::Argon2id => atrest_volume::PbkdfKind::Argon2id,
+    }
+}

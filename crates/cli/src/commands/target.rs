@@ -1,0 +1,136 @@
+//! The volume that a command works on: its devices, its header, its passphrase.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use atrest_device::BlockDevice;
+use atrest_engine::{Access, FileDevice};
+use atrest_secret::Passphrase;
+use atrest_volume::{ChangeError, LockedVolume, UnlockError};
+
+use crate::args::key::TargetArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress;
+use crate::secrets::Source;
+
+/// How often a passphrase is asked for on a terminal.
+const TRIES: u32 = 3;
+
+/// A header that was read, and the device it lies on.
+pub struct Target<'a> {
+    /// Path that the header lies at.
+    pub path: &'a Path,
+    /// The device that holds the header.
+    pub device: FileDevice,
+    /// What the header says.
+    pub locked: LockedVolume,
+}
+
+impl<'a> Target<'a> {
+    /// Reads the header to look at it.
+    pub fn read(args: &'a TargetArgs) -> Result<Self, Failure> {
+        Self::open(args, Access::ReadOnly)
+    }
+
+    /// Reads the header to change it. The data may be in use meanwhile; each change takes the metadata lock.
+    pub fn change(args: &'a TargetArgs) -> Result<Self, Failure> {
+        Self::open(args, Access::ReadWrite)
+    }
+
+    fn open(args: &'a TargetArgs, access: Access) -> Result<Self, Failure> {
+        let path = header_path(args);
+        let device = open_device(path, access)?;
+        let locked = LockedVolume::read(&device).map_err(|error| Failure::from(error).at(path))?;
+        Ok(Self { path, device, locked })
+    }
+}
+
+/// Where the header lies: in the --header file, or in front of the data.
+pub fn header_path(args: &TargetArgs) -> &Path {
+    args.header.as_deref().unwrap_or(&args.path)
+}
+
+/// Opens a file or block device, or says which one could not be opened.
+pub fn open_device(path: &Path, access: Access) -> Result<FileDevice, Failure> {
+    FileDevice::open(path, access).map_err(|error| Failure::from(error).at(path))
+}
+
+/// Whether something is stored on the device: block devices always count as full, a regular file does unless it is
+/// one hole.
+pub fn holds_data(device: &FileDevice) -> bool {
+    let size = device.size();
+    if device.is_block_device() {
+        return true;
+    }
+    size > 0 && !matches!(device.extent(0, size), Ok(extent) if extent.hole && extent.len == size)
+}
+
+/// What is on the device, for a question about overwriting it.
+pub fn contents(device: &FileDevice) -> String {
+    match LockedVolume::read(device) {
+        Ok(locked) => format!("a LUKS volume (UUID {})", locked.uuid()),
+        Err(_) if device.is_block_device() => String::from("a block device and whatever is on it"),
+        Err(_) => String::from("data"),
+    }
+}
+
+/// What can fail because a passphrase was wrong.
+pub trait WrongPassphrase {
+    /// Whether that is why.
+    fn is_wrong_passphrase(&self) -> bool;
+}
+
+impl WrongPassphrase for UnlockError {
+    fn is_wrong_passphrase(&self) -> bool {
+        matches!(self, Self::WrongPassphrase)
+    }
+}
+
+impl WrongPassphrase for ChangeError {
+    fn is_wrong_passphrase(&self) -> bool {
+        matches!(self, Self::Unlock(UnlockError::WrongPassphrase))
+    }
+}
+
+/// Reads the passphrase of `path` and tries it. Somebody who types gets three tries.
+pub fn with_passphrase<T, E: WrongPassphrase + Into<Failure>>(
+    source: &Source,
+    path: &Path,
+    output: &Output,
+    mut attempt: impl FnMut(&Passphrase) -> Result<T, E>,
+) -> Result<T, Failure> {
+    let mut tries = if source.is_prompt() { TRIES } else { 1 };
+    loop {
+        tries -= 1;
+        let passphrase = source.read(&format!("Passphrase for {}: ", path.display()), output)?;
+        let spinner = progress::spinner("deriving the key", output);
+        let result = attempt(&passphrase);
+        spinner.finish_and_clear();
+        match result {
+            Err(error) if error.is_wrong_passphrase() && tries > 0 => {
+                eprintln!("atrest: no keyslot opens with this passphrase; try again");
+            }
+            result => return result.map_err(|error| error.into().at(path)),
+        }
+    }
+}
+
+/// Creates a file that only its owner can read; it must not exist.
+pub fn create_private(path: &Path) -> Result<File, Failure> {
+    let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    open.map_err(|error| Failure::io(&error).at(path))
+}
+
+/// Writes a new private file that is on the media when this returns, or not there at all.
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut file = create_private(path)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // What was written is of no use; that it can't be removed changes nothing about the error.
+        let _ = std::fs::remove_file(path);
+        Failure::io(&error).at(path)
+    })
+}

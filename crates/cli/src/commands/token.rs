@@ -1,0 +1,72 @@
+//! `atrest token …`.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+use atrest_volume::ChangeError;
+use serde_json::json;
+
+use super::target::{Target, write_private};
+use crate::args::token::{TokenExportArgs, TokenImportArgs, TokenListArgs, TokenRemoveArgs};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// The largest LUKS2 metadata area; no token is longer.
+const MAX_TOKEN: u64 = 4 << 20;
+
+pub fn list(args: &TokenListArgs, output: &Output) -> Result<(), Failure> {
+    let tokens = Target::read(&args.target)?.locked.info().tokens;
+    let mut text = String::new();
+    for token in &tokens {
+        text.push_str(&format!("token {}: {}, keyslots {:?}\n", token.id, token.kind, token.keyslots));
+    }
+    output.report(&tokens, &text)
+}
+
+pub fn export(args: &TokenExportArgs, output: &Output) -> Result<(), Failure> {
+    let target = Target::read(&args.target)?;
+    let luks2 = target.locked.luks2().ok_or(ChangeError::NotInFormat).map_err(at(&target))?;
+    let token = luks2.token(args.id).ok_or(ChangeError::NoSuchToken { token: args.id }).map_err(at(&target))?;
+    match &args.file {
+        None => Ok(writeln!(io::stdout(), "{token}")?),
+        Some(file) => {
+            write_private(file, format!("{token}\n").as_bytes())?;
+            output.done(
+                &json!({ "token": args.id, "file": file }),
+                &format!("{}: token {}", file.display(), args.id),
+            )
+        }
+    }
+}
+
+pub fn import(args: &TokenImportArgs, output: &Output) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    match &args.file {
+        None => {
+            io::stdin().take(MAX_TOKEN).read_to_end(&mut text)?;
+        }
+        Some(file) => {
+            let read = File::open(file).and_then(|open| open.take(MAX_TOKEN).read_to_end(&mut text));
+            read.map_err(|error| Failure::io(&error).at(file))?;
+        }
+    }
+    let text = String::from_utf8(text).map_err(|_| Failure::parameters("the token is not UTF-8 text"))?;
+    let mut target = Target::change(&args.target)?;
+    let luks2 = target.locked.luks2_mut().map_err(at(&target))?;
+    let imported = luks2.import_token(&target.device, args.token_id, &text, args.token_replace);
+    let id = imported.map_err(at(&target))?;
+    output.done(&json!({ "token": id }), &format!("token {id} is stored"))
+}
+
+pub fn remove(args: &TokenRemoveArgs, output: &Output) -> Result<(), Failure> {
+    let mut target = Target::change(&args.target)?;
+    let luks2 = target.locked.luks2_mut().map_err(at(&target))?;
+    let removed = luks2.remove_token(&target.device, args.id);
+    removed.map_err(at(&target))?;
+    output.done(&json!({ "token": args.id }), &format!("token {} is removed", args.id))
+}
+
+fn at(target: &Target<'_>) -> impl FnOnce(ChangeError) -> Failure {
+    let path = target.path.to_path_buf();
+    move |error| Failure::from(error).at(&path)
+}

@@ -1,0 +1,107 @@
+//! From a locked volume to its plaintext as a block device.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use atrest_device::SECTOR_SIZE;
+use atrest_engine::{Access, Disk, DiskOptions, FileDevice};
+use atrest_volume::{Devices, LockedVolume, UnlockOptions, Volume, VolumeFormat};
+
+use super::options;
+use super::target::{open_device, with_passphrase};
+use crate::args::open::{UnlockArgs, VolumeType};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress;
+use crate::secrets::{self, Source};
+
+/// What the plaintext is wanted for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Use {
+    /// It is written too: nobody else may have it open. Otherwise other readers may.
+    pub write: bool,
+    /// Discards reach the media.
+    pub allow_discards: bool,
+    /// Threads; `None` is one for each processor.
+    pub threads: Option<u16>,
+}
+
+/// An unlocked volume.
+pub struct Unlocked {
+    /// Its plaintext.
+    pub disk: Disk,
+    /// Its format.
+    pub format: VolumeFormat,
+}
+
+/// Opens the devices, reads the header, asks for the passphrase and unlocks.
+pub fn unlock(path: &Path, args: &UnlockArgs, wanted: Use, output: &Output) -> Result<Unlocked, Failure> {
+    let access = if wanted.write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
+    check(args)?;
+    let media = Arc::new(open_device(path, access)?);
+    let mut volume = match args.kind {
+        VolumeType::Luks => luks(path, &media, args, wanted, output)?,
+        VolumeType::Plain => plain(path, &media, args, wanted, output)?,
+    };
+    if let Some(size) = args.size {
+        if size > volume.size() {
+            let has = volume.size();
+            return Err(Failure::parameters(format!("--size {size} is more than the {has} bytes of plaintext")).at(path));
+        }
+        volume.limit(size);
+    }
+    let format = volume.format();
+    let mut options = DiskOptions::default();
+    options.threads = wanted.threads.map_or(0, usize::from);
+    options.allow_discards = wanted.allow_discards;
+    options.read_only = !wanted.write;
+    let disk = Disk::new(media, volume, options).map_err(|error| Failure::from(error).at(path))?;
+    Ok(Unlocked { disk, format })
+}
+
+/// Options of one type with the other type are mistakes, not wishes.
+fn check(args: &UnlockArgs) -> Result<(), Failure> {
+    let plain = &args.plain;
+    let has_plain = plain.cipher.is_some()
+        || plain.key_size.is_some()
+        || plain.hash.is_some()
+        || plain.offset.is_some()
+        || plain.skip.is_some()
+        || plain.sector_size.is_some()
+        || plain.iv_large_sectors;
+    match args.kind {
+        VolumeType::Luks if has_plain => Err(Failure::parameters(
+            "--cipher, --key-size, --hash, --offset, --skip, --sector-size and --iv-large-sectors belong to plain mode; \
+             a LUKS header says all that itself",
+        )
+        .hint("for a volume without a header: --type plain")),
+        VolumeType::Plain if args.header.is_some() || args.key_slot.is_some() => {
+            Err(Failure::parameters("a plain volume has no header and no keyslots"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn luks(
+    path: &Path,
+    media: &FileDevice,
+    args: &UnlockArgs,
+    wanted: Use,
+    output: &Output,
+) -> Result<Volume, Failure> {
+    let header = args.header.as_deref().map(|path| open_device(path, Access::ReadOnly)).transpose()?;
+    let devices = match &header {
+        Some(header) => Devices::detached(header, media),
+        None => Devices::together(media),
+    };
+    let header_path = args.header.as_deref().unwrap_or(path);
+    let locked = LockedVolume::read(devices.header).map_err(|error| Failure::from(error).at(header_path))?;
+    let options = UnlockOptions { slot: args.key_slot, read_only: !wanted.write, ..UnlockOptions::default() };
+    if let Some(file) = &args.secret.volume_key_file {
+        let key = secrets::read_volume_key(file, output)?;
+        return locked.unlock_with_key(devices, &key, &options).map_err(|error| Failure::from(error).at(path));
+    }
+    with_passphrase(&Source::from(&args.secret.passphrase), path, output, |passphrase| {
+        locked.unlock(devices, passphrase, &options)
+    })
+}

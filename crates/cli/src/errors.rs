@@ -1,0 +1,145 @@
+//! From the typed errors of the rooms below to a sentence, a hint and an exit code.
+
+use std::io;
+
+use atrest_device::{Cause, DeviceError, Operation};
+use atrest_volume::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
+
+use crate::failure::{Code, Failure};
+
+const MEMORY_HINT: &str = "close other programs, or use a machine (or container limit) with more memory; \
+                           --pbkdf-memory sets the memory of new keyslots";
+const UNKNOWN_HINT: &str = "a newer version of this program or cryptsetup may know it; `atrest info` shows the header";
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        match (error.operation, error.cause) {
+            (Operation::Open, Cause::Os(errno)) => Self::io(&io::Error::from_raw_os_error(errno)),
+            (Operation::Open, Cause::Unsupported) => {
+                Self::new(Code::Device, "it is neither a regular file nor a block device")
+            }
+            (Operation::Open | Operation::Lock, Cause::Busy) => {
+                Self::new(Code::Busy, "it is busy: another process uses it")
+                    .hint("`atrest status` shows what is open; a mounted or mapped block device is busy as well")
+            }
+            (Operation::Open, Cause::ReadOnly) => {
+                Self::new(Code::Refused, "it lies on a read-only filesystem").hint("try --read-only")
+            }
+            (_, Cause::Os(errno)) => {
+                let reason = io::Error::from_raw_os_error(errno);
+                let code = match Self::io(&reason).code() {
+                    2 => Code::Refused,
+                    3 => Code::Memory,
+                    _ => Code::Device,
+                };
+                let DeviceError { operation, offset, len, .. } = error;
+                Self::new(code, format!("{operation} of {len} bytes at offset {offset} failed: {reason}"))
+            }
+            (_, Cause::NoSpace) => Self::new(Code::Device, error)
+                .hint("free some space and try again; what was acknowledged before is safe"),
+            (_, Cause::Busy) => Self::new(Code::Busy, error),
+            (_, Cause::UnexpectedEnd | Cause::OutOfBounds { .. }) => {
+                Self::new(Code::Device, error).hint("was the file or device cut off?")
+            }
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Device(device) => device.into(),
+            OpenError::NotLuks => Self::new(Code::Device, "it is not a LUKS volume: no LUKS header was found")
+                .hint("a detached header is named by --header; a volume without a header is opened by --type plain"),
+            OpenError::UnknownVersion { .. } => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
+            OpenError::Luks1(_) | OpenError::Luks2 { .. } => Self::new(Code::Device, error)
+                .hint("`atrest repair` mends what can be mended; otherwise restore a backup with `atrest header restore`"),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<UnlockError> for Failure {
+    fn from(error: UnlockError) -> Self {
+        match error {
+            UnlockError::Device(device) => device.into(),
+            UnlockError::WrongPassphrase => Self::new(Code::Refused, "wrong passphrase: no keyslot opens with it")
+                .hint("check keyboard layout, Caps Lock and a newline at the end of a key file; `atrest key list` shows the keyslots"),
+            UnlockError::WrongVolumeKey => {
+                Self::new(Code::Refused, error).hint("--volume-key-file takes the file that `atrest key export` wrote")
+            }
+            UnlockError::NoSuchKeyslot { .. } => {
+                Self::new(Code::Parameters, error).hint("`atrest key list` shows the keyslots in use")
+            }
+            UnlockError::NoKeyslot => Self::new(Code::Refused, error)
+                .hint("it was erased; only a header backup or --volume-key-file can open it"),
+            UnlockError::KeyslotDamaged { .. } => Self::new(Code::Device, error)
+                .hint("try another passphrase, or restore a backup with `atrest header restore`"),
+            UnlockError::Unbound { .. } => {
+                Self::new(Code::Refused, error).hint("use a passphrase of a keyslot that belongs to the data")
+            }
+            UnlockError::UnsupportedCipher(_)
+            | UnlockError::UnsupportedHash
+            | UnlockError::UnsupportedType
+            | UnlockError::UnsupportedRequirement { .. }
+            | UnlockError::IntegrityUnsupported => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
+            UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
+            UnlockError::DataDeviceTooSmall { .. } => {
+                Self::new(Code::Device, error).hint("is the image cut off, or does the header belong to another one?")
+            }
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<OptionError> for Failure {
+    fn from(error: OptionError) -> Self {
+        match error {
+            OptionError::DeviceTooSmall { .. } => {
+                Self::new(Code::Device, error).hint("a LUKS2 header takes 16 MiB by default; choose a larger --size")
+            }
+            OptionError::NotInFormat => Self::parameters(error).hint("LUKS2 has it: --type luks2"),
+            _ => Self::parameters(error),
+        }
+    }
+}
+
+impl From<FormatError> for Failure {
+    fn from(error: FormatError) -> Self {
+        match error {
+            FormatError::Device(device) => device.into(),
+            FormatError::Option(option) => option.into(),
+            FormatError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
+            FormatError::Kdf(_) => Self::parameters(error),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<ChangeError> for Failure {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Device(device) => device.into(),
+            ChangeError::Open(open) => open.into(),
+            ChangeError::Unlock(unlock) => unlock.into(),
+            ChangeError::Option(option) => option.into(),
+            ChangeError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
+            ChangeError::Kdf(_) | ChangeError::NotInFormat | ChangeError::BadToken => Self::parameters(error),
+            ChangeError::NoFreeKeyslot => Self::parameters(error).hint("remove one with `atrest key remove` first"),
+            ChangeError::KeyslotInUse { .. } => Self::parameters(error).hint("`atrest key list` shows which are free"),
+            ChangeError::NoSuchKeyslot { .. } => {
+                Self::parameters(error).hint("`atrest key list` shows the keyslots in use")
+            }
+            ChangeError::LastKeyslot { .. } => {
+                Self::parameters(error).hint("`atrest erase` is the command that makes a volume unreadable")
+            }
+            ChangeError::NoSuchToken { .. } => Self::parameters(error).hint("`atrest token list` shows the tokens"),
+            ChangeError::TokenInUse => Self::new(Code::Busy, error).hint("--token-replace replaces it"),
+            ChangeError::ChangedMeanwhile => Self::new(Code::Busy, error),
+            ChangeError::WipeNotVerified { .. } => Self::new(Code::Device, error)
+                .hint("the media does not overwrite in place or is failing: treat the old passphrase as still valid"),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}

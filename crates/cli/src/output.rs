@@ -1,0 +1,108 @@
+//! Where a command's answer goes: text or JSON on standard output, notes and questions elsewhere.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Serialize;
+
+use crate::args::GlobalArgs;
+use crate::failure::{Code, Failure};
+
+/// How this run talks.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    json: bool,
+    quiet: bool,
+    yes: bool,
+}
+
+impl Output {
+    /// As the global options say.
+    pub fn new(args: &GlobalArgs) -> Self {
+        Self { json: args.json, quiet: args.quiet, yes: args.yes }
+    }
+
+    /// Whether answers are JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether only what was asked for is printed.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Whether questions are answered in advance.
+    pub fn says_yes(&self) -> bool {
+        self.yes
+    }
+
+    /// The answer of a command that was asked for information: printed always.
+    pub fn report(&self, data: &impl Serialize, text: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        if self.json {
+            serde_json::to_writer_pretty(&mut out, data).map_err(io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            out.write_all(text.as_bytes())?;
+            if !text.is_empty() && !text.ends_with('\n') {
+                writeln!(out)?;
+            }
+        }
+        out.flush()?;
+        Ok(())
+    }
+
+    /// What a command that changes something did: text only without --quiet.
+    pub fn done(&self, data: &impl Serialize, text: &str) -> Result<(), Failure> {
+        if self.quiet && !self.json {
+            return Ok(());
+        }
+        self.report(data, text)
+    }
+
+    /// One line of JSON of a longer conversation (progress, readiness).
+    pub fn json_line(&self, data: &impl Serialize) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        serde_json::to_writer(&mut out, data).map_err(io::Error::from)?;
+        writeln!(out)?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Something worth knowing, on standard error.
+    pub fn warn(&self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            // Nobody is left to tell if standard error is gone.
+            let _ = writeln!(io::stderr(), "atrest: warning: {text}");
+        }
+    }
+
+    /// Says once that secrets could not be locked in memory, if that happened.
+    pub fn warn_if_unlocked(&self) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if atrest_secret::unlocked_allocations() > 0 && !SAID.swap(true, Ordering::Relaxed) {
+            self.warn("keys could not be locked in memory and may reach the swap (raise `ulimit -l`)");
+        }
+    }
+
+    /// Goes on only if the user types YES, or said so in advance.
+    pub fn confirm(&self, warning: &str) -> Result<(), Failure> {
+        if self.yes {
+            return Ok(());
+        }
+        let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| {
+            Failure::parameters(format!("{warning}; there is no terminal to ask on"))
+                .hint("pass --yes if that is meant")
+        })?;
+        let mut answer = String::new();
+        write!(&terminal, "WARNING: {warning}.\nType YES in capital letters to go on: ")?;
+        io::BufReader::new(&terminal).read_line(&mut answer)?;
+        if answer.trim_end() == "YES" {
+            Ok(())
+        } else {
+            Err(Failure::new(Code::Parameters, "not confirmed; nothing was changed"))
+        }
+    }
+}

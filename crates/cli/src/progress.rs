@@ -1,0 +1,38 @@
+//! Progress on a terminal: a bar with the rate and the time left, a spinner while nothing can be counted.
+//! Without a terminal on standard error nothing is drawn.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::output::Output;
+
+fn is_drawn(output: &Output) -> bool {
+    !output.is_quiet() && !output.is_json() && std::io::stderr().is_terminal()
+}
+
+/// Says that something takes a while.
+pub fn spinner(what: &'static str, output: &Output) -> ProgressBar {
+    if !is_drawn(output) {
+        return ProgressBar::hidden();
+    }
+    let spinner = ProgressBar::new_spinner().with_message(what);
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    spinner
+}
+
+/// A bar for `total` bytes.
+pub fn bytes_bar(total: u64, output: &Output) -> ProgressBar {
+    if !is_drawn(output) {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template(
+        "{percent:>3}% {wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left",
+    );
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

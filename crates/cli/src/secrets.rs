@@ -1,0 +1,267 @@
+//! Passphrases and volume keys from terminals, files and file descriptors, straight into locked memory.
+//! What counts as the passphrase in each case is cryptsetup's rule, written down in docs/CLI.md.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use atrest_secret::{Passphrase, SecretBytes, VolumeKey};
+use rustix::fs::{FileType, Mode, SeekFrom};
+
+use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs};
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+
+/// cryptsetup's limit for key files.
+pub const MAX_KEY_FILE: usize = 8 << 20;
+/// cryptsetup's limit for passphrases typed at a terminal.
+const MAX_TYPED: usize = 512;
+
+/// One place a passphrase can come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A key file; `-` is standard input.
+    File { path: PathBuf, offset: u64, size: Option<u64> },
+    /// An open file descriptor.
+    Descriptor(u32),
+    /// The terminal.
+    Prompt,
+}
+
+impl From<&PassphraseArgs> for Source {
+    fn from(args: &PassphraseArgs) -> Self {
+        Self::new(&args.key_file, args.keyfile_offset, args.keyfile_size, args.passphrase_fd)
+    }
+}
+
+impl From<&NewPassphraseArgs> for Source {
+    fn from(args: &NewPassphraseArgs) -> Self {
+        Self::new(&args.new_key_file, args.new_keyfile_offset, args.new_keyfile_size, args.new_passphrase_fd)
+    }
+}
+
+impl Source {
+    fn new(file: &Option<PathBuf>, offset: Option<u64>, size: Option<u64>, fd: Option<u32>) -> Self {
+        match (file, fd) {
+            (Some(path), _) => Self::File { path: path.clone(), offset: offset.unwrap_or(0), size },
+            (None, Some(fd)) => Self::Descriptor(fd),
+            (None, None) => Self::Prompt,
+        }
+    }
+
+    /// Whether a person types it.
+    pub fn is_prompt(&self) -> bool {
+        matches!(self, Self::Prompt)
+    }
+
+    /// Whether it is a named key file (not standard input), which plain mode never hashes.
+    pub fn is_key_file(&self) -> bool {
+        matches!(self, Self::File { path, .. } if path.as_os_str() != "-")
+    }
+
+    fn reads_stdin(&self) -> bool {
+        match self {
+            Self::File { path, .. } => path.as_os_str() == "-",
+            Self::Descriptor(fd) => *fd == 0,
+            Self::Prompt => false,
+        }
+    }
+
+    /// The passphrase that opens something. A terminal asks with `prompt`.
+    pub fn read(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
+        let bytes = match self {
+            Self::File { path, offset, size } => read_key_file(path, *offset, *size, output)?,
+            Self::Descriptor(fd) => read_descriptor(*fd)?,
+            Self::Prompt => ask(prompt)?,
+        };
+        output.warn_if_unlocked();
+        Ok(Passphrase::new(bytes))
+    }
+
+    /// A new passphrase: a terminal asks twice, and it must not be empty.
+    pub fn read_new(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
+        let passphrase = self.read(&format!("{prompt}: "), output)?;
+        if passphrase.expose().is_empty() {
+            return Err(Failure::parameters("a new passphrase must not be empty"));
+        }
+        if self.is_prompt() {
+            let again = ask(&format!("{prompt} once more: "))?;
+            if passphrase != Passphrase::new(again) {
+                return Err(Failure::new(Code::Refused, "the two passphrases differ; nothing was changed"));
+            }
+        }
+        Ok(passphrase)
+    }
+}
+
+/// Both passphrases of a command can't come from standard input: the first would take everything.
+pub fn refuse_sharing_stdin(a: &Source, b: &Source) -> Result<(), Failure> {
+    if a.reads_stdin() && b.reads_stdin() {
+        return Err(Failure::parameters("the existing and the new passphrase can't both come from standard input")
+            .hint("give one of them by --passphrase-fd N, --new-passphrase-fd N or as a file"));
+    }
+    Ok(())
+}
+
+/// A volume key: the whole file. Its length is checked by whoever uses it.
+pub fn read_volume_key(path: &Path, output: &Output) -> Result<VolumeKey, Failure> {
+    let bytes = read_key_file(path, 0, None, output)?;
+    if bytes.len() > VolumeKey::MAX_LEN {
+        return Err(Failure::parameters(format!(
+            "{} bytes are no volume key; the longest has {}",
+            bytes.len(),
+            VolumeKey::MAX_LEN
+        ))
+        .at(path));
+    }
+    output.warn_if_unlocked();
+    Ok(VolumeKey::new(bytes))
+}
+
+fn ask(prompt: &str) -> Result<SecretBytes, Failure> {
+    let typed = rpassword::prompt_password(prompt).map_err(|error| match error.kind() {
+        io::ErrorKind::Interrupted => Failure::silent(130),
+        io::ErrorKind::UnexpectedEof => Failure::parameters("no passphrase was typed"),
+        _ => Failure::parameters("there is no terminal to ask for the passphrase on")
+            .hint("give it by --key-file FILE, --key-file - (standard input) or --passphrase-fd N"),
+    })?;
+    let mut typed = typed.into_bytes();
+    let secret = SecretBytes::copy_from(&typed);
+    atrest_secret::wipe(&mut typed);
+    if secret.len() > MAX_TYPED {
+        return Err(Failure::parameters(format!("a typed passphrase has at most {MAX_TYPED} bytes"))
+            .hint("use a key file for a longer one"));
+    }
+    Ok(secret)
+}
+
+fn read_key_file(path: &Path, offset: u64, size: Option<u64>, output: &Output) -> Result<SecretBytes, Failure> {
+    let limit = match size {
+        None => MAX_KEY_FILE,
+        Some(0) => return Err(Failure::parameters("--keyfile-size 0 leaves no passphrase")),
+        Some(size) => usize::try_from(size).ok().filter(|size| *size <= MAX_KEY_FILE).ok_or_else(too_long)?,
+    };
+    let secret = if path.as_os_str() == "-" {
+        let stdin = io::stdin();
+        skip(stdin.as_fd(), offset)?;
+        read_at_most(stdin.as_fd(), limit, size.is_some())?
+    } else {
+        let file = File::open(path).map_err(|error| key_file_failure(&error).at(path))?;
+        if file.metadata()?.is_dir() {
+            return Err(Failure::parameters("the key file is a directory").at(path));
+        }
+        warn_if_others_can_read(&file, path, output)?;
+        skip(file.as_fd(), offset).map_err(|failure| failure.at(path))?;
+        read_at_most(file.as_fd(), limit, size.is_some()).map_err(|failure| failure.at(path))?
+    };
+    match size {
+        _ if secret.is_empty() => Err(Failure::parameters("the key file is empty").at(path)),
+        Some(size) if (secret.len() as u64) < size => {
+            Err(Failure::parameters(format!("the key file ends after {} of {size} bytes", secret.len())).at(path))
+        }
+        _ => Ok(secret),
+    }
+}
+
+/// A key file that can't be opened is a wrong parameter, as in cryptsetup; the volume may be in order.
+fn key_file_failure(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => Failure::parameters("there is no such key file"),
+        _ => Failure::io(error),
+    }
+}
+
+fn warn_if_others_can_read(file: &File, path: &Path, output: &Output) -> Result<(), Failure> {
+    let stat = rustix::fs::fstat(file).map_err(io::Error::from)?;
+    let others = Mode::from_raw_mode(stat.st_mode).intersects(Mode::ROTH | Mode::WOTH);
+    if others && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+        output.warn(format!("every user can read the key file {0} (chmod 600 {0})", path.display()));
+    }
+    Ok(())
+}
+
+/// Everything up to the end; one trailing newline belongs to whoever wrote the line, not to the passphrase.
+fn read_descriptor(number: u32) -> Result<SecretBytes, Failure> {
+    let mut secret = if number == 0 {
+        read_at_most(io::stdin().as_fd(), MAX_KEY_FILE, false)?
+    } else {
+        read_at_most(own_descriptor(number)?.as_fd(), MAX_KEY_FILE, false)?
+    };
+    if secret.last() == Some(&b'\n') {
+        secret.truncate(secret.len() - 1);
+    }
+    Ok(secret)
+}
+
+/// A duplicate of this process's descriptor `number`. `pidfd_getfd` keeps its position and works for sockets;
+/// where the kernel or a sandbox refuses it, the descriptor's own name is opened instead.
+fn own_descriptor(number: u32) -> Result<OwnedFd, Failure> {
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+    let not_open =
+        || Failure::parameters(format!("file descriptor {number} is not open")).hint("as in: --passphrase-fd 3 3< file");
+    let raw = i32::try_from(number).map_err(|_| not_open())?;
+    let duplicate = pidfd_open(getpid(), PidfdFlags::empty())
+        .and_then(|own| pidfd_getfd(own, raw, PidfdGetfdFlags::empty()));
+    match duplicate {
+        Ok(duplicate) => Ok(duplicate),
+        Err(rustix::io::Errno::BADF) => Err(not_open()),
+        Err(_) => File::open(format!("/proc/self/fd/{number}")).map(OwnedFd::from).map_err(|_| not_open()),
+    }
+}
+
+fn skip(fd: impl AsFd, offset: u64) -> Result<(), Failure> {
+    if offset == 0 || rustix::fs::seek(&fd, SeekFrom::Start(offset)).is_ok() {
+        return Ok(());
+    }
+    // A pipe: read and forget.
+    let mut left = offset;
+    let mut scratch = SecretBytes::zeroed(4096);
+    while left > 0 {
+        let want = left.min(scratch.len() as u64) as usize;
+        match rustix::io::read(&fd, &mut scratch[..want]) {
+            Ok(0) => break,
+            Ok(read) => left -= read as u64,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+    }
+    Ok(())
+}
+
+/// Reads to the end of `fd`. More than `limit` bytes are an error, or left alone if `cut` is set.
+fn read_at_most(fd: impl AsFd, limit: usize, cut: bool) -> Result<SecretBytes, Failure> {
+    let mut secret = SecretBytes::zeroed(limit.min(4096));
+    let mut filled = 0;
+    loop {
+        if filled == secret.len() {
+            if filled == limit {
+                if !cut && !at_end(&fd)? {
+                    return Err(too_long());
+                }
+                break;
+            }
+            let mut larger = SecretBytes::zeroed((filled * 2).min(limit));
+            larger[..filled].copy_from_slice(&secret);
+            secret = larger;
+        }
+        match rustix::io::read(&fd, &mut secret[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+    }
+    secret.truncate(filled);
+    Ok(secret)
+}
+
+fn at_end(fd: impl AsFd) -> Result<bool, Failure> {
+    let mut probe = SecretBytes::zeroed(1);
+    Ok(rustix::io::read(&fd, &mut probe[..]).map_err(io::Error::from)? == 0)
+}
+
+fn too_long() -> Failure {
+    Failure::parameters(format!("a key file has at most {MAX_KEY_FILE} bytes"))
+        .hint("choose a part of it by --keyfile-offset and --keyfile-size")
+}

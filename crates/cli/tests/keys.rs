@@ -1,0 +1,183 @@
+//! Keyslots, headers and tokens, each step seen from cryptsetup as well.
+
+mod common;
+
+use std::fs;
+
+use common::{CHEAP, Ran, Scratch};
+
+/// `key add` with `--key-file key` for the new passphrase in `new`.
+fn add(scratch: &Scratch, new: &str, more: &[&str]) -> Ran {
+    let mut args = vec!["key", "add", "--json", "--key-file", "key", "--new-key-file", new, "vol"];
+    args.extend(CHEAP);
+    args.extend(more);
+    scratch.atrest(&args)
+}
+
+fn test(scratch: &Scratch, key: &str) -> Ran {
+    scratch.atrest(&["key", "test", "--json", "--key-file", key, "vol"])
+}
+
+/// atrest and cryptsetup agree on whether `key` opens the volume.
+#[track_caller]
+fn opens(scratch: &Scratch, key: &str, expected: bool) {
+    let code = if expected { 0 } else { 2 };
+    let ours = test(scratch, key);
+    assert_eq!(ours.code, code, "atrest: {}", ours.stderr);
+    let theirs = scratch.tool("cryptsetup", &["open", "--test-passphrase", "--key-file", key, "vol"]);
+    assert_eq!(theirs.code, code, "cryptsetup: {}", theirs.stderr);
+}
+
+#[test]
+fn passphrases_are_added_changed_and_removed() {
+    for kind in ["luks1", "luks2"] {
+        let scratch = Scratch::with_volume_of(kind);
+        scratch.file("second", "second");
+        scratch.file("third", "third");
+        assert_eq!(add(&scratch, "second", &[]).ok().json()["keyslot"], 1);
+        assert_eq!(add(&scratch, "third", &["--new-key-slot", "5"]).ok().json()["keyslot"], 5);
+        for key in ["key", "second", "third"] {
+            opens(&scratch, key, true);
+        }
+        assert_eq!(test(&scratch, "third").json()["keyslot"], 5);
+        add(&scratch, "third", &["--new-key-slot", "5"]).fails(1, "keyslot 5 is in use");
+        add(&scratch, "third", &["--new-key-slot", "99"]).fails(1, "99");
+
+        scratch.file("new", "new");
+        let change = ["key", "change", "--key-file", "second", "--new-key-file", "new", "vol"];
+        scratch.atrest(&[&change[..], &CHEAP].concat()).ok();
+        opens(&scratch, "new", true);
+        opens(&scratch, "second", false);
+
+        let slots = scratch.atrest(&["key", "list", "--json", "vol"]).ok().json();
+        assert_eq!(slots.as_array().expect("a list").len(), 3, "{slots}");
+        assert!(scratch.atrest(&["key", "list", "vol"]).ok().stdout.contains("1000 iterations"));
+
+        scratch.atrest(&["key", "remove", "--key-file", "third", "vol"]).ok();
+        opens(&scratch, "third", false);
+        scratch.atrest(&["key", "kill", "--key-file", "new", "vol", "1"]).fails(1, "of keyslot 1 itself");
+        scratch.atrest(&["key", "kill", "--key-file", "third", "vol", "1"]).fails(2, "wrong passphrase");
+        opens(&scratch, "new", true);
+        scratch.atrest(&["key", "kill", "--key-file", "key", "vol", "1"]).ok();
+        opens(&scratch, "new", false);
+        scratch.atrest(&["key", "kill", "--yes", "vol", "1"]).fails(1, "keyslot 1 holds no key");
+        scratch.atrest(&["key", "remove", "--yes", "--key-file", "key", "vol"]).ok();
+        opens(&scratch, "key", false);
+    }
+}
+
+#[test]
+fn the_volume_key_opens_what_it_was_exported_from() {
+    for kind in ["luks1", "luks2"] {
+        let scratch = Scratch::with_volume_of(kind);
+        scratch.atrest(&["key", "export", "--yes", "--key-file", "key", "vol", "vk"]).ok();
+        assert_eq!(scratch.mode("vk"), 0o600);
+        scratch.atrest(&["key", "export", "--yes", "--key-file", "key", "vol", "vk"]).fails(5, "exists already");
+        let dump = ["luksDump", "--dump-volume-key", "--volume-key-file", "theirs", "--batch-mode"];
+        scratch.tool("cryptsetup", &[&dump[..], &["--key-file", "key", "vol"]].concat()).ok();
+        assert_eq!(fs::read(scratch.path("vk")).ok(), fs::read(scratch.path("theirs")).ok());
+        scratch.atrest(&["key", "test", "--volume-key-file", "vk", "vol"]).ok();
+        // A forgotten passphrase: the volume key adds a new one.
+        scratch.file("fresh", "fresh");
+        let add = ["key", "add", "--volume-key-file", "vk", "--new-key-file", "fresh", "vol"];
+        scratch.atrest(&[&add[..], &CHEAP].concat()).ok();
+        opens(&scratch, "fresh", true);
+        // A volume made from it has the same key.
+        let format = ["format", "--size", "20M", "--type", kind, "--volume-key-file", "vk", "--key-file", "key", "twin"];
+        scratch.atrest(&[&format[..], &CHEAP].concat()).ok();
+        scratch.atrest(&["key", "test", "--volume-key-file", "vk", "twin"]).ok();
+    }
+}
+
+#[test]
+fn a_header_comes_back_from_its_backup() {
+    for kind in ["luks1", "luks2"] {
+        let scratch = Scratch::with_volume_of(kind);
+        scratch.atrest(&["header", "backup", "vol", "ours"]).ok();
+        assert_eq!(scratch.mode("ours"), 0o600);
+        scratch.atrest(&["header", "backup", "vol", "ours"]).fails(5, "exists already");
+        scratch.tool("cryptsetup", &["luksHeaderBackup", "vol", "--header-backup-file", "theirs"]).ok();
+        assert!(fs::read(scratch.path("ours")).ok() == fs::read(scratch.path("theirs")).ok(), "{kind} backups differ");
+        scratch.atrest(&["erase", "--yes", "vol"]).ok();
+        opens(&scratch, "key", false);
+        scratch.atrest(&["header", "restore", "vol", "ours"]).fails(1, "--yes");
+        scratch.atrest(&["header", "restore", "--yes", "vol", "ours"]).ok();
+        opens(&scratch, "key", true);
+        scratch.file("rubbish", vec![9; 4096]);
+        scratch.atrest(&["header", "restore", "--yes", "vol", "rubbish"]).fails(4, "rubbish");
+        opens(&scratch, "key", true);
+    }
+}
+
+#[test]
+fn labels_uuid_and_priority_are_set() {
+    let scratch = Scratch::with_volume();
+    let uuid = "2e8a3a4c-6f0e-4b55-9c9c-3d0a0c6f2a11";
+    scratch.atrest(&["header", "set", "--label", "archive", "--subsystem", "tape", "--uuid", uuid, "vol"]).ok();
+    let info = scratch.atrest(&["info", "--json", "vol"]).ok().json();
+    assert_eq!((&info["label"], &info["subsystem"], &info["uuid"]), (&"archive".into(), &"tape".into(), &uuid.into()));
+    let dump = scratch.tool("cryptsetup", &["luksDump", "vol"]).ok().stdout;
+    assert!(dump.contains("archive") && dump.contains("tape") && dump.contains(uuid), "{dump}");
+    scratch.atrest(&["header", "set", "vol"]).fails(1, "--label");
+    scratch.atrest(&["key", "priority", "vol", "0", "ignore"]).ok();
+    scratch.atrest(&["key", "test", "--key-file", "key", "vol"]).fails(2, "");
+    scratch.atrest(&["key", "test", "--key-file", "key", "--key-slot", "0", "vol"]).ok();
+    scratch.atrest(&["key", "priority", "vol", "0", "prefer"]).ok();
+    assert!(scratch.tool("cryptsetup", &["luksDump", "vol"]).ok().stdout.contains("Priority:   preferred"));
+    scratch.atrest(&["key", "priority", "vol", "7", "prefer"]).fails(1, "keyslot 7");
+    let old = Scratch::with_volume_of("luks1");
+    old.atrest(&["header", "set", "--label", "x", "vol"]).fails(1, "format");
+    old.atrest(&["key", "priority", "vol", "0", "prefer"]).fails(1, "format");
+}
+
+#[test]
+fn an_unbound_key_opens_no_data() {
+    let scratch = Scratch::with_volume();
+    scratch.file("other", "other");
+    assert_eq!(add(&scratch, "other", &["--unbound", "--key-size", "256"]).ok().json()["keyslot"], 1);
+    assert_eq!(test(&scratch, "other").ok().json()["keyslot"], 1);
+    scratch.atrest(&["decrypt", "--key-file", "other", "vol", "plain"]).fails(2, "");
+    assert!(scratch.tool("cryptsetup", &["luksDump", "vol"]).ok().stdout.contains("unbound"));
+    // It does not count as a way in.
+    scratch.atrest(&["key", "remove", "--key-file", "key", "vol"]).fails(1, "last passphrase");
+}
+
+#[test]
+fn tokens_go_in_and_come_out_as_they_were() {
+    let scratch = Scratch::with_volume();
+    let token = r#"{"type":"my-token","keyslots":["0"],"note":"as it was"}"#;
+    scratch.file("token", token);
+    assert_eq!(scratch.atrest(&["token", "import", "--json", "vol", "token"]).ok().json()["token"], 0);
+    let over_stdin = ["token", "import", "--token-id", "4", "vol"];
+    scratch.atrest_with_input(&over_stdin, token.as_bytes()).ok();
+    scratch.atrest_with_input(&over_stdin, token.as_bytes()).fails(5, "--token-replace");
+    scratch.atrest_with_input(&[&over_stdin[..], &["--token-replace"]].concat(), token.as_bytes()).ok();
+    let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    assert_eq!(parsed(&scratch.atrest(&["token", "export", "vol", "0"]).ok().stdout), parsed(token));
+    let theirs = scratch.tool("cryptsetup", &["token", "export", "--token-id", "4", "vol"]).ok().stdout;
+    assert_eq!(parsed(&theirs), parsed(token));
+    scratch.atrest(&["token", "export", "vol", "0", "out"]).ok();
+    assert_eq!(scratch.mode("out"), 0o600);
+    assert_eq!(scratch.atrest(&["token", "list", "--json", "vol"]).ok().json().as_array().map(Vec::len), Some(2));
+    scratch.atrest(&["token", "remove", "vol", "0"]).ok();
+    scratch.atrest(&["token", "remove", "vol", "0"]).fails(1, "token 0");
+    scratch.atrest(&["token", "export", "vol", "0"]).fails(1, "token 0");
+    scratch.file("bad", r#"{"no":"type"}"#);
+    scratch.atrest(&["token", "import", "vol", "bad"]).fails(1, "token");
+    Scratch::with_volume_of("luks1").atrest(&["token", "remove", "vol", "0"]).fails(1, "format");
+}
+
+#[test]
+fn a_detached_header_leaves_the_data_alone() {
+    let scratch = Scratch::new();
+    scratch.file("key", "k");
+    scratch.bash("truncate -s 8M data").ok();
+    let format = ["format", "--header", "head", "--key-file", "key", "data"];
+    scratch.atrest(&[&format[..], &CHEAP].concat()).ok();
+    assert_eq!(scratch.mode("head"), 0o600);
+    scratch.atrest(&["info", "data"]).fails(4, "--header");
+    scratch.atrest(&["info", "--header", "head", "data"]).ok();
+    scratch.tool("cryptsetup", &["open", "--test-passphrase", "--key-file", "key", "--header", "head", "data"]).ok();
+    scratch.atrest(&["decrypt", "--header", "head", "--key-file", "key", "data", "plain"]).ok();
+    assert_eq!(fs::metadata(scratch.path("plain")).expect("the plaintext").len(), 8 << 20);
+}

@@ -1,0 +1,225 @@
+//! The main path: make a volume, serve it, put a filesystem and files in it, get them out again, whole and by name.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::process::{Child, Stdio};
+
+use common::{CHEAP, Scratch};
+
+/// A volume that is being served; the process is stopped when the test ends.
+struct Served {
+    child: Child,
+    line: String,
+}
+
+impl Served {
+    fn start(scratch: &Scratch, args: &[&str]) -> Self {
+        let mut child = scratch.atrest_command(args).stdout(Stdio::piped()).spawn().expect("atrest starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("the ready line");
+        assert!(!line.is_empty(), "it ended without a ready line: {:?}", child.wait());
+        Self { child, line }
+    }
+
+    fn terminate(mut self) -> i32 {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("the signal");
+        self.child.wait().expect("its end").code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let pid = rustix::process::Pid::from_child(&self.child);
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn files(scratch: &Scratch) {
+    let root = scratch.path("files");
+    fs::create_dir_all(root.join("deep/er")).expect("directories");
+    fs::write(root.join("hello"), "hello, world\n").expect("a file");
+    fs::write(root.join("deep/er/numbers"), (0..100_000u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>()).expect("it");
+    fs::write(root.join("deep/empty"), "").expect("an empty file");
+    std::os::unix::fs::symlink("deep/er/numbers", root.join("link")).expect("a link");
+}
+
+#[test]
+fn files_that_go_in_through_fuse_come_out_of_the_locked_volume() {
+    let scratch = Scratch::with_volume();
+    files(&scratch);
+    fs::create_dir(scratch.path("mnt")).expect("the mount point");
+    let served = Served::start(&scratch, &["open", "vol", "--fuse", "mnt", "--key-file", "key"]);
+    let file = scratch.path("mnt/vol");
+    assert!(served.line.contains("mnt/vol"), "{}", served.line);
+    assert_eq!(fs::metadata(&file).expect("the served file").len(), 4 << 20);
+    // Nobody else writes meanwhile; looking at the header is possible.
+    scratch.atrest(&["cat", "--key-file", "key", "vol", "/x"]).fails(5, "busy");
+    scratch.atrest(&["info", "vol"]).ok();
+    let status = scratch.atrest(&["status", "--json"]).ok().json();
+    assert_eq!(status[0]["name"], "vol", "{status}");
+    assert!(scratch.atrest(&["status"]).ok().stdout.contains("vol"));
+    scratch.tool("mkfs.ext4", &["-q", "-d", "files", "mnt/vol"]).ok();
+    scratch.atrest(&["close", "vol"]).ok();
+    assert_eq!(Served::terminate_after_close(served), 0);
+    assert_eq!(scratch.atrest(&["status", "--json"]).ok().json(), serde_json::json!([]));
+    scratch.atrest(&["close", "vol"]).fails(4, "vol");
+
+    let locked = |args: &[&str]| scratch.atrest(&[args, &["--key-file", "key"]].concat());
+    let names = locked(&["ls", "vol"]).ok().stdout;
+    for name in ["hello", "deep", "link", "lost+found"] {
+        assert!(names.lines().any(|line| line == name), "{name} is missing in {names}");
+    }
+    assert!(locked(&["ls", "-l", "vol", "/deep"]).ok().stdout.contains("empty"));
+    let listed = locked(&["ls", "--json", "vol", "/deep/er"]).ok().json();
+    assert_eq!(listed[0]["name"], "numbers", "{listed}");
+    assert_eq!(listed[0]["size"], 400_000, "{listed}");
+    assert_eq!(locked(&["cat", "vol", "/hello"]).ok().stdout, "hello, world\n");
+    let numbers = fs::read(scratch.path("files/deep/er/numbers")).expect("the file");
+    assert!(locked(&["cat", "vol", "/link"]).ok().raw == numbers, "a link is followed to other bytes");
+    locked(&["cat", "vol", "/absent"]).fails(4, "no such file");
+    locked(&["cat", "vol", "/deep"]).fails(4, "directory");
+    locked(&["cp", "-r", "vol:/", "out"]).ok();
+    scratch.bash("rm -rf out/lost+found && diff -r --no-dereference files out").ok();
+    locked(&["cp", "vol:/hello", "hello"]).ok();
+    assert_eq!(fs::read(scratch.path("hello")).expect("the copy"), b"hello, world\n");
+    locked(&["cp", "vol:/hello", "vol:/other"]).fails(1, "VOLUME:/path");
+    locked(&["cp", "hello", "other"]).fails(1, "VOLUME:/path");
+
+    locked(&["decrypt", "vol", "plain"]).ok();
+    assert_eq!(scratch.mode("plain"), 0o600);
+    scratch.tool("e2fsck", &["-fn", "plain"]).ok();
+}
+
+impl Served {
+    /// `close` asked it to end already.
+    fn terminate_after_close(mut served: Served) -> i32 {
+        served.child.wait().expect("its end").code().unwrap_or(-1)
+    }
+}
+
+#[test]
+fn a_signal_writes_everything_back_and_closes() {
+    let scratch = Scratch::with_volume();
+    fs::create_dir(scratch.path("mnt")).expect("the mount point");
+    let served = Served::start(&scratch, &["open", "vol", "--fuse", "mnt", "--key-file", "key", "--name", "other"]);
+    let file = fs::OpenOptions::new().write(true).open(scratch.path("mnt/other")).expect("the served file");
+    file.write_all_at(b"written through FUSE", 1_000_000).expect("a write");
+    drop(file);
+    assert_eq!(served.terminate(), 0);
+    assert_eq!(fs::read_dir(scratch.path("mnt")).expect("the mount point").count(), 0, "still mounted");
+    scratch.atrest(&["decrypt", "--key-file", "key", "vol", "plain"]).ok();
+    let plain = fs::read(scratch.path("plain")).expect("the plaintext");
+    assert_eq!(&plain[1_000_000..1_000_020], b"written through FUSE");
+}
+
+#[test]
+fn a_daemon_serves_until_it_is_closed() {
+    let scratch = Scratch::with_volume();
+    fs::create_dir(scratch.path("mnt")).expect("the mount point");
+    scratch.atrest(&["open", "vol", "--fuse", "mnt", "--daemon", "--key-file", "key"]).ok();
+    assert!(scratch.path("mnt/vol").exists());
+    scratch.atrest(&["open", "vol", "--fuse", "mnt", "--daemon", "--key-file", "key"]).fails(5, "");
+    let path = scratch.path("vol");
+    scratch.atrest(&["close", path.to_str().expect("a path")]).ok();
+    assert!(!scratch.path("mnt/vol").exists());
+}
+
+#[test]
+fn a_command_runs_for_as_long_as_the_volume_is_served() {
+    let scratch = Scratch::with_volume();
+    let run = |more: &[&str]| scratch.atrest(&[&["open", "vol", "--key-file", "key", "--nbd", "--run"], more].concat());
+    let ran = run(&["sh", "-c", "nbdinfo --size \"$ATREST_URI\"; exit 7"]).fails(7, "");
+    assert!(ran.stdout.contains("4194304"), "{}", ran.stdout);
+    run(&["no-such-command-here"]).fails(1, "no-such-command-here");
+    assert_eq!(scratch.atrest(&["status", "--json"]).ok().json(), serde_json::json!([]));
+}
+
+#[test]
+fn several_readers_or_one_writer() {
+    let scratch = Scratch::with_volume();
+    let open = ["open", "vol", "--key-file", "key"];
+    let first = Served::start(&scratch, &[&open[..], &["--read-only", "--name", "a", "--nbd"]].concat());
+    let second = Served::start(&scratch, &[&open[..], &["--read-only", "--name", "b", "--nbd"]].concat());
+    scratch.atrest(&[&open[..], &["--name", "c", "--nbd"]].concat()).fails(5, "busy");
+    scratch.bash("printf x | $ATREST format --key-file - --yes vol").fails(5, "busy");
+    assert_eq!(first.terminate(), 0);
+    assert_eq!(second.terminate(), 0);
+}
+
+#[test]
+fn a_whole_image_goes_in_and_out() {
+    let scratch = Scratch::with_volume();
+    let image: Vec<u8> = (0..4u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    scratch.file("disk", &image);
+    let summary = scratch.atrest(&["encrypt", "--json", "--yes", "--key-file", "key", "disk", "vol"]).ok();
+    let last: serde_json::Value = serde_json::from_str(summary.stdout.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(last["bytes"], image.len(), "{last}");
+    scratch.atrest(&["decrypt", "--key-file", "key", "vol", "plain"]).ok();
+    assert!(fs::read(scratch.path("plain")).expect("the plaintext") == image, "the plaintext differs");
+    scratch.atrest(&["decrypt", "--key-file", "key", "vol", "plain"]).fails(1, "--yes");
+    scratch.atrest(&["decrypt", "--yes", "--key-file", "key", "vol", "plain"]).ok();
+    scratch.file("large", vec![1; (4 << 20) + 1]);
+    scratch.atrest(&["encrypt", "--yes", "--key-file", "key", "large", "vol"]).fails(4, "");
+}
+
+#[test]
+fn a_plain_volume_has_no_header_and_the_right_options() {
+    let scratch = Scratch::new();
+    scratch.file("pass", "no header\n");
+    scratch.file("disk", (0..1u32 << 20).map(|n| (n / 512) as u8).collect::<Vec<_>>());
+    scratch.bash("truncate -s 1M vol").ok();
+    let plain = ["--type", "plain", "--cipher", "aes-xts-plain64", "--key-size", "256", "--hash", "sha256"];
+    let with = |args: &[&str], pass: &[u8]| {
+        scratch.atrest_with_input(&[args, &plain, &["--passphrase-fd", "0"]].concat(), pass)
+    };
+    with(&["encrypt", "--yes", "disk", "vol"], b"no header").ok();
+    assert_ne!(fs::read(scratch.path("vol")).ok(), fs::read(scratch.path("disk")).ok());
+    with(&["decrypt", "vol", "plain"], b"no header").ok();
+    assert!(fs::read(scratch.path("plain")).ok() == fs::read(scratch.path("disk")).ok(), "the plaintext differs");
+    with(&["decrypt", "vol", "other"], b"another").ok();
+    assert!(fs::read(scratch.path("other")).ok() != fs::read(scratch.path("disk")).ok(), "any passphrase opens it");
+    // Without a header nothing can be looked up.
+    scratch.atrest(&["decrypt", "--type", "plain", "--key-file", "pass", "vol", "x"]).fails(1, "--cipher");
+    scratch.atrest(&["decrypt", "--cipher", "aes-xts-plain64", "--key-file", "pass", "vol", "x"]).fails(1, "plain");
+}
+
+#[test]
+fn files_are_copied_into_a_fat_volume() {
+    let scratch = Scratch::new();
+    scratch.file("key", "k");
+    let format = ["format", "--size", "40M", "--key-file", "key", "vol"];
+    scratch.atrest(&[&format[..], &CHEAP].concat()).ok();
+    files(&scratch);
+    fs::remove_file(scratch.path("files/link")).expect("FAT has no links");
+    fs::create_dir(scratch.path("mnt")).expect("the mount point");
+    let run = ["sh", "-c", "mkfs.vfat \"$ATREST_PATH\""];
+    scratch.atrest(&[&["open", "vol", "--key-file", "key", "--fuse", "mnt", "--run"][..], &run].concat()).ok();
+    let locked = |args: &[&str]| scratch.atrest(&[args, &["--key-file", "key"]].concat());
+    locked(&["cp", "-r", "files", "vol:/"]).ok();
+    assert_eq!(locked(&["cat", "vol", "/files/hello"]).ok().stdout, "hello, world\n");
+    locked(&["cp", "-r", "vol:/files", "out"]).ok();
+    scratch.bash("diff -r files out").ok();
+    locked(&["decrypt", "vol", "plain"]).ok();
+    scratch.tool("fsck.vfat", &["-n", "plain"]).ok();
+}
+
+#[test]
+fn tools_print_what_they_are_asked_for() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(scratch.atrest(&["completions", shell]).ok().stdout.contains("volume-key-file"));
+    }
+    scratch.bash("$ATREST completions bash > c && bash -n c").ok();
+    assert!(scratch.atrest(&["man"]).ok().stdout.contains(".TH atrest 1"));
+    fs::create_dir(scratch.path("man")).expect("a directory");
+    scratch.atrest(&["man", "man"]).ok();
+    assert!(scratch.path("man/atrest-key-add.1").exists());
+    scratch.atrest(&["man", "absent"]).fails(4, "absent");
+}
