@@ -1,1 +1,20 @@
-//! Room under construction.
+//! What is needed to unlock a volume without a heap: the LUKS1 header, the anti-forensic splitter, keyslot areas.
+//!
+//! Everything works on buffers of the caller and does no I/O, so the same code unlocks a disk on a server and a card
+//! in a microcontroller. Bytes from media are checked into types before they are used, and never panic.
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::panic
+    )
+)]
+
+pub mod af;
+pub mod area;
+pub mod luks1;

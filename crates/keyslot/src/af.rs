@@ -1,0 +1,110 @@
+//! The anti-forensic splitter of LUKS (C. Fruhwirth, "TKS1", section 2.4; LUKS On-Disk Format 1.2.3, section 2.4).
+//!
+//! A key is spread over `stripes` stripes of its own length so that it is lost when any part of them is. It works
+//! where overwriting reaches the media; flash with wear levelling keeps old copies, and the splitter gives nothing there.
+
+use core::fmt;
+
+use atrest_kdf::{Hash, digest};
+use atrest_secret::{Random, RandomError, wipe};
+
+/// Why a key could not be split or merged.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfError {
+    /// There must be at least one stripe, and the key must not be empty.
+    NothingToSplit,
+    /// The buffer for the stripes is too short.
+    BufferLen {
+        /// Bytes it has.
+        has: usize,
+        /// Bytes it must have.
+        needs: usize,
+    },
+    /// Key length times stripes does not fit the machine's addresses.
+    TooLarge,
+    /// The random source failed.
+    Random(RandomError),
+}
+
+/// Spreads `key` over the first `key.len() * stripes` bytes of `out`. The rest of `out` is left as it is.
+pub fn split(
+    hash: Hash,
+    key: &[u8],
+    stripes: u32,
+    random: &mut dyn Random,
+    out: &mut [u8],
+) -> Result<(), AfError> {
+    let needs = split_len(key.len(), stripes)?;
+    let has = out.len();
+    let out = out.get_mut(..needs).ok_or(AfError::BufferLen { has, needs })?;
+    // The last stripe serves as the accumulator: all others are random, and it makes up the difference.
+    let (others, last) = out.split_at_mut(needs.saturating_sub(key.len()));
+    last.fill(0);
+    for stripe in others.chunks_exact_mut(key.len()) {
+        if let Err(error) = random.fill(stripe) {
+            wipe(last);
+            return Err(AfError::Random(error));
+        }
+        xor(last, stripe);
+        diffuse(hash, last);
+    }
+    xor(last, key);
+    Ok(())
+}
+
+/// Merges the first `key.len() * stripes` bytes of `split` into `key`. Whether the key is right, only its digest tells.
+pub fn merge(hash: Hash, split: &[u8], stripes: u32, key: &mut [u8]) -> Result<(), AfError> {
+    let needs = split_len(key.len(), stripes)?;
+    let split = split.get(..needs).ok_or(AfError::BufferLen { has: split.len(), needs })?;
+    let (others, last) = split.split_at(needs.saturating_sub(key.len()));
+    key.fill(0);
+    for stripe in others.chunks_exact(key.len()) {
+        xor(key, stripe);
+        diffuse(hash, key);
+    }
+    xor(key, last);
+    Ok(())
+}
+
+/// Bytes that a key of `key_len` bytes takes in `stripes` stripes.
+pub fn split_len(key_len: usize, stripes: u32) -> Result<usize, AfError> {
+    if key_len == 0 || stripes == 0 {
+        return Err(AfError::NothingToSplit);
+    }
+    usize::try_from(stripes).ok().and_then(|n| n.checked_mul(key_len)).ok_or(AfError::TooLarge)
+}
+
+/// Replaces each digest-sized block by the hash of its number (big-endian, 32 bits) and itself; the last, shorter
+/// block by as much of the digest as it can hold.
+fn diffuse(hash: Hash, block: &mut [u8]) {
+    let mut hashed = [0; Hash::MAX_OUTPUT_LEN];
+    for (piece, number) in block.chunks_mut(hash.output_len()).zip(0u32..) {
+        digest(hash, &[&number.to_be_bytes(), piece], &mut hashed);
+        for (to, from) in piece.iter_mut().zip(hashed) {
+            *to = from;
+        }
+    }
+    wipe(&mut hashed);
+}
+
+fn xor(to: &mut [u8], with: &[u8]) {
+    for (to, with) in to.iter_mut().zip(with) {
+        *to ^= with;
+    }
+}
+
+impl fmt::Display for AfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AfError::NothingToSplit => f.write_str("a key to split needs at least one byte and one stripe"),
+            AfError::BufferLen { has, needs } => {
+                write!(f, "the anti-forensic stripes take {needs} bytes, but there are {has}")
+            }
+            AfError::TooLarge => f.write_str("the anti-forensic stripes are too long for this machine"),
+            AfError::Random(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for AfError {}

@@ -1,0 +1,481 @@
+//! The header's 592 bytes as a type that can only hold an acceptable layout (specification, section 4 and figure 1).
+//!
+//! Names of ciphers and hashes that this build does not know are no damage: they parse, and unlocking refuses them.
+
+use atrest_cipher::{CipherSpec, SpecError};
+use atrest_kdf::Hash;
+
+use super::text::Text;
+use super::{
+    DIGEST_LEN, HEADER_LEN, HeaderError, MAGIC, MAX_KEY_LEN, MAX_STRIPES, SALT_LEN, SLOTS, STRIPES,
+    TextField, VERSION,
+};
+
+/// Multiple of 512-byte sectors at which keyslot areas are placed when a header is made.
+pub const AREA_ALIGNMENT: u32 = 8;
+/// Sectors that the header touches.
+const HEADER_SECTORS: u32 = 2;
+const SECTOR: u64 = 512;
+
+/// State word of a keyslot in use.
+const IN_USE: u32 = 0x00AC_71F3;
+/// State word of a free keyslot.
+const FREE: u32 = 0x0000_DEAD;
+
+/// A checked LUKS1 header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub(super) fields: Fields,
+}
+
+/// What a new header is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct HeaderParts<'a> {
+    /// Cipher of data and keyslot areas, in dm-crypt's form of name and mode, such as `aes` and `xts-plain64`.
+    pub cipher_name: &'a str,
+    /// The second part of the cipher.
+    pub cipher_mode: &'a str,
+    /// Hash of the splitter, of PBKDF2 and of the digest.
+    pub hash: Hash,
+    /// Bytes in the volume key.
+    pub key_len: usize,
+    /// UUID.
+    pub uuid: &'a str,
+    /// First sector of the data, 0 for data on another device; `None` is the first multiple of `alignment` behind the
+    /// keyslot areas.
+    pub data_sector: Option<u32>,
+    /// Multiple of sectors at which the data starts.
+    pub alignment: u32,
+    /// Digest of the volume key.
+    pub digest: [u8; DIGEST_LEN],
+    /// Its salt.
+    pub digest_salt: [u8; SALT_LEN],
+    /// Its PBKDF2 iterations.
+    pub digest_iterations: u32,
+}
+
+/// A keyslot's place and key derivation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Whether it holds a key.
+    pub state: SlotState,
+    /// PBKDF2 iterations.
+    pub iterations: u32,
+    /// PBKDF2 salt.
+    pub salt: [u8; SALT_LEN],
+    /// First sector of its area.
+    pub sector: u32,
+    /// Anti-forensic stripes.
+    pub stripes: u32,
+}
+
+/// Whether a keyslot holds a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// It does.
+    InUse,
+    /// It does not.
+    Free,
+}
+
+/// Sectors that a split key takes: `key_len * stripes` bytes, rounded up.
+pub const fn area_sectors(key_len: usize, stripes: u32) -> u64 {
+    (key_len as u64).saturating_mul(stripes as u64).div_ceil(SECTOR)
+}
+
+impl Header {
+    /// Parses and checks the first 592 bytes of `bytes`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, HeaderError> {
+        let fields = Fields::parse(bytes)?;
+        let header = Self { fields };
+        header.check()?;
+        Ok(header)
+    }
+
+    /// A header without keys, its areas placed as cryptsetup places them: from byte 4096 on, each at a multiple of 4096.
+    pub fn new(parts: &HeaderParts<'_>) -> Result<Self, HeaderError> {
+        let text = |field| HeaderError::Text { field };
+        let key_len = u32::try_from(parts.key_len)
+            .ok()
+            .filter(|&len| key_len_is_possible(len))
+            .ok_or(HeaderError::KeyLen { bytes: u32::try_from(parts.key_len).unwrap_or(u32::MAX) })?;
+        let mut slots = [RawSlot::default(); SLOTS];
+        for (slot, sector) in slots.iter_mut().zip(default_sectors(parts.key_len)) {
+            *slot = RawSlot { state: FREE, iterations: 0, salt: [0; SALT_LEN], sector, stripes: STRIPES };
+        }
+        let behind_areas = behind_default_areas(parts.key_len);
+        let data_sector = match parts.data_sector {
+            Some(sector) => sector,
+            None => behind_areas.checked_next_multiple_of(parts.alignment.max(1)).unwrap_or(u32::MAX),
+        };
+        let header = Self {
+            fields: Fields {
+                cipher_name: Text::new(parts.cipher_name).ok_or(text(TextField::CipherName))?,
+                cipher_mode: Text::new(parts.cipher_mode).ok_or(text(TextField::CipherMode))?,
+                hash: Text::new(parts.hash.name()).ok_or(text(TextField::Hash))?,
+                data_sector,
+                key_len,
+                digest: parts.digest,
+                digest_salt: parts.digest_salt,
+                digest_iterations: parts.digest_iterations,
+                uuid: Text::new(parts.uuid).ok_or(text(TextField::Uuid))?,
+                slots,
+            },
+        };
+        header.check()?;
+        Ok(header)
+    }
+
+    /// The 592 bytes. What was parsed comes back byte for byte.
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        self.fields.encode()
+    }
+
+    /// Name of the cipher, such as `aes`.
+    pub fn cipher_name(&self) -> &str {
+        self.fields.cipher_name.as_str()
+    }
+
+    /// Mode of the cipher, such as `xts-plain64`.
+    pub fn cipher_mode(&self) -> &str {
+        self.fields.cipher_mode.as_str()
+    }
+
+    /// The cipher, if this build knows it.
+    pub fn cipher(&self) -> Result<CipherSpec, SpecError> {
+        CipherSpec::from_parts(self.cipher_name(), self.cipher_mode())
+    }
+
+    /// Name of the hash, such as `sha256`.
+    pub fn hash_name(&self) -> &str {
+        self.fields.hash.as_str()
+    }
+
+    /// The hash, if this build knows it and its digests are long enough for a volume key's digest.
+    pub fn hash(&self) -> Option<Hash> {
+        Hash::from_name(self.hash_name()).filter(|hash| hash.output_len() >= DIGEST_LEN)
+    }
+
+    /// UUID.
+    pub fn uuid(&self) -> &str {
+        self.fields.uuid.as_str()
+    }
+
+    /// Sets the UUID. Fails if the text is empty, longer than 39 bytes or not printable ASCII.
+    pub fn set_uuid(&mut self, uuid: &str) -> Result<(), HeaderError> {
+        self.fields.uuid = Text::new(uuid).ok_or(HeaderError::Text { field: TextField::Uuid })?;
+        Ok(())
+    }
+
+    /// First sector of the data; 0 for data on another device.
+    pub fn data_sector(&self) -> u32 {
+        self.fields.data_sector
+    }
+
+    /// Bytes in the volume key.
+    pub fn key_len(&self) -> usize {
+        // Checked to be at most MAX_KEY_LEN.
+        self.fields.key_len as usize
+    }
+
+    /// Digest of the volume key.
+    pub fn digest(&self) -> &[u8; DIGEST_LEN] {
+        &self.fields.digest
+    }
+
+    /// Salt of the digest.
+    pub fn digest_salt(&self) -> &[u8; SALT_LEN] {
+        &self.fields.digest_salt
+    }
+
+    /// PBKDF2 iterations of the digest.
+    pub fn digest_iterations(&self) -> u32 {
+        self.fields.digest_iterations
+    }
+
+    /// A keyslot, in use or free; none from number 8 on.
+    pub fn slot(&self, number: usize) -> Option<Slot> {
+        let raw = self.fields.slots.get(number)?;
+        Some(Slot {
+            state: if raw.state == IN_USE { SlotState::InUse } else { SlotState::Free },
+            iterations: raw.iterations,
+            salt: raw.salt,
+            sector: raw.sector,
+            stripes: raw.stripes,
+        })
+    }
+
+    /// All eight keyslots with their numbers.
+    pub fn slots(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        (0..SLOTS).filter_map(|number| Some((number, self.slot(number)?)))
+    }
+
+    /// Whether a keyslot holds a key.
+    pub fn is_in_use(&self, number: usize) -> bool {
+        self.slot(number).is_some_and(|slot| slot.state == SlotState::InUse)
+    }
+
+    /// Marks a keyslot as in use with this derivation. Its place is not changed. Fails if there is no such keyslot.
+    pub fn use_slot(
+        &mut self,
+        number: usize,
+        iterations: u32,
+        salt: [u8; SALT_LEN],
+    ) -> Result<(), HeaderError> {
+        if iterations == 0 {
+            return Err(HeaderError::SlotIterations { slot: number });
+        }
+        let slot =
+            self.fields.slots.get_mut(number).ok_or(HeaderError::SlotState { slot: number, word: 0 })?;
+        slot.state = IN_USE;
+        slot.iterations = iterations;
+        slot.salt = salt;
+        Ok(())
+    }
+
+    /// Marks a keyslot as free and forgets its derivation. A number that does not exist changes nothing.
+    pub fn free_slot(&mut self, number: usize) {
+        if let Some(slot) = self.fields.slots.get_mut(number) {
+            slot.state = FREE;
+            slot.iterations = 0;
+            slot.salt = [0; SALT_LEN];
+        }
+    }
+
+    /// Bytes from the device's start to a keyslot's area, and bytes in the area.
+    pub fn area(&self, number: usize) -> Option<(u64, usize)> {
+        let slot = self.slot(number)?;
+        let len = area_sectors(self.key_len(), slot.stripes).saturating_mul(SECTOR);
+        Some((u64::from(slot.sector).saturating_mul(SECTOR), usize::try_from(len).ok()?))
+    }
+
+    /// Bytes from the device's start to the end of the last keyslot area.
+    pub fn areas_end(&self) -> u64 {
+        self.fields
+            .slots
+            .iter()
+            .map(|slot| slot.end(self.fields.key_len))
+            .max()
+            .unwrap_or(0)
+            .saturating_mul(SECTOR)
+    }
+
+    /// The rules that tie fields together. Rules for free keyslots are the same: an area must be safe to write to.
+    fn check(&self) -> Result<(), HeaderError> {
+        let fields = &self.fields;
+        if !key_len_is_possible(fields.key_len) {
+            return Err(HeaderError::KeyLen { bytes: fields.key_len });
+        }
+        if fields.digest_iterations == 0 {
+            return Err(HeaderError::DigestIterations);
+        }
+        for (number, slot) in fields.slots.iter().enumerate() {
+            slot.check(number, fields.key_len, fields.data_sector)?;
+        }
+        match fields.overlap() {
+            Some((a, b)) => Err(HeaderError::AreaOverlap { a, b }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// First sectors of the areas in the layout that is written.
+pub(super) fn default_sectors(key_len: usize) -> [u32; SLOTS] {
+    let step = default_step(key_len);
+    let mut sector = AREA_ALIGNMENT;
+    [(); SLOTS].map(|()| {
+        let this = sector;
+        sector = sector.saturating_add(step);
+        this
+    })
+}
+
+fn behind_default_areas(key_len: usize) -> u32 {
+    default_step(key_len).saturating_mul(SLOTS as u32).saturating_add(AREA_ALIGNMENT)
+}
+
+fn default_step(key_len: usize) -> u32 {
+    let sectors = u32::try_from(area_sectors(key_len, STRIPES)).unwrap_or(u32::MAX);
+    sectors.checked_next_multiple_of(AREA_ALIGNMENT).unwrap_or(u32::MAX)
+}
+
+fn key_len_is_possible(bytes: u32) -> bool {
+    bytes > 0 && bytes as usize <= MAX_KEY_LEN
+}
+
+/// The fields as they are stored, text checked, numbers not yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fields {
+    pub(super) cipher_name: Text<32>,
+    pub(super) cipher_mode: Text<32>,
+    pub(super) hash: Text<32>,
+    pub(super) data_sector: u32,
+    pub(super) key_len: u32,
+    pub(super) digest: [u8; DIGEST_LEN],
+    pub(super) digest_salt: [u8; SALT_LEN],
+    pub(super) digest_iterations: u32,
+    pub(super) uuid: Text<40>,
+    pub(super) slots: [RawSlot; SLOTS],
+}
+
+/// A keyslot as it is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RawSlot {
+    pub(super) state: u32,
+    pub(super) iterations: u32,
+    pub(super) salt: [u8; SALT_LEN],
+    pub(super) sector: u32,
+    pub(super) stripes: u32,
+}
+
+impl RawSlot {
+    /// The state word that stands for a keyslot which holds a key, judged by everything but the word.
+    pub(super) fn likely_state(&self) -> u32 {
+        if self.iterations != 0 && self.salt != [0; SALT_LEN] { IN_USE } else { FREE }
+    }
+
+    /// First sector behind the area.
+    fn end(&self, key_len: u32) -> u64 {
+        u64::from(self.sector).saturating_add(area_sectors(key_len as usize, self.stripes))
+    }
+
+    /// The rules for one keyslot by itself.
+    pub(super) fn check(&self, number: usize, key_len: u32, data_sector: u32) -> Result<(), HeaderError> {
+        if self.state != IN_USE && self.state != FREE {
+            return Err(HeaderError::SlotState { slot: number, word: self.state });
+        }
+        if self.state == IN_USE && self.iterations == 0 {
+            return Err(HeaderError::SlotIterations { slot: number });
+        }
+        if !(1..=MAX_STRIPES).contains(&self.stripes) {
+            return Err(HeaderError::Stripes { slot: number, stripes: self.stripes });
+        }
+        if self.sector < HEADER_SECTORS {
+            return Err(HeaderError::AreaInsideHeader { slot: number, sector: self.sector });
+        }
+        let end = self.end(key_len);
+        // 0 stands for data on another device.
+        if data_sector != 0 && end > u64::from(data_sector) {
+            return Err(HeaderError::AreaInsideData { slot: number, end, data: data_sector });
+        }
+        Ok(())
+    }
+}
+
+impl Fields {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, HeaderError> {
+        let truncated = HeaderError::Truncated { has: bytes.len() };
+        let mut reader = Reader { rest: bytes.get(..HEADER_LEN).ok_or(truncated.clone())? };
+        // The reader can't run dry: the fields add up to HEADER_LEN. It reports truncation all the same.
+        let mut next = || -> Result<Self, Option<HeaderError>> {
+            if reader.bytes::<6>()? != MAGIC {
+                return Err(Some(HeaderError::Magic));
+            }
+            let version = u16::from_be_bytes(reader.bytes()?);
+            if version != VERSION {
+                return Err(Some(HeaderError::Version { version }));
+            }
+            let text = |field| Some(HeaderError::Text { field });
+            Ok(Self {
+                cipher_name: Text::from_bytes_not_empty(reader.bytes()?)
+                    .ok_or(text(TextField::CipherName))?,
+                cipher_mode: Text::from_bytes_not_empty(reader.bytes()?)
+                    .ok_or(text(TextField::CipherMode))?,
+                hash: Text::from_bytes_not_empty(reader.bytes()?).ok_or(text(TextField::Hash))?,
+                data_sector: reader.number()?,
+                key_len: reader.number()?,
+                digest: reader.bytes()?,
+                digest_salt: reader.bytes()?,
+                digest_iterations: reader.number()?,
+                uuid: Text::from_bytes(reader.bytes()?).ok_or(text(TextField::Uuid))?,
+                slots: {
+                    let mut slots = [RawSlot::default(); SLOTS];
+                    for slot in &mut slots {
+                        *slot = RawSlot {
+                            state: reader.number()?,
+                            iterations: reader.number()?,
+                            salt: reader.bytes()?,
+                            sector: reader.number()?,
+                            stripes: reader.number()?,
+                        };
+                    }
+                    slots
+                },
+            })
+        };
+        next().map_err(|error| error.unwrap_or(truncated))
+    }
+
+    fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
+        let mut writer = Writer { rest: &mut out };
+        writer.bytes(&MAGIC);
+        writer.bytes(&VERSION.to_be_bytes());
+        writer.bytes(self.cipher_name.bytes());
+        writer.bytes(self.cipher_mode.bytes());
+        writer.bytes(self.hash.bytes());
+        writer.number(self.data_sector);
+        writer.number(self.key_len);
+        writer.bytes(&self.digest);
+        writer.bytes(&self.digest_salt);
+        writer.number(self.digest_iterations);
+        writer.bytes(self.uuid.bytes());
+        for slot in &self.slots {
+            writer.number(slot.state);
+            writer.number(slot.iterations);
+            writer.bytes(&slot.salt);
+            writer.number(slot.sector);
+            writer.number(slot.stripes);
+        }
+        debug_assert!(writer.rest.is_empty());
+        out
+    }
+
+    /// The first two keyslots whose areas share sectors.
+    pub(super) fn overlap(&self) -> Option<(usize, usize)> {
+        let range = |slot: &RawSlot| (u64::from(slot.sector), slot.end(self.key_len));
+        self.slots.iter().enumerate().find_map(|(b, second)| {
+            let (second_start, second_end) = range(second);
+            let a = self.slots.iter().take(b).position(|first| {
+                let (first_start, first_end) = range(first);
+                first_start < second_end && second_start < first_end
+            })?;
+            Some((a, b))
+        })
+    }
+}
+
+/// Takes fields off the front. `None` says that nothing is left.
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Option<HeaderError>> {
+        let (field, rest) = self.rest.split_first_chunk().ok_or(None)?;
+        self.rest = rest;
+        Ok(*field)
+    }
+
+    fn number(&mut self) -> Result<u32, Option<HeaderError>> {
+        self.bytes().map(u32::from_be_bytes)
+    }
+}
+
+/// Puts fields to the front.
+struct Writer<'a> {
+    rest: &'a mut [u8],
+}
+
+impl Writer<'_> {
+    fn bytes(&mut self, field: &[u8]) {
+        if let Some((place, rest)) = core::mem::take(&mut self.rest).split_at_mut_checked(field.len()) {
+            place.copy_from_slice(field);
+            self.rest = rest;
+        }
+    }
+
+    fn number(&mut self, field: u32) {
+        self.bytes(&field.to_be_bytes());
+    }
+}

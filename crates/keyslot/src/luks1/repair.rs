@@ -1,0 +1,69 @@
+//! Repair of the keyslot table where its contents follow from the rest of the header.
+//!
+//! Only places and state words can be made up: offsets and stripes are the same in every header for a key length, and
+//! a damaged state word does not say more than salt and iterations do. A keyslot that was read rightly is not touched.
+
+use super::header::{Fields, default_sectors};
+use super::{Header, HeaderError, SLOTS, STRIPES};
+
+/// A repaired header and what was wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repaired {
+    /// The header, checked.
+    pub header: Header,
+    /// What was wrong with each keyslot; nothing at all if the header was intact.
+    pub slots: [Option<HeaderError>; SLOTS],
+}
+
+impl Repaired {
+    /// Whether anything was changed.
+    pub fn changed(&self) -> bool {
+        self.slots.iter().any(Option::is_some)
+    }
+}
+
+/// Parses a header and repairs its keyslot table. Fails with what is wrong first if that can't be made up.
+pub fn repair(bytes: &[u8]) -> Result<Repaired, HeaderError> {
+    let original = match Header::parse(bytes) {
+        Ok(header) => return Ok(Repaired { header, slots: Default::default() }),
+        Err(error) => error,
+    };
+    let mut fields = Fields::parse(bytes)?;
+    let mut slots: [Option<HeaderError>; SLOTS] = Default::default();
+    let expected = default_sectors(fields.key_len as usize);
+    let (key_len, data_sector) = (fields.key_len, fields.data_sector);
+
+    for ((number, slot), (expected, damage)) in
+        fields.slots.iter_mut().enumerate().zip(expected.into_iter().zip(&mut slots))
+    {
+        let Err(error) = slot.check(number, key_len, data_sector) else { continue };
+        if let HeaderError::SlotState { .. } = error {
+            slot.state = slot.likely_state();
+        }
+        if slot.check(number, key_len, data_sector).is_err() {
+            slot.sector = expected;
+            slot.stripes = STRIPES;
+        }
+        *damage = Some(error);
+    }
+    // Of two areas that overlap, the one that is not where it belongs is moved.
+    while let Some((a, b)) = fields.overlap() {
+        let displaced = |number: usize| {
+            let place = fields.slots.get(number).map(|slot| (slot.sector, slot.stripes));
+            place != expected.get(number).map(|&sector| (sector, STRIPES))
+        };
+        let Some(number) = [a, b].into_iter().find(|&number| displaced(number)) else { break };
+        if let (Some(slot), Some(&sector), Some(damage)) =
+            (fields.slots.get_mut(number), expected.get(number), slots.get_mut(number))
+        {
+            slot.sector = sector;
+            slot.stripes = STRIPES;
+            *damage = Some(HeaderError::AreaOverlap { a, b });
+        }
+    }
+    let header = Header { fields };
+    match Header::parse(&header.encode()) {
+        Ok(header) => Ok(Repaired { header, slots }),
+        Err(_) => Err(original),
+    }
+}
