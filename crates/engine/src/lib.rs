@@ -1,9 +1,12 @@
 //! Storage at the speed of the machine: files and block devices, the plaintext of an unlocked volume, bulk copies.
 //!
 //! * [`FileDevice`] is a regular file or a block device behind [`BlockDevice`](atrest_device::BlockDevice).
+//! * [`Disk`] is the plaintext of an unlocked volume, itself a block device: what every face serves.
 #![deny(unsafe_code)]
 
+mod disk;
 mod file;
 mod sys;
 
+pub use disk::{Disk, DiskError, DiskOptions};
 pub use file::{Access, FileDevice};

@@ -1,0 +1,163 @@
+//! One segment as the disk uses it: positions inside it, its mapper, and its media's errors in plaintext positions.
+
+use atrest_cipher::{DataUnitIndex, Mapper};
+use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+use atrest_secret::Locked;
+use atrest_volume::Segment;
+
+use super::{CHUNK, DiskError, MAX_DATA_UNIT};
+
+/// What lies between plaintext and media.
+pub enum Layer {
+    Mapper(Locked<Mapper>),
+    Identity,
+}
+
+/// A segment. Offsets called `at` count from its start.
+pub struct Region {
+    pub start: u64,
+    pub len: u64,
+    pub media_offset: u64,
+    pub layer: Layer,
+}
+
+/// A range cut at data units: bytes of the first, partial one, of whole ones, and of the last, partial one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Cut {
+    pub head: usize,
+    pub whole: usize,
+    pub tail: usize,
+}
+
+impl Region {
+    pub fn from_segment(segment: Segment) -> Self {
+        let Segment { start, len, media_offset, mapper, .. } = segment;
+        Self { start, len, media_offset, layer: Layer::Mapper(mapper) }
+    }
+
+    pub fn identity(size: u64) -> Self {
+        let len = size / atrest_device::SECTOR_SIZE * atrest_device::SECTOR_SIZE;
+        Self { start: 0, len, media_offset: 0, layer: Layer::Identity }
+    }
+
+    /// Holds the segment against its predecessor's end and the media.
+    pub fn check(&self, expected_start: u64, media_size: u64) -> Result<(), DiskError> {
+        let Self { start, len, media_offset, .. } = *self;
+        if start != expected_start {
+            return Err(DiskError::Gap { expected: expected_start, found: start });
+        }
+        let data_unit = self.unit();
+        if data_unit > MAX_DATA_UNIT {
+            return Err(DiskError::DataUnitTooLong { data_unit, limit: MAX_DATA_UNIT });
+        }
+        if data_unit == 0 || len % data_unit as u64 != 0 {
+            return Err(DiskError::PartialDataUnit { len, data_unit });
+        }
+        let overflow = DiskError::Overflow { media_offset, len };
+        start.checked_add(len).ok_or(overflow)?;
+        let needs = media_offset.checked_add(len).ok_or(overflow)?;
+        if needs > media_size {
+            return Err(DiskError::MediaTooSmall { needs, has: media_size });
+        }
+        Ok(())
+    }
+
+    pub fn end(&self) -> u64 {
+        self.start + self.len
+    }
+
+    /// Bytes in a data unit.
+    pub fn unit(&self) -> usize {
+        match &self.layer {
+            Layer::Mapper(mapper) => mapper.data_unit(),
+            Layer::Identity => atrest_device::SECTOR_SIZE as usize,
+        }
+    }
+
+    /// Bytes handled at a time, a multiple of the data unit.
+    pub fn chunk(&self) -> usize {
+        let unit = self.unit();
+        (CHUNK / unit * unit).max(unit)
+    }
+
+    pub fn cut(&self, at: u64, len: usize) -> Cut {
+        let unit = self.unit();
+        let skip = (at % unit as u64) as usize;
+        let head = if skip == 0 { 0 } else { (unit - skip).min(len) };
+        let tail = (len - head) % unit;
+        Cut { head, whole: len - head - tail, tail }
+    }
+
+    /// Where the data unit that holds byte `at` begins, and how far into it that byte is.
+    pub fn unit_of(&self, at: u64) -> (u64, usize) {
+        let skip = at % self.unit() as u64;
+        (at - skip, skip as usize)
+    }
+
+    pub fn encrypt(&self, at: u64, run: &mut [u8]) -> Result<(), DeviceError> {
+        match &self.layer {
+            Layer::Mapper(mapper) => {
+                mapper.encrypt(self.index(at), run).map_err(|_| self.refused(Operation::Write, at, run.len()))
+            }
+            Layer::Identity => Ok(()),
+        }
+    }
+
+    pub fn encrypt_to(&self, at: u64, src: &[u8], dst: &mut [u8]) -> Result<(), DeviceError> {
+        match &self.layer {
+            Layer::Mapper(mapper) => mapper
+                .encrypt_to(self.index(at), src, dst)
+                .map_err(|_| self.refused(Operation::Write, at, src.len())),
+            Layer::Identity => {
+                dst.copy_from_slice(src);
+                Ok(())
+            }
+        }
+    }
+
+    pub fn decrypt(&self, at: u64, run: &mut [u8]) -> Result<(), DeviceError> {
+        match &self.layer {
+            Layer::Mapper(mapper) => {
+                mapper.decrypt(self.index(at), run).map_err(|_| self.refused(Operation::Read, at, run.len()))
+            }
+            Layer::Identity => Ok(()),
+        }
+    }
+
+    pub fn read(&self, media: &dyn BlockDevice, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        media.read_at(self.media_offset + at, buf).map_err(|error| self.located(error))
+    }
+
+    pub fn read_media(&self, media: &dyn BlockDevice, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        media.read_media_at(self.media_offset + at, buf).map_err(|error| self.located(error))
+    }
+
+    pub fn write(&self, media: &dyn BlockDevice, at: u64, data: &[u8]) -> Result<(), DeviceError> {
+        media.write_at(self.media_offset + at, data).map_err(|error| self.located(error))
+    }
+
+    pub fn discard(&self, media: &dyn BlockDevice, at: u64, len: u64) -> Result<(), DeviceError> {
+        media.discard(self.media_offset + at, len).map_err(|error| self.located(error))
+    }
+
+    fn index(&self, at: u64) -> DataUnitIndex {
+        DataUnitIndex(at / self.unit() as u64)
+    }
+
+    /// The mapper refuses only runs that are no whole number of data units.
+    fn refused(&self, operation: Operation, at: u64, len: usize) -> DeviceError {
+        let multiple = self.unit() as u32;
+        DeviceError::new(operation, self.start + at, len as u64, Cause::Misaligned { multiple })
+    }
+
+    /// A media's error, in positions of the plaintext.
+    fn located(&self, error: DeviceError) -> DeviceError {
+        let offset = error.offset.saturating_sub(self.media_offset) + self.start;
+        let cause = match error.cause {
+            // The segment lay inside the media when the disk was made.
+            Cause::OutOfBounds { .. } => Cause::UnexpectedEnd,
+            cause => cause,
+        };
+        DeviceError { offset, cause, ..error }
+    }
+}

@@ -1,0 +1,502 @@
+//! The plaintext of an unlocked volume as a block device.
+//!
+//! Bytes of any range can be read and written. What covers whole data units goes straight through: read and decrypted
+//! in the caller's buffer, or encrypted into a scratch buffer of the thread and written. A request of at least
+//! [`SPLIT_MIN`] bytes is cut into one contiguous piece per core; the pieces share nothing. Inside a piece, and for
+//! all smaller requests, [`CHUNK`] bytes at a time are handled while they are in the core's own cache.
+//!
+//! A range that covers a data unit in part needs a read-modify-write of that unit, from which every other access to
+//! the unit must be kept away: [`Units`] says how, and what the aligned path pays for it (one uncontended atomic
+//! increment per chunk).
+//!
+//! A hole in the media is data: it reads as the decryption of zeros, as with dm-crypt, and zeros are written
+//! encrypted. Otherwise whoever holds the media could tell, or choose, what reads as zeros.
+
+mod error;
+mod layer;
+mod parallel;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
+use atrest_volume::Volume;
+
+pub use error::DiskError;
+use layer::{Layer, Region};
+use parallel::Helpers;
+use stream::Stream;
+use units::Units;
+
+/// Bytes handled at a time: a quarter of a typical core's private cache, and long enough to hide a system call.
+const CHUNK: usize = 256 << 10;
+/// Requests of at least this many bytes are split over the cores. Starting a thread costs some 40 µs, decrypting
+/// this much about ten times that.
+const SPLIT_MIN: usize = 1 << 20;
+/// A range without a buffer is worked on in steps of this many bytes, to fit in a `usize` everywhere.
+const MAX_STEP: u64 = 1 << 30;
+/// Longest data unit that a disk can serve.
+const MAX_DATA_UNIT: usize = 1 << 20;
+
+/// How a [`Disk`] behaves.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct DiskOptions {
+    /// Threads that one large request may use, the caller's included; 0 stands for all cores.
+    pub threads: usize,
+    /// Pass discards to the media, which shows whoever holds it what is in use. Otherwise they do nothing.
+    pub allow_discards: bool,
+    /// Refuse writes.
+    pub read_only: bool,
+}
+
+/// The plaintext of an unlocked volume.
+pub struct Disk {
+    media: Arc<dyn BlockDevice>,
+    regions: Vec<Region>,
+    size: u64,
+    unit: usize,
+    uuid: Option<String>,
+    read_only: bool,
+    allow_discards: bool,
+    flush_failed: AtomicBool,
+    units: Units,
+    helpers: Helpers,
+    stream: Stream,
+}
+
+impl Disk {
+    /// The plaintext of `volume`, whose ciphertext lies on `media`.
+    ///
+    /// Discards are passed on if the options or the volume's own flags say so.
+    pub fn new(media: Arc<dyn BlockDevice>, volume: Volume, options: DiskOptions) -> Result<Self, DiskError> {
+        let uuid = volume.uuid().map(str::to_owned);
+        let allow_discards = options.allow_discards || volume.allow_discards();
+        let read_only = options.read_only || volume.read_only();
+        let regions = volume.into_segments().into_iter().map(Region::from_segment).collect();
+        Self::from_regions(media, regions, DiskOptions { allow_discards, read_only, ..options }, uuid)
+    }
+
+    /// The media itself, by the same code with a mapper that changes nothing: what encryption costs is measured
+    /// against this. Bytes beyond the last whole 512-byte sector are left out.
+    pub fn identity(media: Arc<dyn BlockDevice>, options: DiskOptions) -> Result<Self, DiskError> {
+        let region = Region::identity(media.size());
+        Self::from_regions(media, vec![region], options, None)
+    }
+
+    fn from_regions(
+        media: Arc<dyn BlockDevice>,
+        regions: Vec<Region>,
+        options: DiskOptions,
+        uuid: Option<String>,
+    ) -> Result<Self, DiskError> {
+        let mut size = 0;
+        let mut unit = 0;
+        for region in &regions {
+            region.check(size, media.size())?;
+            size = region.end();
+            unit = unit.max(region.unit());
+        }
+        Ok(Self {
+            read_only: options.read_only || media.is_read_only(),
+            media,
+            regions,
+            size,
+            unit: unit.max(atrest_device::SECTOR_SIZE as usize),
+            uuid,
+            allow_discards: options.allow_discards,
+            flush_failed: AtomicBool::new(false),
+            units: Units::new(),
+            helpers: Helpers::new(options.threads),
+            stream: Stream::new(),
+        })
+    }
+
+    /// The device that holds the ciphertext.
+    pub fn media(&self) -> &Arc<dyn BlockDevice> {
+        &self.media
+    }
+
+    /// Bytes in the largest data unit: requests aligned to it need no read-modify-write.
+    pub fn data_unit(&self) -> usize {
+        self.unit
+    }
+
+    /// UUID of the volume, where it has one.
+    pub fn uuid(&self) -> Option<&str> {
+        self.uuid.as_deref()
+    }
+
+    /// Whether discards reach the media.
+    pub fn passes_discards(&self) -> bool {
+        self.allow_discards
+    }
+
+    /// Threads that one request may use.
+    pub fn threads(&self) -> usize {
+        self.helpers.threads()
+    }
+
+    /// Writes like [`BlockDevice::write_at`] on the calling thread alone, and may encrypt in `data` itself, which
+    /// holds nothing of use afterwards. Saves a pass through memory for callers who own their buffer.
+    pub(crate) fn write_consuming(&self, offset: u64, data: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_writable(Operation::Write, offset, data.len() as u64)?;
+        for (region, at, range) in self.parts(offset, data.len()) {
+            let Some(data) = data.get_mut(range) else { continue };
+            let cut = region.cut(at, data.len());
+            let (head, rest) = data.split_at_mut(cut.head);
+            let (whole, tail) = rest.split_at_mut(cut.whole);
+            self.write_partial(region, at, head)?;
+            let at = at + head.len() as u64;
+            for (index, chunk) in whole.chunks_mut(region.chunk()).enumerate() {
+                let at = at + (index * region.chunk()) as u64;
+                region.encrypt(at, chunk)?;
+                let _shared = self.units.share(region.start + at, chunk.len());
+                region.write(&*self.media, at, chunk)?;
+            }
+            self.write_partial(region, at + whole.len() as u64, tail)?;
+        }
+        self.check_acknowledging(Operation::Write, offset, data.len() as u64)
+    }
+
+    /// Reads like [`BlockDevice::read_at`], on the calling thread alone.
+    pub(crate) fn read_alone(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        self.read_parts(offset, buf, |region, at, whole| self.read_piece(region, at, whole))
+    }
+
+    /// What the media would hold if `data` were written at `offset`, which must be a multiple of the data unit. The
+    /// last data unit is filled up with zeros.
+    pub(crate) fn ciphertext(&self, offset: u64, data: &[u8]) -> Result<Vec<u8>, DeviceError> {
+        self.check_range(Operation::Read, offset, data.len() as u64)?;
+        let mut out = data.to_vec();
+        for (region, at, range) in self.parts(offset, data.len()) {
+            if range.end == data.len() {
+                out.resize(range.start + range.len().next_multiple_of(region.unit()), 0);
+            }
+            let end = if range.end == data.len() { out.len() } else { range.end };
+            if let Some(run) = out.get_mut(range.start..end) {
+                region.encrypt(at, run)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// The media's own bytes under `len` bytes of plaintext at `offset`, both rounded to whole data units.
+    pub(crate) fn stored_ciphertext(&self, offset: u64, len: usize) -> Result<Vec<u8>, DeviceError> {
+        self.check_range(Operation::Read, offset, len as u64)?;
+        let mut out = Vec::new();
+        for (region, at, range) in self.parts(offset, len) {
+            let unit = region.unit() as u64;
+            let start = at / unit * unit;
+            let end = (at + range.len() as u64).next_multiple_of(unit);
+            let mut run = vec![0; (end - start) as usize];
+            region.read(&*self.media, start, &mut run)?;
+            out.append(&mut run);
+        }
+        Ok(out)
+    }
+
+    /// The regions that a range touches: each with the offset inside it and the part of the range.
+    fn parts(&self, offset: u64, len: usize) -> impl Iterator<Item = (&Region, u64, Range<usize>)> {
+        let end = offset + len as u64;
+        self.regions
+            .iter()
+            .skip_while(move |region| region.end() <= offset)
+            .take_while(move |region| region.start < end)
+            .map(move |region| {
+                let from = region.start.max(offset);
+                let to = region.end().min(end);
+                (region, from - region.start, (from - offset) as usize..(to - offset) as usize)
+            })
+    }
+
+    fn read_parts(
+        &self,
+        offset: u64,
+        buf: &mut [u8],
+        mut read_whole: impl FnMut(&Region, u64, &mut [u8]) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        for (region, at, range) in self.parts(offset, buf.len()) {
+            let Some(buf) = buf.get_mut(range) else { continue };
+            let cut = region.cut(at, buf.len());
+            let (head, rest) = buf.split_at_mut(cut.head);
+            let (whole, tail) = rest.split_at_mut(cut.whole);
+            self.read_partial(region, at, head)?;
+            let at = at + head.len() as u64;
+            if !whole.is_empty() {
+                read_whole(region, at, whole)?;
+            }
+            self.read_partial(region, at + whole.len() as u64, tail)?;
+        }
+        Ok(())
+    }
+
+    /// Reads whole data units on this thread.
+    fn read_piece(&self, region: &Region, at: u64, piece: &mut [u8]) -> Result<(), DeviceError> {
+        for (index, chunk) in piece.chunks_mut(region.chunk()).enumerate() {
+            let at = at + (index * region.chunk()) as u64;
+            {
+                let _shared = self.units.share(region.start + at, chunk.len());
+                region.read(&*self.media, at, chunk)?;
+            }
+            region.decrypt(at, chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Writes whole data units on this thread.
+    fn write_piece(&self, region: &Region, at: u64, piece: &[u8]) -> Result<(), DeviceError> {
+        with_scratch(region.chunk().min(piece.len()), |scratch| {
+            for (index, chunk) in piece.chunks(region.chunk()).enumerate() {
+                let at = at + (index * region.chunk()) as u64;
+                let stored = match region.layer {
+                    Layer::Identity => chunk,
+                    Layer::Mapper(_) => {
+                        let run = scratch.get_mut(..chunk.len()).unwrap_or_default();
+                        region.encrypt_to(at, chunk, run)?;
+                        &*run
+                    }
+                };
+                let _shared = self.units.share(region.start + at, chunk.len());
+                region.write(&*self.media, at, stored)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes zeros over whole data units on this thread.
+    fn zero_piece(&self, region: &Region, at: u64, len: usize) -> Result<(), DeviceError> {
+        let step = region.chunk().min(len);
+        with_scratch(step, |scratch| {
+            for skip in (0..len).step_by(step.max(1)) {
+                let at = at + skip as u64;
+                let chunk = scratch.get_mut(..step.min(len - skip)).unwrap_or_default();
+                chunk.fill(0);
+                region.encrypt(at, chunk)?;
+                let _shared = self.units.share(region.start + at, chunk.len());
+                region.write(&*self.media, at, chunk)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads less than a data unit, without crossing the end of one.
+    fn read_partial(&self, region: &Region, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        if buf.is_empty() {
+            return Ok(());
+        }
+        let (first, skip) = region.unit_of(at);
+        let mut unit = vec![0; region.unit()];
+        {
+            let _shared = self.units.share(region.start + first, unit.len());
+            region.read(&*self.media, first, &mut unit)?;
+        }
+        region.decrypt(first, &mut unit)?;
+        buf.copy_from_slice(&unit[skip..skip + buf.len()]);
+        Ok(())
+    }
+
+    /// Writes less than a data unit, without crossing the end of one: nobody else touches the unit meanwhile.
+    fn write_partial(&self, region: &Region, at: u64, data: &[u8]) -> Result<(), DeviceError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let (first, skip) = region.unit_of(at);
+        let mut unit = vec![0; region.unit()];
+        let _alone = self.units.exclude(region.start + first, unit.len());
+        region.read(&*self.media, first, &mut unit)?;
+        region.decrypt(first, &mut unit)?;
+        unit[skip..skip + data.len()].copy_from_slice(data);
+        region.encrypt(first, &mut unit)?;
+        region.write(&*self.media, first, &unit)
+    }
+
+    fn check_writable(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
+        if self.read_only {
+            return Err(DeviceError::new(operation, offset, len, Cause::ReadOnly));
+        }
+        self.check_acknowledging(operation, offset, len)?;
+        self.check_range(operation, offset, len)
+    }
+
+    fn check_acknowledging(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
+        if self.flush_failed.load(Ordering::Acquire) {
+            return Err(DeviceError::new(operation, offset, len, Cause::EarlierFlushFailed));
+        }
+        Ok(())
+    }
+}
+
+impl BlockDevice for Disk {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The logical block is the data unit, as dm-crypt has it: partition tables inside count in it.
+    fn geometry(&self) -> Geometry {
+        let media = self.media.geometry();
+        let unit = (self.unit as u32).next_power_of_two();
+        Geometry {
+            logical_block: unit.max(media.logical_block),
+            physical_block: unit.max(media.physical_block),
+            optimal_alignment: unit.max(media.optimal_alignment),
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        if let Some((from, len)) = self.stream.ahead(offset, buf.len() as u64, self.size) {
+            self.prefetch(from, len);
+        }
+        self.read_parts(offset, buf, |region, at, whole| {
+            self.helpers.split_mut(whole, region.unit(), |skip, piece| {
+                self.read_piece(region, at + skip as u64, piece)
+            })
+        })
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.check_writable(Operation::Write, offset, data.len() as u64)?;
+        for (region, at, range) in self.parts(offset, data.len()) {
+            let Some(data) = data.get(range) else { continue };
+            let cut = region.cut(at, data.len());
+            let (head, rest) = data.split_at(cut.head);
+            let (whole, tail) = rest.split_at(cut.whole);
+            self.write_partial(region, at, head)?;
+            let at = at + head.len() as u64;
+            if !whole.is_empty() {
+                self.helpers.split(whole, region.unit(), |skip, piece| {
+                    self.write_piece(region, at + skip as u64, piece)
+                })?;
+            }
+            self.write_partial(region, at + whole.len() as u64, tail)?;
+        }
+        // A flush that failed meanwhile may have been about these bytes.
+        self.check_acknowledging(Operation::Write, offset, data.len() as u64)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.check_acknowledging(Operation::Flush, 0, 0)?;
+        self.media.flush().inspect_err(|_| self.flush_failed.store(true, Ordering::Release))?;
+        self.check_acknowledging(Operation::Flush, 0, 0)
+    }
+
+    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        for (region, at, range) in self.parts(offset, buf.len()) {
+            let Some(buf) = buf.get_mut(range) else { continue };
+            let (first, skip) = region.unit_of(at);
+            let mut run = vec![0; (skip + buf.len()).next_multiple_of(region.unit())];
+            region.read_media(&*self.media, first, &mut run)?;
+            region.decrypt(first, &mut run)?;
+            buf.copy_from_slice(&run[skip..skip + buf.len()]);
+        }
+        Ok(())
+    }
+
+    /// Passes whole data units on if discards are allowed, and otherwise does nothing: a discard is advice, and what
+    /// the range holds afterwards is undefined either way.
+    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.check_writable(Operation::Discard, offset, len)?;
+        if !self.allow_discards {
+            return Ok(());
+        }
+        // No exclusion of partial writes is needed: they may at worst bring back what is undefined anyway.
+        for_steps(offset, len, |offset, len| {
+            for (region, at, range) in self.parts(offset, len) {
+                let cut = region.cut(at, range.len());
+                if cut.whole > 0 {
+                    region.discard(&*self.media, at + cut.head as u64, cut.whole as u64)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Encrypts zeros: never a hole.
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        self.check_writable(Operation::Write, offset, len)?;
+        let partial = |region: &Region, mut at: u64, mut len: usize| {
+            while let Some(zeros) = ZEROS.get(..len.min(ZEROS.len())).filter(|zeros| !zeros.is_empty()) {
+                self.write_partial(region, at, zeros)?;
+                at += zeros.len() as u64;
+                len -= zeros.len();
+            }
+            Ok(())
+        };
+        for_steps(offset, len, |offset, len| {
+            for (region, at, range) in self.parts(offset, len) {
+                let cut = region.cut(at, range.len());
+                partial(region, at, cut.head)?;
+                let at = at + cut.head as u64;
+                self.helpers.split_len(cut.whole, region.unit(), |skip, len| {
+                    self.zero_piece(region, at + skip as u64, len)
+                })?;
+                partial(region, at + cut.whole as u64, cut.tail)?;
+            }
+            Ok(())
+        })?;
+        self.check_acknowledging(Operation::Write, offset, len)
+    }
+
+    fn prefetch(&self, offset: u64, len: u64) {
+        let len = len.min(self.size.saturating_sub(offset)).min(MAX_STEP);
+        for (region, at, range) in self.parts(offset, len as usize) {
+            self.media.prefetch(region.media_offset + at, range.len() as u64);
+        }
+    }
+}
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Disk")
+            .field("size", &self.size)
+            .field("data_unit", &self.unit)
+            .field("uuid", &self.uuid)
+            .field("read_only", &self.read_only)
+            .field("allow_discards", &self.allow_discards)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs `work` over a range of any length, at most [`MAX_STEP`] bytes at a time.
+fn for_steps(
+    offset: u64,
+    len: u64,
+    mut work: impl FnMut(u64, usize) -> Result<(), DeviceError>,
+) -> Result<(), DeviceError> {
+    let mut done = 0;
+    while done < len {
+        let step = (len - done).min(MAX_STEP);
+        work(offset + done, step as usize)?;
+        done += step;
+    }
+    Ok(())
+}
+
+/// Lends this thread's scratch buffer, at least `len` bytes long. It is taken out for the time being, so that a disk
+/// whose media is another disk gets a second one.
+fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    thread_local! {
+        static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < len {
+        scratch.resize(len, 0);
+    }
+    let result = work(&mut scratch);
+    SCRATCH.set(scratch);
+    result
+}

@@ -1,0 +1,402 @@
+use std::sync::atomic::AtomicU8;
+use std::thread;
+
+use atrest_cipher::{DataUnitIndex, Mapper, MapperOptions};
+use atrest_device::Extent;
+use atrest_secret::Locked;
+use atrest_testkit::fault::Fault;
+use atrest_testkit::{FaultDevice, Random};
+use atrest_volume::{Segment, VolumeFormat};
+
+use super::*;
+
+const MEDIA: usize = 5 << 20;
+
+fn mapper(cipher: &str, data_unit: usize, key: u8) -> Mapper {
+    let key: Vec<u8> = (0..32).map(|i| key.wrapping_mul(37).wrapping_add(i)).collect();
+    let options = MapperOptions { data_unit, ..MapperOptions::default() };
+    Mapper::new(&cipher.parse().expect("a cipher"), &key, &options).expect("a mapper")
+}
+
+/// Two segments with different keys and data units, the second one first on the media.
+fn layout() -> [(u64, u64, u64, Mapper); 2] {
+    [
+        (0, 3 << 20, 1_500_160, mapper("aes-xts-plain64", 512, 1)),
+        (3 << 20, 1 << 20, 4096, mapper("aes-cbc-plain64", 4096, 2)),
+    ]
+}
+
+fn volume() -> Volume {
+    let segments = layout()
+        .into_iter()
+        .map(|(start, len, media_offset, mapper)| Segment {
+            start,
+            len,
+            media_offset,
+            mapper: Locked::new(mapper),
+        })
+        .collect();
+    Volume::new(VolumeFormat::Luks2, segments)
+}
+
+/// What the media must hold for a plaintext, one data unit at a time.
+fn reference(plaintext: &[u8], media: &mut [u8]) {
+    for (start, len, media_offset, mapper) in layout() {
+        let unit = mapper.data_unit();
+        let plaintext = &plaintext[start as usize..(start + len) as usize];
+        let media = &mut media[media_offset as usize..(media_offset + len) as usize];
+        for (index, (from, to)) in plaintext.chunks(unit).zip(media.chunks_mut(unit)).enumerate() {
+            to.copy_from_slice(from);
+            mapper.encrypt(DataUnitIndex(index as u64), to).expect("a whole unit");
+        }
+    }
+}
+
+fn disk_on(media: Arc<dyn BlockDevice>, threads: usize) -> Disk {
+    Disk::new(media, volume(), DiskOptions { threads, ..DiskOptions::default() }).expect("it fits")
+}
+
+fn read(disk: &dyn BlockDevice, offset: u64, len: usize) -> Vec<u8> {
+    let mut buf = vec![0xee; len];
+    disk.read_at(offset, &mut buf).expect("read");
+    buf
+}
+
+#[test]
+fn any_sequence_of_reads_and_writes_leaves_what_a_unit_by_unit_reference_leaves() {
+    for threads in [1, 2, 3] {
+        let mut random = Random::new(0x5eed + threads as u64);
+        let base = random.bytes(MEDIA);
+        let media = Arc::new(FaultDevice::new(base.clone()));
+        let disk = disk_on(media.clone(), threads);
+        let size = disk.size() as usize;
+        assert_eq!(size, 4 << 20);
+        let mut model = read(&disk, 0, size);
+        let mut expected = base.clone();
+        reference(&model, &mut expected);
+        assert_eq!(expected, base, "reading is the inverse of the reference");
+        for round in 0..150 {
+            let longest = *random.pick(&[1, 600, 5000, 100_000, size]);
+            let len = random.below(longest as u64 + 1) as usize;
+            let mut offset = random.below((size - len) as u64 + 1);
+            if random.below(3) == 0 {
+                offset = offset / 4096 * 4096;
+            }
+            let range = offset as usize..offset as usize + len;
+            match random.below(4) {
+                0 => {
+                    let data = random.bytes(len);
+                    disk.write_at(offset, &data).expect("written");
+                    model[range].copy_from_slice(&data);
+                }
+                1 => {
+                    let mut data = random.bytes(len);
+                    model[range].copy_from_slice(&data);
+                    disk.write_consuming(offset, &mut data).expect("written");
+                }
+                2 if round % 5 == 0 => {
+                    disk.write_zeroes(offset, len as u64).expect("zeroed");
+                    model[range].fill(0);
+                }
+                _ => assert_eq!(read(&disk, offset, len), model[range], "{len} bytes at {offset}"),
+            }
+        }
+        let mut buf = vec![0; 10_000];
+        disk.read_media_at((3 << 20) - 4999, &mut buf).expect("read");
+        assert_eq!(buf, model[(3 << 20) - 4999..][..10_000]);
+        reference(&model, &mut expected);
+        assert_eq!(media.image(), expected, "threads: {threads}; bytes outside the segments stay too");
+    }
+}
+
+#[test]
+fn a_hole_in_the_media_reads_as_the_decryption_of_zeros_and_is_never_reported() {
+    let media = Arc::new(FaultDevice::zeroed(MEDIA));
+    let disk = disk_on(media.clone(), 2);
+    let mut zeros = vec![0; 512];
+    mapper("aes-xts-plain64", 512, 1).decrypt(DataUnitIndex(3), &mut zeros).expect("a unit");
+    assert_eq!(read(&disk, 3 * 512, 512), zeros);
+    assert_ne!(zeros, vec![0; 512]);
+    assert_eq!(disk.extent(0, disk.size()).expect("extent"), Extent { len: disk.size(), hole: false });
+    disk.write_zeroes(0, disk.size()).expect("zeroed");
+    let holds_zeros = media.image().chunks(512).skip(1_500_160 / 512).take(6144).any(|s| s == [0; 512]);
+    assert!(!holds_zeros, "zeros are written encrypted");
+    assert_eq!(read(&disk, 0, 4 << 20), vec![0; 4 << 20]);
+}
+
+#[test]
+fn discards_reach_the_media_only_when_allowed_and_only_in_whole_units() {
+    /// Counts the discards that reach it.
+    struct Media(FaultDevice, std::sync::Mutex<Vec<(u64, u64)>>);
+    impl BlockDevice for Media {
+        fn size(&self) -> u64 {
+            self.0.size()
+        }
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+            self.0.read_at(offset, buf)
+        }
+        fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+            self.0.write_at(offset, data)
+        }
+        fn flush(&self) -> Result<(), DeviceError> {
+            self.0.flush()
+        }
+        fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+            self.1.lock().expect("not poisoned").push((offset, len));
+            Ok(())
+        }
+    }
+    let media = || Arc::new(Media(FaultDevice::zeroed(MEDIA), std::sync::Mutex::default()));
+    let seen = |media: &Media| media.1.lock().expect("not poisoned").clone();
+
+    let silent = media();
+    disk_on(silent.clone(), 1).discard(0, 4 << 20).expect("ignored");
+    assert_eq!(seen(&silent), []);
+    assert_eq!(silent.0.counts(), (0, 0));
+
+    let told = media();
+    let options = DiskOptions { allow_discards: true, ..DiskOptions::default() };
+    let disk = Disk::new(told.clone(), volume(), options).expect("it fits");
+    disk.discard(100, (3 << 20) + 5000 - 100).expect("passed on");
+    assert_eq!(seen(&told), [(1_500_160 + 512, (3 << 20) - 512), (4096, 4096)]);
+    disk.discard(700, 300).expect("less than a unit");
+    assert_eq!(seen(&told).len(), 2);
+
+    let asked = media();
+    let volume = volume().with_allow_discards(true);
+    let disk = Disk::new(asked.clone(), volume, DiskOptions::default()).expect("it fits");
+    disk.discard(0, 512).expect("passed on");
+    assert_eq!(seen(&asked).len(), 1, "the volume's own flag counts too");
+}
+
+#[test]
+fn a_failed_flush_is_the_last_word() {
+    let media = Arc::new(FaultDevice::zeroed(MEDIA));
+    let disk = disk_on(media.clone(), 1);
+    disk.write_at(0, &[1; 512]).expect("written");
+    disk.flush().expect("flushed");
+    media.fail(Fault::FailingFlush { number: 1 });
+    disk.flush().expect_err("it fails");
+    media.heal();
+    assert_eq!(disk.flush().expect_err("sticky").cause, Cause::EarlierFlushFailed);
+    assert_eq!(disk.write_at(0, &[1; 512]).expect_err("sticky").cause, Cause::EarlierFlushFailed);
+    assert_eq!(disk.write_zeroes(0, 512).expect_err("sticky").cause, Cause::EarlierFlushFailed);
+    assert_eq!(disk.discard(0, 512).expect_err("sticky").cause, Cause::EarlierFlushFailed);
+    read(&disk, 0, 512);
+}
+
+#[test]
+fn media_errors_are_reported_at_the_position_in_the_plaintext() {
+    let media = Arc::new(FaultDevice::zeroed(MEDIA));
+    let disk = disk_on(media.clone(), 2);
+    media.fail(Fault::UnreadableRange { offset: 1_500_160 + 1_000_000, len: 1 });
+    let error = disk.read_at(0, &mut vec![0; 4 << 20]).expect_err("unreadable");
+    assert_eq!(
+        (error.operation, error.offset, error.cause),
+        (Operation::Read, 1_000_000, Cause::Os(libc::EIO))
+    );
+    read(&disk, 0, 999_936);
+    media.heal();
+    media.fail(Fault::ShrunkTo { size: 1_500_160 });
+    assert_eq!(disk.read_at(512, &mut [0; 100]).expect_err("shrunk").cause, Cause::UnexpectedEnd);
+    media.heal();
+    media.fail(Fault::NoSpaceFrom { offset: 1_500_160 + 2_000_000 });
+    let error = disk.write_at(1_999_872, &[0; 1024]).expect_err("full");
+    assert_eq!((error.operation, error.cause), (Operation::Write, Cause::NoSpace));
+    assert!((1_999_872..2_000_896).contains(&error.offset), "{error}");
+    assert_eq!(
+        disk.write_at(1_999_990, &[0; 20]).expect_err("full").cause,
+        Cause::NoSpace,
+        "read-modify-write too"
+    );
+}
+
+#[test]
+fn a_read_only_volume_or_media_refuses_every_change() {
+    let media = Arc::new(FaultDevice::zeroed(MEDIA));
+    let disks = [
+        Disk::new(media.clone(), volume().with_read_only(true), DiskOptions::default()),
+        Disk::new(media.clone(), volume(), DiskOptions { read_only: true, ..DiskOptions::default() }),
+        {
+            let media = Arc::new(FaultDevice::zeroed(MEDIA));
+            media.fail(Fault::ReadOnly);
+            Disk::new(media, volume(), DiskOptions::default())
+        },
+    ];
+    for disk in disks {
+        let disk = disk.expect("it fits");
+        assert!(disk.is_read_only());
+        assert_eq!(disk.write_at(0, &[0; 512]).expect_err("refused").cause, Cause::ReadOnly);
+        assert_eq!(disk.write_zeroes(0, 512).expect_err("refused").cause, Cause::ReadOnly);
+        assert_eq!(disk.discard(0, 512).expect_err("refused").cause, Cause::ReadOnly);
+    }
+    assert_eq!(media.counts(), (0, 0));
+}
+
+#[test]
+fn segments_that_fit_neither_the_media_nor_one_another_are_refused() {
+    let media = |size| Arc::new(FaultDevice::zeroed(size)) as Arc<dyn BlockDevice>;
+    let segment = |start, len, media_offset| Segment {
+        start,
+        len,
+        media_offset,
+        mapper: Locked::new(mapper("aes-xts-plain64", 4096, 1)),
+    };
+    let new = |segments| {
+        let volume = Volume::new(VolumeFormat::Plain, segments);
+        Disk::new(media(1 << 20), volume, DiskOptions::default()).expect_err("refused")
+    };
+    assert_eq!(
+        new(vec![segment(0, 1 << 20, 4096)]),
+        DiskError::MediaTooSmall { needs: 1_052_672, has: 1 << 20 }
+    );
+    assert_eq!(new(vec![segment(0, 4608, 0)]), DiskError::PartialDataUnit { len: 4608, data_unit: 4096 });
+    assert_eq!(
+        new(vec![segment(0, 4096, 0), segment(8192, 4096, 8192)]),
+        DiskError::Gap { expected: 4096, found: 8192 }
+    );
+    let len = u64::MAX / 4096 * 4096;
+    assert_eq!(new(vec![segment(0, len, 8192)]), DiskError::Overflow { media_offset: 8192, len });
+}
+
+#[test]
+fn ranges_outside_the_disk_are_refused_before_anything_is_read_or_written() {
+    let media = Arc::new(FaultDevice::zeroed(MEDIA));
+    let disk = disk_on(media.clone(), 1);
+    let size = disk.size();
+    let outside = Cause::OutOfBounds { size };
+    for (offset, len) in [(size, 1), (size - 1, 2), (u64::MAX, 2)] {
+        assert_eq!(disk.read_at(offset, &mut vec![0; len]).expect_err("outside").cause, outside);
+        assert_eq!(disk.write_at(offset, &vec![0; len]).expect_err("outside").cause, outside);
+        assert_eq!(disk.write_zeroes(offset, len as u64).expect_err("outside").cause, outside);
+        assert_eq!(disk.discard(offset, len as u64).expect_err("outside").cause, outside);
+    }
+    assert_eq!(media.counts(), (0, 0));
+    disk.read_at(size, &mut []).expect("nothing at the end is inside");
+}
+
+#[test]
+fn the_identity_disk_shows_the_media_itself() {
+    let mut random = Random::new(7);
+    let bytes = random.bytes(3 << 20);
+    let media = Arc::new(FaultDevice::new(bytes[..(3 << 20) - 100].to_vec()));
+    let disk = Disk::identity(media.clone(), DiskOptions::default()).expect("it fits");
+    assert_eq!(disk.size(), (3 << 20) - 512, "whole sectors");
+    assert_eq!(read(&disk, 1, 2 << 20), bytes[1..(2 << 20) + 1]);
+    disk.write_at(700, &[9; 3000]).expect("written");
+    assert_eq!(media.image()[700..3700], [9; 3000]);
+    assert_eq!(media.image()[3700..], bytes[3700..(3 << 20) - 100]);
+}
+
+#[test]
+fn the_logical_block_is_the_data_unit() {
+    let disk = disk_on(Arc::new(FaultDevice::zeroed(MEDIA)), 1);
+    assert_eq!(disk.geometry().logical_block, 4096);
+    assert_eq!(disk.data_unit(), 4096);
+}
+
+#[test]
+fn an_encrypted_disk_can_be_the_media_of_another() {
+    let outer = Arc::new(disk_on(Arc::new(FaultDevice::zeroed(MEDIA)), 2));
+    let segment = Segment {
+        start: 0,
+        len: 3 << 20,
+        media_offset: 512,
+        mapper: Locked::new(mapper("aes-xts-plain64", 512, 9)),
+    };
+    let volume = Volume::new(VolumeFormat::Plain, vec![segment]);
+    let disk = Disk::new(outer, volume, DiskOptions::default()).expect("it fits");
+    let data = Random::new(3).bytes(3 << 20);
+    disk.write_at(0, &data).expect("written");
+    assert_eq!(read(&disk, 0, 3 << 20), data);
+}
+
+/// A media on which a write is seen in the middle of being made, as a page cache may show it.
+struct TornMedia(Vec<AtomicU8>);
+
+impl BlockDevice for TornMedia {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        for (index, (to, from)) in buf.iter_mut().zip(&self.0[offset as usize..]).enumerate() {
+            if index % 700 == 0 {
+                thread::yield_now();
+            }
+            *to = from.load(Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        for (index, (from, to)) in data.iter().zip(&self.0[offset as usize..]).enumerate() {
+            if index % 700 == 0 {
+                thread::yield_now();
+            }
+            to.store(*from, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn writes_to_different_parts_of_a_unit_never_disturb_one_another_or_a_reader() {
+    const UNIT: usize = 4096;
+    const UNITS: usize = 3;
+    const SLOT: usize = 128;
+    const WRITERS: usize = 3;
+    let media = Arc::new(TornMedia((0..UNIT * (UNITS + 1)).map(|_| AtomicU8::new(0)).collect()));
+    let segment = Segment {
+        start: 0,
+        len: (UNIT * (UNITS + 1)) as u64,
+        media_offset: 0,
+        mapper: Locked::new(mapper("aes-cbc-plain64", UNIT, 5)),
+    };
+    let volume = Volume::new(VolumeFormat::Plain, vec![segment]);
+    let disk = &Disk::new(media, volume, DiskOptions::default()).expect("it fits");
+    let initial = Random::new(11).bytes(UNIT * (UNITS + 1));
+    disk.write_at(0, &initial).expect("written");
+    let slots = UNIT * UNITS / SLOT;
+    thread::scope(|scope| {
+        // Each writer owns every fourth slot and checks that it finds there what it wrote last.
+        for writer in 0..WRITERS {
+            scope.spawn(move || {
+                let mut random = Random::new(writer as u64);
+                for _ in 0..1500 {
+                    let slot = random.below(slots as u64 / 4) * 4 + writer as u64;
+                    let data = random.bytes(SLOT);
+                    disk.write_at(slot * SLOT as u64, &data).expect("written");
+                    assert_eq!(read(disk, slot * SLOT as u64, SLOT), data, "slot {slot} of writer {writer}");
+                }
+            });
+        }
+        // The slots that nobody writes never change for a reader of whole units.
+        scope.spawn(|| {
+            for _ in 0..1500 {
+                let seen = read(disk, 0, UNIT * UNITS);
+                for slot in (WRITERS..slots).step_by(4) {
+                    let range = slot * SLOT..(slot + 1) * SLOT;
+                    assert_eq!(seen[range.clone()], initial[range], "slot {slot}");
+                }
+            }
+        });
+        // A writer of whole units, next to a writer of a part of the same one that writes the same bytes.
+        scope.spawn(|| {
+            let mut random = Random::new(99);
+            let last = (UNIT * UNITS) as u64;
+            for _ in 0..500 {
+                let data = random.bytes(UNIT);
+                thread::scope(|pair| {
+                    pair.spawn(|| disk.write_at(last, &data).expect("written"));
+                    pair.spawn(|| disk.write_at(last + 10, &data[10..20]).expect("written"));
+                });
+                assert_eq!(read(disk, last, UNIT), data, "an acknowledged write came back undone");
+            }
+        });
+    });
+}
