@@ -1,1 +1,14 @@
-//! Room under construction.
+//! The faces of an open volume: a network block device ([`nbd`]) and a file in a directory ([`fuse`]).
+//!
+//! Both are written against [`BlockDevice`](atrest_device::BlockDevice) and know of no cipher and no format:
+//! what they are given *is* the plaintext. [`session`] remembers what is open, [`serve`] keeps a face up until it
+//! is told to stop, in the foreground, as a daemon or for as long as a command runs.
+#![deny(unsafe_code)]
+
+mod bytes;
+pub mod fuse;
+pub mod nbd;
+pub mod serve;
+pub mod session;
+#[allow(unsafe_code)]
+mod sys;

@@ -1,0 +1,339 @@
+//! One client after its handshake: a few workers share the socket. Whoever is free takes the next request off it,
+//! hands the reading on, carries the request out and sends the reply, so replies come in the order in which the
+//! work ends. A client that does not read its replies blocks its own workers and nobody else's.
+//!
+//! Memory: [`Limits::workers`] × 2 buffers of [`CHUNK`] bytes and two times 4 KiB per connection, whatever a
+//! client asks for; longer reads and writes are cut into parts that all workers share.
+
+use super::error::errno;
+use super::handshake::{Export, Terms};
+use super::proto::{Command, MAX_PAYLOAD, Request, command_flag};
+use super::reply::{Failure, Parts, Replies};
+use super::stream::{Input, Lost, Output};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that one worker reads or writes at a time. A chunk stays in a core's cache between the cipher and the
+/// socket.
+pub(super) const CHUNK: usize = 256 << 10;
+
+/// Serves a client until it leaves, breaks the protocol, or is cut off. Returns when all of its requests ended.
+pub(super) fn serve(export: &Export, terms: Terms, input: Input, output: Output, workers: usize, stop: &AtomicBool) {
+    let connection = Connection {
+        export,
+        replies: Replies::new(terms, output),
+        stop,
+        turn: Mutex::new(Turn {
+            input: Some(input),
+            ended: false,
+            parts: VecDeque::new(),
+            spare: Vec::new(),
+            spares_to_make: workers,
+            waiting: 0,
+        }),
+        changed: Condvar::new(),
+    };
+    std::thread::scope(|scope| {
+        for index in 1..workers.max(1) {
+            let name = format!("nbd-{index}");
+            // With fewer threads than asked for, the connection is slower and still right.
+            let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, || connection.work());
+        }
+        connection.work();
+    });
+}
+
+struct Connection<'a> {
+    export: &'a Export,
+    replies: Replies,
+    stop: &'a AtomicBool,
+    turn: Mutex<Turn>,
+    changed: Condvar,
+}
+
+/// What the workers hand to each other.
+struct Turn {
+    /// The reading side; absent while a worker reads.
+    input: Option<Input>,
+    /// Nothing more will be read.
+    ended: bool,
+    parts: VecDeque<Part>,
+    spare: Vec<Buffer>,
+    /// Spare buffers that may still be made.
+    spares_to_make: usize,
+    waiting: usize,
+}
+
+/// A part of a long read or write.
+enum Part {
+    Read { parts: Arc<Parts>, offset: u64, len: usize },
+    Write { parts: Arc<Parts>, offset: u64, len: usize, data: Buffer },
+}
+
+/// [`CHUNK`] bytes once used; pages that no request has touched take no memory.
+#[derive(Default)]
+struct Buffer(Vec<u8>);
+
+impl Buffer {
+    fn slice(&mut self, len: usize) -> &mut [u8] {
+        if self.0.is_empty() {
+            self.0 = vec![0; CHUNK];
+        }
+        &mut self.0[..len]
+    }
+}
+
+enum Task {
+    Receive(Input),
+    Part(Part),
+}
+
+impl Connection<'_> {
+    fn work(&self) {
+        // A panic in the device's code must not leave the client and the other workers waiting.
+        let _cut = CutOnPanic(self);
+        let mut buffer = Buffer::default();
+        while let Some(task) = self.next_task() {
+            match task {
+                Task::Receive(input) => self.receive(input, &mut buffer),
+                Task::Part(part) => self.carry_out_part(part, &mut buffer),
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_task(&self) -> Option<Task> {
+        let mut turn = self.lock();
+        loop {
+            // Parts first: as long as there are some, no further request is read, which bounds them.
+            if let Some(part) = turn.parts.pop_front() {
+                return Some(Task::Part(part));
+            }
+            if turn.ended {
+                return None;
+            }
+            if let Some(input) = turn.input.take() {
+                return Some(Task::Receive(input));
+            }
+            turn.waiting += 1;
+            turn = self.changed.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            turn.waiting -= 1;
+        }
+    }
+
+    /// Lets another worker read on.
+    fn hand_on(&self, input: Input) {
+        let mut turn = self.lock();
+        turn.input = Some(input);
+        if turn.waiting > 0 {
+            self.changed.notify_one();
+        }
+    }
+
+    fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Ends without replies: the client can't hear them any more, so parts that wait are dropped too.
+    fn abandon(&self) {
+        self.replies.cut();
+        self.lock().parts.clear();
+        self.end();
+    }
+
+    /// Takes one request off the socket and carries it out.
+    fn receive(&self, mut input: Input, buffer: &mut Buffer) {
+        let mut header = [0; Request::SIZE];
+        let request = input.read_exact(&mut header).ok().and_then(|()| Request::parse(&header));
+        let Some(request) = request.filter(|request| request.command != Command::Disconnect) else {
+            return self.end();
+        };
+        let outcome = match self.refusal(&request) {
+            Some(failure) => self.refuse(&request, failure, input),
+            None if request.command == Command::Write => self.receive_write(&request, input, buffer),
+            None if request.command == Command::Read => self.read(&request, input, buffer),
+            None => {
+                self.hand_on(input);
+                self.replies.answer(self.export, &request)
+            }
+        };
+        if outcome == Err(Lost) {
+            self.abandon();
+        }
+    }
+
+    /// Why a request is refused before anything is done for it.
+    fn refusal(&self, request: &Request) -> Option<Failure> {
+        let size = self.export.device.size();
+        let outside = request.offset.checked_add(u64::from(request.len)).is_none_or(|end| end > size);
+        let refused = |errno, reason| Some(Failure::new(errno, reason));
+        if self.stop.load(Ordering::Relaxed) {
+            return refused(errno::ESHUTDOWN, "the server is shutting down");
+        }
+        if request.command == Command::Unknown {
+            return refused(errno::EINVAL, "the command is not known");
+        }
+        if request.flags & !request.command.flags() != 0 {
+            return refused(errno::EINVAL, "a flag does not belong to the command");
+        }
+        if request.command.writes() && self.export.device.is_read_only() {
+            return refused(errno::EPERM, "the export is read-only");
+        }
+        if matches!(request.command, Command::Read | Command::Write) && request.len > MAX_PAYLOAD {
+            return refused(errno::EINVAL, "the request is longer than 32 MiB");
+        }
+        if outside && request.command != Command::Flush {
+            let writes = matches!(request.command, Command::Write | Command::WriteZeroes);
+            let errno = if writes { errno::ENOSPC } else { errno::EINVAL };
+            return refused(errno, "the range lies outside the export");
+        }
+        if request.has(command_flag::DF) && (!self.replies.terms.structured || request.len as usize > CHUNK) {
+            let errno = if self.replies.terms.structured { errno::EOVERFLOW } else { errno::EINVAL };
+            return refused(errno, "a read of that length can't be sent unfragmented");
+        }
+        if request.command == Command::BlockStatus && (!self.replies.terms.allocation || request.len == 0) {
+            return refused(errno::EINVAL, "no metadata context was negotiated, or the range is empty");
+        }
+        None
+    }
+
+    fn refuse(&self, request: &Request, failure: Failure, mut input: Input) -> Result<(), Lost> {
+        if request.command == Command::Write {
+            // The payload stands between us and the next request. More than can rightly come isn't waited for.
+            if request.len > MAX_PAYLOAD {
+                self.replies.failure(request, &failure)?;
+                return Err(Lost);
+            }
+            input.skip(u64::from(request.len))?;
+        }
+        self.hand_on(input);
+        self.replies.failure(request, &failure)
+    }
+
+    fn read(&self, request: &Request, input: Input, buffer: &mut Buffer) -> Result<(), Lost> {
+        let device = &self.export.device;
+        if request.len as usize <= CHUNK {
+            self.hand_on(input);
+            let data = buffer.slice(request.len as usize);
+            return match device.read_at(request.offset, data) {
+                Ok(()) => self.replies.data(request, data),
+                Err(error) => self.replies.failure(request, &Failure::of(&error)),
+            };
+        }
+        if !self.replies.terms.structured {
+            self.hand_on(input);
+            return self.replies.long_simple_read(device, request, buffer.slice(CHUNK));
+        }
+        let pieces = || pieces(request.offset, request.len as usize);
+        let parts = Arc::new(Parts::new(*request, pieces().count()));
+        {
+            let mut turn = self.lock();
+            turn.parts.extend(pieces().map(|(offset, len)| Part::Read { parts: parts.clone(), offset, len }));
+            turn.input = Some(input);
+        }
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    fn receive_write(&self, request: &Request, mut input: Input, buffer: &mut Buffer) -> Result<(), Lost> {
+        if request.len as usize <= CHUNK {
+            let data = buffer.slice(request.len as usize);
+            input.read_exact(data)?;
+            self.hand_on(input);
+            return self.replies.write(self.export, request, data);
+        }
+        // One part more than there are pieces: our own, given back when the whole payload is here. A client that
+        // leaves in the middle so gets no reply.
+        let parts = Arc::new(Parts::new(*request, pieces(request.offset, request.len as usize).count() + 1));
+        for (offset, len) in pieces(request.offset, request.len as usize) {
+            input.read_exact(buffer.slice(len))?;
+            match self.spare() {
+                Some(spare) => {
+                    let data = core::mem::replace(buffer, spare);
+                    let mut turn = self.lock();
+                    turn.parts.push_back(Part::Write { parts: parts.clone(), offset, len, data });
+                    if turn.waiting > 0 {
+                        self.changed.notify_one();
+                    }
+                }
+                None => self.replies.write_part(self.export, &parts, offset, buffer.slice(len))?,
+            }
+        }
+        self.hand_on(input);
+        self.replies.end_of_write_part(self.export, &parts)
+    }
+
+    /// A buffer to go on with while another worker writes what the present one holds.
+    fn spare(&self) -> Option<Buffer> {
+        let mut turn = self.lock();
+        turn.spare.pop().or_else(|| {
+            turn.spares_to_make = turn.spares_to_make.checked_sub(1)?;
+            Some(Buffer::default())
+        })
+    }
+
+    fn carry_out_part(&self, part: Part, buffer: &mut Buffer) {
+        let outcome = match part {
+            Part::Read { parts, offset, len } => {
+                let data = buffer.slice(len);
+                let read = self.export.device.read_at(offset, data);
+                self.replies.read_part(&parts, offset, data, read)
+            }
+            Part::Write { parts, offset, len, mut data } => {
+                let outcome = self.replies.write_part(self.export, &parts, offset, data.slice(len));
+                self.lock().spare.push(data);
+                outcome
+            }
+        };
+        if outcome == Err(Lost) {
+            self.abandon();
+        }
+    }
+}
+
+/// A range in pieces of [`CHUNK`] bytes, cut at multiples of it so that only the first and last are unaligned.
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize)> {
+    let end = offset + len as u64;
+    let mut at = offset;
+    core::iter::from_fn(move || {
+        let step = (CHUNK as u64 - at % CHUNK as u64).min(end - at);
+        let piece = (step > 0).then_some((at, step as usize));
+        at += step;
+        piece
+    })
+}
+
+struct CutOnPanic<'a, 'b>(&'a Connection<'b>);
+
+impl Drop for CutOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.abandon();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_a_range_once_and_are_cut_at_multiples_of_a_chunk() {
+        let chunk = CHUNK as u64;
+        for (offset, len) in [(0, 3 * CHUNK), (1, 3 * CHUNK), (chunk - 1, 2), (5, 0), (chunk, CHUNK + 7)] {
+            let mut at = offset;
+            for (piece, len) in pieces(offset, len) {
+                assert_eq!(piece, at);
+                assert!(len > 0 && len <= CHUNK);
+                assert!(piece == offset || piece % chunk == 0);
+                at += len as u64;
+            }
+            assert_eq!(at, offset + len as u64);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What can go wrong at the NBD face, and how a device's errors look to a client.
+
+use atrest_device::{Cause, DeviceError};
+use core::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why an NBD server can't be started.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum BindError {
+    /// The socket's path is too long for a Unix socket address.
+    PathTooLong {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// Its length in bytes.
+        len: usize,
+        /// The longest that works.
+        max: usize,
+    },
+    /// Another server answers on the socket.
+    InUse {
+        /// The socket's path.
+        path: PathBuf,
+    },
+    /// Something that is not a socket has the socket's name.
+    NotASocket {
+        /// The path that was asked for.
+        path: PathBuf,
+    },
+    /// The socket can't be made there.
+    Socket {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// What the operating system said.
+        error: std::io::Error,
+    },
+    /// An address that other machines can reach was asked for. Traffic is not encrypted, so it is refused.
+    NotLoopback {
+        /// The address that was asked for.
+        address: SocketAddr,
+    },
+    /// The TCP address can't be listened on.
+    Tcp {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the operating system said.
+        error: std::io::Error,
+    },
+    /// The export's name is longer than the protocol allows, or holds a NUL.
+    ExportName {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The operating system refused something else that the server needs.
+    System(std::io::Error),
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BindError::PathTooLong { path, len, max } => write!(
+                f,
+                "the socket path {} has {len} bytes and a Unix socket address holds {max}",
+                path.display()
+            ),
+            BindError::InUse { path } => write!(f, "another server answers on {}", path.display()),
+            BindError::NotASocket { path } => {
+                write!(f, "{} exists and is not a socket, so it is left alone", path.display())
+            }
+            BindError::Socket { path, error } => {
+                write!(f, "cannot make the socket {}: {error}", path.display())
+            }
+            BindError::NotLoopback { address } => write!(
+                f,
+                "{address} can be reached from other machines, and TLS-PSK is not offered yet; listen on a \
+                 loopback address or a Unix socket and reach it through an ssh tunnel"
+            ),
+            BindError::Tcp { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            BindError::ExportName { len } => {
+                write!(f, "the export name of {len} bytes is longer than 4096 bytes or holds a NUL")
+            }
+            BindError::System(error) => write!(f, "cannot start the NBD server: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            BindError::Socket { error, .. } | BindError::Tcp { error, .. } | BindError::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a server ended otherwise than it should.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum RunError {
+    /// Connections can't be accepted any more.
+    Accept(std::io::Error),
+    /// The last flush failed: writes that were acknowledged without a flush may be lost.
+    Flush(DeviceError),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Accept(error) => write!(f, "cannot accept NBD connections any more: {error}"),
+            RunError::Flush(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl core::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            RunError::Accept(error) => Some(error),
+            RunError::Flush(error) => Some(error),
+        }
+    }
+}
+
+/// The error numbers that the protocol defines (section "Error values").
+pub(super) mod errno {
+    pub const EPERM: u32 = 1;
+    pub const EIO: u32 = 5;
+    pub const ENOMEM: u32 = 12;
+    pub const EINVAL: u32 = 22;
+    pub const ENOSPC: u32 = 28;
+    pub const EOVERFLOW: u32 = 75;
+    pub const ENOTSUP: u32 = 95;
+    pub const ESHUTDOWN: u32 = 108;
+}
+
+/// The protocol's number for a device's error.
+pub(super) fn errno_of(error: &DeviceError) -> u32 {
+    match error.cause {
+        Cause::Os(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) | Cause::NoSpace => errno::ENOSPC,
+        Cause::Os(libc::EPERM | libc::EACCES | libc::EROFS) | Cause::ReadOnly => errno::EPERM,
+        Cause::Os(libc::ENOMEM) => errno::ENOMEM,
+        Cause::OutOfBounds { .. } | Cause::Misaligned { .. } => errno::EINVAL,
+        Cause::Unsupported => errno::ENOTSUP,
+        _ => errno::EIO,
+    }
+}

@@ -1,0 +1,274 @@
+//! Fixed newstyle negotiation (NBD protocol, section "Newstyle negotiation"): from the first byte to the start of
+//! transmission. Every length that a client names is checked before anything is read for it.
+
+use super::proto::{
+    ALLOCATION_CONTEXT, ALLOCATION_CONTEXT_ID, MAX_PAYLOAD, MAX_STRING, NBD_MAGIC, OPTION_MAGIC, export_flag,
+    handshake_flag, info, option, option_reply, option_reply_header,
+};
+use super::stream::{Input, Lost, Output};
+use crate::bytes::ByteDevice;
+
+/// What is served, and under which name.
+pub(super) struct Export {
+    pub name: String,
+    pub device: ByteDevice,
+}
+
+/// What a client has negotiated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// Structured replies instead of simple ones.
+    pub structured: bool,
+    /// Block status may be asked for the context `base:allocation`.
+    pub allocation: bool,
+}
+
+/// Longest data of one option that is looked at, in bytes: an export name and some queries.
+const MAX_OPTION_DATA: u32 = 16 << 10;
+/// Longest data of one option that is skipped rather than taken for an attack, in bytes.
+const MAX_SKIPPED_OPTION_DATA: u32 = 1 << 20;
+/// Options that one client may send.
+const MAX_OPTIONS: u32 = 512;
+
+/// Negotiates. `Ok(None)`: the client ended it in order.
+pub(super) fn negotiate(export: &Export, input: &mut Input, output: &Output) -> Result<Option<Terms>, Lost> {
+    let offered = handshake_flag::FIXED_NEWSTYLE | handshake_flag::NO_ZEROES;
+    output.send(&[&NBD_MAGIC.to_be_bytes(), &OPTION_MAGIC.to_be_bytes(), &offered.to_be_bytes()])?;
+    let mut flags = [0; 4];
+    input.read_exact(&mut flags)?;
+    let flags = u32::from_be_bytes(flags);
+    if flags & !u32::from(offered) != 0 {
+        return Err(Lost);
+    }
+    let no_zeroes = flags & u32::from(handshake_flag::NO_ZEROES) != 0;
+    let mut negotiation = Negotiation { export, output, no_zeroes, terms: Terms::default() };
+    for _ in 0..MAX_OPTIONS {
+        let mut header = [0; 16];
+        input.read_exact(&mut header)?;
+        let (magic, rest) = header.split_at(8);
+        let (option, len) = rest.split_at(4);
+        if magic != OPTION_MAGIC.to_be_bytes() {
+            return Err(Lost);
+        }
+        let (option, len) = (be32(option), be32(len));
+        if len > MAX_OPTION_DATA {
+            if len > MAX_SKIPPED_OPTION_DATA || option == option::EXPORT_NAME {
+                return Err(Lost);
+            }
+            input.skip(u64::from(len))?;
+            negotiation.refuse(option, option_reply::ERR_TOO_BIG, "the option's data is too long")?;
+            continue;
+        }
+        let mut data = vec![0; len as usize];
+        input.read_exact(&mut data)?;
+        match negotiation.answer(option, &data)? {
+            Next::Option => {}
+            Next::Transmission => return Ok(Some(negotiation.terms)),
+            Next::End => return Ok(None),
+        }
+    }
+    Err(Lost)
+}
+
+struct Negotiation<'a> {
+    export: &'a Export,
+    output: &'a Output,
+    no_zeroes: bool,
+    terms: Terms,
+}
+
+enum Next {
+    Option,
+    Transmission,
+    End,
+}
+
+impl Negotiation<'_> {
+    fn answer(&mut self, option: u32, data: &[u8]) -> Result<Next, Lost> {
+        match option {
+            option::EXPORT_NAME => return self.export_name(data),
+            option::ABORT => {
+                // The client may be gone already.
+                let _ = self.reply(option, option_reply::ACK, &[]);
+                return Ok(Next::End);
+            }
+            option::LIST if data.is_empty() => {
+                let name = self.export.name.as_bytes();
+                self.reply(option, option_reply::SERVER, &[&(name.len() as u32).to_be_bytes(), name])?;
+                self.reply(option, option_reply::ACK, &[])?;
+            }
+            option::INFO | option::GO => return self.info(option, data),
+            option::STRUCTURED_REPLY if data.is_empty() => {
+                self.terms.structured = true;
+                self.reply(option, option_reply::ACK, &[])?;
+            }
+            option::LIST | option::STRUCTURED_REPLY => {
+                self.refuse(option, option_reply::ERR_INVALID, "the option takes no data")?;
+            }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(option, data)?,
+            option::STARTTLS => {
+                self.refuse(option, option_reply::ERR_UNSUPPORTED, "TLS is not offered")?;
+            }
+            _ => self.refuse(option, option_reply::ERR_UNSUPPORTED, "the option is not known")?,
+        }
+        Ok(Next::Option)
+    }
+
+    /// The old way into transmission: no error can be reported.
+    fn export_name(&self, name: &[u8]) -> Result<Next, Lost> {
+        if !self.is_export(name) {
+            return Err(Lost);
+        }
+        let size = self.export.device.size().to_be_bytes();
+        let flags = self.export_flags().to_be_bytes();
+        let padding: &[u8] = if self.no_zeroes { &[] } else { &[0; 124] };
+        self.output.send(&[&size, &flags, padding])?;
+        Ok(Next::Transmission)
+    }
+
+    fn info(&mut self, option: u32, data: &[u8]) -> Result<Next, Lost> {
+        let Some((name, requests)) = parse_info(data) else {
+            self.refuse(option, option_reply::ERR_INVALID, "the option's lengths do not fit its data")?;
+            return Ok(Next::Option);
+        };
+        if !self.is_export(name) {
+            self.refuse(option, option_reply::ERR_UNKNOWN, "there is no export of that name")?;
+            return Ok(Next::Option);
+        }
+        let device = &self.export.device;
+        let (size, flags) = (device.size().to_be_bytes(), self.export_flags().to_be_bytes());
+        self.reply(option, option_reply::INFO, &[&concat(&[&info::EXPORT.to_be_bytes(), &size, &flags])])?;
+        let asked = |kind: u16| requests.chunks_exact(2).any(|request| request == kind.to_be_bytes());
+        if asked(info::NAME) {
+            let name = self.export.name.as_bytes();
+            self.reply(option, option_reply::INFO, &[&info::NAME.to_be_bytes(), name])?;
+        }
+        if asked(info::BLOCK_SIZE) {
+            let sizes = [1, device.preferred_block(), MAX_PAYLOAD].map(u32::to_be_bytes);
+            let sizes = concat(&[&info::BLOCK_SIZE.to_be_bytes(), &sizes[0], &sizes[1], &sizes[2]]);
+            self.reply(option, option_reply::INFO, &[&sizes])?;
+        }
+        self.reply(option, option_reply::ACK, &[])?;
+        Ok(if option == option::GO { Next::Transmission } else { Next::Option })
+    }
+
+    fn contexts(&mut self, option: u32, data: &[u8]) -> Result<(), Lost> {
+        let set = option == option::SET_META_CONTEXT;
+        if set {
+            self.terms.allocation = false;
+        }
+        if !self.terms.structured {
+            return self.refuse(option, option_reply::ERR_INVALID, "structured replies come first");
+        }
+        let Some((name, queries)) = parse_queries(data) else {
+            return self.refuse(option, option_reply::ERR_INVALID, "the option's lengths do not fit its data");
+        };
+        if !self.is_export(name) {
+            return self.refuse(option, option_reply::ERR_UNKNOWN, "there is no export of that name");
+        }
+        // Setting takes exact names; listing takes nothing (everything) or a namespace as well.
+        let context = ALLOCATION_CONTEXT.as_bytes();
+        let chosen = queries.contains(&context) || (!set && (queries.is_empty() || queries.contains(&&b"base:"[..])));
+        if chosen {
+            self.terms.allocation |= set;
+            let id = if set { ALLOCATION_CONTEXT_ID } else { 0 };
+            self.reply(option, option_reply::META_CONTEXT, &[&id.to_be_bytes(), context])?;
+        }
+        self.reply(option, option_reply::ACK, &[])
+    }
+
+    fn is_export(&self, name: &[u8]) -> bool {
+        name.is_empty() || name == self.export.name.as_bytes()
+    }
+
+    fn export_flags(&self) -> u16 {
+        use export_flag::*;
+        let mut flags = HAS_FLAGS | SEND_FLUSH | SEND_FUA | CAN_MULTI_CONN;
+        if self.export.device.is_read_only() {
+            flags |= READ_ONLY;
+        } else {
+            flags |= SEND_TRIM | SEND_WRITE_ZEROES;
+        }
+        if self.terms.structured {
+            flags |= SEND_DF;
+        }
+        flags
+    }
+
+    fn reply(&self, option: u32, kind: u32, data: &[&[u8]]) -> Result<(), Lost> {
+        let data = concat(data);
+        self.output.send(&[&option_reply_header(option, kind, data.len() as u32), &data])
+    }
+
+    fn refuse(&self, option: u32, kind: u32, reason: &str) -> Result<(), Lost> {
+        self.reply(option, kind, &[reason.as_bytes()])
+    }
+}
+
+/// Export name and the list of 16-bit information requests.
+fn parse_info(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (name, rest) = parse_string(data)?;
+    let (count, requests) = rest.split_first_chunk()?;
+    (requests.len() == usize::from(u16::from_be_bytes(*count)) * 2).then_some((name, requests))
+}
+
+/// Export name and the queries.
+fn parse_queries(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
+    let (name, rest) = parse_string(data)?;
+    let (count, mut rest) = rest.split_first_chunk()?;
+    let mut queries = Vec::new();
+    for _ in 0..u32::from_be_bytes(*count) {
+        let (query, after) = parse_string(rest)?;
+        queries.push(query);
+        rest = after;
+    }
+    rest.is_empty().then_some((name, queries))
+}
+
+/// A string behind its 32-bit length, and what follows.
+fn parse_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = data.split_first_chunk()?;
+    let len = u32::from_be_bytes(*len) as usize;
+    if len > MAX_STRING {
+        return None;
+    }
+    rest.split_at_checked(len)
+}
+
+fn concat(parts: &[&[u8]]) -> Vec<u8> {
+    parts.concat()
+}
+
+fn be32(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |value, &byte| value << 8 | u32::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_that_do_not_fit_are_refused() {
+        assert_eq!(parse_info(b"\0\0\0\x01x\0\x01\0\x03"), Some((&b"x"[..], &b"\0\x03"[..])));
+        for bad in [
+            &b""[..],
+            b"\0\0\0",
+            b"\0\0\0\x02x",
+            b"\0\0\0\x01x\0",
+            b"\0\0\0\x01x\0\x01\0",
+            b"\0\0\0\x01x\0\x01\0\x03\0",
+            b"\xff\xff\xff\xffx\0\0",
+        ] {
+            assert_eq!(parse_info(bad), None, "{bad:?}");
+        }
+        assert_eq!(parse_queries(b"\0\0\0\0\0\0\0\x01\0\0\0\x01q"), Some((&b""[..], vec![&b"q"[..]])));
+        for bad in [
+            &b"\0\0\0\0\0\0\0\x02\0\0\0\x01q"[..],
+            b"\0\0\0\0\0\0\0\x01\0\0\0\x01qq",
+            b"\0\0\0\0\xff\xff\xff\xff",
+            b"\0\0\0\0\0\0\0\x01\xff\xff\xff\xffq",
+        ] {
+            assert_eq!(parse_queries(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Where a server listens: a Unix socket that only its owner may open, or a loopback TCP port.
+
+use super::error::BindError;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Where to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A Unix socket with mode 0600. Only its owner and root are served.
+    Unix(PathBuf),
+    /// A loopback address; port 0 lets the system choose. Every user of this machine can connect: see
+    /// [`TCP_WARNING`].
+    Tcp(SocketAddr),
+}
+
+/// What a person should be told when a volume is served by TCP.
+pub const TCP_WARNING: &str =
+    "the open volume can be read and written by every user and program of this machine through this TCP port";
+
+impl Endpoint {
+    /// The URI for clients, in the form of the NBD URI specification.
+    pub fn uri(&self, export: &str) -> String {
+        match self {
+            Endpoint::Unix(path) => {
+                let socket = percent_encoded(path.as_os_str().as_bytes());
+                format!("nbd+unix:///{}?socket={socket}", percent_encoded(export.as_bytes()))
+            }
+            Endpoint::Tcp(address) => format!("nbd://{address}/{}", percent_encoded(export.as_bytes())),
+        }
+    }
+}
+
+fn percent_encoded(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+/// A listening socket; a Unix socket's name is removed when this is dropped.
+pub(super) struct Listener {
+    kind: Kind,
+    pub endpoint: Endpoint,
+}
+
+enum Kind {
+    Unix { listener: UnixListener, inode: (u64, u64) },
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    pub fn bind(endpoint: &Endpoint) -> Result<Self, BindError> {
+        match endpoint {
+            Endpoint::Unix(path) => bind_unix(path),
+            Endpoint::Tcp(address) => bind_tcp(*address),
+        }
+    }
+
+    pub fn poll_fd(&self) -> PollFd<'_> {
+        PollFd::from_borrowed_fd(self.as_fd(), PollFlags::IN)
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.kind {
+            Kind::Unix { listener, .. } => listener.as_fd(),
+            Kind::Tcp(listener) => listener.as_fd(),
+        }
+    }
+
+    /// The next client; `None` if there is none after all, or it may not connect.
+    pub fn accept(&self) -> io::Result<Option<OwnedFd>> {
+        let accepted: io::Result<OwnedFd> = match &self.kind {
+            Kind::Unix { listener, .. } => listener.accept().map(|(stream, _)| stream.into()),
+            Kind::Tcp(listener) => listener.accept().map(|(stream, _)| {
+                let _ = stream.set_nodelay(true);
+                stream.into()
+            }),
+        };
+        let socket = match accepted {
+            Ok(socket) => socket,
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::Interrupted
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::ConnectionReset => return Ok(None),
+                _ => return Err(error),
+            },
+        };
+        rustix::io::ioctl_fionbio(&socket, false)?;
+        Ok(self.is_admitted(&socket).then_some(socket))
+    }
+
+    /// The socket's mode keeps others out already; this holds even if someone widens it.
+    fn is_admitted(&self, socket: &OwnedFd) -> bool {
+        match &self.kind {
+            Kind::Unix { .. } => sockopt::socket_peercred(socket).is_ok_and(|peer| {
+                peer.uid.is_root() || peer.uid == rustix::process::geteuid()
+            }),
+            Kind::Tcp(_) => true,
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let (Kind::Unix { inode, .. }, Endpoint::Unix(path)) = (&self.kind, &self.endpoint) {
+            // Another server may have replaced a socket that it took for stale.
+            if std::fs::symlink_metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == *inode) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr) -> Result<Listener, BindError> {
+    if !address.ip().to_canonical().is_loopback() {
+        return Err(BindError::NotLoopback { address });
+    }
+    let failed = |error| BindError::Tcp { address, error };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let endpoint = Endpoint::Tcp(listener.local_addr().map_err(failed)?);
+    Ok(Listener { kind: Kind::Tcp(listener), endpoint })
+}
+
+/// Bytes of a path in `sockaddr_un`, less the final NUL.
+const MAX_SOCKET_PATH: usize = 107;
+
+/// The socket comes to life in a private directory and gets its mode there; only then does it move to its name.
+/// So at no moment can anyone else open it, and no process-wide umask is touched.
+fn bind_unix(path: &Path) -> Result<Listener, BindError> {
+    let path = std::path::absolute(path).map_err(|error| BindError::Socket { path: path.into(), error })?;
+    let len = path.as_os_str().len();
+    if len > MAX_SOCKET_PATH {
+        return Err(BindError::PathTooLong { path, len, max: MAX_SOCKET_PATH });
+    }
+    let failed = |error: io::Error| BindError::Socket { path: path.clone(), error };
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(failed(Errno::ISDIR.into()));
+    };
+    let parent_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = rustix::fs::open(parent, parent_flags, Mode::empty()).map_err(|e| failed(e.into()))?;
+    // Two servers that start at once take turns. A directory that can't be locked is used without.
+    let _ = rustix::fs::flock(&parent, FlockOperation::LockExclusive);
+    remove_stale(&path, &parent, name)?;
+    let private = PrivateDirectory::new(&parent).map_err(failed)?;
+    let listener = private.listen().map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    match rustix::fs::renameat_with(&private.fd, SOCKET_NAME, &parent, name, RenameFlags::NOREPLACE) {
+        Ok(()) => {}
+        // A file system without RENAME_NOREPLACE: linking does not replace either, and the private name goes later.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            rustix::fs::linkat(&private.fd, SOCKET_NAME, &parent, name, AtFlags::empty())
+                .map_err(|error| failed(error.into()))?;
+        }
+        Err(Errno::EXIST) => return Err(BindError::InUse { path }),
+        Err(error) => return Err(failed(error.into())),
+    }
+    let metadata = std::fs::symlink_metadata(&path).map_err(failed)?;
+    let inode = (metadata.dev(), metadata.ino());
+    Ok(Listener { kind: Kind::Unix { listener, inode }, endpoint: Endpoint::Unix(path.clone()) })
+}
+
+/// Removes a socket that nobody listens on; refuses anything else that has the name.
+fn remove_stale(path: &Path, parent: &OwnedFd, name: &OsStr) -> Result<(), BindError> {
+    let failed = |error: io::Error| BindError::Socket { path: path.into(), error };
+    let stat = match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(failed(error.into())),
+    };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        return Err(BindError::NotASocket { path: path.into() });
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            rustix::fs::unlinkat(parent, name, AtFlags::empty()).map_err(|error| failed(error.into()))
+        }
+        // It answers, or belongs to someone who does not let us ask.
+        _ => Err(BindError::InUse { path: path.into() }),
+    }
+}
+
+const SOCKET_NAME: &str = "s";
+
+/// A directory with mode 0700 inside `parent`, removed when dropped.
+struct PrivateDirectory<'a> {
+    parent: &'a OwnedFd,
+    name: String,
+    fd: OwnedFd,
+}
+
+impl<'a> PrivateDirectory<'a> {
+    fn new(parent: &'a OwnedFd) -> io::Result<Self> {
+        let pid = std::process::id();
+        for attempt in 0..1000u32 {
+            let name = format!(".atrest-{pid}-{attempt}");
+            match rustix::fs::mkdirat(parent, &name, Mode::RWXU) {
+                Ok(()) => {
+                    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                    let fd = rustix::fs::openat(parent, &name, flags, Mode::empty())?;
+                    return Ok(Self { parent, name, fd });
+                }
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+
+    /// Listens on a socket with mode 0600 in here. The path goes through /proc, so its length does not matter.
+    fn listen(&self) -> io::Result<UnixListener> {
+        let listener = UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET_NAME}", self.fd.as_raw_fd()))?;
+        rustix::fs::chmodat(&self.fd, SOCKET_NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+        Ok(listener)
+    }
+}
+
+impl Drop for PrivateDirectory<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::fs::unlinkat(&self.fd, SOCKET_NAME, AtFlags::empty());
+        let _ = rustix::fs::unlinkat(self.parent, &self.name, AtFlags::REMOVEDIR);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_escape_what_is_special_in_a_uri() {
+        let unix = Endpoint::Unix("/run/a b/x&y.sock".into());
+        assert_eq!(unix.uri(""), "nbd+unix:///?socket=/run/a%20b/x%26y.sock");
+        let tcp = Endpoint::Tcp("[::1]:10809".parse().unwrap());
+        assert_eq!(tcp.uri("a?b"), "nbd://[::1]:10809/a%3Fb");
+    }
+
+    #[test]
+    fn addresses_that_others_can_reach_are_refused() {
+        for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:10809", "[::ffff:192.0.2.1]:1"] {
+            let refused = Listener::bind(&Endpoint::Tcp(address.parse().unwrap()));
+            assert!(matches!(refused, Err(BindError::NotLoopback { .. })), "{address}");
+        }
+    }
+}

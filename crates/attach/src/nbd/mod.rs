@@ -1,0 +1,25 @@
+//! The NBD face: a server that speaks fixed newstyle NBD (doc/proto.md of the NBD project) over a Unix socket or
+//! loopback TCP.
+//!
+//! Offered: structured replies, several connections, flush, FUA, trim, write-zeroes, block status
+//! (`base:allocation`), `DF` up to 256 KiB. Not offered: TLS, `CACHE`, `FAST_ZERO`, `RESIZE`, extended headers.
+//!
+//! What an encrypted volume means for a client is the device's business: trim is [`BlockDevice::discard`], zeros are
+//! [`BlockDevice::write_zeroes`], and block status says "hole" only where [`BlockDevice::extent`] does.
+//!
+//! [`BlockDevice::discard`]: atrest_device::BlockDevice::discard
+//! [`BlockDevice::write_zeroes`]: atrest_device::BlockDevice::write_zeroes
+//! [`BlockDevice::extent`]: atrest_device::BlockDevice::extent
+
+mod connection;
+mod error;
+mod handshake;
+mod listen;
+mod proto;
+mod reply;
+mod server;
+mod stream;
+
+pub use error::{BindError, RunError};
+pub use listen::{Endpoint, TCP_WARNING};
+pub use server::{Options, Server, Shutdown};

@@ -1,0 +1,213 @@
+//! The numbers and headers of the NBD protocol (doc/proto.md of the NBD project, sections "Values" and
+//! "Message layouts"). Everything on the wire is big-endian. No I/O here.
+
+/// First 8 bytes that a server sends.
+pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
+/// "IHAVEOPT": newstyle negotiation, and the start of every option request.
+pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
+/// Start of every option reply.
+pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+/// Start of every request.
+pub const REQUEST_MAGIC: u32 = 0x2560_9513;
+/// Start of a simple reply.
+pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+/// Start of a chunk of a structured reply.
+pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
+
+/// Handshake flags of the server and of the client: the same two bits mean the same.
+pub mod handshake_flag {
+    pub const FIXED_NEWSTYLE: u16 = 1 << 0;
+    pub const NO_ZEROES: u16 = 1 << 1;
+}
+
+pub mod option {
+    pub const EXPORT_NAME: u32 = 1;
+    pub const ABORT: u32 = 2;
+    pub const LIST: u32 = 3;
+    pub const STARTTLS: u32 = 5;
+    pub const INFO: u32 = 6;
+    pub const GO: u32 = 7;
+    pub const STRUCTURED_REPLY: u32 = 8;
+    pub const LIST_META_CONTEXT: u32 = 9;
+    pub const SET_META_CONTEXT: u32 = 10;
+}
+
+pub mod option_reply {
+    pub const ACK: u32 = 1;
+    pub const SERVER: u32 = 2;
+    pub const INFO: u32 = 3;
+    pub const META_CONTEXT: u32 = 4;
+    pub const ERR_UNSUPPORTED: u32 = 0x8000_0001;
+    pub const ERR_INVALID: u32 = 0x8000_0003;
+    pub const ERR_UNKNOWN: u32 = 0x8000_0006;
+    pub const ERR_TOO_BIG: u32 = 0x8000_0009;
+}
+
+pub mod info {
+    pub const EXPORT: u16 = 0;
+    pub const NAME: u16 = 1;
+    pub const BLOCK_SIZE: u16 = 3;
+}
+
+/// Transmission flags: what the export offers.
+pub mod export_flag {
+    pub const HAS_FLAGS: u16 = 1 << 0;
+    pub const READ_ONLY: u16 = 1 << 1;
+    pub const SEND_FLUSH: u16 = 1 << 2;
+    pub const SEND_FUA: u16 = 1 << 3;
+    pub const SEND_TRIM: u16 = 1 << 5;
+    pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
+    pub const SEND_DF: u16 = 1 << 7;
+    pub const CAN_MULTI_CONN: u16 = 1 << 8;
+}
+
+pub mod command_flag {
+    pub const FUA: u16 = 1 << 0;
+    pub const NO_HOLE: u16 = 1 << 1;
+    pub const DF: u16 = 1 << 2;
+    pub const REQ_ONE: u16 = 1 << 3;
+}
+
+pub mod chunk {
+    pub const FLAG_DONE: u16 = 1 << 0;
+    pub const NONE: u16 = 0;
+    pub const OFFSET_DATA: u16 = 1;
+    pub const BLOCK_STATUS: u16 = 5;
+    pub const ERROR: u16 = 0x8001;
+    pub const ERROR_OFFSET: u16 = 0x8002;
+}
+
+/// Extent flags of the context `base:allocation`.
+pub mod allocation {
+    pub const HOLE: u32 = 1 << 0;
+    pub const ZERO: u32 = 1 << 1;
+}
+
+/// The only metadata context that is offered.
+pub const ALLOCATION_CONTEXT: &str = "base:allocation";
+/// Its number in replies.
+pub const ALLOCATION_CONTEXT_ID: u32 = 1;
+
+/// Longest string that the protocol allows, in bytes.
+pub const MAX_STRING: usize = 4096;
+/// Largest payload of one request in bytes; what clients assume when they ask for no block sizes.
+pub const MAX_PAYLOAD: u32 = 32 << 20;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    Read,
+    Write,
+    Disconnect,
+    Flush,
+    Trim,
+    WriteZeroes,
+    BlockStatus,
+    /// A number that this server does not know.
+    Unknown,
+}
+
+impl Command {
+    /// The flags that may come with the command.
+    pub fn flags(self) -> u16 {
+        use command_flag::{DF, FUA, NO_HOLE, REQ_ONE};
+        match self {
+            Command::Read => FUA | DF,
+            Command::WriteZeroes => FUA | NO_HOLE,
+            Command::BlockStatus => FUA | REQ_ONE,
+            Command::Write | Command::Flush | Command::Trim | Command::Disconnect | Command::Unknown => FUA,
+        }
+    }
+
+    /// Whether the export's contents may change.
+    pub fn writes(self) -> bool {
+        matches!(self, Command::Write | Command::Trim | Command::WriteZeroes)
+    }
+}
+
+/// A request header (28 bytes on the wire).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub flags: u16,
+    pub command: Command,
+    /// Chosen by the client, repeated in every reply.
+    pub cookie: u64,
+    pub offset: u64,
+    pub len: u32,
+}
+
+impl Request {
+    pub const SIZE: usize = 28;
+
+    /// `None` if the magic number is wrong: the stream is out of step and can't be followed any further.
+    pub fn parse(wire: &[u8; Self::SIZE]) -> Option<Self> {
+        let (magic, rest) = wire.split_first_chunk()?;
+        let (flags, rest) = rest.split_first_chunk()?;
+        let (command, rest) = rest.split_first_chunk()?;
+        let (cookie, rest) = rest.split_first_chunk()?;
+        let (offset, rest) = rest.split_first_chunk()?;
+        let (len, _) = rest.split_first_chunk()?;
+        if u32::from_be_bytes(*magic) != REQUEST_MAGIC {
+            return None;
+        }
+        let command = match u16::from_be_bytes(*command) {
+            0 => Command::Read,
+            1 => Command::Write,
+            2 => Command::Disconnect,
+            3 => Command::Flush,
+            4 => Command::Trim,
+            6 => Command::WriteZeroes,
+            7 => Command::BlockStatus,
+            _ => Command::Unknown,
+        };
+        Some(Self {
+            flags: u16::from_be_bytes(*flags),
+            command,
+            cookie: u64::from_be_bytes(*cookie),
+            offset: u64::from_be_bytes(*offset),
+            len: u32::from_be_bytes(*len),
+        })
+    }
+
+    pub fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// A simple reply's header.
+pub fn simple_reply(cookie: u64, error: u32) -> [u8; 16] {
+    let mut wire = [0; 16];
+    wire[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
+    wire[4..8].copy_from_slice(&error.to_be_bytes());
+    wire[8..].copy_from_slice(&cookie.to_be_bytes());
+    wire
+}
+
+/// The header of one chunk of a structured reply, with `len` bytes of payload to follow.
+pub fn chunk_header(cookie: u64, flags: u16, kind: u16, len: u32) -> [u8; 20] {
+    let mut wire = [0; 20];
+    wire[..4].copy_from_slice(&STRUCTURED_REPLY_MAGIC.to_be_bytes());
+    wire[4..6].copy_from_slice(&flags.to_be_bytes());
+    wire[6..8].copy_from_slice(&kind.to_be_bytes());
+    wire[8..16].copy_from_slice(&cookie.to_be_bytes());
+    wire[16..].copy_from_slice(&len.to_be_bytes());
+    wire
+}
+
+/// The header of a data chunk with the file offset of its first byte; `len` bytes of data follow.
+pub fn data_chunk_header(cookie: u64, flags: u16, offset: u64, len: u32) -> [u8; 28] {
+    let mut wire = [0; 28];
+    wire[..20].copy_from_slice(&chunk_header(cookie, flags, chunk::OFFSET_DATA, len + 8));
+    wire[20..].copy_from_slice(&offset.to_be_bytes());
+    wire
+}
+
+/// The header of an option reply, with `len` bytes of data to follow.
+pub fn option_reply_header(option: u32, kind: u32, len: u32) -> [u8; 20] {
+    let mut wire = [0; 20];
+    wire[..8].copy_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
+    wire[8..12].copy_from_slice(&option.to_be_bytes());
+    wire[12..16].copy_from_slice(&kind.to_be_bytes());
+    wire[16..].copy_from_slice(&len.to_be_bytes());
+    wire
+}

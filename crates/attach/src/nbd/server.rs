@@ -1,0 +1,248 @@
+//! Accepting clients, and stopping in order: nothing new is taken, what is in flight is finished and answered,
+//! the device is flushed, and only then is the server gone.
+
+use super::connection::serve;
+use super::error::{BindError, RunError};
+use super::handshake::{Export, negotiate};
+use super::listen::{Endpoint, Listener};
+use super::proto::MAX_STRING;
+use super::stream::{Input, Output};
+use crate::bytes::ByteDevice;
+use atrest_device::BlockDevice;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How a server behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the export. The empty name always means it too.
+    pub export: String,
+    /// Clients served at the same time; further ones wait.
+    pub connections: usize,
+    /// Requests of one client that are carried out at the same time. Each costs two buffers of 256 KiB at most.
+    pub workers: usize,
+    /// A client that has not finished its handshake by then is dropped.
+    pub handshake: Duration,
+    /// How long clients may take to read their last replies when the server stops.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            export: String::new(),
+            connections: 32,
+            workers: (cores + 2).clamp(4, 16),
+            handshake: Duration::from_secs(30),
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A bound NBD server. Dropping it removes its socket.
+pub struct Server {
+    listener: Listener,
+    export: Arc<Export>,
+    options: Options,
+    shared: Arc<Shared>,
+}
+
+/// Stops a running [`Server`] from any thread.
+#[derive(Clone)]
+pub struct Shutdown(Arc<Shared>);
+
+struct Shared {
+    stop: AtomicBool,
+    /// Wakes the accepting thread: the server stops, or a client has left.
+    wake: OwnedFd,
+    clients: Mutex<Clients>,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct Clients {
+    next: u64,
+    open: HashMap<u64, Output>,
+}
+
+impl Server {
+    /// Starts to listen. Clients can connect from now on; they are served by [`run`](Self::run).
+    pub fn bind(device: Arc<dyn BlockDevice>, endpoint: &Endpoint, options: Options) -> Result<Self, BindError> {
+        let name = &options.export;
+        if name.len() > MAX_STRING || name.contains('\0') {
+            return Err(BindError::ExportName { len: name.len() });
+        }
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| BindError::System(error.into()))?;
+        let listener = Listener::bind(endpoint)?;
+        let shared = Shared {
+            stop: AtomicBool::new(false),
+            wake,
+            clients: Mutex::default(),
+            left: Condvar::new(),
+        };
+        let export = Export { name: name.clone(), device: ByteDevice::new(device) };
+        Ok(Self { listener, export: Arc::new(export), options, shared: Arc::new(shared) })
+    }
+
+    /// Where the server listens, with the port that the system chose.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.listener.endpoint
+    }
+
+    /// What clients connect to.
+    pub fn uri(&self) -> String {
+        self.endpoint().uri(&self.export.name)
+    }
+
+    /// The way to stop it.
+    pub fn shutdown(&self) -> Shutdown {
+        Shutdown(self.shared.clone())
+    }
+
+    /// Serves until [`Shutdown::start`]. When it returns, every request that was taken has been answered or its
+    /// client cut off, and the device is flushed.
+    pub fn run(self) -> Result<(), RunError> {
+        let Self { listener, export, options, shared } = self;
+        let accepting = accept_clients(&listener, &export, &options, &shared);
+        shared.stop.store(true, Ordering::Relaxed);
+        drop(listener);
+        shared.close_clients(options.grace);
+        let flushed = if export.device.is_read_only() { Ok(()) } else { export.device.flush() };
+        accepting?;
+        flushed.map_err(RunError::Flush)
+    }
+}
+
+impl Shutdown {
+    /// Begins to stop the server; [`Server::run`] returns when it has.
+    pub fn start(&self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+        self.0.wake();
+    }
+}
+
+/// How long to wait before accepting again when the system is out of file descriptors or memory.
+const EXHAUSTED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+fn accept_clients(
+    listener: &Listener,
+    export: &Arc<Export>,
+    options: &Options,
+    shared: &Arc<Shared>,
+) -> Result<(), RunError> {
+    while !shared.stop.load(Ordering::Relaxed) {
+        let wake = PollFd::new(&shared.wake, PollFlags::IN);
+        let full = shared.clients().open.len() >= options.connections.max(1);
+        let mut fds = [wake, listener.poll_fd()];
+        match poll(&mut fds[..if full { 1 } else { 2 }], None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(RunError::Accept(error.into())),
+        }
+        if !fds[0].revents().is_empty() {
+            let _ = rustix::io::read(&shared.wake, &mut [0; 8]);
+        }
+        if full || fds[1].revents().is_empty() {
+            continue;
+        }
+        match listener.accept() {
+            Ok(Some(socket)) => admit(socket, export, options, shared),
+            Ok(None) => {}
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                    let _ = poll(&mut [PollFd::new(&shared.wake, PollFlags::IN)], Some(&EXHAUSTED_PAUSE));
+                }
+                _ => return Err(RunError::Accept(error)),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel may hold of our replies; the system's own limit applies.
+const SEND_BUFFER: usize = 1 << 20;
+
+fn admit(socket: OwnedFd, export: &Arc<Export>, options: &Options, shared: &Arc<Shared>) {
+    let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
+    let _ = sockopt::set_socket_recv_buffer_size(&socket, SEND_BUFFER);
+    let socket = Arc::new(socket);
+    let output = Output::new(socket.clone());
+    let client = Client { id: shared.enter(output.clone()), shared: shared.clone() };
+    let (export, workers, handshake) = (export.clone(), options.workers, options.handshake);
+    let served = move || {
+        let client = client;
+        let mut input = Input::new(socket);
+        input.set_deadline(Some(Instant::now() + handshake));
+        output.set_timeout(Some(handshake));
+        if let Ok(Some(terms)) = negotiate(&export, &mut input, &output) {
+            input.set_deadline(None);
+            output.set_timeout(None);
+            serve(&export, terms, input, output, workers, &client.shared.stop);
+        }
+    };
+    // Without a thread there is no service: the closure and with it the socket are dropped, and the client is told
+    // by the closed connection.
+    let _ = std::thread::Builder::new().name("nbd".into()).spawn(served);
+}
+
+/// Takes a client off the list when its thread ends, however it ends.
+struct Client {
+    id: u64,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(output) = self.shared.clients().open.remove(&self.id) {
+            output.cut();
+        }
+        self.shared.left.notify_all();
+        self.shared.wake();
+    }
+}
+
+impl Shared {
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, output: Output) -> u64 {
+        let mut clients = self.clients();
+        clients.next += 1;
+        let id = clients.next;
+        clients.open.insert(id, output);
+        id
+    }
+
+    fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Takes nothing more from clients, waits until what they asked for is answered, and cuts off those that do not
+    /// read their replies within `grace`. A device operation that is under way is always waited for.
+    fn close_clients(&self, grace: Duration) {
+        let mut clients = self.clients();
+        for output in clients.open.values() {
+            output.stop_reading();
+        }
+        let deadline = Instant::now() + grace;
+        while !clients.open.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                for output in clients.open.values() {
+                    output.cut();
+                }
+                clients = self.left.wait(clients).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                clients = self.left.wait_timeout(clients, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
