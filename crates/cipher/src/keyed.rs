@@ -2,6 +2,8 @@
 
 use atrest_secret::{SecretArray, constant_time_eq};
 
+#[cfg(target_arch = "x86_64")]
+use crate::backend::{AesNiAvx, AesNiSse, Wide};
 use crate::backend::{BackendChoice, Kind, PortableAes};
 use crate::block::{BlockCipher, Direction};
 use crate::hash::Hash;
@@ -101,6 +103,10 @@ impl<C: BlockCipher> Keyed<C> {
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put the large ones on")]
 pub(crate) enum AnyKeyed {
     PortableAes(Keyed<PortableAes>),
+    #[cfg(target_arch = "x86_64")]
+    AesNiAvx(Keyed<Wide<AesNiAvx>>),
+    #[cfg(target_arch = "x86_64")]
+    AesNiSse(Keyed<Wide<AesNiSse>>),
     Serpent(Keyed<Serpent>),
     Twofish(Keyed<Twofish>),
     Camellia(Keyed<Camellia>),
@@ -111,6 +117,10 @@ macro_rules! for_any {
     ($any:expr, $keyed:ident => $call:expr) => {
         match $any {
             AnyKeyed::PortableAes($keyed) => $call,
+            #[cfg(target_arch = "x86_64")]
+            AnyKeyed::AesNiAvx($keyed) => $call,
+            #[cfg(target_arch = "x86_64")]
+            AnyKeyed::AesNiSse($keyed) => $call,
             AnyKeyed::Serpent($keyed) => $call,
             AnyKeyed::Twofish($keyed) => $call,
             AnyKeyed::Camellia($keyed) => $call,
@@ -134,6 +144,14 @@ impl AnyKeyed {
             Cipher::Camellia => Self::Camellia(Keyed::new(spec, key, equal, Camellia::new)?),
             Cipher::Aes => match backend.unwrap_or_else(BackendChoice::best).kind() {
                 Kind::Portable => Self::PortableAes(Keyed::new(spec, key, equal, PortableAes::new)?),
+                #[cfg(target_arch = "x86_64")]
+                Kind::AesNiAvx(cpu) => {
+                    Self::AesNiAvx(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+                }
+                #[cfg(target_arch = "x86_64")]
+                Kind::AesNiSse(cpu) => {
+                    Self::AesNiSse(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+                }
             },
         })
     }
@@ -152,6 +170,10 @@ impl AnyKeyed {
     pub(crate) fn backend_name(&self) -> &'static str {
         match self {
             Self::PortableAes(_) | Self::Serpent(_) | Self::Twofish(_) | Self::Camellia(_) => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Self::AesNiAvx(_) => "aes-ni",
+            #[cfg(target_arch = "x86_64")]
+            Self::AesNiSse(_) => "aes-ni-sse",
         }
     }
 

@@ -61,6 +61,12 @@ impl<'a> Run<'a> {
         Self { src: None, dst: bytes.as_chunks_mut().0 }
     }
 
+    /// Blocks in place.
+    #[allow(dead_code, reason = "only backends with intrinsics ask for it")]
+    pub(crate) fn of_blocks(blocks: &'a mut [Block]) -> Self {
+        Self { src: None, dst: blocks }
+    }
+
     /// From `src` to `dst`. Bytes after the last whole block are left alone.
     pub(crate) fn between(src: &'a [u8], dst: &'a mut [u8]) -> Result<Self, RunError> {
         if src.len() != dst.len() {

@@ -3,9 +3,19 @@
 //! This is the only module with `unsafe`. A [`BackendChoice`] is a proof: the ones that need CPU features are built by
 //! detection only, so holding one makes the calls behind it sound. It is made once, when a key is set up.
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod aesni;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod wide;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use aesni::{AesNiAvx, AesNiSse};
 pub(crate) use portable::PortableAes;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use wide::Wide;
 
 /// An implementation of AES that this CPU can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +24,10 @@ pub struct BackendChoice(Kind);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Portable,
+    #[cfg(target_arch = "x86_64")]
+    AesNiAvx(AesNiAvx),
+    #[cfg(target_arch = "x86_64")]
+    AesNiSse(AesNiSse),
 }
 
 impl BackendChoice {
@@ -29,7 +43,14 @@ impl BackendChoice {
 
     /// Everything this CPU can run, fastest first. The portable one is always there.
     pub fn detected() -> impl Iterator<Item = Self> {
-        [Some(Self::portable())].into_iter().flatten()
+        #[cfg(target_arch = "x86_64")]
+        let fast = {
+            let (avx, sse) = aesni::detect();
+            [avx.map(Kind::AesNiAvx), sse.map(Kind::AesNiSse)]
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        let fast = [];
+        fast.into_iter().flatten().chain([Kind::Portable]).map(Self)
     }
 
     /// The detected backend of that name, as [`BackendChoice::name`] prints it.
@@ -41,6 +62,10 @@ impl BackendChoice {
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kind::AesNiAvx(_) => "aes-ni",
+            #[cfg(target_arch = "x86_64")]
+            Kind::AesNiSse(_) => "aes-ni-sse",
         }
     }
 

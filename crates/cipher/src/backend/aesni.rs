@@ -1,0 +1,243 @@
+//! AES-NI on x86-64 (Intel SDM, volume 2, AESENC and relatives), encoded with AVX or, for CPUs without it, with SSE.
+
+use core::arch::x86_64::{
+    __cpuid, __m128i, _MM_HINT_T0, _mm_add_epi64, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128,
+    _mm_aesenclast_si128, _mm_aesimc_si128, _mm_and_si128, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_prefetch,
+    _mm_set_epi32, _mm_set1_epi32, _mm_setzero_si128, _mm_shuffle_epi32, _mm_srai_epi32, _mm_storeu_si128,
+    _mm_xor_si128, _xgetbv,
+};
+
+use super::wide::modes::{self, Pointers};
+use super::wide::{Instructions, Keys, Meanwhile, Schedule, Vector, expand};
+use crate::block::{Block, BlockCipher, Direction};
+use crate::run::Run;
+use crate::tweak::Units;
+
+/// Proof that the CPU has AES-NI and SSE2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AesNiSse(());
+
+/// Proof that the CPU has AES-NI and AVX, and that the system saves AVX registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AesNiAvx(());
+
+/// Asks the CPU.
+pub(crate) fn detect() -> (Option<AesNiAvx>, Option<AesNiSse>) {
+    const AES: u32 = 1 << 25;
+    const OSXSAVE: u32 = 1 << 27;
+    const AVX: u32 = 1 << 28;
+    // CPUID leaf 1 is there on every CPU with 64-bit mode.
+    let features = __cpuid(1).ecx;
+    let aes = features & AES != 0;
+    // SAFETY: OSXSAVE says that XGETBV may be used.
+    let avx = features & (OSXSAVE | AVX) == OSXSAVE | AVX && unsafe { registers_saved() } & 0b110 == 0b110;
+    ((aes && avx).then_some(AesNiAvx(())), aes.then_some(AesNiSse(())))
+}
+
+/// XCR0: bits 1 and 2 say that the system saves SSE and AVX registers.
+#[target_feature(enable = "xsave")]
+unsafe fn registers_saved() -> u64 {
+    // SAFETY: the caller knows that the instruction is there.
+    unsafe { _xgetbv(0) }
+}
+
+/// Implements [`Instructions`] for a proof, with functions that enable `$features`.
+macro_rules! instructions {
+    ($proof:ty, $module:ident, $features:literal) => {
+        mod $module {
+            use super::*;
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn expand_key(key: &[u8], keys: &mut Keys) {
+                // SAFETY: the features are enabled here.
+                expand(key, keys, |word| unsafe { sub_word(word) }, |key| unsafe { inverse_mix(key) });
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn ecb(keys: &Keys, direction: Direction, run: Pointers) {
+                // SAFETY: the features are enabled here; the pointers are the caller's promise.
+                unsafe { modes::ecb::<__m128i>(keys, direction, run) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn xts<C: BlockCipher>(
+                keys: &Keys,
+                direction: Direction,
+                tweak_keys: &Keys,
+                units: Units<'_, C>,
+                run: Pointers,
+            ) {
+                // SAFETY: the features are enabled here; the pointers are the caller's promise.
+                unsafe { modes::xts::<__m128i, C>(keys, direction, tweak_keys, units, run) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn cbc<C: BlockCipher>(
+                keys: &Keys,
+                direction: Direction,
+                units: Units<'_, C>,
+                run: Pointers,
+            ) {
+                // SAFETY: the features are enabled here; the pointers are the caller's promise.
+                unsafe { modes::cbc::<__m128i, C>(keys, direction, units, run) }
+            }
+        }
+
+        impl Instructions for $proof {
+            fn expand(self, key: &[u8], keys: &mut Keys) {
+                // SAFETY: `self` proves that the CPU has the features.
+                unsafe { $module::expand_key(key, keys) }
+            }
+
+            fn ecb(self, keys: &Keys, direction: Direction, mut run: Run<'_>) {
+                let pointers = Pointers::of(&mut run);
+                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
+                unsafe { $module::ecb(keys, direction, pointers) }
+            }
+
+            fn xts<C: BlockCipher>(
+                self,
+                keys: &Keys,
+                direction: Direction,
+                tweak_keys: &Keys,
+                units: Units<'_, C>,
+                mut run: Run<'_>,
+            ) {
+                let pointers = Pointers::of(&mut run);
+                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
+                unsafe { $module::xts(keys, direction, tweak_keys, units, pointers) }
+            }
+
+            fn cbc<C: BlockCipher>(
+                self,
+                keys: &Keys,
+                direction: Direction,
+                units: Units<'_, C>,
+                mut run: Run<'_>,
+            ) {
+                let pointers = Pointers::of(&mut run);
+                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
+                unsafe { $module::cbc(keys, direction, units, pointers) }
+            }
+        }
+    };
+}
+
+instructions!(AesNiAvx, avx, "aes,avx");
+instructions!(AesNiSse, sse, "aes,sse2");
+
+/// The S-box on each byte of a word. In a block of four equal columns AESENCLAST's ShiftRows changes nothing.
+#[inline(always)]
+unsafe fn sub_word(word: u32) -> u32 {
+    // SAFETY: the caller has AES-NI.
+    unsafe {
+        let columns = _mm_set1_epi32(word.cast_signed());
+        _mm_cvtsi128_si32(_mm_aesenclast_si128(columns, _mm_setzero_si128())).cast_unsigned()
+    }
+}
+
+#[inline(always)]
+unsafe fn inverse_mix(key: &Block) -> Block {
+    let mut mixed = [0; 16];
+    // SAFETY: the caller has AES-NI; both blocks are 16 bytes long.
+    unsafe { _mm_aesimc_si128(__m128i::load(key.as_ptr())).store(mixed.as_mut_ptr()) };
+    mixed
+}
+
+// SAFETY (all of the blocks below): the caller has AES-NI and passes pointers to 16 bytes, as the trait asks.
+impl Vector for __m128i {
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe { _mm_setzero_si128() }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: 16 readable bytes, any alignment.
+        unsafe { _mm_loadu_si128(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: 16 writable bytes, any alignment.
+        unsafe { _mm_storeu_si128(to.cast(), self) }
+    }
+
+    #[inline(always)]
+    unsafe fn xor(self, other: Self) -> Self {
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe { _mm_xor_si128(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn double(self) -> Self {
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            // The top bit of each half goes around: from the low half into bit 64, from the high half into 0x87.
+            let signs = _mm_shuffle_epi32(_mm_srai_epi32(self, 31), 0b00_01_00_11);
+            let carries = _mm_and_si128(signs, _mm_set_epi32(0, 1, 0, 0x87));
+            _mm_xor_si128(_mm_add_epi64(self, self), carries)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(at: *const u8) {
+        // SAFETY: a prefetch never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn encrypt<const R: usize, const W: usize, M: Meanwhile>(
+        blocks: &mut [Self; W],
+        schedule: &Schedule,
+        masks: &[Self; W],
+        meanwhile: &mut M,
+    ) {
+        // SAFETY: the caller has AES-NI, and the schedule has R + 1 keys.
+        unsafe {
+            let first = Self::load(schedule.key(0));
+            for block in blocks.iter_mut() {
+                *block = _mm_xor_si128(*block, first);
+            }
+            for round in 1..R {
+                let key = Self::load(schedule.key(round));
+                for block in blocks.iter_mut() {
+                    *block = _mm_aesenc_si128(*block, key);
+                }
+                meanwhile.step(round);
+            }
+            let last = Self::load(schedule.key(R));
+            for i in 0..W {
+                blocks[i] = _mm_aesenclast_si128(blocks[i], _mm_xor_si128(masks[i], last));
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn decrypt<const R: usize, const W: usize, M: Meanwhile>(
+        blocks: &mut [Self; W],
+        schedule: &Schedule,
+        masks: &[Self; W],
+        meanwhile: &mut M,
+    ) {
+        // SAFETY: the caller has AES-NI, and the schedule has R + 1 keys.
+        unsafe {
+            let first = Self::load(schedule.key(0));
+            for block in blocks.iter_mut() {
+                *block = _mm_xor_si128(*block, first);
+            }
+            for round in 1..R {
+                let key = Self::load(schedule.key(round));
+                for block in blocks.iter_mut() {
+                    *block = _mm_aesdec_si128(*block, key);
+                }
+                meanwhile.step(round);
+            }
+            let last = Self::load(schedule.key(R));
+            for i in 0..W {
+                blocks[i] = _mm_aesdeclast_si128(blocks[i], _mm_xor_si128(masks[i], last));
+            }
+        }
+    }
+}

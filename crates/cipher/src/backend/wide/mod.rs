@@ -1,0 +1,219 @@
+//! The modes for CPUs with AES instructions, written once over a small vector trait: eight cipher blocks in flight.
+//!
+//! Everything here is inlined into functions of the instruction-set files that enable the CPU features. What makes
+//! a run faster than its data units one by one: the tweaks of the next eight blocks, also across the border of two
+//! units, are made while this eight are in the pipeline; the IVs of eight units are encrypted at once; CBC
+//! encryption runs eight chains side by side.
+
+pub(crate) mod modes;
+
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::block::{Block, BlockCipher, Direction};
+use crate::mode::xts::XtsUnits;
+use crate::run::Run;
+use crate::tweak::Units;
+
+/// One cipher block in a register, and what AES instructions do with it.
+///
+/// # Safety
+///
+/// Every method may be called only where the CPU has the instructions of the implementing file; pointers are valid
+/// for 16 bytes, with any alignment; the schedules hold at least `R` + 1 round keys, as [`Keys`] says.
+pub(crate) trait Vector: Copy {
+    unsafe fn zero() -> Self;
+    unsafe fn load(from: *const u8) -> Self;
+    unsafe fn store(self, to: *mut u8);
+    unsafe fn xor(self, other: Self) -> Self;
+    /// x times the block as XTS reads it.
+    unsafe fn double(self) -> Self;
+    /// Asks for the cache line at an address, which need not be mapped.
+    unsafe fn prefetch(at: *const u8);
+    /// `blocks[i]` = AES of `blocks[i]`, xor `masks[i]`.
+    unsafe fn encrypt<const R: usize, const W: usize, M: Meanwhile>(
+        blocks: &mut [Self; W],
+        schedule: &Schedule,
+        masks: &[Self; W],
+        meanwhile: &mut M,
+    );
+    /// `blocks[i]` = inverse AES of `blocks[i]`, xor `masks[i]`.
+    unsafe fn decrypt<const R: usize, const W: usize, M: Meanwhile>(
+        blocks: &mut [Self; W],
+        schedule: &Schedule,
+        masks: &[Self; W],
+        meanwhile: &mut M,
+    );
+}
+
+/// Work to be put between the rounds, where the CPU has slots to spare.
+pub(crate) trait Meanwhile {
+    /// Called once per round, with rounds counted from 1.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Vector`].
+    unsafe fn step(&mut self, round: usize);
+}
+
+impl Meanwhile for () {
+    #[inline(always)]
+    unsafe fn step(&mut self, _: usize) {}
+}
+
+/// The round keys of one direction.
+#[repr(C, align(16))]
+pub(crate) struct Schedule([Block; 15]);
+
+impl Schedule {
+    pub(crate) const fn zeroed() -> Self {
+        Self([[0; 16]; 15])
+    }
+
+    pub(crate) fn keys_mut(&mut self) -> &mut [Block; 15] {
+        &mut self.0
+    }
+
+    #[inline(always)]
+    pub(crate) fn key(&self, round: usize) -> *const u8 {
+        self.0[round].as_ptr()
+    }
+}
+
+impl Drop for Schedule {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+/// Number of rounds of a key.
+#[derive(Clone, Copy)]
+pub(crate) enum Rounds {
+    Ten,
+    Twelve,
+    Fourteen,
+}
+
+impl Rounds {
+    /// For a key of that many bytes.
+    pub(crate) fn for_key(bytes: usize) -> Option<Self> {
+        match bytes {
+            16 => Some(Self::Ten),
+            24 => Some(Self::Twelve),
+            32 => Some(Self::Fourteen),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn count(self) -> usize {
+        match self {
+            Self::Ten => 10,
+            Self::Twelve => 12,
+            Self::Fourteen => 14,
+        }
+    }
+}
+
+/// An expanded key: the schedule of the cipher and that of the equivalent inverse cipher (FIPS 197, 5.3.5), each in
+/// the order of use and `rounds` + 1 long.
+pub(crate) struct Keys {
+    pub(crate) encrypt: Schedule,
+    pub(crate) decrypt: Schedule,
+    pub(crate) rounds: Rounds,
+}
+
+/// An instruction set with AES. A value is a proof that the CPU has it, so that calling these is safe.
+pub(crate) trait Instructions: Copy {
+    /// Fills `keys`, whose `rounds` say how long `key` is.
+    fn expand(self, key: &[u8], keys: &mut Keys);
+    /// See [`BlockCipher::ecb`].
+    fn ecb(self, keys: &Keys, direction: Direction, run: Run<'_>);
+    /// See [`BlockCipher::xts`].
+    fn xts<C: BlockCipher>(
+        self,
+        keys: &Keys,
+        direction: Direction,
+        tweak_keys: &Keys,
+        units: Units<'_, C>,
+        run: Run<'_>,
+    );
+    /// See [`BlockCipher::cbc`].
+    fn cbc<C: BlockCipher>(self, keys: &Keys, direction: Direction, units: Units<'_, C>, run: Run<'_>);
+}
+
+/// AES by an instruction set.
+pub(crate) struct Wide<I> {
+    keys: Keys,
+    instructions: I,
+}
+
+impl<I: Instructions> Wide<I> {
+    /// Expands a key; `None` if AES takes no key of that length.
+    pub(crate) fn new(instructions: I, key: &[u8]) -> Option<Self> {
+        let rounds = Rounds::for_key(key.len())?;
+        let keys = Keys { encrypt: Schedule::zeroed(), decrypt: Schedule::zeroed(), rounds };
+        let mut cipher = Self { keys, instructions };
+        instructions.expand(key, &mut cipher.keys);
+        Some(cipher)
+    }
+}
+
+impl<I: Instructions> BlockCipher for Wide<I> {
+    const CONSTANT_TIME: bool = true;
+
+    fn encrypt(&self, blocks: &mut [Block]) {
+        self.instructions.ecb(&self.keys, Direction::Encrypt, Run::of_blocks(blocks));
+    }
+
+    fn decrypt(&self, blocks: &mut [Block]) {
+        self.instructions.ecb(&self.keys, Direction::Decrypt, Run::of_blocks(blocks));
+    }
+
+    fn ecb(&self, direction: Direction, run: Run<'_>) {
+        self.instructions.ecb(&self.keys, direction, run);
+    }
+
+    fn xts(&self, direction: Direction, units: XtsUnits<'_, Self>, run: Run<'_>) {
+        self.instructions.xts(&self.keys, direction, &units.tweak_cipher.keys, units.units, run);
+    }
+
+    fn cbc(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        self.instructions.cbc(&self.keys, direction, units, run);
+    }
+}
+
+/// Key expansion of FIPS 197, 5.2, and the schedule of the equivalent inverse cipher, 5.3.5. `sub_word` is the S-box
+/// on each byte, `inverse_mix` InvMixColumns on a round key.
+#[inline(always)]
+pub(crate) fn expand(
+    key: &[u8],
+    keys: &mut Keys,
+    sub_word: impl Fn(u32) -> u32,
+    inverse_mix: impl Fn(&Block) -> Block,
+) {
+    let key_words = key.len() / 4;
+    let rounds = keys.rounds.count();
+    let mut words = Zeroizing::new([0u32; 60]);
+    for (word, bytes) in words.iter_mut().zip(key.as_chunks().0) {
+        *word = u32::from_le_bytes(*bytes);
+    }
+    let mut round_constant = 1u32;
+    for i in key_words..4 * (rounds + 1) {
+        let mut word = words[i - 1];
+        if i % key_words == 0 {
+            word = sub_word(word.rotate_right(8)) ^ round_constant;
+            round_constant = (round_constant << 1) ^ (0x11b * (round_constant >> 7));
+        } else if key_words == 8 && i % 8 == 4 {
+            word = sub_word(word);
+        }
+        words[i] = words[i - key_words] ^ word;
+    }
+    for (round, key) in keys.encrypt.keys_mut().iter_mut().enumerate().take(rounds + 1) {
+        for (bytes, word) in key.as_chunks_mut().0.iter_mut().zip(&words[4 * round..]) {
+            *bytes = word.to_le_bytes();
+        }
+    }
+    for round in 0..=rounds {
+        let key = keys.encrypt.keys_mut()[rounds - round];
+        keys.decrypt.keys_mut()[round] = if round == 0 || round == rounds { key } else { inverse_mix(&key) };
+    }
+}
