@@ -19,3 +19,4 @@
 extern crate alloc;
 
 pub mod luks2;
+pub mod plain;
