@@ -1,0 +1,215 @@
+//! How far an interrupted run had come: a small text file beside the output.
+//!
+//! ```text
+//! atrest-checkpoint 1
+//! direction decrypt
+//! volume 7d5e…-…            (UUID, or - if it has none)
+//! volume-size 4278190080    (bytes of plaintext)
+//! source-size 4278190080    (bytes to be done)
+//! modified 1730000000.5     (of the source, or -)
+//! fingerprint 3b1f…         (SHA-256, below)
+//! done 2147483648           (bytes from the beginning that are durable)
+//! sum 90aa…                 (SHA-256 of all lines before)
+//! ```
+//!
+//! It is written to a file of mode 0600 beside it, made durable and renamed, after the data that it vouches for is
+//! durable. The fingerprint is taken over the *ciphertext* of the first and the last MiB, for encryption over the
+//! ciphertext that will be: so it tells nothing of the plaintext to whoever finds the file, and depends on the key too.
+
+use core::fmt::{self, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use atrest_device::{BlockDevice, Cause, DeviceError};
+use atrest_kdf::Hash;
+
+use super::BulkError;
+use crate::{Disk, sys};
+
+/// Bytes at either end that the fingerprint covers, a multiple of every data unit.
+const ENDS: u64 = 1 << 20;
+/// A checkpoint is no longer than this.
+const MAX_LEN: u64 = 4096;
+
+/// Where the checkpoint of a run is kept: `OUTPUT.atrest-checkpoint`. If the output is a block device, beside which
+/// nothing should be put, then `INPUT.atrest-checkpoint`; if both are block devices there is no place for one.
+pub fn checkpoint_path(output: &Path, input: &Path) -> Option<PathBuf> {
+    use std::os::unix::fs::FileTypeExt;
+    let is_device = |path: &Path| {
+        std::fs::metadata(path).is_ok_and(|metadata| {
+            metadata.file_type().is_block_device() || metadata.file_type().is_char_device()
+        })
+    };
+    let beside = [output, input].into_iter().find(|path| !is_device(path))?;
+    let mut name = beside.file_name()?.to_os_string();
+    name.push(".atrest-checkpoint");
+    Some(beside.with_file_name(name))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Encrypt,
+    Decrypt,
+}
+
+/// In what a checkpoint differs from the run that should be resumed.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mismatch {
+    /// It was made by an encryption, not a decryption, or the other way round.
+    Direction,
+    /// It was made with another volume.
+    Volume,
+    /// The source is another one, or has changed since.
+    Source,
+    /// The output does not hold what was written, in the chunk at this offset.
+    Output {
+        /// First byte of the chunk.
+        offset: u64,
+    },
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Direction => f.write_str("it was made in the other direction"),
+            Self::Volume => f.write_str("it was made with another volume"),
+            Self::Source => f.write_str("the source is another one or was changed"),
+            Self::Output { offset } => write!(f, "the output was changed near offset {offset}"),
+        }
+    }
+}
+
+/// What a checkpoint is bound to.
+#[derive(Debug)]
+pub struct Binding {
+    direction: Direction,
+    volume: String,
+    source: String,
+}
+
+impl Binding {
+    /// Binds to a source of `total` bytes; `ciphertext` gives the ciphertext at an offset.
+    pub fn new(
+        direction: Direction,
+        total: u64,
+        disk: &Disk,
+        modified: Option<SystemTime>,
+        ciphertext: impl Fn(u64, usize) -> Result<Vec<u8>, DeviceError>,
+    ) -> Result<Self, DeviceError> {
+        let first = ciphertext(0, total.min(ENDS) as usize)?;
+        let last_at = total.saturating_sub(ENDS) / ENDS * ENDS;
+        let last = ciphertext(last_at, (total - last_at) as usize)?;
+        let fingerprint = sha256(&[&first, &last]);
+        let modified = match modified.map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default()) {
+            Some(time) => format!("{}.{:09}", time.as_secs(), time.subsec_nanos()),
+            None => "-".to_owned(),
+        };
+        Ok(Self {
+            direction,
+            volume: format!("volume {}\nvolume-size {}\n", disk.uuid().unwrap_or("-"), disk.size()),
+            source: format!("source-size {total}\nmodified {modified}\nfingerprint {fingerprint}\n"),
+        })
+    }
+
+    fn head(&self) -> &'static str {
+        match self.direction {
+            Direction::Encrypt => "atrest-checkpoint 1\ndirection encrypt\n",
+            Direction::Decrypt => "atrest-checkpoint 1\ndirection decrypt\n",
+        }
+    }
+}
+
+/// The checkpoint of a run.
+#[derive(Debug)]
+pub struct Checkpoint<'a> {
+    path: &'a Path,
+    binding: Binding,
+}
+
+impl<'a> Checkpoint<'a> {
+    pub fn new(path: &'a Path, binding: Binding) -> Self {
+        Self { path, binding }
+    }
+
+    /// Bytes done according to the file at `path`, if it is bound to the same.
+    pub fn load(path: &Path, binding: &Binding, total: u64) -> Result<u64, BulkError> {
+        let mut text = String::new();
+        match File::open(path).and_then(|file| file.take(MAX_LEN).read_to_string(&mut text)) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(BulkError::NoCheckpoint),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(BulkError::CheckpointDamaged);
+            }
+            Err(error) => return Err(failed(&error)),
+        }
+        let damaged = BulkError::CheckpointDamaged;
+        let (body, sum) = text.rsplit_once("sum ").ok_or(damaged)?;
+        if sum.strip_suffix('\n') != Some(&sha256(&[body.as_bytes()])) {
+            return Err(damaged);
+        }
+        let mismatch = |mismatch| BulkError::CheckpointMismatch(mismatch);
+        let rest = body.strip_prefix(binding.head()).ok_or(mismatch(Mismatch::Direction))?;
+        let rest = rest.strip_prefix(&binding.volume).ok_or(mismatch(Mismatch::Volume))?;
+        let rest = rest.strip_prefix(&binding.source).ok_or(mismatch(Mismatch::Source))?;
+        let done = rest.strip_prefix("done ").and_then(|rest| rest.strip_suffix('\n')).ok_or(damaged)?;
+        done.parse().ok().filter(|done| *done <= total).ok_or(damaged)
+    }
+
+    /// Notes that everything below `done` is durable, which the caller has made sure of.
+    pub fn save(&self, done: u64) -> Result<(), BulkError> {
+        let mut text = format!("{}{}{}", self.binding.head(), self.binding.volume, self.binding.source);
+        // Writing to a string can't fail.
+        let _ = writeln!(text, "done {done}");
+        let sum = sha256(&[text.as_bytes()]);
+        let _ = writeln!(text, "sum {sum}");
+        replace(self.path, text.as_bytes()).map_err(|error| failed(&error))
+    }
+
+    /// The run is finished: there is nothing to resume.
+    pub fn remove(self) -> Result<(), BulkError> {
+        remove(self.path)
+    }
+}
+
+/// Removes a checkpoint, if there is one.
+pub fn remove(path: &Path) -> Result<(), BulkError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// Replaces a file durably: at any time it holds either the old or the new contents.
+fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(contents)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
+}
+
+fn failed(error: &io::Error) -> BulkError {
+    let cause: Cause = sys::cause(error);
+    BulkError::CheckpointFile(cause)
+}
+
+fn sha256(parts: &[&[u8]]) -> String {
+    let mut out = [0; 32];
+    atrest_kdf::digest(Hash::Sha256, parts, &mut out);
+    out.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

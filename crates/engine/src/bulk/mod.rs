@@ -1,0 +1,213 @@
+//! Whole volumes at once: a file or device encrypted into a volume, or a volume decrypted into one.
+//!
+//! Every core runs a worker with a buffer of its own that reads a chunk, changes it in place and writes it; the only
+//! thing workers share is a counter of chunks. While a worker is busy with one chunk, the media is told to read the
+//! ones that come next. Memory is bounded: [`CHUNK`] bytes for each of at most [`MAX_WORKERS`] workers, 33 MiB with
+//! everything else.
+//!
+//! An interrupted run can be resumed from its checkpoint, see [`checkpoint`].
+
+mod checkpoint;
+mod error;
+#[cfg(test)]
+mod tests;
+mod workers;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+
+use atrest_device::{BlockDevice, DeviceError};
+
+use checkpoint::{Binding, Checkpoint, Direction};
+pub use checkpoint::{Mismatch, checkpoint_path};
+pub use error::BulkError;
+use workers::Job;
+
+use crate::Disk;
+
+/// Bytes that a worker handles at a time.
+const CHUNK: usize = 512 << 10;
+/// More workers than this only fight for memory bandwidth.
+const MAX_WORKERS: usize = 64;
+
+/// Hears how far a run has come, some ten times a second.
+pub trait Progress {
+    /// `done` of `total` bytes are written. After a resumption it begins at what was done before.
+    fn update(&mut self, done: u64, total: u64);
+}
+
+impl<F: FnMut(u64, u64)> Progress for F {
+    fn update(&mut self, done: u64, total: u64) {
+        self(done, total);
+    }
+}
+
+/// How a run is made.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct BulkOptions<'a> {
+    /// Workers; 0 stands for one on every core.
+    pub threads: usize,
+    /// Where checkpoints are kept; without one the run can't be resumed. [`checkpoint_path`] names the usual place.
+    pub checkpoint: Option<&'a Path>,
+    /// Go on where the checkpoint says instead of starting again.
+    pub resume: bool,
+    /// When the source was last written, if that is known: a resumed run refuses a source that changed since.
+    pub source_modified: Option<SystemTime>,
+    /// Bytes after which a checkpoint is made. Each waits until the data before it is durable.
+    pub checkpoint_every: u64,
+    /// Leave out zeros. For a destination that was created for this run and reads as zeros where it isn't written.
+    pub sparse: bool,
+    /// Set by somebody else to end the run early.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+impl Default for BulkOptions<'_> {
+    fn default() -> Self {
+        Self {
+            threads: 0,
+            checkpoint: None,
+            resume: false,
+            source_modified: None,
+            checkpoint_every: 1 << 30,
+            sparse: false,
+            cancel: None,
+        }
+    }
+}
+
+/// What a finished run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Bytes of plaintext, those of an earlier, resumed run included.
+    pub bytes: u64,
+    /// Bytes that an earlier run had done.
+    pub resumed_from: u64,
+    /// How long it took until everything was durable.
+    pub elapsed: Duration,
+}
+
+/// Encrypts all of `source` into the beginning of `disk`. What lies behind stays as it is.
+///
+/// Returns when everything is durable. On failure or cancellation what was done is made durable and noted in the
+/// checkpoint, if one is kept.
+pub fn encrypt(
+    source: &dyn BlockDevice,
+    disk: &Disk,
+    options: BulkOptions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Summary, BulkError> {
+    let (total, volume) = (source.size(), disk.size());
+    if total > volume {
+        return Err(BulkError::SourceTooLarge { source: total, volume });
+    }
+    if disk.is_read_only() {
+        return Err(BulkError::ReadOnly);
+    }
+    let binding = |options: &BulkOptions<'_>| {
+        let part = |offset, len: usize| {
+            let mut plaintext = vec![0; len];
+            source.read_at(offset, &mut plaintext)?;
+            disk.ciphertext(offset, &plaintext)
+        };
+        Binding::new(Direction::Encrypt, total, disk, options.source_modified, part)
+    };
+    let job = Job {
+        total,
+        read: &|offset, buf| source.read_at(offset, buf),
+        write: &|offset, buf| disk.write_consuming(offset, buf),
+        prefetch: &|offset, len| source.prefetch(offset, len),
+        flush: &|| disk.flush(),
+        written: &|offset, buf| disk.read_alone(offset, buf),
+    };
+    run(&job, &binding, options, progress)
+}
+
+/// Decrypts all of `disk` into the beginning of `destination`.
+///
+/// Returns when everything is durable; otherwise as [`encrypt`].
+pub fn decrypt(
+    disk: &Disk,
+    destination: &dyn BlockDevice,
+    options: BulkOptions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Summary, BulkError> {
+    let (total, has) = (disk.size(), destination.size());
+    if total > has {
+        return Err(BulkError::DestinationTooSmall { needs: total, has });
+    }
+    if destination.is_read_only() {
+        return Err(BulkError::ReadOnly);
+    }
+    let binding = |options: &BulkOptions<'_>| {
+        let part = |offset, len| disk.stored_ciphertext(offset, len);
+        Binding::new(Direction::Decrypt, total, disk, options.source_modified, part)
+    };
+    let job = Job {
+        total,
+        read: &|offset, buf| disk.read_alone(offset, buf),
+        write: &|offset, buf| match options.sparse {
+            true => write_sparse(destination, offset, buf),
+            false => destination.write_at(offset, buf),
+        },
+        prefetch: &|offset, len| disk.prefetch(offset, len),
+        flush: &|| destination.flush(),
+        written: &|offset, buf| destination.read_at(offset, buf),
+    };
+    run(&job, &binding, options, progress)
+}
+
+fn run(
+    job: &Job<'_>,
+    binding: &dyn Fn(&BulkOptions<'_>) -> Result<Binding, DeviceError>,
+    options: BulkOptions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Summary, BulkError> {
+    let begun = Instant::now();
+    let mut start = 0;
+    let mut checkpoint = None;
+    if let Some(path) = options.checkpoint {
+        let binding = binding(&options).map_err(BulkError::Read)?;
+        if options.resume {
+            start = Checkpoint::load(path, &binding, job.total)?;
+            check_last_written(job, start)?;
+        } else {
+            // One from an earlier run would vouch for data that this one is about to replace.
+            checkpoint::remove(path)?;
+        }
+        checkpoint = Some(Checkpoint::new(path, binding));
+    } else if options.resume {
+        return Err(BulkError::NoCheckpoint);
+    }
+    workers::run(job, start, checkpoint.as_ref(), &options, progress)?;
+    if let Some(checkpoint) = checkpoint {
+        checkpoint.remove()?;
+    }
+    Ok(Summary { bytes: job.total, resumed_from: start, elapsed: begun.elapsed() })
+}
+
+/// Compares the last chunk that the checkpoint vouches for with its source: an output that was replaced meanwhile
+/// must not be completed into a mixture.
+fn check_last_written(job: &Job<'_>, done: u64) -> Result<(), BulkError> {
+    let len = done.min(CHUNK as u64);
+    let offset = done - len;
+    let (mut source, mut written) = (vec![0; len as usize], vec![0; len as usize]);
+    (job.read)(offset, &mut source).map_err(BulkError::Read)?;
+    (job.written)(offset, &mut written).map_err(BulkError::Read)?;
+    if source != written {
+        return Err(BulkError::CheckpointMismatch(Mismatch::Output { offset }));
+    }
+    Ok(())
+}
+
+/// Writes what is not zeros, in steps that filesystems store as a whole.
+fn write_sparse(destination: &dyn BlockDevice, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+    const STEP: usize = 64 << 10;
+    for (index, piece) in data.chunks(STEP).enumerate() {
+        if piece.iter().any(|byte| *byte != 0) {
+            destination.write_at(offset + (index * STEP) as u64, piece)?;
+        }
+    }
+    Ok(())
+}

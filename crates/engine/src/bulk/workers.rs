@@ -1,0 +1,157 @@
+//! The workers of a bulk run, and the one thread that reports, makes checkpoints and cleans up after them.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use atrest_device::DeviceError;
+
+use super::checkpoint::Checkpoint;
+use super::{BulkError, BulkOptions, CHUNK, MAX_WORKERS, Progress};
+
+/// Time between two reports.
+const REPORT: Duration = Duration::from_millis(100);
+
+type Read<'a> = &'a (dyn Fn(u64, &mut [u8]) -> Result<(), DeviceError> + Sync);
+
+/// What a run does with its chunks.
+pub struct Job<'a> {
+    /// Bytes to be done.
+    pub total: u64,
+    /// Reads plaintext from the source.
+    pub read: Read<'a>,
+    /// Writes plaintext to the output; may change the buffer.
+    pub write: Read<'a>,
+    /// Announces a read.
+    pub prefetch: &'a (dyn Fn(u64, u64) + Sync),
+    /// Makes the output durable.
+    pub flush: &'a (dyn Fn() -> Result<(), DeviceError> + Sync),
+    /// Reads plaintext back from the output.
+    pub written: Read<'a>,
+}
+
+/// What the workers share.
+struct Shared<'a> {
+    job: &'a Job<'a>,
+    cancel: Option<&'a AtomicBool>,
+    /// Start of the first chunk that nobody has taken.
+    next: AtomicU64,
+    done: AtomicU64,
+    failed: AtomicBool,
+    error: Mutex<Option<BulkError>>,
+    /// For each worker: everything of its own below this is written.
+    bounds: Vec<AtomicU64>,
+}
+
+/// Does the chunks from `start` on, and makes them durable.
+pub fn run(
+    job: &Job<'_>,
+    start: u64,
+    checkpoint: Option<&Checkpoint<'_>>,
+    options: &BulkOptions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<(), BulkError> {
+    let chunks = (job.total - start).div_ceil(CHUNK as u64);
+    let workers = match options.threads {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let workers = workers.min(MAX_WORKERS).min(usize::try_from(chunks).unwrap_or(usize::MAX));
+    let shared = Shared {
+        job,
+        cancel: options.cancel,
+        next: AtomicU64::new(start),
+        done: AtomicU64::new(start),
+        failed: AtomicBool::new(false),
+        error: Mutex::new(None),
+        bounds: (0..workers).map(|_| AtomicU64::new(start)).collect(),
+    };
+    progress.update(start, job.total);
+    thread::scope(|scope| {
+        let (alive, ended) = mpsc::channel::<()>();
+        for bound in &shared.bounds {
+            let (shared, alive) = (&shared, alive.clone());
+            scope.spawn(move || {
+                shared.work(bound, workers);
+                drop(alive);
+            });
+        }
+        drop(alive);
+        let mut noted = start;
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(REPORT) {
+            progress.update(shared.done.load(Ordering::Relaxed), job.total);
+            let prefix = shared.prefix();
+            if let Some(checkpoint) = checkpoint
+                && prefix - noted >= options.checkpoint_every
+            {
+                noted = prefix;
+                let made = (job.flush)().map_err(BulkError::Flush).and_then(|()| checkpoint.save(prefix));
+                made.unwrap_or_else(|error| shared.fail(error));
+            }
+        }
+    });
+    let prefix = shared.prefix();
+    let error = shared.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+    if error.is_none() && prefix == job.total {
+        (job.flush)().map_err(BulkError::Flush)?;
+        progress.update(job.total, job.total);
+        return Ok(());
+    }
+    if let Some(checkpoint) = checkpoint
+        && (job.flush)().is_ok()
+    {
+        // What ended the run is what is reported, also if this fails: the last good checkpoint stays.
+        let _ = checkpoint.save(prefix);
+    }
+    Err(error.unwrap_or(BulkError::Cancelled { done: prefix, total: job.total }))
+}
+
+impl Shared<'_> {
+    fn work(&self, bound: &AtomicU64, workers: usize) {
+        let mut buf = vec![0; CHUNK];
+        while !self.is_over() {
+            let offset = self.next.fetch_add(CHUNK as u64, Ordering::AcqRel);
+            if offset >= self.job.total {
+                break;
+            }
+            bound.store(offset, Ordering::Release);
+            let len = (self.job.total - offset).min(CHUNK as u64);
+            let ahead = offset + (workers * CHUNK) as u64;
+            if ahead < self.job.total {
+                (self.job.prefetch)(ahead, (self.job.total - ahead).min(CHUNK as u64));
+            }
+            let Some(chunk) = buf.get_mut(..len as usize) else { break };
+            let result = (self.job.read)(offset, chunk)
+                .map_err(BulkError::Read)
+                .and_then(|()| (self.job.write)(offset, chunk).map_err(BulkError::Write));
+            if let Err(error) = result {
+                // The bound stays where it is: this chunk is not written.
+                self.fail(error);
+                return;
+            }
+            bound.store(offset + len, Ordering::Release);
+            self.done.fetch_add(len, Ordering::Relaxed);
+        }
+        bound.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Everything below this is written. A worker takes chunks in ascending order, so what it finished last bounds
+    /// from below what it does now; what nobody has taken bounds it from above.
+    fn prefix(&self) -> u64 {
+        let untaken = self.next.load(Ordering::Acquire).min(self.job.total);
+        self.bounds.iter().map(|bound| bound.load(Ordering::Acquire)).fold(untaken, u64::min)
+    }
+
+    fn is_over(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+            || self.cancel.is_some_and(|cancel| cancel.load(Ordering::Acquire))
+    }
+
+    /// Ends the run. Of several errors the first is reported.
+    fn fail(&self, error: BulkError) {
+        self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
+        self.failed.store(true, Ordering::Release);
+    }
+}
