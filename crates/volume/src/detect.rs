@@ -3,8 +3,9 @@
 use atrest_device::{BlockDevice, DeviceError};
 
 use crate::{
-    ChangeError, Credential, Devices, FormatError, FormatOptions, Info, KeyslotOptions, OpenError, Passphrase,
-    Priority, RestoreOptions, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey, luks1, luks2,
+    ChangeError, Credential, Devices, FormatError, FormatOptions, Info, KeyslotOptions, OpenError,
+    Passphrase, Priority, RestoreOptions, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey, luks1,
+    luks2,
 };
 
 /// A volume of which the header was read, but whose key is not known.

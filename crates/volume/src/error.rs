@@ -6,6 +6,8 @@ use atrest_cipher::{KeyError, SpecError};
 use atrest_device::DeviceError;
 use atrest_format::luks2::HeaderError as Luks2HeaderError;
 use atrest_kdf::KdfError;
+use atrest_keyslot::af::AfError;
+use atrest_keyslot::area::AreaError;
 use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_secret::RandomError;
 
@@ -76,6 +78,10 @@ pub enum UnlockError {
         /// Bytes that can be had.
         has: u64,
     },
+    /// A keyslot area could not be decrypted.
+    Area(AreaError),
+    /// The key could not be put together from its stripes.
+    Af(AfError),
     /// A hash that this build does not know, in a keyslot or digest.
     UnsupportedHash,
     /// The header has a keyslot, digest or segment type that this build does not know.
@@ -89,6 +95,8 @@ pub enum UnlockError {
     ReencryptionInProgress,
     /// The volume has integrity tags, which are not supported yet.
     IntegrityUnsupported,
+    /// The header is a detached one, and no data device was given with it.
+    DataElsewhere,
     /// The data device ends before the data does.
     DataDeviceTooSmall {
         /// Bytes the device must have.
@@ -186,6 +194,12 @@ pub enum FormatError {
         /// Bytes that can be had.
         has: u64,
     },
+    /// A keyslot area could not be encrypted. Nothing was written.
+    Area(AreaError),
+    /// The key could not be split into stripes. Nothing was written.
+    Af(AfError),
+    /// The volume key does not suit its cipher. Nothing was written.
+    Key(KeyError),
     /// The random source failed. Nothing was written.
     Random(RandomError),
     /// The new header does not pass our own checks: a fault of this program. Nothing was written.
@@ -215,6 +229,14 @@ pub enum ChangeError {
         /// Bytes that can be had.
         has: u64,
     },
+    /// A keyslot area could not be encrypted.
+    Area(AreaError),
+    /// The key could not be split into stripes.
+    Af(AfError),
+    /// The changed header would not pass our own checks. Nothing was written.
+    Header(Luks2HeaderError),
+    /// The header's sequence number can't be counted up any more.
+    SequenceExhausted,
     /// All keyslots are in use.
     NoFreeKeyslot,
     /// The keyslot is in use.
@@ -306,15 +328,24 @@ impl fmt::Display for UnlockError {
             Self::NoSuchKeyslot { slot } => write!(f, "keyslot {slot} holds no key"),
             Self::NoKeyslot => f.write_str("the volume has no keyslot that could be tried"),
             Self::KeyslotDamaged { slot, offset } => {
-                write!(f, "keyslot {slot} is damaged: its area at offset {offset} has been overwritten or is cut off")
+                write!(
+                    f,
+                    "keyslot {slot} is damaged: its area at offset {offset} has been overwritten or is cut off"
+                )
             }
-            Self::Unbound { slot } => write!(f, "keyslot {slot} opens, but its key belongs to no data segment"),
+            Self::Unbound { slot } => {
+                write!(f, "keyslot {slot} opens, but its key belongs to no data segment")
+            }
             Self::UnsupportedCipher(e) => write!(f, "the cipher is not supported: {e}"),
             Self::Key(e) => write!(f, "the key does not fit its cipher: {e}"),
             Self::Kdf(e) => write!(f, "the key derivation failed: {e}"),
             Self::NotEnoughMemory { needs, has } => write_memory(f, *needs, *has),
+            Self::Area(e) => e.fmt(f),
+            Self::Af(e) => e.fmt(f),
             Self::UnsupportedHash => f.write_str("the header names a hash that is not supported"),
-            Self::UnsupportedType => f.write_str("the header has a keyslot, digest or segment of an unknown type"),
+            Self::UnsupportedType => {
+                f.write_str("the header has a keyslot, digest or segment of an unknown type")
+            }
             Self::UnsupportedRequirement { count } => {
                 write!(f, "the header has {count} mandatory requirements that this version does not know")
             }
@@ -322,6 +353,7 @@ impl fmt::Display for UnlockError {
                 f.write_str("a re-encryption was interrupted; finish it with the program that started it")
             }
             Self::IntegrityUnsupported => f.write_str("volumes with integrity tags are not supported yet"),
+            Self::DataElsewhere => f.write_str("this is a detached header; the data is on another device"),
             Self::DataDeviceTooSmall { needs, has } => {
                 write!(f, "the data device has {has} bytes, but the volume needs {needs}")
             }
@@ -348,7 +380,10 @@ impl fmt::Display for OptionError {
                 "a keyslots area of {bytes} bytes is not possible (multiples of 4096 up to 128 MiB, at least one keyslot)"
             ),
             Self::DataOffset { bytes, header } => {
-                write!(f, "data can't start at byte {bytes}: the header takes {header} bytes, and offsets are aligned")
+                write!(
+                    f,
+                    "data can't start at byte {bytes}: the header takes {header} bytes, and offsets are aligned"
+                )
             }
             Self::Uuid => f.write_str("not a UUID"),
             Self::LabelLength { bytes } => {
@@ -357,7 +392,9 @@ impl fmt::Display for OptionError {
             Self::SlotNumber { slot, count } => {
                 write!(f, "there is no keyslot {slot}: they are numbered from 0 to below {count}")
             }
-            Self::Pbkdf => f.write_str("the format does not have this key derivation, or its cost is out of bounds"),
+            Self::Pbkdf => {
+                f.write_str("the format does not have this key derivation, or its cost is out of bounds")
+            }
             Self::NotInFormat => f.write_str("the format does not have this option"),
             Self::DeviceTooSmall { needs, has } => {
                 write!(f, "the device has {has} bytes, but at least {needs} are needed")
@@ -373,6 +410,9 @@ impl fmt::Display for FormatError {
             Self::Option(e) => e.fmt(f),
             Self::Kdf(e) => write!(f, "the key derivation failed: {e}"),
             Self::NotEnoughMemory { needs, has } => write_memory(f, *needs, *has),
+            Self::Area(e) => e.fmt(f),
+            Self::Af(e) => e.fmt(f),
+            Self::Key(e) => write!(f, "the volume key does not suit its cipher: {e}"),
             Self::Random(e) => e.fmt(f),
             Self::Header => f.write_str("the new header fails this program's own checks"),
         }
@@ -389,6 +429,12 @@ impl fmt::Display for ChangeError {
             Self::Random(e) => e.fmt(f),
             Self::Kdf(e) => write!(f, "the key derivation failed: {e}"),
             Self::NotEnoughMemory { needs, has } => write_memory(f, *needs, *has),
+            Self::Area(e) => e.fmt(f),
+            Self::Af(e) => e.fmt(f),
+            Self::Header(e) => write!(f, "the changed header would not be valid: {e}"),
+            Self::SequenceExhausted => {
+                f.write_str("the header's sequence number can't be counted up any more")
+            }
             Self::NoFreeKeyslot => f.write_str("all keyslots are in use"),
             Self::KeyslotInUse { slot } => write!(f, "keyslot {slot} is in use"),
             Self::NoSuchKeyslot { slot } => write!(f, "keyslot {slot} holds no key"),
@@ -413,10 +459,12 @@ impl fmt::Display for ChangeError {
                 write!(f, "the header backup has {has} bytes instead of {needs}")
             }
             Self::BackupOfAnotherVolume => f.write_str("the header backup belongs to another volume"),
-            Self::BackupLayoutDiffers => {
-                f.write_str("the header backup has another data offset or other sizes than the header on the device")
+            Self::BackupLayoutDiffers => f.write_str(
+                "the header backup has another data offset or other sizes than the header on the device",
+            ),
+            Self::NothingToRepair => {
+                f.write_str("both copies of the header are intact; there is nothing to repair")
             }
-            Self::NothingToRepair => f.write_str("both copies of the header are intact; there is nothing to repair"),
             Self::NotInFormat => f.write_str("the format does not have this"),
         }
     }
@@ -523,5 +571,50 @@ impl From<KdfError> for ChangeError {
 impl From<KeyError> for UnlockError {
     fn from(e: KeyError) -> Self {
         Self::Key(e)
+    }
+}
+
+impl From<AreaError> for UnlockError {
+    fn from(e: AreaError) -> Self {
+        match e {
+            AreaError::Key(e) => Self::Key(e),
+            other => Self::Area(other),
+        }
+    }
+}
+
+impl From<AreaError> for FormatError {
+    fn from(e: AreaError) -> Self {
+        Self::Area(e)
+    }
+}
+
+impl From<AreaError> for ChangeError {
+    fn from(e: AreaError) -> Self {
+        Self::Area(e)
+    }
+}
+
+impl From<AfError> for UnlockError {
+    fn from(e: AfError) -> Self {
+        Self::Af(e)
+    }
+}
+
+impl From<AfError> for FormatError {
+    fn from(e: AfError) -> Self {
+        match e {
+            AfError::Random(e) => Self::Random(e),
+            other => Self::Af(other),
+        }
+    }
+}
+
+impl From<AfError> for ChangeError {
+    fn from(e: AfError) -> Self {
+        match e {
+            AfError::Random(e) => Self::Random(e),
+            other => Self::Af(other),
+        }
     }
 }

@@ -16,9 +16,11 @@
     )
 )]
 
+mod cost;
 mod detect;
 mod error;
 mod info;
+mod lock;
 pub mod luks1;
 pub mod luks2;
 mod options;
@@ -31,8 +33,8 @@ pub use detect::{LockedVolume, format, header_backup, header_restore};
 pub use error::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
 pub use info::{AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, SegmentInfo, TokenInfo};
 pub use options::{
-    Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, RestoreOptions,
-    UnlockOptions, VolumeFormat,
+    Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority,
+    RestoreOptions, UnlockOptions, VolumeFormat,
 };
 pub use uuid::is_uuid;
 pub use volume::{Segment, Volume};

@@ -69,10 +69,6 @@ impl Object {
         serde_json::from_str(text).ok()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.members.len()
-    }
-
     /// A member's text.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.members.iter().find(|(name, _)| name == key).map(|(_, value)| value.get())

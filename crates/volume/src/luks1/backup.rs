@@ -1,0 +1,108 @@
+//! Header backups in cryptsetup's form, their restoration, and the repair of a damaged keyslot table.
+
+use atrest_device::{BlockDevice, LockMode};
+use atrest_keyslot::luks1::{self as slots, HEADER_LEN, Header, SLOTS};
+
+use super::Luks1;
+use super::media::{self, HEADER_AREA};
+use crate::lock::MetadataLock;
+use crate::{ChangeError, OpenError, OptionError, RestoreOptions};
+
+/// A backup is padded to this multiple, the page size of the machines that cryptsetup's backups come from.
+const PAGE: u64 = 4096;
+
+/// Header and keyslot areas, as `cryptsetup luksHeaderBackup` writes them: up to the end of the last area, padded with
+/// zeros to a page, what lies between header and areas zeroed.
+pub fn header_backup(device: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
+    let _lock = MetadataLock::take(device, LockMode::Shared)?;
+    let header = media::read_header(device)?;
+    let len = backup_len(&header);
+    // The header bounds its areas only by the data offset; the device bounds what is there to be saved.
+    let there = len.min(device.size());
+    let mut backup = vec![0; usize::try_from(len).map_err(|_| OpenError::NotLuks)?];
+    if let Some(filled) = usize::try_from(there).ok().and_then(|there| backup.get_mut(..there)) {
+        device.read_at(0, filled)?;
+    }
+    let end = usize::try_from(header.areas_end()).unwrap_or(usize::MAX);
+    if let Some(padding) = backup.get_mut(end..) {
+        padding.fill(0);
+    }
+    if let Some(gap) = backup.get_mut(HEADER_LEN..first_area(&header)) {
+        gap.fill(0);
+    }
+    Ok(backup)
+}
+
+/// Writes a backup back: the areas, then, once they are durable, the header. All checks come first.
+///
+/// A power loss in the middle leaves the old header over areas of which some are the backup's; the backup is still
+/// there to be restored again.
+pub fn header_restore(
+    device: &dyn BlockDevice,
+    backup: &[u8],
+    options: RestoreOptions,
+) -> Result<(), ChangeError> {
+    let header = media::parse(backup).map_err(ChangeError::BadBackup)?;
+    let (start, end) = (first_area(&header), header.areas_end());
+    let too_short = ChangeError::BackupLength { has: backup.len() as u64, needs: end };
+    let areas =
+        usize::try_from(end).ok().and_then(|end| backup.get(start..end)).ok_or(too_short)?;
+    let needs = end.max(u64::from(header.data_sector()).saturating_mul(atrest_device::SECTOR_SIZE));
+    if device.size() < needs {
+        return Err(OptionError::DeviceTooSmall { needs, has: device.size() }.into());
+    }
+    let _lock = MetadataLock::take(device, LockMode::Exclusive)?;
+    if !options.replace_other {
+        check_same_volume(device, &header)?;
+    }
+    device.write_at(start as u64, areas)?;
+    device.flush()?;
+    Ok(media::write_header(device, &header)?)
+}
+
+/// Repairs a keyslot table whose offsets, stripes or state words are damaged, and returns what was read then.
+///
+/// Nothing is written if the header is intact ([`ChangeError::NothingToRepair`]) or if what is damaged can't be made up.
+pub fn repair(device: &dyn BlockDevice) -> Result<Luks1, ChangeError> {
+    let _lock = MetadataLock::take(device, LockMode::Exclusive)?;
+    let bytes = media::header_bytes(device)?;
+    let repaired = slots::repair(&bytes).map_err(media::open_error)?;
+    if !repaired.changed() {
+        return Err(ChangeError::NothingToRepair);
+    }
+    media::write_header(device, &repaired.header)?;
+    Ok(Luks1 { header: repaired.header })
+}
+
+/// Whether a backup belongs onto this device: it may replace a header of its own volume with the same layout, a
+/// damaged one, or none.
+fn check_same_volume(device: &dyn BlockDevice, backup: &Header) -> Result<(), ChangeError> {
+    let present = match media::read_header(device) {
+        Ok(present) => present,
+        Err(OpenError::Device(error)) => return Err(ChangeError::Device(error)),
+        // A LUKS2 header, say, is another volume's.
+        Err(OpenError::UnknownVersion { .. }) => return Err(ChangeError::BackupOfAnotherVolume),
+        Err(_) => return Ok(()),
+    };
+    if present.uuid() != backup.uuid() {
+        return Err(ChangeError::BackupOfAnotherVolume);
+    }
+    let layout = |header: &Header| {
+        (header.data_sector(), header.key_len(), (0..SLOTS).map(|n| header.area(n)).collect::<Vec<_>>())
+    };
+    if layout(&present) != layout(backup) {
+        return Err(ChangeError::BackupLayoutDiffers);
+    }
+    Ok(())
+}
+
+fn backup_len(header: &Header) -> u64 {
+    let end = header.areas_end().max(HEADER_AREA as u64);
+    end.checked_next_multiple_of(PAGE).unwrap_or(end)
+}
+
+/// First byte of the first area.
+fn first_area(header: &Header) -> usize {
+    let first = (0..SLOTS).filter_map(|number| header.area(number)).map(|(offset, _)| offset).min();
+    first.and_then(|offset| usize::try_from(offset).ok()).unwrap_or(HEADER_AREA)
+}

@@ -1,0 +1,213 @@
+//! LUKS1 volumes (LUKS On-Disk Format Specification 1.2.3).
+//!
+//! The format has one header and no checksum, so it can't promise what LUKS2 can; the order of writes here gets out
+//! of it what there is. Each function says what a power loss in its middle leaves, on media that write a 512-byte
+//! sector whole or not at all. docs/FORMATS.md has the whole table.
+
+mod backup;
+mod change;
+mod create;
+mod info;
+mod media;
+
+use atrest_cipher::{KeyError, Mapper, MapperOptions};
+use atrest_device::{BlockDevice, LockMode, SECTOR_SIZE};
+use atrest_keyslot::luks1::{self, Header, SlotError};
+use atrest_secret::{Locked, SecretBytes};
+
+pub use backup::{header_backup, header_restore, repair};
+pub use create::format;
+
+use crate::lock::MetadataLock;
+use crate::{Devices, Info, OpenError, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey};
+
+/// A LUKS1 header that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Luks1 {
+    header: Header,
+}
+
+impl Luks1 {
+    /// Reads the header under a shared lock.
+    pub fn read(header: &dyn BlockDevice) -> Result<Self, OpenError> {
+        let _lock = MetadataLock::take(header, LockMode::Shared)?;
+        Ok(Self { header: media::read_header(header)? })
+    }
+
+    /// UUID.
+    pub fn uuid(&self) -> &str {
+        self.header.uuid()
+    }
+
+    /// Everything that the header says.
+    pub fn info(&self) -> Info {
+        info::info(&self.header)
+    }
+
+    /// Unlocks with a passphrase.
+    pub fn unlock(
+        &self,
+        devices: Devices<'_>,
+        passphrase: &Passphrase,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        let place = self.data_place(devices)?;
+        let (slot, key) = self.volume_key(devices.header, passphrase, options.slot)?;
+        Ok(self.open(place, &key, options)?.with_keyslot(Some(slot)))
+    }
+
+    /// Unlocks with the volume key, which is checked against the header's digest.
+    pub fn unlock_with_key(
+        &self,
+        devices: Devices<'_>,
+        key: &VolumeKey,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        let place = self.data_place(devices)?;
+        self.check_key(key)?;
+        self.open(place, key, options)
+    }
+
+    /// The volume key and the number of the keyslot that held it. All keyslots are tried if `slot` is `None`; a
+    /// keyslot whose area can't be read does not keep the others from being tried.
+    pub fn volume_key(
+        &self,
+        header: &dyn BlockDevice,
+        passphrase: &Passphrase,
+        slot: Option<u32>,
+    ) -> Result<(u32, VolumeKey), UnlockError> {
+        let candidates = match slot {
+            Some(slot) => slot..=slot,
+            None => 0..=u32::MAX.min(luks1::SLOTS as u32),
+        };
+        let mut failure = None;
+        let mut tried = false;
+        for number in candidates.filter(|&number| self.header.is_in_use(number as usize)) {
+            tried = true;
+            match self.try_slot(header, number, passphrase) {
+                Ok(key) => return Ok((number, key)),
+                Err(UnlockError::WrongPassphrase) => {}
+                Err(error @ (UnlockError::KeyslotDamaged { .. } | UnlockError::Device(_))) => {
+                    failure.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(match (failure, tried, slot) {
+            (Some(failure), ..) => failure,
+            (None, true, _) => UnlockError::WrongPassphrase,
+            (None, false, Some(slot)) => UnlockError::NoSuchKeyslot { slot },
+            (None, false, None) => UnlockError::NoKeyslot,
+        })
+    }
+
+    /// The number of a keyslot that opens with the passphrase.
+    pub fn test_passphrase(
+        &self,
+        header: &dyn BlockDevice,
+        passphrase: &Passphrase,
+        slot: Option<u32>,
+    ) -> Result<u32, UnlockError> {
+        self.volume_key(header, passphrase, slot).map(|(slot, _)| slot)
+    }
+
+    fn try_slot(
+        &self,
+        device: &dyn BlockDevice,
+        slot: u32,
+        passphrase: &Passphrase,
+    ) -> Result<VolumeKey, UnlockError> {
+        let number = slot as usize;
+        let (offset, len) = self.header.area(number).ok_or(UnlockError::NoSuchKeyslot { slot })?;
+        if offset.saturating_add(len as u64) > device.size() {
+            return Err(UnlockError::KeyslotDamaged { slot, offset: device.size() });
+        }
+        let mut area = SecretBytes::zeroed(len);
+        {
+            let _lock = MetadataLock::take(device, LockMode::Shared)?;
+            device.read_at(offset, &mut area)?;
+        }
+        let damage = media::repeated_byte(&area);
+        let mut key = SecretBytes::zeroed(self.header.key_len());
+        match luks1::open(&self.header, number, passphrase.expose(), &mut area, &mut key) {
+            Ok(()) => Ok(VolumeKey::new(key)),
+            Err(SlotError::WrongKey) => Err(match damage {
+                Some(at) => UnlockError::KeyslotDamaged { slot, offset: offset.saturating_add(at) },
+                None => UnlockError::WrongPassphrase,
+            }),
+            Err(error) => Err(unlock_error(error, slot)),
+        }
+    }
+
+    fn check_key(&self, key: &VolumeKey) -> Result<(), UnlockError> {
+        luks1::check_key(&self.header, key.expose()).map_err(|error| match error {
+            SlotError::WrongKey | SlotError::BufferLen { .. } => UnlockError::WrongVolumeKey,
+            other => unlock_error(other, 0),
+        })
+    }
+
+    /// First byte and length of the data on its device.
+    fn data_place(&self, devices: Devices<'_>) -> Result<(u64, u64), UnlockError> {
+        let start = u64::from(self.header.data_sector()).saturating_mul(SECTOR_SIZE);
+        if start == 0 && !devices.detached {
+            return Err(UnlockError::DataElsewhere);
+        }
+        let has = devices.data.size();
+        let sectors = has.saturating_sub(start).checked_div(SECTOR_SIZE).unwrap_or(0);
+        if sectors == 0 {
+            return Err(UnlockError::DataDeviceTooSmall { needs: start.saturating_add(SECTOR_SIZE), has });
+        }
+        Ok((start, sectors.saturating_mul(SECTOR_SIZE)))
+    }
+
+    fn open(
+        &self,
+        (media_offset, len): (u64, u64),
+        key: &VolumeKey,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        let cipher = self.header.cipher().map_err(UnlockError::UnsupportedCipher)?;
+        if cipher.is_null() {
+            return Err(UnlockError::Key(KeyError::NullCipher));
+        }
+        let (mapper, weak) = data_mapper(&cipher, key, options, MapperOptions::default())?;
+        let segment = Segment { start: 0, len, media_offset, mapper };
+        Ok(Volume::new(VolumeFormat::Luks1, vec![segment])
+            .with_uuid(self.uuid())
+            .with_read_only(options.read_only || weak))
+    }
+}
+
+/// The mapper for data, and whether its key may only be read with: XTS halves that are equal, accepted on request.
+pub(crate) fn data_mapper(
+    cipher: &atrest_cipher::CipherSpec,
+    key: &VolumeKey,
+    options: &UnlockOptions,
+    mapper: MapperOptions,
+) -> Result<(Locked<Mapper>, bool), KeyError> {
+    let strict = MapperOptions { allow_equal_xts_halves: false, backend: options.backend, ..mapper };
+    match Mapper::new(cipher, key.expose(), &strict) {
+        Err(KeyError::EqualXtsHalves) if options.allow_equal_xts_halves => {
+            let weak = MapperOptions { allow_equal_xts_halves: true, ..strict };
+            Ok((Locked::new(Mapper::new(cipher, key.expose(), &weak)?), true))
+        }
+        other => Ok((Locked::new(other?), false)),
+    }
+}
+
+/// What a keyslot error means when a volume is unlocked.
+fn unlock_error(error: SlotError, slot: u32) -> UnlockError {
+    match error {
+        SlotError::NotInUse => UnlockError::NoSuchKeyslot { slot },
+        SlotError::UnsupportedHash => UnlockError::UnsupportedHash,
+        SlotError::UnsupportedCipher(error) => UnlockError::UnsupportedCipher(error),
+        SlotError::NullCipher => UnlockError::Key(KeyError::NullCipher),
+        SlotError::KeyLenForCipher { bytes } => UnlockError::Key(KeyError::Length { len: bytes }),
+        SlotError::Kdf(error) => error.into(),
+        SlotError::Af(error) => error.into(),
+        SlotError::Area(error) => error.into(),
+        SlotError::WrongKey => UnlockError::WrongPassphrase,
+        // Buffers have the lengths that the header says.
+        _ => UnlockError::UnsupportedType,
+    }
+}

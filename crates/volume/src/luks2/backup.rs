@@ -1,0 +1,93 @@
+//! Header backups in the form of cryptsetup's `luksHeaderBackup`: the first bytes of the header device, up to the end
+//! of the keyslots area.
+
+use atrest_device::{BlockDevice, LockMode};
+use atrest_format::luks2::{AREA_ALIGNMENT, Header, HeaderPair};
+
+use super::{Luks2, media};
+use crate::lock::MetadataLock;
+use crate::{ChangeError, OpenError, RestoreOptions};
+
+/// Both header copies and the keyslots area, as they are on the device. Everything in it is secret as the header is.
+pub fn header_backup(header: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
+    let _lock = MetadataLock::take(header, LockMode::Shared)?;
+    let size = media::read_pair(header)?.header.total_size();
+    // At most 136 MiB, and not more than the device holds: both were checked.
+    let mut backup = vec![0; usize::try_from(size).unwrap_or(0)];
+    header.read_at(0, &mut backup)?;
+    Ok(backup)
+}
+
+/// Writes a backup back: keyslot areas first, then one header copy after the other.
+///
+/// Where the device holds a newer header of its own, the restored copies get a higher sequence number than that, so
+/// that a power loss in the middle can't bring the old header back for good.
+pub fn header_restore(
+    header: &dyn BlockDevice,
+    backup: &[u8],
+    options: RestoreOptions,
+) -> Result<(), ChangeError> {
+    let source = media::read_pair_of_backup(backup).map_err(ChangeError::BadBackup)?;
+    Luks2 { pair: source.clone() }.check_usable()?;
+    check_length(backup, &source.header)?;
+    let _lock = MetadataLock::take(header, LockMode::Exclusive)?;
+    let present = match media::read_pair(header) {
+        Ok(present) => Some(present),
+        Err(OpenError::Device(e)) => return Err(e.into()),
+        // Nothing readable is there: that is what backups are for.
+        Err(_) => None,
+    };
+    if let Some(present) = &present {
+        check_same_volume(present, &source, options)?;
+    }
+    let needs = source.header.total_size();
+    if header.size() < needs {
+        return Err(crate::OptionError::DeviceTooSmall { needs, has: header.size() }.into());
+    }
+    let mut restored = source.header;
+    if let Some(present) = &present {
+        let newest = present.header.binary.sequence;
+        if newest >= restored.binary.sequence {
+            restored.binary.sequence = newest.checked_add(1).ok_or(ChangeError::SequenceExhausted)?;
+        }
+    }
+    let start = usize::try_from(restored.metadata.keyslots_start()).unwrap_or(usize::MAX);
+    let end = usize::try_from(needs).unwrap_or(usize::MAX);
+    let areas = backup.get(start..end).unwrap_or(&[]);
+    header.write_at(restored.metadata.keyslots_start(), areas)?;
+    header.flush()?;
+    let old = present.filter(|present| present.header.binary.header_size == restored.binary.header_size);
+    match old {
+        Some(old) => media::write_pair(header, &old, &restored),
+        None => media::write_fresh_pair(header, &restored),
+    }
+}
+
+/// cryptsetup pads its backups to a page.
+fn check_length(backup: &[u8], source: &Header) -> Result<(), ChangeError> {
+    let (has, needs) = (backup.len() as u64, source.total_size());
+    match has < needs || has > needs.next_multiple_of(AREA_ALIGNMENT.saturating_mul(16)) {
+        true => Err(ChangeError::BackupLength { has, needs }),
+        false => Ok(()),
+    }
+}
+
+fn check_same_volume(
+    present: &HeaderPair,
+    source: &HeaderPair,
+    options: RestoreOptions,
+) -> Result<(), ChangeError> {
+    if options.replace_other {
+        return Ok(());
+    }
+    let (present, source) = (&present.header, &source.header);
+    if present.binary.uuid != source.binary.uuid {
+        return Err(ChangeError::BackupOfAnotherVolume);
+    }
+    let layout =
+        |header: &Header| (header.binary.header_size, header.total_size(), header.metadata.data_offset());
+    match layout(present) == layout(source) {
+        true => Ok(()),
+        false => Err(ChangeError::BackupLayoutDiffers),
+    }
+}

@@ -1,0 +1,273 @@
+//! Keyslots added, changed and removed; labels, UUID and priorities set; damaged header copies repaired.
+
+use core::str::FromStr;
+
+use atrest_cipher::CipherSpec;
+use atrest_device::BlockDevice;
+use atrest_format::luks2::{CopyKind, KeyslotKind, MAX_KEYSLOTS, SegmentKind, area_size};
+use atrest_kdf::Hash;
+
+use super::keyslot::{self, Plan, Sealed};
+use super::session::Session;
+use super::{Luks2, create, media};
+use crate::{
+    ChangeError, Credential, KeyslotOptions, OptionError, Passphrase, PbkdfKind, Priority, UnlockError,
+    VolumeKey,
+};
+
+impl Luks2 {
+    /// Adds a keyslot that opens with `new`. Its area is durable before the header lists it. Returns its number.
+    pub fn add_key(
+        &mut self,
+        header: &dyn BlockDevice,
+        existing: Credential<'_>,
+        new: &Passphrase,
+        options: &KeyslotOptions,
+    ) -> Result<u32, ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let key = session.data_key(existing)?;
+        let digest = session.metadata().digest_of_segment(0).map(|digest| digest.id);
+        let digest = digest.ok_or(UnlockError::WrongVolumeKey)?;
+        let id = free_slot(&session, options.slot)?;
+        let sealed = seal(&session, id, &key, new, options)?;
+        let next = session.metadata().with_keyslot(&sealed.keyslot, digest).map_err(ChangeError::Header)?;
+        store(&mut session, &sealed, next)?;
+        session.finish(self);
+        Ok(id)
+    }
+
+    /// Adds a keyslot for a key of its own, which encrypts no data here. Returns its number.
+    pub fn add_unbound_key(
+        &mut self,
+        header: &dyn BlockDevice,
+        key: &VolumeKey,
+        new: &Passphrase,
+        options: &KeyslotOptions,
+    ) -> Result<u32, ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let id = free_slot(&session, options.slot)?;
+        let digest = session.metadata().free_digest().ok_or(ChangeError::NoFreeKeyslot)?;
+        let forced = options.pbkdf.forced_iterations.is_some();
+        let hash = options.af_hash.unwrap_or(Hash::Sha256);
+        let digest = keyslot::new_digest::<ChangeError>(digest, key, hash, forced, vec![id], Vec::new())?;
+        let sealed = seal(&session, id, key, new, options)?;
+        let next = session.metadata().with_unbound_keyslot(&sealed.keyslot, &digest);
+        store(&mut session, &sealed, next.map_err(ChangeError::Header)?)?;
+        session.finish(self);
+        Ok(id)
+    }
+
+    /// Replaces the passphrase `old` by `new`. The new area is durable and both header copies list it before the old
+    /// area is wiped. Returns the keyslot's number, which stays unless `options.slot` names another.
+    pub fn change_key(
+        &mut self,
+        header: &dyn BlockDevice,
+        old: &Passphrase,
+        slot: Option<u32>,
+        new: &Passphrase,
+        options: &KeyslotOptions,
+    ) -> Result<u32, ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let (from, key) = session.volume.keyslot_key(header, old, slot)?;
+        let to = match options.slot {
+            Some(to) if to != from => free_slot(&session, Some(to))?,
+            _ => from,
+        };
+        let before = session.metadata().keyslot(from).cloned();
+        let before = before.ok_or(ChangeError::NoSuchKeyslot { slot: from })?;
+        let mut sealed = seal(&session, to, &key, new, options)?;
+        sealed.keyslot.priority = before.priority;
+        let next = session.metadata().with_keyslot_replaced(from, &sealed.keyslot);
+        store(&mut session, &sealed, next.map_err(ChangeError::Header)?)?;
+        media::wipe(header, before.area.offset, before.area.size)?;
+        session.finish(self);
+        Ok(to)
+    }
+
+    /// Removes the keyslot that opens with the passphrase. Returns its number.
+    pub fn remove_key(
+        &mut self,
+        header: &dyn BlockDevice,
+        passphrase: &Passphrase,
+        last_may_go: bool,
+    ) -> Result<u32, ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let slot = session.volume.test_passphrase(header, passphrase, None)?;
+        remove(&mut session, slot, last_may_go)?;
+        session.finish(self);
+        Ok(slot)
+    }
+
+    /// Removes a keyslot by its number.
+    pub fn kill_slot(
+        &mut self,
+        header: &dyn BlockDevice,
+        slot: u32,
+        last_may_go: bool,
+    ) -> Result<(), ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        remove(&mut session, slot, last_may_go)?;
+        session.finish(self);
+        Ok(())
+    }
+
+    /// Wipes the whole keyslots area and forgets every keyslot. The data and its description stay.
+    pub fn erase(&mut self, header: &dyn BlockDevice) -> Result<(), ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let metadata = session.metadata();
+        let (start, size) = (metadata.keyslots_start(), metadata.config().keyslots_size);
+        let ids: Vec<u32> = metadata.keyslots().iter().map(|keyslot| keyslot.id).collect();
+        let next = session.next(metadata.without_keyslots(&ids).map_err(ChangeError::Header)?)?;
+        media::wipe(header, start, size)?;
+        session.commit(next)?;
+        session.finish(self);
+        Ok(())
+    }
+
+    /// Rewrites a damaged or outdated header copy from the good one.
+    pub fn repair(&mut self, header: &dyn BlockDevice) -> Result<(), ChangeError> {
+        let mut session = Session::begin_any(header)?;
+        let pair = &mut session.volume.pair;
+        let copy = match (pair.primary, pair.secondary) {
+            (Some(_), _) => CopyKind::Primary,
+            (None, Some(_)) => CopyKind::Secondary,
+            (None, None) => return Err(ChangeError::NothingToRepair),
+        };
+        media::write_copy(header, &pair.header, copy)?;
+        (pair.primary, pair.secondary) = (None, None);
+        session.finish(self);
+        Ok(())
+    }
+
+    /// Sets the order in which a keyslot is tried.
+    pub fn set_priority(
+        &mut self,
+        header: &dyn BlockDevice,
+        slot: u32,
+        priority: Priority,
+    ) -> Result<(), ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        if session.metadata().keyslot(slot).is_none() {
+            return Err(ChangeError::NoSuchKeyslot { slot });
+        }
+        let next = session.metadata().with_priority(slot, create::priority(priority));
+        let next = session.next(next.map_err(ChangeError::Header)?)?;
+        session.commit(next)?;
+        session.finish(self);
+        Ok(())
+    }
+
+    /// Sets label and subsystem, each if given; an empty one removes it.
+    pub fn set_label(
+        &mut self,
+        header: &dyn BlockDevice,
+        label: Option<&str>,
+        subsystem: Option<&str>,
+    ) -> Result<(), ChangeError> {
+        for text in [label, subsystem].into_iter().flatten() {
+            create::check_label(text)?;
+        }
+        let mut session = Session::begin(self, header)?;
+        let mut next = session.next(session.metadata().clone())?;
+        if let Some(label) = label {
+            next.binary.label = label.into();
+        }
+        if let Some(subsystem) = subsystem {
+            next.binary.subsystem = subsystem.into();
+        }
+        session.commit(next)?;
+        session.finish(self);
+        Ok(())
+    }
+
+    /// Sets the UUID.
+    pub fn set_uuid(&mut self, header: &dyn BlockDevice, uuid: &str) -> Result<(), ChangeError> {
+        if !crate::is_uuid(uuid) {
+            return Err(OptionError::Uuid.into());
+        }
+        let mut session = Session::begin(self, header)?;
+        let mut next = session.next(session.metadata().clone())?;
+        next.binary.uuid = uuid.to_ascii_lowercase();
+        session.commit(next)?;
+        session.finish(self);
+        Ok(())
+    }
+}
+
+/// The number that a new keyslot gets.
+fn free_slot(session: &Session<'_>, wish: Option<u32>) -> Result<u32, ChangeError> {
+    match wish {
+        None => session.metadata().free_keyslot().ok_or(ChangeError::NoFreeKeyslot),
+        Some(slot) if slot >= MAX_KEYSLOTS => {
+            Err(OptionError::SlotNumber { slot, count: MAX_KEYSLOTS }.into())
+        }
+        Some(slot) if session.metadata().keyslot(slot).is_some() => Err(ChangeError::KeyslotInUse { slot }),
+        Some(slot) => Ok(slot),
+    }
+}
+
+/// Prepares a keyslot in a gap of the keyslots area. Nothing is written.
+fn seal(
+    session: &Session<'_>,
+    id: u32,
+    key: &VolumeKey,
+    passphrase: &Passphrase,
+    options: &KeyslotOptions,
+) -> Result<Sealed, ChangeError> {
+    let needs = area_size(u32::try_from(key.len()).unwrap_or(u32::MAX));
+    let offset = session.metadata().free_area(needs).ok_or(ChangeError::NoRoomForKeyslot { needs })?;
+    let (cipher, key_len) = area_cipher(session, key, options)?;
+    let pbkdf = options.pbkdf.resolve::<ChangeError>(PbkdfKind::Argon2id, Hash::Sha256, key_len)?;
+    let plan = Plan {
+        id,
+        pbkdf,
+        area_cipher: cipher,
+        area_key_len: key_len,
+        af_hash: options.af_hash.unwrap_or(Hash::Sha256),
+        priority: create::priority(options.priority),
+    };
+    keyslot::seal(&plan, offset, key, passphrase)
+}
+
+/// The cipher of a new keyslot area: as asked for, or the data's with the length of the data's key.
+fn area_cipher(
+    session: &Session<'_>,
+    key: &VolumeKey,
+    options: &KeyslotOptions,
+) -> Result<(CipherSpec, usize), ChangeError> {
+    let data = session.metadata().segments().first().and_then(|segment| match &segment.kind {
+        SegmentKind::Crypt { encryption, .. } => CipherSpec::from_str(encryption).ok(),
+        _ => None,
+    });
+    create::area_cipher(options, data.as_ref(), key.len()).map_err(ChangeError::Option)
+}
+
+/// Writes a keyslot's area, makes it durable, then writes the headers that list it.
+fn store(
+    session: &mut Session<'_>,
+    sealed: &Sealed,
+    next: atrest_format::luks2::Metadata,
+) -> Result<(), ChangeError> {
+    let next = session.next(next)?;
+    session.device.write_at(sealed.keyslot.area.offset, &sealed.material)?;
+    session.device.flush()?;
+    session.commit(next)
+}
+
+/// Wipes a keyslot's area, verifies that on the media, and only then lets the headers forget it.
+fn remove(session: &mut Session<'_>, slot: u32, last_may_go: bool) -> Result<(), ChangeError> {
+    let metadata = session.metadata();
+    let keyslot = metadata.keyslot(slot).ok_or(ChangeError::NoSuchKeyslot { slot })?;
+    let opens = |id: u32, kind: &KeyslotKind| {
+        matches!(kind, KeyslotKind::Luks2 { .. }) && session.volume.opens_data(id)
+    };
+    let others = metadata.keyslots().iter().filter(|other| other.id != slot);
+    let last = opens(slot, &keyslot.kind) && !others.into_iter().any(|other| opens(other.id, &other.kind));
+    if last && !last_may_go {
+        return Err(ChangeError::LastKeyslot { slot });
+    }
+    let (offset, size) = (keyslot.area.offset, keyslot.area.size);
+    let next = session.next(metadata.without_keyslot(slot).map_err(ChangeError::Header)?)?;
+    media::wipe(session.device, offset, size)?;
+    session.commit(next)
+}

@@ -1,0 +1,315 @@
+//! New volumes, with cryptsetup 2.6.1's defaults.
+
+use core::str::FromStr;
+
+use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
+use atrest_device::{BlockDevice, LockMode};
+use atrest_format::luks2::{
+    AREA_ALIGNMENT, BINARY_SIZE, BinaryHeader, Checksum, Config, HEADER_SIZES, Header, HeaderPair,
+    MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, SegmentKind, SegmentSize, area_size,
+};
+use atrest_format::luks2::{Priority as FormatPriority, Segment as FormatSegment};
+use atrest_kdf::Hash;
+use atrest_secret::{OsRandom, Random};
+
+use super::keyslot::{self, Plan, Sealed};
+use super::{Luks2, media};
+use crate::lock::MetadataLock;
+use crate::{
+    ChangeError, Devices, FormatError, FormatOptions, KeyslotOptions, OptionError, Passphrase, PbkdfKind,
+    Priority, VolumeKey, is_uuid, uuid,
+};
+
+/// Where the data starts by default, and so how much both header copies and the keyslots area take together.
+const DEFAULT_TOTAL: u64 = 16 << 20;
+const DEFAULT_CIPHER: &str = "aes-xts-plain64";
+/// Bytes that are wiped at a time.
+const STEP: usize = 1 << 20;
+
+/// Creates a volume with one keyslot. What was before the data on the header device is overwritten: zeros in the
+/// place of old header copies and signatures, random bytes in the keyslots area. Data is left as it is.
+pub fn format(
+    devices: Devices<'_>,
+    passphrase: &Passphrase,
+    options: &FormatOptions,
+) -> Result<Luks2, FormatError> {
+    let plan = plan(devices, options)?;
+    let (header, sealed) = build(&plan, passphrase, options)?;
+    let device = devices.header;
+    let _lock = MetadataLock::take(device, LockMode::Exclusive)?;
+    // The first copy goes first: a half-written volume must not look like the one that was there before.
+    device.write_zeroes(0, header.metadata.keyslots_start())?;
+    device.flush()?;
+    fill_random(device, header.metadata.keyslots_start(), plan.layout.keyslots_size)?;
+    if !devices.detached {
+        let end = header.total_size();
+        device.write_zeroes(end, plan.layout.data_offset.saturating_sub(end))?;
+    }
+    device.write_at(sealed.keyslot.area.offset, &sealed.material)?;
+    device.flush()?;
+    media::write_fresh_pair(device, &header).map_err(|error| match error {
+        ChangeError::Device(e) => FormatError::Device(e),
+        ChangeError::Random(e) => FormatError::Random(e),
+        _ => FormatError::Header,
+    })?;
+    Ok(Luks2 { pair: HeaderPair { header, primary: None, secondary: None } })
+}
+
+/// Everything that is decided before anything is derived or written.
+struct CreatePlan {
+    cipher: CipherSpec,
+    key: VolumeKey,
+    data_unit: u32,
+    hash: Hash,
+    layout: Layout,
+    area_cipher: CipherSpec,
+    area_key_len: usize,
+    slot: u32,
+    uuid: String,
+}
+
+#[derive(Clone, Copy)]
+struct Layout {
+    header_size: u64,
+    keyslots_size: u64,
+    data_offset: u64,
+}
+
+fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<CreatePlan, FormatError> {
+    let cipher = match &options.cipher {
+        Some(cipher) => cipher.clone(),
+        None => CipherSpec::from_str(DEFAULT_CIPHER).map_err(OptionError::UnsupportedCipher)?,
+    };
+    if cipher.is_null() {
+        return Err(OptionError::NullCipher.into());
+    }
+    let key_len = options.key_len.or(options.volume_key.as_ref().map(VolumeKey::len));
+    let key_len = key_len.unwrap_or_else(|| default_key_len(&cipher));
+    if !cipher.key_len_is_valid(key_len) {
+        return Err(OptionError::KeyLength { bytes: key_len }.into());
+    }
+    for text in [&options.label, &options.subsystem].into_iter().flatten() {
+        check_label(text)?;
+    }
+    let uuid = match &options.uuid {
+        Some(uuid) if is_uuid(uuid) => uuid.to_ascii_lowercase(),
+        Some(_) => return Err(OptionError::Uuid.into()),
+        None => uuid::random()?,
+    };
+    let slot = options.keyslot.slot.unwrap_or(0);
+    if slot >= MAX_KEYSLOTS {
+        return Err(OptionError::SlotNumber { slot, count: MAX_KEYSLOTS }.into());
+    }
+    let data_unit = data_unit(devices.data, options)?;
+    let layout = layout(devices, options, data_unit, key_len)?;
+    let (area_cipher, area_key_len) = area_cipher(&options.keyslot, Some(&cipher), key_len)?;
+    let key = volume_key(options, key_len)?;
+    // Refuses weak keys (equal XTS halves) before anything is encrypted with them.
+    let unit =
+        MapperOptions { data_unit: usize::try_from(data_unit).unwrap_or(0), ..MapperOptions::default() };
+    Mapper::new(&cipher, key.expose(), &unit).map_err(FormatError::Key)?;
+    let hash = options.hash.unwrap_or(Hash::Sha256);
+    Ok(CreatePlan { cipher, key, data_unit, hash, layout, area_cipher, area_key_len, slot, uuid })
+}
+
+fn volume_key(options: &FormatOptions, key_len: usize) -> Result<VolumeKey, FormatError> {
+    match &options.volume_key {
+        Some(key) if key.len() != key_len => {
+            Err(OptionError::VolumeKeyLength { has: key.len(), needs: key_len }.into())
+        }
+        Some(key) => Ok(VolumeKey::copy_from(key.expose())),
+        None => Ok(VolumeKey::generate(key_len, &mut OsRandom)?),
+    }
+}
+
+fn data_unit(data: &dyn BlockDevice, options: &FormatOptions) -> Result<u32, FormatError> {
+    let chosen = match options.data_unit {
+        Some(unit) => unit,
+        // Like cryptsetup: 4096 where the device writes such blocks and is made of whole ones.
+        None if data.geometry().physical_block >= 4096 && data.size().is_multiple_of(4096) => 4096,
+        None => 512,
+    };
+    let possible =
+        matches!(chosen, 512 | 1024 | 2048 | 4096) && chosen >= data.geometry().logical_block.min(4096);
+    match possible {
+        true => Ok(chosen),
+        false => Err(OptionError::DataUnit { bytes: chosen }.into()),
+    }
+}
+
+fn layout(
+    devices: Devices<'_>,
+    options: &FormatOptions,
+    data_unit: u32,
+    key_len: usize,
+) -> Result<Layout, FormatError> {
+    let header_size = options.metadata_size.unwrap_or(0x4000);
+    if !HEADER_SIZES.contains(&header_size) {
+        return Err(OptionError::MetadataSize { bytes: header_size }.into());
+    }
+    let start = header_size.saturating_mul(2);
+    let least = area_size(u32::try_from(key_len).unwrap_or(u32::MAX));
+    if let Some(bytes) = options.data_offset
+        && bytes != 0
+        && (!bytes.is_multiple_of(AREA_ALIGNMENT) || bytes < start.saturating_add(least))
+    {
+        return Err(OptionError::DataOffset { bytes, header: start.saturating_add(least) }.into());
+    }
+    let before_data =
+        options.data_offset.filter(|bytes| *bytes != 0).map(|bytes| bytes.saturating_sub(start));
+    let keyslots_size = match (options.keyslots_size, before_data) {
+        (Some(bytes), _)
+            if !bytes.is_multiple_of(AREA_ALIGNMENT) || bytes > MAX_KEYSLOTS_SIZE || bytes < least =>
+        {
+            return Err(OptionError::KeyslotsSize { bytes }.into());
+        }
+        (Some(bytes), Some(room)) if bytes > room => {
+            return Err(OptionError::KeyslotsSize { bytes }.into());
+        }
+        (Some(bytes), _) => bytes,
+        (None, Some(room)) => room.min(MAX_KEYSLOTS_SIZE),
+        (None, None) => {
+            let room = devices.header.size().saturating_sub(start);
+            let whole = room.saturating_sub(room.checked_rem(AREA_ALIGNMENT).unwrap_or(0));
+            let wanted = DEFAULT_TOTAL.saturating_sub(start);
+            // A detached header may be on a small device; in front of data nothing is saved by a small area.
+            if devices.detached { wanted.min(whole).max(least) } else { wanted }
+        }
+    };
+    let total = start.saturating_add(keyslots_size);
+    let data_offset = match (options.data_offset, devices.detached) {
+        (Some(0), false) => return Err(OptionError::DataOffset { bytes: 0, header: total }.into()),
+        (Some(bytes), _) => bytes,
+        (None, true) => 0,
+        (None, false) => aligned(total, devices.data, options)?,
+    };
+    let too_small = |device: &dyn BlockDevice, needs: u64| match device.size() < needs {
+        true => Err(FormatError::Option(OptionError::DeviceTooSmall { needs, has: device.size() })),
+        false => Ok(()),
+    };
+    too_small(devices.header, total)?;
+    too_small(devices.data, data_offset.saturating_add(data_unit.into()))?;
+    Ok(Layout { header_size, keyslots_size, data_offset })
+}
+
+fn aligned(total: u64, data: &dyn BlockDevice, options: &FormatOptions) -> Result<u64, FormatError> {
+    let alignment = options.data_alignment.unwrap_or_else(|| data.geometry().optimal_alignment.into());
+    let alignment = alignment.max(AREA_ALIGNMENT);
+    let fault = OptionError::DataOffset { bytes: alignment, header: total };
+    if !alignment.is_multiple_of(AREA_ALIGNMENT) {
+        return Err(fault.into());
+    }
+    total.checked_next_multiple_of(alignment).ok_or(FormatError::Option(fault))
+}
+
+/// Derives, seals and describes. Takes the time that the key derivation takes; writes nothing.
+fn build(
+    plan: &CreatePlan,
+    passphrase: &Passphrase,
+    options: &FormatOptions,
+) -> Result<(Header, Sealed), FormatError> {
+    let pbkdf = &options.keyslot.pbkdf;
+    let keyslot = Plan {
+        id: plan.slot,
+        pbkdf: pbkdf.resolve::<FormatError>(PbkdfKind::Argon2id, plan.hash, plan.area_key_len)?,
+        area_cipher: plan.area_cipher.clone(),
+        area_key_len: plan.area_key_len,
+        af_hash: options.keyslot.af_hash.unwrap_or(plan.hash),
+        priority: priority(options.keyslot.priority),
+    };
+    let start = plan.layout.header_size.saturating_mul(2);
+    let sealed = keyslot::seal::<FormatError>(&keyslot, start, &plan.key, passphrase)?;
+    let forced = pbkdf.forced_iterations.is_some();
+    let digest =
+        keyslot::new_digest::<FormatError>(0, &plan.key, plan.hash, forced, vec![plan.slot], vec![0])?;
+    let segment = FormatSegment {
+        id: 0,
+        offset: plan.layout.data_offset,
+        size: SegmentSize::Dynamic,
+        flags: Vec::new(),
+        kind: SegmentKind::Crypt {
+            encryption: plan.cipher.to_string(),
+            sector_size: plan.data_unit,
+            iv_tweak: 0,
+            integrity: None,
+        },
+    };
+    let config = Config {
+        json_size: plan.layout.header_size.saturating_sub(BINARY_SIZE as u64),
+        keyslots_size: plan.layout.keyslots_size,
+        flags: Vec::new(),
+        requirements: Vec::new(),
+    };
+    let metadata = Metadata::create(core::slice::from_ref(&sealed.keyslot), &[segment], &[digest], &config);
+    let binary = BinaryHeader {
+        header_size: plan.layout.header_size,
+        sequence: 1,
+        label: options.label.clone().unwrap_or_default(),
+        subsystem: options.subsystem.clone().unwrap_or_default(),
+        uuid: plan.uuid.clone(),
+        checksum: Checksum::Sha256,
+    };
+    let metadata = metadata.map_err(|_| FormatError::Header)?;
+    Ok((Header { binary, metadata }, sealed))
+}
+
+fn fill_random(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(), FormatError> {
+    let end = offset.saturating_add(size);
+    let mut at = offset;
+    let mut noise = vec![0; STEP];
+    while at < end {
+        let step = usize::try_from(end.saturating_sub(at)).unwrap_or(STEP).min(STEP);
+        let piece = noise.get_mut(..step).unwrap_or(&mut []);
+        OsRandom.fill(piece)?;
+        device.write_at(at, piece)?;
+        at = at.saturating_add(step as u64);
+    }
+    Ok(())
+}
+
+/// The longest key that cryptsetup would choose: 64 bytes for XTS, otherwise 32, or what the cipher takes.
+fn default_key_len(cipher: &CipherSpec) -> usize {
+    let lens = cipher.key_lens();
+    [64, 32].into_iter().find(|len| lens.contains(len)).or(lens.last().copied()).unwrap_or(0)
+}
+
+/// Cipher and key length of a keyslot area: as asked for, or the data's with a key as long as the data's, or the
+/// default where that does not fit.
+pub(super) fn area_cipher(
+    options: &KeyslotOptions,
+    data: Option<&CipherSpec>,
+    data_key_len: usize,
+) -> Result<(CipherSpec, usize), OptionError> {
+    let fallback = || CipherSpec::from_str(DEFAULT_CIPHER).map_err(OptionError::UnsupportedCipher);
+    let cipher = match (&options.area_cipher, data) {
+        (Some(cipher), _) => cipher.clone(),
+        (None, Some(data)) if !data.is_null() && data.key_len_is_valid(data_key_len) => data.clone(),
+        _ => fallback()?,
+    };
+    if cipher.is_null() {
+        return Err(OptionError::NullCipher);
+    }
+    let same = options.area_cipher.is_none() && cipher.key_len_is_valid(data_key_len);
+    let default = if same { data_key_len } else { default_key_len(&cipher) };
+    let key_len = options.area_key_len.unwrap_or(default);
+    match cipher.key_len_is_valid(key_len) {
+        true => Ok((cipher, key_len)),
+        false => Err(OptionError::KeyLength { bytes: key_len }),
+    }
+}
+
+/// Labels and subsystems are at most 47 bytes, without zero bytes.
+pub(super) fn check_label(text: &str) -> Result<(), OptionError> {
+    match text.len() > 47 || text.bytes().any(|byte| byte == 0) {
+        true => Err(OptionError::LabelLength { bytes: text.len() }),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn priority(priority: Priority) -> FormatPriority {
+    match priority {
+        Priority::Ignore => FormatPriority::Ignore,
+        Priority::Normal => FormatPriority::Normal,
+        Priority::Prefer => FormatPriority::Prefer,
+    }
+}

@@ -1,0 +1,169 @@
+//! Header copies and keyslot areas on the device: reading, writing in a safe order, wiping.
+
+use atrest_device::{BlockDevice, DeviceError};
+use atrest_format::luks2::{
+    AREA_ALIGNMENT, BINARY_SIZE, CopyKind, HEADER_SIZES, Header, HeaderError, HeaderPair, header_size,
+};
+use atrest_secret::{OsRandom, Random};
+
+use crate::{ChangeError, OpenError};
+
+/// Bytes that are wiped and verified at a time.
+const WIPE_STEP: u64 = 1 << 20;
+
+/// Reads both copies and picks the one that counts.
+pub(super) fn read_pair(device: &dyn BlockDevice) -> Result<HeaderPair, OpenError> {
+    read_pair_from(&|offset, buf| device.read_at(offset, buf), device.size())
+}
+
+/// As [`read_pair`], from bytes in memory.
+pub(super) fn read_pair_of_backup(backup: &[u8]) -> Result<HeaderPair, OpenError> {
+    let size = backup.len() as u64;
+    let read = |offset: u64, buf: &mut [u8]| {
+        let from = usize::try_from(offset).ok().and_then(|from| backup.get(from..)).unwrap_or(&[]);
+        for (to, byte) in buf.iter_mut().zip(from) {
+            *to = *byte;
+        }
+        Ok(())
+    };
+    read_pair_from(&read, size)
+}
+
+type Read<'a> = dyn Fn(u64, &mut [u8]) -> Result<(), DeviceError> + 'a;
+
+fn read_pair_from(read: &Read<'_>, size: u64) -> Result<HeaderPair, OpenError> {
+    let primary = read_copy(read, size, CopyKind::Primary, 0)?;
+    let offsets: &[u64] = match &primary {
+        Ok(header) => &[header.binary.header_size],
+        Err(_) => &HEADER_SIZES,
+    };
+    let mut secondary = Err(HeaderError::Magic);
+    for offset in offsets {
+        let found = read_copy(read, size, CopyKind::Secondary, *offset)?;
+        // A damaged copy says more than a missing one.
+        if found.is_ok() || matches!(secondary, Err(HeaderError::Magic)) {
+            secondary = found;
+        }
+        if secondary.is_ok() {
+            break;
+        }
+    }
+    let nothing = |copy: &Result<Header, HeaderError>| {
+        matches!(copy, Err(HeaderError::Magic | HeaderError::TooShort { .. }))
+    };
+    if nothing(&primary) && nothing(&secondary) {
+        return Err(OpenError::NotLuks);
+    }
+    let pair = HeaderPair::choose(primary, secondary)
+        .map_err(|(primary, secondary)| OpenError::Luks2 { primary, secondary })?;
+    let needs = pair.header.total_size();
+    if size < needs {
+        let short = HeaderError::TooShort { needs, has: size };
+        return Err(OpenError::Luks2 { primary: short, secondary: short });
+    }
+    Ok(pair)
+}
+
+/// One copy. An unreadable copy is a damaged one, so that the other can stand in; a device that fails altogether
+/// fails at both.
+fn read_copy(
+    read: &Read<'_>,
+    size: u64,
+    copy: CopyKind,
+    offset: u64,
+) -> Result<Result<Header, HeaderError>, OpenError> {
+    let short = |needs| Ok(Err(HeaderError::TooShort { needs, has: size.saturating_sub(offset) }));
+    if size.saturating_sub(offset) < BINARY_SIZE as u64 {
+        return short(BINARY_SIZE as u64);
+    }
+    let mut binary = vec![0; BINARY_SIZE];
+    if read(offset, &mut binary).is_err() {
+        return Ok(Err(HeaderError::Unreadable { offset }));
+    }
+    let needs = match header_size(&binary, copy, offset) {
+        Ok(needs) => needs,
+        Err(damage) => return Ok(Err(damage)),
+    };
+    if size.saturating_sub(offset) < needs {
+        return short(needs);
+    }
+    // At most 4 MiB: the size is one of the fixed list.
+    let mut whole = vec![0; usize::try_from(needs).unwrap_or(BINARY_SIZE)];
+    if read(offset, &mut whole).is_err() {
+        return Ok(Err(HeaderError::Unreadable { offset }));
+    }
+    Ok(Header::parse(&whole, copy, offset))
+}
+
+/// Writes both copies of `header` over those of `old`, each durable before the other is touched. The copy that
+/// `old` does not rest on goes first, so that one good copy exists at every moment.
+pub(super) fn write_pair(
+    device: &dyn BlockDevice,
+    old: &HeaderPair,
+    header: &Header,
+) -> Result<(), ChangeError> {
+    let order = match old.primary {
+        Some(_) => [CopyKind::Primary, CopyKind::Secondary],
+        None => [CopyKind::Secondary, CopyKind::Primary],
+    };
+    for copy in order {
+        write_copy(device, header, copy)?;
+    }
+    Ok(())
+}
+
+/// Writes both copies where none is to be preserved.
+pub(super) fn write_fresh_pair(device: &dyn BlockDevice, header: &Header) -> Result<(), ChangeError> {
+    write_copy(device, header, CopyKind::Primary)?;
+    write_copy(device, header, CopyKind::Secondary)
+}
+
+/// Writes one copy and makes it durable.
+pub(super) fn write_copy(
+    device: &dyn BlockDevice,
+    header: &Header,
+    copy: CopyKind,
+) -> Result<(), ChangeError> {
+    let mut salt = [0; 64];
+    OsRandom.fill(&mut salt)?;
+    let bytes = header.encode(copy, &salt).map_err(ChangeError::Header)?;
+    let offset = match copy {
+        CopyKind::Primary => 0,
+        CopyKind::Secondary => header.binary.header_size,
+    };
+    device.write_at(offset, &bytes)?;
+    device.flush()?;
+    Ok(())
+}
+
+/// Overwrites a range with random bytes, makes that durable, and reads it back from the media.
+pub(super) fn wipe(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(), ChangeError> {
+    let end = offset.saturating_add(size);
+    let mut at = offset;
+    while at < end {
+        let step = WIPE_STEP.min(end.saturating_sub(at));
+        let mut noise = vec![0; usize::try_from(step).unwrap_or(0)];
+        OsRandom.fill(&mut noise)?;
+        device.write_at(at, &noise)?;
+        device.flush()?;
+        verify(device, at, &noise)?;
+        at = at.saturating_add(step);
+    }
+    Ok(())
+}
+
+/// Fails unless the media holds `expected` at `offset`. Reads whole physical blocks around it.
+fn verify(device: &dyn BlockDevice, offset: u64, expected: &[u8]) -> Result<(), ChangeError> {
+    let block = u64::from(device.geometry().physical_block).max(AREA_ALIGNMENT);
+    let from = offset.checked_div(block).unwrap_or(0).saturating_mul(block);
+    let end = offset.saturating_add(expected.len() as u64);
+    let to = end.checked_next_multiple_of(block).unwrap_or(end).min(device.size());
+    let mut buf = vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(0)];
+    device.read_media_at(from, &mut buf)?;
+    let skip = usize::try_from(offset.saturating_sub(from)).unwrap_or(0);
+    let found = buf.iter().skip(skip);
+    match found.zip(expected).position(|(found, expected)| found != expected) {
+        Some(at) => Err(ChangeError::WipeNotVerified { offset: offset.saturating_add(at as u64) }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,69 @@
+//! LUKS2 volumes: unlock, keyslots, tokens, header copies (LUKS2 On-Disk Format Specification 1.1.3).
+//!
+//! Every change holds the exclusive metadata lock, reads the headers again under it, makes all its checks, and then
+//! writes in an order in which a power loss at any moment leaves a header that opens: keyslot areas before the
+//! header copies that list them, one copy durable before the other is touched, and wiped areas verified on the media
+//! before the header forgets them. FORMATS.md lists what each operation guarantees.
+
+mod backup;
+mod change;
+mod create;
+mod info;
+mod keyslot;
+mod media;
+mod session;
+mod token;
+mod unlock;
+
+pub use backup::{header_backup, header_restore};
+pub use create::format;
+
+use atrest_device::{BlockDevice, LockMode};
+use atrest_format::luks2::{HeaderPair, Metadata};
+
+use crate::OpenError;
+use crate::lock::MetadataLock;
+
+/// A LUKS2 volume of which the header was read, but whose key is not known.
+#[derive(Clone, Debug)]
+pub struct Luks2 {
+    pair: HeaderPair,
+}
+
+impl Luks2 {
+    /// Reads both header copies under a shared lock. Writes nothing.
+    pub fn read(header: &dyn BlockDevice) -> Result<Self, OpenError> {
+        let _lock = MetadataLock::take(header, LockMode::Shared)?;
+        media::read_pair(header).map(|pair| Self { pair })
+    }
+
+    /// UUID.
+    pub fn uuid(&self) -> &str {
+        &self.pair.header.binary.uuid
+    }
+
+    /// Label, empty if there is none.
+    pub fn label(&self) -> &str {
+        &self.pair.header.binary.label
+    }
+
+    /// Subsystem, empty if there is none.
+    pub fn subsystem(&self) -> &str {
+        &self.pair.header.binary.subsystem
+    }
+
+    /// The JSON metadata, parsed.
+    pub fn metadata(&self) -> &Metadata {
+        &self.pair.header.metadata
+    }
+
+    /// Both header copies, with what is wrong with them.
+    pub fn header_pair(&self) -> &HeaderPair {
+        &self.pair
+    }
+
+    /// Bytes that header copies and keyslots area take at the start of the header device.
+    pub fn header_size(&self) -> u64 {
+        self.pair.header.total_size()
+    }
+}

@@ -1,0 +1,77 @@
+//! A change in progress: the exclusive lock is held, the headers have been read under it, and nothing is written
+//! until every check has passed.
+
+use atrest_device::{BlockDevice, LockMode};
+use atrest_format::luks2::{Header, Metadata};
+
+use super::{Luks2, media};
+use crate::lock::MetadataLock;
+use crate::{ChangeError, Credential, UnlockError, VolumeKey};
+
+pub(super) struct Session<'a> {
+    pub(super) device: &'a dyn BlockDevice,
+    pub(super) volume: Luks2,
+    _lock: MetadataLock<'a>,
+}
+
+impl<'a> Session<'a> {
+    /// Takes the lock and reads the headers again. Fails if the volume is another one by now, or one that this
+    /// program must not change.
+    pub(super) fn begin(known: &Luks2, device: &'a dyn BlockDevice) -> Result<Self, ChangeError> {
+        let session = Self::begin_any(device)?;
+        if session.volume.uuid() != known.uuid() {
+            return Err(ChangeError::ChangedMeanwhile);
+        }
+        session.volume.check_usable()?;
+        Ok(session)
+    }
+
+    /// As [`begin`](Self::begin), for whatever volume is there and whatever it requires.
+    pub(super) fn begin_any(device: &'a dyn BlockDevice) -> Result<Self, ChangeError> {
+        let lock = MetadataLock::take(device, LockMode::Exclusive)?;
+        let volume = Luks2 { pair: media::read_pair(device)? };
+        Ok(Self { device, volume, _lock: lock })
+    }
+
+    pub(super) fn metadata(&self) -> &Metadata {
+        self.volume.metadata()
+    }
+
+    /// The key of the data, from whatever the caller has.
+    pub(super) fn data_key(&self, credential: Credential<'_>) -> Result<VolumeKey, UnlockError> {
+        match credential {
+            Credential::Passphrase(passphrase, slot) => {
+                self.volume.volume_key(self.device, passphrase, slot).map(|(_, key)| key)
+            }
+            Credential::VolumeKey(key) => {
+                self.volume.check_volume_key(key)?;
+                Ok(VolumeKey::copy_from(key.expose()))
+            }
+        }
+    }
+
+    /// The header with other metadata, one step newer. Checks that it fits, so that nothing is written for nothing.
+    pub(super) fn next(&self, metadata: Metadata) -> Result<Header, ChangeError> {
+        let mut binary = self.volume.pair.header.binary.clone();
+        binary.sequence = binary.sequence.checked_add(1).ok_or(ChangeError::SequenceExhausted)?;
+        let (needs, has) = ((metadata.to_json().len() as u64).saturating_add(1), binary.json_size());
+        match needs > has {
+            true => Err(ChangeError::MetadataFull { needs, has }),
+            false => Ok(Header { binary, metadata }),
+        }
+    }
+
+    /// Writes both copies, and makes them durable one after the other.
+    pub(super) fn commit(&mut self, header: Header) -> Result<(), ChangeError> {
+        media::write_pair(self.device, &self.volume.pair, &header)?;
+        self.volume.pair.header = header;
+        self.volume.pair.primary = None;
+        self.volume.pair.secondary = None;
+        Ok(())
+    }
+
+    /// Gives the caller's view of the volume what is on the device now.
+    pub(super) fn finish(self, known: &mut Luks2) {
+        *known = self.volume;
+    }
+}

@@ -1,0 +1,55 @@
+//! Tokens: JSON objects that tell other programs how to find a passphrase. Kept byte for byte.
+
+use atrest_device::BlockDevice;
+use atrest_format::luks2::{MAX_KEYSLOTS, Token};
+
+use super::Luks2;
+use super::session::Session;
+use crate::ChangeError;
+
+impl Luks2 {
+    /// The tokens, in the order of their numbers.
+    pub fn tokens(&self) -> &[Token] {
+        self.metadata().tokens()
+    }
+
+    /// A token's JSON text as it lies in the header.
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.metadata().token_text(id)
+    }
+
+    /// Stores a token under a number, or under the first free one. Returns the number.
+    pub fn import_token(
+        &mut self,
+        header: &dyn BlockDevice,
+        id: Option<u32>,
+        text: &str,
+    ) -> Result<u32, ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let metadata = session.metadata();
+        let id = id.or_else(|| metadata.free_token()).ok_or(ChangeError::TokenInUse)?;
+        if id >= MAX_KEYSLOTS {
+            return Err(ChangeError::NoSuchToken { token: id });
+        }
+        if metadata.token_text(id).is_some() {
+            return Err(ChangeError::TokenInUse);
+        }
+        let next = metadata.with_token(id, text).map_err(|_| ChangeError::BadToken)?;
+        let next = session.next(next)?;
+        session.commit(next)?;
+        session.finish(self);
+        Ok(id)
+    }
+
+    /// Removes a token.
+    pub fn remove_token(&mut self, header: &dyn BlockDevice, id: u32) -> Result<(), ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        if session.metadata().token_text(id).is_none() {
+            return Err(ChangeError::NoSuchToken { token: id });
+        }
+        let next = session.next(session.metadata().without_token(id).map_err(ChangeError::Header)?)?;
+        session.commit(next)?;
+        session.finish(self);
+        Ok(())
+    }
+}

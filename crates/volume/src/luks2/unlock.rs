@@ -1,0 +1,251 @@
+//! From a passphrase or a volume key to a volume.
+
+use core::str::FromStr;
+
+use atrest_cipher::{CipherSpec, KeyError, Mapper, MapperOptions};
+use atrest_device::{BlockDevice, LockMode};
+use atrest_format::luks2::{Keyslot, KeyslotKind, Priority, Requirement, SegmentKind, SegmentSize};
+use atrest_secret::Locked;
+
+use super::{Luks2, keyslot};
+use crate::lock::MetadataLock;
+use crate::{Devices, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey};
+
+/// Which keyslots may answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Those whose key encrypts the data.
+    Data,
+    /// All, unbound ones last.
+    Any,
+}
+
+impl Luks2 {
+    /// Unlocks with a passphrase: all keyslots of the data's key, preferred ones first, ignored ones only by number.
+    pub fn unlock(
+        &self,
+        devices: Devices<'_>,
+        passphrase: &Passphrase,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        self.check_usable()?;
+        let (slot, key) = self.open_keyslot(devices.header, passphrase, options.slot, Purpose::Data)?;
+        self.volume(devices, &key, Some(slot), options)
+    }
+
+    /// Unlocks with the volume key, which is checked against the digest.
+    pub fn unlock_with_key(
+        &self,
+        devices: Devices<'_>,
+        key: &VolumeKey,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        self.check_usable()?;
+        self.check_volume_key(key)?;
+        self.volume(devices, key, None, options)
+    }
+
+    /// The volume key and the keyslot that held it.
+    pub fn volume_key(
+        &self,
+        header: &dyn BlockDevice,
+        passphrase: &Passphrase,
+        slot: Option<u32>,
+    ) -> Result<(u32, VolumeKey), UnlockError> {
+        self.check_usable()?;
+        self.open_keyslot(header, passphrase, slot, Purpose::Data)
+    }
+
+    /// The key of any keyslot, unbound ones included, and the keyslot's number.
+    pub fn keyslot_key(
+        &self,
+        header: &dyn BlockDevice,
+        passphrase: &Passphrase,
+        slot: Option<u32>,
+    ) -> Result<(u32, VolumeKey), UnlockError> {
+        self.open_keyslot(header, passphrase, slot, Purpose::Any)
+    }
+
+    /// Which keyslot opens with the passphrase; unbound ones count too.
+    pub fn test_passphrase(
+        &self,
+        header: &dyn BlockDevice,
+        passphrase: &Passphrase,
+        slot: Option<u32>,
+    ) -> Result<u32, UnlockError> {
+        self.open_keyslot(header, passphrase, slot, Purpose::Any).map(|(slot, _)| slot)
+    }
+
+    /// Fails if the header asks for something that we don't do.
+    pub(super) fn check_usable(&self) -> Result<(), UnlockError> {
+        let requirements = &self.metadata().config().requirements;
+        if requirements.iter().any(Requirement::is_reencryption) {
+            return Err(UnlockError::ReencryptionInProgress);
+        }
+        match requirements.len() {
+            0 => Ok(()),
+            count => Err(UnlockError::UnsupportedRequirement { count }),
+        }
+    }
+
+    /// Fails unless `key` is the key of the data.
+    pub(super) fn check_volume_key(&self, key: &VolumeKey) -> Result<(), UnlockError> {
+        let digest = self.metadata().digest_of_segment(0).ok_or(UnlockError::WrongVolumeKey)?;
+        match keyslot::verifies(digest, key)? {
+            true => Ok(()),
+            false => Err(UnlockError::WrongVolumeKey),
+        }
+    }
+
+    /// Whether a keyslot's key encrypts the data.
+    pub(super) fn opens_data(&self, slot: u32) -> bool {
+        let digest = self.metadata().digest_of_keyslot(slot);
+        digest.is_some_and(|digest| digest.segments.contains(&0))
+    }
+
+    fn open_keyslot(
+        &self,
+        header: &dyn BlockDevice,
+        passphrase: &Passphrase,
+        slot: Option<u32>,
+        purpose: Purpose,
+    ) -> Result<(u32, VolumeKey), UnlockError> {
+        let order = self.order(slot, purpose)?;
+        let mut failure = UnlockError::WrongPassphrase;
+        for candidate in order {
+            match self.try_keyslot(header, candidate, passphrase) {
+                Ok(key) => return Ok((candidate.id, key)),
+                Err(other) if severity(&other) > severity(&failure) => failure = other,
+                Err(_) => {}
+            }
+        }
+        Err(failure)
+    }
+
+    /// Keyslots in the order in which they are tried.
+    fn order(&self, slot: Option<u32>, purpose: Purpose) -> Result<Vec<&Keyslot>, UnlockError> {
+        let usable = |keyslot: &&Keyslot| matches!(keyslot.kind, KeyslotKind::Luks2 { .. });
+        if let Some(slot) = slot {
+            let keyslot = self.metadata().keyslot(slot).filter(usable);
+            let keyslot = keyslot.ok_or(UnlockError::NoSuchKeyslot { slot })?;
+            if purpose == Purpose::Data && !self.opens_data(slot) {
+                return Err(UnlockError::Unbound { slot });
+            }
+            return Ok(vec![keyslot]);
+        }
+        let keyslots = self.metadata().keyslots().iter().filter(usable);
+        let mut order: Vec<&Keyslot> = keyslots
+            .filter(|keyslot| keyslot.priority != Priority::Ignore)
+            .filter(|keyslot| purpose == Purpose::Any || self.opens_data(keyslot.id))
+            .collect();
+        order.sort_by_key(|keyslot| (!self.opens_data(keyslot.id), keyslot.priority != Priority::Prefer));
+        match order.is_empty() {
+            true => Err(UnlockError::NoKeyslot),
+            false => Ok(order),
+        }
+    }
+
+    fn try_keyslot(
+        &self,
+        header: &dyn BlockDevice,
+        keyslot: &Keyslot,
+        passphrase: &Passphrase,
+    ) -> Result<VolumeKey, UnlockError> {
+        let digest = self.metadata().digest_of_keyslot(keyslot.id).ok_or(UnlockError::UnsupportedType)?;
+        let candidate = {
+            let _lock = MetadataLock::take(header, LockMode::Shared)?;
+            keyslot::open(header, keyslot, passphrase)?
+        };
+        match (keyslot::verifies(digest, &candidate.key)?, candidate.damage) {
+            (true, _) => Ok(candidate.key),
+            (false, Some(offset)) => Err(UnlockError::KeyslotDamaged { slot: keyslot.id, offset }),
+            (false, None) => Err(UnlockError::WrongPassphrase),
+        }
+    }
+
+    /// Puts the volume together from its segments.
+    fn volume(
+        &self,
+        devices: Devices<'_>,
+        key: &VolumeKey,
+        slot: Option<u32>,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        let metadata = self.metadata();
+        let has = devices.data.size();
+        let mut segments = Vec::new();
+        let mut start = 0_u64;
+        let mut read_only = options.read_only || devices.data.is_read_only();
+        for segment in metadata.segments().iter().filter(|segment| !segment.is_backup()) {
+            let SegmentKind::Crypt { encryption, sector_size, iv_tweak, integrity } = &segment.kind else {
+                return Err(UnlockError::UnsupportedType);
+            };
+            if integrity.is_some() {
+                return Err(UnlockError::IntegrityUnsupported);
+            }
+            // One key for all; several keys only exist during a re-encryption.
+            if metadata.digest_of_segment(segment.id) != metadata.digest_of_segment(0) {
+                return Err(UnlockError::ReencryptionInProgress);
+            }
+            let unit = u64::from(*sector_size);
+            let len = match segment.size {
+                SegmentSize::Fixed(len) => len,
+                SegmentSize::Dynamic => {
+                    let rest = has.saturating_sub(segment.offset);
+                    rest.saturating_sub(rest.checked_rem(unit).unwrap_or(0))
+                }
+            };
+            let end = segment.offset.saturating_add(len.max(unit));
+            if end > has {
+                return Err(UnlockError::DataDeviceTooSmall { needs: end, has });
+            }
+            let (mapper, weak) = mapper(encryption, key, *sector_size, *iv_tweak, options)?;
+            read_only |= weak;
+            segments.push(Segment { start, len, media_offset: segment.offset, mapper });
+            start = start.saturating_add(len);
+        }
+        let allow_discards = metadata.config().flags.iter().any(|flag| flag == "allow-discards");
+        Ok(Volume::new(VolumeFormat::Luks2, segments)
+            .with_uuid(self.uuid())
+            .with_keyslot(slot)
+            .with_allow_discards(allow_discards)
+            .with_read_only(read_only))
+    }
+}
+
+/// The mapper of a segment, and whether its key is weak, so that nothing must be written with it.
+fn mapper(
+    encryption: &str,
+    key: &VolumeKey,
+    sector_size: u32,
+    iv_tweak: u64,
+    options: &UnlockOptions,
+) -> Result<(Locked<Mapper>, bool), UnlockError> {
+    let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
+    let strict = MapperOptions {
+        data_unit: usize::try_from(sector_size).unwrap_or(0),
+        iv_offset: iv_tweak,
+        iv_large: false,
+        allow_equal_xts_halves: false,
+        backend: options.backend,
+    };
+    match Mapper::new(&spec, key.expose(), &strict) {
+        Ok(mapper) => Ok((Locked::new(mapper), false)),
+        Err(KeyError::EqualXtsHalves) if options.allow_equal_xts_halves => {
+            let relaxed = MapperOptions { allow_equal_xts_halves: true, ..strict };
+            Ok((Locked::new(Mapper::new(&spec, key.expose(), &relaxed)?), true))
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Of several keyslots' failures the one that a person should hear of.
+fn severity(error: &UnlockError) -> u8 {
+    match error {
+        UnlockError::WrongPassphrase => 0,
+        UnlockError::KeyslotDamaged { .. } => 1,
+        UnlockError::Device(_) => 3,
+        UnlockError::NotEnoughMemory { .. } => 4,
+        _ => 2,
+    }
+}

@@ -1,0 +1,100 @@
+//! Plain volumes: dm-crypt without a header (cryptsetup(8), `open --type plain`).
+//!
+//! Nothing on the device says whether key and options are right: a wrong passphrase unlocks garbage.
+
+use core::fmt;
+
+use atrest_cipher::{KeyError, MapperOptions};
+use atrest_device::BlockDevice;
+use atrest_kdf::Hash;
+use atrest_kdf::plain::{PlainHash, PlainHashError};
+use atrest_secret::SecretBytes;
+
+pub use atrest_format::plain::{PlainError, PlainOptions};
+
+use crate::luks1::data_mapper;
+use crate::{Passphrase, Segment, UnlockOptions, Volume, VolumeFormat, VolumeKey};
+
+/// Cipher of plain mode in cryptsetup 2.6.1, unless another is asked for.
+pub const DEFAULT_CIPHER: &str = "aes-cbc-essiv:sha256";
+/// Bytes in the key, unless other is asked for.
+pub const DEFAULT_KEY_LEN: usize = 32;
+/// How a passphrase becomes a key, unless other is asked for.
+pub const DEFAULT_HASH: PlainHash = PlainHash::new(Hash::Ripemd160);
+
+/// Where the key comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum PlainKey<'a> {
+    /// A passphrase, from a prompt or from standard input as a whole, and the rule that hashes it.
+    Passphrase(&'a Passphrase, PlainHash),
+    /// The bytes of a key file: its first ones are the key itself, never hashed.
+    KeyFile(&'a [u8]),
+}
+
+/// Why a plain volume can't be opened.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlainOpenError {
+    /// The options do not fit together or do not fit the device.
+    Options(PlainError),
+    /// The hash does not make a key out of this passphrase.
+    Hash(PlainHashError),
+    /// The key file is shorter than the key.
+    KeyFileTooShort {
+        /// Bytes it has.
+        has: usize,
+        /// Bytes in the key.
+        needs: usize,
+    },
+    /// The key does not fit the cipher.
+    Key(KeyError),
+}
+
+/// Opens a plain volume. Reads and writes nothing.
+pub fn open(
+    device: &dyn BlockDevice,
+    options: &PlainOptions,
+    key: PlainKey<'_>,
+    unlock: &UnlockOptions,
+) -> Result<Volume, PlainOpenError> {
+    let layout = options.layout(device.size()).map_err(PlainOpenError::Options)?;
+    let key = derive(key, options.key_len)?;
+    let mapper = MapperOptions {
+        data_unit: usize::try_from(options.data_unit).unwrap_or(512),
+        iv_offset: layout.iv_offset,
+        iv_large: options.iv_large,
+        ..MapperOptions::default()
+    };
+    let (mapper, weak) = data_mapper(&options.cipher, &key, unlock, mapper).map_err(PlainOpenError::Key)?;
+    let segment = Segment { start: 0, len: layout.len, media_offset: layout.media_offset, mapper };
+    Ok(Volume::new(VolumeFormat::Plain, vec![segment]).with_read_only(unlock.read_only || weak))
+}
+
+fn derive(key: PlainKey<'_>, len: usize) -> Result<VolumeKey, PlainOpenError> {
+    match key {
+        PlainKey::Passphrase(passphrase, hash) => {
+            let mut derived = SecretBytes::zeroed(len);
+            hash.derive(passphrase.expose(), &mut derived).map_err(PlainOpenError::Hash)?;
+            Ok(VolumeKey::new(derived))
+        }
+        PlainKey::KeyFile(bytes) => match bytes.get(..len) {
+            Some(key) => Ok(VolumeKey::copy_from(key)),
+            None => Err(PlainOpenError::KeyFileTooShort { has: bytes.len(), needs: len }),
+        },
+    }
+}
+
+impl fmt::Display for PlainOpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Options(error) => error.fmt(f),
+            Self::Hash(error) => error.fmt(f),
+            Self::KeyFileTooShort { has, needs } => {
+                write!(f, "the key file has {has} bytes, but the key takes {needs}")
+            }
+            Self::Key(error) => write!(f, "the key does not fit the cipher: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for PlainOpenError {}
