@@ -49,7 +49,7 @@ impl BackendChoice {
             [avx.map(Kind::AesNiAvx), sse.map(Kind::AesNiSse)]
         };
         #[cfg(not(target_arch = "x86_64"))]
-        let fast = [];
+        let fast: [Option<Kind>; 0] = [];
         fast.into_iter().flatten().chain([Kind::Portable]).map(Self)
     }
 
