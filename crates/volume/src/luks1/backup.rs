@@ -45,8 +45,7 @@ pub fn header_restore(
     let header = media::parse(backup).map_err(ChangeError::BadBackup)?;
     let (start, end) = (first_area(&header), header.areas_end());
     let too_short = ChangeError::BackupLength { has: backup.len() as u64, needs: end };
-    let areas =
-        usize::try_from(end).ok().and_then(|end| backup.get(start..end)).ok_or(too_short)?;
+    let areas = usize::try_from(end).ok().and_then(|end| backup.get(start..end)).ok_or(too_short)?;
     let needs = end.max(u64::from(header.data_sector()).saturating_mul(atrest_device::SECTOR_SIZE));
     if device.size() < needs {
         return Err(OptionError::DeviceTooSmall { needs, has: device.size() }.into());

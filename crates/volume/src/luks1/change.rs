@@ -60,8 +60,7 @@ impl Luks1 {
         self.check_options(options)?;
         let (old_slot, key) = self.volume_key(header, old, slot)?;
         let old_number = old_slot as usize;
-        let number =
-            if options.slot == Some(old_slot) { old_number } else { self.free_slot(options.slot)? };
+        let number = if options.slot == Some(old_slot) { old_number } else { self.free_slot(options.slot)? };
         self.check_area(header, number)?;
         let sealed = self.seal(number, new, &options.pbkdf, &key)?;
         let _lock = self.lock_unchanged(header)?;
@@ -171,9 +170,9 @@ impl Luks1 {
             }
             Some(slot) if self.header.is_in_use(slot as usize) => Err(ChangeError::KeyslotInUse { slot }),
             Some(slot) => Ok(slot as usize),
-            None => (0..SLOTS)
-                .find(|&number| !self.header.is_in_use(number))
-                .ok_or(ChangeError::NoFreeKeyslot),
+            None => {
+                (0..SLOTS).find(|&number| !self.header.is_in_use(number)).ok_or(ChangeError::NoFreeKeyslot)
+            }
         }
     }
 
@@ -226,10 +225,8 @@ impl Luks1 {
 
     /// Wipes the area, verifies that, forgets the keyslot.
     fn destroy(&mut self, device: &dyn BlockDevice, number: usize) -> Result<(), ChangeError> {
-        let (offset, len) = self
-            .header
-            .area(number)
-            .ok_or(ChangeError::NoSuchKeyslot { slot: slot_number(number) })?;
+        let (offset, len) =
+            self.header.area(number).ok_or(ChangeError::NoSuchKeyslot { slot: slot_number(number) })?;
         media::wipe(device, offset, len)?;
         let mut forgotten = self.header.clone();
         forgotten.free_slot(number);
@@ -303,9 +300,7 @@ pub(super) fn check_options(options: &KeyslotOptions, hash: Hash) -> Result<(), 
         return Err(OptionError::NotInFormat);
     }
     match options.slot {
-        Some(slot) if slot as usize >= SLOTS => {
-            Err(OptionError::SlotNumber { slot, count: SLOTS as u32 })
-        }
+        Some(slot) if slot as usize >= SLOTS => Err(OptionError::SlotNumber { slot, count: SLOTS as u32 }),
         _ => Ok(()),
     }
 }

@@ -10,7 +10,9 @@ use super::change::{Sealed, check_options, iterations};
 use super::media::HEADER_AREA;
 use super::{Luks1, media};
 use crate::lock::MetadataLock;
-use crate::{ChangeError, Devices, FormatError, FormatOptions, OptionError, Passphrase, VolumeKey, is_uuid, uuid};
+use crate::{
+    ChangeError, Devices, FormatError, FormatOptions, OptionError, Passphrase, VolumeKey, is_uuid, uuid,
+};
 
 const DEFAULT_CIPHER: &str = "aes-xts-plain64";
 /// Multiple that data offsets given by number must have, as in cryptsetup.
@@ -157,8 +159,7 @@ impl Plan {
         digest_iterations: u32,
     ) -> Result<Header, FormatError> {
         // dm-crypt's form has the cipher's name up to the first hyphen.
-        let (cipher_name, cipher_mode) =
-            self.cipher_text.split_once('-').ok_or(OptionError::NotInFormat)?;
+        let (cipher_name, cipher_mode) = self.cipher_text.split_once('-').ok_or(OptionError::NotInFormat)?;
         let header = Header::new(&HeaderParts {
             cipher_name,
             cipher_mode,

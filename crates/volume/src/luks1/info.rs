@@ -3,7 +3,9 @@
 use atrest_device::SECTOR_SIZE;
 use atrest_keyslot::luks1::{HEADER_LEN, Header, SlotState};
 
-use crate::{AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, Priority, SegmentInfo, VolumeFormat};
+use crate::{
+    AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, Priority, SegmentInfo, VolumeFormat,
+};
 
 pub(super) fn info(header: &Header) -> Info {
     let cipher = format!("{}-{}", header.cipher_name(), header.cipher_mode());

@@ -19,7 +19,10 @@ pub use backup::{header_backup, header_restore, repair};
 pub use create::format;
 
 use crate::lock::MetadataLock;
-use crate::{Devices, Info, OpenError, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey};
+use crate::{
+    Devices, Info, OpenError, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
+    VolumeKey,
+};
 
 /// A LUKS1 header that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +81,7 @@ impl Luks1 {
     ) -> Result<(u32, VolumeKey), UnlockError> {
         let candidates = match slot {
             Some(slot) => slot..=slot,
-            None => 0..=u32::MAX.min(luks1::SLOTS as u32),
+            None => 0..=luks1::SLOTS as u32,
         };
         let mut failure = None;
         let mut tried = false;
