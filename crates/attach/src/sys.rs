@@ -1,1 +1,73 @@
-//! x
+//! The two system calls that no safe wrapper offers: signal handlers, and `fork`.
+
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// The pipe that the signal handler writes to; -1 as long as there is none.
+static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
+
+/// From now on each of these signals puts one byte, its number, into `pipe`, which must be non-blocking. A signal
+/// that the process was started to ignore (nohup) stays ignored. Only the first caller in a process wins.
+pub fn pipe_signals(signals: &[i32], pipe: OwnedFd) -> io::Result<()> {
+    let fd = pipe.as_raw_fd();
+    if SIGNAL_PIPE.compare_exchange(-1, fd, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    // The handlers live as long as the process, and so must what they write to.
+    let _ = pipe.into_raw_fd();
+    for &signal in signals {
+        // SAFETY: `sigaction` is a plain C struct for which all zeros is a valid value (SIG_DFL, no flags, an empty
+        // mask); both pointers are valid for the call. `on_signal` has the signature that a handler without
+        // SA_SIGINFO needs and does only what is allowed in one.
+        let done = unsafe {
+            let mut old: libc::sigaction = core::mem::zeroed();
+            if libc::sigaction(signal, core::ptr::null(), &mut old) == 0 && old.sa_sigaction == libc::SIG_IGN
+            {
+                continue;
+            }
+            let mut new: libc::sigaction = core::mem::zeroed();
+            new.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            new.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &new, core::ptr::null_mut())
+        };
+        if done != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+extern "C" fn on_signal(signal: libc::c_int) {
+    let fd = SIGNAL_PIPE.load(Ordering::Relaxed);
+    let byte = signal as u8;
+    // SAFETY: `write` and reading the thread's errno are async-signal-safe; the buffer is one valid byte; errno is
+    // put back, so the interrupted code sees nothing. A full pipe drops the byte, and many others are in it then.
+    unsafe {
+        let errno = libc::__errno_location();
+        let saved = *errno;
+        libc::write(fd, (&raw const byte).cast(), 1);
+        *errno = saved;
+    }
+}
+
+/// The two processes after a fork.
+pub enum Forked {
+    /// The process that was there before, with the new one's id.
+    Parent(libc::pid_t),
+    /// The new process.
+    Child,
+}
+
+/// Forks, if this process has one thread only. (Locks that other threads hold would stay locked in the child.)
+pub fn fork_single_threaded() -> io::Result<Forked> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::ErrorKind::ResourceBusy.into());
+    }
+    // SAFETY: this is the only thread, so the child is a complete copy of the process and may do anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        pid => Ok(Forked::Parent(pid)),
+    }
+}

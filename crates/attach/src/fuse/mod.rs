@@ -1,1 +1,21 @@
-//! x
+//! The FUSE face: a directory that holds the volume as one regular file, `DIR/volume`.
+//!
+//! The file has the volume's size and mode 0600 (0400 if read-only), belongs to the caller, and the kernel lets
+//! nobody else see it: there is no `allow_other`. Reads and writes are direct: they reach the volume at once and
+//! in the size in which they were made, without a second copy in the page cache. `fsync` and `close` after writes
+//! flush the volume.
+//!
+//! The file behaves like a disk: its size is fixed, so truncating it fails with `EPERM` (use `conv=notrunc` with
+//! `dd`), and writing past its end fails with `ENOSPC`. `fallocate` with `ZERO_RANGE` writes zeros; with
+//! `PUNCH_HOLE` it fails with `EOPNOTSUPP`, because a hole must read as zeros and a discarded range of an encrypted
+//! volume does not. Trimming is offered by [`nbd`](crate::nbd) only.
+
+mod filesystem;
+mod mount;
+mod unmount;
+
+pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount};
+pub use unmount::{UnmountError, is_mounted, unmount};
+
+/// Name of the file in the mounted directory.
+pub const FILE_NAME: &str = "volume";

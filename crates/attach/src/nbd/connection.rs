@@ -19,7 +19,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub(super) const CHUNK: usize = 256 << 10;
 
 /// Serves a client until it leaves, breaks the protocol, or is cut off. Returns when all of its requests ended.
-pub(super) fn serve(export: &Export, terms: Terms, input: Input, output: Output, workers: usize, stop: &AtomicBool) {
+pub(super) fn serve(
+    export: &Export,
+    terms: Terms,
+    input: Input,
+    output: Output,
+    workers: usize,
+    stop: &AtomicBool,
+) {
     let connection = Connection {
         export,
         replies: Replies::new(terms, output),

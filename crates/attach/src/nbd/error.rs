@@ -88,7 +88,9 @@ impl fmt::Display for BindError {
 impl core::error::Error for BindError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            BindError::Socket { error, .. } | BindError::Tcp { error, .. } | BindError::System(error) => Some(error),
+            BindError::Socket { error, .. } | BindError::Tcp { error, .. } | BindError::System(error) => {
+                Some(error)
+            }
             _ => None,
         }
     }

@@ -161,14 +161,19 @@ impl Negotiation<'_> {
             return self.refuse(option, option_reply::ERR_INVALID, "structured replies come first");
         }
         let Some((name, queries)) = parse_queries(data) else {
-            return self.refuse(option, option_reply::ERR_INVALID, "the option's lengths do not fit its data");
+            return self.refuse(
+                option,
+                option_reply::ERR_INVALID,
+                "the option's lengths do not fit its data",
+            );
         };
         if !self.is_export(name) {
             return self.refuse(option, option_reply::ERR_UNKNOWN, "there is no export of that name");
         }
         // Setting takes exact names; listing takes nothing (everything) or a namespace as well.
         let context = ALLOCATION_CONTEXT.as_bytes();
-        let chosen = queries.contains(&context) || (!set && (queries.is_empty() || queries.contains(&&b"base:"[..])));
+        let chosen =
+            queries.contains(&context) || (!set && (queries.is_empty() || queries.contains(&&b"base:"[..])));
         if chosen {
             self.terms.allocation |= set;
             let id = if set { ALLOCATION_CONTEXT_ID } else { 0 };

@@ -110,9 +110,8 @@ impl Listener {
     /// The socket's mode keeps others out already; this holds even if someone widens it.
     fn is_admitted(&self, socket: &OwnedFd) -> bool {
         match &self.kind {
-            Kind::Unix { .. } => sockopt::socket_peercred(socket).is_ok_and(|peer| {
-                peer.uid.is_root() || peer.uid == rustix::process::geteuid()
-            }),
+            Kind::Unix { .. } => sockopt::socket_peercred(socket)
+                .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid()),
             Kind::Tcp(_) => true,
         }
     }

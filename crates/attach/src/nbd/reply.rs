@@ -4,8 +4,8 @@ use super::connection::CHUNK;
 use super::error::{errno, errno_of};
 use super::handshake::{Export, Terms};
 use super::proto::{
-    ALLOCATION_CONTEXT_ID, Command, Request, allocation, chunk, chunk_header, command_flag, data_chunk_header,
-    simple_reply,
+    ALLOCATION_CONTEXT_ID, Command, Request, allocation, chunk, chunk_header, command_flag,
+    data_chunk_header, simple_reply,
 };
 use super::stream::{Lost, Output};
 use crate::bytes::ByteDevice;
@@ -131,14 +131,21 @@ impl Replies {
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let flags = if parts.end_one() { chunk::FLAG_DONE } else { 0 };
         match failed {
-            None => output.send(&[&data_chunk_header(request.cookie, flags, offset, data.len() as u32), data]),
+            None => {
+                output.send(&[&data_chunk_header(request.cookie, flags, offset, data.len() as u32), data])
+            }
             Some(failure) => output.send(&[&error_chunk(request, &failure, flags)]),
         }
     }
 
     /// A read of more than a chunk with a simple reply: its data must come in one piece and in order. An error
     /// after the header can't be reported, so it ends the connection, as the protocol demands.
-    pub fn long_simple_read(&self, device: &ByteDevice, request: &Request, buffer: &mut [u8]) -> Result<(), Lost> {
+    pub fn long_simple_read(
+        &self,
+        device: &ByteDevice,
+        request: &Request,
+        buffer: &mut [u8],
+    ) -> Result<(), Lost> {
         let total = u64::from(request.len);
         let mut first = total.min(CHUNK as u64) as usize;
         if let Err(error) = device.read_at(request.offset, &mut buffer[..first]) {

@@ -74,7 +74,11 @@ struct Clients {
 
 impl Server {
     /// Starts to listen. Clients can connect from now on; they are served by [`run`](Self::run).
-    pub fn bind(device: Arc<dyn BlockDevice>, endpoint: &Endpoint, options: Options) -> Result<Self, BindError> {
+    pub fn bind(
+        device: Arc<dyn BlockDevice>,
+        endpoint: &Endpoint,
+        options: Options,
+    ) -> Result<Self, BindError> {
         let name = &options.export;
         if name.len() > MAX_STRING || name.contains('\0') {
             return Err(BindError::ExportName { len: name.len() });
@@ -82,12 +86,8 @@ impl Server {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| BindError::System(error.into()))?;
         let listener = Listener::bind(endpoint)?;
-        let shared = Shared {
-            stop: AtomicBool::new(false),
-            wake,
-            clients: Mutex::default(),
-            left: Condvar::new(),
-        };
+        let shared =
+            Shared { stop: AtomicBool::new(false), wake, clients: Mutex::default(), left: Condvar::new() };
         let export = Export { name: name.clone(), device: ByteDevice::new(device) };
         Ok(Self { listener, export: Arc::new(export), options, shared: Arc::new(shared) })
     }

@@ -1,1 +1,321 @@
-//! x
+//! Keeping a face up: readiness, signals, a command that runs meanwhile, the background, and an end in order.
+//!
+//! Readiness is told three ways once the volume can be used: `READY=1` to the service manager (sd_notify), a line
+//! on standard output (`ready nbd+unix:///?socket=…` or `ready fuse DIR/volume`), and, for a daemon, the end of the
+//! process that started it. With a command to run, the command's start takes the place of the line.
+//!
+//! The first SIGTERM, SIGINT or SIGHUP ends in order: requests in flight are finished and what was written is
+//! flushed; a mounted file that is in use goes out of sight and is served until its users close it. A second signal
+//! gives up waiting.
+
+mod daemon;
+mod signals;
+
+pub use daemon::{Background, DaemonError, Daemonized, daemonize};
+pub use signals::Signals;
+
+use crate::{fuse, nbd};
+use core::fmt;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use sd_notify::NotifyState;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A volume's way out, ready to be served.
+pub enum Face {
+    /// A bound NBD server.
+    Nbd(nbd::Server),
+    /// A mounted volume.
+    Fuse(fuse::Mount),
+}
+
+/// What goes with serving.
+pub struct Plan {
+    /// The signals that end it.
+    pub signals: Signals,
+    /// Serve as long as this runs. It gets `ATREST_NBD_URI` or `ATREST_DEVICE` (the volume's file).
+    pub command: Option<Command>,
+    /// Leave the terminal when ready.
+    pub background: Option<Background>,
+}
+
+/// How serving ended, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A signal came.
+    Signal(i32),
+    /// It was unmounted from outside.
+    Unmounted,
+    /// The command ended with this status (128 + the signal's number if one killed it).
+    Command {
+        /// The exit status.
+        status: u8,
+    },
+}
+
+/// Why serving failed.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum ServeError {
+    /// The NBD server failed.
+    Nbd(nbd::RunError),
+    /// The mount failed.
+    Fuse(fuse::WaitError),
+    /// The command can't be started.
+    Command {
+        /// The program.
+        program: OsString,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// A second signal came before all users were done.
+    Abandoned,
+    /// The operating system refused something else that serving needs.
+    System(io::Error),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServeError::Nbd(error) => write!(f, "{error}"),
+            ServeError::Fuse(error) => write!(f, "{error}"),
+            ServeError::Command { program, error } => {
+                write!(f, "cannot run {}: {error}", program.to_string_lossy())
+            }
+            ServeError::Abandoned => f.write_str(
+                "ended by a second signal while the volume was still in use; unflushed writes may be lost",
+            ),
+            ServeError::System(error) => write!(f, "cannot serve the volume: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for ServeError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            ServeError::Nbd(error) => Some(error),
+            ServeError::Fuse(error) => Some(error),
+            ServeError::Command { error, .. } | ServeError::System(error) => Some(error),
+            ServeError::Abandoned => None,
+        }
+    }
+}
+
+impl Face {
+    /// The line that says that it is ready, without the newline.
+    pub fn ready_line(&self) -> String {
+        match self {
+            Face::Nbd(server) => format!("ready {}", server.uri()),
+            Face::Fuse(mount) => format!("ready fuse {}", mount.file().display()),
+        }
+    }
+
+    /// How a command finds it.
+    fn variable(&self) -> (&'static str, OsString) {
+        match self {
+            Face::Nbd(server) => ("ATREST_NBD_URI", server.uri().into()),
+            Face::Fuse(mount) => ("ATREST_DEVICE", mount.file().into()),
+        }
+    }
+}
+
+/// Serves until a signal comes, the command ends, or the volume is unmounted.
+pub fn run(face: Face, plan: Plan) -> Result<End, ServeError> {
+    let Plan { signals, command, background } = plan;
+    let (line, (variable, value)) = (face.ready_line(), face.variable());
+    let mut service = Service::start(face).map_err(ServeError::System)?;
+    let announced = announce(&line, command.is_some(), background);
+    let child = announced.map_err(ServeError::System).and_then(|()| match command {
+        Some(mut command) => {
+            let program = command.get_program().to_owned();
+            command.env(variable, value);
+            Running::start(command).map(Some).map_err(|error| ServeError::Command { program, error })
+        }
+        None => Ok(None),
+    });
+    let end = child.and_then(|child| wait_for_end(&mut service, &signals, child));
+    if !matches!(end, Err(ServeError::Abandoned)) {
+        service.stop();
+        service.join(&signals)?;
+    }
+    end
+}
+
+/// Tells everyone who waits that the volume can be used.
+fn announce(line: &str, silent: bool, background: Option<Background>) -> io::Result<()> {
+    match background {
+        Some(background) => background.leave(line)?,
+        None if silent => {}
+        None => {
+            let mut stdout = io::stdout().lock();
+            // A reader that went away is no reason to close the volume.
+            let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+        }
+    }
+    // Without a service manager nothing is sent; one that can't be reached is no reason to close the volume.
+    let _ = sd_notify::notify(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready]);
+    Ok(())
+}
+
+fn wait_for_end(service: &mut Service, signals: &Signals, child: Option<Running>) -> Result<End, ServeError> {
+    let mut child = child;
+    let mut told = false;
+    let mut served = true;
+    loop {
+        let mut fds = vec![signals.poll_fd()];
+        // Each of the others is waited for as long as it can still bring news.
+        let service_at = served.then(|| push(&mut fds, PollFd::new(&service.ended, PollFlags::IN)));
+        let child_at = child.as_ref().map(|child| push(&mut fds, PollFd::new(&child.pidfd, PollFlags::IN)));
+        wait(&mut fds)?;
+        let came = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
+        let (service_ended, child_ended) = (came(service_at), came(child_at));
+        if let Some(running) = child.as_mut().filter(|_| child_ended) {
+            let status = running.child.wait().map_err(ServeError::System)?;
+            return Ok(End::Command { status: exit_code(status.code(), status.signal()) });
+        }
+        if let Some(signal) = signals.next() {
+            match &child {
+                None => return Ok(End::Signal(signal)),
+                // What is typed at the terminal (SIGINT) reaches the command by itself.
+                Some(running) if !told => {
+                    told = true;
+                    if signal != libc::SIGINT {
+                        running.terminate();
+                    }
+                }
+                Some(_) => return Ok(End::Signal(signal)),
+            }
+        }
+        if service_ended {
+            served = false;
+            if child.is_none() {
+                return Ok(End::Unmounted);
+            }
+        }
+    }
+}
+
+fn push<T>(list: &mut Vec<T>, item: T) -> usize {
+    list.push(item);
+    list.len() - 1
+}
+
+fn wait(fds: &mut [PollFd<'_>]) -> Result<(), ServeError> {
+    match poll(fds, None) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(ServeError::System(error.into())),
+    }
+}
+
+/// A face that is being served by its own thread.
+struct Service {
+    stop: Stop,
+    /// Readable when the thread has ended.
+    ended: Arc<OwnedFd>,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
+}
+
+enum Stop {
+    Nbd(nbd::Shutdown),
+    Fuse(fuse::Unmounter),
+}
+
+impl Service {
+    fn start(face: Face) -> io::Result<Self> {
+        let ended = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let stop = match &face {
+            Face::Nbd(server) => Stop::Nbd(server.shutdown()),
+            Face::Fuse(mount) => Stop::Fuse(mount.unmounter()),
+        };
+        let raise = RaiseOnDrop(ended.clone());
+        let serve = move || {
+            let _raise = raise;
+            match face {
+                Face::Nbd(server) => server.run().map_err(ServeError::Nbd),
+                Face::Fuse(mount) => mount.wait().map_err(ServeError::Fuse),
+            }
+        };
+        let thread = std::thread::Builder::new().name("face".into()).spawn(serve)?;
+        Ok(Self { stop, ended, thread: Some(thread) })
+    }
+
+    /// Begins to end it.
+    fn stop(&self) {
+        let _ = sd_notify::notify(&[NotifyState::Stopping]);
+        match &self.stop {
+            Stop::Nbd(shutdown) => shutdown.start(),
+            Stop::Fuse(unmounter) => {
+                if let Err(fuse::UnmountError::Busy) = unmounter.unmount() {
+                    let _ = unmounter.detach();
+                }
+            }
+        }
+    }
+
+    /// Waits until it has ended; a further signal gives up.
+    fn join(&mut self, signals: &Signals) -> Result<(), ServeError> {
+        loop {
+            let mut fds = [signals.poll_fd(), PollFd::new(&self.ended, PollFlags::IN)];
+            wait(&mut fds)?;
+            if !fds[1].revents().is_empty() {
+                let thread = self.thread.take();
+                return thread.map_or(Ok(()), |thread| {
+                    thread.join().unwrap_or_else(|_| {
+                        Err(ServeError::System(io::Error::other("the serving thread panicked")))
+                    })
+                });
+            }
+            if signals.next().is_some() {
+                return Err(ServeError::Abandoned);
+            }
+        }
+    }
+}
+
+struct RaiseOnDrop(Arc<OwnedFd>);
+
+impl Drop for RaiseOnDrop {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+}
+
+/// The command that runs meanwhile.
+struct Running {
+    child: Child,
+    pidfd: OwnedFd,
+}
+
+impl Running {
+    fn start(mut command: Command) -> io::Result<Self> {
+        let mut child = command.spawn()?;
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(Self { child, pidfd }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error.into())
+            }
+        }
+    }
+
+    fn terminate(&self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+    }
+}
+
+/// A shell's exit status for an ended process.
+fn exit_code(code: Option<i32>, signal: Option<i32>) -> u8 {
+    match (code, signal) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
+        (None, None) => 1,
+    }
+}

@@ -1,1 +1,408 @@
-//! x
+//! What is open: one small JSON file per served volume, so that `status` and `close` find it from any shell.
+//!
+//! The files lie in `/run/atrest` (root) or `$XDG_RUNTIME_DIR/atrest`, or else in `/tmp/atrest-UID`: a directory
+//! with mode 0700 that belongs to the user, or it is not used. They hold no secrets. A file whose process is gone is
+//! stale: it is detected by process id, start time and boot, and removed together with what the dead process left
+//! behind (a socket that nobody listens on, a dead mount).
+
+mod close;
+mod process;
+
+pub use close::CloseError;
+
+use crate::{fuse, nbd};
+use core::fmt;
+use process::Process;
+use rustix::fs::{FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How an open volume is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// NBD over a Unix socket.
+    NbdUnix {
+        /// The socket's absolute path.
+        socket: PathBuf,
+        /// What clients connect to.
+        uri: String,
+    },
+    /// NBD over loopback TCP.
+    NbdTcp {
+        /// The address.
+        address: SocketAddr,
+        /// What clients connect to.
+        uri: String,
+    },
+    /// A mounted file.
+    Fuse {
+        /// The mounted directory's absolute path.
+        directory: PathBuf,
+    },
+}
+
+impl Kind {
+    /// How a bound server is reached.
+    pub fn of_server(server: &nbd::Server) -> Self {
+        let uri = server.uri();
+        match server.endpoint() {
+            nbd::Endpoint::Unix(socket) => Kind::NbdUnix { socket: socket.clone(), uri },
+            nbd::Endpoint::Tcp(address) => Kind::NbdTcp { address: *address, uri },
+        }
+    }
+
+    /// How a mounted volume is reached.
+    pub fn of_mount(mount: &fuse::Mount) -> Self {
+        Kind::Fuse { directory: mount.directory().into() }
+    }
+}
+
+/// An open volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The name under which it can be closed.
+    pub name: String,
+    /// The volume's absolute path.
+    pub path: PathBuf,
+    /// How it is reached.
+    pub kind: Kind,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// When it was opened, in seconds since 1970.
+    pub since: u64,
+    /// The serving process.
+    process: Process,
+}
+
+impl Entry {
+    /// An entry for a volume that this process serves from now on.
+    pub fn new(name: &str, path: &Path, kind: Kind, read_only: bool) -> io::Result<Self> {
+        Ok(Self {
+            name: name.into(),
+            path: path.canonicalize()?,
+            kind,
+            read_only,
+            since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            process: Process::current()?,
+        })
+    }
+
+    /// The serving process's id.
+    pub fn pid(&self) -> i32 {
+        self.process.pid
+    }
+}
+
+/// Why the registry can't be used.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum SessionError {
+    /// The name is empty, longer than 64 bytes, starts with a dot, or holds other characters than ASCII letters,
+    /// digits, `.`, `-` and `_`.
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// An open volume has the name.
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The serving process's id.
+        pid: i32,
+    },
+    /// The directory belongs to someone else or others may write to it.
+    Untrusted {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory or a file in it can't be used.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SessionError::Name { name } => write!(
+                f,
+                "{name:?} is not a name: use up to 64 letters, digits, '.', '-' and '_', with no '.' in front"
+            ),
+            SessionError::NameTaken { name, pid } => {
+                write!(f, "a volume named {name} is open already, served by process {pid}")
+            }
+            SessionError::Untrusted { path } => {
+                write!(f, "{} is not used because others could write to it", path.display())
+            }
+            SessionError::File { path, error } => write!(f, "cannot use {}: {error}", path.display()),
+        }
+    }
+}
+
+impl core::error::Error for SessionError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            SessionError::File { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// The directory of state files.
+pub struct Registry {
+    path: PathBuf,
+}
+
+/// This process's entry; dropping it takes it out of the registry.
+#[must_use]
+pub struct Registration {
+    file: PathBuf,
+    entry: Entry,
+}
+
+/// Longest state file that is read, in bytes.
+const MAX_FILE: u64 = 64 << 10;
+const SUFFIX: &str = ".json";
+
+impl Registry {
+    /// This user's registry. Its directory is made if need be.
+    pub fn open() -> Result<Self, SessionError> {
+        let uid = rustix::process::geteuid();
+        let runtime =
+            std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+        match runtime {
+            _ if uid.is_root() => Self::at("/run/atrest".into()),
+            Some(runtime) => Self::at(runtime.join("atrest")),
+            None => Self::at(format!("/tmp/atrest-{}", uid.as_raw()).into()),
+        }
+    }
+
+    /// A registry in a directory of one's own choice.
+    pub fn at(path: PathBuf) -> Result<Self, SessionError> {
+        let failed = |error| SessionError::File { path: path.clone(), error };
+        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let metadata = std::fs::symlink_metadata(&path).map_err(failed)?;
+        let own = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
+        if !own || metadata.mode() & 0o022 != 0 {
+            return Err(SessionError::Untrusted { path });
+        }
+        Ok(Self { path })
+    }
+
+    /// Adds this process's entry. Its name is free, or the one that had it is dead.
+    pub fn register(&self, entry: Entry) -> Result<Registration, SessionError> {
+        if !is_name(&entry.name) {
+            return Err(SessionError::Name { name: entry.name });
+        }
+        let directory = self.lock()?;
+        let file = self.file(&entry.name);
+        if let Some(other) = Self::sweep(&file)? {
+            return Err(SessionError::NameTaken { name: entry.name, pid: other.process.pid });
+        }
+        let temporary = format!(".{}.{}", entry.name, std::process::id());
+        let failed = |error: io::Error| SessionError::File { path: file.clone(), error };
+        let json = serde_json::to_vec_pretty(&entry).map_err(|error| failed(error.into()))?;
+        let temporary_path = self.path.join(&temporary);
+        let _ = std::fs::remove_file(&temporary_path);
+        std::fs::File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary_path)
+            .and_then(|mut out| out.write_all(&json))
+            .map_err(failed)?;
+        let name = format!("{}{SUFFIX}", entry.name);
+        let moved = match rustix::fs::renameat_with(
+            &directory,
+            &temporary,
+            &directory,
+            &name,
+            RenameFlags::NOREPLACE,
+        ) {
+            // The directory is locked and the name was free a moment ago.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                rustix::fs::renameat(&directory, &temporary, &directory, &name)
+            }
+            moved => moved,
+        };
+        if let Err(error) = moved {
+            let _ = std::fs::remove_file(&temporary_path);
+            return Err(failed(error.into()));
+        }
+        Ok(Registration { file, entry })
+    }
+
+    /// Everything that is open, by name. What is stale is removed.
+    pub fn list(&self) -> Result<Vec<Entry>, SessionError> {
+        let failed = |error| SessionError::File { path: self.path.clone(), error };
+        let mut entries = Vec::new();
+        for file in std::fs::read_dir(&self.path).map_err(failed)? {
+            let name = file.map_err(failed)?.file_name();
+            let stem = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+            if let Some(stem) = stem.filter(|stem| is_name(stem)) {
+                entries.extend(self.read(&self.file(stem))?.filter(|entry| entry.name == stem));
+            }
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    /// The open volume of that name, or else the one with that path.
+    pub fn find(&self, name_or_path: &str) -> Result<Option<Entry>, SessionError> {
+        if is_name(name_or_path)
+            && let Some(entry) = self.read(&self.file(name_or_path))?
+        {
+            return Ok(Some(entry));
+        }
+        let Ok(path) = Path::new(name_or_path).canonicalize() else { return Ok(None) };
+        Ok(self.list()?.into_iter().find(|entry| entry.path == path))
+    }
+
+    /// A name for a volume: its file name without an extension, made unique among what is open.
+    pub fn free_name(&self, path: &Path) -> Result<String, SessionError> {
+        let stem = path.file_stem().map_or("volume".into(), |stem| stem.to_string_lossy().into_owned());
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let stem: String = stem.chars().map(|c| if allowed(c) { c } else { '-' }).take(48).collect();
+        let stem = match stem.trim_start_matches('.') {
+            "" => "volume",
+            stem => stem,
+        };
+        let mut name = stem.to_owned();
+        let mut number = 2u32;
+        while self.read(&self.file(&name))?.is_some() {
+            name = format!("{stem}-{number}");
+            number += 1;
+        }
+        Ok(name)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}{SUFFIX}"))
+    }
+
+    fn lock(&self) -> Result<OwnedFd, SessionError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(&self.path, flags, Mode::empty())
+            .and_then(|directory| {
+                rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
+                Ok(directory)
+            })
+            .map_err(|error| SessionError::File { path: self.path.clone(), error: error.into() })
+    }
+
+    /// The entry in a file if its process lives; a file that is stale is removed.
+    fn read(&self, file: &Path) -> Result<Option<Entry>, SessionError> {
+        match read_entry(file)? {
+            Content::Absent => Ok(None),
+            Content::Live(entry) => Ok(Some(entry)),
+            Content::Stale(_) => {
+                let _locked = self.lock()?;
+                Self::sweep(file)
+            }
+        }
+    }
+
+    /// As [`read`](Self::read), with the directory locked: nobody puts a new file in the place of a stale one
+    /// between the look and the removal.
+    fn sweep(file: &Path) -> Result<Option<Entry>, SessionError> {
+        let stale = match read_entry(file)? {
+            Content::Absent => return Ok(None),
+            Content::Live(entry) => return Ok(Some(entry)),
+            Content::Stale(stale) => stale,
+        };
+        if let Some(kind) = stale {
+            remove_remains(&kind);
+        }
+        match std::fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(SessionError::File { path: file.into(), error })
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// What a state file holds.
+enum Content {
+    Absent,
+    Live(Entry),
+    /// Its process is gone, or (`None`) it can't be understood, so that nobody could use it.
+    Stale(Option<Kind>),
+}
+
+fn read_entry(file: &Path) -> Result<Content, SessionError> {
+    match read_limited(file) {
+        Ok(text) => Ok(match serde_json::from_slice::<Entry>(&text) {
+            Ok(entry) if entry.process.is_alive() => Content::Live(entry),
+            Ok(entry) => Content::Stale(Some(entry.kind)),
+            Err(_) => Content::Stale(None),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Content::Absent),
+        Err(error) => Err(SessionError::File { path: file.into(), error }),
+    }
+}
+
+impl Registration {
+    /// What was registered.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+fn read_limited(file: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut text = Vec::new();
+    std::fs::File::open(file)?.take(MAX_FILE).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// Clears away what a process left behind that was killed.
+fn remove_remains(kind: &Kind) {
+    match kind {
+        Kind::NbdUnix { socket, .. } => {
+            use std::os::unix::{fs::FileTypeExt, net::UnixStream};
+            let is_socket = std::fs::symlink_metadata(socket).is_ok_and(|m| m.file_type().is_socket());
+            let dead =
+                || UnixStream::connect(socket).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
+            if is_socket && dead() {
+                let _ = std::fs::remove_file(socket);
+            }
+        }
+        Kind::NbdTcp { .. } => {}
+        Kind::Fuse { directory } => {
+            // Only a dead mount answers so: another one may have taken the place.
+            let dead = std::fs::metadata(directory).is_err_and(|e| e.raw_os_error() == Some(libc::ENOTCONN));
+            if dead && fuse::is_mounted(directory) {
+                let _ = fuse::unmount(directory, true);
+            }
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=64).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(allowed)
+}
+
+#[cfg(test)]
+mod tests;

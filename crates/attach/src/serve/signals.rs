@@ -1,0 +1,34 @@
+//! The signals that end a face, as a readable pipe.
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// SIGTERM, SIGINT and SIGHUP of this process, from [`install`](Self::install) on.
+pub struct Signals {
+    pipe: OwnedFd,
+}
+
+impl Signals {
+    /// Takes the three signals over for the rest of the process's life. To be called once. Programs that this
+    /// process starts see them as usual.
+    pub fn install() -> io::Result<Self> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        crate::sys::pipe_signals(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP], write)?;
+        Ok(Self { pipe: read })
+    }
+
+    pub(super) fn poll_fd(&self) -> PollFd<'_> {
+        PollFd::new(&self.pipe, PollFlags::IN)
+    }
+
+    /// The next signal that has come, without waiting.
+    pub(super) fn next(&self) -> Option<i32> {
+        let mut byte = [0];
+        match rustix::io::read(&self.pipe, &mut byte) {
+            Ok(1) => Some(i32::from(byte[0])),
+            _ => None,
+        }
+    }
+}

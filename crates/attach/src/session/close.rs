@@ -1,0 +1,92 @@
+//! Closing an open volume from another process: it is asked to end and waited for.
+
+use super::{Entry, Kind, Registry, SessionError, remove_remains};
+use crate::fuse::{self, UnmountError};
+use core::fmt;
+use std::io;
+use std::time::Duration;
+
+/// Why a volume can't be closed.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum CloseError {
+    /// No open volume has that name or path.
+    NotOpen {
+        /// What was asked for.
+        name: String,
+    },
+    /// The mounted file is in use; the volume stays open.
+    Busy {
+        /// The volume's name.
+        name: String,
+    },
+    /// The serving process was told to end and has not ended yet.
+    Timeout {
+        /// The volume's name.
+        name: String,
+        /// The serving process's id.
+        pid: i32,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// The registry can't be used.
+    Session(SessionError),
+    /// The operating system refused.
+    System(io::Error),
+}
+
+impl fmt::Display for CloseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseError::NotOpen { name } => write!(f, "no open volume is called {name}"),
+            CloseError::Busy { name } => write!(f, "{name} stays open: its file is in use"),
+            CloseError::Timeout { name, pid, waited } => write!(
+                f,
+                "process {pid}, which serves {name}, was told to end and has not after {} s",
+                waited.as_secs()
+            ),
+            CloseError::Session(error) => write!(f, "{error}"),
+            CloseError::System(error) => write!(f, "cannot close the volume: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for CloseError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            CloseError::Session(error) => Some(error),
+            CloseError::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl Registry {
+    /// Closes a volume by name or path. When it returns, everything is flushed and the serving process is gone.
+    ///
+    /// A mounted volume is unmounted first, so one that is in use stays as it is ([`CloseError::Busy`]).
+    pub fn close(&self, name_or_path: &str, limit: Duration) -> Result<Entry, CloseError> {
+        let found = self.find(name_or_path).map_err(CloseError::Session)?;
+        let Some(entry) = found else { return Err(CloseError::NotOpen { name: name_or_path.into() }) };
+        let Some(handle) = entry.process.handle().map_err(CloseError::System)? else { return Ok(entry) };
+        let unmounted = match &entry.kind {
+            Kind::Fuse { directory } => match fuse::unmount(directory, false) {
+                Ok(()) => true,
+                Err(UnmountError::Busy) => return Err(CloseError::Busy { name: entry.name }),
+                // It is on its way out already, or only its own process may unmount it.
+                Err(_) => false,
+            },
+            Kind::NbdUnix { .. } | Kind::NbdTcp { .. } => false,
+        };
+        if !unmounted {
+            handle.terminate().map_err(CloseError::System)?;
+        }
+        if !handle.wait(limit).map_err(CloseError::System)? {
+            return Err(CloseError::Timeout { name: entry.name, pid: entry.process.pid, waited: limit });
+        }
+        // It clears up after itself; this is for one that was killed while we waited.
+        self.read(&self.file(&entry.name)).map_err(CloseError::Session)?;
+        remove_remains(&entry.kind);
+        Ok(entry)
+    }
+}

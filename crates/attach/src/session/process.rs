@@ -1,0 +1,87 @@
+//! A process that can be told from a later one with the same id (proc_pid_stat(5), field 22).
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// Process id, start time and boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Process {
+    pub pid: i32,
+    /// Clock ticks from boot to the start of the process.
+    start_time: u64,
+    /// The kernel's id of this boot.
+    boot: String,
+}
+
+impl Process {
+    pub fn current() -> io::Result<Self> {
+        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    pub fn of(pid: i32) -> io::Result<Self> {
+        Ok(Self { pid, start_time: start_time(pid)?, boot: boot()? })
+    }
+
+    pub fn is_alive(&self) -> bool {
+        boot().is_ok_and(|boot| boot == self.boot)
+            && start_time(self.pid).is_ok_and(|start_time| start_time == self.start_time)
+    }
+
+    /// A handle that never means another process; `None` if it is gone.
+    pub fn handle(&self) -> io::Result<Option<Handle>> {
+        let Some(pid) = Pid::from_raw(self.pid).filter(|_| self.is_alive()) else { return Ok(None) };
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(Errno::SRCH) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // The id may have changed hands between the look and the opening.
+        Ok(self.is_alive().then_some(Handle(pidfd)))
+    }
+}
+
+/// A running process, held by a pidfd.
+pub(super) struct Handle(OwnedFd);
+
+impl Handle {
+    pub fn terminate(&self) -> io::Result<()> {
+        match pidfd_send_signal(&self.0, Signal::TERM) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether it has ended within `limit`.
+    pub fn wait(&self, limit: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout)) {
+                Ok(0) => return Ok(false),
+                Ok(_) => return Ok(true),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn start_time(pid: i32) -> io::Result<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name in parentheses may hold spaces and parentheses; the fields after it can't. State is field 3.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let mut fields = fields.split_ascii_whitespace();
+    let zombie = fields.next().is_none_or(|state| state == "Z" || state == "X");
+    let start_time = fields.nth(18).and_then(|field| field.parse().ok());
+    start_time.filter(|_| !zombie).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn boot() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}

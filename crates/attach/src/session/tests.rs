@@ -1,0 +1,109 @@
+use super::*;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn registry() -> (tempfile::TempDir, Registry) {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::at(directory.path().join("atrest")).unwrap();
+    (directory, registry)
+}
+
+fn entry(name: &str, path: &Path) -> Entry {
+    let kind = Kind::NbdUnix { socket: path.join("s"), uri: "nbd+unix:///?socket=s".into() };
+    Entry::new(name, path, kind, false).unwrap()
+}
+
+#[test]
+fn what_is_registered_is_found_by_name_and_by_path_and_gone_when_dropped() {
+    let (directory, registry) = registry();
+    let registration = registry.register(entry("a", directory.path())).unwrap();
+    let path = directory.path().to_str().unwrap();
+    assert_eq!(registry.find("a").unwrap().as_ref(), Some(registration.entry()));
+    assert_eq!(registry.find(path).unwrap().as_ref(), Some(registration.entry()));
+    assert_eq!(registry.list().unwrap(), [registration.entry().clone()]);
+    assert_eq!(registry.find("b").unwrap(), None);
+    let mode = |path: PathBuf| std::fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!(mode(registry.path.join("a.json")), 0o600);
+    assert_eq!(mode(registry.path.clone()), 0o700);
+    drop(registration);
+    assert!(registry.list().unwrap().is_empty());
+}
+
+#[test]
+fn a_live_name_is_taken_and_a_free_one_is_proposed() {
+    let (directory, registry) = registry();
+    let _registration = registry.register(entry("vol", directory.path())).unwrap();
+    let taken = registry.register(entry("vol", directory.path()));
+    assert!(matches!(taken, Err(SessionError::NameTaken { pid, .. }) if pid == std::process::id() as i32));
+    assert_eq!(registry.free_name(Path::new("/x/vol.img")).unwrap(), "vol-2");
+    assert_eq!(registry.free_name(Path::new("/x/.strange ä name")).unwrap(), "strange---name");
+}
+
+#[test]
+fn names_that_could_leave_the_directory_are_refused() {
+    let (directory, registry) = registry();
+    for name in ["", ".", "..", "a/b", ".hidden", "a b", &"x".repeat(65)] {
+        let refused = registry.register(entry(name, directory.path()));
+        assert!(matches!(refused, Err(SessionError::Name { .. })), "{name:?}");
+    }
+}
+
+#[test]
+fn entries_of_dead_or_different_processes_are_stale() {
+    let (directory, registry) = registry();
+    let mut dead = Command::new("true").spawn().unwrap();
+    let pid = dead.id() as i32;
+    dead.wait().unwrap();
+    let mut stale = entry("dead", directory.path());
+    stale.process.pid = pid;
+    // The id of a living process, ours, at another start time: it has been used again.
+    let mut reused = serde_json::to_value(entry("reused", directory.path())).unwrap();
+    reused["process"]["start_time"] = 1.into();
+    std::fs::write(registry.file("dead"), serde_json::to_vec(&stale).unwrap()).unwrap();
+    std::fs::write(registry.file("reused"), serde_json::to_vec(&reused).unwrap()).unwrap();
+    std::fs::write(registry.file("garbage"), b"{").unwrap();
+    assert!(registry.list().unwrap().is_empty());
+    assert_eq!(std::fs::read_dir(&registry.path).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_that_others_can_write_to_is_not_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("open");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o770)).unwrap();
+    assert!(matches!(Registry::at(path.clone()), Err(SessionError::Untrusted { .. })));
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(directory.path(), &link).unwrap();
+    assert!(matches!(Registry::at(link), Err(SessionError::Untrusted { .. })));
+}
+
+#[test]
+fn close_ends_the_serving_process_and_reports_one_that_does_not_end() {
+    let (directory, registry) = registry();
+    let serve = |name: &str, script: &str| {
+        let mut child = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        // The trap is set when the line comes.
+        let mut ready = [0; 2];
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        let mut entry = entry(name, directory.path());
+        entry.process = Process::of(child.id() as i32).unwrap();
+        std::fs::write(registry.file(name), serde_json::to_vec(&entry).unwrap()).unwrap();
+        child
+    };
+    let mut obedient = serve("obedient", "echo r; exec sleep 100");
+    // In life, init or a shell collects the daemon; here it is this process.
+    let collector = std::thread::spawn(move || obedient.wait().unwrap());
+    let closed = registry.close("obedient", Duration::from_secs(20)).unwrap();
+    assert_eq!(closed.name, "obedient");
+    assert!(!collector.join().unwrap().success());
+    assert!(registry.find("obedient").unwrap().is_none());
+
+    let mut stubborn = serve("stubborn", "trap '' TERM; echo r; exec sleep 100");
+    let refused = registry.close("stubborn", Duration::from_millis(200));
+    assert!(matches!(refused, Err(CloseError::Timeout { pid, .. }) if pid == stubborn.id() as i32));
+    stubborn.kill().unwrap();
+    stubborn.wait().unwrap();
+    let absent = registry.close("stubborn", Duration::from_secs(1));
+    assert!(matches!(absent, Err(CloseError::NotOpen { .. })));
+}
