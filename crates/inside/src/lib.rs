@@ -1,1 +1,61 @@
-//! Room under construction.
+//! File trees found inside a volume: partition tables, ext2/3/4 and FAT.
+//!
+//! Everything here stands on [`BlockDevice`](atrest_device::BlockDevice), usually the plaintext of an unlocked volume.
+//! [`partitions`] finds partitions, [`Window`] makes a device of one, [`open_tree`] opens the filesystem on it as a
+//! [`FileTree`], and [`copy_out`] and [`copy_in`] move files between a tree and the host.
+//!
+//! What is read is taken to be hostile: it may be refused, but it never makes this room panic, run on without end, or
+//! write outside the place it was told to.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
+
+mod bytes;
+mod copy;
+mod detect;
+mod error;
+#[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+mod ext4;
+mod fat;
+#[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+mod partition;
+mod path;
+mod resolve;
+mod tree;
+mod window;
+
+use std::sync::Arc;
+
+use atrest_device::BlockDevice;
+
+pub use copy::{CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_out};
+pub use detect::{FilesystemKind, detect};
+pub use error::{Damage, Feature, Field, TreeError};
+pub use partition::{GptDamage, Partition, PartitionError, PartitionTable, Scheme, TableCopy, partitions};
+pub use path::{DisplayName, MAX_NAME_LEN, PathError, TreePath, is_valid_name};
+pub use resolve::{LastLink, resolve};
+pub use tree::{About, Entry, FileTree, Kind, Metadata, Note, Stop, Timestamp};
+pub use window::Window;
+
+/// How a tree is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// For reading. Nothing is ever written, not even to recover a journal.
+    ReadOnly,
+    /// For writing too, where the filesystem supports it here.
+    ReadWrite,
+}
+
+/// Opens the filesystem that starts at the first byte of `device`.
+///
+/// ext2, ext3 and ext4 are read-only whatever `access` says ([`About::writable`] tells); FAT can be written.
+pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn FileTree>, TreeError> {
+    use FilesystemKind as Fs;
+    match detect(&*device)? {
+        Some(Fs::Ext2 | Fs::Ext3 | Fs::Ext4) => Ok(Box::new(ext4::ExtTree::open(device)?)),
+        Some(Fs::Fat12 | Fs::Fat16 | Fs::Fat32) => {
+            Ok(Box::new(fat::FatTree::open(device, access == Access::ReadWrite)?))
+        }
+        Some(other) => Err(TreeError::UnsupportedFilesystem(other)),
+        None => Err(TreeError::UnknownFilesystem),
+    }
+}

@@ -1,0 +1,171 @@
+//! From the host into a tree. Links on the host are not followed below the path that the user named.
+
+use std::ffi::{CStr, OsStr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::{CopyError, CopyOptions, CopyProgress, CopySummary, MAX_DEPTH, PIECE, at, host};
+use crate::error::TreeError;
+use crate::path::TreePath;
+use crate::tree::{FileTree, Kind, Stop, Timestamp};
+
+/// Copies the host's file or directory `from` to the entry `to` of the tree, or into it if that is a directory, and makes
+/// the result durable. Symbolic links, devices and the like are left out and counted as skipped.
+pub fn copy_in(
+    from: &Path,
+    tree: &dyn FileTree,
+    to: &TreePath,
+    options: &CopyOptions,
+    progress: &mut dyn CopyProgress,
+) -> Result<CopySummary, CopyError> {
+    // The user's own path: a link at its end counts. NONBLOCK: a pipe without a writer must not hang us.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let source = rustix::fs::openat(CWD, from, flags, Mode::empty()).map_err(|e| host(from, e))?;
+    let stat = rustix::fs::fstat(&source).map_err(|e| host(from, e))?;
+    let target = match tree.metadata(to) {
+        Ok(found) if found.kind == Kind::Directory => match from.file_name() {
+            Some(name) => to.join(name.as_bytes()).map_err(|e| at(to, e))?,
+            None => to.clone(),
+        },
+        Ok(_) | Err(TreeError::NotFound) => to.clone(),
+        Err(error) => return Err(at(to, error)),
+    };
+    let mut copy = Copy { tree, options, progress, summary: CopySummary::default() };
+    match kind(&stat) {
+        Kind::Directory if !options.recursive => return Err(at(&target, TreeError::IsADirectory)),
+        Kind::Directory => copy.directory(source, &target, from, 0)?,
+        Kind::File => copy.file(&source, &stat, &target, from)?,
+        _ => return Err(at(&target, TreeError::NotAFile)),
+    }
+    tree.flush().map_err(|e| at(&target, e))?;
+    Ok(copy.summary)
+}
+
+struct Copy<'a> {
+    tree: &'a dyn FileTree,
+    options: &'a CopyOptions,
+    progress: &'a mut dyn CopyProgress,
+    summary: CopySummary,
+}
+
+impl Copy<'_> {
+    fn directory(&mut self, dir: OwnedFd, to: &TreePath, shown: &Path, depth: usize) -> Result<(), CopyError> {
+        if depth >= MAX_DEPTH {
+            return Err(CopyError::TooDeep { path: to.clone(), limit: MAX_DEPTH });
+        }
+        self.progress.started(to, Kind::Directory, 0);
+        if !to.is_root() {
+            match self.tree.make_dir(to) {
+                Ok(()) => {}
+                Err(TreeError::Exists) => match self.tree.metadata(to) {
+                    Ok(found) if found.kind == Kind::Directory => {}
+                    Ok(_) => return Err(at(to, TreeError::NotADirectory)),
+                    Err(error) => return Err(at(to, error)),
+                },
+                Err(error) => return Err(at(to, error)),
+            }
+        }
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&dir).map_err(|e| host(shown, e))? {
+            let entry = entry.map_err(|e| host(shown, e))?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                names.push(entry.file_name().to_owned());
+            }
+        }
+        // The same order every time.
+        names.sort();
+        for name in names {
+            let path = to.join(name.to_bytes()).map_err(|e| at(to, e))?;
+            let shown = shown.join(OsStr::from_bytes(name.to_bytes()));
+            self.child(dir.as_fd(), &name, &path, &shown, depth)?;
+        }
+        self.summary.directories += 1;
+        Ok(())
+    }
+
+    fn child(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &CStr,
+        to: &TreePath,
+        shown: &Path,
+        depth: usize,
+    ) -> Result<(), CopyError> {
+        let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| host(shown, e))?;
+        let kind = kind(&stat);
+        if !matches!(kind, Kind::File | Kind::Directory) {
+            self.progress.skipped(to, kind);
+            self.summary.skipped += 1;
+            return Ok(());
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let source = rustix::fs::openat(dir, name, flags, Mode::empty()).map_err(|e| host(shown, e))?;
+        if kind == Kind::Directory {
+            return self.directory(source, to, shown, depth + 1);
+        }
+        self.file(&source, &stat, to, shown)
+    }
+
+    fn file(&mut self, source: &OwnedFd, stat: &Stat, to: &TreePath, shown: &Path) -> Result<(), CopyError> {
+        match self.tree.metadata(to) {
+            Ok(_) if !self.options.overwrite => return Err(at(to, TreeError::Exists)),
+            Ok(_) | Err(TreeError::NotFound) => {}
+            Err(error) => return Err(at(to, error)),
+        }
+        self.progress.started(to, Kind::File, u64::try_from(stat.st_size).unwrap_or(0));
+        let mut failure = None;
+        let progress = &mut *self.progress;
+        let result = self.tree.write_from(to, &mut |buf: &mut [u8]| {
+            let limit = buf.len().min(PIECE);
+            let part = buf.get_mut(..limit).unwrap_or(&mut []);
+            let len = fill(source, part).map_err(|error| {
+                failure = Some(error);
+                Stop
+            })?;
+            progress.advanced(len as u64);
+            Ok(len)
+        });
+        if let Some(error) = failure {
+            return Err(host(shown, error));
+        }
+        let bytes = result.map_err(|e| at(to, e))?;
+        if self.options.preserve {
+            let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+            let time = Timestamp { seconds: stat.st_mtime, nanoseconds };
+            self.tree.set_modified(to, time).map_err(|e| at(to, e))?;
+        }
+        self.summary.files += 1;
+        self.summary.bytes += bytes;
+        Ok(())
+    }
+}
+
+/// Reads until `buf` is full or the file ends.
+fn fill(source: &OwnedFd, buf: &mut [u8]) -> Result<usize, Errno> {
+    let mut done = 0;
+    while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::read(source, rest) {
+            Ok(0) => break,
+            Ok(len) => done += len,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+fn kind(stat: &Stat) -> Kind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        FileType::Fifo => Kind::Pipe,
+        FileType::Socket => Kind::Socket,
+        FileType::BlockDevice => Kind::BlockDevice,
+        _ => Kind::CharDevice,
+    }
+}

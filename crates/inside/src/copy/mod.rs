@@ -1,0 +1,126 @@
+//! Copying between a tree and the host's file system.
+
+mod into;
+mod out;
+
+use core::fmt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::error::TreeError;
+use crate::path::TreePath;
+use crate::tree::Kind;
+
+pub use into::copy_in;
+pub use out::copy_out;
+
+/// Levels of directories that a copy descends: each holds a file descriptor open, and trees can be hostile.
+const MAX_DEPTH: usize = 200;
+/// Bytes moved at once.
+const PIECE: usize = 1 << 20;
+
+/// What to copy and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyOptions {
+    /// Directories are copied with all that is in them; otherwise they are an error.
+    pub recursive: bool,
+    /// Existing files are replaced; otherwise they are an error. Directories are merged either way.
+    pub overwrite: bool,
+    /// Times of the last change and permissions (without set-user-ID, set-group-ID and sticky bits) are kept where the
+    /// target can store them. Owners are not.
+    pub preserve: bool,
+}
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopySummary {
+    /// Regular files.
+    pub files: u64,
+    /// Directories made or merged.
+    pub directories: u64,
+    /// Symbolic links.
+    pub links: u64,
+    /// Bytes of file contents.
+    pub bytes: u64,
+    /// Entries that the target can't hold, or that no copy should make (devices, pipes, sockets).
+    pub skipped: u64,
+}
+
+/// Is told what a copy does.
+pub trait CopyProgress {
+    /// An entry is about to be copied.
+    fn started(&mut self, _path: &TreePath, _kind: Kind, _size: u64) {}
+
+    /// More bytes of the current file were copied.
+    fn advanced(&mut self, _bytes: u64) {}
+
+    /// An entry was left out: see [`CopySummary::skipped`].
+    fn skipped(&mut self, _path: &TreePath, _kind: Kind) {}
+}
+
+impl CopyProgress for () {}
+
+/// Why a copy ended early. What was copied before stays; a file copied in part does not.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyError {
+    /// The tree failed.
+    Tree {
+        /// At this entry.
+        path: TreePath,
+        /// In this way.
+        error: TreeError,
+    },
+    /// The host's file system failed.
+    Host {
+        /// At this entry.
+        path: PathBuf,
+        /// With this error number (`errno`).
+        errno: i32,
+    },
+    /// Directories are nested more deeply than we follow.
+    TooDeep {
+        /// Here.
+        path: TreePath,
+        /// The limit.
+        limit: usize,
+    },
+    /// A directory contains itself, or is found in two places: the filesystem is damaged.
+    DirectoryLoop {
+        /// Here.
+        path: TreePath,
+    },
+}
+
+impl fmt::Display for CopyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tree { path, error } => write!(f, "{path}: {error}"),
+            Self::Host { path, errno } => {
+                write!(f, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
+            }
+            Self::TooDeep { path, limit } => write!(f, "{path}: directories are nested more than {limit} deep"),
+            Self::DirectoryLoop { path } => {
+                write!(f, "{path}: this directory is found in more than one place; the filesystem is damaged")
+            }
+        }
+    }
+}
+
+impl core::error::Error for CopyError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Tree { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+fn host(path: &Path, errno: Errno) -> CopyError {
+    CopyError::Host { path: path.to_owned(), errno: errno.raw_os_error() }
+}
+
+fn at(path: &TreePath, error: impl Into<TreeError>) -> CopyError {
+    CopyError::Tree { path: path.clone(), error: error.into() }
+}

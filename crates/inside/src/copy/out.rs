@@ -1,0 +1,299 @@
+//! Out of a tree onto the host. Names and links come from a filesystem that may be hostile, so every host path below the
+//! target is used one component at a time, relative to an open directory, and no link on the host is followed there.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use super::{CopyError, CopyOptions, CopyProgress, CopySummary, MAX_DEPTH, at, host};
+use crate::error::TreeError;
+use crate::path::TreePath;
+use crate::tree::{Entry, FileTree, Kind, Metadata, Stop, Timestamp};
+
+/// Zeros in runs of this many bytes are left out of the host's file, which then has a hole there.
+const HOLE: usize = 4096;
+
+/// Copies the entry `from` to the host path `to`, or into it if `to` is a directory. The tree's root is copied as the
+/// directory `to` itself. Links in `from` are not followed ([`resolve`](crate::resolve) it first if they should be);
+/// links that are copied are copied as links.
+pub fn copy_out(
+    tree: &dyn FileTree,
+    from: &TreePath,
+    to: &Path,
+    options: &CopyOptions,
+    progress: &mut dyn CopyProgress,
+) -> Result<CopySummary, CopyError> {
+    let metadata = tree.metadata(from).map_err(|e| at(from, e))?;
+    if metadata.kind == Kind::Directory && !options.recursive {
+        return Err(at(from, TreeError::IsADirectory));
+    }
+    let entries = tree.about().size / 32;
+    let mut copy = Copy {
+        tree,
+        options,
+        progress,
+        summary: CopySummary::default(),
+        seen: HashSet::new(),
+        // A directory entry takes 32 bytes of FAT and 8 of ext at least, but ext's directories can't be seen twice.
+        entries_left: entries.saturating_add(65536),
+    };
+    // The user's own path: its links count.
+    let target = match std::fs::metadata(to) {
+        Ok(found) if found.is_dir() => from.name().map_or(to.to_owned(), |name| to.join(OsStr::from_bytes(name))),
+        _ => to.to_owned(),
+    };
+    let Some(name) = target.file_name() else {
+        // `to` is `/`, `.` or ends with `..`: a directory that exists, into which the root goes.
+        let dir = open_dir(CWD, &target, OFlags::empty()).map_err(|e| host(&target, e))?;
+        copy.children(from, &metadata, &dir, &target, 0)?;
+        return Ok(copy.summary);
+    };
+    let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = open_dir(CWD, parent, OFlags::empty()).map_err(|e| host(parent, e))?;
+    copy.entry(from, &metadata, dir.as_fd(), name, &target, 0)?;
+    Ok(copy.summary)
+}
+
+struct Copy<'a> {
+    tree: &'a dyn FileTree,
+    options: &'a CopyOptions,
+    progress: &'a mut dyn CopyProgress,
+    summary: CopySummary,
+    /// Inodes of the directories copied so far.
+    seen: HashSet<u64>,
+    /// How many entries the filesystem can have at most; a FAT whose directories form a circle has more.
+    entries_left: u64,
+}
+
+impl Copy<'_> {
+    fn entry(
+        &mut self,
+        from: &TreePath,
+        metadata: &Metadata,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        shown: &Path,
+        depth: usize,
+    ) -> Result<(), CopyError> {
+        self.entries_left =
+            self.entries_left.checked_sub(1).ok_or_else(|| CopyError::DirectoryLoop { path: from.clone() })?;
+        match metadata.kind {
+            Kind::File => {
+                self.progress.started(from, metadata.kind, metadata.size);
+                self.file(from, metadata, dir, name, shown)
+            }
+            Kind::Directory => {
+                self.progress.started(from, metadata.kind, 0);
+                self.directory(from, metadata, dir, name, shown, depth)
+            }
+            Kind::Link => {
+                self.progress.started(from, metadata.kind, 0);
+                self.link(from, metadata, dir, name, shown)
+            }
+            Kind::Pipe | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
+                self.progress.skipped(from, metadata.kind);
+                self.summary.skipped += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn directory(
+        &mut self,
+        from: &TreePath,
+        metadata: &Metadata,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        shown: &Path,
+        depth: usize,
+    ) -> Result<(), CopyError> {
+        match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(host(shown, error)),
+        }
+        // The target itself may be a link that the user made; below it none is followed.
+        let nofollow = if depth == 0 { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let new = open_dir(dir, Path::new(name), nofollow).map_err(|e| host(shown, e))?;
+        self.children(from, metadata, &new, shown, depth)
+    }
+
+    fn children(
+        &mut self,
+        from: &TreePath,
+        metadata: &Metadata,
+        dir: &OwnedFd,
+        shown: &Path,
+        depth: usize,
+    ) -> Result<(), CopyError> {
+        if depth >= MAX_DEPTH {
+            return Err(CopyError::TooDeep { path: from.clone(), limit: MAX_DEPTH });
+        }
+        if metadata.inode != 0 && !self.seen.insert(metadata.inode) {
+            return Err(CopyError::DirectoryLoop { path: from.clone() });
+        }
+        for Entry { name, .. } in self.tree.list(from).map_err(|e| at(from, e))? {
+            let path = from.join(&name).map_err(|e| at(from, e))?;
+            let found = self.tree.metadata(&path).map_err(|e| at(&path, e))?;
+            let name = OsStr::from_bytes(&name);
+            let shown: PathBuf = shown.join(name);
+            self.entry(&path, &found, dir.as_fd(), name, &shown, depth + 1)?;
+        }
+        self.summary.directories += 1;
+        if self.options.preserve && !from.is_root() {
+            rustix::fs::fchmod(dir, mode(metadata)).map_err(|e| host(shown, e))?;
+            rustix::fs::futimens(dir, &times(metadata.modified)).map_err(|e| host(shown, e))?;
+        }
+        Ok(())
+    }
+
+    fn file(
+        &mut self,
+        from: &TreePath,
+        metadata: &Metadata,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        shown: &Path,
+    ) -> Result<(), CopyError> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR);
+        let file = self.replace(dir, name, open).map_err(|e| host(shown, e))?;
+        let result = self.contents(from, metadata, &file, shown);
+        if result.is_err() {
+            // Half a file is worse than none. It is ours: it was created just now.
+            let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+        }
+        result
+    }
+
+    fn contents(
+        &mut self,
+        from: &TreePath,
+        metadata: &Metadata,
+        file: &OwnedFd,
+        shown: &Path,
+    ) -> Result<(), CopyError> {
+        let mut failure = None;
+        let mut offset = 0;
+        let progress = &mut *self.progress;
+        let result = self.tree.read_to(from, &mut |piece: &[u8]| {
+            let written = write_sparse(file, offset, piece);
+            offset += piece.len() as u64;
+            progress.advanced(piece.len() as u64);
+            written.map_err(|error| {
+                failure = Some(error);
+                Stop
+            })
+        });
+        if let Some(error) = failure {
+            return Err(host(shown, error));
+        }
+        let size = result.map_err(|e| at(from, e))?;
+        // A hole at the end has not been written.
+        rustix::fs::ftruncate(file, size).map_err(|e| host(shown, e))?;
+        if self.options.preserve {
+            rustix::fs::fchmod(file, mode(metadata)).map_err(|e| host(shown, e))?;
+            rustix::fs::futimens(file, &times(metadata.modified)).map_err(|e| host(shown, e))?;
+        } else {
+            rustix::fs::fchmod(file, default_mode(metadata)).map_err(|e| host(shown, e))?;
+        }
+        self.summary.files += 1;
+        self.summary.bytes += size;
+        Ok(())
+    }
+
+    fn link(
+        &mut self,
+        from: &TreePath,
+        metadata: &Metadata,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        shown: &Path,
+    ) -> Result<(), CopyError> {
+        let target = self.tree.read_link(from).map_err(|e| at(from, e))?;
+        let target = OsStr::from_bytes(&target);
+        let make = || rustix::fs::symlinkat(target, dir, name);
+        self.replace(dir, name, make).map_err(|e| host(shown, e))?;
+        if self.options.preserve {
+            let times = times(metadata.modified);
+            rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| host(shown, e))?;
+        }
+        self.summary.links += 1;
+        Ok(())
+    }
+
+    /// Makes an entry; if one is there already and may be overwritten, removes that first (never a directory).
+    fn replace<T>(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        make: impl Fn() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match make() {
+            Err(Errno::EXIST) if self.options.overwrite => {
+                rustix::fs::unlinkat(dir, name, AtFlags::empty())?;
+                make()
+            }
+            other => other,
+        }
+    }
+}
+
+fn open_dir(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(dir, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | flags, Mode::empty())
+}
+
+/// Writes the runs of blocks that are not all zeros.
+fn write_sparse(file: &OwnedFd, offset: u64, piece: &[u8]) -> Result<(), Errno> {
+    let mut at = offset;
+    let mut rest = piece;
+    while !rest.is_empty() {
+        let zero = rest.get(..HOLE).is_some_and(is_zero);
+        let same = rest.chunks(HOLE).take_while(|chunk| (chunk.len() == HOLE && is_zero(chunk)) == zero);
+        let len = same.map(<[u8]>::len).sum();
+        let (run, later) = rest.split_at(len);
+        if !zero {
+            write_all(file, at, run)?;
+        }
+        at += len as u64;
+        rest = later;
+    }
+    Ok(())
+}
+
+fn write_all(file: &OwnedFd, mut at: u64, mut data: &[u8]) -> Result<(), Errno> {
+    while !data.is_empty() {
+        match rustix::io::pwrite(file, data, at) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(written) => {
+                data = data.get(written..).unwrap_or(&[]);
+                at += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+fn mode(metadata: &Metadata) -> Mode {
+    Mode::from_raw_mode(u32::from(metadata.mode) & 0o777)
+}
+
+/// Without `preserve`: executable stays executable, the rest is the host's default of a private copy.
+fn default_mode(metadata: &Metadata) -> Mode {
+    Mode::from_raw_mode(if metadata.mode & 0o111 == 0 { 0o644 } else { 0o755 })
+}
+
+fn times(modified: Timestamp) -> Timestamps {
+    let time = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanoseconds.into() };
+    Timestamps { last_access: time, last_modification: time }
+}

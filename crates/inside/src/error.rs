@@ -1,0 +1,288 @@
+//! What can go wrong in a tree, with the numbers a person needs.
+
+use atrest_device::DeviceError;
+use core::fmt;
+
+use crate::detect::FilesystemKind;
+use crate::path::PathError;
+
+/// A tree could not be opened, or an operation on it failed.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeError {
+    /// The media failed.
+    Device(DeviceError),
+    /// No filesystem that we know starts here.
+    UnknownFilesystem,
+    /// A filesystem (or something else) that we recognise but cannot read.
+    UnsupportedFilesystem(FilesystemKind),
+    /// The filesystem uses a feature that we do not implement.
+    UnsupportedFeature(Feature),
+    /// The filesystem says that it is larger than the media it lies on.
+    LargerThanDevice {
+        /// Bytes that the filesystem claims.
+        needs: u64,
+        /// Bytes that there are.
+        has: u64,
+    },
+    /// The filesystem is damaged.
+    Corrupt(Damage),
+    /// A file, name or directory is encrypted by the filesystem (fscrypt), and its key is not ours.
+    Encrypted {
+        /// The inode.
+        inode: u64,
+    },
+    /// There is no such entry.
+    NotFound,
+    /// A part of the path that should be a directory is something else.
+    NotADirectory,
+    /// The operation wants a file, but the path names a directory.
+    IsADirectory,
+    /// The operation wants a regular file, but the path names a pipe, a socket, a device or a link.
+    NotAFile,
+    /// The path does not name a symbolic link.
+    NotALink,
+    /// More links had to be followed than a path may have.
+    TooManyLinks {
+        /// The limit.
+        limit: u32,
+    },
+    /// The entry exists already.
+    Exists,
+    /// The directory is not empty.
+    NotEmpty,
+    /// This tree, or the media under it, is read-only.
+    ReadOnly,
+    /// The filesystem has no room left.
+    NoSpace,
+    /// A file can't be that large here.
+    TooLarge {
+        /// Largest size in bytes.
+        limit: u64,
+    },
+    /// The offset lies behind the end of the file, and this filesystem has no holes.
+    BeyondEnd {
+        /// Size of the file in bytes.
+        size: u64,
+    },
+    /// The name can't be stored in this filesystem.
+    UnsupportedName {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The path is malformed.
+    Path(PathError),
+    /// The source or the sink gave up.
+    Stopped {
+        /// Bytes transferred before.
+        at: u64,
+    },
+    /// An earlier write failed half-way: nothing more is written, so that the damage does not spread.
+    EarlierWriteFailed,
+}
+
+/// A feature that a filesystem uses and we lack.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// Incompatible feature bits of an ext filesystem.
+    ExtIncompat(u32),
+    /// The journal lies on another device and holds data that is needed.
+    ExternalJournal,
+    /// The journal holds fast-commit records that are needed; mount the filesystem once to recover it.
+    FastCommit,
+    /// Incompatible feature bits of an ext journal.
+    JournalIncompat(u32),
+}
+
+/// What is damaged, and where.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// A superblock or boot-sector field has an impossible value.
+    Superblock(Field),
+    /// The superblock's checksum is wrong.
+    SuperblockChecksum,
+    /// A group descriptor is wrong, or its checksum is.
+    GroupDescriptor {
+        /// Number of the group.
+        group: u32,
+    },
+    /// An inode number is outside the filesystem.
+    InodeNumber(u64),
+    /// An inode holds impossible values.
+    Inode(u64),
+    /// An inode's checksum is wrong.
+    InodeChecksum(u64),
+    /// A file's block map or extent tree is wrong.
+    BlockMap {
+        /// The inode.
+        inode: u64,
+    },
+    /// A block number is outside the filesystem.
+    BlockNumber {
+        /// The block.
+        block: u64,
+    },
+    /// A directory's contents are wrong.
+    Directory {
+        /// The inode, or the first cluster.
+        inode: u64,
+        /// Byte in the directory.
+        at: u64,
+    },
+    /// A directory holds a name that no name may be (`/`, NUL, `..`, empty).
+    Name {
+        /// The inode, or the first cluster.
+        inode: u64,
+    },
+    /// The journal is wrong.
+    Journal {
+        /// Block in the journal.
+        block: u64,
+    },
+    /// A FAT entry or a directory entry names a cluster that does not exist.
+    Cluster(u32),
+    /// A cluster chain is longer than it can be: it runs in a circle.
+    EndlessChain,
+    /// The FAT library met a state that it did not expect.
+    FatStructure,
+}
+
+/// Fields that can be wrong in a superblock or boot sector.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Field {
+    BlockSize,
+    BlockCount,
+    BlocksPerGroup,
+    InodesPerGroup,
+    InodeSize,
+    InodeCount,
+    DescriptorSize,
+    FirstDataBlock,
+    JournalInode,
+    SectorSize,
+    ClusterSize,
+    ReservedSectors,
+    FatCount,
+    FatSize,
+    RootEntries,
+    RootCluster,
+    SectorCount,
+    InfoSector,
+    Version,
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BlockSize => "block size",
+            Self::BlockCount => "block count",
+            Self::BlocksPerGroup => "blocks per group",
+            Self::InodesPerGroup => "inodes per group",
+            Self::InodeSize => "inode size",
+            Self::InodeCount => "inode count",
+            Self::DescriptorSize => "group descriptor size",
+            Self::FirstDataBlock => "first data block",
+            Self::JournalInode => "journal inode",
+            Self::SectorSize => "sector size",
+            Self::ClusterSize => "cluster size",
+            Self::ReservedSectors => "number of reserved sectors",
+            Self::FatCount => "number of FATs",
+            Self::FatSize => "size of a FAT",
+            Self::RootEntries => "number of root directory entries",
+            Self::RootCluster => "first cluster of the root directory",
+            Self::SectorCount => "sector count",
+            Self::InfoSector => "information sector",
+            Self::Version => "version",
+        })
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Superblock(field) => write!(f, "the superblock's {field} is impossible"),
+            Self::SuperblockChecksum => f.write_str("the superblock's checksum is wrong"),
+            Self::GroupDescriptor { group } => write!(f, "the descriptor of block group {group} is damaged"),
+            Self::InodeNumber(inode) => write!(f, "inode {inode} does not exist"),
+            Self::Inode(inode) => write!(f, "inode {inode} is damaged"),
+            Self::InodeChecksum(inode) => write!(f, "the checksum of inode {inode} is wrong"),
+            Self::BlockMap { inode } => write!(f, "the block map of inode {inode} is damaged"),
+            Self::BlockNumber { block } => write!(f, "block {block} lies outside the filesystem"),
+            Self::Directory { inode, at } => write!(f, "directory {inode} is damaged at byte {at}"),
+            Self::Name { inode } => write!(f, "directory {inode} holds an impossible file name"),
+            Self::Journal { block } => write!(f, "block {block} of the journal is damaged"),
+            Self::Cluster(cluster) => write!(f, "cluster {cluster} does not exist"),
+            Self::EndlessChain => f.write_str("a cluster chain runs in a circle"),
+            Self::FatStructure => f.write_str("a FAT structure is impossible"),
+        }
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ExtIncompat(bits) => write!(f, "incompatible ext features {bits:#x}"),
+            Self::ExternalJournal => f.write_str("a journal on another device that needs recovery"),
+            Self::FastCommit => f.write_str("fast-commit records in the journal that need recovery"),
+            Self::JournalIncompat(bits) => write!(f, "incompatible journal features {bits:#x}"),
+        }
+    }
+}
+
+impl fmt::Display for TreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(error) => error.fmt(f),
+            Self::UnknownFilesystem => f.write_str("no known filesystem was found"),
+            Self::UnsupportedFilesystem(kind) => write!(f, "{kind} was found, which cannot be read here"),
+            Self::UnsupportedFeature(feature) => write!(f, "the filesystem uses {feature}"),
+            Self::LargerThanDevice { needs, has } => {
+                write!(f, "the filesystem claims {needs} bytes but only {has} are there")
+            }
+            Self::Corrupt(damage) => write!(f, "the filesystem is damaged: {damage}"),
+            Self::Encrypted { inode } => write!(f, "inode {inode} is encrypted by the filesystem (fscrypt)"),
+            Self::NotFound => f.write_str("no such file or directory"),
+            Self::NotADirectory => f.write_str("a part of the path is not a directory"),
+            Self::IsADirectory => f.write_str("it is a directory"),
+            Self::NotAFile => f.write_str("it is not a regular file"),
+            Self::NotALink => f.write_str("it is not a symbolic link"),
+            Self::TooManyLinks { limit } => write!(f, "more than {limit} symbolic links on the way"),
+            Self::Exists => f.write_str("it exists already"),
+            Self::NotEmpty => f.write_str("the directory is not empty"),
+            Self::ReadOnly => f.write_str("the file tree is read-only"),
+            Self::NoSpace => f.write_str("no space is left in the filesystem"),
+            Self::TooLarge { limit } => write!(f, "a file cannot be larger than {limit} bytes here"),
+            Self::BeyondEnd { size } => write!(f, "the offset lies behind the end of the file of {size} bytes"),
+            Self::UnsupportedName { len } => write!(f, "the name of {len} bytes cannot be stored in this filesystem"),
+            Self::Path(error) => error.fmt(f),
+            Self::Stopped { at } => write!(f, "the transfer was stopped after {at} bytes"),
+            Self::EarlierWriteFailed => f.write_str("an earlier write failed half-way, so nothing more is written"),
+        }
+    }
+}
+
+impl core::error::Error for TreeError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Device(error) => Some(error),
+            Self::Path(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<PathError> for TreeError {
+    fn from(error: PathError) -> Self {
+        Self::Path(error)
+    }
+}
+
+impl From<Damage> for TreeError {
+    fn from(damage: Damage) -> Self {
+        Self::Corrupt(damage)
+    }
+}

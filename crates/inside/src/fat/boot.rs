@@ -1,0 +1,151 @@
+//! The FAT boot sector: Microsoft's FAT specification of 2005, section 3. Little-endian.
+//!
+//! The library checks it too, but less strictly and with arithmetic that can overflow. What passes here can't make it.
+
+use crate::bytes::Fields;
+use crate::detect::FilesystemKind;
+use crate::error::{Damage, Field, TreeError};
+
+/// The layout of a FAT filesystem, all values checked against each other.
+#[derive(Clone, Debug)]
+pub(crate) struct BootSector {
+    pub(super) kind: FilesystemKind,
+    sector_size: u32,
+    cluster_sectors: u32,
+    reserved: u32,
+    fats: u32,
+    fat_sectors: u32,
+    sectors: u32,
+    pub(super) clusters: u32,
+    pub(super) serial: u32,
+    pub(super) label: Vec<u8>,
+    pub(super) dirty: bool,
+}
+
+impl BootSector {
+    /// Parses the first 512 bytes of the filesystem.
+    pub(crate) fn parse(sector: &[u8]) -> Result<Self, TreeError> {
+        let fields = Fields(sector);
+        let jump = matches!((fields.u8(0), fields.u8(2)), (0xeb, 0x90) | (0xe9, _));
+        if sector.len() < 512 || fields.le16(510) != 0xaa55 || !jump {
+            return Err(TreeError::UnknownFilesystem);
+        }
+        let bad = |field| Err(TreeError::Corrupt(Damage::Superblock(field)));
+        let sector_size = u32::from(fields.le16(11));
+        let cluster_sectors = u32::from(fields.u8(13));
+        if !sector_size.is_power_of_two() || !(512..=4096).contains(&sector_size) {
+            return bad(Field::SectorSize);
+        }
+        // Up to 64 KiB; the specification allows 32 KiB and systems in use write twice that.
+        if !cluster_sectors.is_power_of_two() || cluster_sectors.saturating_mul(sector_size) > 65536 {
+            return bad(Field::ClusterSize);
+        }
+        let (reserved, fats) = (u32::from(fields.le16(14)), u32::from(fields.u8(16)));
+        if reserved == 0 {
+            return bad(Field::ReservedSectors);
+        }
+        if !(1..=2).contains(&fats) || fields.u8(21) < 0xf0 {
+            return bad(Field::FatCount);
+        }
+        let is_fat32 = fields.le16(22) == 0;
+        let fat_sectors = if is_fat32 { fields.le32(36) } else { fields.le16(22).into() };
+        let small = u32::from(fields.le16(19));
+        let sectors = if small == 0 { fields.le32(32) } else { small };
+        let root_entries = u32::from(fields.le16(17));
+        if fat_sectors == 0 {
+            return bad(Field::FatSize);
+        }
+        let root_bytes = root_entries.saturating_mul(32);
+        if is_fat32 == (root_entries != 0) || root_bytes.checked_rem(sector_size) != Some(0) {
+            return bad(Field::RootEntries);
+        }
+        let both = small != 0 && fields.le32(32) != 0;
+        if sectors == 0 || both || (is_fat32 && small != 0) {
+            return bad(Field::SectorCount);
+        }
+        let root_sectors = root_bytes.checked_div(sector_size).unwrap_or(0);
+        let Some(first_data) =
+            fats.checked_mul(fat_sectors).and_then(|all| all.checked_add(reserved)?.checked_add(root_sectors))
+        else {
+            return bad(Field::FatSize);
+        };
+        let data = sectors.checked_sub(first_data).and_then(|data| data.checked_div(cluster_sectors));
+        let Some(clusters) = data.filter(|&clusters| clusters > 0) else { return bad(Field::SectorCount) };
+        // The number of clusters alone decides on the type: section 3.5.
+        let kind = match clusters {
+            0..4085 => FilesystemKind::Fat12,
+            4085..65525 => FilesystemKind::Fat16,
+            _ => FilesystemKind::Fat32,
+        };
+        if is_fat32 != (kind == FilesystemKind::Fat32) || clusters > 0x0fff_fff4 {
+            return bad(Field::SectorCount);
+        }
+        let bits = match kind {
+            FilesystemKind::Fat12 => 12,
+            FilesystemKind::Fat16 => 16,
+            _ => 32,
+        };
+        let needed = u64::from(clusters).saturating_add(2).saturating_mul(bits).div_ceil(8);
+        if u64::from(fat_sectors).saturating_mul(sector_size.into()) < needed {
+            return bad(Field::FatSize);
+        }
+        let extended = if is_fat32 { 64 } else { 36 };
+        if is_fat32 {
+            let (flags, root) = (fields.le16(40), fields.le32(44));
+            let (info, backup) = (u32::from(fields.le16(48)), u32::from(fields.le16(50)));
+            if fields.le16(42) != 0 {
+                return bad(Field::Version);
+            }
+            if flags & 0x80 != 0 && u32::from(flags & 0xf) >= fats {
+                return bad(Field::FatCount);
+            }
+            if !(2..clusters.saturating_add(2)).contains(&root) {
+                return bad(Field::RootCluster);
+            }
+            if info == 0 || info >= reserved || backup >= reserved {
+                return bad(Field::InfoSector);
+            }
+        }
+        let has_label = fields.u8(extended + 2) == 0x29;
+        let label = if has_label { fields.slice(extended + 7, 11).trim_ascii_end() } else { &[] };
+        let label = if label == b"NO NAME" { &[] } else { label };
+        Ok(Self {
+            kind,
+            sector_size,
+            cluster_sectors,
+            reserved,
+            fats,
+            fat_sectors,
+            sectors,
+            clusters,
+            serial: if has_label { fields.le32(extended + 3) } else { 0 },
+            label: label.to_vec(),
+            dirty: fields.u8(extended + 1) & 1 != 0,
+        })
+    }
+
+    pub(crate) fn kind(&self) -> FilesystemKind {
+        self.kind
+    }
+
+    /// Bytes in the whole filesystem.
+    pub(super) fn size(&self) -> u64 {
+        u64::from(self.sectors).saturating_mul(self.sector_size.into())
+    }
+
+    /// Bytes in a cluster.
+    pub(super) fn cluster_size(&self) -> u32 {
+        self.cluster_sectors.saturating_mul(self.sector_size)
+    }
+
+    /// Bytes in one file allocation table.
+    pub(super) fn fat_size(&self) -> u64 {
+        u64::from(self.fat_sectors).saturating_mul(self.sector_size.into())
+    }
+
+    /// Where the tables start and end.
+    pub(super) fn fat_range(&self) -> core::ops::Range<u64> {
+        let start = u64::from(self.reserved).saturating_mul(self.sector_size.into());
+        start..start.saturating_add(self.fat_size().saturating_mul(self.fats.into()))
+    }
+}

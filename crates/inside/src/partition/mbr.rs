@@ -1,0 +1,120 @@
+//! The master boot record: four entries at byte 446, and a chain of extended boot records for logical partitions.
+//! Sectors have 512 bytes, as everywhere that MBRs are found inside images.
+
+use atrest_device::{BlockDevice, SECTOR_SIZE};
+
+use super::{Partition, PartitionError, PartitionTable, Scheme, check_overlap};
+use crate::bytes::Fields;
+
+const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
+const PROTECTIVE: u8 = 0xee;
+/// Linux stops at 256 partitions, and no tool makes chains as long as this.
+const MAX_LINKS: u32 = 128;
+
+struct Slot {
+    status: u8,
+    kind: u8,
+    first: u64,
+    sectors: u64,
+}
+
+fn has_signature(sector: &[u8]) -> bool {
+    Fields(sector).le16(510) == 0xaa55
+}
+
+fn slots(sector: &[u8]) -> [Slot; 4] {
+    [446, 462, 478, 494].map(|at| {
+        let entry = Fields(Fields(sector).slice(at, 16));
+        Slot {
+            status: entry.u8(0),
+            kind: entry.u8(4),
+            first: u64::from(entry.le32(8)),
+            sectors: u64::from(entry.le32(12)),
+        }
+    })
+}
+
+/// Whether the record stands in front of a GPT.
+pub(super) fn is_protective(sector: &[u8]) -> bool {
+    has_signature(sector) && slots(sector).iter().any(|slot| slot.kind == PROTECTIVE)
+}
+
+/// Reads the table whose first sector is given. None if it holds no table.
+pub(super) fn read(device: &dyn BlockDevice, sector: &[u8]) -> Result<Option<PartitionTable>, PartitionError> {
+    let slots = slots(sector);
+    let plausible = slots.iter().all(|slot| slot.status & 0x7f == 0);
+    if !has_signature(sector) || !plausible || slots.iter().all(|slot| slot.kind == 0) {
+        return Ok(None);
+    }
+    let mut partitions = Vec::new();
+    let mut extended = None;
+    for (number, slot) in (1..).zip(&slots) {
+        if slot.kind == 0 || slot.sectors == 0 {
+            continue;
+        }
+        let partition = partition(device, number, 0, slot)?;
+        if EXTENDED.contains(&slot.kind) {
+            // Only the first counts, as in Linux.
+            extended = extended.or(Some((slot.first, slot.sectors)));
+        } else {
+            partitions.push(partition);
+        }
+    }
+    if let Some((first, sectors)) = extended {
+        logical(device, first, sectors, &mut partitions)?;
+    }
+    check_overlap(&partitions)?;
+    let id = format!("{:08x}", Fields(sector).le32(440));
+    let sector_size = SECTOR_SIZE as u32;
+    Ok(Some(PartitionTable { scheme: Scheme::Mbr, sector_size, id, partitions, damaged_copy: None }))
+}
+
+/// Follows the chain of extended boot records: in each, the first slot is a partition relative to that record, the
+/// second leads to the next record relative to the extended partition.
+fn logical(
+    device: &dyn BlockDevice,
+    base: u64,
+    sectors: u64,
+    partitions: &mut Vec<Partition>,
+) -> Result<(), PartitionError> {
+    let mut sector = [0; SECTOR_SIZE as usize];
+    let mut record = base;
+    let mut number = 5;
+    for _ in 0..MAX_LINKS {
+        let offset = record.saturating_mul(SECTOR_SIZE);
+        device.read_at(offset, &mut sector)?;
+        if !has_signature(&sector) {
+            return Err(PartitionError::ExtendedSignature { offset });
+        }
+        let [own, next, ..] = slots(&sector);
+        if own.kind != 0 && own.sectors != 0 {
+            let found = partition(device, number, record, &own)?;
+            let inside = record.saturating_add(own.first).saturating_add(own.sectors) <= base.saturating_add(sectors);
+            if !inside {
+                return Err(PartitionError::OutOfBounds { number, start: found.start, len: found.len });
+            }
+            partitions.push(found);
+            number = number.saturating_add(1);
+        }
+        if next.kind == 0 || next.first == 0 {
+            return Ok(());
+        }
+        record = base.saturating_add(next.first);
+        if next.first >= sectors {
+            let start = record.saturating_mul(SECTOR_SIZE);
+            return Err(PartitionError::OutOfBounds { number, start, len: SECTOR_SIZE });
+        }
+    }
+    Err(PartitionError::ExtendedChain { links: MAX_LINKS })
+}
+
+fn partition(device: &dyn BlockDevice, number: u32, base: u64, slot: &Slot) -> Result<Partition, PartitionError> {
+    // All are sums and multiples of 32-bit numbers and can't overflow 64 bits.
+    let start = base.saturating_add(slot.first).saturating_mul(SECTOR_SIZE);
+    let len = slot.sectors.saturating_mul(SECTOR_SIZE);
+    if slot.first == 0 || start.saturating_add(len) > device.size() {
+        return Err(PartitionError::OutOfBounds { number, start, len });
+    }
+    let type_id = format!("{:02x}", slot.kind);
+    Ok(Partition { number, start, len, type_id, id: String::new(), name: String::new() })
+}
