@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
@@ -166,6 +167,11 @@ impl Served {
         self.signal("TERM");
         let status = self.wait(Duration::from_secs(60)).expect("the server ends after SIGTERM");
         assert!(status.success(), "the server ended with {status} after SIGTERM");
+    }
+
+    /// Waits for its end, and gives the signal that ended it, if one did.
+    pub fn wait_for_signal(&mut self) -> Option<i32> {
+        self.wait(Duration::from_secs(60)).and_then(|status| status.signal())
     }
 
     /// Whether it still runs.

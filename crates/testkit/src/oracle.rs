@@ -156,6 +156,13 @@ impl Program {
         words.join(OsStr::new(" ")).to_string_lossy().into_owned()
     }
 
+    /// Starts it without waiting and without input; what it prints is lost.
+    pub fn start(mut self) -> Child {
+        let line = self.line();
+        self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.command.spawn().unwrap_or_else(|error| panic!("cannot run {line}: {error}"))
+    }
+
     /// Starts it without waiting; standard output is a pipe.
     pub fn spawn(mut self) -> Child {
         let line = self.line();

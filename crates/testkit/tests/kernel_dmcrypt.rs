@@ -71,6 +71,10 @@ impl Table {
             }
             options.iv_large |= option == "iv_large_sectors";
         }
+        if options.iv_large {
+            // A table counts its offset in 512-byte sectors, a mapper in what its IVs count.
+            options.iv_offset /= options.data_unit as u64 / 512;
+        }
         Mapper::new(&spec, &self.key, &options).map_err(|error| format!("{error:?}"))
     }
 }
