@@ -130,6 +130,11 @@ impl NbdClient {
         self.reply()
     }
 
+    /// The bare connection, to send what a client should not.
+    pub fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
     /// Leaves in good order.
     pub fn disconnect(mut self) -> io::Result<()> {
         self.send(NbdCommand::Disconnect, 0, 0, &[])
