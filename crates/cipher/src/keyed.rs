@@ -4,6 +4,8 @@ use atrest_secret::{SecretArray, constant_time_eq};
 
 #[cfg(target_arch = "x86_64")]
 use crate::backend::{AesNiAvx, AesNiSse, Wide};
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+use crate::backend::{ArmCe, Wide};
 use crate::backend::{BackendChoice, Kind, PortableAes};
 use crate::block::{BlockCipher, Direction};
 use crate::hash::Hash;
@@ -107,6 +109,8 @@ pub(crate) enum AnyKeyed {
     AesNiAvx(Keyed<Wide<AesNiAvx>>),
     #[cfg(target_arch = "x86_64")]
     AesNiSse(Keyed<Wide<AesNiSse>>),
+    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+    ArmCe(Keyed<Wide<ArmCe>>),
     Serpent(Keyed<Serpent>),
     Twofish(Keyed<Twofish>),
     Camellia(Keyed<Camellia>),
@@ -121,6 +125,8 @@ macro_rules! for_any {
             AnyKeyed::AesNiAvx($keyed) => $call,
             #[cfg(target_arch = "x86_64")]
             AnyKeyed::AesNiSse($keyed) => $call,
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            AnyKeyed::ArmCe($keyed) => $call,
             AnyKeyed::Serpent($keyed) => $call,
             AnyKeyed::Twofish($keyed) => $call,
             AnyKeyed::Camellia($keyed) => $call,
@@ -152,6 +158,8 @@ impl AnyKeyed {
                 Kind::AesNiSse(cpu) => {
                     Self::AesNiSse(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
                 }
+                #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+                Kind::ArmCe(cpu) => Self::ArmCe(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?),
             },
         })
     }
@@ -174,6 +182,8 @@ impl AnyKeyed {
             Self::AesNiAvx(_) => "aes-ni",
             #[cfg(target_arch = "x86_64")]
             Self::AesNiSse(_) => "aes-ni-sse",
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            Self::ArmCe(_) => "armv8-ce",
         }
     }
 

@@ -8,11 +8,8 @@ use core::arch::x86_64::{
     _mm_xor_si128, _xgetbv,
 };
 
-use super::wide::modes::{self, Pointers};
-use super::wide::{Instructions, Keys, Meanwhile, Schedule, Vector, expand};
-use crate::block::{Block, BlockCipher, Direction};
-use crate::run::Run;
-use crate::tweak::Units;
+use super::wide::{Meanwhile, Schedule, Vector, instructions};
+use crate::block::Block;
 
 /// Proof that the CPU has AES-NI and SSE2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,87 +39,7 @@ unsafe fn registers_saved() -> u64 {
     unsafe { _xgetbv(0) }
 }
 
-/// Implements [`Instructions`] for a proof, with functions that enable `$features`.
-macro_rules! instructions {
-    ($proof:ty, $module:ident, $features:literal) => {
-        mod $module {
-            use super::*;
-
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn expand_key(key: &[u8], keys: &mut Keys) {
-                // SAFETY: the features are enabled here.
-                expand(key, keys, |word| unsafe { sub_word(word) }, |key| unsafe { inverse_mix(key) });
-            }
-
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn ecb(keys: &Keys, direction: Direction, run: Pointers) {
-                // SAFETY: the features are enabled here; the pointers are the caller's promise.
-                unsafe { modes::ecb::<__m128i>(keys, direction, run) }
-            }
-
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn xts<C: BlockCipher>(
-                keys: &Keys,
-                direction: Direction,
-                tweak_keys: &Keys,
-                units: Units<'_, C>,
-                run: Pointers,
-            ) {
-                // SAFETY: the features are enabled here; the pointers are the caller's promise.
-                unsafe { modes::xts::<__m128i, C>(keys, direction, tweak_keys, units, run) }
-            }
-
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn cbc<C: BlockCipher>(
-                keys: &Keys,
-                direction: Direction,
-                units: Units<'_, C>,
-                run: Pointers,
-            ) {
-                // SAFETY: the features are enabled here; the pointers are the caller's promise.
-                unsafe { modes::cbc::<__m128i, C>(keys, direction, units, run) }
-            }
-        }
-
-        impl Instructions for $proof {
-            fn expand(self, key: &[u8], keys: &mut Keys) {
-                // SAFETY: `self` proves that the CPU has the features.
-                unsafe { $module::expand_key(key, keys) }
-            }
-
-            fn ecb(self, keys: &Keys, direction: Direction, mut run: Run<'_>) {
-                let pointers = Pointers::of(&mut run);
-                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
-                unsafe { $module::ecb(keys, direction, pointers) }
-            }
-
-            fn xts<C: BlockCipher>(
-                self,
-                keys: &Keys,
-                direction: Direction,
-                tweak_keys: &Keys,
-                units: Units<'_, C>,
-                mut run: Run<'_>,
-            ) {
-                let pointers = Pointers::of(&mut run);
-                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
-                unsafe { $module::xts(keys, direction, tweak_keys, units, pointers) }
-            }
-
-            fn cbc<C: BlockCipher>(
-                self,
-                keys: &Keys,
-                direction: Direction,
-                units: Units<'_, C>,
-                mut run: Run<'_>,
-            ) {
-                let pointers = Pointers::of(&mut run);
-                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
-                unsafe { $module::cbc(keys, direction, units, pointers) }
-            }
-        }
-    };
-}
+type Register = __m128i;
 
 instructions!(AesNiAvx, avx, "aes,avx");
 instructions!(AesNiSse, sse, "aes,sse2");

@@ -6,15 +6,20 @@
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod aesni;
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+#[allow(unsafe_code)]
+mod armv8;
 mod portable;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 mod wide;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use aesni::{AesNiAvx, AesNiSse};
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+pub(crate) use armv8::ArmCe;
 pub(crate) use portable::PortableAes;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 pub(crate) use wide::Wide;
 
 /// An implementation of AES that this CPU can run.
@@ -28,6 +33,8 @@ pub(crate) enum Kind {
     AesNiAvx(AesNiAvx),
     #[cfg(target_arch = "x86_64")]
     AesNiSse(AesNiSse),
+    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+    ArmCe(ArmCe),
 }
 
 impl BackendChoice {
@@ -48,7 +55,9 @@ impl BackendChoice {
             let (avx, sse) = aesni::detect();
             [avx.map(Kind::AesNiAvx), sse.map(Kind::AesNiSse)]
         };
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+        let fast = [armv8::detect().map(Kind::ArmCe)];
+        #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
         let fast: [Option<Kind>; 0] = [];
         fast.into_iter().flatten().chain([Kind::Portable]).map(Self)
     }
@@ -58,7 +67,19 @@ impl BackendChoice {
         Self::detected().find(|choice| choice.name() == name)
     }
 
-    /// A short name such as `aes-ni` or `portable`.
+    /// The ARMv8 Cryptography Extension on the caller's word, for systems that this crate can't ask.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has Advanced SIMD and the AES instructions, and they are enabled.
+    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+    #[allow(unsafe_code)]
+    pub const unsafe fn assume_armv8_ce() -> Self {
+        // SAFETY: the caller's word.
+        Self(Kind::ArmCe(unsafe { ArmCe::assume() }))
+    }
+
+    /// A short name: `portable`; `aes-ni`, or `aes-ni-sse` on a CPU without AVX; `armv8-ce`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "portable",
@@ -66,6 +87,8 @@ impl BackendChoice {
             Kind::AesNiAvx(_) => "aes-ni",
             #[cfg(target_arch = "x86_64")]
             Kind::AesNiSse(_) => "aes-ni-sse",
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            Kind::ArmCe(_) => "armv8-ce",
         }
     }
 

@@ -217,3 +217,97 @@ pub(crate) fn expand(
         keys.decrypt.keys_mut()[round] = if round == 0 || round == rounds { key } else { inverse_mix(&key) };
     }
 }
+
+/// Implements [`Instructions`] for a proof, with functions in `$module` that enable `$features`. The invoking file has
+/// `sub_word` and `inverse_mix` as [`expand`] wants them, and `Register` as the [`Vector`].
+macro_rules! instructions {
+    ($proof:ty, $module:ident, $features:literal) => {
+        mod $module {
+            use super::{Register, inverse_mix, sub_word};
+            use $crate::backend::wide::modes::{self, Pointers};
+            use $crate::backend::wide::{Keys, expand};
+            use $crate::block::{BlockCipher, Direction};
+            use $crate::tweak::Units;
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn expand_key(key: &[u8], keys: &mut Keys) {
+                // SAFETY: the features are enabled here.
+                expand(key, keys, |word| unsafe { sub_word(word) }, |key| unsafe { inverse_mix(key) });
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn ecb(keys: &Keys, direction: Direction, run: Pointers) {
+                // SAFETY: the features are enabled here; the pointers are the caller's promise.
+                unsafe { modes::ecb::<Register>(keys, direction, run) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn xts<C: BlockCipher>(
+                keys: &Keys,
+                direction: Direction,
+                tweak_keys: &Keys,
+                units: Units<'_, C>,
+                run: Pointers,
+            ) {
+                // SAFETY: the features are enabled here; the pointers are the caller's promise.
+                unsafe { modes::xts::<Register, C>(keys, direction, tweak_keys, units, run) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn cbc<C: BlockCipher>(
+                keys: &Keys,
+                direction: Direction,
+                units: Units<'_, C>,
+                run: Pointers,
+            ) {
+                // SAFETY: the features are enabled here; the pointers are the caller's promise.
+                unsafe { modes::cbc::<Register, C>(keys, direction, units, run) }
+            }
+        }
+
+        impl $crate::backend::wide::Instructions for $proof {
+            fn expand(self, key: &[u8], keys: &mut $crate::backend::wide::Keys) {
+                // SAFETY: `self` proves that the CPU has the features.
+                unsafe { $module::expand_key(key, keys) }
+            }
+
+            fn ecb(
+                self,
+                keys: &$crate::backend::wide::Keys,
+                direction: $crate::block::Direction,
+                mut run: $crate::run::Run<'_>,
+            ) {
+                let pointers = $crate::backend::wide::modes::Pointers::of(&mut run);
+                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
+                unsafe { $module::ecb(keys, direction, pointers) }
+            }
+
+            fn xts<C: $crate::block::BlockCipher>(
+                self,
+                keys: &$crate::backend::wide::Keys,
+                direction: $crate::block::Direction,
+                tweak_keys: &$crate::backend::wide::Keys,
+                units: $crate::tweak::Units<'_, C>,
+                mut run: $crate::run::Run<'_>,
+            ) {
+                let pointers = $crate::backend::wide::modes::Pointers::of(&mut run);
+                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
+                unsafe { $module::xts(keys, direction, tweak_keys, units, pointers) }
+            }
+
+            fn cbc<C: $crate::block::BlockCipher>(
+                self,
+                keys: &$crate::backend::wide::Keys,
+                direction: $crate::block::Direction,
+                units: $crate::tweak::Units<'_, C>,
+                mut run: $crate::run::Run<'_>,
+            ) {
+                let pointers = $crate::backend::wide::modes::Pointers::of(&mut run);
+                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
+                unsafe { $module::cbc(keys, direction, units, pointers) }
+            }
+        }
+    };
+}
+
+pub(crate) use instructions;
