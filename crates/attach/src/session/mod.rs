@@ -189,6 +189,8 @@ impl Registry {
 
     /// A registry in a directory of one's own choice.
     pub fn at(path: PathBuf) -> Result<Self, SessionError> {
+        // A daemon leaves the directory in which it was started.
+        let path = std::path::absolute(&path).map_err(|error| SessionError::File { path, error })?;
         let failed = |error| SessionError::File { path: path.clone(), error };
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => {}
