@@ -1,0 +1,7 @@
+//! LUKS2 volumes: against cryptsetup, against power loss, against damage and wrong use.
+
+mod cryptsetup;
+mod damage;
+mod operations;
+mod power_loss;
+mod support;
