@@ -40,7 +40,7 @@ pub enum Face {
 pub struct Plan {
     /// The signals that end it.
     pub signals: Signals,
-    /// Serve as long as this runs. It gets `ATREST_NBD_URI` or `ATREST_DEVICE` (the volume's file).
+    /// Serve as long as this runs. It gets `ATREST_URI` or `ATREST_PATH` (the volume's file).
     pub command: Option<Command>,
     /// Leave the terminal when ready.
     pub background: Option<Background>,
@@ -120,8 +120,8 @@ impl Face {
     /// How a command finds it.
     fn variable(&self) -> (&'static str, OsString) {
         match self {
-            Face::Nbd(server) => ("ATREST_NBD_URI", server.uri().into()),
-            Face::Fuse(mount) => ("ATREST_DEVICE", mount.file().into()),
+            Face::Nbd(server) => ("ATREST_URI", server.uri().into()),
+            Face::Fuse(mount) => ("ATREST_PATH", mount.file().into()),
         }
     }
 }

@@ -292,6 +292,11 @@ impl Registry {
         Ok(name)
     }
 
+    /// Where a volume's NBD socket lies unless somebody chooses another place: in the registry's own directory.
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.sock"))
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}{SUFFIX}"))
     }
