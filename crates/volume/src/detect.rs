@@ -108,7 +108,7 @@ impl LockedVolume {
     }
 
     /// Replaces the passphrase `old` by `new`, the new keyslot durable before the old one goes. Returns the number
-    /// of the keyslot that opens with `new`: the old one's unless `options.slot` names another.
+    /// of the keyslot that opens with `new`: the old one's in LUKS2, a free one in LUKS1, unless `options.slot` names another.
     pub fn change_key(
         &mut self,
         header: &dyn BlockDevice,
@@ -227,6 +227,16 @@ pub fn header_restore(
         Some(version) => Err(ChangeError::BadBackup(OpenError::UnknownVersion { version })),
         None => Err(ChangeError::BadBackup(OpenError::NotLuks)),
     }
+}
+
+/// Rewrites what is damaged from what is intact, also where the damage keeps [`LockedVolume::read`] from reading.
+pub fn repair(header: &dyn BlockDevice) -> Result<LockedVolume, ChangeError> {
+    if version(header)? == Some(1) {
+        return luks1::repair(header).map(LockedVolume::Luks1);
+    }
+    let mut volume = LockedVolume::read(header)?;
+    volume.repair(header)?;
+    Ok(volume)
 }
 
 /// The LUKS version at byte 0 of a device; `None` without the magic.

@@ -29,7 +29,7 @@ mod uuid;
 mod volume;
 
 pub use atrest_secret::{Passphrase, VolumeKey};
-pub use detect::{LockedVolume, format, header_backup, header_restore};
+pub use detect::{LockedVolume, format, header_backup, header_restore, repair};
 pub use error::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
 pub use info::{AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, SegmentInfo, TokenInfo};
 pub use options::{
