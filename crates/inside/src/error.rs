@@ -145,7 +145,7 @@ pub enum Damage {
     Cluster(u32),
     /// A cluster chain is longer than it can be: it runs in a circle.
     EndlessChain,
-    /// The FAT library met a state that it did not expect.
+    /// FAT structures contradict each other: a file is longer than its clusters, a slot lies outside its directory.
     FatStructure,
 }
 
@@ -217,7 +217,7 @@ impl fmt::Display for Damage {
             Self::Journal { block } => write!(f, "block {block} of the journal is damaged"),
             Self::Cluster(cluster) => write!(f, "cluster {cluster} does not exist"),
             Self::EndlessChain => f.write_str("a cluster chain runs in a circle"),
-            Self::FatStructure => f.write_str("a FAT structure is impossible"),
+            Self::FatStructure => f.write_str("FAT structures contradict each other"),
         }
     }
 }
@@ -256,11 +256,17 @@ impl fmt::Display for TreeError {
             Self::ReadOnly => f.write_str("the file tree is read-only"),
             Self::NoSpace => f.write_str("no space is left in the filesystem"),
             Self::TooLarge { limit } => write!(f, "a file cannot be larger than {limit} bytes here"),
-            Self::BeyondEnd { size } => write!(f, "the offset lies behind the end of the file of {size} bytes"),
-            Self::UnsupportedName { len } => write!(f, "the name of {len} bytes cannot be stored in this filesystem"),
+            Self::BeyondEnd { size } => {
+                write!(f, "the offset lies behind the end of the file of {size} bytes")
+            }
+            Self::UnsupportedName { len } => {
+                write!(f, "the name of {len} bytes cannot be stored in this filesystem")
+            }
             Self::Path(error) => error.fmt(f),
             Self::Stopped { at } => write!(f, "the transfer was stopped after {at} bytes"),
-            Self::EarlierWriteFailed => f.write_str("an earlier write failed half-way, so nothing more is written"),
+            Self::EarlierWriteFailed => {
+                f.write_str("an earlier write failed half-way, so nothing more is written")
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! File trees found inside a volume: partition tables, ext2/3/4 and FAT.
 //!
-//! Everything here stands on [`BlockDevice`](atrest_device::BlockDevice), usually the plaintext of an unlocked volume.
+//! Everything here stands on [`BlockDevice`], usually the plaintext of an unlocked volume.
 //! [`partitions`] finds partitions, [`Window`] makes a device of one, [`open_tree`] opens the filesystem on it as a
 //! [`FileTree`], and [`copy_out`] and [`copy_in`] move files between a tree and the host.
 //!

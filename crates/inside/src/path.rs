@@ -80,7 +80,9 @@ impl TreePath {
 
 /// Whether `name` can stand for one directory entry: 1 to 765 bytes, no `/`, no NUL, neither `.` nor `..`.
 pub fn is_valid_name(name: &[u8]) -> bool {
-    !matches!(name, b"" | b"." | b"..") && name.len() <= MAX_NAME_LEN && !name.iter().any(|&b| b == b'/' || b == 0)
+    !matches!(name, b"" | b"." | b"..")
+        && name.len() <= MAX_NAME_LEN
+        && !name.iter().any(|&b| b == b'/' || b == 0)
 }
 
 /// Shows the path with a leading slash; bytes that are not UTF-8 and control characters are escaped, so that a hostile
@@ -140,7 +142,10 @@ impl fmt::Display for PathError {
         match self {
             Self::ParentComponent { index } => write!(f, "component {index} of the path is '..'"),
             Self::InvalidName { len } => {
-                write!(f, "a name of {len} bytes is no valid file name (1 to {MAX_NAME_LEN} bytes without '/' and NUL)")
+                write!(
+                    f,
+                    "a name of {len} bytes is no valid file name (1 to {MAX_NAME_LEN} bytes without '/' and NUL)"
+                )
             }
         }
     }

@@ -25,7 +25,11 @@ pub trait FileTree: Send + Sync {
     fn read_at(&self, path: &TreePath, offset: u64, buf: &mut [u8]) -> Result<usize, TreeError>;
 
     /// Hands the whole file to `sink`, piece by piece, and returns its size. Large pieces, in order.
-    fn read_to(&self, path: &TreePath, sink: &mut dyn FnMut(&[u8]) -> Result<(), Stop>) -> Result<u64, TreeError> {
+    fn read_to(
+        &self,
+        path: &TreePath,
+        sink: &mut dyn FnMut(&[u8]) -> Result<(), Stop>,
+    ) -> Result<u64, TreeError> {
         let mut piece = vec![0; 1 << 20];
         let mut offset: u64 = 0;
         loop {

@@ -41,7 +41,11 @@ fn every_variant_of_the_format_reads_as_the_host_wrote_it() {
         ("ext4 with 64 KiB blocks", "-t ext4 -b 65536", FilesystemKind::Ext4),
         ("ext4 with data in inodes", "-t ext4 -O inline_data", FilesystemKind::Ext4),
         ("ext4 with data in large inodes", "-t ext4 -O inline_data -I 1024", FilesystemKind::Ext4),
-        ("ext4 without checksums and 64-bit numbers", "-t ext4 -O ^metadata_csum,^64bit", FilesystemKind::Ext4),
+        (
+            "ext4 without checksums and 64-bit numbers",
+            "-t ext4 -O ^metadata_csum,^64bit",
+            FilesystemKind::Ext4,
+        ),
         ("ext4 with a checksum seed", "-t ext4 -O metadata_csum_seed", FilesystemKind::Ext4),
         ("ext4 without a journal", "-t ext4 -O ^has_journal", FilesystemKind::Ext4),
         ("ext4 with descriptors spread", "-t ext4 -O meta_bg,^resize_inode -b 1024", FilesystemKind::Ext4),
@@ -76,7 +80,10 @@ fn extents_that_were_never_written_read_as_zeros() {
     // Fill the media with something, free it again, and let a file claim it without writing.
     fs::write(from.join("secret"), pattern(1, 6 << 20)).expect("writable");
     mkfs(&image, &from, "-t ext4 -b 4096", "16M");
-    debugfs(&image, "rm secret\nwrite /dev/null claimed\nsif claimed size 4194304\nfallocate claimed 0 1023\n");
+    debugfs(
+        &image,
+        "rm secret\nwrite /dev/null claimed\nsif claimed size 4194304\nfallocate claimed 0 1023\n",
+    );
     let before = fs::read(&image).expect("readable");
     let tree = open(Memory::new(before.clone()));
     let ours = read(&*tree, &path("claimed"));
@@ -87,7 +94,8 @@ fn extents_that_were_never_written_read_as_zeros() {
     assert!(fs::read(dumped).expect("dumped") == ours, "debugfs reads something else");
 
     // Why this room has a reader of its own: delete it when the library passes.
-    let library = ext4_view::Ext4::load(Box::new(before)).expect("it opens").read("/claimed").expect("it reads");
+    let library =
+        ext4_view::Ext4::load(Box::new(before)).expect("it opens").read("/claimed").expect("it reads");
     assert_ne!(library, ours, "ext4-view is right about unwritten extents by now");
 }
 
@@ -132,7 +140,10 @@ fn old_inodes_without_room_for_nanoseconds_and_large_numbers_of_groups_read() {
         std::os::unix::fs::FileExt::write_all_at(&sparse, &pattern(seed, 5000), at).expect("writable");
     }
     sparse.set_len(80_000_000).expect("writable");
-    for options in ["-t ext2 -b 1024 -I 128 -g 256 -r 0", "-t ext4 -b 1024 -I 128 -g 256 -O meta_bg,^resize_inode,^metadata_csum"] {
+    for options in [
+        "-t ext2 -b 1024 -I 128 -g 256 -r 0",
+        "-t ext4 -b 1024 -I 128 -g 256 -O meta_bg,^resize_inode,^metadata_csum",
+    ] {
         let _ = fs::remove_file(&image);
         mkfs(&image, &from, options, "24M");
         assert_same(&*open(Memory::load(&image)), "", &from, POSIX);
@@ -163,20 +174,22 @@ fn times_reach_from_1901_to_2446_with_nanoseconds() {
 }
 
 /// Fills a journal with debugfs, then compares what we read with what e2fsck makes of it.
-fn check_replay(options: &str, script: impl Fn(&Path, &[u64]) -> String, transactions: u32) {
+fn check_replay(
+    options: &str,
+    script: impl Fn(&Path, &[u64]) -> String,
+    alter: fn(&Path),
+    transactions: u32,
+) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (from, image) = (dir.path().join("from"), dir.path().join("image"));
     fs::create_dir(&from).expect("writable");
     fs::write(from.join("file"), pattern(1, 40 << 10)).expect("writable");
     fs::write(from.join("other"), pattern(2, 40 << 10)).expect("writable");
     mkfs(&image, &from, options, "32M");
-    let listed = run("debugfs", &[&"-R", &"blocks file", &image]);
-    let blocks: Vec<u64> = String::from_utf8_lossy(&listed.stdout)
-        .split_whitespace()
-        .map(|number| number.parse().expect("a block number"))
-        .collect();
+    let blocks = blocks_of(&image, "file");
     let output = debugfs(&image, &script(dir.path(), &blocks));
     assert!(!output.contains("rror"), "{output}");
+    alter(&image);
     let dirty = fs::read(&image).expect("readable");
     let tree = open(Memory::new(dirty.clone()));
     let notes = tree.about().notes;
@@ -194,6 +207,49 @@ fn check_replay(options: &str, script: impl Fn(&Path, &[u64]) -> String, transac
     assert!(ours.0 == read(&*tree, &path("file")), "replay differs from e2fsck's");
     assert!(ours.1 == read(&*tree, &path("other")), "replay differs from e2fsck's");
     assert!(ours.0 != pattern(1, 40 << 10), "the journal changed nothing that is visible");
+}
+
+fn blocks_of(image: &Path, file: &str) -> Vec<u64> {
+    let listed = run("debugfs", &[&"-R", &format!("blocks {file}"), &image]);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    text.split_whitespace().map(|number| number.parse().expect("a block number")).collect()
+}
+
+/// Moves the log of a journal without checksums so that it starts just before the journal's end and goes on at its start.
+fn rotate_journal(image: &Path) {
+    let mut bytes = fs::read(image).expect("readable");
+    let blocks: Vec<usize> = blocks_of(image, "<8>").into_iter().map(|b| b as usize * 1024).collect();
+    let head = blocks[0];
+    let field =
+        |at: usize| u32::from_be_bytes(bytes[head + at..head + at + 4].try_into().expect("4 bytes")) as usize;
+    let (len, first, start) = (field(16), field(20), field(28));
+    // `blocks` lists the map's own blocks among the journal's: tell them apart by counting only as many as there are.
+    let log: Vec<usize> = journal_blocks(&blocks, len)[first..len].to_vec();
+    let old: Vec<Vec<u8>> = log.iter().map(|&at| bytes[at..at + 1024].to_vec()).collect();
+    let shift = len - start - 3;
+    for (i, block) in old.iter().enumerate() {
+        let at = log[(i + shift) % log.len()];
+        bytes[at..at + 1024].copy_from_slice(block);
+    }
+    bytes[head + 28..head + 32].copy_from_slice(&((start + shift) as u32).to_be_bytes());
+    fs::write(image, bytes).expect("writable");
+}
+
+/// Leaves out the indirect blocks of a block map, which lie between the blocks of data they map (12 first, then 256 each).
+fn journal_blocks(blocks: &[usize], len: usize) -> Vec<usize> {
+    if blocks.len() == len {
+        return blocks.to_vec();
+    }
+    let mut data = blocks[..12].to_vec();
+    let mut rest = &blocks[12..];
+    data.extend(&rest[1..257]);
+    rest = &rest[258..];
+    while !rest.is_empty() && data.len() < len {
+        let take = (rest.len() - 1).min(256);
+        data.extend(&rest[1..1 + take]);
+        rest = &rest[1 + take..];
+    }
+    data
 }
 
 /// A file of whole blocks for debugfs to put into the journal.
@@ -223,15 +279,36 @@ fn a_journal_is_replayed_in_memory_as_e2fsck_replays_it_on_the_media() {
                 magic[..4].copy_from_slice(&0xc03b_3998_u32.to_be_bytes());
                 let second = blocks_file(dir, "second", &magic);
                 let third = blocks_file(dir, "third", &pattern(12, size));
-                let checksums = if options.contains("^metadata_csum") || options.contains("ext3") { "" } else { " -c -v 3" };
+                let checksums = if options.contains("^metadata_csum") || options.contains("ext3") {
+                    ""
+                } else {
+                    " -c -v 3"
+                };
                 format!(
                     "jo{checksums}\njw -b {},{},{} {first}\njw -b {} {second}\njw -b {} {third}\njw -r {}\njc\n",
                     blocks[0], blocks[1], blocks[2], blocks[3], blocks[1], blocks[2]
                 )
             },
+            |_| {},
             4,
         );
     }
+}
+
+#[test]
+fn a_log_that_runs_over_the_journals_end_goes_on_at_its_start() {
+    check_replay(
+        "-t ext3 -b 1024",
+        |dir, blocks| {
+            let data: Vec<String> =
+                (0..4).map(|i| blocks_file(dir, &format!("data{i}"), &pattern(20 + i, 2048))).collect();
+            (0..4).fold("jo\n".to_owned(), |script, i| {
+                format!("{script}jw -b {},{} {}\n", blocks[2 * i], blocks[2 * i + 1], data[i])
+            }) + "jc\n"
+        },
+        rotate_journal,
+        4,
+    );
 }
 
 #[test]
@@ -243,6 +320,7 @@ fn transactions_without_a_commit_record_do_not_count() {
             let second = blocks_file(dir, "second", &pattern(11, 1024));
             format!("jo -c -v 3\njw -b {} {first}\njw -b {} -c {second}\njc\n", blocks[0], blocks[1])
         },
+        |_| {},
         1,
     );
 }
@@ -267,7 +345,8 @@ fn encrypted_inodes_and_other_obstacles_have_errors_of_their_own() {
     assert_eq!(tree.read_link(&path("block")), Err(TreeError::NotALink));
     assert_eq!(tree.make_dir(&path("new")), Err(TreeError::ReadOnly));
     assert_eq!(tree.read_at(&path("block"), 5000, &mut [0; 8]), Ok(0));
-    let resolved = atrest_inside::resolve(&*tree, b"link/../er/and/./deeper/leaf", atrest_inside::LastLink::Follow);
+    let resolved =
+        atrest_inside::resolve(&*tree, b"link/../er/and/./deeper/leaf", atrest_inside::LastLink::Follow);
     assert_eq!(resolved, Ok(path("deep/er/and/deeper/leaf")));
 
     let mut cut = fs::read(&image).expect("readable");
@@ -287,7 +366,10 @@ fn checksums_catch_flipped_bits_in_metadata() {
     let place = |what: &str| -> usize {
         let output = run("debugfs", &[&"-R", &what, &image]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.split_whitespace().filter_map(|word| word.trim_end_matches(',').parse().ok()).next_back().expect("a number")
+        text.split_whitespace()
+            .filter_map(|word| word.trim_end_matches(',').parse().ok())
+            .next_back()
+            .expect("a number")
     };
     let mut bytes = good.clone();
     bytes[1024 + 0x10] ^= 1;

@@ -53,7 +53,13 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn directory(&mut self, dir: OwnedFd, to: &TreePath, shown: &Path, depth: usize) -> Result<(), CopyError> {
+    fn directory(
+        &mut self,
+        dir: OwnedFd,
+        to: &TreePath,
+        shown: &Path,
+        depth: usize,
+    ) -> Result<(), CopyError> {
         if depth >= MAX_DEPTH {
             return Err(CopyError::TooDeep { path: to.clone(), limit: MAX_DEPTH });
         }

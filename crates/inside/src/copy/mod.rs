@@ -100,7 +100,9 @@ impl fmt::Display for CopyError {
             Self::Host { path, errno } => {
                 write!(f, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
             }
-            Self::TooDeep { path, limit } => write!(f, "{path}: directories are nested more than {limit} deep"),
+            Self::TooDeep { path, limit } => {
+                write!(f, "{path}: directories are nested more than {limit} deep")
+            }
             Self::DirectoryLoop { path } => {
                 write!(f, "{path}: this directory is found in more than one place; the filesystem is damaged")
             }

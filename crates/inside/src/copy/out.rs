@@ -44,7 +44,9 @@ pub fn copy_out(
     };
     // The user's own path: its links count.
     let target = match std::fs::metadata(to) {
-        Ok(found) if found.is_dir() => from.name().map_or(to.to_owned(), |name| to.join(OsStr::from_bytes(name))),
+        Ok(found) if found.is_dir() => {
+            from.name().map_or(to.to_owned(), |name| to.join(OsStr::from_bytes(name)))
+        }
         _ => to.to_owned(),
     };
     let Some(name) = target.file_name() else {
@@ -80,8 +82,10 @@ impl Copy<'_> {
         shown: &Path,
         depth: usize,
     ) -> Result<(), CopyError> {
-        self.entries_left =
-            self.entries_left.checked_sub(1).ok_or_else(|| CopyError::DirectoryLoop { path: from.clone() })?;
+        self.entries_left = self
+            .entries_left
+            .checked_sub(1)
+            .ok_or_else(|| CopyError::DirectoryLoop { path: from.clone() })?;
         match metadata.kind {
             Kind::File => {
                 self.progress.started(from, metadata.kind, metadata.size);
@@ -220,7 +224,8 @@ impl Copy<'_> {
         self.replace(dir, name, make).map_err(|e| host(shown, e))?;
         if self.options.preserve {
             let times = times(metadata.modified);
-            rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| host(shown, e))?;
+            rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|e| host(shown, e))?;
         }
         self.summary.links += 1;
         Ok(())

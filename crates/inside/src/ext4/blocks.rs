@@ -149,7 +149,8 @@ impl Blocks {
     fn keep(&self, index: u64, line: Arc<[u8]>) {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.lines.len() >= LINES
-            && let Some(oldest) = cache.lines.iter().min_by_key(|(_, (_, used))| *used).map(|(index, _)| *index)
+            && let Some(oldest) =
+                cache.lines.iter().min_by_key(|(_, (_, used))| *used).map(|(index, _)| *index)
         {
             cache.lines.remove(&oldest);
         }

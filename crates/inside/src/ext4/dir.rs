@@ -82,7 +82,13 @@ fn check_tail(dir: &Inode, block: &[u8], at: u64) -> Result<(), TreeError> {
 }
 
 /// Entries in one block, or in one part of inline data.
-fn parse(sb: &Superblock, dir: &Inode, block: &[u8], base: u64, found: &mut Vec<Stored>) -> Result<(), TreeError> {
+fn parse(
+    sb: &Superblock,
+    dir: &Inode,
+    block: &[u8],
+    base: u64,
+    found: &mut Vec<Stored>,
+) -> Result<(), TreeError> {
     let typed = sb.has(incompat::FILETYPE);
     let mut at: usize = 0;
     while at.saturating_add(HEADER) <= block.len() {

@@ -42,7 +42,8 @@ impl Inode {
         let index = u64::from(index.checked_rem(sb.inodes_per_group).unwrap_or(0));
         let byte = index.saturating_mul(u64::from(sb.inode_size));
         let size = u64::from(sb.block_size);
-        let block = table.checked_add(byte.checked_div(size).unwrap_or(0)).ok_or(Damage::Inode(number.into()))?;
+        let block =
+            table.checked_add(byte.checked_div(size).unwrap_or(0)).ok_or(Damage::Inode(number.into()))?;
         // Block 0 holds no inodes; a table there means that the descriptor was never filled in.
         if block == 0 {
             return Err(Damage::Inode(number.into()).into());

@@ -63,7 +63,10 @@ pub(super) fn replay(blocks: &Blocks, inode: &Inode) -> Result<Replay, TreeError
     let fields = Fields(&head);
     let (magic, kind) = (fields.be32(0), fields.be32(4));
     let damaged = |block: u32| TreeError::Corrupt(Damage::Journal { block: block.into() });
-    if magic != JOURNAL_MAGIC || !(SUPERBLOCK_V1..=SUPERBLOCK_V2).contains(&kind) || fields.be32(12) != blocks.size() {
+    if magic != JOURNAL_MAGIC
+        || !(SUPERBLOCK_V1..=SUPERBLOCK_V2).contains(&kind)
+        || fields.be32(12) != blocks.size()
+    {
         return Err(damaged(0));
     }
     let features = if kind == SUPERBLOCK_V2 { fields.be32(0x28) } else { 0 };
@@ -98,7 +101,9 @@ pub(super) fn replay(blocks: &Blocks, inode: &Inode) -> Result<Replay, TreeError
 
 /// The block on the media that holds block `index` of the journal.
 fn place(blocks: &Blocks, inode: &Inode, index: u32) -> Result<u64, TreeError> {
-    map::run(blocks, inode, index.into())?.block.ok_or(TreeError::Corrupt(Damage::Journal { block: index.into() }))
+    map::run(blocks, inode, index.into())?
+        .block
+        .ok_or(TreeError::Corrupt(Damage::Journal { block: index.into() }))
 }
 
 fn has_checksums(features: u32) -> bool {
@@ -205,7 +210,8 @@ impl Journal<'_> {
         let mut at: usize = 12;
         while at.saturating_add(size) <= end {
             let tag = Fields(Fields(block).slice(at, size));
-            let (flags, sum) = if v3 { (tag.be32(4), tag.be32(12)) } else { (tag.be16(6).into(), tag.be16(4).into()) };
+            let (flags, sum) =
+                if v3 { (tag.be32(4), tag.be32(12)) } else { (tag.be16(6).into(), tag.be16(4).into()) };
             let high = if wide_numbers { tag.be32(8) } else { 0 };
             tags.push((wide(high, tag.be32(0)), flags & TAG_ESCAPED != 0, sum));
             at = at.saturating_add(size);
@@ -235,7 +241,14 @@ impl Journal<'_> {
     }
 
     /// Checks one logged block and turns it into a replacement.
-    fn write(&self, sequence: u32, target: u64, escaped: bool, sum: u32, index: u32) -> Result<Write, TreeError> {
+    fn write(
+        &self,
+        sequence: u32,
+        target: u64,
+        escaped: bool,
+        sum: u32,
+        index: u32,
+    ) -> Result<Write, TreeError> {
         let damaged = TreeError::Corrupt(Damage::Journal { block: index.into() });
         let block = place(self.blocks, self.inode, index)?;
         if self.blocks.check(target, 1).is_err() {

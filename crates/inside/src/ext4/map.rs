@@ -79,13 +79,18 @@ fn extent(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<Run, TreeError
             }
             let start = wide(entry.le16(6).into(), entry.le32(8));
             let block = start.checked_add(skip).ok_or_else(bad)?;
-            return Ok(Run { block: written.then_some(block), len: left.min(end.saturating_sub(logical.into())) });
+            return Ok(Run {
+                block: written.then_some(block),
+                len: left.min(end.saturating_sub(logical.into())),
+            });
         }
         let child = blocks.read(wide(entry.le16(8).into(), entry.le32(4)))?;
         let child_fields = Fields(&child);
         if let Some(seed) = inode.checksum_seed {
             let at = usize::from(child_fields.le16(4)).saturating_mul(ENTRY).saturating_add(ENTRY);
-            if at.saturating_add(4) > child.len() || crc32c(seed, child_fields.slice(0, at)) != child_fields.le32(at) {
+            if at.saturating_add(4) > child.len()
+                || crc32c(seed, child_fields.slice(0, at)) != child_fields.le32(at)
+            {
                 return Err(bad());
             }
         }
@@ -103,7 +108,7 @@ fn mapped(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<Run, TreeError
     let mut len = 1;
     while len < MAX_MAPPED_RUN
         && let Some(next) = u64::from(logical).checked_add(len).and_then(|next| u32::try_from(next).ok())
-        && pointer(blocks, inode, next)?.0 == u64::from(first).saturating_add(len)
+        && pointer(blocks, inode, next)?.0 == first.saturating_add(len)
     {
         len = len.saturating_add(1);
     }
@@ -122,9 +127,9 @@ fn pointer(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<(u64, u64), T
     }
     rest = rest.saturating_sub(12);
     let mut covers = per_block;
-    for level in 0..3 {
+    for level in 12..15 {
         if rest < covers {
-            let mut next = slot(inode.map(), 12 + level);
+            let mut next = slot(inode.map(), level);
             let mut unit = covers;
             while next != 0 {
                 unit = unit.checked_div(per_block).unwrap_or(0).max(1);

@@ -60,14 +60,18 @@ impl ExtTree {
                 return Err(Damage::Superblock(Field::JournalInode).into());
             }
             let replay = journal::replay(&blocks, &inode)?;
-            notes.push(Note::JournalReplayed { transactions: replay.transactions, blocks: replay.replaced.len() });
+            notes.push(Note::JournalReplayed {
+                transactions: replay.transactions,
+                blocks: replay.replaced.len(),
+            });
             blocks.replaced = replay.replaced;
             // The superblock may be among the replaced blocks.
             let home = if sb.block_size == 1024 { 1 } else { 0 };
             if blocks.replaced.contains_key(&home) {
                 let block = blocks.read(home)?;
                 let at = if home == 0 { superblock::AT } else { 0 };
-                sb = Superblock::parse(crate::bytes::Fields(&block).slice(at, superblock::AT), device.size())?;
+                sb =
+                    Superblock::parse(crate::bytes::Fields(&block).slice(at, superblock::AT), device.size())?;
                 if sb.block_size != blocks.size() {
                     return Err(Damage::Superblock(Field::BlockSize).into());
                 }
@@ -140,7 +144,8 @@ impl ExtTree {
         if inode.flags & flag::INLINE_DATA != 0 {
             let data = inode.inline_data();
             let start = usize::try_from(offset).unwrap_or(usize::MAX);
-            let part = data.get(start..start.saturating_add(len)).ok_or(Damage::Inode(inode.number.into()))?;
+            let part =
+                data.get(start..start.saturating_add(len)).ok_or(Damage::Inode(inode.number.into()))?;
             buf.copy_from_slice(part);
             return Ok(len);
         }
@@ -203,7 +208,11 @@ impl FileTree for ExtTree {
         self.read_inode(&self.file(path)?, offset, buf)
     }
 
-    fn read_to(&self, path: &TreePath, sink: &mut dyn FnMut(&[u8]) -> Result<(), Stop>) -> Result<u64, TreeError> {
+    fn read_to(
+        &self,
+        path: &TreePath,
+        sink: &mut dyn FnMut(&[u8]) -> Result<(), Stop>,
+    ) -> Result<u64, TreeError> {
         let inode = self.file(path)?;
         let mut piece = vec![0; usize::try_from(inode.size).unwrap_or(PIECE).min(PIECE)];
         let mut offset: u64 = 0;

@@ -207,7 +207,8 @@ impl Superblock {
             // Each block of descriptors lies at the start of the groups it describes, behind a superblock copy.
             let first = index.checked_mul(per_block)?;
             let start = first.checked_mul(u64::from(self.blocks_per_group))?;
-            let own = if first == 0 { superblock.checked_add(1)? } else { u64::from(self.has_superblock(first)) };
+            let own =
+                if first == 0 { superblock.checked_add(1)? } else { u64::from(self.has_superblock(first)) };
             let data = if first == 0 { 0 } else { u64::from(self.first_data_block) };
             start.checked_add(data)?.checked_add(own)?
         };

@@ -1,6 +1,4 @@
 //! The FAT boot sector: Microsoft's FAT specification of 2005, section 3. Little-endian.
-//!
-//! The library checks it too, but less strictly and with arithmetic that can overflow. What passes here can't make it.
 
 use crate::bytes::Fields;
 use crate::detect::FilesystemKind;
@@ -15,8 +13,16 @@ pub(crate) struct BootSector {
     reserved: u32,
     fats: u32,
     fat_sectors: u32,
+    root_bytes: u32,
     sectors: u32,
+    /// Clusters of the data area; they are numbered from 2.
     pub(super) clusters: u32,
+    /// FAT32: first cluster of the root directory; otherwise 0.
+    pub(super) root_cluster: u32,
+    /// FAT32: sector with the count of free clusters, or 0.
+    info_sector: u32,
+    /// FAT32 may use one of its tables only.
+    active_fat: Option<u32>,
     pub(super) serial: u32,
     pub(super) label: Vec<u8>,
     pub(super) dirty: bool,
@@ -64,8 +70,9 @@ impl BootSector {
             return bad(Field::SectorCount);
         }
         let root_sectors = root_bytes.checked_div(sector_size).unwrap_or(0);
-        let Some(first_data) =
-            fats.checked_mul(fat_sectors).and_then(|all| all.checked_add(reserved)?.checked_add(root_sectors))
+        let Some(first_data) = fats
+            .checked_mul(fat_sectors)
+            .and_then(|all| all.checked_add(reserved)?.checked_add(root_sectors))
         else {
             return bad(Field::FatSize);
         };
@@ -90,6 +97,7 @@ impl BootSector {
             return bad(Field::FatSize);
         }
         let extended = if is_fat32 { 64 } else { 36 };
+        let (mut root_cluster, mut info_sector, mut active_fat) = (0, 0, None);
         if is_fat32 {
             let (flags, root) = (fields.le16(40), fields.le32(44));
             let (info, backup) = (u32::from(fields.le16(48)), u32::from(fields.le16(50)));
@@ -102,9 +110,13 @@ impl BootSector {
             if !(2..clusters.saturating_add(2)).contains(&root) {
                 return bad(Field::RootCluster);
             }
-            if info == 0 || info >= reserved || backup >= reserved {
+            // 0 and 0xffff stand for none.
+            if (info != 0xffff && info >= reserved) || (backup != 0xffff && backup >= reserved) {
                 return bad(Field::InfoSector);
             }
+            root_cluster = root;
+            info_sector = if info == 0xffff { 0 } else { info };
+            active_fat = (flags & 0x80 != 0).then_some(u32::from(flags & 0xf));
         }
         let has_label = fields.u8(extended + 2) == 0x29;
         let label = if has_label { fields.slice(extended + 7, 11).trim_ascii_end() } else { &[] };
@@ -116,8 +128,12 @@ impl BootSector {
             reserved,
             fats,
             fat_sectors,
+            root_bytes,
             sectors,
             clusters,
+            root_cluster,
+            info_sector,
+            active_fat,
             serial: if has_label { fields.le32(extended + 3) } else { 0 },
             label: label.to_vec(),
             dirty: fields.u8(extended + 1) & 1 != 0,
@@ -138,14 +154,41 @@ impl BootSector {
         self.cluster_sectors.saturating_mul(self.sector_size)
     }
 
-    /// Bytes in one file allocation table.
-    pub(super) fn fat_size(&self) -> u64 {
-        u64::from(self.fat_sectors).saturating_mul(self.sector_size.into())
+    fn bytes(&self, sectors: u32) -> u64 {
+        u64::from(sectors).saturating_mul(self.sector_size.into())
     }
 
-    /// Where the tables start and end.
-    pub(super) fn fat_range(&self) -> core::ops::Range<u64> {
-        let start = u64::from(self.reserved).saturating_mul(self.sector_size.into());
-        start..start.saturating_add(self.fat_size().saturating_mul(self.fats.into()))
+    /// Where each table that is kept up to date starts; the first one is read.
+    pub(super) fn tables(&self) -> impl Iterator<Item = u64> {
+        let (first, count) = match self.active_fat {
+            Some(active) => (active, 1),
+            None => (0, self.fats),
+        };
+        let (start, size) = (self.bytes(self.reserved), self.bytes(self.fat_sectors));
+        (first..first.saturating_add(count)).map(move |i| start.saturating_add(size.saturating_mul(i.into())))
+    }
+
+    /// FAT12 and FAT16: where the root directory starts, and its bytes.
+    pub(super) fn root_area(&self) -> (u64, u32) {
+        let tables = u64::from(self.fats).saturating_mul(self.bytes(self.fat_sectors));
+        (self.bytes(self.reserved).saturating_add(tables), self.root_bytes)
+    }
+
+    /// Where a cluster starts; none if there is no such cluster.
+    pub(super) fn cluster(&self, number: u32) -> Option<u64> {
+        let index = number.checked_sub(2).filter(|&index| index < self.clusters)?;
+        let (root, len) = self.root_area();
+        let area = root.checked_add(len.into())?;
+        area.checked_add(u64::from(index).checked_mul(self.cluster_size().into())?)
+    }
+
+    /// FAT32: where the information sector starts, if there is one.
+    pub(super) fn info(&self) -> Option<u64> {
+        (self.info_sector != 0).then(|| self.bytes(self.info_sector))
+    }
+
+    /// Where the byte with the dirty flag is.
+    pub(super) fn state_byte(&self) -> u64 {
+        if self.kind == FilesystemKind::Fat32 { 0x41 } else { 0x25 }
     }
 }

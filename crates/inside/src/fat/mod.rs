@@ -1,52 +1,51 @@
-//! FAT12, FAT16 and FAT32, read and write, through the `fatfs` library.
+//! FAT12, FAT16 and FAT32, read and write: Microsoft's FAT specification of 2005.
 //!
-//! The library is opened anew for each operation and closed at its end, so that its counters and the dirty flag are
-//! settled after every one. What it can't take is kept from it: the boot sector is checked first (`boot`), table entries
-//! as they are read (`disk`), and a panic on what is left ends as [`Damage::FatStructure`]. After a write that failed
-//! half-way nothing more is written.
+//! Our own: of the library for it (`fatfs` 0.3) fsck finds fault with every directory it makes, a read error while it
+//! frees clusters makes it run for ever, and it uses cluster numbers without checking them.
+//!
+//! Tables and directories are changed in memory and written by a flush; file contents go to the device at once. From the
+//! first change to the end of the next flush the filesystem is marked as in use. After a write that failed half-way
+//! nothing more is written.
 
 mod boot;
-mod disk;
+mod cache;
+mod dir;
+mod name;
+mod table;
 mod time;
 
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atrest_device::BlockDevice;
-use fatfs::{Dir, DirEntry, FileAttributes, FileSystem, FsOptions};
 
 pub(crate) use boot::BootSector;
-use disk::FatDisk;
+use cache::Cache;
+use dir::{Directory, Found, Place};
+use table::{Run, Table};
 
-use crate::error::{Damage, Field, TreeError};
-use crate::path::{TreePath, is_valid_name};
+use crate::error::{Damage, TreeError};
+use crate::path::TreePath;
 use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Stop, Timestamp};
 
-/// Bytes of directory that one component of a path may cost: a directory has at most 2 MiB, and the library may walk
-/// it several times to find a free short name, a few bytes at a time.
-const DIRECTORY_BUDGET: u64 = 48 << 20;
-/// What a step along a cluster chain, which may change the entry in both tables, costs at most.
-const STEP_BUDGET: u64 = 64;
 /// Bytes handed to and from callers at once.
-const PIECE: usize = 256 * 1024;
+const PIECE: usize = 1 << 20;
 /// Sizes have 32 bits.
 const MAX_FILE: u64 = u32::MAX as u64;
 
-type Fs<'a> = FileSystem<&'a mut FatDisk>;
-type Folder<'a, 'b> = Dir<'a, &'b mut FatDisk>;
-type Found<'a, 'b> = DirEntry<'a, &'b mut FatDisk>;
-
 /// A FAT filesystem.
 pub(crate) struct FatTree {
-    disk: Mutex<FatDisk>,
     about: About,
-    clusters: u64,
-    /// The disk's budget for the running operation.
-    budget: Arc<AtomicU64>,
+    state: Mutex<State>,
+}
+
+struct State {
+    table: Table,
+    /// The chain that was used last, by its first cluster: reading a file in pieces follows it once.
+    last_chain: Option<(u32, Vec<Run>)>,
+    /// Changed since the last flush; the media says so.
+    changed: bool,
     /// A write failed half-way.
-    failed: AtomicBool,
+    failed: bool,
 }
 
 impl FatTree {
@@ -58,215 +57,244 @@ impl FatTree {
         if boot.size() > device.size() {
             return Err(TreeError::LargerThanDevice { needs: boot.size(), has: device.size() });
         }
-        let serial = boot.serial;
         let about = About {
             kind: boot.kind,
             label: boot.label.clone(),
-            id: format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff),
+            id: format!("{:04X}-{:04X}", boot.serial >> 16, boot.serial & 0xffff),
             size: boot.size(),
             block_size: boot.cluster_size(),
             writable: writable && !device.is_read_only(),
             notes: if boot.dirty { vec![Note::NotCleanlyUnmounted] } else { Vec::new() },
         };
-        let clusters = boot.clusters.into();
-        let budget = Arc::new(AtomicU64::new(0));
-        let mut disk = FatDisk::new(device, boot, budget.clone());
-        disk.check_fat12()?;
-        let tree = Self { disk: Mutex::new(disk), about, clusters, budget, failed: AtomicBool::new(false) };
-        // The library's own checks, and a first look at the root directory.
-        tree.run(&TreePath::root(), 0, |fs| fs.root_dir().iter().next().transpose().map(|_| Ok(())))?;
-        Ok(tree)
+        let cache = Cache::new(device, boot.size());
+        let mut state =
+            State { table: Table::new(boot, cache)?, last_chain: None, changed: false, failed: false };
+        state.directory(&TreePath::root())?;
+        Ok(Self { about, state: Mutex::new(state) })
     }
 
-    /// Allows what it takes at most to find `path` and to follow one cluster chain, and in it to move `len` bytes, for which
-    /// clusters may have to be found.
-    fn allow(&self, path: &TreePath, len: u64) {
-        let steps = path.components().count().saturating_add(1) as u64;
-        // A new cluster is searched for through the whole table, in the worst case twice.
-        let searches = len.div_ceil(self.about.block_size.max(512).into()).saturating_add(4).saturating_mul(2);
-        let budget = steps
-            .saturating_mul(DIRECTORY_BUDGET)
-            .saturating_add(len.saturating_mul(4))
-            .saturating_add(self.clusters.saturating_mul(STEP_BUDGET))
-            .saturating_add(self.clusters.saturating_mul(searches).saturating_mul(8));
-        self.budget.store(budget, Ordering::Relaxed);
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one operation of the library. The outer error is the library's, the inner one ours.
-    fn run<R>(
-        &self,
-        path: &TreePath,
-        len: u64,
-        op: impl FnOnce(&Fs<'_>) -> io::Result<Result<R, TreeError>>,
-    ) -> Result<R, TreeError> {
-        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-        disk.begin();
-        self.allow(path, len);
-        let options = FsOptions::new().time_provider(&time::CLOCK);
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let fs = match FileSystem::new(&mut *disk, options) {
-                Ok(fs) => fs,
-                Err(_) => return Ok(Err(Damage::Superblock(Field::InfoSector).into())),
-            };
-            let result = op(&fs);
-            // Its own error counts first.
-            let closed = fs.unmount();
-            let result = result?;
-            closed?;
-            Ok(result)
-        }));
-        match outcome {
-            Ok(Ok(Ok(value))) => match disk.take_failure() {
-                // The library drops errors of its destructors; they are kept here.
-                Some(failure) => Err(failure),
-                None => Ok(value),
-            },
-            Ok(Ok(Err(own))) => Err(disk.take_failure().unwrap_or(own)),
-            Ok(Err(error)) => Err(disk.take_failure().unwrap_or_else(|| translate(&error))),
-            Err(_) => Err(disk.take_failure().unwrap_or(Damage::FatStructure.into())),
-        }
-    }
-
-    /// Runs a writing operation; when it fails half-way, nothing that it left in the cache reaches the media.
-    fn change<R>(
-        &self,
-        path: &TreePath,
-        len: u64,
-        op: impl FnOnce(&Fs<'_>) -> io::Result<Result<R, TreeError>>,
-    ) -> Result<R, TreeError> {
+    /// Runs a change. One that fails in the middle ends all writing; what is in memory then never reaches the media.
+    fn change<R>(&self, op: impl FnOnce(&mut State) -> Result<R, TreeError>) -> Result<R, TreeError> {
         if !self.about.writable {
             return Err(TreeError::ReadOnly);
         }
-        if self.failed.load(Ordering::Acquire) {
+        let mut state = self.lock();
+        if state.failed {
             return Err(TreeError::EarlierWriteFailed);
         }
-        let result = self.run(path, len, op);
+        state.last_chain = None;
+        let result = op(&mut state);
         if let Err(TreeError::Device(_) | TreeError::Corrupt(_)) = &result {
-            self.failed.store(true, Ordering::Release);
-            self.disk.lock().unwrap_or_else(PoisonError::into_inner).discard();
+            state.failed = true;
+            state.table.cache.discard();
         }
         result
     }
 }
 
-/// What the library means by an error of its own. It tells most of them apart by their text only.
-fn translate(error: &io::Error) -> TreeError {
-    match error.kind() {
-        io::ErrorKind::NotFound => return TreeError::NotFound,
-        io::ErrorKind::AlreadyExists => return TreeError::Exists,
-        // The root directory of FAT12 and FAT16 has a fixed size: its end is met when it is full.
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => return TreeError::NoSpace,
-        _ => {}
-    }
-    let text = error.to_string();
-    let meanings = [
-        ("No space left", TreeError::NoSpace),
-        ("not empty", TreeError::NotEmpty),
-        ("Is a directory", TreeError::IsADirectory),
-        ("Not a directory", TreeError::NotADirectory),
-    ];
-    meanings.into_iter().find(|(part, _)| text.contains(part)).map_or(Damage::FatStructure.into(), |(_, e)| e)
-}
-
-/// A name as the library takes it. It stores UTF-16 and accepts no more than 255 bytes of UTF-8 from the basic plane.
-fn text(name: &[u8]) -> Result<&str, TreeError> {
-    core::str::from_utf8(name).map_err(|_| TreeError::UnsupportedName { len: name.len() })
-}
-
-fn storable(name: &[u8]) -> Result<&str, TreeError> {
-    let name = text(name)?;
-    let fits = name.len() <= 255 && !name.ends_with(['.', ' ']);
-    let allowed = |c: char| (c as u32) >= 0x20 && (c as u32) < 0x1_0000 && !"\"*/:<>?\\|\x7f".contains(c);
-    let ok = fits && name.chars().all(allowed);
-    if ok { Ok(name) } else { Err(TreeError::UnsupportedName { len: name.len() }) }
-}
-
-/// Names that differ in case only are the same name.
-fn same_name(entry: &Found<'_, '_>, name: &str) -> bool {
-    let fold = |s: &str| s.chars().flat_map(char::to_uppercase).collect::<String>();
-    let wanted = fold(name);
-    fold(&entry.file_name()) == wanted || fold(&entry.short_file_name()) == wanted
-}
-
-fn is_dot(entry: &Found<'_, '_>) -> bool {
-    matches!(entry.short_file_name_as_bytes(), b"." | b"..")
-}
-
-/// The entry `name` of a directory.
-fn entry<'a, 'b>(dir: &Folder<'a, 'b>, name: &[u8]) -> io::Result<Result<Found<'a, 'b>, TreeError>> {
-    let Ok(name) = text(name) else { return Ok(Err(TreeError::NotFound)) };
-    for found in dir.iter() {
-        let found = found?;
-        if !is_dot(&found) && same_name(&found, name) {
-            return Ok(Ok(found));
+impl State {
+    /// The directory at `path`.
+    fn directory(&mut self, path: &TreePath) -> Result<Directory, TreeError> {
+        let mut place = dir::root(&self.table);
+        for name in path.components() {
+            let parent = Directory::read(&mut self.table, place)?;
+            let found = parent.find(name).ok_or(TreeError::NotFound)?;
+            if !found.is_dir() {
+                return Err(TreeError::NotADirectory);
+            }
+            place = self.place(found);
         }
+        Directory::read(&mut self.table, place)
     }
-    Ok(Err(TreeError::NotFound))
-}
 
-/// The directory at `path`.
-fn folder<'a, 'b>(fs: &'a Fs<'b>, path: &TreePath) -> io::Result<Result<Folder<'a, 'b>, TreeError>> {
-    let mut dir = fs.root_dir();
-    for name in path.components() {
-        dir = match entry(&dir, name)? {
-            Ok(found) if found.is_dir() => found.to_dir(),
-            Ok(_) => return Ok(Err(TreeError::NotADirectory)),
-            Err(error) => return Ok(Err(error)),
+    /// Where the contents of a directory are.
+    fn place(&self, found: &Found) -> Place {
+        Place::Chain(found.cluster(&self.table))
+    }
+
+    /// The directory in which `path` lies, and its last name.
+    fn parent<'p>(&mut self, path: &'p TreePath) -> Result<(Directory, &'p [u8]), TreeError> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Err(TreeError::IsADirectory);
         };
+        Ok((self.directory(&parent)?, name))
     }
-    Ok(Ok(dir))
-}
 
-/// The directory in which `path` lies, and its last name; an error for the root.
-fn place<'a, 'b, 'p>(
-    fs: &'a Fs<'b>,
-    path: &'p TreePath,
-) -> io::Result<Result<(Folder<'a, 'b>, &'p [u8]), TreeError>> {
-    let (Some(parent), Some(name)) = (path.parent(), path.name()) else { return Ok(Err(TreeError::IsADirectory)) };
-    Ok(folder(fs, &parent)?.map(|dir| (dir, name)))
-}
+    fn find(&mut self, path: &TreePath) -> Result<(Directory, Found), TreeError> {
+        let (dir, name) = self.parent(path)?;
+        let found = dir.find(name).ok_or(TreeError::NotFound)?.clone();
+        Ok((dir, found))
+    }
 
-/// The file at `path`.
-fn file<'a, 'b>(fs: &'a Fs<'b>, path: &TreePath) -> io::Result<Result<Found<'a, 'b>, TreeError>> {
-    let (dir, name) = match place(fs, path)? {
-        Ok(place) => place,
-        Err(error) => return Ok(Err(error)),
-    };
-    Ok(match entry(&dir, name)? {
-        Ok(found) if found.is_dir() => Err(TreeError::IsADirectory),
-        other => other,
-    })
-}
-
-/// `Ok(value)` of an inner result, or the function's return with its error.
-macro_rules! inner {
-    ($result:expr) => {
-        match $result {
-            Ok(value) => value,
-            Err(error) => return Ok(Err(error)),
+    fn file(&mut self, path: &TreePath) -> Result<(Directory, Found), TreeError> {
+        match self.find(path)? {
+            (_, found) if found.is_dir() => Err(TreeError::IsADirectory),
+            other => Ok(other),
         }
-    };
+    }
+
+    /// The clusters that a file of `size` bytes needs.
+    fn needed(&self, size: u64) -> u32 {
+        u32::try_from(size.div_ceil(self.table.boot.cluster_size().into())).unwrap_or(u32::MAX)
+    }
+
+    /// The runs of a file's contents, which must be as many as its size needs.
+    fn chain(&mut self, found: &Found) -> Result<Vec<Run>, TreeError> {
+        let first = found.cluster(&self.table);
+        if let Some((known, runs)) = &self.last_chain
+            && *known == first
+        {
+            return Ok(runs.clone());
+        }
+        let needed = self.needed(found.size().into());
+        let runs = self.table.chain(first, needed)?;
+        if table::clusters(&runs).count() < usize::try_from(needed).unwrap_or(usize::MAX) {
+            return Err(Damage::FatStructure.into());
+        }
+        self.last_chain = Some((first, runs.clone()));
+        Ok(runs)
+    }
+
+    /// Moves bytes at `offset` of some runs: calls `f` with a place on the media and a range of the caller's bytes.
+    fn transfer(
+        &mut self,
+        runs: &[Run],
+        offset: u64,
+        len: usize,
+        mut f: impl FnMut(&mut Cache, u64, core::ops::Range<usize>) -> Result<(), TreeError>,
+    ) -> Result<(), TreeError> {
+        let size = u64::from(self.table.boot.cluster_size());
+        let mut start: u64 = 0;
+        let mut done: usize = 0;
+        for run in runs {
+            let bytes = size.saturating_mul(run.len.into());
+            let at = offset.saturating_add(done as u64);
+            if at < start.saturating_add(bytes) && done < len {
+                let within = at.saturating_sub(start);
+                let step = bytes.saturating_sub(within).min((len.saturating_sub(done)) as u64) as usize;
+                let first = self.table.boot.cluster(run.first).ok_or(Damage::Cluster(run.first))?;
+                f(&mut self.table.cache, first.saturating_add(within), done..done.saturating_add(step))?;
+                done = done.saturating_add(step);
+            }
+            start = start.saturating_add(bytes);
+        }
+        if done == len { Ok(()) } else { Err(Damage::FatStructure.into()) }
+    }
+
+    fn read(&mut self, found: &Found, offset: u64, buf: &mut [u8]) -> Result<usize, TreeError> {
+        let left = u64::from(found.size()).saturating_sub(offset);
+        let len = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        if len == 0 {
+            return Ok(0);
+        }
+        let runs = self.chain(found)?;
+        self.transfer(&runs, offset, len, |cache, at, range| {
+            Ok(cache.device().read_at(at, buf.get_mut(range).unwrap_or(&mut []))?)
+        })?;
+        Ok(len)
+    }
+
+    fn write(&mut self, runs: &[Run], offset: u64, data: &[u8]) -> Result<(), TreeError> {
+        self.transfer(runs, offset, data.len(), |cache, at, range| {
+            Ok(cache.write_through(at, data.get(range).unwrap_or(&[]))?)
+        })
+    }
+
+    /// Before the first change: says on the media that the filesystem is in use.
+    fn mark(&mut self) -> Result<(), TreeError> {
+        if !self.changed {
+            self.set_state(true)?;
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    /// Sets or clears the flag. One that was set when the filesystem was opened stays: only a check may clear it.
+    fn set_state(&mut self, in_use: bool) -> Result<(), TreeError> {
+        if self.table.boot.dirty {
+            return Ok(());
+        }
+        let at = self.table.boot.state_byte();
+        let mut state = [0];
+        self.table.cache.device().read_at(at, &mut state)?;
+        let [old] = state;
+        self.table.cache.write_through(at, &[if in_use { old | 1 } else { old & !1 }])?;
+        Ok(self.table.cache.device().flush()?)
+    }
+
+    /// Fills an empty file from `source`.
+    fn fill(
+        &mut self,
+        source: &mut dyn FnMut(&mut [u8]) -> Result<usize, Stop>,
+        first: &mut u32,
+        total: &mut u64,
+    ) -> Result<(), TreeError> {
+        let mut piece = vec![0; PIECE];
+        // Runs behind `done`, of which `spare` bytes are still free.
+        let (mut last, mut tail, mut tail_start): (u32, Vec<Run>, u64) = (0, Vec::new(), 0);
+        let size = u64::from(self.table.boot.cluster_size());
+        loop {
+            let len = source(&mut piece).map_err(|Stop| TreeError::Stopped { at: *total })?;
+            let data = piece.get(..len).unwrap_or(&[]);
+            if data.is_empty() {
+                return Ok(());
+            }
+            let end = total.saturating_add(len as u64);
+            if end > MAX_FILE {
+                return Err(TreeError::TooLarge { limit: MAX_FILE });
+            }
+            let have = tail_start.saturating_add(
+                tail.iter().fold(0, |sum: u64, run| sum.saturating_add(size.saturating_mul(run.len.into()))),
+            );
+            let missing = self.needed(end.saturating_sub(have));
+            if missing > 0 {
+                let new = self.table.allocate(last, missing)?;
+                if *first == 0 {
+                    *first = new.first().map_or(0, |run| run.first);
+                }
+                last = new.last().map_or(last, |run| run.first.saturating_add(run.len).saturating_sub(1));
+                tail.extend(new);
+            }
+            self.write(&tail, total.saturating_sub(tail_start), data)?;
+            *total = end;
+            // Only the last run can still take something.
+            if tail.len() > 1 {
+                let full = tail.drain(..tail.len().saturating_sub(1));
+                let bytes =
+                    full.fold(0, |sum: u64, run| sum.saturating_add(size.saturating_mul(run.len.into())));
+                tail_start = tail_start.saturating_add(bytes);
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), TreeError> {
+        self.table.write_info()?;
+        self.table.cache.write_back()?;
+        self.table.cache.device().flush()?;
+        self.set_state(false)?;
+        self.changed = false;
+        Ok(())
+    }
 }
 
-fn metadata(found: &Found<'_, '_>) -> Metadata {
-    let read_only = found.attributes().contains(FileAttributes::READ_ONLY);
+fn metadata(found: &Found) -> Metadata {
     let (kind, mode) = if found.is_dir() { (Kind::Directory, 0o755) } else { (Kind::File, 0o644) };
-    let accessed = found.accessed();
     Metadata {
         kind,
-        size: if found.is_dir() { 0 } else { found.len() },
-        mode: if read_only { mode & 0o555 } else { mode },
+        size: found.size().into(),
+        mode: if found.is_read_only() { mode & 0o555 } else { mode },
         uid: 0,
         gid: 0,
         links: 1,
         inode: 0,
-        allocated: if found.is_dir() { 0 } else { found.len() },
-        modified: time::timestamp(found.modified()),
-        accessed: time::timestamp(fatfs::DateTime {
-            date: accessed,
-            time: fatfs::Time { hour: 0, min: 0, sec: 0, millis: 0 },
-        }),
-        changed: time::timestamp(found.created()),
+        allocated: found.size().into(),
+        modified: found.modified(),
+        accessed: found.accessed(),
+        changed: found.created(),
     }
 }
 
@@ -277,89 +305,55 @@ impl FileTree for FatTree {
 
     fn metadata(&self, path: &TreePath) -> Result<Metadata, TreeError> {
         if path.is_root() {
+            let never = Timestamp::default();
+            let (uid, gid, links, inode, size, allocated) = (0, 0, 1, 0, 0, 0);
+            let (kind, mode) = (Kind::Directory, 0o755);
+            let (modified, accessed, changed) = (never, never, never);
             return Ok(Metadata {
-                kind: Kind::Directory,
-                size: 0,
-                mode: 0o755,
-                uid: 0,
-                gid: 0,
-                links: 1,
-                inode: 0,
-                allocated: 0,
-                modified: Timestamp::default(),
-                accessed: Timestamp::default(),
-                changed: Timestamp::default(),
+                kind,
+                size,
+                mode,
+                uid,
+                gid,
+                links,
+                inode,
+                allocated,
+                modified,
+                accessed,
+                changed,
             });
         }
-        self.run(path, 0, |fs| {
-            let (dir, name) = inner!(place(fs, path)?);
-            Ok(entry(&dir, name)?.map(|found| metadata(&found)))
-        })
+        Ok(metadata(&self.lock().find(path)?.1))
     }
 
     fn list(&self, path: &TreePath) -> Result<Vec<Entry>, TreeError> {
-        self.run(path, 0, |fs| {
-            let dir = inner!(folder(fs, path)?);
-            let mut entries = Vec::new();
-            for found in dir.iter() {
-                let found = found?;
-                if is_dot(&found) {
-                    continue;
-                }
-                let name = found.file_name().into_bytes();
-                if !is_valid_name(&name) {
-                    return Ok(Err(Damage::Name { inode: 0 }.into()));
-                }
-                let kind = if found.is_dir() { Kind::Directory } else { Kind::File };
-                entries.push(Entry { name, kind, inode: 0 });
-            }
-            Ok(Ok(entries))
-        })
+        let directory = self.lock().directory(path)?;
+        let kind = |found: &Found| if found.is_dir() { Kind::Directory } else { Kind::File };
+        let entry = |found: Found| Entry { kind: kind(&found), name: found.name.into_bytes(), inode: 0 };
+        Ok(directory.entries.into_iter().map(entry).collect())
     }
 
     fn read_at(&self, path: &TreePath, offset: u64, buf: &mut [u8]) -> Result<usize, TreeError> {
-        self.run(path, buf.len() as u64, |fs| {
-            let found = inner!(file(fs, path)?);
-            let mut file = found.to_file();
-            if offset >= found.len() || file.seek(SeekFrom::Start(offset))? != offset {
-                return Ok(Ok(0));
-            }
-            let want = buf.len().min(usize::try_from(found.len().saturating_sub(offset)).unwrap_or(usize::MAX));
-            let mut done = 0;
-            while let Some(rest) = buf.get_mut(done..want).filter(|rest| !rest.is_empty()) {
-                match file.read(rest)? {
-                    // The chain is shorter than the size says.
-                    0 => return Ok(Err(Damage::FatStructure.into())),
-                    len => done = done.saturating_add(len),
-                }
-            }
-            Ok(Ok(done))
-        })
+        let mut state = self.lock();
+        let (_, found) = state.file(path)?;
+        state.read(&found, offset, buf)
     }
 
-    fn read_to(&self, path: &TreePath, sink: &mut dyn FnMut(&[u8]) -> Result<(), Stop>) -> Result<u64, TreeError> {
-        self.run(path, 0, |fs| {
-            let found = inner!(file(fs, path)?);
-            let mut file = found.to_file();
-            let mut piece = vec![0; PIECE];
-            let mut total: u64 = 0;
-            while total < found.len() {
-                self.allow(path, PIECE as u64);
-                let left = usize::try_from(found.len().saturating_sub(total)).unwrap_or(PIECE).min(PIECE);
-                let mut filled: usize = 0;
-                while let Some(rest) = piece.get_mut(filled..left).filter(|rest| !rest.is_empty()) {
-                    match file.read(rest)? {
-                        0 => return Ok(Err(Damage::FatStructure.into())),
-                        len => filled = filled.saturating_add(len),
-                    }
-                }
-                inner!(
-                    sink(piece.get(..filled).unwrap_or(&[])).map_err(|Stop| TreeError::Stopped { at: total })
-                );
-                total = total.saturating_add(filled as u64);
-            }
-            Ok(Ok(total))
-        })
+    fn read_to(
+        &self,
+        path: &TreePath,
+        sink: &mut dyn FnMut(&[u8]) -> Result<(), Stop>,
+    ) -> Result<u64, TreeError> {
+        let (_, found) = self.lock().file(path)?;
+        let mut piece = vec![0; usize::try_from(found.size()).unwrap_or(PIECE).min(PIECE)];
+        let mut total: u64 = 0;
+        while total < found.size().into() {
+            // Others may use the tree while the piece is being taken.
+            let len = self.lock().read(&found, total, &mut piece)?;
+            sink(piece.get(..len).unwrap_or(&[])).map_err(|Stop| TreeError::Stopped { at: total })?;
+            total = total.saturating_add(len as u64);
+        }
+        Ok(total)
     }
 
     fn write_from(
@@ -367,122 +361,171 @@ impl FileTree for FatTree {
         path: &TreePath,
         source: &mut dyn FnMut(&mut [u8]) -> Result<usize, Stop>,
     ) -> Result<u64, TreeError> {
-        self.change(path, 0, |fs| {
-            let (dir, name) = inner!(place(fs, path)?);
-            let (mut file, name) = match entry(&dir, name)? {
-                Ok(found) if found.is_dir() => return Ok(Err(TreeError::IsADirectory)),
-                Ok(found) => {
-                    let mut file = found.to_file();
-                    file.truncate()?;
-                    (file, found.file_name())
+        self.change(|state| {
+            let (mut dir, name) = state.parent(path)?;
+            let now = time::now();
+            let mut found = match dir.find(name).cloned() {
+                Some(found) if found.is_dir() => return Err(TreeError::IsADirectory),
+                Some(mut found) => {
+                    state.mark()?;
+                    let old = found.cluster(&state.table);
+                    found.set_contents(0, 0);
+                    dir.update(&mut state.table, &found)?;
+                    if old != 0 {
+                        state.table.release(old)?;
+                    }
+                    found
                 }
-                Err(TreeError::NotFound) => {
-                    let name = inner!(storable(name));
-                    (dir.create_file(name)?, name.to_owned())
+                None => {
+                    state.mark()?;
+                    dir.add(&mut state.table, name, false, now)?
                 }
-                Err(error) => return Ok(Err(error)),
             };
-            let mut piece = vec![0; PIECE];
-            let mut total: u64 = 0;
-            let failure = loop {
-                let Ok(len) = source(&mut piece) else { break Ok(TreeError::Stopped { at: total }) };
-                let Some(data) = piece.get(..len).filter(|data| !data.is_empty()) else {
-                    file.flush()?;
-                    return Ok(Ok(total));
-                };
-                if total.saturating_add(len as u64) > MAX_FILE {
-                    break Ok(TreeError::TooLarge { limit: MAX_FILE });
+            let (mut first, mut total) = (0, 0);
+            match state.fill(source, &mut first, &mut total) {
+                Ok(()) => {
+                    found.set_contents(first, u32::try_from(total).unwrap_or(0));
+                    found.set_modified(now);
+                    dir.update(&mut state.table, &found)?;
+                    Ok(total)
                 }
-                self.allow(path, PIECE as u64);
-                if let Err(error) = file.write_all(data) {
-                    break Err(error);
+                Err(
+                    error @ (TreeError::NoSpace | TreeError::Stopped { .. } | TreeError::TooLarge { .. }),
+                ) => {
+                    // Half a file is worse than none.
+                    dir.remove(&mut state.table, &found)?;
+                    if first != 0 {
+                        state.table.release(first)?;
+                    }
+                    Err(error)
                 }
-                total = total.saturating_add(len as u64);
-            };
-            // Half a file is worse than none.
-            file.flush()?;
-            drop(file);
-            dir.remove(&name)?;
-            failure.map(Err)
+                Err(error) => Err(error),
+            }
         })
     }
 
     fn write_at(&self, path: &TreePath, offset: u64, data: &[u8]) -> Result<(), TreeError> {
-        if offset.saturating_add(data.len() as u64) > MAX_FILE {
+        let end = offset.saturating_add(data.len() as u64);
+        if end > MAX_FILE {
             return Err(TreeError::TooLarge { limit: MAX_FILE });
         }
-        self.change(path, data.len() as u64, |fs| {
-            let found = inner!(file(fs, path)?);
-            let size = found.len();
+        self.change(|state| {
+            let (mut dir, mut found) = state.file(path)?;
+            let size = u64::from(found.size());
             if offset > size {
-                return Ok(Err(TreeError::BeyondEnd { size }));
+                return Err(TreeError::BeyondEnd { size });
             }
-            let mut file = found.to_file();
-            if file.seek(SeekFrom::Start(offset))? != offset {
-                return Ok(Err(Damage::FatStructure.into()));
+            let mut runs = state.chain(&found)?;
+            state.last_chain = None;
+            state.mark()?;
+            let mut first = found.cluster(&state.table);
+            let missing = state.needed(end).saturating_sub(state.needed(size));
+            if missing > 0 {
+                let last = runs.last().map_or(0, |run| run.first.saturating_add(run.len).saturating_sub(1));
+                let new = state.table.allocate(last, missing)?;
+                if first == 0 {
+                    first = new.first().map_or(0, |run| run.first);
+                }
+                runs.extend(new);
             }
-            file.write_all(data)?;
-            file.flush()?;
-            Ok(Ok(()))
+            state.write(&runs, offset, data)?;
+            found.set_contents(first, u32::try_from(size.max(end)).unwrap_or(u32::MAX));
+            found.set_modified(time::now());
+            dir.update(&mut state.table, &found)
         })
     }
 
     fn truncate(&self, path: &TreePath, size: u64) -> Result<(), TreeError> {
-        self.change(path, 0, |fs| {
-            let found = inner!(file(fs, path)?);
-            if size > found.len() {
-                return Ok(Err(TreeError::BeyondEnd { size: found.len() }));
+        self.change(|state| {
+            let (mut dir, mut found) = state.file(path)?;
+            let Ok(new) = u32::try_from(size) else {
+                return Err(TreeError::BeyondEnd { size: found.size().into() });
+            };
+            if new > found.size() {
+                return Err(TreeError::BeyondEnd { size: found.size().into() });
             }
-            let mut file = found.to_file();
-            if file.seek(SeekFrom::Start(size))? != size {
-                return Ok(Err(Damage::FatStructure.into()));
+            let runs = state.chain(&found)?;
+            state.last_chain = None;
+            state.mark()?;
+            let keep = usize::try_from(state.needed(size)).unwrap_or(0);
+            let first = found.cluster(&state.table);
+            found.set_contents(if keep == 0 { 0 } else { first }, new);
+            found.set_modified(time::now());
+            dir.update(&mut state.table, &found)?;
+            match keep.checked_sub(1).and_then(|last| table::clusters(&runs).nth(last)) {
+                Some(last) => state.table.cut(last),
+                None if first != 0 => state.table.release(first),
+                None => Ok(()),
             }
-            file.truncate()?;
-            file.flush()?;
-            Ok(Ok(()))
         })
     }
 
     fn make_dir(&self, path: &TreePath) -> Result<(), TreeError> {
-        self.change(path, 0, |fs| {
-            let (dir, name) = inner!(place(fs, path)?);
-            match entry(&dir, name)? {
-                Ok(_) => return Ok(Err(TreeError::Exists)),
-                Err(TreeError::NotFound) => {}
-                Err(error) => return Ok(Err(error)),
+        self.change(|state| {
+            let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+                return Err(TreeError::Exists);
+            };
+            let above = if parent.is_root() { 0 } else { state.find(&parent)?.1.cluster(&state.table) };
+            let mut dir = state.directory(&parent)?;
+            if dir.find(name).is_some() {
+                return Err(TreeError::Exists);
             }
-            dir.create_dir(inner!(storable(name)))?;
-            Ok(Ok(()))
+            state.mark()?;
+            let now = time::now();
+            let mut found = dir.add(&mut state.table, name, true, now)?;
+            match dir::make(&mut state.table, above, now) {
+                Ok(cluster) => {
+                    found.set_contents(cluster, 0);
+                    dir.update(&mut state.table, &found)
+                }
+                Err(error) => {
+                    dir.remove(&mut state.table, &found)?;
+                    Err(error)
+                }
+            }
         })
     }
 
     fn remove(&self, path: &TreePath) -> Result<(), TreeError> {
-        self.change(path, 0, |fs| {
-            let (dir, name) = inner!(place(fs, path)?);
-            let found = inner!(entry(&dir, name)?);
-            dir.remove(&found.file_name())?;
-            Ok(Ok(()))
+        self.change(|state| {
+            let (mut dir, found) = state.find(path)?;
+            if found.is_dir() {
+                let place = state.place(&found);
+                if !Directory::read(&mut state.table, place)?.entries.is_empty() {
+                    return Err(TreeError::NotEmpty);
+                }
+            }
+            state.mark()?;
+            dir.remove(&mut state.table, &found)?;
+            match found.cluster(&state.table) {
+                0 => Ok(()),
+                first => state.table.release(first),
+            }
         })
     }
 
-    #[allow(deprecated)] // The library would rather be given a clock, but each file has a time of its own.
     fn set_modified(&self, path: &TreePath, time: Timestamp) -> Result<(), TreeError> {
-        self.change(path, 0, |fs| {
-            let mut file = inner!(file(fs, path)?).to_file();
-            file.set_modified(time::date_time(time));
-            file.flush()?;
-            Ok(Ok(()))
+        self.change(|state| {
+            let (mut dir, mut found) = state.find(path)?;
+            state.mark()?;
+            found.set_modified(time);
+            dir.update(&mut state.table, &found)
         })
     }
 
     fn flush(&self) -> Result<(), TreeError> {
-        if self.failed.load(Ordering::Acquire) {
+        let mut state = self.lock();
+        if state.failed {
             return Err(TreeError::EarlierWriteFailed);
         }
-        if !self.about.writable {
+        if !state.changed {
             return Ok(());
         }
-        self.disk.lock().unwrap_or_else(PoisonError::into_inner).write_back()
+        let result = state.flush();
+        if result.is_err() {
+            state.failed = true;
+        }
+        result
     }
 }
 

@@ -1,54 +1,48 @@
 //! FAT's calendar times, which name no time zone: read and written as UTC. They reach from 1980 to 2107.
+//! FAT specification, section 6.
 
 use std::time::{SystemTime, UNIX_EPOCH};
-
-use fatfs::{Date, DateTime, Time, TimeProvider};
 
 use crate::tree::Timestamp;
 
 const DAY: i64 = 86400;
 
-/// The clock for new and changed entries.
-pub(super) static CLOCK: UtcClock = UtcClock;
-
-#[derive(Debug)]
-pub(super) struct UtcClock;
-
-impl TimeProvider for UtcClock {
-    fn get_current_date(&self) -> Date {
-        self.get_current_date_time().date
-    }
-
-    fn get_current_date_time(&self) -> DateTime {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-        date_time(Timestamp { seconds, nanoseconds: since.subsec_nanos() })
+/// The time now.
+pub(super) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp {
+        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        nanoseconds: since.subsec_nanos(),
     }
 }
 
-/// The nearest time that FAT can store.
-pub(super) fn date_time(time: Timestamp) -> DateTime {
+/// Date, time (in steps of two seconds) and hundredths beyond it of the nearest time that FAT can store.
+pub(super) fn fields(time: Timestamp) -> (u16, u16, u8) {
     const FIRST: i64 = 315_532_800; // 1980-01-01 00:00:00
     const LAST: i64 = 4_354_819_199; // 2107-12-31 23:59:59
     let seconds = time.seconds.clamp(FIRST, LAST);
-    let (days, rest) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    let (year, month, day) = civil(days);
-    let part = |value: i64| u16::try_from(value).unwrap_or(0);
-    let millis = part((time.nanoseconds / 1_000_000).min(999).into());
-    DateTime {
-        date: Date { year: part(year), month: part(month), day: part(day) },
-        time: Time { hour: part(rest / 3600), min: part(rest / 60 % 60), sec: part(rest % 60), millis },
-    }
+    let (year, month, day) = civil(seconds.div_euclid(DAY));
+    let rest = seconds.rem_euclid(DAY);
+    let date = (year - 1980) << 9 | month << 5 | day;
+    let (hours, minutes, pairs) = (rest / 3600, rest / 60 % 60, rest % 60 / 2);
+    let clock = hours << 11 | minutes << 5 | pairs;
+    let hundredths = rest % 2 * 100 + i64::from(time.nanoseconds.min(999_999_999) / 10_000_000);
+    // The clamp keeps all of them in range.
+    (
+        u16::try_from(date).unwrap_or(0),
+        u16::try_from(clock).unwrap_or(0),
+        u8::try_from(hundredths).unwrap_or(0),
+    )
 }
 
-pub(super) fn timestamp(time: DateTime) -> Timestamp {
-    let DateTime { date, time } = time;
-    // A month or day of 0 is stored where there is no time at all.
-    let days = days(date.year.into(), i64::from(date.month).clamp(1, 12), i64::from(date.day).max(1));
-    let clock = i64::from(time.hour) * 3600 + i64::from(time.min) * 60 + i64::from(time.sec);
-    Timestamp { seconds: days * DAY + clock, nanoseconds: u32::from(time.millis.min(999)) * 1_000_000 }
+/// The time that stored fields mean. A date of 0, which stands for none, becomes 1980-01-01.
+pub(super) fn timestamp(date: u16, clock: u16, hundredths: u8) -> Timestamp {
+    let (date, clock, hundredths) = (i64::from(date), i64::from(clock), i64::from(hundredths.min(199)));
+    let days = days(1980 + (date >> 9), (date >> 5 & 0xf).clamp(1, 12), (date & 0x1f).max(1));
+    let of_day = (clock >> 11) * 3600 + (clock >> 5 & 0x3f) * 60 + (clock & 0x1f) * 2;
+    let nanoseconds = u32::try_from(hundredths % 100 * 10_000_000).unwrap_or(0);
+    Timestamp { seconds: days * DAY + of_day + hundredths / 100, nanoseconds }
 }
-
 /// Days since 1970-01-01 of a date of the Gregorian calendar. The year starts in March, so that the leap day is its last.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
@@ -76,18 +70,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_convert_both_ways_and_are_clamped() {
+    fn times_convert_both_ways_and_are_clamped() {
         // `date -u -d 2024-02-29T23:59:58 +%s`
         let time = Timestamp { seconds: 1_709_251_198, nanoseconds: 0 };
-        let stored = date_time(time);
-        assert_eq!((stored.date.year, stored.date.month, stored.date.day), (2024, 2, 29));
-        assert_eq!((stored.time.hour, stored.time.min, stored.time.sec), (23, 59, 58));
-        assert_eq!(timestamp(stored), time);
-        assert_eq!(date_time(Timestamp { seconds: -1, nanoseconds: 0 }).date.year, 1980);
-        assert_eq!(date_time(Timestamp { seconds: i64::MAX, nanoseconds: 0 }).date.year, 2107);
+        let (date, clock, hundredths) = fields(time);
+        assert_eq!((date, clock, hundredths), (44 << 9 | 2 << 5 | 29, 23 << 11 | 59 << 5 | 29, 0));
+        assert_eq!(timestamp(date, clock, hundredths), time);
+        assert_eq!(fields(Timestamp { seconds: -1, nanoseconds: 0 }).0, 1 << 5 | 1);
+        assert_eq!(fields(Timestamp { seconds: i64::MAX, nanoseconds: 0 }).0, 127 << 9 | 12 << 5 | 31);
         for day in (3652..50_404).step_by(97) {
-            let time = Timestamp { seconds: day * DAY, nanoseconds: 0 };
-            assert_eq!(timestamp(date_time(time)), time);
+            let time = Timestamp { seconds: day * DAY + 12_345, nanoseconds: 670_000_000 };
+            let (date, clock, hundredths) = fields(time);
+            assert_eq!(timestamp(date, clock, hundredths), time);
+        }
+        for date in [0, !0] {
+            timestamp(date, !0, !0);
         }
     }
 }

@@ -13,7 +13,10 @@ const HEADER_LEN: usize = 92;
 const MAX_ARRAY: u64 = 1 << 20;
 
 /// Reads the GPT, whose sectors may have 512 or 4096 bytes. None if there is none.
-pub(super) fn read(device: &dyn BlockDevice, protective: bool) -> Result<Option<PartitionTable>, PartitionError> {
+pub(super) fn read(
+    device: &dyn BlockDevice,
+    protective: bool,
+) -> Result<Option<PartitionTable>, PartitionError> {
     let logical = u64::from(device.geometry().logical_block);
     let mut damage = None;
     for sector_size in [SECTOR_SIZE, 4096, logical] {
@@ -54,7 +57,11 @@ struct Table {
 }
 
 /// Reads and checks the copy whose header is in sector `lba`.
-fn copy(device: &dyn BlockDevice, sector_size: u64, lba: u64) -> Result<Result<Table, GptDamage>, DeviceError> {
+fn copy(
+    device: &dyn BlockDevice,
+    sector_size: u64,
+    lba: u64,
+) -> Result<Result<Table, GptDamage>, DeviceError> {
     let mut sector = vec![0; usize::try_from(sector_size).unwrap_or(0)];
     device.read_at(lba.saturating_mul(sector_size), &mut sector)?;
     let header = Fields(&sector);
@@ -97,7 +104,11 @@ fn copy(device: &dyn BlockDevice, sector_size: u64, lba: u64) -> Result<Result<T
 
 impl Table {
     /// Turns the entries into partitions, each inside the usable area, none overlapping another.
-    fn check(self, sector_size: u64, damaged_copy: Option<TableCopy>) -> Result<PartitionTable, PartitionError> {
+    fn check(
+        self,
+        sector_size: u64,
+        damaged_copy: Option<TableCopy>,
+    ) -> Result<PartitionTable, PartitionError> {
         let mut partitions = Vec::new();
         for (number, entry) in (1..).zip(self.entries.chunks_exact(self.entry_size)) {
             let entry = Fields(entry);
@@ -111,7 +122,8 @@ impl Table {
             if first > last || first < self.first_usable || last > self.last_usable {
                 return Err(PartitionError::OutOfBounds { number, start, len });
             }
-            let units: Vec<u16> = entry.slice(56, 72).chunks_exact(2).map(|pair| Fields(pair).le16(0)).collect();
+            let units: Vec<u16> =
+                entry.slice(56, 72).chunks_exact(2).map(|pair| Fields(pair).le16(0)).collect();
             let name = units.split(|&unit| unit == 0).next().unwrap_or(&[]);
             partitions.push(Partition {
                 number,
@@ -144,7 +156,8 @@ mod tests {
     #[test]
     fn a_guid_prints_as_the_specification_writes_it() {
         // EFI system partition: UEFI 2.10, table 5.7.
-        let stored = [0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b];
+        let stored =
+            [0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b];
         assert_eq!(super::guid(stored), "c12a7328-f81f-11d2-ba4b-00a0c93ec93b");
     }
 }

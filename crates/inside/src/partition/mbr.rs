@@ -40,13 +40,17 @@ pub(super) fn is_protective(sector: &[u8]) -> bool {
 }
 
 /// Reads the table whose first sector is given. None if it holds no table.
-pub(super) fn read(device: &dyn BlockDevice, sector: &[u8]) -> Result<Option<PartitionTable>, PartitionError> {
+pub(super) fn read(
+    device: &dyn BlockDevice,
+    sector: &[u8],
+) -> Result<Option<PartitionTable>, PartitionError> {
     let slots = slots(sector);
     let plausible = slots.iter().all(|slot| slot.status & 0x7f == 0);
     if !has_signature(sector) || !plausible || slots.iter().all(|slot| slot.kind == 0) {
         return Ok(None);
     }
     let mut partitions = Vec::new();
+    // Range of the extended partition, which holds the logical ones and is none itself.
     let mut extended = None;
     for (number, slot) in (1..).zip(&slots) {
         if slot.kind == 0 || slot.sectors == 0 {
@@ -56,10 +60,11 @@ pub(super) fn read(device: &dyn BlockDevice, sector: &[u8]) -> Result<Option<Par
         if EXTENDED.contains(&slot.kind) {
             // Only the first counts, as in Linux.
             extended = extended.or(Some((slot.first, slot.sectors)));
-        } else {
-            partitions.push(partition);
         }
+        partitions.push(partition);
     }
+    check_overlap(&partitions)?;
+    partitions.retain(|p| !EXTENDED.iter().any(|kind| p.type_id == format!("{kind:02x}")));
     if let Some((first, sectors)) = extended {
         logical(device, first, sectors, &mut partitions)?;
     }
@@ -89,7 +94,8 @@ fn logical(
         let [own, next, ..] = slots(&sector);
         if own.kind != 0 && own.sectors != 0 {
             let found = partition(device, number, record, &own)?;
-            let inside = record.saturating_add(own.first).saturating_add(own.sectors) <= base.saturating_add(sectors);
+            let inside =
+                record.saturating_add(own.first).saturating_add(own.sectors) <= base.saturating_add(sectors);
             if !inside {
                 return Err(PartitionError::OutOfBounds { number, start: found.start, len: found.len });
             }
@@ -108,7 +114,12 @@ fn logical(
     Err(PartitionError::ExtendedChain { links: MAX_LINKS })
 }
 
-fn partition(device: &dyn BlockDevice, number: u32, base: u64, slot: &Slot) -> Result<Partition, PartitionError> {
+fn partition(
+    device: &dyn BlockDevice,
+    number: u32,
+    base: u64,
+    slot: &Slot,
+) -> Result<Partition, PartitionError> {
     // All are sums and multiples of 32-bit numbers and can't overflow 64 bits.
     let start = base.saturating_add(slot.first).saturating_mul(SECTOR_SIZE);
     let len = slot.sectors.saturating_mul(SECTOR_SIZE);

@@ -103,7 +103,9 @@ pub fn try_run(program: &str, args: &[&dyn AsRef<OsStr>]) -> Output {
     for arg in args {
         command.arg(arg.as_ref());
     }
-    command.output().unwrap_or_else(|error| panic!("cannot run {program} ({error}); run scripts/setup to install it"))
+    command
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run {program} ({error}); run scripts/setup to install it"))
 }
 
 pub fn path(text: &str) -> TreePath {
@@ -189,7 +191,8 @@ pub fn sample_tree(root: &Path) {
         std::os::unix::fs::FileExt::write_all_at(&sparse, &pattern(seed, 8192), at).expect("writable");
     }
     std::os::unix::fs::symlink("deep/er", root.join("link")).expect("links can be made");
-    std::os::unix::fs::symlink(format!("/{}", "long/".repeat(60)), root.join("long-link")).expect("links can be made");
+    std::os::unix::fs::symlink(format!("/{}", "long/".repeat(60)), root.join("long-link"))
+        .expect("links can be made");
     fs::set_permissions(root.join("one"), fs::Permissions::from_mode(0o4751)).expect("chmod");
     fs::set_permissions(root.join("deep"), fs::Permissions::from_mode(0o700)).expect("chmod");
     run("mkfifo", &[&root.join("pipe")]);
@@ -226,7 +229,8 @@ pub fn assert_same(tree: &dyn FileTree, at: &str, dir: &Path, keeps: Keeps) {
     for relative in walk(dir) {
         let host = dir.join(&relative);
         let stat = fs::symlink_metadata(&host).expect("it was listed");
-        let inner = TreePath::parse([at.as_bytes(), b"/", relative.as_os_str().as_bytes()].concat()).expect("valid");
+        let inner =
+            TreePath::parse([at.as_bytes(), b"/", relative.as_os_str().as_bytes()].concat()).expect("valid");
         let found = tree.metadata(&inner).unwrap_or_else(|error| panic!("{inner}: {error}"));
         let kind = match stat.file_type() {
             t if t.is_dir() => Kind::Directory,
@@ -243,7 +247,10 @@ pub fn assert_same(tree: &dyn FileTree, at: &str, dir: &Path, keeps: Keeps) {
         match kind {
             Kind::File => {
                 assert_eq!(found.size, stat.len(), "{inner}");
-                assert!(read(tree, &inner) == fs::read(&host).expect("readable"), "contents of {inner} differ");
+                assert!(
+                    read(tree, &inner) == fs::read(&host).expect("readable"),
+                    "contents of {inner} differ"
+                );
             }
             Kind::Link => {
                 let target = fs::read_link(&host).expect("a link");

@@ -1,0 +1,394 @@
+//! Directories: slots of 32 bytes, in a fixed area (the root of FAT12 and FAT16) or in a chain of clusters.
+//! FAT specification, section 6.
+
+use std::collections::HashSet;
+
+use super::name::{self, NewName, UNITS};
+use super::table::{Run, Table, clusters};
+use super::time;
+use crate::bytes::Fields;
+use crate::error::{Damage, TreeError};
+use crate::path::is_valid_name;
+use crate::tree::Timestamp;
+
+const SLOT: usize = 32;
+/// Slots that a directory may have.
+const MAX_SLOTS: usize = 65536;
+const DELETED: u8 = 0xe5;
+
+mod attribute {
+    pub(crate) const READ_ONLY: u8 = 0x01;
+    pub(crate) const LABEL: u8 = 0x08;
+    pub(crate) const DIRECTORY: u8 = 0x10;
+    pub(crate) const ARCHIVE: u8 = 0x20;
+    pub(crate) const LONG_NAME: u8 = 0x0f;
+}
+
+/// Where a directory's slots lie.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// Bytes at a fixed place, and how many.
+    Area(u64, u32),
+    /// A chain of clusters.
+    Chain(u32),
+}
+
+/// A directory in memory.
+pub(super) struct Directory {
+    place: Place,
+    runs: Vec<Run>,
+    slots: Vec<u8>,
+    /// Names that stand for something.
+    pub(super) entries: Vec<Found>,
+    /// Slots in use: everything behind is free.
+    used: usize,
+}
+
+/// An entry of a directory.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) name: String,
+    short: [u8; 11],
+    /// Slots from the first of its long name to its own.
+    slots: core::ops::Range<usize>,
+    bytes: [u8; SLOT],
+}
+
+impl Found {
+    fn fields(&self) -> Fields<'_> {
+        Fields(&self.bytes)
+    }
+
+    pub(super) fn is_dir(&self) -> bool {
+        self.fields().u8(11) & attribute::DIRECTORY != 0
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.fields().u8(11) & attribute::READ_ONLY != 0
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        if self.is_dir() { 0 } else { self.fields().le32(28) }
+    }
+
+    /// First cluster, 0 if there is none.
+    pub(super) fn cluster(&self, table: &Table) -> u32 {
+        let high = if table.boot.root_cluster == 0 { 0 } else { self.fields().le16(20) };
+        u32::from(high) << 16 | u32::from(self.fields().le16(26))
+    }
+
+    pub(super) fn modified(&self) -> Timestamp {
+        time::timestamp(self.fields().le16(24), self.fields().le16(22), 0)
+    }
+
+    pub(super) fn accessed(&self) -> Timestamp {
+        time::timestamp(self.fields().le16(18), 0, 0)
+    }
+
+    pub(super) fn created(&self) -> Timestamp {
+        time::timestamp(self.fields().le16(16), self.fields().le16(14), self.fields().u8(13))
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(target) = self.bytes.get_mut(at..at.saturating_add(bytes.len())) {
+            target.copy_from_slice(bytes);
+        }
+    }
+
+    pub(super) fn set_contents(&mut self, cluster: u32, size: u32) {
+        let [a, b, c, d] = cluster.to_le_bytes();
+        self.put(26, &[a, b]);
+        self.put(20, &[c, d]);
+        self.put(28, &size.to_le_bytes());
+    }
+
+    pub(super) fn set_modified(&mut self, when: Timestamp) {
+        let (date, clock, _) = time::fields(when);
+        self.put(22, &clock.to_le_bytes());
+        self.put(24, &date.to_le_bytes());
+        self.put(18, &date.to_le_bytes());
+        // Changed since the last backup.
+        let attributes = self.fields().u8(11) | attribute::ARCHIVE;
+        if !self.is_dir() {
+            self.put(11, &[attributes]);
+        }
+    }
+}
+
+/// The place of the root directory.
+pub(super) fn root(table: &Table) -> Place {
+    match table.boot.root_cluster {
+        0 => {
+            let (at, len) = table.boot.root_area();
+            Place::Area(at, len)
+        }
+        cluster => Place::Chain(cluster),
+    }
+}
+
+impl Directory {
+    pub(super) fn read(table: &mut Table, place: Place) -> Result<Self, TreeError> {
+        let mut directory = Self { place, runs: Vec::new(), slots: Vec::new(), entries: Vec::new(), used: 0 };
+        match directory.place {
+            Place::Area(at, len) => {
+                directory.slots = vec![0; usize::try_from(len).unwrap_or(0)];
+                table.cache.read(at, &mut directory.slots)?;
+            }
+            Place::Chain(first) => {
+                let size = usize::try_from(table.boot.cluster_size()).unwrap_or(1);
+                let limit = MAX_SLOTS.saturating_mul(SLOT).div_ceil(size).saturating_add(1);
+                directory.runs = table.chain(first, u32::try_from(limit).unwrap_or(u32::MAX))?;
+                let chain: Vec<u32> = clusters(&directory.runs).collect();
+                if chain.is_empty() || chain.len() >= limit {
+                    return Err(directory.damaged(0));
+                }
+                for cluster in chain {
+                    let at = table.boot.cluster(cluster).ok_or(Damage::Cluster(cluster))?;
+                    let start = directory.slots.len();
+                    directory.slots.resize(start.saturating_add(size), 0);
+                    table.cache.read(at, directory.slots.get_mut(start..).unwrap_or(&mut []))?;
+                }
+            }
+        }
+        directory.parse()?;
+        Ok(directory)
+    }
+
+    /// Where its first byte lies or which cluster it starts with: what names it in errors.
+    fn number(&self) -> u64 {
+        match self.place {
+            Place::Area(..) => 0,
+            Place::Chain(cluster) => cluster.into(),
+        }
+    }
+
+    fn damaged(&self, slot: usize) -> TreeError {
+        Damage::Directory { inode: self.number(), at: slot.saturating_mul(SLOT) as u64 }.into()
+    }
+
+    fn parse(&mut self) -> Result<(), TreeError> {
+        let mut long = LongName::default();
+        self.used = self.slots.len() / SLOT;
+        for (i, slot) in self.slots.chunks_exact(SLOT).enumerate() {
+            let fields = Fields(slot);
+            let (first, attributes) = (fields.u8(0), fields.u8(11));
+            if first == 0 {
+                self.used = i;
+                break;
+            }
+            if first == DELETED {
+                long = LongName::default();
+            } else if attributes & 0x3f == attribute::LONG_NAME {
+                long.add(slot, i);
+            } else if attributes & attribute::LABEL != 0 {
+                long = LongName::default();
+            } else {
+                let short: [u8; 11] = fields.array(0);
+                let found = core::mem::take(&mut long).finish(&short, i);
+                let (name, start) = match found {
+                    Some(found) => found,
+                    None => (name::decode_short(&short, fields.u8(12)), i),
+                };
+                if short == *b".          " || short == *b"..         " {
+                    continue;
+                }
+                if !is_valid_name(name.as_bytes()) {
+                    return Err(Damage::Name { inode: self.number() }.into());
+                }
+                self.entries.push(Found {
+                    name,
+                    short,
+                    slots: start..i.saturating_add(1),
+                    bytes: fields.array(0),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn find(&self, name: &[u8]) -> Option<&Found> {
+        let wanted = name::fold(core::str::from_utf8(name).ok()?);
+        self.entries.iter().find(|entry| {
+            name::fold(&entry.name) == wanted || name::fold(&name::decode_short(&entry.short, 0)) == wanted
+        })
+    }
+
+    /// Writes one slot, in memory and in the cache.
+    fn put(&mut self, table: &mut Table, slot: usize, bytes: &[u8; SLOT]) -> Result<(), TreeError> {
+        let at = slot.saturating_mul(SLOT);
+        let media = match self.place {
+            Place::Area(start, _) => start.saturating_add(at as u64),
+            Place::Chain(_) => {
+                let size = usize::try_from(table.boot.cluster_size()).unwrap_or(1).max(1);
+                let cluster = clusters(&self.runs).nth(at / size).ok_or(self.damaged(slot))?;
+                let start = table.boot.cluster(cluster).ok_or(Damage::Cluster(cluster))?;
+                start.saturating_add((at % size) as u64)
+            }
+        };
+        let target = self.slots.get_mut(at..at.saturating_add(SLOT)).ok_or(Damage::FatStructure)?;
+        target.copy_from_slice(bytes);
+        Ok(table.cache.write(media, bytes)?)
+    }
+
+    /// Writes an entry that was changed.
+    pub(super) fn update(&mut self, table: &mut Table, found: &Found) -> Result<(), TreeError> {
+        self.put(table, found.slots.end.saturating_sub(1), &found.bytes)
+    }
+
+    /// Takes an entry out. Its clusters are the caller's.
+    pub(super) fn remove(&mut self, table: &mut Table, found: &Found) -> Result<(), TreeError> {
+        // The entry itself first: slots of a long name without one are harmless.
+        for slot in found.slots.clone().rev() {
+            let at = slot.saturating_mul(SLOT);
+            let mut bytes: [u8; SLOT] = Fields(&self.slots).array(at);
+            if let Some(first) = bytes.first_mut() {
+                *first = DELETED;
+            }
+            self.put(table, slot, &bytes)?;
+        }
+        self.entries.retain(|entry| entry.slots != found.slots);
+        Ok(())
+    }
+
+    /// Makes an entry without contents. `name` must not be there yet.
+    pub(super) fn add(
+        &mut self,
+        table: &mut Table,
+        name: &[u8],
+        is_dir: bool,
+        now: Timestamp,
+    ) -> Result<Found, TreeError> {
+        let taken: HashSet<[u8; 11]> = self.entries.iter().map(|entry| entry.short).collect();
+        let new = NewName::new(name, |short| taken.contains(short))?;
+        let long = new.long_slots();
+        let start = self.room(table, long.len().saturating_add(1))?;
+        let own = start.saturating_add(long.len());
+        let mut found = Found {
+            name: String::from_utf8_lossy(name).into_owned(),
+            short: new.short,
+            slots: start..own.saturating_add(1),
+            bytes: [0; SLOT],
+        };
+        let (date, clock, tenths) = time::fields(now);
+        found.put(0, &new.short);
+        found.put(11, &[if is_dir { attribute::DIRECTORY } else { attribute::ARCHIVE }, new.flags, tenths]);
+        found.put(14, &clock.to_le_bytes());
+        found.put(16, &date.to_le_bytes());
+        found.set_modified(now);
+        // What was free behind the last entry may hold anything: the new end must say that it is one.
+        let end = own.saturating_add(1);
+        if end > self.used {
+            self.used = end;
+            if end < self.slots.len() / SLOT {
+                self.put(table, end, &[0; SLOT])?;
+            }
+        }
+        for (slot, bytes) in (start..).zip(&long) {
+            self.put(table, slot, bytes)?;
+        }
+        self.put(table, own, &found.bytes)?;
+        self.entries.push(found.clone());
+        Ok(found)
+    }
+
+    /// Finds `count` adjoining free slots, in a longer directory if need be.
+    fn room(&mut self, table: &mut Table, count: usize) -> Result<usize, TreeError> {
+        let mut free = 0;
+        for slot in 0..self.used {
+            let is_free = Fields(&self.slots).u8(slot.saturating_mul(SLOT)) == DELETED;
+            free = if is_free { free + 1 } else { 0 };
+            if free == count {
+                return Ok(slot.saturating_add(1).saturating_sub(count));
+            }
+        }
+        let start = self.used;
+        while start.saturating_add(count) > self.slots.len() / SLOT {
+            self.grow(table)?;
+        }
+        Ok(start)
+    }
+
+    fn grow(&mut self, table: &mut Table) -> Result<(), TreeError> {
+        let last = clusters(&self.runs).last();
+        let Some(last) = last.filter(|_| self.slots.len() / SLOT < MAX_SLOTS) else {
+            return Err(TreeError::NoSpace);
+        };
+        let new = table.allocate(last, 1)?;
+        for cluster in clusters(&new) {
+            clear(table, cluster)?;
+        }
+        self.runs.extend(new);
+        let size = usize::try_from(table.boot.cluster_size()).unwrap_or(0);
+        self.slots.resize(self.slots.len().saturating_add(size), 0);
+        Ok(())
+    }
+}
+
+/// Makes the first cluster of a new directory, with the entries for itself and its parent (0: the root).
+pub(super) fn make(table: &mut Table, parent: u32, now: Timestamp) -> Result<u32, TreeError> {
+    let runs = table.allocate(0, 1)?;
+    let cluster = clusters(&runs).next().ok_or(Damage::FatStructure)?;
+    clear(table, cluster)?;
+    let at = table.boot.cluster(cluster).ok_or(Damage::Cluster(cluster))?;
+    for (i, (short, target)) in [(b".          ", cluster), (b"..         ", parent)].into_iter().enumerate()
+    {
+        let mut entry = Found { name: String::new(), short: *short, slots: 0..0, bytes: [0; SLOT] };
+        let (date, clock, _) = time::fields(now);
+        entry.put(0, short);
+        entry.put(11, &[attribute::DIRECTORY]);
+        entry.put(14, &clock.to_le_bytes());
+        entry.put(16, &date.to_le_bytes());
+        entry.set_modified(now);
+        entry.set_contents(target, 0);
+        table.cache.write(at.saturating_add(i.saturating_mul(SLOT) as u64), &entry.bytes)?;
+    }
+    Ok(cluster)
+}
+
+/// Fills a cluster of a directory with zeros.
+fn clear(table: &mut Table, cluster: u32) -> Result<(), TreeError> {
+    let at = table.boot.cluster(cluster).ok_or(Damage::Cluster(cluster))?;
+    let zeros = vec![0; usize::try_from(table.boot.cluster_size()).unwrap_or(0)];
+    Ok(table.cache.write(at, &zeros)?)
+}
+
+/// Slots of a long name on the way to its entry. They come last part first.
+#[derive(Default)]
+struct LongName {
+    /// Parts so far, in their order on the media.
+    parts: Vec<[u16; UNITS]>,
+    /// Number that the next part must have; 0 when all are there.
+    next: u8,
+    sum: u8,
+    start: usize,
+}
+
+impl LongName {
+    fn add(&mut self, slot: &[u8], index: usize) {
+        let fields = Fields(slot);
+        let (order, sum) = (fields.u8(0), fields.u8(13));
+        let number = order & 0x1f;
+        if order & 0x40 != 0 {
+            *self = Self { parts: Vec::new(), next: number, sum, start: index };
+        }
+        // A part out of order makes the whole name worthless; the short one is used then.
+        if number == 0 || number != self.next || sum != self.sum || order & 0xa0 != 0 {
+            *self = Self::default();
+            return;
+        }
+        self.parts.push(name::units(slot));
+        self.next = number.saturating_sub(1);
+    }
+
+    /// The name and its first slot, if it is complete and belongs to the entry with this short name.
+    fn finish(self, short: &[u8; 11], own: usize) -> Option<(String, usize)> {
+        let complete = !self.parts.is_empty() && self.next == 0 && self.sum == name::checksum(short);
+        if !complete || self.start.saturating_add(self.parts.len()) != own {
+            return None;
+        }
+        let units = self.parts.iter().rev().flatten().copied().take_while(|&unit| unit != 0);
+        let name: String =
+            char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+        Some((name, self.start))
+    }
+}
