@@ -34,11 +34,20 @@ impl Luks2 {
         if metadata.token_text(id).is_some() {
             return Err(ChangeError::TokenInUse);
         }
-        let next = metadata.with_token(id, text).map_err(|_| ChangeError::BadToken)?;
-        let next = session.next(next)?;
-        session.commit(next)?;
+        store(&mut session, id, text)?;
         session.finish(self);
         Ok(id)
+    }
+
+    /// Stores a token in the place of another one.
+    pub fn replace_token(&mut self, header: &dyn BlockDevice, id: u32, text: &str) -> Result<(), ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        if session.metadata().token_text(id).is_none() {
+            return Err(ChangeError::NoSuchToken { token: id });
+        }
+        store(&mut session, id, text)?;
+        session.finish(self);
+        Ok(())
     }
 
     /// Removes a token.
@@ -52,4 +61,10 @@ impl Luks2 {
         session.finish(self);
         Ok(())
     }
+}
+
+fn store(session: &mut Session<'_>, id: u32, text: &str) -> Result<(), ChangeError> {
+    let next = session.metadata().with_token(id, text).map_err(|_| ChangeError::BadToken)?;
+    let next = session.next(next)?;
+    session.commit(next)
 }
