@@ -20,9 +20,13 @@ fn the_published_reference_lists_every_command_and_option() {
     let (published, tail) = rest.split_once(END).expect("docs/CLI.md has the end marker");
     let defined = reference();
     if std::env::var_os("ATREST_BLESS").is_some() {
-        std::fs::write(&path, format!("{head}{BEGIN}{defined}{END}{tail}")).expect("docs/CLI.md can be written");
+        std::fs::write(&path, format!("{head}{BEGIN}{defined}{END}{tail}"))
+            .expect("docs/CLI.md can be written");
     } else {
-        assert!(published == defined, "docs/CLI.md differs from the definitions; run with ATREST_BLESS=1 and look");
+        assert!(
+            published == defined,
+            "docs/CLI.md differs from the definitions; run with ATREST_BLESS=1 and look"
+        );
     }
 }
 
@@ -58,7 +62,11 @@ fn reference() -> String {
         if command.get_subcommands().next().is_some() {
             return;
         }
-        let _ = writeln!(out, "### {path}\n\n{}\n", command.get_about().map(ToString::to_string).unwrap_or_default());
+        let _ = writeln!(
+            out,
+            "### {path}\n\n{}\n",
+            command.get_about().map(ToString::to_string).unwrap_or_default()
+        );
         let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for arg in own_args(command) {
             match arg.get_help_heading() {
@@ -66,7 +74,10 @@ fn reference() -> String {
                     let _ = writeln!(out, "* `{}` {}", synopsis(arg), help(arg));
                 }
                 Some(heading) => {
-                    groups.entry(heading).or_default().push(format!("`--{}`", arg.get_long().unwrap_or_default()));
+                    groups
+                        .entry(heading)
+                        .or_default()
+                        .push(format!("`--{}`", arg.get_long().unwrap_or_default()));
                     shared.entry(String::from(heading)).or_default().insert(synopsis(arg), help(arg));
                 }
             }
@@ -107,11 +118,14 @@ fn each_command(visit: &mut dyn FnMut(&str, &Command)) {
 }
 
 fn own_args(command: &Command) -> impl Iterator<Item = &Arg> {
-    command.get_arguments().filter(|arg| !arg.is_global_set() && !["help", "version"].contains(&arg.get_id().as_str()))
+    command
+        .get_arguments()
+        .filter(|arg| !arg.is_global_set() && !["help", "version"].contains(&arg.get_id().as_str()))
 }
 
 fn synopsis(arg: &Arg) -> String {
-    let values: Vec<&str> = arg.get_value_names().unwrap_or_default().iter().map(|name| name.as_str()).collect();
+    let values: Vec<&str> =
+        arg.get_value_names().unwrap_or_default().iter().map(|name| name.as_str()).collect();
     let takes_values = arg.get_num_args().is_some_and(|range| range.max_values() > 0);
     let possible: Vec<String> =
         arg.get_possible_values().iter().map(|value| String::from(value.get_name())).collect();

@@ -2,14 +2,23 @@
 
 use std::io;
 
+use atrest_attach::fuse::MountError;
+use atrest_attach::nbd::BindError;
+use atrest_attach::serve::{DaemonError, ServeError};
+use atrest_attach::session::{CloseError, SessionError};
 use atrest_device::{Cause, DeviceError, Operation};
+use atrest_engine::DiskError;
+use atrest_engine::bulk::BulkError;
+use atrest_inside::TreeError;
+use atrest_volume::plain::PlainOpenError;
 use atrest_volume::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
 
 use crate::failure::{Code, Failure};
 
 const MEMORY_HINT: &str = "close other programs, or use a machine (or container limit) with more memory; \
                            --pbkdf-memory sets the memory of new keyslots";
-const UNKNOWN_HINT: &str = "a newer version of this program or cryptsetup may know it; `atrest info` shows the header";
+const UNKNOWN_HINT: &str =
+    "a newer version of this program or cryptsetup may know it; `atrest info` shows the header";
 
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
@@ -19,8 +28,9 @@ impl From<DeviceError> for Failure {
                 Self::new(Code::Device, "it is neither a regular file nor a block device")
             }
             (Operation::Open | Operation::Lock, Cause::Busy) => {
-                Self::new(Code::Busy, "it is busy: another process uses it")
-                    .hint("`atrest status` shows what is open; a mounted or mapped block device is busy as well")
+                Self::new(Code::Busy, "it is busy: another process uses it").hint(
+                    "`atrest status` shows what is open; a mounted or mapped block device is busy as well",
+                )
             }
             (Operation::Open, Cause::ReadOnly) => {
                 Self::new(Code::Refused, "it lies on a read-only filesystem").hint("try --read-only")
@@ -96,9 +106,8 @@ impl From<UnlockError> for Failure {
 impl From<OptionError> for Failure {
     fn from(error: OptionError) -> Self {
         match error {
-            OptionError::DeviceTooSmall { .. } => {
-                Self::new(Code::Device, error).hint("a LUKS2 header takes 16 MiB by default; choose a larger --size")
-            }
+            OptionError::DeviceTooSmall { .. } => Self::new(Code::Device, error)
+                .hint("a LUKS2 header takes 16 MiB by default; choose a larger --size"),
             OptionError::NotInFormat => Self::parameters(error).hint("LUKS2 has it: --type luks2"),
             _ => Self::parameters(error),
         }
@@ -139,6 +148,143 @@ impl From<ChangeError> for Failure {
             ChangeError::ChangedMeanwhile => Self::new(Code::Busy, error),
             ChangeError::WipeNotVerified { .. } => Self::new(Code::Device, error)
                 .hint("the media does not overwrite in place or is failing: treat the old passphrase as still valid"),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<DiskError> for Failure {
+    fn from(error: DiskError) -> Self {
+        match error {
+            DiskError::MediaTooSmall { .. } => Self::new(Code::Device, error).hint("was the image cut off?"),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<BulkError> for Failure {
+    fn from(error: BulkError) -> Self {
+        match error {
+            BulkError::SourceTooLarge { .. } => {
+                Self::new(Code::Device, error).hint("make a larger volume: `atrest format --size`")
+            }
+            BulkError::NoCheckpoint => {
+                Self::parameters(error).hint("leave --resume out to start from the beginning")
+            }
+            BulkError::CheckpointMismatch(_) | BulkError::CheckpointDamaged => {
+                Self::new(Code::Device, error).hint("leave --resume out to start from the beginning")
+            }
+            BulkError::Read(device) => Self::from(device).within("reading the source"),
+            BulkError::Write(device) | BulkError::Flush(device) => {
+                Self::from(device).within("writing the output")
+            }
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<TreeError> for Failure {
+    fn from(error: TreeError) -> Self {
+        match error {
+            TreeError::Device(device) => device.into(),
+            TreeError::UnknownFilesystem => Self::new(Code::Device, "no known filesystem is inside").hint(
+                "ext2, ext3, ext4 and FAT are read; `atrest open` serves the volume for everything else",
+            ),
+            TreeError::UnsupportedFilesystem(_) | TreeError::UnsupportedFeature(_) => {
+                Self::new(Code::Device, error).hint("serve the volume with `atrest open` and mount it")
+            }
+            TreeError::Exists => Self::new(Code::Busy, error).hint("--yes replaces it"),
+            TreeError::IsADirectory => Self::new(Code::Device, error).hint("cp -r copies directories"),
+            TreeError::ReadOnly => Self::new(Code::Refused, error),
+            TreeError::Path(_) => Self::parameters(error),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<PlainOpenError> for Failure {
+    fn from(error: PlainOpenError) -> Self {
+        Self::parameters(error)
+    }
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Self {
+        Self::new(Code::Device, error).hint("leave --daemon out, and let a service manager or `&` do it")
+    }
+}
+
+impl From<BindError> for Failure {
+    fn from(error: BindError) -> Self {
+        match &error {
+            BindError::InUse { .. } => {
+                Self::new(Code::Busy, error).hint("`atrest status` shows what is open")
+            }
+            BindError::Tcp { error: reason, .. } if reason.kind() == io::ErrorKind::AddrInUse => {
+                Self::new(Code::Busy, error)
+            }
+            BindError::Socket { error: reason, .. } | BindError::Tcp { error: reason, .. } => {
+                Self::io(reason).saying(error)
+            }
+            BindError::System(reason) => Self::io(reason),
+            _ => Self::parameters(error),
+        }
+    }
+}
+
+impl From<MountError> for Failure {
+    fn from(error: MountError) -> Self {
+        match &error {
+            MountError::NoFuseDevice | MountError::NoFusermount => Self::new(Code::Device, error)
+                .hint("--nbd needs no FUSE; `atrest ls`, `cat` and `cp` need neither"),
+            MountError::FuseDevice(reason) => {
+                Self::io(reason).saying(error).hint("ask for access to /dev/fuse, or use --nbd")
+            }
+            MountError::Directory { error: reason, .. } | MountError::Mount { error: reason, .. } => {
+                Self::io(reason).saying(error)
+            }
+            MountError::NotEmpty { .. } => Self::new(Code::Busy, error).hint("choose an empty directory"),
+            _ => Self::parameters(error),
+        }
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match &error {
+            SessionError::NameTaken { .. } => {
+                Self::new(Code::Busy, error).hint("choose another one by --name")
+            }
+            SessionError::Untrusted { .. } => Self::new(Code::Refused, error),
+            SessionError::File { error: reason, .. } => Self::io(reason).saying(error),
+            _ => Self::parameters(error),
+        }
+    }
+}
+
+impl From<CloseError> for Failure {
+    fn from(error: CloseError) -> Self {
+        match error {
+            CloseError::NotOpen { .. } => {
+                Self::new(Code::Device, error).hint("`atrest status` shows what is open")
+            }
+            CloseError::Busy { .. } => {
+                Self::new(Code::Busy, error).hint("end the programs that use it (`fuser -v` lists them)")
+            }
+            CloseError::Timeout { .. } => {
+                Self::new(Code::Busy, error).hint("it may still be writing back; try again later")
+            }
+            CloseError::Session(session) => session.into(),
+            CloseError::System(ref reason) => Self::io(reason).saying(error),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        match &error {
+            ServeError::Command { .. } => Self::parameters(error),
             _ => Self::new(Code::Device, error),
         }
     }

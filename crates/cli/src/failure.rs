@@ -58,6 +58,18 @@ impl Failure {
         self
     }
 
+    /// The same code and hint with other words.
+    pub fn saying(mut self, what: impl fmt::Display) -> Self {
+        self.what = what.to_string();
+        self
+    }
+
+    /// Says what was being done.
+    pub fn within(mut self, doing: &str) -> Self {
+        self.what = format!("{doing}: {}", self.what);
+        self
+    }
+
     /// The process's exit code.
     pub fn code(&self) -> u8 {
         self.code
@@ -71,8 +83,9 @@ impl Failure {
             Kind::NotFound => failure(Code::Device, "there is no such file"),
             Kind::PermissionDenied => failure(Code::Refused, "permission denied")
                 .hint("check its owner and mode, or run as a user who may access it"),
-            Kind::AlreadyExists => failure(Code::Busy, "it exists already")
-                .hint("choose another name, or remove it first"),
+            Kind::AlreadyExists => {
+                failure(Code::Busy, "it exists already").hint("choose another name, or remove it first")
+            }
             Kind::IsADirectory => failure(Code::Device, "it is a directory"),
             Kind::OutOfMemory => failure(Code::Memory, "out of memory"),
             Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => {

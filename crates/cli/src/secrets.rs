@@ -98,8 +98,10 @@ impl Source {
 /// Both passphrases of a command can't come from standard input: the first would take everything.
 pub fn refuse_sharing_stdin(a: &Source, b: &Source) -> Result<(), Failure> {
     if a.reads_stdin() && b.reads_stdin() {
-        return Err(Failure::parameters("the existing and the new passphrase can't both come from standard input")
-            .hint("give one of them by --passphrase-fd N, --new-passphrase-fd N or as a file"));
+        return Err(Failure::parameters(
+            "the existing and the new passphrase can't both come from standard input",
+        )
+        .hint("give one of them by --passphrase-fd N, --new-passphrase-fd N or as a file"));
     }
     Ok(())
 }
@@ -136,7 +138,12 @@ fn ask(prompt: &str) -> Result<SecretBytes, Failure> {
     Ok(secret)
 }
 
-fn read_key_file(path: &Path, offset: u64, size: Option<u64>, output: &Output) -> Result<SecretBytes, Failure> {
+fn read_key_file(
+    path: &Path,
+    offset: u64,
+    size: Option<u64>,
+    output: &Output,
+) -> Result<SecretBytes, Failure> {
     let limit = match size {
         None => MAX_KEY_FILE,
         Some(0) => return Err(Failure::parameters("--keyfile-size 0 leaves no passphrase")),
@@ -158,7 +165,8 @@ fn read_key_file(path: &Path, offset: u64, size: Option<u64>, output: &Output) -
     match size {
         _ if secret.is_empty() => Err(Failure::parameters("the key file is empty").at(path)),
         Some(size) if (secret.len() as u64) < size => {
-            Err(Failure::parameters(format!("the key file ends after {} of {size} bytes", secret.len())).at(path))
+            Err(Failure::parameters(format!("the key file ends after {} of {size} bytes", secret.len()))
+                .at(path))
         }
         _ => Ok(secret),
     }
@@ -198,8 +206,10 @@ fn read_descriptor(number: u32) -> Result<SecretBytes, Failure> {
 /// where the kernel or a sandbox refuses it, the descriptor's own name is opened instead.
 fn own_descriptor(number: u32) -> Result<OwnedFd, Failure> {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-    let not_open =
-        || Failure::parameters(format!("file descriptor {number} is not open")).hint("as in: --passphrase-fd 3 3< file");
+    let not_open = || {
+        Failure::parameters(format!("file descriptor {number} is not open"))
+            .hint("as in: --passphrase-fd 3 3< file")
+    };
     let raw = i32::try_from(number).map_err(|_| not_open())?;
     let duplicate = pidfd_open(getpid(), PidfdFlags::empty())
         .and_then(|own| pidfd_getfd(own, raw, PidfdGetfdFlags::empty()));

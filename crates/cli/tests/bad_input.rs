@@ -15,7 +15,9 @@ fn wrong_options_end_with_1_and_help_with_0() {
     scratch.atrest(&["info", "--nonsense", "x"]).fails(1, "--nonsense");
     scratch.atrest(&["format", "--size", "12Q", "x"]).fails(1, "unknown unit");
     scratch.atrest(&["open", "x"]).fails(1, "--nbd");
-    scratch.atrest(&["key", "add", "x", "--key-file", "a", "--passphrase-fd", "3"]).fails(1, "cannot be used with");
+    scratch
+        .atrest(&["key", "add", "x", "--key-file", "a", "--passphrase-fd", "3"])
+        .fails(1, "cannot be used with");
     assert!(scratch.atrest(&["--help"]).ok().stdout.contains("Exit codes"));
     assert!(scratch.atrest(&["--version"]).ok().stdout.starts_with("atrest 0."));
     assert!(scratch.atrest(&["key", "kill", "--help"]).ok().stdout.contains("Examples:"));
@@ -55,8 +57,12 @@ fn a_wrong_passphrase_ends_with_2_and_a_missing_key_file_with_1() {
         scratch.file("wrong", "battery staple");
         scratch.atrest(&["key", "test", "--key-file", "wrong", "vol"]).fails(2, "wrong passphrase");
         scratch.atrest(&["cat", "--key-file", "wrong", "vol", "/x"]).fails(2, "wrong passphrase");
-        scratch.atrest(&["key", "test", "--key-file", "absent", "vol"]).fails(1, "absent: there is no such key file");
-        scratch.atrest(&["key", "test", "--key-file", "key", "-S", "5", "vol"]).fails(1, "keyslot 5 holds no key");
+        scratch
+            .atrest(&["key", "test", "--key-file", "absent", "vol"])
+            .fails(1, "absent: there is no such key file");
+        scratch
+            .atrest(&["key", "test", "--key-file", "key", "-S", "5", "vol"])
+            .fails(1, "keyslot 5 holds no key");
         scratch.atrest(&["key", "test", "vol"]).fails(1, "no terminal");
         scratch.file("short", vec![7; 16]);
         scratch.atrest(&["key", "test", "--volume-key-file", "short", "vol"]).fails(2, "volume key");
@@ -190,7 +196,8 @@ fn a_full_disk_is_named_and_leaves_no_half_made_file() {
     limited("$ATREST header backup vol backup").fails(4, "no space");
     assert!(!scratch.path("backup").exists());
     limited("$ATREST decrypt --key-file key vol plain").fails(4, "");
-    limited("$ATREST format --size 20M --key-file key --pbkdf-force-iterations 1000 --pbkdf pbkdf2 new").fails(4, "");
+    limited("$ATREST format --size 20M --key-file key --pbkdf-force-iterations 1000 --pbkdf pbkdf2 new")
+        .fails(4, "");
     assert!(!scratch.path("new").exists());
     scratch.bash("$ATREST info vol > /dev/full").fails(4, "no space");
 }

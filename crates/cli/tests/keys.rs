@@ -72,7 +72,9 @@ fn the_volume_key_opens_what_it_was_exported_from() {
         let scratch = Scratch::with_volume_of(kind);
         scratch.atrest(&["key", "export", "--yes", "--key-file", "key", "vol", "vk"]).ok();
         assert_eq!(scratch.mode("vk"), 0o600);
-        scratch.atrest(&["key", "export", "--yes", "--key-file", "key", "vol", "vk"]).fails(5, "exists already");
+        scratch
+            .atrest(&["key", "export", "--yes", "--key-file", "key", "vol", "vk"])
+            .fails(5, "exists already");
         let dump = ["luksDump", "--dump-volume-key", "--volume-key-file", "theirs", "--batch-mode"];
         scratch.tool("cryptsetup", &[&dump[..], &["--key-file", "key", "vol"]].concat()).ok();
         assert_eq!(fs::read(scratch.path("vk")).ok(), fs::read(scratch.path("theirs")).ok());
@@ -83,7 +85,18 @@ fn the_volume_key_opens_what_it_was_exported_from() {
         scratch.atrest(&[&add[..], &CHEAP].concat()).ok();
         opens(&scratch, "fresh", true);
         // A volume made from it has the same key.
-        let format = ["format", "--size", "20M", "--type", kind, "--volume-key-file", "vk", "--key-file", "key", "twin"];
+        let format = [
+            "format",
+            "--size",
+            "20M",
+            "--type",
+            kind,
+            "--volume-key-file",
+            "vk",
+            "--key-file",
+            "key",
+            "twin",
+        ];
         scratch.atrest(&[&format[..], &CHEAP].concat()).ok();
         scratch.atrest(&["key", "test", "--volume-key-file", "vk", "twin"]).ok();
     }
@@ -97,7 +110,10 @@ fn a_header_comes_back_from_its_backup() {
         assert_eq!(scratch.mode("ours"), 0o600);
         scratch.atrest(&["header", "backup", "vol", "ours"]).fails(5, "exists already");
         scratch.tool("cryptsetup", &["luksHeaderBackup", "vol", "--header-backup-file", "theirs"]).ok();
-        assert!(fs::read(scratch.path("ours")).ok() == fs::read(scratch.path("theirs")).ok(), "{kind} backups differ");
+        assert!(
+            fs::read(scratch.path("ours")).ok() == fs::read(scratch.path("theirs")).ok(),
+            "{kind} backups differ"
+        );
         scratch.atrest(&["erase", "--yes", "vol"]).ok();
         opens(&scratch, "key", false);
         scratch.atrest(&["header", "restore", "vol", "ours"]).fails(1, "--yes");
@@ -113,9 +129,14 @@ fn a_header_comes_back_from_its_backup() {
 fn labels_uuid_and_priority_are_set() {
     let scratch = Scratch::with_volume();
     let uuid = "2e8a3a4c-6f0e-4b55-9c9c-3d0a0c6f2a11";
-    scratch.atrest(&["header", "set", "--label", "archive", "--subsystem", "tape", "--uuid", uuid, "vol"]).ok();
+    scratch
+        .atrest(&["header", "set", "--label", "archive", "--subsystem", "tape", "--uuid", uuid, "vol"])
+        .ok();
     let info = scratch.atrest(&["info", "--json", "vol"]).ok().json();
-    assert_eq!((&info["label"], &info["subsystem"], &info["uuid"]), (&"archive".into(), &"tape".into(), &uuid.into()));
+    assert_eq!(
+        (&info["label"], &info["subsystem"], &info["uuid"]),
+        (&"archive".into(), &"tape".into(), &uuid.into())
+    );
     let dump = scratch.tool("cryptsetup", &["luksDump", "vol"]).ok().stdout;
     assert!(dump.contains("archive") && dump.contains("tape") && dump.contains(uuid), "{dump}");
     scratch.atrest(&["header", "set", "vol"]).fails(1, "--label");
@@ -158,7 +179,10 @@ fn tokens_go_in_and_come_out_as_they_were() {
     assert_eq!(parsed(&theirs), parsed(token));
     scratch.atrest(&["token", "export", "vol", "0", "out"]).ok();
     assert_eq!(scratch.mode("out"), 0o600);
-    assert_eq!(scratch.atrest(&["token", "list", "--json", "vol"]).ok().json().as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        scratch.atrest(&["token", "list", "--json", "vol"]).ok().json().as_array().map(Vec::len),
+        Some(2)
+    );
     scratch.atrest(&["token", "remove", "vol", "0"]).ok();
     scratch.atrest(&["token", "remove", "vol", "0"]).fails(1, "token 0");
     scratch.atrest(&["token", "export", "vol", "0"]).fails(1, "token 0");
@@ -177,7 +201,9 @@ fn a_detached_header_leaves_the_data_alone() {
     assert_eq!(scratch.mode("head"), 0o600);
     scratch.atrest(&["info", "data"]).fails(4, "--header");
     scratch.atrest(&["info", "--header", "head", "data"]).ok();
-    scratch.tool("cryptsetup", &["open", "--test-passphrase", "--key-file", "key", "--header", "head", "data"]).ok();
+    scratch
+        .tool("cryptsetup", &["open", "--test-passphrase", "--key-file", "key", "--header", "head", "data"])
+        .ok();
     scratch.atrest(&["decrypt", "--header", "head", "--key-file", "key", "data", "plain"]).ok();
     assert_eq!(fs::metadata(scratch.path("plain")).expect("the plaintext").len(), 8 << 20);
 }

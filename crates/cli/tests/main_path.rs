@@ -19,9 +19,16 @@ impl Served {
     fn start(scratch: &Scratch, args: &[&str]) -> Self {
         let mut child = scratch.atrest_command(args).stdout(Stdio::piped()).spawn().expect("atrest starts");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("the ready line");
+        BufReader::new(child.stdout.take().expect("its output"))
+            .read_line(&mut line)
+            .expect("the ready line");
         assert!(!line.is_empty(), "it ended without a ready line: {:?}", child.wait());
         Self { child, line }
+    }
+
+    /// The exit code of one that was told to end already.
+    fn ended(mut self) -> i32 {
+        self.child.wait().expect("its end").code().unwrap_or(-1)
     }
 
     fn terminate(mut self) -> i32 {
@@ -45,7 +52,8 @@ fn files(scratch: &Scratch) {
     let root = scratch.path("files");
     fs::create_dir_all(root.join("deep/er")).expect("directories");
     fs::write(root.join("hello"), "hello, world\n").expect("a file");
-    fs::write(root.join("deep/er/numbers"), (0..100_000u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>()).expect("it");
+    fs::write(root.join("deep/er/numbers"), (0..100_000u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>())
+        .expect("it");
     fs::write(root.join("deep/empty"), "").expect("an empty file");
     std::os::unix::fs::symlink("deep/er/numbers", root.join("link")).expect("a link");
 }
@@ -55,21 +63,24 @@ fn files_that_go_in_through_fuse_come_out_of_the_locked_volume() {
     let scratch = Scratch::with_volume();
     files(&scratch);
     fs::create_dir(scratch.path("mnt")).expect("the mount point");
-    let served = Served::start(&scratch, &["open", "vol", "--fuse", "mnt", "--key-file", "key"]);
-    let file = scratch.path("mnt/vol");
-    assert!(served.line.contains("mnt/vol"), "{}", served.line);
+    let name = scratch.session();
+    let served =
+        Served::start(&scratch, &["open", "vol", "--fuse", "mnt", "--key-file", "key", "--name", &name]);
+    let file = scratch.path("mnt/volume");
+    assert!(served.line.contains("mnt/volume"), "{}", served.line);
     assert_eq!(fs::metadata(&file).expect("the served file").len(), 4 << 20);
     // Nobody else writes meanwhile; looking at the header is possible.
     scratch.atrest(&["cat", "--key-file", "key", "vol", "/x"]).fails(5, "busy");
     scratch.atrest(&["info", "vol"]).ok();
-    let status = scratch.atrest(&["status", "--json"]).ok().json();
-    assert_eq!(status[0]["name"], "vol", "{status}");
-    assert!(scratch.atrest(&["status"]).ok().stdout.contains("vol"));
-    scratch.tool("mkfs.ext4", &["-q", "-d", "files", "mnt/vol"]).ok();
-    scratch.atrest(&["close", "vol"]).ok();
-    assert_eq!(Served::terminate_after_close(served), 0);
-    assert_eq!(scratch.atrest(&["status", "--json"]).ok().json(), serde_json::json!([]));
-    scratch.atrest(&["close", "vol"]).fails(4, "vol");
+    assert!(scratch.is_open("vol"));
+    assert!(scratch.atrest(&["status"]).ok().stdout.contains("mnt/volume"));
+    assert_eq!(scratch.atrest(&["status", "--json", &name]).ok().json()[0]["read_only"], false);
+    scratch.tool("mkfs.ext4", &["-q", "-d", "files", "mnt/volume"]).ok();
+    scratch.atrest(&["close", &name]).ok();
+    assert_eq!(served.ended(), 0);
+    assert!(!scratch.is_open("vol"));
+    scratch.atrest(&["close", &name]).fails(4, &name);
+    scratch.atrest(&["status", &name]).fails(4, &name);
 
     let locked = |args: &[&str]| scratch.atrest(&[args, &["--key-file", "key"]].concat());
     let names = locked(&["ls", "vol"]).ok().stdout;
@@ -97,19 +108,12 @@ fn files_that_go_in_through_fuse_come_out_of_the_locked_volume() {
     scratch.tool("e2fsck", &["-fn", "plain"]).ok();
 }
 
-impl Served {
-    /// `close` asked it to end already.
-    fn terminate_after_close(mut served: Served) -> i32 {
-        served.child.wait().expect("its end").code().unwrap_or(-1)
-    }
-}
-
 #[test]
 fn a_signal_writes_everything_back_and_closes() {
     let scratch = Scratch::with_volume();
     fs::create_dir(scratch.path("mnt")).expect("the mount point");
-    let served = Served::start(&scratch, &["open", "vol", "--fuse", "mnt", "--key-file", "key", "--name", "other"]);
-    let file = fs::OpenOptions::new().write(true).open(scratch.path("mnt/other")).expect("the served file");
+    let served = Served::start(&scratch, &["open", "vol", "--fuse", "mnt", "--key-file", "key"]);
+    let file = fs::OpenOptions::new().write(true).open(scratch.path("mnt/volume")).expect("the served file");
     file.write_all_at(b"written through FUSE", 1_000_000).expect("a write");
     drop(file);
     assert_eq!(served.terminate(), 0);
@@ -123,31 +127,35 @@ fn a_signal_writes_everything_back_and_closes() {
 fn a_daemon_serves_until_it_is_closed() {
     let scratch = Scratch::with_volume();
     fs::create_dir(scratch.path("mnt")).expect("the mount point");
-    scratch.atrest(&["open", "vol", "--fuse", "mnt", "--daemon", "--key-file", "key"]).ok();
-    assert!(scratch.path("mnt/vol").exists());
-    scratch.atrest(&["open", "vol", "--fuse", "mnt", "--daemon", "--key-file", "key"]).fails(5, "");
+    let open = ["open", "vol", "--fuse", "mnt", "--daemon", "--key-file", "key"];
+    assert!(scratch.atrest(&open).ok().stdout.contains("mnt/volume"));
+    assert!(scratch.path("mnt/volume").exists());
+    scratch.atrest(&open).fails(5, "busy");
     let path = scratch.path("vol");
     scratch.atrest(&["close", path.to_str().expect("a path")]).ok();
-    assert!(!scratch.path("mnt/vol").exists());
+    assert!(!scratch.path("mnt/volume").exists());
 }
 
 #[test]
 fn a_command_runs_for_as_long_as_the_volume_is_served() {
     let scratch = Scratch::with_volume();
-    let run = |more: &[&str]| scratch.atrest(&[&["open", "vol", "--key-file", "key", "--nbd", "--run"], more].concat());
+    // `--nbd` without a socket may stand before the path, too.
+    let run = |more: &[&str]| {
+        scratch.atrest(&[&["open", "--key-file", "key", "--nbd", "vol", "--run"], more].concat())
+    };
     let ran = run(&["sh", "-c", "nbdinfo --size \"$ATREST_URI\"; exit 7"]).fails(7, "");
     assert!(ran.stdout.contains("4194304"), "{}", ran.stdout);
     run(&["no-such-command-here"]).fails(1, "no-such-command-here");
-    assert_eq!(scratch.atrest(&["status", "--json"]).ok().json(), serde_json::json!([]));
+    assert!(!scratch.is_open("vol"));
 }
 
 #[test]
 fn several_readers_or_one_writer() {
     let scratch = Scratch::with_volume();
     let open = ["open", "vol", "--key-file", "key"];
-    let first = Served::start(&scratch, &[&open[..], &["--read-only", "--name", "a", "--nbd"]].concat());
-    let second = Served::start(&scratch, &[&open[..], &["--read-only", "--name", "b", "--nbd"]].concat());
-    scratch.atrest(&[&open[..], &["--name", "c", "--nbd"]].concat()).fails(5, "busy");
+    let first = Served::start(&scratch, &[&open[..], &["--read-only", "--nbd", "a.sock"]].concat());
+    let second = Served::start(&scratch, &[&open[..], &["--read-only", "--nbd", "b.sock"]].concat());
+    scratch.atrest(&[&open[..], &["--nbd", "c.sock"]].concat()).fails(5, "busy");
     scratch.bash("printf x | $ATREST format --key-file - --yes vol").fails(5, "busy");
     assert_eq!(first.terminate(), 0);
     assert_eq!(second.terminate(), 0);
@@ -159,7 +167,8 @@ fn a_whole_image_goes_in_and_out() {
     let image: Vec<u8> = (0..4u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     scratch.file("disk", &image);
     let summary = scratch.atrest(&["encrypt", "--json", "--yes", "--key-file", "key", "disk", "vol"]).ok();
-    let last: serde_json::Value = serde_json::from_str(summary.stdout.lines().last().expect("a line")).expect("JSON");
+    let last: serde_json::Value =
+        serde_json::from_str(summary.stdout.lines().last().expect("a line")).expect("JSON");
     assert_eq!(last["bytes"], image.len(), "{last}");
     scratch.atrest(&["decrypt", "--key-file", "key", "vol", "plain"]).ok();
     assert!(fs::read(scratch.path("plain")).expect("the plaintext") == image, "the plaintext differs");
@@ -182,12 +191,20 @@ fn a_plain_volume_has_no_header_and_the_right_options() {
     with(&["encrypt", "--yes", "disk", "vol"], b"no header").ok();
     assert_ne!(fs::read(scratch.path("vol")).ok(), fs::read(scratch.path("disk")).ok());
     with(&["decrypt", "vol", "plain"], b"no header").ok();
-    assert!(fs::read(scratch.path("plain")).ok() == fs::read(scratch.path("disk")).ok(), "the plaintext differs");
+    assert!(
+        fs::read(scratch.path("plain")).ok() == fs::read(scratch.path("disk")).ok(),
+        "the plaintext differs"
+    );
     with(&["decrypt", "vol", "other"], b"another").ok();
-    assert!(fs::read(scratch.path("other")).ok() != fs::read(scratch.path("disk")).ok(), "any passphrase opens it");
+    assert!(
+        fs::read(scratch.path("other")).ok() != fs::read(scratch.path("disk")).ok(),
+        "any passphrase opens it"
+    );
     // Without a header nothing can be looked up.
     scratch.atrest(&["decrypt", "--type", "plain", "--key-file", "pass", "vol", "x"]).fails(1, "--cipher");
-    scratch.atrest(&["decrypt", "--cipher", "aes-xts-plain64", "--key-file", "pass", "vol", "x"]).fails(1, "plain");
+    scratch
+        .atrest(&["decrypt", "--cipher", "aes-xts-plain64", "--key-file", "pass", "vol", "x"])
+        .fails(1, "plain");
 }
 
 #[test]
@@ -200,7 +217,9 @@ fn files_are_copied_into_a_fat_volume() {
     fs::remove_file(scratch.path("files/link")).expect("FAT has no links");
     fs::create_dir(scratch.path("mnt")).expect("the mount point");
     let run = ["sh", "-c", "mkfs.vfat \"$ATREST_PATH\""];
-    scratch.atrest(&[&["open", "vol", "--key-file", "key", "--fuse", "mnt", "--run"][..], &run].concat()).ok();
+    scratch
+        .atrest(&[&["open", "vol", "--key-file", "key", "--fuse", "mnt", "--run"][..], &run].concat())
+        .ok();
     let locked = |args: &[&str]| scratch.atrest(&[args, &["--key-file", "key"]].concat());
     locked(&["cp", "-r", "files", "vol:/"]).ok();
     assert_eq!(locked(&["cat", "vol", "/files/hello"]).ok().stdout, "hello, world\n");

@@ -43,7 +43,9 @@ fn any_descriptor_can_carry_a_passphrase() {
     scratch.bash("$ATREST key add vol --key-file key --new-passphrase-fd 4 --pbkdf pbkdf2 4<<< second").ok();
     scratch.bash("$ATREST key test --passphrase-fd 9 vol 9<<< second").ok();
     scratch.atrest(&["key", "test", "--passphrase-fd", "77", "vol"]).fails(1, "77 is not open");
-    scratch.atrest(&["key", "add", "--key-file", "-", "--new-passphrase-fd", "0", "vol"]).fails(1, "standard input");
+    scratch
+        .atrest(&["key", "add", "--key-file", "-", "--new-passphrase-fd", "0", "vol"])
+        .fails(1, "standard input");
 }
 
 #[test]
@@ -67,7 +69,8 @@ fn key_files_that_cannot_be_right_are_refused() {
 fn at_a_terminal(scratch: &Scratch, args: &str, typed: &[&str]) -> common::Ran {
     // A pause before each line: what is typed ahead is thrown away when echo is switched off.
     let lines: String = typed.iter().map(|line| format!("sleep 1; echo '{line}'; ")).collect();
-    scratch.bash(&format!("({lines} sleep 1) | script --quiet --return --command \"$ATREST {args}\" /dev/null"))
+    scratch
+        .bash(&format!("({lines} sleep 1) | script --quiet --return --command \"$ATREST {args}\" /dev/null"))
 }
 
 #[test]

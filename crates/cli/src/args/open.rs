@@ -1,7 +1,7 @@
 //! `atrest open`, `close`, `status`, and the options that say which volume is meant and how to unlock it.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -24,17 +24,18 @@ Examples:
   atrest open /dev/sdx1 --fuse mnt --type plain -c aes-xts-plain64 -s 512 --hash sha512")]
 pub struct OpenArgs {
     /// File or block device that holds the volume.
-    pub path: PathBuf,
+    #[arg(required_unless_present = "nbd")]
+    pub path: Option<PathBuf>,
     /// Serve over NBD on a unix socket [default: NAME.sock in the session directory].
     #[arg(long, value_name = "SOCKET", num_args = 0..=1)]
     pub nbd: Option<Option<PathBuf>>,
     /// Serve over NBD on this TCP address, such as 127.0.0.1:10809. Anyone who reaches it reads the plaintext.
     #[arg(long, value_name = "ADDR")]
     pub nbd_tcp: Option<std::net::SocketAddr>,
-    /// Serve as one file in this directory through FUSE.
+    /// Serve as the file `volume` in this empty directory through FUSE.
     #[arg(long, value_name = "DIR")]
     pub fuse: Option<PathBuf>,
-    /// Name of the open volume [default: the file name of PATH].
+    /// Name of the open volume [default: the file name of PATH without its extension].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Refuse writes; several readers can have the volume open.
@@ -51,10 +52,24 @@ pub struct OpenArgs {
     pub threads: Option<u16>,
     #[command(flatten)]
     pub unlock: UnlockArgs,
-    /// Run a command, serve for as long as it runs and end with its exit code. Must come last.
+    /// Run a command that finds the volume in $ATREST_URI or $ATREST_PATH, serve for as long as it runs and end
+    /// with its exit code. Must come last.
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, conflicts_with = "daemon",
           help_heading = None::<&'static str>)]
     pub run: Vec<OsString>,
+}
+
+impl OpenArgs {
+    /// PATH, and the SOCKET of --nbd. As SOCKET may be left out, `--nbd PATH` reads like `--nbd SOCKET`: the only path
+    /// there is names the volume.
+    pub fn path_and_socket(&self) -> Option<(&Path, Option<&Path>)> {
+        let socket = self.nbd.as_ref().and_then(Option::as_deref);
+        match (self.path.as_deref(), socket) {
+            (Some(path), socket) => Some((path, socket)),
+            (None, Some(path)) => Some((path, None)),
+            (None, None) => None,
+        }
+    }
 }
 
 /// Which volume, and how it is unlocked.
@@ -120,7 +135,7 @@ pub struct PlainArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest close secret.img
+  atrest close secret
   atrest close ~/volumes/secret.img")]
 pub struct CloseArgs {
     /// Name of the open volume, or the path it was opened from.
@@ -132,7 +147,7 @@ pub struct CloseArgs {
 #[command(after_long_help = "\
 Examples:
   atrest status
-  atrest status --json secret.img")]
+  atrest status --json secret")]
 pub struct StatusArgs {
     /// Show this one only: the name of an open volume, or the path it was opened from.
     pub name: Option<PathBuf>,

@@ -5,7 +5,8 @@
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| String::from("a size is a number and perhaps a unit, as in 256M"))?;
+    let number: u64 =
+        number.parse().map_err(|_| String::from("a size is a number and perhaps a unit, as in 256M"))?;
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
         "s" => 512,
@@ -17,7 +18,11 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "mb" => 1_000_000,
         "gb" => 1_000_000_000,
         "tb" => 1_000_000_000_000,
-        _ => return Err(format!("unknown unit \"{unit}\"; known are K, M, G, T, KiB..TiB, KB..TB and s (sectors)")),
+        _ => {
+            return Err(format!(
+                "unknown unit \"{unit}\"; known are K, M, G, T, KiB..TiB, KB..TB and s (sectors)"
+            ));
+        }
     };
     number.checked_mul(factor).ok_or_else(|| String::from("the size does not fit in 64 bits"))
 }

@@ -115,7 +115,8 @@ impl<'a> Place<'a> {
         match size {
             Some(size) if path_is_new(path) => return Ok(Self::New { path, size }),
             None if path_is_new(path) => {
-                return Err(Failure::new(Code::Device, "there is no such file").at(path)
+                return Err(Failure::new(Code::Device, "there is no such file")
+                    .at(path)
                     .hint("--size SIZE creates it, as in --size 1G"));
             }
             _ => {}
@@ -133,9 +134,9 @@ impl<'a> Place<'a> {
 
     fn confirm(&self, output: &Output) -> Result<(), Failure> {
         match self {
-            Self::Resized { path, contents: Some(contents), .. } | Self::Existing { path, contents: Some(contents) } => {
-                output.confirm(&format!("{} holds {contents}, which can't be read afterwards", path.display()))
-            }
+            Self::Resized { path, contents: Some(contents), .. }
+            | Self::Existing { path, contents: Some(contents) } => output
+                .confirm(&format!("{} holds {contents}, which can't be read afterwards", path.display())),
             _ => Ok(()),
         }
     }
@@ -149,7 +150,8 @@ impl Made {
     fn open(&mut self, place: &Place<'_>) -> Result<FileDevice, Failure> {
         match place {
             Place::New { path, size } => {
-                let device = FileDevice::create(path, *size).map_err(|error| Failure::from(error).at(path))?;
+                let device =
+                    FileDevice::create(path, *size).map_err(|error| Failure::from(error).at(path))?;
                 self.0.push(path.to_path_buf());
                 Ok(device)
             }

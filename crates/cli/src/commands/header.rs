@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::Read;
 
 use atrest_engine::Access;
-use atrest_volume::{ChangeError, RestoreOptions, VolumeFormat, header_backup, header_restore};
+use atrest_volume::{ChangeError, LockedVolume, OpenError, RestoreOptions, header_backup, header_restore};
 use serde_json::json;
 
 use super::target::{Target, contents, header_path, holds_data, open_device, write_private};
 use super::text;
-use crate::args::header::{EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, RepairArgs};
+use crate::args::header::{
+    EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, RepairArgs,
+};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -44,7 +46,8 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
     let device = open_device(path, Access::ReadWriteExclusive)?;
     if holds_data(&device) {
         let (path, contents) = (path.display(), contents(&device));
-        output.confirm(&format!("{path} holds {contents}; its header and all its passphrases are replaced"))?;
+        output
+            .confirm(&format!("{path} holds {contents}; its header and all its passphrases are replaced"))?;
     }
     // First as if it were the same volume; another one's header needs a second, sharper question.
     let mut restored = header_restore(&device, &backup, RestoreOptions { replace_other: false });
@@ -83,26 +86,30 @@ pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
     let slots = target.locked.info().keyslots.len();
     let path = target.path.display();
-    output.confirm(&format!("all {slots} keyslots of {path} are wiped; its data can't be read afterwards"))?;
+    output
+        .confirm(&format!("all {slots} keyslots of {path} are wiped; its data can't be read afterwards"))?;
     let erased = target.locked.erase(&target.device);
     erased.map_err(|error| Failure::from(error).at(target.path))?;
     output.done(&json!({ "erased": slots }), &format!("{path}: {slots} keyslots wiped"))
 }
 
 pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
-    let mut target = Target::change(&args.target)?;
-    let damaged: Vec<String> = target.locked.info().copies.into_iter().filter_map(|copy| copy.damage).collect();
-    let path = target.path.display();
-    let luks2 = target.locked.format() == VolumeFormat::Luks2;
-    if !(luks2 && damaged.is_empty()) {
-        let damage = damaged.join("; ");
-        output.confirm(&format!("the header of {path} is rewritten ({damage})"))?;
+    let path = header_path(&args.target);
+    let device = open_device(path, Access::ReadWrite)?;
+    let damage: Vec<String> = match LockedVolume::read(&device) {
+        Ok(locked) => locked.info().copies.into_iter().filter_map(|copy| copy.damage).collect(),
+        Err(error @ (OpenError::Luks1(_) | OpenError::Luks2 { .. })) => vec![error.to_string()],
+        Err(error) => return Err(Failure::from(error).at(path)),
+    };
+    let shown = path.display();
+    if !damage.is_empty() {
+        output.confirm(&format!("the header of {shown} is rewritten ({})", damage.join("; ")))?;
     }
-    let repaired = match target.locked.repair(&target.device) {
-        Ok(()) => true,
+    let repaired = match atrest_volume::repair(&device) {
+        Ok(_) => true,
         Err(ChangeError::NothingToRepair) => false,
-        Err(error) => return Err(Failure::from(error).at(target.path)),
+        Err(error) => return Err(Failure::from(error).at(path)),
     };
     let text = if repaired { "the header is whole again" } else { "nothing needs repair" };
-    output.done(&json!({ "repaired": repaired, "damage": damaged }), &format!("{path}: {text}"))
+    output.done(&json!({ "repaired": repaired, "damage": damage }), &format!("{shown}: {text}"))
 }

@@ -1,13 +1,15 @@
 //! `atrest key …`.
 
-use atrest_secret::Passphrase;
-use atrest_volume::{Credential, LockedVolume};
+use atrest_engine::Access;
+use atrest_secret::{OsRandom, Passphrase, VolumeKey};
+use atrest_volume::{ChangeError, Credential, Devices, LockedVolume, UnlockOptions};
 use serde_json::json;
 
-use super::target::{Target, with_passphrase, write_private};
+use super::target::{Target, open_device, with_passphrase, write_private};
 use super::{options, text};
 use crate::args::key::{
-    KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs, KeyTestArgs,
+    KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
+    KeyTestArgs,
 };
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -19,15 +21,21 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
     let new = Source::from(&args.new);
     let slot = if args.unbound {
-        let key = match &args.secret.volume_key_file {
-            Some(path) => Some(secrets::read_volume_key(path, output)?),
-            None => None,
+        let key = match (&args.secret.volume_key_file, options::key_len(args.key_size)) {
+            (Some(path), _) => secrets::read_volume_key(path, output)?,
+            (None, Some(len)) => VolumeKey::generate(len, &mut OsRandom).map_err(ChangeError::from)?,
+            (None, None) => {
+                return Err(Failure::parameters(
+                    "an unbound keyslot needs --key-size BITS, or --volume-key-file FILE",
+                ));
+            }
         };
         let new = new.read_new("Passphrase for the unbound keyslot", output)?;
-        let len = options::key_len(args.key_size);
-        let luks2 = target.locked.luks2_mut()?;
-        luks2.add_unbound_key(&target.device, key.as_ref(), len, &new, &options)
-            .map_err(|error| Failure::from(error).at(target.path))?
+        let spinner = progress::spinner("deriving the key", output);
+        let luks2 = target.locked.luks2_mut();
+        let added = luks2.and_then(|luks2| luks2.add_unbound_key(&target.device, &key, &new, &options));
+        spinner.finish_and_clear();
+        added.map_err(|error| Failure::from(error).at(target.path))?
     } else if let Some(path) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(path, output)?;
         let new = new.read_new("New passphrase", output)?;
@@ -132,7 +140,13 @@ pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
     let target = Target::read(&args.target)?;
     if let Some(path) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(path, output)?;
-        let tested = target.locked.test_volume_key(&key);
+        let data = open_device(&args.target.path, Access::ReadOnly)?;
+        let devices = match &args.target.header {
+            Some(_) => Devices::detached(&target.device, &data),
+            None => Devices::together(&target.device),
+        };
+        let options = UnlockOptions { read_only: true, ..UnlockOptions::default() };
+        let tested = target.locked.unlock_with_key(devices, &key, &options);
         tested.map_err(|error| Failure::from(error).at(target.path))?;
         return output.done(&json!({ "keyslot": null }), "the volume key belongs to the volume");
     }
@@ -150,7 +164,8 @@ pub fn list(args: &KeyListArgs, output: &Output) -> Result<(), Failure> {
 pub fn export(args: &KeyExportArgs, output: &Output) -> Result<(), Failure> {
     let target = Target::read(&args.target)?;
     let (path, file) = (target.path.display(), args.file.display());
-    output.confirm(&format!("whoever reads {file} can read {path} for ever, whatever its passphrases are"))?;
+    output
+        .confirm(&format!("whoever reads {file} can read {path} for ever, whatever its passphrases are"))?;
     let (slot, key) = with_passphrase(&Source::from(&args.passphrase), target.path, output, |passphrase| {
         target.locked.volume_key(&target.device, passphrase, args.key_slot)
     })?;
@@ -166,5 +181,8 @@ pub fn priority(args: &KeyPriorityArgs, output: &Output) -> Result<(), Failure> 
     let priority = options::priority(args.priority);
     let set = target.locked.set_priority(&target.device, args.slot, priority);
     set.map_err(|error| Failure::from(error).at(target.path))?;
-    output.done(&json!({ "keyslot": args.slot, "priority": priority }), &format!("keyslot {}: priority set", args.slot))
+    output.done(
+        &json!({ "keyslot": args.slot, "priority": priority }),
+        &format!("keyslot {}: priority set", args.slot),
+    )
 }

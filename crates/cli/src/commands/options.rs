@@ -22,7 +22,8 @@ pub fn cipher(text: &str) -> Result<CipherSpec, Failure> {
 /// A hash by the kernel's or libgcrypt's name.
 pub fn hash(text: &str) -> Result<Hash, Failure> {
     Hash::from_name(text).ok_or_else(|| {
-        Failure::parameters(format!("the hash \"{text}\" is not known")).hint("for instance sha256, sha512, whirlpool")
+        Failure::parameters(format!("the hash \"{text}\" is not known"))
+            .hint("for instance sha256, sha512, whirlpool")
     })
 }
 
@@ -32,7 +33,11 @@ pub fn key_len(bits: Option<u32>) -> Option<usize> {
 }
 
 /// How a new keyslot is made.
-pub fn keyslot(args: &PbkdfArgs, slot: Option<u32>, priority: Option<Priority>) -> Result<KeyslotOptions, Failure> {
+pub fn keyslot(
+    args: &PbkdfArgs,
+    slot: Option<u32>,
+    priority: Option<Priority>,
+) -> Result<KeyslotOptions, Failure> {
     let hash = args.hash.as_deref().map(hash).transpose()?;
     Ok(KeyslotOptions {
         slot,

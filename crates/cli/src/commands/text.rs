@@ -28,7 +28,8 @@ pub fn info(info: &Info) -> String {
     line(&mut out, "metadata", format_args!("{} bytes in each copy", info.metadata_size));
     line(&mut out, "keyslots area", format_args!("{} bytes", info.keyslots_size));
     for copy in &info.copies {
-        let state = copy.damage.as_deref().map_or(String::from("intact"), |damage| format!("DAMAGED: {damage}"));
+        let state =
+            copy.damage.as_deref().map_or(String::from("intact"), |damage| format!("DAMAGED: {damage}"));
         line(&mut out, "header copy", format_args!("at {}: {state}", copy.offset));
     }
     for (name, values) in [("flags", &info.flags), ("requirements", &info.requirements)] {
@@ -37,14 +38,22 @@ pub fn info(info: &Info) -> String {
         }
     }
     if !info.unknown_requirements.is_empty() {
-        line(&mut out, "unknown", format_args!("{} (can't be unlocked here)", info.unknown_requirements.join(", ")));
+        line(
+            &mut out,
+            "unknown",
+            format_args!("{} (can't be unlocked here)", info.unknown_requirements.join(", ")),
+        );
     }
     for segment in &info.segments {
         line(&mut out, &format!("segment {}", segment.id), segment_text(segment));
     }
     out.push_str(&keyslots(info));
     for token in &info.tokens {
-        line(&mut out, &format!("token {}", token.id), format_args!("{}, keyslots {:?}", token.kind, token.keyslots));
+        line(
+            &mut out,
+            &format!("token {}", token.id),
+            format_args!("{}, keyslots {:?}", token.kind, token.keyslots),
+        );
     }
     for digest in &info.digests {
         let mut text = digest.kind.clone();

@@ -26,7 +26,8 @@ pub fn list(args: &TokenListArgs, output: &Output) -> Result<(), Failure> {
 pub fn export(args: &TokenExportArgs, output: &Output) -> Result<(), Failure> {
     let target = Target::read(&args.target)?;
     let luks2 = target.locked.luks2().ok_or(ChangeError::NotInFormat).map_err(at(&target))?;
-    let token = luks2.token(args.id).ok_or(ChangeError::NoSuchToken { token: args.id }).map_err(at(&target))?;
+    let token =
+        luks2.token(args.id).ok_or(ChangeError::NoSuchToken { token: args.id }).map_err(at(&target))?;
     match &args.file {
         None => Ok(writeln!(io::stdout(), "{token}")?),
         Some(file) => {
@@ -52,16 +53,17 @@ pub fn import(args: &TokenImportArgs, output: &Output) -> Result<(), Failure> {
     }
     let text = String::from_utf8(text).map_err(|_| Failure::parameters("the token is not UTF-8 text"))?;
     let mut target = Target::change(&args.target)?;
-    let luks2 = target.locked.luks2_mut().map_err(at(&target))?;
-    let imported = luks2.import_token(&target.device, args.token_id, &text, args.token_replace);
+    let imported = target.locked.luks2_mut().and_then(|luks2| match args.token_id {
+        Some(id) if args.token_replace => luks2.replace_token(&target.device, id, &text).map(|()| id),
+        id => luks2.import_token(&target.device, id, &text),
+    });
     let id = imported.map_err(at(&target))?;
     output.done(&json!({ "token": id }), &format!("token {id} is stored"))
 }
 
 pub fn remove(args: &TokenRemoveArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
-    let luks2 = target.locked.luks2_mut().map_err(at(&target))?;
-    let removed = luks2.remove_token(&target.device, args.id);
+    let removed = target.locked.luks2_mut().and_then(|luks2| luks2.remove_token(&target.device, args.id));
     removed.map_err(at(&target))?;
     output.done(&json!({ "token": args.id }), &format!("token {} is removed", args.id))
 }

@@ -17,7 +17,9 @@ pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
 
 pub fn man(args: &ManArgs) -> Result<(), Failure> {
     match &args.dir {
-        Some(dir) => clap_mangen::generate_to(Cli::command(), dir).map_err(|error| Failure::io(&error).at(dir)),
+        Some(dir) => {
+            clap_mangen::generate_to(Cli::command(), dir).map_err(|error| Failure::io(&error).at(dir))
+        }
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut page)?;

@@ -1,18 +1,21 @@
 //! From a locked volume to its plaintext as a block device.
 
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use atrest_device::SECTOR_SIZE;
 use atrest_engine::{Access, Disk, DiskOptions, FileDevice};
-use atrest_volume::{Devices, LockedVolume, UnlockOptions, Volume, VolumeFormat};
+use atrest_kdf::plain::PlainHash;
+use atrest_volume::plain::{self, PlainKey, PlainOptions};
+use atrest_volume::{Devices, LockedVolume, UnlockOptions, Volume};
 
 use super::options;
 use super::target::{open_device, with_passphrase};
 use crate::args::open::{UnlockArgs, VolumeType};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::progress;
 use crate::secrets::{self, Source};
 
 /// What the plaintext is wanted for.
@@ -30,8 +33,8 @@ pub struct Use {
 pub struct Unlocked {
     /// Its plaintext.
     pub disk: Disk,
-    /// Its format.
-    pub format: VolumeFormat,
+    /// When the media was last written, where that is known.
+    pub modified: Option<SystemTime>,
 }
 
 /// Opens the devices, reads the header, asks for the passphrase and unlocks.
@@ -46,17 +49,20 @@ pub fn unlock(path: &Path, args: &UnlockArgs, wanted: Use, output: &Output) -> R
     if let Some(size) = args.size {
         if size > volume.size() {
             let has = volume.size();
-            return Err(Failure::parameters(format!("--size {size} is more than the {has} bytes of plaintext")).at(path));
+            return Err(Failure::parameters(format!(
+                "--size {size} is more than the {has} bytes of plaintext"
+            ))
+            .at(path));
         }
         volume.limit(size);
     }
-    let format = volume.format();
     let mut options = DiskOptions::default();
     options.threads = wanted.threads.map_or(0, usize::from);
     options.allow_discards = wanted.allow_discards;
     options.read_only = !wanted.write;
+    let modified = media.modified();
     let disk = Disk::new(media, volume, options).map_err(|error| Failure::from(error).at(path))?;
-    Ok(Unlocked { disk, format })
+    Ok(Unlocked { disk, modified })
 }
 
 /// Options of one type with the other type are mistakes, not wishes.
@@ -99,9 +105,52 @@ fn luks(
     let options = UnlockOptions { slot: args.key_slot, read_only: !wanted.write, ..UnlockOptions::default() };
     if let Some(file) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(file, output)?;
-        return locked.unlock_with_key(devices, &key, &options).map_err(|error| Failure::from(error).at(path));
+        return locked
+            .unlock_with_key(devices, &key, &options)
+            .map_err(|error| Failure::from(error).at(path));
     }
     with_passphrase(&Source::from(&args.secret.passphrase), path, output, |passphrase| {
         locked.unlock(devices, passphrase, &options)
     })
+}
+
+fn plain(
+    path: &Path,
+    media: &FileDevice,
+    args: &UnlockArgs,
+    wanted: Use,
+    output: &Output,
+) -> Result<Volume, Failure> {
+    let plain = &args.plain;
+    let source = Source::from(&args.secret.passphrase);
+    // Defaults differ between versions of cryptsetup, and a wrong one shows garbage and writes garbage.
+    let needed = |option: &str| {
+        Failure::parameters(format!("a plain volume has no header, so {option} must be said"))
+            .hint("cryptsetup's defaults: -c aes-cbc-essiv:sha256 -s 256 --hash ripemd160 up to 2.6, -c aes-xts-plain64 -s 256 --hash sha256 from 2.7 on")
+    };
+    let cipher = plain.cipher.as_deref().ok_or_else(|| needed("--cipher"))?;
+    let key_len = options::key_len(plain.key_size).ok_or_else(|| needed("--key-size"))?;
+    let mut options = PlainOptions::new(options::cipher(cipher)?, key_len);
+    options.offset = plain.offset.unwrap_or(0);
+    options.skip = plain.skip.unwrap_or(0);
+    options.size = args.size.map(|bytes| bytes / SECTOR_SIZE);
+    options.data_unit = plain.sector_size.unwrap_or(512);
+    options.iv_large = plain.iv_large_sectors;
+    let unlock = UnlockOptions { read_only: !wanted.write, ..UnlockOptions::default() };
+    let opened = if let Some(file) = &args.secret.volume_key_file {
+        let key = secrets::read_volume_key(file, output)?;
+        plain::open(media, &options, PlainKey::KeyFile(key.expose()), &unlock)
+    } else {
+        let prompt = format!("Passphrase for {}: ", path.display());
+        if source.is_key_file() {
+            let key = source.read(&prompt, output)?;
+            plain::open(media, &options, PlainKey::KeyFile(key.expose()), &unlock)
+        } else {
+            let hash = plain.hash.as_deref().ok_or_else(|| needed("--hash"))?;
+            let hash = PlainHash::from_str(hash).map_err(Failure::parameters)?;
+            let passphrase = source.read(&prompt, output)?;
+            plain::open(media, &options, PlainKey::Passphrase(&passphrase, hash), &unlock)
+        }
+    };
+    opened.map_err(|error| Failure::from(error).at(path))
 }

@@ -1,4 +1,4 @@
-//! Runs the real binary in a scratch directory of its own, with a session directory of its own.
+//! Runs the real binary in a scratch directory of its own.
 #![allow(dead_code)]
 
 use std::ffi::OsStr;
@@ -56,6 +56,23 @@ impl Scratch {
         Self(tempfile::Builder::new().prefix("atrest-cli-").tempdir().expect("a temporary directory"))
     }
 
+    /// A name for an open volume that no other test uses.
+    pub fn session(&self) -> String {
+        let name = self.0.path().file_name().expect("its name");
+        name.to_str().expect("plain letters").to_owned()
+    }
+
+    /// Whether `status` lists the volume that lies here under `name`.
+    pub fn is_open(&self, name: &str) -> bool {
+        let path = self.path(name).canonicalize().expect("an absolute path");
+        let status = self.atrest(&["status", "--json"]).ok().json();
+        status
+            .as_array()
+            .expect("a list")
+            .iter()
+            .any(|entry| entry["path"] == path.to_str().expect("plain letters"))
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
@@ -72,7 +89,10 @@ impl Scratch {
         let mut command = Command::new(program);
         let path = std::env::var("PATH").unwrap_or_default();
         command.current_dir(self.0.path()).env("XDG_RUNTIME_DIR", self.0.path());
-        command.env("PATH", format!("{path}:/usr/sbin:/sbin")).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+        command
+            .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::null());
         command
     }
 

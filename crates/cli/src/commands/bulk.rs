@@ -1,0 +1,166 @@
+//! `atrest encrypt` and `decrypt`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use atrest_device::BlockDevice;
+use atrest_engine::bulk::{self, BulkOptions, Summary};
+use atrest_engine::{Access, FileDevice};
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use super::target::{contents, holds_data, open_device};
+use super::unlock::{Use, unlock};
+use crate::args::bulk::{BulkArgs, DecryptArgs, EncryptArgs};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress;
+
+pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
+    let source = open_device(&args.source, Access::ReadOnlyShared)?;
+    let wanted = Use { write: true, threads: args.how.threads, ..Use::default() };
+    let unlocked = unlock(&args.volume, &args.unlock, wanted, output)?;
+    let disk = Arc::new(unlocked.disk);
+    if !args.how.resume
+        && let Some(found) = super::inside::describe(&disk)
+    {
+        output.confirm(&format!("{} holds {found}, which is overwritten", args.volume.display()))?;
+    }
+    let checkpoint = bulk::checkpoint_path(&args.volume, &args.source);
+    let options = options(&args.how, checkpoint.as_deref(), source.modified());
+    let mut listener = Listener::new(disk.size().min(source.size()), output);
+    let result = bulk::encrypt(&source, &disk, options, &mut listener);
+    listener.finish(result, checkpoint.as_deref(), &args.volume)
+}
+
+pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
+    let wanted = Use { threads: args.how.threads, ..Use::default() };
+    let place = Place::look(&args.destination, args.how.resume, output)?;
+    let unlocked = unlock(&args.volume, &args.unlock, wanted, output)?;
+    let disk = Arc::new(unlocked.disk);
+    let (destination, sparse) = place.open(&args.destination, disk.size())?;
+    let checkpoint = bulk::checkpoint_path(&args.destination, &args.volume);
+    let mut options = options(&args.how, checkpoint.as_deref(), unlocked.modified);
+    options.sparse = sparse;
+    let mut listener = Listener::new(disk.size(), output);
+    let result = bulk::decrypt(&disk, &destination, options, &mut listener);
+    listener.finish(result, checkpoint.as_deref(), &args.destination)
+}
+
+fn options<'a>(
+    how: &BulkArgs,
+    checkpoint: Option<&'a Path>,
+    source_modified: Option<std::time::SystemTime>,
+) -> BulkOptions<'a> {
+    let mut options = BulkOptions::default();
+    options.threads = how.threads.map_or(0, usize::from);
+    options.checkpoint = checkpoint;
+    options.resume = how.resume;
+    options.source_modified = source_modified;
+    options
+}
+
+/// Where plaintext goes, looked at before the passphrase is asked for.
+enum Place {
+    New,
+    Replaced,
+    AsItIs { sparse: bool },
+}
+
+impl Place {
+    fn look(path: &Path, resume: bool, output: &Output) -> Result<Self, Failure> {
+        if matches!(path.try_exists(), Ok(false)) {
+            return Ok(Self::New);
+        }
+        let device = open_device(path, Access::ReadOnly)?;
+        if !resume && holds_data(&device) {
+            output.confirm(&format!(
+                "{} holds {}, which is overwritten",
+                path.display(),
+                contents(&device)
+            ))?;
+        }
+        Ok(match (device.is_block_device(), resume) {
+            (true, _) => Self::AsItIs { sparse: false },
+            (false, true) => Self::AsItIs { sparse: true },
+            (false, false) => Self::Replaced,
+        })
+    }
+
+    /// The destination, and whether it reads as zeros where it is not written.
+    fn open(&self, path: &Path, size: u64) -> Result<(FileDevice, bool), Failure> {
+        let opened = match self {
+            Self::New => FileDevice::create(path, size).map(|device| (device, true)),
+            Self::Replaced => FileDevice::overwrite(path, size).map(|device| (device, true)),
+            Self::AsItIs { sparse } => {
+                FileDevice::open(path, Access::ReadWriteExclusive).map(|device| (device, *sparse))
+            }
+        };
+        opened.map_err(|error| Failure::from(error).at(path))
+    }
+}
+
+/// Shows progress as a bar, or as a JSON line each second, and the summary at the end.
+struct Listener<'a> {
+    bar: ProgressBar,
+    output: &'a Output,
+    begun: bool,
+    last_line: Instant,
+}
+
+impl<'a> Listener<'a> {
+    fn new(total: u64, output: &'a Output) -> Self {
+        Self { bar: progress::bytes_bar(total, output), output, begun: false, last_line: Instant::now() }
+    }
+
+    fn finish(
+        self,
+        result: Result<Summary, bulk::BulkError>,
+        checkpoint: Option<&Path>,
+        path: &Path,
+    ) -> Result<(), Failure> {
+        self.bar.finish_and_clear();
+        let summary = result.map_err(|error| {
+            let failure = Failure::from(error).at(path);
+            match checkpoint {
+                Some(checkpoint) if checkpoint.exists() => {
+                    failure.hint(format!("--resume goes on from the checkpoint {}", checkpoint.display()))
+                }
+                _ => failure,
+            }
+        })?;
+        let Summary { bytes, resumed_from, elapsed } = summary;
+        let seconds = elapsed.as_secs_f64();
+        let rate = (bytes - resumed_from) as f64 / seconds.max(1e-9);
+        if self.output.is_json() {
+            return self.output.json_line(&json!({
+                "event": "summary",
+                "bytes": bytes,
+                "resumed_from": resumed_from,
+                "seconds": seconds,
+                "bytes_per_second": rate as u64,
+            }));
+        }
+        let text =
+            format!("{}: {bytes} bytes in {seconds:.1} s, {:.0} MiB/s", path.display(), rate / 1_048_576.0);
+        self.output.done(&(), &text)
+    }
+}
+
+impl bulk::Progress for Listener<'_> {
+    fn update(&mut self, done: u64, total: u64) {
+        if !self.begun {
+            self.begun = true;
+            // What an earlier run did is no measure of the rate.
+            self.bar.set_position(done);
+            self.bar.reset_eta();
+        }
+        self.bar.set_position(done);
+        if self.output.is_json() && self.last_line.elapsed() >= Duration::from_secs(1) {
+            self.last_line = Instant::now();
+            // A reader that went away is reported by the summary.
+            let _ = self.output.json_line(&json!({ "event": "progress", "done": done, "total": total }));
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! `atrest ls`, `cat` and `cp`.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use atrest_device::BlockDevice;
+use atrest_engine::Disk;
+use atrest_inside::{
+    Access, CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, Kind, LastLink, Metadata, Partition,
+    Stop, TreeError, TreePath, Window, copy_in, copy_out, detect, open_tree, partitions, resolve,
+};
+use serde_json::{Value, json};
+
+use super::unlock::{Use, unlock};
+use crate::args::inside::{CatArgs, CpArgs, LsArgs, PartitionArgs};
+use crate::args::open::UnlockArgs;
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+
+pub fn ls(args: &LsArgs, output: &Output) -> Result<(), Failure> {
+    let tree = open(&args.volume, &args.unlock, &args.partition, false, output)?;
+    let tree = &*tree;
+    let path = find(tree, &args.path, LastLink::Follow)?;
+    let metadata = tree.metadata(&path).map_err(at(&args.path))?;
+    let mut rows = Vec::new();
+    if metadata.kind == Kind::Directory {
+        let mut entries = tree.list(&path).map_err(at(&args.path))?;
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        for entry in entries {
+            let inner = path.join(&entry.name).map_err(|error| at(&args.path)(error.into()))?;
+            // Names alone need no look at each file.
+            let metadata = match args.long || output.is_json() {
+                true => Some(tree.metadata(&inner).map_err(|error| inner_failure(&inner, error))?),
+                false => None,
+            };
+            rows.push(Row { name: entry.name, link: link(tree, &inner, metadata.as_ref())?, metadata });
+        }
+    } else {
+        let name = path.name().unwrap_or_default().to_vec();
+        rows.push(Row { name, link: link(tree, &path, Some(&metadata))?, metadata: Some(metadata) });
+    }
+    let json: Vec<Value> = rows.iter().map(Row::json).collect();
+    let text: String = rows.iter().map(|row| row.text(args.long)).collect();
+    output.report(&json, &text)
+}
+
+pub fn cat(args: &CatArgs, output: &Output) -> Result<(), Failure> {
+    let tree = open(&args.volume, &args.unlock, &args.partition, false, output)?;
+    let path = find(&*tree, &args.path, LastLink::Follow)?;
+    let mut out = io::stdout().lock();
+    let mut failure = None;
+    let read = tree.read_to(&path, &mut |piece| {
+        out.write_all(piece).map_err(|error| {
+            failure = Some(error);
+            Stop
+        })
+    });
+    if let Some(error) = failure {
+        return Err(Failure::io(&error));
+    }
+    read.map_err(at(&args.path))?;
+    Ok(out.flush()?)
+}
+
+pub fn cp(args: &CpArgs, output: &Output) -> Result<(), Failure> {
+    let (volume, inner, local, inward) = match (split(&args.source), split(&args.destination)) {
+        (Some((volume, inner)), None) => (volume, inner, &args.destination, false),
+        (None, Some((volume, inner))) => (volume, inner, &args.source, true),
+        _ => {
+            return Err(Failure::parameters(
+                "one side must be VOLUME:/path, and the other a path of this system",
+            )
+            .hint("as in: atrest cp secret.img:/etc/hostname ."));
+        }
+    };
+    let tree = open(&volume, &args.unlock, &args.partition, inward, output)?;
+    let options = CopyOptions { recursive: args.recursive, overwrite: output.says_yes(), preserve: true };
+    let mut listener = Listener { output };
+    let copied = if inward {
+        let to = find(&*tree, &inner, LastLink::Follow)?;
+        copy_in(Path::new(local), &*tree, &to, &options, &mut listener)
+    } else {
+        let from = find(&*tree, &inner, LastLink::Keep)?;
+        copy_out(&*tree, &from, Path::new(local), &options, &mut listener)
+    };
+    let done = copied.map_err(copy_failure)?;
+    output.done(
+        &json!({
+            "files": done.files, "directories": done.directories, "links": done.links,
+            "bytes": done.bytes, "skipped": done.skipped,
+        }),
+        &format!(
+            "{} files, {} directories, {} links, {} bytes",
+            done.files, done.directories, done.links, done.bytes
+        ),
+    )
+}
+
+/// `VOLUME:/path` in its two halves; `None` for a path of this system.
+fn split(text: &str) -> Option<(PathBuf, PathBuf)> {
+    if text.starts_with("./") || text.starts_with("../") {
+        // A local name may contain anything; a volume there is written with its directory all the same.
+        let colon = text.rfind(":/")?;
+        return Path::new(&text[..colon]).is_file().then(|| (text[..colon].into(), text[colon + 1..].into()));
+    }
+    let colon = text.find(":/")?;
+    Some((text[..colon].into(), text[colon + 1..].into()))
+}
+
+/// What the plaintext of a volume starts with, if that is something known.
+pub fn describe(disk: &Disk) -> Option<String> {
+    if let Ok(Some(kind)) = detect(disk) {
+        return Some(format!("a filesystem ({kind})"));
+    }
+    match partitions(disk) {
+        Ok(Some(table)) => Some(format!("a {} partition table", table.scheme)),
+        _ => None,
+    }
+}
+
+/// Unlocks the volume and opens the filesystem in it.
+fn open(
+    volume: &Path,
+    unlock_args: &UnlockArgs,
+    partition: &PartitionArgs,
+    write: bool,
+    output: &Output,
+) -> Result<Box<dyn FileTree>, Failure> {
+    let disk = Arc::new(unlock(volume, unlock_args, Use { write, ..Use::default() }, output)?.disk);
+    let access = if write { Access::ReadWrite } else { Access::ReadOnly };
+    let device = filesystem(disk, partition.partition).map_err(|failure| failure.at(volume))?;
+    let tree = open_tree(device, access).map_err(at(volume))?;
+    let about = tree.about();
+    for note in &about.notes {
+        output.warn(format!("{}: {note}", volume.display()));
+    }
+    if write && !about.writable {
+        return Err(Failure::parameters(format!("{} can only be read here; FAT can be written", about.kind))
+            .at(volume)
+            .hint("serve the volume with `atrest open` and mount it to write to other filesystems"));
+    }
+    Ok(tree)
+}
+
+/// The device on which the filesystem starts: the whole volume, or one partition.
+fn filesystem(disk: Arc<Disk>, number: Option<u32>) -> Result<Arc<dyn BlockDevice>, Failure> {
+    let Some(table) = partitions(&*disk).map_err(|error| Failure::new(Code::Device, error))? else {
+        return match number {
+            None => Ok(disk),
+            Some(_) => {
+                Err(Failure::parameters("there is no partition table inside, so --partition means nothing"))
+            }
+        };
+    };
+    let window = |partition: &Partition| {
+        Window::new(disk.clone(), partition.start, partition.len).map(Arc::new).map_err(Failure::from)
+    };
+    let mut found = Vec::new();
+    let mut listed = String::new();
+    for partition in &table.partitions {
+        let window = window(partition)?;
+        let kind = detect(&*window)?;
+        if number.is_some_and(|number| number == partition.number) {
+            return Ok(window);
+        }
+        let kind_text = kind.map_or(String::from("unknown"), |kind| kind.to_string());
+        listed.push_str(&format!(
+            " {}: {kind_text} {} ({} bytes);",
+            partition.number, partition.name, partition.len
+        ));
+        if kind.is_some() {
+            found.push(window);
+        }
+    }
+    match (number, found.pop(), found.is_empty()) {
+        (Some(number), ..) => {
+            Err(Failure::parameters(format!("there is no partition {number}")).hint(listed.trim()))
+        }
+        (None, Some(only), true) => Ok(only),
+        (None, None, _) => {
+            Err(Failure::new(Code::Device, "no partition holds a known filesystem").hint(listed.trim()))
+        }
+        (None, Some(_), false) => {
+            Err(Failure::parameters("several partitions hold filesystems; choose one by --partition")
+                .hint(listed.trim()))
+        }
+    }
+}
+
+fn find(tree: &dyn FileTree, path: &Path, last: LastLink) -> Result<TreePath, Failure> {
+    resolve(tree, path.as_os_str().as_bytes(), last).map_err(at(path))
+}
+
+struct Row {
+    name: Vec<u8>,
+    link: Option<Vec<u8>>,
+    metadata: Option<Metadata>,
+}
+
+impl Row {
+    fn json(&self) -> Value {
+        let mut row = json!({ "name": String::from_utf8_lossy(&self.name) });
+        if let (Some(row), Some(metadata)) = (row.as_object_mut(), &self.metadata) {
+            row.insert("kind".into(), metadata.kind.to_string().into());
+            row.insert("size".into(), metadata.size.into());
+            row.insert("mode".into(), format!("{:04o}", metadata.mode).into());
+            row.insert("uid".into(), metadata.uid.into());
+            row.insert("gid".into(), metadata.gid.into());
+            row.insert("modified".into(), metadata.modified.seconds.into());
+            if let Some(link) = &self.link {
+                row.insert("target".into(), String::from_utf8_lossy(link).into());
+            }
+        }
+        row
+    }
+
+    fn text(&self, long: bool) -> String {
+        let name = DisplayName(&self.name);
+        let (true, Some(metadata)) = (long, &self.metadata) else {
+            return format!("{name}\n");
+        };
+        let target = self.link.as_ref().map(|link| format!(" -> {}", DisplayName(link))).unwrap_or_default();
+        format!(
+            "{}{} {:>5} {:>5} {:>12} {} {name}{target}\n",
+            letter(metadata.kind),
+            mode_text(metadata.mode),
+            metadata.uid,
+            metadata.gid,
+            metadata.size,
+            time_text(metadata.modified.seconds),
+        )
+    }
+}
+
+/// The target of a link, whose metadata is known.
+fn link(
+    tree: &dyn FileTree,
+    path: &TreePath,
+    metadata: Option<&Metadata>,
+) -> Result<Option<Vec<u8>>, Failure> {
+    match metadata {
+        Some(Metadata { kind: Kind::Link, .. }) => {
+            tree.read_link(path).map(Some).map_err(|error| inner_failure(path, error))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn letter(kind: Kind) -> char {
+    match kind {
+        Kind::File => '-',
+        Kind::Directory => 'd',
+        Kind::Link => 'l',
+        Kind::Pipe => 'p',
+        Kind::Socket => 's',
+        Kind::CharDevice => 'c',
+        Kind::BlockDevice => 'b',
+    }
+}
+
+fn mode_text(mode: u16) -> String {
+    (0..9).rev().map(|bit| if mode >> bit & 1 == 1 { ['x', 'w', 'r'][bit % 3] } else { '-' }).collect()
+}
+
+/// A UTC time as `YYYY-MM-DD HH:MM`, by the proleptic Gregorian calendar.
+fn time_text(seconds: i64) -> String {
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Years that begin in March, in eras of 400 years: leap days come last and need no special case.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day_of_month:02} {:02}:{:02}", second / 3600, second / 60 % 60)
+}
+
+struct Listener<'a> {
+    output: &'a Output,
+}
+
+impl CopyProgress for Listener<'_> {
+    fn skipped(&mut self, path: &TreePath, kind: Kind) {
+        self.output.warn(format!("{path}: a {kind} is not copied"));
+    }
+}
+
+fn at(path: &Path) -> impl FnOnce(TreeError) -> Failure {
+    move |error| Failure::from(error).at(path)
+}
+
+fn inner_failure(path: &TreePath, error: TreeError) -> Failure {
+    Failure::from(error).at(Path::new(OsStr::from_bytes(path.as_bytes())))
+}
+
+fn copy_failure(error: CopyError) -> Failure {
+    match error {
+        CopyError::Tree { path, error: TreeError::Exists } => exists(&path),
+        CopyError::Tree { path, error } => inner_failure(&path, error),
+        CopyError::Host { path, errno } => Failure::io(&io::Error::from_raw_os_error(errno)).at(&path),
+        error => Failure::new(Code::Device, error),
+    }
+}
+
+fn exists(path: &TreePath) -> Failure {
+    Failure::new(Code::Busy, format!("{path}: it exists already")).hint("--yes replaces it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_path_is_split_at_its_colon() {
+        assert_eq!(split("a.img:/x/y"), Some(("a.img".into(), "/x/y".into())));
+        assert_eq!(split("/dev/sdx:/"), Some(("/dev/sdx".into(), "/".into())));
+        assert_eq!(split("a.img:/x:/y"), Some(("a.img".into(), "/x:/y".into())));
+        for local in ["plain", "/etc/passwd", "c:file", "./no-such-volume:/x"] {
+            assert_eq!(split(local), None, "{local}");
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        // `date -u -d @N +'%F %R'`
+        assert_eq!(time_text(0), "1970-01-01 00:00");
+        assert_eq!(time_text(951_782_400), "2000-02-29 00:00");
+        assert_eq!(time_text(1_767_225_599), "2025-12-31 23:59");
+        assert_eq!(time_text(-1), "1969-12-31 23:59");
+        assert_eq!(time_text(4_107_542_400), "2100-03-01 00:00");
+    }
+
+    #[test]
+    fn modes_are_written_as_ls_does() {
+        assert_eq!(mode_text(0o750), "rwxr-x---");
+        assert_eq!(mode_text(0o4644), "rw-r--r--");
+    }
+}

@@ -1,0 +1,145 @@
+//! `atrest open`, `close` and `status`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use atrest_attach::serve::{self, Daemonized, End, Face, Plan, Signals, daemonize};
+use atrest_attach::session::{Entry, Kind, Registration, Registry};
+use atrest_attach::{fuse, nbd};
+use atrest_device::BlockDevice;
+use atrest_engine::Disk;
+use serde_json::json;
+
+use super::unlock::{Use, unlock};
+use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+
+/// How long `close` waits for everything to be written back.
+const CLOSE_LIMIT: Duration = Duration::from_secs(300);
+
+pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
+    let Some((path, socket)) = args.path_and_socket() else {
+        return Err(Failure::parameters("PATH is missing: the file or block device that holds the volume"));
+    };
+    // Before any thread and any secret.
+    let background = match args.daemon {
+        false => None,
+        true => match daemonize()? {
+            Daemonized::Parent { status } => return Ok(status),
+            Daemonized::Child(background) => Some(background),
+        },
+    };
+    let registry = Registry::open()?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => registry.free_name(path)?,
+    };
+    let wanted = Use { write: !args.read_only, allow_discards: args.allow_discards, threads: args.threads };
+    let disk = Arc::new(unlock(path, &args.unlock, wanted, output)?.disk);
+    let read_only = disk.is_read_only();
+    if read_only && !args.read_only {
+        output.warn("the volume can only be read");
+    }
+    let signals = Signals::install()?;
+    let socket = socket.map_or_else(|| registry.socket(&name), Path::to_path_buf);
+    let face = face(args, disk, socket, output)?;
+    let registration = register(&registry, &name, path, &face, read_only)?;
+    let plan = Plan { signals, command: command(&args.run), background };
+    let end = serve::run(face, plan);
+    drop(registration);
+    match end? {
+        End::Command { status } => Ok(status),
+        _ => Ok(0),
+    }
+}
+
+fn face(args: &OpenArgs, disk: Arc<Disk>, socket: PathBuf, output: &Output) -> Result<Face, Failure> {
+    if let Some(directory) = &args.fuse {
+        return Ok(Face::Fuse(fuse::mount(disk, directory, &fuse::Options::default())?));
+    }
+    let endpoint = match args.nbd_tcp {
+        Some(address) => {
+            output.warn(nbd::TCP_WARNING);
+            nbd::Endpoint::Tcp(address)
+        }
+        None => nbd::Endpoint::Unix(socket),
+    };
+    Ok(Face::Nbd(nbd::Server::bind(disk, &endpoint, nbd::Options::default())?))
+}
+
+/// Tells `status` and `close` of the volume. A mount that can't be told of does not stay.
+fn register(
+    registry: &Registry,
+    name: &str,
+    path: &Path,
+    face: &Face,
+    read_only: bool,
+) -> Result<Registration, Failure> {
+    let kind = match face {
+        Face::Nbd(server) => Kind::of_server(server),
+        Face::Fuse(mount) => Kind::of_mount(mount),
+    };
+    let entry = Entry::new(name, path, kind, read_only)?;
+    registry.register(entry).map_err(|error| {
+        if let Face::Fuse(mount) = face {
+            // The command fails for another reason, which it tells.
+            let _ = mount.unmounter().unmount();
+        }
+        Failure::from(error)
+    })
+}
+
+fn command(words: &[OsString]) -> Option<Command> {
+    let (program, arguments) = words.split_first()?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Some(command)
+}
+
+pub fn close(args: &CloseArgs, output: &Output) -> Result<(), Failure> {
+    let entry = Registry::open()?.close(&text(&args.name)?, CLOSE_LIMIT)?;
+    output.done(&json!({ "closed": entry.name }), &format!("{} is closed", entry.name))
+}
+
+pub fn status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
+    let registry = Registry::open()?;
+    let entries = match &args.name {
+        None => registry.list()?,
+        Some(name) => match registry.find(&text(name)?)? {
+            Some(entry) => vec![entry],
+            None => {
+                return Err(Failure::new(
+                    Code::Device,
+                    format!("no open volume is called {}", name.display()),
+                )
+                .hint("`atrest status` without a name lists all"));
+            }
+        },
+    };
+    let lines: String = entries.iter().map(line).collect();
+    output.report(&entries, &lines)
+}
+
+fn line(entry: &Entry) -> String {
+    let place = match &entry.kind {
+        Kind::NbdUnix { uri, .. } | Kind::NbdTcp { uri, .. } => uri.clone(),
+        Kind::Fuse { directory } => directory.join(fuse::FILE_NAME).display().to_string(),
+    };
+    let mode = if entry.read_only { "read-only" } else { "read-write" };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let minutes = now.saturating_sub(entry.since) / 60;
+    format!(
+        "{}: {} at {place}, {mode}, for {minutes} min, process {}\n",
+        entry.name,
+        entry.path.display(),
+        entry.pid()
+    )
+}
+
+fn text(name: &Path) -> Result<String, Failure> {
+    name.to_str().map(String::from).ok_or_else(|| Failure::parameters("the name is not UTF-8 text"))
+}
