@@ -1,7 +1,8 @@
 //! Block ciphers that library crates bring. Serpent is bit-sliced; Twofish and Camellia read tables at secret
 //! indices and are not constant-time.
 
-use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use serpent::cipher::consts::U16;
+use serpent::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 
 use crate::block::{Block, BlockCipher};
 
@@ -28,13 +29,13 @@ macro_rules! library_cipher {
 
             fn encrypt(&self, blocks: &mut [Block]) {
                 match self {
-                    $(Self::$variant(cipher) => cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks)),)+
+                    $(Self::$variant(cipher) => cipher.encrypt_blocks(Array::<u8, U16>::cast_slice_from_core_mut(blocks)),)+
                 }
             }
 
             fn decrypt(&self, blocks: &mut [Block]) {
                 match self {
-                    $(Self::$variant(cipher) => cipher.decrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks)),)+
+                    $(Self::$variant(cipher) => cipher.decrypt_blocks(Array::<u8, U16>::cast_slice_from_core_mut(blocks)),)+
                 }
             }
         }
@@ -53,8 +54,4 @@ library_cipher!(
     /// Camellia (RFC 3713), keys of 16, 24 and 32 bytes.
     Camellia, false,
     Key128 => camellia::Camellia128, Key192 => camellia::Camellia192, Key256 => camellia::Camellia256
-);
-library_cipher!(
-    /// AES (FIPS 197) of the `aes` crate, keys of 16, 24 and 32 bytes.
-    Aes, true, Key128 => aes::Aes128, Key192 => aes::Aes192, Key256 => aes::Aes256
 );

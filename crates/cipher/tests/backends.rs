@@ -100,13 +100,11 @@ fn every_backend_agrees_with_the_reference_on_every_mode_and_awkward_lengths() {
         for (spec, key_lens) in AES_SPECS {
             for key_len in key_lens {
                 let key = noise.bytes(*key_len);
-                for data_unit in [16, 32, 48, 64, 112, 128, 144, 208, 240, 512, 528, 1024, 4096] {
-                    let most = if data_unit <= 512 { 19 } else { 10 };
-                    for units in [0, 1, 2, 3, 7, 8, 9, 16, 17, most] {
-                        // The long ones once each, the others as dense as they come.
-                        if units > 3 && data_unit > 600 && units != most {
-                            continue;
-                        }
+                for data_unit in [16, 48, 64, 112, 128, 144, 240, 512, 528, 4096] {
+                    // Long units in few numbers: what matters there is the border between two of them.
+                    let counts =
+                        if data_unit < 500 { &[0, 1, 2, 3, 7, 8, 9, 19][..] } else { &[1, 2, 9][..] };
+                    for units in counts.iter().copied() {
                         let options = MapperOptions {
                             data_unit,
                             backend: Some(backend),

@@ -8,7 +8,8 @@ use core::arch::x86_64::{
     _mm_xor_si128, _xgetbv,
 };
 
-use super::wide::{Meanwhile, Schedule, Vector, instructions};
+use super::schedule::Schedule;
+use super::wide::{Meanwhile, Vector, instructions};
 use crate::block::Block;
 
 /// Proof that the CPU has AES-NI and SSE2.
@@ -130,19 +131,19 @@ impl Vector for __m128i {
     ) {
         // SAFETY: the caller has AES-NI, and the schedule has R + 1 keys.
         unsafe {
-            let first = Self::load(schedule.key(0));
+            let first = Self::load(schedule.0[0].as_ptr());
             for block in blocks.iter_mut() {
                 *block = _mm_xor_si128(*block, first);
             }
             for round in 1..R {
-                let key = Self::load(schedule.key(round));
+                let key = Self::load(schedule.0[round].as_ptr());
                 for block in blocks.iter_mut() {
                     *block = _mm_aesenc_si128(*block, key);
                 }
                 meanwhile.step(round);
                 keep_together(blocks);
             }
-            let last = Self::load(schedule.key(R));
+            let last = Self::load(schedule.0[R].as_ptr());
             for i in 0..W {
                 blocks[i] = _mm_aesenclast_si128(blocks[i], _mm_xor_si128(masks[i], last));
             }
@@ -158,19 +159,19 @@ impl Vector for __m128i {
     ) {
         // SAFETY: the caller has AES-NI, and the schedule has R + 1 keys.
         unsafe {
-            let first = Self::load(schedule.key(0));
+            let first = Self::load(schedule.0[0].as_ptr());
             for block in blocks.iter_mut() {
                 *block = _mm_xor_si128(*block, first);
             }
             for round in 1..R {
-                let key = Self::load(schedule.key(round));
+                let key = Self::load(schedule.0[round].as_ptr());
                 for block in blocks.iter_mut() {
                     *block = _mm_aesdec_si128(*block, key);
                 }
                 meanwhile.step(round);
                 keep_together(blocks);
             }
-            let last = Self::load(schedule.key(R));
+            let last = Self::load(schedule.0[R].as_ptr());
             for i in 0..W {
                 blocks[i] = _mm_aesdeclast_si128(blocks[i], _mm_xor_si128(masks[i], last));
             }

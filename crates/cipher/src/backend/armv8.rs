@@ -8,7 +8,8 @@ use core::arch::aarch64::{
 };
 use core::arch::asm;
 
-use super::wide::{Meanwhile, Schedule, Vector, instructions};
+use super::schedule::Schedule;
+use super::wide::{Meanwhile, Vector, instructions};
 use crate::block::Block;
 
 /// Proof that the CPU has Advanced SIMD and the AES instructions.
@@ -141,14 +142,14 @@ impl Vector for uint8x16_t {
         // SAFETY: the caller has the extension, and the schedule has R + 1 keys.
         unsafe {
             for round in 1..R {
-                let key = Self::load(schedule.key(round - 1));
+                let key = Self::load(schedule.0[round - 1].as_ptr());
                 for block in blocks.iter_mut() {
                     *block = encrypt_round(*block, key);
                 }
                 meanwhile.step(round);
             }
-            let before_last = Self::load(schedule.key(R - 1));
-            let last = Self::load(schedule.key(R));
+            let before_last = Self::load(schedule.0[R - 1].as_ptr());
+            let last = Self::load(schedule.0[R].as_ptr());
             for (block, mask) in blocks.iter_mut().zip(masks) {
                 *block = veorq_u8(encrypt_last(*block, before_last), veorq_u8(*mask, last));
             }
@@ -165,14 +166,14 @@ impl Vector for uint8x16_t {
         // SAFETY: the caller has the extension, and the schedule has R + 1 keys.
         unsafe {
             for round in 1..R {
-                let key = Self::load(schedule.key(round - 1));
+                let key = Self::load(schedule.0[round - 1].as_ptr());
                 for block in blocks.iter_mut() {
                     *block = decrypt_round(*block, key);
                 }
                 meanwhile.step(round);
             }
-            let before_last = Self::load(schedule.key(R - 1));
-            let last = Self::load(schedule.key(R));
+            let before_last = Self::load(schedule.0[R - 1].as_ptr());
+            let last = Self::load(schedule.0[R].as_ptr());
             for (block, mask) in blocks.iter_mut().zip(masks) {
                 *block = veorq_u8(decrypt_last(*block, before_last), veorq_u8(*mask, last));
             }

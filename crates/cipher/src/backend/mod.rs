@@ -9,7 +9,9 @@ mod aesni;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 #[allow(unsafe_code)]
 mod armv8;
+#[allow(unsafe_code)]
 mod portable;
+mod schedule;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 mod wide;

@@ -214,17 +214,15 @@ pub fn unit(encrypt: bool, cipher_name: &str, mode: &str, key: &[u8], iv: Block,
             let cipher = cipher(cipher_name, key);
             for (i, block) in blocks.iter().enumerate() {
                 let index = u128::from_be_bytes(iv).wrapping_add(i as u128);
-                // Big-endian, so byte-reversed it is the field that XTS doubles in.
-                let mut power: Block =
-                    tweak_key.iter().copied().rev().collect::<Vec<_>>().try_into().unwrap();
-                let mut tweak = [0; 16];
+                let mut power = u128::from_be_bytes(*tweak_key);
+                let mut tweak = 0;
                 for bit in 0..128 {
                     if index >> bit & 1 == 1 {
-                        tweak = xor(tweak, power);
+                        tweak ^= power;
                     }
-                    power = double(power);
+                    power = if power >> 127 == 1 { power << 1 ^ 0x87 } else { power << 1 };
                 }
-                tweak.reverse();
+                let tweak = tweak.to_be_bytes();
                 out.extend(xor(apply(&*cipher, xor(*block, tweak)), tweak));
             }
         }

@@ -7,8 +7,7 @@
 
 pub(crate) mod modes;
 
-use zeroize::{Zeroize, Zeroizing};
-
+use super::schedule::{self, Rounds, Schedule};
 use crate::block::{Block, BlockCipher, Direction};
 use crate::mode::xts::XtsUnits;
 use crate::run::Run;
@@ -58,59 +57,6 @@ pub(crate) trait Meanwhile {
 impl Meanwhile for () {
     #[inline(always)]
     unsafe fn step(&mut self, _: usize) {}
-}
-
-/// The round keys of one direction.
-#[repr(C, align(16))]
-pub(crate) struct Schedule([Block; 15]);
-
-impl Schedule {
-    pub(crate) const fn zeroed() -> Self {
-        Self([[0; 16]; 15])
-    }
-
-    pub(crate) fn keys_mut(&mut self) -> &mut [Block; 15] {
-        &mut self.0
-    }
-
-    #[inline(always)]
-    pub(crate) fn key(&self, round: usize) -> *const u8 {
-        self.0[round].as_ptr()
-    }
-}
-
-impl Drop for Schedule {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-/// Number of rounds of a key.
-#[derive(Clone, Copy)]
-pub(crate) enum Rounds {
-    Ten,
-    Twelve,
-    Fourteen,
-}
-
-impl Rounds {
-    /// For a key of that many bytes.
-    pub(crate) fn for_key(bytes: usize) -> Option<Self> {
-        match bytes {
-            16 => Some(Self::Ten),
-            24 => Some(Self::Twelve),
-            32 => Some(Self::Fourteen),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn count(self) -> usize {
-        match self {
-            Self::Ten => 10,
-            Self::Twelve => 12,
-            Self::Fourteen => 14,
-        }
-    }
 }
 
 /// An expanded key: the schedule of the cipher and that of the equivalent inverse cipher (FIPS 197, 5.3.5), each in
@@ -181,8 +127,7 @@ impl<I: Instructions> BlockCipher for Wide<I> {
     }
 }
 
-/// Key expansion of FIPS 197, 5.2, and the schedule of the equivalent inverse cipher, 5.3.5. `sub_word` is the S-box
-/// on each byte, `inverse_mix` InvMixColumns on a round key.
+/// Fills both schedules. `sub_word` is the S-box on each byte, `inverse_mix` InvMixColumns on a round key.
 #[inline(always)]
 pub(crate) fn expand(
     key: &[u8],
@@ -190,31 +135,11 @@ pub(crate) fn expand(
     sub_word: impl Fn(u32) -> u32,
     inverse_mix: impl Fn(&Block) -> Block,
 ) {
-    let key_words = key.len() / 4;
+    schedule::expand(key, keys.rounds, &mut keys.encrypt, sub_word);
     let rounds = keys.rounds.count();
-    let mut words = Zeroizing::new([0u32; 60]);
-    for (word, bytes) in words.iter_mut().zip(key.as_chunks().0) {
-        *word = u32::from_le_bytes(*bytes);
-    }
-    let mut round_constant = 1u32;
-    for i in key_words..4 * (rounds + 1) {
-        let mut word = words[i - 1];
-        if i % key_words == 0 {
-            word = sub_word(word.rotate_right(8)) ^ round_constant;
-            round_constant = (round_constant << 1) ^ (0x11b * (round_constant >> 7));
-        } else if key_words == 8 && i % 8 == 4 {
-            word = sub_word(word);
-        }
-        words[i] = words[i - key_words] ^ word;
-    }
-    for (round, key) in keys.encrypt.keys_mut().iter_mut().enumerate().take(rounds + 1) {
-        for (bytes, word) in key.as_chunks_mut().0.iter_mut().zip(&words[4 * round..]) {
-            *bytes = word.to_le_bytes();
-        }
-    }
-    for round in 0..=rounds {
-        let key = keys.encrypt.keys_mut()[rounds - round];
-        keys.decrypt.keys_mut()[round] = if round == 0 || round == rounds { key } else { inverse_mix(&key) };
+    for (round, to) in keys.decrypt.0.iter_mut().enumerate().take(rounds + 1) {
+        let key = &keys.encrypt.0[rounds - round];
+        *to = if round == 0 || round == rounds { *key } else { inverse_mix(key) };
     }
 }
 

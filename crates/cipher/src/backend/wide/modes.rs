@@ -6,7 +6,8 @@
 //! and either the same or disjoint. What is inlined here runs inside a function that enables the CPU features.
 #![allow(clippy::needless_range_loop, reason = "constant bounds over several arrays at once, to be unrolled")]
 
-use super::{Keys, Meanwhile, Rounds, Schedule, Vector};
+use super::super::schedule::{Rounds, Schedule};
+use super::{Keys, Meanwhile, Vector};
 use crate::block::{BlockCipher, Direction};
 use crate::run::Run;
 use crate::tweak::Units;

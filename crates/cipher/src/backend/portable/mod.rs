@@ -1,0 +1,200 @@
+//! AES (FIPS 197) for any CPU: bit-sliced, so without a branch or an index that depends on secrets.
+//!
+//! Eight planes hold one bit each of every byte of several blocks. As in fixslicing (Adomnicai and Peyrin, "Fixslicing
+//! AES-like ciphers", CHES 2021) ShiftRows moves nothing: after n rounds, what belongs at row r, column c is kept at
+//! row r, column c + n·r. MixColumns makes up for it: the byte k rows below in the same column is found k rows below
+//! and k·n columns to the right, for all bytes alike. Round keys are stored in the same arrangement.
+//!
+//! The number of blocks side by side depends on the word: 2 in 32 bits, 4 in 64 bits, 8 in an SSE2 register.
+
+mod sbox;
+#[cfg(target_arch = "x86_64")]
+mod sse2;
+mod word;
+
+use zeroize::Zeroize;
+
+use self::sbox::{inverse_sub_bytes, sub_bytes};
+use self::word::{BLOCKS, Native, Planes, Sliced, Word};
+use super::schedule::{self, Rounds, Schedule};
+use crate::block::{Block, BlockCipher};
+
+/// A keyed AES.
+pub(crate) struct PortableAes {
+    /// The key of each round, alike for all blocks, its columns arranged as the state's are in that round.
+    keys: [Planes<Native>; 15],
+    rounds: Rounds,
+}
+
+impl PortableAes {
+    /// Expands a key; `None` if AES takes no key of that length.
+    pub(crate) fn new(key: &[u8]) -> Option<Self> {
+        let rounds = Rounds::for_key(key.len())?;
+        let mut schedule = Schedule::zeroed();
+        schedule::expand(key, rounds, &mut schedule, sub_word);
+        let mut cipher = Self { keys: [[Native::bytes(0); 8]; 15], rounds };
+        let last = rounds.count();
+        for (round, (planes, key)) in cipher.keys.iter_mut().zip(&schedule.0).enumerate().take(last + 1) {
+            let mut arranged = [*key; BLOCKS];
+            if round < last {
+                for block in &mut arranged {
+                    arrange(block, key, round);
+                }
+            }
+            *planes = Native::pack(&arranged);
+            if round > 0 {
+                add_0x63(planes);
+            }
+            arranged.as_flattened_mut().zeroize();
+        }
+        Some(cipher)
+    }
+
+    fn encrypt_planes(&self, state: &mut Planes<Native>) {
+        let last = self.rounds.count();
+        add(state, &self.keys[0]);
+        for round in 1..last {
+            sub_bytes(state);
+            match round % 4 {
+                0 => mix_columns::<0, _>(state),
+                1 => mix_columns::<1, _>(state),
+                2 => mix_columns::<2, _>(state),
+                _ => mix_columns::<3, _>(state),
+            }
+            add(state, &self.keys[round]);
+        }
+        sub_bytes(state);
+        self.settle(state);
+        add(state, &self.keys[last]);
+    }
+
+    fn decrypt_planes(&self, state: &mut Planes<Native>) {
+        let last = self.rounds.count();
+        add(state, &self.keys[last]);
+        self.settle(state);
+        inverse_sub_bytes(state);
+        for round in (1..last).rev() {
+            add(state, &self.keys[round]);
+            match round % 4 {
+                0 => inverse_mix_columns::<0, _>(state),
+                1 => inverse_mix_columns::<1, _>(state),
+                2 => inverse_mix_columns::<2, _>(state),
+                _ => inverse_mix_columns::<3, _>(state),
+            }
+            inverse_sub_bytes(state);
+        }
+        add(state, &self.keys[0]);
+    }
+
+    /// Makes up for the ShiftRows of all rounds, or takes that back. Ten and fourteen of them move row r by 2·r
+    /// columns, twelve move nothing.
+    #[inline(always)]
+    fn settle(&self, state: &mut Planes<Native>) {
+        if !matches!(self.rounds, Rounds::Twelve) {
+            for plane in state {
+                *plane = plane.odd_rows_turned_by_two();
+            }
+        }
+    }
+}
+
+impl Drop for PortableAes {
+    fn drop(&mut self) {
+        for planes in &mut self.keys {
+            Native::wipe(planes);
+        }
+    }
+}
+
+impl BlockCipher for PortableAes {
+    const CONSTANT_TIME: bool = true;
+
+    fn encrypt(&self, blocks: &mut [Block]) {
+        for_batches(blocks, |state| self.encrypt_planes(state));
+    }
+
+    fn decrypt(&self, blocks: &mut [Block]) {
+        for_batches(blocks, |state| self.decrypt_planes(state));
+    }
+}
+
+/// Takes as many blocks at a time as a word holds; the last batch is filled up.
+#[inline(always)]
+fn for_batches(blocks: &mut [Block], apply: impl Fn(&mut Planes<Native>)) {
+    let (whole, rest) = blocks.as_chunks_mut::<BLOCKS>();
+    for batch in whole {
+        let mut state = Native::pack(batch);
+        apply(&mut state);
+        *batch = Native::unpack(&state);
+    }
+    if !rest.is_empty() {
+        let mut batch = [[0; 16]; BLOCKS];
+        batch[..rest.len()].copy_from_slice(rest);
+        let mut state = Native::pack(&batch);
+        apply(&mut state);
+        rest.copy_from_slice(&Native::unpack(&state)[..rest.len()]);
+    }
+}
+
+/// The S-box on each byte of a word.
+fn sub_word(word: u32) -> u32 {
+    let mut block = [0; 16];
+    block[..4].copy_from_slice(&word.to_le_bytes());
+    let mut state = u32::pack(&[block; 2]);
+    sub_bytes(&mut state);
+    add_0x63(&mut state);
+    let [[a, b, c, d, ..], ..] = u32::unpack(&state);
+    u32::from_le_bytes([a, b, c, d])
+}
+
+/// Moves what belongs in column c of row r to column c + `round`·r.
+fn arrange(to: &mut Block, key: &Block, round: usize) {
+    for (at, byte) in key.iter().enumerate() {
+        let (column, row) = (at / 4, at % 4);
+        to[4 * ((column + round * row) % 4) + row] = *byte;
+    }
+}
+
+#[inline(always)]
+fn add<W: Word>(state: &mut Planes<W>, key: &Planes<W>) {
+    for (plane, key) in state.iter_mut().zip(key) {
+        *plane = *plane ^ *key;
+    }
+}
+
+/// What the S-box circuit leaves out.
+fn add_0x63<W: Word>(state: &mut Planes<W>) {
+    for (bit, plane) in state.iter_mut().enumerate() {
+        if 0x63 >> bit & 1 == 1 {
+            *plane = *plane ^ W::bytes(0xff);
+        }
+    }
+}
+
+/// x times every byte (FIPS 197, 4.2.1).
+#[inline(always)]
+fn times_x<W: Word>([p0, p1, p2, p3, p4, p5, p6, p7]: Planes<W>) -> Planes<W> {
+    [p7, p0 ^ p7, p1, p2 ^ p7, p3 ^ p7, p4, p5, p6]
+}
+
+/// MixColumns (FIPS 197, 5.1.3) where row r is `N`·r columns off: with a the byte itself and b, c, d those below it,
+/// 2a + 3b + c + d = 2(a + b) + b + (c + d).
+#[inline(always)]
+fn mix_columns<const N: u32, W: Word>(state: &mut Planes<W>) {
+    let below = state.map(|plane| plane.taken_from_below::<1, N>());
+    let mut pairs = *state;
+    add(&mut pairs, &below);
+    let doubled = times_x(pairs);
+    for i in 0..8 {
+        state[i] = doubled[i] ^ below[i] ^ pairs[i].taken_from_below::<2, N>();
+    }
+}
+
+/// InvMixColumns (FIPS 197, 5.3.3): MixColumns after adding 4(a + c) to every byte.
+#[inline(always)]
+fn inverse_mix_columns<const N: u32, W: Word>(state: &mut Planes<W>) {
+    let mut sums = state.map(|plane| plane.taken_from_below::<2, N>());
+    add(&mut sums, state);
+    add(state, &times_x(times_x(sums)));
+    mix_columns::<N, W>(state);
+}
