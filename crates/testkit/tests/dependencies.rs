@@ -1,0 +1,81 @@
+//! What we depend on: no crate in two versions without a reason, and no licence that ours does not go with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use atrest_testkit::oracle::{Program, workspace};
+use serde_json::Value;
+
+/// Crates that are in the tree twice, and whose fault it is. An entry that is no longer true fails the test too.
+const TWICE: &[(&str, &str)] =
+    &[("syn", "the derive macros of num_enum and zerocopy, which fuser uses; at build time only")];
+
+/// Licences under which a dependency may be used, one of which must be offered.
+const LICENCES: &[&str] = &[
+    "MIT",
+    "MIT-0",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "ISC",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+    "0BSD",
+];
+
+fn packages() -> Vec<Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let words = "metadata --format-version 1 --locked --offline --filter-platform x86_64-unknown-linux-gnu";
+    let mut metadata = Program::at(cargo).words(words).current_dir(workspace()).ok().json();
+    let used: BTreeSet<String> = metadata["resolve"]["nodes"]
+        .as_array()
+        .expect("nodes")
+        .iter()
+        .filter_map(|node| node["id"].as_str().map(str::to_string))
+        .collect();
+    let Value::Array(packages) = metadata["packages"].take() else { panic!("no packages") };
+    packages
+        .into_iter()
+        .filter(|package| package["id"].as_str().is_some_and(|id| used.contains(id)))
+        .collect()
+}
+
+#[test]
+fn no_crate_is_there_twice() {
+    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in packages() {
+        let text = |field: &str| package[field].as_str().expect("text").to_string();
+        versions.entry(text("name")).or_default().insert(text("version"));
+    }
+    let twice: BTreeMap<_, _> = versions.into_iter().filter(|(_, versions)| versions.len() > 1).collect();
+    for (name, found) in &twice {
+        assert!(
+            TWICE.iter().any(|(known, _)| known == name),
+            "{name} is in the tree as {found:?} without a reason"
+        );
+    }
+    for (name, reason) in TWICE {
+        assert!(
+            twice.contains_key(*name),
+            "{name} is no longer there twice ({reason}): take it off the list"
+        );
+    }
+}
+
+#[test]
+fn every_licence_goes_with_ours() {
+    for package in packages() {
+        let name = &package["name"];
+        let licence = package["license"].as_str().unwrap_or_else(|| panic!("{name} names no licence"));
+        // "A OR B" lets us choose; "A AND B" wants both; the old form "A/B" means OR.
+        let allowed = |term: &str| LICENCES.contains(&term.trim().trim_matches(['(', ')']));
+        let choices = licence.replace('/', " OR ");
+        let fits = choices.split(" OR ").any(|choice| choice.split(" AND ").all(allowed))
+            // A parenthesised choice inside a conjunction, as in "(MIT OR Apache-2.0) AND Unicode-3.0".
+            || choices.split(" AND ").all(|part| part.split(" OR ").any(allowed));
+        assert!(fits, "{name} is licensed under {licence}");
+    }
+}
