@@ -397,8 +397,11 @@ fn remove_remains(kind: &Kind) {
         }
         Kind::NbdTcp { .. } => {}
         Kind::Fuse { directory } => {
-            // Only a dead mount answers so: another one may have taken the place.
-            let dead = std::fs::metadata(directory).is_err_and(|e| e.raw_os_error() == Some(libc::ENOTCONN));
+            // Another mount may have taken the place, so it is asked. Opening, unlike a look at attributes, is
+            // never answered from a cache; it waits if the dead process has not quite let go.
+            let dead = std::fs::read_dir(directory).is_err_and(|error| {
+                matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED))
+            });
             if dead && fuse::is_mounted(directory) {
                 let _ = fuse::unmount(directory, true);
             }

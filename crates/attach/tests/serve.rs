@@ -1,0 +1,234 @@
+//! Serving as a process: readiness, signals, a command, the background, and closing from another process.
+
+mod common;
+
+use atrest_attach::session::{CloseError, Kind, Registry};
+use common::{run, serve_file, try_run, wait_until};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const SIZE: u64 = 16 << 20;
+
+struct Place {
+    directory: tempfile::TempDir,
+    file: PathBuf,
+}
+
+impl Place {
+    fn new() -> Place {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("disk.img");
+        let random: Vec<u8> = (0..SIZE).map(|i| (i * i / 7) as u8).collect();
+        std::fs::write(&file, random).unwrap();
+        std::fs::create_dir(directory.path().join("m")).unwrap();
+        Place { directory, file }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).to_str().unwrap().into()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = serve_file();
+        command.arg(&self.file).args(arguments);
+        command
+    }
+
+    fn registry(&self) -> Registry {
+        Registry::at(self.path("registry").into()).unwrap()
+    }
+}
+
+/// Starts a server and returns its ready line.
+fn start(mut command: Command) -> (Child, String) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    (child, line.trim_end().into())
+}
+
+fn signal(name: &str, child: &Child) {
+    run("kill", &[&format!("-{name}"), &child.id().to_string()]);
+}
+
+#[test]
+fn each_ending_signal_closes_in_order() {
+    for name in ["TERM", "INT", "HUP"] {
+        let place = Place::new();
+        let socket = place.path("socket");
+        let (mut child, line) = start(place.command(&["--nbd", &socket]));
+        assert_eq!(line, format!("ready nbd+unix:///?socket={socket}"));
+        assert_eq!(run("nbdinfo", &["--size", &line[6..]]).trim(), SIZE.to_string());
+        signal(name, &child);
+        assert!(child.wait().unwrap().success(), "{name}");
+        assert!(!Path::new(&socket).exists());
+
+        let (mut child, line) = start(place.command(&["--fuse", &place.path("m")]));
+        assert_eq!(line, format!("ready fuse {}", place.path("m/volume")));
+        assert!(std::fs::read(place.path("m/volume")).unwrap() == std::fs::read(&place.file).unwrap());
+        signal(name, &child);
+        assert!(child.wait().unwrap().success(), "{name}");
+        assert!(!Path::new(&place.path("m/volume")).exists());
+    }
+}
+
+#[test]
+fn a_mounted_file_in_use_outlives_the_first_signal_and_not_the_second() {
+    let place = Place::new();
+    let mut command = place.command(&["--fuse", &place.path("m")]);
+    command.stderr(Stdio::piped());
+    let (mut child, _) = start(command);
+    let mut file = std::fs::File::open(place.path("m/volume")).unwrap();
+    signal("TERM", &child);
+    wait_until("the mount is out of sight", || !Path::new(&place.path("m/volume")).exists());
+    file.read_exact(&mut [0; 4096]).unwrap();
+    assert!(child.try_wait().unwrap().is_none());
+    signal("TERM", &child);
+    assert!(!child.wait().unwrap().success());
+    let mut message = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+    assert!(message.contains("second signal"), "{message}");
+}
+
+#[test]
+fn a_command_is_served_as_long_as_it_runs_and_its_status_is_returned() {
+    let place = Place::new();
+    let script = "nbdinfo --size \"$ATREST_URI\"; exit 7";
+    let nbd = place.command(&["--nbd", &place.path("s"), "--run", "sh", "-c", script]).output().unwrap();
+    assert_eq!(nbd.status.code(), Some(7));
+    assert_eq!(String::from_utf8_lossy(&nbd.stdout).trim(), SIZE.to_string());
+    assert!(!Path::new(&place.path("s")).exists());
+    let script = "cmp \"$ATREST_PATH\" \"$0\" && kill -KILL $$";
+    let file = place.file.to_str().unwrap();
+    let fuse =
+        place.command(&["--fuse", &place.path("m"), "--run", "sh", "-c", script, file]).output().unwrap();
+    assert_eq!(fuse.status.code(), Some(128 + 9), "{fuse:?}");
+    assert!(!Path::new(&place.path("m/volume")).exists());
+    let absent = place.command(&["--nbd", &place.path("s"), "--run", "/no/such/program"]).output().unwrap();
+    assert!(!absent.status.success());
+    assert!(String::from_utf8_lossy(&absent.stderr).contains("cannot run /no/such/program"));
+    assert!(!Path::new(&place.path("s")).exists());
+}
+
+#[test]
+fn a_signal_is_passed_to_the_command_and_the_volume_stays_until_it_ends() {
+    let place = Place::new();
+    let script = "trap 'sleep 0.2; cmp $ATREST_PATH $0 && exit 42; exit 1' TERM; echo; sleep 100 & wait";
+    let file = place.file.to_str().unwrap();
+    let (mut child, _) =
+        start(place.command(&["--fuse", &place.path("m"), "--run", "sh", "-c", script, file]));
+    signal("TERM", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(42));
+}
+
+#[test]
+fn the_service_manager_is_told() {
+    let place = Place::new();
+    let path = place.path("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut command = place.command(&["--nbd", &place.path("socket")]);
+    let (mut child, _) = start({
+        command.env("NOTIFY_SOCKET", &path);
+        command
+    });
+    let message = || {
+        let mut buffer = [0; 200];
+        let len = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..len]).into_owned()
+    };
+    assert_eq!(message(), format!("MAINPID={}\nREADY=1\n", child.id()));
+    signal("TERM", &child);
+    assert_eq!(message(), "STOPPING=1\n");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_daemon_is_ready_when_its_starter_returns_and_close_waits_until_it_is_gone() {
+    let place = Place::new();
+    for (face, at) in [("--nbd", "socket"), ("--fuse", "m")] {
+        // Relative paths: the daemon leaves the directory it was started in.
+        let mut command = serve_file();
+        command.current_dir(place.directory.path());
+        command.args(["disk.img", face, at, "--daemon", "--registry", "registry", "--name", "it"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let line = String::from_utf8(output.stdout).unwrap();
+        assert!(line.starts_with("ready ") && line.ends_with('\n'), "{line}");
+        let registry = place.registry();
+        let entry = registry.find("it").unwrap().unwrap();
+        assert_eq!(entry.path, place.file.canonicalize().unwrap());
+        match &entry.kind {
+            Kind::NbdUnix { uri, .. } => drop(run("nbdinfo", &["--size", uri])),
+            Kind::Fuse { directory } => {
+                let file = std::fs::File::open(directory.join("volume")).unwrap();
+                let busy = registry.close("it", Duration::from_secs(5));
+                assert!(matches!(busy, Err(CloseError::Busy { .. })), "{busy:?}");
+                assert_eq!(file.metadata().unwrap().len(), SIZE);
+            }
+            other => panic!("{other:?}"),
+        }
+        let stat = run("ps", &["-o", "sid=,tty=", "-p", &entry.pid().to_string()]);
+        assert_eq!(stat.split_whitespace().collect::<Vec<_>>(), [&entry.pid().to_string(), "?"]);
+        registry.close(place.file.to_str().unwrap(), Duration::from_secs(20)).unwrap();
+        assert!(!Path::new(&format!("/proc/{}/fd/0", entry.pid())).exists());
+        assert!(registry.list().unwrap().is_empty());
+        assert_eq!(std::fs::read_dir(place.path("registry")).unwrap().count(), 0);
+    }
+    assert!(!Path::new(&place.path("socket")).exists());
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_why_and_its_starter_fails() {
+    let place = Place::new();
+    std::fs::write(place.path("socket"), b"not a socket").unwrap();
+    let output = place.command(&["--nbd", &place.path("socket"), "--daemon"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is not a socket"));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn what_a_killed_daemon_leaves_behind_is_cleared_away() {
+    let place = Place::new();
+    for (face, at) in [("--nbd", "socket"), ("--fuse", "m")] {
+        let arguments =
+            [face, &place.path(at), "--daemon", "--registry", &place.path("registry"), "--name", "it"];
+        assert!(place.command(&arguments).output().unwrap().status.success());
+        let entry = place.registry().find("it").unwrap().unwrap();
+        run("kill", &["-KILL", &entry.pid().to_string()]);
+        wait_until("the daemon is dead", || !Path::new(&format!("/proc/{}/fd/0", entry.pid())).exists());
+        assert!(place.registry().list().unwrap().is_empty());
+        assert!(!Path::new(&place.path("socket")).exists());
+        std::fs::read_dir(place.path("m")).expect("the dead mount is gone");
+        // The place can be used again at once.
+        assert!(place.command(&arguments).output().unwrap().status.success());
+        place.registry().close("it", Duration::from_secs(20)).unwrap();
+    }
+}
+
+/// With a fork and an own view of /dev: an unprivileged user mounts through fusermount3 and serves by NBD.
+#[test]
+fn an_unprivileged_user_serves_both_ways() {
+    let root = run("id", &["-u"]).trim() == "0";
+    assert!(root, "this test steps down from root: run it as root");
+    let place = Place::new();
+    let directory = place.directory.path().to_str().unwrap();
+    run("chown", &["-R", "65534:65534", directory]);
+    run("mknod", &["-m", "666", &place.path("fuse"), "c", "10", "229"]);
+    // The example may lie where others can't read it.
+    let program = place.path("serve_file");
+    std::fs::copy(serve_file().get_program(), &program).unwrap();
+    let inner = "cd \"$0\" && ./serve_file disk.img --fuse m --run sh -c 'cmp $ATREST_PATH disk.img && \
+                 mkfs.ext4 -q -F $ATREST_PATH && e2fsck -f -n $ATREST_PATH' && \
+                 ./serve_file disk.img --nbd s --run sh -c 'nbdcopy $ATREST_URI copy && cmp copy disk.img'";
+    let outer = format!(
+        "mount --bind {directory}/fuse /dev/fuse && \
+         exec setpriv --reuid=65534 --regid=65534 --clear-groups sh -c \"$1\" {directory}"
+    );
+    let output = try_run("unshare", &["--mount", "sh", "-c", &outer, "sh", inner]);
+    assert!(output.status.success(), "{output:?}");
+}
