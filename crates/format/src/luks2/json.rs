@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::HeaderError;
 
-/// json-c, with which cryptsetup reads the metadata, goes no deeper.
+/// Values are nested no deeper than json-c, with which cryptsetup reads the metadata, follows them.
 const MAX_DEPTH: u32 = 32;
 /// Bounds the memory that hostile metadata can ask for; real objects have a few dozen members at most.
 const MAX_MEMBERS: usize = 1024;
@@ -178,11 +178,8 @@ impl Node<'_> {
         E::custom("")
     }
 
-    fn inner<E: de::Error>(&self) -> Result<Self, E> {
-        if self.depth >= MAX_DEPTH {
-            return Err(self.fail(HeaderError::JsonDepth));
-        }
-        Ok(Self { depth: self.depth.saturating_add(1), fault: self.fault })
+    fn inner(self) -> Self {
+        Self { depth: self.depth.saturating_add(1), fault: self.fault }
     }
 }
 
@@ -190,6 +187,9 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.depth > MAX_DEPTH {
+            return Err(self.fail(HeaderError::JsonDepth));
+        }
         deserializer.deserialize_any(self)
     }
 }
@@ -202,7 +202,6 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let inner = self.inner()?;
         let mut names = BTreeSet::new();
         while let Some(name) = map.next_key::<String>()? {
             if names.len() >= MAX_MEMBERS {
@@ -211,15 +210,14 @@ impl<'de> Visitor<'de> for Node<'_> {
             if !names.insert(name) {
                 return Err(self.fail(HeaderError::JsonDuplicate));
             }
-            map.next_value_seed(inner)?;
+            map.next_value_seed(self.inner())?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let inner = self.inner()?;
         let mut count = 0_usize;
-        while list.next_element_seed(inner)?.is_some() {
+        while list.next_element_seed(self.inner())?.is_some() {
             count = count.saturating_add(1);
             if count > MAX_MEMBERS {
                 return Err(self.fail(HeaderError::JsonMembers));

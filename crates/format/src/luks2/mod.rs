@@ -49,6 +49,3 @@ pub const MAX_ARGON2_LANES: u32 = 255;
 pub fn area_size(key_len: u32) -> u64 {
     u64::from(key_len).saturating_mul(u64::from(AF_STRIPES)).next_multiple_of(AREA_ALIGNMENT)
 }
-
-#[cfg(test)]
-mod tests;
