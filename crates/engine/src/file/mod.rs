@@ -101,7 +101,11 @@ impl FileDevice {
             .mode(0o600)
             .open(path)
             .map_err(open_error)?;
-        file.set_len(size).map_err(open_error)?;
+        file.set_len(size).map_err(|error| {
+            // A size that the filesystem refuses leaves no file behind; it was made just now.
+            let _ = std::fs::remove_file(path);
+            open_error(error)
+        })?;
         Self::from_open_file(file, path, Access::ReadWriteExclusive)
     }
 
