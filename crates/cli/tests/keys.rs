@@ -25,7 +25,9 @@ fn opens(scratch: &Scratch, key: &str, expected: bool) {
     let ours = test(scratch, key);
     assert_eq!(ours.code, code, "atrest: {}", ours.stderr);
     let theirs = scratch.tool("cryptsetup", &["open", "--test-passphrase", "--key-file", key, "vol"]);
-    assert_eq!(theirs.code, code, "cryptsetup: {}", theirs.stderr);
+    // Where no keyslot is left it says 1, "No usable keyslot is available".
+    let same = theirs.code == code || (!expected && theirs.code == 1);
+    assert!(same, "cryptsetup: {} {}", theirs.code, theirs.stderr);
 }
 
 #[test]
@@ -44,8 +46,10 @@ fn passphrases_are_added_changed_and_removed() {
         add(&scratch, "third", &["--new-key-slot", "99"]).fails(1, "99");
 
         scratch.file("new", "new");
-        let change = ["key", "change", "--key-file", "second", "--new-key-file", "new", "vol"];
-        scratch.atrest(&[&change[..], &CHEAP].concat()).ok();
+        let change = ["key", "change", "--json", "--key-file", "second", "--new-key-file", "new", "vol"];
+        let changed = scratch.atrest(&[&change[..], &CHEAP].concat()).ok().json()["keyslot"].to_string();
+        // LUKS1 has one header: the new passphrase takes a free keyslot, so that the old one is there until it works.
+        assert_eq!(changed, if kind == "luks1" { "2" } else { "1" });
         opens(&scratch, "new", true);
         opens(&scratch, "second", false);
 
@@ -55,12 +59,12 @@ fn passphrases_are_added_changed_and_removed() {
 
         scratch.atrest(&["key", "remove", "--key-file", "third", "vol"]).ok();
         opens(&scratch, "third", false);
-        scratch.atrest(&["key", "kill", "--key-file", "new", "vol", "1"]).fails(1, "of keyslot 1 itself");
-        scratch.atrest(&["key", "kill", "--key-file", "third", "vol", "1"]).fails(2, "wrong passphrase");
+        scratch.atrest(&["key", "kill", "--key-file", "new", "vol", &changed]).fails(1, "itself");
+        scratch.atrest(&["key", "kill", "--key-file", "third", "vol", &changed]).fails(2, "wrong passphrase");
         opens(&scratch, "new", true);
-        scratch.atrest(&["key", "kill", "--key-file", "key", "vol", "1"]).ok();
+        scratch.atrest(&["key", "kill", "--key-file", "key", "vol", &changed]).ok();
         opens(&scratch, "new", false);
-        scratch.atrest(&["key", "kill", "--yes", "vol", "1"]).fails(1, "keyslot 1 holds no key");
+        scratch.atrest(&["key", "kill", "--yes", "vol", &changed]).fails(1, "holds no key");
         scratch.atrest(&["key", "remove", "--yes", "--key-file", "key", "vol"]).ok();
         opens(&scratch, "key", false);
     }
