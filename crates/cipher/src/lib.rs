@@ -4,6 +4,19 @@
 //! in place or from one buffer to another. It is built from a [`CipherSpec`] (dm-crypt's own strings) and a key, and
 //! knows nothing of formats or I/O. [`Xts`] is IEEE 1619 for one data unit of any length from 16 bytes on.
 //!
+//! ```
+//! use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
+//!
+//! let spec: CipherSpec = "aes-xts-plain64".parse()?;
+//! let key: [u8; 64] = core::array::from_fn(|i| i as u8); // a secret, in earnest
+//! let mapper = Mapper::new(&spec, &key, &MapperOptions { data_unit: 4096, ..MapperOptions::default() })?;
+//! let mut run = vec![0; 3 * 4096];
+//! mapper.encrypt(DataUnitIndex(17), &mut run)?;
+//! mapper.decrypt(DataUnitIndex(18), &mut run[4096..])?;
+//! assert!(run[4096..].iter().all(|byte| *byte == 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! No heap, no I/O, no panic. `unsafe` is confined to the `backend` module.
 #![no_std]
 #![deny(unsafe_code)]

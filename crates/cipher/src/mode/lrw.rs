@@ -69,3 +69,34 @@ pub(crate) fn run<C: BlockCipher>(
     };
     xex(cipher, direction, next, run);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::PortableAes;
+    use crate::tweak::TweakRule;
+
+    /// Source: the Linux kernel's `crypto/testmgr.h`, LRW(AES) counter wrap-around, blocks of index 2^128 - 1, 0 and 1.
+    #[test]
+    fn the_index_wraps_at_2_to_the_128() {
+        let key = 0x4562_ac25_f828_176d_4c26_8414_b568_0185u128.to_be_bytes();
+        let tweak_key = 0x258e_2a05_e73e_9d03_ee5a_830c_cc09_4c87u128.to_be_bytes();
+        let Some(cipher) = PortableAes::new(&key) else { panic!("a good key") };
+        let mut data = [*b"0123456789ABCDEF"; 3];
+        let rule = TweakRule::Given([0xff; 16]);
+        let units = Units::new(&rule, 0, 0, 3);
+        run(
+            &cipher,
+            &LrwKey::new(&tweak_key),
+            Direction::Encrypt,
+            units,
+            Run::in_place(data.as_flattened_mut()),
+        );
+        let published = [
+            0x4790_50f6_f48d_5c7f_84c7_8395_2da2_02c0u128,
+            0xda7f_a3c0_882a_0a50_fbc1_7803_39fe_1de5,
+            0xf1b2_73cd_65a3_df5f_e95d_4892_5463_4eb8,
+        ];
+        assert_eq!(data.map(u128::from_be_bytes), published);
+    }
+}
