@@ -266,7 +266,8 @@ pub enum ChangeError {
         /// Bytes there are.
         has: u64,
     },
-    /// The wiped area still holds old data on the media. The keyslot is still listed.
+    /// The wiped area still holds old data on the media. After a removal the keyslot is still listed; after a change
+    /// only the new passphrase opens the volume, but the old key material could be recovered.
     WipeNotVerified {
         /// First byte that was not overwritten.
         offset: u64,
@@ -481,64 +482,32 @@ impl core::error::Error for OptionError {}
 impl core::error::Error for FormatError {}
 impl core::error::Error for ChangeError {}
 
-impl From<DeviceError> for OpenError {
-    fn from(e: DeviceError) -> Self {
-        Self::Device(e)
-    }
+/// Errors that are one variant of a wider one.
+macro_rules! from {
+    ($($error:ident::$variant:ident($cause:ty),)*) => {
+        $(impl From<$cause> for $error {
+            fn from(cause: $cause) -> Self {
+                Self::$variant(cause)
+            }
+        })*
+    };
 }
 
-impl From<DeviceError> for UnlockError {
-    fn from(e: DeviceError) -> Self {
-        Self::Device(e)
-    }
-}
-
-impl From<DeviceError> for FormatError {
-    fn from(e: DeviceError) -> Self {
-        Self::Device(e)
-    }
-}
-
-impl From<DeviceError> for ChangeError {
-    fn from(e: DeviceError) -> Self {
-        Self::Device(e)
-    }
-}
-
-impl From<OptionError> for FormatError {
-    fn from(e: OptionError) -> Self {
-        Self::Option(e)
-    }
-}
-
-impl From<OptionError> for ChangeError {
-    fn from(e: OptionError) -> Self {
-        Self::Option(e)
-    }
-}
-
-impl From<RandomError> for FormatError {
-    fn from(e: RandomError) -> Self {
-        Self::Random(e)
-    }
-}
-
-impl From<RandomError> for ChangeError {
-    fn from(e: RandomError) -> Self {
-        Self::Random(e)
-    }
-}
-
-impl From<OpenError> for ChangeError {
-    fn from(e: OpenError) -> Self {
-        Self::Open(e)
-    }
-}
-
-impl From<UnlockError> for ChangeError {
-    fn from(e: UnlockError) -> Self {
-        Self::Unlock(e)
-    }
+from! {
+    ChangeError::Area(AreaError),
+    ChangeError::Device(DeviceError),
+    ChangeError::Open(OpenError),
+    ChangeError::Option(OptionError),
+    ChangeError::Random(RandomError),
+    ChangeError::Unlock(UnlockError),
+    FormatError::Area(AreaError),
+    FormatError::Device(DeviceError),
+    FormatError::Option(OptionError),
+    FormatError::Random(RandomError),
+    OpenError::Device(DeviceError),
+    UnlockError::Af(AfError),
+    UnlockError::Device(DeviceError),
+    UnlockError::Key(KeyError),
 }
 
 impl From<KdfError> for UnlockError {
@@ -568,36 +537,12 @@ impl From<KdfError> for ChangeError {
     }
 }
 
-impl From<KeyError> for UnlockError {
-    fn from(e: KeyError) -> Self {
-        Self::Key(e)
-    }
-}
-
 impl From<AreaError> for UnlockError {
     fn from(e: AreaError) -> Self {
         match e {
             AreaError::Key(e) => Self::Key(e),
             other => Self::Area(other),
         }
-    }
-}
-
-impl From<AreaError> for FormatError {
-    fn from(e: AreaError) -> Self {
-        Self::Area(e)
-    }
-}
-
-impl From<AreaError> for ChangeError {
-    fn from(e: AreaError) -> Self {
-        Self::Area(e)
-    }
-}
-
-impl From<AfError> for UnlockError {
-    fn from(e: AfError) -> Self {
-        Self::Af(e)
     }
 }
 

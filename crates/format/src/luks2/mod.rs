@@ -42,8 +42,8 @@ pub const SALT_LEN: usize = 32;
 pub const AREA_ALIGNMENT: u64 = 4096;
 /// Most memory that an Argon2 keyslot may ask for, in KiB: cryptsetup's own limit of 4 GiB.
 pub const MAX_ARGON2_MEMORY_KIB: u32 = 4 << 20;
-/// Most lanes that an Argon2 keyslot may ask for.
-pub const MAX_ARGON2_LANES: u32 = 255;
+/// Most lanes that an Argon2 keyslot may ask for. cryptsetup writes at most 4.
+pub const MAX_ARGON2_LANES: u32 = 64;
 
 /// Bytes of a keyslot area for a key of `key_len` bytes, as cryptsetup allocates it.
 pub fn area_size(key_len: u32) -> u64 {

@@ -79,9 +79,9 @@ impl Luks2 {
         sealed.keyslot.priority = before.priority;
         let next = session.metadata().with_keyslot_replaced(from, &sealed.keyslot);
         store(&mut session, &sealed, next.map_err(ChangeError::Header)?)?;
-        media::wipe(header, before.area.offset, before.area.size)?;
+        let wiped = media::wipe(header, before.area.offset, before.area.size);
         session.finish(self);
-        Ok(to)
+        wiped.map(|()| to)
     }
 
     /// Removes the keyslot that opens with the passphrase. Returns its number.

@@ -1,7 +1,7 @@
 //! A change in progress: the exclusive lock is held, the headers have been read under it, and nothing is written
 //! until every check has passed.
 
-use atrest_device::{BlockDevice, LockMode};
+use atrest_device::{BlockDevice, Cause, DeviceError, LockMode, Operation};
 use atrest_format::luks2::{Header, Metadata};
 
 use super::{Luks2, media};
@@ -28,6 +28,10 @@ impl<'a> Session<'a> {
 
     /// As [`begin`](Self::begin), for whatever volume is there and whatever it requires.
     pub(super) fn begin_any(device: &'a dyn BlockDevice) -> Result<Self, ChangeError> {
+        // Said at once, not after the seconds that a key derivation takes.
+        if device.is_read_only() {
+            return Err(DeviceError::new(Operation::Write, 0, 0, Cause::ReadOnly).into());
+        }
         let lock = MetadataLock::take(device, LockMode::Exclusive)?;
         let volume = Luks2 { pair: media::read_pair(device)? };
         Ok(Self { device, volume, _lock: lock })

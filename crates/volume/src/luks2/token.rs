@@ -40,7 +40,12 @@ impl Luks2 {
     }
 
     /// Stores a token in the place of another one.
-    pub fn replace_token(&mut self, header: &dyn BlockDevice, id: u32, text: &str) -> Result<(), ChangeError> {
+    pub fn replace_token(
+        &mut self,
+        header: &dyn BlockDevice,
+        id: u32,
+        text: &str,
+    ) -> Result<(), ChangeError> {
         let mut session = Session::begin(self, header)?;
         if session.metadata().token_text(id).is_none() {
             return Err(ChangeError::NoSuchToken { token: id });

@@ -5,8 +5,8 @@ use std::path::Path;
 use atrest_testkit::cryptsetup::{Cryptsetup, cryptsetup};
 use atrest_volume::luks2::{self, Luks2};
 use atrest_volume::{
-    Credential, Devices, FormatOptions, KeyslotOptions, PbkdfKind, Priority, RestoreOptions, UnlockError,
-    UnlockOptions,
+    ChangeError, Credential, Devices, FormatOptions, KeyslotOptions, PbkdfKind, Priority, RestoreOptions,
+    UnlockError, UnlockOptions,
 };
 
 use crate::support::*;
@@ -336,6 +336,34 @@ fn cryptsetup_repairs_and_reads_what_we_repaired() {
         let before = std::fs::read(&path).expect("read");
         Cryptsetup::new(&path, &key_file(directory.path(), "one")).assert_opens();
         assert_eq!(before, std::fs::read(&path).expect("read"), "cryptsetup had nothing to repair");
+    }
+}
+
+#[test]
+fn an_interrupted_reencryption_is_described_but_neither_unlocked_nor_changed() {
+    let directory = directory();
+    let key = key_file(directory.path(), "one");
+    let cost = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+    let changing = theirs(directory.path(), cost);
+    let encrypting = directory.path().join("encrypting.header");
+    let plain = directory.path().join("plain.img");
+    std::fs::write(&plain, vec![0; 1 << 20]).expect("a file");
+    let start = || cryptsetup("reencrypt --init-only").words(cost).arg("--key-file").arg(&key);
+    start().arg(&changing).ok();
+    start().arg("--encrypt").arg("--header").arg(&encrypting).arg(&plain).ok();
+    for path in [changing, encrypting] {
+        let device = load(&path);
+        let mut luks = Luks2::read(&device).expect("reads");
+        let info = luks.info();
+        assert_eq!(info.requirements, ["online-reencrypt-v2"]);
+        assert!(info.keyslots.iter().any(|keyslot| keyslot.kind == "reencrypt"));
+        let one = passphrase("one");
+        let unlocked = luks.unlock(Devices::together(&device), &one, &UnlockOptions::default());
+        assert_eq!(unlocked.expect_err("refused"), UnlockError::ReencryptionInProgress);
+        let changed = luks.add_key(&device, Credential::Passphrase(&one, None), &one, &keyslot());
+        assert_eq!(changed, Err(ChangeError::Unlock(UnlockError::ReencryptionInProgress)));
+        assert_eq!(luks.erase(&device), Err(ChangeError::Unlock(UnlockError::ReencryptionInProgress)));
+        assert_eq!(device.counts(), (0, 0));
     }
 }
 
