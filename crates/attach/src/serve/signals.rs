@@ -1,6 +1,7 @@
 //! The signals that end a face, as a readable pipe.
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,6 +18,19 @@ impl Signals {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         crate::sys::pipe_signals(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP], write)?;
         Ok(Self { pipe: read })
+    }
+
+    /// Waits for the next signal and returns its number.
+    pub fn wait(&self) -> io::Result<i32> {
+        loop {
+            if let Some(signal) = self.next() {
+                return Ok(signal);
+            }
+            match poll(&mut [self.poll_fd()], None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     pub(super) fn poll_fd(&self) -> PollFd<'_> {
