@@ -1,6 +1,6 @@
 //! Which format a device holds, and one face for the operations that LUKS1 and LUKS2 share.
 
-use atrest_device::{BlockDevice, DeviceError};
+use atrest_device::BlockDevice;
 
 use crate::{
     ChangeError, Credential, Devices, FormatError, FormatOptions, Info, KeyslotOptions, OpenError,
@@ -30,7 +30,7 @@ macro_rules! each {
 impl LockedVolume {
     /// Reads the header on `header` under a shared lock. Writes nothing, also when a copy is damaged.
     pub fn read(header: &dyn BlockDevice) -> Result<Self, OpenError> {
-        match version(header)? {
+        match version(header) {
             Some(1) => luks1::Luks1::read(header).map(Self::Luks1),
             // A LUKS2 header whose first copy is destroyed has no magic at byte 0.
             Some(2) | None => luks2::Luks2::read(header).map(Self::Luks2),
@@ -208,7 +208,7 @@ pub fn format(
 
 /// The header with its keyslot areas, in the form of cryptsetup's `luksHeaderBackup`.
 pub fn header_backup(header: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
-    match version(header)? {
+    match version(header) {
         Some(1) => luks1::header_backup(header),
         Some(2) | None => luks2::header_backup(header),
         Some(version) => Err(OpenError::UnknownVersion { version }),
@@ -231,7 +231,7 @@ pub fn header_restore(
 
 /// Rewrites what is damaged from what is intact, also where the damage keeps [`LockedVolume::read`] from reading.
 pub fn repair(header: &dyn BlockDevice) -> Result<LockedVolume, ChangeError> {
-    if version(header)? == Some(1) {
+    if version(header) == Some(1) {
         return luks1::repair(header).map(LockedVolume::Luks1);
     }
     let mut volume = LockedVolume::read(header)?;
@@ -239,14 +239,12 @@ pub fn repair(header: &dyn BlockDevice) -> Result<LockedVolume, ChangeError> {
     Ok(volume)
 }
 
-/// The LUKS version at byte 0 of a device; `None` without the magic.
-fn version(header: &dyn BlockDevice) -> Result<Option<u16>, DeviceError> {
+/// The LUKS version at byte 0 of a device; `None` without the magic, and where it can't be read: a second copy of a
+/// LUKS2 header may still be found, and who looks for it reports the failure if there is none.
+fn version(header: &dyn BlockDevice) -> Option<u16> {
     let mut start = [0; 8];
-    if header.size() < start.len() as u64 {
-        return Ok(None);
-    }
-    header.read_at(0, &mut start)?;
-    Ok(version_of(&start))
+    header.read_at(0, &mut start).ok()?;
+    version_of(&start)
 }
 
 fn version_of(bytes: &[u8]) -> Option<u16> {

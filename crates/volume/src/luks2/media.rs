@@ -32,14 +32,15 @@ pub(super) fn read_pair_of_backup(backup: &[u8]) -> Result<HeaderPair, OpenError
 type Read<'a> = dyn Fn(u64, &mut [u8]) -> Result<(), DeviceError> + 'a;
 
 fn read_pair_from(read: &Read<'_>, size: u64) -> Result<HeaderPair, OpenError> {
-    let primary = read_copy(read, size, CopyKind::Primary, 0)?;
+    let mut failure = None;
+    let primary = read_copy(read, size, CopyKind::Primary, 0, &mut failure);
     let offsets: &[u64] = match &primary {
         Ok(header) => &[header.binary.header_size],
         Err(_) => &HEADER_SIZES,
     };
     let mut secondary = Err(HeaderError::Magic);
     for offset in offsets {
-        let found = read_copy(read, size, CopyKind::Secondary, *offset)?;
+        let found = read_copy(read, size, CopyKind::Secondary, *offset, &mut failure);
         // A damaged copy says more than a missing one.
         if found.is_ok() || matches!(secondary, Err(HeaderError::Magic)) {
             secondary = found;
@@ -48,11 +49,17 @@ fn read_pair_from(read: &Read<'_>, size: u64) -> Result<HeaderPair, OpenError> {
             break;
         }
     }
-    let nothing = |copy: &Result<Header, HeaderError>| {
-        matches!(copy, Err(HeaderError::Magic | HeaderError::TooShort { .. }))
+    let nothing = |copy: &Result<Header, HeaderError>| match copy {
+        // Nothing told how long the copy would be.
+        Err(HeaderError::TooShort { needs, .. }) => *needs <= BINARY_SIZE as u64,
+        Err(error) => *error == HeaderError::Magic,
+        Ok(_) => false,
     };
     if nothing(&primary) && nothing(&secondary) {
         return Err(OpenError::NotLuks);
+    }
+    if let (Err(_), Err(_), Some(failure)) = (&primary, &secondary, failure) {
+        return Err(OpenError::Device(failure));
     }
     let pair = HeaderPair::choose(primary, secondary)
         .map_err(|(primary, secondary)| OpenError::Luks2 { primary, secondary })?;
@@ -64,35 +71,30 @@ fn read_pair_from(read: &Read<'_>, size: u64) -> Result<HeaderPair, OpenError> {
     Ok(pair)
 }
 
-/// One copy. An unreadable copy is a damaged one, so that the other can stand in; a device that fails altogether
-/// fails at both.
+/// One copy. An unreadable copy is a damaged one, so that the other can stand in; `failure` keeps the first error.
 fn read_copy(
     read: &Read<'_>,
     size: u64,
     copy: CopyKind,
     offset: u64,
-) -> Result<Result<Header, HeaderError>, OpenError> {
-    let short = |needs| Ok(Err(HeaderError::TooShort { needs, has: size.saturating_sub(offset) }));
-    if size.saturating_sub(offset) < BINARY_SIZE as u64 {
-        return short(BINARY_SIZE as u64);
-    }
-    let mut binary = vec![0; BINARY_SIZE];
-    if read(offset, &mut binary).is_err() {
-        return Ok(Err(HeaderError::Unreadable { offset }));
-    }
-    let needs = match header_size(&binary, copy, offset) {
-        Ok(needs) => needs,
-        Err(damage) => return Ok(Err(damage)),
+    failure: &mut Option<DeviceError>,
+) -> Result<Header, HeaderError> {
+    let has = size.saturating_sub(offset);
+    let mut read_up_to = |needs: u64| {
+        if has < needs {
+            return Err(HeaderError::TooShort { needs, has });
+        }
+        // At most 4 MiB: the size is one of a fixed list.
+        let mut bytes = vec![0; usize::try_from(needs).unwrap_or(0)];
+        read(offset, &mut bytes).map_err(|error| {
+            failure.get_or_insert(error);
+            HeaderError::Unreadable { offset }
+        })?;
+        Ok(bytes)
     };
-    if size.saturating_sub(offset) < needs {
-        return short(needs);
-    }
-    // At most 4 MiB: the size is one of the fixed list.
-    let mut whole = vec![0; usize::try_from(needs).unwrap_or(BINARY_SIZE)];
-    if read(offset, &mut whole).is_err() {
-        return Ok(Err(HeaderError::Unreadable { offset }));
-    }
-    Ok(Header::parse(&whole, copy, offset))
+    let binary = read_up_to(BINARY_SIZE as u64)?;
+    let whole = read_up_to(header_size(&binary, copy, offset)?)?;
+    Header::parse(&whole, copy, offset)
 }
 
 /// Writes both copies of `header` over those of `old`, each durable before the other is touched. The copy that

@@ -1,9 +1,10 @@
 //! Damaged volumes: each kind of damage has its own answer.
 
 use atrest_device::BlockDevice;
+use atrest_format::luks2::HeaderError;
 use atrest_testkit::fault::Fault;
 use atrest_volume::luks2::Luks2;
-use atrest_volume::{Devices, UnlockError, UnlockOptions};
+use atrest_volume::{Devices, LockedVolume, OpenError, UnlockError, UnlockOptions};
 
 use crate::support::*;
 
@@ -38,6 +39,16 @@ fn bad_sectors_in_one_header_copy_do_not_matter() {
         let (device, _) = volume();
         device.fail(Fault::UnreadableRange { offset, len: 512 });
         assert_eq!(opens(&device, "one"), Some(0));
+        LockedVolume::read(&device).expect("detects");
+    }
+}
+
+#[test]
+fn a_device_that_can_not_be_read_at_all_is_an_io_error() {
+    let (device, _) = volume();
+    device.fail(Fault::UnreadableRange { offset: 0, len: DEVICE_SIZE as u64 });
+    for error in [Luks2::read(&device).expect_err("fails"), LockedVolume::read(&device).expect_err("fails")] {
+        assert!(matches!(error, OpenError::Device(_)), "{error:?}");
     }
 }
 
@@ -47,6 +58,26 @@ fn a_data_device_that_ends_before_the_data_is_reported_with_both_sizes() {
     let start = luks.metadata().data_offset();
     let short = atrest_testkit::FaultDevice::new(device.image()[..start as usize].to_vec());
     assert_eq!(unlock(&short, "one"), UnlockError::DataDeviceTooSmall { needs: start + 4096, has: start });
+}
+
+#[test]
+fn truncated_headers_say_how_long_they_should_be() {
+    let (device, luks) = volume();
+    let image = device.image();
+    let needs = luks.header_size();
+    for (len, expected) in [(0x3FFF, 0x4000), (0x4000, needs), (0x8000, needs), (needs - 1, needs)] {
+        let cut = atrest_testkit::FaultDevice::new(image[..len as usize].to_vec());
+        match Luks2::read(&cut).expect_err("refused") {
+            OpenError::Luks2 { primary, .. } => {
+                assert_eq!(primary, HeaderError::TooShort { needs: expected, has: len });
+            }
+            other => panic!("{len}: {other:?}"),
+        }
+    }
+    for len in [0, 8, 512, 4095] {
+        let cut = atrest_testkit::FaultDevice::new(image[..len].to_vec());
+        assert_eq!(Luks2::read(&cut).expect_err("refused"), OpenError::NotLuks);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Every state that a power loss can leave: the header opens, what was acknowledged holds, what was removed stays gone.
 
-use atrest_testkit::FaultDevice;
 use atrest_testkit::power_loss::{Limits, Tearing};
+use atrest_testkit::{Campaign, FaultDevice};
 use atrest_volume::luks2::{self, Luks2};
 use atrest_volume::{Credential, Priority, RestoreOptions};
 
@@ -20,8 +20,7 @@ fn survives(
     operation(&device, &mut luks);
     device.acknowledge(1);
     atrest_device::BlockDevice::flush(&device).expect("flushes");
-    let limits = Limits { tearing: Tearing::Inside, sampled: 16, ..Limits::default() };
-    let visited = device.recording().for_each_power_loss(&limits, |aftermath| {
+    let visited = device.recording().for_each_power_loss(&limits(), |aftermath| {
         let acknowledged = !aftermath.acknowledged.is_empty();
         let after = FaultDevice::new(aftermath.image);
         let luks = Luks2::read(&after);
@@ -34,6 +33,12 @@ fn survives(
         );
     });
     assert!(visited > 8, "only {visited} states");
+}
+
+/// A sample of the tears, or in a full campaign many more.
+fn limits() -> Limits {
+    let (sampled, tears) = if Campaign::is_full() { (512, 64) } else { (16, 4) };
+    Limits { tearing: Tearing::Inside, sampled, tears, ..Limits::default() }
 }
 
 fn which(device: &FaultDevice) -> Vec<&'static str> {
@@ -136,8 +141,7 @@ fn changing_a_header_of_which_one_copy_is_damaged() {
                 &keyslot(),
             )
             .expect("adds");
-            let limits = Limits { tearing: Tearing::Inside, sampled: 16, ..Limits::default() };
-            device.recording().for_each_power_loss(&limits, |aftermath| {
+            device.recording().for_each_power_loss(&limits(), |aftermath| {
                 let after = FaultDevice::new(aftermath.image);
                 let luks = Luks2::read(&after);
                 assert!(luks.is_ok(), "{}: {:?}", aftermath.power_loss, luks.err());
