@@ -64,6 +64,12 @@ impl Failure {
         self
     }
 
+    /// Another exit code, if there is one.
+    pub fn with_code(mut self, code: Option<u8>) -> Self {
+        self.code = code.unwrap_or(self.code);
+        self
+    }
+
     /// Says what was being done.
     pub fn within(mut self, doing: &str) -> Self {
         self.what = format!("{doing}: {}", self.what);

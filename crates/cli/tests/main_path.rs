@@ -4,10 +4,12 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use common::{CHEAP, Scratch};
+use rustix::process::Pid;
 
 /// A volume that is being served; the process is stopped when the test ends.
 struct Served {
@@ -32,7 +34,7 @@ impl Served {
     }
 
     fn terminate(mut self) -> i32 {
-        let pid = rustix::process::Pid::from_child(&self.child);
+        let pid = Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("the signal");
         self.child.wait().expect("its end").code().unwrap_or(-1)
     }
@@ -41,7 +43,7 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            let pid = rustix::process::Pid::from_child(&self.child);
+            let pid = Pid::from_child(&self.child);
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             let _ = self.child.wait();
         }
@@ -176,6 +178,37 @@ fn a_whole_image_goes_in_and_out() {
     scratch.atrest(&["decrypt", "--yes", "--key-file", "key", "vol", "plain"]).ok();
     scratch.file("large", vec![1; (4 << 20) + 1]);
     scratch.atrest(&["encrypt", "--yes", "--key-file", "key", "large", "vol"]).fails(4, "");
+}
+
+#[test]
+fn an_interrupted_run_goes_on_from_its_checkpoint() {
+    let scratch = Scratch::new();
+    scratch.file("key", "k");
+    let format = ["format", "--size", "320M", "--key-file", "key", "vol"];
+    scratch.atrest(&[&format[..], &CHEAP].concat()).ok();
+    // A signal that comes at once: whatever of the run is done by then must count.
+    let decrypt = ["decrypt", "--key-file", "key", "--threads", "1", "--json"];
+    let mut child = scratch.atrest_command(&[&decrypt[..], &["vol", "plain"]].concat());
+    let mut child = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("atrest starts");
+    while !fs::metadata(scratch.path("plain")).is_ok_and(|file| file.blocks() > 0) {
+        assert!(child.try_wait().expect("its state").is_none(), "it ended before anything was written");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    rustix::process::kill_process(Pid::from_child(&child), rustix::process::Signal::INT).expect("the signal");
+    let ended = child.wait_with_output().expect("its end");
+    let messages = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(130), "{messages}");
+    assert!(messages.contains("cancelled after") && messages.contains("--resume"), "{messages}");
+    assert_eq!(scratch.mode("plain.atrest-checkpoint"), 0o600);
+    let resumed = scratch.atrest(&[&decrypt[..], &["--resume", "vol", "plain"]].concat()).ok();
+    let last: serde_json::Value =
+        serde_json::from_str(resumed.stdout.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(last["bytes"], 304 << 20, "{last}");
+    assert!(last["resumed_from"].as_u64().is_some_and(|from| from > 0), "{last}");
+    assert!(!scratch.path("plain.atrest-checkpoint").exists());
+    scratch.atrest(&[&decrypt[..], &["vol", "whole"]].concat()).ok();
+    scratch.bash("cmp plain whole").ok();
+    scratch.atrest(&[&decrypt[..], &["--resume", "vol", "whole"]].concat()).fails(1, "no checkpoint");
 }
 
 #[test]

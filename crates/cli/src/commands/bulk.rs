@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
+use atrest_attach::serve::Signals;
 use atrest_device::BlockDevice;
-use atrest_engine::bulk::{self, BulkOptions, Summary};
+use atrest_engine::bulk::{self, BulkError, BulkOptions, Summary};
 use atrest_engine::{Access, FileDevice};
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -28,10 +30,12 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
         output.confirm(&format!("{} holds {found}, which is overwritten", args.volume.display()))?;
     }
     let checkpoint = bulk::checkpoint_path(&args.volume, &args.source);
-    let options = options(&args.how, checkpoint.as_deref(), source.modified());
+    let mut options = options(&args.how, checkpoint.as_deref(), source.modified());
+    let stop = Stop::on_signals()?;
+    options.cancel = Some(&stop.asked);
     let mut listener = Listener::new(disk.size().min(source.size()), output);
     let result = bulk::encrypt(&source, &disk, options, &mut listener);
-    listener.finish(result, checkpoint.as_deref(), &args.volume)
+    listener.finish(result, &stop, checkpoint.as_deref(), &args.volume)
 }
 
 pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
@@ -43,9 +47,11 @@ pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
     let checkpoint = bulk::checkpoint_path(&args.destination, &args.volume);
     let mut options = options(&args.how, checkpoint.as_deref(), unlocked.modified);
     options.sparse = sparse;
+    let stop = Stop::on_signals()?;
+    options.cancel = Some(&stop.asked);
     let mut listener = Listener::new(disk.size(), output);
     let result = bulk::decrypt(&disk, &destination, options, &mut listener);
-    listener.finish(result, checkpoint.as_deref(), &args.destination)
+    listener.finish(result, &stop, checkpoint.as_deref(), &args.destination)
 }
 
 fn options<'a>(
@@ -59,6 +65,37 @@ fn options<'a>(
     options.resume = how.resume;
     options.source_modified = source_modified;
     options
+}
+
+/// A first signal ends the run in order, with a checkpoint; a second one ends the process.
+struct Stop {
+    asked: Arc<AtomicBool>,
+    signal: Arc<AtomicI32>,
+}
+
+impl Stop {
+    fn on_signals() -> Result<Self, Failure> {
+        let signals = Signals::install()?;
+        let stop = Self { asked: Arc::default(), signal: Arc::default() };
+        let (asked, signal) = (stop.asked.clone(), stop.signal.clone());
+        std::thread::Builder::new().name(String::from("signals")).spawn(move || {
+            let Ok(first) = signals.wait() else { return };
+            signal.store(first, Ordering::Relaxed);
+            asked.store(true, Ordering::Release);
+            if let Ok(second) = signals.wait() {
+                std::process::exit(128 + second);
+            }
+        })?;
+        Ok(stop)
+    }
+
+    /// 128 + the signal, as a shell says it, for a run that a signal ended.
+    fn exit_code(&self, error: &BulkError) -> Option<u8> {
+        match error {
+            BulkError::Cancelled { .. } => u8::try_from(128 + self.signal.load(Ordering::Relaxed)).ok(),
+            _ => None,
+        }
+    }
 }
 
 /// Where plaintext goes, looked at before the passphrase is asked for.
@@ -116,13 +153,14 @@ impl<'a> Listener<'a> {
 
     fn finish(
         self,
-        result: Result<Summary, bulk::BulkError>,
+        result: Result<Summary, BulkError>,
+        stop: &Stop,
         checkpoint: Option<&Path>,
         path: &Path,
     ) -> Result<(), Failure> {
         self.bar.finish_and_clear();
         let summary = result.map_err(|error| {
-            let failure = Failure::from(error).at(path);
+            let failure = Failure::from(error).at(path).with_code(stop.exit_code(&error));
             match checkpoint {
                 Some(checkpoint) if checkpoint.exists() => {
                     failure.hint(format!("--resume goes on from the checkpoint {}", checkpoint.display()))
@@ -130,7 +168,7 @@ impl<'a> Listener<'a> {
                 _ => failure,
             }
         })?;
-        let Summary { bytes, resumed_from, elapsed } = summary;
+        let Summary { bytes, resumed_from, elapsed, .. } = summary;
         let seconds = elapsed.as_secs_f64();
         let rate = (bytes - resumed_from) as f64 / seconds.max(1e-9);
         if self.output.is_json() {
