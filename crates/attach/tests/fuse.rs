@@ -22,11 +22,15 @@ struct Mounted {
 }
 
 fn mounted(device: Arc<dyn BlockDevice>) -> Mounted {
+    mounted_with(device, &Options::default())
+}
+
+fn mounted_with(device: Arc<dyn BlockDevice>, options: &Options) -> Mounted {
     let directory = tempfile::tempdir().unwrap();
     let point = directory.path().join("m");
     std::fs::create_dir(&point).unwrap();
-    let mount = fuse::mount(device, &point, &Options::default())
-        .unwrap_or_else(|error| panic!("{error} (run scripts/setup)"));
+    let mount =
+        fuse::mount(device, &point, options).unwrap_or_else(|error| panic!("{error} (run scripts/setup)"));
     Mounted { file: mount.file(), mount: Some(mount), directory }
 }
 
@@ -227,6 +231,23 @@ fn fio_verifies_direct_buffered_and_mapped_writes() {
     ] {
         run("fio", &[&common[..], mode].concat());
     }
+}
+
+#[test]
+fn with_the_page_cache_between_nothing_is_lost_either() {
+    let memory = Arc::new(Memory::new(SIZE));
+    let options = Options { cached: true, ..Options::default() };
+    let mounted = mounted_with(memory.clone(), &options);
+    let file = format!("--filename={}", mounted.path());
+    let common = ["--name=verify", &file, "--size=16M", "--verify=crc32c", "--verify_state_save=0"];
+    for mode in [
+        &["--rw=randwrite", "--bsrange=512-300k", "--ioengine=psync"][..],
+        &["--rw=randwrite", "--bs=4k", "--ioengine=mmap"],
+    ] {
+        run("fio", &[&common[..], mode].concat());
+    }
+    assert!(std::fs::read(&mounted.file).unwrap() == memory.copy());
+    mounted.end();
 }
 
 #[test]

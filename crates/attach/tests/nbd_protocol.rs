@@ -385,7 +385,9 @@ fn several_requests_are_under_way_at_once_and_answered_out_of_order() {
 
 #[test]
 fn a_client_that_does_not_read_its_replies_blocks_no_other_and_no_shutdown() {
-    let (memory, serving) = serving();
+    let memory = Arc::new(Memory::new(SIZE));
+    let options = Options { grace: Duration::from_millis(300), ..Options::default() };
+    let serving = Serving::with(memory.clone(), options);
     let mut stalled = Raw::transmission(&serving.socket, true);
     for cookie in 0..64 {
         stalled.request(READ, 0, cookie, 0, SIZE as u32);
@@ -412,8 +414,6 @@ fn shutdown_finishes_what_is_under_way_then_flushes_then_closes() {
     raw.send(&[0xcd; 4096]);
     wait_until("the write is under way", || memory.waiting.load(Ordering::SeqCst) == 1);
     serving.shutdown.start();
-    // Longer than the grace period: a device operation is waited for however long it takes, but a client that was
-    // cut off gets no reply. This one reads within the period.
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(memory.flushes.load(Ordering::SeqCst), 0);
     memory.open_gate(true);
@@ -472,6 +472,82 @@ fn the_socket_is_private_replaces_a_stale_one_and_nothing_else() {
     let server = Server::bind(memory.clone(), &longest, Options::default()).unwrap();
     let Endpoint::Unix(socket) = server.endpoint() else { panic!() };
     drop(UnixStream::connect(socket).unwrap());
+}
+
+/// Conversations that were right until a few bytes changed. The server answers or hangs up; it neither stops nor
+/// keeps a thread. A failure prints the seed that repeats it.
+#[test]
+fn mutated_conversations_neither_stop_the_server_nor_hold_its_threads() {
+    let (memory, serving) = serving();
+    let mut right = 3u32.to_be_bytes().to_vec();
+    for (option, data) in [
+        (3u32, &b""[..]),
+        (STRUCTURED_REPLY, b""),
+        (SET_META_CONTEXT, b"\0\0\0\0\0\0\0\x01\0\0\0\x0fbase:allocation"),
+        (6, b"\0\0\0\0\0\x01\0\x03"),
+        (GO, b"\0\0\0\0\0\0"),
+    ] {
+        right.extend(b"IHAVEOPT");
+        right.extend(option.to_be_bytes());
+        right.extend((data.len() as u32).to_be_bytes());
+        right.extend(data);
+    }
+    for (command, offset, len) in [
+        (READ, 4096u64, 5000u32),
+        (WRITE, 100, 50),
+        (BLOCK_STATUS, 0, 1 << 20),
+        (WRITE_ZEROES, 8192, 300),
+        (READ, 0, 600_000),
+        (TRIM, 0, 4096),
+        (FLUSH, 0, 0),
+        (DISCONNECT, 0, 0),
+    ] {
+        right.extend(0x2560_9513u32.to_be_bytes());
+        right.extend([0, 0]);
+        right.extend(command.to_be_bytes());
+        right.extend(7u64.to_be_bytes());
+        right.extend(offset.to_be_bytes());
+        right.extend(len.to_be_bytes());
+        right.extend(vec![0xaa; if command == WRITE { len as usize } else { 0 }]);
+    }
+    let first_seed = std::env::var("ATREST_SEED").map_or(1u64, |seed| seed.parse().unwrap());
+    let mut answered = 0u64;
+    for seed in first_seed..first_seed + 400 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15u64);
+        let mut random = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as usize % below
+        };
+        let mut wire = right.clone();
+        for _ in 0..random(4) {
+            let at = random(wire.len());
+            match random(4) {
+                0 => wire[at] ^= 1 << random(8),
+                1 => wire[at] = [0, 0x7f, 0x80, 0xff][random(4)],
+                2 => wire.truncate(at.max(1)),
+                _ => drop(wire.splice(at..at, [0xff; 3])),
+            }
+        }
+        let mut stream = UnixStream::connect(&serving.socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        // The server may have hung up already.
+        let _ = stream.write_all(&wire);
+        let mut buffer = vec![0; 1 << 20];
+        while let Ok(len @ 1..) = stream.read(&mut buffer) {
+            answered += len as u64;
+        }
+        drop(stream);
+        let mut check = Raw::transmission(&serving.socket, true);
+        check.request(READ, 0, seed, SIZE - 4096, 4096);
+        let (_, errors) = check.structured_read(seed, SIZE - 4096, 4096);
+        assert!(errors.is_empty(), "ATREST_SEED={seed}");
+    }
+    assert!(answered > 400 * 100, "the conversations got somewhere: {answered} bytes came back");
+    serving.stop().unwrap();
+    // Only a connection's threads hold the export.
+    wait_until("all threads let go of the device", || Arc::strong_count(&memory) == 1);
 }
 
 /// As root, the test can step down to another user in a child process and try to connect.

@@ -10,6 +10,9 @@
 //! `PUNCH_HOLE` it fails with `EOPNOTSUPP`, because a hole must read as zeros and a discarded range of an encrypted
 //! volume does not. Trimming is offered by [`nbd`](crate::nbd) only.
 
+//!
+//! Memory: at most 2 MiB for each of [`Options::threads`] threads.
+
 mod filesystem;
 mod mount;
 mod unmount;

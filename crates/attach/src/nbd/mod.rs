@@ -4,6 +4,9 @@
 //! Offered: structured replies, several connections, flush, FUA, trim, write-zeroes, block status
 //! (`base:allocation`), `DF` up to 256 KiB. Not offered: TLS, `CACHE`, `FAST_ZERO`, `RESIZE`, extended headers.
 //!
+//! Memory does not depend on what clients ask for: at most [`Options::connections`] × [`Options::workers`] × 512 KiB
+//! (64 MiB with the defaults on two cores), and only what busy clients have really used of it.
+//!
 //! What an encrypted volume means for a client is the device's business: trim is [`BlockDevice::discard`], zeros are
 //! [`BlockDevice::write_zeroes`], and block status says "hole" only where [`BlockDevice::extent`] does.
 //!

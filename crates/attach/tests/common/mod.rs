@@ -145,7 +145,7 @@ pub struct Serving {
 
 impl Serving {
     pub fn start(device: Arc<dyn BlockDevice>) -> Serving {
-        Serving::with(device, Options { grace: Duration::from_millis(300), ..Options::default() })
+        Serving::with(device, Options { grace: Duration::from_secs(20), ..Options::default() })
     }
 
     pub fn with(device: Arc<dyn BlockDevice>, options: Options) -> Serving {
