@@ -3,7 +3,7 @@
 use core::str::FromStr;
 
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
-use atrest_device::{BlockDevice, LockMode};
+use atrest_device::{BlockDevice, Cause, DeviceError, LockMode, Operation};
 use atrest_format::luks2::{
     AREA_ALIGNMENT, BINARY_SIZE, BinaryHeader, Checksum, Config, HEADER_SIZES, Header, HeaderPair,
     MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, SegmentKind, SegmentSize, area_size,
@@ -33,6 +33,9 @@ pub fn format(
     passphrase: &Passphrase,
     options: &FormatOptions,
 ) -> Result<Luks2, FormatError> {
+    if devices.header.is_read_only() {
+        return Err(DeviceError::new(Operation::Write, 0, 0, Cause::ReadOnly).into());
+    }
     let plan = plan(devices, options)?;
     let (header, sealed) = build(&plan, passphrase, options)?;
     let device = devices.header;

@@ -2,6 +2,7 @@
 
 mod cryptsetup;
 mod damage;
+mod model;
 mod operations;
 mod power_loss;
 mod support;
