@@ -84,7 +84,9 @@ pub struct Summary {
     pub bytes: u64,
     /// Bytes that an earlier run had done.
     pub resumed_from: u64,
-    /// How long it took until everything was durable.
+    /// How long it took until everything was written.
+    pub written: Duration,
+    /// How long it took until everything was durable, too.
     pub elapsed: Duration,
 }
 
@@ -180,11 +182,16 @@ fn run(
     } else if options.resume {
         return Err(BulkError::NoCheckpoint);
     }
-    workers::run(job, start, checkpoint.as_ref(), &options, progress)?;
+    let written = workers::run(job, start, checkpoint.as_ref(), &options, progress)?;
     if let Some(checkpoint) = checkpoint {
         checkpoint.remove()?;
     }
-    Ok(Summary { bytes: job.total, resumed_from: start, elapsed: begun.elapsed() })
+    Ok(Summary {
+        bytes: job.total,
+        resumed_from: start,
+        written: written.duration_since(begun),
+        elapsed: begun.elapsed(),
+    })
 }
 
 /// Compares the last chunk that the checkpoint vouches for with its source: an output that was replaced meanwhile

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use atrest_device::DeviceError;
 
@@ -13,6 +13,9 @@ use super::{BulkError, BulkOptions, CHUNK, MAX_WORKERS, Progress};
 
 /// Time between two reports.
 const REPORT: Duration = Duration::from_millis(100);
+/// A chunk that takes longer to read and decrypt than this comes from the media rather than from memory, so that reading
+/// ahead pays. From memory it would cost about a tenth of the copy itself.
+const SLOW_CHUNK: Duration = Duration::from_nanos(CHUNK as u64);
 
 type Read<'a> = &'a (dyn Fn(u64, &mut [u8]) -> Result<(), DeviceError> + Sync);
 
@@ -45,14 +48,14 @@ struct Shared<'a> {
     bounds: Vec<AtomicU64>,
 }
 
-/// Does the chunks from `start` on, and makes them durable.
+/// Does the chunks from `start` on, and makes them durable. Returns when the last was written.
 pub fn run(
     job: &Job<'_>,
     start: u64,
     checkpoint: Option<&Checkpoint<'_>>,
     options: &BulkOptions<'_>,
     progress: &mut dyn Progress,
-) -> Result<(), BulkError> {
+) -> Result<Instant, BulkError> {
     let chunks = (job.total - start).div_ceil(CHUNK as u64);
     let workers = match options.threads {
         0 => thread::available_parallelism().map_or(1, usize::from),
@@ -92,12 +95,13 @@ pub fn run(
             }
         }
     });
+    let written = Instant::now();
     let prefix = shared.prefix();
     let error = shared.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
     if error.is_none() && prefix == job.total {
         (job.flush)().map_err(BulkError::Flush)?;
         progress.update(job.total, job.total);
-        return Ok(());
+        return Ok(written);
     }
     if let Some(checkpoint) = checkpoint
         && (job.flush)().is_ok()
@@ -111,6 +115,7 @@ pub fn run(
 impl Shared<'_> {
     fn work(&self, bound: &AtomicU64, workers: usize) {
         let mut buf = vec![0; CHUNK];
+        let mut slow_media = true;
         while !self.is_over() {
             let offset = self.next.fetch_add(CHUNK as u64, Ordering::AcqRel);
             if offset >= self.job.total {
@@ -119,13 +124,14 @@ impl Shared<'_> {
             bound.store(offset, Ordering::Release);
             let len = (self.job.total - offset).min(CHUNK as u64);
             let ahead = offset + (workers * CHUNK) as u64;
-            if ahead < self.job.total {
+            if slow_media && ahead < self.job.total {
                 (self.job.prefetch)(ahead, (self.job.total - ahead).min(CHUNK as u64));
             }
             let Some(chunk) = buf.get_mut(..len as usize) else { break };
-            let result = (self.job.read)(offset, chunk)
-                .map_err(BulkError::Read)
-                .and_then(|()| (self.job.write)(offset, chunk).map_err(BulkError::Write));
+            let begun = Instant::now();
+            let read = (self.job.read)(offset, chunk).map_err(BulkError::Read);
+            slow_media = begun.elapsed() > SLOW_CHUNK;
+            let result = read.and_then(|()| (self.job.write)(offset, chunk).map_err(BulkError::Write));
             if let Err(error) = result {
                 // The bound stays where it is: this chunk is not written.
                 self.fail(error);

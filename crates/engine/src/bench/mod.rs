@@ -1,0 +1,119 @@
+//! What this machine reaches: rows for `atrest bench`, as `cryptsetup benchmark` prints them, for every cipher and
+//! key derivation.
+//!
+//! Ciphers are measured through [`Mapper`](atrest_cipher::Mapper), tweak work included, on data units of 512 and 4096 bytes, from a buffer
+//! that stays in a core's cache and by walking through one that does not, on one core and on all. Of a few short
+//! slices the median counts. Data never meets a device.
+
+mod cipher;
+mod kdf;
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+use std::time::Duration;
+
+use atrest_cipher::{CipherSpec, KeyError};
+use atrest_kdf::KdfError;
+
+pub use cipher::{CipherRow, Memory};
+pub use kdf::{KdfCost, KdfRow};
+
+/// The ciphers measured when none is named: each with its longest key, as `spec, key bits`.
+pub const CIPHERS: [(&str, usize); 17] = [
+    ("aes-xts-plain64", 256),
+    ("aes-xts-plain64", 512),
+    ("aes-cbc-essiv:sha256", 128),
+    ("aes-cbc-essiv:sha256", 256),
+    ("aes-cbc-plain64", 256),
+    ("aes-lrw-benbi", 384),
+    ("aes-ecb", 256),
+    ("serpent-xts-plain64", 512),
+    ("serpent-cbc-essiv:sha256", 256),
+    ("serpent-lrw-benbi", 384),
+    ("twofish-xts-plain64", 512),
+    ("twofish-cbc-essiv:sha256", 256),
+    ("twofish-lrw-benbi", 384),
+    ("camellia-xts-plain64", 512),
+    ("camellia-cbc-essiv:sha256", 256),
+    ("camellia-lrw-benbi", 384),
+    ("camellia-ecb", 256),
+];
+
+/// What is measured, and for how long.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BenchOptions {
+    /// Bytes in a data unit, a row for each.
+    pub data_units: Vec<usize>,
+    /// Bytes of the buffer that stays in the cache; 0 leaves its rows out.
+    pub cache: usize,
+    /// Bytes of the buffer that does not, shared by all threads; 0 leaves its rows out.
+    pub memory: usize,
+    /// Threads, a row for each.
+    pub threads: Vec<usize>,
+    /// Time for each direction of each row.
+    pub time: Duration,
+}
+
+impl Default for BenchOptions {
+    /// Some 30 seconds for all [`CIPHERS`].
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut threads = vec![1, cores];
+        threads.dedup();
+        Self {
+            data_units: vec![512, 4096],
+            cache: 128 << 10,
+            memory: 256 << 20,
+            threads,
+            time: Duration::from_millis(60),
+        }
+    }
+}
+
+/// Why a row could not be measured.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BenchError {
+    /// The cipher does not take the key or the data unit.
+    Key(KeyError),
+    /// The mapper refused a run; its buffer is smaller than a data unit.
+    Run {
+        /// Bytes in the buffer.
+        buffer: usize,
+        /// Bytes in a data unit.
+        data_unit: usize,
+    },
+    /// The key derivation failed.
+    Kdf(KdfError),
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(error) => error.fmt(f),
+            Self::Run { buffer, data_unit } => {
+                write!(f, "a buffer of {buffer} bytes holds no data unit of {data_unit} bytes")
+            }
+            Self::Kdf(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for BenchError {}
+
+/// Measures one cipher with a key of `key_bits`, and hands over each row as soon as it is there.
+pub fn cipher(
+    spec: &CipherSpec,
+    key_bits: usize,
+    options: &BenchOptions,
+    row: &mut dyn FnMut(CipherRow),
+) -> Result<(), BenchError> {
+    cipher::measure(spec, key_bits, options, row)
+}
+
+/// Measures every key derivation that a volume may use, and hands over each row as soon as it is there.
+pub fn kdfs(options: &BenchOptions, row: &mut dyn FnMut(KdfRow)) -> Result<(), BenchError> {
+    kdf::measure(options, row)
+}
