@@ -6,6 +6,8 @@ use std::thread;
 use std::time::Instant;
 use std::vec;
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::{Argon2Cost, Argon2Kind, Hash, KdfError, argon2, memory, pbkdf2};
 
 /// Fewest PBKDF2 iterations that are ever written (NIST SP 800-132 recommends them).
@@ -30,15 +32,15 @@ const MIN_MEASUREMENT: Duration = Duration::from_millis(250);
 /// Measurements shorter than this can't even be scaled.
 const USELESS_MEASUREMENT: Duration = Duration::from_millis(10);
 
-/// PBKDF2 iterations that take `target` for a key of `key_len` bytes, at least [`MIN_PBKDF2_ITERATIONS`].
+/// PBKDF2 iterations that take `target` of processor time for a key of `key_len` bytes, at least [`MIN_PBKDF2_ITERATIONS`].
 pub fn pbkdf2_iterations(hash: Hash, key_len: usize, target: Duration) -> u32 {
     let mut key = vec![0u8; key_len.max(1)];
     let mut iterations = 1u32 << 12;
     loop {
-        let started = Instant::now();
+        let started = processor_time();
         // The inputs are valid: at least one iteration and one byte.
         let done = pbkdf2(hash, b"foobarfo", b"0123456789abcdef0123456789abcdef", iterations, &mut key);
-        let took = started.elapsed();
+        let took = processor_time().saturating_sub(started);
         black_box((&key, done.is_ok()));
         if took >= MIN_MEASUREMENT || iterations >= 1 << 30 {
             let wanted = u128::from(iterations) * target.as_nanos() / took.as_nanos().max(1);
@@ -46,6 +48,13 @@ pub fn pbkdf2_iterations(hash: Hash, key_len: usize, target: Duration) -> u32 {
         }
         iterations <<= if took < MIN_MEASUREMENT / 8 { 3 } else { 1 };
     }
+}
+
+/// Processor time of this thread: a busy machine must not get fewer iterations.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The largest Argon2 memory and lanes to calibrate for: 1 GiB and 4, but no more than half of the machine's memory
@@ -80,7 +89,7 @@ pub fn argon2_cost(kind: Argon2Kind, max: Argon2Cost, target: Duration) -> Resul
         took = measure(&cost)?;
     }
     // Then the real size, measured, since larger memory is slower per byte; stop when inside 95 to 110 percent.
-    for _ in 0..6 {
+    for _ in 0..3 {
         if took >= target * 95 / 100 && took <= target * 110 / 100 {
             break;
         }
@@ -126,4 +135,48 @@ fn memory_limit_kib(asked: u32) -> u32 {
     let half =
         memory::half_of_physical().map_or(u32::MAX, |bytes| u32::try_from(bytes / 1024).unwrap_or(u32::MAX));
     asked.min(half).min(Argon2Cost::MAX_MEMORY_KIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calibrated_pbkdf2_takes_about_the_time_that_was_asked_for() {
+        let target = Duration::from_millis(400);
+        let iterations = pbkdf2_iterations(Hash::Sha256, 64, target);
+        let started = processor_time();
+        pbkdf2(Hash::Sha256, b"a", b"b", iterations, &mut [0; 64]).expect("valid");
+        let took = processor_time() - started;
+        assert!(took > target / 3 && took < target * 3, "{iterations} iterations took {took:?}");
+    }
+
+    #[test]
+    fn iterations_never_fall_below_the_minimum() {
+        assert_eq!(pbkdf2_iterations(Hash::Sha1, 16, Duration::ZERO), MIN_PBKDF2_ITERATIONS);
+    }
+
+    #[test]
+    fn calibrated_argon2_keeps_inside_the_limits() {
+        let max = Argon2Cost { kind: Argon2Kind::Id, time: 6, memory_kib: 2048, lanes: 9 };
+        let cost = argon2_cost(Argon2Kind::I, max, Duration::from_secs(60)).expect("measured");
+        assert_eq!((cost.kind, cost.time, cost.memory_kib), (Argon2Kind::I, 6, 2048));
+        assert!((1..=MAX_ARGON2_LANES).contains(&cost.lanes));
+        let cost = argon2_cost(Argon2Kind::Id, max, Duration::ZERO).expect("measured");
+        assert_eq!(cost.time, MIN_ARGON2_TIME);
+        assert!(cost.memory_kib >= MIN_ARGON2_MEMORY_KIB && cost.memory_kib <= 2048, "{cost:?}");
+    }
+
+    #[test]
+    fn more_time_buys_memory_first_and_passes_then() {
+        let cost = Argon2Cost { kind: Argon2Kind::Id, time: 4, memory_kib: 1000, lanes: 1 };
+        let second = Duration::from_secs(1);
+        let at = |goal: u32| {
+            let next = scaled(&cost, second, second * goal, 4000, u32::MAX);
+            (next.time, next.memory_kib)
+        };
+        assert_eq!(at(2), (4, 2000));
+        assert_eq!(at(4), (4, 4000));
+        assert_eq!(at(10), (10, 4000));
+    }
 }

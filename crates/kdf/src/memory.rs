@@ -111,3 +111,85 @@ fn labelled(text: &str, label: &str) -> Option<u64> {
         (words.next() == Some(label)).then(|| words.next()?.parse().ok())?
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A system in a directory of its own, removed when dropped.
+    struct System(PathBuf);
+
+    impl System {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let root = std::env::temp_dir().join(std::format!("atrest-memory-{}-{name}", process::id()));
+            for (path, text) in files {
+                let path = root.join(path);
+                fs::create_dir_all(path.parent().expect("a parent")).expect("created");
+                fs::write(path, text).expect("written");
+            }
+            Self(root)
+        }
+
+        fn available(&self) -> Option<u64> {
+            Probe { root: &self.0 }.available()
+        }
+    }
+
+    impl Drop for System {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const MEMINFO: (&str, &str) =
+        ("proc/meminfo", "MemTotal:  2097152 kB\nMemFree: 10 kB\nMemAvailable:  1048576 kB\n");
+
+    #[test]
+    fn without_control_groups_it_is_what_the_kernel_calls_available() {
+        assert_eq!(System::new("plain", &[MEMINFO]).available(), Some(1024 * MIB));
+        assert_eq!(System::new("none", &[("etc/x", "")]).available(), None);
+    }
+
+    #[test]
+    fn the_tightest_group_of_version_2_counts_with_its_page_cache_free() {
+        let system = System::new(
+            "v2",
+            &[
+                MEMINFO,
+                ("proc/self/cgroup", "0::/user/unit\n"),
+                ("sys/fs/cgroup/user/memory.max", "104857600\n"),
+                ("sys/fs/cgroup/user/memory.current", "83886080\n"),
+                ("sys/fs/cgroup/user/memory.stat", "anon 1\ninactive_file 10485760\nactive_file 5242880\n"),
+                ("sys/fs/cgroup/user/unit/memory.max", "max\n"),
+                ("sys/fs/cgroup/user/unit/memory.current", "83886080\n"),
+            ],
+        );
+        assert_eq!(system.available(), Some((100 - 80 + 15) * MIB));
+    }
+
+    #[test]
+    fn a_group_of_version_1_in_a_container_is_found_at_the_mounts_root() {
+        let system = System::new(
+            "v1",
+            &[
+                MEMINFO,
+                ("proc/self/cgroup", "4:cpu:/x\n3:memory,hugetlb:/docker/0123\n"),
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "67108864\n"),
+                ("sys/fs/cgroup/memory/memory.usage_in_bytes", "33554432\n"),
+                ("sys/fs/cgroup/memory/memory.stat", "total_inactive_file 1048576\n"),
+            ],
+        );
+        assert_eq!(system.available(), Some((64 - 32 + 1) * MIB));
+    }
+
+    #[test]
+    fn this_machine_has_some_memory_and_not_all_that_there_could_be() {
+        let has = available_memory().expect("Linux tells");
+        assert!(has > MIB && has < 1 << 50, "{has}");
+        assert_eq!(check(1), Ok(()));
+        assert!(matches!(check(u64::MAX), Err(KdfError::NotEnoughMemory { needs: u64::MAX, .. })));
+    }
+}

@@ -42,7 +42,7 @@ fn random_damage_to_the_header_never_panics_or_writes() {
     let image = small().0.image();
     let mut random = Random::new(11);
     let mut refused = 0;
-    for _ in 0..3000 {
+    for _ in 0..600 {
         let mut damaged = image.clone();
         for _ in 0..random.below(4) + 1 {
             let at = random.below(592) as usize;
@@ -64,7 +64,7 @@ fn random_damage_to_the_header_never_panics_or_writes() {
         }
         assert!(device.recording().events().is_empty());
     }
-    assert!(refused > 500, "{refused}");
+    assert!(refused > 100, "{refused}");
 }
 
 #[test]

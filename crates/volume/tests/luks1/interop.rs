@@ -252,28 +252,32 @@ fn qemu_img_and_we_decrypt_each_others_data() {
     let mut random = Random::new(7);
     let mut data = vec![0; 1 << 20];
     random.fill(&mut data);
-    for (algorithm, mode, generator, cipher, key_len) in [
-        ("aes-256", "xts", "plain64", "aes-xts-plain64", 64),
-        ("aes-128", "cbc", "essiv,ivgen-hash-alg=sha256", "aes-cbc-essiv:sha256", 16),
-        ("aes-256", "cbc", "plain", "aes-cbc-plain", 32),
-        ("serpent-256", "xts", "plain64", "serpent-xts-plain64", 64),
-        ("serpent-128", "cbc", "essiv,ivgen-hash-alg=sha256", "serpent-cbc-essiv:sha256", 16),
-        ("twofish-256", "xts", "plain64", "twofish-xts-plain64", 64),
-        ("twofish-256", "cbc", "plain64", "twofish-cbc-plain64", 32),
+    // qemu measures its own speed for seconds in each case, so ciphers and hashes share them.
+    for (made_by_qemu, cipher, key_len, hash) in [
+        ("", "aes-xts-plain64", 64, Hash::Sha1),
+        (
+            "aes-128,cipher-mode=cbc,ivgen-alg=essiv,ivgen-hash-alg=sha256",
+            "aes-cbc-essiv:sha256",
+            16,
+            Hash::Sha512,
+        ),
+        ("", "aes-cbc-plain", 32, Hash::Ripemd160),
+        ("serpent-256,cipher-mode=xts,ivgen-alg=plain64", "serpent-xts-plain64", 64, Hash::Sha256),
+        ("", "serpent-cbc-essiv:sha256", 16, Hash::Sha1),
+        ("", "twofish-xts-plain64", 64, Hash::Sha512),
+        ("twofish-256,cipher-mode=cbc,ivgen-alg=plain64", "twofish-cbc-plain64", 32, Hash::Sha224),
     ] {
-        for hash in [Hash::Sha1, Hash::Sha512, Hash::Ripemd160] {
-            let what = format!("{cipher} {key_len} {hash}");
-            let scratch = Scratch::new();
-            let raw = scratch.file("raw", &data);
-            let secret = format!("secret,id=s,file={}", scratch.file("key", b"pw").display());
-            let qemu = || Program::named("qemu-img").words("convert --object").arg(&secret);
+        let what = format!("{cipher} {key_len} {hash}");
+        let scratch = Scratch::new();
+        let raw = scratch.file("raw", &data);
+        let secret = format!("secret,id=s,file={}", scratch.file("key", b"pw").display());
+        let qemu = || Program::named("qemu-img").words("convert --object").arg(&secret);
 
+        if !made_by_qemu.is_empty() {
             let made = scratch.path("made");
             qemu()
                 .words("-f raw -O luks -o")
-                .arg(format!(
-                    "key-secret=s,iter-time=10,cipher-alg={algorithm},cipher-mode={mode},ivgen-alg={generator},hash-alg={hash}"
-                ))
+                .arg(format!("key-secret=s,iter-time=10,cipher-alg={made_by_qemu},hash-alg={hash}"))
                 .arg(&raw)
                 .arg(&made)
                 .ok();
@@ -284,25 +288,24 @@ fn qemu_img_and_we_decrypt_each_others_data() {
                 .unlock(Devices::together(&device), &pass("pw"), &UnlockOptions::default())
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
             assert!(plaintext(&volume, &device.image())[..data.len()] == data[..], "{what}: data differs");
-
-            let device = FaultDevice::zeroed((4 << 20) + data.len());
-            let placed = FormatOptions { data_offset: Some(4 << 20), ..options(cipher, key_len, hash) };
-            let ours = luks1::format(Devices::together(&device), &pass("pw"), &placed).expect(&what);
-            let volume = ours
-                .unlock(Devices::together(&device), &pass("pw"), &UnlockOptions::default())
-                .expect("opens");
-            let mut image = device.image();
-            fill(&volume, &mut image, &data);
-            let written = scratch.file("written", &image);
-            let read = scratch.path("read");
-            qemu()
-                .arg("--image-opts")
-                .arg(format!("driver=luks,key-secret=s,file.driver=file,file.filename={}", written.display()))
-                .words("-O raw")
-                .arg(&read)
-                .ok();
-            assert!(fs::read(&read).expect("read") == data, "{what}: qemu reads other data");
         }
+
+        let device = FaultDevice::zeroed((4 << 20) + data.len());
+        let placed = FormatOptions { data_offset: Some(4 << 20), ..options(cipher, key_len, hash) };
+        let ours = luks1::format(Devices::together(&device), &pass("pw"), &placed).expect(&what);
+        let volume =
+            ours.unlock(Devices::together(&device), &pass("pw"), &UnlockOptions::default()).expect("opens");
+        let mut image = device.image();
+        fill(&volume, &mut image, &data);
+        let written = scratch.file("written", &image);
+        let read = scratch.path("read");
+        qemu()
+            .arg("--image-opts")
+            .arg(format!("driver=luks,key-secret=s,file.driver=file,file.filename={}", written.display()))
+            .words("-O raw")
+            .arg(&read)
+            .ok();
+        assert!(fs::read(&read).expect("read") == data, "{what}: qemu reads other data");
     }
 }
 
