@@ -42,7 +42,7 @@ impl Argon2Cost {
         self.memory_kib as u64 * Block::SIZE as u64
     }
 
-    /// Whether the parameters lie inside what RFC 9106 defines and the limits above. [`argon2`] checks it first.
+    /// Whether the parameters lie inside what RFC 9106 defines and the limits above. [`argon2()`] checks it first.
     pub fn check(&self) -> Result<(), KdfError> {
         let range = |parameter, value, min, max| {
             if (min..=max).contains(&value) {

@@ -28,7 +28,7 @@ impl ScryptCost {
         block.saturating_mul(n.saturating_add(u64::from(self.p)).saturating_add(1))
     }
 
-    /// Whether the parameters are defined and inside the limits above. [`scrypt`] checks it first.
+    /// Whether the parameters are defined and inside the limits above. [`scrypt()`] checks it first.
     pub fn check(&self) -> Result<(), KdfError> {
         let range = |parameter, value, min, max| {
             if (min..=max).contains(&value) {
