@@ -74,6 +74,26 @@ fn removing_a_key() {
 }
 
 #[test]
+fn once_the_header_forgets_a_keyslot_an_old_copy_of_the_header_does_not_help() {
+    let (device, mut luks) = volume();
+    let one = passphrase("one");
+    luks.add_key(&device, Credential::Passphrase(&one, None), &passphrase("two"), &keyslot()).expect("adds");
+    device.forget();
+    let kept = device.image()[..0x8000].to_vec();
+    luks.kill_slot(&device, 1, false).expect("removes");
+    let mut forgotten = 0;
+    device.recording().for_each_power_loss(&limits(), |mut aftermath| {
+        let after = FaultDevice::new(aftermath.image.clone());
+        if Luks2::read(&after).expect("reads").metadata().keyslot(1).is_none() {
+            aftermath.image[..0x8000].copy_from_slice(&kept);
+            assert_eq!(opens(&FaultDevice::new(aftermath.image), "two"), None, "{}", aftermath.power_loss);
+            forgotten += 1;
+        }
+    });
+    assert!(forgotten > 0);
+}
+
+#[test]
 fn changing_a_key_leaves_the_old_or_the_new_passphrase() {
     survives(
         |device, luks| {
