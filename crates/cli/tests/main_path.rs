@@ -263,6 +263,26 @@ fn files_are_copied_into_a_fat_volume() {
 }
 
 #[test]
+fn bench_has_a_row_for_every_size_of_the_cipher_that_is_asked_for() {
+    let scratch = Scratch::new();
+    let rows =
+        scratch.atrest(&["bench", "--json", "--cipher", "aes-xts-plain64", "--key-size", "256"]).ok().json();
+    let rows = rows["cipher"].as_array().expect("rows");
+    for data_unit in [512, 4096] {
+        for memory in ["cache", "memory"] {
+            let row = rows.iter().find(|row| row["data_unit"] == data_unit && row["memory"] == memory);
+            let row = row.unwrap_or_else(|| panic!("no row for {data_unit} bytes in {memory}"));
+            assert_eq!(row["key_bits"], 256);
+            assert!(row["encrypt_bytes_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{row}");
+        }
+    }
+    let text = scratch.atrest(&["bench", "--cipher", "aes-cbc-plain64"]).ok().stdout;
+    assert!(text.lines().any(|line| line.starts_with("aes-cbc-plain64") && line.contains(" 256 ")), "{text}");
+    scratch.atrest(&["bench", "--cipher", "aes-xts-plain64", "--key-size", "40"]).fails(1, "key");
+    scratch.atrest(&["bench", "--cipher", "nothing-xts"]).fails(1, "nothing-xts");
+}
+
+#[test]
 fn tools_print_what_they_are_asked_for() {
     let scratch = Scratch::new();
     for shell in ["bash", "zsh", "fish"] {

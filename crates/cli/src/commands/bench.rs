@@ -1,9 +1,148 @@
 //! `atrest bench`.
 
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use atrest_engine::bench::{self, BenchError, BenchOptions, CIPHERS, CipherRow, KdfCost, KdfRow, Memory};
+use atrest_kdf::Argon2Kind;
+use serde_json::{Value, json};
+
+use super::options;
 use crate::args::tools::BenchArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-pub fn bench(_args: &BenchArgs, _output: &Output) -> Result<(), Failure> {
-    Err(Failure::parameters("bench is being connected"))
+pub fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
+    let bench_options = BenchOptions::default();
+    let mut report = Report { output, kdf: Vec::new(), cipher: Vec::new(), failed: None };
+    if args.cipher.is_none() {
+        report.say("key derivation (memory and processor of this machine, one derivation at a time)\n");
+        bench::kdfs(&bench_options, &mut |row| report.kdf(&row))?;
+    }
+    if !args.kdf_only {
+        let asked = match &args.cipher {
+            Some(name) => {
+                let spec = options::cipher(name)?;
+                let longest = spec.key_lens().iter().max().copied().unwrap_or(0);
+                vec![(spec, options::key_len(args.key_size).unwrap_or(longest) * 8)]
+            }
+            None => CIPHERS
+                .iter()
+                .map(|(name, bits)| Ok((options::cipher(name)?, *bits)))
+                .collect::<Result<Vec<_>, Failure>>()?,
+        };
+        report.say(&format!(
+            "\n{:<26} {:>4} {:>9} {:>8} {:>7} {:>14} {:>14}\n",
+            "cipher", "bits", "data unit", "where", "threads", "encrypt MiB/s", "decrypt MiB/s"
+        ));
+        for (spec, bits) in asked {
+            bench::cipher(&spec, bits, &bench_options, &mut |row| report.cipher(&row))?;
+        }
+    }
+    report.end()
+}
+
+/// Prints rows as they come; as JSON all at once at the end.
+struct Report<'a> {
+    output: &'a Output,
+    kdf: Vec<Value>,
+    cipher: Vec<Value>,
+    failed: Option<io::Error>,
+}
+
+impl Report<'_> {
+    fn say(&mut self, text: &str) {
+        if !self.output.is_json() && self.failed.is_none() {
+            let mut out = io::stdout().lock();
+            self.failed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).err();
+        }
+    }
+
+    fn kdf(&mut self, row: &KdfRow) {
+        let seconds = row.elapsed.as_secs_f64();
+        let mut text = String::new();
+        let value = match row.cost {
+            KdfCost::Pbkdf2 { hash, iterations } => {
+                let rate = row.iterations_per_second().unwrap_or(0.0);
+                // Writing to a String can't fail, here and below.
+                let _ = write!(text, "{:<26} {rate:>14.0} iterations/s", format!("pbkdf2-{}", hash.name()));
+                json!({ "kdf": "pbkdf2", "hash": hash.name(), "iterations": iterations, "iterations_per_second": rate })
+            }
+            KdfCost::Argon2(cost) => {
+                let name = match cost.kind {
+                    Argon2Kind::I => "argon2i",
+                    Argon2Kind::Id => "argon2id",
+                };
+                let (time, memory, lanes) = (cost.time, cost.memory_kib, cost.lanes);
+                let _ = write!(text, "{name:<26} {time} passes, {memory} KiB, {lanes} lanes: {seconds:.3} s");
+                json!({ "kdf": name, "passes": time, "memory_kib": memory, "lanes": lanes })
+            }
+            KdfCost::Scrypt(cost) => {
+                let _ = write!(
+                    text,
+                    "{:<26} N 2^{}, r {}, p {}: {seconds:.3} s",
+                    "scrypt", cost.log_n, cost.r, cost.p
+                );
+                json!({ "kdf": "scrypt", "log_n": cost.log_n, "r": cost.r, "p": cost.p })
+            }
+            _ => return,
+        };
+        let mut value = value;
+        if let Some(object) = value.as_object_mut() {
+            object.insert("seconds".into(), seconds.into());
+            object.insert("key_bits".into(), row.key_bits.into());
+        }
+        self.kdf.push(value);
+        self.say(&format!("{text}\n"));
+    }
+
+    fn cipher(&mut self, row: &CipherRow) {
+        let (place, bytes) = match row.memory {
+            Memory::Cache(bytes) => ("cache", bytes),
+            Memory::Main(bytes) => ("memory", bytes),
+        };
+        const MIB: f64 = 1_048_576.0;
+        self.say(&format!(
+            "{:<26} {:>4} {:>9} {place:>8} {:>7} {:>14.0} {:>14.0}   {}{}\n",
+            row.cipher.to_string(),
+            row.key_bits,
+            row.data_unit,
+            row.threads,
+            row.encrypt / MIB,
+            row.decrypt / MIB,
+            row.backend,
+            if row.constant_time { "" } else { " (not constant-time)" },
+        ));
+        self.cipher.push(json!({
+            "cipher": row.cipher.to_string(),
+            "key_bits": row.key_bits,
+            "data_unit": row.data_unit,
+            "memory": place,
+            "buffer": bytes,
+            "threads": row.threads,
+            "backend": row.backend,
+            "constant_time": row.constant_time,
+            "encrypt_bytes_per_second": row.encrypt,
+            "decrypt_bytes_per_second": row.decrypt,
+        }));
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        if let Some(error) = self.failed {
+            return Err(error.into());
+        }
+        match self.output.is_json() {
+            true => self.output.report(&json!({ "kdf": self.kdf, "cipher": self.cipher }), ""),
+            false => Ok(()),
+        }
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Kdf(error) => Self::new(crate::failure::Code::Memory, error),
+            error => Self::parameters(error),
+        }
+    }
 }
