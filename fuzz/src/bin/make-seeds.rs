@@ -1,0 +1,364 @@
+//! Writes fuzz/seeds anew: what real tools make, at costs that suit a fuzzer.
+//!
+//! Needs cryptsetup, e2fsprogs, dosfstools, mtools, gdisk and fdisk (`scripts/setup`).
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use atrest_fuzz::{Image, checkpoint_seed};
+use atrest_keyslot::luks1::{self, Header};
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let work = tempfile::tempdir().expect("a temporary directory");
+    let seeds = Seeds { root, work: work.path().to_owned() };
+    seeds.names();
+    seeds.luks1();
+    seeds.luks2();
+    seeds.backups();
+    seeds.partitions();
+    seeds.filesystems();
+    seeds.nbd();
+    seeds.files();
+}
+
+struct Seeds {
+    root: PathBuf,
+    work: PathBuf,
+}
+
+/// Runs a tool that must end well.
+fn run(program: &str, args: &[&dyn AsRef<OsStr>], input: &str) {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new(program);
+    command.env("PATH", path).stdin(Stdio::piped()).stdout(Stdio::null());
+    for arg in args {
+        command.arg(arg.as_ref());
+    }
+    let mut child =
+        command.spawn().unwrap_or_else(|e| panic!("cannot run {program} ({e}); run scripts/setup"));
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
+    assert!(child.wait().expect("it ends").success(), "{program} failed");
+}
+
+/// cryptsetup spends an eighth of a second on the digest of a LUKS1 volume key, whatever it is told. This makes it 1000
+/// iterations.
+fn cheapen_digest(bytes: &mut [u8]) {
+    let header = Header::parse(bytes).expect("just made");
+    let (start, len) = header.area(0).expect("keyslot 0 exists");
+    let mut area = bytes[start as usize..start as usize + len].to_vec();
+    let mut key = vec![0; header.key_len()];
+    luks1::open(&header, 0, b"fuzz", &mut area, &mut key).expect("the passphrase is right");
+    let hash = header.hash().expect("a known hash");
+    let digest = luks1::new_digest(hash, &key, header.digest_salt(), 1000).expect("a key");
+    bytes[112..132].copy_from_slice(&digest);
+    bytes[164..168].copy_from_slice(&1000_u32.to_be_bytes());
+}
+
+impl Seeds {
+    fn put(&self, target: &str, name: &str, data: &[u8]) {
+        let dir = self.root.join(target);
+        fs::create_dir_all(&dir).expect("writable");
+        fs::write(dir.join(name), data).expect("writable");
+    }
+
+    fn image(&self, size: u64) -> PathBuf {
+        let path = self.work.join("image");
+        let _ = fs::remove_file(&path);
+        fs::File::create(&path).and_then(|file| file.set_len(size)).expect("writable");
+        path
+    }
+
+    fn names(&self) {
+        for (i, spec) in [
+            "aes-xts-plain64",
+            "aes-cbc-essiv:sha256",
+            "serpent-lrw-benbi",
+            "twofish-cbc-plain",
+            "camellia-xts-plain64be",
+            "aes",
+            "aes-ecb",
+            "cipher_null-ecb",
+            "capi:cbc(aes)-essiv:sha256",
+            "capi:essiv(cbc(aes),sha256)-plain64",
+            "capi:xts(serpent)-plain64",
+            "aes-cbc-null",
+            "aes-cbc-essiv:wp256",
+            "sha256:16",
+            "ripemd160",
+            "plain",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            self.put("cipher_spec", &format!("{i:02}"), spec.as_bytes());
+            let mut plain = Vec::new();
+            plain
+                .extend_from_slice(&[[16_u16, 32, 64][i % 3], 512 << (i % 4)].map(u16::to_le_bytes).concat());
+            plain.extend_from_slice(&[8_u64, 16, 2048, 1 << 20].map(u64::to_le_bytes).concat());
+            plain.push(i as u8 % 4);
+            plain.extend_from_slice(
+                format!("{spec}\n{}\npassphrase", ["sha256", "ripemd160:16", "plain"][i % 3]).as_bytes(),
+            );
+            self.put("plain_options", &format!("{i:02}"), &plain);
+        }
+    }
+
+    fn cryptsetup(&self, image: &Path, options: &[&str]) {
+        let mut args: Vec<&dyn AsRef<OsStr>> = vec![&"luksFormat", &"--batch-mode", &"--key-file=-"];
+        options.iter().for_each(|option| args.push(option));
+        args.push(&image);
+        run("cryptsetup", &args, "fuzz");
+    }
+
+    fn luks1(&self) {
+        for (name, options) in [
+            ("default", &["--pbkdf-force-iterations=1000"][..]),
+            (
+                "cbc",
+                &[
+                    "--cipher=aes-cbc-essiv:sha256",
+                    "--key-size=256",
+                    "--pbkdf-force-iterations=1000",
+                    "--hash=sha1",
+                ],
+            ),
+            ("aligned", &["--cipher=aes-xts-plain", "--pbkdf-force-iterations=1000", "--align-payload=8192"]),
+        ] {
+            let image = self.image(16 << 20);
+            self.cryptsetup(&image, &[&["--type=luks1"], options].concat());
+            let mut bytes = fs::read(&image).expect("readable");
+            // The passphrase opens keyslot 0: its area comes along in one seed.
+            let area = bytes[4096..4096 + if name == "cbc" { 32 * 4000 } else { 0 }].to_vec();
+            cheapen_digest(&mut bytes);
+            bytes.truncate(592);
+            self.put("luks1_header", name, &[bytes, area].concat());
+        }
+    }
+
+    fn luks2(&self) {
+        let pbkdf2 = ["--pbkdf=pbkdf2", "--pbkdf-force-iterations=1000"];
+        let argon2 =
+            ["--pbkdf=argon2id", "--pbkdf-force-iterations=4", "--pbkdf-memory=32", "--pbkdf-parallel=1"];
+        for (name, options) in [
+            ("pbkdf2", &[&pbkdf2[..], &["--sector-size=4096"]].concat()),
+            ("argon2", &[&argon2[..], &["--sector-size=512", "--label=label", "--subsystem=sub"]].concat()),
+            ("large", &[&pbkdf2[..], &["--luks2-metadata-size=64k", "--luks2-keyslots-size=512k"]].concat()),
+            (
+                "cbc",
+                &[&pbkdf2[..], &["--cipher=aes-cbc-essiv:sha256", "--key-size=256", "--hash=sha512"]]
+                    .concat(),
+            ),
+        ] {
+            let image = self.image(32 << 20);
+            let options: Vec<&str> = [&["--type=luks2"], &options[..]].concat();
+            self.cryptsetup(&image, &options);
+            if name == "argon2" {
+                let token = r#"{"type":"fuzz","keyslots":["0"],"text":"x","number":1.5}"#;
+                let file = self.work.join("token");
+                fs::write(&file, token).expect("writable");
+                run("cryptsetup", &[&"token", &"import", &"--json-file", &file, &image], "");
+                let other = self.work.join("other");
+                fs::write(&other, "other").expect("writable");
+                let args: [&dyn AsRef<OsStr>; 9] = [
+                    &"luksAddKey",
+                    &"--batch-mode",
+                    &"--key-file=-",
+                    &"--unbound",
+                    &"--key-size=256",
+                    &"--pbkdf=pbkdf2",
+                    &"--pbkdf-force-iterations=1000",
+                    &image,
+                    &other,
+                ];
+                run("cryptsetup", &args, "fuzz");
+            }
+            let bytes = fs::read(&image).expect("readable");
+            let size = u64::from_be_bytes(bytes[8..16].try_into().expect("8 bytes")) as usize;
+            let json = bytes[4096..size].split(|&byte| byte == 0).next().expect("a text").to_vec();
+            self.put("luks2_header", name, &[&bytes[..4096], &json].concat());
+            // The digest's own iterations are the tool's choice; fewer keep the whole chain fast.
+            let text = String::from_utf8(json).expect("a text");
+            let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            for digest in value["digests"].as_object_mut().expect("an object").values_mut() {
+                digest["iterations"] = 1000.into();
+            }
+            self.put("luks2_json", name, text.as_bytes());
+            self.put("luks2_volume", name, value.to_string().as_bytes());
+        }
+    }
+
+    fn backups(&self) {
+        for flags in [0_u8, 1, 2, 3, 8, 16, 17, 24, 40] {
+            let mut seed = vec![flags];
+            seed.extend_from_slice(&[0, 1, 0, 0, 24, 0, 4, b'l', b'a', b'b', b'e', b'l']);
+            self.put("header_restore", &format!("{flags:02}"), &seed);
+        }
+        for (i, (hash, spec)) in (0..4).zip(0..6).enumerate() {
+            let head = [hash, spec, 32, 8, 0, 3];
+            self.put("keyslot", &format!("{i}"), &[&head[..], &[0x11; 32 + 512 + 600]].concat());
+        }
+    }
+
+    fn partitions(&self) {
+        let image = self.image(4 << 20);
+        let gpt: [&dyn AsRef<OsStr>; 6] =
+            [&"-o", &"-n1:2048:+1M", &"-c1:first", &"-n2:0:0", &"-t2:8300", &image];
+        run("sgdisk", &gpt, "");
+        let bytes = fs::read(&image).expect("readable");
+        self.put("gpt", "intact", &Image::encode(0, &bytes));
+        self.put("gpt", "sealed", &Image::encode(1, &bytes));
+        let mut damaged = bytes.clone();
+        damaged[520] ^= 1;
+        self.put("gpt", "primary-damaged", &Image::encode(0, &damaged));
+        for (name, script) in [
+            (
+                "primary",
+                "label: dos\nstart=2048, size=1024, type=83\nstart=4096, size=1024, type=c, bootable\n",
+            ),
+            (
+                "logical",
+                "label: dos\nstart=64, size=64, type=83\nstart=256, size=4096, type=5\n\
+                 start=512, size=64, type=83\nstart=1024, size=64, type=b\nstart=2048, size=128, type=82\n",
+            ),
+        ] {
+            let image = self.image(4 << 20);
+            run("sfdisk", &[&"-q", &"--no-reread", &image], script);
+            self.put("mbr", name, &Image::encode(0, &fs::read(&image).expect("readable")));
+        }
+    }
+
+    fn filesystems(&self) {
+        let from = self.work.join("from");
+        fs::create_dir_all(from.join("a/b")).expect("writable");
+        for (name, len) in [("a/file", 3000), ("a/b/a long name for a file.text", 9000), ("top", 40)] {
+            fs::write(from.join(name), vec![b'x'; len]).expect("writable");
+        }
+        std::os::unix::fs::symlink("a/b", from.join("link")).expect("links can be made");
+        for (name, options, size) in [
+            ("ext4", "-t ext4 -b 1024 -N 24 -O ^metadata_csum,^has_journal,^resize_inode", "256K"),
+            ("ext4-checksums", "-t ext4 -b 1024 -N 24 -O ^has_journal,^resize_inode", "256K"),
+            (
+                "ext4-inline",
+                "-t ext4 -b 1024 -N 24 -O ^metadata_csum,^has_journal,^resize_inode,inline_data",
+                "256K",
+            ),
+            (
+                "ext4-metabg",
+                "-t ext4 -b 1024 -N 24 -O ^metadata_csum,^has_journal,^resize_inode,meta_bg",
+                "256K",
+            ),
+            ("ext2", "-t ext2 -b 1024 -N 24 -O ^resize_inode", "256K"),
+            ("ext3-journal", "-t ext3 -b 1024 -N 24 -O ^resize_inode", "2M"),
+        ] {
+            let image = self.image(0);
+            let mut args: Vec<&dyn AsRef<OsStr>> = vec![&"-q", &"-F"];
+            let options: Vec<&str> = options.split_whitespace().collect();
+            options.iter().for_each(|option| args.push(option));
+            args.extend([&"-d" as &dyn AsRef<OsStr>, &from, &image, &size]);
+            run("mke2fs", &args, "");
+            if name == "ext3-journal" {
+                let block = self.work.join("block");
+                fs::write(&block, [0x42; 2048]).expect("writable");
+                let script = self.work.join("script");
+                let commands =
+                    format!("jo\njw -b 100,101 {0}\njw -r 100\njw -b 102,103 {0}\njc\n", block.display());
+                fs::write(&script, commands).expect("writable");
+                run("debugfs", &[&"-w", &"-f", &script, &image], "");
+            }
+            self.put("ext4", name, &Image::encode(0, &fs::read(&image).expect("readable")));
+        }
+        for (name, kib, options) in
+            [("fat12", "360", "-F12"), ("fat16", "8300", "-F16"), ("fat32", "33300", "-F32")]
+        {
+            let image = self.image(0);
+            fs::remove_file(&image).expect("there");
+            run("mkfs.vfat", &[&"-C", &"-s1", &"-f1", &options, &image, &kib], "");
+            run("mcopy", &[&"-s", &"-i", &image, &from.join("a"), &from.join("top"), &"::/"], "");
+            let bytes = fs::read(&image).expect("readable");
+            self.put("fat", name, &Image::encode(0, &bytes));
+            self.put("fat", &format!("{name}-write"), &Image::encode(1, &bytes));
+        }
+    }
+
+    fn nbd(&self) {
+        let option = |number: u32, data: &[u8]| {
+            [b"IHAVEOPT", &number.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
+        };
+        let named = |rest: &[u8]| [&4_u32.to_be_bytes()[..], b"fuzz", rest].concat();
+        let go = option(7, &named(&[0, 3, 0, 0, 0, 1, 0, 3]));
+        let contexts = [&1_u32.to_be_bytes()[..], &15_u32.to_be_bytes(), b"base:allocation"].concat();
+        let request = |flags: u16, kind: u16, offset: u64, len: u32, data: &[u8]| {
+            let magic = 0x2560_9513_u32.to_be_bytes();
+            let parts: [&[u8]; 7] = [
+                &magic,
+                &flags.to_be_bytes(),
+                &kind.to_be_bytes(),
+                b"cookie01",
+                &offset.to_be_bytes(),
+                &len.to_be_bytes(),
+                data,
+            ];
+            parts.concat()
+        };
+        let start = [0, 0, 0, 3];
+        let commands = [
+            request(0, 0, 4096, 8192, &[]),
+            request(0, 1, 513, 700, &[7; 700]),
+            request(1, 3, 0, 0, &[]),
+            request(0, 4, 4096, 4096, &[]),
+            request(0, 6, 8192, 4096, &[]),
+            request(0, 7, 0, 1 << 20, &[]),
+            request(0, 5, 0, 4096, &[]),
+            request(0, 2, 0, 0, &[]),
+        ]
+        .concat();
+        self.put("nbd", "go", &[&start[..], &go, &commands].concat());
+        let structured = [option(8, &[]), option(10, &named(&contexts)), go.clone()].concat();
+        self.put("nbd", "structured", &[&start[..], &structured, &commands].concat());
+        self.put("nbd", "export-name", &[&[0, 0, 0, 1][..], &option(1, b"fuzz"), &commands].concat());
+        let others = [
+            option(3, &[]),
+            option(6, &named(&[0, 0])),
+            option(5, &[]),
+            option(9, &named(&[0; 4])),
+            option(2, &[]),
+        ];
+        self.put("nbd", "options", &[&start[..], &others.concat()].concat());
+        let bad =
+            [request(0, 0, 1 << 40, 512, &[]), request(0, 1, 0, 1 << 30, &[]), request(9, 99, 0, 0, &[])]
+                .concat();
+        self.put("nbd", "bad-requests", &[&start[..], &go, &bad].concat());
+    }
+
+    fn files(&self) {
+        let entry = |kind: &str| {
+            format!(
+                r#"{{"name":"volume","path":"/nowhere/volume.img","kind":{kind},"read_only":true,"since":1700000000,"process":{{"pid":999999999,"start_time":12345,"boot":"01234567-89ab-cdef-0123-456789abcdef"}}}}"#
+            )
+        };
+        self.put(
+            "session",
+            "socket",
+            entry(r#"{"nbd-unix":{"socket":"/nowhere/socket","uri":"nbd+unix:///"}}"#).as_bytes(),
+        );
+        self.put(
+            "session",
+            "tcp",
+            entry(r#"{"nbd-tcp":{"address":"127.0.0.1:10809","uri":"nbd://"}}"#).as_bytes(),
+        );
+        self.put("session", "fuse", entry(r#"{"fuse":{"directory":"/nowhere/directory"}}"#).as_bytes());
+        let own = std::process::id();
+        self.put(
+            "session",
+            "alive",
+            entry(r#"{"fuse":{"directory":"/"}}"#).replace("999999999", &own.to_string()).as_bytes(),
+        );
+        let seed = checkpoint_seed();
+        assert!(seed.starts_with(b"atrest-checkpoint"), "no checkpoint was left");
+        self.put("checkpoint", "own", &seed);
+    }
+}

@@ -1,0 +1,74 @@
+//! What the fuzz targets do with their input. Every function returns, whatever it is given.
+//!
+//! `fuzz/run` drives them with libFuzzer; `cargo test` in this directory runs each over its seeds and a seeded sample of
+//! mutations on the stable toolchain. Seeds come from real tools: `fuzz/make-seeds`.
+
+mod faces;
+mod image;
+mod json;
+mod luks;
+mod names;
+pub mod random;
+mod trees;
+
+pub use faces::{checkpoint, checkpoint_seed, nbd, session};
+pub use image::Image;
+pub use json::mutate_json;
+pub use luks::{header_restore, keyslot, luks1_header, luks2_header, luks2_json, luks2_volume};
+pub use names::{cipher_spec, plain_options};
+pub use trees::{ext4, fat, gpt, mbr};
+
+/// Takes one input.
+pub type Target = fn(&[u8]);
+
+/// Every target, by the name of its program.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("cipher_spec", cipher_spec),
+    ("plain_options", plain_options),
+    ("luks1_header", luks1_header),
+    ("luks2_header", luks2_header),
+    ("luks2_json", luks2_json),
+    ("luks2_volume", luks2_volume),
+    ("header_restore", header_restore),
+    ("keyslot", keyslot),
+    ("gpt", gpt),
+    ("mbr", mbr),
+    ("ext4", ext4),
+    ("fat", fat),
+    ("nbd", nbd),
+    ("session", session),
+    ("checkpoint", checkpoint),
+];
+
+/// Takes numbers off the front of an input; zeros when it is used up.
+pub(crate) struct Reader<'a>(pub &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub fn array<const N: usize>(&mut self) -> [u8; N] {
+        let taken = core::array::from_fn(|i| self.0.get(i).copied().unwrap_or(0));
+        self.0 = self.0.get(N..).unwrap_or(&[]);
+        taken
+    }
+
+    pub fn u8(&mut self) -> u8 {
+        self.array::<1>()[0]
+    }
+
+    pub fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.array())
+    }
+
+    pub fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.array())
+    }
+
+    pub fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.array())
+    }
+
+    pub fn bytes(&mut self, len: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(len.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+}

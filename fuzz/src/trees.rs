@@ -1,0 +1,158 @@
+//! Partition tables and filesystems.
+
+use std::sync::Arc;
+
+use atrest_device::BlockDevice;
+use atrest_inside::{
+    Access, FileTree, Kind, LastLink, Stop, TreePath, Window, open_tree, partitions, resolve,
+};
+
+use crate::Image;
+
+/// Entries looked at, bytes read per file, depth: enough for every seed, not enough to wait.
+const ENTRIES: usize = 300;
+const BYTES: i64 = 1 << 20;
+const DEPTH: usize = 6;
+
+/// The partition table of an image; with flag 1, its GPT checksums are made right first.
+pub fn gpt(data: &[u8]) {
+    let (flags, image) = Image::decode(data);
+    if flags & 1 != 0 {
+        seal_gpt(&image);
+    }
+    table(&image);
+}
+
+/// The MBR of an image.
+pub fn mbr(data: &[u8]) {
+    table(&Image::decode(data).1);
+}
+
+fn table(image: &Arc<Image>) {
+    let Ok(Some(table)) = partitions(&**image) else { return };
+    let mut ends = Vec::new();
+    for partition in &table.partitions {
+        let window =
+            Window::new(image.clone(), partition.start, partition.len).expect("partitions are inside");
+        let _ = atrest_inside::detect(&window);
+        ends.push((partition.start, partition.start + partition.len));
+    }
+    ends.sort_unstable();
+    assert!(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0), "partitions overlap: {table:?}");
+    assert_eq!(image.writes(), 0);
+}
+
+/// Recomputes the checksums of both GPT copies where there are any.
+fn seal_gpt(image: &Image) {
+    for sector in [512, 4096] {
+        let last = (image.size() / sector).saturating_sub(1);
+        for at in [sector, last * sector] {
+            let mut header = [0; 512];
+            if image.read_at(at, &mut header).is_err() || &header[..8] != b"EFI PART" {
+                continue;
+            }
+            let le32 =
+                |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+            let place =
+                u64::from_le_bytes(header[72..80].try_into().expect("8 bytes")).saturating_mul(sector);
+            let len = u64::from(le32(80)).saturating_mul(le32(84).into()).min(1 << 20);
+            let header_len = (le32(12) as usize).min(512);
+            let mut entries = vec![0; len as usize];
+            if image.read_at(place, &mut entries).is_ok() {
+                header[88..92].copy_from_slice(&crc32(&entries).to_le_bytes());
+            }
+            header[16..20].fill(0);
+            let sum = crc32(&header[..header_len]);
+            header[16..20].copy_from_slice(&sum.to_le_bytes());
+            let _ = image.write_at(at, &header);
+        }
+    }
+    // What was written here is part of the input.
+    image.reset_writes();
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, &byte| {
+        (0..8).fold(
+            crc ^ u32::from(byte),
+            |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 },
+        )
+    })
+}
+
+/// An ext filesystem: opened, listed, read.
+pub fn ext4(data: &[u8]) {
+    let (_, image) = Image::decode(data);
+    let Ok(tree) = open_tree(image.clone(), Access::ReadWrite) else { return };
+    exhaust(&*tree);
+    let _ = resolve(&*tree, b"link/../a/b/.././x", LastLink::Follow);
+    let _ = tree.flush();
+    drop(tree);
+    assert_eq!(image.writes(), 0, "ext filesystems are never written");
+}
+
+/// A FAT filesystem: opened, listed, read, and with flag 1 written.
+pub fn fat(data: &[u8]) {
+    let (flags, image) = Image::decode(data);
+    let Ok(tree) = open_tree(image.clone(), Access::ReadWrite) else { return };
+    exhaust(&*tree);
+    if flags & 1 == 0 {
+        assert_eq!(image.writes(), 0, "reading has written");
+        return;
+    }
+    let entries = tree.list(&TreePath::root()).unwrap_or_default();
+    let dir = entries.iter().find(|entry| entry.kind == Kind::Directory);
+    let dir = dir.and_then(|entry| TreePath::root().join(&entry.name).ok()).unwrap_or_default();
+    for (name, len) in [("new file with a long name", 5000), ("NEW", 0), ("top", 700)] {
+        let file = dir.join(name).expect("a valid name");
+        let _ = write(&*tree, &file, len);
+        let _ = tree.write_at(&file, 100, &[7; 3000]);
+        let _ = tree.truncate(&file, 1025);
+    }
+    let _ = tree.make_dir(&dir.join("made").expect("a valid name"));
+    let _ = tree.remove(&dir.join("NEW").expect("a valid name"));
+    for entry in entries.iter().take(4) {
+        let _ = tree.remove(&TreePath::root().join(&entry.name).expect("listed names are valid"));
+    }
+    let _ = tree.flush();
+    exhaust(&*tree);
+}
+
+fn write(tree: &dyn FileTree, file: &TreePath, mut left: usize) -> Result<u64, atrest_inside::TreeError> {
+    tree.write_from(file, &mut |buf: &mut [u8]| {
+        let len = buf.len().min(left);
+        buf[..len].fill(0xa5);
+        left -= len;
+        Ok(len)
+    })
+}
+
+/// Lists and reads what there is, within limits.
+fn exhaust(tree: &dyn FileTree) {
+    let _ = tree.about();
+    let mut seen = 0;
+    let mut ahead = vec![TreePath::root()];
+    while let Some(dir) = ahead.pop() {
+        let Ok(entries) = tree.list(&dir) else { continue };
+        for entry in entries {
+            seen += 1;
+            if seen > ENTRIES {
+                return;
+            }
+            let path = dir.join(&entry.name).expect("listed names are valid");
+            let _ = tree.metadata(&path);
+            match entry.kind {
+                Kind::Directory if path.components().count() < DEPTH => ahead.push(path),
+                Kind::Link => drop(tree.read_link(&path)),
+                _ => {
+                    let mut left = BYTES;
+                    let _ = tree.read_to(&path, &mut |piece| {
+                        left -= piece.len() as i64;
+                        if left < 0 { Err(Stop) } else { Ok(()) }
+                    });
+                    let _ = tree.read_at(&path, 70_000, &mut [0; 512]);
+                }
+            }
+        }
+    }
+}

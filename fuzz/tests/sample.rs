@@ -1,0 +1,97 @@
+//! Every target over its seeds and a seeded sample of mutations. `FUZZ_ROUNDS` sets how many there are per target.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use atrest_fuzz::random::{Random, mutate};
+use atrest_fuzz::{TARGETS, mutate_json};
+
+/// Longest that one input may take. Generous: builds without optimisation and busy machines are slow.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn rounds(default: u64) -> u64 {
+    std::env::var("FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(default)
+}
+
+/// Inputs kept for a target: seeds, and what campaigns have found worth keeping.
+fn inputs(name: &str) -> Vec<Vec<u8>> {
+    let mut paths = Vec::new();
+    for directory in ["seeds", "corpus", "regressions"] {
+        let Ok(entries) = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(directory).join(name))
+        else {
+            continue;
+        };
+        paths.extend(entries.map(|entry| entry.expect("readable").path()));
+    }
+    paths.sort();
+    assert!(!paths.is_empty(), "no seeds for {name}; run `cargo run --bin make-seeds` in fuzz/");
+    paths.into_iter().map(|path| fs::read(path).expect("readable")).collect()
+}
+
+fn sample(name: &str, default_rounds: u64) {
+    let (_, target) = TARGETS.iter().find(|(known, _)| *known == name).expect("a known target");
+    let inputs = inputs(name);
+    let begun = Instant::now();
+    let mut slowest = Duration::ZERO;
+    let mut run = |data: &[u8], what: &str| {
+        let started = Instant::now();
+        let result = std::panic::catch_unwind(|| target(data));
+        assert!(result.is_ok(), "{name} panics on {what}");
+        slowest = slowest.max(started.elapsed());
+        assert!(started.elapsed() < LIMIT, "{name} takes {:?} for {what}", started.elapsed());
+    };
+    for (i, input) in inputs.iter().enumerate() {
+        run(input, &format!("input {i}"));
+    }
+    let rounds = rounds(default_rounds);
+    for seed in 0..rounds {
+        let mut random = Random(seed);
+        let number = random.below(inputs.len());
+        let mut data = inputs[number].clone();
+        match mutate_json(&data, seed) {
+            Some(text) if seed % 2 == 0 => data = text,
+            _ => mutate(&mut data, &mut random),
+        }
+        run(&data, &format!("mutation {seed} (of input {number})"));
+    }
+    println!(
+        "{name}: {} inputs, {rounds} mutations, {:?}, slowest {slowest:?}",
+        inputs.len(),
+        begun.elapsed()
+    );
+}
+
+macro_rules! samples {
+    ($($name:ident: $rounds:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            sample(stringify!($name), $rounds);
+        }
+    )*
+
+        #[test]
+        fn every_target_has_a_sample() {
+            let sampled = [$(stringify!($name)),*];
+            assert_eq!(TARGETS.iter().map(|(name, _)| *name).collect::<Vec<_>>(), sampled);
+        }
+    };
+}
+
+samples! {
+    cipher_spec: 20_000;
+    plain_options: 20_000;
+    luks1_header: 300;
+    luks2_header: 2_000;
+    luks2_json: 1_000;
+    luks2_volume: 150;
+    header_restore: 1_000;
+    keyslot: 300;
+    gpt: 3_000;
+    mbr: 5_000;
+    ext4: 1_500;
+    fat: 800;
+    nbd: 1_000;
+    session: 2_000;
+    checkpoint: 300;
+}
