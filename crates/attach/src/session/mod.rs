@@ -293,8 +293,11 @@ impl Registry {
     }
 
     /// Where a volume's NBD socket lies unless somebody chooses another place: in the registry's own directory.
-    pub fn socket(&self, name: &str) -> PathBuf {
-        self.path.join(format!("{name}.sock"))
+    pub fn socket(&self, name: &str) -> Result<PathBuf, SessionError> {
+        if !is_name(name) {
+            return Err(SessionError::Name { name: name.into() });
+        }
+        Ok(self.path.join(format!("{name}.sock")))
     }
 
     fn file(&self, name: &str) -> PathBuf {
