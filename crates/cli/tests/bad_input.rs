@@ -206,6 +206,33 @@ fn a_full_disk_is_named_and_leaves_no_half_made_file() {
 }
 
 #[test]
+fn too_little_memory_ends_with_3_before_it_is_taken() {
+    let scratch = Scratch::new();
+    scratch.file("key", "k");
+    let costly = ["--pbkdf", "argon2id", "--pbkdf-memory", "262144", "--pbkdf-force-iterations", "4"];
+    scratch.atrest(&[&["format", "--size", "20M", "--key-file", "key", "vol"][..], &costly].concat()).ok();
+    scratch.bash("ulimit -v 250000; $ATREST key test --key-file key vol").fails(3, "MiB of memory");
+    let format =
+        format!("ulimit -v 250000; $ATREST format --size 20M --key-file key new {}", costly.join(" "));
+    scratch.bash(&format).fails(3, "MiB of memory");
+    assert!(!scratch.path("new").exists());
+}
+
+#[test]
+fn what_cannot_be_served_is_told_by_its_reason() {
+    let scratch = Scratch::with_volume();
+    scratch.bash("mkdir full && touch full/x && touch file").ok();
+    let open = |face: &[&str]| scratch.atrest(&[&["open", "vol", "--key-file", "key"], face].concat());
+    open(&["--nbd", "--name", "../x"]).fails(1, "not a name");
+    open(&["--nbd", "file"]).fails(1, "not a socket");
+    open(&["--nbd-tcp", "0.0.0.0:0"]).fails(1, "other machines");
+    open(&["--fuse", "absent"]).fails(4, "absent");
+    open(&["--fuse", "file"]).fails(1, "not a directory");
+    open(&["--fuse", "full"]).fails(5, "not empty");
+    assert!(!scratch.is_open("vol"));
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error_to_talk_about() {
     let scratch = Scratch::with_volume();
     let ran = scratch.bash("$ATREST info vol | true; echo ${PIPESTATUS[0]}").ok();

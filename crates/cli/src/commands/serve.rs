@@ -38,6 +38,10 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         Some(name) => name.clone(),
         None => registry.free_name(path)?,
     };
+    let socket = match socket {
+        Some(socket) => socket.to_path_buf(),
+        None => registry.socket(&name)?,
+    };
     let wanted = Use { write: !args.read_only, allow_discards: args.allow_discards, threads: args.threads };
     let disk = Arc::new(unlock(path, &args.unlock, wanted, output)?.disk);
     let read_only = disk.is_read_only();
@@ -45,7 +49,6 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         output.warn("the volume can only be read");
     }
     let signals = Signals::install()?;
-    let socket = socket.map_or_else(|| registry.socket(&name), Path::to_path_buf);
     let face = face(args, disk, socket, output)?;
     let registration = register(&registry, &name, path, &face, read_only)?;
     let plan = Plan { signals, command: command(&args.run), background };
@@ -62,13 +65,14 @@ fn face(args: &OpenArgs, disk: Arc<Disk>, socket: PathBuf, output: &Output) -> R
         return Ok(Face::Fuse(fuse::mount(disk, directory, &fuse::Options::default())?));
     }
     let endpoint = match args.nbd_tcp {
-        Some(address) => {
-            output.warn(nbd::TCP_WARNING);
-            nbd::Endpoint::Tcp(address)
-        }
+        Some(address) => nbd::Endpoint::Tcp(address),
         None => nbd::Endpoint::Unix(socket),
     };
-    Ok(Face::Nbd(nbd::Server::bind(disk, &endpoint, nbd::Options::default())?))
+    let server = nbd::Server::bind(disk, &endpoint, nbd::Options::default())?;
+    if let nbd::Endpoint::Tcp(_) = server.endpoint() {
+        output.warn(nbd::TCP_WARNING);
+    }
+    Ok(Face::Nbd(server))
 }
 
 /// Tells `status` and `close` of the volume. A mount that can't be told of does not stay.
