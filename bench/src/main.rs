@@ -1,0 +1,82 @@
+//! `make bench`: atrest against its peers, in one process, interleaved; medians; ratios to BENCHMARKS.md.
+//!
+//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--out FILE] [--only cipher|decrypt|nbd|fuse]...`
+//!
+//! The files of the engine's lines lie in DIR, by default in memory (`/dev/shm`), so that what is measured is the
+//! engine and not the disk. A peer that is missing fails with the command that installs it.
+
+mod cipher;
+mod decrypt;
+mod faces;
+mod machine;
+mod measure;
+mod openssl;
+mod report;
+mod volume;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use report::Report;
+
+/// What is measured and where.
+pub struct Plan {
+    /// Rounds of everything that takes seconds.
+    pub rounds: usize,
+    /// Rounds of about two milliseconds.
+    pub slices: usize,
+    /// Bytes in the volume.
+    pub size: u64,
+    /// Where files are made.
+    pub dir: PathBuf,
+}
+
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("atrest-bench: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut plan = Plan { rounds: 7, slices: 31, size: 1 << 30, dir: "/dev/shm".into() };
+    let mut out = root.join("BENCHMARKS.md");
+    let mut only = Vec::new();
+    let mut args = std::env::args().skip(1);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    while let Some(word) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--quick" => plan = Plan { rounds: 3, slices: 11, size: 256 << 20, ..plan },
+            "--size" => plan.size = value()?.parse::<u64>()? << 20,
+            "--dir" => plan.dir = value()?.into(),
+            "--out" => out = value()?.into(),
+            "--only" => only.push(value()?),
+            // What `decrypt::peak_memory` runs in a process of its own.
+            "--decrypt-once" => return decrypt::once(Path::new(&value()?), Path::new(&value()?)),
+            _ => return Err(format!("unknown argument {word}").into()),
+        }
+    }
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
+    let mut report = Report::new(&root, &words);
+    if wanted("cipher") {
+        cipher::measure(&plan, &mut report)?;
+    }
+    if ["decrypt", "nbd", "fuse"].iter().any(|name| wanted(name)) {
+        let scratch = tempfile::tempdir_in(&plan.dir)?;
+        let volume = volume::create(scratch.path(), plan.size)?;
+        if wanted("decrypt") {
+            decrypt::measure(&plan, &volume, scratch.path(), &mut report)?;
+        }
+        if wanted("nbd") {
+            faces::nbd(&plan, &volume, scratch.path(), &mut report)?;
+        }
+        if wanted("fuse") {
+            faces::fuse(&plan, &volume, scratch.path(), &mut report)?;
+        }
+    }
+    report.write(&out)?;
+    println!("written to {}", out.display());
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! A LUKS1 volume, the one format that all peers read: made by cryptsetup, filled with random ciphertext.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use atrest_device::BlockDevice;
+use atrest_engine::{Access, Disk, DiskOptions, FileDevice};
+use atrest_secret::Passphrase;
+use atrest_volume::{Devices, LockedVolume, UnlockOptions};
+
+/// Its passphrase; nothing secret is in it.
+pub const PASSPHRASE: &str = "benchmark";
+
+/// A volume in a file.
+pub struct VolumeFile {
+    pub path: PathBuf,
+    /// Bytes of plaintext.
+    pub size: u64,
+}
+
+/// Makes one with `size` bytes of plaintext. Any ciphertext is the encryption of something, so random bytes do, and
+/// no peer can take them for zeros.
+pub fn create(dir: &Path, size: u64) -> Result<VolumeFile, Box<dyn Error>> {
+    const HEADER: u64 = 2 << 20;
+    let path = dir.join("volume.luks");
+    let file = FileDevice::create(&path, HEADER + size)?;
+    drop(file);
+    let mut child = Command::new("cryptsetup")
+        .args([
+            "luksFormat",
+            "--batch-mode",
+            "--type",
+            "luks1",
+            "--cipher",
+            "aes-xts-plain64",
+            "--key-size",
+            "512",
+        ])
+        .args(["--pbkdf-force-iterations", "1000", "--align-payload", "4096", "--key-file", "-"])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(|_| "cryptsetup is missing: run scripts/setup")?;
+    child.stdin.take().ok_or("no pipe")?.write_all(PASSPHRASE.as_bytes())?;
+    if !child.wait()?.success() {
+        return Err("cryptsetup luksFormat failed".into());
+    }
+    let file = FileDevice::open(&path, Access::ReadWriteExclusive)?;
+    let mut chunk = vec![0; 1 << 20];
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    for offset in (HEADER..HEADER + size).step_by(chunk.len()) {
+        for word in chunk.chunks_exact_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let len = (HEADER + size - offset).min(chunk.len() as u64) as usize;
+        file.write_at(offset, &chunk[..len])?;
+    }
+    file.flush()?;
+    let volume = VolumeFile { path, size };
+    let found = volume.open()?.size();
+    if found != size {
+        return Err(format!("the volume holds {found} bytes instead of {size}").into());
+    }
+    Ok(volume)
+}
+
+impl VolumeFile {
+    /// Its plaintext.
+    pub fn open(&self) -> Result<Disk, Box<dyn Error>> {
+        let file = FileDevice::open(&self.path, Access::ReadOnly)?;
+        let passphrase = Passphrase::copy_from(PASSPHRASE.as_bytes());
+        let volume = LockedVolume::read(&file)?.unlock(
+            Devices::together(&file),
+            &passphrase,
+            &UnlockOptions::default(),
+        )?;
+        Ok(Disk::new(Arc::new(file), volume, DiskOptions::default())?)
+    }
+
+    /// The same file through the identity mapper.
+    pub fn open_plain(&self) -> Result<Disk, Box<dyn Error>> {
+        let file = FileDevice::open(&self.path, Access::ReadOnly)?;
+        Ok(Disk::identity(Arc::new(file), DiskOptions::default())?)
+    }
+}
