@@ -161,7 +161,10 @@ fn existing_data_is_overwritten_only_on_yes() {
     scratch.atrest(&["key", "export", "--key-file", "key", "vol", "vk"]).fails(1, "--yes");
     assert!(!scratch.path("vk").exists());
     scratch.file("text", "precious");
-    scratch.atrest(&["format", "--size", "20M", "--key-file", "key", "text"]).fails(1, "text holds data");
+    scratch
+        .atrest(&["format", "--size", "20M", "--key-file", "key", "--yes", "text"])
+        .fails(5, "exists already");
+    scratch.atrest(&["format", "--key-file", "key", "text"]).fails(1, "text holds data");
     assert_eq!(fs::read(scratch.path("text")).expect("the text"), b"precious");
     assert_eq!(fs::read(scratch.path("vol")).expect("the volume"), before);
     again.push("--yes");

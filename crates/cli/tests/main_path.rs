@@ -152,6 +152,18 @@ fn a_command_runs_for_as_long_as_the_volume_is_served() {
 }
 
 #[test]
+fn volumes_of_the_same_name_are_opened_at_the_same_time() {
+    let scratch = Scratch::with_volume();
+    scratch.bash("mkdir a b c d; for d in a b c d; do cp vol $d/same.img; chmod 600 $d/same.img; done").ok();
+    let open =
+        "$ATREST open $d/same.img --key-file key --nbd --run sh -c 'nbdinfo --size \"$ATREST_URI\"; sleep 1'";
+    let ran = scratch.bash(&format!(
+        "for d in a b c d; do {open} & jobs[$!]=1; done; for j in ${{!jobs[@]}}; do wait $j || exit; done"
+    ));
+    assert_eq!(ran.ok().stdout.matches("4194304").count(), 4);
+}
+
+#[test]
 fn several_readers_or_one_writer() {
     let scratch = Scratch::with_volume();
     let open = ["open", "vol", "--key-file", "key"];

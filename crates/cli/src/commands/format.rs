@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use atrest_device::SECTOR_SIZE;
+use atrest_device::{BlockDevice, SECTOR_SIZE};
 use atrest_engine::{Access, FileDevice};
 use atrest_volume::{Devices, FormatOptions, VolumeFormat};
 use serde_json::json;
@@ -104,8 +104,8 @@ fn path_is_new(path: &Path) -> bool {
 enum Place<'a> {
     /// To be created.
     New { path: &'a Path, size: u64 },
-    /// An existing file that gets another size; what is in it.
-    Resized { path: &'a Path, size: u64, contents: Option<String> },
+    /// An existing file without a single byte, which gets its size now.
+    Empty { path: &'a Path, size: u64 },
     /// An existing file or device as it is; what is on it.
     Existing { path: &'a Path, contents: Option<String> },
 }
@@ -127,15 +127,17 @@ impl<'a> Place<'a> {
             Some(_) if device.is_block_device() => {
                 Err(Failure::parameters("--size is for files; a block device has the size it has").at(path))
             }
-            Some(size) => Ok(Self::Resized { path, size, contents }),
+            Some(size) if device.size() == 0 => Ok(Self::Empty { path, size }),
+            Some(_) => Err(Failure::new(Code::Busy, "it exists already, and --size makes new files only")
+                .at(path)
+                .hint("leave --size out to format it as large as it is, or remove it first")),
             None => Ok(Self::Existing { path, contents }),
         }
     }
 
     fn confirm(&self, output: &Output) -> Result<(), Failure> {
         match self {
-            Self::Resized { path, contents: Some(contents), .. }
-            | Self::Existing { path, contents: Some(contents) } => output
+            Self::Existing { path, contents: Some(contents) } => output
                 .confirm(&format!("{} holds {contents}, which can't be read afterwards", path.display())),
             _ => Ok(()),
         }
@@ -155,7 +157,7 @@ impl Made {
                 self.0.push(path.to_path_buf());
                 Ok(device)
             }
-            Place::Resized { path, size, .. } => {
+            Place::Empty { path, size } => {
                 FileDevice::overwrite(path, *size).map_err(|error| Failure::from(error).at(path))
             }
             Place::Existing { path, .. } => open_device(path, Access::ReadWriteExclusive),

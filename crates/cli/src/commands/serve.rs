@@ -1,13 +1,14 @@
 //! `atrest open`, `close` and `status`.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use atrest_attach::nbd::BindError;
 use atrest_attach::serve::{self, Daemonized, End, Face, Plan, Signals, daemonize};
-use atrest_attach::session::{Entry, Kind, Registration, Registry};
+use atrest_attach::session::{Entry, Kind, Registration, Registry, SessionError};
 use atrest_attach::{fuse, nbd};
 use atrest_device::BlockDevice;
 use atrest_engine::Disk;
@@ -20,6 +21,9 @@ use crate::output::Output;
 
 /// How long `close` waits for everything to be written back.
 const CLOSE_LIMIT: Duration = Duration::from_secs(300);
+/// How often a free name is looked for, and the pause between.
+const NAME_TRIES: u32 = 100;
+const NAME_PAUSE: Duration = Duration::from_millis(20);
 
 pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     let Some((path, socket)) = args.path_and_socket() else {
@@ -34,14 +38,10 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         },
     };
     let registry = Registry::open()?;
-    let name = match &args.name {
-        Some(name) => name.clone(),
-        None => registry.free_name(path)?,
-    };
-    let socket = match socket {
-        Some(socket) => socket.to_path_buf(),
-        None => registry.socket(&name)?,
-    };
+    if let Some(name) = &args.name {
+        // A name that can't be one is refused before anybody types a passphrase.
+        registry.socket(name)?;
+    }
     let wanted = Use { write: !args.read_only, allow_discards: args.allow_discards, threads: args.threads };
     let disk = Arc::new(unlock(path, &args.unlock, wanted, output)?.disk);
     let read_only = disk.is_read_only();
@@ -49,8 +49,12 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         output.warn("the volume can only be read");
     }
     let signals = Signals::install()?;
-    let face = face(args, disk, socket, output)?;
-    let registration = register(&registry, &name, path, &face, read_only)?;
+    let (face, registration) = stand_up(args, path, socket, disk, &registry)?;
+    if let Face::Nbd(server) = &face
+        && let nbd::Endpoint::Tcp(_) = server.endpoint()
+    {
+        output.warn(nbd::TCP_WARNING);
+    }
     let plan = Plan { signals, command: command(&args.run), background };
     let end = serve::run(face, plan);
     drop(registration);
@@ -60,41 +64,65 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     }
 }
 
-fn face(args: &OpenArgs, disk: Arc<Disk>, socket: PathBuf, output: &Output) -> Result<Face, Failure> {
-    if let Some(directory) = &args.fuse {
-        return Ok(Face::Fuse(fuse::mount(disk, directory, &fuse::Options::default())?));
-    }
-    let endpoint = match args.nbd_tcp {
-        Some(address) => nbd::Endpoint::Tcp(address),
-        None => nbd::Endpoint::Unix(socket),
-    };
-    let server = nbd::Server::bind(disk, &endpoint, nbd::Options::default())?;
-    if let nbd::Endpoint::Tcp(_) = server.endpoint() {
-        output.warn(nbd::TCP_WARNING);
-    }
-    Ok(Face::Nbd(server))
-}
-
-/// Tells `status` and `close` of the volume. A mount that can't be told of does not stay.
-fn register(
-    registry: &Registry,
-    name: &str,
+/// Makes the face and tells `status` and `close` of it. A name that nobody chose may be taken by another process
+/// between the look and the use: then the next one is tried.
+fn stand_up(
+    args: &OpenArgs,
     path: &Path,
-    face: &Face,
-    read_only: bool,
-) -> Result<Registration, Failure> {
-    let kind = match face {
-        Face::Nbd(server) => Kind::of_server(server),
-        Face::Fuse(mount) => Kind::of_mount(mount),
+    socket: Option<&Path>,
+    disk: Arc<Disk>,
+    registry: &Registry,
+) -> Result<(Face, Registration), Failure> {
+    let mut tries = if args.name.is_some() { 1 } else { NAME_TRIES };
+    let read_only = disk.is_read_only();
+    let mut face = match &args.fuse {
+        Some(directory) => Some(Face::Fuse(fuse::mount(disk.clone(), directory, &fuse::Options::default())?)),
+        None => None,
     };
-    let entry = Entry::new(name, path, kind, read_only)?;
-    registry.register(entry).map_err(|error| {
-        if let Face::Fuse(mount) = face {
-            // The command fails for another reason, which it tells.
-            let _ = mount.unmounter().unmount();
+    loop {
+        tries -= 1;
+        let name = match &args.name {
+            Some(name) => name.clone(),
+            None => registry.free_name(path)?,
+        };
+        let standing = match face.take() {
+            Some(face) => face,
+            None => {
+                let endpoint = match (args.nbd_tcp, socket) {
+                    (Some(address), _) => nbd::Endpoint::Tcp(address),
+                    (None, Some(socket)) => nbd::Endpoint::Unix(socket.to_path_buf()),
+                    (None, None) => nbd::Endpoint::Unix(registry.socket(&name)?),
+                };
+                match nbd::Server::bind(disk.clone(), &endpoint, nbd::Options::default()) {
+                    Err(BindError::InUse { .. }) if socket.is_none() && tries > 0 => {
+                        std::thread::sleep(NAME_PAUSE);
+                        continue;
+                    }
+                    bound => Face::Nbd(bound?),
+                }
+            }
+        };
+        let kind = match &standing {
+            Face::Nbd(server) => Kind::of_server(server),
+            Face::Fuse(mount) => Kind::of_mount(mount),
+        };
+        match registry.register(Entry::new(&name, path, kind, read_only)?) {
+            Ok(registration) => return Ok((standing, registration)),
+            Err(SessionError::NameTaken { .. }) if tries > 0 => {
+                // A socket that bears the name goes with it; anything else can be kept.
+                let bears_name = args.fuse.is_none() && args.nbd_tcp.is_none() && socket.is_none();
+                face = (!bears_name).then_some(standing);
+                std::thread::sleep(NAME_PAUSE);
+            }
+            Err(error) => {
+                if let Face::Fuse(mount) = &standing {
+                    // The command fails for another reason, which it tells.
+                    let _ = mount.unmounter().unmount();
+                }
+                return Err(error.into());
+            }
         }
-        Failure::from(error)
-    })
+    }
 }
 
 fn command(words: &[OsString]) -> Option<Command> {
