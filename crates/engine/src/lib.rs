@@ -3,7 +3,7 @@
 //! * [`FileDevice`] is a regular file or a block device behind [`BlockDevice`](atrest_device::BlockDevice).
 //! * [`Disk`] is the plaintext of an unlocked volume, itself a block device: what every face serves.
 //! * [`bulk`] encrypts and decrypts whole volumes, resumably.
-//! * [`bench`] measures ciphers and key derivations.
+//! * [`mod@bench`] measures ciphers and key derivations.
 #![deny(unsafe_code)]
 
 pub mod bench;

@@ -2,10 +2,10 @@
 //!
 //! Every core runs a worker with a buffer of its own that reads a chunk, changes it in place and writes it; the only
 //! thing workers share is a counter of chunks. While a worker is busy with one chunk, the media is told to read the
-//! ones that come next. Memory is bounded: [`CHUNK`] bytes for each of at most [`MAX_WORKERS`] workers, 33 MiB with
-//! everything else.
+//! ones that come next. Memory is bounded: 512 KiB for each of at most 64 workers, 33 MiB with everything
+//! else.
 //!
-//! An interrupted run can be resumed from its checkpoint, see [`checkpoint`].
+//! An interrupted run can be resumed from its checkpoint, see [`checkpoint_path`].
 
 mod checkpoint;
 mod error;
