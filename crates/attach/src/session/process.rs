@@ -30,6 +30,17 @@ impl Process {
     pub fn is_alive(&self) -> bool {
         boot().is_ok_and(|boot| boot == self.boot)
             && start_time(self.pid).is_ok_and(|start_time| start_time == self.start_time)
+            && !self.has_ended()
+    }
+
+    /// Nothing of it runs any more, whether its parent knows yet or not. A killed process's first thread can be
+    /// gone while others still hold its files.
+    fn has_ended(&self) -> bool {
+        let Some(pid) = Pid::from_raw(self.pid) else { return true };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Handle(pidfd).wait(Duration::ZERO).unwrap_or(false),
+            Err(error) => error == Errno::SRCH,
+        }
     }
 
     /// A handle that never means another process; `None` if it is gone.
@@ -74,13 +85,14 @@ impl Handle {
 
 fn start_time(pid: i32) -> io::Result<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name in parentheses may hold spaces and parentheses; the fields after it can't. State is field 3.
+    // The name in parentheses may hold spaces and parentheses; the fields after it can't.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let mut fields = fields.split_ascii_whitespace();
-    let zombie = fields.next().is_none_or(|state| state == "Z" || state == "X");
-    let start_time = fields.nth(18).and_then(|field| field.parse().ok());
-    start_time.filter(|_| !zombie).ok_or_else(|| io::ErrorKind::NotFound.into())
+    let field = fields.split_ascii_whitespace().nth(START_TIME_FIELD - FIRST_FIELD_AFTER_NAME);
+    field.and_then(|field| field.parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
+
+const START_TIME_FIELD: usize = 22;
+const FIRST_FIELD_AFTER_NAME: usize = 3;
 
 fn boot() -> io::Result<String> {
     Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
