@@ -141,7 +141,7 @@ pub struct Unmounter {
 /// Mounts a device as `directory/volume`. The file can be used when this returns.
 pub fn mount(device: Arc<dyn BlockDevice>, directory: &Path, options: &Options) -> Result<Mount, MountError> {
     let directory = check_directory(directory)?;
-    let own_descriptors = check_fuse()?;
+    check_fuse()?;
     let read_only = device.is_read_only();
     let device = Arc::new(ByteDevice::new(device));
     let mut config = Config::default();
@@ -157,7 +157,7 @@ pub fn mount(device: Arc<dyn BlockDevice>, directory: &Path, options: &Options) 
     ];
     config.n_threads = Some(options.threads.max(1));
     // A file descriptor per thread spares the threads a shared lock in the kernel.
-    config.clone_fd = own_descriptors;
+    config.clone_fd = true;
     let failed = |error| MountError::Mount { path: directory.clone(), error };
     let filesystem = VolumeDirectory::new(device.clone(), options.cached);
     let session = Session::new(filesystem, &directory, &config).map_err(failed)?;
@@ -236,17 +236,16 @@ fn check_directory(path: &Path) -> Result<PathBuf, MountError> {
     }
 }
 
-/// Whether this process can open `/dev/fuse` itself. If it can't, `fusermount3` opens it (it may be root's alone).
-fn check_fuse() -> Result<bool, MountError> {
-    let is_root = rustix::process::geteuid().is_root();
-    let error = match std::fs::File::options().read(true).write(true).open("/dev/fuse") {
-        Ok(_) if is_root || fusermount().is_some() => return Ok(true),
-        Ok(_) => return Err(MountError::NoFusermount),
-        Err(error) => error,
-    };
-    match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Err(MountError::NoFuseDevice),
-        Some(libc::EACCES) if !is_root && fusermount().is_some() => Ok(false),
-        _ => Err(MountError::FuseDevice(error)),
+fn check_fuse() -> Result<(), MountError> {
+    match std::fs::File::options().read(true).write(true).open("/dev/fuse") {
+        Ok(_) => {}
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV | libc::ENXIO)) => {
+            return Err(MountError::NoFuseDevice);
+        }
+        Err(error) => return Err(MountError::FuseDevice(error)),
     }
+    if rustix::process::geteuid().is_root() || fusermount().is_some() {
+        return Ok(());
+    }
+    Err(MountError::NoFusermount)
 }
