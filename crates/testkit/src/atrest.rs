@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -111,10 +112,12 @@ impl VolumeFile {
     }
 }
 
-/// Writes a passphrase file.
+/// Writes a passphrase file that is its owner's only.
 pub fn write_key(directory: &Path, name: &str, passphrase: &[u8]) -> PathBuf {
     let path = directory.join(name);
     std::fs::write(&path, passphrase).expect("write a key file");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
+        .expect("close the key file to others");
     path
 }
 

@@ -32,6 +32,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("runuser", "util-linux"),
     ("setpriv", "util-linux"),
+    ("unshare", "util-linux"),
     ("sgdisk", "gdisk"),
 ];
 

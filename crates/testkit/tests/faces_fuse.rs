@@ -82,7 +82,7 @@ fn another_user_does_not_see_the_plaintext() {
     }
     let mut mounted = Mounted::new("", "");
     let directory = mounted.directory.path();
-    Program::named("chmod").args(["-R", "a+rx"]).arg(directory.join("key")).arg(directory).run();
+    Program::named("chmod").arg("a+rx").arg(directory).ok();
     let refused = Program::named("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "ls", "-l"])
         .arg(mounted.mount())

@@ -64,9 +64,33 @@ impl User {
     }
 }
 
+/// On every Debian with udev `/dev/fuse` is everyone's; where a bare container has it for root alone, run the test again
+/// in a mount namespace where it is. Returns whether that was done.
+fn done_with_usual_devices(test: &str, user: &User) -> bool {
+    let mode = fs::metadata("/dev/fuse").expect("/dev/fuse").permissions().mode();
+    if mode & 0o006 == 0o006 || !user.is_root {
+        return false;
+    }
+    let device = user.path("device");
+    fs::create_dir(&device).expect("make a directory");
+    let script = "mount -t tmpfs -o dev tmpfs \"$0\" && mknod -m 666 \"$0/fuse\" c 10 229 && \
+                  mount --bind \"$0/fuse\" /dev/fuse && exec \"$@\"";
+    Program::named("unshare")
+        .args(["--mount", "sh", "-c", script])
+        .arg(&device)
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", test, "--nocapture"])
+        .env("ATREST_BIN", binary())
+        .ok();
+    true
+}
+
 #[test]
 fn the_main_path_needs_no_root() {
     let user = User::new();
+    if done_with_usual_devices("the_main_path_needs_no_root", &user) {
+        return;
+    }
     tool("fusermount3");
     let identity = user.shell("id -u").text();
     assert_ne!(identity.trim(), "0", "the commands run as root");
