@@ -319,9 +319,10 @@ fn a_wrong_passphrase_and_a_file_that_is_no_volume_are_different_answers() {
         atrest("key test --key-file").arg(&volume.key).arg(&zeros).run().expect_code(4);
         atrest("key test --key-file").arg(&volume.key).arg(directory.join("absent.img")).run().expect_code(4);
         atrest("key nonsense").arg(&volume.path).run().expect_code(1);
-        // Nobody can be asked whether the volume may be overwritten.
         let before = fs::read(&volume.path).expect("the volume");
-        atrest("format --size 32M --key-file").arg(&volume.key).arg(&volume.path).run().expect_code(1);
+        // With a size it makes new files only; without one nobody can be asked whether to overwrite.
+        atrest("format --yes --size 32M --key-file").arg(&volume.key).arg(&volume.path).run().expect_code(5);
+        atrest("format --key-file").arg(&volume.key).arg(&volume.path).run().expect_code(1);
         assert!(
             fs::read(&volume.path).expect("the volume") == before,
             "a refused format wrote to the volume"

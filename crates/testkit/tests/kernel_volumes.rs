@@ -229,7 +229,7 @@ fn the_kernel_reads_what_we_wrote() {
     volumes.push(("nbd".to_string(), "ext4".to_string()));
     // File by file, into FAT.
     let fat = share.format("fat", FAST_PBKDF2);
-    let plain = share.path().join("fat.img");
+    let plain = share.path().join("fat.plain");
     fs::File::create(&plain).and_then(|file| file.set_len(16 << 20)).expect("make an image");
     Program::named("mkfs.fat").arg(&plain).ok();
     fat.encrypt(&plain);
