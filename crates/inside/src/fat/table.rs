@@ -225,12 +225,38 @@ impl Table {
             return Ok(free);
         }
         let mut free: u32 = 0;
-        for cluster in 2..self.end() {
-            free = free.saturating_add(u32::from(self.raw(cluster)? == 0));
+        if self.boot.kind == FilesystemKind::Fat12 {
+            for cluster in 2..self.end() {
+                free = free.saturating_add(u32::from(self.raw(cluster)? == 0));
+            }
+        } else {
+            free = self.count_zeros()?;
         }
         self.free = Some(free);
         self.info_changed = true;
         Ok(free)
+    }
+
+    /// Entries of zero in the whole table, read in large pieces.
+    fn count_zeros(&mut self) -> Result<u32, TreeError> {
+        let start = self.boot.tables().next().unwrap_or(0);
+        let ((mut at, width), (end, _)) = (self.place(2), self.place(self.end()));
+        let mut piece = vec![0; 64 * 1024];
+        let mut zeros: u32 = 0;
+        while at < end {
+            let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX).min(piece.len());
+            let part = piece.get_mut(..len).unwrap_or(&mut []);
+            self.cache.read(start.saturating_add(at), part)?;
+            // The top four bits of a FAT32 entry are reserved.
+            let is_zero = |entry: &&[u8]| match **entry {
+                [a, b, c, d] => u32::from_le_bytes([a, b, c, d & 0xf]) == 0,
+                _ => entry.iter().all(|&byte| byte == 0),
+            };
+            let found = part.chunks_exact(width).filter(is_zero).count();
+            zeros = zeros.saturating_add(u32::try_from(found).unwrap_or(u32::MAX));
+            at = at.saturating_add(len as u64);
+        }
+        Ok(zeros)
     }
 
     fn change_free(&mut self, change: impl Fn(u32) -> u32) {
