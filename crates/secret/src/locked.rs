@@ -195,7 +195,8 @@ mod tests {
     fn debug_never_shows_the_bytes() {
         let key = crate::VolumeKey::copy_from(b"0123456789abcdef");
         let pass = crate::Passphrase::copy_from(b"correct horse");
-        for text in [format!("{key:?}"), format!("{pass:?}"), format!("{:?}", SecretBytes::copy_from(b"abc"))] {
+        for text in [format!("{key:?}"), format!("{pass:?}"), format!("{:?}", SecretBytes::copy_from(b"abc"))]
+        {
             assert!(text.ends_with("(..)"), "{text}");
         }
     }
