@@ -81,6 +81,12 @@ impl BlockDevice for Window {
         self.device.extent(at, len).map_err(|e| self.own(e))
     }
 
+    fn prefetch(&self, offset: u64, len: u64) {
+        if let Ok(at) = self.place(Operation::Read, offset, len) {
+            self.device.prefetch(at, len);
+        }
+    }
+
     fn lock_metadata(&self, mode: LockMode) -> Result<(), DeviceError> {
         self.device.lock_metadata(mode)
     }

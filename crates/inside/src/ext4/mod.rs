@@ -27,8 +27,8 @@ use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Stop};
 
 /// Directories whose names are kept for look-ups.
 const CACHED_DIRECTORIES: usize = 16;
-/// Larger directories are scanned on each look-up instead.
-const CACHED_ENTRIES: usize = 100_000;
+/// Names kept of all of them together, at some 100 bytes each. A larger directory is scanned on each look-up instead.
+const CACHED_NAMES: usize = 1_000_000;
 /// Bytes handed over at once by `read_to`.
 const PIECE: usize = 1 << 20;
 
@@ -112,18 +112,25 @@ impl ExtTree {
         }
         drop(directories);
         let entries = dir::entries(&self.sb, &self.blocks, dir)?;
-        let cache = entries.len() <= CACHED_ENTRIES;
         // The first of two equal names counts, in a damaged directory, as for the kernel.
         let found = entries.iter().find(|entry| entry.name == name).map(|entry| entry.inode);
-        if cache {
-            let names = entries.into_iter().rev().map(|entry| (entry.name, entry.inode)).collect();
-            let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
-            if directories.len() >= CACHED_DIRECTORIES {
-                directories.remove(0);
-            }
-            directories.push((dir.number, Arc::new(names)));
-        }
+        let names = entries.into_iter().rev().map(|entry| (entry.name, entry.inode)).collect();
+        self.remember(dir.number, Arc::new(names));
         found.ok_or(TreeError::NotFound)
+    }
+
+    /// Keeps the names of a directory, and fewer of others if need be.
+    fn remember(&self, directory: u32, names: Names) {
+        if names.len() > CACHED_NAMES {
+            return;
+        }
+        let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept =
+            |all: &[(u32, Names)]| all.iter().fold(names.len(), |sum, (_, n)| sum.saturating_add(n.len()));
+        while directories.len() >= CACHED_DIRECTORIES || kept(&directories) > CACHED_NAMES {
+            directories.remove(0);
+        }
+        directories.push((directory, names));
     }
 
     fn file(&self, path: &TreePath) -> Result<Inode, TreeError> {
