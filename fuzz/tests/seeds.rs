@@ -1,0 +1,69 @@
+//! Seeds that a parser refuses at once would fuzz nothing: they must get as far as they are meant to.
+
+use std::fs;
+use std::path::Path;
+
+use atrest_device::BlockDevice;
+use atrest_format::luks2::{CopyKind, Header, Metadata};
+use atrest_fuzz::Image;
+use atrest_inside::{Access, TreePath, open_tree, partitions};
+use atrest_volume::{Devices, LockedVolume, Passphrase, UnlockOptions};
+
+fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    let entries = fs::read_dir(directory).expect("the target has seeds");
+    let read = |path: &Path| (path.display().to_string(), fs::read(path).expect("readable"));
+    entries.map(|entry| read(&entry.expect("readable").path())).collect()
+}
+
+#[test]
+fn filesystems_open_and_list() {
+    for (name, seed) in seeds("ext4").into_iter().chain(seeds("fat")) {
+        let (_, image) = Image::decode(&seed);
+        let tree = open_tree(image, Access::ReadOnly).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let top = TreePath::parse("top").expect("a path");
+        assert_eq!(tree.read_to(&top, &mut |_| Ok(())), Ok(40), "{name}");
+        let long = TreePath::parse("a/b/a long name for a file.text").expect("a path");
+        assert_eq!(tree.read_to(&long, &mut |_| Ok(())), Ok(9000), "{name}");
+        let journal = name.contains("journal");
+        assert_eq!(tree.about().notes.is_empty(), !journal, "{name}");
+    }
+}
+
+#[test]
+fn partition_tables_have_partitions() {
+    for (name, seed) in seeds("gpt").into_iter().chain(seeds("mbr")) {
+        let (_, image) = Image::decode(&seed);
+        let table = partitions(&*image).unwrap_or_else(|error| panic!("{name}: {error}")).expect("a table");
+        assert!(table.partitions.len() >= 2, "{name}");
+    }
+}
+
+#[test]
+fn headers_parse_and_the_passphrase_opens_what_comes_with_its_area() {
+    for (name, seed) in seeds("luks2_header") {
+        let mut copy = seed.clone();
+        let size = u64::from_be_bytes(seed[8..16].try_into().expect("8 bytes"));
+        copy.resize(size as usize, 0);
+        Header::parse(&copy, CopyKind::Primary, 0).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    for (name, seed) in seeds("luks2_json").into_iter().chain(seeds("luks2_volume")) {
+        let size = [16384, 32768, 65536].map(|size| size - 4096);
+        let parsed = size.into_iter().filter(|size| *size > seed.len()).any(|size| {
+            let mut area = seed.clone();
+            area.resize(size, 0);
+            Metadata::parse(&area).is_ok()
+        });
+        assert!(parsed, "{name}");
+    }
+    let mut opened = 0;
+    for (name, seed) in seeds("luks1_header") {
+        let image = Image::new(64 << 20, &seed[..592]);
+        image.write_at(4096, &seed[592..]).expect("inside");
+        let volume = LockedVolume::read(&*image).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let passphrase = Passphrase::copy_from(b"fuzz");
+        let unlocked = volume.unlock(Devices::together(&*image), &passphrase, &UnlockOptions::default());
+        opened += usize::from(unlocked.is_ok());
+    }
+    assert_eq!(opened, 1);
+}
