@@ -1,6 +1,7 @@
 //! Costs that take a given time on this machine, with the limits and minimums that cryptsetup uses.
 
 use core::hint::black_box;
+use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::thread;
 use std::time::Instant;
@@ -25,8 +26,9 @@ pub const DEFAULT_TIME: Duration = Duration::from_millis(2000);
 /// Time that checking a volume-key digest takes, an eighth of a second.
 pub const DIGEST_TIME: Duration = Duration::from_millis(125);
 
-/// Argon2 memory at which measuring starts.
-const FIRST_MEMORY_KIB: u32 = 64 << 10;
+/// Least Argon2 memory that calibration yields, however short the time, unless less is allowed; in KiB: 64 MiB, as in
+/// cryptsetup. With less, the whole point of Argon2 is gone.
+pub const MIN_CALIBRATED_MEMORY_KIB: u32 = 64 << 10;
 /// Shorter measurements say too little.
 const MIN_MEASUREMENT: Duration = Duration::from_millis(250);
 /// Measurements shorter than this can't even be scaled.
@@ -68,20 +70,21 @@ pub fn default_argon2_limit(kind: Argon2Kind) -> Argon2Cost {
     }
 }
 
-/// An Argon2 cost that takes about `target`: memory first, up to `max.memory_kib`, then passes, at least
-/// [`MIN_ARGON2_TIME`] and at most `max.time` of them. Lanes are `max.lanes`, cut to 4 and to the number of processors;
+/// An Argon2 cost that takes about `target`: memory first, from
+/// [`MIN_CALIBRATED_MEMORY_KIB`] up to `max.memory_kib`, then passes, at least [`MIN_ARGON2_TIME`] and at most `max.time` of them. Lanes are `max.lanes`, cut to 4 and to the number of processors;
 /// memory is cut to half of the machine's. Fails as [`argon2()`] does, that is when the memory can't be had.
 pub fn argon2_cost(kind: Argon2Kind, max: Argon2Cost, target: Duration) -> Result<Argon2Cost, KdfError> {
     let lanes = lane_limit(max.lanes);
     let max_memory = memory_limit_kib(max.memory_kib).max(MIN_ARGON2_MEMORY_KIB);
+    let least_memory = MIN_CALIBRATED_MEMORY_KIB.min(max_memory);
+    let memory = least_memory..=max_memory;
     let max_time = max.time.max(MIN_ARGON2_TIME);
-    let mut cost =
-        Argon2Cost { kind, time: MIN_ARGON2_TIME, memory_kib: FIRST_MEMORY_KIB.min(max_memory), lanes };
+    let mut cost = Argon2Cost { kind, time: MIN_ARGON2_TIME, memory_kib: least_memory, lanes };
     let mut took = measure(&cost)?;
     // A measurement long enough to scale: grow memory, then passes.
     while took < MIN_MEASUREMENT.min(target) {
         let goal = if took < USELESS_MEASUREMENT { took * 16 } else { MIN_MEASUREMENT.min(target) };
-        let next = scaled(&cost, took, goal, max_memory, max_time);
+        let next = scaled(&cost, took, goal, &memory, max_time);
         if next == cost {
             break;
         }
@@ -93,7 +96,7 @@ pub fn argon2_cost(kind: Argon2Kind, max: Argon2Cost, target: Duration) -> Resul
         if took >= target * 95 / 100 && took <= target * 110 / 100 {
             break;
         }
-        let next = scaled(&cost, took, target, max_memory, max_time);
+        let next = scaled(&cost, took, target, &memory, max_time);
         if next == cost {
             break;
         }
@@ -104,15 +107,22 @@ pub fn argon2_cost(kind: Argon2Kind, max: Argon2Cost, target: Duration) -> Resul
 }
 
 /// The cost whose work is `goal / took` of `cost`'s, with as much memory as it can use.
-fn scaled(cost: &Argon2Cost, took: Duration, goal: Duration, max_memory: u32, max_time: u32) -> Argon2Cost {
+fn scaled(
+    cost: &Argon2Cost,
+    took: Duration,
+    goal: Duration,
+    memory: &RangeInclusive<u32>,
+    max_time: u32,
+) -> Argon2Cost {
     let work = u128::from(cost.time) * u128::from(cost.memory_kib) * goal.as_nanos() / took.as_nanos().max(1);
     let work = u64::try_from(work).unwrap_or(u64::MAX).min(Argon2Cost::MAX_WORK);
-    let least = u64::from(MIN_ARGON2_MEMORY_KIB.max(8 * cost.lanes));
-    let memory = (work / u64::from(MIN_ARGON2_TIME)).clamp(least, u64::from(max_memory).max(least));
+    let most = *memory.end();
+    let least = u64::from((*memory.start()).max(8 * cost.lanes));
+    let memory = (work / u64::from(MIN_ARGON2_TIME)).clamp(least, u64::from(most).max(least));
     let time = (work / memory).clamp(MIN_ARGON2_TIME.into(), max_time.into());
     Argon2Cost {
         time: u32::try_from(time).unwrap_or(max_time),
-        memory_kib: u32::try_from(memory).unwrap_or(max_memory),
+        memory_kib: u32::try_from(memory).unwrap_or(most),
         ..*cost
     }
 }
@@ -133,7 +143,7 @@ fn lane_limit(asked: u32) -> u32 {
 
 fn memory_limit_kib(asked: u32) -> u32 {
     let half =
-        memory::half_of_physical().map_or(u32::MAX, |bytes| u32::try_from(bytes / 1024).unwrap_or(u32::MAX));
+        memory::half_of_memory().map_or(u32::MAX, |bytes| u32::try_from(bytes / 1024).unwrap_or(u32::MAX));
     asked.min(half).min(Argon2Cost::MAX_MEMORY_KIB)
 }
 
@@ -164,7 +174,14 @@ mod tests {
         assert!((1..=MAX_ARGON2_LANES).contains(&cost.lanes));
         let cost = argon2_cost(Argon2Kind::Id, max, Duration::ZERO).expect("measured");
         assert_eq!(cost.time, MIN_ARGON2_TIME);
-        assert!(cost.memory_kib >= MIN_ARGON2_MEMORY_KIB && cost.memory_kib <= 2048, "{cost:?}");
+        assert_eq!(cost.memory_kib, 2048);
+    }
+
+    #[test]
+    fn no_time_at_all_still_costs_64_mib() {
+        let max = Argon2Cost { kind: Argon2Kind::Id, time: u32::MAX, memory_kib: 1 << 20, lanes: 1 };
+        let cost = argon2_cost(Argon2Kind::Id, max, Duration::ZERO).expect("measured");
+        assert_eq!((cost.time, cost.memory_kib), (MIN_ARGON2_TIME, 65536));
     }
 
     #[test]
@@ -172,7 +189,7 @@ mod tests {
         let cost = Argon2Cost { kind: Argon2Kind::Id, time: 4, memory_kib: 1000, lanes: 1 };
         let second = Duration::from_secs(1);
         let at = |goal: u32| {
-            let next = scaled(&cost, second, second * goal, 4000, u32::MAX);
+            let next = scaled(&cost, second, second * goal, &(32..=4000), u32::MAX);
             (next.time, next.memory_kib)
         };
         assert_eq!(at(2), (4, 2000));

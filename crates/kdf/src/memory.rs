@@ -23,9 +23,10 @@ pub(crate) fn check(needs: u64) -> Result<(), KdfError> {
     }
 }
 
-/// Half of the machine's memory, in bytes: the most that calibration asks for.
-pub(crate) fn half_of_physical() -> Option<u64> {
-    Probe { root: Path::new("/") }.meminfo("MemTotal:").map(|total| total / 2)
+/// Half of the machine's memory, or of what control groups and limits leave of it, in bytes: the most that calibration
+/// asks for.
+pub(crate) fn half_of_memory() -> Option<u64> {
+    Probe { root: Path::new("/") }.half()
 }
 
 /// Reads the files of a system whose root is `root`, so that tests can show it others.
@@ -39,6 +40,11 @@ impl Probe<'_> {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    fn half(&self) -> Option<u64> {
+        let limits = [self.meminfo("MemTotal:"), self.control_groups(), self.address_space()];
+        limits.into_iter().flatten().min().map(|least| least / 2)
     }
 
     fn text(&self, path: impl AsRef<Path>) -> Option<String> {
@@ -182,6 +188,8 @@ mod tests {
                 ("sys/fs/cgroup/memory/memory.stat", "total_inactive_file 1048576\n"),
             ],
         );
+        // What calibration asks for must fit in there as well.
+        assert_eq!(Probe { root: &system.0 }.half(), Some((64 - 32 + 1) * MIB / 2));
         assert_eq!(system.available(), Some((64 - 32 + 1) * MIB));
     }
 
