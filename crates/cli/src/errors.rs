@@ -146,6 +146,8 @@ impl From<ChangeError> for Failure {
             ChangeError::NoSuchToken { .. } => Self::parameters(error).hint("`atrest token list` shows the tokens"),
             ChangeError::TokenInUse => Self::new(Code::Busy, error).hint("--token-replace replaces it"),
             ChangeError::ChangedMeanwhile => Self::new(Code::Busy, error),
+            ChangeError::BackupOfAnotherVolume | ChangeError::BackupLayoutDiffers => Self::new(Code::Device, error)
+                .hint("is it the right backup? --replace-other-volume restores it all the same, and loses the present data"),
             ChangeError::WipeNotVerified { .. } => Self::new(Code::Device, error)
                 .hint("the media does not overwrite in place or is failing: treat the old passphrase as still valid"),
             _ => Self::new(Code::Device, error),

@@ -4,8 +4,8 @@ use atrest_device::BlockDevice;
 
 use crate::{
     ChangeError, Credential, Devices, FormatError, FormatOptions, Info, KeyslotOptions, OpenError,
-    Passphrase, Priority, RestoreOptions, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey, luks1,
-    luks2,
+    Passphrase, Priority, Relabel, RestoreOptions, UnlockError, UnlockOptions, Volume, VolumeFormat,
+    VolumeKey, luks1, luks2,
 };
 
 /// A volume of which the header was read, but whose key is not known.
@@ -150,19 +150,10 @@ impl LockedVolume {
         each!(self, volume => volume.repair(header))
     }
 
-    /// Sets the UUID.
-    pub fn set_uuid(&mut self, header: &dyn BlockDevice, uuid: &str) -> Result<(), ChangeError> {
-        each!(self, volume => volume.set_uuid(header, uuid))
-    }
-
-    /// Sets label and subsystem, each if given. LUKS2 only.
-    pub fn set_label(
-        &mut self,
-        header: &dyn BlockDevice,
-        label: Option<&str>,
-        subsystem: Option<&str>,
-    ) -> Result<(), ChangeError> {
-        self.luks2_mut()?.set_label(header, label, subsystem)
+    /// Sets label and subsystem (LUKS2 only) and UUID, each if given. Everything is checked first, and then one header
+    /// write changes all of them.
+    pub fn relabel(&mut self, header: &dyn BlockDevice, new: &Relabel<'_>) -> Result<(), ChangeError> {
+        each!(self, volume => volume.relabel(header, new))
     }
 
     /// Sets the order in which a keyslot is tried. LUKS2 only.
@@ -241,7 +232,7 @@ pub fn repair(header: &dyn BlockDevice) -> Result<LockedVolume, ChangeError> {
 
 /// The LUKS version at byte 0 of a device; `None` without the magic, and where it can't be read: a second copy of a
 /// LUKS2 header may still be found, and who looks for it reports the failure if there is none.
-fn version(header: &dyn BlockDevice) -> Option<u16> {
+pub(crate) fn version(header: &dyn BlockDevice) -> Option<u16> {
     let mut start = [0; 8];
     header.read_at(0, &mut start).ok()?;
     version_of(&start)

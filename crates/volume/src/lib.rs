@@ -33,7 +33,7 @@ pub use detect::{LockedVolume, format, header_backup, header_restore, repair};
 pub use error::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
 pub use info::{AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, SegmentInfo, TokenInfo};
 pub use options::{
-    Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority,
+    Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, Relabel,
     RestoreOptions, UnlockOptions, VolumeFormat,
 };
 pub use uuid::is_uuid;

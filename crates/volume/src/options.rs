@@ -183,6 +183,17 @@ pub struct FormatOptions {
     pub keyslot: KeyslotOptions,
 }
 
+/// New names of a volume. What is `None` stays; an empty label or subsystem removes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Relabel<'a> {
+    /// Label (LUKS2).
+    pub label: Option<&'a str>,
+    /// Subsystem (LUKS2).
+    pub subsystem: Option<&'a str>,
+    /// UUID.
+    pub uuid: Option<&'a str>,
+}
+
 /// How a header backup is restored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RestoreOptions {

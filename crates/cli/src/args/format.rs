@@ -92,7 +92,7 @@ pub struct PbkdfArgs {
     /// Hash of PBKDF2, the AF splitter and (LUKS1) the digest [default: sha256].
     #[arg(long, value_name = "HASH")]
     pub hash: Option<String>,
-    /// Time that one try of a passphrase shall take on this machine [default: 2000].
+    /// Time that one try of a passphrase shall take on this machine; 0 is the default [default: 2000].
     #[arg(long, short = 'i', value_name = "MS", conflicts_with = "pbkdf_force_iterations")]
     pub iter_time: Option<u32>,
     /// Memory of Argon2 at most, in KiB [default: 1048576, or half of what this machine has].

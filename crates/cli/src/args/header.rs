@@ -45,12 +45,17 @@ pub struct HeaderBackupArgs {
 #[command(after_long_help = "\
 Examples:
   atrest header restore secret.img secret.header
-  atrest header restore --yes /dev/sdx1 secret.header")]
+  atrest header restore --yes /dev/sdx1 secret.header
+  atrest header restore --replace-other-volume secret.img other.header")]
 pub struct HeaderRestoreArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     /// The backup.
     pub file: PathBuf,
+    /// Restore also where the present header is another volume's (other UUID or kind), or lays the data out
+    /// otherwise. What was written with the present header can't be read afterwards. --yes does not cover this.
+    #[arg(long)]
+    pub replace_other_volume: bool,
 }
 
 /// Set label, subsystem (LUKS2) or UUID. An empty value clears a label.

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::Read;
 
 use atrest_engine::Access;
-use atrest_volume::{ChangeError, LockedVolume, OpenError, RestoreOptions, header_backup, header_restore};
+use atrest_volume::{
+    ChangeError, LockedVolume, OpenError, Relabel, RestoreOptions, header_backup, header_restore,
+};
 use serde_json::json;
 
 use super::target::{Target, contents, header_path, holds_data, open_device, write_private};
@@ -44,17 +46,16 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
     }
     // The use lock: nobody may have the data open while its header is replaced.
     let device = open_device(path, Access::ReadWriteExclusive)?;
+    let replace_other = args.replace_other_volume;
     if holds_data(&device) {
         let (path, contents) = (path.display(), contents(&device));
-        output
-            .confirm(&format!("{path} holds {contents}; its header and all its passphrases are replaced"))?;
+        let loss = match replace_other {
+            true => "what was written with it can't be read afterwards",
+            false => "its header and all its passphrases are replaced",
+        };
+        output.confirm(&format!("{path} holds {contents}; {loss}"))?;
     }
-    // First as if it were the same volume; another one's header needs a second, sharper question.
-    let mut restored = header_restore(&device, &backup, RestoreOptions { replace_other: false });
-    if let Err(error @ (ChangeError::BackupOfAnotherVolume | ChangeError::BackupLayoutDiffers)) = &restored {
-        output.confirm(&format!("{error}; data written with the present header can't be read afterwards"))?;
-        restored = header_restore(&device, &backup, RestoreOptions { replace_other: true });
-    }
+    let restored = header_restore(&device, &backup, RestoreOptions { replace_other });
     restored.map_err(|error| match error {
         ChangeError::BadBackup(_) | ChangeError::BackupLength { .. } => Failure::from(error).at(&args.file),
         error => Failure::from(error).at(path),
@@ -67,14 +68,13 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
 
 pub fn set(args: &HeaderSetArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
-    if args.label.is_some() || args.subsystem.is_some() {
-        let set = target.locked.set_label(&target.device, args.label.as_deref(), args.subsystem.as_deref());
-        set.map_err(|error| Failure::from(error).at(target.path))?;
-    }
-    if let Some(uuid) = &args.uuid {
-        let set = target.locked.set_uuid(&target.device, uuid);
-        set.map_err(|error| Failure::from(error).at(target.path))?;
-    }
+    let new = Relabel {
+        label: args.label.as_deref(),
+        subsystem: args.subsystem.as_deref(),
+        uuid: args.uuid.as_deref(),
+    };
+    let set = target.locked.relabel(&target.device, &new);
+    set.map_err(|error| Failure::from(error).at(target.path))?;
     let info = target.locked.info();
     output.done(
         &json!({ "uuid": info.uuid, "label": info.label, "subsystem": info.subsystem }),

@@ -44,7 +44,11 @@ pub fn keyslot(
         pbkdf: PbkdfOptions {
             kind: args.pbkdf.map(kind),
             hash,
-            time: args.iter_time.map_or(PbkdfOptions::default().time, |ms| Duration::from_millis(ms.into())),
+            // 0 is the default, as in cryptsetup; taken at its word it would mean a passphrase that costs nothing to try.
+            time: args
+                .iter_time
+                .filter(|ms| *ms != 0)
+                .map_or(PbkdfOptions::default().time, |ms| Duration::from_millis(ms.into())),
             memory_kib: args.pbkdf_memory,
             lanes: args.pbkdf_parallel,
             forced_iterations: args.pbkdf_force_iterations,

@@ -9,7 +9,7 @@ use super::{Luks1, media, unlock_error};
 use crate::lock::MetadataLock;
 use crate::{
     ChangeError, Credential, KeyslotOptions, OptionError, Passphrase, PbkdfKind, PbkdfOptions, Priority,
-    VolumeKey, is_uuid,
+    Relabel, VolumeKey, is_uuid,
 };
 
 impl Luks1 {
@@ -124,6 +124,14 @@ impl Luks1 {
         media::write_header(header, &erased)?;
         self.header = erased;
         Ok(())
+    }
+
+    /// Sets the UUID if one is given. The other names are LUKS2's.
+    pub fn relabel(&mut self, header: &dyn BlockDevice, new: &Relabel<'_>) -> Result<(), ChangeError> {
+        if new.label.is_some() || new.subsystem.is_some() {
+            return Err(ChangeError::NotInFormat);
+        }
+        new.uuid.map_or(Ok(()), |uuid| self.set_uuid(header, uuid))
     }
 
     /// Sets the UUID, which lies in one sector: a power loss leaves the old one or the new one.

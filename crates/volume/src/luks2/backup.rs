@@ -34,6 +34,10 @@ pub fn header_restore(
     let present = match media::read_pair(header) {
         Ok(present) => Some(present),
         Err(OpenError::Device(e)) => return Err(e.into()),
+        // A volume all the same, and its data starts where our second header copy would go.
+        Err(_) if !options.replace_other && crate::detect::version(header) == Some(1) => {
+            return Err(ChangeError::BackupOfAnotherVolume);
+        }
         // Nothing readable is there: that is what backups are for.
         Err(_) => None,
     };

@@ -11,8 +11,8 @@ use super::keyslot::{self, Plan, Sealed};
 use super::session::Session;
 use super::{Luks2, create, media};
 use crate::{
-    ChangeError, Credential, KeyslotOptions, OptionError, Passphrase, PbkdfKind, Priority, UnlockError,
-    VolumeKey,
+    ChangeError, Credential, KeyslotOptions, OptionError, Passphrase, PbkdfKind, Priority, Relabel,
+    UnlockError, VolumeKey,
 };
 
 impl Luks2 {
@@ -157,6 +157,30 @@ impl Luks2 {
         Ok(())
     }
 
+    /// Sets label, subsystem and UUID, each if given, in one change: all of them or none.
+    pub fn relabel(&mut self, header: &dyn BlockDevice, new: &Relabel<'_>) -> Result<(), ChangeError> {
+        for text in [new.label, new.subsystem].into_iter().flatten() {
+            create::check_label(text)?;
+        }
+        if new.uuid.is_some_and(|uuid| !crate::is_uuid(uuid)) {
+            return Err(OptionError::Uuid.into());
+        }
+        let mut session = Session::begin(self, header)?;
+        let mut next = session.next(session.metadata().clone())?;
+        if let Some(label) = new.label {
+            next.binary.label = label.into();
+        }
+        if let Some(subsystem) = new.subsystem {
+            next.binary.subsystem = subsystem.into();
+        }
+        if let Some(uuid) = new.uuid {
+            next.binary.uuid = uuid.to_ascii_lowercase();
+        }
+        session.commit(next)?;
+        session.finish(self);
+        Ok(())
+    }
+
     /// Sets label and subsystem, each if given; an empty one removes it.
     pub fn set_label(
         &mut self,
@@ -164,33 +188,12 @@ impl Luks2 {
         label: Option<&str>,
         subsystem: Option<&str>,
     ) -> Result<(), ChangeError> {
-        for text in [label, subsystem].into_iter().flatten() {
-            create::check_label(text)?;
-        }
-        let mut session = Session::begin(self, header)?;
-        let mut next = session.next(session.metadata().clone())?;
-        if let Some(label) = label {
-            next.binary.label = label.into();
-        }
-        if let Some(subsystem) = subsystem {
-            next.binary.subsystem = subsystem.into();
-        }
-        session.commit(next)?;
-        session.finish(self);
-        Ok(())
+        self.relabel(header, &Relabel { label, subsystem, uuid: None })
     }
 
     /// Sets the UUID.
     pub fn set_uuid(&mut self, header: &dyn BlockDevice, uuid: &str) -> Result<(), ChangeError> {
-        if !crate::is_uuid(uuid) {
-            return Err(OptionError::Uuid.into());
-        }
-        let mut session = Session::begin(self, header)?;
-        let mut next = session.next(session.metadata().clone())?;
-        next.binary.uuid = uuid.to_ascii_lowercase();
-        session.commit(next)?;
-        session.finish(self);
-        Ok(())
+        self.relabel(header, &Relabel { uuid: Some(uuid), ..Relabel::default() })
     }
 }
 
