@@ -22,6 +22,11 @@ impl Campaign {
         Self { name, sample, whole }
     }
 
+    /// A campaign over a matrix, of which `sample` cells run in `make test`.
+    pub const fn matrix(name: &'static str, sample: usize) -> Self {
+        Self::new(name, sample, usize::MAX)
+    }
+
     /// Whether all cases run.
     pub fn is_full() -> bool {
         env::var("ATREST_CAMPAIGN").is_ok_and(|value| value == "full")
@@ -44,8 +49,7 @@ impl Campaign {
         self.each(self.seeds(), |&seed| case(seed, &mut Random::new(seed)), |&seed| seed);
     }
 
-    /// Runs a case per item of a matrix, of which the whole has as many cells as there are items. The sample is a
-    /// stable random choice.
+    /// Runs a case per cell of a [`matrix`](Self::matrix). The sample is a stable random choice.
     ///
     /// # Panics
     /// When a case failed, as [`run`](Self::run) does.
@@ -116,6 +120,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "ran no case")]
     fn a_campaign_without_cases_fails() {
-        Campaign::new("empty", 0, 0).over::<u8>(&[], |_| {});
+        Campaign::matrix("empty", 0).over::<u8>(&[], |_| {});
     }
 }

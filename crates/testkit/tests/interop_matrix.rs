@@ -92,7 +92,7 @@ fn cells() -> Vec<Cell> {
 
 #[test]
 fn cryptsetup_works_on_volumes_that_we_formatted() {
-    Campaign::new("ours for cryptsetup", 12, 0).over(&cells(), |cell| {
+    Campaign::matrix("ours for cryptsetup", 12).over(&cells(), |cell| {
         let directory = tempfile::tempdir().expect("a directory");
         let volume = VolumeFile::format(directory.path(), "ours.img", "32M", &cell.options);
         check_dump(cell, &volume);
@@ -102,7 +102,7 @@ fn cryptsetup_works_on_volumes_that_we_formatted() {
 
 #[test]
 fn we_work_on_volumes_that_cryptsetup_formatted() {
-    Campaign::new("cryptsetup's for us", 12, 0).over(&cells(), |cell| {
+    Campaign::matrix("cryptsetup's for us", 12).over(&cells(), |cell| {
         let directory = tempfile::tempdir().expect("a directory");
         let key = write_key(directory.path(), "key", b"correct horse");
         let volume = VolumeFile { path: directory.path().join("theirs.img"), key };
