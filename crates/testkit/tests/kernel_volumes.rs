@@ -36,8 +36,8 @@ const VOLUMES: &[(&str, &str)] = &[
         "--type luks2 --sector-size 2048 --cipher camellia-xts-plain64 --key-size 512 --pbkdf argon2i --pbkdf-memory 1024 --pbkdf-parallel 1 --pbkdf-force-iterations 4",
     ),
     (
-        "aes-cbc-essiv-sha512",
-        "--type luks2 --sector-size 1024 --cipher aes-cbc-essiv:sha512 --key-size 256 --pbkdf pbkdf2 --pbkdf-force-iterations 1000",
+        "aes-cbc-essiv-wp256",
+        "--type luks2 --sector-size 1024 --cipher aes-cbc-essiv:wp256 --key-size 256 --pbkdf pbkdf2 --pbkdf-force-iterations 1000",
     ),
     (
         "aes-xts-essiv",
