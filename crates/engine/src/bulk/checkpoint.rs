@@ -12,8 +12,10 @@
 //! sum 90aa…                 (SHA-256 of all lines before)
 //! ```
 //!
-//! It is written to a file of mode 0600 beside it, made durable and renamed, after the data that it vouches for is
-//! durable. The fingerprint is taken over the *ciphertext* of the first and the last MiB, for encryption over the
+//! It is there, with nothing done, before the first byte of the output is written: a run that can't keep one must not
+//! begin. Every later one is written to a file of mode 0600 beside it, made durable and renamed, after the data that it
+//! vouches for is durable. Where the media is too full for that file, the old one is rewritten in place: it has room, as
+//! it is as long as any of this run (`done` has 20 digits), and its sum tells if power fails meanwhile. The fingerprint is taken over the *ciphertext* of the first and the last MiB, for encryption over the
 //! ciphertext that will be: so it tells nothing of the plaintext to whoever finds the file, and depends on the key too.
 
 use core::fmt::{self, Write as _};
@@ -163,10 +165,16 @@ impl<'a> Checkpoint<'a> {
     pub fn save(&self, done: u64) -> Result<(), BulkError> {
         let mut text = format!("{}{}{}", self.binding.head(), self.binding.volume, self.binding.source);
         // Writing to a string can't fail.
-        let _ = writeln!(text, "done {done}");
+        let _ = writeln!(text, "done {done:020}");
         let sum = sha256(&[text.as_bytes()]);
         let _ = writeln!(text, "sum {sum}");
-        replace(self.path, text.as_bytes()).map_err(|error| failed(&error))
+        let saved = match replace(self.path, text.as_bytes()) {
+            Err(error) if sys::cause(&error) == Cause::NoSpace => {
+                rewrite(self.path, text.as_bytes()).map_err(|_| error)
+            }
+            other => other,
+        };
+        saved.map_err(|error| failed(&error))
     }
 
     /// The run is finished: there is nothing to resume.
@@ -183,7 +191,7 @@ pub fn remove(path: &Path) -> Result<(), BulkError> {
     }
 }
 
-/// Replaces a file durably: at any time it holds either the old or the new contents.
+/// Replaces a file durably: at any time it holds either the old or the new contents. On failure nothing else is left.
 fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
@@ -193,11 +201,23 @@ fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(contents)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
+    let written = file.write_all(contents).and_then(|()| file.sync_all());
+    written.and_then(|()| std::fs::rename(&new, path)).inspect_err(|_| {
+        // Of no use; that it can't be removed changes nothing about the error.
+        let _ = std::fs::remove_file(&new);
+    })?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()
+}
+
+/// Overwrites a file of the same length durably, without needing room for a second one.
+fn rewrite(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    if file.metadata()?.len() != contents.len() as u64 {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    file.write_all(contents)?;
+    file.sync_all()
 }
 
 fn failed(error: &io::Error) -> BulkError {

@@ -93,7 +93,8 @@ pub struct Summary {
 /// Encrypts all of `source` into the beginning of `disk`. What lies behind stays as it is.
 ///
 /// Returns when everything is durable. On failure or cancellation what was done is made durable and noted in the
-/// checkpoint, if one is kept.
+/// checkpoint, if one is kept. One that can't be kept is an error before anything is written
+/// ([`BulkError::CheckpointFile`]).
 pub fn encrypt(
     source: &dyn BlockDevice,
     disk: &Disk,
@@ -174,11 +175,10 @@ fn run(
         if options.resume {
             start = Checkpoint::load(path, &binding, job.total)?;
             check_last_written(job, start)?;
-        } else {
-            // One from an earlier run would vouch for data that this one is about to replace.
-            checkpoint::remove(path)?;
         }
-        checkpoint = Some(Checkpoint::new(path, binding));
+        // Before anything is overwritten: a run that could keep none would leave an output that is neither the old one
+        // nor can be completed. And one from an earlier run would vouch for data that this one is about to replace.
+        checkpoint.insert(Checkpoint::new(path, binding)).save(start)?;
     } else if options.resume {
         return Err(BulkError::NoCheckpoint);
     }

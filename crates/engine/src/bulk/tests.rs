@@ -54,6 +54,13 @@ fn place() -> (tempfile::TempDir, std::path::PathBuf) {
     (dir, path)
 }
 
+/// What a checkpoint says is done.
+fn noted(path: &Path) -> u64 {
+    let text = std::fs::read_to_string(path).expect("a checkpoint");
+    let done = text.lines().find_map(|line| line.strip_prefix("done ")).expect("a line");
+    done.parse().expect("a number")
+}
+
 /// A device that counts how much is asked of it and sets a flag after that.
 struct Trip<'a> {
     inner: &'a FaultDevice,
@@ -258,7 +265,7 @@ fn no_checkpoint_vouches_for_data_that_could_not_be_made_durable() {
     let options = BulkOptions { checkpoint: Some(&path), checkpoint_every: 1, ..BulkOptions::default() };
     let result = decrypt(&disk, &destination, options, &mut quiet());
     assert!(matches!(result, Err(BulkError::Flush(_) | BulkError::Write(_))), "{result:?}");
-    assert!(!path.exists());
+    assert_eq!(noted(&path), 0);
 }
 
 #[test]
@@ -319,7 +326,7 @@ fn a_checkpoint_fits_only_the_run_that_made_it() {
     assert!(destination.image() == before.0, "a refused resumption writes nothing");
     std::fs::write(&path, before.1).expect("written");
     let summary = decrypt(&disk, &destination, resume, &mut quiet()).expect("resumed");
-    assert_eq!(summary.resumed_from.to_string(), done);
+    assert_eq!(summary.resumed_from, done.parse::<u64>().expect("a number"));
     assert!(destination.image() == plaintext);
 }
 
@@ -345,7 +352,7 @@ fn an_encryption_checkpoint_depends_on_the_key_and_tells_nothing_of_the_plaintex
 }
 
 #[test]
-fn a_new_run_removes_an_old_checkpoint_before_it_writes() {
+fn a_new_run_replaces_an_old_checkpoint_before_it_writes() {
     let (_media, disk) = filled(&Random::new(11).bytes(LEN));
     let (_dir, path) = place();
     std::fs::write(&path, "old").expect("written");
@@ -354,7 +361,37 @@ fn a_new_run_removes_an_old_checkpoint_before_it_writes() {
     destination.fail(Fault::FailingFlush { number: 0 });
     let options = BulkOptions { checkpoint: Some(&path), ..BulkOptions::default() };
     decrypt(&disk, &destination, options, &mut quiet()).expect_err("unwritable");
-    assert!(!path.exists());
+    assert_eq!(noted(&path), 0);
+}
+
+#[test]
+fn a_run_that_can_keep_no_checkpoint_does_not_begin() {
+    let (_media, disk) = filled(&Random::new(14).bytes(LEN));
+    let destination = FaultDevice::zeroed(LEN);
+    let (dir, _) = place();
+    let path = dir.path().join("gone").join("out.atrest-checkpoint");
+    let options = BulkOptions { checkpoint: Some(&path), ..BulkOptions::default() };
+    let result = decrypt(&disk, &destination, options, &mut quiet());
+    assert_eq!(result, Err(BulkError::CheckpointFile(Cause::Os(libc::ENOENT))));
+    assert_eq!(destination.counts(), (0, 0));
+}
+
+#[test]
+fn a_run_that_runs_out_of_room_is_resumed_once_there_is_some() {
+    let plaintext = Random::new(15).bytes(LEN);
+    let (_media, disk) = filled(&plaintext);
+    let destination = FaultDevice::zeroed(LEN);
+    destination.fail(Fault::NoSpaceFrom { offset: 3_000_000 });
+    let (dir, path) = place();
+    let options = BulkOptions { threads: 1, checkpoint: Some(&path), ..BulkOptions::default() };
+    decrypt(&disk, &destination, options, &mut quiet()).expect_err("full");
+    assert_eq!(noted(&path), 3_000_000 / CHUNK as u64 * CHUNK as u64);
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1, "nothing else is left");
+    destination.heal();
+    let options = BulkOptions { resume: true, ..options };
+    let summary = decrypt(&disk, &destination, options, &mut quiet()).expect("resumed");
+    assert!(summary.resumed_from > 0);
+    assert!(destination.image() == plaintext);
 }
 
 #[test]
