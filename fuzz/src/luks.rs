@@ -157,7 +157,7 @@ pub fn luks2_volume(data: &[u8]) {
         header_size: area.len() as u64 + 4096,
         sequence: 3,
         label: "label".into(),
-        subsystem: String::new(),
+        subsystem: "".into(),
         uuid: "01234567-89ab-4def-8123-456789abcdef".into(),
         checksum: Checksum::Sha256,
     };

@@ -10,10 +10,9 @@
 //! | 72 | 32 | checksum algorithm | | 512 | 3584 | zeros |
 //! | 104 | 64 | salt | | | | |
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{BINARY_SIZE, HEADER_SIZES, HeaderError};
+use super::{BINARY_SIZE, HEADER_SIZES, HeaderError, HeaderText};
 
 const MAGIC_PRIMARY: [u8; 6] = *b"LUKS\xBA\xBE";
 const MAGIC_SECONDARY: [u8; 6] = *b"SKUL\xBA\xBE";
@@ -38,11 +37,11 @@ pub struct BinaryHeader {
     /// Counts the changes; the copy with the higher number is the newer one.
     pub sequence: u64,
     /// Label, at most 47 bytes; empty if there is none.
-    pub label: String,
+    pub label: HeaderText,
     /// Subsystem, at most 47 bytes; empty if there is none.
-    pub subsystem: String,
+    pub subsystem: HeaderText,
     /// UUID, at most 39 bytes.
-    pub uuid: String,
+    pub uuid: HeaderText,
     /// Hash of the checksum.
     pub checksum: Checksum,
 }
@@ -101,7 +100,7 @@ impl BinaryHeader {
         let (binary, json) =
             whole.split_at_checked(BINARY_SIZE).ok_or(HeaderError::TooShort { needs: header_size, has })?;
         let fields = Fields(binary);
-        let checksum = Checksum::from_name(&fields.text::<32>(72, "checksum algorithm")?)?;
+        let checksum = Checksum::from_name(fields.text::<32>(72)?.as_str())?;
         let stored: [u8; CHECKSUM_LEN] = fields.array(CHECKSUM_OFFSET)?;
         // Bytes behind the hash's own length are not part of the comparison, as in cryptsetup.
         let computed = checksum.of(binary, json);
@@ -111,9 +110,9 @@ impl BinaryHeader {
         let header = Self {
             header_size,
             sequence: u64::from_be_bytes(fields.array(16)?),
-            label: fields.text::<48>(24, "label")?,
-            subsystem: fields.text::<48>(208, "subsystem")?,
-            uuid: fields.text::<40>(168, "uuid")?,
+            label: fields.text::<48>(24)?,
+            subsystem: fields.text::<48>(208)?,
+            uuid: fields.text::<40>(168)?,
             checksum,
         };
         Ok((header, json))
@@ -140,11 +139,11 @@ impl BinaryHeader {
         out.extend_from_slice(&VERSION.to_be_bytes());
         out.extend_from_slice(&self.header_size.to_be_bytes());
         out.extend_from_slice(&self.sequence.to_be_bytes());
-        push_text(&mut out, &self.label, 48, "label")?;
-        push_text(&mut out, self.checksum.name(), 32, "checksum algorithm")?;
+        push_text(&mut out, self.label.as_bytes(), 48, "label")?;
+        push_text(&mut out, self.checksum.name().as_bytes(), 32, "checksum algorithm")?;
         out.extend_from_slice(salt);
-        push_text(&mut out, &self.uuid, 40, "uuid")?;
-        push_text(&mut out, &self.subsystem, 48, "subsystem")?;
+        push_text(&mut out, self.uuid.as_bytes(), 40, "uuid")?;
+        push_text(&mut out, self.subsystem.as_bytes(), 48, "subsystem")?;
         out.extend_from_slice(&offset.to_be_bytes());
         out.resize(BINARY_SIZE, 0);
         let mut area = Vec::with_capacity(usize::try_from(must).unwrap_or(0));
@@ -198,11 +197,10 @@ impl Checksum {
 }
 
 /// A text field: NUL-terminated and padded with NULs.
-fn push_text(out: &mut Vec<u8>, text: &str, len: usize, field: &'static str) -> Result<(), HeaderError> {
+fn push_text(out: &mut Vec<u8>, text: &[u8], len: usize, field: &'static str) -> Result<(), HeaderError> {
     let padding = len.checked_sub(text.len()).filter(|padding| *padding > 0);
-    let padding =
-        padding.filter(|_| !text.bytes().any(|byte| byte == 0)).ok_or(HeaderError::BinaryText { field })?;
-    out.extend_from_slice(text.as_bytes());
+    let padding = padding.filter(|_| !text.contains(&0)).ok_or(HeaderError::BinaryText { field })?;
+    out.extend_from_slice(text);
     out.extend(core::iter::repeat_n(0, padding));
     Ok(())
 }
@@ -216,11 +214,11 @@ impl Fields<'_> {
         self.0.get(offset..).and_then(|rest| rest.first_chunk::<N>()).copied().ok_or(short)
     }
 
-    fn text<const N: usize>(&self, offset: usize, field: &'static str) -> Result<String, HeaderError> {
+    fn text<const N: usize>(&self, offset: usize) -> Result<HeaderText, HeaderError> {
         let bytes: [u8; N] = self.array(offset)?;
         // cryptsetup ends a field without a NUL at its last byte.
         let text = bytes.split_last().map_or(bytes.as_slice(), |(_, text)| text);
         let text = text.split(|byte| *byte == 0).next().unwrap_or(&[]);
-        core::str::from_utf8(text).map(String::from).map_err(|_| HeaderError::BinaryText { field })
+        Ok(text.into())
     }
 }

@@ -76,7 +76,7 @@ pub enum HeaderError {
     ChecksumAlgorithm,
     /// The checksum does not match: the copy is damaged.
     ChecksumMismatch,
-    /// A text field of the binary header is not text.
+    /// A text does not fit in its field of the binary header: it is too long, or contains a NUL.
     BinaryText {
         /// The field.
         field: &'static str,
@@ -293,7 +293,7 @@ impl fmt::Display for HeaderError {
             }
             Self::ChecksumAlgorithm => f.write_str("the checksum algorithm is not known"),
             Self::ChecksumMismatch => f.write_str("the checksum does not match"),
-            Self::BinaryText { field } => write!(f, "{field} is not text"),
+            Self::BinaryText { field } => write!(f, "{field} does not fit in the header"),
             Self::Outdated { sequence, newest } => {
                 write!(f, "it is outdated (sequence number {sequence}, the other copy has {newest})")
             }

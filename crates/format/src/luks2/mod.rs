@@ -11,12 +11,14 @@ mod json;
 mod metadata;
 mod pair;
 mod rules;
+mod text;
 mod view;
 
 pub use binary::{BinaryHeader, Checksum, CopyKind, header_size};
 pub use error::{HeaderError, Item, Place, Section};
 pub use metadata::Metadata;
 pub use pair::{Header, HeaderPair};
+pub use text::HeaderText;
 pub use view::{
     Af, Area, AreaKind, Argon2, Config, Digest, DigestKind, Integrity, Kdf, Keyslot, KeyslotKind, Priority,
     Requirement, Segment, SegmentKind, SegmentSize, Token,

@@ -74,7 +74,7 @@ fn each_defect_has_its_error() {
     assert_eq!(spoilt(|b| b[8] = 0xFF), HeaderError::HeaderSize { bytes: 0xFF00_0000_0000_4000 });
     assert_eq!(spoilt(|b| b[263] = 1), HeaderError::HeaderOffset { claims: 1, found: 0 });
     assert_eq!(spoilt(|b| b[72] = b'x'), HeaderError::ChecksumAlgorithm);
-    assert_eq!(spoilt(|b| b[72] = 0xFF), HeaderError::BinaryText { field: "checksum algorithm" });
+    assert_eq!(spoilt(|b| b[72] = 0xFF), HeaderError::ChecksumAlgorithm);
     for at in [16, 24, 104, 168, 208, 300, 448, 479, 512, 4095, 4096, 0x3FFF] {
         assert_eq!(spoilt(|b| b[at] ^= 1), HeaderError::ChecksumMismatch, "byte {at}");
     }
@@ -93,9 +93,25 @@ fn texts_that_do_not_fit_are_not_written() {
         change(&mut header.binary);
         header.encode(CopyKind::Primary, &[0; 64]).expect_err("refused")
     };
-    assert_eq!(encode(&|b| b.label = "x".repeat(48)), HeaderError::BinaryText { field: "label" });
+    assert_eq!(encode(&|b| b.label = "x".repeat(48).into()), HeaderError::BinaryText { field: "label" });
     assert_eq!(encode(&|b| b.subsystem = "a\0b".into()), HeaderError::BinaryText { field: "subsystem" });
-    assert_eq!(encode(&|b| b.uuid = "x".repeat(40)), HeaderError::BinaryText { field: "uuid" });
+    assert_eq!(encode(&|b| b.uuid = "x".repeat(40).into()), HeaderError::BinaryText { field: "uuid" });
+}
+
+#[test]
+fn texts_in_no_encoding_are_kept_byte_for_byte() {
+    let mut header = header(1);
+    let texts: [&[u8]; 3] = [b"l\xffab\xc3", b"\x80", b"not \xfe a UUID"];
+    let [label, subsystem, uuid] = texts;
+    header.binary.label = label.into();
+    header.binary.subsystem = subsystem.into();
+    header.binary.uuid = uuid.into();
+    let bytes = header.encode(CopyKind::Primary, &[0; 64]).expect("encodes");
+    assert_eq!(&bytes[24..30], b"l\xffab\xc3\0");
+    let back = parse(&bytes).expect("parses");
+    assert_eq!(back.binary, header.binary);
+    assert_eq!(back.binary.label.as_str(), "l\\xffab\\xc3");
+    assert_eq!(back.encode(CopyKind::Primary, &[0; 64]).expect("encodes"), bytes);
 }
 
 #[test]

@@ -174,7 +174,7 @@ impl Luks2 {
             next.binary.subsystem = subsystem.into();
         }
         if let Some(uuid) = new.uuid {
-            next.binary.uuid = uuid.to_ascii_lowercase();
+            next.binary.uuid = uuid.to_ascii_lowercase().into();
         }
         session.commit(next)?;
         session.finish(self);

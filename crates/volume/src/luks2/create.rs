@@ -247,9 +247,9 @@ fn build(
     let binary = BinaryHeader {
         header_size: plan.layout.header_size,
         sequence: 1,
-        label: options.label.clone().unwrap_or_default(),
-        subsystem: options.subsystem.clone().unwrap_or_default(),
-        uuid: plan.uuid.clone(),
+        label: options.label.as_deref().unwrap_or_default().into(),
+        subsystem: options.subsystem.as_deref().unwrap_or_default().into(),
+        uuid: plan.uuid.as_str().into(),
         checksum: Checksum::Sha256,
     };
     let metadata = metadata.map_err(|_| FormatError::Header)?;

@@ -24,9 +24,9 @@ impl Luks2 {
         let tokens = metadata.tokens().iter();
         Info {
             format: VolumeFormat::Luks2,
-            uuid: binary.uuid.clone(),
-            label: binary.label.clone(),
-            subsystem: binary.subsystem.clone(),
+            uuid: binary.uuid.as_str().into(),
+            label: binary.label.as_str().into(),
+            subsystem: binary.subsystem.as_str().into(),
             sequence: Some(binary.sequence),
             metadata_size: binary.header_size,
             keyslots_size: config.keyslots_size,

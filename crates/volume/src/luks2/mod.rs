@@ -39,17 +39,17 @@ impl Luks2 {
 
     /// UUID.
     pub fn uuid(&self) -> &str {
-        &self.pair.header.binary.uuid
+        self.pair.header.binary.uuid.as_str()
     }
 
     /// Label, empty if there is none.
     pub fn label(&self) -> &str {
-        &self.pair.header.binary.label
+        self.pair.header.binary.label.as_str()
     }
 
     /// Subsystem, empty if there is none.
     pub fn subsystem(&self) -> &str {
-        &self.pair.header.binary.subsystem
+        self.pair.header.binary.subsystem.as_str()
     }
 
     /// The JSON metadata, parsed.

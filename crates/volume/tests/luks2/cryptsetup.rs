@@ -377,3 +377,20 @@ fn wrong_passphrases_are_told_from_missing_keyslots() {
     assert_eq!(unlock("wrong", None).expect_err("refused"), UnlockError::WrongPassphrase);
     assert_eq!(unlock("one", Some(3)).expect_err("refused"), UnlockError::NoSuchKeyslot { slot: 3 });
 }
+
+#[test]
+fn a_label_in_no_encoding_of_ours_is_opened_and_kept() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = directory();
+    let path = theirs(directory.path(), "--pbkdf pbkdf2 --pbkdf-force-iterations 1000");
+    let label = std::ffi::OsStr::from_bytes(b"l\xff");
+    cryptsetup("config --label").arg(label).arg(&path).ok();
+    let device = load(&path);
+    let mut luks = Luks2::read(&device).expect("reads");
+    assert_eq!(luks.label(), "l\\xff");
+    luks.volume_key(&device, &passphrase("one"), None).expect("opens");
+    luks.set_label(&device, None, Some("kept")).expect("sets");
+    for copy in [0, 0x4000] {
+        assert_eq!(device.image()[copy + 24..copy + 27], *b"l\xff\0");
+    }
+}
