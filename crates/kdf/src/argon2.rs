@@ -88,9 +88,11 @@ pub fn argon2(cost: &Argon2Cost, passphrase: &[u8], salt: &[u8], out: &mut [u8])
     // The parameters and lengths were checked above; the library could still only complain about them.
     let params = Params::new(cost.memory_kib, cost.time, cost.lanes, Some(out.len()))
         .map_err(|_| KdfError::OutputLen { len: out.len() })?;
-    Argon2::new(algorithm, Version::V0x13, params)
-        .hash_password_into_with_memory(passphrase, salt, out, &mut area.0[..])
-        .map_err(|_| KdfError::AllocationFailed { needs })
+    atrest_secret::with_wiped_stack(|| {
+        Argon2::new(algorithm, Version::V0x13, params)
+            .hash_password_into_with_memory(passphrase, salt, out, &mut area.0[..])
+            .map_err(|_| KdfError::AllocationFailed { needs })
+    })
 }
 
 /// Argon2's memory, wiped when it is given back.

@@ -4,6 +4,7 @@
 //! itself: the states after the inner and outer key blocks are computed once, the message always fits one padded
 //! block, and only the digest inside that block changes. The other hashes clone their keyed states instead.
 
+use atrest_secret::with_wiped_stack;
 use digest::block_api::BlockSizeUser;
 use digest::{Digest, Output};
 use zeroize::Zeroize;
@@ -29,14 +30,14 @@ pub fn pbkdf2(
     if out.is_empty() || u32::try_from(out.len().div_ceil(output_len)).is_err() {
         return Err(KdfError::OutputLen { len: out.len() });
     }
-    match hash {
+    with_wiped_stack(|| match hash {
         Hash::Sha1 => run::<sha1::Sha1, narrow::Sha1>(passphrase, salt, iterations, out),
         Hash::Sha224 => run::<sha2::Sha224, narrow::Sha224>(passphrase, salt, iterations, out),
         Hash::Sha256 => run::<sha2::Sha256, narrow::Sha256>(passphrase, salt, iterations, out),
         Hash::Sha384 => run::<sha2::Sha384, narrow::Sha384>(passphrase, salt, iterations, out),
         Hash::Sha512 => run::<sha2::Sha512, narrow::Sha512>(passphrase, salt, iterations, out),
         _ => with_hash!(hash, D => run::<D, Cloning<D>>(passphrase, salt, iterations, out)),
-    }
+    });
     Ok(())
 }
 

@@ -58,7 +58,7 @@ impl PlainHash {
         key.fill(0);
         let (derived, _) = key.split_at_mut(len);
         match self.hash {
-            Some(hash) => stretch(hash, passphrase, derived),
+            Some(hash) => atrest_secret::with_wiped_stack(|| stretch(hash, passphrase, derived)),
             None => {
                 if self.len.is_some() && passphrase.len() < len {
                     return Err(PlainHashError::PassphraseTooShort { len: passphrase.len(), needs: len });

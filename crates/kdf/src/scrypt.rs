@@ -60,5 +60,5 @@ pub fn scrypt(cost: &ScryptCost, passphrase: &[u8], salt: &[u8], out: &mut [u8])
         min: 1,
         max: 31,
     })?;
-    scrypt::scrypt(passphrase, salt, &params, out).map_err(|_| too_long)
+    atrest_secret::with_wiped_stack(|| scrypt::scrypt(passphrase, salt, &params, out)).map_err(|_| too_long)
 }

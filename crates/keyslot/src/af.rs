@@ -6,7 +6,7 @@
 use core::fmt;
 
 use atrest_kdf::{Hash, digest};
-use atrest_secret::{Random, RandomError, wipe};
+use atrest_secret::{Random, RandomError, wipe, with_wiped_stack};
 
 /// Why a key could not be split or merged.
 #[non_exhaustive]
@@ -41,16 +41,18 @@ pub fn split(
     // The last stripe serves as the accumulator: all others are random, and it makes up the difference.
     let (others, last) = out.split_at_mut(needs.saturating_sub(key.len()));
     last.fill(0);
-    for stripe in others.chunks_exact_mut(key.len()) {
-        if let Err(error) = random.fill(stripe) {
-            wipe(last);
-            return Err(AfError::Random(error));
+    with_wiped_stack(|| {
+        for stripe in others.chunks_exact_mut(key.len()) {
+            if let Err(error) = random.fill(stripe) {
+                wipe(last);
+                return Err(AfError::Random(error));
+            }
+            xor(last, stripe);
+            diffuse(hash, last);
         }
-        xor(last, stripe);
-        diffuse(hash, last);
-    }
-    xor(last, key);
-    Ok(())
+        xor(last, key);
+        Ok(())
+    })
 }
 
 /// Merges the first `key.len() * stripes` bytes of `split` into `key`. Whether the key is right, only its digest tells.
@@ -59,11 +61,13 @@ pub fn merge(hash: Hash, split: &[u8], stripes: u32, key: &mut [u8]) -> Result<(
     let split = split.get(..needs).ok_or(AfError::BufferLen { has: split.len(), needs })?;
     let (others, last) = split.split_at(needs.saturating_sub(key.len()));
     key.fill(0);
-    for stripe in others.chunks_exact(key.len()) {
-        xor(key, stripe);
-        diffuse(hash, key);
-    }
-    xor(key, last);
+    with_wiped_stack(|| {
+        for stripe in others.chunks_exact(key.len()) {
+            xor(key, stripe);
+            diffuse(hash, key);
+        }
+        xor(key, last);
+    });
     Ok(())
 }
 

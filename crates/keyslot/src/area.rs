@@ -3,6 +3,7 @@
 use core::fmt;
 
 use atrest_cipher::{CipherSpec, DataUnitIndex, KeyError, Mapper, MapperOptions, RunError};
+use atrest_secret::with_wiped_stack;
 
 /// Bytes under one tweak in a keyslot area, whatever the data's unit is.
 pub const UNIT: usize = 512;
@@ -21,12 +22,12 @@ pub enum AreaError {
 
 /// Encrypts a whole area in place. `area` is a multiple of [`UNIT`] bytes long.
 pub fn encrypt(spec: &CipherSpec, key: &[u8], area: &mut [u8]) -> Result<(), AreaError> {
-    mapper(spec, key)?.encrypt(DataUnitIndex(0), area).map_err(AreaError::Run)
+    with_wiped_stack(|| mapper(spec, key)?.encrypt(DataUnitIndex(0), area).map_err(AreaError::Run))
 }
 
 /// Decrypts a whole area in place. `area` is a multiple of [`UNIT`] bytes long.
 pub fn decrypt(spec: &CipherSpec, key: &[u8], area: &mut [u8]) -> Result<(), AreaError> {
-    mapper(spec, key)?.decrypt(DataUnitIndex(0), area).map_err(AreaError::Run)
+    with_wiped_stack(|| mapper(spec, key)?.decrypt(DataUnitIndex(0), area).map_err(AreaError::Run))
 }
 
 fn mapper(spec: &CipherSpec, key: &[u8]) -> Result<Mapper, AreaError> {

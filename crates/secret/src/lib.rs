@@ -11,6 +11,7 @@ extern crate std;
 
 mod array;
 mod random;
+mod stack;
 
 #[cfg(feature = "std")]
 mod locked;
@@ -27,6 +28,9 @@ pub use process::forbid_core_dumps;
 #[cfg(feature = "std")]
 pub use random::OsRandom;
 pub use random::{Random, RandomError};
+#[cfg(feature = "std")]
+pub use stack::WIPED_STACK;
+pub use stack::{with_wiped_stack, with_wiped_stack_of};
 #[cfg(feature = "std")]
 pub use types::{Passphrase, VolumeKey};
 

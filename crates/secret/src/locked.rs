@@ -88,14 +88,20 @@ unsafe impl<T: Send> Send for Locked<T> {}
 unsafe impl<T: Sync> Sync for Locked<T> {}
 
 impl<T> Locked<T> {
-    /// Moves `value` into locked memory. The stack it came from is the caller's to wipe; types that hold keys
-    /// wipe themselves when they are moved from by hand.
+    /// Moves `value` into locked memory. Copies of it stay on the stack wherever it was before: what holds a key
+    /// is made by [`Locked::try_new_with`].
     pub fn new(value: T) -> Self {
         const { assert!(align_of::<T>() <= 4096) }
         let pages = Pages::new(size_of::<T>());
         // SAFETY: the pages are writable, at least `size_of::<T>()` long and aligned to a page.
         unsafe { pages.start.cast::<T>().write(value) };
         Self { pages, _owns: core::marker::PhantomData }
+    }
+
+    /// What `make` makes, in locked memory only: the stack that it was made on is wiped (see
+    /// [`with_wiped_stack`](crate::with_wiped_stack)). An error must not hold secrets.
+    pub fn try_new_with<E>(make: impl FnOnce() -> Result<T, E>) -> Result<Self, E> {
+        crate::with_wiped_stack(|| make().map(Self::new))
     }
 }
 

@@ -4,7 +4,7 @@ use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
 use atrest_device::{BlockDevice, LockMode, SECTOR_SIZE};
 use atrest_kdf::{Hash, calibrate};
 use atrest_keyslot::luks1::{self, DIGEST_LEN, Header, HeaderError, HeaderParts, SALT_LEN, SLOTS};
-use atrest_secret::{OsRandom, Random};
+use atrest_secret::{OsRandom, Random, with_wiped_stack};
 
 use super::change::{Sealed, check_options, iterations};
 use super::media::HEADER_AREA;
@@ -93,7 +93,8 @@ impl Plan {
             return Err(OptionError::NullCipher.into());
         }
         let longest = cipher.key_lens().last().copied().unwrap_or(0);
-        let key_len = options.key_len.unwrap_or(longest);
+        let given = options.volume_key.as_ref().map(VolumeKey::len);
+        let key_len = options.key_len.or(given).unwrap_or(longest);
         if !cipher.key_len_is_valid(key_len) {
             return Err(OptionError::KeyLength { bytes: key_len }.into());
         }
@@ -188,11 +189,9 @@ impl Plan {
         if key.len() != self.key_len {
             return Err(OptionError::VolumeKeyLength { has: key.len(), needs: self.key_len }.into());
         }
-        match Mapper::new(&self.cipher, key.expose(), &MapperOptions::default()) {
-            Ok(_) => Ok(()),
-            // Equal halves of an XTS key, say.
-            Err(error) => Err(FormatError::Key(error)),
-        }
+        // Refuses equal halves of an XTS key, say.
+        with_wiped_stack(|| Mapper::new(&self.cipher, key.expose(), &MapperOptions::default()).map(drop))
+            .map_err(FormatError::Key)
     }
 }
 

@@ -84,12 +84,12 @@ impl Luks1 {
             None => 0..=luks1::SLOTS as u32,
         };
         let mut failure = None;
-        let mut tried = false;
+        let (mut tried, mut refused) = (false, false);
         for number in candidates.filter(|&number| self.header.is_in_use(number as usize)) {
             tried = true;
             match self.try_slot(header, number, passphrase) {
                 Ok(key) => return Ok((number, key)),
-                Err(UnlockError::WrongPassphrase) => {}
+                Err(UnlockError::WrongPassphrase) => refused = true,
                 Err(error @ (UnlockError::KeyslotDamaged { .. } | UnlockError::Device(_))) => {
                     failure.get_or_insert(error);
                 }
@@ -97,6 +97,10 @@ impl Luks1 {
             }
         }
         Err(match (failure, tried, slot) {
+            // Most likely a typing error: a dead keyslot beside an intact one must not send anyone to a backup.
+            (Some(UnlockError::KeyslotDamaged { slot, .. }), ..) if refused => {
+                UnlockError::WrongPassphraseOrDamaged { slot }
+            }
             (Some(failure), ..) => failure,
             (None, true, _) => UnlockError::WrongPassphrase,
             (None, false, Some(slot)) => UnlockError::NoSuchKeyslot { slot },
@@ -189,12 +193,12 @@ pub(crate) fn data_mapper(
     mapper: MapperOptions,
 ) -> Result<(Locked<Mapper>, bool), KeyError> {
     let strict = MapperOptions { allow_equal_xts_halves: false, backend: options.backend, ..mapper };
-    match Mapper::new(cipher, key.expose(), &strict) {
+    let expand = |options| Locked::try_new_with(|| Mapper::new(cipher, key.expose(), &options));
+    match expand(strict) {
         Err(KeyError::EqualXtsHalves) if options.allow_equal_xts_halves => {
-            let weak = MapperOptions { allow_equal_xts_halves: true, ..strict };
-            Ok((Locked::new(Mapper::new(cipher, key.expose(), &weak)?), true))
+            Ok((expand(MapperOptions { allow_equal_xts_halves: true, ..strict })?, true))
         }
-        other => Ok((Locked::new(other?), false)),
+        other => Ok((other?, false)),
     }
 }
 

@@ -10,7 +10,7 @@ use atrest_format::luks2::{
 };
 use atrest_format::luks2::{Priority as FormatPriority, Segment as FormatSegment};
 use atrest_kdf::Hash;
-use atrest_secret::{OsRandom, Random};
+use atrest_secret::{OsRandom, Random, with_wiped_stack};
 
 use super::keyslot::{self, Plan, Sealed};
 use super::{Luks2, media};
@@ -110,7 +110,7 @@ fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<CreatePlan, For
     // Refuses weak keys (equal XTS halves) before anything is encrypted with them.
     let unit =
         MapperOptions { data_unit: usize::try_from(data_unit).unwrap_or(0), ..MapperOptions::default() };
-    Mapper::new(&cipher, key.expose(), &unit).map_err(FormatError::Key)?;
+    with_wiped_stack(|| Mapper::new(&cipher, key.expose(), &unit).map(drop)).map_err(FormatError::Key)?;
     let hash = options.hash.unwrap_or(Hash::Sha256);
     Ok(CreatePlan { cipher, key, data_unit, hash, layout, area_cipher, area_key_len, slot, uuid })
 }

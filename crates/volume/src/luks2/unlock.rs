@@ -63,6 +63,7 @@ impl Luks2 {
         passphrase: &Passphrase,
         slot: Option<u32>,
     ) -> Result<(u32, VolumeKey), UnlockError> {
+        self.check_requirements_known()?;
         self.open_keyslot(header, passphrase, slot, Purpose::Any)
     }
 
@@ -73,7 +74,16 @@ impl Luks2 {
         passphrase: &Passphrase,
         slot: Option<u32>,
     ) -> Result<u32, UnlockError> {
-        self.open_keyslot(header, passphrase, slot, Purpose::Any).map(|(slot, _)| slot)
+        self.keyslot_key(header, passphrase, slot).map(|(slot, _)| slot)
+    }
+
+    /// Fails if the header asks for something that we don't know. Keyslots can be opened during a re-encryption.
+    fn check_requirements_known(&self) -> Result<(), UnlockError> {
+        let requirements = &self.metadata().config().requirements;
+        match requirements.iter().filter(|requirement| !requirement.is_reencryption()).count() {
+            0 => Ok(()),
+            count => Err(UnlockError::UnsupportedRequirement { count }),
+        }
     }
 
     /// Fails if the header asks for something that we don't do.
@@ -112,14 +122,25 @@ impl Luks2 {
     ) -> Result<(u32, VolumeKey), UnlockError> {
         let order = self.order(slot, purpose)?;
         let mut failure = UnlockError::WrongPassphrase;
+        let mut refused = false;
         for candidate in order {
             match self.try_keyslot(header, candidate, passphrase) {
                 Ok(key) => return Ok((candidate.id, key)),
-                Err(other) if severity(&other) > severity(&failure) => failure = other,
-                Err(_) => {}
+                Err(other) => {
+                    refused |= other == UnlockError::WrongPassphrase;
+                    if severity(&other) > severity(&failure) {
+                        failure = other;
+                    }
+                }
             }
         }
-        Err(failure)
+        Err(match failure {
+            // Most likely a typing error: a dead keyslot beside an intact one must not send anyone to a backup.
+            UnlockError::KeyslotDamaged { slot, .. } if refused => {
+                UnlockError::WrongPassphraseOrDamaged { slot }
+            }
+            other => other,
+        })
     }
 
     /// Keyslots in the order in which they are tried.
@@ -229,11 +250,11 @@ fn mapper(
         allow_equal_xts_halves: false,
         backend: options.backend,
     };
-    match Mapper::new(&spec, key.expose(), &strict) {
-        Ok(mapper) => Ok((Locked::new(mapper), false)),
+    let expand = |options| Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options));
+    match expand(strict) {
+        Ok(mapper) => Ok((mapper, false)),
         Err(KeyError::EqualXtsHalves) if options.allow_equal_xts_halves => {
-            let relaxed = MapperOptions { allow_equal_xts_halves: true, ..strict };
-            Ok((Locked::new(Mapper::new(&spec, key.expose(), &relaxed)?), true))
+            Ok((expand(MapperOptions { allow_equal_xts_halves: true, ..strict })?, true))
         }
         Err(e) => Err(e.into()),
     }

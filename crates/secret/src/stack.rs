@@ -1,0 +1,65 @@
+//! The stack that work with secrets leaves behind.
+//!
+//! Moving a value copies its bytes and leaves the old ones where they were; spilled registers and the frames of
+//! library crates are nobody's to wipe either. So the work as a whole runs below one frame, and what lies below that
+//! frame is overwritten when it returns.
+
+use core::hint::black_box;
+use core::mem::MaybeUninit;
+
+use zeroize::Zeroize;
+
+/// Bytes that [`with_wiped_stack`] wipes: twice what expanding any key takes in a build without optimizations, and an
+/// eighth of the stack that a Rust thread has.
+#[cfg(feature = "std")]
+pub const WIPED_STACK: usize = 256 << 10;
+
+/// Runs `work` and then overwrites the stack that it used, up to [`WIPED_STACK`] bytes of it, also if it panics.
+///
+/// What `work` returns must not hold secrets by value: it passes through the caller's frame, which stays as it is.
+/// Nothing is wiped without `std`, because only firmware knows how much stack it has; it calls
+/// [`with_wiped_stack_of`].
+pub fn with_wiped_stack<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(feature = "std")]
+    return with_wiped_stack_of::<WIPED_STACK, R>(work);
+    #[cfg(not(feature = "std"))]
+    work()
+}
+
+/// As [`with_wiped_stack`], for `BYTES` of stack. There must be as much left, and 1 KiB more.
+#[inline(never)]
+pub fn with_wiped_stack_of<const BYTES: usize, R>(work: impl FnOnce() -> R) -> R {
+    struct Wipe<const BYTES: usize>;
+
+    impl<const BYTES: usize> Drop for Wipe<BYTES> {
+        fn drop(&mut self) {
+            wipe_below::<BYTES>();
+        }
+    }
+
+    let _wipe = Wipe::<BYTES>;
+    descend(work)
+}
+
+/// Calls `work` far enough below its caller that the frames on the way to [`wipe_below`] end above it.
+#[inline(never)]
+fn descend<R>(work: impl FnOnce() -> R) -> R {
+    let mut gap = [MaybeUninit::<u8>::uninit(); 512];
+    black_box(&mut gap);
+    let result = bottom(work);
+    black_box(&mut gap);
+    result
+}
+
+#[inline(never)]
+fn bottom<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+/// Overwrites `BYTES` bytes below its caller's frame.
+#[inline(never)]
+fn wipe_below<const BYTES: usize>() {
+    let mut area = [MaybeUninit::<u8>::uninit(); BYTES];
+    black_box(&mut area).as_mut_slice().zeroize();
+    black_box(&mut area);
+}
