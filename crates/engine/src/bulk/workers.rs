@@ -72,27 +72,48 @@ pub fn run(
         bounds: (0..workers).map(|_| AtomicU64::new(start)).collect(),
     };
     progress.update(start, job.total);
+    let mut noted = start;
+    let mut report = || {
+        progress.update(shared.done.load(Ordering::Relaxed), job.total);
+        let prefix = shared.prefix();
+        if let Some(checkpoint) = checkpoint
+            && prefix - noted >= options.checkpoint_every
+        {
+            noted = prefix;
+            let made = (job.flush)().map_err(BulkError::Flush).and_then(|()| checkpoint.save(prefix));
+            made.unwrap_or_else(|error| shared.fail(error));
+        }
+    };
     thread::scope(|scope| {
         let (alive, ended) = mpsc::channel::<()>();
-        for bound in &shared.bounds {
+        let start_worker = |bound| {
             let (shared, alive) = (&shared, alive.clone());
-            scope.spawn(move || {
-                shared.work(bound, workers);
+            let worker = move || {
+                shared.work(bound, workers, &mut || {});
                 drop(alive);
-            });
-        }
+            };
+            thread::Builder::new().spawn_scoped(scope, worker).is_ok()
+        };
+        let started = shared.bounds.iter().take_while(|bound| start_worker(*bound)).count();
         drop(alive);
-        let mut noted = start;
-        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(REPORT) {
-            progress.update(shared.done.load(Ordering::Relaxed), job.total);
-            let prefix = shared.prefix();
-            if let Some(checkpoint) = checkpoint
-                && prefix - noted >= options.checkpoint_every
-            {
-                noted = prefix;
-                let made = (job.flush)().map_err(BulkError::Flush).and_then(|()| checkpoint.save(prefix));
-                made.unwrap_or_else(|error| shared.fail(error));
+        // The system may refuse further threads. Those that are there do the work, if need be this one.
+        for bound in shared.bounds.iter().skip(started.max(1)) {
+            bound.store(u64::MAX, Ordering::Release);
+        }
+        if started == 0 {
+            let mut reported = Instant::now();
+            let mut between_chunks = || {
+                if reported.elapsed() >= REPORT {
+                    report();
+                    reported = Instant::now();
+                }
+            };
+            if let Some(bound) = shared.bounds.first() {
+                shared.work(bound, 1, &mut between_chunks);
             }
+        }
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(REPORT) {
+            report();
         }
     });
     let written = Instant::now();
@@ -113,7 +134,8 @@ pub fn run(
 }
 
 impl Shared<'_> {
-    fn work(&self, bound: &AtomicU64, workers: usize) {
+    /// Takes chunks until there are no more.
+    fn work(&self, bound: &AtomicU64, workers: usize, after_each: &mut dyn FnMut()) {
         let mut buf = vec![0; CHUNK];
         let mut slow_media = true;
         while !self.is_over() {
@@ -139,6 +161,7 @@ impl Shared<'_> {
             }
             bound.store(offset + len, Ordering::Release);
             self.done.fetch_add(len, Ordering::Relaxed);
+            after_each();
         }
         bound.store(u64::MAX, Ordering::Release);
     }

@@ -1,9 +1,11 @@
 //! One request cut into contiguous pieces, one for each core, that share nothing.
 //!
-//! The caller works on the first piece itself; helpers are threads that live as long as the request. How many there
-//! may be at a time is limited for the whole disk, so that many large requests do not multiply.
+//! The caller works too; helpers are threads that live as long as the request. How many there may be at a time is
+//! limited for the whole disk, so that many large requests do not multiply. Helpers that the system refuses to start
+//! only make the request slower: whoever is there does all pieces.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use atrest_device::DeviceError;
@@ -99,22 +101,40 @@ fn piece_len(total: usize, unit: usize, pieces: usize) -> usize {
     total.div_ceil(pieces).next_multiple_of(unit).max(unit)
 }
 
-/// Runs the first piece here and each other on a thread of its own. The error with the lowest offset is returned.
-fn run<P: Send>(mut pieces: impl Iterator<Item = P>, work: &(impl Fn(P) -> Outcome + Sync)) -> Outcome {
-    let Some(first) = pieces.next() else { return Ok(()) };
-    let Some(second) = pieces.next() else { return work(first) };
+/// Does all pieces, here and on a helper for each but one. The error with the lowest offset is returned.
+fn run<P>(
+    mut pieces: impl ExactSizeIterator<Item = P> + Send,
+    work: &(impl Fn(P) -> Outcome + Sync),
+) -> Outcome {
+    let helpers = pieces.len().saturating_sub(1);
+    if helpers == 0 {
+        return pieces.next().map_or(Ok(()), work);
+    }
+    let pieces = Mutex::new(pieces);
+    let work_off = || {
+        let mut outcome = Ok(());
+        loop {
+            let next = pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(piece) = next else { return outcome };
+            outcome = first_error(outcome, work(piece));
+        }
+    };
     thread::scope(|scope| {
-        let helpers: Vec<_> =
-            std::iter::once(second).chain(pieces).map(|piece| scope.spawn(move || work(piece))).collect();
-        let mut outcome = work(first);
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work_off).ok();
+        let helpers: Vec<_> = (0..helpers).map_while(start).collect();
+        let mut outcome = work_off();
         for helper in helpers {
             let other = helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            outcome = match (outcome, other) {
-                (Err(a), Err(b)) if b.offset < a.offset => Err(b),
-                (Ok(()), other) => other,
-                (outcome, _) => outcome,
-            };
+            outcome = first_error(outcome, other);
         }
         outcome
     })
+}
+
+fn first_error(a: Outcome, b: Outcome) -> Outcome {
+    match (a, b) {
+        (Err(a), Err(b)) if b.offset < a.offset => Err(b),
+        (Ok(()), b) => b,
+        (a, _) => a,
+    }
 }
