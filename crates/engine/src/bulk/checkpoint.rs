@@ -8,7 +8,7 @@
 //! source-size 4278190080    (bytes to be done)
 //! modified 1730000000.5     (of the source, or -)
 //! fingerprint 3b1f…         (SHA-256, below)
-//! done 2147483648           (bytes from the beginning that are durable)
+//! done 00000000002147483648 (bytes from the beginning that are durable)
 //! sum 90aa…                 (SHA-256 of all lines before)
 //! ```
 //!
