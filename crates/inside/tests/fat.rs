@@ -111,7 +111,7 @@ fn what_we_write_checks_clean_and_mtools_reads_it() {
         mkfs(&image, kib, options);
         let device = Memory::load(&image);
         let tree = open(device.clone());
-        let all = CopyOptions { recursive: true, overwrite: false, preserve: true };
+        let all = CopyOptions { recursive: true, overwrite: false, preserve_permissions: true };
         let summary = copy_in(&from, &*tree, &path("copied"), &all, &mut ()).expect("it fits");
         assert_eq!((summary.files, summary.directories, summary.skipped), (98, 4, 0));
         assert_same(&*tree, "copied", &from, PLAIN);
@@ -216,6 +216,11 @@ fn a_full_filesystem_says_so_keeps_what_it_had_and_stays_clean() {
         let size = device.bytes().len();
         assert_eq!(write(&*tree, &path("too large"), &pattern(2, size)), Err(TreeError::NoSpace));
         assert_eq!(tree.metadata(&path("too large")).map(|m| m.size), Err(TreeError::NotFound));
+        tree.flush().expect("flushed");
+        assert_clean(&device, &image);
+        assert!(read(&*tree, &path("kept")) == pattern(1, 100_000));
+        // A successor that does not fit leaves the file as it was.
+        assert_eq!(write(&*tree, &path("kept"), &pattern(2, size)), Err(TreeError::NoSpace));
         tree.flush().expect("flushed");
         assert_clean(&device, &image);
         assert!(read(&*tree, &path("kept")) == pattern(1, 100_000));

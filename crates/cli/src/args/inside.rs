@@ -48,11 +48,13 @@ pub struct CatArgs {
 /// Copy files out of a volume, or into one (FAT only).
 ///
 /// One side is VOLUME:/path, the other a path of this system. A name that contains ":/" can be reached as ./name.
+/// What comes out of a volume only its owner can read, unless --preserve is given. Times are kept either way.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest cp secret.img:/etc/hostname .
   atrest cp -r secret.img:/photos ./photos
+  atrest cp -rp secret.img:/srv/www ./www
   atrest cp -r ./photos stick.img:/")]
 pub struct CpArgs {
     /// From: VOLUME:/path or a local path.
@@ -62,6 +64,9 @@ pub struct CpArgs {
     /// Copy directories and everything below them.
     #[arg(long, short = 'r')]
     pub recursive: bool,
+    /// Keep permissions as far as the umask lets, instead of 0600 (0700 for directories and what its owner can execute).
+    #[arg(long, short = 'p')]
+    pub preserve: bool,
     #[command(flatten)]
     pub partition: PartitionArgs,
     #[command(flatten)]

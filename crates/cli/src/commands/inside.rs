@@ -77,7 +77,11 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<(), Failure> {
         }
     };
     let tree = open(&volume, &args.unlock, &args.partition, inward, output)?;
-    let options = CopyOptions { recursive: args.recursive, overwrite: output.says_yes(), preserve: true };
+    let options = CopyOptions {
+        recursive: args.recursive,
+        overwrite: output.says_yes(),
+        preserve_permissions: args.preserve,
+    };
     let mut listener = Listener { output };
     let copied = if inward {
         let to = find(&*tree, &inner, LastLink::Follow)?;

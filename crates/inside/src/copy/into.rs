@@ -139,11 +139,9 @@ impl Copy<'_> {
             return Err(host(shown, error));
         }
         let bytes = result.map_err(|e| at(to, e))?;
-        if self.options.preserve {
-            let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
-            let time = Timestamp { seconds: stat.st_mtime, nanoseconds };
-            self.tree.set_modified(to, time).map_err(|e| at(to, e))?;
-        }
+        let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+        let time = Timestamp { seconds: stat.st_mtime, nanoseconds };
+        self.tree.set_modified(to, time).map_err(|e| at(to, e))?;
         self.summary.files += 1;
         self.summary.bytes += bytes;
         Ok(())

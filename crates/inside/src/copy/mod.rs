@@ -25,11 +25,12 @@ const PIECE: usize = 1 << 20;
 pub struct CopyOptions {
     /// Directories are copied with all that is in them; otherwise they are an error.
     pub recursive: bool,
-    /// Existing files are replaced; otherwise they are an error. Directories are merged either way.
+    /// Existing files are replaced, each once its successor is whole; otherwise they are an error. Directories are merged either way.
     pub overwrite: bool,
-    /// Times of the last change and permissions (without set-user-ID, set-group-ID and sticky bits) are kept where the
-    /// target can store them. Owners are not.
-    pub preserve: bool,
+    /// Permissions (without set-user-ID, set-group-ID and sticky bits) are kept as far as the process's umask lets, where
+    /// the target can store them. Otherwise what is made on the host is its owner's alone. Times of the last change are
+    /// always kept, owners never.
+    pub preserve_permissions: bool,
 }
 
 /// What was copied.

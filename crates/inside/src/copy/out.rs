@@ -2,12 +2,12 @@
 //! target is used one component at a time, relative to an open directory, and no link on the host is followed there.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::{CopyError, CopyOptions, CopyProgress, CopySummary, MAX_DEPTH, at, host};
@@ -17,6 +17,8 @@ use crate::tree::{Entry, FileTree, Kind, Metadata, Stop, Timestamp};
 
 /// Zeros in runs of this many bytes are left out of the host's file, which then has a hole there.
 const HOLE: usize = 4096;
+/// Temporary names that are tried; each is free unless a process with our number died while it copied.
+const TEMPORARY_NAMES: u32 = 100;
 
 /// Copies the entry `from` to the host path `to`, or into it if `to` is a directory. The tree's root is copied as the
 /// directory `to` itself. Links in `from` are not followed ([`resolve`](crate::resolve) it first if they should be);
@@ -39,6 +41,7 @@ pub fn copy_out(
         progress,
         summary: CopySummary::default(),
         seen: HashSet::new(),
+        umask: umask(),
         // A directory entry takes 32 bytes of FAT and 8 of ext at least, but ext's directories can't be seen twice.
         entries_left: entries.saturating_add(65536),
     };
@@ -68,6 +71,7 @@ struct Copy<'a> {
     summary: CopySummary,
     /// Inodes of the directories copied so far.
     seen: HashSet<u64>,
+    umask: Mode,
     /// How many entries the filesystem can have at most; a FAT whose directories form a circle has more.
     entries_left: u64,
 }
@@ -117,6 +121,7 @@ impl Copy<'_> {
         depth: usize,
     ) -> Result<(), CopyError> {
         match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
+            // One that is there already keeps its permissions, unless those of the tree are asked for.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(host(shown, error)),
         }
@@ -148,8 +153,10 @@ impl Copy<'_> {
             self.entry(&path, &found, dir.as_fd(), name, &shown, depth + 1)?;
         }
         self.summary.directories += 1;
-        if self.options.preserve && !from.is_root() {
-            rustix::fs::fchmod(dir, mode(metadata)).map_err(|e| host(shown, e))?;
+        if !from.is_root() {
+            if self.options.preserve_permissions {
+                rustix::fs::fchmod(dir, self.mode(metadata)).map_err(|e| host(shown, e))?;
+            }
             rustix::fs::futimens(dir, &times(metadata.modified)).map_err(|e| host(shown, e))?;
         }
         Ok(())
@@ -164,14 +171,23 @@ impl Copy<'_> {
         shown: &Path,
     ) -> Result<(), CopyError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = || rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR);
-        let file = self.replace(dir, name, open).map_err(|e| host(shown, e))?;
-        let result = self.contents(from, metadata, &file, shown);
-        if result.is_err() {
+        let open = |name: &OsStr| rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR);
+        let (file, made) = self.create(dir, name, open).map_err(|e| host(shown, e))?;
+        let result = self.contents(from, metadata, &file, shown).and_then(|size| {
+            if made != name {
+                // What it replaces must not be gone before the new contents are on the media.
+                rustix::fs::fdatasync(&file).map_err(|e| host(shown, e))?;
+                rustix::fs::renameat(dir, &made, dir, name).map_err(|e| host(shown, e))?;
+            }
+            Ok(size)
+        });
+        let size = result.inspect_err(|_| {
             // Half a file is worse than none. It is ours: it was created just now.
-            let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
-        }
-        result
+            let _ = rustix::fs::unlinkat(dir, &made, AtFlags::empty());
+        })?;
+        self.summary.files += 1;
+        self.summary.bytes += size;
+        Ok(())
     }
 
     fn contents(
@@ -180,7 +196,7 @@ impl Copy<'_> {
         metadata: &Metadata,
         file: &OwnedFd,
         shown: &Path,
-    ) -> Result<(), CopyError> {
+    ) -> Result<u64, CopyError> {
         let mut failure = None;
         let mut offset = 0;
         let progress = &mut *self.progress;
@@ -199,15 +215,9 @@ impl Copy<'_> {
         let size = result.map_err(|e| at(from, e))?;
         // A hole at the end has not been written.
         rustix::fs::ftruncate(file, size).map_err(|e| host(shown, e))?;
-        if self.options.preserve {
-            rustix::fs::fchmod(file, mode(metadata)).map_err(|e| host(shown, e))?;
-            rustix::fs::futimens(file, &times(metadata.modified)).map_err(|e| host(shown, e))?;
-        } else {
-            rustix::fs::fchmod(file, default_mode(metadata)).map_err(|e| host(shown, e))?;
-        }
-        self.summary.files += 1;
-        self.summary.bytes += size;
-        Ok(())
+        rustix::fs::fchmod(file, self.mode(metadata)).map_err(|e| host(shown, e))?;
+        rustix::fs::futimens(file, &times(metadata.modified)).map_err(|e| host(shown, e))?;
+        Ok(size)
     }
 
     fn link(
@@ -220,32 +230,66 @@ impl Copy<'_> {
     ) -> Result<(), CopyError> {
         let target = self.tree.read_link(from).map_err(|e| at(from, e))?;
         let target = OsStr::from_bytes(&target);
-        let make = || rustix::fs::symlinkat(target, dir, name);
-        self.replace(dir, name, make).map_err(|e| host(shown, e))?;
-        if self.options.preserve {
-            let times = times(metadata.modified);
-            rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(|e| host(shown, e))?;
-        }
+        let make = |name: &OsStr| rustix::fs::symlinkat(target, dir, name);
+        let ((), made) = self.create(dir, name, make).map_err(|e| host(shown, e))?;
+        let times = times(metadata.modified);
+        let finish = || {
+            rustix::fs::utimensat(dir, &made, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+            if made == name { Ok(()) } else { rustix::fs::renameat(dir, &made, dir, name) }
+        };
+        finish().map_err(|error| {
+            // As with files: it is ours, and of no use.
+            let _ = rustix::fs::unlinkat(dir, &made, AtFlags::empty());
+            host(shown, error)
+        })?;
         self.summary.links += 1;
         Ok(())
     }
 
-    /// Makes an entry; if one is there already and may be overwritten, removes that first (never a directory).
-    fn replace<T>(
+    /// Makes an entry, and says under which name: if `name` is there already and may be replaced, a temporary one that
+    /// is to be renamed once it is whole. Until then the old one stays.
+    fn create<T>(
         &self,
         dir: BorrowedFd<'_>,
         name: &OsStr,
-        make: impl Fn() -> Result<T, Errno>,
-    ) -> Result<T, Errno> {
-        match make() {
-            Err(Errno::EXIST) if self.options.overwrite => {
-                rustix::fs::unlinkat(dir, name, AtFlags::empty())?;
-                make()
+        make: impl Fn(&OsStr) -> Result<T, Errno>,
+    ) -> Result<(T, OsString), Errno> {
+        match make(name) {
+            Err(Errno::EXIST) if self.options.overwrite => {}
+            other => return other.map(|made| (made, name.to_owned())),
+        }
+        let there = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(there.st_mode) == FileType::Directory {
+            return Err(Errno::ISDIR);
+        }
+        for number in 0..TEMPORARY_NAMES {
+            let temporary = OsString::from(format!(".atrest-{}-{number}", std::process::id()));
+            match make(&temporary) {
+                Err(Errno::EXIST) => {}
+                other => return other.map(|made| (made, temporary)),
             }
-            other => other,
+        }
+        Err(Errno::EXIST)
+    }
+
+    /// The permissions that a copy gets.
+    fn mode(&self, metadata: &Metadata) -> Mode {
+        if self.options.preserve_permissions {
+            return Mode::from_raw_mode(u32::from(metadata.mode) & 0o777).difference(self.umask);
+        }
+        match metadata.mode & 0o100 {
+            0 => Mode::RUSR | Mode::WUSR,
+            _ => Mode::RWXU,
         }
     }
+}
+
+/// The process's umask, which the kernel shows without changing it. Where it can't be seen, only the owner gets anything.
+fn umask() -> Mode {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let bits = bits.and_then(|bits| u32::from_str_radix(bits.trim(), 8).ok());
+    Mode::from_raw_mode(bits.unwrap_or(0o077))
 }
 
 fn open_dir(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -287,15 +331,6 @@ fn write_all(file: &OwnedFd, mut at: u64, mut data: &[u8]) -> Result<(), Errno> 
 
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0)
-}
-
-fn mode(metadata: &Metadata) -> Mode {
-    Mode::from_raw_mode(u32::from(metadata.mode) & 0o777)
-}
-
-/// Without `preserve`: executable stays executable, the rest is the host's default of a private copy.
-fn default_mode(metadata: &Metadata) -> Mode {
-    Mode::from_raw_mode(if metadata.mode & 0o111 == 0 { 0o644 } else { 0o755 })
 }
 
 fn times(modified: Timestamp) -> Timestamps {

@@ -364,36 +364,38 @@ impl FileTree for FatTree {
         self.change(|state| {
             let (mut dir, name) = state.parent(path)?;
             let now = time::now();
-            let mut found = match dir.find(name).cloned() {
+            // An existing file keeps its contents until all of the new are there.
+            let (mut found, existed) = match dir.find(name).cloned() {
                 Some(found) if found.is_dir() => return Err(TreeError::IsADirectory),
-                Some(mut found) => {
+                Some(found) => {
                     state.mark()?;
-                    let old = found.cluster(&state.table);
-                    found.set_contents(0, 0);
-                    dir.update(&mut state.table, &found)?;
-                    if old != 0 {
-                        state.table.release(old)?;
-                    }
-                    found
+                    (found, true)
                 }
                 None => {
                     state.mark()?;
-                    dir.add(&mut state.table, name, false, now)?
+                    (dir.add(&mut state.table, name, false, now)?, false)
                 }
             };
+            let old = found.cluster(&state.table);
             let (mut first, mut total) = (0, 0);
             match state.fill(source, &mut first, &mut total) {
                 Ok(()) => {
                     found.set_contents(first, u32::try_from(total).unwrap_or(0));
                     found.set_modified(now);
                     dir.update(&mut state.table, &found)?;
+                    if old != 0 {
+                        state.last_chain = None;
+                        state.table.release(old)?;
+                    }
                     Ok(total)
                 }
                 Err(
                     error @ (TreeError::NoSpace | TreeError::Stopped { .. } | TreeError::TooLarge { .. }),
                 ) => {
                     // Half a file is worse than none.
-                    dir.remove(&mut state.table, &found)?;
+                    if !existed {
+                        dir.remove(&mut state.table, &found)?;
+                    }
                     if first != 0 {
                         state.table.release(first)?;
                     }
