@@ -76,6 +76,8 @@ impl From<UnlockError> for Failure {
             UnlockError::Device(device) => device.into(),
             UnlockError::WrongPassphrase => Self::new(Code::Refused, "wrong passphrase: no keyslot opens with it")
                 .hint("check keyboard layout, Caps Lock and a newline at the end of a key file; `atrest key list` shows the keyslots"),
+            UnlockError::WrongPassphraseOrDamaged { .. } => Self::new(Code::Refused, format!("wrong passphrase: {error}"))
+                .hint("check the passphrase first; if it is that of the damaged keyslot, only a header backup has it"),
             UnlockError::WrongVolumeKey => {
                 Self::new(Code::Refused, error).hint("--volume-key-file takes the file that `atrest key export` wrote")
             }

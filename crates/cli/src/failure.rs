@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::output::plain;
+
 /// cryptsetup's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -113,8 +115,8 @@ impl Failure {
             let error = serde_json::json!({ "code": self.code, "message": self.what, "hint": self.hint });
             format!("{}\n", serde_json::json!({ "error": error }))
         } else {
-            let hint = self.hint.as_ref().map(|hint| format!("  {hint}\n")).unwrap_or_default();
-            format!("atrest: {}\n{hint}", self.what)
+            let hint = self.hint.as_ref().map(|hint| format!("  {}\n", plain(hint))).unwrap_or_default();
+            format!("atrest: {}\n{hint}", plain(&self.what))
         };
         // Nobody is left to tell if standard error is gone.
         let _ = io::stderr().write_all(text.as_bytes());

@@ -2,9 +2,12 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+
+use atrest_inside::DisplayName;
 
 use crate::args::GlobalArgs;
 use crate::failure::{Code, Failure};
@@ -45,7 +48,13 @@ impl Output {
             serde_json::to_writer_pretty(&mut out, data).map_err(io::Error::from)?;
             writeln!(out)?;
         } else {
-            out.write_all(text.as_bytes())?;
+            // Lines are the command's own; what else steers a terminal came from outside.
+            for line in text.split_inclusive('\n') {
+                match line.strip_suffix('\n') {
+                    Some(line) => writeln!(out, "{}", plain(line))?,
+                    None => write!(out, "{}", plain(line))?,
+                }
+            }
             if !text.is_empty() && !text.ends_with('\n') {
                 writeln!(out)?;
             }
@@ -54,12 +63,12 @@ impl Output {
         Ok(())
     }
 
-    /// What a command that changes something did: text only without --quiet.
+    /// What a command that changes something did: one line of text only without --quiet.
     pub fn done(&self, data: &impl Serialize, text: &str) -> Result<(), Failure> {
         if self.quiet && !self.json {
             return Ok(());
         }
-        self.report(data, text)
+        self.report(data, &plain(text).to_string())
     }
 
     /// One line of JSON of a longer conversation (progress, readiness).
@@ -75,7 +84,7 @@ impl Output {
     pub fn warn(&self, text: impl std::fmt::Display) {
         if !self.quiet {
             // Nobody is left to tell if standard error is gone.
-            let _ = writeln!(io::stderr(), "atrest: warning: {text}");
+            let _ = writeln!(io::stderr(), "atrest: warning: {}", plain(&text.to_string()));
         }
     }
 
@@ -92,6 +101,7 @@ impl Output {
         if self.yes {
             return Ok(());
         }
+        let warning = plain(warning);
         let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| {
             Failure::parameters(format!("{warning}; there is no terminal to ask on"))
                 .hint("pass --yes if that is meant")
@@ -105,4 +115,15 @@ impl Output {
             Err(Failure::new(Code::Parameters, "not confirmed; nothing was changed"))
         }
     }
+}
+
+/// `text` on one line, with control characters escaped: headers, file names and paths may be hostile, and must neither
+/// steer a terminal nor forge a line of ours.
+pub fn plain(text: &str) -> DisplayName<'_> {
+    DisplayName(text.as_bytes())
+}
+
+/// A path as JSON text. A name that is not UTF-8 is shown with replacement characters, as `ls` does.
+pub fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }

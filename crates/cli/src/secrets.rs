@@ -221,7 +221,10 @@ fn own_descriptor(number: u32) -> Result<OwnedFd, Failure> {
 }
 
 fn skip(fd: impl AsFd, offset: u64) -> Result<(), Failure> {
-    if offset == 0 || rustix::fs::seek(&fd, SeekFrom::Start(offset)).is_ok() {
+    // From where standard input stands, which may be in the middle of a file.
+    let forward =
+        i64::try_from(offset).map_err(|_| Failure::parameters("the key file ends before its offset"))?;
+    if offset == 0 || rustix::fs::seek(&fd, SeekFrom::Current(forward)).is_ok() {
         return Ok(());
     }
     // A pipe: read and forget.

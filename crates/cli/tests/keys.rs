@@ -165,6 +165,14 @@ fn an_unbound_key_opens_no_data() {
     assert!(scratch.tool("cryptsetup", &["luksDump", "vol"]).ok().stdout.contains("unbound"));
     // It does not count as a way in.
     scratch.atrest(&["key", "remove", "--key-file", "key", "vol"]).fails(1, "last passphrase");
+    // Named, it gives the key that it holds.
+    scratch.file("own key", [5; 32]);
+    scratch.file("third", "third");
+    let add = ["key", "add", "--unbound", "--volume-key-file", "own key", "--new-key-file", "third", "vol"];
+    scratch.atrest(&[&add[..], &["--new-key-slot", "9"], &CHEAP].concat()).ok();
+    scratch.atrest(&["key", "export", "--yes", "-S", "9", "--key-file", "third", "vol", "vk9"]).ok();
+    assert_eq!(fs::read(scratch.path("vk9")).expect("the key"), [5; 32]);
+    scratch.atrest(&["key", "export", "--yes", "--key-file", "third", "vol", "vk"]).fails(2, "no data");
 }
 
 #[test]
@@ -210,4 +218,69 @@ fn a_detached_header_leaves_the_data_alone() {
         .ok();
     scratch.atrest(&["decrypt", "--header", "head", "--key-file", "key", "data", "plain"]).ok();
     assert_eq!(fs::metadata(scratch.path("plain")).expect("the plaintext").len(), 8 << 20);
+}
+
+#[test]
+fn a_dead_keyslot_does_not_turn_a_typing_error_into_damage() {
+    for kind in ["luks1", "luks2"] {
+        let scratch = Scratch::with_volume_of(kind);
+        scratch.file("second", "second");
+        scratch.file("wrong", "wrong");
+        add(&scratch, "second", &[]).ok();
+        let info = scratch.atrest(&["info", "--json", "vol"]).ok().json();
+        let area = info["keyslots"][0]["area"]["offset"].as_u64().expect("an offset") as usize;
+        let mut bytes = fs::read(scratch.path("vol")).expect("the volume");
+        bytes[area..area + 65536].fill(0);
+        scratch.file("vol", &bytes);
+        test(&scratch, "second").ok();
+        test(&scratch, "wrong").fails(2, "keyslot 0 is damaged");
+        // With the intact one gone it is damage and nothing else.
+        scratch.atrest(&["key", "remove", "--key-file", "second", "vol"]).ok();
+        test(&scratch, "wrong").fails(4, "keyslot 0 is damaged");
+    }
+}
+
+#[test]
+fn a_full_luks1_header_changes_a_passphrase_in_place_if_asked_to() {
+    let scratch = Scratch::with_volume_of("luks1");
+    for slot in 1..8 {
+        scratch.file(&format!("key{slot}"), format!("passphrase {slot}"));
+        add(&scratch, &format!("key{slot}"), &[]).ok();
+    }
+    scratch.file("new", "new");
+    let mut change = vec!["key", "change", "--json", "--key-file", "key3", "--new-key-file", "new", "vol"];
+    change.extend(CHEAP);
+    scratch.atrest(&change).fails(1, "all keyslots are in use");
+    change.extend(["--new-key-slot", "3"]);
+    assert_eq!(scratch.atrest(&change).ok().json()["keyslot"], 3);
+    opens(&scratch, "new", true);
+    opens(&scratch, "key3", false);
+}
+
+#[test]
+fn an_unbound_passphrase_does_not_vouch_for_the_removal_of_another() {
+    let scratch = Scratch::with_volume();
+    for name in ["second", "unbound"] {
+        scratch.file(name, name);
+    }
+    add(&scratch, "second", &[]).ok();
+    add(&scratch, "unbound", &["--unbound", "--key-size", "256"]).ok();
+    scratch.atrest(&["key", "kill", "--key-file", "unbound", "vol", "0"]).fails(1, "opens no data");
+    opens(&scratch, "key", true);
+    scratch.atrest(&["key", "kill", "--key-file", "second", "vol", "0"]).ok();
+    opens(&scratch, "key", false);
+}
+
+#[test]
+fn a_given_volume_key_says_how_long_it_is() {
+    for kind in ["luks1", "luks2"] {
+        let scratch = Scratch::new();
+        scratch.file("key", "key");
+        scratch.file("vk", (0..32).collect::<Vec<u8>>());
+        let mut args = vec!["format", "--size", "20M", "--type", kind, "--volume-key-file", "vk"];
+        args.extend(["--key-file", "key", "vol"]);
+        args.extend(CHEAP);
+        scratch.atrest(&args).ok();
+        opens(&scratch, "key", true);
+    }
 }

@@ -212,6 +212,11 @@ fn an_interrupted_run_goes_on_from_its_checkpoint() {
     assert_eq!(ended.status.code(), Some(130), "{messages}");
     assert!(messages.contains("cancelled after") && messages.contains("--resume"), "{messages}");
     assert_eq!(scratch.mode("plain.atrest-checkpoint"), 0o600);
+    let checkpoint = fs::read(scratch.path("plain.atrest-checkpoint")).expect("the checkpoint");
+    scratch.file("plain.atrest-checkpoint", "rubbish");
+    // The hint is what helps, not the option that failed.
+    scratch.atrest(&[&decrypt[..], &["--resume", "vol", "plain"]].concat()).fails(4, "leave --resume out");
+    scratch.file("plain.atrest-checkpoint", &checkpoint);
     let resumed = scratch.atrest(&[&decrypt[..], &["--resume", "vol", "plain"]].concat()).ok();
     let last: serde_json::Value =
         serde_json::from_str(resumed.stdout.lines().last().expect("a line")).expect("JSON");

@@ -101,3 +101,11 @@ fn a_terminal_must_say_yes_in_capitals() {
     assert_eq!(at_a_terminal(&scratch, "erase vol", &["YES"]).code, 0);
     scratch.atrest(&["key", "test", "--key-file", "key", "vol"]).fails(2, "erased");
 }
+
+#[test]
+fn an_offset_counts_from_where_standard_input_stands() {
+    let scratch = Scratch::with_volume();
+    scratch.file("stream", b"headerskipcorrect horse\n");
+    let test = "$ATREST key test --key-file - --keyfile-offset 4 vol";
+    scratch.bash(&format!("{{ dd bs=6 count=1 status=none > /dev/null; {test}; }} < stream")).ok();
+}

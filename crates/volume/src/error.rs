@@ -53,12 +53,17 @@ pub enum UnlockError {
     /// The volume has no keyslot at all that could be tried.
     NoKeyslot,
     /// A keyslot area can't be what was written: it has sectors of one repeated byte, or lies beyond the device's end.
-    /// Other keyslots did not open either.
+    /// No intact keyslot could be tried.
     KeyslotDamaged {
         /// The keyslot.
         slot: u32,
         /// First byte on the device that can't be right.
         offset: u64,
+    },
+    /// No intact keyslot opens with the passphrase, and this one, which might, is damaged.
+    WrongPassphraseOrDamaged {
+        /// The damaged keyslot.
+        slot: u32,
     },
     /// The keyslot opens, but its key belongs to no segment (an unbound keyslot).
     Unbound {
@@ -333,6 +338,9 @@ impl fmt::Display for UnlockError {
                     f,
                     "keyslot {slot} is damaged: its area at offset {offset} has been overwritten or is cut off"
                 )
+            }
+            Self::WrongPassphraseOrDamaged { slot } => {
+                write!(f, "no intact keyslot opens with this passphrase, and keyslot {slot} is damaged")
             }
             Self::Unbound { slot } => {
                 write!(f, "keyslot {slot} opens, but its key belongs to no data segment")

@@ -77,6 +77,10 @@ pub struct KeyChangeArgs {
     /// Keyslot whose passphrase is changed [default: the one that the passphrase opens].
     #[arg(long, short = 'S', value_name = "N")]
     pub key_slot: Option<u32>,
+    /// Keyslot for the new passphrase [default: the same (LUKS2), the first free one (LUKS1)]. The same one in LUKS1 is
+    /// overwritten in place: a power loss in the middle loses it.
+    #[arg(long, value_name = "N")]
+    pub new_key_slot: Option<u32>,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
     #[command(flatten)]

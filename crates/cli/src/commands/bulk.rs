@@ -161,8 +161,12 @@ impl<'a> Listener<'a> {
         self.bar.finish_and_clear();
         let summary = result.map_err(|error| {
             let failure = Failure::from(error).at(path).with_code(stop.exit_code(&error));
+            let resumable = matches!(
+                error,
+                BulkError::Cancelled { .. } | BulkError::Read(_) | BulkError::Write(_) | BulkError::Flush(_)
+            );
             match checkpoint {
-                Some(checkpoint) if checkpoint.exists() => {
+                Some(checkpoint) if resumable && checkpoint.exists() => {
                     failure.hint(format!("--resume goes on from the checkpoint {}", checkpoint.display()))
                 }
                 _ => failure,

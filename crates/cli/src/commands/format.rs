@@ -11,7 +11,7 @@ use super::options;
 use super::target::{contents, holds_data, open_device};
 use crate::args::format::{FormatArgs, LuksType};
 use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{Output, path_text};
 use crate::progress;
 use crate::secrets::{self, Source};
 
@@ -50,7 +50,7 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     made.keep();
     let uuid = locked.uuid();
     output.done(
-        &json!({ "path": args.path, "header": args.header, "type": kind, "uuid": uuid }),
+        &json!({ "path": path_text(&args.path), "header": args.header.as_deref().map(path_text), "type": kind, "uuid": uuid }),
         &format!("{}: new {} volume, UUID {uuid}", args.path.display(), name(kind)),
     )
 }

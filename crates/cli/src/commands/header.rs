@@ -15,7 +15,7 @@ use crate::args::header::{
     EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, RepairArgs,
 };
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, path_text};
 
 /// No header is larger: two metadata areas of 4 MiB and 128 MiB of keyslot areas, with room to spare.
 const MAX_BACKUP: u64 = 256 << 20;
@@ -31,7 +31,7 @@ pub fn backup(args: &HeaderBackupArgs, output: &Output) -> Result<(), Failure> {
     let backup = header_backup(&device).map_err(|error| Failure::from(error).at(path))?;
     write_private(&args.file, &backup)?;
     output.done(
-        &json!({ "file": args.file, "bytes": backup.len() }),
+        &json!({ "file": path_text(&args.file), "bytes": backup.len() }),
         &format!("{}: header of {} in {} bytes", args.file.display(), path.display(), backup.len()),
     )
 }
@@ -61,7 +61,7 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
         error => Failure::from(error).at(path),
     })?;
     output.done(
-        &json!({ "path": path, "file": args.file, "bytes": backup.len() }),
+        &json!({ "path": path_text(path), "file": path_text(&args.file), "bytes": backup.len() }),
         &format!("{}: header restored from {}", path.display(), args.file.display()),
     )
 }

@@ -12,7 +12,7 @@ use crate::args::key::{
     KeyTestArgs,
 };
 use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{Output, path_text};
 use crate::progress;
 use crate::secrets::{self, Source, refuse_sharing_stdin};
 
@@ -78,7 +78,7 @@ fn existing_passphrase(
 }
 
 pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
-    let options = options::keyslot(&args.pbkdf, None, None)?;
+    let options = options::keyslot(&args.pbkdf, args.new_key_slot, None)?;
     let mut target = Target::change(&args.target)?;
     let (old, new) = (Source::from(&args.passphrase), Source::from(&args.new));
     refuse_sharing_stdin(&old, &new)?;
@@ -120,6 +120,12 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
         if opened == args.slot {
             return Err(Failure::parameters(format!("the passphrase is that of keyslot {opened} itself"))
                 .hint("give one of another keyslot, use `atrest key remove`, or pass --yes alone"));
+        }
+        if bound && !others.contains(&opened) {
+            return Err(Failure::parameters(format!(
+                "the passphrase is that of keyslot {opened}, which opens no data"
+            ))
+            .hint("give one that opens the volume afterwards, or pass --yes alone"));
         }
     }
     let killed = target.locked.kill_slot(&target.device, args.slot, last);
@@ -167,11 +173,15 @@ pub fn export(args: &KeyExportArgs, output: &Output) -> Result<(), Failure> {
     output
         .confirm(&format!("whoever reads {file} can read {path} for ever, whatever its passphrases are"))?;
     let (slot, key) = with_passphrase(&Source::from(&args.passphrase), target.path, output, |passphrase| {
-        target.locked.volume_key(&target.device, passphrase, args.key_slot)
+        match (args.key_slot, target.locked.luks2()) {
+            // A keyslot that is named may be an unbound one.
+            (Some(slot), Some(luks2)) => luks2.keyslot_key(&target.device, passphrase, Some(slot)),
+            (slot, _) => target.locked.volume_key(&target.device, passphrase, slot),
+        }
     })?;
     write_private(&args.file, key.expose())?;
     output.done(
-        &json!({ "keyslot": slot, "file": args.file, "bytes": key.len() }),
+        &json!({ "keyslot": slot, "file": path_text(&args.file), "bytes": key.len() }),
         &format!("{file}: volume key of {} bytes from keyslot {slot}", key.len()),
     )
 }

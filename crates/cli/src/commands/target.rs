@@ -85,13 +85,13 @@ pub trait WrongPassphrase {
 
 impl WrongPassphrase for UnlockError {
     fn is_wrong_passphrase(&self) -> bool {
-        matches!(self, Self::WrongPassphrase)
+        matches!(self, Self::WrongPassphrase | Self::WrongPassphraseOrDamaged { .. })
     }
 }
 
 impl WrongPassphrase for ChangeError {
     fn is_wrong_passphrase(&self) -> bool {
-        matches!(self, Self::Unlock(UnlockError::WrongPassphrase))
+        matches!(self, Self::Unlock(error) if error.is_wrong_passphrase())
     }
 }
 

@@ -5,11 +5,12 @@ use std::fmt::Write;
 use atrest_volume::{Info, KdfInfo, KeyslotInfo, Priority, SegmentInfo};
 
 use super::format::name;
+use crate::output::plain;
 
-/// A right-aligned name and its value on a line.
+/// A right-aligned name and its value on a line. The value may be a hostile header's.
 fn line(out: &mut String, name: &str, value: impl std::fmt::Display) {
     // Writing to a String can't fail.
-    let _ = writeln!(out, "{name:>14}  {value}");
+    let _ = writeln!(out, "{name:>14}  {}", plain(&value.to_string()));
 }
 
 /// Everything that the header says.

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::target::{Target, write_private};
 use crate::args::token::{TokenExportArgs, TokenImportArgs, TokenListArgs, TokenRemoveArgs};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, path_text, plain};
 
 /// The largest LUKS2 metadata area; no token is longer.
 const MAX_TOKEN: u64 = 4 << 20;
@@ -18,7 +18,8 @@ pub fn list(args: &TokenListArgs, output: &Output) -> Result<(), Failure> {
     let tokens = Target::read(&args.target)?.locked.info().tokens;
     let mut text = String::new();
     for token in &tokens {
-        text.push_str(&format!("token {}: {}, keyslots {:?}\n", token.id, token.kind, token.keyslots));
+        let kind = plain(&token.kind);
+        text.push_str(&format!("token {}: {kind}, keyslots {:?}\n", token.id, token.keyslots));
     }
     output.report(&tokens, &text)
 }
@@ -33,7 +34,7 @@ pub fn export(args: &TokenExportArgs, output: &Output) -> Result<(), Failure> {
         Some(file) => {
             write_private(file, format!("{token}\n").as_bytes())?;
             output.done(
-                &json!({ "token": args.id, "file": file }),
+                &json!({ "token": args.id, "file": path_text(file) }),
                 &format!("{}: token {}", file.display(), args.id),
             )
         }

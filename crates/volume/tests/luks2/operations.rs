@@ -342,3 +342,26 @@ fn detection_finds_the_format_by_either_copy() {
     );
     assert_eq!(LockedVolume::read(&FaultDevice::zeroed(0)).expect_err("empty"), OpenError::NotLuks);
 }
+
+#[test]
+fn an_unknown_requirement_keeps_every_keyslot_shut() {
+    let (device, _) = volume();
+    let mut image = device.image();
+    for copy in image[..0x8000].chunks_mut(0x4000) {
+        let json = String::from_utf8(copy[4096..].to_vec()).expect("text");
+        let required = "\"config\":{\"requirements\":{\"mandatory\":[\"foo\"]},";
+        let json = json.trim_end_matches('\0').replace("\"config\":{", required);
+        copy[4096..].fill(0);
+        copy[4096..4096 + json.len()].copy_from_slice(json.as_bytes());
+        // The checksum, LUKS2 specification section 2.1: over the whole copy with its own field zeroed.
+        copy[448..512].fill(0);
+        let mut sum = [0; 32];
+        atrest_kdf::digest(atrest_kdf::Hash::Sha256, &[copy], &mut sum);
+        copy[448..480].copy_from_slice(&sum);
+    }
+    let device = FaultDevice::new(image);
+    let luks = Luks2::read(&device).expect("the header itself is in order");
+    let refused = UnlockError::UnsupportedRequirement { count: 1 };
+    assert_eq!(luks.test_passphrase(&device, &passphrase("one"), None), Err(refused.clone()));
+    assert_eq!(luks.keyslot_key(&device, &passphrase("one"), Some(0)).map(drop), Err(refused));
+}
