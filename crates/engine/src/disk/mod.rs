@@ -59,6 +59,8 @@ pub struct DiskOptions {
 /// The plaintext of an unlocked volume.
 pub struct Disk {
     media: Arc<dyn BlockDevice>,
+    /// Held open for its lock.
+    header: Option<Arc<dyn BlockDevice>>,
     regions: Vec<Region>,
     size: u64,
     unit: usize,
@@ -74,13 +76,13 @@ pub struct Disk {
 impl Disk {
     /// The plaintext of `volume`, whose ciphertext lies on `media`.
     ///
-    /// Discards are passed on if the options or the volume's own flags say so.
+    /// Discards are passed on if the options say so. The flag in a LUKS2 header does not count: nothing
+    /// authenticates it, so whoever can write to the media could set it and then see what is in use.
     pub fn new(media: Arc<dyn BlockDevice>, volume: Volume, options: DiskOptions) -> Result<Self, DiskError> {
         let uuid = volume.uuid().map(str::to_owned);
-        let allow_discards = options.allow_discards || volume.allow_discards();
         let read_only = options.read_only || volume.read_only();
         let regions = volume.into_segments().into_iter().map(Region::from_segment).collect();
-        Self::from_regions(media, regions, DiskOptions { allow_discards, read_only, ..options }, uuid)
+        Self::from_regions(media, regions, DiskOptions { read_only, ..options }, uuid)
     }
 
     /// The media itself, by the same code with a mapper that changes nothing: what encryption costs is measured
@@ -106,6 +108,7 @@ impl Disk {
         Ok(Self {
             read_only: options.read_only || media.is_read_only(),
             media,
+            header: None,
             regions,
             size,
             unit: unit.max(atrest_device::SECTOR_SIZE as usize),
@@ -116,6 +119,14 @@ impl Disk {
             helpers: Helpers::new(options.threads),
             stream: Stream::new(),
         })
+    }
+
+    /// The same, keeping open the device that the volume's detached header lies on, and with it the use lock: nobody
+    /// formats or restores the header of a volume that is in use.
+    #[must_use]
+    pub fn with_header(mut self, header: Arc<dyn BlockDevice>) -> Self {
+        self.header = Some(header);
+        self
     }
 
     /// The device that holds the ciphertext.
@@ -467,6 +478,7 @@ impl std::fmt::Debug for Disk {
             .field("uuid", &self.uuid)
             .field("read_only", &self.read_only)
             .field("allow_discards", &self.allow_discards)
+            .field("has_detached_header", &self.header.is_some())
             .finish_non_exhaustive()
     }
 }
