@@ -3,12 +3,15 @@
 //! The files lie in `/run/atrest` (root) or `$XDG_RUNTIME_DIR/atrest`, or else in `/tmp/atrest-UID`: a directory
 //! with mode 0700 that belongs to the user, or it is not used. They hold no secrets. A file whose process is gone is
 //! stale: it is detected by process id, start time and boot, and removed together with what the dead process left
-//! behind (a socket that nobody listens on, a dead mount).
+//! behind (a socket that nobody listens on, a dead mount). One that could not save everything leaves its file with the
+//! reason in it, until `close` has told somebody or the name is used again.
 
 mod close;
 mod process;
+mod watch;
 
 pub use close::CloseError;
+pub use watch::Watched;
 
 use crate::{fuse, nbd};
 use core::fmt;
@@ -21,6 +24,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How an open volume is reached.
@@ -77,6 +81,9 @@ pub struct Entry {
     pub read_only: bool,
     /// When it was opened, in seconds since 1970.
     pub since: u64,
+    /// Why what was written may not be on the media. The serving process refuses writes, or has ended so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// The serving process.
     process: Process,
 }
@@ -90,6 +97,7 @@ impl Entry {
             kind,
             read_only,
             since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            failed: None,
             process: Process::current()?,
         })
     }
@@ -97,6 +105,11 @@ impl Entry {
     /// The serving process's id.
     pub fn pid(&self) -> i32 {
         self.process.pid
+    }
+
+    /// Whether the serving process is gone. Such an entry is kept only to say why it [`failed`](Self::failed).
+    pub fn has_ended(&self) -> bool {
+        !self.process.is_alive()
     }
 }
 
@@ -163,11 +176,16 @@ pub struct Registry {
     path: PathBuf,
 }
 
-/// This process's entry; dropping it takes it out of the registry.
+/// This process's entry; dropping it takes it out of the registry, unless the session failed.
 #[must_use]
 pub struct Registration {
+    record: Arc<Record>,
+}
+
+/// What the state file says of this process.
+struct Record {
     file: PathBuf,
-    entry: Entry,
+    entry: Mutex<Entry>,
 }
 
 /// Longest state file that is read, in bytes.
@@ -212,40 +230,34 @@ impl Registry {
         }
         let directory = self.lock()?;
         let file = self.file(&entry.name);
-        if let Some(other) = Self::sweep(&file)? {
+        if let Some(other) = Self::sweep(&file)?.filter(|other| !other.has_ended()) {
             return Err(SessionError::NameTaken { name: entry.name, pid: other.process.pid });
         }
-        let temporary = format!(".{}.{}", entry.name, std::process::id());
         let failed = |error: io::Error| SessionError::File { path: file.clone(), error };
-        let json = serde_json::to_vec_pretty(&entry).map_err(|error| failed(error.into()))?;
-        let temporary_path = self.path.join(&temporary);
-        let _ = std::fs::remove_file(&temporary_path);
-        std::fs::File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary_path)
-            .and_then(|mut out| out.write_all(&json))
-            .map_err(failed)?;
-        let name = format!("{}{SUFFIX}", entry.name);
+        if let Content::Failed(old) = read_entry(&file)? {
+            remove_remains(&old.kind);
+            std::fs::remove_file(&file).map_err(failed)?;
+        }
+        let temporary = write_temporary(&file, &entry).map_err(failed)?;
+        // The directory is locked and the name was free a moment ago, which old file systems have to be content with.
         let moved = match rustix::fs::renameat_with(
             &directory,
             &temporary,
             &directory,
-            &name,
+            &file,
             RenameFlags::NOREPLACE,
         ) {
-            // The directory is locked and the name was free a moment ago.
             Err(Errno::INVAL | Errno::NOSYS) => {
-                rustix::fs::renameat(&directory, &temporary, &directory, &name)
+                rustix::fs::renameat(&directory, &temporary, &directory, &file)
             }
             moved => moved,
         };
         if let Err(error) = moved {
-            let _ = std::fs::remove_file(&temporary_path);
+            let _ = std::fs::remove_file(&temporary);
             return Err(failed(error.into()));
         }
-        Ok(Registration { file, entry })
+        let record = Record { file, entry: Mutex::new(entry) };
+        Ok(Registration { record: Arc::new(record) })
     }
 
     /// Everything that is open, by name. What is stale is removed.
@@ -318,7 +330,7 @@ impl Registry {
     fn read(&self, file: &Path) -> Result<Option<Entry>, SessionError> {
         match read_entry(file)? {
             Content::Absent => Ok(None),
-            Content::Live(entry) => Ok(Some(entry)),
+            Content::Live(entry) | Content::Failed(entry) => Ok(Some(entry)),
             Content::Stale(_) => {
                 let _locked = self.lock()?;
                 Self::sweep(file)
@@ -331,7 +343,7 @@ impl Registry {
     fn sweep(file: &Path) -> Result<Option<Entry>, SessionError> {
         let stale = match read_entry(file)? {
             Content::Absent => return Ok(None),
-            Content::Live(entry) => return Ok(Some(entry)),
+            Content::Live(entry) | Content::Failed(entry) => return Ok(Some(entry)),
             Content::Stale(stale) => stale,
         };
         if let Some(kind) = stale {
@@ -350,6 +362,8 @@ impl Registry {
 enum Content {
     Absent,
     Live(Entry),
+    /// Its process is gone and left word of what it could not save.
+    Failed(Entry),
     /// Its process is gone, or (`None`) it can't be understood, so that nobody could use it.
     Stale(Option<Kind>),
 }
@@ -358,6 +372,7 @@ fn read_entry(file: &Path) -> Result<Content, SessionError> {
     match read_limited(file) {
         Ok(text) => Ok(match serde_json::from_slice::<Entry>(&text) {
             Ok(entry) if entry.process.is_alive() => Content::Live(entry),
+            Ok(entry) if entry.failed.is_some() => Content::Failed(entry),
             Ok(entry) => Content::Stale(Some(entry.kind)),
             Err(_) => Content::Stale(None),
         }),
@@ -367,16 +382,51 @@ fn read_entry(file: &Path) -> Result<Content, SessionError> {
 }
 
 impl Registration {
-    /// What was registered.
-    pub fn entry(&self) -> &Entry {
-        &self.entry
+    /// What is registered.
+    pub fn entry(&self) -> Entry {
+        self.record.entry().clone()
+    }
+
+    /// Takes the entry out of the registry, but leaves word there of why what was written may not be on the media.
+    pub fn fail(self, failure: &str) {
+        self.record.fail(failure);
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.file);
+        if self.record.entry().failed.is_none() {
+            let _ = std::fs::remove_file(&self.record.file);
+        }
     }
+}
+
+impl Record {
+    fn entry(&self) -> std::sync::MutexGuard<'_, Entry> {
+        self.entry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first failure counts: the others follow from it.
+    fn fail(&self, failure: &str) {
+        let mut entry = self.entry();
+        if entry.failed.is_none() && self.file.exists() {
+            entry.failed = Some(failure.into());
+            // Without a registry there is nobody to tell; the exit status says it too.
+            if let Ok(temporary) = write_temporary(&self.file, &entry) {
+                let _ = std::fs::rename(&temporary, &self.file);
+            }
+        }
+    }
+}
+
+/// Writes the entry beside its file, to be renamed.
+fn write_temporary(file: &Path, entry: &Entry) -> io::Result<PathBuf> {
+    let path = file.with_file_name(format!(".{}.{}", entry.name, std::process::id()));
+    let json = serde_json::to_vec_pretty(entry)?;
+    let _ = std::fs::remove_file(&path);
+    let mut out = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+    out.write_all(&json)?;
+    Ok(path)
 }
 
 fn read_limited(file: &Path) -> io::Result<Vec<u8>> {

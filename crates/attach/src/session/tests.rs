@@ -18,9 +18,9 @@ fn what_is_registered_is_found_by_name_and_by_path_and_gone_when_dropped() {
     let (directory, registry) = registry();
     let registration = registry.register(entry("a", directory.path())).unwrap();
     let path = directory.path().to_str().unwrap();
-    assert_eq!(registry.find("a").unwrap().as_ref(), Some(registration.entry()));
-    assert_eq!(registry.find(path).unwrap().as_ref(), Some(registration.entry()));
-    assert_eq!(registry.list().unwrap(), [registration.entry().clone()]);
+    assert_eq!(registry.find("a").unwrap(), Some(registration.entry()));
+    assert_eq!(registry.find(path).unwrap(), Some(registration.entry()));
+    assert_eq!(registry.list().unwrap(), [registration.entry()]);
     assert_eq!(registry.find("b").unwrap(), None);
     let mode = |path: PathBuf| std::fs::metadata(path).unwrap().mode() & 0o777;
     assert_eq!(mode(registry.path.join("a.json")), 0o600);
@@ -94,8 +94,9 @@ fn close_ends_the_serving_process_and_reports_one_that_does_not_end() {
     let mut obedient = serve("obedient", "echo r; exec sleep 100");
     // In life, init or a shell collects the daemon; here it is this process.
     let collector = std::thread::spawn(move || obedient.wait().unwrap());
-    let closed = registry.close("obedient", Duration::from_secs(20)).unwrap();
-    assert_eq!(closed.name, "obedient");
+    // It ended, and nothing says that it had closed the volume.
+    let closed = registry.close("obedient", Duration::from_secs(20));
+    assert!(matches!(closed, Err(CloseError::Killed { .. })), "{closed:?}");
     assert!(!collector.join().unwrap().success());
     assert!(registry.find("obedient").unwrap().is_none());
 
@@ -106,4 +107,53 @@ fn close_ends_the_serving_process_and_reports_one_that_does_not_end() {
     stubborn.wait().unwrap();
     let absent = registry.close("stubborn", Duration::from_secs(1));
     assert!(matches!(absent, Err(CloseError::NotOpen { .. })));
+}
+
+#[test]
+fn a_failed_flush_is_seen_in_the_registry_until_close_has_told_it() {
+    use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+    struct Failing;
+    impl BlockDevice for Failing {
+        fn size(&self) -> u64 {
+            0
+        }
+        fn read_at(&self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn write_at(&self, _: u64, _: &[u8]) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn flush(&self) -> Result<(), DeviceError> {
+            Err(DeviceError::new(Operation::Flush, 0, 0, Cause::Os(5)))
+        }
+    }
+    let (directory, registry) = registry();
+    let watched = Watched::new(Arc::new(Failing));
+    let registration = registry.register(entry("it", directory.path())).unwrap();
+    watched.tell(&registration);
+    assert_eq!(registry.find("it").unwrap().unwrap().failed, None);
+    watched.flush().unwrap_err();
+    assert!(registry.find("it").unwrap().unwrap().failed.is_some(), "seen while it is still served");
+    drop(registration);
+
+    // The process that failed has ended.
+    let mut child = Command::new("true").spawn().unwrap();
+    let mut left = entry("it", directory.path());
+    left.process.pid = child.id() as i32;
+    left.failed = Some("the flush failed".into());
+    child.wait().unwrap();
+    let leave = || std::fs::write(registry.file("it"), serde_json::to_vec(&left).unwrap()).unwrap();
+    leave();
+    let listed = registry.list().unwrap();
+    assert!(listed.len() == 1 && listed[0].has_ended());
+    assert_eq!(registry.free_name(Path::new("/x/it.img")).unwrap(), "it-2");
+    let closed = registry.close("it", Duration::from_secs(1));
+    assert!(matches!(&closed, Err(CloseError::Failed { failure, .. }) if failure == "the flush failed"));
+    assert!(matches!(registry.close("it", Duration::from_secs(1)), Err(CloseError::NotOpen { .. })));
+    // Using the name again takes note of it too.
+    leave();
+    let registration = registry.register(entry("it", directory.path())).unwrap();
+    assert_eq!(registry.find("it").unwrap().unwrap().failed, None);
+    drop(registration);
+    assert!(registry.list().unwrap().is_empty());
 }

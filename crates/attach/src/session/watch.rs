@@ -1,0 +1,78 @@
+//! Telling the registry of a flush that failed while the volume is served.
+
+use super::{Record, Registration};
+use atrest_device::{BlockDevice, DeviceError, Extent, Geometry, LockMode};
+use std::sync::{Arc, OnceLock};
+
+/// A device that notes its first failed flush in the state file: from then on writes are refused, and whoever asks
+/// for the status should see why.
+pub struct Watched {
+    device: Arc<dyn BlockDevice>,
+    record: OnceLock<Arc<Record>>,
+    failure: OnceLock<String>,
+}
+
+impl Watched {
+    /// Watches a device.
+    pub fn new(device: Arc<dyn BlockDevice>) -> Self {
+        Self { device, record: OnceLock::new(), failure: OnceLock::new() }
+    }
+
+    /// Where failures are noted, also one that has happened already.
+    pub fn tell(&self, registration: &Registration) {
+        // A device is registered once; a second registration changes nothing.
+        let _ = self.record.set(registration.record.clone());
+        self.note();
+    }
+
+    fn note(&self) {
+        if let (Some(record), Some(failure)) = (self.record.get(), self.failure.get()) {
+            record.fail(failure);
+        }
+    }
+}
+
+impl BlockDevice for Watched {
+    fn size(&self) -> u64 {
+        self.device.size()
+    }
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+    fn is_read_only(&self) -> bool {
+        self.device.is_read_only()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.device.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.device.write_at(offset, data)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.device.flush().inspect_err(|error| {
+            let _ = self.failure.set(error.to_string());
+            self.note();
+        })
+    }
+    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.device.read_media_at(offset, buf)
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.device.discard(offset, len)
+    }
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.device.write_zeroes(offset, len)
+    }
+    fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
+        self.device.extent(offset, len)
+    }
+    fn prefetch(&self, offset: u64, len: u64) {
+        self.device.prefetch(offset, len);
+    }
+    fn lock_metadata(&self, mode: LockMode) -> Result<(), DeviceError> {
+        self.device.lock_metadata(mode)
+    }
+    fn unlock_metadata(&self) {
+        self.device.unlock_metadata();
+    }
+}
