@@ -172,7 +172,9 @@ fn an_unbound_key_opens_no_data() {
     scratch.atrest(&[&add[..], &["--new-key-slot", "9"], &CHEAP].concat()).ok();
     scratch.atrest(&["key", "export", "--yes", "-S", "9", "--key-file", "third", "vol", "vk9"]).ok();
     assert_eq!(fs::read(scratch.path("vk9")).expect("the key"), [5; 32]);
-    scratch.atrest(&["key", "export", "--yes", "--key-file", "third", "vol", "vk"]).fails(2, "wrong passphrase");
+    scratch
+        .atrest(&["key", "export", "--yes", "--key-file", "third", "vol", "vk"])
+        .fails(2, "wrong passphrase");
 }
 
 #[test]
