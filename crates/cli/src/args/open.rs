@@ -41,7 +41,8 @@ pub struct OpenArgs {
     /// Refuse writes; several readers can have the volume open.
     #[arg(long)]
     pub read_only: bool,
-    /// Pass trim requests to the media. Shows which data units are unused.
+    /// Pass trim requests to the media. Shows which data units are unused. The flag of the same name in a LUKS2
+    /// header is shown by `info` and has no other effect.
     #[arg(long)]
     pub allow_discards: bool,
     /// Go on in the background once the volume is served.

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atrest_attach::nbd::BindError;
-use atrest_attach::serve::{self, Daemonized, End, Face, Plan, Signals, daemonize};
-use atrest_attach::session::{Entry, Kind, Registration, Registry, SessionError};
+use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
+use atrest_attach::session::{Entry, Kind, Registration, Registry, SessionError, Watched};
 use atrest_attach::{fuse, nbd};
 use atrest_device::BlockDevice;
-use atrest_engine::Disk;
 use serde_json::json;
 
 use super::unlock::{Use, unlock};
@@ -43,13 +42,14 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         registry.socket(name)?;
     }
     let wanted = Use { write: !args.read_only, allow_discards: args.allow_discards, threads: args.threads };
-    let disk = Arc::new(unlock(path, &args.unlock, wanted, output)?.disk);
+    let disk = Arc::new(Watched::new(Arc::new(unlock(path, &args.unlock, wanted, output)?.disk)));
     let read_only = disk.is_read_only();
     if read_only && !args.read_only {
         output.warn("the volume can only be read");
     }
     let signals = Signals::install()?;
-    let (face, registration) = stand_up(args, path, socket, disk, &registry)?;
+    let (face, registration) = stand_up(args, path, socket, disk.clone(), &registry)?;
+    disk.tell(&registration);
     if let Face::Nbd(server) = &face
         && let nbd::Endpoint::Tcp(_) = server.endpoint()
     {
@@ -57,7 +57,11 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     }
     let plan = Plan { signals, command: command(&args.run), background };
     let end = serve::run(face, plan);
-    drop(registration);
+    match &end {
+        Ok(_) | Err(ServeError::Command { .. }) => drop(registration),
+        // `close` waits for this process and finds it there.
+        Err(error) => registration.fail(&error.to_string()),
+    }
     match end? {
         End::Command { status } => Ok(status),
         _ => Ok(0),
@@ -70,7 +74,7 @@ fn stand_up(
     args: &OpenArgs,
     path: &Path,
     socket: Option<&Path>,
-    disk: Arc<Disk>,
+    disk: Arc<Watched>,
     registry: &Registry,
 ) -> Result<(Face, Registration), Failure> {
     let mut tries = if args.name.is_some() { 1 } else { NAME_TRIES };
@@ -163,6 +167,18 @@ fn line(entry: &Entry) -> String {
     };
     let mode = if entry.read_only { "read-only" } else { "read-write" };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    if let Some(failed) = entry.failed.as_ref().filter(|_| entry.has_ended()) {
+        return format!(
+            "{}: {} was closed, but not everything was saved: {failed}; `atrest close {}` clears this\n",
+            entry.name,
+            entry.path.display(),
+            entry.name
+        );
+    }
+    let mode = match &entry.failed {
+        Some(failed) => format!("failed: writes are refused ({failed})"),
+        None => String::from(mode),
+    };
     let minutes = now.saturating_sub(entry.since) / 60;
     format!(
         "{}: {} at {place}, {mode}, for {minutes} min, process {}\n",

@@ -42,8 +42,9 @@ pub fn unlock(path: &Path, args: &UnlockArgs, wanted: Use, output: &Output) -> R
     let access = if wanted.write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
     check(args)?;
     let media = Arc::new(open_device(path, access)?);
+    let header = header(path, args)?;
     let mut volume = match args.kind {
-        VolumeType::Luks => luks(path, &media, args, wanted, output)?,
+        VolumeType::Luks => luks(path, &media, header.as_deref(), args, wanted, output)?,
         VolumeType::Plain => plain(path, &media, args, wanted, output)?,
     };
     if let Some(size) = args.size {
@@ -62,6 +63,10 @@ pub fn unlock(path: &Path, args: &UnlockArgs, wanted: Use, output: &Output) -> R
     options.read_only = !wanted.write;
     let modified = media.modified();
     let disk = Disk::new(media, volume, options).map_err(|error| Failure::from(error).at(path))?;
+    let disk = match header {
+        Some(header) => disk.with_header(header),
+        None => disk,
+    };
     Ok(Unlocked { disk, modified })
 }
 
@@ -88,15 +93,28 @@ fn check(args: &UnlockArgs) -> Result<(), Failure> {
     }
 }
 
+/// The device with the detached header, locked so that nobody formats or restores it while the volume is open.
+/// Keyslots can be changed all the same.
+fn header(path: &Path, args: &UnlockArgs) -> Result<Option<Arc<FileDevice>>, Failure> {
+    let Some(header) = &args.header else { return Ok(None) };
+    // The volume's own device is locked already.
+    let same = matches!((header.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
+    if same {
+        Ok(None)
+    } else {
+        open_device(header, Access::ReadOnlyShared).map(|device| Some(Arc::new(device)))
+    }
+}
+
 fn luks(
     path: &Path,
     media: &FileDevice,
+    header: Option<&FileDevice>,
     args: &UnlockArgs,
     wanted: Use,
     output: &Output,
 ) -> Result<Volume, Failure> {
-    let header = args.header.as_deref().map(|path| open_device(path, Access::ReadOnly)).transpose()?;
-    let devices = match &header {
+    let devices = match header {
         Some(header) => Devices::detached(header, media),
         None => Devices::together(media),
     };
