@@ -33,11 +33,11 @@ const VOLUMES: &[(&str, &str)] = &[
     ),
     (
         "camellia-xts",
-        "--type luks2 --sector-size 2048 --cipher camellia-xts-plain64 --key-size 512 --pbkdf argon2i --pbkdf-memory 1024 --pbkdf-parallel 1 --pbkdf-force-iterations 4",
+        "--type luks2 --sector-size 1024 --cipher camellia-xts-plain64 --key-size 512 --pbkdf argon2i --pbkdf-memory 1024 --pbkdf-parallel 1 --pbkdf-force-iterations 4",
     ),
     (
         "aes-cbc-essiv-wp256",
-        "--type luks2 --sector-size 1024 --cipher aes-cbc-essiv:wp256 --key-size 256 --pbkdf pbkdf2 --pbkdf-force-iterations 1000",
+        "--type luks1 --cipher aes-cbc-essiv:wp256 --key-size 256 --pbkdf-force-iterations 1000",
     ),
     (
         "aes-xts-essiv",
