@@ -226,6 +226,12 @@ fn an_interrupted_run_goes_on_from_its_checkpoint() {
     scratch.atrest(&[&decrypt[..], &["vol", "whole"]].concat()).ok();
     scratch.bash("cmp plain whole").ok();
     scratch.atrest(&[&decrypt[..], &["--resume", "vol", "whole"]].concat()).fails(1, "no checkpoint");
+    // A run that starts anew and dies while it truncates the output must not leave a checkpoint that vouches for it.
+    scratch.file("plain.atrest-checkpoint", &checkpoint);
+    let killed =
+        scratch.bash("ulimit -f 1024; $ATREST decrypt --yes --key-file key vol plain || echo it died").ok();
+    assert!(killed.stdout.contains("it died"), "a file of 304 MiB fits into 1 MiB");
+    scratch.atrest(&[&decrypt[..], &["--resume", "vol", "plain"]].concat()).fails(1, "no checkpoint");
 }
 
 #[test]

@@ -43,8 +43,11 @@ pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
     let place = Place::look(&args.destination, args.how.resume, output)?;
     let unlocked = unlock(&args.volume, &args.unlock, wanted, output)?;
     let disk = Arc::new(unlocked.disk);
-    let (destination, sparse) = place.open(&args.destination, disk.size())?;
     let checkpoint = bulk::checkpoint_path(&args.destination, &args.volume);
+    if let (false, Some(old)) = (args.how.resume, &checkpoint) {
+        bulk::remove_checkpoint(old).map_err(|error| Failure::from(error).at(&args.destination))?;
+    }
+    let (destination, sparse) = place.open(&args.destination, disk.size())?;
     let mut options = options(&args.how, checkpoint.as_deref(), unlocked.modified);
     options.sparse = sparse;
     let stop = Stop::on_signals()?;
@@ -102,7 +105,7 @@ impl Stop {
 enum Place {
     New,
     Replaced,
-    AsItIs { sparse: bool },
+    AsItIs,
 }
 
 impl Place {
@@ -118,11 +121,7 @@ impl Place {
                 contents(&device)
             ))?;
         }
-        Ok(match (device.is_block_device(), resume) {
-            (true, _) => Self::AsItIs { sparse: false },
-            (false, true) => Self::AsItIs { sparse: true },
-            (false, false) => Self::Replaced,
-        })
+        Ok(if device.is_block_device() || resume { Self::AsItIs } else { Self::Replaced })
     }
 
     /// The destination, and whether it reads as zeros where it is not written.
@@ -130,9 +129,8 @@ impl Place {
         let opened = match self {
             Self::New => FileDevice::create(path, size).map(|device| (device, true)),
             Self::Replaced => FileDevice::overwrite(path, size).map(|device| (device, true)),
-            Self::AsItIs { sparse } => {
-                FileDevice::open(path, Access::ReadWriteExclusive).map(|device| (device, *sparse))
-            }
+            // What lies behind the part that is done may be anything, so zeros have to be written there.
+            Self::AsItIs => FileDevice::open(path, Access::ReadWriteExclusive).map(|device| (device, false)),
         };
         opened.map_err(|error| Failure::from(error).at(path))
     }

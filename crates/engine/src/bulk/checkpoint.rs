@@ -183,12 +183,20 @@ impl<'a> Checkpoint<'a> {
     }
 }
 
-/// Removes a checkpoint, if there is one.
+/// Removes a checkpoint durably, if there is one. To be called before an output is truncated that a run is to fill
+/// anew: a checkpoint that survived it would vouch for bytes that are gone.
 pub fn remove(path: &Path) -> Result<(), BulkError> {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&error)),
-        _ => Ok(()),
+        Ok(()) => File::open(directory(path))
+            .and_then(|directory| directory.sync_all())
+            .map_err(|error| failed(&error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed(&error)),
     }
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Replaces a file durably: at any time it holds either the old or the new contents. On failure nothing else is left.
@@ -206,8 +214,7 @@ fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
         // Of no use; that it can't be removed changes nothing about the error.
         let _ = std::fs::remove_file(&new);
     })?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
+    File::open(directory(path))?.sync_all()
 }
 
 /// Overwrites a file of the same length durably, without needing room for a second one.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use atrest_device::{BlockDevice, DeviceError};
 
 use checkpoint::{Binding, Checkpoint, Direction};
-pub use checkpoint::{Mismatch, checkpoint_path};
+pub use checkpoint::{Mismatch, checkpoint_path, remove as remove_checkpoint};
 pub use error::BulkError;
 use workers::Job;
 
