@@ -1,7 +1,7 @@
-//! The two system calls that no safe wrapper offers: signal handlers, and `fork`.
+//! The system calls that no safe wrapper offers: signal handlers and masks, descriptors by number, and `fork`.
 
 use std::io;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The pipe that the signal handler writes to; -1 as long as there is none.
@@ -48,6 +48,49 @@ extern "C" fn on_signal(signal: libc::c_int) {
         let saved = *errno;
         libc::write(fd, (&raw const byte).cast(), 1);
         *errno = saved;
+    }
+}
+
+/// Blocks these signals for this thread. Gives the thread's mask as it was, and a descriptor that is readable while
+/// one of `told` is pending.
+pub fn block_signals(told: &[i32], silent: &[i32]) -> io::Result<(libc::sigset_t, OwnedFd)> {
+    // SAFETY: `sigset_t` is plain data for which all zeros is a valid value, and every pointer is to a local one.
+    // A descriptor that `signalfd` returns is new and ours alone.
+    unsafe {
+        let mut set: libc::sigset_t = core::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for &signal in told {
+            libc::sigaddset(&mut set, signal);
+        }
+        let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let pending = OwnedFd::from_raw_fd(fd);
+        for &signal in silent {
+            libc::sigaddset(&mut set, signal);
+        }
+        let mut before: libc::sigset_t = core::mem::zeroed();
+        match libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) {
+            0 => Ok((before, pending)),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+/// Gives this thread the mask `before` again; what is pending arrives before this returns.
+pub fn restore_signals(before: &libc::sigset_t) {
+    // SAFETY: `before` is a mask that `pthread_sigmask` filled in.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, core::ptr::null_mut()) };
+}
+
+/// Sets `FD_CLOEXEC` on descriptor `fd` of this process, whoever owns it.
+pub fn close_on_exec(fd: i32) -> io::Result<()> {
+    // SAFETY: `F_SETFD` takes a number and touches no memory; a descriptor that is not open gives EBADF. It neither
+    // closes nor replaces the descriptor, so its owner, if there is one, sees no difference.
+    match unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }
 

@@ -9,9 +9,11 @@
 //! gives up waiting.
 
 mod daemon;
+mod held;
 mod signals;
 
 pub use daemon::{Background, DaemonError, Daemonized, daemonize};
+pub use held::HeldSignals;
 pub use signals::Signals;
 
 use crate::{fuse, nbd};
@@ -27,6 +29,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+
+/// Keeps descriptor `number` of this process from every program that it starts.
+pub fn keep_from_commands(number: u32) -> io::Result<()> {
+    let fd = i32::try_from(number).map_err(|_| io::Error::from(Errno::BADF))?;
+    crate::sys::close_on_exec(fd)
+}
 
 /// A volume's way out, ready to be served.
 pub enum Face {
