@@ -10,6 +10,7 @@ mod errors;
 mod failure;
 mod output;
 mod progress;
+mod prompt;
 mod secrets;
 
 use std::process::ExitCode;

@@ -2,21 +2,21 @@
 //! What counts as the passphrase in each case is cryptsetup's rule, written down in docs/CLI.md.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use atrest_attach::serve::keep_from_commands;
 use atrest_secret::{Passphrase, SecretBytes, VolumeKey};
 use rustix::fs::{FileType, Mode, SeekFrom};
 
 use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
+use crate::prompt::ask;
 
 /// cryptsetup's limit for key files.
 pub const MAX_KEY_FILE: usize = 8 << 20;
-/// cryptsetup's limit for passphrases typed at a terminal.
-const MAX_TYPED: usize = 512;
 
 /// One place a passphrase can come from.
 #[derive(Clone, Debug)]
@@ -121,23 +121,6 @@ pub fn read_volume_key(path: &Path, output: &Output) -> Result<VolumeKey, Failur
     Ok(VolumeKey::new(bytes))
 }
 
-fn ask(prompt: &str) -> Result<SecretBytes, Failure> {
-    let typed = rpassword::prompt_password(prompt).map_err(|error| match error.kind() {
-        io::ErrorKind::Interrupted => Failure::silent(130),
-        io::ErrorKind::UnexpectedEof => Failure::parameters("no passphrase was typed"),
-        _ => Failure::parameters("there is no terminal to ask for the passphrase on")
-            .hint("give it by --key-file FILE, --key-file - (standard input) or --passphrase-fd N"),
-    })?;
-    let mut typed = typed.into_bytes();
-    let secret = SecretBytes::copy_from(&typed);
-    atrest_secret::wipe(&mut typed);
-    if secret.len() > MAX_TYPED {
-        return Err(Failure::parameters(format!("a typed passphrase has at most {MAX_TYPED} bytes"))
-            .hint("use a key file for a longer one"));
-    }
-    Ok(secret)
-}
-
 fn read_key_file(
     path: &Path,
     offset: u64,
@@ -152,8 +135,14 @@ fn read_key_file(
     let secret = if path.as_os_str() == "-" {
         let stdin = io::stdin();
         skip(stdin.as_fd(), offset)?;
-        read_at_most(stdin.as_fd(), limit, size.is_some())?
+        let secret = read_at_most(stdin.as_fd(), limit, size.is_some())?;
+        forget_stdin()?;
+        secret
     } else {
+        if let Some(number) = descriptor_of(path) {
+            // One that is not open is no file either, as the next line finds.
+            let _ = keep_from_commands(number);
+        }
         let file = File::open(path).map_err(|error| key_file_failure(&error).at(path))?;
         if file.metadata()?.is_dir() {
             return Err(Failure::parameters("the key file is a directory").at(path));
@@ -189,13 +178,42 @@ fn warn_if_others_can_read(file: &File, path: &Path, output: &Output) -> Result<
     Ok(())
 }
 
-/// Everything up to the end; one trailing newline belongs to whoever wrote the line, not to the passphrase.
+/// The descriptor of this process that a path such as /dev/fd/3 stands for.
+fn descriptor_of(path: &Path) -> Option<u32> {
+    let path = path.to_str()?;
+    let number = path.strip_prefix("/dev/fd/").or_else(|| path.strip_prefix("/proc/self/fd/"))?;
+    // The first three are the command's own, whatever they lead to.
+    number.parse().ok().filter(|number| *number > 2)
+}
+
+/// What was read from standard input could be read again by a command that `--run` starts, if it is a file. A terminal
+/// remembers nothing and stays.
+fn forget_stdin() -> Result<(), Failure> {
+    if !io::stdin().is_terminal() {
+        let null = File::open("/dev/null")?;
+        rustix::stdio::dup2_stdin(&null).map_err(io::Error::from)?;
+    }
+    Ok(())
+}
+
+/// Everything up to the end; one trailing newline belongs to whoever wrote the line, not to the passphrase. Nothing at
+/// all means that a descriptor was closed or a program failed, and no passphrase; only a person can mean it.
 fn read_descriptor(number: u32) -> Result<SecretBytes, Failure> {
-    let mut secret = if number == 0 {
-        read_at_most(io::stdin().as_fd(), MAX_KEY_FILE, false)?
+    let (mut secret, terminal) = if number == 0 {
+        let stdin = io::stdin();
+        let secret = read_at_most(stdin.as_fd(), MAX_KEY_FILE, false)?;
+        let terminal = stdin.is_terminal();
+        forget_stdin()?;
+        (secret, terminal)
     } else {
-        read_at_most(own_descriptor(number)?.as_fd(), MAX_KEY_FILE, false)?
+        let own = own_descriptor(number)?;
+        keep_from_commands(number)?;
+        (read_at_most(own.as_fd(), MAX_KEY_FILE, false)?, own.is_terminal())
     };
+    if secret.is_empty() && !terminal {
+        return Err(Failure::parameters(format!("nothing can be read from file descriptor {number}"))
+            .hint("an empty passphrase is an empty line"));
+    }
     if secret.last() == Some(&b'\n') {
         secret.truncate(secret.len() - 1);
     }

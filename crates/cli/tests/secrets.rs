@@ -65,6 +65,38 @@ fn key_files_that_cannot_be_right_are_refused() {
     assert_eq!(test(&["--key-file", "key", "--quiet"]).ok().stderr, "");
 }
 
+#[test]
+fn nothing_to_read_is_no_passphrase() {
+    let scratch = Scratch::with_volume();
+    let says = "nothing can be read from file descriptor";
+    scratch.bash("$ATREST key test --passphrase-fd 0 vol <&-").fails(1, says);
+    scratch.bash("$ATREST key test --passphrase-fd 0 vol </dev/null").fails(1, says);
+    scratch.bash("$ATREST key test --passphrase-fd 3 vol 3</dev/null").fails(1, says);
+    scratch.bash("$ATREST key test --key-file - vol </dev/null").fails(1, "empty");
+    // An empty line is an empty passphrase.
+    scratch.bash("echo | $ATREST key test --passphrase-fd 0 vol").fails(2, "wrong passphrase");
+}
+
+#[test]
+fn a_command_does_not_get_what_the_passphrase_came_from() {
+    let scratch = Scratch::with_volume();
+    let run = |secret: &str, child: &str, from: &str| {
+        scratch.bash(&format!("$ATREST open vol --nbd {secret} --run bash -c '{child}' {from}"))
+    };
+    // `--passphrase-fd` leaves one newline out.
+    scratch.file("line", "correct horse\n\n");
+    for (secret, child, from) in [
+        ("--passphrase-fd 3", "cat /proc/self/fd/3; echo ran", "3<line"),
+        ("--key-file /dev/fd/3", "cat /proc/self/fd/3; echo ran", "3<key"),
+        ("--key-file -", "cat /proc/self/fd/0; echo ran", "<key"),
+        ("--passphrase-fd 0", "cat /proc/self/fd/0; echo ran", "<line"),
+    ] {
+        let ran = run(secret, child, from);
+        assert!(!ran.stdout.contains("correct horse"), "{secret} {from}: {}", ran.stdout);
+        assert!(ran.stdout.contains("ran"), "{secret} {from}: {}", ran.stderr);
+    }
+}
+
 /// `script` gives the program a terminal, on which the lines are typed.
 fn at_a_terminal(scratch: &Scratch, args: &str, typed: &[&str]) -> common::Ran {
     // A pause before each line: what is typed ahead is thrown away when echo is switched off.
