@@ -42,6 +42,7 @@ pub fn copy_out(
         summary: CopySummary::default(),
         seen: HashSet::new(),
         umask: umask(),
+        follow_target: false,
         // A directory entry takes 32 bytes of FAT and 8 of ext at least, but ext's directories can't be seen twice.
         entries_left: entries.saturating_add(65536),
     };
@@ -52,6 +53,8 @@ pub fn copy_out(
         }
         _ => to.to_owned(),
     };
+    // A name that came from the tree may meet a link that an earlier copy left there.
+    copy.follow_target = target == to;
     let Some(name) = target.file_name() else {
         // `to` is `/`, `.` or ends with `..`: a directory that exists, into which the root goes.
         let dir = open_dir(CWD, &target, OFlags::empty()).map_err(|e| host(&target, e))?;
@@ -72,6 +75,8 @@ struct Copy<'a> {
     /// Inodes of the directories copied so far.
     seen: HashSet<u64>,
     umask: Mode,
+    /// Whether the user typed the target's last component, so that a link there is the user's.
+    follow_target: bool,
     /// How many entries the filesystem can have at most; a FAT whose directories form a circle has more.
     entries_left: u64,
 }
@@ -126,7 +131,8 @@ impl Copy<'_> {
             Err(error) => return Err(host(shown, error)),
         }
         // The target itself may be a link that the user made; below it none is followed.
-        let nofollow = if depth == 0 { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let typed = depth == 0 && self.follow_target;
+        let nofollow = if typed { OFlags::empty() } else { OFlags::NOFOLLOW };
         let new = open_dir(dir, Path::new(name), nofollow).map_err(|e| host(shown, e))?;
         self.children(from, metadata, &new, shown, depth)
     }
