@@ -140,13 +140,19 @@ impl Seeds {
     }
 
     fn luks2(&self) {
-        let pbkdf2 = ["--pbkdf=pbkdf2", "--pbkdf-force-iterations=1000"];
-        let argon2 =
-            ["--pbkdf=argon2id", "--pbkdf-force-iterations=4", "--pbkdf-memory=32", "--pbkdf-parallel=1"];
+        let small = "--luks2-keyslots-size=512k";
+        let pbkdf2 = ["--pbkdf=pbkdf2", "--pbkdf-force-iterations=1000", small];
+        let argon2 = [
+            "--pbkdf=argon2id",
+            "--pbkdf-force-iterations=4",
+            "--pbkdf-memory=32",
+            "--pbkdf-parallel=1",
+            small,
+        ];
         for (name, options) in [
             ("pbkdf2", &[&pbkdf2[..], &["--sector-size=4096"]].concat()),
             ("argon2", &[&argon2[..], &["--sector-size=512", "--label=label", "--subsystem=sub"]].concat()),
-            ("large", &[&pbkdf2[..], &["--luks2-metadata-size=64k", "--luks2-keyslots-size=512k"]].concat()),
+            ("large", &[&pbkdf2[..], &["--luks2-metadata-size=64k"]].concat()),
             (
                 "cbc",
                 &[&pbkdf2[..], &["--cipher=aes-cbc-essiv:sha256", "--key-size=256", "--hash=sha512"]]
