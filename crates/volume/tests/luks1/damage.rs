@@ -74,8 +74,16 @@ fn a_wrong_passphrase_and_a_destroyed_keyslot_are_different_errors() {
     let area = volume.info().keyslots[0].area.clone().expect("an area");
     device.write_at(area.offset + 10 * 512, &[0; 512]).expect("damaged");
     let damaged = UnlockError::KeyslotDamaged { slot: 0, offset: area.offset + 10 * 512 };
-    assert_eq!(unlock(&device, "one"), Err(damaged));
+    let alone = volume.test_passphrase(&device, &pass("one"), Some(0));
+    assert_eq!(alone, Err(damaged), "of the keyslot that was asked for");
+    // The intact keyslot refused it too: a typing error is as likely as the damage.
+    assert_eq!(unlock(&device, "one"), Err(UnlockError::WrongPassphraseOrDamaged { slot: 0 }));
     assert_eq!(unlock(&device, "two"), Ok(DATA_LEN), "another keyslot still opens");
+    let (device, volume) = small();
+    let area = volume.info().keyslots[0].area.clone().expect("an area");
+    device.write_at(area.offset + 10 * 512, &[0; 512]).expect("damaged");
+    let damaged = UnlockError::KeyslotDamaged { slot: 0, offset: area.offset + 10 * 512 };
+    assert_eq!(unlock(&device, "one"), Err(damaged), "with no other keyslot to refuse it");
 }
 
 #[test]
