@@ -62,7 +62,8 @@ impl Argon2Cost {
 /// Fills `out` (4 bytes or more) from a passphrase and a salt of 8 bytes or more.
 ///
 /// Costs are checked before anything is allocated; with `std` also against [`available_memory`](crate::available_memory).
-/// The work area is wiped. With `std`, lanes are computed by several threads.
+/// The work area is wiped. With `std`, lanes are computed by threads that are started for this derivation alone, whose
+/// stacks are wiped too; where the system refuses threads there are fewer of them, and the result is the same.
 pub fn argon2(cost: &Argon2Cost, passphrase: &[u8], salt: &[u8], out: &mut [u8]) -> Result<(), KdfError> {
     cost.check()?;
     if out.len() < Params::MIN_OUTPUT_LEN || u32::try_from(out.len()).is_err() {
@@ -88,11 +89,15 @@ pub fn argon2(cost: &Argon2Cost, passphrase: &[u8], salt: &[u8], out: &mut [u8])
     // The parameters and lengths were checked above; the library could still only complain about them.
     let params = Params::new(cost.memory_kib, cost.time, cost.lanes, Some(out.len()))
         .map_err(|_| KdfError::OutputLen { len: out.len() })?;
-    atrest_secret::with_wiped_stack(|| {
+    let derive = || {
         Argon2::new(algorithm, Version::V0x13, params)
             .hash_password_into_with_memory(passphrase, salt, out, &mut area.0[..])
             .map_err(|_| KdfError::AllocationFailed { needs })
-    })
+    };
+    #[cfg(feature = "std")]
+    return crate::lanes::on_own_threads(cost.lanes, derive);
+    #[cfg(not(feature = "std"))]
+    atrest_secret::with_wiped_stack(derive)
 }
 
 /// Argon2's memory, wiped when it is given back.

@@ -1,8 +1,9 @@
 //! Key derivation: what turns a passphrase into the key of a keyslot, and how much work that costs.
 //!
 //! PBKDF2 (RFC 8018) with every hash that LUKS headers name, plain mode's hashing and the digests themselves need no
-//! heap. Argon2 (RFC 9106) and scrypt (RFC 7914) come from library crates and need `alloc`; with `std` their memory
-//! is checked against what the system can give before it is taken, and costs can be calibrated by the clock.
+//! heap. Argon2 (RFC 9106, from a library crate) and scrypt (RFC 7914) need `alloc`; with `std` their memory is checked
+//! against what the system can give before it is taken, lanes get threads of their own, and costs can be calibrated by
+//! the clock.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,8 @@ pub mod plain;
 mod argon2;
 #[cfg(feature = "std")]
 pub mod calibrate;
+#[cfg(feature = "std")]
+mod lanes;
 #[cfg(feature = "std")]
 mod memory;
 #[cfg(feature = "alloc")]

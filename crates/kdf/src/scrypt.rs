@@ -1,8 +1,10 @@
-//! scrypt (RFC 7914), computed by a library crate.
+//! scrypt (RFC 7914), in a work area that is wiped.
 
-use scrypt::Params;
+use alloc::vec::Vec;
 
-use crate::{CostParameter, KdfError};
+use zeroize::Zeroize;
+
+use crate::{CostParameter, Hash, KdfError, pbkdf2};
 
 /// How much work one derivation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,17 +50,147 @@ impl ScryptCost {
 /// Fills `out` (any length but zero) from a passphrase and a salt.
 ///
 /// Costs are checked before anything is allocated; with `std` also against [`available_memory`](crate::available_memory).
-/// The library gives its work area back to the allocator without wiping it.
+/// The work area is wiped. Which parts of it are read depends on the passphrase: that is how scrypt is defined, and why
+/// Argon2 is preferred.
 pub fn scrypt(cost: &ScryptCost, passphrase: &[u8], salt: &[u8], out: &mut [u8]) -> Result<(), KdfError> {
     cost.check()?;
-    let too_long = KdfError::OutputLen { len: out.len() };
+    if out.is_empty() {
+        return Err(KdfError::OutputLen { len: 0 });
+    }
     #[cfg(feature = "std")]
     crate::memory::check(cost.memory_bytes())?;
-    let params = Params::new(cost.log_n, cost.r, cost.p).map_err(|_| KdfError::CostOutOfRange {
-        parameter: CostParameter::LogN,
-        value: cost.log_n.into(),
-        min: 1,
-        max: 31,
-    })?;
-    atrest_secret::with_wiped_stack(|| scrypt::scrypt(passphrase, salt, &params, out)).map_err(|_| too_long)
+    let mut area = WorkArea::new(cost)?;
+    atrest_secret::with_wiped_stack(|| {
+        pbkdf2(Hash::Sha256, passphrase, salt, 1, &mut area.bytes)?;
+        let WorkArea { bytes, x, y, v } = &mut area;
+        for part in bytes.chunks_exact_mut(size_of_val(&x[..])) {
+            load(part, x);
+            mix_through_memory(x, y, v);
+            store(x, part);
+        }
+        pbkdf2(Hash::Sha256, passphrase, &area.bytes, 1, out)
+    })
+}
+
+/// 64 bytes as Salsa20's sixteen words, in the order of the matrix's diagonals: then each quarter of a round is one
+/// operation on four words that lie side by side.
+type Block = [[u32; 4]; 4];
+
+/// Word of Salsa20's matrix that lies at each place of a [`Block`].
+const DIAGONALS: [[usize; 4]; 4] = [[0, 5, 10, 15], [4, 9, 14, 3], [8, 13, 2, 7], [12, 1, 6, 11]];
+
+/// Everything that depends on the passphrase, wiped when it is given back.
+struct WorkArea {
+    /// p parts of 128 r bytes.
+    bytes: Vec<u8>,
+    /// One part.
+    x: Vec<Block>,
+    /// The same, of the next step.
+    y: Vec<Block>,
+    /// N parts.
+    v: Vec<Block>,
+}
+
+impl WorkArea {
+    fn new(cost: &ScryptCost) -> Result<Self, KdfError> {
+        let failed = KdfError::AllocationFailed { needs: cost.memory_bytes() };
+        let blocks = usize::try_from(cost.r).ok().and_then(|r| r.checked_mul(2)).ok_or(failed)?;
+        let n = 1usize.checked_shl(cost.log_n.into()).ok_or(failed)?;
+        let p = usize::try_from(cost.p).map_err(|_| failed)?;
+        let bytes =
+            size_of::<Block>().checked_mul(blocks).and_then(|len| len.checked_mul(p)).ok_or(failed)?;
+        Ok(Self {
+            bytes: zeros(bytes).ok_or(failed)?,
+            x: zeros(blocks).ok_or(failed)?,
+            y: zeros(blocks).ok_or(failed)?,
+            v: blocks.checked_mul(n).and_then(zeros).ok_or(failed)?,
+        })
+    }
+}
+
+fn zeros<T: Copy + Default>(len: usize) -> Option<Vec<T>> {
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(len).ok()?;
+    zeros.resize(len, T::default());
+    Some(zeros)
+}
+
+impl Drop for WorkArea {
+    fn drop(&mut self) {
+        self.bytes.as_mut_slice().zeroize();
+        for blocks in [&mut self.x, &mut self.y, &mut self.v] {
+            blocks.as_flattened_mut().as_flattened_mut().zeroize();
+        }
+    }
+}
+
+/// scryptROMix (RFC 7914, section 5).
+fn mix_through_memory(x: &mut [Block], y: &mut [Block], v: &mut [Block]) {
+    let steps = v.len() / x.len();
+    for written in v.chunks_exact_mut(x.len()) {
+        written.copy_from_slice(x);
+        mix_blocks(written, x);
+    }
+    for _ in 0..steps {
+        // N is a power of two, so the low bits of the last block's first word choose.
+        let chosen = x.last().map_or(0, |last| last[0][0] as usize) & (steps - 1);
+        for ((y, x), v) in y.iter_mut().zip(&*x).zip(&v[chosen * x.len()..]) {
+            *y = zip(x, v, |x, v| x ^ v);
+        }
+        mix_blocks(y, x);
+    }
+}
+
+/// scryptBlockMix (section 4): blocks with even numbers go to the first half of `to`, the others to the second.
+fn mix_blocks(from: &[Block], to: &mut [Block]) {
+    let half = to.len() / 2;
+    let mut state = from.last().copied().unwrap_or_default();
+    for (index, block) in from.iter().enumerate() {
+        state = salsa20_8(&zip(&state, block, |state, block| state ^ block));
+        to[index / 2 + index % 2 * half] = state;
+    }
+}
+
+/// Eight rounds of Salsa20, added to what they began with (section 3).
+fn salsa20_8(input: &Block) -> Block {
+    let [mut a, mut b, mut c, mut d] = *input;
+    for _ in 0..8 {
+        b = turn(b, a, d, 7);
+        c = turn(c, b, a, 9);
+        d = turn(d, c, b, 13);
+        a = turn(a, d, c, 18);
+        // A round on columns after one on rows and the other way round: the diagonals stay where they are.
+        (b, c, d) = (moved::<1>(d), moved::<2>(c), moved::<3>(b));
+    }
+    zip(&[a, b, c, d], input, u32::wrapping_add)
+}
+
+fn turn(changed: [u32; 4], left: [u32; 4], right: [u32; 4], bits: u32) -> [u32; 4] {
+    core::array::from_fn(|i| changed[i] ^ left[i].wrapping_add(right[i]).rotate_left(bits))
+}
+
+fn moved<const BY: usize>(row: [u32; 4]) -> [u32; 4] {
+    core::array::from_fn(|i| row[(i + BY) % 4])
+}
+
+fn zip(left: &Block, right: &Block, each: impl Fn(u32, u32) -> u32) -> Block {
+    core::array::from_fn(|row| core::array::from_fn(|i| each(left[row][i], right[row][i])))
+}
+
+fn load(bytes: &[u8], blocks: &mut [Block]) {
+    for (bytes, block) in bytes.as_chunks::<64>().0.iter().zip(blocks) {
+        let words = bytes.as_chunks::<4>().0;
+        *block = DIAGONALS.map(|diagonal| diagonal.map(|word| u32::from_le_bytes(words[word])));
+    }
+}
+
+fn store(blocks: &[Block], bytes: &mut [u8]) {
+    for (bytes, block) in bytes.as_chunks_mut::<64>().0.iter_mut().zip(blocks) {
+        let words = bytes.as_chunks_mut::<4>().0;
+        for (diagonal, row) in DIAGONALS.iter().zip(block) {
+            for (word, value) in diagonal.iter().zip(row) {
+                words[*word] = value.to_le_bytes();
+            }
+        }
+    }
 }
