@@ -8,9 +8,11 @@ use crate::backend::{AesNiAvx, AesNiSse, Wide};
 use crate::backend::{ArmCe, Wide};
 use crate::backend::{BackendChoice, Kind, PortableAes};
 use crate::block::{BlockCipher, Direction};
+use crate::chacha::{ChaChaRounds, StreamKey};
 use crate::hash::Hash;
 use crate::library::{Camellia, Serpent, Twofish};
 use crate::mapper::KeyError;
+use crate::mode::adiantum::{self, HashKeys};
 use crate::mode::lrw::{self, LrwKey};
 use crate::mode::xts::{self, XtsUnits};
 use crate::run::Run;
@@ -39,8 +41,15 @@ pub(crate) struct Keyed<C> {
 enum KeyedMode<C> {
     Ecb,
     Cbc,
-    Xts { tweak: C },
+    Xts {
+        tweak: C,
+    },
     Lrw(LrwKey),
+    /// Adiantum and HPolyC, whose block cipher is `data`.
+    WideBlock {
+        stream: StreamKey,
+        hash: HashKeys,
+    },
 }
 
 impl<C: BlockCipher> Keyed<C> {
@@ -70,6 +79,20 @@ impl<C: BlockCipher> Keyed<C> {
                 let (data, tweak) = key.split_last_chunk::<16>().ok_or(wrong_length)?;
                 (expand(data)?, KeyedMode::Lrw(LrwKey::new(tweak)))
             }
+            Mode::Adiantum | Mode::HPolyC => {
+                let key = key.first_chunk().ok_or(wrong_length)?;
+                let rounds = match spec.cipher {
+                    Cipher::XChaCha20Aes => ChaChaRounds::Twenty,
+                    _ => ChaChaRounds::Twelve,
+                };
+                let stream = StreamKey::new(key, rounds);
+                let mut block_key = SecretArray::<32>::zeroed();
+                let hash = match spec.mode {
+                    Mode::HPolyC => HashKeys::hpolyc(&stream, &mut block_key),
+                    _ => HashKeys::adiantum(&stream, &mut block_key),
+                };
+                (expand(&block_key[..])?, KeyedMode::WideBlock { stream, hash })
+            }
         };
         let rule = match spec.iv.essiv {
             None => TweakRule::Number(spec.iv.number),
@@ -91,12 +114,21 @@ impl<C: BlockCipher> Keyed<C> {
                 self.data.xts(direction, XtsUnits { tweak_cipher: tweak, units }, run);
             }
             KeyedMode::Lrw(key) => lrw::run(&self.data, key, direction, units, run),
+            KeyedMode::WideBlock { stream, hash } => {
+                adiantum::run(&self.data, stream, hash, direction, units, run);
+            }
         }
     }
 
     fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
         if let KeyedMode::Xts { tweak } = &self.mode {
             xts::unit(&self.data, tweak, direction, iv, src, dst);
+        }
+    }
+
+    fn wide_unit(&self, direction: Direction, tweak: &[u8], src: Option<&[u8]>, dst: &mut [u8]) {
+        if let KeyedMode::WideBlock { stream, hash } = &self.mode {
+            adiantum::unit(&self.data, stream, hash, direction, tweak, src, dst);
         }
     }
 }
@@ -148,19 +180,21 @@ impl AnyKeyed {
             Cipher::Serpent => Self::Serpent(Keyed::new(spec, key, equal, Serpent::new)?),
             Cipher::Twofish => Self::Twofish(Keyed::new(spec, key, equal, Twofish::new)?),
             Cipher::Camellia => Self::Camellia(Keyed::new(spec, key, equal, Camellia::new)?),
-            Cipher::Aes => match backend.unwrap_or_else(BackendChoice::best).kind() {
-                Kind::Portable => Self::PortableAes(Keyed::new(spec, key, equal, PortableAes::new)?),
-                #[cfg(target_arch = "x86_64")]
-                Kind::AesNiAvx(cpu) => {
-                    Self::AesNiAvx(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+            Cipher::Aes | Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => {
+                match backend.unwrap_or_else(BackendChoice::best).kind() {
+                    Kind::Portable => Self::PortableAes(Keyed::new(spec, key, equal, PortableAes::new)?),
+                    #[cfg(target_arch = "x86_64")]
+                    Kind::AesNiAvx(cpu) => {
+                        Self::AesNiAvx(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+                    }
+                    #[cfg(target_arch = "x86_64")]
+                    Kind::AesNiSse(cpu) => {
+                        Self::AesNiSse(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+                    }
+                    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+                    Kind::ArmCe(cpu) => Self::ArmCe(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?),
                 }
-                #[cfg(target_arch = "x86_64")]
-                Kind::AesNiSse(cpu) => {
-                    Self::AesNiSse(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
-                }
-                #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-                Kind::ArmCe(cpu) => Self::ArmCe(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?),
-            },
+            }
         })
     }
 
@@ -172,6 +206,11 @@ impl AnyKeyed {
     /// One XTS data unit of at least 16 bytes, with ciphertext stealing. Does nothing in another mode.
     pub(crate) fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
         for_any!(self, keyed => keyed.xts_unit(direction, iv, src, dst));
+    }
+
+    /// One data unit of at least 16 bytes in a wide-block mode with a tweak of any length. Does nothing in another mode.
+    pub(crate) fn wide_unit(&self, direction: Direction, tweak: &[u8], src: Option<&[u8]>, dst: &mut [u8]) {
+        for_any!(self, keyed => keyed.wide_unit(direction, tweak, src, dst));
     }
 
     /// Name of the backend.

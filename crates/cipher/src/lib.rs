@@ -1,8 +1,9 @@
-//! Ciphers over runs of data units: XTS, CBC, LRW and ECB with dm-crypt's IV rules.
+//! Ciphers over runs of data units: XTS, CBC, LRW, ECB, Adiantum and HPolyC with dm-crypt's IV rules.
 //!
 //! A [`Mapper`] turns a run of data units (index of the first one, bytes) into the same run encrypted or decrypted,
 //! in place or from one buffer to another. It is built from a [`CipherSpec`] (dm-crypt's own strings) and a key, and
-//! knows nothing of formats or I/O. [`Xts`] is IEEE 1619 for one data unit of any length from 16 bytes on.
+//! knows nothing of formats or I/O. [`Xts`] is IEEE 1619 for one data unit of any length from 16 bytes on, [`Adiantum`]
+//! and [`HPolyC`] are the wide-block ciphers for one data unit with a tweak of any length.
 //!
 //! ```
 //! use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
@@ -24,19 +25,24 @@
 #[cfg(all(target_arch = "aarch64", feature = "std", not(target_os = "none")))]
 extern crate std;
 
+mod adiantum;
 mod backend;
 mod block;
+mod chacha;
 mod gf128;
 mod hash;
 mod keyed;
 mod library;
 mod mapper;
 mod mode;
+mod nh;
+mod poly1305;
 mod run;
 mod spec;
 mod tweak;
 mod xts;
 
+pub use adiantum::{Adiantum, HPolyC, WideBlockError};
 pub use backend::BackendChoice;
 pub use mapper::{KeyError, Mapper, MapperOptions};
 pub use run::{DataUnitIndex, RunError, SectorIndex};

@@ -75,6 +75,14 @@ impl<'a> Run<'a> {
         Ok(Self { src: Some(src.as_chunks().0), dst: dst.as_chunks_mut().0 })
     }
 
+    /// The destination, with what the source holds already in it.
+    pub(crate) fn into_place(self) -> &'a mut [u8] {
+        if let Some(src) = self.src {
+            self.dst.copy_from_slice(src);
+        }
+        self.dst.as_flattened_mut()
+    }
+
     /// Number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.dst.len()

@@ -25,15 +25,34 @@ pub(crate) enum NumberForm {
 }
 
 impl NumberForm {
+    /// 512 bytes hold 2^5 cipher blocks of 16 bytes.
+    const BENBI_SHIFT: u32 = 5;
+
     fn iv(self, number: u64) -> Iv {
-        // 512 bytes hold 2^5 cipher blocks of 16 bytes.
-        const BENBI_SHIFT: u32 = 5;
         match self {
             Self::Null => [0; 16],
             Self::Plain => u128::from(number & 0xffff_ffff).to_le_bytes(),
             Self::Plain64 => u128::from(number).to_le_bytes(),
             Self::Plain64Be => u128::from(number).to_be_bytes(),
-            Self::Benbi => u128::from((number << BENBI_SHIFT).wrapping_add(1)).to_be_bytes(),
+            Self::Benbi => u128::from((number << Self::BENBI_SHIFT).wrapping_add(1)).to_be_bytes(),
+        }
+    }
+
+    /// Writes an IV of any length of at least eight bytes, as the kernel does for modes whose IVs are no cipher block.
+    fn write(self, number: u64, iv: &mut [u8]) {
+        iv.fill(0);
+        let (little, big) = match self {
+            Self::Null => (None, None),
+            Self::Plain => (Some(number & 0xffff_ffff), None),
+            Self::Plain64 => (Some(number), None),
+            Self::Plain64Be => (None, Some(number)),
+            Self::Benbi => (None, Some((number << Self::BENBI_SHIFT).wrapping_add(1))),
+        };
+        if let (Some(number), Some(start)) = (little, iv.first_chunk_mut()) {
+            *start = number.to_le_bytes();
+        }
+        if let (Some(number), Some(end)) = (big, iv.last_chunk_mut()) {
+            *end = number.to_be_bytes();
         }
     }
 }
@@ -87,6 +106,18 @@ impl<'a, C: BlockCipher> Units<'a, C> {
     /// Cipher blocks in a data unit.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks
+    }
+
+    /// The IV of the next unit, where the mode takes one that is no cipher block. Numbers only: no cipher encrypts it.
+    pub(crate) fn next_of_any_length(&mut self, iv: &mut [u8]) {
+        match self.rule {
+            TweakRule::Number(form) | TweakRule::Encrypted(form, _) => form.write(self.number, iv),
+            TweakRule::Given(given) => {
+                iv.fill(0);
+                iv.iter_mut().zip(given).for_each(|(to, from)| *to = *from);
+            }
+        }
+        self.number = self.number.wrapping_add(self.step);
     }
 
     /// The IVs of the next `ivs.len()` units.

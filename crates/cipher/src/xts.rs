@@ -5,7 +5,7 @@ use core::fmt;
 use crate::block::Direction;
 use crate::keyed::AnyKeyed;
 use crate::mapper::{KeyError, MapperOptions};
-use crate::spec::{Cipher, CipherSpec};
+use crate::spec::{Cipher, CipherSpec, Mode};
 
 /// A keyed XTS cipher. Wipes itself on drop.
 ///
@@ -34,7 +34,7 @@ impl Xts {
     /// Expands a key: that of the data, then one of the same length for the tweaks (32, 48 or 64 bytes in all).
     /// Of the options, those about equal halves and the backend count.
     pub fn new(cipher: Cipher, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
-        let spec = CipherSpec::xts(cipher);
+        let spec = CipherSpec::plain64(cipher, Mode::Xts);
         AnyKeyed::new(&spec, key, options.allow_equal_xts_halves, options.backend).map(Self)
     }
 

@@ -1,4 +1,4 @@
-//! AES must not branch on secrets or use them as an index: checked by valgrind's memcheck, with key and data marked
+//! AES and what is built on it must not branch on secrets or use them as an index: checked by valgrind's memcheck, with key and data marked
 //! undefined (the method of Langley's ctgrind). The test runs itself under valgrind and looks at the exit code.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
@@ -79,6 +79,8 @@ fn use_secrets() {
             ("aes-cbc-plain64", 32),
             ("aes-lrw-benbi", 48),
             ("aes-ecb", 16),
+            ("xchacha12,aes-adiantum-plain64", 32),
+            ("xchacha20,aes-hpolyc-plain64", 32),
         ] {
             let mut key: Vec<u8> = (0..key_len).collect();
             mark(MAKE_UNDEFINED, &mut key);

@@ -26,6 +26,10 @@ fn what_dm_crypt_writes_is_read_and_printed_the_same() {
         "serpent-cbc-essiv:sha1",
         "twofish-lrw-benbi",
         "camellia-xts-plain64",
+        "xchacha12,aes-adiantum-plain64",
+        "xchacha20,aes-adiantum-plain64be",
+        "xchacha20,aes-adiantum-null",
+        "capi:adiantum(xchacha12,aes)-plain64",
         "cipher_null-ecb",
         "cipher_null-cbc-plain",
         "capi:cbc(aes)-essiv:sha256",
@@ -45,6 +49,8 @@ fn shorthands_mean_what_they_mean_in_dm_crypt() {
         ("aes", "aes-cbc-plain"),
         ("aes-plain", "aes-cbc-plain"),
         ("twofish", "twofish-cbc-plain"),
+        ("xchacha12,aes,nhpoly1305-adiantum-plain64", "xchacha12,aes-adiantum-plain64"),
+        ("capi:adiantum(xchacha20,aes,nhpoly1305)-plain", "capi:adiantum(xchacha20,aes)-plain"),
         ("aes:1-cbc-plain", "aes-cbc-plain"),
         ("cipher_null", "cipher_null-ecb"),
         ("null", "cipher_null-ecb"),
@@ -60,6 +66,7 @@ fn the_two_fields_of_a_luks1_header_give_the_same_as_the_whole_string() {
         ("aes", "cbc-essiv:sha256", "aes-cbc-essiv:sha256"),
         ("aes", "ecb", "aes-ecb"),
         ("aes", "plain", "aes-cbc-plain"),
+        ("xchacha12,aes", "adiantum-plain64", "xchacha12,aes-adiantum-plain64"),
         ("aes", "", "aes-cbc-plain"),
         ("capi:xts(aes)", "plain64", "capi:xts(aes)-plain64"),
     ] {
@@ -80,12 +87,23 @@ fn only_the_null_cipher_is_null() {
     assert!(!parse("cipher_null-ecb").expect("good").key_len_is_valid(32));
 }
 
+/// dm-crypt has no HPolyC; the names follow its rules.
+#[test]
+fn hpolyc_goes_by_names_of_the_same_form() {
+    for spec in
+        ["xchacha12,aes-hpolyc-plain64", "xchacha20,aes-hpolyc-plain64", "capi:hpolyc(xchacha12,aes)-plain64"]
+    {
+        assert_eq!(parse(spec).map(|spec| spec.to_string()), Ok(spec.to_owned()));
+        assert_eq!(parse(spec).map(|spec| spec.key_lens()), Ok(&[32][..]));
+    }
+}
+
 #[test]
 fn what_is_known_but_not_there_yet_is_refused_by_name() {
     for (spec, feature) in [
-        ("xchacha12,aes-adiantum-plain64", Feature::Adiantum),
-        ("xchacha20,aes-adiantum-plain64", Feature::Adiantum),
-        ("capi:adiantum(xchacha12,aes)-plain64", Feature::Adiantum),
+        ("xchacha12,twofish-adiantum-plain64", Feature::Adiantum),
+        ("capi:adiantum(xchacha8,aes)-plain64", Feature::Adiantum),
+        ("capi:adiantum(xchacha12-avx2,aes-aesni,nhpoly1305-avx2)-plain64", Feature::Adiantum),
         ("aes-hctr2-plain64", Feature::Hctr2),
         ("aes-ctr-plain64", Feature::Ctr),
         ("aes-gcm-random", Feature::Authenticated),
@@ -129,6 +147,16 @@ fn bad_strings_are_refused_with_what_is_bad_about_them() {
         ("aes-cbc-essiv:sha1", SpecError::EssivHashLength { len: 20 }),
         ("aes-cbc-essiv:sha512", SpecError::EssivHashLength { len: 64 }),
         ("camellia-cbc-essiv:wp384", SpecError::EssivHashLength { len: 48 }),
+        ("aes-adiantum-plain64", SpecError::Combination),
+        ("xchacha12,aes-xts-plain64", SpecError::Combination),
+        ("xchacha12,aes", SpecError::Combination),
+        ("xchacha12,aes,nhpoly1305-hpolyc-plain64", SpecError::Unsupported { feature: Feature::Adiantum }),
+        ("cipher_null-adiantum-plain64", SpecError::Combination),
+        ("capi:ecb(xchacha20,aes)", SpecError::Combination),
+        ("xchacha12,aes-adiantum", SpecError::MissingIv),
+        ("xchacha12,aes-adiantum-essiv:sha256", SpecError::IvLength { len: 32 }),
+        ("xchacha12,aes-hpolyc-essiv:sha256", SpecError::IvLength { len: 12 }),
+        ("capi:essiv(adiantum(xchacha12,aes),sha256)-plain64", SpecError::IvLength { len: 32 }),
         ("aes-xts-plain64:x", SpecError::UnexpectedIvOptions),
         ("aes-xts-plain64-x", SpecError::UnknownIv),
         ("aes-xtc-plain64", SpecError::UnknownMode),

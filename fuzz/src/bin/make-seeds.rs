@@ -90,6 +90,9 @@ impl Seeds {
             "sha256:16",
             "ripemd160",
             "plain",
+            "xchacha12,aes-adiantum-plain64",
+            "capi:adiantum(xchacha20,aes,nhpoly1305)-plain64be",
+            "xchacha20,aes-hpolyc-null",
         ]
         .into_iter()
         .enumerate()

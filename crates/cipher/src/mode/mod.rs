@@ -1,5 +1,6 @@
 //! The modes, generic over the block cipher: [`LANES`](crate::block::LANES) blocks in flight, whatever the data unit.
 
+pub(crate) mod adiantum;
 pub(crate) mod cbc;
 pub(crate) mod ecb;
 pub(crate) mod lrw;

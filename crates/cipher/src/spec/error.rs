@@ -32,6 +32,13 @@ pub enum SpecError {
         /// Bytes in the digest.
         len: usize,
     },
+    /// The mode is not made of that cipher.
+    Combination,
+    /// The IV rule encrypts a cipher block, and the mode's IVs are of another length.
+    IvLength {
+        /// Bytes in an IV.
+        len: usize,
+    },
     /// A good string that asks for something this version does not have.
     Unsupported {
         /// What it asks for.
@@ -43,7 +50,7 @@ pub enum SpecError {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// Adiantum.
+    /// Adiantum with other primitives than XChaCha12 or XChaCha20, AES and NHPoly1305.
     Adiantum,
     /// HCTR2.
     Hctr2,
@@ -85,7 +92,7 @@ impl Feature {
     /// What a person calls it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Adiantum => "Adiantum",
+            Self::Adiantum => "Adiantum with these primitives",
             Self::Hctr2 => "HCTR2",
             Self::Ctr => "CTR mode",
             Self::Authenticated => "authenticated encryption",
@@ -121,6 +128,10 @@ impl fmt::Display for SpecError {
             Self::KeyCount { count } => write!(f, "the number of keys, {count}, is not a power of two"),
             Self::EssivHashLength { len } => {
                 write!(f, "essiv would key the cipher with a digest of {len} bytes, which it does not take")
+            }
+            Self::Combination => f.write_str("the mode does not go with this cipher"),
+            Self::IvLength { len } => {
+                write!(f, "the IV rule makes IVs of 16 bytes, and the mode takes {len}")
             }
             Self::Unsupported { feature } => write!(f, "{} is not supported yet", feature.name()),
         }

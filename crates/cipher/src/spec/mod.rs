@@ -13,7 +13,8 @@ use crate::tweak::NumberForm;
 
 /// A cipher, its mode and its IV rule, such as `aes-xts-plain64`, `aes-cbc-essiv:sha256` or
 /// `capi:xts(aes)-plain64`. Prints what dm-crypt reads; the shorthands `aes` and `aes-plain` print as
-/// `aes-cbc-plain`, which they mean.
+/// `aes-cbc-plain`, which they mean, and Adiantum's `xchacha12,aes,nhpoly1305` as `xchacha12,aes`. HPolyC, which
+/// dm-crypt lacks, goes by names of the same form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CipherSpec {
     pub(crate) cipher: Cipher,
@@ -22,7 +23,7 @@ pub struct CipherSpec {
     form: Form,
 }
 
-/// A block cipher, keyless and modeless.
+/// A block cipher, or the primitives of a wide-block one, keyless and modeless.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cipher {
@@ -34,17 +35,23 @@ pub enum Cipher {
     Twofish,
     /// RFC 3713.
     Camellia,
+    /// XChaCha12 with AES-256 for one block per data unit, as Adiantum and HPolyC combine them.
+    XChaCha12Aes,
+    /// XChaCha20 with AES-256 likewise.
+    XChaCha20Aes,
     /// dm-crypt's `cipher_null`, which leaves data as it is. Known so that it can be refused by name.
     Null,
 }
 
-/// How blocks are chained or masked.
+/// How blocks are chained or masked, or a whole data unit is made one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Xts,
     Cbc,
     Lrw,
     Ecb,
+    Adiantum,
+    HPolyC,
 }
 
 /// How a number becomes an IV, and how that is printed.
@@ -82,10 +89,10 @@ impl CipherSpec {
         parse::parts(cipher_name, cipher_mode)
     }
 
-    /// XTS with plain64 IVs.
-    pub(crate) fn xts(cipher: Cipher) -> Self {
+    /// A mode with plain64 IVs.
+    pub(crate) fn plain64(cipher: Cipher, mode: Mode) -> Self {
         let iv = IvRule { number: NumberForm::Plain64, essiv: None, named: true };
-        Self { cipher, mode: Mode::Xts, iv, form: Form::Classic }
+        Self { cipher, mode, iv, form: Form::Classic }
     }
 
     /// Whether this is dm-crypt's `cipher_null`, which encrypts nothing and must be refused wherever data or a key
@@ -103,6 +110,8 @@ impl CipherSpec {
     pub fn key_lens(&self) -> &'static [usize] {
         match (self.cipher, self.mode) {
             (Cipher::Null, _) => &[],
+            (cipher, mode) if !mode.takes(cipher) => &[],
+            (_, Mode::Adiantum | Mode::HPolyC) => &[32],
             (_, Mode::Xts) => &[32, 48, 64],
             (_, Mode::Lrw) => &[32, 40, 48],
             (_, Mode::Cbc | Mode::Ecb) => &[16, 24, 32],
@@ -173,6 +182,8 @@ impl Cipher {
             Self::Serpent => "serpent",
             Self::Twofish => "twofish",
             Self::Camellia => "camellia",
+            Self::XChaCha12Aes => "xchacha12,aes",
+            Self::XChaCha20Aes => "xchacha20,aes",
             Self::Null => "cipher_null",
         }
     }
@@ -182,18 +193,35 @@ impl Cipher {
         match self {
             Self::Serpent => (16..=32).contains(&bytes),
             Self::Aes | Self::Twofish | Self::Camellia => matches!(bytes, 16 | 24 | 32),
-            Self::Null => false,
+            Self::XChaCha12Aes | Self::XChaCha20Aes | Self::Null => false,
         }
     }
 }
 
 impl Mode {
+    /// Bytes in an IV.
+    fn iv_len(self) -> usize {
+        match self {
+            Self::Xts | Self::Cbc | Self::Lrw | Self::Ecb => 16,
+            Self::Adiantum => crate::mode::adiantum::ADIANTUM_IV_LEN,
+            Self::HPolyC => crate::mode::adiantum::HPOLYC_IV_LEN,
+        }
+    }
+
+    /// Whether it is made of that cipher.
+    fn takes(self, cipher: Cipher) -> bool {
+        let of_a_stream_cipher = matches!(self, Self::Adiantum | Self::HPolyC);
+        of_a_stream_cipher == matches!(cipher, Cipher::XChaCha12Aes | Cipher::XChaCha20Aes)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Xts => "xts",
             Self::Cbc => "cbc",
             Self::Lrw => "lrw",
             Self::Ecb => "ecb",
+            Self::Adiantum => "adiantum",
+            Self::HPolyC => "hpolyc",
         }
     }
 }
