@@ -1,6 +1,6 @@
 # The commands of the project. Each installs what it needs first (scripts/setup); a second run finds it installed.
 
-.PHONY: all setup build demo test test-full bench fuzz lint doc clean
+.PHONY: all setup build demo test test-full bench bench-embedded fuzz lint doc clean
 
 all: build
 
@@ -25,6 +25,10 @@ test-full: setup
 # Writes the ratios to BENCHMARKS.md, losses too.
 bench: setup
 	cargo run --locked --release --manifest-path bench/Cargo.toml
+
+# Counts instructions, code and stack on microcontrollers, and writes docs/EMBEDDED.md and the figures that tests hold.
+bench-embedded: setup
+	ATREST_BLESS=1 cargo test --locked --package atrest-testkit --test embedded
 
 # Ten minutes per parser; FUZZ_SECONDS sets another time.
 fuzz: setup

@@ -9,7 +9,8 @@ use crate::tweak::Units;
 pub(crate) type Block = [u8; 16];
 
 /// Cipher blocks that the generic modes keep in flight: enough to fill the widest portable implementation.
-pub(crate) const LANES: usize = 8;
+pub(crate) const LANES: usize =
+    if cfg!(any(target_arch = "x86_64", target_pointer_width = "64")) { 8 } else { 2 };
 
 /// Which way a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

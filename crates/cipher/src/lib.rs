@@ -26,6 +26,7 @@
 extern crate std;
 
 mod adiantum;
+mod aes_xts;
 mod backend;
 mod block;
 mod chacha;
@@ -43,6 +44,7 @@ mod tweak;
 mod xts;
 
 pub use adiantum::{Adiantum, HPolyC, WideBlockError};
+pub use aes_xts::AesXts;
 pub use backend::BackendChoice;
 pub use mapper::{KeyError, Mapper, MapperOptions};
 pub use run::{DataUnitIndex, RunError, SectorIndex};

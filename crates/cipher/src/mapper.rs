@@ -67,9 +67,7 @@ impl core::error::Error for KeyError {}
 /// Encrypts and decrypts runs of data units. Holds expanded keys, wipes them on drop, can be shared by threads.
 pub struct Mapper {
     keyed: AnyKeyed,
-    data_unit: usize,
-    first_number: u64,
-    step: u64,
+    numbering: Numbering,
 }
 
 // It goes into locked memory, of which little may be had.
@@ -78,22 +76,14 @@ const _: () = assert!(size_of::<Mapper>() <= 8192);
 impl Mapper {
     /// Expands `key` for `spec`. The caller wipes its copy of the key.
     pub fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
-        let data_unit = options.data_unit;
-        if data_unit == 0 || !data_unit.is_multiple_of(16) {
-            return Err(KeyError::DataUnit { len: data_unit });
-        }
-        let step = if options.iv_large { 1 } else { (data_unit / 512).max(1) as u64 };
-        Ok(Self {
-            keyed: AnyKeyed::new(spec, key, options.allow_equal_xts_halves, options.backend)?,
-            data_unit,
-            first_number: options.iv_offset,
-            step,
-        })
+        let numbering = Numbering::new(options)?;
+        let keyed = AnyKeyed::new(spec, key, options.allow_equal_xts_halves, options.backend)?;
+        Ok(Self { keyed, numbering })
     }
 
     /// Bytes under one tweak.
     pub fn data_unit(&self) -> usize {
-        self.data_unit
+        self.numbering.data_unit
     }
 
     /// Encrypts a run in place: whole data units, of which the first has index `first`.
@@ -134,16 +124,40 @@ impl Mapper {
         len: usize,
         run: Run<'_>,
     ) -> Result<(), RunError> {
-        if !len.is_multiple_of(self.data_unit) {
-            return Err(RunError::PartialDataUnit { len, data_unit: self.data_unit });
-        }
-        if run.blocks() > 0 {
-            // dm-crypt's numbers wrap at 2^64 as well.
-            let number = self.first_number.wrapping_add(first.0.wrapping_mul(self.step));
-            let position = Position { number, step: self.step, unit_blocks: self.data_unit / 16 };
+        if let Some(position) = self.numbering.position(first, len)? {
             self.keyed.run(direction, position, run);
         }
         Ok(())
+    }
+}
+
+/// How the data units of a segment are numbered.
+pub(crate) struct Numbering {
+    data_unit: usize,
+    first: u64,
+    step: u64,
+}
+
+impl Numbering {
+    /// As the options say.
+    pub(crate) fn new(options: &MapperOptions) -> Result<Self, KeyError> {
+        let data_unit = options.data_unit;
+        if data_unit == 0 || !data_unit.is_multiple_of(16) {
+            return Err(KeyError::DataUnit { len: data_unit });
+        }
+        let step = if options.iv_large { 1 } else { (data_unit / 512).max(1) as u64 };
+        Ok(Self { data_unit, first: options.iv_offset, step })
+    }
+
+    /// Where a run of `len` bytes from unit `first` on is. Nothing, if there are no bytes.
+    pub(crate) fn position(&self, first: DataUnitIndex, len: usize) -> Result<Option<Position>, RunError> {
+        if !len.is_multiple_of(self.data_unit) {
+            return Err(RunError::PartialDataUnit { len, data_unit: self.data_unit });
+        }
+        // dm-crypt's numbers wrap at 2^64 as well.
+        let number = self.first.wrapping_add(first.0.wrapping_mul(self.step));
+        let position = Position { number, step: self.step, unit_blocks: self.data_unit / 16 };
+        Ok((len > 0).then_some(position))
     }
 }
 
@@ -151,7 +165,7 @@ impl fmt::Debug for Mapper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mapper")
             .field("backend", &self.backend_name())
-            .field("data_unit", &self.data_unit)
+            .field("data_unit", &self.data_unit())
             .finish_non_exhaustive()
     }
 }

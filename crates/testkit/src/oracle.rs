@@ -29,6 +29,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),
+    ("qemu-system-arm", "qemu-system-arm"),
+    ("qemu-system-riscv32", "qemu-system-misc"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("runuser", "util-linux"),
     ("setpriv", "util-linux"),

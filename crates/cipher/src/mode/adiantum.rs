@@ -4,7 +4,9 @@
 //!
 //! A unit is its bulk and, at its end, one block. With H the hash of tweak and bulk, encryption is
 //!
-//!     middle = block + H(bulk); nonce = E(middle); bulk ^= stream(nonce); block = nonce - H(bulk)
+//! ```text
+//! middle = block + H(bulk); nonce = E(middle); bulk ^= stream(nonce); block = nonce - H(bulk)
+//! ```
 //!
 //! Units go [`LANES`] at a time, so that a block cipher for several blocks has them.
 

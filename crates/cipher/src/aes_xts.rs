@@ -1,0 +1,131 @@
+//! AES-XTS and nothing else, for programs that count their bytes of code: a [`Mapper`](crate::Mapper) has every cipher,
+//! mode and IV rule in it, and a linker can't know which of them a key will ask for.
+
+use core::fmt;
+
+use atrest_secret::constant_time_eq;
+
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+use crate::backend::ArmCe;
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+use crate::backend::Wide;
+#[cfg(target_arch = "x86_64")]
+use crate::backend::{AesNiAvx, AesNiSse};
+use crate::backend::{BackendChoice, Kind, PortableAes};
+use crate::block::{BlockCipher, Direction};
+use crate::keyed::Position;
+use crate::mapper::{KeyError, MapperOptions, Numbering};
+use crate::mode::xts::XtsUnits;
+use crate::run::{DataUnitIndex, Run, RunError};
+use crate::tweak::{NumberForm, TweakRule, Units};
+
+/// `aes-xts-plain64` over runs of data units: gives the same bytes as the mapper of that name. Wipes itself on drop.
+pub struct AesXts {
+    keys: Keys,
+    numbering: Numbering,
+}
+
+struct Pair<C> {
+    data: C,
+    tweak: C,
+}
+
+#[allow(clippy::large_enum_variant, reason = "there is no heap to put the large one on")]
+enum Keys {
+    Portable(Pair<PortableAes>),
+    #[cfg(target_arch = "x86_64")]
+    AesNiAvx(Pair<Wide<AesNiAvx>>),
+    #[cfg(target_arch = "x86_64")]
+    AesNiSse(Pair<Wide<AesNiSse>>),
+    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+    ArmCe(Pair<Wide<ArmCe>>),
+}
+
+impl AesXts {
+    /// Expands a key: that of the data, then one of the same length for the tweaks (32, 48 or 64 bytes in all).
+    pub fn new(key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
+        let numbering = Numbering::new(options)?;
+        let keys = match options.backend.unwrap_or_else(BackendChoice::best).kind() {
+            Kind::Portable => Keys::Portable(Pair::new(key, options, PortableAes::new)?),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AesNiAvx(cpu) => Keys::AesNiAvx(Pair::new(key, options, |key| Wide::new(cpu, key))?),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AesNiSse(cpu) => Keys::AesNiSse(Pair::new(key, options, |key| Wide::new(cpu, key))?),
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            Kind::ArmCe(cpu) => Keys::ArmCe(Pair::new(key, options, |key| Wide::new(cpu, key))?),
+        };
+        Ok(Self { keys, numbering })
+    }
+
+    /// Encrypts a run in place: whole data units, of which the first has index `first`.
+    pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        self.apply(Direction::Encrypt, first, run.len(), Run::in_place(run))
+    }
+
+    /// Decrypts a run in place: whole data units, of which the first has index `first`.
+    pub fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        self.apply(Direction::Decrypt, first, run.len(), Run::in_place(run))
+    }
+
+    /// Encrypts a run from `src` to `dst`, which are equally long.
+    pub fn encrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
+        self.apply(Direction::Encrypt, first, src.len(), Run::between(src, dst)?)
+    }
+
+    /// Decrypts a run from `src` to `dst`, which are equally long.
+    pub fn decrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
+        self.apply(Direction::Decrypt, first, src.len(), Run::between(src, dst)?)
+    }
+
+    fn apply(
+        &self,
+        direction: Direction,
+        first: DataUnitIndex,
+        len: usize,
+        run: Run<'_>,
+    ) -> Result<(), RunError> {
+        if let Some(position) = self.numbering.position(first, len)? {
+            match &self.keys {
+                Keys::Portable(pair) => pair.run(direction, position, run),
+                #[cfg(target_arch = "x86_64")]
+                Keys::AesNiAvx(pair) => pair.run(direction, position, run),
+                #[cfg(target_arch = "x86_64")]
+                Keys::AesNiSse(pair) => pair.run(direction, position, run),
+                #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+                Keys::ArmCe(pair) => pair.run(direction, position, run),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<C: BlockCipher> Pair<C> {
+    fn new(
+        key: &[u8],
+        options: &MapperOptions,
+        expand: impl Fn(&[u8]) -> Option<C>,
+    ) -> Result<Self, KeyError> {
+        let wrong_length = KeyError::Length { len: key.len() };
+        if !key.len().is_multiple_of(2) {
+            return Err(wrong_length);
+        }
+        let (data, tweak) = key.split_at(key.len() / 2);
+        if !options.allow_equal_xts_halves && constant_time_eq(data, tweak) {
+            return Err(KeyError::EqualXtsHalves);
+        }
+        let expand = |key: &[u8]| expand(key).ok_or(wrong_length);
+        Ok(Self { data: expand(data)?, tweak: expand(tweak)? })
+    }
+
+    fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
+        let rule = TweakRule::Number(NumberForm::Plain64);
+        let units = Units::new(&rule, position.number, position.step, position.unit_blocks);
+        self.data.xts(direction, XtsUnits { tweak_cipher: &self.tweak, units }, run);
+    }
+}
+
+impl fmt::Debug for AesXts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AesXts(..)")
+    }
+}
