@@ -133,7 +133,12 @@ fn serve_file() -> Result<ExitCode, Box<dyn Error>> {
     };
     let plan = serve::Plan { signals, command: arguments.command, background };
     match serve::run(face, plan)? {
-        serve::End::Command { status } => Ok(status.into()),
+        serve::End::Command { status, killed } => {
+            if killed {
+                eprintln!("serve_file: the command was killed");
+            }
+            Ok(status.into())
+        }
         serve::End::Signal(_) | serve::End::Unmounted => Ok(ExitCode::SUCCESS),
     }
 }

@@ -273,12 +273,58 @@ fn a_file_in_use_is_busy_and_a_detached_one_lives_as_long_as_its_users() {
 fn unmounting_from_outside_ends_it() {
     let mut mounted = mounted(Arc::new(Memory::new(SIZE)));
     let mount = mounted.mount.take().unwrap();
-    assert!(fuse::is_mounted(mount.directory()));
+    assert!(mount.id().is_mounted());
     run("fusermount3", &["-u", mount.directory().to_str().unwrap()]);
-    let directory = mount.directory().to_owned();
+    let (id, unmounter) = (mount.id(), mount.unmounter());
     mount.wait().unwrap();
-    assert!(!fuse::is_mounted(&directory));
-    assert!(matches!(fuse::unmount(&directory, false), Err(UnmountError::NotMounted)));
+    assert!(!id.is_mounted());
+    assert!(matches!(unmounter.unmount(), Err(UnmountError::NotMounted)));
+}
+
+#[test]
+fn only_the_own_mount_is_unmounted() {
+    assert!(rustix::process::geteuid().is_root(), "mounting needs root: run this test as root");
+    let mounted = |path: &str| Path::new(path).join("here").exists();
+    let tmpfs = |path: &str| {
+        run("mount", &["-t", "tmpfs", "tmpfs", path]);
+        File::create(Path::new(path).join("here")).unwrap();
+    };
+    // Below ours: the end of the session leaves it alone.
+    let directory = tempfile::tempdir().unwrap();
+    let point = directory.path().to_str().unwrap();
+    run("mount", &["-t", "tmpfs", "tmpfs", point]);
+    let memory: Arc<dyn BlockDevice> = Arc::new(Memory::new(1 << 20));
+    let mount = fuse::mount(memory.clone(), directory.path(), &Options::default()).unwrap();
+    run("umount", &[point]);
+    File::create(directory.path().join("here")).unwrap();
+    let unmounter = mount.unmounter();
+    mount.wait().unwrap();
+    let again = unmounter.unmount();
+    assert!(matches!(again, Err(UnmountError::NotMounted)), "{again:?}");
+    let again = unmounter.detach();
+    assert!(matches!(again, Err(UnmountError::NotMounted)), "{again:?}");
+    let stands = mounted(point);
+    run("umount", &[point]);
+    assert!(stands);
+    // Above ours: it stays, and so does ours.
+    let mut ours = self::mounted(memory);
+    let point = ours.mount.as_ref().unwrap().directory().to_str().unwrap().to_owned();
+    tmpfs(&point);
+    let covered = ours.mount.as_ref().unwrap().unmounter().unmount();
+    assert!(matches!(covered, Err(UnmountError::Covered)), "{covered:?}");
+    let stands = mounted(&point);
+    run("umount", &[&point]);
+    assert!(stands);
+    assert!(ours.file.exists());
+    // The same place, mounted again by somebody else's session.
+    run("umount", &[&point]);
+    let old = ours.mount.take().unwrap();
+    let other = fuse::mount(Arc::new(Memory::new(1 << 20)), Path::new(&point), &Options::default()).unwrap();
+    assert!(matches!(old.unmounter().unmount(), Err(UnmountError::NotMounted | UnmountError::Covered)));
+    old.wait().unwrap();
+    assert!(other.file().exists());
+    other.unmounter().unmount().unwrap();
+    other.wait().unwrap();
 }
 
 #[test]

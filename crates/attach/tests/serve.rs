@@ -6,6 +6,7 @@ use atrest_attach::session::{CloseError, Kind, Registry};
 use common::{run, serve_file, try_run, wait_until};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -125,6 +126,85 @@ fn a_signal_is_passed_to_the_command_and_the_volume_stays_until_it_ends() {
 }
 
 #[test]
+fn a_command_may_be_interrupted_at_its_terminal_and_keeps_its_volume() {
+    let place = Place::new();
+    let script = "trap 'n=x$n' INT; echo; until [ \"$n\" = xx ]; do sleep 0.05; done; sleep 0.5; cmp $ATREST_PATH $0 && exit 42";
+    let file = place.file.to_str().unwrap();
+    let mut command = place.command(&["--fuse", &place.path("m"), "--run", "sh", "-c", script, file]);
+    // A group of its own, to which a terminal would send SIGINT.
+    command.process_group(0);
+    let (mut child, _) = start(command);
+    let group = format!("-{}", child.id());
+    for _ in 0..2 {
+        run("kill", &["-INT", "--", &group]);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(42));
+    assert!(!Path::new(&place.path("m/volume")).exists());
+}
+
+#[test]
+fn a_hangup_is_passed_on_as_such_and_a_second_sigterm_kills_the_command() {
+    let place = Place::new();
+    let script = "trap 'exit 43' HUP; echo; sleep 100 & wait";
+    let (mut child, _) = start(place.command(&["--nbd", &place.path("s"), "--run", "sh", "-c", script]));
+    signal("HUP", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(43));
+
+    let script = "trap '' TERM HUP; echo; while :; do sleep 0.1; done";
+    let mut command = place.command(&["--fuse", &place.path("m"), "--run", "sh", "-c", script]);
+    command.stderr(Stdio::piped());
+    let (mut child, _) = start(command);
+    for name in ["HUP", "HUP", "TERM"] {
+        signal(name, &child);
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(child.try_wait().unwrap().is_none(), "{name}");
+        assert!(Path::new(&place.path("m/volume")).exists(), "{name}");
+    }
+    signal("TERM", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 9));
+    let mut message = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+    assert!(message.contains("was killed"), "{message}");
+    assert!(!Path::new(&place.path("m/volume")).exists());
+}
+
+#[test]
+fn what_else_is_mounted_in_the_directory_stays() {
+    let place = Place::new();
+    let point = place.path("m");
+    let here = Path::new(&point).join("here");
+    run("mount", &["-t", "tmpfs", "tmpfs", &point]);
+    let (mut child, _) = start(place.command(&["--fuse", &point]));
+    run("umount", &[&point]);
+    assert!(child.wait().unwrap().success());
+    std::fs::write(&here, b"x").unwrap();
+    let listed = run("findmnt", &["--noheadings", "--output", "FSTYPE", "--mountpoint", &point]);
+    run("umount", &[&point]);
+    assert_eq!(listed.trim(), "tmpfs");
+}
+
+#[test]
+fn a_mount_that_cannot_be_taken_away_is_reported_and_not_waited_for() {
+    let place = Place::new();
+    let point = place.path("m");
+    let registry = place.path("registry");
+    let arguments = ["--fuse", &point, "--registry", &registry, "--name", "it"];
+    let mut command = place.command(&arguments);
+    command.stderr(Stdio::piped());
+    let (mut child, _) = start(command);
+    run("mount", &["-t", "tmpfs", "tmpfs", &point]);
+    signal("TERM", &child);
+    let status = child.wait().unwrap();
+    run("umount", &[&point]);
+    run("umount", &[&point]);
+    let mut message = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+    assert!(!status.success() && message.contains("cannot unmount"), "{status} {message}");
+    assert!(message.contains("another mount covers it"), "{message}");
+}
+
+#[test]
 fn the_service_manager_is_told() {
     let place = Place::new();
     let path = place.path("notify");
@@ -163,7 +243,7 @@ fn a_daemon_is_ready_when_its_starter_returns_and_close_waits_until_it_is_gone()
         assert_eq!(entry.path, place.file.canonicalize().unwrap());
         match &entry.kind {
             Kind::NbdUnix { uri, .. } => drop(run("nbdinfo", &["--size", uri])),
-            Kind::Fuse { directory } => {
+            Kind::Fuse { directory, .. } => {
                 let file = std::fs::File::open(directory.join("volume")).unwrap();
                 let busy = registry.close("it", Duration::from_secs(5));
                 assert!(matches!(busy, Err(CloseError::Busy { .. })), "{busy:?}");

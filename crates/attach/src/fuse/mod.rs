@@ -14,11 +14,12 @@
 //! Memory: at most 2 MiB for each of [`Options::threads`] threads.
 
 mod filesystem;
+mod kernel;
 mod mount;
 mod unmount;
 
 pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount};
-pub use unmount::{UnmountError, is_mounted, unmount};
+pub use unmount::{MountId, UnmountError};
 
 /// Name of the file in the mounted directory.
 pub const FILE_NAME: &str = "volume";

@@ -2,12 +2,14 @@
 
 use super::FILE_NAME;
 use super::filesystem::VolumeDirectory;
-use super::unmount::{UnmountError, fusermount, unmount};
+use super::kernel;
+use super::unmount::{MountId, UnmountError, fusermount};
 use crate::bytes::ByteDevice;
 use atrest_device::{BlockDevice, DeviceError};
 use core::fmt;
-use fuser::{Config, MountOption, Session};
+use fuser::{Config, Session, SessionACL};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -126,6 +128,7 @@ impl core::error::Error for WaitError {
 /// A mounted volume. Dropping it without [`wait`](Self::wait) takes it out of sight and leaves its users to finish.
 pub struct Mount {
     directory: PathBuf,
+    id: MountId,
     device: Arc<ByteDevice>,
     /// Absent once it is waited for.
     session: Option<JoinHandle<io::Result<()>>>,
@@ -135,6 +138,7 @@ pub struct Mount {
 #[derive(Clone)]
 pub struct Unmounter {
     directory: PathBuf,
+    id: MountId,
     device: Arc<ByteDevice>,
 }
 
@@ -144,35 +148,37 @@ pub fn mount(device: Arc<dyn BlockDevice>, directory: &Path, options: &Options) 
     check_fuse()?;
     let read_only = device.is_read_only();
     let device = Arc::new(ByteDevice::new(device));
-    let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName("atrest".into()),
-        MountOption::Subtype("atrest".into()),
-        MountOption::DefaultPermissions,
-        MountOption::NoSuid,
-        MountOption::NoDev,
-        MountOption::NoExec,
-        MountOption::NoAtime,
-        if read_only { MountOption::RO } else { MountOption::RW },
-    ];
-    config.n_threads = Some(options.threads.max(1));
-    // A file descriptor per thread spares the threads a shared lock in the kernel.
-    config.clone_fd = true;
     let failed = |error| MountError::Mount { path: directory.clone(), error };
-    let filesystem = VolumeDirectory::new(device.clone(), options.cached);
-    let session = Session::new(filesystem, &directory, &config).map_err(failed)?;
-    let session =
-        std::thread::Builder::new().name("fuse".into()).spawn(move || session.run()).map_err(failed)?;
-    let mount = Mount { directory: directory.clone(), device, session: Some(session) };
-    // The first request goes all the way: threads run and answer.
-    let metadata = std::fs::metadata(mount.file()).map_err(failed)?;
-    if metadata.len() != mount.device.size() {
-        return Err(failed(io::ErrorKind::InvalidData.into()));
+    let kernel = kernel::mount(&directory, read_only).map_err(failed)?;
+    let id = MountId::at(&directory).map_err(failed)?;
+    let mut mount = Mount { directory: directory.clone(), id, device: device.clone(), session: None };
+    match mount.serve(kernel, options) {
+        Ok(()) => Ok(mount),
+        Err(error) => {
+            // Nobody can have used it yet.
+            let _ = id.unmount(&directory, true);
+            Err(failed(error))
+        }
     }
-    Ok(mount)
 }
 
 impl Mount {
+    fn serve(&mut self, kernel: OwnedFd, options: &Options) -> io::Result<()> {
+        let mut config = Config::default();
+        config.n_threads = Some(options.threads.max(1));
+        // A file descriptor per thread spares the threads a shared lock in the kernel.
+        config.clone_fd = true;
+        let filesystem = VolumeDirectory::new(self.device.clone(), options.cached);
+        let session = Session::from_fd(filesystem, kernel, SessionACL::Owner, config)?;
+        let thread = std::thread::Builder::new().name("fuse".into());
+        self.session = Some(thread.spawn(move || session.run())?);
+        // The first request goes all the way: threads run and answer.
+        if std::fs::metadata(self.file())?.len() != self.device.size() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(())
+    }
+
     /// Where it is mounted, as an absolute path.
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -183,9 +189,14 @@ impl Mount {
         self.directory.join(FILE_NAME)
     }
 
+    /// What tells it from another mount in the same directory.
+    pub fn id(&self) -> MountId {
+        self.id
+    }
+
     /// The way to end it.
     pub fn unmounter(&self) -> Unmounter {
-        Unmounter { directory: self.directory.clone(), device: self.device.clone() }
+        Unmounter { directory: self.directory.clone(), id: self.id, device: self.device.clone() }
     }
 
     /// Waits until it is unmounted and nobody uses the file any more, then flushes the device.
@@ -208,19 +219,27 @@ impl Drop for Mount {
 }
 
 impl Unmounter {
+    /// The mounted directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Makes durable what was written up to now.
+    pub fn flush(&self) -> Result<(), DeviceError> {
+        if self.device.is_read_only() { Ok(()) } else { self.device.flush() }
+    }
+
     /// Unmounts it; [`UnmountError::Busy`] if the file is in use, and then all stays as it is.
     pub fn unmount(&self) -> Result<(), UnmountError> {
-        unmount(&self.directory, false)
+        self.id.unmount(&self.directory, false)
     }
 
     /// Takes it out of sight at once. Whoever uses the file can go on; the mount ends with the last of them. What
     /// was written before is made durable now.
     pub fn detach(&self) -> Result<(), UnmountError> {
-        if !self.device.is_read_only() {
-            // The error stays with the device, and the next flush reports it.
-            let _ = self.device.flush();
-        }
-        unmount(&self.directory, true)
+        // The error stays with the device, and the next flush reports it.
+        let _ = self.flush();
+        self.id.unmount(&self.directory, true)
     }
 }
 

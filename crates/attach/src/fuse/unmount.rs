@@ -1,11 +1,13 @@
-//! Unmounting, as root by the system call and otherwise by `fusermount3`, from the serving process or another.
+//! Unmounting, as root by the system call and otherwise by `fusermount3`, from the serving process or another; and
+//! telling the mount that is meant from another one in the same place.
 
 use core::fmt;
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,8 +18,10 @@ use std::process::{Command, Stdio};
 pub enum UnmountError {
     /// A file in it is open, or a loop device or mount stands on it.
     Busy,
-    /// Nothing is mounted there.
+    /// It is not mounted any more, or out of sight already.
     NotMounted,
+    /// It is still mounted, but the directory shows another mount.
+    Covered,
     /// The operating system refused.
     System(io::Error),
 }
@@ -27,7 +31,8 @@ impl fmt::Display for UnmountError {
         match self {
             UnmountError::Busy => f.write_str("the volume's file is in use"),
             UnmountError::NotMounted => f.write_str("nothing is mounted there"),
-            UnmountError::System(error) => write!(f, "cannot unmount: {error}"),
+            UnmountError::Covered => f.write_str("another mount covers it, or it was moved"),
+            UnmountError::System(error) => write!(f, "{error}"),
         }
     }
 }
@@ -36,80 +41,89 @@ impl core::error::Error for UnmountError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             UnmountError::System(error) => Some(error),
-            UnmountError::Busy | UnmountError::NotMounted => None,
+            UnmountError::Busy | UnmountError::NotMounted | UnmountError::Covered => None,
         }
     }
 }
 
-/// Unmounts a directory. `lazily`: take it out of sight now, end it when nobody uses it any more.
-pub fn unmount(directory: &Path, lazily: bool) -> Result<(), UnmountError> {
-    let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    match rustix::mount::unmount(directory, flags | UnmountFlags::NOFOLLOW) {
-        Ok(()) => Ok(()),
-        Err(Errno::BUSY) => Err(UnmountError::Busy),
-        Err(Errno::INVAL | Errno::NOENT) => Err(UnmountError::NotMounted),
-        Err(Errno::PERM) => unmount_by_program(directory, lazily),
-        Err(error) => Err(UnmountError::System(error.into())),
+/// One mount, told from whatever else is mounted in the same place before or after it.
+///
+/// Device numbers are used again soon after they are free, and so are mount ids before Linux 6.8; since then the id
+/// is unique for as long as the machine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountId {
+    major: u32,
+    minor: u32,
+    mount: u64,
+}
+
+/// `STATX_MNT_ID` and `STATX_MNT_ID_UNIQUE` of statx(2).
+const MOUNT_ID: StatxFlags = StatxFlags::from_bits_retain(0x1000 | 0x4000);
+
+impl MountId {
+    /// The topmost mount of a directory; of the one around it if nothing is mounted there. A file system that does
+    /// not answer is not asked.
+    pub fn at(directory: &Path) -> io::Result<Self> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+        let found = statx(CWD, directory, flags, MOUNT_ID)?;
+        Ok(Self { major: found.stx_dev_major, minor: found.stx_dev_minor, mount: found.stx_mnt_id })
     }
-}
 
-fn unmount_by_program(directory: &Path, lazily: bool) -> Result<(), UnmountError> {
-    if !is_mounted(directory) {
-        return Err(UnmountError::NotMounted);
+    /// Whether its file system is mounted anywhere that this process can see.
+    pub fn is_mounted(&self) -> bool {
+        std::fs::read("/proc/self/mountinfo").is_ok_and(|table| self.is_listed(&table))
     }
-    let Some(program) = fusermount() else {
-        return Err(UnmountError::System(io::ErrorKind::NotFound.into()));
-    };
-    let mut command = Command::new(program);
-    command.args(["-u", "-q"]).args(lazily.then_some("-z")).arg("--").arg(directory);
-    // Its messages are translated; what counts is whether the mount is gone.
-    let run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    match run {
-        Ok(status) if status.success() => Ok(()),
-        Ok(_) if is_mounted(directory) => Err(UnmountError::Busy),
-        Ok(_) => Ok(()),
-        Err(error) => Err(UnmountError::System(error)),
+
+    /// proc_pid_mountinfo(5): field 3 is the device as major:minor.
+    fn is_listed(&self, table: &[u8]) -> bool {
+        let device = format!("{}:{}", self.major, self.minor);
+        table.split(|&byte| byte == b'\n').any(|line| {
+            line.split(|&byte| byte == b' ').nth(2).is_some_and(|field| field == device.as_bytes())
+        })
     }
-}
 
-/// Whether a FUSE file system is mounted exactly there, dead or alive.
-pub fn is_mounted(directory: &Path) -> bool {
-    // Resolving `directory` itself would block or fail on a dead mount; its parent is enough.
-    let resolved = match (directory.parent().map(Path::canonicalize), directory.file_name()) {
-        (Some(Ok(parent)), Some(name)) => parent.join(name),
-        _ => directory.into(),
-    };
-    std::fs::read("/proc/self/mountinfo").is_ok_and(|table| lists_fuse_mount(&table, &resolved))
-}
-
-/// proc_pid_mountinfo(5): field 5 is the mount point with spaces, tabs, newlines and backslashes as octal escapes;
-/// after the lone "-" comes the type.
-fn lists_fuse_mount(table: &[u8], directory: &Path) -> bool {
-    table.split(|&byte| byte == b'\n').any(|line| {
-        let mut fields = line.split(|&byte| byte == b' ');
-        let point = fields.nth(4).map(unescaped);
-        let kind = fields.skip_while(|field| *field != b"-").nth(1);
-        point.is_some_and(|point| point == directory.as_os_str().as_bytes())
-            && kind.is_some_and(|kind| kind == b"fuse" || kind.starts_with(b"fuse."))
-    })
-}
-
-fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, after)) = rest.split_first() {
-        match after {
-            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] if byte == b'\\' => {
-                plain.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
-            }
-            _ => {
-                plain.push(byte);
-                rest = after;
-            }
+    /// Unmounts it from a directory, and nothing else that is mounted there by now. `lazily`: take it out of sight
+    /// now, end it when nobody uses it any more.
+    pub fn unmount(&self, directory: &Path, lazily: bool) -> Result<(), UnmountError> {
+        self.check(directory)?;
+        let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+        match rustix::mount::unmount(directory, flags | UnmountFlags::NOFOLLOW) {
+            Ok(()) => Ok(()),
+            Err(Errno::BUSY) => Err(UnmountError::Busy),
+            Err(Errno::INVAL | Errno::NOENT) => Err(UnmountError::NotMounted),
+            Err(Errno::PERM) => self.unmount_by_program(directory, lazily),
+            Err(error) => Err(UnmountError::System(error.into())),
         }
     }
-    plain
+
+    fn check(&self, directory: &Path) -> Result<(), UnmountError> {
+        match Self::at(directory) {
+            Ok(found) if found == *self => Ok(()),
+            _ if self.is_mounted() => Err(UnmountError::Covered),
+            _ => Err(UnmountError::NotMounted),
+        }
+    }
+
+    fn unmount_by_program(&self, directory: &Path, lazily: bool) -> Result<(), UnmountError> {
+        let Some(program) = fusermount() else {
+            let error = io::Error::new(io::ErrorKind::NotFound, "fusermount3 is missing");
+            return Err(UnmountError::System(error));
+        };
+        let mut command = Command::new(program);
+        command.args(["-u", "-q"]).args(lazily.then_some("-z")).arg("--").arg(directory);
+        // Its messages are translated; what counts is whether the mount is gone.
+        let run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        match run {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) if self.check(directory).is_ok() => {
+                // Without -z that is the usual reason, and it has no exit code of its own.
+                let refused = || io::Error::other(format!("fusermount3 refused ({status})"));
+                Err(if lazily { UnmountError::System(refused()) } else { UnmountError::Busy })
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(UnmountError::System(error)),
+        }
+    }
 }
 
 /// The setuid program of the package fuse3 that mounts and unmounts for unprivileged users.
@@ -127,13 +141,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_points_with_escapes_are_found_and_other_types_are_not() {
-        let table = b"36 35 98:0 / /mnt/a\\040b\\134c rw,noatime master:1 - fuse.atrest atrest rw\n\
-                      37 35 98:0 / /mnt/disk rw - ext4 /dev/sda rw\n\
-                      38 35 98:0 / /mnt/x rw - fuse atrest rw\n";
-        assert!(lists_fuse_mount(table, Path::new("/mnt/a b\\c")));
-        assert!(lists_fuse_mount(table, Path::new("/mnt/x")));
-        assert!(!lists_fuse_mount(table, Path::new("/mnt/disk")));
-        assert!(!lists_fuse_mount(table, Path::new("/mnt/a")));
+    fn a_mount_is_found_by_its_device_and_by_no_other_field() {
+        let table = b"36 35 0:98 / /mnt/a\\040b\\134c rw,noatime master:1 - fuse.atrest atrest rw\n\
+                      0:40 0:41 98:1 / /mnt/0:42 rw - ext4 0:43 rw\n\n";
+        let listed = |major, minor| MountId { major, minor, mount: 36 }.is_listed(table);
+        assert!(listed(0, 98) && listed(98, 1));
+        for minor in [9, 8, 40, 41, 42, 43, 980] {
+            assert!(!listed(0, minor), "0:{minor}");
+        }
+    }
+
+    #[test]
+    fn a_directory_without_a_mount_of_its_own_belongs_to_the_one_around_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join("x");
+        std::fs::create_dir(&inner).unwrap();
+        assert_eq!(MountId::at(&inner).unwrap(), MountId::at(directory.path()).unwrap());
+        assert_ne!(MountId::at(&inner).unwrap(), MountId::at(Path::new("/proc")).unwrap());
+        assert!(MountId::at(Path::new("/proc")).unwrap().is_mounted());
+        MountId::at(&inner.join("absent")).unwrap_err();
     }
 }

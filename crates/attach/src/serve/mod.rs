@@ -7,6 +7,10 @@
 //! The first SIGTERM, SIGINT or SIGHUP ends in order: requests in flight are finished and what was written is
 //! flushed; a mounted file that is in use goes out of sight and is served until its users close it. A second signal
 //! gives up waiting.
+//!
+//! A command keeps the volume for as long as it runs. SIGTERM and SIGHUP are passed on to it; SIGINT, which a terminal
+//! sends to both, is its own affair. A second SIGTERM kills it. Then the volume is closed in order, which one further
+//! signal leaves be and a second one gives up.
 
 mod daemon;
 mod held;
@@ -18,7 +22,7 @@ pub use signals::Signals;
 
 use crate::{fuse, nbd};
 use core::fmt;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use sd_notify::NotifyState;
@@ -26,6 +30,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -65,6 +70,8 @@ pub enum End {
     Command {
         /// The exit status.
         status: u8,
+        /// It was killed, because a second SIGTERM came before it had ended.
+        killed: bool,
     },
 }
 
@@ -85,6 +92,13 @@ pub enum ServeError {
     },
     /// A second signal came before all users were done.
     Abandoned,
+    /// The mount can't be taken away. What was written is flushed; the directory stays with a dead mount.
+    Unmount {
+        /// The mounted directory.
+        directory: PathBuf,
+        /// Why.
+        error: fuse::UnmountError,
+    },
     /// The operating system refused something else that serving needs.
     System(io::Error),
 }
@@ -100,6 +114,11 @@ impl fmt::Display for ServeError {
             ServeError::Abandoned => f.write_str(
                 "ended by a second signal while the volume was still in use; unflushed writes may be lost",
             ),
+            ServeError::Unmount { directory, error } => write!(
+                f,
+                "cannot unmount {} ({error}); what was written is flushed, but a dead mount stays there",
+                directory.display()
+            ),
             ServeError::System(error) => write!(f, "cannot serve the volume: {error}"),
         }
     }
@@ -111,6 +130,7 @@ impl core::error::Error for ServeError {
             ServeError::Nbd(error) => Some(error),
             ServeError::Fuse(error) => Some(error),
             ServeError::Command { error, .. } | ServeError::System(error) => Some(error),
+            ServeError::Unmount { error, .. } => Some(error),
             ServeError::Abandoned => None,
         }
     }
@@ -149,10 +169,10 @@ pub fn run(face: Face, plan: Plan) -> Result<End, ServeError> {
         None => Ok(None),
     });
     let end = child.and_then(|child| wait_for_end(&mut service, &signals, child));
-    if !matches!(end, Err(ServeError::Abandoned)) {
-        service.stop();
-        service.join(&signals)?;
-    }
+    // A signal that ended it was the first; otherwise the first is still free.
+    let patience = if matches!(end, Ok(End::Signal(_))) { 0 } else { 1 };
+    service.stop()?;
+    service.join(&signals, patience)?;
     end
 }
 
@@ -174,7 +194,7 @@ fn announce(line: &str, silent: bool, background: Option<Background>) -> io::Res
 
 fn wait_for_end(service: &mut Service, signals: &Signals, child: Option<Running>) -> Result<End, ServeError> {
     let mut child = child;
-    let mut told = false;
+    let (mut told, mut killed) = (false, false);
     let mut served = true;
     loop {
         let mut fds = vec![signals.poll_fd()];
@@ -186,19 +206,23 @@ fn wait_for_end(service: &mut Service, signals: &Signals, child: Option<Running>
         let (service_ended, child_ended) = (came(service_at), came(child_at));
         if let Some(running) = child.as_mut().filter(|_| child_ended) {
             let status = running.child.wait().map_err(ServeError::System)?;
-            return Ok(End::Command { status: exit_code(status.code(), status.signal()) });
+            // What came while it ran was its own.
+            while signals.next().is_some() {}
+            return Ok(End::Command { status: exit_code(status.code(), status.signal()), killed });
         }
-        if let Some(signal) = signals.next() {
-            match &child {
-                None => return Ok(End::Signal(signal)),
-                // What is typed at the terminal (SIGINT) reaches the command by itself.
-                Some(running) if !told => {
-                    told = true;
-                    if signal != libc::SIGINT {
-                        running.terminate();
-                    }
-                }
-                Some(_) => return Ok(End::Signal(signal)),
+        match (signals.next(), &mut child) {
+            (None, _) => {}
+            (Some(signal), None) => return Ok(End::Signal(signal)),
+            // What is typed at the terminal reaches the command by itself.
+            (Some(libc::SIGINT), Some(_)) => {}
+            // Several SIGHUPs come when one terminal goes away. A second SIGTERM means it.
+            (Some(libc::SIGTERM), Some(running)) if told => {
+                killed = true;
+                let _ = running.child.kill();
+            }
+            (Some(signal), Some(running)) => {
+                told |= signal == libc::SIGTERM;
+                running.pass_on(signal);
             }
         }
         if service_ended {
@@ -255,20 +279,44 @@ impl Service {
     }
 
     /// Begins to end it.
-    fn stop(&self) {
+    fn stop(&self) -> Result<(), ServeError> {
         let _ = sd_notify::notify(&[NotifyState::Stopping]);
         match &self.stop {
-            Stop::Nbd(shutdown) => shutdown.start(),
-            Stop::Fuse(unmounter) => {
-                if let Err(fuse::UnmountError::Busy) = unmounter.unmount() {
-                    let _ = unmounter.detach();
-                }
+            Stop::Nbd(shutdown) => {
+                shutdown.start();
+                Ok(())
+            }
+            // Somebody unmounted it; what is mounted there now is none of ours.
+            Stop::Fuse(_) if self.has_ended() => Ok(()),
+            Stop::Fuse(unmounter) => self.unmount(unmounter),
+        }
+    }
+
+    fn unmount(&self, unmounter: &fuse::Unmounter) -> Result<(), ServeError> {
+        let outcome = match unmounter.unmount() {
+            Err(fuse::UnmountError::Busy) => unmounter.detach(),
+            outcome => outcome,
+        };
+        match outcome {
+            // Whoever took it out of sight, it ends with its last user.
+            Ok(()) | Err(fuse::UnmountError::NotMounted) => Ok(()),
+            Err(_) if self.has_ended() => Ok(()),
+            // Nothing more would ever end it, so this is the end.
+            Err(error) => {
+                unmounter.flush().map_err(|error| ServeError::Fuse(fuse::WaitError::Flush(error)))?;
+                Err(ServeError::Unmount { directory: unmounter.directory().into(), error })
             }
         }
     }
 
-    /// Waits until it has ended; a further signal gives up.
-    fn join(&mut self, signals: &Signals) -> Result<(), ServeError> {
+    fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(&self.ended, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Waits until it has ended; the signal after `patience` further ones gives up.
+    fn join(&mut self, signals: &Signals, patience: u32) -> Result<(), ServeError> {
+        let mut patience = patience;
         loop {
             let mut fds = [signals.poll_fd(), PollFd::new(&self.ended, PollFlags::IN)];
             wait(&mut fds)?;
@@ -281,7 +329,8 @@ impl Service {
                 });
             }
             if signals.next().is_some() {
-                return Err(ServeError::Abandoned);
+                let Some(left) = patience.checked_sub(1) else { return Err(ServeError::Abandoned) };
+                patience = left;
             }
         }
     }
@@ -314,8 +363,10 @@ impl Running {
         }
     }
 
-    fn terminate(&self) {
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+    /// Passes SIGTERM or SIGHUP on. It has not been waited for, so its id is still its own.
+    fn pass_on(&self, signal: i32) {
+        let signal = if signal == libc::SIGHUP { Signal::HUP } else { Signal::TERM };
+        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Closing an open volume from another process: it is asked to end and waited for.
 
 use super::{Content, Entry, Kind, Registry, SessionError, read_entry, remove_remains};
-use crate::fuse::{self, UnmountError};
+use crate::fuse::UnmountError;
 use core::fmt;
 use std::io;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub enum CloseError {
         /// How long it was waited for.
         waited: Duration,
     },
-    /// It is closed, but what was written may not be on the media.
+    /// It is closed, but what was written may not be on the media, or its mount is still there.
     Failed {
         /// The volume's name.
         name: String,
@@ -60,7 +60,7 @@ impl fmt::Display for CloseError {
                 waited.as_secs()
             ),
             CloseError::Failed { name, failure } => {
-                write!(f, "{name} is closed, but not everything was saved: {failure}")
+                write!(f, "{name} is closed, but not in order: {failure}")
             }
             CloseError::Killed { name, pid } => write!(
                 f,
@@ -94,10 +94,10 @@ impl Registry {
             return self.outcome(entry);
         };
         let unmounted = match &entry.kind {
-            Kind::Fuse { directory } => match fuse::unmount(directory, false) {
+            Kind::Fuse { directory, mount } => match mount.unmount(directory, false) {
                 Ok(()) => true,
                 Err(UnmountError::Busy) => return Err(CloseError::Busy { name: entry.name }),
-                // It is on its way out already, or only its own process may unmount it.
+                // It is on its way out already, something covers it, or only its own process may unmount it.
                 Err(_) => false,
             },
             Kind::NbdUnix { .. } | Kind::NbdTcp { .. } => false,

@@ -49,6 +49,8 @@ pub enum Kind {
     Fuse {
         /// The mounted directory's absolute path.
         directory: PathBuf,
+        /// Which of the mounts that the directory may have.
+        mount: fuse::MountId,
     },
 }
 
@@ -64,7 +66,7 @@ impl Kind {
 
     /// How a mounted volume is reached.
     pub fn of_mount(mount: &fuse::Mount) -> Self {
-        Kind::Fuse { directory: mount.directory().into() }
+        Kind::Fuse { directory: mount.directory().into(), mount: mount.id() }
     }
 }
 
@@ -449,14 +451,14 @@ fn remove_remains(kind: &Kind) {
             }
         }
         Kind::NbdTcp { .. } => {}
-        Kind::Fuse { directory } => {
+        Kind::Fuse { directory, mount } => {
             // Another mount may have taken the place, so it is asked. Opening, unlike a look at attributes, is
             // never answered from a cache; it waits if the dead process has not quite let go.
             let dead = std::fs::read_dir(directory).is_err_and(|error| {
                 matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED))
             });
-            if dead && fuse::is_mounted(directory) {
-                let _ = fuse::unmount(directory, true);
+            if dead {
+                let _ = mount.unmount(directory, true);
             }
         }
     }

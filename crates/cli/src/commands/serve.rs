@@ -63,7 +63,12 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         Err(error) => registration.fail(&error.to_string()),
     }
     match end? {
-        End::Command { status } => Ok(status),
+        End::Command { status, killed } => {
+            if killed {
+                output.warn("the command was killed: a second SIGTERM came before it had ended");
+            }
+            Ok(status)
+        }
         _ => Ok(0),
     }
 }
@@ -163,13 +168,13 @@ pub fn status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
 fn line(entry: &Entry) -> String {
     let place = match &entry.kind {
         Kind::NbdUnix { uri, .. } | Kind::NbdTcp { uri, .. } => uri.clone(),
-        Kind::Fuse { directory } => directory.join(fuse::FILE_NAME).display().to_string(),
+        Kind::Fuse { directory, .. } => directory.join(fuse::FILE_NAME).display().to_string(),
     };
     let mode = if entry.read_only { "read-only" } else { "read-write" };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     if let Some(failed) = entry.failed.as_ref().filter(|_| entry.has_ended()) {
         return format!(
-            "{}: {} was closed, but not everything was saved: {failed}; `atrest close {}` clears this\n",
+            "{}: {} was closed, but not in order: {failed}; `atrest close {}` clears this\n",
             entry.name,
             entry.path.display(),
             entry.name
