@@ -13,10 +13,9 @@ use crate::backend::Wide;
 use crate::backend::{AesNiAvx, AesNiSse};
 use crate::backend::{BackendChoice, Kind, PortableAes};
 use crate::block::{BlockCipher, Direction};
-use crate::keyed::Position;
 use crate::mapper::{KeyError, MapperOptions, Numbering};
 use crate::mode::xts::XtsUnits;
-use crate::run::{DataUnitIndex, Run, RunError};
+use crate::run::{DataUnitIndex, Position, Run, RunError};
 use crate::tweak::{NumberForm, TweakRule, Units};
 
 /// `aes-xts-plain64` over runs of data units: gives the same bytes as the mapper of that name. Wipes itself on drop.

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use atrest_secret::SecretArray;
 use digest::Digest;
 use digest::consts::{U16, U20, U28, U32, U48, U64};
 
@@ -62,6 +63,13 @@ impl Hash {
     /// Bytes in a digest.
     pub(crate) fn output_len(self) -> usize {
         self.entry().1
+    }
+
+    /// What `make` makes of the digest of `data`, which is wiped after that.
+    pub(crate) fn digest_then<T>(self, data: &[u8], make: impl FnOnce(&[u8]) -> T) -> T {
+        let mut digest = SecretArray::<{ Self::MAX_LEN }>::zeroed();
+        self.digest(data, &mut digest);
+        make(&digest[..self.output_len().min(Self::MAX_LEN)])
     }
 
     /// Hashes `data`; the digest is the first [`Hash::output_len`] bytes of `out`.

@@ -8,27 +8,21 @@ use crate::backend::{AesNiAvx, AesNiSse, Wide};
 use crate::backend::{ArmCe, Wide};
 use crate::backend::{BackendChoice, Kind, PortableAes};
 use crate::block::{BlockCipher, Direction};
+use crate::block64::Keyed64;
 use crate::chacha::{ChaChaRounds, StreamKey};
-use crate::hash::Hash;
+use crate::data_rule::DataRule;
+use crate::data_rule::elephant::Elephant;
+use crate::data_rule::tcw::Tcw;
 use crate::library::{Camellia, Serpent, Twofish};
 use crate::mapper::KeyError;
 use crate::mode::adiantum::{self, HashKeys};
+use crate::mode::ctr;
 use crate::mode::lrw::{self, LrwKey};
 use crate::mode::xts::{self, XtsUnits};
-use crate::run::Run;
-use crate::spec::{Cipher, CipherSpec, Mode};
+use crate::multi::MultiKeyed;
+use crate::run::{Position, Run};
+use crate::spec::{Cipher, CipherSpec, KeyedRule, Mode};
 use crate::tweak::{Iv, TweakRule, Units};
-
-/// Where the data units of a run are.
-#[derive(Clone, Copy)]
-pub(crate) struct Position {
-    /// IV number of the first unit.
-    pub(crate) number: u64,
-    /// What the number grows by from unit to unit.
-    pub(crate) step: u64,
-    /// Cipher blocks in a unit.
-    pub(crate) unit_blocks: usize,
-}
 
 /// Expanded keys of one block cipher in one mode.
 pub(crate) struct Keyed<C> {
@@ -41,6 +35,9 @@ pub(crate) struct Keyed<C> {
 enum KeyedMode<C> {
     Ecb,
     Cbc,
+    /// CBC with IVs of zeros, and a rule that adds its own.
+    CbcWith(DataRule<C>),
+    Ctr,
     Xts {
         tweak: C,
     },
@@ -65,9 +62,11 @@ impl<C: BlockCipher> Keyed<C> {
             return Err(wrong_length);
         }
         let expand = |key: &[u8]| expand(key).ok_or(wrong_length);
+        let (key, rule_key) = key.split_at(key.len() - spec.iv.key_len(key.len()));
         let (data, mode) = match spec.mode {
             Mode::Ecb => (expand(key)?, KeyedMode::Ecb),
-            Mode::Cbc => (expand(key)?, KeyedMode::Cbc),
+            Mode::Cbc => (expand(key)?, Self::cbc(spec, key, rule_key, expand)?),
+            Mode::Ctr => (expand(key)?, KeyedMode::Ctr),
             Mode::Xts => {
                 let (data, tweak) = key.split_at(key.len() / 2);
                 if !allow_equal_xts_halves && constant_time_eq(data, tweak) {
@@ -96,13 +95,31 @@ impl<C: BlockCipher> Keyed<C> {
         };
         let rule = match spec.iv.essiv {
             None => TweakRule::Number(spec.iv.number),
-            Some(hash) => {
-                let mut salt = SecretArray::<{ Hash::MAX_LEN }>::zeroed();
-                hash.digest(key, &mut salt);
-                TweakRule::Encrypted(spec.iv.number, expand(&salt[..hash.output_len().min(Hash::MAX_LEN)])?)
-            }
+            Some(hash) => TweakRule::Encrypted(spec.iv.number, hash.digest_then(key, expand)?),
         };
         Ok(Self { data, mode, rule })
+    }
+
+    /// CBC with or without a rule that adds its own IVs. `key` and `rule_key` are the whole key.
+    fn cbc(
+        spec: &CipherSpec,
+        key: &[u8],
+        rule_key: &[u8],
+        expand: impl Fn(&[u8]) -> Result<C, KeyError>,
+    ) -> Result<KeyedMode<C>, KeyError> {
+        Ok(KeyedMode::CbcWith(match spec.iv.keyed {
+            Some(KeyedRule::Eboiv) => DataRule::Eboiv(expand(key)?),
+            Some(KeyedRule::Elephant) => {
+                DataRule::Elephant { ivs: expand(key)?, diffuser: Elephant::new(expand(rule_key)?) }
+            }
+            Some(KeyedRule::Tcw) => {
+                let wrong_length = KeyError::Length { len: key.len() + rule_key.len() };
+                let (seed, whitening) = rule_key.as_chunks().0.split_first().ok_or(wrong_length)?;
+                DataRule::Tcw(Tcw::new(seed, whitening.first().ok_or(wrong_length)?))
+            }
+            // loop-AES's rule belongs to all of its keys together.
+            Some(KeyedRule::Lmk) | None => return Ok(KeyedMode::Cbc),
+        }))
     }
 
     fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
@@ -110,6 +127,11 @@ impl<C: BlockCipher> Keyed<C> {
         match &self.mode {
             KeyedMode::Ecb => self.data.ecb(direction, run),
             KeyedMode::Cbc => self.data.cbc(direction, units, run),
+            KeyedMode::CbcWith(rule) => rule.around(direction, position, run, |position, run| {
+                let units = Units::new(&self.rule, position.number, position.step, position.unit_blocks);
+                self.data.cbc(direction, units, run);
+            }),
+            KeyedMode::Ctr => ctr::run(&self.data, units, run),
             KeyedMode::Xts { tweak } => {
                 self.data.xts(direction, XtsUnits { tweak_cipher: tweak, units }, run);
             }
@@ -146,12 +168,18 @@ pub(crate) enum AnyKeyed {
     Serpent(Keyed<Serpent>),
     Twofish(Keyed<Twofish>),
     Camellia(Keyed<Camellia>),
+    /// Ciphers with short blocks.
+    Short(Keyed64),
+    /// Several keys in turn.
+    Multi(MultiKeyed),
 }
 
-/// Calls the same on whatever is inside.
+/// Calls the same on whatever is inside, but for what the last two are asked.
 macro_rules! for_any {
-    ($any:expr, $keyed:ident => $call:expr) => {
+    ($any:expr, $keyed:ident => $call:expr, Short($short:pat) => $on_short:expr, Multi($multi:pat) => $on_multi:expr) => {
         match $any {
+            AnyKeyed::Short($short) => $on_short,
+            AnyKeyed::Multi($multi) => $on_multi,
             AnyKeyed::PortableAes($keyed) => $call,
             #[cfg(target_arch = "x86_64")]
             AnyKeyed::AesNiAvx($keyed) => $call,
@@ -175,8 +203,12 @@ impl AnyKeyed {
         backend: Option<BackendChoice>,
     ) -> Result<Self, KeyError> {
         let equal = allow_equal_xts_halves;
+        if spec.key_count() > 1 {
+            return MultiKeyed::new(spec, key, equal, backend).map(Self::Multi);
+        }
         Ok(match spec.cipher {
             Cipher::Null => return Err(KeyError::NullCipher),
+            Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => Self::Short(Keyed64::new(spec, key)?),
             Cipher::Serpent => Self::Serpent(Keyed::new(spec, key, equal, Serpent::new)?),
             Cipher::Twofish => Self::Twofish(Keyed::new(spec, key, equal, Twofish::new)?),
             Cipher::Camellia => Self::Camellia(Keyed::new(spec, key, equal, Camellia::new)?),
@@ -200,23 +232,30 @@ impl AnyKeyed {
 
     /// Encrypts or decrypts a run.
     pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
-        for_any!(self, keyed => keyed.run(direction, position, run));
+        for_any!(self, keyed => keyed.run(direction, position, run),
+            Short(keyed) => keyed.run(direction, position, run),
+            Multi(keyed) => keyed.run(direction, position, run));
     }
 
     /// One XTS data unit of at least 16 bytes, with ciphertext stealing. Does nothing in another mode.
     pub(crate) fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
-        for_any!(self, keyed => keyed.xts_unit(direction, iv, src, dst));
+        for_any!(self, keyed => keyed.xts_unit(direction, iv, src, dst), Short(_) => (), Multi(_) => ());
     }
 
     /// One data unit of at least 16 bytes in a wide-block mode with a tweak of any length. Does nothing in another mode.
     pub(crate) fn wide_unit(&self, direction: Direction, tweak: &[u8], src: Option<&[u8]>, dst: &mut [u8]) {
-        for_any!(self, keyed => keyed.wide_unit(direction, tweak, src, dst));
+        for_any!(self, keyed => keyed.wide_unit(direction, tweak, src, dst), Short(_) => (), Multi(_) => ());
     }
 
     /// Name of the backend.
     pub(crate) fn backend_name(&self) -> &'static str {
         match self {
-            Self::PortableAes(_) | Self::Serpent(_) | Self::Twofish(_) | Self::Camellia(_) => "portable",
+            Self::PortableAes(_)
+            | Self::Serpent(_)
+            | Self::Twofish(_)
+            | Self::Camellia(_)
+            | Self::Short(_) => "portable",
+            Self::Multi(keyed) => keyed.backend_name(),
             #[cfg(target_arch = "x86_64")]
             Self::AesNiAvx(_) => "aes-ni",
             #[cfg(target_arch = "x86_64")]
@@ -231,6 +270,6 @@ impl AnyKeyed {
         fn of<C: BlockCipher>(_: &Keyed<C>) -> bool {
             C::CONSTANT_TIME
         }
-        for_any!(self, keyed => of(keyed))
+        for_any!(self, keyed => of(keyed), Short(_) => false, Multi(keyed) => keyed.is_constant_time())
     }
 }

@@ -4,8 +4,8 @@ use core::fmt;
 
 use crate::backend::BackendChoice;
 use crate::block::Direction;
-use crate::keyed::{AnyKeyed, Position};
-use crate::run::{DataUnitIndex, Run, RunError};
+use crate::keyed::AnyKeyed;
+use crate::run::{DataUnitIndex, Position, Run, RunError};
 use crate::spec::CipherSpec;
 
 /// What a mapper is told beside cipher and key.
@@ -20,6 +20,9 @@ pub struct MapperOptions {
     pub iv_large: bool,
     /// Whether an XTS key with two equal halves is accepted. For reading what others wrote, never for new volumes.
     pub allow_equal_xts_halves: bool,
+    /// Whether a cipher that is safe for one snapshot only may encrypt
+    /// ([`CipherSpec::is_single_snapshot`]). It always decrypts.
+    pub single_snapshot: bool,
     /// Which implementation of AES to use; `None` is the best there is.
     pub backend: Option<BackendChoice>,
 }
@@ -27,7 +30,14 @@ pub struct MapperOptions {
 impl Default for MapperOptions {
     /// 512-byte data units numbered from 0, nothing relaxed, the best backend.
     fn default() -> Self {
-        Self { data_unit: 512, iv_offset: 0, iv_large: false, allow_equal_xts_halves: false, backend: None }
+        Self {
+            data_unit: 512,
+            iv_offset: 0,
+            iv_large: false,
+            allow_equal_xts_halves: false,
+            single_snapshot: false,
+            backend: None,
+        }
     }
 }
 
@@ -49,6 +59,11 @@ pub enum KeyError {
         /// Bytes asked for.
         len: usize,
     },
+    /// The IV rule was made for data units of 512 bytes, or for multiples of that.
+    IvRuleDataUnit {
+        /// Bytes asked for.
+        len: usize,
+    },
 }
 
 impl fmt::Display for KeyError {
@@ -58,6 +73,7 @@ impl fmt::Display for KeyError {
             Self::EqualXtsHalves => f.write_str("the two halves of the XTS key are equal"),
             Self::NullCipher => f.write_str("the null cipher does not encrypt"),
             Self::DataUnit { len } => write!(f, "a data unit of {len} bytes is not a multiple of 16 bytes"),
+            Self::IvRuleDataUnit { len } => write!(f, "the IV rule does not take data units of {len} bytes"),
         }
     }
 }
@@ -68,17 +84,21 @@ impl core::error::Error for KeyError {}
 pub struct Mapper {
     keyed: AnyKeyed,
     numbering: Numbering,
+    may_encrypt: bool,
 }
 
 // It goes into locked memory, of which little may be had.
-const _: () = assert!(size_of::<Mapper>() <= 8192);
+const _: () = assert!(size_of::<Mapper>() <= 8704);
 
 impl Mapper {
     /// Expands `key` for `spec`. The caller wipes its copy of the key.
     pub fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         let numbering = Numbering::new(options)?;
+        if !spec.iv.takes_unit_of(options.data_unit) {
+            return Err(KeyError::IvRuleDataUnit { len: options.data_unit });
+        }
         let keyed = AnyKeyed::new(spec, key, options.allow_equal_xts_halves, options.backend)?;
-        Ok(Self { keyed, numbering })
+        Ok(Self { keyed, numbering, may_encrypt: options.single_snapshot || !spec.is_single_snapshot() })
     }
 
     /// Bytes under one tweak.
@@ -111,8 +131,8 @@ impl Mapper {
         self.keyed.backend_name()
     }
 
-    /// Whether time and memory accesses are independent of key and data. False for Twofish and Camellia, whose
-    /// implementations read tables at secret indices.
+    /// Whether time and memory accesses are independent of key and data. False for Twofish, Camellia,
+    /// Blowfish, CAST5 and triple DES, whose implementations read tables at secret indices.
     pub fn is_constant_time(&self) -> bool {
         self.keyed.is_constant_time()
     }
@@ -124,6 +144,9 @@ impl Mapper {
         len: usize,
         run: Run<'_>,
     ) -> Result<(), RunError> {
+        if direction == Direction::Encrypt && !self.may_encrypt {
+            return Err(RunError::SingleSnapshot);
+        }
         if let Some(position) = self.numbering.position(first, len)? {
             self.keyed.run(direction, position, run);
         }

@@ -12,6 +12,24 @@ pub struct DataUnitIndex(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SectorIndex(pub u64);
 
+/// Where the data units of a run are.
+#[derive(Clone, Copy)]
+pub(crate) struct Position {
+    /// IV number of the first unit.
+    pub(crate) number: u64,
+    /// What the number grows by from unit to unit.
+    pub(crate) step: u64,
+    /// Cipher blocks in a unit.
+    pub(crate) unit_blocks: usize,
+}
+
+impl Position {
+    /// That of a run which starts so many units later.
+    pub(crate) fn after(self, units: usize) -> Self {
+        Self { number: self.number.wrapping_add(self.step.wrapping_mul(units as u64)), ..self }
+    }
+}
+
 /// Why a run was refused. Nothing was written.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +48,8 @@ pub enum RunError {
         /// Bytes in the destination.
         dst: usize,
     },
+    /// The cipher is safe for one snapshot only, and nobody has said that there will be no other.
+    SingleSnapshot,
 }
 
 impl fmt::Display for RunError {
@@ -41,6 +61,9 @@ impl fmt::Display for RunError {
             Self::LengthMismatch { src, dst } => {
                 write!(f, "the source has {src} bytes but the destination has {dst}")
             }
+            Self::SingleSnapshot => f.write_str(
+                "the cipher is safe for a single snapshot only: writing again would show how the data changed",
+            ),
         }
     }
 }
@@ -62,7 +85,6 @@ impl<'a> Run<'a> {
     }
 
     /// Blocks in place.
-    #[allow(dead_code, reason = "only backends with intrinsics ask for it")]
     pub(crate) fn of_blocks(blocks: &'a mut [Block]) -> Self {
         Self { src: None, dst: blocks }
     }
@@ -77,10 +99,15 @@ impl<'a> Run<'a> {
 
     /// The destination, with what the source holds already in it.
     pub(crate) fn into_place(self) -> &'a mut [u8] {
+        self.into_blocks().as_flattened_mut()
+    }
+
+    /// The destination likewise, in blocks.
+    pub(crate) fn into_blocks(self) -> &'a mut [Block] {
         if let Some(src) = self.src {
             self.dst.copy_from_slice(src);
         }
-        self.dst.as_flattened_mut()
+        self.dst
     }
 
     /// Number of blocks.

@@ -1,8 +1,7 @@
 //! How the position of a data unit becomes its IV: dm-crypt's rules (kernel, `drivers/md/dm-crypt.c`, "iv modes").
 //!
-//! The rule is a type of its own, orthogonal to cipher and mode. Today a position is a 64-bit number and an IV is
-//! 16 bytes; rules that widen either, or that read or alter the data, become further forms here and leave the
-//! modes as they are, because the modes see nothing but finished IVs.
+//! The rule is a type of its own, orthogonal to cipher and mode: the modes see nothing but finished IVs. Rules that
+//! read or alter the data, or need a key of their own, are in [`data_rule`](crate::data_rule).
 
 use crate::block::{Block, BlockCipher, LANES};
 
@@ -35,6 +34,17 @@ impl NumberForm {
             Self::Plain64 => u128::from(number).to_le_bytes(),
             Self::Plain64Be => u128::from(number).to_be_bytes(),
             Self::Benbi => u128::from((number << Self::BENBI_SHIFT).wrapping_add(1)).to_be_bytes(),
+        }
+    }
+
+    /// For ciphers with blocks of eight bytes, of which 512 bytes hold 2^6.
+    pub(crate) fn short_iv(self, number: u64) -> [u8; 8] {
+        match self {
+            Self::Null => [0; 8],
+            Self::Plain => (number & 0xffff_ffff).to_le_bytes(),
+            Self::Plain64 => number.to_le_bytes(),
+            Self::Plain64Be => number.to_be_bytes(),
+            Self::Benbi => (number << 6).wrapping_add(1).to_be_bytes(),
         }
     }
 

@@ -81,13 +81,19 @@ fn use_secrets() {
             ("aes-ecb", 16),
             ("xchacha12,aes-adiantum-plain64", 32),
             ("xchacha20,aes-hpolyc-plain64", 32),
+            ("aes-cbc-eboiv", 32),
+            ("aes-cbc-elephant", 64),
+            ("aes-cbc-tcw", 64),
+            ("aes:64-cbc-lmk", 65 * 16),
+            ("aes-ctr-plain64", 32),
         ] {
-            let mut key: Vec<u8> = (0..key_len).collect();
+            let mut key: Vec<u8> = (0..key_len).map(|i| i as u8).collect();
             mark(MAKE_UNDEFINED, &mut key);
             let options = MapperOptions {
                 backend: Some(backend),
                 // Whether the halves are equal is made public, by an error; that branch is not looked at here.
                 allow_equal_xts_halves: true,
+                single_snapshot: true,
                 ..MapperOptions::default()
             };
             let mapper = Mapper::new(&spec.parse().expect(spec), &key, &options).expect(spec);

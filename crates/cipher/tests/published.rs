@@ -245,3 +245,21 @@ fn the_other_ciphers_agree_with_their_publications() {
         check("serpent-ecb", key, 0, &bytes(&counting[..32]), &bytes(published));
     }
 }
+
+/// Sources: B. Schneier's Blowfish vectors (`vectors.txt`); RFC 2144, B.1; NIST SP 800-67, the first two blocks of
+/// Appendix B.
+#[test]
+fn the_ciphers_with_short_blocks_agree_with_their_publications() {
+    let twice = |hex: &str| bytes(&hex.repeat(2));
+    for (spec, key, plain, published) in [
+        ("blowfish-ecb", "0123456789abcdef", "1111111111111111", "61f9c3802281b096"),
+        ("cast5-ecb", "0123456712345678234567893456789a", "0123456789abcdef", "238b4fe5847e44b2"),
+        ("cast5-ecb", "01234567123456782345", "0123456789abcdef", "eb6a711a2c02271b"),
+        ("cast5-ecb", "0123456712", "0123456789abcdef", "7ac816d16e9b302e"),
+    ] {
+        check(spec, key, 0, &twice(plain), &twice(published));
+    }
+    let key = "0123456789abcdef23456789abcdef01456789abcdef0123";
+    let published = bytes("a826fd8ce53b855fcce21c8112256fe6");
+    check("des3_ede-ecb", key, 0, b"The qufck brown ", &published);
+}

@@ -121,6 +121,8 @@ pub enum OptionError {
     UnsupportedCipher(SpecError),
     /// A null cipher keeps nothing secret.
     NullCipher,
+    /// The cipher is safe for a single snapshot only, and a volume and its keyslots are written again and again.
+    SingleSnapshot,
     /// The cipher has no keys of this length.
     KeyLength {
         /// Bytes asked for.
@@ -376,6 +378,9 @@ impl fmt::Display for OptionError {
         match self {
             Self::UnsupportedCipher(e) => write!(f, "the cipher is not supported: {e}"),
             Self::NullCipher => f.write_str("a null cipher keeps nothing secret"),
+            Self::SingleSnapshot => f.write_str(
+                "the cipher is safe for a single snapshot only, not for what is written again and again",
+            ),
             Self::KeyLength { bytes } => write!(f, "the cipher has no keys of {bytes} bytes"),
             Self::VolumeKeyLength { has, needs } => {
                 write!(f, "the volume key has {has} bytes instead of {needs}")

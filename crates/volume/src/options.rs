@@ -62,6 +62,8 @@ pub struct UnlockOptions {
     pub read_only: bool,
     /// Accept an XTS key whose halves are equal. Such a volume is read-only.
     pub allow_equal_xts_halves: bool,
+    /// Write although the cipher is safe for a single snapshot only. Without this, such a volume is read-only.
+    pub single_snapshot: bool,
     /// Cipher backend; `None` picks the best that the machine has.
     pub backend: Option<BackendChoice>,
 }

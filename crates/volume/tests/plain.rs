@@ -154,6 +154,32 @@ fn offset_and_skip_select_the_sectors_and_ivs_of_dm_crypt() {
     assert!(device.recording().events().is_empty(), "opening writes nothing");
 }
 
+/// CTR counts on from the IV, which OpenSSL does alike. Nobody has promised that the volume is written once only.
+#[test]
+fn a_cipher_for_a_single_snapshot_is_read_only_unless_that_is_accepted() {
+    let image = Random::new(4).bytes(64 * 512);
+    let device = FaultDevice::new(image.clone());
+    let key: Vec<u8> = (0..32).collect();
+    let options = PlainOptions::new("aes-ctr-plain64".parse().expect("known"), key.len());
+    let open = |unlock: &UnlockOptions| {
+        plain::open(&device, &options, PlainKey::KeyFile(&key), unlock).expect("opens")
+    };
+    let volume = open(&UnlockOptions::default());
+    assert!(volume.read_only());
+    let mut iv = [0; 16];
+    iv[0] = 9;
+    let expected = openssl(true, "-aes-256-ctr", &key, Some(&iv), &image[9 * 512..10 * 512]);
+    assert!(read(&volume, &image, 9) == expected);
+    let mut unit = vec![0; 512];
+    volume.segments()[0].mapper.encrypt(DataUnitIndex(9), &mut unit).expect_err("nobody asked for that");
+
+    let writable = open(&UnlockOptions { single_snapshot: true, ..UnlockOptions::default() });
+    assert!(!writable.read_only());
+    unit.copy_from_slice(&expected);
+    writable.segments()[0].mapper.encrypt(DataUnitIndex(9), &mut unit).expect("it was asked for");
+    assert!(unit == image[9 * 512..10 * 512]);
+}
+
 #[test]
 fn a_key_file_is_the_key_unhashed_cut_but_never_padded() {
     let image = Random::new(4).bytes(8192);

@@ -93,6 +93,15 @@ impl Seeds {
             "xchacha12,aes-adiantum-plain64",
             "capi:adiantum(xchacha20,aes,nhpoly1305)-plain64be",
             "xchacha20,aes-hpolyc-null",
+            "aes:64-cbc-lmk",
+            "aes:4-xts-plain64",
+            "serpent-cbc-tcw",
+            "aes-cbc-eboiv",
+            "capi:cbc(aes)-elephant",
+            "aes-ctr-plain64",
+            "blowfish-cbc-essiv:sha256",
+            "cast5-cbc-benbi",
+            "des3_ede-ecb",
         ]
         .into_iter()
         .enumerate()

@@ -2,6 +2,7 @@
 
 pub(crate) mod adiantum;
 pub(crate) mod cbc;
+pub(crate) mod ctr;
 pub(crate) mod ecb;
 pub(crate) mod lrw;
 pub(crate) mod xts;

@@ -54,32 +54,24 @@ pub enum Feature {
     Adiantum,
     /// HCTR2.
     Hctr2,
-    /// CTR mode, which reuses keystream on every rewrite.
-    Ctr,
     /// Authenticated modes (GCM, AEGIS, authenc …).
     Authenticated,
     /// Modes other than those named here.
     OtherMode,
-    /// More than one key (`aes:64-…`).
+    /// More than one key (`aes:64-…`) where it is not made for that, or more than 64.
     MultiKey,
-    /// loop-AES IVs.
+    /// loop-AES IVs with another mode than CBC.
     Lmk,
-    /// TrueCrypt's old CBC IVs and whitening.
+    /// TrueCrypt's old CBC IVs and whitening with another mode than CBC.
     Tcw,
-    /// BitLocker's CBC IVs.
+    /// BitLocker's CBC IVs with another mode than CBC.
     Eboiv,
-    /// BitLocker's diffuser.
+    /// BitLocker's diffuser with another cipher than AES in CBC.
     Elephant,
     /// Random IVs.
     RandomIv,
-    /// CAST5.
-    Cast5,
     /// CAST6.
     Cast6,
-    /// Blowfish.
-    Blowfish,
-    /// Triple DES.
-    Des3Ede,
     /// Ciphers other than those named here.
     OtherCipher,
     /// The MD5 family of hashes and other old ones.
@@ -94,19 +86,15 @@ impl Feature {
         match self {
             Self::Adiantum => "Adiantum with these primitives",
             Self::Hctr2 => "HCTR2",
-            Self::Ctr => "CTR mode",
             Self::Authenticated => "authenticated encryption",
             Self::OtherMode => "this mode",
-            Self::MultiKey => "more than one key",
-            Self::Lmk => "the IV rule lmk",
-            Self::Tcw => "the IV rule tcw",
-            Self::Eboiv => "the IV rule eboiv",
-            Self::Elephant => "the IV rule elephant",
+            Self::MultiKey => "this number of keys",
+            Self::Lmk => "the IV rule lmk without CBC",
+            Self::Tcw => "the IV rule tcw without CBC",
+            Self::Eboiv => "the IV rule eboiv without CBC",
+            Self::Elephant => "the IV rule elephant without AES in CBC",
             Self::RandomIv => "the IV rule random",
-            Self::Cast5 => "CAST5",
             Self::Cast6 => "CAST6",
-            Self::Blowfish => "Blowfish",
-            Self::Des3Ede => "triple DES",
             Self::OtherCipher => "this cipher",
             Self::OldHash => "this hash",
             Self::CapiTemplate => "this capi: composition",

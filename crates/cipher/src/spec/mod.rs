@@ -1,6 +1,7 @@
 //! dm-crypt's cipher strings, parsed and printed (kernel, `Documentation/admin-guide/device-mapper/dm-crypt.rst`).
 
 mod error;
+mod key_lens;
 mod parse;
 
 use core::fmt;
@@ -20,8 +21,13 @@ pub struct CipherSpec {
     pub(crate) cipher: Cipher,
     pub(crate) mode: Mode,
     pub(crate) iv: IvRule,
+    /// How many keys take turns: a power of two up to [`MAX_KEYS`].
+    keys: usize,
     form: Form,
 }
+
+/// The most keys that may take turns, and as many as loop-AES has.
+pub(crate) const MAX_KEYS: usize = 64;
 
 /// A block cipher, or the primitives of a wide-block one, keyless and modeless.
 #[non_exhaustive]
@@ -39,6 +45,12 @@ pub enum Cipher {
     XChaCha12Aes,
     /// XChaCha20 with AES-256 likewise.
     XChaCha20Aes,
+    /// Blowfish, with blocks of eight bytes: for old volumes.
+    Blowfish,
+    /// RFC 2144, with blocks of eight bytes: for old volumes.
+    Cast5,
+    /// Triple DES with three keys, with blocks of eight bytes: for old volumes.
+    Des3Ede,
     /// dm-crypt's `cipher_null`, which leaves data as it is. Known so that it can be refused by name.
     Null,
 }
@@ -50,6 +62,7 @@ pub(crate) enum Mode {
     Cbc,
     Lrw,
     Ecb,
+    Ctr,
     Adiantum,
     HPolyC,
 }
@@ -60,8 +73,23 @@ pub(crate) struct IvRule {
     pub(crate) number: NumberForm,
     /// Encrypts the written number under this hash of the key.
     pub(crate) essiv: Option<Hash>,
+    /// A rule that does more with the key than that.
+    pub(crate) keyed: Option<KeyedRule>,
     /// Whether the string names a rule at all; ECB needs none.
     named: bool,
+}
+
+/// Rules that use the key itself, or parts of it that are theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyedRule {
+    /// BitLocker's: the byte offset, encrypted under the data's key.
+    Eboiv,
+    /// The same, with BitLocker's diffuser under a second key.
+    Elephant,
+    /// loop-AES's with 64 keys and, in its third mode, a seed.
+    Lmk,
+    /// TrueCrypt's before version 4.1, with whitening.
+    Tcw,
 }
 
 /// The notation that the string used.
@@ -91,8 +119,8 @@ impl CipherSpec {
 
     /// A mode with plain64 IVs.
     pub(crate) fn plain64(cipher: Cipher, mode: Mode) -> Self {
-        let iv = IvRule { number: NumberForm::Plain64, essiv: None, named: true };
-        Self { cipher, mode, iv, form: Form::Classic }
+        let iv = IvRule { number: NumberForm::Plain64, essiv: None, keyed: None, named: true };
+        Self { cipher, mode, iv, keys: 1, form: Form::Classic }
     }
 
     /// Whether this is dm-crypt's `cipher_null`, which encrypts nothing and must be refused wherever data or a key
@@ -106,16 +134,28 @@ impl CipherSpec {
         self.key_lens().contains(&bytes)
     }
 
-    /// Lengths of the keys that fit, in bytes, shortest first: both halves for XTS, the tweak key included for LRW.
+    /// Lengths of the keys that fit, in bytes, shortest first: both halves for XTS, the tweak key included for LRW,
+    /// all keys where several take turns, and whatever is the IV rule's.
     pub fn key_lens(&self) -> &'static [usize] {
-        match (self.cipher, self.mode) {
-            (Cipher::Null, _) => &[],
-            (cipher, mode) if !mode.takes(cipher) => &[],
-            (_, Mode::Adiantum | Mode::HPolyC) => &[32],
-            (_, Mode::Xts) => &[32, 48, 64],
-            (_, Mode::Lrw) => &[32, 40, 48],
-            (_, Mode::Cbc | Mode::Ecb) => &[16, 24, 32],
-        }
+        key_lens::of(self)
+    }
+
+    /// Whether the ciphertext of one moment is all that this keeps secret: whoever sees a data unit before and after
+    /// it was written again learns how its plaintext changed. Encrypting with such a cipher must be asked for
+    /// ([`MapperOptions::single_snapshot`](crate::MapperOptions::single_snapshot)).
+    pub fn is_single_snapshot(&self) -> bool {
+        self.mode == Mode::Ctr
+    }
+
+    /// How many keys take turns.
+    pub(crate) fn key_count(&self) -> usize {
+        self.keys
+    }
+
+    /// What each of the keys is for; the IVs of loop-AES are left out.
+    pub(crate) fn with_one_key(&self) -> Self {
+        let keyed = self.iv.keyed.filter(|rule| *rule != KeyedRule::Lmk);
+        Self { keys: 1, iv: IvRule { keyed, ..self.iv }, ..*self }
     }
 
     /// The block cipher.
@@ -146,6 +186,7 @@ impl fmt::Display for CipherSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cipher, mode) = (self.cipher.name(), self.mode.name());
         match (self.form, self.iv.essiv) {
+            (Form::Classic, _) if self.keys > 1 => write!(f, "{cipher}:{}-{}", self.keys, self.mode()),
             (Form::Classic, _) => write!(f, "{cipher}-{}", self.mode()),
             (Form::CapiEssiv, Some(hash)) => {
                 write!(f, "capi:essiv({mode}({cipher}),{hash})-{}", self.iv.number.name())
@@ -167,9 +208,33 @@ impl fmt::Display for CipherMode {
 
 impl fmt::Display for IvRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.essiv {
-            Some(hash) => write!(f, "essiv:{hash}"),
-            None => f.write_str(self.number.name()),
+        match (self.essiv, self.keyed) {
+            (Some(hash), _) => write!(f, "essiv:{hash}"),
+            (None, Some(KeyedRule::Eboiv)) => f.write_str("eboiv"),
+            (None, Some(KeyedRule::Elephant)) => f.write_str("elephant"),
+            (None, Some(KeyedRule::Lmk)) => f.write_str("lmk"),
+            (None, Some(KeyedRule::Tcw)) => f.write_str("tcw"),
+            (None, None) => f.write_str(self.number.name()),
+        }
+    }
+}
+
+impl IvRule {
+    /// Bytes at the end of a key of `len` bytes that are the rule's.
+    pub(crate) fn key_len(self, len: usize) -> usize {
+        match self.keyed {
+            Some(KeyedRule::Elephant) => len / 2,
+            Some(KeyedRule::Tcw) => 32,
+            Some(KeyedRule::Eboiv | KeyedRule::Lmk) | None => 0,
+        }
+    }
+
+    /// Whether data units of that many bytes are what the rule is made for.
+    pub(crate) fn takes_unit_of(self, bytes: usize) -> bool {
+        match self.keyed {
+            Some(KeyedRule::Lmk | KeyedRule::Tcw) => bytes == 512,
+            Some(KeyedRule::Elephant) => bytes.is_multiple_of(512),
+            Some(KeyedRule::Eboiv) | None => true,
         }
     }
 }
@@ -182,6 +247,9 @@ impl Cipher {
             Self::Serpent => "serpent",
             Self::Twofish => "twofish",
             Self::Camellia => "camellia",
+            Self::Blowfish => "blowfish",
+            Self::Cast5 => "cast5",
+            Self::Des3Ede => "des3_ede",
             Self::XChaCha12Aes => "xchacha12,aes",
             Self::XChaCha20Aes => "xchacha20,aes",
             Self::Null => "cipher_null",
@@ -193,8 +261,16 @@ impl Cipher {
         match self {
             Self::Serpent => (16..=32).contains(&bytes),
             Self::Aes | Self::Twofish | Self::Camellia => matches!(bytes, 16 | 24 | 32),
+            Self::Blowfish => key_lens::BLOWFISH.contains(&bytes),
+            Self::Cast5 => key_lens::CAST5.contains(&bytes),
+            Self::Des3Ede => bytes == 24,
             Self::XChaCha12Aes | Self::XChaCha20Aes | Self::Null => false,
         }
+    }
+
+    /// Whether its blocks are shorter than those that the modes of our own are for.
+    fn has_short_blocks(self) -> bool {
+        matches!(self, Self::Blowfish | Self::Cast5 | Self::Des3Ede)
     }
 }
 
@@ -202,16 +278,24 @@ impl Mode {
     /// Bytes in an IV.
     fn iv_len(self) -> usize {
         match self {
-            Self::Xts | Self::Cbc | Self::Lrw | Self::Ecb => 16,
+            Self::Xts | Self::Cbc | Self::Lrw | Self::Ecb | Self::Ctr => 16,
             Self::Adiantum => crate::mode::adiantum::ADIANTUM_IV_LEN,
             Self::HPolyC => crate::mode::adiantum::HPOLYC_IV_LEN,
         }
     }
 
+    /// Whether it makes a data unit one block.
+    fn is_wide_block(self) -> bool {
+        matches!(self, Self::Adiantum | Self::HPolyC)
+    }
+
     /// Whether it is made of that cipher.
     fn takes(self, cipher: Cipher) -> bool {
-        let of_a_stream_cipher = matches!(self, Self::Adiantum | Self::HPolyC);
-        of_a_stream_cipher == matches!(cipher, Cipher::XChaCha12Aes | Cipher::XChaCha20Aes)
+        match cipher {
+            Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => self.is_wide_block(),
+            Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => matches!(self, Self::Cbc | Self::Ecb),
+            _ => !self.is_wide_block(),
+        }
     }
 
     fn name(self) -> &'static str {
@@ -222,6 +306,7 @@ impl Mode {
             Self::Ecb => "ecb",
             Self::Adiantum => "adiantum",
             Self::HPolyC => "hpolyc",
+            Self::Ctr => "ctr",
         }
     }
 }

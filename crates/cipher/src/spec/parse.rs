@@ -1,6 +1,6 @@
 //! Reading dm-crypt's cipher strings (kernel, `drivers/md/dm-crypt.c`, `crypt_ctr_cipher`).
 
-use super::{Cipher, CipherSpec, Feature, Form, IvRule, Mode, SpecError};
+use super::{Cipher, CipherSpec, Feature, Form, IvRule, KeyedRule, MAX_KEYS, Mode, SpecError};
 use crate::hash::Hash;
 use crate::tweak::NumberForm;
 
@@ -49,10 +49,17 @@ fn classic(cipher: &str, mode: Option<&str>) -> Result<CipherSpec, SpecError> {
     };
     let (cipher, mode) = combination(cipher, mode)?;
     let iv = iv_rule(cipher, mode, iv)?;
-    if let Some(keys) = keys {
-        key_count(keys)?;
+    let keys = keys.map_or(Ok(1), key_count)?;
+    let fits = match iv.keyed {
+        None => keys == 1 || !(cipher.has_short_blocks() || mode.is_wide_block()),
+        // loop-AES has 64 keys; in the kernel, the other rules would use the first key for all IVs.
+        Some(KeyedRule::Lmk) => keys == MAX_KEYS,
+        Some(_) => keys == 1,
+    };
+    if !fits {
+        return unsupported(Feature::MultiKey);
     }
-    Ok(CipherSpec { cipher, mode, iv, form: Form::Classic })
+    Ok(CipherSpec { cipher, mode, iv, keys, form: Form::Classic })
 }
 
 /// `mode(cipher)` or `essiv(mode(cipher),hash)`, and an IV rule.
@@ -63,12 +70,12 @@ fn capi_spec(template: &str, iv: Option<&str>) -> Result<CipherSpec, SpecError> 
         let (mode, cipher) = call(inner)?;
         let (cipher, mode) = combination(cipher, mode)?;
         let mut rule = iv_rule(cipher, mode, iv)?;
-        if rule.essiv.is_some() || !rule.named {
+        if rule.essiv.is_some() || rule.keyed.is_some() || !rule.named {
             // Encrypting an IV twice, or one that is not there.
             return unsupported(Feature::CapiTemplate);
         }
         rule.essiv = Some(essiv_hash(cipher, mode, hash)?);
-        return Ok(CipherSpec { cipher, mode, iv: rule, form: Form::CapiEssiv });
+        return Ok(CipherSpec { cipher, mode, iv: rule, keys: 1, form: Form::CapiEssiv });
     }
     if matches!(name, "authenc" | "gcm" | "ccm" | "rfc7539") {
         return unsupported(Feature::Authenticated);
@@ -79,7 +86,11 @@ fn capi_spec(template: &str, iv: Option<&str>) -> Result<CipherSpec, SpecError> 
     }
     let (cipher, _) = combination(inner, name)?;
     let iv = iv_rule(cipher, mode, iv)?;
-    Ok(CipherSpec { cipher, mode, iv, form: Form::Capi })
+    if iv.keyed == Some(KeyedRule::Lmk) {
+        // The notation has no place for the number of keys.
+        return unsupported(Feature::MultiKey);
+    }
+    Ok(CipherSpec { cipher, mode, iv, keys: 1, form: Form::Capi })
 }
 
 /// `name(inner)`.
@@ -110,10 +121,10 @@ fn cipher_named(name: &str) -> Result<Cipher, SpecError> {
         "twofish" => Ok(Cipher::Twofish),
         "camellia" => Ok(Cipher::Camellia),
         name if is_null(name) => Ok(Cipher::Null),
-        "cast5" => unsupported(Feature::Cast5),
+        "cast5" => Ok(Cipher::Cast5),
         "cast6" => unsupported(Feature::Cast6),
-        "blowfish" => unsupported(Feature::Blowfish),
-        "des3_ede" => unsupported(Feature::Des3Ede),
+        "blowfish" => Ok(Cipher::Blowfish),
+        "des3_ede" => Ok(Cipher::Des3Ede),
         "aegis128" | "aegis128l" | "aegis256" | "morus640" | "morus1280" | "chacha20" => {
             unsupported(Feature::Authenticated)
         }
@@ -137,7 +148,7 @@ fn mode_named(name: &str) -> Result<Mode, SpecError> {
         "adiantum" => Ok(Mode::Adiantum),
         "hpolyc" => Ok(Mode::HPolyC),
         "hctr2" => unsupported(Feature::Hctr2),
-        "ctr" => unsupported(Feature::Ctr),
+        "ctr" => Ok(Mode::Ctr),
         "gcm" | "ccm" | "poly1305" | "random" => unsupported(Feature::Authenticated),
         "pcbc" | "cts" | "cfb" | "ofb" => unsupported(Feature::OtherMode),
         _ => Err(SpecError::UnknownMode),
@@ -149,7 +160,7 @@ fn iv_rule(cipher: Cipher, mode: Mode, iv: Option<&str>) -> Result<IvRule, SpecE
     let Some(iv) = iv else {
         // As in dm-crypt, ECB alone does without.
         return if mode == Mode::Ecb {
-            Ok(IvRule { number: NumberForm::Null, essiv: None, named: false })
+            Ok(IvRule { number: NumberForm::Null, essiv: None, keyed: None, named: false })
         } else {
             Err(SpecError::MissingIv)
         };
@@ -158,6 +169,7 @@ fn iv_rule(cipher: Cipher, mode: Mode, iv: Option<&str>) -> Result<IvRule, SpecE
         Some((name, options)) => (name, Some(options)),
         None => (iv, None),
     };
+    let mut keyed = None;
     let number = match name {
         "" => return Err(SpecError::Syntax),
         "null" => NumberForm::Null,
@@ -168,18 +180,36 @@ fn iv_rule(cipher: Cipher, mode: Mode, iv: Option<&str>) -> Result<IvRule, SpecE
         "essiv" => {
             let hash = options.filter(|hash| !hash.is_empty()).ok_or(SpecError::MissingHash)?;
             let essiv = Some(essiv_hash(cipher, mode, hash)?);
-            return Ok(IvRule { number: NumberForm::Plain64, essiv, named: true });
+            return Ok(IvRule { number: NumberForm::Plain64, essiv, keyed: None, named: true });
         }
-        "lmk" => return unsupported(Feature::Lmk),
-        "tcw" => return unsupported(Feature::Tcw),
-        "eboiv" => return unsupported(Feature::Eboiv),
-        "elephant" => return unsupported(Feature::Elephant),
+        "lmk" | "tcw" | "eboiv" | "elephant" => {
+            keyed = Some(keyed_rule(name, cipher, mode)?);
+            // The rule adds its IVs itself.
+            NumberForm::Null
+        }
         "random" => return unsupported(Feature::RandomIv),
         _ => return Err(SpecError::UnknownIv),
     };
     match options {
         Some(_) => Err(SpecError::UnexpectedIvOptions),
-        None => Ok(IvRule { number, essiv: None, named: true }),
+        None => Ok(IvRule { number, essiv: None, keyed, named: true }),
+    }
+}
+
+/// One of the rules that were made for CBC.
+fn keyed_rule(name: &str, cipher: Cipher, mode: Mode) -> Result<KeyedRule, SpecError> {
+    let (rule, feature) = match name {
+        "lmk" => (KeyedRule::Lmk, Feature::Lmk),
+        "tcw" => (KeyedRule::Tcw, Feature::Tcw),
+        "eboiv" => (KeyedRule::Eboiv, Feature::Eboiv),
+        _ => (KeyedRule::Elephant, Feature::Elephant),
+    };
+    // The diffuser's key is one of AES, whatever the cipher.
+    let diffuser_fits = rule != KeyedRule::Elephant || cipher == Cipher::Aes;
+    if mode == Mode::Cbc && diffuser_fits && !cipher.has_short_blocks() && cipher != Cipher::Null {
+        Ok(rule)
+    } else {
+        unsupported(feature)
     }
 }
 
@@ -206,9 +236,9 @@ fn essiv_hash(cipher: Cipher, mode: Mode, name: &str) -> Result<Hash, SpecError>
 }
 
 /// The key count of `aes:64-…`; one key is the same as none named.
-fn key_count(keys: &str) -> Result<(), SpecError> {
+fn key_count(keys: &str) -> Result<usize, SpecError> {
     match keys.parse::<u32>() {
-        Ok(1) => Ok(()),
+        Ok(count) if count.is_power_of_two() && count as usize <= MAX_KEYS => Ok(count as usize),
         Ok(count) if count.is_power_of_two() => unsupported(Feature::MultiKey),
         Ok(count) => Err(SpecError::KeyCount { count }),
         Err(_) => Err(SpecError::Syntax),

@@ -1,5 +1,8 @@
 //! The modes once more, as short and plain as they can be: the oracle for every backend. Neither fast nor
 //! constant-time, and it shares no code with the crate.
+#![allow(dead_code, reason = "each test uses its part")]
+
+pub mod dm_crypt;
 
 use std::sync::LazyLock;
 

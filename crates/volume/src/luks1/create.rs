@@ -92,6 +92,9 @@ impl Plan {
         if cipher.is_null() {
             return Err(OptionError::NullCipher.into());
         }
+        if cipher.is_single_snapshot() {
+            return Err(OptionError::SingleSnapshot.into());
+        }
         let longest = cipher.key_lens().last().copied().unwrap_or(0);
         let given = options.volume_key.as_ref().map(VolumeKey::len);
         let key_len = options.key_len.or(given).unwrap_or(longest);

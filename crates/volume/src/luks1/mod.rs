@@ -185,20 +185,26 @@ impl Luks1 {
     }
 }
 
-/// The mapper for data, and whether its key may only be read with: XTS halves that are equal, accepted on request.
+/// The mapper for data, and whether it is for reading only: XTS halves that are equal, accepted on request, or a cipher
+/// for a single snapshot.
 pub(crate) fn data_mapper(
     cipher: &atrest_cipher::CipherSpec,
     key: &VolumeKey,
     options: &UnlockOptions,
     mapper: MapperOptions,
 ) -> Result<(Locked<Mapper>, bool), KeyError> {
-    let strict = MapperOptions { allow_equal_xts_halves: false, backend: options.backend, ..mapper };
+    let strict = MapperOptions {
+        allow_equal_xts_halves: false,
+        single_snapshot: options.single_snapshot,
+        backend: options.backend,
+        ..mapper
+    };
     let expand = |options| Locked::try_new_with(|| Mapper::new(cipher, key.expose(), &options));
     match expand(strict) {
         Err(KeyError::EqualXtsHalves) if options.allow_equal_xts_halves => {
             Ok((expand(MapperOptions { allow_equal_xts_halves: true, ..strict })?, true))
         }
-        other => Ok((other?, false)),
+        other => Ok((other?, cipher.is_single_snapshot() && !options.single_snapshot)),
     }
 }
 

@@ -86,6 +86,9 @@ fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<CreatePlan, For
     if cipher.is_null() {
         return Err(OptionError::NullCipher.into());
     }
+    if cipher.is_single_snapshot() {
+        return Err(OptionError::SingleSnapshot.into());
+    }
     let key_len = options.key_len.or(options.volume_key.as_ref().map(VolumeKey::len));
     let key_len = key_len.unwrap_or_else(|| default_key_len(&cipher));
     if !cipher.key_len_is_valid(key_len) {
@@ -286,11 +289,18 @@ pub(super) fn area_cipher(
     let fallback = || CipherSpec::from_str(DEFAULT_CIPHER).map_err(OptionError::UnsupportedCipher);
     let cipher = match (&options.area_cipher, data) {
         (Some(cipher), _) => cipher.clone(),
-        (None, Some(data)) if !data.is_null() && data.key_len_is_valid(data_key_len) => data.clone(),
+        (None, Some(data))
+            if !data.is_null() && !data.is_single_snapshot() && data.key_len_is_valid(data_key_len) =>
+        {
+            data.clone()
+        }
         _ => fallback()?,
     };
     if cipher.is_null() {
         return Err(OptionError::NullCipher);
+    }
+    if cipher.is_single_snapshot() {
+        return Err(OptionError::SingleSnapshot);
     }
     let same = options.area_cipher.is_none() && cipher.key_len_is_valid(data_key_len);
     let default = if same { data_key_len } else { default_key_len(&cipher) };

@@ -2,13 +2,14 @@
 
 use core::str::FromStr;
 
-use atrest_cipher::{CipherSpec, KeyError, Mapper, MapperOptions};
+use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
 use atrest_device::{BlockDevice, LockMode};
 use atrest_format::luks2::{Keyslot, KeyslotKind, Priority, Requirement, SegmentKind, SegmentSize};
 use atrest_secret::Locked;
 
 use super::{Luks2, keyslot};
 use crate::lock::MetadataLock;
+use crate::luks1::data_mapper;
 use crate::{Devices, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey};
 
 /// Which keyslots may answer.
@@ -234,7 +235,7 @@ impl Luks2 {
     }
 }
 
-/// The mapper of a segment, and whether its key is weak, so that nothing must be written with it.
+/// The mapper of a segment, and whether nothing must be written with it.
 fn mapper(
     encryption: &str,
     key: &VolumeKey,
@@ -243,21 +244,13 @@ fn mapper(
     options: &UnlockOptions,
 ) -> Result<(Locked<Mapper>, bool), UnlockError> {
     let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
-    let strict = MapperOptions {
+    let mapper = MapperOptions {
         data_unit: usize::try_from(sector_size).unwrap_or(0),
         iv_offset: iv_tweak,
         iv_large: false,
-        allow_equal_xts_halves: false,
-        backend: options.backend,
+        ..MapperOptions::default()
     };
-    let expand = |options| Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options));
-    match expand(strict) {
-        Ok(mapper) => Ok((mapper, false)),
-        Err(KeyError::EqualXtsHalves) if options.allow_equal_xts_halves => {
-            Ok((expand(MapperOptions { allow_equal_xts_halves: true, ..strict })?, true))
-        }
-        Err(e) => Err(e.into()),
-    }
+    Ok(data_mapper(&spec, key, options, mapper)?)
 }
 
 /// Of several keyslots' failures the one that a person should hear of.

@@ -211,6 +211,8 @@ fn options_that_luks1_does_not_have_are_refused_before_anything_is_written() {
     );
     let null = Some("cipher_null-ecb".parse().expect("known"));
     assert_eq!(refused(FormatOptions { cipher: null, ..base() }), OptionError::NullCipher);
+    let ctr = Some("aes-ctr-plain64".parse().expect("known"));
+    assert_eq!(refused(FormatOptions { cipher: ctr, ..base() }), OptionError::SingleSnapshot);
     for bytes in [0, 4096, 5000 * 512 + 1024] {
         assert!(
             matches!(

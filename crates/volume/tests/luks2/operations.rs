@@ -51,6 +51,10 @@ fn options_that_can_not_be_used_are_refused_before_anything_is_written() {
         refused(FormatOptions { cipher: Some(spec("cipher_null-ecb")), ..small() }),
         OptionError::NullCipher
     );
+    assert_eq!(
+        refused(FormatOptions { cipher: Some(spec("aes-ctr-plain64")), ..small() }),
+        OptionError::SingleSnapshot
+    );
     assert_eq!(refused(FormatOptions { uuid: Some("x".into()), ..small() }), OptionError::Uuid);
     assert_eq!(
         refused(FormatOptions { label: Some("x".repeat(48)), ..small() }),

@@ -1,0 +1,112 @@
+//! Several keys in turn (dm-crypt's `aes:64-…`, made for loop-AES): the sector's number says which.
+
+use atrest_secret::SecretArray;
+
+use crate::backend::BackendChoice;
+use crate::block::Direction;
+use crate::data_rule::lmk::{Lmk, SEED_LEN};
+use crate::keyed::AnyKeyed;
+use crate::mapper::KeyError;
+use crate::run::{Position, Run};
+use crate::spec::{CipherSpec, KeyedRule, MAX_KEYS};
+
+/// Units that go through all steps before the next ones do: every key for two of them.
+const UNITS_AT_A_TIME: usize = 2 * MAX_KEYS;
+
+/// Bytes in the longest of keys, times as many as there may be, and loop-AES's seed.
+const MAX_LEN: usize = 64 * MAX_KEYS;
+
+/// The keys as they were given. Their schedules would need far more memory than a mapper may take, so a run expands
+/// each key that it needs, once.
+pub(crate) struct MultiKeyed {
+    keys: SecretArray<MAX_LEN>,
+    key_len: usize,
+    count: usize,
+    /// What a single key is for.
+    spec: CipherSpec,
+    backend: Option<BackendChoice>,
+    lmk: Option<Lmk>,
+}
+
+impl MultiKeyed {
+    /// Splits `key`, whose length fits `spec`, and tries each part.
+    pub(crate) fn new(
+        spec: &CipherSpec,
+        key: &[u8],
+        allow_equal_xts_halves: bool,
+        backend: Option<BackendChoice>,
+    ) -> Result<Self, KeyError> {
+        let wrong_length = KeyError::Length { len: key.len() };
+        if !spec.key_len_is_valid(key.len()) {
+            return Err(wrong_length);
+        }
+        let count = spec.key_count();
+        // As in the kernel, a remainder says that there is one more key, of which the seed is the start.
+        let seeded = !key.len().is_multiple_of(count);
+        let key_len = key.len() / (count + usize::from(seeded));
+        let (keys, seed) = key.split_at_checked(key_len * count).ok_or(wrong_length)?;
+        let lmk = match spec.iv.keyed {
+            Some(KeyedRule::Lmk) => Some(Lmk::new(seed.first_chunk::<SEED_LEN>())),
+            _ => None,
+        };
+        let mut multi =
+            Self { keys: SecretArray::zeroed(), key_len, count, spec: spec.with_one_key(), backend, lmk };
+        multi.keys.get_mut(..keys.len()).ok_or(wrong_length)?.copy_from_slice(keys);
+        for key in keys.chunks(key_len) {
+            AnyKeyed::new(&multi.spec, key, allow_equal_xts_halves, backend)?;
+        }
+        Ok(multi)
+    }
+
+    /// Encrypts or decrypts a run.
+    pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
+        let units = run.into_blocks();
+        for (i, units) in units.chunks_mut(position.unit_blocks * UNITS_AT_A_TIME).enumerate() {
+            let position = position.after(i * UNITS_AT_A_TIME);
+            if let (Some(lmk), Direction::Encrypt) = (&self.lmk, direction) {
+                lmk.apply(position, units);
+            }
+            for (index, key) in self.keys.chunks(self.key_len).take(self.count).enumerate() {
+                let mut keyed = None;
+                for (i, unit) in units.chunks_mut(position.unit_blocks).enumerate() {
+                    let position = position.after(i);
+                    if self.key_index(position) != index {
+                        continue;
+                    }
+                    let keyed =
+                        keyed.get_or_insert_with(|| AnyKeyed::new(&self.spec, key, true, self.backend));
+                    match keyed {
+                        Ok(keyed) => keyed.run(direction, position, Run::of_blocks(unit)),
+                        // It worked when the key was set up. Were it to fail, nothing may pass for encrypted.
+                        Err(_) => unit.fill([0; 16]),
+                    }
+                }
+            }
+            if let (Some(lmk), Direction::Decrypt) = (&self.lmk, direction) {
+                lmk.apply(position, units);
+            }
+        }
+    }
+
+    /// The kernel goes by the number of the unit's first 512-byte sector, also where IVs count units.
+    fn key_index(&self, position: Position) -> usize {
+        let unit_sectors = (position.unit_blocks / 32).max(1) as u64;
+        let sector = position.number.wrapping_mul(unit_sectors / position.step.max(1));
+        (sector % self.count as u64) as usize
+    }
+
+    /// Name of the backend.
+    pub(crate) fn backend_name(&self) -> &'static str {
+        self.any().map_or("portable", |keyed| keyed.backend_name())
+    }
+
+    /// Whether time and memory accesses are independent of keys and data.
+    pub(crate) fn is_constant_time(&self) -> bool {
+        self.any().is_some_and(|keyed| keyed.is_constant_time())
+    }
+
+    /// What any of the keys makes.
+    fn any(&self) -> Option<AnyKeyed> {
+        AnyKeyed::new(&self.spec, self.keys.get(..self.key_len)?, true, self.backend).ok()
+    }
+}
