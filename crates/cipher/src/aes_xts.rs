@@ -10,7 +10,7 @@ use crate::backend::ArmCe;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 use crate::backend::Wide;
 #[cfg(target_arch = "x86_64")]
-use crate::backend::{AesNiAvx, AesNiSse};
+use crate::backend::{AesNiAvx, AesNiSse, Vaes256, Vaes512};
 use crate::backend::{BackendChoice, Kind, PortableAes};
 use crate::block::{BlockCipher, Direction};
 use crate::mapper::{KeyError, MapperOptions, Numbering};
@@ -33,6 +33,10 @@ struct Pair<C> {
 enum Keys {
     Portable(Pair<PortableAes>),
     #[cfg(target_arch = "x86_64")]
+    Vaes512(Pair<Wide<Vaes512>>),
+    #[cfg(target_arch = "x86_64")]
+    Vaes256(Pair<Wide<Vaes256>>),
+    #[cfg(target_arch = "x86_64")]
     AesNiAvx(Pair<Wide<AesNiAvx>>),
     #[cfg(target_arch = "x86_64")]
     AesNiSse(Pair<Wide<AesNiSse>>),
@@ -46,6 +50,10 @@ impl AesXts {
         let numbering = Numbering::new(options)?;
         let keys = match options.backend.unwrap_or_else(BackendChoice::best).kind() {
             Kind::Portable => Keys::Portable(Pair::new(key, options, PortableAes::new)?),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vaes512(cpu) => Keys::Vaes512(Pair::new(key, options, |key| Wide::new(cpu, key))?),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vaes256(cpu) => Keys::Vaes256(Pair::new(key, options, |key| Wide::new(cpu, key))?),
             #[cfg(target_arch = "x86_64")]
             Kind::AesNiAvx(cpu) => Keys::AesNiAvx(Pair::new(key, options, |key| Wide::new(cpu, key))?),
             #[cfg(target_arch = "x86_64")]
@@ -86,6 +94,10 @@ impl AesXts {
         if let Some(position) = self.numbering.position(first, len)? {
             match &self.keys {
                 Keys::Portable(pair) => pair.run(direction, position, run),
+                #[cfg(target_arch = "x86_64")]
+                Keys::Vaes512(pair) => pair.run(direction, position, run),
+                #[cfg(target_arch = "x86_64")]
+                Keys::Vaes256(pair) => pair.run(direction, position, run),
                 #[cfg(target_arch = "x86_64")]
                 Keys::AesNiAvx(pair) => pair.run(direction, position, run),
                 #[cfg(target_arch = "x86_64")]

@@ -3,7 +3,7 @@
 use atrest_secret::{SecretArray, constant_time_eq};
 
 #[cfg(target_arch = "x86_64")]
-use crate::backend::{AesNiAvx, AesNiSse, Wide};
+use crate::backend::{AesNiAvx, AesNiSse, Vaes256, Vaes512, Wide};
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 use crate::backend::{ArmCe, Wide};
 use crate::backend::{BackendChoice, Kind, PortableAes};
@@ -160,6 +160,10 @@ impl<C: BlockCipher> Keyed<C> {
 pub(crate) enum AnyKeyed {
     PortableAes(Keyed<PortableAes>),
     #[cfg(target_arch = "x86_64")]
+    Vaes512(Keyed<Wide<Vaes512>>),
+    #[cfg(target_arch = "x86_64")]
+    Vaes256(Keyed<Wide<Vaes256>>),
+    #[cfg(target_arch = "x86_64")]
     AesNiAvx(Keyed<Wide<AesNiAvx>>),
     #[cfg(target_arch = "x86_64")]
     AesNiSse(Keyed<Wide<AesNiSse>>),
@@ -181,6 +185,10 @@ macro_rules! for_any {
             AnyKeyed::Short($short) => $on_short,
             AnyKeyed::Multi($multi) => $on_multi,
             AnyKeyed::PortableAes($keyed) => $call,
+            #[cfg(target_arch = "x86_64")]
+            AnyKeyed::Vaes512($keyed) => $call,
+            #[cfg(target_arch = "x86_64")]
+            AnyKeyed::Vaes256($keyed) => $call,
             #[cfg(target_arch = "x86_64")]
             AnyKeyed::AesNiAvx($keyed) => $call,
             #[cfg(target_arch = "x86_64")]
@@ -215,6 +223,14 @@ impl AnyKeyed {
             Cipher::Aes | Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => {
                 match backend.unwrap_or_else(BackendChoice::best).kind() {
                     Kind::Portable => Self::PortableAes(Keyed::new(spec, key, equal, PortableAes::new)?),
+                    #[cfg(target_arch = "x86_64")]
+                    Kind::Vaes512(cpu) => {
+                        Self::Vaes512(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+                    }
+                    #[cfg(target_arch = "x86_64")]
+                    Kind::Vaes256(cpu) => {
+                        Self::Vaes256(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+                    }
                     #[cfg(target_arch = "x86_64")]
                     Kind::AesNiAvx(cpu) => {
                         Self::AesNiAvx(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
@@ -256,6 +272,10 @@ impl AnyKeyed {
             | Self::Camellia(_)
             | Self::Short(_) => "portable",
             Self::Multi(keyed) => keyed.backend_name(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes512(_) => "vaes-512",
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes256(_) => "vaes-256",
             #[cfg(target_arch = "x86_64")]
             Self::AesNiAvx(_) => "aes-ni",
             #[cfg(target_arch = "x86_64")]

@@ -126,7 +126,7 @@ impl Mapper {
         self.apply(Direction::Decrypt, first, src.len(), Run::between(src, dst)?)
     }
 
-    /// Name of the implementation in use: `portable`, `aes-ni`, `armv8-ce` ….
+    /// Name of the implementation in use: `portable`, `vaes-512`, `aes-ni` …, as [`BackendChoice::name`] lists them.
     pub fn backend_name(&self) -> &'static str {
         self.keyed.backend_name()
     }

@@ -1,11 +1,13 @@
 //! Every backend against the reference, over awkward lengths, alignments and run positions.
 
+mod recording;
 mod reference;
 
 use atrest_cipher::{
     BackendChoice, Cipher, CipherSpec, DataUnitIndex, KeyError, Mapper, MapperOptions, RunError, Xts,
     XtsError,
 };
+use recording::{Start, record};
 
 /// Pseudo-random bytes (xorshift64*), the same in every run.
 struct Noise(u64);
@@ -61,6 +63,9 @@ fn check(spec: &str, key: &[u8], options: &MapperOptions, first: u64, units: usi
     let place = shift..shift + plain.len();
     for encrypt in [true, false] {
         let wanted = expected(encrypt, parts(spec), key, (number, step, options.data_unit), &plain);
+        if options.backend == Some(BackendChoice::portable()) {
+            record(spec, key, options, Start::Unit(first), encrypt, (&plain, &wanted));
+        }
         let mut in_place = vec![0xa5; plain.len() + 32];
         in_place[place.clone()].copy_from_slice(&plain);
         let mut other = vec![0x5a; plain.len() + 32];
@@ -101,9 +106,14 @@ fn every_backend_agrees_with_the_reference_on_every_mode_and_awkward_lengths() {
             for key_len in key_lens {
                 let key = noise.bytes(*key_len);
                 for data_unit in [16, 48, 64, 112, 128, 144, 240, 512, 528, 4096] {
-                    // Long units in few numbers: what matters there is the border between two of them.
-                    let counts =
-                        if data_unit < 500 { &[0, 1, 2, 3, 7, 8, 9, 19][..] } else { &[1, 2, 9][..] };
+                    // Around the numbers of units that backends take together. Of long units few: what matters there
+                    // is the border between two of them.
+                    let counts = match data_unit {
+                        ..500 => &[0, 1, 2, 3, 7, 8, 9, 16, 19, 31, 33, 64][..],
+                        512 => &[1, 2, 9, 17, 34],
+                        528 => &[1, 2, 9, 33],
+                        _ => &[1, 2, 9],
+                    };
                     for units in counts.iter().copied() {
                         let options = MapperOptions {
                             data_unit,
@@ -212,6 +222,10 @@ fn xts_with_stealing_agrees_with_the_reference_at_every_length() {
                 let tweak: [u8; 16] = noise.bytes(16).try_into().expect("16 bytes");
                 let plain = noise.bytes(len);
                 let wanted = reference::unit(true, "aes", "xts", &key, tweak, &plain);
+                if backend == BackendChoice::portable() {
+                    record("aes", &key, &options, Start::Tweak(tweak), true, (&plain, &wanted));
+                    record("aes", &key, &options, Start::Tweak(tweak), false, (&wanted, &plain));
+                }
                 let mut data = plain.clone();
                 xts.encrypt(&tweak, &mut data).expect("long enough");
                 assert!(data == wanted, "{} {len}", xts.backend_name());

@@ -1,6 +1,9 @@
 //! Published vectors, on every backend. Each names its source.
 
+mod recording;
+
 use atrest_cipher::{BackendChoice, Cipher, CipherSpec, DataUnitIndex, Mapper, MapperOptions, Xts};
+use recording::{Start, record};
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
@@ -10,8 +13,8 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 /// One data unit, encrypted and decrypted by every backend, must be what is published.
-fn check(spec: &str, key: &str, number: u64, plain: &[u8], published: &[u8]) {
-    let spec: CipherSpec = spec.parse().expect(spec);
+fn check(name: &str, key: &str, number: u64, plain: &[u8], published: &[u8]) {
+    let spec: CipherSpec = name.parse().expect(name);
     for backend in BackendChoice::detected() {
         let options = MapperOptions {
             data_unit: plain.len(),
@@ -20,6 +23,10 @@ fn check(spec: &str, key: &str, number: u64, plain: &[u8], published: &[u8]) {
             ..MapperOptions::default()
         };
         let mapper = Mapper::new(&spec, &bytes(key), &options).expect("a good key");
+        if backend == BackendChoice::portable() {
+            record(name, &bytes(key), &options, Start::Unit(0), true, (plain, published));
+            record(name, &bytes(key), &options, Start::Unit(0), false, (published, plain));
+        }
         let mut data = plain.to_vec();
         mapper.encrypt(DataUnitIndex(0), &mut data).expect("a whole unit");
         assert_eq!(data, published, "{spec} on {}", mapper.backend_name());
@@ -117,6 +124,10 @@ fn xts_aes_128_steals_ciphertext_as_ieee_1619_does() {
         for backend in BackendChoice::detected() {
             let options = MapperOptions { backend: Some(backend), ..MapperOptions::default() };
             let xts = Xts::new(Cipher::Aes, &key, &options).expect("a good key");
+            if backend == BackendChoice::portable() {
+                record("aes", &key, &options, Start::Tweak(tweak), true, (&plain, &published));
+                record("aes", &key, &options, Start::Tweak(tweak), false, (&published, &plain));
+            }
             let mut data = plain.clone();
             xts.encrypt(&tweak, &mut data).expect("long enough");
             assert_eq!(data, published, "{}", xts.backend_name());

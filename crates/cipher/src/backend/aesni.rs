@@ -2,14 +2,15 @@
 
 use core::arch::asm;
 use core::arch::x86_64::{
-    __cpuid, __m128i, _MM_HINT_T0, _mm_add_epi64, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128,
+    __m128i, _MM_HINT_T0, _mm_add_epi64, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128,
     _mm_aesenclast_si128, _mm_aesimc_si128, _mm_and_si128, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_prefetch,
     _mm_set_epi32, _mm_set1_epi32, _mm_setzero_si128, _mm_shuffle_epi32, _mm_srai_epi32, _mm_storeu_si128,
-    _mm_xor_si128, _xgetbv,
+    _mm_xor_si128,
 };
 
+use super::cpu::Cpu;
 use super::schedule::Schedule;
-use super::wide::{Meanwhile, Vector, instructions};
+use super::wide::{Meanwhile, Vector, instructions, modes};
 use crate::block::Block;
 
 /// Proof that the CPU has AES-NI and SSE2.
@@ -22,32 +23,18 @@ pub(crate) struct AesNiAvx(());
 
 /// Asks the CPU.
 pub(crate) fn detect() -> (Option<AesNiAvx>, Option<AesNiSse>) {
-    const AES: u32 = 1 << 25;
-    const OSXSAVE: u32 = 1 << 27;
-    const AVX: u32 = 1 << 28;
-    // CPUID leaf 1 is there on every CPU with 64-bit mode.
-    let features = __cpuid(1).ecx;
-    let aes = features & AES != 0;
-    // SAFETY: OSXSAVE says that XGETBV may be used.
-    let avx = features & (OSXSAVE | AVX) == OSXSAVE | AVX && unsafe { registers_saved() } & 0b110 == 0b110;
-    ((aes && avx).then_some(AesNiAvx(())), aes.then_some(AesNiSse(())))
-}
-
-/// XCR0: bits 1 and 2 say that the system saves SSE and AVX registers.
-#[target_feature(enable = "xsave")]
-unsafe fn registers_saved() -> u64 {
-    // SAFETY: the caller knows that the instruction is there.
-    unsafe { _xgetbv(0) }
+    let cpu = Cpu::ask();
+    (cpu.has_aes_avx().then_some(AesNiAvx(())), cpu.aes.then_some(AesNiSse(())))
 }
 
 type Register = __m128i;
 
-instructions!(AesNiAvx, avx, "aes,avx");
-instructions!(AesNiSse, sse, "aes,sse2");
+instructions!(AesNiAvx, avx, "aes,avx", modes, Register);
+instructions!(AesNiSse, sse, "aes,sse2", modes, Register);
 
 /// The S-box on each byte of a word. In a block of four equal columns AESENCLAST's ShiftRows changes nothing.
 #[inline(always)]
-unsafe fn sub_word(word: u32) -> u32 {
+pub(super) unsafe fn sub_word(word: u32) -> u32 {
     // SAFETY: the caller has AES-NI.
     unsafe {
         let columns = _mm_set1_epi32(word.cast_signed());
@@ -56,7 +43,7 @@ unsafe fn sub_word(word: u32) -> u32 {
 }
 
 #[inline(always)]
-unsafe fn inverse_mix(key: &Block) -> Block {
+pub(super) unsafe fn inverse_mix(key: &Block) -> Block {
     let mut mixed = [0; 16];
     // SAFETY: the caller has AES-NI; both blocks are 16 bytes long.
     unsafe { _mm_aesimc_si128(__m128i::load(key.as_ptr())).store(mixed.as_mut_ptr()) };

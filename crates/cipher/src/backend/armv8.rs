@@ -9,7 +9,7 @@ use core::arch::aarch64::{
 use core::arch::asm;
 
 use super::schedule::Schedule;
-use super::wide::{Meanwhile, Vector, instructions};
+use super::wide::{Meanwhile, Vector, instructions, modes};
 use crate::block::Block;
 
 /// Proof that the CPU has Advanced SIMD and the AES instructions.
@@ -41,7 +41,7 @@ impl ArmCe {
 
 type Register = uint8x16_t;
 
-instructions!(ArmCe, ce, "neon,aes");
+instructions!(ArmCe, ce, "neon,aes", modes, Register);
 
 /// Defines an AES step on a block and a key. It is written as assembly because CPUs fuse AESE with AESMC only
 /// where the two stand side by side.

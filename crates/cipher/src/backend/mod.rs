@@ -9,9 +9,15 @@ mod aesni;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 #[allow(unsafe_code)]
 mod armv8;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod cpu;
 #[allow(unsafe_code)]
 mod portable;
 mod schedule;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod vaes;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 mod wide;
@@ -21,6 +27,8 @@ pub(crate) use aesni::{AesNiAvx, AesNiSse};
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 pub(crate) use armv8::ArmCe;
 pub(crate) use portable::PortableAes;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use vaes::{Vaes256, Vaes512};
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 pub(crate) use wide::Wide;
 
@@ -31,6 +39,10 @@ pub struct BackendChoice(Kind);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Portable,
+    #[cfg(target_arch = "x86_64")]
+    Vaes512(Vaes512),
+    #[cfg(target_arch = "x86_64")]
+    Vaes256(Vaes256),
     #[cfg(target_arch = "x86_64")]
     AesNiAvx(AesNiAvx),
     #[cfg(target_arch = "x86_64")]
@@ -54,8 +66,9 @@ impl BackendChoice {
     pub fn detected() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
         let fast = {
+            let (zmm, ymm) = vaes::detect();
             let (avx, sse) = aesni::detect();
-            [avx.map(Kind::AesNiAvx), sse.map(Kind::AesNiSse)]
+            [zmm.map(Kind::Vaes512), ymm.map(Kind::Vaes256), avx.map(Kind::AesNiAvx), sse.map(Kind::AesNiSse)]
         };
         #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
         let fast = [armv8::detect().map(Kind::ArmCe)];
@@ -81,10 +94,15 @@ impl BackendChoice {
         Self(Kind::ArmCe(unsafe { ArmCe::assume() }))
     }
 
-    /// A short name: `portable`; `aes-ni`, or `aes-ni-sse` on a CPU without AVX; `armv8-ce`.
+    /// A short name: `portable`; on x86-64 `vaes-512`, `vaes-256`, `aes-ni`, or `aes-ni-sse` on a CPU without AVX; on
+    /// aarch64 `armv8-ce`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vaes512(_) => "vaes-512",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vaes256(_) => "vaes-256",
             #[cfg(target_arch = "x86_64")]
             Kind::AesNiAvx(_) => "aes-ni",
             #[cfg(target_arch = "x86_64")]

@@ -143,13 +143,13 @@ pub(crate) fn expand(
     }
 }
 
-/// Implements [`Instructions`] for a proof, with functions in `$module` that enable `$features`. The invoking file has
-/// `sub_word` and `inverse_mix` as [`expand`] wants them, and `Register` as the [`Vector`].
+/// Implements [`Instructions`] for a proof, with functions in `$module` that enable `$features` and call the modes of
+/// `$modes` with `$register`. The invoking file names these two, and `sub_word` and `inverse_mix` as [`expand`] wants them.
 macro_rules! instructions {
-    ($proof:ty, $module:ident, $features:literal) => {
+    ($proof:ty, $module:ident, $features:literal, $modes:ident, $register:ident) => {
         mod $module {
-            use super::{Register, inverse_mix, sub_word};
-            use $crate::backend::wide::modes::{self, Pointers};
+            use super::{inverse_mix, sub_word, $modes, $register};
+            use $crate::backend::wide::modes::Pointers;
             use $crate::backend::wide::{Keys, expand};
             use $crate::block::{BlockCipher, Direction};
             use $crate::tweak::Units;
@@ -163,7 +163,7 @@ macro_rules! instructions {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn ecb(keys: &Keys, direction: Direction, run: Pointers) {
                 // SAFETY: the features are enabled here; the pointers are the caller's promise.
-                unsafe { modes::ecb::<Register>(keys, direction, run) }
+                unsafe { $modes::ecb::<$register>(keys, direction, run) }
             }
 
             #[target_feature(enable = $features)]
@@ -175,7 +175,7 @@ macro_rules! instructions {
                 run: Pointers,
             ) {
                 // SAFETY: the features are enabled here; the pointers are the caller's promise.
-                unsafe { modes::xts::<Register, C>(keys, direction, tweak_keys, units, run) }
+                unsafe { $modes::xts::<$register, C>(keys, direction, tweak_keys, units, run) }
             }
 
             #[target_feature(enable = $features)]
@@ -186,7 +186,7 @@ macro_rules! instructions {
                 run: Pointers,
             ) {
                 // SAFETY: the features are enabled here; the pointers are the caller's promise.
-                unsafe { modes::cbc::<Register, C>(keys, direction, units, run) }
+                unsafe { $modes::cbc::<$register, C>(keys, direction, units, run) }
             }
         }
 

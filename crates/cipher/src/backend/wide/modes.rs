@@ -16,7 +16,7 @@ use crate::tweak::Units;
 const WIDTH: usize = 8;
 
 /// How far ahead of the reads memory is asked for: a page, because hardware does not look beyond its own.
-const PREFETCH: usize = 4096;
+pub(crate) const PREFETCH: usize = 4096;
 
 /// Calls `$function::<V, R, DIRECTION>` for the key's number of rounds.
 macro_rules! dispatch {
@@ -42,6 +42,8 @@ macro_rules! dispatch {
     };
 }
 
+pub(crate) use dispatch;
+
 /// Where a run comes from and goes to.
 #[derive(Clone, Copy)]
 pub(crate) struct Pointers {
@@ -60,7 +62,7 @@ impl Pointers {
 
     /// Steps over `count` blocks.
     #[inline(always)]
-    unsafe fn advance(&mut self, count: usize) {
+    pub(crate) unsafe fn advance(&mut self, count: usize) {
         // SAFETY: the caller has not passed the last block yet.
         unsafe {
             self.src = self.src.add(16 * count);

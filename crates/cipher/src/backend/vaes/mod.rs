@@ -1,0 +1,103 @@
+//! VAES on x86-64 (Intel SDM, volume 2, AESENC and relatives in their VEX.256 and EVEX.512 forms): two or four cipher
+//! blocks per register, eight registers in flight, written once over a small trait.
+//!
+//! What AES-NI's modes do block by block is done here by batches of eight registers, 256 or 512 bytes. Data units of
+//! whole batches (512 and 4096 bytes are) run without a tail, and the XTS tweaks of the next batch, whose unit may be the
+//! next one, are made between the rounds of this one. Any other unit, and the end of a run, goes through masks that are
+//! prepared in memory, again across the borders of units. CBC encrypts 16 or 32 units side by side.
+
+mod cbc;
+mod modes;
+mod xts;
+mod ymm;
+mod zmm;
+
+use core::arch::x86_64::{__m256i, __m512i};
+
+use super::aesni::{inverse_mix, sub_word};
+use super::cpu::Cpu;
+use super::wide::instructions;
+use crate::block::Block;
+
+/// Proof that the CPU has AES-NI, AVX2, VAES and VPCLMULQDQ, and that the system saves AVX registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Vaes256(());
+
+/// Proof of what [`Vaes256`] proves and of AVX-512 F, BW, DQ and VL, and that the system saves AVX-512 registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Vaes512(());
+
+/// Asks the CPU.
+pub(crate) fn detect() -> (Option<Vaes512>, Option<Vaes256>) {
+    let cpu = Cpu::ask();
+    (cpu.has_vaes_512().then_some(Vaes512(())), cpu.has_vaes_256().then_some(Vaes256(())))
+}
+
+instructions!(Vaes256, ymm256, "aes,avx2,vaes,vpclmulqdq", modes, __m256i);
+instructions!(Vaes512, zmm512, "aes,avx2,avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq", modes, __m512i);
+
+/// Registers in flight: enough to hide the latency of a round, few enough to leave room for the tweaks.
+const REGISTERS: usize = 8;
+
+/// Blocks that eight registers hold at most.
+const MOST: usize = 32;
+
+/// Cipher blocks side by side in one register, its *lanes*.
+///
+/// # Safety
+///
+/// Every method may be called only where the CPU has the instructions of the implementing file, inside a function that
+/// enables them. Pointers are valid, with any alignment, for as many blocks as a method says.
+trait Lanes: Copy {
+    /// Blocks in a register.
+    const LANES: usize;
+    /// Blocks in eight registers: one batch.
+    const BATCH: usize = REGISTERS * Self::LANES;
+
+    unsafe fn zero() -> Self;
+    /// All lanes from memory.
+    unsafe fn load(from: *const u8) -> Self;
+    /// All lanes to memory.
+    unsafe fn store(self, to: *mut u8);
+    /// The first `count` lanes, at most all of them, from memory; touches no more of it. The others are zero.
+    unsafe fn load_first(from: *const u8, count: usize) -> Self;
+    /// The first `count` lanes, at most all of them, to memory; touches no more of it.
+    unsafe fn store_first(self, to: *mut u8, count: usize);
+    /// One block from memory in all lanes.
+    unsafe fn broadcast(from: *const u8) -> Self;
+    unsafe fn xor(self, other: Self) -> Self;
+    unsafe fn xor3(self, second: Self, third: Self) -> Self;
+    /// x^8 times each lane as XTS reads it: a shift by a byte.
+    unsafe fn times_x8(self) -> Self;
+    /// x^(first + l) times lane l as XTS reads it, for powers below 8.
+    unsafe fn times_powers(self, first: usize) -> Self;
+    /// The last lane of `previous`, then all of these but the last.
+    unsafe fn behind(self, previous: Self) -> Self;
+    /// Turns the first [`LANES`](Self::LANES) registers: lane i of register j becomes lane j of register i.
+    unsafe fn transpose(tile: &mut [Self; 4]);
+    unsafe fn encrypt_round(self, key: Self) -> Self;
+    unsafe fn encrypt_last(self, key: Self) -> Self;
+    unsafe fn decrypt_round(self, key: Self) -> Self;
+    unsafe fn decrypt_last(self, key: Self) -> Self;
+    /// Emits nothing, but ends a round for all registers in one place. The compiler would otherwise save registers by
+    /// taking some of them through all rounds before the others, which leaves the AES unit idle.
+    unsafe fn keep_together(registers: &mut [Self; REGISTERS]);
+    /// Asks for the cache line at an address, which need not be mapped.
+    unsafe fn prefetch(at: *const u8);
+}
+
+/// A batch of blocks in memory: IVs, tweaks or masks.
+#[repr(C, align(64))]
+struct Blocks([Block; MOST]);
+
+impl Blocks {
+    const fn zeroed() -> Self {
+        Self([[0; 16]; MOST])
+    }
+
+    /// The address of block number `at`.
+    #[inline(always)]
+    fn at(&self, at: usize) -> *const u8 {
+        self.0.as_ptr().wrapping_add(at).cast()
+    }
+}

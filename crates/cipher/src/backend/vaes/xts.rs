@@ -1,0 +1,194 @@
+//! XTS (IEEE 1619-2018, clause 5) by batches: the tweak of block j is the encrypted IV times x^j.
+#![allow(clippy::needless_range_loop, reason = "constant bounds over several arrays at once, to be unrolled")]
+
+use super::super::schedule::Schedule;
+use super::super::wide::Meanwhile;
+use super::super::wide::modes::Pointers;
+use super::modes::{few, load, rounds, store};
+use super::{Blocks, Lanes, REGISTERS};
+use crate::block::BlockCipher;
+use crate::gf128::double;
+use crate::tweak::Units;
+
+/// XTS over a run.
+#[inline(always)]
+pub(super) unsafe fn run<V: Lanes, C: BlockCipher, const R: usize, const ENCRYPT: bool>(
+    schedule: &Schedule,
+    run: Pointers,
+    (tweak_schedule, units): (&Schedule, Units<'_, C>),
+) {
+    let unit_blocks = units.blocks();
+    let left = run.blocks.div_ceil(unit_blocks);
+    let starts = Starts { units, schedule: tweak_schedule, left, ahead: Blocks::zeroed() };
+    // SAFETY: what this function asks for.
+    unsafe {
+        if unit_blocks.is_multiple_of(V::BATCH) && run.blocks.is_multiple_of(V::BATCH) {
+            whole_batches::<V, C, R, ENCRYPT>(schedule, run, unit_blocks, starts);
+        } else {
+            any_units::<V, C, R, ENCRYPT>(schedule, run, unit_blocks, starts);
+        }
+    }
+}
+
+/// The encrypted IVs of a run's units, as many at a time as four registers hold.
+struct Starts<'a, C> {
+    units: Units<'a, C>,
+    schedule: &'a Schedule,
+    left: usize,
+    ahead: Blocks,
+}
+
+impl<C: BlockCipher> Starts<'_, C> {
+    /// Units whose IVs are encrypted at once.
+    const fn together<V: Lanes>() -> usize {
+        4 * V::LANES
+    }
+
+    /// Puts the next ones into `ahead`, from its start.
+    #[inline(always)]
+    unsafe fn refill<V: Lanes, const R: usize>(&mut self) {
+        let count = self.left.min(Self::together::<V>());
+        if count == 0 {
+            return;
+        }
+        self.units.fill(&mut self.ahead.0[..count]);
+        self.left -= count;
+        // SAFETY: what this module asks for; four registers are at most half of `ahead`.
+        unsafe {
+            let mut ivs = [V::zero(); 4];
+            for i in 0..4 {
+                ivs[i] = V::load(self.ahead.at(V::LANES * i));
+            }
+            let none = [V::zero(); 4];
+            rounds::<V, (), R, true, 4>(self.schedule, &mut ivs, &none, &none, &mut ());
+            for i in 0..4 {
+                ivs[i].store(self.ahead.0.as_mut_ptr().add(V::LANES * i).cast());
+            }
+        }
+    }
+}
+
+/// The tweaks of the next batch, a register per round. The first ones, as many as make eight blocks, are there already.
+struct TweaksAhead<V> {
+    made: [V; REGISTERS],
+}
+
+impl<V: Lanes> Meanwhile for TweaksAhead<V> {
+    #[inline(always)]
+    unsafe fn step(&mut self, round: usize) {
+        let before = 8 / V::LANES;
+        // Even the shortest key has nine rounds that call this.
+        if round >= before && round < REGISTERS {
+            // SAFETY: the caller has the CPU features.
+            self.made[round] = unsafe { self.made[round - before].times_x8() };
+        }
+    }
+}
+
+/// Units of whole batches. The last batch of each unit makes the tweaks of the next unit's first.
+#[inline(always)]
+unsafe fn whole_batches<V: Lanes, C: BlockCipher, const R: usize, const ENCRYPT: bool>(
+    schedule: &Schedule,
+    mut run: Pointers,
+    unit_blocks: usize,
+    mut starts: Starts<'_, C>,
+) {
+    let before = 8 / V::LANES;
+    // SAFETY: what this function asks for; each step covers a batch that is left.
+    unsafe {
+        let mut tweaks = [V::zero(); REGISTERS];
+        let mut begun = false;
+        while run.blocks > 0 {
+            starts.refill::<V, R>();
+            let mut next = 0;
+            if !begun {
+                begun = true;
+                next = 1;
+                tweaks = first_tweaks(V::broadcast(starts.ahead.at(0)));
+            }
+            while next < Starts::<C>::together::<V>() && run.blocks > 0 {
+                let mut left_of_unit = unit_blocks;
+                while left_of_unit > 0 {
+                    left_of_unit -= V::BATCH;
+                    let mut ahead = TweaksAhead { made: [V::zero(); REGISTERS] };
+                    if left_of_unit > 0 {
+                        for i in 0..before {
+                            ahead.made[i] = tweaks[REGISTERS - before + i].times_x8();
+                        }
+                    } else {
+                        // After the last unit of all this is made of whatever is there, and not used.
+                        let start = V::broadcast(starts.ahead.at(next));
+                        for i in 0..before {
+                            ahead.made[i] = start.times_powers(V::LANES * i);
+                        }
+                    }
+                    let mut blocks = load::<V>(run);
+                    rounds::<V, _, R, ENCRYPT, REGISTERS>(
+                        schedule,
+                        &mut blocks,
+                        &tweaks,
+                        &tweaks,
+                        &mut ahead,
+                    );
+                    store(blocks, run);
+                    run.advance(V::BATCH);
+                    tweaks = ahead.made;
+                }
+                next += 1;
+            }
+        }
+    }
+}
+
+/// The tweaks of a unit's first batch.
+#[inline(always)]
+unsafe fn first_tweaks<V: Lanes>(start: V) -> [V; REGISTERS] {
+    let before = 8 / V::LANES;
+    let mut tweaks = [start; REGISTERS];
+    for i in 0..REGISTERS {
+        // SAFETY: the caller has the CPU features.
+        tweaks[i] = unsafe {
+            if i < before { start.times_powers(V::LANES * i) } else { tweaks[i - before].times_x8() }
+        };
+    }
+    tweaks
+}
+
+/// Units of any size: the tweaks of a batch are written to memory one by one, whichever units they belong to.
+#[inline(always)]
+unsafe fn any_units<V: Lanes, C: BlockCipher, const R: usize, const ENCRYPT: bool>(
+    schedule: &Schedule,
+    mut run: Pointers,
+    unit_blocks: usize,
+    mut starts: Starts<'_, C>,
+) {
+    let together = Starts::<C>::together::<V>();
+    let mut used = together;
+    let mut left_of_unit = 0;
+    let mut tweak = 0;
+    let mut tweaks = Blocks::zeroed();
+    while run.blocks > 0 {
+        let count = run.blocks.min(V::BATCH);
+        for slot in &mut tweaks.0[..count] {
+            if left_of_unit == 0 {
+                left_of_unit = unit_blocks;
+                if used == together {
+                    // SAFETY: what this function asks for.
+                    unsafe { starts.refill::<V, R>() };
+                    used = 0;
+                }
+                tweak = u128::from_le_bytes(starts.ahead.0[used]);
+                used += 1;
+            } else {
+                tweak = double(tweak);
+            }
+            left_of_unit -= 1;
+            *slot = tweak.to_le_bytes();
+        }
+        // SAFETY: what this function asks for; `count` blocks are left.
+        unsafe {
+            few::<V, R, ENCRYPT>(schedule, run, count, &tweaks, &tweaks);
+            run.advance(count);
+        }
+    }
+}
