@@ -50,9 +50,9 @@ unsafe extern "C" fn _start() -> ! {
 
 extern "C" fn begin() -> ! {
     save_registers(0b11);
+    let buffer = &raw mut BUFFER;
     // SAFETY: `run` has put the length there, and after it as many bytes, which nobody writes to. The buffer is
     // borrowed here only, and this runs once.
-    let buffer = &raw mut BUFFER;
     let (record, buffer) = unsafe {
         let len = *(RECORD as *const u64);
         (core::slice::from_raw_parts((RECORD + 8) as *const u8, len as usize), &mut *buffer)
