@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
 use atrest_testkit::oracle::{Program, workspace};
 
 /// How much worse a figure may be than the committed one, in percent.
@@ -37,6 +38,10 @@ const BOARDS: [Board; 2] = [
         machine: "-M virt -bios none -icount shift=0",
     },
 ];
+
+/// The programs of `firmware/bench/src/bin`, each with the specification that it must agree with and its bytes of key.
+const CIPHERS: [(&str, &str, usize); 2] =
+    [("aes_128_xts", "aes-xts-plain64", 32), ("aes_256_xts", "aes-xts-plain64", 64)];
 
 /// Cargo profiles of `firmware/Cargo.toml`, and what they are called in the table.
 const PROFILES: [(&str, &str); 2] = [("release", "speed"), ("size", "size")];
@@ -91,29 +96,32 @@ fn count() -> Figures {
         for (profile, build) in PROFILES {
             let directory = built(board, profile);
             let empty = flash(&directory.join("nothing"));
-            for cipher in ciphers() {
-                let program = directory.join(&cipher);
-                let key = |what: &str| (board.name.into(), build.into(), cipher.clone(), what.into());
+            for (cipher, specification, key_len) in CIPHERS {
+                let program = directory.join(cipher);
+                let key = |what: &str| (board.name.into(), build.into(), cipher.into(), what.into());
                 figures.insert(key("code"), flash(&program) - empty);
+                let expected = |unit| fingerprint(specification, key_len, unit);
                 let mut add = |what: &str, figure: u64| {
                     figures.insert(key(what), figure);
                 };
-                run(board, &program, &mut add);
+                run(board, &program, &expected, &mut add);
             }
         }
     }
     figures
 }
 
-fn ciphers() -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(workspace().join("firmware/bench/src/bin"))
-        .expect("the programs")
-        .filter_map(|entry| entry.expect("readable").path().file_stem()?.to_str().map(str::to_owned))
-        .filter(|name| name != "nothing")
-        .collect();
-    names.sort();
-    assert!(!names.is_empty());
-    names
+/// What a program must print about its ciphertext, by the mapper of this machine: FNV-1a of the run, encrypted from zeros.
+fn fingerprint(specification: &str, key_len: usize, data_unit: usize) -> u64 {
+    let specification: CipherSpec = specification.parse().expect("a cipher");
+    let key: Vec<u8> = (0..key_len).map(|i| i as u8).collect();
+    let options = MapperOptions { data_unit, ..MapperOptions::default() };
+    let mapper = Mapper::new(&specification, &key, &options).expect("a key");
+    let mut run = vec![0; RUN as usize];
+    mapper.encrypt(DataUnitIndex(0), &mut run).expect("whole units");
+    let hash =
+        run.iter().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    u64::from(hash)
 }
 
 /// The directory with the programs.
@@ -131,7 +139,7 @@ fn built(board: &Board, profile: &str) -> PathBuf {
 }
 
 /// Runs one program and hands over its figures.
-fn run(board: &Board, program: &Path, add: &mut dyn FnMut(&str, u64)) {
+fn run(board: &Board, program: &Path, fingerprint: &dyn Fn(usize) -> u64, add: &mut dyn FnMut(&str, u64)) {
     let output = Program::named(board.emulator)
         .words(board.machine)
         .words("-nographic -monitor none -serial none -semihosting-config enable=on,target=native -kernel")
@@ -146,12 +154,21 @@ fn run(board: &Board, program: &Path, add: &mut dyn FnMut(&str, u64)) {
         let figure: u64 = figure.trim().parse().unwrap_or_else(|_| panic!("{}: {line}", program.display()));
         match what {
             "calibration" => assert!(figure.abs_diff(20_000) <= 10, "the counter counts {figure} for 20,000"),
+            "fingerprint" => {
+                let unit = unit.parse().expect("a data unit");
+                assert_eq!(
+                    figure,
+                    fingerprint(unit),
+                    "{}: not the ciphertext of this machine",
+                    program.display()
+                );
+            }
             "damaged" => assert_eq!(figure, 0, "{}: decrypting gave other bytes", program.display()),
             _ => lines.push((what.to_owned(), unit.to_owned(), figure)),
         }
         seen += 1;
     }
-    assert_eq!(seen, 13, "{}: an incomplete report:\n{output}", program.display());
+    assert_eq!(seen, 15, "{}: an incomplete report:\n{output}", program.display());
     for (what, unit, figure) in lines {
         let key = if unit == "0" { what } else { format!("{what} {unit}") };
         add(&key, figure);
@@ -202,10 +219,10 @@ fn document(figures: &Figures) -> String {
          machine. The speed build is opt-level 3, the size build opt-level s.\n\n\
          | cipher | board | build | encrypt | decrypt | code | stack | key |\n|---|---|---|---|---|---|---|---|\n",
     );
-    for cipher in ciphers() {
+    for (cipher, ..) in CIPHERS {
         for board in &BOARDS {
             for (_, build) in PROFILES {
-                let key = |what: &str| (board.name.into(), build.into(), cipher.clone(), what.to_owned());
+                let key = |what: &str| (board.name.into(), build.into(), cipher.into(), what.to_owned());
                 let figure = |what: &str| figures[&key(what)];
                 let per_byte = |what: &str| {
                     let rate = |unit: u32| figure(&format!("{what} {unit}")) as f64 / RUN as f64;

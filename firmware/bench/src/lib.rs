@@ -28,6 +28,10 @@ pub trait Subject {
 /// Bytes in the run that is measured, whatever the data unit.
 const RUN: usize = 4096;
 
+/// Buffers of drivers that move data by DMA are aligned too.
+#[repr(align(4))]
+struct Aligned([u8; RUN]);
+
 /// Makes the entry point of a program that measures a [`Subject`].
 #[macro_export]
 macro_rules! program {
@@ -51,14 +55,15 @@ pub fn measure<S: Subject>() {
         *byte = i as u8;
     }
     let key = black_box(&key[..S::KEY_LEN]);
-    let mut run = [0u8; RUN];
-    let run = black_box(&mut run[..]);
+    let mut run = Aligned([0; RUN]);
+    let run = black_box(&mut run.0[..]);
     for unit in [4096, 512] {
         let mut subject = None;
         let setup = counter.instructions(|| subject = Some(S::new(black_box(key), unit)));
         let Some(subject) = black_box(&subject) else { return };
         board::print("setup", unit, setup - nothing);
         board::print("encrypt", unit, counter.instructions(|| encrypt(subject, run)) - nothing);
+        board::print("fingerprint", unit, fingerprint(run));
         board::print("decrypt", unit, counter.instructions(|| decrypt(subject, run)) - nothing);
         // What it was before, or the program measures something that does not work.
         board::print("damaged", unit, run.iter().filter(|byte| **byte != 0).count() as u32);
@@ -77,6 +82,11 @@ pub fn done<T, E>(result: Result<T, E>) -> T {
         Ok(value) => value,
         Err(_) => board::fail(),
     }
+}
+
+/// FNV-1a: tells whether the same was encrypted elsewhere.
+fn fingerprint(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 #[inline(never)]

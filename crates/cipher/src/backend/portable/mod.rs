@@ -10,14 +10,19 @@
 mod sbox;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
+#[cfg(thumb2)]
+mod thumb2;
 mod word;
+#[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
+mod xts;
 
 use zeroize::Zeroize;
 
-use self::sbox::{inverse_sub_bytes, sub_bytes};
 use self::word::{BLOCKS, Native, Planes, Sliced, Word};
 use super::schedule::{self, Rounds, Schedule};
 use crate::block::{Block, BlockCipher};
+#[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
+use crate::{block::Direction, mode::xts::XtsUnits, run::Run};
 
 /// A keyed AES.
 pub(crate) struct PortableAes {
@@ -50,11 +55,21 @@ impl PortableAes {
         Some(cipher)
     }
 
+    /// All rounds. Not inlined, so that there is one copy of either direction.
+    #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
+    fn apply_planes(&self, direction: Direction, state: &mut Planes<Native>) {
+        match direction {
+            Direction::Encrypt => self.encrypt_planes(state),
+            Direction::Decrypt => self.decrypt_planes(state),
+        }
+    }
+
+    #[inline(never)]
     fn encrypt_planes(&self, state: &mut Planes<Native>) {
         let last = self.rounds.count();
         add(state, &self.keys[0]);
         for round in 1..last {
-            sub_bytes(state);
+            Word::sub_bytes(state);
             match round % 4 {
                 0 => mix_columns::<0, _>(state),
                 1 => mix_columns::<1, _>(state),
@@ -63,16 +78,17 @@ impl PortableAes {
             }
             add(state, &self.keys[round]);
         }
-        sub_bytes(state);
+        Word::sub_bytes(state);
         self.settle(state);
         add(state, &self.keys[last]);
     }
 
+    #[inline(never)]
     fn decrypt_planes(&self, state: &mut Planes<Native>) {
         let last = self.rounds.count();
         add(state, &self.keys[last]);
         self.settle(state);
-        inverse_sub_bytes(state);
+        Word::inverse_sub_bytes(state);
         for round in (1..last).rev() {
             add(state, &self.keys[round]);
             match round % 4 {
@@ -81,7 +97,7 @@ impl PortableAes {
                 2 => inverse_mix_columns::<2, _>(state),
                 _ => inverse_mix_columns::<3, _>(state),
             }
-            inverse_sub_bytes(state);
+            Word::inverse_sub_bytes(state);
         }
         add(state, &self.keys[0]);
     }
@@ -116,6 +132,11 @@ impl BlockCipher for PortableAes {
     fn decrypt(&self, blocks: &mut [Block]) {
         for_batches(blocks, |state| self.decrypt_planes(state));
     }
+
+    #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
+    fn xts(&self, direction: Direction, units: XtsUnits<'_, Self>, run: Run<'_>) {
+        xts::run(self, direction, units, run);
+    }
 }
 
 /// Takes as many blocks at a time as a word holds; the last batch is filled up.
@@ -141,7 +162,7 @@ fn sub_word(word: u32) -> u32 {
     let mut block = [0; 16];
     block[..4].copy_from_slice(&word.to_le_bytes());
     let mut state = u32::pack(&[block; 2]);
-    sub_bytes(&mut state);
+    Word::sub_bytes(&mut state);
     add_0x63(&mut state);
     let [[a, b, c, d, ..], ..] = u32::unpack(&state);
     u32::from_le_bytes([a, b, c, d])

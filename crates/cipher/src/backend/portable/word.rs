@@ -4,6 +4,7 @@ use core::ops::{BitAnd, BitXor};
 
 use zeroize::Zeroize;
 
+use super::sbox;
 use crate::block::Block;
 
 #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
@@ -45,6 +46,18 @@ pub(super) trait Word: Copy + BitXor<Output = Self> + BitAnd<Output = Self> {
     /// Rows 1 and 3 moved by two columns.
     fn odd_rows_turned_by_two(self) -> Self;
 
+    /// SubBytes without adding 0x63.
+    #[inline(always)]
+    fn sub_bytes(planes: &mut Planes<Self>) {
+        sbox::sub_bytes(planes);
+    }
+
+    /// InvSubBytes after adding 0x63.
+    #[inline(always)]
+    fn inverse_sub_bytes(planes: &mut Planes<Self>) {
+        sbox::inverse_sub_bytes(planes);
+    }
+
     /// Overwrites planes in a way the compiler can't remove.
     fn wipe(planes: &mut Planes<Self>);
 }
@@ -82,8 +95,10 @@ fn exchange<const DISTANCE: usize, const BITS: i32, W: Word>(words: &mut Planes<
 
 /// A word in a general register. A bit's position is row, column, block, from high to low.
 macro_rules! integer_word {
-    ($word:ty, $blocks:literal) => {
+    ($word:ty, $blocks:literal $(, $better:item)*) => {
         impl Word for $word {
+            $($better)*
+
             #[inline(always)]
             fn bytes(byte: u8) -> Self {
                 <$word>::MAX / 0xff * <$word>::from(byte)
@@ -102,14 +117,16 @@ macro_rules! integer_word {
             #[inline(always)]
             fn taken_from_below<const ROWS: u32, const N: u32>(self) -> Self {
                 const ROW: u32 = 4 * $blocks;
-                let turned = self.rotate_right(ROW * ROWS);
                 let columns = $blocks * (ROWS * N % 4);
-                if columns == 0 {
-                    return turned;
-                }
-                // Within each row the low part comes down by so many columns, the rest goes around.
-                let low = <$word>::MAX / ((1 << ROW) - 1) * ((1 << (ROW - columns)) - 1);
-                (turned >> columns) & low | (turned << (ROW - columns)) & !low
+                let turned = if columns == 0 {
+                    self
+                } else {
+                    // Within each row the low part comes down by so many columns, the rest goes around.
+                    let low = <$word>::MAX / ((1 << ROW) - 1) * ((1 << (ROW - columns)) - 1);
+                    (self >> columns) & low | (self << (ROW - columns)) & !low
+                };
+                // Rows last: an ARM takes a rotation along with what comes next.
+                turned.rotate_right(ROW * ROWS)
             }
 
             #[inline(always)]
@@ -128,19 +145,46 @@ macro_rules! integer_word {
     };
 }
 
+#[cfg(not(thumb2))]
 integer_word!(u32, 2);
+#[cfg(thumb2)]
+integer_word!(
+    u32,
+    2,
+    #[inline(always)]
+    fn sub_bytes(planes: &mut Planes<Self>) {
+        // SAFETY: eight words.
+        unsafe { super::thumb2::sub_bytes(planes.as_mut_ptr()) }
+    },
+    #[inline(always)]
+    fn inverse_sub_bytes(planes: &mut Planes<Self>) {
+        // SAFETY: eight words.
+        unsafe { super::thumb2::inverse_sub_bytes(planes.as_mut_ptr()) }
+    }
+);
 integer_word!(u64, 4);
+
+/// Two blocks to planes: a word per column and block, with its rows as bytes; word 2·c + b is column c of block b.
+#[inline(always)]
+pub(super) fn pack_words(words: [u32; 8]) -> Planes<u32> {
+    transposed(words)
+}
+
+/// Takes [`pack_words`] back.
+#[inline(always)]
+pub(super) fn unpack_words(planes: Planes<u32>) -> [u32; 8] {
+    transposed(planes)
+}
 
 impl Sliced<2> for u32 {
     #[inline(always)]
     fn pack(blocks: &[Block; 2]) -> Planes<u32> {
-        // A word per column and block, with its rows as bytes.
-        transposed(core::array::from_fn(|i| u32::from_le_bytes(blocks[i % 2].as_chunks().0[i / 2])))
+        pack_words(core::array::from_fn(|i| u32::from_le_bytes(blocks[i % 2].as_chunks().0[i / 2])))
     }
 
     #[inline(always)]
     fn unpack(planes: &Planes<u32>) -> [Block; 2] {
-        let words = transposed(*planes);
+        let words = unpack_words(*planes);
         let mut blocks = [[0; 16]; 2];
         for (i, word) in words.iter().enumerate() {
             blocks[i % 2].as_chunks_mut().0[i / 2] = word.to_le_bytes();
