@@ -45,10 +45,10 @@ macro_rules! wide_block {
         pub struct $name(AnyKeyed);
 
         impl $name {
-            /// Expands a key. Of the options, the backend counts.
+            /// Expands a key. Of the options, backend and vectors count.
             pub fn new(cipher: Cipher, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
                 let spec = CipherSpec::plain64(cipher, $mode);
-                AnyKeyed::new(&spec, key, options.allow_equal_xts_halves, options.backend).map(Self)
+                AnyKeyed::new(&spec, key, options).map(Self)
             }
 
             /// Encrypts a data unit in place, under a tweak that no other unit has.

@@ -6,7 +6,7 @@ use atrest_secret::{SecretArray, constant_time_eq};
 use crate::backend::{AesNiAvx, AesNiSse, Vaes256, Vaes512, Wide};
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 use crate::backend::{ArmCe, Wide};
-use crate::backend::{BackendChoice, Kind, PortableAes};
+use crate::backend::{BackendChoice, Kind, PortableAes, VectorChoice};
 use crate::block::{BlockCipher, Direction};
 use crate::block64::Keyed64;
 use crate::chacha::{ChaChaRounds, StreamKey};
@@ -14,8 +14,8 @@ use crate::data_rule::DataRule;
 use crate::data_rule::elephant::Elephant;
 use crate::data_rule::tcw::Tcw;
 use crate::library::{Camellia, Serpent, Twofish};
-use crate::mapper::KeyError;
-use crate::mode::adiantum::{self, HashKeys};
+use crate::mapper::{KeyError, MapperOptions};
+use crate::mode::adiantum::{HashKeys, WideBlock};
 use crate::mode::ctr;
 use crate::mode::lrw::{self, LrwKey};
 use crate::mode::xts::{self, XtsUnits};
@@ -43,10 +43,7 @@ enum KeyedMode<C> {
     },
     Lrw(LrwKey),
     /// Adiantum and HPolyC, whose block cipher is `data`.
-    WideBlock {
-        stream: StreamKey,
-        hash: HashKeys,
-    },
+    WideBlock(WideBlock),
 }
 
 impl<C: BlockCipher> Keyed<C> {
@@ -54,7 +51,7 @@ impl<C: BlockCipher> Keyed<C> {
     fn new(
         spec: &CipherSpec,
         key: &[u8],
-        allow_equal_xts_halves: bool,
+        options: &MapperOptions,
         expand: impl Fn(&[u8]) -> Option<C>,
     ) -> Result<Self, KeyError> {
         let wrong_length = KeyError::Length { len: key.len() };
@@ -69,7 +66,7 @@ impl<C: BlockCipher> Keyed<C> {
             Mode::Ctr => (expand(key)?, KeyedMode::Ctr),
             Mode::Xts => {
                 let (data, tweak) = key.split_at(key.len() / 2);
-                if !allow_equal_xts_halves && constant_time_eq(data, tweak) {
+                if !options.allow_equal_xts_halves && constant_time_eq(data, tweak) {
                     return Err(KeyError::EqualXtsHalves);
                 }
                 (expand(data)?, KeyedMode::Xts { tweak: expand(tweak)? })
@@ -84,13 +81,18 @@ impl<C: BlockCipher> Keyed<C> {
                     Cipher::XChaCha20Aes => ChaChaRounds::Twenty,
                     _ => ChaChaRounds::Twelve,
                 };
+                let vectors = match (options.vectors, options.backend.map(BackendChoice::kind)) {
+                    (Some(vectors), _) => vectors,
+                    (None, Some(Kind::Portable)) => VectorChoice::portable(),
+                    (None, _) => VectorChoice::best(),
+                };
                 let stream = StreamKey::new(key, rounds);
                 let mut block_key = SecretArray::<32>::zeroed();
                 let hash = match spec.mode {
                     Mode::HPolyC => HashKeys::hpolyc(&stream, &mut block_key),
                     _ => HashKeys::adiantum(&stream, &mut block_key),
                 };
-                (expand(&block_key[..])?, KeyedMode::WideBlock { stream, hash })
+                (expand(&block_key[..])?, KeyedMode::WideBlock(WideBlock { stream, hash, vectors }))
             }
         };
         let rule = match spec.iv.essiv {
@@ -136,9 +138,7 @@ impl<C: BlockCipher> Keyed<C> {
                 self.data.xts(direction, XtsUnits { tweak_cipher: tweak, units }, run);
             }
             KeyedMode::Lrw(key) => lrw::run(&self.data, key, direction, units, run),
-            KeyedMode::WideBlock { stream, hash } => {
-                adiantum::run(&self.data, stream, hash, direction, units, run);
-            }
+            KeyedMode::WideBlock(wide) => wide.run(&self.data, direction, units, run),
         }
     }
 
@@ -149,8 +149,8 @@ impl<C: BlockCipher> Keyed<C> {
     }
 
     fn wide_unit(&self, direction: Direction, tweak: &[u8], src: Option<&[u8]>, dst: &mut [u8]) {
-        if let KeyedMode::WideBlock { stream, hash } = &self.mode {
-            adiantum::unit(&self.data, stream, hash, direction, tweak, src, dst);
+        if let KeyedMode::WideBlock(wide) = &self.mode {
+            wide.unit(&self.data, direction, tweak, src, dst);
         }
     }
 }
@@ -204,43 +204,39 @@ macro_rules! for_any {
 
 impl AnyKeyed {
     /// Expands `key` for `spec`.
-    pub(crate) fn new(
-        spec: &CipherSpec,
-        key: &[u8],
-        allow_equal_xts_halves: bool,
-        backend: Option<BackendChoice>,
-    ) -> Result<Self, KeyError> {
-        let equal = allow_equal_xts_halves;
+    pub(crate) fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         if spec.key_count() > 1 {
-            return MultiKeyed::new(spec, key, equal, backend).map(Self::Multi);
+            return MultiKeyed::new(spec, key, options).map(Self::Multi);
         }
         Ok(match spec.cipher {
             Cipher::Null => return Err(KeyError::NullCipher),
             Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => Self::Short(Keyed64::new(spec, key)?),
-            Cipher::Serpent => Self::Serpent(Keyed::new(spec, key, equal, Serpent::new)?),
-            Cipher::Twofish => Self::Twofish(Keyed::new(spec, key, equal, Twofish::new)?),
-            Cipher::Camellia => Self::Camellia(Keyed::new(spec, key, equal, Camellia::new)?),
+            Cipher::Serpent => Self::Serpent(Keyed::new(spec, key, options, Serpent::new)?),
+            Cipher::Twofish => Self::Twofish(Keyed::new(spec, key, options, Twofish::new)?),
+            Cipher::Camellia => Self::Camellia(Keyed::new(spec, key, options, Camellia::new)?),
             Cipher::Aes | Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => {
-                match backend.unwrap_or_else(BackendChoice::best).kind() {
-                    Kind::Portable => Self::PortableAes(Keyed::new(spec, key, equal, PortableAes::new)?),
+                match options.backend.unwrap_or_else(BackendChoice::best).kind() {
+                    Kind::Portable => Self::PortableAes(Keyed::new(spec, key, options, PortableAes::new)?),
                     #[cfg(target_arch = "x86_64")]
                     Kind::Vaes512(cpu) => {
-                        Self::Vaes512(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+                        Self::Vaes512(Keyed::new(spec, key, options, |key| Wide::new(cpu, key))?)
                     }
                     #[cfg(target_arch = "x86_64")]
                     Kind::Vaes256(cpu) => {
-                        Self::Vaes256(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+                        Self::Vaes256(Keyed::new(spec, key, options, |key| Wide::new(cpu, key))?)
                     }
                     #[cfg(target_arch = "x86_64")]
                     Kind::AesNiAvx(cpu) => {
-                        Self::AesNiAvx(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+                        Self::AesNiAvx(Keyed::new(spec, key, options, |key| Wide::new(cpu, key))?)
                     }
                     #[cfg(target_arch = "x86_64")]
                     Kind::AesNiSse(cpu) => {
-                        Self::AesNiSse(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?)
+                        Self::AesNiSse(Keyed::new(spec, key, options, |key| Wide::new(cpu, key))?)
                     }
                     #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-                    Kind::ArmCe(cpu) => Self::ArmCe(Keyed::new(spec, key, equal, |key| Wide::new(cpu, key))?),
+                    Kind::ArmCe(cpu) => {
+                        Self::ArmCe(Keyed::new(spec, key, options, |key| Wide::new(cpu, key))?)
+                    }
                 }
             }
         })
@@ -265,6 +261,16 @@ impl AnyKeyed {
 
     /// Name of the backend.
     pub(crate) fn backend_name(&self) -> &'static str {
+        fn vectors<C>(keyed: &Keyed<C>) -> Option<VectorChoice> {
+            match &keyed.mode {
+                KeyedMode::WideBlock(wide) => Some(wide.vectors),
+                _ => None,
+            }
+        }
+        let vectors = for_any!(self, keyed => vectors(keyed), Short(_) => None, Multi(_) => None);
+        if let Some(vectors) = vectors {
+            return vectors.name();
+        }
         match self {
             Self::PortableAes(_)
             | Self::Serpent(_)

@@ -48,7 +48,7 @@ mod xts;
 
 pub use adiantum::{Adiantum, HPolyC, WideBlockError};
 pub use aes_xts::AesXts;
-pub use backend::BackendChoice;
+pub use backend::{BackendChoice, VectorChoice};
 pub use mapper::{KeyError, Mapper, MapperOptions};
 pub use run::{DataUnitIndex, RunError, SectorIndex};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::backend::BackendChoice;
+use crate::backend::{BackendChoice, VectorChoice};
 use crate::block::Direction;
 use crate::keyed::AnyKeyed;
 use crate::run::{DataUnitIndex, Position, Run, RunError};
@@ -25,6 +25,9 @@ pub struct MapperOptions {
     pub single_snapshot: bool,
     /// Which implementation of AES to use; `None` is the best there is.
     pub backend: Option<BackendChoice>,
+    /// Which vector instructions wide-block ciphers use beside AES; `None` is the best there are, or none where
+    /// `backend` asks for the portable AES.
+    pub vectors: Option<VectorChoice>,
 }
 
 impl Default for MapperOptions {
@@ -37,6 +40,7 @@ impl Default for MapperOptions {
             allow_equal_xts_halves: false,
             single_snapshot: false,
             backend: None,
+            vectors: None,
         }
     }
 }
@@ -97,7 +101,7 @@ impl Mapper {
         if !spec.iv.takes_unit_of(options.data_unit) {
             return Err(KeyError::IvRuleDataUnit { len: options.data_unit });
         }
-        let keyed = AnyKeyed::new(spec, key, options.allow_equal_xts_halves, options.backend)?;
+        let keyed = AnyKeyed::new(spec, key, options)?;
         Ok(Self { keyed, numbering, may_encrypt: options.single_snapshot || !spec.is_single_snapshot() })
     }
 
@@ -126,7 +130,8 @@ impl Mapper {
         self.apply(Direction::Decrypt, first, src.len(), Run::between(src, dst)?)
     }
 
-    /// Name of the implementation in use: `portable`, `vaes-512`, `aes-ni` …, as [`BackendChoice::name`] lists them.
+    /// Name of the implementation in use: `portable`, `vaes-512`, `aes-ni` …, as [`BackendChoice::name`] lists them; for
+    /// wide-block ciphers `avx512`, `neon` …, as [`VectorChoice::name`] does.
     pub fn backend_name(&self) -> &'static str {
         self.keyed.backend_name()
     }

@@ -2,11 +2,10 @@
 
 use atrest_secret::SecretArray;
 
-use crate::backend::BackendChoice;
 use crate::block::Direction;
 use crate::data_rule::lmk::{Lmk, SEED_LEN};
 use crate::keyed::AnyKeyed;
-use crate::mapper::KeyError;
+use crate::mapper::{KeyError, MapperOptions};
 use crate::run::{Position, Run};
 use crate::spec::{CipherSpec, KeyedRule, MAX_KEYS};
 
@@ -24,18 +23,13 @@ pub(crate) struct MultiKeyed {
     count: usize,
     /// What a single key is for.
     spec: CipherSpec,
-    backend: Option<BackendChoice>,
+    options: MapperOptions,
     lmk: Option<Lmk>,
 }
 
 impl MultiKeyed {
     /// Splits `key`, whose length fits `spec`, and tries each part.
-    pub(crate) fn new(
-        spec: &CipherSpec,
-        key: &[u8],
-        allow_equal_xts_halves: bool,
-        backend: Option<BackendChoice>,
-    ) -> Result<Self, KeyError> {
+    pub(crate) fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         let wrong_length = KeyError::Length { len: key.len() };
         if !spec.key_len_is_valid(key.len()) {
             return Err(wrong_length);
@@ -49,12 +43,20 @@ impl MultiKeyed {
             Some(KeyedRule::Lmk) => Some(Lmk::new(seed.first_chunk::<SEED_LEN>())),
             _ => None,
         };
-        let mut multi =
-            Self { keys: SecretArray::zeroed(), key_len, count, spec: spec.with_one_key(), backend, lmk };
+        let mut multi = Self {
+            keys: SecretArray::zeroed(),
+            key_len,
+            count,
+            spec: spec.with_one_key(),
+            options: *options,
+            lmk,
+        };
         multi.keys.get_mut(..keys.len()).ok_or(wrong_length)?.copy_from_slice(keys);
         for key in keys.chunks(key_len) {
-            AnyKeyed::new(&multi.spec, key, allow_equal_xts_halves, backend)?;
+            AnyKeyed::new(&multi.spec, key, options)?;
         }
+        // What was accepted once is not looked at again.
+        multi.options.allow_equal_xts_halves = true;
         Ok(multi)
     }
 
@@ -73,8 +75,7 @@ impl MultiKeyed {
                     if self.key_index(position) != index {
                         continue;
                     }
-                    let keyed =
-                        keyed.get_or_insert_with(|| AnyKeyed::new(&self.spec, key, true, self.backend));
+                    let keyed = keyed.get_or_insert_with(|| AnyKeyed::new(&self.spec, key, &self.options));
                     match keyed {
                         Ok(keyed) => keyed.run(direction, position, Run::of_blocks(unit)),
                         // It worked when the key was set up. Were it to fail, nothing may pass for encrypted.
@@ -107,6 +108,6 @@ impl MultiKeyed {
 
     /// What any of the keys makes.
     fn any(&self) -> Option<AnyKeyed> {
-        AnyKeyed::new(&self.spec, self.keys.get(..self.key_len)?, true, self.backend).ok()
+        AnyKeyed::new(&self.spec, self.keys.get(..self.key_len)?, &self.options).ok()
     }
 }

@@ -35,7 +35,7 @@ impl Xts {
     /// Of the options, those about equal halves and the backend count.
     pub fn new(cipher: Cipher, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         let spec = CipherSpec::plain64(cipher, Mode::Xts);
-        AnyKeyed::new(&spec, key, options.allow_equal_xts_halves, options.backend).map(Self)
+        AnyKeyed::new(&spec, key, options).map(Self)
     }
 
     /// Encrypts a data unit in place. The tweak is the unit's number, little-endian, or any other unique value.

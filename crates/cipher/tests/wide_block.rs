@@ -1,8 +1,15 @@
-//! Adiantum and HPolyC against their authors' implementation, as data units by themselves and in runs.
+//! Adiantum and HPolyC against their authors' implementation and a reference of our own, on every AES and all vectors, as
+//! data units by themselves and in runs.
+
+mod reference;
+#[path = "reference/wide_block.rs"]
+mod wide_reference;
 
 use atrest_cipher::{
-    Adiantum, BackendChoice, Cipher, DataUnitIndex, HPolyC, KeyError, Mapper, MapperOptions, WideBlockError,
+    Adiantum, BackendChoice, Cipher, DataUnitIndex, HPolyC, KeyError, Mapper, MapperOptions, VectorChoice,
+    WideBlockError,
 };
+use wide_reference::Design;
 
 /// A line of `tests/vectors`.
 struct Vector {
@@ -35,16 +42,43 @@ fn vectors(text: &str) -> Vec<Vector> {
     vectors
 }
 
-fn options(backend: BackendChoice) -> MapperOptions {
-    MapperOptions { backend: Some(backend), ..MapperOptions::default() }
+/// Every AES with all vectors.
+fn choices() -> impl Iterator<Item = MapperOptions> {
+    VectorChoice::detected().flat_map(|vectors| {
+        BackendChoice::detected().map(move |backend| MapperOptions {
+            backend: Some(backend),
+            vectors: Some(vectors),
+            ..MapperOptions::default()
+        })
+    })
+}
+
+/// Pseudo-random bytes (xorshift64*), the same in every run.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() >> 11) as usize % end
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| (self.next() >> 56) as u8).collect()
+    }
 }
 
 /// Both directions, in place and between buffers, on every backend.
 macro_rules! agrees {
     ($cipher:ident, $file:literal) => {
         for vector in vectors(include_str!($file)) {
-            for backend in BackendChoice::detected() {
-                let cipher = $cipher::new(vector.cipher, &vector.key, &options(backend)).expect("32 bytes");
+            for options in choices() {
+                let cipher = $cipher::new(vector.cipher, &vector.key, &options).expect("32 bytes");
                 let what = format!(
                     "{:?}, tweak of {}, unit of {} bytes, {}",
                     vector.cipher,
@@ -77,47 +111,160 @@ fn hpolyc_agrees_with_its_authors_implementation() {
     agrees!(HPolyC, "vectors/hpolyc.txt");
 }
 
-/// The tweaks of dm-crypt: the unit's number in as many bytes as the cipher has for an IV.
-#[test]
-fn a_run_is_its_units_under_their_numbers() {
-    let key: Vec<u8> = (7..39).collect();
-    for (name, iv, tweak_len, place) in [
-        ("adiantum", "plain64", 32, 0..8),
-        ("adiantum", "plain64be", 32, 24..32),
-        ("adiantum", "null", 32, 0..0),
-        ("hpolyc", "plain64", 12, 0..8),
-        ("hpolyc", "plain64be", 12, 4..12),
-    ] {
-        for (data_unit, units) in [(512, 19), (4096, 3), (16, 9), (528, 17)] {
-            let run_options = MapperOptions { data_unit, iv_large: true, ..MapperOptions::default() };
-            let spec = format!("xchacha12,aes-{name}-{iv}").parse().expect("a good specification");
-            let mapper = Mapper::new(&spec, &key, &run_options).expect("32 bytes");
-            let plain: Vec<u8> = (0..data_unit * units).map(|i| (i * 7 + i / 256) as u8).collect();
-            let first = 0x1_0000_0005u64;
-            let mut expected = plain.clone();
-            for (i, unit) in expected.chunks_mut(data_unit).enumerate() {
-                let number = first + i as u64;
-                let number = if iv == "plain64" { number.to_le_bytes() } else { number.to_be_bytes() };
-                let mut tweak = vec![0; tweak_len];
-                tweak[place.clone()].copy_from_slice(&number[..place.len()]);
-                if name == "adiantum" {
-                    let cipher = Adiantum::new(Cipher::XChaCha12Aes, &key, &run_options).expect("32 bytes");
-                    cipher.encrypt(&tweak, unit).expect("long enough");
-                } else {
-                    let cipher = HPolyC::new(Cipher::XChaCha12Aes, &key, &run_options).expect("32 bytes");
-                    cipher.encrypt(&tweak, unit).expect("long enough");
-                }
+const CIPHERS: [(Design, &str, Cipher, usize); 4] = [
+    (Design::Adiantum, "xchacha12,aes-adiantum", Cipher::XChaCha12Aes, 12),
+    (Design::Adiantum, "xchacha20,aes-adiantum", Cipher::XChaCha20Aes, 20),
+    (Design::HPolyC, "xchacha12,aes-hpolyc", Cipher::XChaCha12Aes, 12),
+    (Design::HPolyC, "xchacha20,aes-hpolyc", Cipher::XChaCha20Aes, 20),
+];
+
+/// The tweak of a unit: its number in as many bytes as the kernel's Adiantum has for an IV, and in twelve for HPolyC.
+fn tweak(design: Design, iv: &str, number: u64) -> Vec<u8> {
+    let mut tweak = vec![0; if design == Design::Adiantum { 32 } else { 12 }];
+    let end = tweak.len() - 8;
+    match iv {
+        "null" => {}
+        "plain" => tweak[..4].copy_from_slice(&(number as u32).to_le_bytes()),
+        "plain64" => tweak[..8].copy_from_slice(&number.to_le_bytes()),
+        "plain64be" => tweak[end..].copy_from_slice(&number.to_be_bytes()),
+        "benbi" => tweak[end..].copy_from_slice(&number.wrapping_mul(32).wrapping_add(1).to_be_bytes()),
+        other => panic!("no tweak for {other}"),
+    }
+    tweak
+}
+
+/// A run in place and between buffers, both ways, at some offset from alignment, on every choice.
+fn check_run(which: usize, iv: &str, data_unit: usize, units: usize, first: u64, noise: &mut Noise) {
+    let (design, spec, _, rounds) = CIPHERS[which];
+    let key = noise.bytes(32);
+    let plain = noise.bytes(data_unit * units);
+    let shift = noise.below(64);
+    let place = shift..shift + plain.len();
+    for encrypt in [true, false] {
+        let reference = |(i, unit)| {
+            let number = first.wrapping_add(i as u64);
+            wide_reference::unit(encrypt, design, rounds, &key, &tweak(design, iv, number), unit)
+        };
+        let wanted: Vec<u8> = plain.chunks(data_unit).enumerate().flat_map(reference).collect();
+        for choice in choices() {
+            let options = MapperOptions { data_unit, iv_large: true, iv_offset: first, ..choice };
+            let spec = format!("{spec}-{iv}").parse().expect("a good specification");
+            let mapper = Mapper::new(&spec, &key, &options).expect("32 bytes");
+            let what = format!("{spec}, {units} units of {data_unit} from {first}, {choice:?}");
+            let (mut here, mut other) = (vec![0xa5; plain.len() + 64], vec![0x5a; plain.len() + 64]);
+            here[place.clone()].copy_from_slice(&plain);
+            let (in_place, between) = (&mut here[place.clone()], &mut other[place.clone()]);
+            if encrypt {
+                mapper.encrypt(DataUnitIndex(0), in_place).expect(&what);
+                mapper.encrypt_to(DataUnitIndex(0), &plain, between).expect(&what);
+            } else {
+                mapper.decrypt(DataUnitIndex(0), in_place).expect(&what);
+                mapper.decrypt_to(DataUnitIndex(0), &plain, between).expect(&what);
             }
-            let mut run = plain.clone();
-            mapper.encrypt(DataUnitIndex(first), &mut run).expect("whole units");
-            assert!(run == expected, "{name} {iv} {data_unit}");
-            mapper.decrypt(DataUnitIndex(first), &mut run).expect("whole units");
-            assert!(run == plain, "{name} {iv} {data_unit}");
-            let mut other = vec![0; run.len()];
-            mapper.encrypt_to(DataUnitIndex(first), &plain, &mut other).expect("whole units");
-            assert!(other == expected, "{name} {iv} {data_unit} between buffers");
+            assert!(*in_place == wanted, "in place, encrypt: {encrypt}: {what}");
+            assert!(*between == wanted, "between buffers, encrypt: {encrypt}: {what}");
+            for (buffer, filler) in [(&here, 0xa5), (&other, 0x5a)] {
+                let mut outside = buffer[..place.start].iter().chain(&buffer[place.end..]);
+                assert!(outside.all(|byte| *byte == filler), "wrote outside the run: {what}");
+            }
         }
     }
+}
+
+#[test]
+fn runs_agree_with_the_reference_at_every_unit_and_number() {
+    let mut noise = Noise(0x5eed);
+    for which in 0..CIPHERS.len() {
+        for (data_unit, counts) in [
+            (16, &[0, 1, 17, 40][..]),
+            (32, &[3, 33]),
+            (80, &[1, 2, 16]),
+            (144, &[5]),
+            (512, &[1, 2, 3, 15, 16, 17, 35]),
+            (528, &[7, 18]),
+            (1024, &[2, 17]),
+            (1040, &[1, 16]),
+            (2048, &[1, 9]),
+            (4096, &[1, 3, 5]),
+            (5008, &[4]),
+        ] {
+            for units in counts {
+                let first = noise.next();
+                check_run(which, "plain64", data_unit, *units, first, &mut noise);
+            }
+        }
+        for iv in ["null", "plain", "plain64be", "benbi"] {
+            check_run(which, iv, 512, 3, 1 << 33 | 7, &mut noise);
+        }
+        check_run(which, "plain64", 512, 5, u64::MAX - 2, &mut noise);
+    }
+}
+
+#[test]
+fn random_units_and_tweaks_of_any_length_agree_with_the_reference() {
+    let mut noise = Noise(0xad1a);
+    for round in 0..240 {
+        let (design, _, cipher, rounds) = CIPHERS[round % 4];
+        let key = noise.bytes(32);
+        let len = 16 + if round < 200 { noise.below(300) } else { noise.below(5000) };
+        let (tweak_len, plain) = (noise.below(70), noise.bytes(len));
+        let tweak = noise.bytes(tweak_len);
+        let encrypted = wide_reference::unit(true, design, rounds, &key, &tweak, &plain);
+        let decrypted = wide_reference::unit(false, design, rounds, &key, &tweak, &plain);
+        for options in choices() {
+            let what = format!("{design:?} {rounds}, {len} bytes, tweak of {tweak_len}, {options:?}");
+            let (mut there, mut back) = (plain.clone(), plain.clone());
+            if design == Design::Adiantum {
+                let cipher = Adiantum::new(cipher, &key, &options).expect("32 bytes");
+                cipher.encrypt(&tweak, &mut there).expect("long enough");
+                cipher.decrypt(&tweak, &mut back).expect("long enough");
+            } else {
+                let cipher = HPolyC::new(cipher, &key, &options).expect("32 bytes");
+                cipher.encrypt(&tweak, &mut there).expect("long enough");
+                cipher.decrypt(&tweak, &mut back).expect("long enough");
+            }
+            assert!(there == encrypted, "encrypt: {what}");
+            assert!(back == decrypted, "decrypt: {what}");
+        }
+    }
+}
+
+/// Bulk and keys of all ones and zeros drive the hash's sums to where they wrap.
+#[test]
+fn extreme_bytes_agree_with_the_reference() {
+    for (design, _, cipher, rounds) in CIPHERS {
+        for (key, byte) in [(0, 0), (0, 0xff), (0xff, 0), (0xff, 0xff)] {
+            let (key, plain) = ([key; 32], vec![byte; 1536]);
+            let wanted = wide_reference::unit(true, design, rounds, &key, &[byte; 32], &plain);
+            for options in choices() {
+                let mut unit = plain.clone();
+                if design == Design::Adiantum {
+                    let cipher = Adiantum::new(cipher, &key, &options).expect("32 bytes");
+                    cipher.encrypt(&[byte; 32], &mut unit).expect("long enough");
+                } else {
+                    let cipher = HPolyC::new(cipher, &key, &options).expect("32 bytes");
+                    cipher.encrypt(&[byte; 32], &mut unit).expect("long enough");
+                }
+                assert!(unit == wanted, "{design:?} {rounds} {byte} {options:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn vectors_are_found_by_their_names_and_tell_the_backend() {
+    for vectors in VectorChoice::detected() {
+        assert_eq!(VectorChoice::named(vectors.name()), Some(vectors));
+        let options = MapperOptions { vectors: Some(vectors), ..MapperOptions::default() };
+        let cipher = Adiantum::new(Cipher::XChaCha12Aes, &[1; 32], &options).expect("32 bytes");
+        assert_eq!(cipher.backend_name(), vectors.name());
+    }
+    assert_eq!(VectorChoice::named("abacus"), None);
+    assert_eq!(VectorChoice::detected().next(), Some(VectorChoice::best()));
+    assert_eq!(VectorChoice::detected().last(), Some(VectorChoice::portable()));
+    let options = MapperOptions { backend: Some(BackendChoice::portable()), ..MapperOptions::default() };
+    let cipher = Adiantum::new(Cipher::XChaCha12Aes, &[1; 32], &options).expect("32 bytes");
+    assert_eq!(cipher.backend_name(), "portable");
 }
 
 #[test]

@@ -45,6 +45,14 @@ impl Cpu {
         self.aes && self.avx
     }
 
+    pub(super) fn has_avx2(self) -> bool {
+        self.avx2
+    }
+
+    pub(super) fn has_avx512(self) -> bool {
+        self.avx512
+    }
+
     pub(super) fn has_vaes_256(self) -> bool {
         self.has_aes_avx() && self.avx2 && self.vaes
     }

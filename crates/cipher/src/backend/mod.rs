@@ -1,4 +1,5 @@
-//! Implementations of AES, one file per instruction set, and the choice between them.
+//! Implementations of AES and of what wide-block ciphers put around it, one file per instruction set, and the choice
+//! between them.
 //!
 //! This is the only module with `unsafe`. A [`BackendChoice`] is a proof: the ones that need CPU features are built by
 //! detection only, so holding one makes the calls behind it sound. It is made once, when a key is set up.
@@ -12,12 +13,16 @@ mod armv8;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod cpu;
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+#[allow(unsafe_code)]
+pub(crate) mod lanes;
 #[allow(unsafe_code)]
 mod portable;
 mod schedule;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod vaes;
+mod vectors;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 mod wide;
@@ -29,6 +34,8 @@ pub(crate) use armv8::ArmCe;
 pub(crate) use portable::PortableAes;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use vaes::{Vaes256, Vaes512};
+pub use vectors::VectorChoice;
+pub(crate) use vectors::VectorKind;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 pub(crate) use wide::Wide;
 

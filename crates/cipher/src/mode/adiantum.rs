@@ -12,6 +12,9 @@
 
 use atrest_secret::SecretArray;
 
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+use crate::backend::lanes;
+use crate::backend::{VectorChoice, VectorKind};
 use crate::block::{Block, BlockCipher, Direction, LANES};
 use crate::chacha::{self, StreamKey};
 use crate::nh::{self, NhKey};
@@ -26,7 +29,7 @@ pub(crate) const ADIANTUM_IV_LEN: usize = 32;
 pub(crate) const HPOLYC_IV_LEN: usize = 12;
 
 /// The nonce of the stream cipher is the encrypted middle and this, which tells it from that of the key derivation.
-const NONCE_END: u64 = 1;
+pub(crate) const NONCE_END: u64 = 1;
 
 /// The start of the nonce under which all other keys are derived; the rest of it is zero.
 const DERIVATION: Block = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -65,26 +68,44 @@ impl HashKeys {
         Self::Poly(PolyKey::new(&block.as_chunks().0[2]))
     }
 
-    /// Bytes in an IV.
-    fn iv_len(&self) -> usize {
+    /// The key of what comes before the bulk.
+    pub(crate) fn header_key(&self) -> &PolyKey {
         match self {
-            Self::Nh { .. } => ADIANTUM_IV_LEN,
-            Self::Poly(_) => HPOLYC_IV_LEN,
+            Self::Nh { header, .. } => header,
+            Self::Poly(key) => key,
+        }
+    }
+
+    /// What comes before the bulk of so many bytes, and its length in blocks, where the tweak is an IV.
+    pub(crate) fn header(&self, bulk: usize, fill_iv: impl FnOnce(&mut [u8])) -> ([Block; 3], usize) {
+        let mut header = [[0; 16]; 3];
+        match self {
+            Self::Nh { .. } => {
+                header[0] = bulk_bits(bulk);
+                fill_iv(header[1..].as_flattened_mut());
+                (header, 3)
+            }
+            Self::Poly(_) => {
+                let (length, iv) = header[0].split_at_mut(16 - HPOLYC_IV_LEN);
+                length.copy_from_slice(&tweak_bits(iv));
+                fill_iv(iv);
+                (header, 1)
+            }
         }
     }
 
     /// Hashes what comes before the bulk.
-    fn start(&self, tweak: &[u8], bulk: usize) -> Poly {
+    pub(crate) fn start(&self, tweak: &[u8], bulk: usize) -> Poly {
         let mut poly = Poly::new();
         match self {
             Self::Nh { header, .. } => {
-                poly.update(header, &(bulk as u128 * 8).to_le_bytes());
+                poly.update(header, &bulk_bits(bulk));
                 poly.update(header, tweak);
             }
             Self::Poly(key) => {
                 let mut block = [0; 16];
                 let (length, rest) = block.split_at_mut(4);
-                length.copy_from_slice(&(tweak.len() as u32).wrapping_mul(8).to_le_bytes());
+                length.copy_from_slice(&tweak_bits(tweak));
                 let (first, tweak) = tweak.split_at(tweak.len().min(rest.len()));
                 rest[..first.len()].copy_from_slice(first);
                 poly.update(key, &block);
@@ -120,47 +141,88 @@ impl HashKeys {
     }
 }
 
-/// Encrypts or decrypts a run.
-pub(crate) fn run<C: BlockCipher>(
-    cipher: &C,
-    stream: &StreamKey,
-    hash: &HashKeys,
-    direction: Direction,
-    mut units: Units<'_, C>,
-    run: Run<'_>,
-) {
-    let unit = units.blocks() * 16;
-    let dst = run.into_place();
-    for batch in dst.chunks_mut(unit * LANES) {
-        let mut starts: [Poly; LANES] = core::array::from_fn(|_| Poly::new());
-        let count = batch.len() / unit;
-        for start in &mut starts[..count] {
-            let mut iv = [0; ADIANTUM_IV_LEN];
-            let iv = &mut iv[..hash.iv_len()];
-            units.next_of_any_length(iv);
-            *start = hash.start(iv, unit - 16);
-        }
-        units_of(cipher, stream, hash, direction, &starts, batch, unit);
-    }
+/// A keyed Adiantum or HPolyC, but for its block cipher.
+pub(crate) struct WideBlock {
+    pub(crate) stream: StreamKey,
+    pub(crate) hash: HashKeys,
+    pub(crate) vectors: VectorChoice,
 }
 
-/// Encrypts or decrypts one data unit of any length from 16 bytes on, under a tweak of any length. Shorter ones are left
-/// alone. `src`, if any, is as long as `dst`.
-pub(crate) fn unit<C: BlockCipher>(
-    cipher: &C,
-    stream: &StreamKey,
-    hash: &HashKeys,
-    direction: Direction,
-    tweak: &[u8],
-    src: Option<&[u8]>,
-    dst: &mut [u8],
-) {
-    let Some(bulk) = dst.len().checked_sub(16) else { return };
-    if let Some(src) = src.filter(|src| src.len() == dst.len()) {
-        dst.copy_from_slice(src);
+/// Calls `lanes::run::$function` for the instructions that were chosen, or else `$portable`.
+macro_rules! with_vectors {
+    ($self:ident, $function:ident ($($argument:expr),*), $portable:expr) => {{
+        #[allow(unused_variables, reason = "there are targets without vectors")]
+        let keys = (&$self.stream, &$self.hash);
+        match $self.vectors.kind() {
+            VectorKind::Portable => $portable,
+            #[cfg(target_arch = "x86_64")]
+            VectorKind::Sse2(cpu) => lanes::run::$function(cpu, keys, $($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            VectorKind::Avx2(cpu) => lanes::run::$function(cpu, keys, $($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            VectorKind::Avx512(cpu) => lanes::run::$function(cpu, keys, $($argument),*),
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            VectorKind::Neon(cpu) => lanes::run::$function(cpu, keys, $($argument),*),
+        }
+    }};
+}
+
+impl WideBlock {
+    /// Encrypts or decrypts a run.
+    pub(crate) fn run<C: BlockCipher>(
+        &self,
+        cipher: &C,
+        direction: Direction,
+        units: Units<'_, C>,
+        run: Run<'_>,
+    ) {
+        with_vectors!(
+            self,
+            run(cipher, direction, units, run),
+            self.portable_run(cipher, direction, units, run)
+        )
     }
-    let len = dst.len();
-    units_of(cipher, stream, hash, direction, &[hash.start(tweak, bulk)], dst, len);
+
+    /// Encrypts or decrypts one data unit of any length from 16 bytes on, under a tweak of any length. Shorter ones are
+    /// left alone. `src`, if any, is as long as `dst`.
+    pub(crate) fn unit<C: BlockCipher>(
+        &self,
+        cipher: &C,
+        direction: Direction,
+        tweak: &[u8],
+        src: Option<&[u8]>,
+        dst: &mut [u8],
+    ) {
+        let Some(bulk) = dst.len().checked_sub(16) else { return };
+        if let Some(src) = src.filter(|src| src.len() == dst.len()) {
+            dst.copy_from_slice(src);
+        }
+        with_vectors!(self, unit(cipher, direction, tweak, dst), {
+            let len = dst.len();
+            let start = self.hash.start(tweak, bulk);
+            units_of(cipher, &self.stream, &self.hash, direction, &[start], dst, len);
+        });
+    }
+
+    fn portable_run<C: BlockCipher>(
+        &self,
+        cipher: &C,
+        direction: Direction,
+        mut units: Units<'_, C>,
+        run: Run<'_>,
+    ) {
+        let unit = units.blocks() * 16;
+        let dst = run.into_place();
+        for batch in dst.chunks_mut(unit * LANES) {
+            let mut starts: [Poly; LANES] = core::array::from_fn(|_| Poly::new());
+            let count = batch.len() / unit;
+            for start in &mut starts[..count] {
+                let (header, blocks) = self.hash.header(unit - 16, |iv| units.next_of_any_length(iv));
+                start.update(self.hash.header_key(), header[..blocks].as_flattened());
+            }
+            units_of(cipher, &self.stream, &self.hash, direction, &starts, batch, unit);
+        }
+    }
 }
 
 /// At most [`LANES`] units of `unit` bytes, with the beginnings of their hashes.
@@ -194,4 +256,12 @@ fn units_of<C: BlockCipher>(
             *block = u128::from_le_bytes(*end).wrapping_sub(hash.finish(start, bulk)).to_le_bytes();
         }
     }
+}
+
+fn bulk_bits(bulk: usize) -> Block {
+    (bulk as u128 * 8).to_le_bytes()
+}
+
+fn tweak_bits(tweak: &[u8]) -> [u8; 4] {
+    (tweak.len() as u32).wrapping_mul(8).to_le_bytes()
 }
