@@ -98,6 +98,13 @@ wide_block!(
     Mode::HPolyC
 );
 
+wide_block!(
+    /// A keyed HCTR2 (Crowley, Huckleberry and Biggers, 2021) of a block cipher with blocks of 16 bytes, usually
+    /// [`Cipher::Aes`], and a key of the cipher's length. Its tweaks are usually of 32 bytes. Wipes itself on drop.
+    Hctr2,
+    Mode::Hctr2
+);
+
 fn apply(
     keyed: &AnyKeyed,
     direction: Direction,

@@ -2,6 +2,7 @@
 
 use crate::mode;
 use crate::mode::xts::XtsUnits;
+use crate::polyval::PolyvalKey;
 use crate::run::Run;
 use crate::tweak::Units;
 
@@ -50,6 +51,16 @@ pub(crate) trait BlockCipher: Sized {
     /// XTS with this cipher for the data.
     fn xts(&self, direction: Direction, units: XtsUnits<'_, Self>, run: Run<'_>) {
         mode::xts::run(self, direction, units, run);
+    }
+
+    /// POLYVAL's state after more blocks.
+    fn polyval(&self, key: &PolyvalKey, state: u128, blocks: &[Block]) -> u128 {
+        key.absorb(state, blocks)
+    }
+
+    /// HCTR2's second half: XCTR with this cipher over whole blocks, in place, and POLYVAL's state after what comes out.
+    fn xctr_polyval(&self, hash: &PolyvalKey, nonce: &Block, state: u128, blocks: &mut [Block]) -> u128 {
+        mode::hctr2::xctr_polyval(self, hash, nonce, state, blocks)
     }
 
     /// CBC, each data unit a chain of its own.

@@ -17,6 +17,7 @@ use crate::library::{Camellia, Serpent, Twofish};
 use crate::mapper::{KeyError, MapperOptions};
 use crate::mode::adiantum::{HashKeys, WideBlock};
 use crate::mode::ctr;
+use crate::mode::hctr2::{self, Hctr2Key};
 use crate::mode::lrw::{self, LrwKey};
 use crate::mode::xts::{self, XtsUnits};
 use crate::multi::MultiKeyed;
@@ -42,6 +43,7 @@ enum KeyedMode<C> {
         tweak: C,
     },
     Lrw(LrwKey),
+    Hctr2(Hctr2Key),
     /// Adiantum and HPolyC, whose block cipher is `data`.
     WideBlock(WideBlock),
 }
@@ -74,6 +76,11 @@ impl<C: BlockCipher> Keyed<C> {
             Mode::Lrw => {
                 let (data, tweak) = key.split_last_chunk::<16>().ok_or(wrong_length)?;
                 (expand(data)?, KeyedMode::Lrw(LrwKey::new(tweak)))
+            }
+            Mode::Hctr2 => {
+                let cipher = expand(key)?;
+                let key = Hctr2Key::new(&cipher);
+                (cipher, KeyedMode::Hctr2(key))
             }
             Mode::Adiantum | Mode::HPolyC => {
                 let key = key.first_chunk().ok_or(wrong_length)?;
@@ -137,6 +144,7 @@ impl<C: BlockCipher> Keyed<C> {
             KeyedMode::Xts { tweak } => {
                 self.data.xts(direction, XtsUnits { tweak_cipher: tweak, units }, run);
             }
+            KeyedMode::Hctr2(key) => hctr2::run(&self.data, key, direction, units, run),
             KeyedMode::Lrw(key) => lrw::run(&self.data, key, direction, units, run),
             KeyedMode::WideBlock(wide) => wide.run(&self.data, direction, units, run),
         }
@@ -149,8 +157,10 @@ impl<C: BlockCipher> Keyed<C> {
     }
 
     fn wide_unit(&self, direction: Direction, tweak: &[u8], src: Option<&[u8]>, dst: &mut [u8]) {
-        if let KeyedMode::WideBlock(wide) = &self.mode {
-            wide.unit(&self.data, direction, tweak, src, dst);
+        match &self.mode {
+            KeyedMode::WideBlock(wide) => wide.unit(&self.data, direction, tweak, src, dst),
+            KeyedMode::Hctr2(key) => hctr2::unit(&self.data, key, direction, tweak, src, dst),
+            _ => {}
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Ciphers over runs of data units: XTS, CBC, LRW, ECB, Adiantum and HPolyC with dm-crypt's IV rules.
+//! Ciphers over runs of data units: XTS, CBC, LRW, CTR, ECB, Adiantum, HPolyC and HCTR2 with dm-crypt's IV rules.
 //!
 //! A [`Mapper`] turns a run of data units (index of the first one, bytes) into the same run encrypted or decrypted,
 //! in place or from one buffer to another. It is built from a [`CipherSpec`] (dm-crypt's own strings) and a key, and
-//! knows nothing of formats or I/O. [`Xts`] is IEEE 1619 for one data unit of any length from 16 bytes on, [`Adiantum`]
-//! and [`HPolyC`] are the wide-block ciphers for one data unit with a tweak of any length.
+//! knows nothing of formats or I/O. [`Xts`] is IEEE 1619 for one data unit of any length from 16 bytes on, [`Adiantum`],
+//! [`HPolyC`] and [`Hctr2`] are the wide-block ciphers for one data unit with a tweak of any length.
 //!
 //! ```
 //! use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
@@ -41,12 +41,13 @@ mod mode;
 mod multi;
 mod nh;
 mod poly1305;
+mod polyval;
 mod run;
 mod spec;
 mod tweak;
 mod xts;
 
-pub use adiantum::{Adiantum, HPolyC, WideBlockError};
+pub use adiantum::{Adiantum, HPolyC, Hctr2, WideBlockError};
 pub use aes_xts::AesXts;
 pub use backend::{BackendChoice, VectorChoice};
 pub use mapper::{KeyError, Mapper, MapperOptions};

@@ -84,6 +84,8 @@ fn use_secrets() {
             ("aes-cbc-tcw", 64),
             ("aes:64-cbc-lmk", 65 * 16),
             ("aes-ctr-plain64", 32),
+            ("aes-hctr2-plain64", 32),
+            ("aes-hctr2-plain64", 16),
         ] {
             let options = MapperOptions {
                 backend: Some(backend),

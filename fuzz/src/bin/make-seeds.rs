@@ -102,6 +102,7 @@ impl Seeds {
             "blowfish-cbc-essiv:sha256",
             "cast5-cbc-benbi",
             "des3_ede-ecb",
+            "capi:hctr2(aes)-plain64",
         ]
         .into_iter()
         .enumerate()

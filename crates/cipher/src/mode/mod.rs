@@ -4,6 +4,7 @@ pub(crate) mod adiantum;
 pub(crate) mod cbc;
 pub(crate) mod ctr;
 pub(crate) mod ecb;
+pub(crate) mod hctr2;
 pub(crate) mod lrw;
 pub(crate) mod xts;
 

@@ -52,8 +52,6 @@ pub enum SpecError {
 pub enum Feature {
     /// Adiantum with other primitives than XChaCha12 or XChaCha20, AES and NHPoly1305.
     Adiantum,
-    /// HCTR2.
-    Hctr2,
     /// Authenticated modes (GCM, AEGIS, authenc …).
     Authenticated,
     /// Modes other than those named here.
@@ -85,7 +83,6 @@ impl Feature {
     pub fn name(self) -> &'static str {
         match self {
             Self::Adiantum => "Adiantum with these primitives",
-            Self::Hctr2 => "HCTR2",
             Self::Authenticated => "authenticated encryption",
             Self::OtherMode => "this mode",
             Self::MultiKey => "this number of keys",

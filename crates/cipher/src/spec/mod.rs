@@ -65,6 +65,7 @@ pub(crate) enum Mode {
     Ctr,
     Adiantum,
     HPolyC,
+    Hctr2,
 }
 
 /// How a number becomes an IV, and how that is printed.
@@ -281,20 +282,26 @@ impl Mode {
             Self::Xts | Self::Cbc | Self::Lrw | Self::Ecb | Self::Ctr => 16,
             Self::Adiantum => crate::mode::adiantum::ADIANTUM_IV_LEN,
             Self::HPolyC => crate::mode::adiantum::HPOLYC_IV_LEN,
+            Self::Hctr2 => crate::mode::hctr2::IV_LEN,
         }
     }
 
     /// Whether it makes a data unit one block.
     fn is_wide_block(self) -> bool {
+        self.is_of_a_stream_cipher() || self == Self::Hctr2
+    }
+
+    /// Whether it is one of those that combine a stream cipher with AES.
+    fn is_of_a_stream_cipher(self) -> bool {
         matches!(self, Self::Adiantum | Self::HPolyC)
     }
 
     /// Whether it is made of that cipher.
     fn takes(self, cipher: Cipher) -> bool {
         match cipher {
-            Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => self.is_wide_block(),
+            Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => self.is_of_a_stream_cipher(),
             Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => matches!(self, Self::Cbc | Self::Ecb),
-            _ => !self.is_wide_block(),
+            _ => !self.is_of_a_stream_cipher(),
         }
     }
 
@@ -306,6 +313,7 @@ impl Mode {
             Self::Ecb => "ecb",
             Self::Adiantum => "adiantum",
             Self::HPolyC => "hpolyc",
+            Self::Hctr2 => "hctr2",
             Self::Ctr => "ctr",
         }
     }

@@ -147,7 +147,7 @@ fn mode_named(name: &str) -> Result<Mode, SpecError> {
         "ecb" => Ok(Mode::Ecb),
         "adiantum" => Ok(Mode::Adiantum),
         "hpolyc" => Ok(Mode::HPolyC),
-        "hctr2" => unsupported(Feature::Hctr2),
+        "hctr2" => Ok(Mode::Hctr2),
         "ctr" => Ok(Mode::Ctr),
         "gcm" | "ccm" | "poly1305" | "random" => unsupported(Feature::Authenticated),
         "pcbc" | "cts" | "cfb" | "ofb" => unsupported(Feature::OtherMode),

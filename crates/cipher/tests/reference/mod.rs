@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod dm_crypt;
+pub mod hctr2;
 
 use std::sync::LazyLock;
 
