@@ -17,6 +17,8 @@ fn rounds(default: u64) -> u64 {
 /// Inputs kept for a target: seeds, and what campaigns have found worth keeping.
 fn inputs(name: &str) -> Vec<Vec<u8>> {
     let mut paths = Vec::new();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    assert!(corpus.is_dir(), "no corpus for {name}: run fuzz/corpus-unpack");
     for directory in ["seeds", "corpus", "regressions"] {
         let Ok(entries) = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(directory).join(name))
         else {
