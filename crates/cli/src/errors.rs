@@ -256,7 +256,7 @@ impl From<MountError> for Failure {
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match &error {
-            SessionError::NameTaken { .. } => {
+            SessionError::NameTaken { .. } | SessionError::Foreign { .. } => {
                 Self::new(Code::Busy, error).hint("choose another one by --name")
             }
             SessionError::Untrusted { .. } => Self::new(Code::Refused, error),
@@ -271,6 +271,9 @@ impl From<CloseError> for Failure {
         match error {
             CloseError::NotOpen { .. } => {
                 Self::new(Code::Device, error).hint("`atrest status` shows what is open")
+            }
+            CloseError::Ambiguous { .. } => {
+                Self::new(Code::Busy, error).hint("close it by one of these names")
             }
             CloseError::Busy { .. } => {
                 Self::new(Code::Busy, error).hint("end the programs that use it (`fuser -v` lists them)")

@@ -1,9 +1,12 @@
 //! Closing an open volume from another process: it is asked to end and waited for.
 
-use super::{Content, Entry, Kind, Registry, SessionError, read_entry, remove_remains};
+use super::process::Handle;
+use super::state::{Content, read_entry};
+use super::{Entry, Kind, Registry, SessionError, remove_remains};
 use crate::fuse::UnmountError;
 use core::fmt;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 /// Why a volume can't be closed.
@@ -14,6 +17,11 @@ pub enum CloseError {
     NotOpen {
         /// What was asked for.
         name: String,
+    },
+    /// Several open volumes have that path.
+    Ambiguous {
+        /// Their names.
+        names: Vec<String>,
     },
     /// The mounted file is in use; the volume stays open.
     Busy {
@@ -53,6 +61,9 @@ impl fmt::Display for CloseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CloseError::NotOpen { name } => write!(f, "no open volume is called {name}"),
+            CloseError::Ambiguous { names } => {
+                write!(f, "it is open more than once, as {}", names.join(", "))
+            }
             CloseError::Busy { name } => write!(f, "{name} stays open: its file is in use"),
             CloseError::Timeout { name, pid, waited } => write!(
                 f,
@@ -87,10 +98,18 @@ impl Registry {
     /// One that could not flush everything is closed too, and [`CloseError::Failed`] says so.
     ///
     /// A mounted volume is unmounted first, so one that is in use stays as it is ([`CloseError::Busy`]).
-    pub fn close(&self, name_or_path: &str, limit: Duration) -> Result<Entry, CloseError> {
-        let found = self.find(name_or_path).map_err(CloseError::Session)?;
-        let Some(entry) = found else { return Err(CloseError::NotOpen { name: name_or_path.into() }) };
-        let Some(handle) = entry.process.handle().map_err(CloseError::System)? else {
+    pub fn close(&self, name_or_path: impl AsRef<Path>, limit: Duration) -> Result<Entry, CloseError> {
+        let name_or_path = name_or_path.as_ref();
+        let mut found = self.find_all(name_or_path).map_err(CloseError::Session)?;
+        let entry = match found.pop() {
+            Some(entry) if found.is_empty() => entry,
+            Some(last) => {
+                let names = found.into_iter().chain([last]).map(|entry| entry.name).collect();
+                return Err(CloseError::Ambiguous { names });
+            }
+            None => return Err(CloseError::NotOpen { name: name_or_path.to_string_lossy().into_owned() }),
+        };
+        let Some(handle) = self.handle(&entry)? else {
             return self.outcome(entry);
         };
         let unmounted = match &entry.kind {
@@ -109,6 +128,16 @@ impl Registry {
             return Err(CloseError::Timeout { name: entry.name, pid: entry.process.pid, waited: limit });
         }
         self.outcome(entry)
+    }
+
+    /// The serving process; `None` if it is gone.
+    fn handle(&self, entry: &Entry) -> Result<Option<Handle>, CloseError> {
+        let handle = entry.process.handle().map_err(CloseError::System)?;
+        // The id may have changed hands between the look and the opening.
+        match read_entry(&self.file(&entry.name)).map_err(CloseError::Session)? {
+            Content::Live(now) if now.process == entry.process => Ok(handle),
+            _ => Ok(None),
+        }
     }
 
     /// What a process that has ended left behind: nothing if all went well.

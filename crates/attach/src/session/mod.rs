@@ -2,12 +2,13 @@
 //!
 //! The files lie in `/run/atrest` (root) or `$XDG_RUNTIME_DIR/atrest`, or else in `/tmp/atrest-UID`: a directory
 //! with mode 0700 that belongs to the user, or it is not used. They hold no secrets. A file whose process is gone is
-//! stale: it is detected by process id, start time and boot, and removed together with what the dead process left
-//! behind (a socket that nobody listens on, a dead mount). One that could not save everything leaves its file with the
+//! stale: nobody holds its lock, and no process has its id, start time and boot. It is removed together with what the
+//! dead process left behind (a socket that nobody listens on, a dead mount). One that could not save everything leaves its file with the
 //! reason in it, until `close` has told somebody or the name is used again.
 
 mod close;
 mod process;
+mod state;
 mod watch;
 
 pub use close::CloseError;
@@ -18,11 +19,14 @@ use core::fmt;
 use process::Process;
 use rustix::fs::{FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+use rustix::process::Uid;
 use serde::{Deserialize, Serialize};
-use std::io::{self, Write as _};
+use state::{Content, path_json, read_entry, write_temporary};
+use std::fs::File;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,6 +38,7 @@ pub enum Kind {
     /// NBD over a Unix socket.
     NbdUnix {
         /// The socket's absolute path.
+        #[serde(with = "path_json")]
         socket: PathBuf,
         /// What clients connect to.
         uri: String,
@@ -48,6 +53,7 @@ pub enum Kind {
     /// A mounted file.
     Fuse {
         /// The mounted directory's absolute path.
+        #[serde(with = "path_json")]
         directory: PathBuf,
         /// Which of the mounts that the directory may have.
         mount: fuse::MountId,
@@ -76,6 +82,7 @@ pub struct Entry {
     /// The name under which it can be closed.
     pub name: String,
     /// The volume's absolute path.
+    #[serde(with = "path_json")]
     pub path: PathBuf,
     /// How it is reached.
     pub kind: Kind,
@@ -88,6 +95,9 @@ pub struct Entry {
     pub failed: Option<String>,
     /// The serving process.
     process: Process,
+    /// Whether it lived when this was read.
+    #[serde(skip)]
+    alive: bool,
 }
 
 impl Entry {
@@ -101,6 +111,7 @@ impl Entry {
             since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             failed: None,
             process: Process::current()?,
+            alive: true,
         })
     }
 
@@ -109,9 +120,9 @@ impl Entry {
         self.process.pid
     }
 
-    /// Whether the serving process is gone. Such an entry is kept only to say why it [`failed`](Self::failed).
+    /// Whether the serving process was gone when this was read. Such an entry is kept only to say why it [`failed`](Self::failed).
     pub fn has_ended(&self) -> bool {
-        !self.process.is_alive()
+        !self.alive
     }
 }
 
@@ -131,6 +142,11 @@ pub enum SessionError {
         name: String,
         /// The serving process's id.
         pid: i32,
+    },
+    /// Another version of this program, or something else, holds the state file of that name.
+    Foreign {
+        /// The state file.
+        path: PathBuf,
     },
     /// The directory belongs to someone else or others may write to it.
     Untrusted {
@@ -156,6 +172,11 @@ impl fmt::Display for SessionError {
             SessionError::NameTaken { name, pid } => {
                 write!(f, "a volume named {name} is open already, served by process {pid}")
             }
+            SessionError::Foreign { path } => write!(
+                f,
+                "{} belongs to an open volume that another version of atrest serves",
+                path.display()
+            ),
             SessionError::Untrusted { path } => {
                 write!(f, "{} is not used because others could write to it", path.display())
             }
@@ -187,23 +208,30 @@ pub struct Registration {
 /// What the state file says of this process.
 struct Record {
     file: PathBuf,
-    entry: Mutex<Entry>,
+    state: Mutex<State>,
 }
 
-/// Longest state file that is read, in bytes.
-const MAX_FILE: u64 = 64 << 10;
+struct State {
+    entry: Entry,
+    /// The state file: its lock says that this process lives.
+    held: Option<File>,
+}
+
 const SUFFIX: &str = ".json";
 
 impl Registry {
     /// This user's registry. Its directory is made if need be.
     pub fn open() -> Result<Self, SessionError> {
-        let uid = rustix::process::geteuid();
-        let runtime =
-            std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        Self::at(Self::place(rustix::process::geteuid(), runtime))
+    }
+
+    /// Sessions of `su` and cron may have inherited, or be told of, a directory that nobody made.
+    fn place(uid: Uid, runtime: Option<PathBuf>) -> PathBuf {
         match runtime {
-            _ if uid.is_root() => Self::at("/run/atrest".into()),
-            Some(runtime) => Self::at(runtime.join("atrest")),
-            None => Self::at(format!("/tmp/atrest-{}", uid.as_raw()).into()),
+            _ if uid.is_root() => "/run/atrest".into(),
+            Some(runtime) if runtime.is_absolute() && runtime.is_dir() => runtime.join("atrest"),
+            _ => format!("/tmp/atrest-{}", uid.as_raw()).into(),
         }
     }
 
@@ -232,15 +260,19 @@ impl Registry {
         }
         let directory = self.lock()?;
         let file = self.file(&entry.name);
-        if let Some(other) = Self::sweep(&file)?.filter(|other| !other.has_ended()) {
-            return Err(SessionError::NameTaken { name: entry.name, pid: other.process.pid });
-        }
         let failed = |error: io::Error| SessionError::File { path: file.clone(), error };
-        if let Content::Failed(old) = read_entry(&file)? {
-            remove_remains(&old.kind);
-            std::fs::remove_file(&file).map_err(failed)?;
+        match Self::sweep(&file)? {
+            Content::Live(other) => {
+                return Err(SessionError::NameTaken { name: entry.name, pid: other.process.pid });
+            }
+            Content::Foreign => return Err(SessionError::Foreign { path: file }),
+            Content::Failed(old) => {
+                remove_remains(&old.kind);
+                std::fs::remove_file(&file).map_err(failed)?;
+            }
+            Content::Absent | Content::Stale(_) => {}
         }
-        let temporary = write_temporary(&file, &entry).map_err(failed)?;
+        let (temporary, held) = write_temporary(&file, &entry).map_err(failed)?;
         // The directory is locked and the name was free a moment ago, which old file systems have to be content with.
         let moved = match rustix::fs::renameat_with(
             &directory,
@@ -258,7 +290,7 @@ impl Registry {
             let _ = std::fs::remove_file(&temporary);
             return Err(failed(error.into()));
         }
-        let record = Record { file, entry: Mutex::new(entry) };
+        let record = Record { file, state: Mutex::new(State { entry, held: Some(held) }) };
         Ok(Registration { record: Arc::new(record) })
     }
 
@@ -270,22 +302,28 @@ impl Registry {
             let name = file.map_err(failed)?.file_name();
             let stem = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
             if let Some(stem) = stem.filter(|stem| is_name(stem)) {
-                entries.extend(self.read(&self.file(stem))?.filter(|entry| entry.name == stem));
+                entries.extend(self.entry(&self.file(stem))?.filter(|entry| entry.name == stem));
             }
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
 
-    /// The open volume of that name, or else the one with that path.
-    pub fn find(&self, name_or_path: &str) -> Result<Option<Entry>, SessionError> {
-        if is_name(name_or_path)
-            && let Some(entry) = self.read(&self.file(name_or_path))?
+    /// The open volume of that name, or else the first with that path.
+    pub fn find(&self, name_or_path: impl AsRef<Path>) -> Result<Option<Entry>, SessionError> {
+        Ok(self.find_all(name_or_path)?.into_iter().next())
+    }
+
+    /// The open volume of that name, or else all with that path.
+    pub fn find_all(&self, name_or_path: impl AsRef<Path>) -> Result<Vec<Entry>, SessionError> {
+        let name_or_path = name_or_path.as_ref();
+        if let Some(name) = name_or_path.to_str().filter(|name| is_name(name))
+            && let Some(entry) = self.entry(&self.file(name))?
         {
-            return Ok(Some(entry));
+            return Ok(vec![entry]);
         }
-        let Ok(path) = Path::new(name_or_path).canonicalize() else { return Ok(None) };
-        Ok(self.list()?.into_iter().find(|entry| entry.path == path))
+        let Ok(path) = name_or_path.canonicalize() else { return Ok(Vec::new()) };
+        Ok(self.list()?.into_iter().filter(|entry| entry.path == path).collect())
     }
 
     /// A name for a volume: its file name without an extension, made unique among what is open.
@@ -299,7 +337,7 @@ impl Registry {
         };
         let mut name = stem.to_owned();
         let mut number = 2u32;
-        while self.read(&self.file(&name))?.is_some() {
+        while !matches!(self.read(&self.file(&name))?, Content::Absent) {
             name = format!("{stem}-{number}");
             number += 1;
         }
@@ -328,25 +366,31 @@ impl Registry {
             .map_err(|error| SessionError::File { path: self.path.clone(), error: error.into() })
     }
 
-    /// The entry in a file if its process lives; a file that is stale is removed.
-    fn read(&self, file: &Path) -> Result<Option<Entry>, SessionError> {
-        match read_entry(file)? {
-            Content::Absent => Ok(None),
+    /// The entry in a file, if it can be understood.
+    fn entry(&self, file: &Path) -> Result<Option<Entry>, SessionError> {
+        match self.read(file)? {
             Content::Live(entry) | Content::Failed(entry) => Ok(Some(entry)),
+            Content::Absent | Content::Foreign | Content::Stale(_) => Ok(None),
+        }
+    }
+
+    /// What is in a file; one that is stale is removed.
+    fn read(&self, file: &Path) -> Result<Content, SessionError> {
+        match read_entry(file)? {
             Content::Stale(_) => {
                 let _locked = self.lock()?;
                 Self::sweep(file)
             }
+            content => Ok(content),
         }
     }
 
     /// As [`read`](Self::read), with the directory locked: nobody puts a new file in the place of a stale one
     /// between the look and the removal.
-    fn sweep(file: &Path) -> Result<Option<Entry>, SessionError> {
+    fn sweep(file: &Path) -> Result<Content, SessionError> {
         let stale = match read_entry(file)? {
-            Content::Absent => return Ok(None),
-            Content::Live(entry) | Content::Failed(entry) => return Ok(Some(entry)),
             Content::Stale(stale) => stale,
+            content => return Ok(content),
         };
         if let Some(kind) = stale {
             remove_remains(&kind);
@@ -355,38 +399,15 @@ impl Registry {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(SessionError::File { path: file.into(), error })
             }
-            _ => Ok(None),
+            _ => Ok(Content::Absent),
         }
-    }
-}
-
-/// What a state file holds.
-enum Content {
-    Absent,
-    Live(Entry),
-    /// Its process is gone and left word of what it could not save.
-    Failed(Entry),
-    /// Its process is gone, or (`None`) it can't be understood, so that nobody could use it.
-    Stale(Option<Kind>),
-}
-
-fn read_entry(file: &Path) -> Result<Content, SessionError> {
-    match read_limited(file) {
-        Ok(text) => Ok(match serde_json::from_slice::<Entry>(&text) {
-            Ok(entry) if entry.process.is_alive() => Content::Live(entry),
-            Ok(entry) if entry.failed.is_some() => Content::Failed(entry),
-            Ok(entry) => Content::Stale(Some(entry.kind)),
-            Err(_) => Content::Stale(None),
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Content::Absent),
-        Err(error) => Err(SessionError::File { path: file.into(), error }),
     }
 }
 
 impl Registration {
     /// What is registered.
     pub fn entry(&self) -> Entry {
-        self.record.entry().clone()
+        self.record.state().entry.clone()
     }
 
     /// Takes the entry out of the registry, but leaves word there of why what was written may not be on the media.
@@ -397,45 +418,32 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if self.record.entry().failed.is_none() {
+        let mut state = self.record.state();
+        if state.entry.failed.is_none() {
             let _ = std::fs::remove_file(&self.record.file);
         }
+        state.held = None;
     }
 }
 
 impl Record {
-    fn entry(&self) -> std::sync::MutexGuard<'_, Entry> {
-        self.entry.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first failure counts: the others follow from it.
     fn fail(&self, failure: &str) {
-        let mut entry = self.entry();
-        if entry.failed.is_none() && self.file.exists() {
-            entry.failed = Some(failure.into());
+        let mut state = self.state();
+        if state.entry.failed.is_none() && self.file.exists() {
+            state.entry.failed = Some(failure.into());
             // Without a registry there is nobody to tell; the exit status says it too.
-            if let Ok(temporary) = write_temporary(&self.file, &entry) {
-                let _ = std::fs::rename(&temporary, &self.file);
+            if let Ok((temporary, held)) = write_temporary(&self.file, &state.entry)
+                && std::fs::rename(&temporary, &self.file).is_ok()
+            {
+                state.held = Some(held);
             }
         }
     }
-}
-
-/// Writes the entry beside its file, to be renamed.
-fn write_temporary(file: &Path, entry: &Entry) -> io::Result<PathBuf> {
-    let path = file.with_file_name(format!(".{}.{}", entry.name, std::process::id()));
-    let json = serde_json::to_vec_pretty(entry)?;
-    let _ = std::fs::remove_file(&path);
-    let mut out = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&path)?;
-    out.write_all(&json)?;
-    Ok(path)
-}
-
-fn read_limited(file: &Path) -> io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    let mut text = Vec::new();
-    std::fs::File::open(file)?.take(MAX_FILE).read_to_end(&mut text)?;
-    Ok(text)
 }
 
 /// Clears away what a process left behind that was killed.

@@ -33,6 +33,13 @@ impl Process {
             && !self.has_ended()
     }
 
+    /// As [`is_alive`](Self::is_alive), but a process that /proc does not show is taken for the same.
+    pub fn may_be_alive(&self) -> bool {
+        boot().is_ok_and(|boot| boot == self.boot)
+            && start_time(self.pid).map_or(true, |start_time| start_time == self.start_time)
+            && !self.has_ended()
+    }
+
     /// Nothing of it runs any more, whether its parent knows yet or not. A killed process's first thread can be
     /// gone while others still hold its files.
     fn has_ended(&self) -> bool {
@@ -43,16 +50,15 @@ impl Process {
         }
     }
 
-    /// A handle that never means another process; `None` if it is gone.
+    /// A handle on whatever process has the id now; `None` if there is none. If this one is found to be alive
+    /// afterwards, the handle is its own for good.
     pub fn handle(&self) -> io::Result<Option<Handle>> {
-        let Some(pid) = Pid::from_raw(self.pid).filter(|_| self.is_alive()) else { return Ok(None) };
-        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(pidfd) => pidfd,
-            Err(Errno::SRCH) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        // The id may have changed hands between the look and the opening.
-        Ok(self.is_alive().then_some(Handle(pidfd)))
+        let Some(pid) = Pid::from_raw(self.pid) else { return Ok(None) };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(Some(Handle(pidfd))),
+            Err(Errno::SRCH) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -157,3 +157,101 @@ fn a_failed_flush_is_seen_in_the_registry_until_close_has_told_it() {
     drop(registration);
     assert!(registry.list().unwrap().is_empty());
 }
+
+#[test]
+fn the_lock_says_who_lives_where_proc_does_not() {
+    let (directory, registry) = registry();
+    let registration = registry.register(entry("it", directory.path())).unwrap();
+    let file = registry.file("it");
+    let look = || registry.list().unwrap().iter().map(|entry| entry.has_ended()).collect::<Vec<_>>();
+    // What /proc shows of the process does not match, or nothing would be shown at all (hidepid).
+    let rewrite = |entry: &Entry, start_time: u64, pid: i32| {
+        let mut other = serde_json::to_value(entry).unwrap();
+        other["process"]["start_time"] = start_time.into();
+        other["process"]["pid"] = pid.into();
+        // In place: it is the same file.
+        std::fs::write(&file, serde_json::to_vec(&other).unwrap()).unwrap();
+    };
+    rewrite(&registration.entry(), 1, i32::MAX);
+    assert_eq!(look(), [false]);
+    let taken = registry.register(entry("it", directory.path()));
+    assert!(matches!(taken, Err(SessionError::NameTaken { .. })));
+    // A failure is written to a new file, which is held as well.
+    registration.record.fail("no");
+    rewrite(&registration.entry(), 1, i32::MAX);
+    assert_eq!(look(), [false]);
+    drop(registration);
+    assert_eq!(look(), [true], "it failed and is gone");
+}
+
+#[test]
+fn a_file_that_is_held_and_not_understood_is_left_alone() {
+    let (directory, registry) = registry();
+    let registration = registry.register(entry("held", directory.path())).unwrap();
+    std::fs::write(registry.file("held"), b"the next version's").unwrap();
+    // Not locked, but of a process that lives.
+    let mut newer = serde_json::to_value(entry("lives", directory.path())).unwrap();
+    newer["kind"] = "telepathy".into();
+    std::fs::write(registry.file("lives"), newer.to_string()).unwrap();
+    newer["process"]["start_time"] = 1.into();
+    std::fs::write(registry.file("dead"), newer.to_string()).unwrap();
+    assert!(registry.list().unwrap().is_empty());
+    for name in ["held", "lives"] {
+        assert!(registry.file(name).exists(), "{name}");
+        assert_eq!(registry.free_name(&directory.path().join(name)).unwrap(), format!("{name}-2"));
+        let taken = registry.register(entry(name, directory.path()));
+        assert!(matches!(taken, Err(SessionError::Foreign { .. })), "{name}");
+    }
+    assert!(!registry.file("dead").exists());
+    drop(registration);
+}
+
+#[test]
+fn a_path_that_is_not_text_is_kept_byte_for_byte() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let (directory, registry) = registry();
+    let path = directory.path().join(OsStr::from_bytes(b"v\xff\n.img"));
+    std::fs::write(&path, b"").unwrap();
+    let kind = Kind::NbdUnix { socket: path.join("s"), uri: "nbd+unix:///?socket=s".into() };
+    let registration = registry.register(Entry::new("it", &path, kind, true).unwrap()).unwrap();
+    let entry = registration.entry();
+    assert_eq!(entry.path.as_os_str(), path.canonicalize().unwrap().as_os_str());
+    assert_eq!(registry.list().unwrap(), [entry.clone()]);
+    assert_eq!(registry.find(&path).unwrap(), Some(entry.clone()));
+    let json = serde_json::to_value(&entry).unwrap();
+    assert!(json["path"]["hex"].as_str().unwrap().ends_with("76ff0a2e696d67"), "{json}");
+    assert!(json["path"]["text"].as_str().unwrap().ends_with("v\u{fffd}\n.img"), "{json}");
+    for bad in ["7", "7x", "+f"] {
+        let mut json = json.clone();
+        json["path"]["hex"] = bad.into();
+        serde_json::from_value::<Entry>(json).expect_err(bad);
+    }
+}
+
+#[test]
+fn a_path_that_is_open_twice_is_closed_by_name_only() {
+    let (directory, registry) = registry();
+    let a = registry.register(entry("a", directory.path())).unwrap();
+    let _b = registry.register(entry("b", directory.path())).unwrap();
+    match registry.close(directory.path(), Duration::ZERO) {
+        Err(CloseError::Ambiguous { names }) => assert_eq!(names, ["a", "b"]),
+        other => panic!("{other:?}"),
+    }
+    drop(a);
+    assert_eq!(registry.find_all(directory.path()).unwrap().len(), 1);
+}
+
+#[test]
+fn a_runtime_directory_that_does_not_exist_is_not_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let (root, user) = (Uid::ROOT, Uid::from_raw(1234));
+    let place = |uid, path: &str| Registry::place(uid, Some(directory.path().join(path)));
+    assert_eq!(place(user, ""), directory.path().join("atrest"));
+    assert_eq!(place(root, ""), Path::new("/run/atrest"));
+    for absent in
+        [place(user, "absent"), Registry::place(user, Some("relative".into())), Registry::place(user, None)]
+    {
+        assert_eq!(absent, Path::new("/tmp/atrest-1234"));
+    }
+}

@@ -142,7 +142,7 @@ fn command(words: &[OsString]) -> Option<Command> {
 }
 
 pub fn close(args: &CloseArgs, output: &Output) -> Result<(), Failure> {
-    let entry = Registry::open()?.close(&text(&args.name)?, CLOSE_LIMIT)?;
+    let entry = Registry::open()?.close(&args.name, CLOSE_LIMIT)?;
     output.done(&json!({ "closed": entry.name }), &format!("{} is closed", entry.name))
 }
 
@@ -150,15 +150,15 @@ pub fn status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
     let registry = Registry::open()?;
     let entries = match &args.name {
         None => registry.list()?,
-        Some(name) => match registry.find(&text(name)?)? {
-            Some(entry) => vec![entry],
-            None => {
+        Some(name) => match registry.find_all(name)? {
+            none if none.is_empty() => {
                 return Err(Failure::new(
                     Code::Device,
                     format!("no open volume is called {}", name.display()),
                 )
                 .hint("`atrest status` without a name lists all"));
             }
+            entries => entries,
         },
     };
     let lines: String = entries.iter().map(line).collect();
@@ -191,8 +191,4 @@ fn line(entry: &Entry) -> String {
         entry.path.display(),
         entry.pid()
     )
-}
-
-fn text(name: &Path) -> Result<String, Failure> {
-    name.to_str().map(String::from).ok_or_else(|| Failure::parameters("the name is not UTF-8 text"))
 }
