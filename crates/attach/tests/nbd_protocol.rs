@@ -436,14 +436,41 @@ fn a_failed_last_flush_is_reported() {
 #[test]
 fn more_clients_than_allowed_wait_their_turn() {
     let memory = Arc::new(Memory::new(SIZE));
-    let serving = Serving::with(memory, Options { connections: 1, ..Options::default() });
+    let options = Options { connections: 1, turn: Duration::from_secs(20), ..Options::default() };
+    let serving = Serving::with(memory, options);
     let first = Raw::transmission(&serving.socket, true);
-    let mut second = UnixStream::connect(&serving.socket).unwrap();
-    second.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    assert!(second.read_exact(&mut [0; 18]).is_err());
+    let mut second = Raw::connect(&serving.socket);
+    second.send_option(7, &[0; 6]);
+    second.stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(second.stream.read_exact(&mut [0; 1]).is_err());
     drop(first);
-    second.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    second.read_exact(&mut [0; 18]).unwrap();
+    second.stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(second.option_replies(7).last().unwrap().0, 1);
+}
+
+#[test]
+fn a_client_beyond_the_limit_is_told_and_idle_handshakes_make_room() {
+    let memory = Arc::new(Memory::new(SIZE));
+    let options = Options { connections: 2, turn: Duration::from_millis(100), ..Options::default() };
+    let serving = Serving::with(memory, options);
+    let mut served = [(); 2].map(|()| Raw::transmission(&serving.socket, true));
+    let mut third = Raw::connect(&serving.socket);
+    third.send_option(7, &[0; 6]);
+    let replies = third.option_replies(7);
+    assert_eq!(replies[0].0, 0x8000_0002, "{replies:?}");
+    assert!(String::from_utf8_lossy(&replies[0].1).contains("connected"));
+    // It may look, and the others go on.
+    third.send_option(6, &[0; 6]);
+    assert_eq!(third.option_replies(6).last().unwrap().0, 1);
+    served[0].request(READ, 0, 1, 0, 4096);
+    served[0].structured_read(1, 0, 4096);
+    // Many that never finish their handshake.
+    let idle: Vec<_> = (0..100).map(|_| UnixStream::connect(&serving.socket).unwrap()).collect();
+    let mut late = Raw::connect(&serving.socket);
+    drop(served);
+    late.send_option(7, &[0; 6]);
+    assert_eq!(late.option_replies(7).last().unwrap().0, 1);
+    drop(idle);
 }
 
 #[test]

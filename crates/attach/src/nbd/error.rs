@@ -23,6 +23,11 @@ pub enum BindError {
         /// The socket's path.
         path: PathBuf,
     },
+    /// Another process keeps the socket's directory locked.
+    Locked {
+        /// The socket's path.
+        path: PathBuf,
+    },
     /// Something that is not a socket has the socket's name.
     NotASocket {
         /// The path that was asked for.
@@ -65,6 +70,11 @@ impl fmt::Display for BindError {
                 path.display()
             ),
             BindError::InUse { path } => write!(f, "another server answers on {}", path.display()),
+            BindError::Locked { path } => write!(
+                f,
+                "another process keeps the directory of {} locked; use a directory of your own",
+                path.display()
+            ),
             BindError::NotASocket { path } => {
                 write!(f, "{} exists and is not a socket, so it is left alone", path.display())
             }

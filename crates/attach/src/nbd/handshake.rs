@@ -30,8 +30,14 @@ const MAX_SKIPPED_OPTION_DATA: u32 = 1 << 20;
 /// Options that one client may send.
 const MAX_OPTIONS: u32 = 512;
 
-/// Negotiates. `Ok(None)`: the client ended it in order.
-pub(super) fn negotiate(export: &Export, input: &mut Input, output: &Output) -> Result<Option<Terms>, Lost> {
+/// Negotiates. `Ok(None)`: the client ended it in order. `seat` is asked when a client wants to enter transmission, and
+/// says whether there is room for it.
+pub(super) fn negotiate(
+    export: &Export,
+    input: &mut Input,
+    output: &Output,
+    seat: &dyn Fn() -> bool,
+) -> Result<Option<Terms>, Lost> {
     let offered = handshake_flag::FIXED_NEWSTYLE | handshake_flag::NO_ZEROES;
     output.send(&[&NBD_MAGIC.to_be_bytes(), &OPTION_MAGIC.to_be_bytes(), &offered.to_be_bytes()])?;
     let mut flags = [0; 4];
@@ -41,7 +47,7 @@ pub(super) fn negotiate(export: &Export, input: &mut Input, output: &Output) -> 
         return Err(Lost);
     }
     let no_zeroes = flags & u32::from(handshake_flag::NO_ZEROES) != 0;
-    let mut negotiation = Negotiation { export, output, no_zeroes, terms: Terms::default() };
+    let mut negotiation = Negotiation { export, output, seat, no_zeroes, terms: Terms::default() };
     for _ in 0..MAX_OPTIONS {
         let mut header = [0; 16];
         input.read_exact(&mut header)?;
@@ -73,6 +79,7 @@ pub(super) fn negotiate(export: &Export, input: &mut Input, output: &Output) -> 
 struct Negotiation<'a> {
     export: &'a Export,
     output: &'a Output,
+    seat: &'a dyn Fn() -> bool,
     no_zeroes: bool,
     terms: Terms,
 }
@@ -116,7 +123,7 @@ impl Negotiation<'_> {
 
     /// The old way into transmission: no error can be reported.
     fn export_name(&self, name: &[u8]) -> Result<Next, Lost> {
-        if !self.is_export(name) {
+        if !self.is_export(name) || !(self.seat)() {
             return Err(Lost);
         }
         let size = self.export.device.size().to_be_bytes();
@@ -133,6 +140,11 @@ impl Negotiation<'_> {
         };
         if !self.is_export(name) {
             self.refuse(option, option_reply::ERR_UNKNOWN, "there is no export of that name")?;
+            return Ok(Next::Option);
+        }
+        if option == option::GO && !(self.seat)() {
+            let reason = "as many clients as the server takes are connected";
+            self.refuse(option, option_reply::ERR_POLICY, reason)?;
             return Ok(Next::Option);
         }
         let device = &self.export.device;

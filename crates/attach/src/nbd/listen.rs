@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Where to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,8 +157,10 @@ fn bind_unix(path: &Path) -> Result<Listener, BindError> {
     };
     let parent_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = rustix::fs::open(parent, parent_flags, Mode::empty()).map_err(|e| failed(e.into()))?;
-    // Two servers that start at once take turns. A directory that can't be locked is used without.
-    let _ = rustix::fs::flock(&parent, FlockOperation::LockExclusive);
+    // Two servers that start at once take turns.
+    if !lock(&parent) {
+        return Err(BindError::Locked { path });
+    }
     remove_stale(&path, &parent, name)?;
     let private = PrivateDirectory::new(&parent).map_err(failed)?;
     let listener = private.listen().map_err(failed)?;
@@ -175,6 +178,22 @@ fn bind_unix(path: &Path) -> Result<Listener, BindError> {
     let metadata = std::fs::symlink_metadata(&path).map_err(failed)?;
     let inode = (metadata.dev(), metadata.ino());
     Ok(Listener { kind: Kind::Unix { listener, inode }, endpoint: Endpoint::Unix(path.clone()) })
+}
+
+/// How long another server may take to make its socket.
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
+
+/// False if somebody keeps the directory locked: in a directory such as /tmp that can be anybody, and for ever. A
+/// directory that can't be locked at all is used without.
+fn lock(directory: &OwnedFd) -> bool {
+    let deadline = Instant::now() + LOCK_LIMIT;
+    loop {
+        match rustix::fs::flock(directory, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if Instant::now() >= deadline => return false,
+            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(Duration::from_millis(10)),
+            _ => return true,
+        }
+    }
 }
 
 /// Removes a socket that nobody listens on; refuses anything else that has the name.
@@ -249,6 +268,18 @@ mod tests {
         assert_eq!(unix.uri(""), "nbd+unix:///?socket=/run/a%20b/x%26y.sock");
         let tcp = Endpoint::Tcp("[::1]:10809".parse().unwrap());
         assert_eq!(tcp.uri("a?b"), "nbd://[::1]:10809/a%3Fb");
+    }
+
+    #[test]
+    fn a_directory_that_somebody_keeps_locked_is_not_waited_for_for_ever() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || std::fs::File::open(directory.path()).unwrap();
+        let held = open();
+        rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
+        let endpoint = Endpoint::Unix(directory.path().join("s"));
+        assert!(matches!(Listener::bind(&endpoint), Err(BindError::Locked { .. })));
+        drop(held);
+        assert!(Listener::bind(&endpoint).is_ok());
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! (`base:allocation`), `DF` up to 256 KiB. Not offered: TLS, `CACHE`, `FAST_ZERO`, `RESIZE`, extended headers.
 //!
 //! Memory does not depend on what clients ask for: at most [`Options::connections`] × [`Options::workers`] × 512 KiB
-//! (64 MiB with the defaults on two cores), and only what busy clients have really used of it.
+//! (64 MiB with the defaults on two cores), and only what busy clients have really used of it. Clients beyond that limit
+//! get an error, and ones that dawdle in their handshake make room for new ones: nobody waits without a word.
 //!
 //! What an encrypted volume means for a client is the device's business: trim is [`BlockDevice::discard`], zeros are
 //! [`BlockDevice::write_zeroes`], and block status says "hole" only where [`BlockDevice::extent`] does.

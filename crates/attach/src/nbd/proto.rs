@@ -38,6 +38,7 @@ pub mod option_reply {
     pub const INFO: u32 = 3;
     pub const META_CONTEXT: u32 = 4;
     pub const ERR_UNSUPPORTED: u32 = 0x8000_0001;
+    pub const ERR_POLICY: u32 = 0x8000_0002;
     pub const ERR_INVALID: u32 = 0x8000_0003;
     pub const ERR_UNKNOWN: u32 = 0x8000_0006;
     pub const ERR_TOO_BIG: u32 = 0x8000_0009;

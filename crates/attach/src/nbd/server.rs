@@ -12,7 +12,7 @@ use atrest_device::BlockDevice;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,8 +23,10 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// Name of the export. The empty name always means it too.
     pub export: String,
-    /// Clients served at the same time; further ones wait.
+    /// Clients served at the same time.
     pub connections: usize,
+    /// How long a further client waits for one of them to leave before it gets an error.
+    pub turn: Duration,
     /// Requests of one client that are carried out at the same time. Each costs two buffers of 256 KiB at most.
     pub workers: usize,
     /// A client that has not finished its handshake by then is dropped.
@@ -39,6 +41,7 @@ impl Default for Options {
         Self {
             export: String::new(),
             connections: 32,
+            turn: Duration::from_secs(2),
             workers: (cores + 2).clamp(4, 16),
             handshake: Duration::from_secs(30),
             grace: Duration::from_secs(5),
@@ -69,8 +72,27 @@ struct Shared {
 #[derive(Default)]
 struct Clients {
     next: u64,
-    open: HashMap<u64, Output>,
+    /// In the order in which they came.
+    open: BTreeMap<u64, Present>,
 }
+
+struct Present {
+    output: Output,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Handshake,
+    Served,
+    /// Its connection is cut, and its thread is ending.
+    Cut,
+}
+
+/// Clients that may be in their handshake at the same time; the oldest makes room for a new one.
+const HANDSHAKES: usize = 32;
+/// Threads of clients that have been cut and have not ended yet, before nobody new is taken.
+const ENDING: usize = 32;
 
 impl Server {
     /// Starts to listen. Clients can connect from now on; they are served by [`run`](Self::run).
@@ -140,7 +162,7 @@ fn accept_clients(
 ) -> Result<(), RunError> {
     while !shared.stop.load(Ordering::Relaxed) {
         let wake = PollFd::new(&shared.wake, PollFlags::IN);
-        let full = shared.clients().open.len() >= options.connections.max(1);
+        let full = shared.clients().open.len() >= options.connections.max(1) + HANDSHAKES + ENDING;
         let mut fds = [wake, listener.poll_fd()];
         match poll(&mut fds[..if full { 1 } else { 2 }], None) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -176,12 +198,14 @@ fn admit(socket: OwnedFd, export: &Arc<Export>, options: &Options, shared: &Arc<
     let output = Output::new(socket.clone());
     let client = Client { id: shared.enter(output.clone()), shared: shared.clone() };
     let (export, workers, handshake) = (export.clone(), options.workers, options.handshake);
+    let (connections, turn) = (options.connections.max(1), options.turn);
     let served = move || {
         let client = client;
         let mut input = Input::new(socket);
         input.set_deadline(Some(Instant::now() + handshake));
         output.set_timeout(Some(handshake));
-        if let Ok(Some(terms)) = negotiate(&export, &mut input, &output) {
+        let seat = || client.shared.take_seat(client.id, connections, turn);
+        if let Ok(Some(terms)) = negotiate(&export, &mut input, &output, &seat) {
             input.set_deadline(None);
             output.set_timeout(None);
             serve(&export, terms, input, output, workers, &client.shared.stop);
@@ -200,8 +224,8 @@ struct Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        if let Some(output) = self.shared.clients().open.remove(&self.id) {
-            output.cut();
+        if let Some(client) = self.shared.clients().open.remove(&self.id) {
+            client.output.cut();
         }
         self.shared.left.notify_all();
         self.shared.wake();
@@ -217,8 +241,39 @@ impl Shared {
         let mut clients = self.clients();
         clients.next += 1;
         let id = clients.next;
-        clients.open.insert(id, output);
+        let dawdling = |client: &&mut Present| client.stage == Stage::Handshake;
+        if clients.open.values_mut().filter(dawdling).count() >= HANDSHAKES
+            && let Some(oldest) = clients.open.values_mut().find(dawdling)
+        {
+            oldest.stage = Stage::Cut;
+            oldest.output.cut();
+            self.left.notify_all();
+        }
+        clients.open.insert(id, Present { output, stage: Stage::Handshake });
         id
+    }
+
+    /// Makes a client one of the `limit` that are served, if one leaves within `turn` where all are there.
+    fn take_seat(&self, id: u64, limit: usize, turn: Duration) -> bool {
+        let deadline = Instant::now() + turn;
+        let mut clients = self.clients();
+        loop {
+            let served = clients.open.values().filter(|client| client.stage == Stage::Served).count();
+            match clients.open.get_mut(&id) {
+                Some(client) if client.stage == Stage::Handshake => {
+                    if served < limit {
+                        client.stage = Stage::Served;
+                        return true;
+                    }
+                }
+                _ => return false,
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            clients = self.left.wait_timeout(clients, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     fn wake(&self) {
@@ -229,15 +284,16 @@ impl Shared {
     /// read their replies within `grace`. A device operation that is under way is always waited for.
     fn close_clients(&self, grace: Duration) {
         let mut clients = self.clients();
-        for output in clients.open.values() {
-            output.stop_reading();
+        for client in clients.open.values() {
+            client.output.stop_reading();
         }
+        self.left.notify_all();
         let deadline = Instant::now() + grace;
         while !clients.open.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                for output in clients.open.values() {
-                    output.cut();
+                for client in clients.open.values() {
+                    client.output.cut();
                 }
                 clients = self.left.wait(clients).unwrap_or_else(PoisonError::into_inner);
             } else {

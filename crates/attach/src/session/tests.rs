@@ -217,7 +217,7 @@ fn a_path_that_is_not_text_is_kept_byte_for_byte() {
     let registration = registry.register(Entry::new("it", &path, kind, true).unwrap()).unwrap();
     let entry = registration.entry();
     assert_eq!(entry.path.as_os_str(), path.canonicalize().unwrap().as_os_str());
-    assert_eq!(registry.list().unwrap(), [entry.clone()]);
+    assert_eq!(registry.list().unwrap(), std::slice::from_ref(&entry));
     assert_eq!(registry.find(&path).unwrap(), Some(entry.clone()));
     let json = serde_json::to_value(&entry).unwrap();
     assert!(json["path"]["hex"].as_str().unwrap().ends_with("76ff0a2e696d67"), "{json}");

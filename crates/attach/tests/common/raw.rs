@@ -78,6 +78,10 @@ impl Raw {
     /// Sends an option and takes replies until one that ends it.
     pub fn option(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.send_option(option, data);
+        self.option_replies(option)
+    }
+
+    pub fn option_replies(&mut self, option: u32) -> Vec<(u32, Vec<u8>)> {
         let mut replies = Vec::new();
         loop {
             let magic: [u8; 8] = self.take();
