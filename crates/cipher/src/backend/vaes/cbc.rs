@@ -2,7 +2,10 @@
 //! a batch has lanes go side by side; when it is decrypted, nothing is serial.
 #![allow(clippy::needless_range_loop, reason = "constant bounds over several arrays at once, to be unrolled")]
 
+use core::marker::PhantomData;
+
 use super::super::schedule::Schedule;
+use super::super::wide::Meanwhile;
 use super::super::wide::modes::Pointers;
 use super::modes::{few, load, rounds, store};
 use super::{Blocks, Lanes, REGISTERS};
@@ -69,6 +72,10 @@ struct Chains {
 
 impl Chains {
     /// In `W` registers; `FULL` says that each lane has a unit.
+    ///
+    /// A *tile* is as many columns of blocks as a register has lanes. In memory a register's worth of a unit stands in a
+    /// row, in the registers a block of each unit: tiles are transposed on their way in and out. That of the next tile and
+    /// that of the last one are done between the rounds of this one.
     #[inline(always)]
     unsafe fn encrypt<V: Lanes, const R: usize, const W: usize, const FULL: bool>(
         &self,
@@ -83,57 +90,111 @@ impl Chains {
                 chains[i] = V::load(ivs.at(V::LANES * i));
             }
             let none = [V::zero(); W];
+            let mut tiles = [const { Tile::zeroed() }; 3];
+            let [mut now, mut next, mut last] = tiles.each_mut();
+            let whole = self.unit_blocks - self.unit_blocks % V::LANES;
+            if whole > 0 {
+                for register in 0..W {
+                    self.read::<V, FULL>(register, 0, now);
+                }
+            }
             let mut column = 0;
-            // Columns of as many blocks as a register has lanes: a register's worth of each unit.
-            while column + V::LANES <= self.unit_blocks {
-                let mut text = [[V::zero(); W]; 4];
-                for i in 0..W {
-                    let mut tile = [V::zero(); 4];
-                    for lane in 0..V::LANES {
-                        let at = self.place::<FULL>(V::LANES * i + lane, column);
-                        tile[lane] = V::load(self.run.src.add(at));
-                    }
-                    V::transpose(&mut tile);
-                    for block in 0..V::LANES {
-                        text[block][i] = tile[block];
-                    }
-                }
+            while column < whole {
                 for block in 0..V::LANES {
-                    rounds::<V, (), R, true, W>(schedule, &mut chains, &text[block], &none, &mut ());
-                    text[block] = chains;
-                }
-                for i in 0..W {
-                    let mut tile = [V::zero(); 4];
-                    for block in 0..V::LANES {
-                        tile[block] = text[block][i];
+                    let mut text = [V::zero(); W];
+                    for i in 0..W {
+                        text[i] = V::load(now.0[block].at(V::LANES * i));
                     }
-                    V::transpose(&mut tile);
-                    for lane in 0..V::LANES {
-                        let unit = V::LANES * i + lane;
-                        if FULL || unit < self.count {
-                            tile[lane].store(self.run.dst.add(self.place::<FULL>(unit, column)));
-                        }
+                    let mut moves = Moves::<V, W, FULL> {
+                        chains: self,
+                        block,
+                        column,
+                        // After the last tile it is read once more, and not used.
+                        next_column: if column + V::LANES < whole { column + V::LANES } else { column },
+                        next,
+                        last,
+                        lanes: PhantomData,
+                    };
+                    rounds::<V, _, R, true, W>(schedule, &mut chains, &text, &none, &mut moves);
+                    for i in 0..W {
+                        chains[i].store(now.0[block].0.as_mut_ptr().add(V::LANES * i).cast());
                     }
                 }
+                (now, next, last) = (next, last, now);
                 column += V::LANES;
             }
+            if whole > 0 {
+                for register in 0..W {
+                    self.write::<V, FULL>(register, whole - V::LANES, last);
+                }
+            }
+            self.encrypt_rest::<V, R, W>(schedule, &mut chains, whole);
+        }
+    }
+
+    /// The columns from `column` on, one by one.
+    #[inline(always)]
+    unsafe fn encrypt_rest<V: Lanes, const R: usize, const W: usize>(
+        &self,
+        schedule: &Schedule,
+        chains: &mut [V; W],
+        mut column: usize,
+    ) {
+        // SAFETY: as for `encrypt`; the units that are read and written are those that count.
+        unsafe {
             while column < self.unit_blocks {
-                let mut text = Blocks::zeroed();
-                for (unit, block) in text.0[..self.count].iter_mut().enumerate() {
+                let mut blocks = Blocks::zeroed();
+                for (unit, block) in blocks.0[..self.count].iter_mut().enumerate() {
                     *block = *self.run.src.add(self.place::<true>(unit, column)).cast::<Block>();
                 }
-                let mut plain = [V::zero(); W];
+                let mut text = [V::zero(); W];
                 for i in 0..W {
-                    plain[i] = V::load(text.at(V::LANES * i));
+                    text[i] = V::load(blocks.at(V::LANES * i));
                 }
-                rounds::<V, (), R, true, W>(schedule, &mut chains, &plain, &none, &mut ());
+                rounds::<V, (), R, true, W>(schedule, chains, &text, &[V::zero(); W], &mut ());
                 for i in 0..W {
-                    chains[i].store(text.0.as_mut_ptr().add(V::LANES * i).cast());
+                    chains[i].store(blocks.0.as_mut_ptr().add(V::LANES * i).cast());
                 }
-                for (unit, block) in text.0[..self.count].iter().enumerate() {
+                for (unit, block) in blocks.0[..self.count].iter().enumerate() {
                     *self.run.dst.add(self.place::<true>(unit, column)).cast::<Block>() = *block;
                 }
                 column += 1;
+            }
+        }
+    }
+
+    /// Reads what belongs into one register of each column of a tile.
+    #[inline(always)]
+    unsafe fn read<V: Lanes, const FULL: bool>(&self, register: usize, column: usize, tile: &mut Tile) {
+        // SAFETY: as for `encrypt`.
+        unsafe {
+            let mut rows = [V::zero(); 4];
+            for lane in 0..V::LANES {
+                rows[lane] =
+                    V::load(self.run.src.add(self.place::<FULL>(V::LANES * register + lane, column)));
+            }
+            V::transpose(&mut rows);
+            for block in 0..V::LANES {
+                rows[block].store(tile.0[block].0.as_mut_ptr().add(V::LANES * register).cast());
+            }
+        }
+    }
+
+    /// Writes what [`read`](Self::read) has read, to the units that there are.
+    #[inline(always)]
+    unsafe fn write<V: Lanes, const FULL: bool>(&self, register: usize, column: usize, tile: &Tile) {
+        // SAFETY: as for `encrypt`.
+        unsafe {
+            let mut rows = [V::zero(); 4];
+            for block in 0..V::LANES {
+                rows[block] = V::load(tile.0[block].at(V::LANES * register));
+            }
+            V::transpose(&mut rows);
+            for lane in 0..V::LANES {
+                let unit = V::LANES * register + lane;
+                if FULL || unit < self.count {
+                    rows[lane].store(self.run.dst.add(self.place::<FULL>(unit, column)));
+                }
             }
         }
     }
@@ -143,6 +204,50 @@ impl Chains {
     fn place<const FULL: bool>(&self, unit: usize, block: usize) -> usize {
         let unit = if FULL { unit } else { unit.min(self.count - 1) };
         16 * (unit * self.unit_blocks + block)
+    }
+}
+
+/// A block of each unit, for as many columns as a register has lanes.
+struct Tile([Blocks; 4]);
+
+impl Tile {
+    const fn zeroed() -> Self {
+        Self([const { Blocks::zeroed() }; 4])
+    }
+}
+
+/// The part of reading the next tile and writing the last one that falls to one column of this one.
+struct Moves<'a, V, const W: usize, const FULL: bool> {
+    chains: &'a Chains,
+    /// The column of this tile that is being encrypted.
+    block: usize,
+    column: usize,
+    next_column: usize,
+    next: &'a mut Tile,
+    last: &'a Tile,
+    lanes: PhantomData<V>,
+}
+
+impl<V: Lanes, const W: usize, const FULL: bool> Meanwhile for Moves<'_, V, W, FULL> {
+    #[inline(always)]
+    unsafe fn step(&mut self, round: usize) {
+        // Registers of a tile per column; with fewer of them than columns, one for each of the first columns.
+        let share = (W / V::LANES).max(1);
+        // SAFETY: as for `Chains::encrypt`, which calls this with the columns of its tiles.
+        unsafe {
+            if (1..=share).contains(&round) {
+                let register = self.block * share + round - 1;
+                if register < W {
+                    self.chains.read::<V, FULL>(register, self.next_column, self.next);
+                }
+            }
+            if (5..5 + share).contains(&round) {
+                let register = self.block * share + round - 5;
+                if register < W && self.column > 0 {
+                    self.chains.write::<V, FULL>(register, self.column - V::LANES, self.last);
+                }
+            }
+        }
     }
 }
 

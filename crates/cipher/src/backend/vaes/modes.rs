@@ -167,8 +167,10 @@ pub(super) unsafe fn few<V: Lanes, const R: usize, const ENCRYPT: bool>(
 ) {
     // SAFETY: what this module asks for.
     unsafe {
-        if count > 2 * V::LANES {
+        if count > 4 * V::LANES {
             few_registers::<V, R, ENCRYPT, REGISTERS>(schedule, run, count, before, after);
+        } else if count > 2 * V::LANES {
+            few_registers::<V, R, ENCRYPT, 4>(schedule, run, count, before, after);
         } else {
             few_registers::<V, R, ENCRYPT, 2>(schedule, run, count, before, after);
         }
