@@ -138,7 +138,6 @@ fn the_size_is_fixed_zero_range_zeros_and_holes_are_found() {
     assert_eq!(errno(file.set_len(0)), libc::EPERM);
     assert_eq!(errno(file.set_len(SIZE + 1)), libc::EPERM);
     file.set_len(SIZE).unwrap();
-    assert_eq!(errno(OpenOptions::new().write(true).truncate(true).open(&mounted.file)), libc::EPERM);
     let mut expected = memory.copy();
     let fallocate = |mode, offset, len| rustix::fs::fallocate(&file, mode, offset, len);
     use rustix::fs::FallocateFlags as Mode;
@@ -159,6 +158,86 @@ fn the_size_is_fixed_zero_range_zeros_and_holes_are_found() {
     assert_eq!(seek(&mut file, From::Hole(20 * BLOCK)), Ok(SIZE));
     assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), SIZE);
     assert_eq!(file.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn programs_that_truncate_first_write_as_to_a_disk() {
+    let memory = Arc::new(Memory::new(SIZE));
+    let mounted = mounted(memory.clone());
+    let source = mounted.directory.path().join("source");
+    let path = source.to_str().unwrap();
+    // Holes in front, between and at the end: cp skips them, and what was there before must not show through.
+    let image = File::create(&source).unwrap();
+    image.write_all_at(&[7; 100_000], 1 << 20).unwrap();
+    image.write_all_at(&[9; 5000], 4 << 20).unwrap();
+    image.set_len(8 << 20).unwrap();
+    assert!(image.metadata().unwrap().blocks() < 1000, "the file system makes holes");
+    let mut expected = memory.copy();
+    expected[..8 << 20].copy_from_slice(&std::fs::read(&source).unwrap());
+    run("cp", &[path, mounted.path()]);
+    assert!(memory.copy() == expected);
+    assert_eq!(std::fs::metadata(&mounted.file).unwrap().len(), SIZE);
+    expected[..3 << 20].fill(3);
+    std::fs::write(&source, &expected[..3 << 20]).unwrap();
+    run("dd", &["status=none", "bs=1M", &format!("if={path}"), &format!("of={}", mounted.path())]);
+    assert!(memory.copy() == expected);
+    run("sh", &["-c", "echo >\"$0\"", mounted.path()]);
+    expected[0] = b'\n';
+    assert!(memory.copy() == expected);
+    // Another file's writes do not reach far on behalf of one that truncated.
+    let other = OpenOptions::new().write(true).open(&mounted.file).unwrap();
+    let truncated = OpenOptions::new().write(true).truncate(true).open(&mounted.file).unwrap();
+    other.write_all_at(&[5; 4096], 32 << 20).unwrap();
+    truncated.write_all_at(&[6; 4096], 0).unwrap();
+    drop((truncated, other));
+    expected[32 << 20..][..4096].fill(5);
+    expected[..4096].fill(6);
+    assert!(memory.copy() == expected);
+    // More than the volume holds.
+    let too_long = File::create(&source).unwrap();
+    too_long.set_len(SIZE + 1).unwrap();
+    assert!(!try_run("cp", &[path, mounted.path()]).status.success());
+}
+
+#[test]
+fn the_directory_is_fixed() {
+    for read_only in [false, true] {
+        let memory = if read_only { Memory::read_only(SIZE) } else { Memory::new(SIZE) };
+        let mounted = mounted(Arc::new(memory));
+        let expected = if read_only { libc::EROFS } else { libc::EPERM };
+        let other = mounted.file.with_file_name("other");
+        assert_eq!(errno(File::create(&other)), expected);
+        assert_eq!(errno(std::fs::create_dir(&other)), expected);
+        assert_eq!(errno(std::fs::remove_file(&mounted.file)), expected);
+        assert_eq!(errno(std::fs::rename(&mounted.file, &other)), expected);
+        assert_eq!(errno(std::fs::hard_link(&mounted.file, &other)), expected);
+        assert_eq!(errno(std::os::unix::fs::symlink("x", &other)), expected);
+        mounted.end();
+    }
+}
+
+#[test]
+fn a_close_beside_a_flush_that_is_under_way_flushes_too() {
+    let memory = Arc::new(Memory::new(SIZE));
+    let mounted = mounted(memory.clone());
+    let open = || OpenOptions::new().write(true).open(&mounted.file).unwrap();
+    let (first, second) = (open(), open());
+    second.write_all_at(&[1; 4096], 0).unwrap();
+    *memory.flush_gate.0.lock().unwrap() = false;
+    let flushes = |count| wait_until("it flushes", || memory.flushes.load(Ordering::SeqCst) == count);
+    std::thread::scope(|scope| {
+        scope.spawn(|| first.sync_all().unwrap());
+        flushes(1);
+        // Whether that one succeeds nobody knows yet.
+        let closing = scope.spawn(|| drop(second));
+        flushes(2);
+        assert!(!closing.is_finished());
+        *memory.flush_gate.0.lock().unwrap() = true;
+        memory.flush_gate.1.notify_all();
+    });
+    drop(first);
+    assert_eq!(memory.flushes.load(Ordering::SeqCst), 2);
+    mounted.end();
 }
 
 #[test]

@@ -1,18 +1,20 @@
 //! What the kernel may ask about the directory and the file in it (Linux's fuse(4) protocol by the `fuser` crate).
 
 use super::FILE_NAME;
+use super::truncated::Writers;
 use crate::bytes::ByteDevice;
 use atrest_device::{Cause, DeviceError};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request,
+    TimeOrNow, WriteFlags,
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const ROOT: INodeNo = INodeNo::ROOT;
@@ -34,8 +36,11 @@ pub(super) struct VolumeDirectory {
     since: SystemTime,
     /// Time of the last write in nanoseconds since 1970.
     modified: AtomicU64,
-    /// Something was written since the last flush.
-    dirty: AtomicBool,
+    /// Writes that have been done.
+    writes: AtomicU64,
+    /// How many of them are known to be flushed.
+    flushed: AtomicU64,
+    writers: Writers,
 }
 
 thread_local! {
@@ -53,7 +58,9 @@ impl VolumeDirectory {
             gid: rustix::process::getegid().as_raw(),
             since,
             modified: AtomicU64::new(nanoseconds(since)),
-            dirty: AtomicBool::new(false),
+            writes: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
+            writers: Writers::default(),
         }
     }
 
@@ -88,12 +95,23 @@ impl VolumeDirectory {
     }
 
     fn flush_device(&self) -> Result<(), DeviceError> {
-        self.dirty.store(false, Ordering::SeqCst);
-        self.device.flush().inspect_err(|_| self.dirty.store(true, Ordering::SeqCst))
+        let writes = self.writes.load(Ordering::SeqCst);
+        self.device.flush()?;
+        self.flushed.fetch_max(writes, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Fills what the program behind a truncated file takes for zero.
+    fn fill(&self, fh: FileHandle) -> Result<(), DeviceError> {
+        self.writers.fill(fh.0, |start, end| {
+            let outcome = self.device.write_zeroes(start, end - start);
+            self.written();
+            outcome
+        })
     }
 
     fn written(&self) {
-        self.dirty.store(true, Ordering::SeqCst);
+        self.writes.fetch_add(1, Ordering::SeqCst);
         self.modified.store(nanoseconds(SystemTime::now()), Ordering::Relaxed);
     }
 }
@@ -128,10 +146,11 @@ impl Filesystem for VolumeDirectory {
         }
     }
 
-    /// Times may be set and are not kept; a size may be set if it is the present one; everything else is fixed.
+    /// Times may be set and are not kept; a size may be set if it is the present one; everything else is fixed. `O_TRUNC`
+    /// leaves the size as it is (see [`Writers`]), and so does setting another size after it.
     fn setattr(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -140,7 +159,7 @@ impl Filesystem for VolumeDirectory {
         _atime: Option<TimeOrNow>,
         _mtime: Option<TimeOrNow>,
         _ctime: Option<SystemTime>,
-        _fh: Option<FileHandle>,
+        fh: Option<FileHandle>,
         _crtime: Option<SystemTime>,
         _chgtime: Option<SystemTime>,
         _bkuptime: Option<SystemTime>,
@@ -151,22 +170,44 @@ impl Filesystem for VolumeDirectory {
         let unchanged = mode.is_none_or(|mode| mode & 0o7777 == u32::from(attributes.perm))
             && uid.is_none_or(|uid| uid == attributes.uid)
             && gid.is_none_or(|gid| gid == attributes.gid)
-            && size.is_none_or(|size| size == attributes.size);
+            && size.is_none_or(|size| {
+                size == attributes.size
+                    || match fh {
+                        // What comes from O_TRUNC names no file.
+                        None => size == 0 && self.writers.truncate(request.pid()),
+                        Some(fh) => size < attributes.size && self.writers.extend(fh.0, size),
+                    }
+            });
         if unchanged { reply.attr(&TTL, &attributes) } else { reply.error(Errno::EPERM) }
     }
 
-    fn open(&self, _request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let writes = flags.0 & libc::O_ACCMODE != libc::O_RDONLY;
+        let handle = || FileHandle(if writes { self.writers.open(request.pid()) } else { 0 });
         if ino != VOLUME {
             reply.error(Errno::EISDIR);
         } else if writes && self.device.is_read_only() {
             reply.error(Errno::EROFS);
         } else if self.cached {
-            reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            reply.opened(handle(), FopenFlags::FOPEN_KEEP_CACHE);
         } else {
             let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-            reply.opened(FileHandle(0), direct);
+            reply.opened(handle(), direct);
         }
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.writers.close(fh.0);
+        reply.ok();
     }
 
     fn read(
@@ -198,7 +239,7 @@ impl Filesystem for VolumeDirectory {
         &self,
         _request: &Request,
         _ino: INodeNo,
-        _fh: FileHandle,
+        fh: FileHandle,
         offset: u64,
         data: &[u8],
         _write_flags: WriteFlags,
@@ -211,6 +252,7 @@ impl Filesystem for VolumeDirectory {
         if len == 0 && !data.is_empty() {
             return reply.error(Errno::ENOSPC);
         }
+        self.writers.will_write(fh.0, offset, offset + len as u64);
         let mut outcome = self.device.write_at(offset, &data[..len]);
         self.written();
         if flags.0 & libc::O_DSYNC != 0 {
@@ -222,23 +264,25 @@ impl Filesystem for VolumeDirectory {
         }
     }
 
-    /// On every `close`: an error of the volume's flush is the last that the caller can be told.
+    /// On every `close`: an error of the volume's flush is the last that the caller can be told. So while a flush is
+    /// under way for another caller, this one does not take the volume for clean but flushes as well.
     fn flush(
         &self,
         _request: &Request,
         _ino: INodeNo,
-        _fh: FileHandle,
+        fh: FileHandle,
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        if !self.dirty.load(Ordering::SeqCst) {
+        let filled = self.fill(fh);
+        if filled.is_ok() && self.writes.load(Ordering::SeqCst) == self.flushed.load(Ordering::SeqCst) {
             return reply.ok();
         }
-        answer(reply, self.flush_device());
+        answer(reply, filled.and_then(|()| self.flush_device()));
     }
 
-    fn fsync(&self, _request: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        answer(reply, self.flush_device());
+    fn fsync(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        answer(reply, self.fill(fh).and_then(|()| self.flush_device()));
     }
 
     fn fsyncdir(
@@ -256,7 +300,7 @@ impl Filesystem for VolumeDirectory {
         &self,
         _request: &Request,
         _ino: INodeNo,
-        _fh: FileHandle,
+        fh: FileHandle,
         offset: u64,
         length: u64,
         mode: i32,
@@ -268,6 +312,7 @@ impl Filesystem for VolumeDirectory {
             // The volume's own space is what it is.
             0 => reply.ok(),
             libc::FALLOC_FL_ZERO_RANGE => {
+                self.writers.will_write(fh.0, offset, offset + length);
                 let outcome = self.device.write_zeroes(offset, length);
                 self.written();
                 answer(reply, outcome);
@@ -330,6 +375,67 @@ impl Filesystem for VolumeDirectory {
             }
         }
         reply.ok();
+    }
+
+    // The directory is what it is.
+
+    fn create(
+        &self,
+        _request: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _mode: u32,
+        _umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn mknod(
+        &self,
+        _request: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _mode: u32,
+        _umask: u32,
+        _rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn mkdir(
+        &self,
+        _request: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn unlink(&self, _request: &Request, _parent: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn rmdir(&self, _request: &Request, _parent: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn rename(
+        &self,
+        _request: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _new_parent: INodeNo,
+        _new_name: &OsStr,
+        _flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::EPERM);
     }
 
     fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {

@@ -5,17 +5,19 @@
 //! in the size in which they were made, without a second copy in the page cache. `fsync` and `close` after writes
 //! flush the volume.
 //!
-//! The file behaves like a disk: its size is fixed, so truncating it fails with `EPERM` (use `conv=notrunc` with
-//! `dd`), and writing past its end fails with `ENOSPC`. `fallocate` with `ZERO_RANGE` writes zeros; with
-//! `PUNCH_HOLE` it fails with `EOPNOTSUPP`, because a hole must read as zeros and a discarded range of an encrypted
-//! volume does not. Trimming is offered by [`nbd`](crate::nbd) only.
-
+//! The file behaves like a disk: its size is fixed, writing past its end fails with `ENOSPC` and truncating
+//! it with `EPERM`. Opening it with `O_TRUNC` (`cp FILE DIR/volume`, `dd of=DIR/volume`) changes neither size nor contents, but
+//! what the program then skips between its writes is filled with zeros when it closes the file. `fallocate` with
+//! `ZERO_RANGE` writes zeros; with `PUNCH_HOLE` it fails with `EOPNOTSUPP`, because a hole must read as zeros (loop devices
+//! and QEMU rely on it) and a discarded range of an encrypted volume does not. Trimming is offered by [`nbd`](crate::nbd)
+//! only. Nothing can be made, renamed or removed in the directory (`EPERM`).
 //!
 //! Memory: at most 2 MiB for each of [`Options::threads`] threads.
 
 mod filesystem;
 mod kernel;
 mod mount;
+mod truncated;
 mod unmount;
 
 pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount};

@@ -28,6 +28,8 @@ pub struct Memory {
     gate: (Mutex<bool>, Condvar),
     pub waiting: AtomicU64,
     pub flush_fails: AtomicBool,
+    /// While closed, flushes wait.
+    pub flush_gate: (Mutex<bool>, Condvar),
 }
 
 impl Memory {
@@ -49,6 +51,7 @@ impl Memory {
             gate: (Mutex::new(true), Condvar::new()),
             waiting: AtomicU64::new(0),
             flush_fails: AtomicBool::new(false),
+            flush_gate: (Mutex::new(true), Condvar::new()),
         }
     }
 
@@ -112,6 +115,11 @@ impl BlockDevice for Memory {
     }
     fn flush(&self) -> Result<(), DeviceError> {
         self.flushes.fetch_add(1, Ordering::SeqCst);
+        let mut open = self.flush_gate.0.lock().unwrap();
+        while !*open {
+            open = self.flush_gate.1.wait(open).unwrap();
+        }
+        drop(open);
         if self.flush_fails.load(Ordering::SeqCst) {
             return Err(DeviceError::new(Operation::Flush, 0, 0, Cause::Os(5)));
         }
