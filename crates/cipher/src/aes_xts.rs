@@ -130,7 +130,7 @@ impl<C: BlockCipher> Pair<C> {
 
     fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
         let rule = TweakRule::Number(NumberForm::Plain64);
-        let units = Units::new(&rule, position.number, position.step, position.unit_blocks);
+        let units = Units::new(rule, position.number, position.step, position.unit_blocks);
         self.data.xts(direction, XtsUnits { tweak_cipher: &self.tweak, units }, run);
     }
 }

@@ -132,12 +132,13 @@ impl<C: BlockCipher> Keyed<C> {
     }
 
     fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
-        let units = Units::new(&self.rule, position.number, position.step, position.unit_blocks);
+        let units = Units::new(self.rule.by_ref(), position.number, position.step, position.unit_blocks);
         match &self.mode {
             KeyedMode::Ecb => self.data.ecb(direction, run),
             KeyedMode::Cbc => self.data.cbc(direction, units, run),
             KeyedMode::CbcWith(rule) => rule.around(direction, position, run, |position, run| {
-                let units = Units::new(&self.rule, position.number, position.step, position.unit_blocks);
+                let units =
+                    Units::new(self.rule.by_ref(), position.number, position.step, position.unit_blocks);
                 self.data.cbc(direction, units, run);
             }),
             KeyedMode::Ctr => ctr::run(&self.data, units, run),

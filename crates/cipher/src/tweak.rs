@@ -67,7 +67,7 @@ impl NumberForm {
     }
 }
 
-/// A keyed rule.
+/// A keyed rule. `C` is the cipher of ESSIV, or a reference to it: a rule by reference is small, whatever the cipher.
 pub(crate) enum TweakRule<C> {
     /// The number itself, written out.
     Number(NumberForm),
@@ -77,7 +77,18 @@ pub(crate) enum TweakRule<C> {
     Given(Iv),
 }
 
-impl<C: BlockCipher> TweakRule<C> {
+impl<C> TweakRule<C> {
+    /// The rule without its own copy of the cipher.
+    pub(crate) fn by_ref(&self) -> TweakRule<&C> {
+        match self {
+            Self::Number(form) => TweakRule::Number(*form),
+            Self::Encrypted(form, cipher) => TweakRule::Encrypted(*form, cipher),
+            Self::Given(iv) => TweakRule::Given(*iv),
+        }
+    }
+}
+
+impl<C: BlockCipher> TweakRule<&C> {
     /// The IVs of consecutive units, whose numbers are `step` apart and wrap as the kernel's do.
     fn fill(&self, first: u64, step: u64, ivs: &mut [Iv]) {
         match self {
@@ -101,7 +112,7 @@ fn write_numbers(form: NumberForm, first: u64, step: u64, ivs: &mut [Iv]) {
 
 /// The IVs of a run's data units, in order.
 pub(crate) struct Units<'a, C> {
-    rule: &'a TweakRule<C>,
+    rule: TweakRule<&'a C>,
     number: u64,
     step: u64,
     blocks: usize,
@@ -109,7 +120,7 @@ pub(crate) struct Units<'a, C> {
 
 impl<'a, C: BlockCipher> Units<'a, C> {
     /// Units of `blocks` cipher blocks (at least one), the first of them numbered `number`, the others `step` apart.
-    pub(crate) fn new(rule: &'a TweakRule<C>, number: u64, step: u64, blocks: usize) -> Self {
+    pub(crate) fn new(rule: TweakRule<&'a C>, number: u64, step: u64, blocks: usize) -> Self {
         Self { rule, number, step, blocks: blocks.max(1) }
     }
 
@@ -120,7 +131,7 @@ impl<'a, C: BlockCipher> Units<'a, C> {
 
     /// The IV of the next unit, where the mode takes one that is no cipher block. Numbers only: no cipher encrypts it.
     pub(crate) fn next_of_any_length(&mut self, iv: &mut [u8]) {
-        match self.rule {
+        match &self.rule {
             TweakRule::Number(form) | TweakRule::Encrypted(form, _) => form.write(self.number, iv),
             TweakRule::Given(given) => {
                 iv.fill(0);

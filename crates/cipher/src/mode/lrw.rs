@@ -84,7 +84,7 @@ mod tests {
         let Some(cipher) = PortableAes::new(&key) else { panic!("a good key") };
         let mut data = [*b"0123456789ABCDEF"; 3];
         let rule = TweakRule::Given([0xff; 16]);
-        let units = Units::new(&rule, 0, 0, 3);
+        let units = Units::new(rule, 0, 0, 3);
         run(
             &cipher,
             &LrwKey::new(&tweak_key),

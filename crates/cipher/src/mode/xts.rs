@@ -60,7 +60,7 @@ pub(crate) fn unit<C: BlockCipher>(
     };
     if let Some(run) = run.filter(|run| run.blocks() > 0) {
         let rule = TweakRule::Given(*iv);
-        let units = Units::new(&rule, 0, 0, body);
+        let units = Units::new(rule, 0, 0, body);
         cipher.xts(direction, XtsUnits { tweak_cipher, units }, run);
     }
     if odd == 0 {

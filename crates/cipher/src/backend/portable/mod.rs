@@ -200,7 +200,7 @@ fn times_x<W: Word>([p0, p1, p2, p3, p4, p5, p6, p7]: Planes<W>) -> Planes<W> {
 
 /// MixColumns (FIPS 197, 5.1.3) where row r is `N`·r columns off: with a the byte itself and b, c, d those below it,
 /// 2a + 3b + c + d = 2(a + b) + b + (c + d).
-#[inline(always)]
+#[cfg_attr(not(thumb2), inline(always))]
 fn mix_columns<const N: u32, W: Word>(state: &mut Planes<W>) {
     let below = state.map(|plane| plane.taken_from_below::<1, N>());
     let mut pairs = *state;
@@ -212,7 +212,7 @@ fn mix_columns<const N: u32, W: Word>(state: &mut Planes<W>) {
 }
 
 /// InvMixColumns (FIPS 197, 5.3.3): MixColumns after adding 4(a + c) to every byte.
-#[inline(always)]
+#[cfg_attr(not(thumb2), inline(always))]
 fn inverse_mix_columns<const N: u32, W: Word>(state: &mut Planes<W>) {
     let mut sums = state.map(|plane| plane.taken_from_below::<2, N>());
     add(&mut sums, state);

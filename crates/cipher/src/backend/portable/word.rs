@@ -72,7 +72,7 @@ pub(super) trait Sliced<const BLOCKS: usize>: Word {
 }
 
 /// Exchanges the number of a word with the number of a bit in its byte. Its own inverse.
-#[inline(always)]
+#[cfg_attr(not(thumb2), inline(always))]
 pub(super) fn transposed<W: Word>(mut words: Planes<W>) -> Planes<W> {
     exchange::<1, 1, W>(&mut words, 0x55);
     exchange::<2, 2, W>(&mut words, 0x33);
