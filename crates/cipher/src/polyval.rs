@@ -6,6 +6,7 @@
 
 use zeroize::Zeroize;
 
+use crate::backend::Multiplier;
 use crate::block::Block;
 
 /// Blocks that a backend multiplies before it reduces their sum.
@@ -16,6 +17,9 @@ pub(crate) struct PolyvalKey {
     /// The key's powers from the highest down to itself, as the function multiplies.
     #[allow(dead_code, reason = "only backends with a multiplier ask for it")]
     pub(crate) powers: [u128; POWERS],
+    /// Whether such a backend may be asked.
+    #[allow(dead_code, reason = "only backends with a multiplier ask for it")]
+    pub(crate) multiplier: Option<Multiplier>,
     low: Sparse,
     high: Sparse,
     middle: Sparse,
@@ -29,7 +33,8 @@ impl PolyvalKey {
         let key = u128::from_le_bytes(*key);
         let (low, high) = (key as u64, (key >> 64) as u64);
         let (low, high, middle) = (sparse(low), sparse(high), sparse(low ^ high));
-        let mut expanded = Self { powers: [key; POWERS], low, high, middle };
+        let mut expanded =
+            Self { powers: [key; POWERS], multiplier: Multiplier::detect(), low, high, middle };
         let mut power = key;
         for i in (0..POWERS - 1).rev() {
             power = expanded.times(power);

@@ -1,8 +1,13 @@
 //! HCTR2 against its authors' vectors and the reference, as data units by themselves and in runs.
 
+#[allow(dead_code, reason = "Xts has no part here")]
+mod recording;
 mod reference;
 
-use atrest_cipher::{BackendChoice, Cipher, DataUnitIndex, Hctr2, Mapper, MapperOptions, WideBlockError};
+use atrest_cipher::{
+    BackendChoice, Cipher, CipherSpec, DataUnitIndex, Hctr2, Mapper, MapperOptions, WideBlockError,
+};
+use recording::{Start, record};
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digit = |d: u8| (d as char).to_digit(16).expect("a hexadecimal digit") as u8;
@@ -79,7 +84,7 @@ fn a_run_is_its_units_under_their_numbers() {
         for (iv, place) in [("plain64", 0..8), ("plain64be", 24..32), ("null", 0..0)] {
             for (data_unit, units) in [(512, 19), (4096, 3), (16, 9), (48, 17), (1040, 8), (144, 25)] {
                 let options = MapperOptions { data_unit, iv_large: true, ..options(backend) };
-                let spec = format!("aes-hctr2-{iv}").parse().expect("a good specification");
+                let spec: CipherSpec = format!("aes-hctr2-{iv}").parse().expect("a good specification");
                 let mapper = Mapper::new(&spec, &key, &options).expect("a good key");
                 let plain = noise(data_unit as u64, data_unit * units);
                 let first = 0x1_0000_0005u64;
@@ -95,6 +100,11 @@ fn a_run_is_its_units_under_their_numbers() {
                     })
                     .collect();
                 let what = format!("{iv}, units of {data_unit} bytes, {}", mapper.backend_name());
+                if backend == BackendChoice::portable() {
+                    let (name, start) = (spec.to_string(), || Start::Unit(first));
+                    record(&name, &key, &options, start(), true, (&plain, &expected));
+                    record(&name, &key, &options, start(), false, (&expected, &plain));
+                }
                 let mut run = plain.clone();
                 mapper.encrypt(DataUnitIndex(first), &mut run).expect("whole units");
                 assert!(run == expected, "{what}");

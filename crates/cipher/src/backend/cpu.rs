@@ -8,6 +8,8 @@ use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
 pub(super) struct Cpu {
     /// AES-NI on 128-bit registers, SSE-encoded.
     pub(super) aes: bool,
+    /// PCLMULQDQ on 128-bit registers, SSE-encoded.
+    pub(super) pclmul: bool,
     avx: bool,
     avx2: bool,
     /// AVX-512 Foundation with BW, DQ and VL.
@@ -34,6 +36,7 @@ impl Cpu {
         let zmm_saved = ymm_saved && saved & 0b1110_0000 == 0b1110_0000;
         Self {
             aes: all(basic, &[25]),
+            pclmul: all(basic, &[1]),
             avx: ymm_saved && all(basic, &[28]),
             avx2: ymm_saved && all(extended_b, &[5]),
             avx512: zmm_saved && all(extended_b, &[16, 17, 30, 31]),

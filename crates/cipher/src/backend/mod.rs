@@ -17,6 +17,8 @@ mod cpu;
 #[allow(unsafe_code)]
 pub(crate) mod lanes;
 #[allow(unsafe_code)]
+mod multiplier;
+#[allow(unsafe_code)]
 mod portable;
 mod schedule;
 #[cfg(target_arch = "x86_64")]
@@ -31,6 +33,7 @@ mod wide;
 pub(crate) use aesni::{AesNiAvx, AesNiSse};
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 pub(crate) use armv8::ArmCe;
+pub(crate) use multiplier::Multiplier;
 pub(crate) use portable::PortableAes;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use vaes::{Vaes256, Vaes512};

@@ -5,11 +5,15 @@
 //! units, are made while this eight are in the pipeline; the IVs of eight units are encrypted at once; CBC
 //! encryption runs eight chains side by side.
 
+pub(crate) mod hctr2;
 pub(crate) mod modes;
 
+use self::hctr2::Hashing;
 use super::schedule::{self, Rounds, Schedule};
 use crate::block::{Block, BlockCipher, Direction};
+use crate::mode;
 use crate::mode::xts::XtsUnits;
+use crate::polyval::PolyvalKey;
 use crate::run::Run;
 use crate::tweak::Units;
 
@@ -103,7 +107,7 @@ impl<I: Instructions> Wide<I> {
     }
 }
 
-impl<I: Instructions> BlockCipher for Wide<I> {
+impl<I: Instructions + Hashing> BlockCipher for Wide<I> {
     const CONSTANT_TIME: bool = true;
 
     fn encrypt(&self, blocks: &mut [Block]) {
@@ -124,6 +128,16 @@ impl<I: Instructions> BlockCipher for Wide<I> {
 
     fn cbc(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
         self.instructions.cbc(&self.keys, direction, units, run);
+    }
+
+    fn polyval(&self, key: &PolyvalKey, state: u128, blocks: &[Block]) -> u128 {
+        self.instructions.polyval(key, state, blocks).unwrap_or_else(|| key.absorb(state, blocks))
+    }
+
+    fn xctr_polyval(&self, hash: &PolyvalKey, nonce: &Block, state: u128, blocks: &mut [Block]) -> u128 {
+        self.instructions
+            .xctr_polyval(&self.keys, hash, nonce, state, blocks)
+            .unwrap_or_else(|| mode::hctr2::xctr_polyval(self, hash, nonce, state, blocks))
     }
 }
 
