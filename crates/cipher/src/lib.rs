@@ -18,6 +18,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Implementations of AES
+//!
+//! Chosen when a key is set up, by what the CPU says of itself; [`MapperOptions::backend`] forces one of them.
+//!
+//! | name | needs | at once |
+//! |---|---|---|
+//! | `vaes-512` | VAES, VPCLMULQDQ, AVX-512 F, BW, DQ and VL, their registers saved by the system | 32 blocks; 16 tweaks; CBC of 32 units |
+//! | `vaes-256` | VAES, VPCLMULQDQ, AVX2 | 16 blocks; 8 tweaks; CBC of 16 units |
+//! | `aes-ni` | AES-NI, AVX | 8 blocks; 8 tweaks; CBC of 8 units |
+//! | `aes-ni-sse` | AES-NI | the same |
+//! | `armv8-ce` | Advanced SIMD and the AES instructions of ARMv8 | the same |
+//! | `portable` | nothing | what fits in its words |
+//!
+//! Each gives the same bytes for any data unit, run and alignment. 512 bytes are a whole batch of `vaes-512` and two of
+//! `vaes-256`: units of 512, 1024 … 4096 bytes have no tail there.
+//!
 //! No heap, no I/O, no panic. `unsafe` is confined to the `backend` module.
 #![no_std]
 #![deny(unsafe_code)]
