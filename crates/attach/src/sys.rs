@@ -78,6 +78,19 @@ pub fn block_signals(told: &[i32], silent: &[i32]) -> io::Result<(libc::sigset_t
     }
 }
 
+/// The first of these signals that is blocked and pending.
+pub fn pending_signal(signals: &[i32]) -> Option<i32> {
+    // SAFETY: `sigset_t` is plain data for which all zeros is a valid value; `sigpending` fills in the local one, and
+    // `sigismember` only reads it.
+    unsafe {
+        let mut set: libc::sigset_t = core::mem::zeroed();
+        if libc::sigpending(&mut set) != 0 {
+            return None;
+        }
+        signals.iter().copied().find(|&signal| libc::sigismember(&set, signal) == 1)
+    }
+}
+
 /// Gives this thread the mask `before` again; what is pending arrives before this returns.
 pub fn restore_signals(before: &libc::sigset_t) {
     // SAFETY: `before` is a mask that `pthread_sigmask` filled in.

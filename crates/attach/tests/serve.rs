@@ -272,6 +272,42 @@ fn a_daemon_that_cannot_start_says_why_and_its_starter_fails() {
 }
 
 #[test]
+fn a_signal_ends_the_starter_of_a_daemon_only_after_the_daemon() {
+    let place = Place::new();
+    // A lock on the directory keeps the daemon from getting ready.
+    let directory = std::fs::File::open(place.directory.path()).unwrap();
+    rustix::fs::flock(&directory, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let mut command = place.command(&["--nbd", &place.path("socket"), "--daemon"]);
+    let mut starter = command.stdout(Stdio::piped()).spawn().unwrap();
+    let children = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", starter.id())).unwrap();
+    wait_until("it has forked", || !children().is_empty());
+    let daemon: u32 = children().trim().parse().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    signal("TERM", &starter);
+    std::thread::sleep(Duration::from_millis(400));
+    assert!(starter.try_wait().unwrap().is_none(), "the daemon still works on it");
+    drop(directory);
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&starter.wait().unwrap()), Some(15));
+    wait_until("it was passed on", || !Path::new(&format!("/proc/{daemon}/fd/0")).exists());
+    assert!(!Path::new(&place.path("socket")).exists());
+}
+
+#[test]
+fn a_daemon_whose_ready_line_nobody_takes_is_open_and_said_to_be() {
+    let place = Place::new();
+    let registry = place.path("registry");
+    let arguments = ["--nbd", &place.path("socket"), "--daemon", "--registry", &registry, "--name", "it"];
+    let mut command = place.command(&arguments);
+    command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    assert!(command.status().unwrap().success());
+    assert_eq!(
+        run("nbdinfo", &["--size", &format!("nbd+unix:///?socket={}", place.path("socket"))]).trim(),
+        SIZE.to_string()
+    );
+    place.registry().close("it", Duration::from_secs(20)).unwrap();
+}
+
+#[test]
 fn what_a_killed_daemon_leaves_behind_is_cleared_away() {
     let place = Place::new();
     for (face, at) in [("--nbd", "socket"), ("--fuse", "m")] {

@@ -1,15 +1,19 @@
 //! Going into the background. The fork comes first of all, before any thread and before any key: the child unlocks
 //! and prompts on the terminal that it still has, and only when the volume is usable does it leave the terminal.
-//! The parent waits for that, so its exit status tells whether the volume is open.
+//! The parent waits for that, so its exit status tells whether the volume is open. No signal ends or stops it before
+//! the child: whoever started it takes the terminal back then, which the child must have put in order.
 
+use super::HeldSignals;
 use crate::sys::{Forked, fork_single_threaded};
 use core::fmt;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 /// The two sides of [`daemonize`].
 #[must_use]
@@ -83,9 +87,26 @@ pub fn daemonize() -> Result<Daemonized, DaemonError> {
 
 /// Reads the ready line up to the end of the pipe, which comes with readiness or with the child's death.
 fn wait_for_child(pipe: &OwnedFd, pid: i32) -> io::Result<u8> {
+    let mut child = Starting { pid: Pid::from_raw(pid), ended: None };
     let mut line = Vec::new();
     let mut buffer = [0; 1024];
+    let mut held = HeldSignals::hold()?;
     loop {
+        let mut fds =
+            [PollFd::new(pipe, PollFlags::IN), PollFd::from_borrowed_fd(held.pending(), PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if fds[0].revents().is_empty() {
+            if let Some(signal) = held.which() {
+                child.follows(signal)?;
+                // Here it stops this process, or ends it.
+                drop(held);
+                held = HeldSignals::hold()?;
+            }
+            continue;
+        }
         match rustix::io::read(pipe, &mut buffer) {
             Ok(0) => break,
             Ok(len) => line.extend(&buffer[..len.min(MAX_LINE.saturating_sub(line.len()))]),
@@ -95,16 +116,73 @@ fn wait_for_child(pipe: &OwnedFd, pid: i32) -> io::Result<u8> {
     }
     if line.ends_with(b"\n") {
         let mut stdout = io::stdout().lock();
-        stdout.write_all(&line).and_then(|()| stdout.flush())?;
+        // The volume is open, whether anybody can be told or not.
+        let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
         return Ok(0);
     }
-    loop {
-        match waitpid(Pid::from_raw(pid), WaitOptions::empty()) {
+    child.end()
+}
+
+/// The child before it is ready.
+struct Starting {
+    pid: Option<Pid>,
+    ended: Option<WaitStatus>,
+}
+
+/// How long the child may take to see the signal that the terminal has sent to both, and then one from here.
+const FROM_TERMINAL: Duration = Duration::from_millis(200);
+const FROM_HERE: Duration = Duration::from_secs(10);
+
+impl Starting {
+    /// Waits until the child has stopped or ended by a signal that this process has got. One that came to this process
+    /// alone is passed on.
+    fn follows(&mut self, signal: i32) -> io::Result<()> {
+        if self.has_followed(signal, FROM_TERMINAL)? {
+            return Ok(());
+        }
+        if let (Some(pid), Some(signal)) = (self.pid, Signal::from_named_raw(signal)) {
+            let _ = kill_process(pid, signal);
+        }
+        self.has_followed(signal, FROM_HERE).map(drop)
+    }
+
+    fn has_followed(&mut self, signal: i32, limit: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let stopped = self.look(WaitOptions::NOHANG | WaitOptions::UNTRACED)?;
+            if self.ended.is_some() || (stopped && signal == libc::SIGTSTP) {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether it has stopped; notes if it has ended.
+    fn look(&mut self, options: WaitOptions) -> io::Result<bool> {
+        if self.ended.is_some() {
+            return Ok(false);
+        }
+        match waitpid(self.pid, options) {
+            Ok(Some((_, status))) if status.stopped() => Ok(true),
             Ok(Some((_, status))) => {
+                self.ended = Some(status);
+                Ok(false)
+            }
+            Ok(None) | Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for its end; its exit status.
+    fn end(&mut self) -> io::Result<u8> {
+        loop {
+            if let Some(status) = self.ended {
                 return Ok(super::exit_code(status.exit_status(), status.terminating_signal()));
             }
-            Ok(None) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+            self.look(WaitOptions::empty())?;
         }
     }
 }

@@ -4,6 +4,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+const HELD: [i32; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGTSTP];
+
 /// As long as this lives, SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGTSTP wait. When it is dropped they do what they would
 /// have done at once: mostly end or stop the process. SIGTTOU is blocked too, so that whoever lost the foreground
 /// meanwhile can still put the terminal in order.
@@ -19,9 +21,13 @@ pub struct HeldSignals {
 impl HeldSignals {
     /// From now on they wait.
     pub fn hold() -> io::Result<Self> {
-        let told = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGTSTP];
-        let (before, pending) = crate::sys::block_signals(&told, &[libc::SIGTTOU])?;
+        let (before, pending) = crate::sys::block_signals(&HELD, &[libc::SIGTTOU])?;
         Ok(Self { before, pending, _of_this_thread: PhantomData })
+    }
+
+    /// The one that waits, if one does.
+    pub(super) fn which(&self) -> Option<i32> {
+        crate::sys::pending_signal(&HELD)
     }
 
     /// A descriptor to poll: readable once one of them waits.
