@@ -8,6 +8,7 @@
 mod cipher;
 mod decrypt;
 mod faces;
+mod limit;
 mod machine;
 mod measure;
 mod openssl;
