@@ -20,6 +20,7 @@ use crate::mode::ctr;
 use crate::mode::hctr2::{self, Hctr2Key};
 use crate::mode::lrw::{self, LrwKey};
 use crate::mode::xts::{self, XtsUnits};
+use crate::mode::{cts, xex1};
 use crate::multi::MultiKeyed;
 use crate::run::{Position, Run};
 use crate::spec::{Cipher, CipherSpec, KeyedRule, Mode};
@@ -42,6 +43,8 @@ enum KeyedMode<C> {
     Xts {
         tweak: C,
     },
+    /// With one key, of `data`.
+    Xex1,
     Lrw(LrwKey),
     Hctr2(Hctr2Key),
     /// Adiantum and HPolyC, whose block cipher is `data`.
@@ -66,6 +69,7 @@ impl<C: BlockCipher> Keyed<C> {
             Mode::Ecb => (expand(key)?, KeyedMode::Ecb),
             Mode::Cbc => (expand(key)?, Self::cbc(spec, key, rule_key, expand)?),
             Mode::Ctr => (expand(key)?, KeyedMode::Ctr),
+            Mode::Xex1 => (expand(key)?, KeyedMode::Xex1),
             Mode::Xts => {
                 let (data, tweak) = key.split_at(key.len() / 2);
                 if !options.allow_equal_xts_halves && constant_time_eq(data, tweak) {
@@ -141,6 +145,7 @@ impl<C: BlockCipher> Keyed<C> {
                     Units::new(self.rule.by_ref(), position.number, position.step, position.unit_blocks);
                 self.data.cbc(direction, units, run);
             }),
+            KeyedMode::Xex1 => xex1::run(&self.data, direction, units, run),
             KeyedMode::Ctr => ctr::run(&self.data, units, run),
             KeyedMode::Xts { tweak } => {
                 self.data.xts(direction, XtsUnits { tweak_cipher: tweak, units }, run);
@@ -154,6 +159,12 @@ impl<C: BlockCipher> Keyed<C> {
     fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
         if let KeyedMode::Xts { tweak } = &self.mode {
             xts::unit(&self.data, tweak, direction, iv, src, dst);
+        }
+    }
+
+    fn cts_unit(&self, direction: Direction, iv: &Iv, unit: &mut [u8]) {
+        if let KeyedMode::Cbc = &self.mode {
+            cts::unit(&self.data, direction, iv, unit);
         }
     }
 
@@ -263,6 +274,11 @@ impl AnyKeyed {
     /// One XTS data unit of at least 16 bytes, with ciphertext stealing. Does nothing in another mode.
     pub(crate) fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
         for_any!(self, keyed => keyed.xts_unit(direction, iv, src, dst), Short(_) => (), Multi(_) => ());
+    }
+
+    /// One data unit of at least 16 bytes in CBC with ciphertext stealing. Does nothing in another mode than CBC.
+    pub(crate) fn cts_unit(&self, direction: Direction, iv: &Iv, unit: &mut [u8]) {
+        for_any!(self, keyed => keyed.cts_unit(direction, iv, unit), Short(_) => (), Multi(_) => ());
     }
 
     /// One data unit of at least 16 bytes in a wide-block mode with a tweak of any length. Does nothing in another mode.

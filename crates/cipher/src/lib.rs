@@ -3,7 +3,8 @@
 //! A [`Mapper`] turns a run of data units (index of the first one, bytes) into the same run encrypted or decrypted,
 //! in place or from one buffer to another. It is built from a [`CipherSpec`] (dm-crypt's own strings) and a key, and
 //! knows nothing of formats or I/O. [`Xts`] is IEEE 1619 for one data unit of any length from 16 bytes on, [`Adiantum`],
-//! [`HPolyC`] and [`Hctr2`] are the wide-block ciphers for one data unit with a tweak of any length.
+//! [`HPolyC`] and [`Hctr2`] are the wide-block ciphers for one data unit with a tweak of any length,
+//! [`CbcCts`] is CBC with ciphertext stealing.
 //!
 //! ```
 //! use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
@@ -46,6 +47,7 @@ mod aes_xts;
 mod backend;
 mod block;
 mod block64;
+mod cbc_cts;
 mod chacha;
 mod data_rule;
 mod gf128;
@@ -66,6 +68,7 @@ mod xts;
 pub use adiantum::{Adiantum, HPolyC, Hctr2, WideBlockError};
 pub use aes_xts::AesXts;
 pub use backend::{BackendChoice, VectorChoice};
+pub use cbc_cts::{CbcCts, CtsError};
 pub use mapper::{KeyError, Mapper, MapperOptions};
 pub use run::{DataUnitIndex, RunError, SectorIndex};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};

@@ -84,6 +84,7 @@ fn use_secrets() {
             ("aes-cbc-tcw", 64),
             ("aes:64-cbc-lmk", 65 * 16),
             ("aes-ctr-plain64", 32),
+            ("aes-xex1-plain64", 32),
             ("aes-hctr2-plain64", 32),
             ("aes-hctr2-plain64", 16),
         ] {

@@ -103,6 +103,7 @@ impl Seeds {
             "cast5-cbc-benbi",
             "des3_ede-ecb",
             "capi:hctr2(aes)-plain64",
+            "aes-xex1-plain64",
         ]
         .into_iter()
         .enumerate()

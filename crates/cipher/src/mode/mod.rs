@@ -3,9 +3,11 @@
 pub(crate) mod adiantum;
 pub(crate) mod cbc;
 pub(crate) mod ctr;
+pub(crate) mod cts;
 pub(crate) mod ecb;
 pub(crate) mod hctr2;
 pub(crate) mod lrw;
+pub(crate) mod xex1;
 pub(crate) mod xts;
 
 use crate::block::{Block, BlockCipher, Direction, LANES, xor};

@@ -17,7 +17,7 @@ pub(super) fn of(spec: &CipherSpec) -> &'static [usize] {
         (.., Some(KeyedRule::Elephant)) => &[32, 48, 64],
         (_, Mode::Xts, _) => &XTS[turns],
         (_, Mode::Lrw, _) => &LRW[turns],
-        (_, Mode::Cbc | Mode::Ecb | Mode::Ctr | Mode::Hctr2, _) => &SINGLE[turns],
+        (_, Mode::Cbc | Mode::Ecb | Mode::Ctr | Mode::Hctr2 | Mode::Xex1, _) => &SINGLE[turns],
     }
 }
 

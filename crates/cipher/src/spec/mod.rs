@@ -15,7 +15,7 @@ use crate::tweak::NumberForm;
 /// A cipher, its mode and its IV rule, such as `aes-xts-plain64`, `aes-cbc-essiv:sha256` or
 /// `capi:xts(aes)-plain64`. Prints what dm-crypt reads; the shorthands `aes` and `aes-plain` print as
 /// `aes-cbc-plain`, which they mean, and Adiantum's `xchacha12,aes,nhpoly1305` as `xchacha12,aes`. HPolyC, which
-/// dm-crypt lacks, goes by names of the same form.
+/// dm-crypt lacks, goes by names of the same form, as does our own XEX with one key (`aes-xex1-plain64`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CipherSpec {
     pub(crate) cipher: Cipher,
@@ -66,6 +66,8 @@ pub(crate) enum Mode {
     Adiantum,
     HPolyC,
     Hctr2,
+    /// XEX with one key; the name is ours.
+    Xex1,
 }
 
 /// How a number becomes an IV, and how that is printed.
@@ -270,7 +272,7 @@ impl Cipher {
     }
 
     /// Whether its blocks are shorter than those that the modes of our own are for.
-    fn has_short_blocks(self) -> bool {
+    pub(crate) fn has_short_blocks(self) -> bool {
         matches!(self, Self::Blowfish | Self::Cast5 | Self::Des3Ede)
     }
 }
@@ -279,7 +281,7 @@ impl Mode {
     /// Bytes in an IV.
     fn iv_len(self) -> usize {
         match self {
-            Self::Xts | Self::Cbc | Self::Lrw | Self::Ecb | Self::Ctr => 16,
+            Self::Xts | Self::Cbc | Self::Lrw | Self::Ecb | Self::Ctr | Self::Xex1 => 16,
             Self::Adiantum => crate::mode::adiantum::ADIANTUM_IV_LEN,
             Self::HPolyC => crate::mode::adiantum::HPOLYC_IV_LEN,
             Self::Hctr2 => crate::mode::hctr2::IV_LEN,
@@ -314,6 +316,7 @@ impl Mode {
             Self::Adiantum => "adiantum",
             Self::HPolyC => "hpolyc",
             Self::Hctr2 => "hctr2",
+            Self::Xex1 => "xex1",
             Self::Ctr => "ctr",
         }
     }

@@ -148,6 +148,7 @@ fn mode_named(name: &str) -> Result<Mode, SpecError> {
         "adiantum" => Ok(Mode::Adiantum),
         "hpolyc" => Ok(Mode::HPolyC),
         "hctr2" => Ok(Mode::Hctr2),
+        "xex1" => Ok(Mode::Xex1),
         "ctr" => Ok(Mode::Ctr),
         "gcm" | "ccm" | "poly1305" | "random" => unsupported(Feature::Authenticated),
         "pcbc" | "cts" | "cfb" | "ofb" => unsupported(Feature::OtherMode),

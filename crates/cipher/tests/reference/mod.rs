@@ -152,12 +152,13 @@ impl BlockCipher for Aes {
     }
 }
 
-fn xor(a: Block, b: Block) -> Block {
+/// Exclusive or.
+pub fn xor(a: Block, b: Block) -> Block {
     std::array::from_fn(|i| a[i] ^ b[i])
 }
 
 /// x times a block as XTS reads it, bit by bit.
-fn double(block: Block) -> Block {
+pub fn double(block: Block) -> Block {
     let mut doubled = [0; 16];
     for bit in 0..127 {
         if block[bit / 8] >> (bit % 8) & 1 == 1 {

@@ -1,0 +1,45 @@
+//! CBC with ciphertext stealing (NIST SP 800-38A addendum, CBC-CS3, which is what the kernel's `cts(cbc(…))` and fscrypt
+//! take): the last two blocks change places, and what is missing of the last one is cut off the one before.
+
+use crate::block::{BlockCipher, Direction, xor};
+use crate::run::Run;
+use crate::tweak::{Iv, TweakRule, Units};
+
+/// Encrypts or decrypts one data unit of any length from 16 bytes on. Shorter ones are left alone.
+pub(crate) fn unit<C: BlockCipher>(cipher: &C, direction: Direction, iv: &Iv, unit: &mut [u8]) {
+    let cbc = |blocks: &mut [u8]| {
+        let units = Units::new(TweakRule::Given(*iv), 0, 0, blocks.len() / 16);
+        cipher.cbc(direction, units, Run::in_place(blocks));
+    };
+    if unit.len() < 16 {
+        return;
+    }
+    // All but the last block, which may be a part of one.
+    let body = (unit.len() - 1) / 16 * 16;
+    if body == 0 {
+        return cbc(unit);
+    }
+    let (body, tail) = unit.split_at_mut(body);
+    let mut last = [0; 16];
+    last[..tail.len()].copy_from_slice(tail);
+    match direction {
+        Direction::Encrypt => {
+            cbc(body);
+            let Some(previous) = body.last_chunk_mut::<16>() else { return };
+            let mut block = [xor(previous, &last)];
+            cipher.encrypt(&mut block);
+            tail.copy_from_slice(&previous[..tail.len()]);
+            *previous = block[0];
+        }
+        Direction::Decrypt => {
+            let Some(previous) = body.last_chunk_mut::<16>() else { return };
+            let mut block = [*previous];
+            cipher.decrypt(&mut block);
+            // What was cut off is there, because zeros were encrypted in the place of what is missing.
+            last[tail.len()..].copy_from_slice(&block[0][tail.len()..]);
+            *previous = last;
+            tail.copy_from_slice(&xor(&block[0], &last)[..tail.len()]);
+            cbc(body);
+        }
+    }
+}
