@@ -26,11 +26,12 @@ pub(super) fn spec(spec: &str) -> Result<CipherSpec, SpecError> {
 
 /// The two fields of a LUKS1 header; a `capi:` template goes into the first of them.
 pub(super) fn parts(cipher: &str, mode: &str) -> Result<CipherSpec, SpecError> {
-    let mode = Some(mode).filter(|mode| !mode.is_empty());
+    // dm-crypt gets both with a dash between, and takes `aes-` for nothing.
+    let mode = Some(mode).filter(|mode| !mode.is_empty()).ok_or(SpecError::Syntax)?;
     match cipher.strip_prefix("capi:") {
-        Some(template) => capi_spec(template, mode),
+        Some(template) => capi_spec(template, Some(mode)),
         None if cipher.contains('-') => Err(SpecError::Syntax),
-        None => classic(cipher, mode),
+        None => classic(cipher, Some(mode)),
     }
 }
 
