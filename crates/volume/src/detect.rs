@@ -238,7 +238,7 @@ pub(crate) fn version(header: &dyn BlockDevice) -> Option<u16> {
     version_of(&start)
 }
 
-fn version_of(bytes: &[u8]) -> Option<u16> {
+pub(crate) fn version_of(bytes: &[u8]) -> Option<u16> {
     match bytes {
         [b'L', b'U', b'K', b'S', 0xBA, 0xBE, high, low, ..] => Some(u16::from_be_bytes([*high, *low])),
         _ => None,

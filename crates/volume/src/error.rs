@@ -316,6 +316,11 @@ impl fmt::Display for OpenError {
             Self::NotLuks => f.write_str("no LUKS header was found"),
             Self::UnknownVersion { version } => write!(f, "LUKS version {version} is not known"),
             Self::Luks1(e) => write!(f, "the LUKS1 header can't be used: {e}"),
+            Self::Luks2 { primary: short @ Luks2HeaderError::TooShort { .. }, secondary }
+                if short == secondary =>
+            {
+                write!(f, "the LUKS2 header is cut off: {short}")
+            }
             Self::Luks2 { primary, secondary } if primary == secondary => {
                 write!(f, "neither copy of the LUKS2 header can be used: {primary}")
             }

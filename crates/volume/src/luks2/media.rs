@@ -6,6 +6,7 @@ use atrest_format::luks2::{
 };
 use atrest_secret::{OsRandom, Random};
 
+use crate::detect::version_of;
 use crate::{ChangeError, OpenError};
 
 /// Bytes that are wiped and verified at a time.
@@ -56,7 +57,13 @@ fn read_pair_from(read: &Read<'_>, size: u64) -> Result<HeaderPair, OpenError> {
         Ok(_) => false,
     };
     if nothing(&primary) && nothing(&secondary) {
-        return Err(OpenError::NotLuks);
+        return Err(match primary {
+            // Cut off behind its magic it is a LUKS2 header all the same.
+            Err(short @ HeaderError::TooShort { .. }) if begins_with_magic(read, size) => {
+                OpenError::Luks2 { primary: short, secondary: short }
+            }
+            _ => OpenError::NotLuks,
+        });
     }
     if let (Err(_), Err(_), Some(failure)) = (&primary, &secondary, failure) {
         return Err(OpenError::Device(failure));
@@ -69,6 +76,11 @@ fn read_pair_from(read: &Read<'_>, size: u64) -> Result<HeaderPair, OpenError> {
         return Err(OpenError::Luks2 { primary: short, secondary: short });
     }
     Ok(pair)
+}
+
+fn begins_with_magic(read: &Read<'_>, size: u64) -> bool {
+    let mut start = [0; 8];
+    size >= start.len() as u64 && read(0, &mut start).is_ok() && version_of(&start) == Some(2)
 }
 
 /// One copy. An unreadable copy is a damaged one, so that the other can stand in; `failure` keeps the first error.
