@@ -30,7 +30,10 @@ use atrest_device::BlockDevice;
 pub use copy::{CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_out};
 pub use detect::{FilesystemKind, detect};
 pub use error::{Damage, Feature, Field, TreeError};
-pub use partition::{GptDamage, Partition, PartitionError, PartitionTable, Scheme, TableCopy, partitions};
+pub use partition::{
+    Candidate, ChoiceError, GptDamage, Partition, PartitionError, PartitionTable, Scheme, TableCopy,
+    filesystem_device, partitions,
+};
 pub use path::{DisplayName, MAX_NAME_LEN, PathError, TreePath, is_valid_name};
 pub use resolve::{LastLink, resolve};
 pub use tree::{About, Entry, FileTree, Kind, Metadata, Note, Stop, Timestamp};

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use atrest_device::BlockDevice;
 use atrest_inside::{
-    FilesystemKind, GptDamage, PartitionError, Scheme, TableCopy, TreeError, Window, detect, open_tree,
-    partitions,
+    ChoiceError, FilesystemKind, GptDamage, PartitionError, Scheme, TableCopy, TreeError, Window, detect,
+    filesystem_device, open_tree, partitions,
 };
 use common::{Memory, Random, path, read, run};
 
@@ -215,7 +215,31 @@ fn a_filesystem_inside_a_partition_opens_through_a_window() {
     // The filesystem itself holds no partitions, though its boot sector ends like an MBR.
     let window = Window::new(device.clone(), partition.start, partition.len).expect("inside");
     assert_eq!(partitions(&window), Ok(None));
-    assert!(Window::new(device, (16 << 20) - 512, 1024).is_err());
+    assert!(Window::new(device.clone(), (16 << 20) - 512, 1024).is_err());
+
+    // It is the only one here, so nobody has to choose it; the other can be chosen all the same.
+    let chosen = |number| filesystem_device(device.clone(), number);
+    assert_eq!(chosen(None).expect("the only one").size(), 3 << 20);
+    assert_eq!(chosen(Some(1)).expect("the same").size(), 3 << 20);
+    assert_eq!(chosen(Some(3)).expect("there").size(), table.partitions[1].len);
+    let absent = chosen(Some(2)).err().expect("not there");
+    assert!(matches!(absent, ChoiceError::NoSuchPartition { number: 2, .. }));
+    let shown: Vec<_> = absent.candidates().iter().map(ToString::to_string).collect();
+    assert_eq!(shown[0], "1: FAT12 EFI ∑ystem (3145728 bytes)");
+    assert!(shown[1].starts_with("3: unknown root ("), "{shown:?}");
+
+    let mut both = device.bytes();
+    both.copy_within(1 << 20..4 << 20, usize::try_from(table.partitions[1].start).expect("small"));
+    let both = filesystem_device(Memory::new(both), None).err().expect("two");
+    assert!(matches!(both, ChoiceError::Several { .. }));
+    let mut none = device.bytes();
+    none[1 << 20..4 << 20].fill(0);
+    let none = filesystem_device(Memory::new(none), None).err().expect("none");
+    assert!(matches!(none, ChoiceError::NoFilesystem { .. }));
+    // Without a table the device is all there is.
+    let whole = Memory::new(fs::read(&part).expect("readable"));
+    assert_eq!(filesystem_device(whole.clone(), None).expect("all of it").size(), 3 << 20);
+    assert!(matches!(filesystem_device(whole, Some(1)), Err(ChoiceError::NoTable)));
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! Partition tables inside a volume: GPT (UEFI 2.10, chapter 5) and MBR with extended partitions.
 
+mod choice;
 mod gpt;
 mod mbr;
 
 use core::fmt;
 
 use atrest_device::{BlockDevice, DeviceError, SECTOR_SIZE};
+
+pub use choice::{Candidate, ChoiceError, filesystem_device};
 
 /// A partition table and what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
