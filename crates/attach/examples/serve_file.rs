@@ -131,7 +131,7 @@ fn serve_file() -> Result<ExitCode, Box<dyn Error>> {
         }
         None => None,
     };
-    let plan = serve::Plan { signals, command: arguments.command, background };
+    let plan = serve::Plan { signals, command: arguments.command, background, ready: None };
     match serve::run(face, plan)? {
         serve::End::Command { status, killed } => {
             if killed {

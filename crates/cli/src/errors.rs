@@ -6,10 +6,13 @@ use atrest_attach::fuse::MountError;
 use atrest_attach::nbd::BindError;
 use atrest_attach::serve::{DaemonError, ServeError};
 use atrest_attach::session::{CloseError, SessionError};
+use atrest_cipher::KeyError;
 use atrest_device::{Cause, DeviceError, Operation};
 use atrest_engine::DiskError;
 use atrest_engine::bulk::BulkError;
-use atrest_inside::TreeError;
+use atrest_format::luks2::HeaderError as Luks2HeaderError;
+use atrest_inside::{ChoiceError, TreeError};
+use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_volume::plain::PlainOpenError;
 use atrest_volume::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
 
@@ -17,6 +20,8 @@ use crate::failure::{Code, Failure};
 
 const MEMORY_HINT: &str = "close other programs, or use a machine (or container limit) with more memory; \
                            --pbkdf-memory sets the memory of new keyslots";
+const EQUAL_HALVES_HINT: &str =
+    "--allow-equal-xts-halves reads it all the same; copy what it holds to a new volume";
 const UNKNOWN_HINT: &str =
     "a newer version of this program or cryptsetup may know it; `atrest info` shows the header";
 
@@ -32,6 +37,7 @@ impl From<DeviceError> for Failure {
                     "`atrest status` shows what is open; a mounted or mapped block device is busy as well",
                 )
             }
+            (Operation::Open, Cause::NoSpace) => Self::new(Code::Device, Cause::NoSpace),
             (Operation::Open, Cause::ReadOnly) => {
                 Self::new(Code::Refused, "it lies on a read-only filesystem").hint("try --read-only")
             }
@@ -43,7 +49,13 @@ impl From<DeviceError> for Failure {
                     _ => Code::Device,
                 };
                 let DeviceError { operation, offset, len, .. } = error;
-                Self::new(code, format!("{operation} of {len} bytes at offset {offset} failed: {reason}"))
+                Self::new(
+                    code,
+                    match operation {
+                        Operation::Flush => format!("what was written can't be made durable: {reason}"),
+                        _ => format!("{operation} of {len} bytes at offset {offset} failed: {reason}"),
+                    },
+                )
             }
             (_, Cause::NoSpace) => Self::new(Code::Device, error)
                 .hint("free some space and try again; what was acknowledged before is safe"),
@@ -63,6 +75,10 @@ impl From<OpenError> for Failure {
             OpenError::NotLuks => Self::new(Code::Device, "it is not a LUKS volume: no LUKS header was found")
                 .hint("a detached header is named by --header; a volume without a header is opened by --type plain"),
             OpenError::UnknownVersion { .. } => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
+            OpenError::Luks1(Luks1HeaderError::Truncated { .. })
+            | OpenError::Luks2 { primary: Luks2HeaderError::TooShort { .. }, .. } => {
+                Self::new(Code::Device, error).hint("was the image cut off? `atrest header restore` brings a saved header back")
+            }
             OpenError::Luks1(_) | OpenError::Luks2 { .. } => Self::new(Code::Device, error)
                 .hint("`atrest repair` mends what can be mended; otherwise restore a backup with `atrest header restore`"),
             _ => Self::new(Code::Device, error),
@@ -97,6 +113,7 @@ impl From<UnlockError> for Failure {
             | UnlockError::UnsupportedRequirement { .. }
             | UnlockError::IntegrityUnsupported => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
+            UnlockError::Key(KeyError::EqualXtsHalves) => Self::new(Code::Device, error).hint(EQUAL_HALVES_HINT),
             UnlockError::DataDeviceTooSmall { .. } => {
                 Self::new(Code::Device, error).hint("is the image cut off, or does the header belong to another one?")
             }
@@ -178,6 +195,11 @@ impl From<BulkError> for Failure {
             BulkError::CheckpointMismatch(_) | BulkError::CheckpointDamaged => {
                 Self::new(Code::Device, error).hint("leave --resume out to start from the beginning")
             }
+            BulkError::CheckpointFile(cause) => {
+                let opening = DeviceError::new(Operation::Open, 0, 0, cause);
+                Self::from(opening).within("the checkpoint can't be kept")
+            }
+            BulkError::Destination(device) => device.into(),
             BulkError::Read(device) => Self::from(device).within("reading the source"),
             BulkError::Write(device) | BulkError::Flush(device) => {
                 Self::from(device).within("writing the output")
@@ -206,9 +228,29 @@ impl From<TreeError> for Failure {
     }
 }
 
+impl From<ChoiceError> for Failure {
+    fn from(error: ChoiceError) -> Self {
+        let candidates: Vec<String> = error.candidates().iter().map(ToString::to_string).collect();
+        let failure = match error {
+            ChoiceError::Device(device) => return device.into(),
+            ChoiceError::NoTable => return Self::parameters(error).hint("leave --partition out"),
+            ChoiceError::NoSuchPartition { .. } => Self::parameters(error),
+            ChoiceError::Several { .. } => Self::parameters(format!("{error}; choose one by --partition")),
+            _ => Self::new(Code::Device, error),
+        };
+        match candidates.is_empty() {
+            true => failure,
+            false => failure.hint(candidates.join("; ")),
+        }
+    }
+}
+
 impl From<PlainOpenError> for Failure {
     fn from(error: PlainOpenError) -> Self {
-        Self::parameters(error)
+        match error {
+            PlainOpenError::Key(KeyError::EqualXtsHalves) => Self::parameters(error).hint(EQUAL_HALVES_HINT),
+            _ => Self::parameters(error),
+        }
     }
 }
 

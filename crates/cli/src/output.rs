@@ -80,11 +80,16 @@ impl Output {
         Ok(())
     }
 
-    /// Something worth knowing, on standard error.
+    /// Something worth knowing, on standard error: one line, of JSON if answers are.
     pub fn warn(&self, text: impl std::fmt::Display) {
         if !self.quiet {
+            let text = text.to_string();
+            let line = match self.json {
+                true => serde_json::json!({ "warning": text }).to_string(),
+                false => format!("atrest: warning: {}", plain(&text)),
+            };
             // Nobody is left to tell if standard error is gone.
-            let _ = writeln!(io::stderr(), "atrest: warning: {}", plain(&text.to_string()));
+            let _ = writeln!(io::stderr(), "{line}");
         }
     }
 

@@ -222,6 +222,25 @@ fn too_little_memory_ends_with_3_before_it_is_taken() {
 }
 
 #[test]
+fn a_passphrase_opens_also_where_no_thread_can_be_started() {
+    let scratch = Scratch::new();
+    scratch.file("key", "k");
+    let lanes = ["--pbkdf", "argon2id", "--pbkdf-memory", "1024", "--pbkdf-parallel", "4"];
+    let format = ["format", "--size", "20M", "--key-file", "key", "vol", "--pbkdf-force-iterations", "4"];
+    scratch.atrest(&[&format[..], &lanes].concat()).ok();
+    scratch.bash("chmod 755 .; cp $ATREST ./atrest; chmod 755 atrest; chmod 644 key vol").ok();
+    // The limit does not hold for root.
+    let as_nobody = if rustix::process::geteuid().is_root() {
+        "setpriv --reuid 65534 --regid 65534 --clear-groups"
+    } else {
+        ""
+    };
+    let limited = format!("{as_nobody} prlimit --nproc=1");
+    scratch.bash(&format!("{limited} sh -c 'true & wait $!'")).fails(2, "fork");
+    scratch.bash(&format!("{limited} ./atrest key test --key-file key vol")).ok();
+}
+
+#[test]
 fn what_cannot_be_served_is_told_by_its_reason() {
     let scratch = Scratch::with_volume();
     scratch.bash("mkdir full && touch full/x && touch file").ok();

@@ -10,6 +10,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 /// The two ends of a pseudoterminal.
 struct Terminal {
@@ -72,6 +73,15 @@ impl Terminal {
         self.modes().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG)
     }
 
+    /// Waits until typing is hidden. What was typed before is thrown away by cryptsetup.
+    fn hides(&self) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.modes().local_modes.contains(LocalModes::ECHO) {
+            assert!(Instant::now() < deadline, "what is typed stays visible");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// What was typed and not read by anybody.
     fn left(&self) -> u64 {
         // In canonical mode only whole lines count.
@@ -109,6 +119,7 @@ fn every_typed_byte_counts() {
         };
         terminal.shows("assphrase for");
         terminal.shows(": ");
+        terminal.hides();
         terminal.types(passphrase);
         terminal.types(b"\n");
         assert_eq!(ends(child).code(), Some(0), "{program}");

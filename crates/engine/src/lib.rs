@@ -13,4 +13,4 @@ mod file;
 mod sys;
 
 pub use disk::{Disk, DiskError, DiskOptions};
-pub use file::{Access, FileDevice};
+pub use file::{Access, FileDevice, NewFile};

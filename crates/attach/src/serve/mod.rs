@@ -57,6 +57,8 @@ pub struct Plan {
     pub command: Option<Command>,
     /// Leave the terminal when ready.
     pub background: Option<Background>,
+    /// The line that says so, where it is not [`Face::ready_line`].
+    pub ready: Option<String>,
 }
 
 /// How serving ended, in order.
@@ -156,8 +158,8 @@ impl Face {
 
 /// Serves until a signal comes, the command ends, or the volume is unmounted.
 pub fn run(face: Face, plan: Plan) -> Result<End, ServeError> {
-    let Plan { signals, command, background } = plan;
-    let (line, (variable, value)) = (face.ready_line(), face.variable());
+    let Plan { signals, command, background, ready } = plan;
+    let (line, (variable, value)) = (ready.unwrap_or_else(|| face.ready_line()), face.variable());
     let mut service = Service::start(face).map_err(ServeError::System)?;
     let announced = announce(&line, command.is_some(), background);
     let child = announced.map_err(ServeError::System).and_then(|()| match command {

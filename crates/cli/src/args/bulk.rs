@@ -49,6 +49,9 @@ pub struct BulkArgs {
     /// Go on from the checkpoint of an interrupted run.
     #[arg(long)]
     pub resume: bool,
+    /// Keep no checkpoint, where none can be written. An interrupted run has to start again.
+    #[arg(long, conflicts_with = "resume")]
+    pub no_checkpoint: bool,
     /// Threads that encrypt and decrypt [default: one for each processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,

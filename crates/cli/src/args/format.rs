@@ -10,7 +10,7 @@ use super::size::{parse_key_bits, parse_size};
 /// Make a new encrypted volume. What was on PATH can't be read afterwards.
 ///
 /// The volume gets a fresh random volume key and one passphrase. With --size PATH is created (mode 0600) or, if it
-/// exists, must be empty; without it PATH is an existing file or block device, used as large as it is.
+/// exists, must hold no data; without it PATH is an existing file or block device, used as large as it is.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -86,9 +86,12 @@ pub struct UnlockArgs {
     /// Try this keyslot only.
     #[arg(long, short = 'S', value_name = "N")]
     pub key_slot: Option<u32>,
-    /// Show only this much of the plaintext.
+    /// Show only this much of the plaintext, in whole data units (units: K, M, G, T; bytes without one).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
+    /// Read a volume whose XTS key has two equal halves, which weakens it. Nothing is ever written with such a key.
+    #[arg(long)]
+    pub allow_equal_xts_halves: bool,
     #[command(flatten)]
     pub plain: PlainArgs,
     #[command(flatten)]

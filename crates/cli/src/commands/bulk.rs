@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use atrest_attach::serve::Signals;
 use atrest_device::BlockDevice;
-use atrest_engine::bulk::{self, BulkError, BulkOptions, Summary};
-use atrest_engine::{Access, FileDevice};
+use atrest_engine::Access;
+use atrest_engine::bulk::{self, BulkError, BulkOptions, Destination, Summary};
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::target::{contents, holds_data, open_device};
+use super::target::{contents, open_device};
 use super::unlock::{Use, unlock};
 use crate::args::bulk::{BulkArgs, DecryptArgs, EncryptArgs};
 use crate::failure::Failure;
@@ -40,20 +40,22 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
 
 pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
     let wanted = Use { threads: args.how.threads, ..Use::default() };
-    let place = Place::look(&args.destination, args.how.resume, output)?;
+    let at = |error| Failure::from(error).at(&args.destination);
+    let destination = Destination::look(&args.destination, args.how.resume).map_err(at)?;
+    if !args.how.resume
+        && let Some(device) = destination.data()
+    {
+        let (path, contents) = (args.destination.display(), contents(device));
+        output.confirm(&format!("{path} holds {contents}, which is overwritten"))?;
+    }
     let unlocked = unlock(&args.volume, &args.unlock, wanted, output)?;
     let disk = Arc::new(unlocked.disk);
     let checkpoint = bulk::checkpoint_path(&args.destination, &args.volume);
-    if let (false, Some(old)) = (args.how.resume, &checkpoint) {
-        bulk::remove_checkpoint(old).map_err(|error| Failure::from(error).at(&args.destination))?;
-    }
-    let (destination, sparse) = place.open(&args.destination, disk.size())?;
     let mut options = options(&args.how, checkpoint.as_deref(), unlocked.modified);
-    options.sparse = sparse;
     let stop = Stop::on_signals()?;
     options.cancel = Some(&stop.asked);
     let mut listener = Listener::new(disk.size(), output);
-    let result = bulk::decrypt(&disk, &destination, options, &mut listener);
+    let result = bulk::decrypt_to(&disk, destination, options, &mut listener);
     listener.finish(result, &stop, checkpoint.as_deref(), &args.destination)
 }
 
@@ -65,6 +67,7 @@ fn options<'a>(
     let mut options = BulkOptions::default();
     options.threads = how.threads.map_or(0, usize::from);
     options.checkpoint = checkpoint;
+    options.without_checkpoint = how.no_checkpoint;
     options.resume = how.resume;
     options.source_modified = source_modified;
     options
@@ -101,41 +104,6 @@ impl Stop {
     }
 }
 
-/// Where plaintext goes, looked at before the passphrase is asked for.
-enum Place {
-    New,
-    Replaced,
-    AsItIs,
-}
-
-impl Place {
-    fn look(path: &Path, resume: bool, output: &Output) -> Result<Self, Failure> {
-        if matches!(path.try_exists(), Ok(false)) {
-            return Ok(Self::New);
-        }
-        let device = open_device(path, Access::ReadOnly)?;
-        if !resume && holds_data(&device) {
-            output.confirm(&format!(
-                "{} holds {}, which is overwritten",
-                path.display(),
-                contents(&device)
-            ))?;
-        }
-        Ok(if device.is_block_device() || resume { Self::AsItIs } else { Self::Replaced })
-    }
-
-    /// The destination, and whether it reads as zeros where it is not written.
-    fn open(&self, path: &Path, size: u64) -> Result<(FileDevice, bool), Failure> {
-        let opened = match self {
-            Self::New => FileDevice::create(path, size).map(|device| (device, true)),
-            Self::Replaced => FileDevice::overwrite(path, size).map(|device| (device, true)),
-            // What lies behind the part that is done may be anything, so zeros have to be written there.
-            Self::AsItIs => FileDevice::open(path, Access::ReadWriteExclusive).map(|device| (device, false)),
-        };
-        opened.map_err(|error| Failure::from(error).at(path))
-    }
-}
-
 /// Shows progress as a bar, or as a JSON line each second, and the summary at the end.
 struct Listener<'a> {
     bar: ProgressBar,
@@ -158,16 +126,22 @@ impl<'a> Listener<'a> {
     ) -> Result<(), Failure> {
         self.bar.finish_and_clear();
         let summary = result.map_err(|error| {
-            let failure = Failure::from(error).at(path).with_code(stop.exit_code(&error));
-            let resumable = matches!(
-                error,
-                BulkError::Cancelled { .. } | BulkError::Read(_) | BulkError::Write(_) | BulkError::Flush(_)
-            );
-            match checkpoint {
-                Some(checkpoint) if resumable && checkpoint.exists() => {
-                    failure.hint(format!("--resume goes on from the checkpoint {}", checkpoint.display()))
+            let failure = Failure::from(error).with_code(stop.exit_code(&error));
+            let Some(checkpoint) = checkpoint else { return failure.at(path) };
+            match error {
+                BulkError::CheckpointFile(_) => failure
+                    .at(checkpoint)
+                    .hint("--no-checkpoint does without, but an interrupted run can't be resumed then"),
+                BulkError::Cancelled { .. }
+                | BulkError::Read(_)
+                | BulkError::Write(_)
+                | BulkError::Flush(_)
+                    if checkpoint.exists() =>
+                {
+                    let hint = format!("--resume goes on from the checkpoint {}", checkpoint.display());
+                    failure.at(path).hint(hint)
                 }
-                _ => failure,
+                _ => failure.at(path),
             }
         })?;
         let Summary { bytes, resumed_from, elapsed, .. } = summary;

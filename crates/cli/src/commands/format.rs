@@ -1,14 +1,14 @@
 //! `atrest format`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use atrest_device::{BlockDevice, SECTOR_SIZE};
-use atrest_engine::{Access, FileDevice};
+use atrest_device::SECTOR_SIZE;
+use atrest_engine::{Access, FileDevice, NewFile};
 use atrest_volume::{Devices, FormatOptions, VolumeFormat};
 use serde_json::json;
 
 use super::options;
-use super::target::{contents, holds_data, open_device};
+use super::target::{contents, open_device};
 use crate::args::format::{FormatArgs, LuksType};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
@@ -17,6 +17,13 @@ use crate::secrets::{self, Source};
 
 pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     let mut options = format_options(args)?;
+    if let Some(header) = &args.header
+        && is_same(header, &args.path)
+    {
+        return Err(Failure::parameters("--header names the volume itself")
+            .at(header)
+            .hint("leave it out: the header is in front of the data then"));
+    }
     let data = Place::look(&args.path, args.size)?;
     let header = match &args.header {
         Some(path) => Some(Place::look(path, path_is_new(path).then(|| header_size(args)))?),
@@ -32,12 +39,11 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     let prompt = format!("New passphrase for {}", args.path.display());
     let passphrase = Source::from(&args.passphrase).read_new(&prompt, output)?;
 
-    let mut made = Made::default();
-    let data = made.open(&data)?;
-    let header = header.as_ref().map(|place| made.open(place)).transpose()?;
+    let data = data.open()?;
+    let header = header.map(Place::open).transpose()?;
     let devices = match &header {
-        Some(header) => Devices::detached(header, &data),
-        None => Devices::together(&data),
+        Some(header) => Devices::detached(header.device(), data.device()),
+        None => Devices::together(data.device()),
     };
     let kind = match args.kind {
         LuksType::Luks1 => VolumeFormat::Luks1,
@@ -47,7 +53,9 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     let result = atrest_volume::format(devices, kind, &passphrase, &options);
     spinner.finish_and_clear();
     let locked = result.map_err(|error| Failure::from(error).at(&args.path))?;
-    made.keep();
+    for media in header.into_iter().chain([data]) {
+        media.appear()?;
+    }
     let uuid = locked.uuid();
     output.done(
         &json!({ "path": path_text(&args.path), "header": args.header.as_deref().map(path_text), "type": kind, "uuid": uuid }),
@@ -95,6 +103,14 @@ fn header_size(args: &FormatArgs) -> u64 {
     args.luks2_keyslots_size.map_or(DEFAULT, |keyslots| metadata.saturating_add(keyslots)).max(metadata)
 }
 
+/// Whether both paths name the same file, or would if it were made.
+fn is_same(a: &Path, b: &Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => matches!((std::path::absolute(a), std::path::absolute(b)), (Ok(a), Ok(b)) if a == b),
+    }
+}
+
 fn path_is_new(path: &Path) -> bool {
     // A path that can't be looked at exists as far as we know; opening it will say what is wrong.
     matches!(path.try_exists(), Ok(false))
@@ -104,7 +120,7 @@ fn path_is_new(path: &Path) -> bool {
 enum Place<'a> {
     /// To be created.
     New { path: &'a Path, size: u64 },
-    /// An existing file without a single byte, which gets its size now.
+    /// An existing file that holds nothing, which gets its size now.
     Empty { path: &'a Path, size: u64 },
     /// An existing file or device as it is; what is on it.
     Existing { path: &'a Path, contents: Option<String> },
@@ -122,15 +138,17 @@ impl<'a> Place<'a> {
             _ => {}
         }
         let device = open_device(path, Access::ReadOnly)?;
-        let contents = holds_data(&device).then(|| contents(&device));
+        let contents = device.holds_data().then(|| contents(&device));
         match size {
             Some(_) if device.is_block_device() => {
                 Err(Failure::parameters("--size is for files; a block device has the size it has").at(path))
             }
-            Some(size) if device.size() == 0 => Ok(Self::Empty { path, size }),
-            Some(_) => Err(Failure::new(Code::Busy, "it exists already, and --size makes new files only")
-                .at(path)
-                .hint("leave --size out to format it as large as it is, or remove it first")),
+            Some(size) if contents.is_none() => Ok(Self::Empty { path, size }),
+            Some(_) => {
+                Err(Failure::new(Code::Busy, "it exists already and holds data; --size makes new files")
+                    .at(path)
+                    .hint("leave --size out to format it as large as it is, or remove it first"))
+            }
             None => Ok(Self::Existing { path, contents }),
         }
     }
@@ -142,38 +160,39 @@ impl<'a> Place<'a> {
             _ => Ok(()),
         }
     }
+
+    fn open(self) -> Result<Media<'a>, Failure> {
+        match self {
+            Self::New { path, size } => NewFile::create(path, size)
+                .map(|file| Media::New(path, file))
+                .map_err(|error| Failure::from(error).at(path)),
+            Self::Empty { path, size } => FileDevice::overwrite(path, size)
+                .map(Media::Existing)
+                .map_err(|error| Failure::from(error).at(path)),
+            Self::Existing { path, .. } => open_device(path, Access::ReadWriteExclusive).map(Media::Existing),
+        }
+    }
 }
 
-/// Files that this run created; removed again unless everything went well.
-#[derive(Default)]
-struct Made(Vec<PathBuf>);
+/// A file or device that is being formatted.
+enum Media<'a> {
+    /// A new file. Unless everything goes well, it never was.
+    New(&'a Path, NewFile),
+    Existing(FileDevice),
+}
 
-impl Made {
-    fn open(&mut self, place: &Place<'_>) -> Result<FileDevice, Failure> {
-        match place {
-            Place::New { path, size } => {
-                let device =
-                    FileDevice::create(path, *size).map_err(|error| Failure::from(error).at(path))?;
-                self.0.push(path.to_path_buf());
-                Ok(device)
-            }
-            Place::Empty { path, size } => {
-                FileDevice::overwrite(path, *size).map_err(|error| Failure::from(error).at(path))
-            }
-            Place::Existing { path, .. } => open_device(path, Access::ReadWriteExclusive),
+impl Media<'_> {
+    fn device(&self) -> &FileDevice {
+        match self {
+            Self::New(_, file) => file.device(),
+            Self::Existing(device) => device,
         }
     }
 
-    fn keep(mut self) {
-        self.0.clear();
-    }
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        for path in &self.0 {
-            // The command fails already; a half-made file that stays is only untidy.
-            let _ = std::fs::remove_file(path);
+    fn appear(self) -> Result<(), Failure> {
+        match self {
+            Self::New(path, file) => file.appear().map_err(|error| Failure::from(error).at(path)),
+            Self::Existing(_) => Ok(()),
         }
     }
 }

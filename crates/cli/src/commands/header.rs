@@ -9,7 +9,7 @@ use atrest_volume::{
 };
 use serde_json::json;
 
-use super::target::{Target, contents, header_path, holds_data, open_device, write_private};
+use super::target::{Target, contents, header_path, open_device, write_private};
 use super::text;
 use crate::args::header::{
     EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, RepairArgs,
@@ -47,7 +47,7 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
     // The use lock: nobody may have the data open while its header is replaced.
     let device = open_device(path, Access::ReadWriteExclusive)?;
     let replace_other = args.replace_other_volume;
-    if holds_data(&device) {
+    if device.holds_data() {
         let (path, contents) = (path.display(), contents(&device));
         let loss = match replace_other {
             true => "what was written with it can't be read afterwards",

@@ -6,11 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use atrest_device::BlockDevice;
 use atrest_engine::Disk;
 use atrest_inside::{
-    Access, CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, Kind, LastLink, Metadata, Partition,
-    Stop, TreeError, TreePath, Window, copy_in, copy_out, detect, open_tree, partitions, resolve,
+    Access, CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, Kind, LastLink, Metadata, Stop,
+    TreeError, TreePath, copy_in, copy_out, detect, filesystem_device, open_tree, partitions, resolve,
 };
 use serde_json::{Value, json};
 
@@ -135,7 +134,8 @@ fn open(
 ) -> Result<Box<dyn FileTree>, Failure> {
     let disk = Arc::new(unlock(volume, unlock_args, Use { write, ..Use::default() }, output)?.disk);
     let access = if write { Access::ReadWrite } else { Access::ReadOnly };
-    let device = filesystem(disk, partition.partition).map_err(|failure| failure.at(volume))?;
+    let device =
+        filesystem_device(disk, partition.partition).map_err(|error| Failure::from(error).at(volume))?;
     let tree = open_tree(device, access).map_err(at(volume))?;
     let about = tree.about();
     for note in &about.notes {
@@ -147,51 +147,6 @@ fn open(
             .hint("serve the volume with `atrest open` and mount it to write to other filesystems"));
     }
     Ok(tree)
-}
-
-/// The device on which the filesystem starts: the whole volume, or one partition.
-fn filesystem(disk: Arc<Disk>, number: Option<u32>) -> Result<Arc<dyn BlockDevice>, Failure> {
-    let Some(table) = partitions(&*disk).map_err(|error| Failure::new(Code::Device, error))? else {
-        return match number {
-            None => Ok(disk),
-            Some(_) => {
-                Err(Failure::parameters("there is no partition table inside, so --partition means nothing"))
-            }
-        };
-    };
-    let window = |partition: &Partition| {
-        Window::new(disk.clone(), partition.start, partition.len).map(Arc::new).map_err(Failure::from)
-    };
-    let mut found = Vec::new();
-    let mut listed = String::new();
-    for partition in &table.partitions {
-        let window = window(partition)?;
-        let kind = detect(&*window)?;
-        if number.is_some_and(|number| number == partition.number) {
-            return Ok(window);
-        }
-        let kind_text = kind.map_or(String::from("unknown"), |kind| kind.to_string());
-        listed.push_str(&format!(
-            " {}: {kind_text} {} ({} bytes);",
-            partition.number, partition.name, partition.len
-        ));
-        if kind.is_some() {
-            found.push(window);
-        }
-    }
-    match (number, found.pop(), found.is_empty()) {
-        (Some(number), ..) => {
-            Err(Failure::parameters(format!("there is no partition {number}")).hint(listed.trim()))
-        }
-        (None, Some(only), true) => Ok(only),
-        (None, None, _) => {
-            Err(Failure::new(Code::Device, "no partition holds a known filesystem").hint(listed.trim()))
-        }
-        (None, Some(_), false) => {
-            Err(Failure::parameters("several partitions hold filesystems; choose one by --partition")
-                .hint(listed.trim()))
-        }
-    }
 }
 
 fn find(tree: &dyn FileTree, path: &Path, last: LastLink) -> Result<TreePath, Failure> {

@@ -7,6 +7,7 @@ mod header;
 mod inside;
 mod key;
 mod options;
+mod preflight;
 mod serve;
 mod target;
 mod text;

@@ -11,12 +11,13 @@ use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signal
 use atrest_attach::session::{Entry, Kind, Registration, Registry, SessionError, Watched};
 use atrest_attach::{fuse, nbd};
 use atrest_device::BlockDevice;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::unlock::{Use, unlock};
+use super::preflight;
+use super::unlock::{Use, unlock_if};
 use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
 use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{Output, path_text};
 
 /// How long `close` waits for everything to be written back.
 const CLOSE_LIMIT: Duration = Duration::from_secs(300);
@@ -37,12 +38,12 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         },
     };
     let registry = Registry::open()?;
-    if let Some(name) = &args.name {
-        // A name that can't be one is refused before anybody types a passphrase.
-        registry.socket(name)?;
-    }
-    let wanted = Use { write: !args.read_only, allow_discards: args.allow_discards, threads: args.threads };
-    let disk = Arc::new(Watched::new(Arc::new(unlock(path, &args.unlock, wanted, output)?.disk)));
+    // A volume whose key is weak is never written.
+    let write = !args.read_only && !args.unlock.allow_equal_xts_halves;
+    let wanted = Use { write, allow_discards: args.allow_discards, threads: args.threads };
+    let ready = || preflight::check(args, socket, &registry);
+    let unlocked = unlock_if(path, &args.unlock, wanted, output, ready)?;
+    let disk = Arc::new(Watched::new(Arc::new(unlocked.disk)));
     let read_only = disk.is_read_only();
     if read_only && !args.read_only {
         output.warn("the volume can only be read");
@@ -55,7 +56,8 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     {
         output.warn(nbd::TCP_WARNING);
     }
-    let plan = Plan { signals, command: command(&args.run), background };
+    let ready = output.is_json().then(|| ready_json(&face, &registration).to_string());
+    let plan = Plan { signals, command: command(&args.run), background, ready };
     let end = serve::run(face, plan);
     match &end {
         Ok(_) | Err(ServeError::Command { .. }) => drop(registration),
@@ -131,6 +133,15 @@ fn stand_up(
                 return Err(error.into());
             }
         }
+    }
+}
+
+/// What says with --json that the volume can be used.
+fn ready_json(face: &Face, registration: &Registration) -> Value {
+    let name = registration.entry().name;
+    match face {
+        Face::Nbd(server) => json!({ "event": "ready", "name": name, "uri": server.uri() }),
+        Face::Fuse(mount) => json!({ "event": "ready", "name": name, "path": path_text(&mount.file()) }),
     }
 }
 

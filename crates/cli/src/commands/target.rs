@@ -5,7 +5,6 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use atrest_device::BlockDevice;
 use atrest_engine::{Access, FileDevice};
 use atrest_secret::Passphrase;
 use atrest_volume::{ChangeError, LockedVolume, UnlockError};
@@ -56,16 +55,6 @@ pub fn header_path(args: &TargetArgs) -> &Path {
 /// Opens a file or block device, or says which one could not be opened.
 pub fn open_device(path: &Path, access: Access) -> Result<FileDevice, Failure> {
     FileDevice::open(path, access).map_err(|error| Failure::from(error).at(path))
-}
-
-/// Whether something is stored on the device: block devices always count as full, a regular file does unless it is
-/// one hole.
-pub fn holds_data(device: &FileDevice) -> bool {
-    let size = device.size();
-    if device.is_block_device() {
-        return true;
-    }
-    size > 0 && !matches!(device.extent(0, size), Ok(extent) if extent.hole && extent.len == size)
 }
 
 /// What is on the device, for a question about overwriting it.

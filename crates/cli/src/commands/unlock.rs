@@ -39,23 +39,42 @@ pub struct Unlocked {
 
 /// Opens the devices, reads the header, asks for the passphrase and unlocks.
 pub fn unlock(path: &Path, args: &UnlockArgs, wanted: Use, output: &Output) -> Result<Unlocked, Failure> {
+    unlock_if(path, args, wanted, output, || Ok(()))
+}
+
+/// As [`unlock`]; what `ready` looks at is known before anybody types a passphrase.
+pub fn unlock_if(
+    path: &Path,
+    args: &UnlockArgs,
+    wanted: Use,
+    output: &Output,
+    ready: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Unlocked, Failure> {
     let access = if wanted.write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
-    check(args)?;
+    check(args, wanted)?;
     let media = Arc::new(open_device(path, access)?);
     let header = header(path, args)?;
+    ready()?;
     let mut volume = match args.kind {
         VolumeType::Luks => luks(path, &media, header.as_deref(), args, wanted, output)?,
         VolumeType::Plain => plain(path, &media, args, wanted, output)?,
     };
     if let Some(size) = args.size {
-        if size > volume.size() {
-            let has = volume.size();
+        let (has, unit) = (volume.size(), volume.data_unit() as u64);
+        if size > has {
             return Err(Failure::parameters(format!(
                 "--size {size} is more than the {has} bytes of plaintext"
             ))
             .at(path));
         }
         volume.limit(size);
+        if volume.size() != size {
+            let possible = volume.size().max(unit);
+            return Err(Failure::parameters(format!(
+                "--size {size} is not possible in data units of {unit} bytes; {possible} bytes would be"
+            ))
+            .at(path));
+        }
     }
     let mut options = DiskOptions::default();
     options.threads = wanted.threads.map_or(0, usize::from);
@@ -71,7 +90,18 @@ pub fn unlock(path: &Path, args: &UnlockArgs, wanted: Use, output: &Output) -> R
 }
 
 /// Options of one type with the other type are mistakes, not wishes.
-fn check(args: &UnlockArgs) -> Result<(), Failure> {
+fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
+    if wanted.write && args.allow_equal_xts_halves {
+        return Err(Failure::parameters(
+            "--allow-equal-xts-halves is for reading: nothing is written with such a key",
+        )
+        .hint("copy what the volume holds to a new one"));
+    }
+    if let Some(size) = args.size.filter(|size| *size == 0 || !size.is_multiple_of(SECTOR_SIZE)) {
+        let possible = (size / SECTOR_SIZE).max(1) * SECTOR_SIZE;
+        return Err(Failure::parameters(format!("--size {size} is not possible; {possible} bytes would be"))
+            .hint("a view has whole data units: a multiple of 512 bytes, or of the volume's sector size"));
+    }
     let plain = &args.plain;
     let has_plain = plain.cipher.is_some()
         || plain.key_size.is_some()
@@ -106,6 +136,14 @@ fn header(path: &Path, args: &UnlockArgs) -> Result<Option<Arc<FileDevice>>, Fai
     }
 }
 
+fn unlock_options(args: &UnlockArgs, wanted: Use) -> UnlockOptions {
+    UnlockOptions {
+        read_only: !wanted.write,
+        allow_equal_xts_halves: args.allow_equal_xts_halves,
+        ..UnlockOptions::default()
+    }
+}
+
 fn luks(
     path: &Path,
     media: &FileDevice,
@@ -120,7 +158,7 @@ fn luks(
     };
     let header_path = args.header.as_deref().unwrap_or(path);
     let locked = LockedVolume::read(devices.header).map_err(|error| Failure::from(error).at(header_path))?;
-    let options = UnlockOptions { slot: args.key_slot, read_only: !wanted.write, ..UnlockOptions::default() };
+    let options = UnlockOptions { slot: args.key_slot, ..unlock_options(args, wanted) };
     if let Some(file) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(file, output)?;
         return locked
@@ -154,7 +192,10 @@ fn plain(
     options.size = args.size.map(|bytes| bytes / SECTOR_SIZE);
     options.data_unit = plain.sector_size.unwrap_or(512);
     options.iv_large = plain.iv_large_sectors;
-    let unlock = UnlockOptions { read_only: !wanted.write, ..UnlockOptions::default() };
+    let unlock = unlock_options(args, wanted);
+    if plain.hash.is_some() && (source.is_key_file() || args.secret.volume_key_file.is_some()) {
+        output.warn("--hash is ignored: a key file holds the key itself");
+    }
     let opened = if let Some(file) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(file, output)?;
         plain::open(media, &options, PlainKey::KeyFile(key.expose()), &unlock)

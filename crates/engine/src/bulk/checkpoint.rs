@@ -137,10 +137,10 @@ impl<'a> Checkpoint<'a> {
         Self { path, binding }
     }
 
-    /// Bytes done according to the file at `path`, if it is bound to the same.
-    pub fn load(path: &Path, binding: &Binding, total: u64) -> Result<u64, BulkError> {
-        let mut text = String::new();
-        match File::open(path).and_then(|file| file.take(MAX_LEN).read_to_string(&mut text)) {
+    /// Bytes done according to the file, if it is bound to the same.
+    pub fn load(&self, total: u64) -> Result<u64, BulkError> {
+        let (binding, mut text) = (&self.binding, String::new());
+        match File::open(self.path).and_then(|file| file.take(MAX_LEN).read_to_string(&mut text)) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(BulkError::NoCheckpoint),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {

@@ -24,6 +24,8 @@ pub enum BulkError {
         /// Bytes in the destination.
         has: u64,
     },
+    /// The destination can't be created or overwritten.
+    Destination(DeviceError),
     /// The output is open for reading only.
     ReadOnly,
     /// Reading the source failed, at an offset in the source.
@@ -58,6 +60,7 @@ impl fmt::Display for BulkError {
             Self::DestinationTooSmall { needs, has } => {
                 write!(f, "the volume's {needs} bytes do not fit in the destination of {has} bytes")
             }
+            Self::Destination(error) => write!(f, "the destination: {error}"),
             Self::ReadOnly => f.write_str("the output is open for reading only"),
             Self::Read(error) => write!(f, "reading the source: {error}"),
             Self::Write(error) => write!(f, "writing the output: {error}"),
@@ -74,7 +77,9 @@ impl fmt::Display for BulkError {
 impl core::error::Error for BulkError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Read(error) | Self::Write(error) | Self::Flush(error) => Some(error),
+            Self::Destination(error) | Self::Read(error) | Self::Write(error) | Self::Flush(error) => {
+                Some(error)
+            }
             _ => None,
         }
     }

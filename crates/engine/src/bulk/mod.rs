@@ -8,6 +8,7 @@
 //! An interrupted run can be resumed from its checkpoint, see [`checkpoint_path`].
 
 mod checkpoint;
+mod destination;
 mod error;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,8 @@ use std::time::{Duration, Instant, SystemTime};
 use atrest_device::{BlockDevice, DeviceError};
 
 use checkpoint::{Binding, Checkpoint, Direction};
-pub use checkpoint::{Mismatch, checkpoint_path, remove as remove_checkpoint};
+pub use checkpoint::{Mismatch, checkpoint_path};
+pub use destination::Destination;
 pub use error::BulkError;
 use workers::Job;
 
@@ -51,6 +53,8 @@ pub struct BulkOptions<'a> {
     pub threads: usize,
     /// Where checkpoints are kept; without one the run can't be resumed. [`checkpoint_path`] names the usual place.
     pub checkpoint: Option<&'a Path>,
+    /// Keep none, and only remove what an earlier run may have left at `checkpoint`.
+    pub without_checkpoint: bool,
     /// Go on where the checkpoint says instead of starting again.
     pub resume: bool,
     /// When the source was last written, if that is known: a resumed run refuses a source that changed since.
@@ -68,6 +72,7 @@ impl Default for BulkOptions<'_> {
         Self {
             threads: 0,
             checkpoint: None,
+            without_checkpoint: false,
             resume: false,
             source_modified: None,
             checkpoint_every: 1 << 30,
@@ -108,7 +113,7 @@ pub fn encrypt(
     if disk.is_read_only() {
         return Err(BulkError::ReadOnly);
     }
-    let binding = |options: &BulkOptions<'_>| {
+    let binding = || {
         let part = |offset, len: usize| {
             let mut plaintext = vec![0; len];
             source.read_at(offset, &mut plaintext)?;
@@ -116,6 +121,7 @@ pub fn encrypt(
         };
         Binding::new(Direction::Encrypt, total, disk, options.source_modified, part)
     };
+    let start = begin(total, &binding, &options)?;
     let job = Job {
         total,
         read: &|offset, buf| source.read_at(offset, buf),
@@ -124,7 +130,7 @@ pub fn encrypt(
         flush: &|| disk.flush(),
         written: &|offset, buf| disk.read_alone(offset, buf),
     };
-    run(&job, &binding, options, progress)
+    run(&job, start, options, progress)
 }
 
 /// Decrypts all of `disk` into the beginning of `destination`.
@@ -143,12 +149,56 @@ pub fn decrypt(
     if destination.is_read_only() {
         return Err(BulkError::ReadOnly);
     }
-    let binding = |options: &BulkOptions<'_>| {
-        let part = |offset, len| disk.stored_ciphertext(offset, len);
-        Binding::new(Direction::Decrypt, total, disk, options.source_modified, part)
+    let start = begin_decryption(disk, &options)?;
+    decrypt_from(start, disk, destination, options, progress)
+}
+
+/// As [`decrypt`], into a file that is created or loses its contents once nothing is left that could refuse the run: a
+/// checkpoint can be kept, or the one that is there fits.
+pub fn decrypt_to(
+    disk: &Disk,
+    destination: Destination,
+    options: BulkOptions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Summary, BulkError> {
+    if let Some(has) = destination.fixed_size().filter(|has| *has < disk.size()) {
+        return Err(BulkError::DestinationTooSmall { needs: disk.size(), has });
+    }
+    let start = begin_decryption(disk, &options)?;
+    if destination.is_new() && start.done > 0 {
+        // What the checkpoint vouches for is gone.
+        return Err(BulkError::CheckpointMismatch(Mismatch::Output { offset: 0 }));
+    }
+    let (destination, sparse) = match destination.open(disk.size()) {
+        Ok(opened) => opened,
+        Err(error) => {
+            if let Some(checkpoint) = start.checkpoint.filter(|_| !options.resume) {
+                // Nothing was begun. That it can't be removed changes nothing about the error.
+                let _ = checkpoint.remove();
+            }
+            return Err(BulkError::Destination(error));
+        }
     };
+    decrypt_from(start, disk, &destination, BulkOptions { sparse, ..options }, progress)
+}
+
+fn begin_decryption<'a>(disk: &Disk, options: &BulkOptions<'a>) -> Result<Start<'a>, BulkError> {
+    let binding = || {
+        let part = |offset, len| disk.stored_ciphertext(offset, len);
+        Binding::new(Direction::Decrypt, disk.size(), disk, options.source_modified, part)
+    };
+    begin(disk.size(), &binding, options)
+}
+
+fn decrypt_from(
+    start: Start<'_>,
+    disk: &Disk,
+    destination: &dyn BlockDevice,
+    options: BulkOptions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Summary, BulkError> {
     let job = Job {
-        total,
+        total: disk.size(),
         read: &|offset, buf| disk.read_alone(offset, buf),
         write: &|offset, buf| match options.sparse {
             true => write_sparse(destination, offset, buf),
@@ -158,37 +208,58 @@ pub fn decrypt(
         flush: &|| destination.flush(),
         written: &|offset, buf| destination.read_at(offset, buf),
     };
-    run(&job, &binding, options, progress)
+    run(&job, start, options, progress)
+}
+
+/// Where a run begins.
+struct Start<'a> {
+    begun: Instant,
+    checkpoint: Option<Checkpoint<'a>>,
+    /// Bytes that an earlier run did.
+    done: u64,
+}
+
+/// Finds the checkpoint that a run goes on from, or makes a new one: before anything is overwritten, as a run that could
+/// keep none would leave an output that is neither the old one nor can be completed. And one from an earlier run would
+/// vouch for data that this one is about to replace.
+fn begin<'a>(
+    total: u64,
+    binding: &dyn Fn() -> Result<Binding, DeviceError>,
+    options: &BulkOptions<'a>,
+) -> Result<Start<'a>, BulkError> {
+    let begun = Instant::now();
+    let Some(path) = options.checkpoint.filter(|_| options.resume || !options.without_checkpoint) else {
+        return match (options.resume, options.checkpoint) {
+            (true, _) => Err(BulkError::NoCheckpoint),
+            (false, Some(old)) => checkpoint::remove(old),
+            (false, None) => Ok(()),
+        }
+        .map(|()| Start { begun, checkpoint: None, done: 0 });
+    };
+    let checkpoint = Checkpoint::new(path, binding().map_err(BulkError::Read)?);
+    let done = match options.resume {
+        true => checkpoint.load(total)?,
+        false => 0,
+    };
+    checkpoint.save(done)?;
+    Ok(Start { begun, checkpoint: Some(checkpoint), done })
 }
 
 fn run(
     job: &Job<'_>,
-    binding: &dyn Fn(&BulkOptions<'_>) -> Result<Binding, DeviceError>,
+    start: Start<'_>,
     options: BulkOptions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Summary, BulkError> {
-    let begun = Instant::now();
-    let mut start = 0;
-    let mut checkpoint = None;
-    if let Some(path) = options.checkpoint {
-        let binding = binding(&options).map_err(BulkError::Read)?;
-        if options.resume {
-            start = Checkpoint::load(path, &binding, job.total)?;
-            check_last_written(job, start)?;
-        }
-        // Before anything is overwritten: a run that could keep none would leave an output that is neither the old one
-        // nor can be completed. And one from an earlier run would vouch for data that this one is about to replace.
-        checkpoint.insert(Checkpoint::new(path, binding)).save(start)?;
-    } else if options.resume {
-        return Err(BulkError::NoCheckpoint);
-    }
-    let written = workers::run(job, start, checkpoint.as_ref(), &options, progress)?;
+    let Start { begun, checkpoint, done } = start;
+    check_last_written(job, done)?;
+    let written = workers::run(job, done, checkpoint.as_ref(), &options, progress)?;
     if let Some(checkpoint) = checkpoint {
         checkpoint.remove()?;
     }
     Ok(Summary {
         bytes: job.total,
-        resumed_from: start,
+        resumed_from: done,
         written: written.duration_since(begun),
         elapsed: begun.elapsed(),
     })

@@ -377,6 +377,65 @@ fn a_run_that_can_keep_no_checkpoint_does_not_begin() {
 }
 
 #[test]
+fn a_destination_is_touched_only_when_nothing_refuses_the_run_any_more() {
+    let plaintext = Random::new(16).bytes(LEN);
+    let (_media, disk) = filled(&plaintext);
+    let (dir, checkpoint) = place();
+    let nowhere = dir.path().join("gone").join("out.atrest-checkpoint");
+    let (new, old) = (dir.path().join("new"), dir.path().join("old"));
+    std::fs::write(&old, "contents").expect("written");
+    let names = || std::fs::read_dir(dir.path()).expect("a directory").count();
+
+    let run = |path: &Path, options: BulkOptions<'_>| {
+        let destination = Destination::look(path, options.resume).expect("usable");
+        decrypt_to(&disk, destination, options, &mut quiet())
+    };
+    let unkept = BulkOptions { checkpoint: Some(&nowhere), ..BulkOptions::default() };
+    for path in [&new, &old] {
+        assert_eq!(run(path, unkept), Err(BulkError::CheckpointFile(Cause::Os(libc::ENOENT))));
+    }
+    assert!(!new.exists());
+    assert_eq!(std::fs::read(&old).expect("still there"), b"contents");
+
+    // The other way round: the checkpoint can be kept, the destination can't be made.
+    let kept = BulkOptions { checkpoint: Some(&checkpoint), ..BulkOptions::default() };
+    let refused = run(&dir.path().join("gone").join("out"), kept).expect_err("no directory");
+    assert!(matches!(refused, BulkError::Destination(error) if error.cause == Cause::Os(libc::ENOENT)));
+    assert_eq!(names(), 1, "no checkpoint of a run that never was");
+
+    // Nobody else may use what is about to be overwritten.
+    let held = Destination::look(&old, false).expect("usable");
+    assert_eq!(Destination::look(&old, false).expect_err("in use").cause, Cause::Busy);
+    drop(held);
+
+    // Without a checkpoint an old one goes too: it would vouch for what is overwritten.
+    std::fs::write(&checkpoint, "old").expect("written");
+    for path in [&new, &old] {
+        run(path, BulkOptions { without_checkpoint: true, ..kept }).expect("decrypted");
+        assert!(std::fs::read(path).expect("read") == plaintext);
+    }
+    assert_eq!(names(), 2);
+}
+
+#[test]
+fn an_output_that_is_gone_is_not_resumed() {
+    // All zeros, so that a new file would look like what had been written.
+    let (_media, disk) = filled(&vec![0; LEN]);
+    let (dir, checkpoint) = place();
+    let options = BulkOptions { threads: 1, checkpoint: Some(&checkpoint), ..BulkOptions::default() };
+    let full = FaultDevice::zeroed(LEN);
+    full.fail(Fault::NoSpaceFrom { offset: 3_000_000 });
+    decrypt(&disk, &full, options, &mut quiet()).expect_err("full");
+    assert!(noted(&checkpoint) > 0);
+    let path = dir.path().join("out");
+    let destination = Destination::look(&path, true).expect("usable");
+    let gone = BulkError::CheckpointMismatch(Mismatch::Output { offset: 0 });
+    let resume = BulkOptions { resume: true, ..options };
+    assert_eq!(decrypt_to(&disk, destination, resume, &mut quiet()), Err(gone));
+    assert!(!path.exists());
+}
+
+#[test]
 fn a_run_that_runs_out_of_room_is_resumed_once_there_is_some() {
     let plaintext = Random::new(15).bytes(LEN);
     let (_media, disk) = filled(&plaintext);

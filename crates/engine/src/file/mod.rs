@@ -8,6 +8,7 @@
 
 mod lock;
 mod media;
+mod new;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 
 use crate::sys;
 use lock::MetadataLock;
+pub use new::NewFile;
 
 /// Zeros are written from a block of this many bytes.
 const ZEROS_LEN: usize = 64 << 10;
@@ -106,21 +108,29 @@ impl FileDevice {
             let _ = std::fs::remove_file(path);
             open_error(error)
         })?;
-        Self::from_open_file(file, path, Access::ReadWriteExclusive)
+        let device = Self::from_open_file(file, path, Access::ReadWriteExclusive)?;
+        new::sync_directory(path).map_err(open_error)?;
+        Ok(device)
     }
 
     /// Replaces the contents of a regular file by `size` zero bytes and takes it from everyone but its owner; for
     /// callers who asked first. Nothing is changed while somebody else uses the file.
     pub fn overwrite(path: impl AsRef<Path>, size: u64) -> Result<Self, DeviceError> {
         let mut device = Self::open(path, Access::ReadWriteExclusive)?;
-        if device.kind != Kind::Regular {
+        device.replace_contents(size)?;
+        Ok(device)
+    }
+
+    /// As [`overwrite`](Self::overwrite), for a file that is open for writing already.
+    pub fn replace_contents(&mut self, size: u64) -> Result<(), DeviceError> {
+        if self.kind != Kind::Regular {
             return Err(DeviceError::new(Operation::Open, 0, 0, Cause::Unsupported));
         }
-        device.file.set_permissions(Permissions::from_mode(0o600)).map_err(open_error)?;
-        device.file.set_len(0).map_err(open_error)?;
-        device.file.set_len(size).map_err(open_error)?;
-        device.size = size;
-        Ok(device)
+        self.file.set_permissions(Permissions::from_mode(0o600)).map_err(open_error)?;
+        self.file.set_len(0).map_err(open_error)?;
+        self.file.set_len(size).map_err(open_error)?;
+        self.size = size;
+        Ok(())
     }
 
     fn from_open_file(file: File, path: &Path, access: Access) -> Result<Self, DeviceError> {
@@ -165,6 +175,16 @@ impl FileDevice {
     /// Whether it is a block device rather than a regular file.
     pub fn is_block_device(&self) -> bool {
         self.kind == Kind::Block
+    }
+
+    /// Whether anything may be stored on it: a block device always counts as full, a regular file does unless it is
+    /// empty or one hole.
+    pub fn holds_data(&self) -> bool {
+        let size = self.size;
+        if self.is_block_device() {
+            return true;
+        }
+        size > 0 && !matches!(self.extent(0, size), Ok(extent) if extent.hole && extent.len == size)
     }
 
     /// When a regular file was last written.
@@ -355,6 +375,11 @@ fn block_geometry(device: &File) -> io::Result<Geometry> {
         _ => default,
     };
     Ok(Geometry { logical_block, physical_block, optimal_alignment })
+}
+
+/// The directory that a path's last component lies in.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn open_error(error: io::Error) -> DeviceError {
