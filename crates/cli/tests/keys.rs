@@ -260,6 +260,21 @@ fn a_full_luks1_header_changes_a_passphrase_in_place_if_asked_to() {
 }
 
 #[test]
+fn only_somebody_with_the_passphrase_is_asked_about_the_last_one() {
+    for kind in ["luks1", "luks2"] {
+        let scratch = Scratch::with_volume_of(kind);
+        scratch.file("other", "not it");
+        scratch.atrest(&["key", "remove", "--key-file", "other", "vol"]).fails(2, "wrong passphrase");
+        scratch.atrest(&["key", "remove", "--key-file", "key", "vol"]).fails(1, "last passphrase");
+        // There is no terminal to ask for a passphrase on, and no need to.
+        scratch.atrest(&["key", "kill", "vol", "7"]).fails(1, "keyslot 7");
+        opens(&scratch, "key", true);
+        scratch.atrest(&["key", "remove", "--yes", "--key-file", "key", "vol"]).ok();
+        opens(&scratch, "key", false);
+    }
+}
+
+#[test]
 fn an_unbound_passphrase_does_not_vouch_for_the_removal_of_another() {
     let scratch = Scratch::with_volume();
     for name in ["second", "unbound"] {

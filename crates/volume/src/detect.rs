@@ -140,6 +140,21 @@ impl LockedVolume {
         each!(self, volume => volume.kill_slot(header, slot, last_may_go))
     }
 
+    /// Whether a keyslot's key is the one of the data.
+    pub fn opens_data(&self, slot: u32) -> bool {
+        self.info().keyslots.iter().any(|keyslot| keyslot.id == slot && !keyslot.unbound)
+    }
+
+    /// Whether nothing would open the data without this keyslot.
+    pub fn is_last_keyslot(&self, slot: u32) -> Result<bool, ChangeError> {
+        let keyslots = self.info().keyslots;
+        if !keyslots.iter().any(|keyslot| keyslot.id == slot) {
+            return Err(ChangeError::NoSuchKeyslot { slot });
+        }
+        let other = keyslots.iter().any(|keyslot| keyslot.id != slot && !keyslot.unbound);
+        Ok(self.opens_data(slot) && !other)
+    }
+
     /// Wipes every keyslot. The data stays where it is; without a header backup nobody can read it again.
     pub fn erase(&mut self, header: &dyn BlockDevice) -> Result<(), ChangeError> {
         each!(self, volume => volume.erase(header))

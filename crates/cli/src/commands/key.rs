@@ -2,10 +2,10 @@
 
 use atrest_engine::Access;
 use atrest_secret::{OsRandom, Passphrase, VolumeKey};
-use atrest_volume::{ChangeError, Credential, Devices, LockedVolume, UnlockOptions};
+use atrest_volume::{ChangeError, Credential, Devices, UnlockOptions};
 use serde_json::json;
 
-use super::target::{Target, open_device, with_passphrase, write_private};
+use super::target::{Target, header_path, open_device, with_passphrase, write_private};
 use super::{options, text};
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
@@ -93,23 +93,31 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
 
 pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
-    let last = keyslots_of_data(&target.locked).len() <= 1;
-    if last {
-        confirm_last(&target, output)?;
-    }
     let Target { path, device, locked } = &mut target;
-    let slot = with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
-        locked.remove_key(device, passphrase, last)
+    let mut last = None;
+    let mut slot = with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
+        match locked.remove_key(device, passphrase, false) {
+            // A question that only somebody who has the passphrase is asked.
+            Err(ChangeError::LastKeyslot { slot }) => {
+                last = Some(Passphrase::copy_from(passphrase.expose()));
+                Ok(slot)
+            }
+            removed => removed,
+        }
     })?;
+    if let Some(passphrase) = last {
+        confirm_last(&target, output)?;
+        // Tried again: meanwhile somebody else may have changed the keyslots.
+        let removed = target.locked.remove_key(&target.device, &passphrase, true);
+        slot = removed.map_err(|error| Failure::from(error).at(target.path))?;
+    }
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is removed"))
 }
 
 pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
-    let mut others = keyslots_of_data(&target.locked);
-    let bound = others.contains(&args.slot);
-    others.retain(|slot| *slot != args.slot);
-    let last = bound && others.is_empty();
+    let at = |error: ChangeError| Failure::from(error).at(header_path(&args.target));
+    let last = target.locked.is_last_keyslot(args.slot).map_err(at)?;
     let source = Source::from(&args.passphrase);
     if last {
         confirm_last(&target, output)?;
@@ -121,20 +129,15 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
             return Err(Failure::parameters(format!("the passphrase is that of keyslot {opened} itself"))
                 .hint("give one of another keyslot, use `atrest key remove`, or pass --yes alone"));
         }
-        if bound && !others.contains(&opened) {
+        if target.locked.opens_data(args.slot) && !target.locked.opens_data(opened) {
             return Err(Failure::parameters(format!(
                 "the passphrase is that of keyslot {opened}, which opens no data"
             ))
             .hint("give one that opens the volume afterwards, or pass --yes alone"));
         }
     }
-    let killed = target.locked.kill_slot(&target.device, args.slot, last);
-    killed.map_err(|error| Failure::from(error).at(target.path))?;
+    target.locked.kill_slot(&target.device, args.slot, last).map_err(at)?;
     output.done(&json!({ "keyslot": args.slot }), &format!("keyslot {} is wiped", args.slot))
-}
-
-fn keyslots_of_data(locked: &LockedVolume) -> Vec<u32> {
-    locked.info().keyslots.iter().filter(|slot| !slot.unbound).map(|slot| slot.id).collect()
 }
 
 fn confirm_last(target: &Target<'_>, output: &Output) -> Result<(), Failure> {
