@@ -42,6 +42,7 @@ macro_rules! dispatch {
     };
 }
 
+#[cfg(target_arch = "x86_64")]
 pub(crate) use dispatch;
 
 /// Where a run comes from and goes to.
