@@ -24,6 +24,12 @@ const VOLUMES: &[(&str, &str, &str)] = &[
         "--cipher aes-xts-plain64 --key-size 256 --sector-size 4096 --iv-large-sectors --skip 64",
     ),
     ("units", "key-file", "--cipher aes-cbc-plain64 --key-size 128 --sector-size 4096 --skip 64"),
+    ("adiantum", "key-file", "--cipher xchacha12,aes-adiantum-plain64 --key-size 256 --skip 64"),
+    (
+        "adiantum-large",
+        "passphrase",
+        "--cipher xchacha20,aes-adiantum-plain64 --key-size 256 --hash sha256 --sector-size 4096 --iv-large-sectors",
+    ),
     ("benbi", "key-file", "--cipher aes-lrw-benbi --key-size 384"),
 ];
 

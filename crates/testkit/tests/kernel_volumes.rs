@@ -20,6 +20,10 @@ const VOLUMES: &[(&str, &str)] = &[
     ),
     ("luks1-xts", "--type luks1 --cipher aes-xts-plain64 --key-size 256 --pbkdf-force-iterations 1000"),
     (
+        "adiantum",
+        "--type luks2 --sector-size 4096 --cipher xchacha12,aes-adiantum-plain64 --key-size 256 --pbkdf pbkdf2 --pbkdf-force-iterations 1000",
+    ),
+    (
         "serpent-xts",
         "--type luks2 --sector-size 512 --cipher serpent-xts-plain64 --key-size 512 --pbkdf pbkdf2 --pbkdf-force-iterations 1000",
     ),
@@ -56,11 +60,15 @@ const VOLUMES: &[(&str, &str)] = &[
         "--type luks2 --sector-size 512 --cipher twofish-lrw-benbi --key-size 256 --pbkdf pbkdf2 --pbkdf-force-iterations 1000",
     ),
     (
+        "adiantum20-luks1",
+        "--type luks1 --cipher xchacha20,aes-adiantum-plain64 --key-size 256 --pbkdf-force-iterations 1000",
+    ),
+    (
         "metadata-4m",
         "--type luks2 --luks2-metadata-size 4m --luks2-keyslots-size 4m --pbkdf pbkdf2 --pbkdf-force-iterations 1000",
     ),
 ];
-const SAMPLE: usize = 4;
+const SAMPLE: usize = 5;
 const SIZE: &str = "40M";
 
 struct Share {

@@ -32,7 +32,7 @@ pub fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
                 .collect::<Result<Vec<_>, Failure>>()?,
         };
         report.say(&format!(
-            "\n{:<26} {:>4} {:>9} {:>8} {:>7} {:>14} {:>14}\n",
+            "\n{:<31} {:>4} {:>9} {:>8} {:>7} {:>14} {:>14}\n",
             "cipher", "bits", "data unit", "where", "threads", "encrypt MiB/s", "decrypt MiB/s"
         ));
         for (spec, bits) in asked {
@@ -65,7 +65,7 @@ impl Report<'_> {
             KdfCost::Pbkdf2 { hash, iterations } => {
                 let rate = row.iterations_per_second().unwrap_or(0.0);
                 // Writing to a String can't fail, here and below.
-                let _ = write!(text, "{:<26} {rate:>14.0} iterations/s", format!("pbkdf2-{}", hash.name()));
+                let _ = write!(text, "{:<31} {rate:>14.0} iterations/s", format!("pbkdf2-{}", hash.name()));
                 json!({ "kdf": "pbkdf2", "hash": hash.name(), "iterations": iterations, "iterations_per_second": rate })
             }
             KdfCost::Argon2(cost) => {
@@ -80,7 +80,7 @@ impl Report<'_> {
             KdfCost::Scrypt(cost) => {
                 let _ = write!(
                     text,
-                    "{:<26} N 2^{}, r {}, p {}: {seconds:.3} s",
+                    "{:<31} N 2^{}, r {}, p {}: {seconds:.3} s",
                     "scrypt", cost.log_n, cost.r, cost.p
                 );
                 json!({ "kdf": "scrypt", "log_n": cost.log_n, "r": cost.r, "p": cost.p })
@@ -103,7 +103,7 @@ impl Report<'_> {
         };
         const MIB: f64 = 1_048_576.0;
         self.say(&format!(
-            "{:<26} {:>4} {:>9} {place:>8} {:>7} {:>14.0} {:>14.0}   {}{}\n",
+            "{:<31} {:>4} {:>9} {place:>8} {:>7} {:>14.0} {:>14.0}   {}{}\n",
             row.cipher.to_string(),
             row.key_bits,
             row.data_unit,

@@ -20,7 +20,7 @@ pub use cipher::{CipherRow, Memory};
 pub use kdf::{KdfCost, KdfRow};
 
 /// The ciphers measured when none is named: each with its longest key, as `spec, key bits`.
-pub const CIPHERS: [(&str, usize); 17] = [
+pub const CIPHERS: [(&str, usize); 20] = [
     ("aes-xts-plain64", 256),
     ("aes-xts-plain64", 512),
     ("aes-cbc-essiv:sha256", 128),
@@ -28,6 +28,9 @@ pub const CIPHERS: [(&str, usize); 17] = [
     ("aes-cbc-plain64", 256),
     ("aes-lrw-benbi", 384),
     ("aes-ecb", 256),
+    ("xchacha12,aes-adiantum-plain64", 256),
+    ("xchacha20,aes-adiantum-plain64", 256),
+    ("xchacha12,aes-hpolyc-plain64", 256),
     ("serpent-xts-plain64", 512),
     ("serpent-cbc-essiv:sha256", 256),
     ("serpent-lrw-benbi", 384),

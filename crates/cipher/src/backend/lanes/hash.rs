@@ -103,7 +103,11 @@ fn join(low: u64, high: u64) -> u128 {
     u128::from(low) | u128::from(high) << 64
 }
 
-/// NH of at most 1024 bytes, of which zeros fill the last stride.
+/// As many strides that are there as a register takes, then as many that are not.
+static STRIDES: [u64; 16] =
+    [u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// NH of at most 1024 bytes, of which zeros fill the last stride. A block follows that may be read.
 #[inline(always)]
 unsafe fn nh_chunk<V: Lanes>(key: &NhKey, message: *const u8, len: usize, sums: &mut [u64; 4]) {
     let step = 16 * V::HALF;
@@ -126,15 +130,19 @@ unsafe fn nh_chunk<V: Lanes>(key: &NhKey, message: *const u8, len: usize, sums: 
             }
             at += step;
         }
-        if at < len {
-            let mut rest = [0u8; 128];
-            core::ptr::copy_nonoverlapping(message.add(at), rest.as_mut_ptr(), len - at);
-            // Strides that are not there must not count, so their keys are zero like themselves.
-            let strides = (len - at).div_ceil(16);
-            let mut mask = [0u64; 8];
-            mask[..strides].fill(u64::MAX);
-            let mask = V::load(mask.as_ptr().cast());
-            let (first, second) = V::halves(rest.as_ptr());
+        let rest = len - at;
+        if rest > 0 {
+            // Strides that are not there must not count: neither they nor their keys.
+            let mask = V::load(STRIDES.as_ptr().add(8 - rest.div_ceil(16)).cast());
+            let (first, second) = if rest.is_multiple_of(16) && rest + 16 >= step {
+                // The rest and the block that ends the unit.
+                V::halves(message.add(at))
+            } else {
+                let mut filled = [0u8; 128];
+                core::ptr::copy_nonoverlapping(message.add(at), filled.as_mut_ptr(), rest);
+                V::halves(filled.as_ptr())
+            };
+            let (first, second) = (first.and(mask), second.and(mask));
             for pass in 0..4 {
                 let stride = at / 16 + pass;
                 let a = first.add32(V::load(low.add(stride).cast()).and(mask));
