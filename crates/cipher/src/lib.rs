@@ -43,6 +43,7 @@
 extern crate std;
 
 mod adiantum;
+mod adiantum_plain64;
 mod aes_xts;
 mod backend;
 mod block;
@@ -66,6 +67,7 @@ mod tweak;
 mod xts;
 
 pub use adiantum::{Adiantum, HPolyC, Hctr2, WideBlockError};
+pub use adiantum_plain64::AdiantumPlain64;
 pub use aes_xts::AesXts;
 pub use backend::{BackendChoice, VectorChoice};
 pub use cbc_cts::{CbcCts, CtsError};

@@ -6,8 +6,8 @@ mod reference;
 mod wide_reference;
 
 use atrest_cipher::{
-    Adiantum, BackendChoice, Cipher, DataUnitIndex, HPolyC, KeyError, Mapper, MapperOptions, VectorChoice,
-    WideBlockError,
+    Adiantum, AdiantumPlain64, BackendChoice, Cipher, DataUnitIndex, HPolyC, KeyError, Mapper, MapperOptions,
+    RunError, VectorChoice, WideBlockError,
 };
 use wide_reference::Design;
 
@@ -265,6 +265,35 @@ fn vectors_are_found_by_their_names_and_tell_the_backend() {
     let options = MapperOptions { backend: Some(BackendChoice::portable()), ..MapperOptions::default() };
     let cipher = Adiantum::new(Cipher::XChaCha12Aes, &[1; 32], &options).expect("32 bytes");
     assert_eq!(cipher.backend_name(), "portable");
+}
+
+#[test]
+fn adiantum_alone_gives_the_bytes_of_the_mapper() {
+    let mut noise = Noise(3);
+    for (which, cipher) in [(0, Cipher::XChaCha12Aes), (1, Cipher::XChaCha20Aes)] {
+        for (data_unit, units) in [(16, 5), (512, 11), (4096, 3), (528, 9)] {
+            let key = noise.bytes(32);
+            let options = MapperOptions { data_unit, iv_offset: 9, ..MapperOptions::default() };
+            let spec = format!("{}-plain64", CIPHERS[which].1).parse().expect("a good specification");
+            let mapper = Mapper::new(&spec, &key, &options).expect("32 bytes");
+            let alone = AdiantumPlain64::new(cipher, &key, &options).expect("32 bytes");
+            let plain = noise.bytes(data_unit * units);
+            let first = DataUnitIndex(noise.next());
+            let (mut ours, mut theirs) = (plain.clone(), plain.clone());
+            alone.encrypt(first, &mut ours).expect("whole units");
+            mapper.encrypt(first, &mut theirs).expect("whole units");
+            assert!(ours == theirs, "{spec}, {units} units of {data_unit}");
+            alone.decrypt(first, &mut ours).expect("whole units");
+            assert!(ours == plain, "{spec}, {units} units of {data_unit}");
+        }
+    }
+    let options = MapperOptions::default();
+    let refused = |cipher, key: &[u8]| AdiantumPlain64::new(cipher, key, &options).map(drop).err();
+    assert_eq!(refused(Cipher::XChaCha12Aes, &[1; 31]), Some(KeyError::Length { len: 31 }));
+    assert_eq!(refused(Cipher::Aes, &[1; 32]), Some(KeyError::Length { len: 32 }));
+    let alone = AdiantumPlain64::new(Cipher::XChaCha12Aes, &[1; 32], &options).expect("32 bytes");
+    let partial = RunError::PartialDataUnit { len: 511, data_unit: 512 };
+    assert_eq!(alone.encrypt(DataUnitIndex(0), &mut [0; 511]), Err(partial));
 }
 
 #[test]

@@ -204,7 +204,8 @@ impl WideBlock {
         });
     }
 
-    fn portable_run<C: BlockCipher>(
+    /// [`WideBlock::run`] in code for any CPU, whatever was chosen.
+    pub(crate) fn portable_run<C: BlockCipher>(
         &self,
         cipher: &C,
         direction: Direction,
