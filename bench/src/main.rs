@@ -1,6 +1,6 @@
 //! `make bench`: atrest against its peers, in one process, interleaved; medians; ratios to BENCHMARKS.md.
 //!
-//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--out FILE] [--only cipher|decrypt|nbd|fuse]...`
+//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--out FILE] [--only cipher|wide-block|decrypt|nbd|fuse]...`
 //!
 //! The files of the engine's lines lie in DIR, by default in memory (`/dev/shm`), so that what is measured is the
 //! engine and not the disk. A peer that is missing fails with the command that installs it.
@@ -14,6 +14,7 @@ mod measure;
 mod openssl;
 mod report;
 mod volume;
+mod wide_block;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut report = Report::new(&root, &words);
     if wanted("cipher") {
         cipher::measure(&plan, &mut report)?;
+    }
+    if wanted("wide-block") {
+        wide_block::measure(&plan, &mut report)?;
     }
     if ["decrypt", "nbd", "fuse"].iter().any(|name| wanted(name)) {
         let scratch = tempfile::tempdir_in(&plan.dir)?;

@@ -68,6 +68,15 @@ impl HashKeys {
         Self::Poly(PolyKey::new(&block.as_chunks().0[2]))
     }
 
+    /// Data units that fill the lanes of the hash: NH works on one at a time, Poly1305 on one per lane.
+    #[allow(dead_code, reason = "only backends with vectors ask for it")]
+    pub(crate) fn least_units(&self) -> usize {
+        match self {
+            Self::Nh { .. } => 1,
+            Self::Poly(_) => 8,
+        }
+    }
+
     /// The key of what comes before the bulk.
     pub(crate) fn header_key(&self) -> &PolyKey {
         match self {

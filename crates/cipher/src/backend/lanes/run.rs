@@ -24,7 +24,7 @@ pub(crate) fn run<I: VectorInstructions, C: BlockCipher>(
     let len = units.blocks() * 16;
     let mut left = run.blocks() / units.blocks();
     let (mut src, mut dst) = run.pointers();
-    let together = (BATCH / len).clamp(1, UNITS);
+    let together = (BATCH / len).clamp(hash.least_units(), UNITS);
     let mut work = Work::new();
     while left > 0 {
         let count = left.min(together);
