@@ -54,9 +54,10 @@ impl Pages {
             UNLOCKED.fetch_add(1, Ordering::Relaxed);
         }
         #[cfg(target_os = "linux")]
-        // SAFETY: as above; the advice changes no contents. A child must not inherit secrets either.
+        // SAFETY: as above; the advice changes no contents here. A child that is forked finds zeros instead of secrets.
         unsafe {
             libc::madvise(start, len, libc::MADV_DONTDUMP);
+            libc::madvise(start, len, libc::MADV_WIPEONFORK);
         }
         match NonNull::new(start.cast()) {
             Some(start) => Self { start, len },
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn locked_memory_is_locked_and_left_out_of_core_dumps() {
+    fn locked_memory_is_locked_and_left_out_of_core_dumps_and_of_children() {
         let secret = SecretBytes::zeroed(100);
         let address = secret.as_ptr() as usize;
         let smaps = std::fs::read_to_string("/proc/self/smaps").expect("Linux has /proc/self/smaps");
@@ -225,6 +226,7 @@ mod tests {
         }
         let flags = flags.expect("the mapping is listed");
         assert!(flags.split(' ').any(|flag| flag == "dd"), "not left out of core dumps: {flags}");
+        assert!(flags.split(' ').any(|flag| flag == "wf"), "not left out of children: {flags}");
         assert_eq!(flags.split(' ').any(|flag| flag == "lo"), unlocked_allocations() == 0, "{flags}");
     }
 

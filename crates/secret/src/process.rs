@@ -5,9 +5,14 @@
 pub fn forbid_core_dumps() {
     #[cfg(unix)]
     {
-        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: `none` is a valid rlimit for the duration of the call, which only reads it.
-        unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) };
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` is a valid rlimit for the duration of both calls; the first fills it in, the second reads it.
+        unsafe {
+            libc::getrlimit(libc::RLIMIT_CORE, &mut limit);
+            // The hard limit stays: a program that this one starts may want its own core files.
+            limit.rlim_cur = 0;
+            libc::setrlimit(libc::RLIMIT_CORE, &limit);
+        }
     }
     #[cfg(target_os = "linux")]
     // SAFETY: PR_SET_DUMPABLE takes one integer argument and touches no memory of ours.

@@ -256,6 +256,7 @@ impl BlockDevice for FileDevice {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.check_writable(Operation::Write, offset, data.len() as u64)?;
+        self.check_whole(offset, data.len() as u64)?;
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
             let at = offset + done as u64;
@@ -349,6 +350,21 @@ impl BlockDevice for FileDevice {
 
     fn unlock_metadata(&self) {
         self.metadata_lock.release();
+    }
+}
+
+impl FileDevice {
+    /// Writing behind the end would make a file that shrank long again, and what it lost would read as zeros.
+    fn check_whole(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        if self.kind == Kind::Block {
+            return Ok(());
+        }
+        let fail = |at: u64, cause| Err(DeviceError::new(Operation::Write, at, offset + len - at, cause));
+        match self.file.metadata() {
+            Ok(now) if !now.is_file() || now.len() >= offset + len => Ok(()),
+            Ok(now) => fail(now.len().max(offset), Cause::UnexpectedEnd),
+            Err(error) => fail(offset, sys::cause(&error)),
+        }
     }
 }
 

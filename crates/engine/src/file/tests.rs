@@ -88,6 +88,21 @@ fn a_file_that_shrinks_is_reported_at_the_offset_where_it_ends() {
 }
 
 #[test]
+fn a_file_that_shrank_is_not_grown_again_by_a_write() {
+    let dir = scratch();
+    let path = dir.path().join("image");
+    let device = FileDevice::create(&path, 10_000).expect("created");
+    OpenOptions::new().write(true).open(&path).expect("opened").set_len(5000).expect("shrunk");
+    device.write_at(4000, &[1; 1000]).expect("that part is there");
+    for (offset, len, at) in [(4000, 1001, 5000), (5000, 1, 5000), (9000, 1000, 9000)] {
+        let end = |at| DeviceError::new(Operation::Write, at, offset + len - at, Cause::UnexpectedEnd);
+        assert_eq!(device.write_at(offset, &vec![2; len as usize]), Err(end(at)));
+        assert_eq!(device.write_zeroes(offset, len), Err(end(at)));
+    }
+    assert_eq!(std::fs::read(&path).expect("readable")[4000..], [1; 1000]);
+}
+
+#[test]
 fn ranges_outside_the_device_are_refused() {
     let dir = scratch();
     let device = FileDevice::create(dir.path().join("f"), 4096).expect("created");
