@@ -40,8 +40,11 @@ const BOARDS: [Board; 2] = [
 ];
 
 /// The programs of `firmware/bench/src/bin`, each with the specification that it must agree with and its bytes of key.
-const CIPHERS: [(&str, &str, usize); 2] =
-    [("aes_128_xts", "aes-xts-plain64", 32), ("aes_256_xts", "aes-xts-plain64", 64)];
+const CIPHERS: [(&str, &str, usize); 3] = [
+    ("aes_128_xts", "aes-xts-plain64", 32),
+    ("aes_256_xts", "aes-xts-plain64", 64),
+    ("adiantum_12", "xchacha12,aes-adiantum-plain64", 32),
+];
 
 /// Cargo profiles of `firmware/Cargo.toml`, and what they are called in the table.
 const PROFILES: [(&str, &str); 2] = [("release", "speed"), ("size", "size")];
