@@ -140,6 +140,7 @@ fn unlock_options(args: &UnlockArgs, wanted: Use) -> UnlockOptions {
     UnlockOptions {
         read_only: !wanted.write,
         allow_equal_xts_halves: args.allow_equal_xts_halves,
+        single_snapshot: args.single_snapshot,
         ..UnlockOptions::default()
     }
 }

@@ -69,7 +69,8 @@ pub fn measure(
             continue;
         }
         for &data_unit in &options.data_units {
-            let mapper_options = MapperOptions { data_unit, ..MapperOptions::default() };
+            let mapper_options =
+                MapperOptions { data_unit, single_snapshot: true, ..MapperOptions::default() };
             let mapper = Mapper::new(spec, &key, &mapper_options).map_err(BenchError::Key)?;
             for &threads in &options.threads {
                 let each = match memory {
