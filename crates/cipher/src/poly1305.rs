@@ -1,49 +1,57 @@
-//! Poly1305 as a hash of 128 bits (RFC 8439, 2.5, without adding the second half of the key), in limbs of 26 bits for
+//! Poly1305 as a hash of 128 bits (RFC 8439, 2.5, without adding the second half of the key), in words of 32 bits for
 //! CPUs that multiply 32 bits by 32. Sums wrap in name only, so that no build checks them and branches on secrets.
 
 use zeroize::Zeroize;
 
 use crate::block::Block;
 
-const MASK: u32 = (1 << 26) - 1;
-
-/// The bit after the end of a whole block.
-const END: u32 = 1 << 24;
-
-/// A clamped multiplier in limbs of 26 bits. Wiped on drop.
+/// A clamped multiplier: below 2^124, each word below 2^28 and all but the first multiples of 4. Wiped on drop.
 pub(crate) struct PolyKey {
-    pub(crate) limbs: [u32; 5],
+    words: [u32; 4],
 }
 
 impl PolyKey {
     pub(crate) fn new(key: &Block) -> Self {
         let clamped = u128::from_le_bytes(*key) & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff;
-        Self { limbs: limbs(clamped, 0) }
+        Self { words: words(clamped) }
+    }
+
+    /// In limbs of 26 bits, for vectors that can't carry.
+    #[allow(dead_code, reason = "only backends with vectors ask for it")]
+    pub(crate) fn limbs(&self) -> [u32; 5] {
+        limbs(joined(self.words), 0)
     }
 }
 
 impl Drop for PolyKey {
     fn drop(&mut self) {
-        self.limbs.zeroize();
+        self.words.zeroize();
     }
 }
 
-/// What was hashed so far: limbs of little more than 26 bits. Wiped on drop.
+/// What was hashed so far: four words, and at most 4 times 2^128. Wiped on drop.
 #[derive(Clone)]
 pub(crate) struct Poly {
-    pub(crate) limbs: [u32; 5],
+    words: [u32; 4],
+    top: u32,
 }
 
 impl Poly {
     pub(crate) fn new() -> Self {
-        Self { limbs: [0; 5] }
+        Self { words: [0; 4], top: 0 }
+    }
+
+    /// In limbs of 26 bits, the last of little more.
+    #[allow(dead_code, reason = "only backends with vectors ask for it")]
+    pub(crate) fn limbs(&self) -> [u32; 5] {
+        limbs(joined(self.words), self.top << 24)
     }
 
     /// Hashes bytes; what is less than a block at their end counts as a last block of its own.
     pub(crate) fn update(&mut self, key: &PolyKey, bytes: &[u8]) {
         let (blocks, rest) = bytes.as_chunks::<16>();
         for block in blocks {
-            self.block(key, block, END);
+            self.block(key, block, 1);
         }
         if !rest.is_empty() {
             let mut last = [0; 16];
@@ -54,78 +62,72 @@ impl Poly {
         }
     }
 
+    /// Adds a block, and `end` times 2^128, then multiplies.
     #[inline(always)]
     fn block(&mut self, key: &PolyKey, block: &Block, end: u32) {
-        let mut h = self.limbs;
-        for (limb, more) in h.iter_mut().zip(limbs(u128::from_le_bytes(*block), end)) {
-            *limb = limb.wrapping_add(more);
-        }
-        let [r0, r1, r2, r3, r4] = key.limbs;
-        let [_, s1, s2, s3, s4] = key.limbs.map(times_five);
-        // 2^130 is 5: what leaves at the top comes back at the bottom five times. Limbs below 2^27.1 times multipliers
-        // below 5 · 2^26, five of them, stay below 2^58.
-        let product = |multipliers: [u32; 5], carry: u64| {
-            h.iter()
-                .zip(multipliers)
-                .fold(carry, |sum, (limb, by)| sum.wrapping_add(u64::from(*limb).wrapping_mul(u64::from(by))))
+        let (sum, carry) = joined(self.words).overflowing_add(u128::from_le_bytes(*block));
+        let [h0, h1, h2, h3] = words(sum);
+        // At most 6.
+        let h4 = self.top.wrapping_add(end).wrapping_add(carry.into());
+        let [r0, r1, r2, r3] = key.words;
+        // 2^130 is 5, so 2^128 times a multiple of 4 is five quarters of that.
+        let [_, s1, s2, s3] = key.words.map(|word| word.wrapping_add(word >> 2));
+        let product = |by: [u32; 4], top: u32, carry: u64| {
+            // Five products of less than 2^32 and 5 · 2^26, and a carry: below 2^63.
+            let multiplied = |word: u32, by: u32| u64::from(word).wrapping_mul(u64::from(by));
+            carry
+                .wrapping_add(multiplied(h0, by[0]))
+                .wrapping_add(multiplied(h1, by[1]))
+                .wrapping_add(multiplied(h2, by[2]))
+                .wrapping_add(multiplied(h3, by[3]))
+                .wrapping_add(h4.wrapping_mul(top).into())
         };
-        let d0 = product([r0, s4, s3, s2, s1], 0);
-        let d1 = product([r1, r0, s4, s3, s2], d0 >> 26);
-        let d2 = product([r2, r1, r0, s4, s3], d1 >> 26);
-        let d3 = product([r3, r2, r1, r0, s4], d2 >> 26);
-        let d4 = product([r4, r3, r2, r1, r0], d3 >> 26);
-        // Below 2^26 + 5 · 2^32.
-        let bottom = (d0 & u64::from(MASK)).wrapping_add((d4 >> 26).wrapping_mul(5));
-        self.limbs = [
-            bottom as u32 & MASK,
-            (d1 as u32 & MASK).wrapping_add((bottom >> 26) as u32),
-            d2 as u32 & MASK,
-            d3 as u32 & MASK,
-            d4 as u32 & MASK,
-        ];
+        let d0 = product([r0, s3, s2, s1], 0, 0);
+        let d1 = product([r1, r0, s3, s2], s1, d0 >> 32);
+        let d2 = product([r2, r1, r0, s3], s2, d1 >> 32);
+        let d3 = product([r3, r2, r1, r0], s3, d2 >> 32);
+        // Below 6 · 2^28 + 2^31.
+        let above = h4.wrapping_mul(r0).wrapping_add((d3 >> 32) as u32);
+        let around = (above >> 2).wrapping_add(above & !3);
+        let low = joined([d0 as u32, d1 as u32, d2 as u32, d3 as u32]);
+        let (low, carry) = low.overflowing_add(around.into());
+        self.words = words(low);
+        self.top = (above & 3).wrapping_add(carry.into());
     }
 
     /// The hash: what is left modulo 2^130 - 5, and of that the low 128 bits.
     pub(crate) fn finish(&self) -> u128 {
-        let mut limbs = self.limbs;
-        for _ in 0..2 {
-            for i in 0..4 {
-                limbs[i + 1] = limbs[i + 1].wrapping_add(limbs[i] >> 26);
-                limbs[i] &= MASK;
-            }
-            limbs[0] = limbs[0].wrapping_add(times_five(limbs[4] >> 26));
-            limbs[4] &= MASK;
-        }
-        limbs[1] = limbs[1].wrapping_add(limbs[0] >> 26);
-        limbs[0] &= MASK;
+        let around = (self.top >> 2).wrapping_mul(5);
+        let (low, carry) = joined(self.words).overflowing_add(around.into());
+        let top = (self.top & 3).wrapping_add(carry.into());
         // At least 2^130 - 5 is what reaches 2^130 when 5 is added.
-        let carry = limbs.iter().fold(5, |carry, limb| limb.wrapping_add(carry) >> 26);
-        let [l0, l1, l2, l3, l4] = limbs.map(u128::from);
-        let joined = l0 | l1 << 26 | l2 << 52 | l3 << 78 | l4 << 104;
-        joined.wrapping_add(u128::from(times_five(carry)))
+        let (_, carry) = low.overflowing_add(5);
+        let beyond = top.wrapping_add(carry.into()) >> 2;
+        low.wrapping_add(beyond.wrapping_mul(5).into())
     }
 }
 
 impl Drop for Poly {
     fn drop(&mut self) {
-        self.limbs.zeroize();
+        self.words.zeroize();
+        self.top.zeroize();
     }
 }
 
 #[inline(always)]
-fn times_five(limb: u32) -> u32 {
-    limb.wrapping_mul(5)
+fn words(value: u128) -> [u32; 4] {
+    [value as u32, (value >> 32) as u32, (value >> 64) as u32, (value >> 96) as u32]
 }
 
 #[inline(always)]
-fn limbs(value: u128, end: u32) -> [u32; 5] {
-    [
-        value as u32 & MASK,
-        (value >> 26) as u32 & MASK,
-        (value >> 52) as u32 & MASK,
-        (value >> 78) as u32 & MASK,
-        (value >> 104) as u32 | end,
-    ]
+fn joined([w0, w1, w2, w3]: [u32; 4]) -> u128 {
+    u128::from(w0) | u128::from(w1) << 32 | u128::from(w2) << 64 | u128::from(w3) << 96
+}
+
+fn limbs(value: u128, above: u32) -> [u32; 5] {
+    const MASK: u32 = (1 << 26) - 1;
+    let limb = |shift: u32| (value >> shift) as u32 & MASK;
+    [limb(0), limb(26), limb(52), limb(78), ((value >> 104) as u32).wrapping_add(above)]
 }
 
 #[cfg(test)]

@@ -26,9 +26,9 @@ impl<V: Lanes> Multiplier<V> {
         // SAFETY: the caller has the CPU features.
         unsafe {
             let mut by = Self { limbs: [V::splat64(0); 5], fives: [V::splat64(0); 5] };
-            for i in 0..5 {
-                by.limbs[i] = V::splat64(key.limbs[i].into());
-                by.fives[i] = V::splat64(u64::from(key.limbs[i]).wrapping_mul(5));
+            for (i, limb) in key.limbs().into_iter().enumerate() {
+                by.limbs[i] = V::splat64(limb.into());
+                by.fives[i] = V::splat64(u64::from(limb).wrapping_mul(5));
             }
             by
         }

@@ -67,7 +67,7 @@ pub(crate) fn unit<I: VectorInstructions, C: BlockCipher>(
     let Some(bulk) = unit.len().checked_sub(16) else { return };
     let mut work = Work::new();
     let start = hash.start(tweak, bulk);
-    for (column, limb) in work.scratch.starts.iter_mut().zip(start.limbs) {
+    for (column, limb) in work.scratch.starts.iter_mut().zip(start.limbs()) {
         column[0] = limb.into();
     }
     let dst = unit.as_mut_ptr();
