@@ -5,6 +5,7 @@
 //! `crates/testkit/tests/embedded.rs` builds and runs them, and compares with what is committed.
 #![no_std]
 
+pub mod aes_xts;
 #[cfg_attr(target_arch = "arm", path = "cortex_m4.rs")]
 #[cfg_attr(target_arch = "riscv32", path = "rv32.rs")]
 pub mod board;

@@ -2,26 +2,6 @@
 #![no_std]
 #![no_main]
 
-use atrest_cipher::{AesXts, DataUnitIndex, MapperOptions};
-use firmware_bench::{Subject, done, program};
+use firmware_bench::aes_xts::Xts;
 
-struct Aes256Xts(AesXts);
-
-impl Subject for Aes256Xts {
-    const KEY_LEN: usize = 2 * 256 / 8;
-
-    fn new(key: &[u8], data_unit: usize) -> Self {
-        let options = MapperOptions { data_unit, ..MapperOptions::default() };
-        Self(done(AesXts::new(key, &options)))
-    }
-
-    fn encrypt(&self, run: &mut [u8]) {
-        done(self.0.encrypt(DataUnitIndex(0), run));
-    }
-
-    fn decrypt(&self, run: &mut [u8]) {
-        done(self.0.decrypt(DataUnitIndex(0), run));
-    }
-}
-
-program!(Aes256Xts);
+firmware_bench::program!(Xts<{ 2 * 256 / 8 }>);
