@@ -6,6 +6,7 @@
 
 mod bare;
 mod cases;
+mod planted;
 
 use core::fmt::Write;
 
@@ -33,6 +34,7 @@ struct Buffer([u8; LONGEST + 2 * GUARD + 64]);
 
 /// Called once, on its own stack.
 fn main(record: &[u8], buffer: &mut [u8]) {
+    core::hint::black_box(planted::all());
     for (saved, expected) in EXPECTED {
         bare::save_registers(saved);
         let mut found = BackendChoice::detected();
