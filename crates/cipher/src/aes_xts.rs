@@ -5,13 +5,7 @@ use core::fmt;
 
 use atrest_secret::constant_time_eq;
 
-#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-use crate::backend::ArmCe;
-#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
-use crate::backend::Wide;
-#[cfg(target_arch = "x86_64")]
-use crate::backend::{AesNiAvx, AesNiSse, Vaes256, Vaes512};
-use crate::backend::{BackendChoice, Kind, PortableAes};
+use crate::backend::{AnyAes, BackendChoice, MadeOfAes, for_any_aes, make_with_aes};
 use crate::block::{BlockCipher, Direction};
 use crate::mapper::{KeyError, MapperOptions, Numbering};
 use crate::mode::xts::XtsUnits;
@@ -20,7 +14,7 @@ use crate::tweak::{NumberForm, TweakRule, Units};
 
 /// `aes-xts-plain64` over runs of data units: gives the same bytes as the mapper of that name. Wipes itself on drop.
 pub struct AesXts {
-    keys: Keys,
+    keys: AnyAes<Pairs>,
     numbering: Numbering,
 }
 
@@ -29,38 +23,19 @@ struct Pair<C> {
     tweak: C,
 }
 
-#[allow(clippy::large_enum_variant, reason = "there is no heap to put the large one on")]
-enum Keys {
-    Portable(Pair<PortableAes>),
-    #[cfg(target_arch = "x86_64")]
-    Vaes512(Pair<Wide<Vaes512>>),
-    #[cfg(target_arch = "x86_64")]
-    Vaes256(Pair<Wide<Vaes256>>),
-    #[cfg(target_arch = "x86_64")]
-    AesNiAvx(Pair<Wide<AesNiAvx>>),
-    #[cfg(target_arch = "x86_64")]
-    AesNiSse(Pair<Wide<AesNiSse>>),
-    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-    ArmCe(Pair<Wide<ArmCe>>),
+/// A pair with whichever AES.
+struct Pairs;
+
+impl MadeOfAes for Pairs {
+    type With<C: BlockCipher> = Pair<C>;
 }
 
 impl AesXts {
     /// Expands a key: that of the data, then one of the same length for the tweaks (32, 48 or 64 bytes in all).
     pub fn new(key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         let numbering = Numbering::new(options)?;
-        let keys = match options.backend.unwrap_or_else(BackendChoice::best).kind() {
-            Kind::Portable => Keys::Portable(Pair::new(key, options, PortableAes::new)?),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Vaes512(cpu) => Keys::Vaes512(Pair::new(key, options, |key| Wide::new(cpu, key))?),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Vaes256(cpu) => Keys::Vaes256(Pair::new(key, options, |key| Wide::new(cpu, key))?),
-            #[cfg(target_arch = "x86_64")]
-            Kind::AesNiAvx(cpu) => Keys::AesNiAvx(Pair::new(key, options, |key| Wide::new(cpu, key))?),
-            #[cfg(target_arch = "x86_64")]
-            Kind::AesNiSse(cpu) => Keys::AesNiSse(Pair::new(key, options, |key| Wide::new(cpu, key))?),
-            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-            Kind::ArmCe(cpu) => Keys::ArmCe(Pair::new(key, options, |key| Wide::new(cpu, key))?),
-        };
+        let backend = options.backend.unwrap_or_else(BackendChoice::best);
+        let keys = make_with_aes!(backend, expand => Pair::new(key, options, expand)?);
         Ok(Self { keys, numbering })
     }
 
@@ -92,19 +67,7 @@ impl AesXts {
         run: Run<'_>,
     ) -> Result<(), RunError> {
         if let Some(position) = self.numbering.position(first, len)? {
-            match &self.keys {
-                Keys::Portable(pair) => pair.run(direction, position, run),
-                #[cfg(target_arch = "x86_64")]
-                Keys::Vaes512(pair) => pair.run(direction, position, run),
-                #[cfg(target_arch = "x86_64")]
-                Keys::Vaes256(pair) => pair.run(direction, position, run),
-                #[cfg(target_arch = "x86_64")]
-                Keys::AesNiAvx(pair) => pair.run(direction, position, run),
-                #[cfg(target_arch = "x86_64")]
-                Keys::AesNiSse(pair) => pair.run(direction, position, run),
-                #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-                Keys::ArmCe(pair) => pair.run(direction, position, run),
-            }
+            for_any_aes!(&self.keys, pair => pair.run(direction, position, run));
         }
         Ok(())
     }

@@ -2,11 +2,7 @@
 
 use atrest_secret::{SecretArray, constant_time_eq};
 
-#[cfg(target_arch = "x86_64")]
-use crate::backend::{AesNiAvx, AesNiSse, Vaes256, Vaes512, Wide};
-#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-use crate::backend::{ArmCe, Wide};
-use crate::backend::{BackendChoice, Kind, PortableAes, VectorChoice};
+use crate::backend::{AnyAes, BackendChoice, Kind, MadeOfAes, VectorChoice, for_any_aes, make_with_aes};
 use crate::block::{BlockCipher, Direction};
 use crate::block64::Keyed64;
 use crate::chacha::{ChaChaRounds, StreamKey};
@@ -177,20 +173,17 @@ impl<C: BlockCipher> Keyed<C> {
     }
 }
 
+/// [`Keyed`] with whichever AES.
+pub(crate) struct InMode;
+
+impl MadeOfAes for InMode {
+    type With<C: BlockCipher> = Keyed<C>;
+}
+
 /// [`Keyed`] for whichever cipher and backend was chosen at key set-up.
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put the large ones on")]
 pub(crate) enum AnyKeyed {
-    PortableAes(Keyed<PortableAes>),
-    #[cfg(target_arch = "x86_64")]
-    Vaes512(Keyed<Wide<Vaes512>>),
-    #[cfg(target_arch = "x86_64")]
-    Vaes256(Keyed<Wide<Vaes256>>),
-    #[cfg(target_arch = "x86_64")]
-    AesNiAvx(Keyed<Wide<AesNiAvx>>),
-    #[cfg(target_arch = "x86_64")]
-    AesNiSse(Keyed<Wide<AesNiSse>>),
-    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-    ArmCe(Keyed<Wide<ArmCe>>),
+    Aes(AnyAes<InMode>),
     Serpent(Keyed<Serpent>),
     Twofish(Keyed<Twofish>),
     Camellia(Keyed<Camellia>),
@@ -206,17 +199,7 @@ macro_rules! for_any {
         match $any {
             AnyKeyed::Short($short) => $on_short,
             AnyKeyed::Multi($multi) => $on_multi,
-            AnyKeyed::PortableAes($keyed) => $call,
-            #[cfg(target_arch = "x86_64")]
-            AnyKeyed::Vaes512($keyed) => $call,
-            #[cfg(target_arch = "x86_64")]
-            AnyKeyed::Vaes256($keyed) => $call,
-            #[cfg(target_arch = "x86_64")]
-            AnyKeyed::AesNiAvx($keyed) => $call,
-            #[cfg(target_arch = "x86_64")]
-            AnyKeyed::AesNiSse($keyed) => $call,
-            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-            AnyKeyed::ArmCe($keyed) => $call,
+            AnyKeyed::Aes(aes) => for_any_aes!(aes, $keyed => $call),
             AnyKeyed::Serpent($keyed) => $call,
             AnyKeyed::Twofish($keyed) => $call,
             AnyKeyed::Camellia($keyed) => $call,
@@ -237,29 +220,8 @@ impl AnyKeyed {
             Cipher::Twofish => Self::Twofish(Keyed::new(spec, key, options, Twofish::new)?),
             Cipher::Camellia => Self::Camellia(Keyed::new(spec, key, options, Camellia::new)?),
             Cipher::Aes | Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => {
-                match options.backend.unwrap_or_else(BackendChoice::best).kind() {
-                    Kind::Portable => Self::PortableAes(Keyed::new(spec, key, options, PortableAes::new)?),
-                    #[cfg(target_arch = "x86_64")]
-                    Kind::Vaes512(cpu) => {
-                        Self::Vaes512(Keyed::new(spec, key, options, |key| Wide::new(cpu, key))?)
-                    }
-                    #[cfg(target_arch = "x86_64")]
-                    Kind::Vaes256(cpu) => {
-                        Self::Vaes256(Keyed::new(spec, key, options, |key| Wide::new(cpu, key))?)
-                    }
-                    #[cfg(target_arch = "x86_64")]
-                    Kind::AesNiAvx(cpu) => {
-                        Self::AesNiAvx(Keyed::new(spec, key, options, |key| Wide::new(cpu, key))?)
-                    }
-                    #[cfg(target_arch = "x86_64")]
-                    Kind::AesNiSse(cpu) => {
-                        Self::AesNiSse(Keyed::new(spec, key, options, |key| Wide::new(cpu, key))?)
-                    }
-                    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-                    Kind::ArmCe(cpu) => {
-                        Self::ArmCe(Keyed::new(spec, key, options, |key| Wide::new(cpu, key))?)
-                    }
-                }
+                let backend = options.backend.unwrap_or_else(BackendChoice::best);
+                Self::Aes(make_with_aes!(backend, expand => Keyed::new(spec, key, options, expand)?))
             }
         })
     }
@@ -299,22 +261,9 @@ impl AnyKeyed {
             return vectors.name();
         }
         match self {
-            Self::PortableAes(_)
-            | Self::Serpent(_)
-            | Self::Twofish(_)
-            | Self::Camellia(_)
-            | Self::Short(_) => "portable",
+            Self::Aes(aes) => aes.name(),
             Self::Multi(keyed) => keyed.backend_name(),
-            #[cfg(target_arch = "x86_64")]
-            Self::Vaes512(_) => "vaes-512",
-            #[cfg(target_arch = "x86_64")]
-            Self::Vaes256(_) => "vaes-256",
-            #[cfg(target_arch = "x86_64")]
-            Self::AesNiAvx(_) => "aes-ni",
-            #[cfg(target_arch = "x86_64")]
-            Self::AesNiSse(_) => "aes-ni-sse",
-            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-            Self::ArmCe(_) => "armv8-ce",
+            Self::Serpent(_) | Self::Twofish(_) | Self::Camellia(_) | Self::Short(_) => "portable",
         }
     }
 

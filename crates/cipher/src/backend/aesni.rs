@@ -21,10 +21,18 @@ pub(crate) struct AesNiSse(());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AesNiAvx(());
 
-/// Asks the CPU.
-pub(crate) fn detect() -> (Option<AesNiAvx>, Option<AesNiSse>) {
-    let cpu = Cpu::ask();
-    (cpu.has_aes_avx().then_some(AesNiAvx(())), cpu.aes.then_some(AesNiSse(())))
+impl AesNiSse {
+    /// Asks the CPU.
+    pub(super) fn detect() -> Option<Self> {
+        Cpu::ask().aes.then_some(Self(()))
+    }
+}
+
+impl AesNiAvx {
+    /// Asks the CPU.
+    pub(super) fn detect() -> Option<Self> {
+        Cpu::ask().has_aes_avx().then_some(Self(()))
+    }
 }
 
 type Register = __m128i;

@@ -16,19 +16,19 @@ use crate::block::Block;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArmCe(());
 
-/// Asks the compiler, then the operating system. The CPU itself answers privileged code only.
-pub(crate) fn detect() -> Option<ArmCe> {
-    if cfg!(all(target_feature = "neon", target_feature = "aes")) {
-        return Some(ArmCe(()));
-    }
-    #[cfg(all(feature = "std", not(target_os = "none")))]
-    if std::arch::is_aarch64_feature_detected!("neon") && std::arch::is_aarch64_feature_detected!("aes") {
-        return Some(ArmCe(()));
-    }
-    None
-}
-
 impl ArmCe {
+    /// Asks the compiler, then the operating system. The CPU itself answers privileged code only.
+    pub(super) fn detect() -> Option<Self> {
+        if cfg!(all(target_feature = "neon", target_feature = "aes")) {
+            return Some(Self(()));
+        }
+        #[cfg(all(feature = "std", not(target_os = "none")))]
+        if std::arch::is_aarch64_feature_detected!("neon") && std::arch::is_aarch64_feature_detected!("aes") {
+            return Some(Self(()));
+        }
+        None
+    }
+
     /// Takes the caller's word.
     ///
     /// # Safety

@@ -13,6 +13,7 @@ mod armv8;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod cpu;
+pub(crate) mod hardware;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 pub(crate) mod lanes;
@@ -29,37 +30,16 @@ mod vectors;
 #[allow(unsafe_code)]
 mod wide;
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use aesni::{AesNiAvx, AesNiSse};
-#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-pub(crate) use armv8::ArmCe;
+pub(crate) use hardware::{AnyAes, Kind, MadeOfAes, VectorKind, for_any_aes, for_any_vectors, make_with_aes};
 pub(crate) use multiplier::Multiplier;
 pub(crate) use portable::PortableAes;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use vaes::{Vaes256, Vaes512};
 pub use vectors::VectorChoice;
-pub(crate) use vectors::VectorKind;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 pub(crate) use wide::Wide;
 
 /// An implementation of AES that this CPU can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackendChoice(Kind);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Vaes512(Vaes512),
-    #[cfg(target_arch = "x86_64")]
-    Vaes256(Vaes256),
-    #[cfg(target_arch = "x86_64")]
-    AesNiAvx(AesNiAvx),
-    #[cfg(target_arch = "x86_64")]
-    AesNiSse(AesNiSse),
-    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-    ArmCe(ArmCe),
-}
 
 impl BackendChoice {
     /// Constant-time code for any CPU.
@@ -74,17 +54,7 @@ impl BackendChoice {
 
     /// Everything this CPU can run, fastest first. The portable one is always there.
     pub fn detected() -> impl Iterator<Item = Self> {
-        #[cfg(target_arch = "x86_64")]
-        let fast = {
-            let (zmm, ymm) = vaes::detect();
-            let (avx, sse) = aesni::detect();
-            [zmm.map(Kind::Vaes512), ymm.map(Kind::Vaes256), avx.map(Kind::AesNiAvx), sse.map(Kind::AesNiSse)]
-        };
-        #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-        let fast = [armv8::detect().map(Kind::ArmCe)];
-        #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
-        let fast: [Option<Kind>; 0] = [];
-        fast.into_iter().flatten().chain([Kind::Portable]).map(Self)
+        Kind::detected().map(Self)
     }
 
     /// The detected backend of that name, as [`BackendChoice::name`] prints it.
@@ -101,25 +71,13 @@ impl BackendChoice {
     #[allow(unsafe_code)]
     pub const unsafe fn assume_armv8_ce() -> Self {
         // SAFETY: the caller's word.
-        Self(Kind::ArmCe(unsafe { ArmCe::assume() }))
+        Self(Kind::ArmCe(unsafe { armv8::ArmCe::assume() }))
     }
 
     /// A short name: `portable`; on x86-64 `vaes-512`, `vaes-256`, `aes-ni`, or `aes-ni-sse` on a CPU without AVX; on
     /// aarch64 `armv8-ce`.
     pub fn name(self) -> &'static str {
-        match self.0 {
-            Kind::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
-            Kind::Vaes512(_) => "vaes-512",
-            #[cfg(target_arch = "x86_64")]
-            Kind::Vaes256(_) => "vaes-256",
-            #[cfg(target_arch = "x86_64")]
-            Kind::AesNiAvx(_) => "aes-ni",
-            #[cfg(target_arch = "x86_64")]
-            Kind::AesNiSse(_) => "aes-ni-sse",
-            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-            Kind::ArmCe(_) => "armv8-ce",
-        }
+        self.0.name()
     }
 
     pub(crate) fn kind(self) -> Kind {

@@ -14,7 +14,7 @@ use atrest_secret::SecretArray;
 
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 use crate::backend::lanes;
-use crate::backend::{VectorChoice, VectorKind};
+use crate::backend::{VectorChoice, for_any_vectors};
 use crate::block::{Block, BlockCipher, Direction, LANES};
 use crate::chacha::{self, StreamKey};
 use crate::nh::{self, NhKey};
@@ -162,17 +162,7 @@ macro_rules! with_vectors {
     ($self:ident, $function:ident ($($argument:expr),*), $portable:expr) => {{
         #[allow(unused_variables, reason = "there are targets without vectors")]
         let keys = (&$self.stream, &$self.hash);
-        match $self.vectors.kind() {
-            VectorKind::Portable => $portable,
-            #[cfg(target_arch = "x86_64")]
-            VectorKind::Sse2(cpu) => lanes::run::$function(cpu, keys, $($argument),*),
-            #[cfg(target_arch = "x86_64")]
-            VectorKind::Avx2(cpu) => lanes::run::$function(cpu, keys, $($argument),*),
-            #[cfg(target_arch = "x86_64")]
-            VectorKind::Avx512(cpu) => lanes::run::$function(cpu, keys, $($argument),*),
-            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-            VectorKind::Neon(cpu) => lanes::run::$function(cpu, keys, $($argument),*),
-        }
+        for_any_vectors!($self.vectors, cpu => lanes::run::$function(cpu, keys, $($argument),*), $portable)
     }};
 }
 

@@ -17,9 +17,11 @@ use crate::backend::cpu::Cpu;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Avx2(());
 
-/// Asks the CPU.
-pub(in crate::backend) fn detect() -> Option<Avx2> {
-    Cpu::ask().has_avx2().then_some(Avx2(()))
+impl Avx2 {
+    /// Asks the CPU.
+    pub(in crate::backend) fn detect() -> Option<Self> {
+        Cpu::ask().has_avx2().then_some(Self(()))
+    }
 }
 
 vector_instructions!(Avx2, super::__m256i, instructions, "avx2");

@@ -17,9 +17,11 @@ use crate::backend::cpu::Cpu;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Avx512(());
 
-/// Asks the CPU.
-pub(in crate::backend) fn detect() -> Option<Avx512> {
-    Cpu::ask().has_avx512().then_some(Avx512(()))
+impl Avx512 {
+    /// Asks the CPU.
+    pub(in crate::backend) fn detect() -> Option<Self> {
+        Cpu::ask().has_avx512().then_some(Self(()))
+    }
 }
 
 vector_instructions!(Avx512, super::__m512i, instructions, "avx512f,avx512bw,avx512dq,avx512vl");

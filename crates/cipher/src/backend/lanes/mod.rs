@@ -238,10 +238,10 @@ macro_rules! vector_instructions {
 use vector_instructions;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use avx2::{Avx2, detect as detect_avx2};
+pub(super) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
-pub(super) use avx512::{Avx512, detect as detect_avx512};
+pub(super) use avx512::Avx512;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-pub(super) use neon::{Neon, detect as detect_neon};
+pub(super) use neon::Neon;
 #[cfg(target_arch = "x86_64")]
 pub(super) use sse2::Sse2;

@@ -15,16 +15,18 @@ use super::{Lanes, vector_instructions};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Neon(());
 
-/// Asks the compiler, then the operating system.
-pub(in crate::backend) fn detect() -> Option<Neon> {
-    if cfg!(target_feature = "neon") {
-        return Some(Neon(()));
+impl Neon {
+    /// Asks the compiler, then the operating system.
+    pub(in crate::backend) fn detect() -> Option<Self> {
+        if cfg!(target_feature = "neon") {
+            return Some(Self(()));
+        }
+        #[cfg(all(feature = "std", not(target_os = "none")))]
+        if std::arch::is_aarch64_feature_detected!("neon") {
+            return Some(Self(()));
+        }
+        None
     }
-    #[cfg(all(feature = "std", not(target_os = "none")))]
-    if std::arch::is_aarch64_feature_detected!("neon") {
-        return Some(Neon(()));
-    }
-    None
 }
 
 vector_instructions!(Neon, super::uint32x4_t, instructions, "neon");

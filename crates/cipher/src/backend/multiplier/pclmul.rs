@@ -6,8 +6,9 @@ use core::arch::x86_64::{
     _mm_slli_si128, _mm_srli_si128, _mm_xor_si128,
 };
 
+use crate::backend::aesni::{AesNiAvx, AesNiSse};
+use crate::backend::vaes::{Vaes256, Vaes512};
 use crate::backend::wide::hctr2::{Multiply, Product, hashing};
-use crate::backend::{AesNiAvx, AesNiSse, Vaes256, Vaes512};
 
 hashing!(AesNiSse, sse, "aes,sse2,pclmulqdq", __m128i);
 hashing!(AesNiAvx, avx, "aes,avx,pclmulqdq", __m128i);

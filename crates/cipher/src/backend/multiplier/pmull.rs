@@ -5,7 +5,7 @@ use core::arch::aarch64::{
     vmull_p64, vreinterpretq_u8_p128, vreinterpretq_u8_u64, vreinterpretq_u64_u8,
 };
 
-use crate::backend::ArmCe;
+use crate::backend::armv8::ArmCe;
 use crate::backend::wide::hctr2::{Multiply, Product, hashing};
 
 type Register = uint8x16_t;
@@ -55,10 +55,10 @@ unsafe fn halves(a: uint8x16_t) -> (u64, u64) {
     unsafe { (vgetq_lane_u64::<0>(vreinterpretq_u64_u8(a)), vgetq_lane_u64::<1>(vreinterpretq_u64_u8(a))) }
 }
 
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "neon,aes")]
 unsafe fn product(a: u64, b: u64) -> uint8x16_t {
-    // SAFETY: the caller has PMULL.
-    unsafe { vreinterpretq_u8_p128(vmull_p64(a, b)) }
+    vreinterpretq_u8_p128(vmull_p64(a, b))
 }
 
 /// x^-64 times a polynomial of 128 bits: the low half times x^63 + x^62 + x^57, added to the swapped halves.

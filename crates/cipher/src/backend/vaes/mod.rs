@@ -35,10 +35,18 @@ pub(crate) struct Vaes256(());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vaes512(());
 
-/// Asks the CPU.
-pub(crate) fn detect() -> (Option<Vaes512>, Option<Vaes256>) {
-    let cpu = Cpu::ask();
-    (cpu.has_vaes_512().then_some(Vaes512(())), cpu.has_vaes_256().then_some(Vaes256(())))
+impl Vaes256 {
+    /// Asks the CPU.
+    pub(super) fn detect() -> Option<Self> {
+        Cpu::ask().has_vaes_256().then_some(Self(()))
+    }
+}
+
+impl Vaes512 {
+    /// Asks the CPU.
+    pub(super) fn detect() -> Option<Self> {
+        Cpu::ask().has_vaes_512().then_some(Self(()))
+    }
 }
 
 instructions!(Vaes256, ymm256, "aes,avx2,vaes,vpclmulqdq", modes, __m256i);
