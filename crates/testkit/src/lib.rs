@@ -2,6 +2,7 @@
 //!
 //! * [`fault`] and [`power_loss`]: a memory device that fails on demand, records what was written and replays every
 //!   state in which a power loss could have left it.
+//! * [`flash`]: the same for flash media, which are erased and programmed, and an adversary who puts old contents back.
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
 //! * [`atrest`]: the program under test, as a user runs it.
@@ -12,6 +13,7 @@ pub mod atrest;
 pub mod campaign;
 pub mod cryptsetup;
 pub mod fault;
+pub mod flash;
 pub mod kernel;
 pub mod nbd;
 pub mod oracle;

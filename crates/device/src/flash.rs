@@ -1,0 +1,80 @@
+//! Flash as a driver sees it: reads, programs and erases in units of the medium, never an overwrite.
+
+use crate::{FlashCause, FlashError, FlashGeometry, FlashOperation};
+
+/// A medium that is erased in blocks and programmed in units, each unit once between two erases of its block.
+///
+/// Addresses and lengths are bytes. They have to be multiples of what [`geometry`](Self::geometry) says, or the operation
+/// is refused before anything has happened. An operation transfers everything or fails; what a failed program or
+/// erase leaves in its range is unspecified, what lies outside is untouched. Reading takes `&mut self` because a bus does.
+pub trait FlashDevice {
+    /// Sizes of the medium. They never change.
+    fn geometry(&self) -> FlashGeometry;
+
+    /// Fills `buf` from `address`.
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError>;
+
+    /// Programs units that are blank.
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError>;
+
+    /// Erases whole blocks. Their units are blank afterwards.
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError>;
+
+    /// Makes every finished program and erase durable. Until then a medium with a cache of its own may lose any of them.
+    fn sync(&mut self) -> Result<(), FlashError>;
+
+    /// What every byte of a blank unit reads as: 0xFF on NOR and most NAND. None where blank units read as something that
+    /// cannot be told from data: data flash whose erased cells read undefined, or an encrypting layer.
+    fn erased_byte(&self) -> Option<u8> {
+        Some(0xff)
+    }
+
+    /// Whether the prog unit at `address` is blank: erased, and not programmed since.
+    ///
+    /// `scratch` has room for a prog unit; what it holds afterwards is unspecified. The default reads the unit and compares
+    /// it with [`erased_byte`](Self::erased_byte), to which a unit programmed with nothing else is equal; parts with a
+    /// blank check in hardware should ask that.
+    fn is_blank(&mut self, address: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+        let geometry = self.geometry();
+        let len = u64::from(geometry.prog_size());
+        let failed = |cause| FlashError::new(FlashOperation::BlankQuery, address, len, cause);
+        geometry.check(FlashOperation::BlankQuery, address, len)?;
+        let Some(erased) = self.erased_byte() else { return Err(failed(FlashCause::Unsupported)) };
+        let has = scratch.len();
+        let Some(unit) = scratch.get_mut(..geometry.prog_size() as usize) else {
+            return Err(failed(FlashCause::BufferTooSmall { needs: geometry.prog_size(), has: has as u64 }));
+        };
+        self.read(address, unit)?;
+        Ok(unit.iter().all(|byte| *byte == erased))
+    }
+}
+
+impl<D: FlashDevice + ?Sized> FlashDevice for &mut D {
+    fn geometry(&self) -> FlashGeometry {
+        (**self).geometry()
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        (**self).read(address, buf)
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        (**self).prog(address, data)
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        (**self).erase(address, len)
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        (**self).sync()
+    }
+
+    fn erased_byte(&self) -> Option<u8> {
+        (**self).erased_byte()
+    }
+
+    fn is_blank(&mut self, address: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+        (**self).is_blank(address, scratch)
+    }
+}

@@ -1,0 +1,126 @@
+//! What can go wrong between us and a flash medium, with the address at which it did.
+
+use core::fmt;
+
+/// A failed flash operation: what was tried, where, and why it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlashError {
+    /// What was tried.
+    pub operation: FlashOperation,
+    /// First byte of the range that failed (0 for [`FlashOperation::Sync`]).
+    pub address: u64,
+    /// Bytes in the range (0 for [`FlashOperation::Sync`]).
+    pub len: u64,
+    /// Why it failed.
+    pub cause: FlashCause,
+}
+
+/// The operation that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlashOperation {
+    /// Reading.
+    Read,
+    /// Programming.
+    Prog,
+    /// Erasing.
+    Erase,
+    /// Making programs and erases durable.
+    Sync,
+    /// Asking whether a prog unit is blank.
+    BlankQuery,
+}
+
+/// Why a flash operation failed.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlashCause {
+    /// The range does not lie inside the medium, whose size in bytes is given.
+    OutOfBounds {
+        /// Size of the medium in bytes.
+        size: u64,
+    },
+    /// Address or length is not a multiple of the operation's unit.
+    Misaligned {
+        /// The required multiple in bytes.
+        multiple: u32,
+    },
+    /// The medium reports that the program or erase failed: the block has gone bad.
+    BadBlock {
+        /// Index of the erase block.
+        block: u64,
+    },
+    /// What is stored can't be read back: more bits are wrong than the medium's code corrects.
+    Uncorrectable,
+    /// A unit was to be programmed again before an erase.
+    AlreadyProgrammed {
+        /// Address of the unit.
+        unit: u64,
+    },
+    /// The medium is write-protected.
+    ReadOnly,
+    /// The caller's buffer is too small.
+    BufferTooSmall {
+        /// Bytes that are needed.
+        needs: u32,
+        /// Bytes that there are.
+        has: u64,
+    },
+    /// The cipher does not take the range.
+    Cipher,
+    /// The medium does not support the operation.
+    Unsupported,
+    /// The driver's own code: a bus error, a timeout.
+    Driver(i32),
+}
+
+impl FlashError {
+    /// An error at a byte range.
+    pub const fn new(operation: FlashOperation, address: u64, len: u64, cause: FlashCause) -> Self {
+        Self { operation, address, len, cause }
+    }
+}
+
+impl fmt::Display for FlashError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, address, len, cause } = self;
+        match operation {
+            FlashOperation::Sync => write!(f, "cannot make programs and erases durable: {cause}"),
+            _ => write!(f, "{operation} of {len} bytes at address {address:#x} failed: {cause}"),
+        }
+    }
+}
+
+impl fmt::Display for FlashOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Prog => "program",
+            Self::Erase => "erase",
+            Self::Sync => "sync",
+            Self::BlankQuery => "blank query",
+        })
+    }
+}
+
+impl fmt::Display for FlashCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfBounds { size } => write!(f, "the range lies outside the medium of {size} bytes"),
+            Self::Misaligned { multiple } => write!(f, "the range is not a multiple of {multiple} bytes"),
+            Self::BadBlock { block } => write!(f, "erase block {block} has gone bad"),
+            Self::Uncorrectable => f.write_str("more bits are wrong than can be corrected"),
+            Self::AlreadyProgrammed { unit } => {
+                write!(f, "the unit at {unit:#x} was programmed already and not erased since")
+            }
+            Self::ReadOnly => f.write_str("the medium is write-protected"),
+            Self::BufferTooSmall { needs, has } => {
+                write!(f, "the buffer has {has} bytes, {needs} are needed")
+            }
+            Self::Cipher => f.write_str("the cipher does not take such a range"),
+            Self::Unsupported => f.write_str("the medium does not support it"),
+            Self::Driver(code) => write!(f, "driver error {code}"),
+        }
+    }
+}
+
+impl core::error::Error for FlashError {}

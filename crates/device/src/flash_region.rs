@@ -1,0 +1,90 @@
+//! A part of a flash medium, as a medium of its own: the blocks behind a header, a partition.
+
+use crate::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
+
+/// Neighbouring erase blocks of a medium. Addresses count from the first of them; those in errors do too.
+#[derive(Clone, Debug)]
+pub struct FlashRegion<D> {
+    device: D,
+    start: u64,
+    geometry: FlashGeometry,
+}
+
+impl<D: FlashDevice> FlashRegion<D> {
+    /// `block_count` blocks from `first_block` on; at least one.
+    pub fn new(device: D, first_block: u64, block_count: u64) -> Result<Self, FlashError> {
+        let whole = device.geometry();
+        let erase = u64::from(whole.erase_size());
+        let outside = || {
+            let cause = FlashCause::OutOfBounds { size: whole.size() };
+            let (address, len) = (first_block.saturating_mul(erase), block_count.saturating_mul(erase));
+            FlashError::new(FlashOperation::Read, address, len, cause)
+        };
+        if first_block.checked_add(block_count).is_none_or(|end| end > whole.block_count()) {
+            return Err(outside());
+        }
+        let geometry =
+            FlashGeometry::new(whole.read_size(), whole.prog_size(), whole.erase_size(), block_count)
+                .map_err(|_| outside())?;
+        Ok(Self { device, start: first_block * erase, geometry })
+    }
+
+    /// The whole medium back.
+    pub fn into_inner(self) -> D {
+        self.device
+    }
+
+    fn within<T>(
+        &mut self,
+        operation: FlashOperation,
+        address: u64,
+        len: u64,
+        run: impl FnOnce(&mut D, u64) -> Result<T, FlashError>,
+    ) -> Result<T, FlashError> {
+        self.geometry.check(operation, address, len)?;
+        let (start, first_block) = (self.start, self.start / u64::from(self.geometry.erase_size()));
+        run(&mut self.device, start + address).map_err(|error| {
+            let cause = match error.cause {
+                FlashCause::BadBlock { block } => {
+                    FlashCause::BadBlock { block: block.saturating_sub(first_block) }
+                }
+                FlashCause::AlreadyProgrammed { unit } => {
+                    FlashCause::AlreadyProgrammed { unit: unit.saturating_sub(start) }
+                }
+                other => other,
+            };
+            FlashError { address: error.address.saturating_sub(start), cause, ..error }
+        })
+    }
+}
+
+impl<D: FlashDevice> FlashDevice for FlashRegion<D> {
+    fn geometry(&self) -> FlashGeometry {
+        self.geometry
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        self.within(FlashOperation::Read, address, buf.len() as u64, |device, at| device.read(at, buf))
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        self.within(FlashOperation::Prog, address, data.len() as u64, |device, at| device.prog(at, data))
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        self.within(FlashOperation::Erase, address, len, |device, at| device.erase(at, len))
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        self.device.sync()
+    }
+
+    fn erased_byte(&self) -> Option<u8> {
+        self.device.erased_byte()
+    }
+
+    fn is_blank(&mut self, address: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+        let len = u64::from(self.geometry.prog_size());
+        self.within(FlashOperation::BlankQuery, address, len, |device, at| device.is_blank(at, scratch))
+    }
+}
