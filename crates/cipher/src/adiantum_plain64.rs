@@ -39,6 +39,11 @@ impl AdiantumPlain64 {
         Ok(Self { cipher, wide: WideBlock { stream, hash, vectors: VectorChoice::portable() }, numbering })
     }
 
+    /// Bytes under one tweak.
+    pub fn data_unit(&self) -> usize {
+        self.numbering.data_unit
+    }
+
     /// Encrypts a run in place: whole data units, of which the first has index `first`.
     pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Encrypt, first, run)

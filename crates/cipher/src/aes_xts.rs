@@ -39,6 +39,16 @@ impl AesXts {
         Ok(Self { keys, numbering })
     }
 
+    /// Bytes under one tweak.
+    pub fn data_unit(&self) -> usize {
+        self.numbering.data_unit
+    }
+
+    /// What a part of a data unit must begin at and be a multiple of to be encrypted alone: 16 bytes.
+    pub fn granularity(&self) -> usize {
+        16
+    }
+
     /// Encrypts a run in place: whole data units, of which the first has index `first`.
     pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Encrypt, first, run.len(), Run::in_place(run))
@@ -47,6 +57,17 @@ impl AesXts {
     /// Decrypts a run in place: whole data units, of which the first has index `first`.
     pub fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Decrypt, first, run.len(), Run::in_place(run))
+    }
+
+    /// Encrypts in place what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset
+    /// and length are multiples of 16 bytes, the offset lies in the unit.
+    pub fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        self.apply_at(Direction::Encrypt, unit, offset, bytes)
+    }
+
+    /// Decrypts in place what [`AesXts::encrypt_at`] encrypts.
+    pub fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        self.apply_at(Direction::Decrypt, unit, offset, bytes)
     }
 
     /// Encrypts a run from `src` to `dst`, which are equally long.
@@ -66,10 +87,26 @@ impl AesXts {
         len: usize,
         run: Run<'_>,
     ) -> Result<(), RunError> {
-        if let Some(position) = self.numbering.position(first, len)? {
+        self.run(direction, self.numbering.position(first, len)?, run);
+        Ok(())
+    }
+
+    fn apply_at(
+        &self,
+        direction: Direction,
+        unit: DataUnitIndex,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), RunError> {
+        let position = self.numbering.position_at(unit, offset, bytes.len(), 16)?;
+        self.run(direction, position, Run::in_place(bytes));
+        Ok(())
+    }
+
+    fn run(&self, direction: Direction, position: Option<Position>, run: Run<'_>) {
+        if let Some(position) = position {
             for_any_aes!(&self.keys, pair => pair.run(direction, position, run));
         }
-        Ok(())
     }
 }
 
@@ -94,7 +131,7 @@ impl<C: BlockCipher> Pair<C> {
     fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
         let rule = TweakRule::Number(NumberForm::Plain64);
         let units = Units::new(rule, position.number, position.step, position.unit_blocks);
-        self.data.xts(direction, XtsUnits { tweak_cipher: &self.tweak, units }, run);
+        self.data.xts_from(direction, XtsUnits { tweak_cipher: &self.tweak, units }, position.skipped, run);
     }
 }
 

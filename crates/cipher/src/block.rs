@@ -48,9 +48,18 @@ pub(crate) trait BlockCipher: Sized {
         mode::ecb::run(self, direction, run);
     }
 
-    /// XTS with this cipher for the data.
+    /// XTS with this cipher for the data, over whole units.
     fn xts(&self, direction: Direction, units: XtsUnits<'_, Self>, run: Run<'_>) {
-        mode::xts::run(self, direction, units, run);
+        mode::xts::run(self, direction, units, 0, run);
+    }
+
+    /// XTS of a run that begins `skipped` blocks into its first unit, or ends within its last one.
+    fn xts_from(&self, direction: Direction, units: XtsUnits<'_, Self>, skipped: usize, run: Run<'_>) {
+        if skipped == 0 && run.blocks().is_multiple_of(units.units.blocks()) {
+            self.xts(direction, units, run);
+        } else {
+            mode::xts::run(self, direction, units, skipped, run);
+        }
     }
 
     /// POLYVAL's state after more blocks.

@@ -9,8 +9,12 @@ pub(crate) const fn double(a: u128) -> u128 {
     (a << 1) ^ (0x87 & 0u128.wrapping_sub(a >> 127))
 }
 
-/// x^`power` times `a`; time depends on `power` only.
+/// x^`power` times `a`; time depends on `power` only, and on no more than its logarithm.
 pub(crate) fn times_x_to(mut a: u128, mut power: usize) -> u128 {
+    // So far, steps of 64 take less than a multiplication.
+    if power > 64 * 32 {
+        return multiply(a, x_to(power));
+    }
     while power > 0 {
         // Up to 64 bits leave at the top, so their reduction (at most 7 bits longer) can't overflow again.
         let step = power.min(64);
@@ -19,6 +23,32 @@ pub(crate) fn times_x_to(mut a: u128, mut power: usize) -> u128 {
         power -= step;
     }
     a
+}
+
+/// x^`power`, by squaring and doubling.
+fn x_to(power: usize) -> u128 {
+    let bits = usize::BITS - power.leading_zeros();
+    (0..bits).rev().fold(1, |a, bit| {
+        let squared = square(a);
+        if power >> bit & 1 == 1 { double(squared) } else { squared }
+    })
+}
+
+/// `a` times itself: its bits spread out, then reduced.
+fn square(a: u128) -> u128 {
+    let spread = |half: u64| {
+        let mut a = u128::from(half);
+        for (shift, ones) in [(32, u32::MAX.into()), (16, 0xffff), (8, 0xff), (4, 0xf), (2, 3), (1, 1u128)] {
+            let mask = u128::MAX / ((1 << (2 * shift)) - 1) * ones;
+            a = (a | a << shift) & mask;
+        }
+        a
+    };
+    let (low, high) = (spread(a as u64), spread((a >> 64) as u64));
+    // x^128 is x^7 + x^2 + x + 1. What leaves at the top once more is at most six bits.
+    let fold = |high: u128| high ^ high << 1 ^ high << 2 ^ high << 7;
+    let out = high >> 127 ^ high >> 126 ^ high >> 121;
+    low ^ fold(high) ^ fold(out)
 }
 
 /// `a` times `b`.
@@ -44,6 +74,21 @@ mod tests {
             assert_eq!(times_x_to(start, power), doubled, "{power}");
             doubled = double(doubled);
         }
+    }
+
+    #[test]
+    fn high_powers_of_x_agree_with_repeated_doubling() {
+        let start = 0xfedc_ba98_7654_3210_0f1e_2d3c_4b5a_6978u128;
+        let mut doubled = start;
+        for power in 0..70_000 {
+            if power % 97 == 0 || power > 65_500 && power < 65_600 || power > 2000 && power < 2100 {
+                assert_eq!(times_x_to(start, power), doubled, "{power}");
+            }
+            doubled = double(doubled);
+        }
+        // The order of x divides that of the field's units.
+        assert_eq!(multiply(x_to(usize::MAX), double(1)), (0..usize::BITS).fold(2, |a, _| square(a)));
+        assert_eq!((0..128).fold(start, |a, _| square(a)), start);
     }
 
     #[test]

@@ -141,15 +141,21 @@ impl<C: BlockCipher> Keyed<C> {
                     Units::new(self.rule.by_ref(), position.number, position.step, position.unit_blocks);
                 self.data.cbc(direction, units, run);
             }),
-            KeyedMode::Xex1 => xex1::run(&self.data, direction, units, run),
+            KeyedMode::Xex1 => xex1::run(&self.data, direction, units, position.skipped, run),
             KeyedMode::Ctr => ctr::run(&self.data, units, run),
             KeyedMode::Xts { tweak } => {
-                self.data.xts(direction, XtsUnits { tweak_cipher: tweak, units }, run);
+                let units = XtsUnits { tweak_cipher: tweak, units };
+                self.data.xts_from(direction, units, position.skipped, run);
             }
             KeyedMode::Hctr2(key) => hctr2::run(&self.data, key, direction, units, run),
             KeyedMode::Lrw(key) => lrw::run(&self.data, key, direction, units, run),
             KeyedMode::WideBlock(wide) => wide.run(&self.data, direction, units, run),
         }
+    }
+
+    /// Whether a run may begin and end within a data unit.
+    fn takes_parts(&self) -> bool {
+        matches!(self.mode, KeyedMode::Ecb | KeyedMode::Xts { .. } | KeyedMode::Xex1)
     }
 
     fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
@@ -231,6 +237,11 @@ impl AnyKeyed {
         for_any!(self, keyed => keyed.run(direction, position, run),
             Short(keyed) => keyed.run(direction, position, run),
             Multi(keyed) => keyed.run(direction, position, run));
+    }
+
+    /// Whether a run may begin and end within a data unit, at any multiple of 16 bytes.
+    pub(crate) fn takes_parts(&self) -> bool {
+        for_any!(self, keyed => keyed.takes_parts(), Short(_) => false, Multi(_) => false)
     }
 
     /// One XTS data unit of at least 16 bytes, with ciphertext stealing. Does nothing in another mode.

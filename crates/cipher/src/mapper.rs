@@ -110,6 +110,12 @@ impl Mapper {
         self.numbering.data_unit
     }
 
+    /// What a part of a data unit must begin at and be a multiple of to be encrypted alone: 16 bytes for XTS, XEX and ECB,
+    /// the data unit for other modes.
+    pub fn granularity(&self) -> usize {
+        if self.keyed.takes_parts() { 16 } else { self.numbering.data_unit }
+    }
+
     /// Encrypts a run in place: whole data units, of which the first has index `first`.
     pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Encrypt, first, run.len(), Run::in_place(run))
@@ -118,6 +124,17 @@ impl Mapper {
     /// Decrypts a run in place: whole data units, of which the first has index `first`.
     pub fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Decrypt, first, run.len(), Run::in_place(run))
+    }
+
+    /// Encrypts in place what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset
+    /// and length are multiples of [`Mapper::granularity`], the offset lies in the unit.
+    pub fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        self.apply_at(Direction::Encrypt, unit, offset, bytes)
+    }
+
+    /// Decrypts in place what [`Mapper::encrypt_at`] encrypts.
+    pub fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        self.apply_at(Direction::Decrypt, unit, offset, bytes)
     }
 
     /// Encrypts a run from `src` to `dst`, which are equally long.
@@ -149,19 +166,37 @@ impl Mapper {
         len: usize,
         run: Run<'_>,
     ) -> Result<(), RunError> {
-        if direction == Direction::Encrypt && !self.may_encrypt {
-            return Err(RunError::SingleSnapshot);
-        }
+        self.permit(direction)?;
         if let Some(position) = self.numbering.position(first, len)? {
             self.keyed.run(direction, position, run);
         }
         Ok(())
     }
+
+    fn apply_at(
+        &self,
+        direction: Direction,
+        unit: DataUnitIndex,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), RunError> {
+        self.permit(direction)?;
+        let granularity = self.granularity();
+        if let Some(position) = self.numbering.position_at(unit, offset, bytes.len(), granularity)? {
+            self.keyed.run(direction, position, Run::in_place(bytes));
+        }
+        Ok(())
+    }
+
+    fn permit(&self, direction: Direction) -> Result<(), RunError> {
+        let refused = direction == Direction::Encrypt && !self.may_encrypt;
+        if refused { Err(RunError::SingleSnapshot) } else { Ok(()) }
+    }
 }
 
 /// How the data units of a segment are numbered.
 pub(crate) struct Numbering {
-    data_unit: usize,
+    pub(crate) data_unit: usize,
     first: u64,
     step: u64,
 }
@@ -182,10 +217,25 @@ impl Numbering {
         if !len.is_multiple_of(self.data_unit) {
             return Err(RunError::PartialDataUnit { len, data_unit: self.data_unit });
         }
+        Ok((len > 0).then(|| self.start(first, 0)))
+    }
+
+    /// Where `len` bytes from byte `offset` of unit `unit` on are, for a cipher of this granularity.
+    pub(crate) fn position_at(
+        &self,
+        unit: DataUnitIndex,
+        offset: usize,
+        len: usize,
+        granularity: usize,
+    ) -> Result<Option<Position>, RunError> {
+        RunError::check_part(offset, len, self.data_unit, granularity)?;
+        Ok((len > 0).then(|| self.start(unit, offset / 16)))
+    }
+
+    fn start(&self, unit: DataUnitIndex, skipped: usize) -> Position {
         // dm-crypt's numbers wrap at 2^64 as well.
-        let number = self.first.wrapping_add(first.0.wrapping_mul(self.step));
-        let position = Position { number, step: self.step, unit_blocks: self.data_unit / 16 };
-        Ok((len > 0).then_some(position))
+        let number = self.first.wrapping_add(unit.0.wrapping_mul(self.step));
+        Position { number, step: self.step, unit_blocks: self.data_unit / 16, skipped }
     }
 }
 

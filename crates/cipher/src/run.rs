@@ -21,12 +21,15 @@ pub(crate) struct Position {
     pub(crate) step: u64,
     /// Cipher blocks in a unit.
     pub(crate) unit_blocks: usize,
+    /// Cipher blocks of the first unit that come before the run.
+    pub(crate) skipped: usize,
 }
 
 impl Position {
     /// That of a run which starts so many units later.
     pub(crate) fn after(self, units: usize) -> Self {
-        Self { number: self.number.wrapping_add(self.step.wrapping_mul(units as u64)), ..self }
+        let number = self.number.wrapping_add(self.step.wrapping_mul(units as u64));
+        Self { number, skipped: 0, ..self }
     }
 }
 
@@ -38,6 +41,22 @@ pub enum RunError {
     PartialDataUnit {
         /// Bytes in the run.
         len: usize,
+        /// Bytes in a data unit.
+        data_unit: usize,
+    },
+    /// A part of a data unit does not begin or end where this cipher can begin or end.
+    Granularity {
+        /// Bytes of the data unit before the part.
+        offset: usize,
+        /// Bytes in the part.
+        len: usize,
+        /// What both have to be multiples of.
+        granularity: usize,
+    },
+    /// The part begins behind the data unit.
+    BehindDataUnit {
+        /// Bytes asked for to lie before the part.
+        offset: usize,
         /// Bytes in a data unit.
         data_unit: usize,
     },
@@ -58,6 +77,13 @@ impl fmt::Display for RunError {
             Self::PartialDataUnit { len, data_unit } => {
                 write!(f, "a run of {len} bytes is not a whole number of {data_unit}-byte data units")
             }
+            Self::Granularity { offset, len, granularity } => write!(
+                f,
+                "{len} bytes from byte {offset} of a data unit on: the cipher takes multiples of {granularity} bytes only"
+            ),
+            Self::BehindDataUnit { offset, data_unit } => {
+                write!(f, "byte {offset} is behind the end of a data unit of {data_unit} bytes")
+            }
             Self::LengthMismatch { src, dst } => {
                 write!(f, "the source has {src} bytes but the destination has {dst}")
             }
@@ -69,6 +95,24 @@ impl fmt::Display for RunError {
 }
 
 impl core::error::Error for RunError {}
+
+impl RunError {
+    /// Looks whether `len` bytes from byte `offset` of a data unit on are a part that a cipher of this granularity takes.
+    pub(crate) fn check_part(
+        offset: usize,
+        len: usize,
+        data_unit: usize,
+        granularity: usize,
+    ) -> Result<(), Self> {
+        if !offset.is_multiple_of(granularity) || !len.is_multiple_of(granularity) {
+            return Err(Self::Granularity { offset, len, granularity });
+        }
+        if offset >= data_unit {
+            return Err(Self::BehindDataUnit { offset, data_unit });
+        }
+        Ok(())
+    }
+}
 
 /// Cipher blocks to be turned into as many others, in place or from a source.
 ///

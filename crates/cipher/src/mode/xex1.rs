@@ -7,23 +7,18 @@
 use crate::block::{BlockCipher, Direction};
 use crate::gf128::double;
 use crate::mode::xex;
+use crate::mode::xts::{Tweaks, XtsUnits};
 use crate::run::Run;
-use crate::tweak::{IvStream, Units};
+use crate::tweak::Units;
 
-/// Encrypts or decrypts a run.
-pub(crate) fn run<C: BlockCipher>(cipher: &C, direction: Direction, units: Units<'_, C>, run: Run<'_>) {
-    let unit_blocks = units.blocks();
-    let mut starts = IvStream::new(units, Some(cipher), run.blocks().div_ceil(unit_blocks));
-    let mut tweak = 0;
-    let mut left = 0;
-    let next = || {
-        if left == 0 {
-            left = unit_blocks;
-            tweak = u128::from_le_bytes(starts.next());
-        }
-        left -= 1;
-        tweak = double(tweak);
-        tweak.to_le_bytes()
-    };
-    xex(cipher, direction, next, run);
+/// Encrypts or decrypts a run that begins `skipped` blocks into its first unit.
+pub(crate) fn run<C: BlockCipher>(
+    cipher: &C,
+    direction: Direction,
+    units: Units<'_, C>,
+    skipped: usize,
+    run: Run<'_>,
+) {
+    let mut tweaks = Tweaks::new(XtsUnits { tweak_cipher: cipher, units }, skipped, run.blocks());
+    xex(cipher, direction, || double(tweaks.next()).to_le_bytes(), run);
 }

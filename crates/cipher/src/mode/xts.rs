@@ -14,23 +14,52 @@ pub(crate) struct XtsUnits<'a, C> {
     pub(crate) units: Units<'a, C>,
 }
 
-/// Encrypts or decrypts a run.
-pub(crate) fn run<C: BlockCipher>(cipher: &C, direction: Direction, units: XtsUnits<'_, C>, run: Run<'_>) {
-    let unit_blocks = units.units.blocks();
-    let mut starts = IvStream::new(units.units, Some(units.tweak_cipher), run.blocks().div_ceil(unit_blocks));
-    let mut tweak = 0;
-    let mut left = 0;
-    let next = || {
-        if left == 0 {
-            left = unit_blocks;
-            tweak = u128::from_le_bytes(starts.next());
-        } else {
-            tweak = double(tweak);
+/// Encrypts or decrypts a run that begins `skipped` blocks into its first unit.
+pub(crate) fn run<C: BlockCipher>(
+    cipher: &C,
+    direction: Direction,
+    units: XtsUnits<'_, C>,
+    skipped: usize,
+    run: Run<'_>,
+) {
+    let mut tweaks = Tweaks::new(units, skipped, run.blocks());
+    xex(cipher, direction, || tweaks.next().to_le_bytes(), run);
+}
+
+/// The tweaks of a run, one after the other.
+pub(crate) struct Tweaks<'a, C> {
+    starts: IvStream<'a, C>,
+    tweak: u128,
+    unit_blocks: usize,
+    /// Blocks left in the current unit.
+    left: usize,
+}
+
+impl<'a, C: BlockCipher> Tweaks<'a, C> {
+    /// Those of `blocks` blocks, the first of which comes `skipped` blocks into its unit.
+    pub(crate) fn new(units: XtsUnits<'a, C>, skipped: usize, blocks: usize) -> Self {
+        let unit_blocks = units.units.blocks();
+        let count = blocks.saturating_add(skipped).div_ceil(unit_blocks);
+        let mut starts = IvStream::new(units.units, Some(units.tweak_cipher), count);
+        let (mut tweak, mut left) = (0, 0);
+        if let Some(before) = skipped.checked_sub(1) {
+            tweak = times_x_to(u128::from_le_bytes(starts.next()), before);
+            left = unit_blocks.saturating_sub(skipped);
         }
-        left -= 1;
-        tweak.to_le_bytes()
-    };
-    xex(cipher, direction, next, run);
+        Self { starts, tweak, unit_blocks, left }
+    }
+
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> u128 {
+        if self.left == 0 {
+            self.left = self.unit_blocks;
+            self.tweak = u128::from_le_bytes(self.starts.next());
+        } else {
+            self.tweak = double(self.tweak);
+        }
+        self.left -= 1;
+        self.tweak
+    }
 }
 
 /// Encrypts or decrypts one data unit of any length from 16 bytes on, stealing ciphertext for the last bytes

@@ -135,7 +135,12 @@ impl BlockCipher for PortableAes {
 
     #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
     fn xts(&self, direction: Direction, units: XtsUnits<'_, Self>, run: Run<'_>) {
-        xts::run(self, direction, units, run);
+        xts::run(self, direction, units, 0, run);
+    }
+
+    #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
+    fn xts_from(&self, direction: Direction, units: XtsUnits<'_, Self>, skipped: usize, run: Run<'_>) {
+        xts::run(self, direction, units, skipped, run);
     }
 }
 

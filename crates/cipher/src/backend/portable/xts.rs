@@ -4,25 +4,22 @@
 use super::PortableAes;
 use super::word::{BLOCKS, pack_words, unpack_words};
 use crate::block::Direction;
-use crate::gf128::double;
-use crate::mode::xts::XtsUnits;
+use crate::mode::xts::{Tweaks, XtsUnits};
 use crate::run::Run;
-use crate::tweak::IvStream;
 
 /// The words of two cipher blocks, in turns: the first word of the first, the first of the second, and so on.
 type Pair = [u32; 8];
 
-/// Encrypts or decrypts a run.
+/// Encrypts or decrypts a run that begins `skipped` blocks into its first unit.
 pub(super) fn run(
     cipher: &PortableAes,
     direction: Direction,
     units: XtsUnits<'_, PortableAes>,
+    skipped: usize,
     mut run: Run<'_>,
 ) {
-    let unit_blocks = units.units.blocks();
     let blocks = run.blocks();
-    let starts = IvStream::new(units.units, Some(units.tweak_cipher), blocks.div_ceil(unit_blocks));
-    let tweaks = Tweaks { starts, tweak: 0, unit_blocks, left: 0 };
+    let tweaks = Tweaks::new(units, skipped, blocks);
     let (src, dst) = run.pointers();
     let aligned = (src.addr() | dst.addr()).is_multiple_of(align_of::<u32>());
     // SAFETY: source and destination are those of a run of so many blocks, and aligned where that is said. CPUs that
@@ -36,29 +33,6 @@ pub(super) fn run(
     }
 }
 
-/// The tweaks of a run, one after the other.
-struct Tweaks<'a> {
-    starts: IvStream<'a, PortableAes>,
-    tweak: u128,
-    unit_blocks: usize,
-    /// Blocks left in the current unit.
-    left: usize,
-}
-
-impl Tweaks<'_> {
-    #[inline(always)]
-    fn next(&mut self) -> u128 {
-        if self.left == 0 {
-            self.left = self.unit_blocks;
-            self.tweak = u128::from_le_bytes(self.starts.next());
-        } else {
-            self.tweak = double(self.tweak);
-        }
-        self.left -= 1;
-        self.tweak
-    }
-}
-
 /// # Safety
 ///
 /// `src` and `dst` are valid for `blocks` blocks, and the same or disjoint. With `WORDS` they are aligned for words, or
@@ -67,7 +41,7 @@ impl Tweaks<'_> {
 unsafe fn pairs<const WORDS: bool>(
     cipher: &PortableAes,
     direction: Direction,
-    mut tweaks: Tweaks<'_>,
+    mut tweaks: Tweaks<'_, PortableAes>,
     src: *const u8,
     dst: *mut u8,
     blocks: usize,

@@ -1,0 +1,124 @@
+//! What a layer between a cipher and a medium needs: a keyed cipher that encrypts runs of data units in place.
+
+use crate::adiantum_plain64::AdiantumPlain64;
+use crate::aes_xts::AesXts;
+use crate::mapper::Mapper;
+use crate::run::{DataUnitIndex, RunError};
+
+/// A keyed, length-preserving cipher over runs of data units (IEEE 1619-2018, 3.1: the bytes under one tweak), in place.
+///
+/// Implemented by [`Mapper`] and by the types that are one cipher alone, so that what is generic over it costs the code of
+/// one cipher only.
+pub trait DataUnitCipher {
+    /// Bytes under one tweak.
+    fn data_unit(&self) -> usize;
+
+    /// A part of a data unit can be encrypted without the rest of it if it begins and ends at a multiple of so many
+    /// bytes: 16 for XTS, the data unit for wide-block modes and CBC. Media can be programmed in multiples of this.
+    fn granularity(&self) -> usize {
+        self.data_unit()
+    }
+
+    /// Encrypts a run: whole data units, of which the first has index `first`.
+    fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError>;
+
+    /// Decrypts a run: whole data units, of which the first has index `first`.
+    fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError>;
+
+    /// Encrypts what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset and
+    /// length are multiples of [`DataUnitCipher::granularity`], the offset lies in the unit.
+    fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        RunError::check_part(offset, bytes.len(), self.data_unit(), self.data_unit())?;
+        self.encrypt(unit, bytes)
+    }
+
+    /// Decrypts what [`DataUnitCipher::encrypt_at`] encrypts.
+    fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        RunError::check_part(offset, bytes.len(), self.data_unit(), self.data_unit())?;
+        self.decrypt(unit, bytes)
+    }
+}
+
+impl<C: DataUnitCipher + ?Sized> DataUnitCipher for &C {
+    fn data_unit(&self) -> usize {
+        (**self).data_unit()
+    }
+
+    fn granularity(&self) -> usize {
+        (**self).granularity()
+    }
+
+    fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        (**self).encrypt(first, run)
+    }
+
+    fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        (**self).decrypt(first, run)
+    }
+
+    fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        (**self).encrypt_at(unit, offset, bytes)
+    }
+
+    fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        (**self).decrypt_at(unit, offset, bytes)
+    }
+}
+
+/// By the inherent methods of the same names.
+macro_rules! data_unit_cipher {
+    ($type:ty) => {
+        impl DataUnitCipher for $type {
+            fn data_unit(&self) -> usize {
+                self.data_unit()
+            }
+
+            fn granularity(&self) -> usize {
+                self.granularity()
+            }
+
+            fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+                self.encrypt(first, run)
+            }
+
+            fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+                self.decrypt(first, run)
+            }
+
+            fn encrypt_at(
+                &self,
+                unit: DataUnitIndex,
+                offset: usize,
+                bytes: &mut [u8],
+            ) -> Result<(), RunError> {
+                self.encrypt_at(unit, offset, bytes)
+            }
+
+            fn decrypt_at(
+                &self,
+                unit: DataUnitIndex,
+                offset: usize,
+                bytes: &mut [u8],
+            ) -> Result<(), RunError> {
+                self.decrypt_at(unit, offset, bytes)
+            }
+        }
+    };
+}
+
+data_unit_cipher!(AesXts);
+data_unit_cipher!(Mapper);
+
+impl DataUnitCipher for AdiantumPlain64 {
+    fn data_unit(&self) -> usize {
+        self.data_unit()
+    }
+
+    fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        self.encrypt(first, run)
+    }
+
+    fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        self.decrypt(first, run)
+    }
+}
