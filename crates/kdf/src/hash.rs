@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use blake2::{Blake2b, Blake2s};
 use digest::Digest;
-use digest::consts::{U16, U20, U28, U32, U48, U64};
+
+use crate::fixed::Digests;
 
 /// A hash function, chosen at run time by the name in a header.
 #[non_exhaustive]
@@ -50,99 +50,90 @@ pub enum Hash {
     Blake2s256,
 }
 
-/// Runs `$body` with `$D` standing for the type that computes `$hash`.
+/// Runs `$body` with `$H` standing for the [`FixedHash`](crate::fixed::FixedHash) that `$hash` names.
 macro_rules! with_hash {
-    ($hash:expr, $D:ident => $body:expr) => {
+    ($hash:expr, $H:ident => $body:expr) => {
         match $hash {
             $crate::Hash::Sha1 => {
-                type $D = sha1::Sha1;
+                type $H = $crate::fixed::Sha1;
                 $body
             }
             $crate::Hash::Sha224 => {
-                type $D = sha2::Sha224;
+                type $H = $crate::fixed::Sha224;
                 $body
             }
             $crate::Hash::Sha256 => {
-                type $D = sha2::Sha256;
+                type $H = $crate::fixed::Sha256;
                 $body
             }
             $crate::Hash::Sha384 => {
-                type $D = sha2::Sha384;
+                type $H = $crate::fixed::Sha384;
                 $body
             }
             $crate::Hash::Sha512 => {
-                type $D = sha2::Sha512;
+                type $H = $crate::fixed::Sha512;
                 $body
             }
             $crate::Hash::Sha3_224 => {
-                type $D = sha3::Sha3_224;
+                type $H = $crate::fixed::Sha3_224;
                 $body
             }
             $crate::Hash::Sha3_256 => {
-                type $D = sha3::Sha3_256;
+                type $H = $crate::fixed::Sha3_256;
                 $body
             }
             $crate::Hash::Sha3_384 => {
-                type $D = sha3::Sha3_384;
+                type $H = $crate::fixed::Sha3_384;
                 $body
             }
             $crate::Hash::Sha3_512 => {
-                type $D = sha3::Sha3_512;
+                type $H = $crate::fixed::Sha3_512;
                 $body
             }
             $crate::Hash::Ripemd160 => {
-                type $D = ripemd::Ripemd160;
+                type $H = $crate::fixed::Ripemd160;
                 $body
             }
             $crate::Hash::Whirlpool => {
-                type $D = whirlpool::Whirlpool;
+                type $H = $crate::fixed::Whirlpool;
                 $body
             }
             $crate::Hash::Blake2b160 => {
-                type $D = $crate::hash::Blake2b160;
+                type $H = $crate::fixed::Blake2b160;
                 $body
             }
             $crate::Hash::Blake2b256 => {
-                type $D = $crate::hash::Blake2b256;
+                type $H = $crate::fixed::Blake2b256;
                 $body
             }
             $crate::Hash::Blake2b384 => {
-                type $D = $crate::hash::Blake2b384;
+                type $H = $crate::fixed::Blake2b384;
                 $body
             }
             $crate::Hash::Blake2b512 => {
-                type $D = $crate::hash::Blake2b512;
+                type $H = $crate::fixed::Blake2b512;
                 $body
             }
             $crate::Hash::Blake2s128 => {
-                type $D = $crate::hash::Blake2s128;
+                type $H = $crate::fixed::Blake2s128;
                 $body
             }
             $crate::Hash::Blake2s160 => {
-                type $D = $crate::hash::Blake2s160;
+                type $H = $crate::fixed::Blake2s160;
                 $body
             }
             $crate::Hash::Blake2s224 => {
-                type $D = $crate::hash::Blake2s224;
+                type $H = $crate::fixed::Blake2s224;
                 $body
             }
             $crate::Hash::Blake2s256 => {
-                type $D = $crate::hash::Blake2s256;
+                type $H = $crate::fixed::Blake2s256;
                 $body
             }
         }
     };
 }
 pub(crate) use with_hash;
-
-pub(crate) type Blake2b160 = Blake2b<U20>;
-pub(crate) type Blake2b256 = Blake2b<U32>;
-pub(crate) type Blake2b384 = Blake2b<U48>;
-pub(crate) type Blake2b512 = Blake2b<U64>;
-pub(crate) type Blake2s128 = Blake2s<U16>;
-pub(crate) type Blake2s160 = Blake2s<U20>;
-pub(crate) type Blake2s224 = Blake2s<U28>;
-pub(crate) type Blake2s256 = Blake2s<U32>;
 
 impl Hash {
     /// Every hash, in the order in which a table of them is printed.
@@ -215,7 +206,7 @@ impl Hash {
 
     /// Bytes of output.
     pub fn output_len(self) -> usize {
-        with_hash!(self, D => <D as Digest>::output_size())
+        with_hash!(self, H => <H as Digests>::Digest::output_size())
     }
 }
 
@@ -228,8 +219,8 @@ impl fmt::Display for Hash {
 /// Hashes the concatenation of `parts`. Writes the first `out.len()` bytes of the digest, or all of it when `out` is
 /// longer, and returns how many bytes those are.
 pub fn digest(hash: Hash, parts: &[&[u8]], out: &mut [u8]) -> usize {
-    with_hash!(hash, D => {
-        let mut state = D::new();
+    with_hash!(hash, H => {
+        let mut state = <H as Digests>::Digest::new();
         for part in parts {
             Digest::update(&mut state, part);
         }

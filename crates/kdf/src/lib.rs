@@ -5,14 +5,16 @@
 //! against what the system can give before it is taken, lanes get threads of their own, and costs can be calibrated by
 //! the clock.
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod backend;
 mod error;
+pub mod fixed;
 mod hash;
 mod pbkdf2;
 pub mod plain;
@@ -32,8 +34,9 @@ mod scrypt;
 pub use crate::argon2::{Argon2Cost, Argon2Kind, argon2};
 #[cfg(feature = "alloc")]
 pub use crate::scrypt::{ScryptCost, scrypt};
+pub use backend::Sha256Backend;
 pub use error::{CostParameter, KdfError};
 pub use hash::{Hash, digest};
 #[cfg(feature = "std")]
 pub use memory::available_memory;
-pub use pbkdf2::pbkdf2;
+pub use pbkdf2::{Pbkdf2, Progress, pbkdf2, pbkdf2_sha256_with};

@@ -80,9 +80,9 @@ fn stretch(hash: Hash, passphrase: &[u8], key: &mut [u8]) {
         if round <= PREFIX.len() {
             digest(hash, &[&PREFIX[..round], passphrase], chunk);
         } else {
-            crate::hash::with_hash!(hash, D => {
+            crate::hash::with_hash!(hash, H => {
                 use ::digest::Digest;
-                let mut state = D::new();
+                let mut state = <H as crate::fixed::Digests>::Digest::new();
                 for _ in 0..round {
                     Digest::update(&mut state, b"A");
                 }

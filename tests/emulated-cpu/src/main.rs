@@ -6,6 +6,7 @@
 
 mod bare;
 mod cases;
+mod pbkdf2;
 mod planted;
 
 use core::fmt::Write;
@@ -35,13 +36,15 @@ struct Buffer([u8; LONGEST + 2 * GUARD + 64]);
 /// Called once, on its own stack.
 fn main(record: &[u8], buffer: &mut [u8]) {
     core::hint::black_box(planted::all());
-    for (saved, expected) in EXPECTED {
+    for ((saved, expected), kdf) in EXPECTED.into_iter().zip(pbkdf2::EXPECTED) {
         bare::save_registers(saved);
         let mut found = BackendChoice::detected();
         let matches = expected.iter().all(|name| found.next().is_some_and(|backend| backend.name() == *name));
         assert!(matches && found.next().is_none(), "other backends than expected with XCR0 {saved:#x}");
-        say!("with XCR0 {saved:#04x}: {expected:?}");
+        assert!(pbkdf2::found(kdf), "other backends of PBKDF2 than expected with XCR0 {saved:#x}");
+        say!("with XCR0 {saved:#04x}: {expected:?}, {kdf:?}");
     }
+    pbkdf2::play();
     for backend in BackendChoice::detected() {
         let every = match backend.name() {
             // The tests run these on most machines.

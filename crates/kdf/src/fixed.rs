@@ -1,0 +1,87 @@
+//! Each [`Hash`] as a type. What is generic over one contains that hash alone, which a microcontroller's few kilobytes
+//! of flash ask for.
+
+use blake2::digest::consts::{U16, U20, U28, U32, U48, U64};
+use digest::Digest;
+use digest::block_api::BlockSizeUser;
+
+use crate::Hash;
+use crate::pbkdf2::chains::{Cloning, Iterated, Lanes, narrow};
+
+/// One of the types of this module.
+pub trait FixedHash: Digests {
+    /// The same, as a value.
+    const HASH: Hash;
+}
+
+/// Out of reach from outside, so that no other type can be a [`FixedHash`].
+mod sealed {
+    use super::{BlockSizeUser, Digest, Iterated};
+
+    /// What computes a hash.
+    pub trait Digests {
+        /// The hash itself.
+        type Digest: Digest + BlockSizeUser + Clone;
+        /// HMAC with it, iterated.
+        type Chain: Iterated<Self::Digest>;
+    }
+}
+pub(crate) use sealed::Digests;
+
+macro_rules! fixed {
+    ($($(#[$doc:meta])* $name:ident: $digest:ty, $chain:ty;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub enum $name {}
+
+        impl FixedHash for $name {
+            const HASH: Hash = Hash::$name;
+        }
+
+        impl Digests for $name {
+            type Digest = $digest;
+            type Chain = $chain;
+        }
+    )*};
+}
+
+fixed! {
+    /// SHA-1, 20 bytes. Only for headers that already name it.
+    Sha1: sha1::Sha1, narrow::Sha1;
+    /// SHA-224, 28 bytes.
+    Sha224: sha2::Sha224, narrow::Sha224;
+    /// SHA-256, 32 bytes.
+    Sha256: sha2::Sha256, Lanes;
+    /// SHA-384, 48 bytes.
+    Sha384: sha2::Sha384, narrow::Sha384;
+    /// SHA-512, 64 bytes.
+    Sha512: sha2::Sha512, narrow::Sha512;
+    /// SHA3-224, 28 bytes.
+    Sha3_224: sha3::Sha3_224, Cloning<sha3::Sha3_224>;
+    /// SHA3-256, 32 bytes.
+    Sha3_256: sha3::Sha3_256, Cloning<sha3::Sha3_256>;
+    /// SHA3-384, 48 bytes.
+    Sha3_384: sha3::Sha3_384, Cloning<sha3::Sha3_384>;
+    /// SHA3-512, 64 bytes.
+    Sha3_512: sha3::Sha3_512, Cloning<sha3::Sha3_512>;
+    /// RIPEMD-160, 20 bytes.
+    Ripemd160: ripemd::Ripemd160, Cloning<ripemd::Ripemd160>;
+    /// Whirlpool (ISO/IEC 10118-3), 64 bytes.
+    Whirlpool: whirlpool::Whirlpool, Cloning<whirlpool::Whirlpool>;
+    /// BLAKE2b with 20 bytes of output.
+    Blake2b160: blake2::Blake2b<U20>, Cloning<blake2::Blake2b<U20>>;
+    /// BLAKE2b with 32 bytes of output.
+    Blake2b256: blake2::Blake2b<U32>, Cloning<blake2::Blake2b<U32>>;
+    /// BLAKE2b with 48 bytes of output.
+    Blake2b384: blake2::Blake2b<U48>, Cloning<blake2::Blake2b<U48>>;
+    /// BLAKE2b with 64 bytes of output.
+    Blake2b512: blake2::Blake2b<U64>, Cloning<blake2::Blake2b<U64>>;
+    /// BLAKE2s with 16 bytes of output.
+    Blake2s128: blake2::Blake2s<U16>, Cloning<blake2::Blake2s<U16>>;
+    /// BLAKE2s with 20 bytes of output.
+    Blake2s160: blake2::Blake2s<U20>, Cloning<blake2::Blake2s<U20>>;
+    /// BLAKE2s with 28 bytes of output.
+    Blake2s224: blake2::Blake2s<U28>, Cloning<blake2::Blake2s<U28>>;
+    /// BLAKE2s with 32 bytes of output.
+    Blake2s256: blake2::Blake2s<U32>, Cloning<blake2::Blake2s<U32>>;
+}

@@ -1,0 +1,44 @@
+//! PBKDF2 (RFC 8018, section 5.2) with HMAC (RFC 2104) over any [`Hash`], at once or in steps.
+
+pub(crate) mod chains;
+mod steps;
+
+use atrest_secret::with_wiped_stack;
+
+use crate::hash::with_hash;
+use crate::{Hash, KdfError, Sha256Backend};
+
+pub use steps::{Pbkdf2, Progress};
+
+/// Fills `out` with PBKDF2-HMAC. `out` may have any length that is not zero.
+pub fn pbkdf2(
+    hash: Hash,
+    passphrase: &[u8],
+    salt: &[u8],
+    iterations: u32,
+    out: &mut [u8],
+) -> Result<(), KdfError> {
+    with_wiped_stack(|| {
+        with_hash!(hash, H => {
+            let mut run = Pbkdf2::<H>::new(passphrase, salt, iterations, out)?;
+            while run.step(u32::MAX) != Progress::Done {}
+        });
+        Ok(())
+    })
+}
+
+/// As [`pbkdf2`] with SHA-256, by this backend; the others choose the best one for themselves.
+pub fn pbkdf2_sha256_with(
+    backend: Sha256Backend,
+    passphrase: &[u8],
+    salt: &[u8],
+    iterations: u32,
+    out: &mut [u8],
+) -> Result<(), KdfError> {
+    with_wiped_stack(|| {
+        let mut run =
+            Pbkdf2::<crate::fixed::Sha256>::with_backend(backend, passphrase, salt, iterations, out)?;
+        while run.step(u32::MAX) != Progress::Done {}
+        Ok(())
+    })
+}
