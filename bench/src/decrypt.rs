@@ -15,10 +15,9 @@ use atrest_engine::bench::{self, BenchOptions};
 use atrest_engine::bulk::{self, BulkOptions};
 
 use crate::Plan;
-use crate::cipher::verdict;
 use crate::machine::on_cores;
 use crate::measure::{Contender, medians};
-use crate::report::Report;
+use crate::report::{Report, verdict};
 use crate::volume::VolumeFile;
 
 /// Bytes that the copy reads and writes at a time; what was fastest here.

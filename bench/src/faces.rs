@@ -15,9 +15,8 @@ use atrest_attach::{fuse, nbd};
 use atrest_engine::Disk;
 
 use crate::Plan;
-use crate::cipher::verdict;
 use crate::measure::{Contender, medians};
-use crate::report::Report;
+use crate::report::{Report, verdict};
 use crate::volume::{PASSPHRASE, VolumeFile};
 
 pub fn nbd(plan: &Plan, volume: &VolumeFile, dir: &Path, report: &mut Report) -> Result<(), Box<dyn Error>> {

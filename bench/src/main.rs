@@ -1,20 +1,23 @@
 //! `make bench`: atrest against its peers, in one process, interleaved; medians; ratios to BENCHMARKS.md.
 //!
-//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--out FILE] [--only cipher|wide-block|decrypt|nbd|fuse]...`
+//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--out FILE] [--only ciphers|kdf|decrypt|nbd|fuse]...`
 //!
 //! The files of the engine's lines lie in DIR, by default in memory (`/dev/shm`), so that what is measured is the
 //! engine and not the disk. A peer that is missing fails with the command that installs it.
 
-mod cipher;
+mod buffer;
+mod case;
+mod ciphers;
 mod decrypt;
 mod faces;
+mod kdf;
 mod limit;
 mod machine;
 mod measure;
-mod openssl;
+mod peers;
 mod report;
+mod targets;
 mod volume;
-mod wide_block;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -27,6 +30,8 @@ pub struct Plan {
     pub rounds: usize,
     /// Rounds of about two milliseconds.
     pub slices: usize,
+    /// Rounds of a sweep through memory.
+    pub sweeps: usize,
     /// Bytes in the volume.
     pub size: u64,
     /// Where files are made.
@@ -42,7 +47,7 @@ fn main() {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut plan = Plan { rounds: 7, slices: 31, size: 1 << 30, dir: "/dev/shm".into() };
+    let mut plan = Plan { rounds: 7, slices: 31, sweeps: 11, size: 1 << 30, dir: "/dev/shm".into() };
     let mut out = root.join("BENCHMARKS.md");
     let mut only = Vec::new();
     let mut args = std::env::args().skip(1);
@@ -50,7 +55,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     while let Some(word) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
-            "--quick" => plan = Plan { rounds: 3, slices: 11, size: 256 << 20, ..plan },
+            "--quick" => plan = Plan { rounds: 3, slices: 11, sweeps: 3, size: 256 << 20, ..plan },
             "--size" => plan.size = value()?.parse::<u64>()? << 20,
             "--dir" => plan.dir = value()?.into(),
             "--out" => out = value()?.into(),
@@ -62,11 +67,17 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
     let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
     let mut report = Report::new(&root, &words);
-    if wanted("cipher") {
-        cipher::measure(&plan, &mut report)?;
-    }
-    if wanted("wide-block") {
-        wide_block::measure(&plan, &mut report)?;
+    if wanted("ciphers") || wanted("kdf") {
+        let peers = peers::Peers::load()?;
+        report.fact(&format!("Peers: {}", peers.versions.join("; ")));
+        if wanted("ciphers") {
+            for cipher in case::Cipher::ALL {
+                ciphers::measure(&plan, cipher, &peers, &mut report)?;
+            }
+        }
+        if wanted("kdf") {
+            kdf::measure(&plan, &peers, &mut report)?;
+        }
     }
     if ["decrypt", "nbd", "fuse"].iter().any(|name| wanted(name)) {
         let scratch = tempfile::tempdir_in(&plan.dir)?;
