@@ -36,7 +36,7 @@ pub enum KdfError {
         /// The largest accepted value.
         max: u64,
     },
-    /// The work area does not fit into the memory that the system can give to this process now.
+    /// The work area does not fit into the memory that the system can give to this process now, or that was given.
     NotEnoughMemory {
         /// Bytes that the derivation needs.
         needs: u64,
@@ -68,6 +68,12 @@ pub enum CostParameter {
     BlockSize,
     /// scrypt: parallelization p.
     Parallelization,
+    /// Catena: depth of the graph.
+    Lambda,
+    /// Catena: log2 of the nodes.
+    Garlic,
+    /// Catena: log2 of the nodes at the first level.
+    MinGarlic,
 }
 
 impl fmt::Display for CostParameter {
@@ -80,6 +86,9 @@ impl fmt::Display for CostParameter {
             CostParameter::LogN => "scrypt cost (log2 N)",
             CostParameter::BlockSize => "scrypt block size r",
             CostParameter::Parallelization => "scrypt parallelization p",
+            CostParameter::Lambda => "Catena depth lambda",
+            CostParameter::Garlic => "Catena garlic (log2 of the nodes)",
+            CostParameter::MinGarlic => "Catena garlic of the first level",
         })
     }
 }

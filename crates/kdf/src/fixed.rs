@@ -1,4 +1,4 @@
-//! Each [`Hash`] as a type. What is generic over one contains that hash alone, which a microcontroller's few kilobytes
+//! Each [`enum@Hash`] as a type. What is generic over one contains that hash alone, which a microcontroller's few kilobytes
 //! of flash ask for.
 
 use blake2::digest::consts::{U16, U20, U28, U32, U48, U64};

@@ -1,9 +1,9 @@
 //! Key derivation: what turns a passphrase into the key of a keyslot, and how much work that costs.
 //!
-//! PBKDF2 (RFC 8018) with every hash that LUKS headers name, plain mode's hashing and the digests themselves need no
-//! heap. Argon2 (RFC 9106, from a library crate) and scrypt (RFC 7914) need `alloc`; with `std` their memory is checked
-//! against what the system can give before it is taken, lanes get threads of their own, and costs can be calibrated by
-//! the clock.
+//! PBKDF2 (RFC 8018) with every hash that LUKS headers name, Catena, plain mode's hashing and the digests themselves need
+//! no heap; the first two can be done in steps. Argon2 (RFC 9106, from a library crate) and scrypt (RFC 7914) need
+//! `alloc`; with `std` their memory is checked against what the system can give before it is taken, lanes get threads
+//! of their own, and costs can be calibrated by the clock.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -13,6 +13,7 @@ extern crate alloc;
 extern crate std;
 
 mod backend;
+mod catena;
 mod error;
 pub mod fixed;
 mod hash;
@@ -35,6 +36,7 @@ pub use crate::argon2::{Argon2Cost, Argon2Kind, argon2};
 #[cfg(feature = "alloc")]
 pub use crate::scrypt::{ScryptCost, scrypt};
 pub use backend::Sha256Backend;
+pub use catena::{Catena, CatenaCost, CatenaDomain, CatenaGraph, CatenaInput, catena, catena_update};
 pub use error::{CostParameter, KdfError};
 pub use hash::{Hash, digest};
 #[cfg(feature = "std")]
