@@ -11,7 +11,7 @@ pub(crate) const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0
 /// Bytes in a block of keystream.
 pub(crate) const BLOCK: usize = 64;
 
-/// A key of XChaCha. Wiped on drop.
+/// A key of ChaCha or XChaCha. Wiped on drop.
 pub(crate) struct StreamKey {
     pub(crate) words: [u32; 8],
     pub(crate) rounds: ChaChaRounds,
@@ -51,6 +51,17 @@ impl StreamKey {
         state.copy_within(12.., 8);
         state[..4].copy_from_slice(&CONSTANTS);
         state[12..].copy_from_slice(&[0, 0, rest as u32, (rest >> 32) as u32]);
+        Keystream { state, rounds: self.rounds }
+    }
+}
+
+impl StreamKey {
+    /// ChaCha's own keystream, from its first block on, under a nonce of 8 bytes.
+    pub(crate) fn keystream_at(&self, nonce: &[u8; 8]) -> Keystream {
+        let mut state = [0; 16];
+        state[..4].copy_from_slice(&CONSTANTS);
+        state[4..12].copy_from_slice(&self.words);
+        state[14..].copy_from_slice(&words::<8, 2>(nonce));
         Keystream { state, rounds: self.rounds }
     }
 }

@@ -2,7 +2,7 @@
 
 use atrest_secret::{SecretArray, constant_time_eq};
 
-use crate::backend::{AnyAes, BackendChoice, Kind, MadeOfAes, VectorChoice, for_any_aes, make_with_aes};
+use crate::backend::{AnyAes, BackendChoice, MadeOfAes, VectorChoice, for_any_aes, make_with_aes};
 use crate::block::{BlockCipher, Direction};
 use crate::block64::Keyed64;
 use crate::chacha::{ChaChaRounds, StreamKey};
@@ -15,11 +15,14 @@ use crate::mode::adiantum::{HashKeys, WideBlock};
 use crate::mode::ctr;
 use crate::mode::hctr2::{self, Hctr2Key};
 use crate::mode::lrw::{self, LrwKey};
+use crate::mode::stream::StreamKeyed;
 use crate::mode::xts::{self, XtsUnits};
 use crate::mode::{cts, xex1};
 use crate::multi::MultiKeyed;
+use crate::noekeon::Noekeon;
 use crate::run::{Position, Run};
 use crate::spec::{Cipher, CipherSpec, KeyedRule, Mode};
+use crate::speck::Speck;
 use crate::tweak::{Iv, TweakRule, Units};
 
 /// Expanded keys of one block cipher in one mode.
@@ -35,6 +38,8 @@ enum KeyedMode<C> {
     Cbc,
     /// CBC with IVs of zeros, and a rule that adds its own.
     CbcWith(DataRule<C>),
+    /// CBC with ciphertext stealing.
+    CbcCts,
     Ctr,
     Xts {
         tweak: C,
@@ -64,6 +69,7 @@ impl<C: BlockCipher> Keyed<C> {
         let (data, mode) = match spec.mode {
             Mode::Ecb => (expand(key)?, KeyedMode::Ecb),
             Mode::Cbc => (expand(key)?, Self::cbc(spec, key, rule_key, expand)?),
+            Mode::CbcCts => (expand(key)?, KeyedMode::CbcCts),
             Mode::Ctr => (expand(key)?, KeyedMode::Ctr),
             Mode::Xex1 => (expand(key)?, KeyedMode::Xex1),
             Mode::Xts => {
@@ -82,17 +88,15 @@ impl<C: BlockCipher> Keyed<C> {
                 let key = Hctr2Key::new(&cipher);
                 (cipher, KeyedMode::Hctr2(key))
             }
+            // Not of a block cipher.
+            Mode::Stream => return Err(wrong_length),
             Mode::Adiantum | Mode::HPolyC => {
                 let key = key.first_chunk().ok_or(wrong_length)?;
                 let rounds = match spec.cipher {
                     Cipher::XChaCha20Aes => ChaChaRounds::Twenty,
                     _ => ChaChaRounds::Twelve,
                 };
-                let vectors = match (options.vectors, options.backend.map(BackendChoice::kind)) {
-                    (Some(vectors), _) => vectors,
-                    (None, Some(Kind::Portable)) => VectorChoice::portable(),
-                    (None, _) => VectorChoice::best(),
-                };
+                let vectors = options.vectors_or_best();
                 let stream = StreamKey::new(key, rounds);
                 let mut block_key = SecretArray::<32>::zeroed();
                 let hash = match spec.mode {
@@ -142,6 +146,7 @@ impl<C: BlockCipher> Keyed<C> {
                 self.data.cbc(direction, units, run);
             }),
             KeyedMode::Xex1 => xex1::run(&self.data, direction, units, position.skipped, run),
+            KeyedMode::CbcCts => cts::run(&self.data, direction, units, run),
             KeyedMode::Ctr => ctr::run(&self.data, units, run),
             KeyedMode::Xts { tweak } => {
                 let units = XtsUnits { tweak_cipher: tweak, units };
@@ -193,22 +198,29 @@ pub(crate) enum AnyKeyed {
     Serpent(Keyed<Serpent>),
     Twofish(Keyed<Twofish>),
     Camellia(Keyed<Camellia>),
+    Speck(Keyed<Speck>),
+    Noekeon(Keyed<Noekeon>),
     /// Ciphers with short blocks.
     Short(Keyed64),
+    /// A stream cipher.
+    Stream(StreamKeyed),
     /// Several keys in turn.
     Multi(MultiKeyed),
 }
 
-/// Calls the same on whatever is inside, but for what the last two are asked.
+/// Calls the same on whatever is inside, but for what the last three are asked.
 macro_rules! for_any {
-    ($any:expr, $keyed:ident => $call:expr, Short($short:pat) => $on_short:expr, Multi($multi:pat) => $on_multi:expr) => {
+    ($any:expr, $keyed:ident => $call:expr, Short($short:pat) => $on_short:expr, Stream($stream:pat) => $on_stream:expr, Multi($multi:pat) => $on_multi:expr) => {
         match $any {
             AnyKeyed::Short($short) => $on_short,
+            AnyKeyed::Stream($stream) => $on_stream,
             AnyKeyed::Multi($multi) => $on_multi,
             AnyKeyed::Aes(aes) => for_any_aes!(aes, $keyed => $call),
             AnyKeyed::Serpent($keyed) => $call,
             AnyKeyed::Twofish($keyed) => $call,
             AnyKeyed::Camellia($keyed) => $call,
+            AnyKeyed::Speck($keyed) => $call,
+            AnyKeyed::Noekeon($keyed) => $call,
         }
     };
 }
@@ -225,6 +237,9 @@ impl AnyKeyed {
             Cipher::Serpent => Self::Serpent(Keyed::new(spec, key, options, Serpent::new)?),
             Cipher::Twofish => Self::Twofish(Keyed::new(spec, key, options, Twofish::new)?),
             Cipher::Camellia => Self::Camellia(Keyed::new(spec, key, options, Camellia::new)?),
+            Cipher::Speck128 => Self::Speck(Keyed::new(spec, key, options, Speck::new)?),
+            Cipher::Noekeon => Self::Noekeon(Keyed::new(spec, key, options, Noekeon::new)?),
+            Cipher::ChaCha12 | Cipher::ChaCha20 => Self::Stream(StreamKeyed::new(spec, key, options)?),
             Cipher::Aes | Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => {
                 let backend = options.backend.unwrap_or_else(BackendChoice::best);
                 Self::Aes(make_with_aes!(backend, expand => Keyed::new(spec, key, options, expand)?))
@@ -236,27 +251,28 @@ impl AnyKeyed {
     pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
         for_any!(self, keyed => keyed.run(direction, position, run),
             Short(keyed) => keyed.run(direction, position, run),
+            Stream(keyed) => keyed.run(position, run),
             Multi(keyed) => keyed.run(direction, position, run));
     }
 
     /// Whether a run may begin and end within a data unit, at any multiple of 16 bytes.
     pub(crate) fn takes_parts(&self) -> bool {
-        for_any!(self, keyed => keyed.takes_parts(), Short(_) => false, Multi(_) => false)
+        for_any!(self, keyed => keyed.takes_parts(), Short(_) => false, Stream(_) => false, Multi(_) => false)
     }
 
     /// One XTS data unit of at least 16 bytes, with ciphertext stealing. Does nothing in another mode.
     pub(crate) fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
-        for_any!(self, keyed => keyed.xts_unit(direction, iv, src, dst), Short(_) => (), Multi(_) => ());
+        for_any!(self, keyed => keyed.xts_unit(direction, iv, src, dst), Short(_) => (), Stream(_) => (), Multi(_) => ());
     }
 
     /// One data unit of at least 16 bytes in CBC with ciphertext stealing. Does nothing in another mode than CBC.
     pub(crate) fn cts_unit(&self, direction: Direction, iv: &Iv, unit: &mut [u8]) {
-        for_any!(self, keyed => keyed.cts_unit(direction, iv, unit), Short(_) => (), Multi(_) => ());
+        for_any!(self, keyed => keyed.cts_unit(direction, iv, unit), Short(_) => (), Stream(_) => (), Multi(_) => ());
     }
 
     /// One data unit of at least 16 bytes in a wide-block mode with a tweak of any length. Does nothing in another mode.
     pub(crate) fn wide_unit(&self, direction: Direction, tweak: &[u8], src: Option<&[u8]>, dst: &mut [u8]) {
-        for_any!(self, keyed => keyed.wide_unit(direction, tweak, src, dst), Short(_) => (), Multi(_) => ());
+        for_any!(self, keyed => keyed.wide_unit(direction, tweak, src, dst), Short(_) => (), Stream(_) => (), Multi(_) => ());
     }
 
     /// Name of the backend.
@@ -267,14 +283,21 @@ impl AnyKeyed {
                 _ => None,
             }
         }
-        let vectors = for_any!(self, keyed => vectors(keyed), Short(_) => None, Multi(_) => None);
+        let vectors =
+            for_any!(self, keyed => vectors(keyed), Short(_) => None, Stream(_) => None, Multi(_) => None);
         if let Some(vectors) = vectors {
             return vectors.name();
         }
         match self {
             Self::Aes(aes) => aes.name(),
+            Self::Stream(keyed) => keyed.backend_name(),
             Self::Multi(keyed) => keyed.backend_name(),
-            Self::Serpent(_) | Self::Twofish(_) | Self::Camellia(_) | Self::Short(_) => "portable",
+            Self::Serpent(_)
+            | Self::Twofish(_)
+            | Self::Camellia(_)
+            | Self::Speck(_)
+            | Self::Noekeon(_)
+            | Self::Short(_) => "portable",
         }
     }
 
@@ -283,6 +306,6 @@ impl AnyKeyed {
         fn of<C: BlockCipher>(_: &Keyed<C>) -> bool {
             C::CONSTANT_TIME
         }
-        for_any!(self, keyed => of(keyed), Short(_) => false, Multi(keyed) => keyed.is_constant_time())
+        for_any!(self, keyed => of(keyed), Short(_) => false, Stream(_) => true, Multi(keyed) => keyed.is_constant_time())
     }
 }

@@ -1,4 +1,4 @@
-//! Ciphers over runs of data units: XTS, CBC, LRW, CTR, ECB, Adiantum, HPolyC and HCTR2 with dm-crypt's IV rules.
+//! Ciphers over runs of data units: XTS, CBC, LRW, CTR, ECB, Adiantum, HPolyC, HCTR2 and ChaCha with dm-crypt's IV rules.
 //!
 //! A [`Mapper`] turns a run of data units (index of the first one, bytes) into the same run encrypted or decrypted,
 //! in place or from one buffer to another. It is built from a [`CipherSpec`] (dm-crypt's own strings) and a key, and
@@ -60,10 +60,12 @@ mod mapper;
 mod mode;
 mod multi;
 mod nh;
+mod noekeon;
 mod poly1305;
 mod polyval;
 mod run;
 mod spec;
+mod speck;
 mod tweak;
 mod xts;
 

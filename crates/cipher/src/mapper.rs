@@ -25,7 +25,7 @@ pub struct MapperOptions {
     pub single_snapshot: bool,
     /// Which implementation of AES to use; `None` is the best there is.
     pub backend: Option<BackendChoice>,
-    /// Which vector instructions wide-block ciphers use beside AES; `None` is the best there are, or none where
+    /// Which vector instructions ChaCha and the wide-block ciphers use beside AES; `None` is the best there are, or none where
     /// `backend` asks for the portable AES.
     pub vectors: Option<VectorChoice>,
 }
@@ -41,6 +41,17 @@ impl Default for MapperOptions {
             single_snapshot: false,
             backend: None,
             vectors: None,
+        }
+    }
+}
+
+impl MapperOptions {
+    /// The vector instructions to use: none beside the portable AES, if nothing else is said.
+    pub(crate) fn vectors_or_best(&self) -> VectorChoice {
+        match (self.vectors, self.backend) {
+            (Some(vectors), _) => vectors,
+            (None, Some(backend)) if backend == BackendChoice::portable() => VectorChoice::portable(),
+            (None, _) => VectorChoice::best(),
         }
     }
 }
@@ -148,7 +159,7 @@ impl Mapper {
     }
 
     /// Name of the implementation in use: `portable`, `vaes-512`, `aes-ni` …, as [`BackendChoice::name`] lists them; for
-    /// wide-block ciphers `avx512`, `neon` …, as [`VectorChoice::name`] does.
+    /// ChaCha and the wide-block ciphers `avx512`, `neon` …, as [`VectorChoice::name`] does.
     pub fn backend_name(&self) -> &'static str {
         self.keyed.backend_name()
     }

@@ -49,7 +49,7 @@ impl NumberForm {
     }
 
     /// Writes an IV of any length of at least eight bytes, as the kernel does for modes whose IVs are no cipher block.
-    fn write(self, number: u64, iv: &mut [u8]) {
+    pub(crate) fn write(self, number: u64, iv: &mut [u8]) {
         iv.fill(0);
         let (little, big) = match self {
             Self::Null => (None, None),

@@ -84,6 +84,7 @@ fn use_secrets() {
             ("aes-cbc-tcw", 64),
             ("aes:64-cbc-lmk", 65 * 16),
             ("aes-ctr-plain64", 32),
+            ("capi:cts(cbc(aes))-plain64", 32),
             ("aes-xex1-plain64", 32),
             ("aes-hctr2-plain64", 32),
             ("aes-hctr2-plain64", 16),
@@ -98,6 +99,10 @@ fn use_secrets() {
             use_secrets_in(spec, key_len, &options);
         }
     }
+    for (spec, key_len) in [("speck128-xts-plain64", 64), ("noekeon-xts-plain64", 32)] {
+        let options = MapperOptions { allow_equal_xts_halves: true, ..MapperOptions::default() };
+        use_secrets_in(spec, key_len, &options);
+    }
     // valgrind has no AVX-512, and says so to those who ask the CPU.
     for vectors in VectorChoice::detected() {
         for spec in [
@@ -105,9 +110,16 @@ fn use_secrets() {
             "xchacha20,aes-adiantum-plain64be",
             "xchacha12,aes-hpolyc-plain64",
             "xchacha20,aes-hpolyc-plain64",
+            "chacha12-stream-plain64",
+            "chacha20-stream-plain64",
         ] {
             for data_unit in [512, 528, 2048] {
-                let options = MapperOptions { data_unit, vectors: Some(vectors), ..MapperOptions::default() };
+                let options = MapperOptions {
+                    data_unit,
+                    single_snapshot: true,
+                    vectors: Some(vectors),
+                    ..MapperOptions::default()
+                };
                 use_secrets_in(spec, 32, &options);
             }
         }

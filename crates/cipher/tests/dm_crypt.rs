@@ -111,6 +111,27 @@ fn several_keys_take_turns_by_sector() {
 }
 
 #[test]
+fn stolen_ciphertext_in_runs_agrees_with_the_reference() {
+    for (data_unit, key_len) in [(16, 16), (32, 24), (48, 32), (144, 16), (512, 32), (4096, 32)] {
+        let key = bytes(data_unit as u64, key_len);
+        let options = MapperOptions { data_unit, iv_large: true, ..MapperOptions::default() };
+        for (first, units) in [(0, 1), (7, 9), (1 << 33, 35)] {
+            check("capi:cts(cbc(aes))-plain64", &key, &options, (first, units), |encrypt, i, unit| {
+                let iv = reference::iv("plain64", "aes", &key, first + i);
+                reference::unit(encrypt, "aes", "cts", &key, iv, unit)
+            });
+            if key_len != 24 {
+                let spec = "capi:essiv(cts(cbc(serpent)),sha256)-plain64";
+                check(spec, &key, &options, (first, units), |encrypt, i, unit| {
+                    let iv = reference::iv("essiv:sha256", "serpent", &key, first + i);
+                    reference::unit(encrypt, "serpent", "cts", &key, iv, unit)
+                });
+            }
+        }
+    }
+}
+
+#[test]
 fn ctr_agrees_with_the_reference_also_where_the_counter_wraps() {
     let key = bytes(3, 32);
     for (data_unit, first) in [(512, 0), (48, 1 << 40), (4096, 9)] {
@@ -199,6 +220,14 @@ fn keys_and_data_units_that_a_rule_was_not_made_for_are_refused() {
         ("aes:4-xts-plain64", &[128, 192, 256]),
         ("aes-ctr-plain64", &[16, 24, 32]),
         ("des3_ede-cbc-plain64", &[24]),
+        ("capi:cts(cbc(aes))-plain64", &[16, 24, 32]),
+        ("speck128-xts-plain64", &[32, 48, 64]),
+        ("noekeon-xts-plain64", &[32]),
+        ("noekeon-lrw-benbi", &[32]),
+        ("noekeon-cbc-eboiv", &[16]),
+        ("noekeon-cbc-tcw", &[48]),
+        ("noekeon:64-cbc-lmk", &[1024, 1040]),
+        ("chacha20-stream-plain64", &[32]),
     ] {
         let parsed: CipherSpec = spec.parse().expect(spec);
         assert_eq!(parsed.key_lens(), good, "{spec}");
@@ -235,5 +264,6 @@ fn constant_time_is_claimed_for_several_keys_of_aes_but_not_for_short_blocks() {
         let mapper = Mapper::new(&spec.parse().expect(spec), &bytes(1, key_len), &MapperOptions::default())
             .expect(spec);
         assert_eq!(mapper.is_constant_time(), claimed, "{spec}");
+        assert_eq!(spec.parse::<CipherSpec>().expect(spec).is_constant_time(), claimed, "{spec}");
     }
 }

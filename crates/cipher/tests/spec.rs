@@ -50,6 +50,16 @@ fn what_dm_crypt_writes_is_read_and_printed_the_same() {
         "cast5-cbc-plain64",
         "des3_ede-cbc-benbi",
         "capi:ecb(des3_ede)",
+        "speck128-xts-plain64",
+        "capi:xts(speck128)-plain64",
+        "noekeon-xts-plain64",
+        "chacha12-stream-plain64",
+        "chacha20-stream-plain64be",
+        "capi:chacha20-plain64be",
+        "capi:chacha12-plain64be",
+        "capi:cts(cbc(aes))-plain64",
+        "capi:cts(cbc(serpent))-essiv:sha256",
+        "capi:essiv(cts(cbc(aes)),sha256)-plain64",
         "cipher_null-ecb",
         "cipher_null-cbc-plain",
         "capi:cbc(aes)-essiv:sha256",
@@ -146,7 +156,10 @@ fn what_is_known_but_not_there_yet_is_refused_by_name() {
         ("capi:essiv(cbc(aes),sha256)-eboiv", Feature::CapiTemplate),
         ("cast6-xts-plain64", Feature::Cast6),
         ("aes-cbc-essiv:md5", Feature::OldHash),
-        ("capi:cts(cbc(aes))-plain64", Feature::OtherMode),
+        ("capi:cts(xts(aes))-plain64", Feature::CapiTemplate),
+        ("aes-cts-plain64", Feature::OtherMode),
+        ("chacha20-random", Feature::Authenticated),
+        ("speck64-xts-plain64", Feature::OtherCipher),
         ("capi:cbc(essiv(aes))-plain64", Feature::CapiTemplate),
         ("capi:essiv(cbc(aes),sha256)-essiv:sha256", Feature::CapiTemplate),
     ] {
@@ -177,6 +190,16 @@ fn bad_strings_are_refused_with_what_is_bad_about_them() {
         ("cast5-cbc-essiv:sha256", SpecError::EssivHashLength { len: 32 }),
         ("aes-xts", SpecError::MissingIv),
         ("capi:xts(aes)", SpecError::MissingIv),
+        ("capi:chacha20", SpecError::MissingIv),
+        ("capi:xts-plain64", SpecError::Syntax),
+        ("chacha20-xts-plain64", SpecError::Combination),
+        ("aes-stream-plain64", SpecError::Combination),
+        ("chacha20", SpecError::Combination),
+        ("chacha20-stream-essiv:sha256", SpecError::IvLength { len: 8 }),
+        ("chacha20-stream-null", SpecError::Keystream),
+        ("capi:cts(cbc(blowfish))-plain64", SpecError::Unsupported { feature: Feature::CapiTemplate }),
+        ("capi:cts(cbc(aes))", SpecError::MissingIv),
+        ("capi:cts(cbc())-plain64", SpecError::Syntax),
         ("aes-cbc-essiv", SpecError::MissingHash),
         ("aes-cbc-essiv:", SpecError::MissingHash),
         ("aes-cbc-essiv:sha256x", SpecError::UnknownHash),
@@ -209,6 +232,24 @@ fn bad_strings_are_refused_with_what_is_bad_about_them() {
         assert_eq!(parse(spec), Err(error), "{spec}");
         let text = error.to_string();
         assert!(!text.is_empty() && !text.ends_with('.'), "{text}");
+    }
+}
+
+#[test]
+fn what_is_there_for_old_volumes_only_says_so() {
+    for spec in [
+        "speck128-xts-plain64",
+        "noekeon-xts-plain64",
+        "capi:cbc(speck128)-plain64",
+        "blowfish-cbc-plain64",
+        "cast5-cbc-plain64",
+        "des3_ede-cbc-plain64",
+        "aes-ecb",
+    ] {
+        assert!(parse(spec).expect(spec).is_discouraged(), "{spec}");
+    }
+    for spec in ["aes-xts-plain64", "aes-cbc-essiv:sha256", "serpent-xts-plain64", "aes-hctr2-plain64"] {
+        assert!(!parse(spec).expect(spec).is_discouraged(), "{spec}");
     }
 }
 

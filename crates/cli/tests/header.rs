@@ -88,3 +88,27 @@ fn an_iteration_time_of_zero_is_the_default() {
     // The least that a short time gives, as in cryptsetup.
     assert_eq!(kdf("short", "1", "argon2id")["memory_kib"], 65536);
 }
+
+#[test]
+fn what_is_wrong_with_a_cipher_is_said_when_a_volume_is_made_and_shown() {
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse");
+    for (cipher, warns, says) in [
+        ("speck128-xts-plain64", true, "speck128-xts-plain64 (not recommended), key"),
+        ("noekeon-xts-plain64", true, "noekeon-xts-plain64 (not recommended), key"),
+        ("camellia-xts-plain64", false, "camellia-xts-plain64 (not constant-time), key"),
+        ("capi:cts(cbc(aes))-plain64", false, "capi:cts(cbc(aes))-plain64, key"),
+    ] {
+        let mut args = vec!["format", "--yes", "--size", "20M", "--key-file", "key", "--cipher", cipher];
+        args.extend(CHEAP);
+        args.push("vol");
+        let made = scratch.atrest(&args).ok();
+        assert_eq!(made.stderr.contains("not recommended for new volumes"), warns, "{}", made.stderr);
+        let shown = scratch.atrest(&["info", "vol"]).ok();
+        assert!(shown.stdout.contains(says), "{}", shown.stdout);
+        // Opening needs nothing to be said.
+        let read = scratch.atrest(&["key", "test", "--key-file", "key", "vol"]).ok();
+        assert!(!read.stderr.contains("recommended"), "{}", read.stderr);
+        std::fs::remove_file(scratch.path("vol")).expect("remove the volume");
+    }
+}

@@ -154,21 +154,32 @@ fn offset_and_skip_select_the_sectors_and_ivs_of_dm_crypt() {
     assert!(device.recording().events().is_empty(), "opening writes nothing");
 }
 
-/// CTR counts on from the IV, which OpenSSL does alike. Nobody has promised that the volume is written once only.
+/// CTR counts on from the IV and ChaCha from zero under a nonce, which OpenSSL does alike. Nobody has promised that the volume is written once only.
 #[test]
 fn a_cipher_for_a_single_snapshot_is_read_only_unless_that_is_accepted() {
+    // OpenSSL's IV for ChaCha is the last row of the state: the counter, then the nonce.
+    for (spec, name, nonce_at) in [
+        ("aes-ctr-plain64", "-aes-256-ctr", 0),
+        ("chacha20-stream-plain64", "-chacha20", 8),
+        ("capi:chacha20-plain64be", "-chacha20", 15),
+    ] {
+        single_snapshot(spec, name, nonce_at);
+    }
+}
+
+fn single_snapshot(spec: &str, name: &str, nonce_at: usize) {
     let image = Random::new(4).bytes(64 * 512);
     let device = FaultDevice::new(image.clone());
     let key: Vec<u8> = (0..32).collect();
-    let options = PlainOptions::new("aes-ctr-plain64".parse().expect("known"), key.len());
+    let options = PlainOptions::new(spec.parse().expect("known"), key.len());
     let open = |unlock: &UnlockOptions| {
         plain::open(&device, &options, PlainKey::KeyFile(&key), unlock).expect("opens")
     };
     let volume = open(&UnlockOptions::default());
     assert!(volume.read_only());
     let mut iv = [0; 16];
-    iv[0] = 9;
-    let expected = openssl(true, "-aes-256-ctr", &key, Some(&iv), &image[9 * 512..10 * 512]);
+    iv[nonce_at] = 9;
+    let expected = openssl(true, name, &key, Some(&iv), &image[9 * 512..10 * 512]);
     assert!(read(&volume, &image, 9) == expected);
     let mut unit = vec![0; 512];
     volume.segments()[0].mapper.encrypt(DataUnitIndex(9), &mut unit).expect_err("nobody asked for that");

@@ -1,9 +1,30 @@
 //! CBC with ciphertext stealing (NIST SP 800-38A addendum, CBC-CS3, which is what the kernel's `cts(cbc(…))` and fscrypt
 //! take): the last two blocks change places, and what is missing of the last one is cut off the one before.
 
-use crate::block::{BlockCipher, Direction, xor};
+use crate::block::{Block, BlockCipher, Direction, xor};
 use crate::run::Run;
 use crate::tweak::{Iv, TweakRule, Units};
+
+/// Encrypts or decrypts a run. Its units are whole blocks, so that the last two change places and nothing is cut off.
+pub(crate) fn run<C: BlockCipher>(cipher: &C, direction: Direction, units: Units<'_, C>, run: Run<'_>) {
+    let unit_blocks = units.blocks();
+    let blocks = run.into_blocks();
+    if direction == Direction::Decrypt {
+        exchange_last_blocks(blocks, unit_blocks);
+    }
+    cipher.cbc(direction, units, Run::of_blocks(blocks));
+    if direction == Direction::Encrypt {
+        exchange_last_blocks(blocks, unit_blocks);
+    }
+}
+
+fn exchange_last_blocks(blocks: &mut [Block], unit_blocks: usize) {
+    for unit in blocks.chunks_mut(unit_blocks) {
+        if let [.., last_but_one, last] = unit {
+            core::mem::swap(last_but_one, last);
+        }
+    }
+}
 
 /// Encrypts or decrypts one data unit of any length from 16 bytes on. Shorter ones are left alone.
 pub(crate) fn unit<C: BlockCipher>(cipher: &C, direction: Direction, iv: &Iv, unit: &mut [u8]) {

@@ -7,6 +7,7 @@ pub(crate) mod cts;
 pub(crate) mod ecb;
 pub(crate) mod hctr2;
 pub(crate) mod lrw;
+pub(crate) mod stream;
 pub(crate) mod xex1;
 pub(crate) mod xts;
 

@@ -39,6 +39,8 @@ pub enum SpecError {
         /// Bytes in an IV.
         len: usize,
     },
+    /// A stream cipher would encrypt several data units with the same keystream, or parts of it.
+    Keystream,
     /// A good string that asks for something this version does not have.
     Unsupported {
         /// What it asks for.
@@ -118,6 +120,9 @@ impl fmt::Display for SpecError {
             Self::IvLength { len } => {
                 write!(f, "the IV rule makes IVs of 16 bytes, and the mode takes {len}")
             }
+            Self::Keystream => f.write_str(
+                "the IV rule would encrypt data units with the same keystream; chacha20-stream-plain64 does not",
+            ),
             Self::Unsupported { feature } => write!(f, "{} is not supported yet", feature.name()),
         }
     }

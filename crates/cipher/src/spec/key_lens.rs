@@ -8,16 +8,20 @@ pub(super) fn of(spec: &CipherSpec) -> &'static [usize] {
     match (spec.cipher, spec.mode, spec.iv.keyed) {
         (Cipher::Null, ..) => &[],
         (cipher, mode, _) if !mode.takes(cipher) => &[],
-        (_, Mode::Adiantum | Mode::HPolyC, _) => &[32],
+        (_, Mode::Adiantum | Mode::HPolyC | Mode::Stream, _) => &[32],
         (Cipher::Blowfish, ..) => &BLOWFISH,
         (Cipher::Cast5, ..) => &CAST5,
         (Cipher::Des3Ede, ..) => &[24],
+        (Cipher::Noekeon, _, Some(KeyedRule::Lmk)) => &LMK[..2],
         (.., Some(KeyedRule::Lmk)) => &LMK,
+        (Cipher::Noekeon, _, Some(KeyedRule::Tcw)) => &[48],
         (.., Some(KeyedRule::Tcw)) => &[48, 56, 64],
         (.., Some(KeyedRule::Elephant)) => &[32, 48, 64],
+        (Cipher::Noekeon, Mode::Xts | Mode::Lrw, _) => core::slice::from_ref(&XTS[turns][0]),
+        (Cipher::Noekeon, ..) => core::slice::from_ref(&SINGLE[turns][0]),
         (_, Mode::Xts, _) => &XTS[turns],
         (_, Mode::Lrw, _) => &LRW[turns],
-        (_, Mode::Cbc | Mode::Ecb | Mode::Ctr | Mode::Hctr2 | Mode::Xex1, _) => &SINGLE[turns],
+        (_, Mode::Cbc | Mode::CbcCts | Mode::Ecb | Mode::Ctr | Mode::Hctr2 | Mode::Xex1, _) => &SINGLE[turns],
     }
 }
 

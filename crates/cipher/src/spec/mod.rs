@@ -15,7 +15,8 @@ use crate::tweak::NumberForm;
 /// A cipher, its mode and its IV rule, such as `aes-xts-plain64`, `aes-cbc-essiv:sha256` or
 /// `capi:xts(aes)-plain64`. Prints what dm-crypt reads; the shorthands `aes` and `aes-plain` print as
 /// `aes-cbc-plain`, which they mean, and Adiantum's `xchacha12,aes,nhpoly1305` as `xchacha12,aes`. HPolyC, which
-/// dm-crypt lacks, goes by names of the same form, as does our own XEX with one key (`aes-xex1-plain64`).
+/// dm-crypt lacks, goes by names of the same form, as do our own XEX with one key (`aes-xex1-plain64`) and ChaCha with a
+/// unit's number for a nonce (`chacha20-stream-plain64`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CipherSpec {
     pub(crate) cipher: Cipher,
@@ -51,6 +52,14 @@ pub enum Cipher {
     Cast5,
     /// Triple DES with three keys, with blocks of eight bytes: for old volumes.
     Des3Ede,
+    /// Speck128, which Linux had from version 4.17 to 4.19: for volumes of that time, not recommended.
+    Speck128,
+    /// NOEKEON with the key used directly, which no kernel has: to compare, not recommended.
+    Noekeon,
+    /// ChaCha with 12 rounds, as a stream cipher.
+    ChaCha12,
+    /// ChaCha with 20 rounds (RFC 8439), as a stream cipher.
+    ChaCha20,
     /// dm-crypt's `cipher_null`, which leaves data as it is. Known so that it can be refused by name.
     Null,
 }
@@ -60,6 +69,8 @@ pub enum Cipher {
 pub(crate) enum Mode {
     Xts,
     Cbc,
+    /// CBC with ciphertext stealing.
+    CbcCts,
     Lrw,
     Ecb,
     Ctr,
@@ -68,6 +79,8 @@ pub(crate) enum Mode {
     Hctr2,
     /// XEX with one key; the name is ours.
     Xex1,
+    /// A stream cipher alone; the name is ours.
+    Stream,
 }
 
 /// How a number becomes an IV, and how that is printed.
@@ -147,7 +160,20 @@ impl CipherSpec {
     /// it was written again learns how its plaintext changed. Encrypting with such a cipher must be asked for
     /// ([`MapperOptions::single_snapshot`](crate::MapperOptions::single_snapshot)).
     pub fn is_single_snapshot(&self) -> bool {
-        self.mode == Mode::Ctr
+        matches!(self.mode, Mode::Ctr | Mode::Stream)
+    }
+
+    /// Whether this is here for volumes that exist already, or to compare, and new ones should take something else: Speck
+    /// and NOEKEON, which hardly anyone has reason to trust, ciphers with blocks of eight bytes, and ECB.
+    pub fn is_discouraged(&self) -> bool {
+        let cipher = matches!(self.cipher, Cipher::Speck128 | Cipher::Noekeon);
+        cipher || self.cipher.has_short_blocks() || self.mode == Mode::Ecb
+    }
+
+    /// Whether time and memory accesses of its implementation here are independent of key and data, as
+    /// [`Mapper::is_constant_time`](crate::Mapper::is_constant_time) tells of a mapper.
+    pub fn is_constant_time(&self) -> bool {
+        !self.cipher.has_short_blocks() && !matches!(self.cipher, Cipher::Twofish | Cipher::Camellia)
     }
 
     /// How many keys take turns.
@@ -187,17 +213,31 @@ impl FromStr for CipherSpec {
 
 impl fmt::Display for CipherSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cipher, mode) = (self.cipher.name(), self.mode.name());
+        let cipher = self.cipher.name();
         match (self.form, self.iv.essiv) {
             (Form::Classic, _) if self.keys > 1 => write!(f, "{cipher}:{}-{}", self.keys, self.mode()),
             (Form::Classic, _) => write!(f, "{cipher}-{}", self.mode()),
             (Form::CapiEssiv, Some(hash)) => {
-                write!(f, "capi:essiv({mode}({cipher}),{hash})-{}", self.iv.number.name())
+                write!(f, "capi:essiv({},{hash})-{}", Template(self), self.iv.number.name())
             }
             (Form::Capi | Form::CapiEssiv, _) => {
-                write!(f, "capi:{mode}({cipher})")?;
+                write!(f, "capi:{}", Template(self))?;
                 if self.iv.named { write!(f, "-{}", self.iv) } else { Ok(()) }
             }
+        }
+    }
+}
+
+/// Mode and cipher as the kernel's crypto API composes them.
+struct Template<'a>(&'a CipherSpec);
+
+impl fmt::Display for Template<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cipher = self.0.cipher.name();
+        match self.0.mode {
+            Mode::Stream => f.write_str(cipher),
+            Mode::CbcCts => write!(f, "cts(cbc({cipher}))"),
+            mode => write!(f, "{}({cipher})", mode.name()),
         }
     }
 }
@@ -255,6 +295,10 @@ impl Cipher {
             Self::Des3Ede => "des3_ede",
             Self::XChaCha12Aes => "xchacha12,aes",
             Self::XChaCha20Aes => "xchacha20,aes",
+            Self::Speck128 => "speck128",
+            Self::Noekeon => "noekeon",
+            Self::ChaCha12 => "chacha12",
+            Self::ChaCha20 => "chacha20",
             Self::Null => "cipher_null",
         }
     }
@@ -263,11 +307,12 @@ impl Cipher {
     fn takes_key_of(self, bytes: usize) -> bool {
         match self {
             Self::Serpent => (16..=32).contains(&bytes),
-            Self::Aes | Self::Twofish | Self::Camellia => matches!(bytes, 16 | 24 | 32),
+            Self::Aes | Self::Twofish | Self::Camellia | Self::Speck128 => matches!(bytes, 16 | 24 | 32),
+            Self::Noekeon => bytes == 16,
             Self::Blowfish => key_lens::BLOWFISH.contains(&bytes),
             Self::Cast5 => key_lens::CAST5.contains(&bytes),
             Self::Des3Ede => bytes == 24,
-            Self::XChaCha12Aes | Self::XChaCha20Aes | Self::Null => false,
+            Self::XChaCha12Aes | Self::XChaCha20Aes | Self::ChaCha12 | Self::ChaCha20 | Self::Null => false,
         }
     }
 
@@ -281,7 +326,8 @@ impl Mode {
     /// Bytes in an IV.
     fn iv_len(self) -> usize {
         match self {
-            Self::Xts | Self::Cbc | Self::Lrw | Self::Ecb | Self::Ctr | Self::Xex1 => 16,
+            Self::Xts | Self::Cbc | Self::CbcCts | Self::Lrw | Self::Ecb | Self::Ctr | Self::Xex1 => 16,
+            Self::Stream => crate::mode::stream::IV_LEN,
             Self::Adiantum => crate::mode::adiantum::ADIANTUM_IV_LEN,
             Self::HPolyC => crate::mode::adiantum::HPOLYC_IV_LEN,
             Self::Hctr2 => crate::mode::hctr2::IV_LEN,
@@ -302,8 +348,9 @@ impl Mode {
     fn takes(self, cipher: Cipher) -> bool {
         match cipher {
             Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => self.is_of_a_stream_cipher(),
+            Cipher::ChaCha12 | Cipher::ChaCha20 => self == Self::Stream,
             Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => matches!(self, Self::Cbc | Self::Ecb),
-            _ => !self.is_of_a_stream_cipher(),
+            _ => !self.is_of_a_stream_cipher() && self != Self::Stream,
         }
     }
 
@@ -311,6 +358,8 @@ impl Mode {
         match self {
             Self::Xts => "xts",
             Self::Cbc => "cbc",
+            // In `capi:` notation only.
+            Self::CbcCts => "cts",
             Self::Lrw => "lrw",
             Self::Ecb => "ecb",
             Self::Adiantum => "adiantum",
@@ -318,6 +367,7 @@ impl Mode {
             Self::Hctr2 => "hctr2",
             Self::Xex1 => "xex1",
             Self::Ctr => "ctr",
+            Self::Stream => "stream",
         }
     }
 }

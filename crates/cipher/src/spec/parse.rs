@@ -8,8 +8,9 @@ use crate::tweak::NumberForm;
 pub(super) fn spec(spec: &str) -> Result<CipherSpec, SpecError> {
     match spec.strip_prefix("capi:") {
         Some(capi) => {
-            // The template itself may hold dashes (driver names), the IV rule holds none before its options.
-            let end = capi.rfind(')').map_or(0, |at| at + 1);
+            // The template itself may hold dashes (driver names), the IV rule holds none before its options. The name of a
+            // stream cipher is a template without parentheses.
+            let end = capi.rfind(')').map_or_else(|| capi.find('-').unwrap_or(capi.len()), |at| at + 1);
             let (template, rest) = capi.split_at_checked(end).unwrap_or((capi, ""));
             match (template, rest.strip_prefix('-')) {
                 ("", _) => Err(SpecError::Syntax),
@@ -52,7 +53,7 @@ fn classic(cipher: &str, mode: Option<&str>) -> Result<CipherSpec, SpecError> {
     let iv = iv_rule(cipher, mode, iv)?;
     let keys = keys.map_or(Ok(1), key_count)?;
     let fits = match iv.keyed {
-        None => keys == 1 || !(cipher.has_short_blocks() || mode.is_wide_block()),
+        None => keys == 1 || !(cipher.has_short_blocks() || mode.is_wide_block() || mode == Mode::Stream),
         // loop-AES has 64 keys; in the kernel, the other rules would use the first key for all IVs.
         Some(KeyedRule::Lmk) => keys == MAX_KEYS,
         Some(_) => keys == 1,
@@ -63,13 +64,15 @@ fn classic(cipher: &str, mode: Option<&str>) -> Result<CipherSpec, SpecError> {
     Ok(CipherSpec { cipher, mode, iv, keys, form: Form::Classic })
 }
 
-/// `mode(cipher)` or `essiv(mode(cipher),hash)`, and an IV rule.
+/// `mode(cipher)`, `cts(cbc(cipher))`, `essiv(mode(cipher),hash)` or the name of a stream cipher, and an IV rule.
 fn capi_spec(template: &str, iv: Option<&str>) -> Result<CipherSpec, SpecError> {
+    if let "chacha12" | "chacha20" = template {
+        return capi_stream(cipher_named(template)?, iv);
+    }
     let (name, inner) = call(template)?;
     if name == "essiv" {
         let (inner, hash) = inner.rsplit_once(',').ok_or(SpecError::MissingHash)?;
-        let (mode, cipher) = call(inner)?;
-        let (cipher, mode) = combination(cipher, mode)?;
+        let (cipher, mode) = mode_and_cipher(inner)?;
         let mut rule = iv_rule(cipher, mode, iv)?;
         if rule.essiv.is_some() || rule.keyed.is_some() || !rule.named {
             // Encrypting an IV twice, or one that is not there.
@@ -81,17 +84,39 @@ fn capi_spec(template: &str, iv: Option<&str>) -> Result<CipherSpec, SpecError> 
     if matches!(name, "authenc" | "gcm" | "ccm" | "rfc7539") {
         return unsupported(Feature::Authenticated);
     }
-    let mode = mode_named(name)?;
-    if inner.contains('(') {
-        return unsupported(Feature::CapiTemplate);
-    }
-    let (cipher, _) = combination(inner, name)?;
+    let (cipher, mode) = mode_and_cipher(template)?;
     let iv = iv_rule(cipher, mode, iv)?;
     if iv.keyed == Some(KeyedRule::Lmk) {
         // The notation has no place for the number of keys.
         return unsupported(Feature::MultiKey);
     }
     Ok(CipherSpec { cipher, mode, iv, keys: 1, form: Form::Capi })
+}
+
+/// `mode(cipher)` or `cts(cbc(cipher))`.
+fn mode_and_cipher(template: &str) -> Result<(Cipher, Mode), SpecError> {
+    let (name, inner) = call(template)?;
+    match inner.split_once('(') {
+        Some(_) if name == "cts" => {
+            let (mode, cipher) = call(inner)?;
+            match combination(cipher, mode)? {
+                (cipher, Mode::Cbc) if !cipher.has_short_blocks() => Ok((cipher, Mode::CbcCts)),
+                _ => unsupported(Feature::CapiTemplate),
+            }
+        }
+        Some(_) => mode_named(name).and(unsupported(Feature::CapiTemplate)),
+        None => combination(inner, name),
+    }
+}
+
+/// A stream cipher as the kernel has it: the first four bytes of its IVs of sixteen count blocks of keystream. A rule that
+/// puts the number of the unit there would let neighbours share most of their keystream; `plain64be` puts it into the nonce.
+fn capi_stream(cipher: Cipher, iv: Option<&str>) -> Result<CipherSpec, SpecError> {
+    let iv = iv_rule(cipher, Mode::Stream, iv)?;
+    match iv.number {
+        NumberForm::Plain64Be => Ok(CipherSpec { cipher, mode: Mode::Stream, iv, keys: 1, form: Form::Capi }),
+        _ => Err(SpecError::Keystream),
+    }
 }
 
 /// `name(inner)`.
@@ -125,13 +150,16 @@ fn cipher_named(name: &str) -> Result<Cipher, SpecError> {
         "cast5" => Ok(Cipher::Cast5),
         "cast6" => unsupported(Feature::Cast6),
         "blowfish" => Ok(Cipher::Blowfish),
+        "speck128" => Ok(Cipher::Speck128),
+        "noekeon" => Ok(Cipher::Noekeon),
+        "chacha12" => Ok(Cipher::ChaCha12),
+        "chacha20" => Ok(Cipher::ChaCha20),
         "des3_ede" => Ok(Cipher::Des3Ede),
-        "aegis128" | "aegis128l" | "aegis256" | "morus640" | "morus1280" | "chacha20" => {
+        "aegis128" | "aegis128l" | "aegis256" | "morus640" | "morus1280" => {
             unsupported(Feature::Authenticated)
         }
-        "anubis" | "aria" | "des" | "fcrypt" | "khazad" | "seed" | "sm4" | "tea" | "xtea" | "xeta" => {
-            unsupported(Feature::OtherCipher)
-        }
+        "anubis" | "aria" | "des" | "fcrypt" | "khazad" | "seed" | "sm4" | "speck64" | "tea" | "xtea"
+        | "xeta" => unsupported(Feature::OtherCipher),
         "xchacha12,aes" => Ok(Cipher::XChaCha12Aes),
         "xchacha20,aes" => Ok(Cipher::XChaCha20Aes),
         name if name.starts_with("xchacha") => unsupported(Feature::Adiantum),
@@ -151,6 +179,7 @@ fn mode_named(name: &str) -> Result<Mode, SpecError> {
         "hctr2" => Ok(Mode::Hctr2),
         "xex1" => Ok(Mode::Xex1),
         "ctr" => Ok(Mode::Ctr),
+        "stream" => Ok(Mode::Stream),
         "gcm" | "ccm" | "poly1305" | "random" => unsupported(Feature::Authenticated),
         "pcbc" | "cts" | "cfb" | "ofb" => unsupported(Feature::OtherMode),
         _ => Err(SpecError::UnknownMode),
@@ -194,6 +223,10 @@ fn iv_rule(cipher: Cipher, mode: Mode, iv: Option<&str>) -> Result<IvRule, SpecE
     };
     match options {
         Some(_) => Err(SpecError::UnexpectedIvOptions),
+        // Numbers of 32 bits come again, and other rules are of no use here.
+        None if mode == Mode::Stream && !matches!(number, NumberForm::Plain64 | NumberForm::Plain64Be) => {
+            Err(SpecError::Keystream)
+        }
         None => Ok(IvRule { number, essiv: None, keyed, named: true }),
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod dm_crypt;
 pub mod hctr2;
+pub mod lightweight;
 
 use std::sync::LazyLock;
 
@@ -34,6 +35,8 @@ pub fn cipher(name: &str, key: &[u8]) -> Box<dyn BlockCipher> {
             Box::new(Library(camellia::Camellia192::new_from_slice(key).expect("24 bytes")))
         }
         "camellia" => Box::new(Library(camellia::Camellia256::new_from_slice(key).expect("32 bytes"))),
+        "speck128" => Box::new(lightweight::Speck::new(key)),
+        "noekeon" => Box::new(lightweight::Noekeon::new(key)),
         other => panic!("no reference for {other}"),
     }
 }
@@ -213,6 +216,17 @@ pub fn unit(encrypt: bool, cipher_name: &str, mode: &str, key: &[u8], iv: Block,
                     previous = *block;
                 }
             }
+        }
+        // NIST SP 800-38A addendum, CBC-CS3, of whole blocks: the last two change places.
+        "cts" => {
+            let exchanged = |mut bytes: Vec<u8>| {
+                if let Some(last_two) = bytes.len().checked_sub(32) {
+                    bytes[last_two..].rotate_left(16);
+                }
+                bytes
+            };
+            let cbc = |bytes: &[u8]| self::unit(encrypt, cipher_name, "cbc", key, iv, bytes);
+            out = if encrypt { exchanged(cbc(unit)) } else { cbc(&exchanged(unit.to_vec())) };
         }
         "lrw" => {
             let (key, tweak_key) = key.split_last_chunk::<16>().expect("a tweak key");

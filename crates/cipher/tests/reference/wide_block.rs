@@ -1,5 +1,6 @@
 //! Adiantum and HPolyC once more, as the paper writes them (Crowley and Biggers, IACR ToSC 2018(4), sections 2 and 3):
-//! numbers of any size, one function per line of the paper. Neither fast nor constant-time.
+//! numbers of any size, one function per line of the paper; and ChaCha alone. Neither fast nor constant-time.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use super::reference::{self, Block};
 
@@ -48,6 +49,19 @@ pub fn unit(encrypt: bool, design: Design, rounds: usize, key: &[u8], tweak: &[u
 
 fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+}
+
+/// ChaCha alone, from block 0 on, under a nonce of 8 bytes (RFC 8439, 2.4, with a counter of 64 bits).
+pub fn chacha_stream(rounds: usize, key: &[u8], nonce: [u8; 8], data: &[u8]) -> Vec<u8> {
+    let mut start = [words(b"expand 32-byte k"), words(key), vec![0, 0], words(&nonce)].concat();
+    let mut out = Vec::new();
+    for piece in data.chunks(64) {
+        let block = chacha(rounds, &start);
+        let keystream = block.iter().zip(&start).flat_map(|(a, b)| a.wrapping_add(*b).to_le_bytes());
+        out.extend(piece.iter().zip(keystream).map(|(byte, key)| byte ^ key));
+        start[12] += 1;
+    }
+    out
 }
 
 /// The first `len` bytes of the keystream under a nonce of 24 bytes.

@@ -28,7 +28,8 @@ pub struct FormatArgs {
     /// Create the file with this size, headers included (units: K, M, G, T).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
-    /// Cipher as dm-crypt writes it [default: aes-xts-plain64].
+    /// Cipher as dm-crypt writes it [default: aes-xts-plain64]. Not recommended: speck128, noekeon, blowfish, cast5,
+    /// des3_ede, and any cipher in ECB.
     #[arg(long, short = 'c', value_name = "SPEC")]
     pub cipher: Option<String>,
     /// Volume key size in bits [default: the cipher's longest: 512 for aes-xts, 256 for aes-cbc].

@@ -92,7 +92,7 @@ pub struct UnlockArgs {
     /// Read a volume whose XTS key has two equal halves, which weakens it. Nothing is ever written with such a key.
     #[arg(long)]
     pub allow_equal_xts_halves: bool,
-    /// Write although the cipher (CTR) is safe for a single snapshot only: whoever sees the ciphertext of a data unit
+    /// Write although the cipher (CTR, ChaCha) is safe for a single snapshot only: whoever sees the ciphertext of a data unit
     /// before and after it was written again learns how its plaintext changed. Without this, such a volume is read-only.
     #[arg(long)]
     pub single_snapshot: bool,

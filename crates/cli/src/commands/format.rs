@@ -17,6 +17,12 @@ use crate::secrets::{self, Source};
 
 pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     let mut options = format_options(args)?;
+    if let Some(cipher) = options.cipher.as_ref().filter(|cipher| cipher.is_discouraged()) {
+        output.warn(format_args!(
+            "{cipher} is not recommended for new volumes; aes-xts-plain64 is the default, and \
+             xchacha12,aes-adiantum-plain64 is for CPUs without AES instructions"
+        ));
+    }
     if let Some(header) = &args.header
         && is_same(header, &args.path)
     {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use atrest_cipher::CipherSpec;
 use atrest_volume::{Info, KdfInfo, KeyslotInfo, Priority, SegmentInfo};
 
 use super::format::name;
@@ -84,6 +85,17 @@ pub fn keyslots(info: &Info) -> String {
 
 fn segment_text(segment: &SegmentInfo) -> String {
     let mut text = format!("{}, {}", segment.kind, segment.cipher);
+    if let Ok(cipher) = segment.cipher.parse::<CipherSpec>() {
+        if cipher.is_discouraged() {
+            text.push_str(" (not recommended)");
+        }
+        if cipher.is_single_snapshot() {
+            text.push_str(" (safe for a single snapshot only)");
+        }
+        if !cipher.is_null() && !cipher.is_constant_time() {
+            text.push_str(" (not constant-time)");
+        }
+    }
     if let Some(bytes) = segment.key_len {
         let _ = write!(text, ", key of {} bits", bytes.saturating_mul(8));
     }

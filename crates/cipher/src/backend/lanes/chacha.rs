@@ -1,4 +1,4 @@
-//! XChaCha over a batch of data units.
+//! ChaCha and XChaCha over a batch of data units.
 //!
 //! # Safety
 //!
@@ -20,23 +20,40 @@ pub(super) unsafe fn stream<V: Lanes>(
     // SAFETY: what this function asks for.
     unsafe {
         match key.rounds {
-            ChaChaRounds::Twelve => stream_rounds::<V, 6>(key, scratch, nonces, batch),
-            ChaChaRounds::Twenty => stream_rounds::<V, 10>(key, scratch, nonces, batch),
+            ChaChaRounds::Twelve => {
+                subkeys::<V, 6>(key, scratch, nonces, batch.count);
+                encrypt::<V, 6, true>(key, scratch, batch, batch.bulk());
+            }
+            ChaChaRounds::Twenty => {
+                subkeys::<V, 10>(key, scratch, nonces, batch.count);
+                encrypt::<V, 10, true>(key, scratch, batch, batch.bulk());
+            }
         }
     }
 }
 
+/// See [`super::VectorInstructions::short_nonce_stream`].
 #[inline(always)]
-unsafe fn stream_rounds<V: Lanes, const DOUBLES: usize>(
+pub(super) unsafe fn short_nonce_stream<V: Lanes>(key: &StreamKey, scratch: &mut Scratch, batch: Batch) {
+    // SAFETY: what this function asks for.
+    unsafe {
+        match key.rounds {
+            ChaChaRounds::Twelve => encrypt::<V, 6, false>(key, scratch, batch, batch.len),
+            ChaChaRounds::Twenty => encrypt::<V, 10, false>(key, scratch, batch, batch.len),
+        }
+    }
+}
+
+/// Xors the keystream to the first `bulk` bytes of each unit: under its subkey (XChaCha) or under its nonce.
+#[inline(always)]
+unsafe fn encrypt<V: Lanes, const DOUBLES: usize, const EXTENDED: bool>(
     key: &StreamKey,
     scratch: &mut Scratch,
-    nonces: &[Block; UNITS],
     batch: Batch,
+    bulk: usize,
 ) {
     // SAFETY: what this module asks for.
     unsafe {
-        subkeys::<V, DOUBLES>(key, scratch, nonces, batch.count);
-        let bulk = batch.bulk();
         let blocks = bulk.div_ceil(BLOCK);
         let total = blocks * batch.count;
         // Blocks of all units in a row; `unit` and `block` are those of the first lane.
@@ -62,7 +79,7 @@ unsafe fn stream_rounds<V: Lanes, const DOUBLES: usize>(
                     }
                 }
             }
-            keystream::<V, DOUBLES>(scratch, &units, &counters, alike);
+            keystream::<V, DOUBLES, EXTENDED>(key, scratch, &units, &counters, alike);
             let mut from: *const u8 = scratch.keystream.as_ptr().cast();
             let mut left = lanes;
             while left > 0 {
@@ -119,7 +136,8 @@ unsafe fn subkeys<V: Lanes, const DOUBLES: usize>(
 
 /// A block of keystream per lane, which all are of one unit if they are `alike`.
 #[inline(always)]
-unsafe fn keystream<V: Lanes, const DOUBLES: usize>(
+unsafe fn keystream<V: Lanes, const DOUBLES: usize, const EXTENDED: bool>(
+    key: &StreamKey,
     scratch: &mut Scratch,
     units: &[u32; 16],
     counters: &[u32; 16],
@@ -131,17 +149,21 @@ unsafe fn keystream<V: Lanes, const DOUBLES: usize>(
         for i in 0..4 {
             start[i] = V::splat32(CONSTANTS[i]);
         }
+        // A lane's word of what its unit has.
+        let of_unit = |column: &[u32; UNITS]| {
+            if alike { V::splat32(column[units[0] as usize % UNITS]) } else { V::looked_up(column, units) }
+        };
         for i in 0..8 {
-            let column = &scratch.subkeys[i];
-            start[4 + i] = if alike {
-                V::splat32(column[units[0] as usize % UNITS])
-            } else {
-                V::looked_up(column, units)
-            };
+            start[4 + i] = if EXTENDED { of_unit(&scratch.subkeys[i]) } else { V::splat32(key.words[i]) };
         }
         // Data units are far below 2^32 blocks, so the high half of the counter stays zero.
         start[12] = V::load(counters.as_ptr().cast());
-        start[14] = V::splat32(NONCE_END as u32);
+        if EXTENDED {
+            start[14] = V::splat32(NONCE_END as u32);
+        } else {
+            start[14] = of_unit(&scratch.nonces[0]);
+            start[15] = of_unit(&scratch.nonces[1]);
+        }
         let mut state = start;
         permute::<V, DOUBLES>(&mut state);
         for i in 0..16 {

@@ -1,4 +1,4 @@
-//! What wide-block ciphers are made of beside AES (XChaCha, NH, Poly1305), for CPUs with vector registers: written once
+//! ChaCha, and what wide-block ciphers are made of beside AES (XChaCha, NH, Poly1305), for CPUs with vector registers: written once
 //! over a small vector trait.
 //!
 //! Everything here is inlined into functions of the instruction-set files that enable the CPU features. Data units go
@@ -108,8 +108,10 @@ pub(crate) struct Scratch {
     pub(crate) hash: [[u64; UNITS]; 2],
     /// What NH makes of a chunk.
     sums: [[u64; UNITS]; 4],
-    /// Subkeys of the stream cipher.
+    /// Subkeys of XChaCha.
     subkeys: [[u32; UNITS]; 8],
+    /// Nonces of ChaCha.
+    pub(crate) nonces: [[u32; UNITS]; 2],
     /// Keystream of as many blocks as the widest register has lanes.
     keystream: [[u8; 64]; 16],
 }
@@ -122,6 +124,7 @@ impl Scratch {
             hash: [[0; UNITS]; 2],
             sums: [[0; UNITS]; 4],
             subkeys: [[0; UNITS]; 8],
+            nonces: [[0; UNITS]; 2],
             keystream: [[0; 64]; 16],
         }
     }
@@ -164,6 +167,13 @@ pub(crate) trait VectorInstructions: Copy {
     ///
     /// The batch is what it says.
     unsafe fn stream(self, key: &StreamKey, scratch: &mut Scratch, nonces: &[Block; UNITS], batch: Batch);
+
+    /// Xors the keystreams of ChaCha under [`Scratch::nonces`] to whole units of a batch, from `src` to `dst`.
+    ///
+    /// # Safety
+    ///
+    /// The batch is what it says.
+    unsafe fn short_nonce_stream(self, key: &StreamKey, scratch: &mut Scratch, batch: Batch);
 }
 
 /// Implements [`VectorInstructions`] for a proof, with functions in `$module` that enable `$features`.
@@ -196,6 +206,12 @@ macro_rules! vector_instructions {
             ) {
                 // SAFETY: the features are enabled here; the batch is the caller's promise.
                 unsafe { chacha::stream::<$register>(key, scratch, nonces, batch) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn short_nonce_stream(key: &StreamKey, scratch: &mut Scratch, batch: Batch) {
+                // SAFETY: the features are enabled here; the batch is the caller's promise.
+                unsafe { chacha::short_nonce_stream::<$register>(key, scratch, batch) }
             }
         }
 
@@ -230,6 +246,16 @@ macro_rules! vector_instructions {
             ) {
                 // SAFETY: `self` proves that the CPU has the features; the batch is the caller's promise.
                 unsafe { $module::stream(key, scratch, nonces, batch) }
+            }
+
+            unsafe fn short_nonce_stream(
+                self,
+                key: &$crate::chacha::StreamKey,
+                scratch: &mut $crate::backend::lanes::Scratch,
+                batch: $crate::backend::lanes::Batch,
+            ) {
+                // SAFETY: `self` proves that the CPU has the features; the batch is the caller's promise.
+                unsafe { $module::short_nonce_stream(key, scratch, batch) }
             }
         }
     };

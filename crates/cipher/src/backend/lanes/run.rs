@@ -1,4 +1,4 @@
-//! Adiantum and HPolyC over a run, phase by phase for a batch of data units.
+//! Adiantum and HPolyC over a run, phase by phase for a batch of data units, and ChaCha alone.
 
 use zeroize::Zeroize;
 
@@ -74,6 +74,34 @@ pub(crate) fn unit<I: VectorInstructions, C: BlockCipher>(
     let batch = Batch { src: dst.cast_const(), dst, len: unit.len(), count: 1 };
     // SAFETY: one unit, in place.
     unsafe { work.encrypt_or_decrypt(instructions, cipher, (stream, hash), direction, batch) }
+}
+
+/// Xors ChaCha's keystreams to a run of units of `unit_blocks` cipher blocks; `nonce` is asked for that of each unit.
+pub(crate) fn stream<I: VectorInstructions>(
+    instructions: I,
+    key: &StreamKey,
+    unit_blocks: usize,
+    nonce: impl Fn(usize) -> [u8; 8],
+    mut run: Run<'_>,
+) {
+    let len = unit_blocks * 16;
+    let total = run.blocks() / unit_blocks;
+    let (src, dst) = run.pointers();
+    let mut scratch = Scratch::new();
+    for first in (0..total).step_by(UNITS) {
+        let count = (total - first).min(UNITS);
+        for unit in 0..count {
+            let words = u64::from_le_bytes(nonce(first + unit));
+            scratch.nonces[0][unit] = words as u32;
+            scratch.nonces[1][unit] = (words >> 32) as u32;
+        }
+        let at = first * len;
+        // SAFETY: these are units of the run, which has `total` of them.
+        unsafe {
+            let batch = Batch { src: src.add(at), dst: dst.add(at), len, count };
+            instructions.short_nonce_stream(key, &mut scratch, batch);
+        }
+    }
 }
 
 /// What a run needs room for.
