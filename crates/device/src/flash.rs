@@ -29,23 +29,30 @@ pub trait FlashDevice {
         Some(0xff)
     }
 
-    /// Whether the prog unit at `address` is blank: erased, and not programmed since.
+    /// Whether all prog units of a range are blank: erased, and not programmed since.
     ///
-    /// `scratch` has room for a prog unit; what it holds afterwards is unspecified. The default reads the unit and compares
-    /// it with [`erased_byte`](Self::erased_byte), to which a unit programmed with nothing else is equal; parts with a
-    /// blank check in hardware should ask that.
-    fn is_blank(&mut self, address: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+    /// `scratch` has room for a prog unit or more; what it holds afterwards is unspecified. The default reads the units and
+    /// compares them with [`erased_byte`](Self::erased_byte), to which a unit programmed with nothing else is equal; parts
+    /// with a blank check in hardware should ask that.
+    fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
         let geometry = self.geometry();
-        let len = u64::from(geometry.prog_size());
         let failed = |cause| FlashError::new(FlashOperation::BlankQuery, address, len, cause);
         geometry.check(FlashOperation::BlankQuery, address, len)?;
         let Some(erased) = self.erased_byte() else { return Err(failed(FlashCause::Unsupported)) };
-        let has = scratch.len();
-        let Some(unit) = scratch.get_mut(..geometry.prog_size() as usize) else {
-            return Err(failed(FlashCause::BufferTooSmall { needs: geometry.prog_size(), has: has as u64 }));
-        };
-        self.read(address, unit)?;
-        Ok(unit.iter().all(|byte| *byte == erased))
+        let (needs, has) = (geometry.prog_size(), scratch.len());
+        let step = has - has % needs as usize;
+        if step == 0 {
+            return Err(failed(FlashCause::BufferTooSmall { needs, has: has as u64 }));
+        }
+        let end = address + len;
+        for at in (address..end).step_by(step) {
+            let units = &mut scratch[..step.min((end - at) as usize)];
+            self.read(at, units)?;
+            if units.iter().any(|byte| *byte != erased) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -74,7 +81,7 @@ impl<D: FlashDevice + ?Sized> FlashDevice for &mut D {
         (**self).erased_byte()
     }
 
-    fn is_blank(&mut self, address: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
-        (**self).is_blank(address, scratch)
+    fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+        (**self).is_blank(address, len, scratch)
     }
 }

@@ -65,7 +65,7 @@ pub enum FlashCause {
         /// Bytes that there are.
         has: u64,
     },
-    /// The cipher does not take the range.
+    /// An encrypting layer's cipher refused.
     Cipher,
     /// The medium does not support the operation.
     Unsupported,
@@ -116,7 +116,7 @@ impl fmt::Display for FlashCause {
             Self::BufferTooSmall { needs, has } => {
                 write!(f, "the buffer has {has} bytes, {needs} are needed")
             }
-            Self::Cipher => f.write_str("the cipher does not take such a range"),
+            Self::Cipher => f.write_str("the cipher refused"),
             Self::Unsupported => f.write_str("the medium does not support it"),
             Self::Driver(code) => write!(f, "driver error {code}"),
         }

@@ -83,8 +83,7 @@ impl<D: FlashDevice> FlashDevice for FlashRegion<D> {
         self.device.erased_byte()
     }
 
-    fn is_blank(&mut self, address: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
-        let len = u64::from(self.geometry.prog_size());
-        self.within(FlashOperation::BlankQuery, address, len, |device, at| device.is_blank(at, scratch))
+    fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+        self.within(FlashOperation::BlankQuery, address, len, |device, at| device.is_blank(at, len, scratch))
     }
 }

@@ -49,12 +49,15 @@ fn a_unit_programmed_with_erased_bytes_is_used_all_the_same() {
 fn the_blank_query_and_its_buffer_are_checked() {
     let mut flash = flash();
     flash.prog(16, &[7; 16]).expect("program");
-    assert_eq!(flash.is_blank(0, &mut [0; 16]), Ok(true));
-    assert_eq!(flash.is_blank(16, &mut [0; 16]), Ok(false));
+    assert_eq!(flash.is_blank(0, 16, &mut [0; 16]), Ok(true));
+    assert_eq!(flash.is_blank(16, 16, &mut [0; 16]), Ok(false));
+    for (address, len, blank) in [(0, 32, false), (32, 224, true), (16, 240, false), (64, 0, true)] {
+        assert_eq!(flash.is_blank(address, len, &mut [0; 40]), Ok(blank), "{len} bytes from {address}");
+    }
     let cause = |result: Result<bool, atrest_device::FlashError>| result.expect_err("refused").cause;
-    assert_eq!(cause(flash.is_blank(0, &mut [0; 15])), FlashCause::BufferTooSmall { needs: 16, has: 15 });
-    assert_eq!(cause(flash.is_blank(8, &mut [0; 16])), FlashCause::Misaligned { multiple: 16 });
-    assert_eq!(cause(flash.is_blank(256, &mut [0; 16])), FlashCause::OutOfBounds { size: 256 });
+    assert_eq!(cause(flash.is_blank(0, 16, &mut [0; 15])), FlashCause::BufferTooSmall { needs: 16, has: 15 });
+    assert_eq!(cause(flash.is_blank(8, 16, &mut [0; 16])), FlashCause::Misaligned { multiple: 16 });
+    assert_eq!(cause(flash.is_blank(256, 16, &mut [0; 16])), FlashCause::OutOfBounds { size: 256 });
 }
 
 #[test]
@@ -63,7 +66,7 @@ fn a_region_counts_from_its_first_block_and_ends_at_its_last() {
     region.prog(64, &[5; 16]).expect("program");
     let cause = region.prog(64, &[5; 16]).expect_err("programmed already").cause;
     assert_eq!(cause, FlashCause::AlreadyProgrammed { unit: 64 });
-    assert_eq!(region.is_blank(64, &mut [0; 16]), Ok(false));
+    assert_eq!(region.is_blank(64, 16, &mut [0; 16]), Ok(false));
     let error = region.erase(64, 128).expect_err("one block behind the end");
     assert_eq!((error.address, error.cause), (64, FlashCause::OutOfBounds { size: 128 }));
     let mut whole = region.into_inner();

@@ -14,8 +14,10 @@ mod adversary;
 mod emulated;
 mod image;
 mod power_cut;
+mod shared;
 
 pub use adversary::{Adversary, Attack};
 pub use emulated::{BadBlock, EmulatedFlash, Wear};
 pub use image::{FlashImage, Tear};
 pub use power_cut::{Caching, FlashOp, FlashRecording, PowerCut};
+pub use shared::SharedFlash;

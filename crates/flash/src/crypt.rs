@@ -1,0 +1,249 @@
+//! An encrypting flash device. Layout: FORMATS.md, "Encrypted flash".
+
+use core::fmt;
+
+use atrest_cipher::{DataUnitCipher, RunError};
+use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, GeometryError};
+
+use crate::place::Placed;
+
+/// A [`FlashDevice`] that stores ciphertext on another one.
+///
+/// Programs what the caller programs and erases what the caller erases, nothing else and nothing more. Its prog unit is
+/// that of the medium, or what the cipher takes at least if that is more: 16 bytes for AES-XTS, the data unit for wide-block
+/// modes and CBC. Reads are decrypted where they are; programs pass through `bounce`, and a transfer that fits into it is one
+/// run of the cipher and one program of the medium.
+pub struct CryptFlash<D, C, B> {
+    device: D,
+    cipher: Placed<C>,
+    /// Whole prog units of it are used.
+    bounce: B,
+    bounce_len: usize,
+    geometry: FlashGeometry,
+    blank_reads: BlankReads,
+}
+
+/// What reading a blank unit yields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlankReads {
+    /// The medium's erased bytes, decrypted: garbage, but always the same. littlefs asks for no more, and a reader of
+    /// the plaintext learns nothing of what is blank.
+    #[default]
+    Decrypted,
+    /// 0xFF, for stacks that look whether flash is erased. Reads are then of whole prog units.
+    Erased,
+}
+
+/// Why an encrypting device could not be set up.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CryptFlashError {
+    /// The medium's units and the cipher's are no multiples of each other.
+    Granularity {
+        /// Bytes that the cipher takes at least.
+        granularity: usize,
+        /// Bytes in a unit of the medium.
+        unit: u32,
+    },
+    /// The units that result do not fit the medium's erase blocks.
+    Geometry(GeometryError),
+    /// The bounce buffer has no room for a prog unit.
+    BounceTooSmall {
+        /// Bytes that are needed.
+        needs: u32,
+        /// Bytes that there are.
+        has: usize,
+    },
+}
+
+impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
+    /// Encrypts what goes to `device`. `bounce` has room for a prog unit at least; the more it has, the fewer runs and
+    /// programs a transfer takes.
+    pub fn new(device: D, cipher: C, bounce: B) -> Result<Self, CryptFlashError> {
+        Self::with_blank_reads(device, cipher, bounce, BlankReads::default())
+    }
+
+    /// The same with a choice of what blank units read as.
+    pub fn with_blank_reads(
+        device: D,
+        cipher: C,
+        mut bounce: B,
+        blank_reads: BlankReads,
+    ) -> Result<Self, CryptFlashError> {
+        let medium = device.geometry();
+        let prog_size = common_unit(medium.prog_size(), cipher.granularity())?;
+        let read_size = match blank_reads {
+            BlankReads::Decrypted => common_unit(medium.read_size(), cipher.granularity())?,
+            BlankReads::Erased => prog_size,
+        };
+        let geometry = FlashGeometry::new(read_size, prog_size, medium.erase_size(), medium.block_count())
+            .map_err(CryptFlashError::Geometry)?;
+        let has = bounce.as_mut().len();
+        let bounce_len = has.saturating_sub(has.checked_rem(prog_size as usize).unwrap_or(has));
+        if bounce_len == 0 {
+            return Err(CryptFlashError::BounceTooSmall { needs: prog_size, has });
+        }
+        let granularity = cipher.granularity();
+        let cipher = Placed::new(cipher)
+            .ok_or(CryptFlashError::Granularity { granularity, unit: medium.prog_size() })?;
+        Ok(Self { device, cipher, bounce, bounce_len, geometry, blank_reads })
+    }
+
+    /// The medium, where the ciphertext is.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The same, to use past the encryption.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    /// Gives the medium back. The cipher is dropped, and wipes its keys.
+    pub fn into_device(self) -> D {
+        self.device
+    }
+
+    /// Decrypts what was read from whole prog units, and makes blank ones 0xFF. Neighbours that are not blank are one run.
+    fn decrypt_units(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        let prog = self.geometry.prog_size() as usize;
+        let len = buf.len() as u64;
+        let mut rest = buf;
+        let mut at = address;
+        while !rest.is_empty() {
+            let mut used = 0_usize;
+            let mut blank = false;
+            for unit in rest.chunks(prog) {
+                blank = self.unit_is_blank(at.saturating_add(used as u64), unit)?;
+                if blank {
+                    break;
+                }
+                used = used.saturating_add(unit.len());
+            }
+            let (run, behind) = rest.split_at_mut(used);
+            self.cipher
+                .decrypt(at, run)
+                .map_err(|error| refused(FlashOperation::Read, address, len, error))?;
+            let skipped = if blank { prog.min(behind.len()) } else { 0 };
+            let (erased, behind) = behind.split_at_mut(skipped);
+            erased.fill(ERASED);
+            at = at.saturating_add(used as u64).saturating_add(skipped as u64);
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Whether a prog unit of ours, of which `raw` was read, is blank: all units of the medium in it are.
+    fn unit_is_blank(&mut self, address: u64, raw: &[u8]) -> Result<bool, FlashError> {
+        if let Some(erased) = self.device.erased_byte() {
+            return Ok(raw.iter().all(|byte| *byte == erased));
+        }
+        self.device.is_blank(address, u64::from(self.geometry.prog_size()), self.bounce.as_mut())
+    }
+}
+
+impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> FlashDevice for CryptFlash<D, C, B> {
+    fn geometry(&self) -> FlashGeometry {
+        self.geometry
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        let len = buf.len() as u64;
+        self.geometry.check(FlashOperation::Read, address, len)?;
+        self.device.read(address, buf)?;
+        match self.blank_reads {
+            BlankReads::Decrypted => self
+                .cipher
+                .decrypt(address, buf)
+                .map_err(|error| refused(FlashOperation::Read, address, len, error)),
+            BlankReads::Erased => self.decrypt_units(address, buf),
+        }
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        let len = data.len() as u64;
+        self.geometry.check(FlashOperation::Prog, address, len)?;
+        let mut at = address;
+        for part in data.chunks(self.bounce_len) {
+            let Some(run) = self.bounce.as_mut().get_mut(..part.len()) else {
+                let (needs, has) = (self.geometry.prog_size(), 0);
+                let cause = FlashCause::BufferTooSmall { needs, has };
+                return Err(FlashError::new(FlashOperation::Prog, at, part.len() as u64, cause));
+            };
+            run.copy_from_slice(part);
+            if let Err(error) = self.cipher.encrypt(at, run) {
+                run.fill(0);
+                return Err(refused(FlashOperation::Prog, at, part.len() as u64, error));
+            }
+            self.device.prog(at, run)?;
+            at = at.saturating_add(part.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        self.device.erase(address, len)
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        self.device.sync()
+    }
+
+    fn erased_byte(&self) -> Option<u8> {
+        match self.blank_reads {
+            BlankReads::Decrypted => None,
+            BlankReads::Erased => Some(ERASED),
+        }
+    }
+
+    /// Asks the medium, through the bounce buffer: `scratch` is not used.
+    fn is_blank(&mut self, address: u64, len: u64, _scratch: &mut [u8]) -> Result<bool, FlashError> {
+        self.geometry.check(FlashOperation::BlankQuery, address, len)?;
+        self.device.is_blank(address, len, self.bounce.as_mut())
+    }
+}
+
+impl<D, C, B> fmt::Debug for CryptFlash<D, C, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CryptFlash")
+            .field("geometry", &self.geometry)
+            .field("blank_reads", &self.blank_reads)
+            .finish_non_exhaustive()
+    }
+}
+
+const ERASED: u8 = 0xff;
+
+/// The smallest unit that is whole for medium and cipher, of which one has to divide the other.
+fn common_unit(unit: u32, granularity: usize) -> Result<u32, CryptFlashError> {
+    let mismatch = CryptFlashError::Granularity { granularity, unit };
+    let taken = u32::try_from(granularity).map_err(|_| mismatch)?;
+    if taken != 0 && unit.is_multiple_of(taken) {
+        Ok(unit)
+    } else if taken.is_multiple_of(unit) && taken != 0 {
+        Ok(taken)
+    } else {
+        Err(mismatch)
+    }
+}
+
+fn refused(operation: FlashOperation, address: u64, len: u64, _error: RunError) -> FlashError {
+    FlashError::new(operation, address, len, FlashCause::Cipher)
+}
+
+impl fmt::Display for CryptFlashError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granularity { granularity, unit } => write!(
+                f,
+                "the cipher takes {granularity} bytes at least, which does not go with the medium's units of {unit} bytes"
+            ),
+            Self::Geometry(error) => write!(f, "cipher and medium do not go together: {error}"),
+            Self::BounceTooSmall { needs, has } => {
+                write!(f, "the bounce buffer has {has} bytes, a prog unit needs {needs}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for CryptFlashError {}
