@@ -15,7 +15,7 @@ pub(crate) const LANES: usize =
 
 /// Which way a run goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
     /// Plaintext to ciphertext.
     Encrypt,
     /// Ciphertext to plaintext.

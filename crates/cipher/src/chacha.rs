@@ -12,7 +12,7 @@ pub(crate) const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0
 pub(crate) const BLOCK: usize = 64;
 
 /// A key of ChaCha or XChaCha. Wiped on drop.
-pub(crate) struct StreamKey {
+pub struct StreamKey {
     pub(crate) words: [u32; 8],
     pub(crate) rounds: ChaChaRounds,
 }
@@ -35,8 +35,24 @@ impl ChaChaRounds {
 }
 
 impl StreamKey {
+    pub(crate) const EMPTY: Self = Self { words: [0; 8], rounds: ChaChaRounds::Twelve };
+
     pub(crate) fn new(key: &[u8; 32], rounds: ChaChaRounds) -> Self {
-        Self { words: words(key), rounds }
+        let mut new = Self::EMPTY;
+        new.set(key, rounds);
+        new
+    }
+
+    pub(crate) fn set(&mut self, key: &[u8; 32], rounds: ChaChaRounds) {
+        let (halves, _) = key.as_chunks();
+        for (words, half) in self.words.as_chunks_mut().0.iter_mut().zip(halves) {
+            *words = self::words(half);
+        }
+        self.rounds = rounds;
+    }
+
+    pub(crate) fn wipe(&mut self) {
+        self.words.zeroize();
     }
 
     /// The keystream under a nonce of 24 bytes: `nonce`, then `rest`.
@@ -44,7 +60,7 @@ impl StreamKey {
         let mut state = [0; 16];
         state[..4].copy_from_slice(&CONSTANTS);
         state[4..12].copy_from_slice(&self.words);
-        state[12..].copy_from_slice(&words::<16, 4>(nonce));
+        state[12..].copy_from_slice(&words(nonce));
         permute(&mut state, self.rounds.doubles());
         // HChaCha's subkey is what the state's first and last row became.
         state.copy_within(..4, 4);
@@ -61,14 +77,15 @@ impl StreamKey {
         let mut state = [0; 16];
         state[..4].copy_from_slice(&CONSTANTS);
         state[4..12].copy_from_slice(&self.words);
-        state[14..].copy_from_slice(&words::<8, 2>(nonce));
+        let nonce = u64::from_le_bytes(*nonce);
+        state[14..].copy_from_slice(&[nonce as u32, (nonce >> 32) as u32]);
         Keystream { state, rounds: self.rounds }
     }
 }
 
 impl Drop for StreamKey {
     fn drop(&mut self) {
-        self.words.zeroize();
+        self.wipe();
     }
 }
 
@@ -123,12 +140,10 @@ impl Drop for Keystream {
     }
 }
 
-fn words<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES]) -> [u32; WORDS] {
-    let mut words = [0; WORDS];
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-        *word = u32::from_le_bytes(*bytes);
-    }
-    words
+#[inline(always)]
+fn words(bytes: &Block) -> [u32; 4] {
+    let value = u128::from_le_bytes(*bytes);
+    [value as u32, (value >> 32) as u32, (value >> 64) as u32, (value >> 96) as u32]
 }
 
 /// So many double rounds (RFC 8439, 2.3).
@@ -169,7 +184,7 @@ mod tests {
         let key: [u8; 32] = core::array::from_fn(|i| i as u8);
         let mut state = [0; 16];
         state[..4].copy_from_slice(&CONSTANTS);
-        state[4..12].copy_from_slice(&words::<32, 8>(&key));
+        state[4..12].copy_from_slice(&StreamKey::new(&key, ChaChaRounds::Twenty).words);
         state[12..].copy_from_slice(&[1, 0x0900_0000, 0x4a00_0000, 0]);
         let mut block = [0; BLOCK];
         Keystream { state, rounds: ChaChaRounds::Twenty }.next(&mut block);

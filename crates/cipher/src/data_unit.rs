@@ -1,7 +1,5 @@
 //! What a layer between a cipher and a medium needs: a keyed cipher that encrypts runs of data units in place.
 
-use crate::adiantum_plain64::AdiantumPlain64;
-use crate::aes_xts::AesXts;
 use crate::mapper::Mapper;
 use crate::run::{DataUnitIndex, RunError};
 
@@ -65,53 +63,13 @@ impl<C: DataUnitCipher + ?Sized> DataUnitCipher for &C {
     }
 }
 
-/// By the inherent methods of the same names.
-macro_rules! data_unit_cipher {
-    ($type:ty) => {
-        impl DataUnitCipher for $type {
-            fn data_unit(&self) -> usize {
-                self.data_unit()
-            }
-
-            fn granularity(&self) -> usize {
-                self.granularity()
-            }
-
-            fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
-                self.encrypt(first, run)
-            }
-
-            fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
-                self.decrypt(first, run)
-            }
-
-            fn encrypt_at(
-                &self,
-                unit: DataUnitIndex,
-                offset: usize,
-                bytes: &mut [u8],
-            ) -> Result<(), RunError> {
-                self.encrypt_at(unit, offset, bytes)
-            }
-
-            fn decrypt_at(
-                &self,
-                unit: DataUnitIndex,
-                offset: usize,
-                bytes: &mut [u8],
-            ) -> Result<(), RunError> {
-                self.decrypt_at(unit, offset, bytes)
-            }
-        }
-    };
-}
-
-data_unit_cipher!(AesXts);
-data_unit_cipher!(Mapper);
-
-impl DataUnitCipher for AdiantumPlain64 {
+impl DataUnitCipher for Mapper {
     fn data_unit(&self) -> usize {
         self.data_unit()
+    }
+
+    fn granularity(&self) -> usize {
+        self.granularity()
     }
 
     fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
@@ -120,5 +78,13 @@ impl DataUnitCipher for AdiantumPlain64 {
 
     fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
         self.decrypt(first, run)
+    }
+
+    fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        self.encrypt_at(unit, offset, bytes)
+    }
+
+    fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        self.decrypt_at(unit, offset, bytes)
     }
 }

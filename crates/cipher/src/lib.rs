@@ -43,8 +43,7 @@
 extern crate std;
 
 mod adiantum;
-mod adiantum_plain64;
-mod aes_xts;
+mod alone;
 mod backend;
 mod block;
 mod block64;
@@ -70,8 +69,7 @@ mod tweak;
 mod xts;
 
 pub use adiantum::{Adiantum, HPolyC, Hctr2, WideBlockError};
-pub use adiantum_plain64::AdiantumPlain64;
-pub use aes_xts::AesXts;
+pub use alone::{AdiantumPlain64, AesXts, HPolyCPlain64, KeyPlace, Keys, Plain64};
 pub use backend::{BackendChoice, VectorChoice};
 pub use cbc_cts::{CbcCts, CtsError};
 pub use data_unit::DataUnitCipher;

@@ -213,6 +213,9 @@ pub(crate) struct Numbering {
 }
 
 impl Numbering {
+    /// Of nothing yet: zeros, so that a `static` takes no room in flash.
+    pub(crate) const EMPTY: Self = Self { data_unit: 0, first: 0, step: 0 };
+
     /// As the options say.
     pub(crate) fn new(options: &MapperOptions) -> Result<Self, KeyError> {
         let data_unit = options.data_unit;

@@ -6,14 +6,26 @@ use zeroize::Zeroize;
 use crate::block::Block;
 
 /// A clamped multiplier: below 2^124, each word below 2^28 and all but the first multiples of 4. Wiped on drop.
-pub(crate) struct PolyKey {
+pub struct PolyKey {
     words: [u32; 4],
 }
 
 impl PolyKey {
+    pub(crate) const EMPTY: Self = Self { words: [0; 4] };
+
+    #[cfg(test)]
     pub(crate) fn new(key: &Block) -> Self {
-        let clamped = u128::from_le_bytes(*key) & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff;
-        Self { words: words(clamped) }
+        let mut new = Self::EMPTY;
+        new.set(key);
+        new
+    }
+
+    pub(crate) fn set(&mut self, key: &Block) {
+        self.words = words(u128::from_le_bytes(*key) & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff);
+    }
+
+    pub(crate) fn wipe(&mut self) {
+        self.words.zeroize();
     }
 
     /// In limbs of 26 bits, for vectors that can't carry.
@@ -25,13 +37,13 @@ impl PolyKey {
 
 impl Drop for PolyKey {
     fn drop(&mut self) {
-        self.words.zeroize();
+        self.wipe();
     }
 }
 
 /// What was hashed so far: four words, and at most 4 times 2^128. Wiped on drop.
 #[derive(Clone)]
-pub(crate) struct Poly {
+pub struct Poly {
     words: [u32; 4],
     top: u32,
 }
@@ -50,9 +62,19 @@ impl Poly {
     /// Hashes bytes; what is less than a block at their end counts as a last block of its own.
     pub(crate) fn update(&mut self, key: &PolyKey, bytes: &[u8]) {
         let (blocks, rest) = bytes.as_chunks::<16>();
+        self.blocks(key, blocks);
+        self.rest(key, rest);
+    }
+
+    /// Hashes whole blocks.
+    pub(crate) fn blocks(&mut self, key: &PolyKey, blocks: &[Block]) {
         for block in blocks {
             self.block(key, block, 1);
         }
+    }
+
+    /// Hashes less than a block, at the end.
+    pub(crate) fn rest(&mut self, key: &PolyKey, rest: &[u8]) {
         if !rest.is_empty() {
             let mut last = [0; 16];
             last[..rest.len()].copy_from_slice(rest);

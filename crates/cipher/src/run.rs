@@ -14,7 +14,7 @@ pub struct SectorIndex(pub u64);
 
 /// Where the data units of a run are.
 #[derive(Clone, Copy)]
-pub(crate) struct Position {
+pub struct Position {
     /// IV number of the first unit.
     pub(crate) number: u64,
     /// What the number grows by from unit to unit.
@@ -117,7 +117,7 @@ impl RunError {
 /// Cipher blocks to be turned into as many others, in place or from a source.
 ///
 /// Invariant: `src`, if there is one, is as long as `dst`.
-pub(crate) struct Run<'a> {
+pub struct Run<'a> {
     src: Option<&'a [Block]>,
     dst: &'a mut [Block],
 }

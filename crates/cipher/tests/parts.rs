@@ -1,8 +1,8 @@
 //! Parts of data units: what [`DataUnitCipher::encrypt_at`] makes of them is what the whole run has there.
 
 use atrest_cipher::{
-    AdiantumPlain64, AesXts, BackendChoice, Cipher, CipherSpec, DataUnitCipher, DataUnitIndex, Mapper,
-    MapperOptions, RunError,
+    AdiantumPlain64, AesXts, BackendChoice, CipherSpec, DataUnitCipher, DataUnitIndex, Mapper, MapperOptions,
+    RunError,
 };
 
 const FIRST: DataUnitIndex = DataUnitIndex(0xffff_ffff_ffff_fffe);
@@ -61,7 +61,7 @@ fn a_part_is_what_the_whole_run_has_there() {
 fn what_chains_or_is_a_wide_block_takes_whole_units_only() {
     let options = MapperOptions::default();
     let key: [u8; 32] = core::array::from_fn(|i| i as u8);
-    let adiantum = AdiantumPlain64::new(Cipher::XChaCha12Aes, &key, &options).expect("a key");
+    let adiantum = AdiantumPlain64::<12>::new(&key, &options).expect("a key");
     assert_eq!(adiantum.granularity(), 512);
     check_parts(&adiantum, 3, "Adiantum");
     for spec in

@@ -6,8 +6,8 @@ mod reference;
 mod wide_reference;
 
 use atrest_cipher::{
-    Adiantum, AdiantumPlain64, BackendChoice, Cipher, DataUnitIndex, HPolyC, KeyError, Mapper, MapperOptions,
-    RunError, VectorChoice, WideBlockError,
+    Adiantum, AdiantumPlain64, BackendChoice, Cipher, DataUnitIndex, HPolyC, HPolyCPlain64, KeyError,
+    KeyPlace, Keys, Mapper, MapperOptions, Plain64, RunError, VectorChoice, WideBlockError,
 };
 use wide_reference::Design;
 
@@ -267,33 +267,40 @@ fn vectors_are_found_by_their_names_and_tell_the_backend() {
     assert_eq!(cipher.backend_name(), "portable");
 }
 
-#[test]
-fn adiantum_alone_gives_the_bytes_of_the_mapper() {
+/// [`Plain64`] against the mapper of that name, the key expanded in place and moved.
+fn check_alone<K: Keys>(mut place: KeyPlace<Plain64<K>>, spec: &str) {
     let mut noise = Noise(3);
-    for (which, cipher) in [(0, Cipher::XChaCha12Aes), (1, Cipher::XChaCha20Aes)] {
-        for (data_unit, units) in [(16, 5), (512, 11), (4096, 3), (528, 9)] {
-            let key = noise.bytes(32);
-            let options = MapperOptions { data_unit, iv_offset: 9, ..MapperOptions::default() };
-            let spec = format!("{}-plain64", CIPHERS[which].1).parse().expect("a good specification");
-            let mapper = Mapper::new(&spec, &key, &options).expect("32 bytes");
-            let alone = AdiantumPlain64::new(cipher, &key, &options).expect("32 bytes");
-            let plain = noise.bytes(data_unit * units);
-            let first = DataUnitIndex(noise.next());
-            let (mut ours, mut theirs) = (plain.clone(), plain.clone());
-            alone.encrypt(first, &mut ours).expect("whole units");
-            mapper.encrypt(first, &mut theirs).expect("whole units");
-            assert!(ours == theirs, "{spec}, {units} units of {data_unit}");
-            alone.decrypt(first, &mut ours).expect("whole units");
-            assert!(ours == plain, "{spec}, {units} units of {data_unit}");
-        }
+    let spec = spec.parse().expect("a good specification");
+    for (data_unit, units) in [(16, 5), (512, 11), (4096, 3), (528, 9)] {
+        let key = noise.bytes(32);
+        let options = MapperOptions { data_unit, iv_offset: 9, ..MapperOptions::default() };
+        let mapper = Mapper::new(&spec, &key, &options).expect("32 bytes");
+        let alone = place.expand(&key, &options).expect("32 bytes");
+        let plain = noise.bytes(data_unit * units);
+        let first = DataUnitIndex(noise.next());
+        let (mut ours, mut theirs) = (plain.clone(), plain.clone());
+        alone.encrypt(first, &mut ours).expect("whole units");
+        mapper.encrypt(first, &mut theirs).expect("whole units");
+        assert!(ours == theirs, "{spec}, {units} units of {data_unit}");
+        let moved = Plain64::<K>::new(&key, &options).expect("32 bytes");
+        moved.decrypt(first, &mut ours).expect("whole units");
+        assert!(ours == plain, "{spec}, {units} units of {data_unit}");
     }
     let options = MapperOptions::default();
-    let refused = |cipher, key: &[u8]| AdiantumPlain64::new(cipher, key, &options).map(drop).err();
-    assert_eq!(refused(Cipher::XChaCha12Aes, &[1; 31]), Some(KeyError::Length { len: 31 }));
-    assert_eq!(refused(Cipher::Aes, &[1; 32]), Some(KeyError::Length { len: 32 }));
-    let alone = AdiantumPlain64::new(Cipher::XChaCha12Aes, &[1; 32], &options).expect("32 bytes");
+    let refused = |key: &[u8]| Plain64::<K>::new(key, &options).map(drop).err();
+    assert_eq!(refused(&[1; 31]), Some(KeyError::Length { len: 31 }));
+    assert_eq!(refused(&[1; 33]), Some(KeyError::Length { len: 33 }));
+    let alone = place.expand(&[1; 32], &options).expect("32 bytes");
     let partial = RunError::PartialDataUnit { len: 511, data_unit: 512 };
     assert_eq!(alone.encrypt(DataUnitIndex(0), &mut [0; 511]), Err(partial));
+}
+
+#[test]
+fn a_cipher_alone_gives_the_bytes_of_the_mapper() {
+    check_alone(KeyPlace::<AdiantumPlain64<12>>::empty(), "xchacha12,aes-adiantum-plain64");
+    check_alone(KeyPlace::<AdiantumPlain64<20>>::empty(), "xchacha20,aes-adiantum-plain64");
+    check_alone(KeyPlace::<HPolyCPlain64<12>>::empty(), "xchacha12,aes-hpolyc-plain64");
+    check_alone(KeyPlace::<HPolyCPlain64<20>>::empty(), "xchacha20,aes-hpolyc-plain64");
 }
 
 #[test]

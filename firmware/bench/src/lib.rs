@@ -5,25 +5,42 @@
 //! `crates/testkit/tests/embedded.rs` builds and runs them, and compares with what is committed.
 #![no_std]
 
-pub mod aes_xts;
 #[cfg_attr(target_arch = "arm", path = "cortex_m4.rs")]
 #[cfg_attr(target_arch = "riscv32", path = "rv32.rs")]
 pub mod board;
 mod stack;
 
+use core::cell::UnsafeCell;
 use core::hint::black_box;
 
-/// A cipher as the programs use it.
-pub trait Subject {
+use atrest_cipher::{DataUnitCipher, DataUnitIndex, KeyPlace, Keys, MapperOptions, Plain64};
+
+/// Memory for a cipher's key, as the programs use it.
+pub trait Subject: Sized {
     /// Bytes of key.
     const KEY_LEN: usize;
+    /// Without a key.
+    const EMPTY: Self;
+    /// The cipher.
+    type Cipher: DataUnitCipher;
 
     /// Expands a key for data units of `data_unit` bytes.
-    fn new(key: &[u8], data_unit: usize) -> Self;
-    /// Encrypts whole data units, the first of which has index 0.
-    fn encrypt(&self, run: &mut [u8]);
-    /// Decrypts whole data units, the first of which has index 0.
-    fn decrypt(&self, run: &mut [u8]);
+    fn expand(&mut self, key: &[u8], data_unit: usize) -> &Self::Cipher;
+}
+
+/// A cipher of the crate, with a key of `KEY_LEN` bytes.
+pub struct Alone<C, const KEY_LEN: usize>(KeyPlace<C>);
+
+impl<K: Keys, const KEY_LEN: usize> Subject for Alone<Plain64<K>, KEY_LEN> {
+    const KEY_LEN: usize = KEY_LEN;
+    const EMPTY: Self = Self(KeyPlace::<Plain64<K>>::empty());
+    type Cipher = Plain64<K>;
+
+    fn expand(&mut self, key: &[u8], data_unit: usize) -> &Plain64<K> {
+        let options = MapperOptions { data_unit, ..MapperOptions::default() };
+        let cipher = done(self.0.expand(key, &options));
+        cipher
+    }
 }
 
 /// Bytes in the run that is measured, whatever the data unit.
@@ -33,20 +50,47 @@ const RUN: usize = 4096;
 #[repr(align(4))]
 struct Aligned([u8; RUN]);
 
+/// Memory outside the stack, for one who takes it.
+pub struct Memory<T>(UnsafeCell<T>);
+
+// SAFETY: the programs have one thread and no interrupts.
+unsafe impl<T> Sync for Memory<T> {}
+
+impl<T> Memory<T> {
+    /// With a value.
+    pub const fn new(value: T) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    /// Takes it.
+    ///
+    /// # Safety
+    ///
+    /// Nobody takes it twice.
+    #[allow(clippy::mut_from_ref, reason = "that is what it is for")]
+    pub unsafe fn take(&self) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.0.get() }
+    }
+}
+
 /// Makes the entry point of a program that measures a [`Subject`].
 #[macro_export]
 macro_rules! program {
     ($subject:ty) => {
         #[$crate::board::entry]
         fn main() -> ! {
-            $crate::measure::<$subject>();
+            static PLACE: $crate::Memory<$subject> =
+                $crate::Memory::new(<$subject as $crate::Subject>::EMPTY);
+            // SAFETY: the entry point runs once.
+            $crate::measure(unsafe { PLACE.take() });
             $crate::board::exit()
         }
     };
 }
 
-/// Prints every figure of a cipher.
-pub fn measure<S: Subject>() {
+/// Prints every figure of a cipher. The expanded key is in memory of the caller's, and does not count as stack.
+pub fn measure<S: Subject>(place: &mut S) {
     let counter = board::Counter::start();
     // Two instructions a step: the reader of the figures checks that the counter counts.
     board::print("calibration", 0, counter.instructions(|| board::steps(10_000)));
@@ -59,24 +103,18 @@ pub fn measure<S: Subject>() {
     let mut run = Aligned([0; RUN]);
     let run = black_box(&mut run.0[..]);
     for unit in [4096, 512] {
-        let mut subject = None;
-        let setup = counter.instructions(|| subject = Some(S::new(black_box(key), unit)));
-        let Some(subject) = black_box(&subject) else { return };
-        board::print("setup", unit, setup - nothing);
-        board::print("encrypt", unit, counter.instructions(|| encrypt(subject, run)) - nothing);
+        board::print("setup", unit, counter.instructions(|| expand(place, key, unit)) - nothing);
+        let cipher = black_box(place.expand(key, unit));
+        board::print("encrypt", unit, counter.instructions(|| encrypt(cipher, run)) - nothing);
         board::print("fingerprint", unit, fingerprint(run));
-        board::print("decrypt", unit, counter.instructions(|| decrypt(subject, run)) - nothing);
+        board::print("decrypt", unit, counter.instructions(|| decrypt(cipher, run)) - nothing);
         // What it was before, or the program measures something that does not work.
         board::print("damaged", unit, run.iter().filter(|byte| **byte != 0).count() as u32);
     }
-    let subject = S::new(key, 512);
-    let subject = black_box(&subject);
-    // The expanded key itself is the caller's, wherever that keeps it.
-    let mut place = None;
-    board::print("stack setup", 0, stack::used(|| place = Some(S::new(black_box(key), 512))));
-    black_box(&place);
-    board::print("stack encrypt", 0, stack::used(|| encrypt(subject, run)));
-    board::print("stack decrypt", 0, stack::used(|| decrypt(subject, run)));
+    board::print("stack setup", 0, stack::used(|| expand(place, key, 512)));
+    let cipher = black_box(place.expand(key, 512));
+    board::print("stack encrypt", 0, stack::used(|| encrypt(cipher, run)));
+    board::print("stack decrypt", 0, stack::used(|| decrypt(cipher, run)));
     board::print("context", 0, size_of::<S>() as u32);
 }
 
@@ -99,11 +137,16 @@ fn empty(run: &mut [u8]) {
 }
 
 #[inline(never)]
-fn encrypt<S: Subject>(subject: &S, run: &mut [u8]) {
-    subject.encrypt(run);
+fn expand<S: Subject>(place: &mut S, key: &[u8], unit: usize) {
+    black_box(place.expand(black_box(key), unit));
 }
 
 #[inline(never)]
-fn decrypt<S: Subject>(subject: &S, run: &mut [u8]) {
-    subject.decrypt(run);
+fn encrypt(cipher: &impl DataUnitCipher, run: &mut [u8]) {
+    done(cipher.encrypt(DataUnitIndex(0), run));
+}
+
+#[inline(never)]
+fn decrypt(cipher: &impl DataUnitCipher, run: &mut [u8]) {
+    done(cipher.decrypt(DataUnitIndex(0), run));
 }

@@ -34,9 +34,11 @@ impl Rounds {
 
 /// Round keys as bytes, as many as there are rounds and one more. Wiped on drop.
 #[repr(C, align(16))]
+#[allow(dead_code, reason = "only hardware's backends want it whole")]
 pub(crate) struct Schedule(pub(crate) [Block; 15]);
 
 impl Schedule {
+    #[allow(dead_code, reason = "only hardware's backends want it whole")]
     pub(crate) const fn zeroed() -> Self {
         Self([[0; 16]; 15])
     }
@@ -50,27 +52,49 @@ impl Drop for Schedule {
 
 /// Expands a key of the length that `rounds` says. `sub_word` is the S-box on each byte of a word, in constant time.
 #[inline(always)]
+#[allow(dead_code, reason = "only hardware's backends want it whole")]
 pub(crate) fn expand(key: &[u8], rounds: Rounds, schedule: &mut Schedule, sub_word: impl Fn(u32) -> u32) {
+    for_round_keys(key, rounds, sub_word, |round, key| {
+        if let Some(to) = schedule.0.get_mut(round) {
+            *to = *key;
+        }
+    });
+}
+
+/// The round keys one after the other, with their numbers: needs little memory beside what keeps them.
+#[inline(always)]
+pub(crate) fn for_round_keys(
+    key: &[u8],
+    rounds: Rounds,
+    sub_word: impl Fn(u32) -> u32,
+    mut each: impl FnMut(usize, &Block),
+) {
     let rounds = rounds.count();
     let key_words = rounds - 6;
-    let mut words = Zeroizing::new([0u32; 60]);
-    for (word, bytes) in words.iter_mut().zip(key.as_chunks().0) {
-        *word = u32::from_le_bytes(*bytes);
-    }
+    // The latest words, as many as the key has.
+    let mut words = Zeroizing::new([0u32; 8]);
+    let key = key.as_chunks().0;
+    let mut round_key = Zeroizing::new([0; 16]);
     let mut round_constant = 1u32;
-    for i in key_words..4 * (rounds + 1) {
-        let mut word = words[i - 1];
-        if i % key_words == 0 {
-            word = sub_word(word.rotate_right(8)) ^ round_constant;
-            round_constant = (round_constant << 1) ^ (0x11b * (round_constant >> 7));
-        } else if key_words == 8 && i % 8 == 4 {
-            word = sub_word(word);
+    let mut word = 0u32;
+    let mut at = 0;
+    for i in 0..4 * (rounds + 1) {
+        if let (true, Some(bytes)) = (i < key_words, key.get(i)) {
+            words[at % 8] = u32::from_le_bytes(*bytes);
+        } else {
+            if at == 0 {
+                word = sub_word(word.rotate_right(8)) ^ round_constant;
+                round_constant = (round_constant << 1) ^ (0x11b * (round_constant >> 7));
+            } else if key_words == 8 && at == 4 {
+                word = sub_word(word);
+            }
+            words[at % 8] ^= word;
         }
-        words[i] = words[i - key_words] ^ word;
-    }
-    for (key, words) in schedule.0.iter_mut().zip(words.as_chunks::<4>().0).take(rounds + 1) {
-        for (bytes, word) in key.as_chunks_mut().0.iter_mut().zip(words) {
-            *bytes = word.to_le_bytes();
+        word = words[at % 8];
+        round_key.as_chunks_mut().0[i % 4] = word.to_le_bytes();
+        if i % 4 == 3 {
+            each(i / 4, &round_key);
         }
+        at = if at + 1 == key_words { 0 } else { at + 1 };
     }
 }

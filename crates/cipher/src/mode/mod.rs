@@ -8,6 +8,7 @@ pub(crate) mod ecb;
 pub(crate) mod hctr2;
 pub(crate) mod lrw;
 pub(crate) mod stream;
+mod wide_hash;
 pub(crate) mod xex1;
 pub(crate) mod xts;
 

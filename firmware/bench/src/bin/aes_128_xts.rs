@@ -1,7 +1,8 @@
-//! AES-128-XTS by the portable backend.
+//! AES-128-XTS in code for any CPU.
 #![no_std]
 #![no_main]
 
-use firmware_bench::aes_xts::Xts;
+use atrest_cipher::AesXts;
+use firmware_bench::{Alone, program};
 
-firmware_bench::program!(Xts<{ 2 * 128 / 8 }>);
+program!(Alone<AesXts, { 2 * 128 / 8 }>);

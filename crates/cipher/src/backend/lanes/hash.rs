@@ -13,8 +13,8 @@ use crate::nh::{self, NhKey};
 #[inline(always)]
 pub(super) unsafe fn start<V: Lanes>(keys: &HashKeys, scratch: &mut Scratch, blocks: usize, count: usize) {
     let key = match keys {
-        HashKeys::Nh { header, .. } => header,
-        HashKeys::Poly(key) => key,
+        HashKeys::Nh(hash) => &hash.header,
+        HashKeys::Poly(hash) => &hash.0,
     };
     // SAFETY: the caller has the CPU features; columns have a lane for every unit.
     unsafe {
@@ -38,12 +38,12 @@ pub(super) unsafe fn bulk<V: Lanes>(keys: &HashKeys, scratch: &mut Scratch, batc
     // SAFETY: what this function asks for.
     unsafe {
         match keys {
-            HashKeys::Nh { message, nh, .. } => {
-                let by = Multiplier::<V>::new(message);
-                nh_poly(nh, &by, scratch, batch);
+            HashKeys::Nh(hash) => {
+                let by = Multiplier::<V>::new(&hash.message);
+                nh_poly(&hash.nh, &by, scratch, batch);
             }
-            HashKeys::Poly(key) => {
-                let by = Multiplier::<V>::new(key);
+            HashKeys::Poly(hash) => {
+                let by = Multiplier::<V>::new(&hash.0);
                 for group in (0..batch.count).step_by(V::HALF) {
                     whole_poly(&by, scratch, batch, group);
                 }

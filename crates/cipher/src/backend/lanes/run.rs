@@ -5,7 +5,7 @@ use zeroize::Zeroize;
 use super::{Batch, Scratch, UNITS, VectorInstructions};
 use crate::block::{Block, BlockCipher, Direction};
 use crate::chacha::StreamKey;
-use crate::mode::adiantum::HashKeys;
+use crate::mode::adiantum::{HashKeys, WideHash};
 use crate::run::Run;
 use crate::tweak::Units;
 

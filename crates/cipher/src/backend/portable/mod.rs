@@ -19,10 +19,10 @@ mod xts;
 use zeroize::Zeroize;
 
 use self::word::{BLOCKS, Native, Planes, Sliced, Word};
-use super::schedule::{self, Rounds, Schedule};
-use crate::block::{Block, BlockCipher};
+use super::schedule::{self, Rounds};
+use crate::block::{Block, BlockCipher, Direction};
 #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
-use crate::{block::Direction, mode::xts::XtsUnits, run::Run};
+use crate::{mode::xts::XtsUnits, run::Run};
 
 /// A keyed AES.
 pub(crate) struct PortableAes {
@@ -34,29 +34,44 @@ pub(crate) struct PortableAes {
 impl PortableAes {
     /// Expands a key; `None` if AES takes no key of that length.
     pub(crate) fn new(key: &[u8]) -> Option<Self> {
+        let mut cipher = Self::EMPTY;
+        cipher.expand(key).map(|()| cipher)
+    }
+
+    /// Without a key: zeros, so that a `static` takes no room in flash.
+    pub(crate) const EMPTY: Self = Self { keys: [[Native::ZERO; 8]; 15], rounds: Rounds::Ten };
+
+    /// Expands a key in place; `None` if AES takes no key of that length.
+    pub(crate) fn expand(&mut self, key: &[u8]) -> Option<()> {
         let rounds = Rounds::for_key(key.len())?;
-        let mut schedule = Schedule::zeroed();
-        schedule::expand(key, rounds, &mut schedule, sub_word);
-        let mut cipher = Self { keys: [[Native::bytes(0); 8]; 15], rounds };
         let last = rounds.count();
-        for (round, (planes, key)) in cipher.keys.iter_mut().zip(&schedule.0).enumerate().take(last + 1) {
-            let mut arranged = [*key; BLOCKS];
+        self.rounds = rounds;
+        schedule::for_round_keys(key, rounds, sub_word, |round, key| {
+            let mut arranged = *key;
             if round < last {
-                for block in &mut arranged {
-                    arrange(block, key, round);
-                }
+                arrange(&mut arranged, key, round);
             }
-            *planes = Native::pack(&arranged);
+            let mut planes = Native::pack(&[arranged; BLOCKS]);
             if round > 0 {
-                add_0x63(planes);
+                add_0x63(&mut planes);
             }
-            arranged.as_flattened_mut().zeroize();
+            if let Some(to) = self.keys.get_mut(round) {
+                *to = planes;
+            }
+            arranged.zeroize();
+            Native::wipe(&mut planes);
+        });
+        Some(())
+    }
+
+    /// Forgets the key.
+    pub(crate) fn wipe(&mut self) {
+        for planes in &mut self.keys {
+            Native::wipe(planes);
         }
-        Some(cipher)
     }
 
     /// All rounds. Not inlined, so that there is one copy of either direction.
-    #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
     fn apply_planes(&self, direction: Direction, state: &mut Planes<Native>) {
         match direction {
             Direction::Encrypt => self.encrypt_planes(state),
@@ -91,11 +106,15 @@ impl PortableAes {
         Word::inverse_sub_bytes(state);
         for round in (1..last).rev() {
             add(state, &self.keys[round]);
+            match round % 2 {
+                0 => add_four_times_opposite::<0, _>(state),
+                _ => add_four_times_opposite::<1, _>(state),
+            }
             match round % 4 {
-                0 => inverse_mix_columns::<0, _>(state),
-                1 => inverse_mix_columns::<1, _>(state),
-                2 => inverse_mix_columns::<2, _>(state),
-                _ => inverse_mix_columns::<3, _>(state),
+                0 => mix_columns::<0, _>(state),
+                1 => mix_columns::<1, _>(state),
+                2 => mix_columns::<2, _>(state),
+                _ => mix_columns::<3, _>(state),
             }
             Word::inverse_sub_bytes(state);
         }
@@ -116,9 +135,7 @@ impl PortableAes {
 
 impl Drop for PortableAes {
     fn drop(&mut self) {
-        for planes in &mut self.keys {
-            Native::wipe(planes);
-        }
+        self.wipe();
     }
 }
 
@@ -126,11 +143,38 @@ impl BlockCipher for PortableAes {
     const CONSTANT_TIME: bool = true;
 
     fn encrypt(&self, blocks: &mut [Block]) {
-        for_batches(blocks, |state| self.encrypt_planes(state));
+        self.apply(Direction::Encrypt, blocks);
     }
 
     fn decrypt(&self, blocks: &mut [Block]) {
-        for_batches(blocks, |state| self.decrypt_planes(state));
+        self.apply(Direction::Decrypt, blocks);
+    }
+
+    #[cfg(any(target_arch = "x86_64", target_pointer_width = "64"))]
+    fn apply(&self, direction: Direction, blocks: &mut [Block]) {
+        for_batches(blocks, |state| self.apply_planes(direction, state));
+    }
+
+    // Where flash is short, one copy of this serves both directions and what is left over.
+    #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
+    #[inline(never)]
+    fn apply(&self, direction: Direction, blocks: &mut [Block]) {
+        for pair in blocks.chunks_mut(BLOCKS) {
+            let mut words = [0; 8];
+            for (at, block) in pair.iter().enumerate() {
+                for (word, bytes) in words.iter_mut().skip(at).step_by(BLOCKS).zip(block.as_chunks().0) {
+                    *word = u32::from_le_bytes(*bytes);
+                }
+            }
+            let mut planes = word::pack_words(words);
+            self.apply_planes(direction, &mut planes);
+            let words = word::unpack_words(planes);
+            for (at, block) in pair.iter_mut().enumerate() {
+                for (word, bytes) in words.iter().skip(at).step_by(BLOCKS).zip(block.as_chunks_mut().0) {
+                    *bytes = word.to_le_bytes();
+                }
+            }
+        }
     }
 
     #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
@@ -145,6 +189,7 @@ impl BlockCipher for PortableAes {
 }
 
 /// Takes as many blocks at a time as a word holds; the last batch is filled up.
+#[cfg(any(target_arch = "x86_64", target_pointer_width = "64"))]
 #[inline(always)]
 fn for_batches(blocks: &mut [Block], apply: impl Fn(&mut Planes<Native>)) {
     let (whole, rest) = blocks.as_chunks_mut::<BLOCKS>();
@@ -216,11 +261,11 @@ fn mix_columns<const N: u32, W: Word>(state: &mut Planes<W>) {
     }
 }
 
-/// InvMixColumns (FIPS 197, 5.3.3): MixColumns after adding 4(a + c) to every byte.
+/// The start of InvMixColumns (FIPS 197, 5.3.3), which is MixColumns after adding 4(a + c) to every byte. Byte c is two
+/// rows below, so that only the parity of `N` counts.
 #[cfg_attr(not(thumb2), inline(always))]
-fn inverse_mix_columns<const N: u32, W: Word>(state: &mut Planes<W>) {
+fn add_four_times_opposite<const N: u32, W: Word>(state: &mut Planes<W>) {
     let mut sums = state.map(|plane| plane.taken_from_below::<2, N>());
     add(&mut sums, state);
     add(state, &times_x(times_x(sums)));
-    mix_columns::<N, W>(state);
 }

@@ -53,6 +53,9 @@ impl Lanes {
 }
 
 impl Word for Lanes {
+    // SAFETY: both have 16 bytes, of which any value will do.
+    const ZERO: Self = Self(unsafe { core::mem::transmute::<[u8; 16], __m128i>([0; 16]) });
+
     #[inline(always)]
     fn bytes(byte: u8) -> Self {
         // SAFETY: SSE2 is part of x86-64.

@@ -31,6 +31,9 @@ pub(super) type Planes<W> = [W; 8];
 
 /// One bit of every byte of some blocks.
 pub(super) trait Word: Copy + BitXor<Output = Self> + BitAnd<Output = Self> {
+    /// Every byte zero.
+    const ZERO: Self;
+
     /// Every byte the same.
     fn bytes(byte: u8) -> Self;
 
@@ -98,6 +101,8 @@ macro_rules! integer_word {
     ($word:ty, $blocks:literal $(, $better:item)*) => {
         impl Word for $word {
             $($better)*
+
+            const ZERO: Self = 0;
 
             #[inline(always)]
             fn bytes(byte: u8) -> Self {

@@ -1,0 +1,91 @@
+//! AES-XTS alone.
+
+use atrest_secret::constant_time_eq;
+
+use super::{Expand, Plain64};
+use crate::backend::{AnyAes, BackendChoice, Kind, MadeOfAes, PortableAes, for_any_aes, make_with_aes};
+use crate::block::{BlockCipher, Direction};
+use crate::mapper::{KeyError, MapperOptions};
+use crate::mode::xts::XtsUnits;
+use crate::run::{Position, Run};
+use crate::tweak::{NumberForm, TweakRule, Units};
+
+/// `aes-xts-plain64`. Its key is that of the data, then one of the same length for the tweaks (32, 48 or 64 bytes in all).
+pub type AesXts = Plain64<XtsKeys>;
+
+/// [`AesXts`]'s.
+pub struct XtsKeys(AnyAes<Pairs>);
+
+struct Pair<C> {
+    data: C,
+    tweak: C,
+}
+
+/// A pair with whichever AES.
+struct Pairs;
+
+impl MadeOfAes for Pairs {
+    type With<C: BlockCipher> = Pair<C>;
+}
+
+impl Expand for XtsKeys {
+    const NAME: &str = "AesXts";
+    const TAKES_PARTS: bool = true;
+    const EMPTY: Self = Self(AnyAes::Portable(Pair { data: PortableAes::EMPTY, tweak: PortableAes::EMPTY }));
+
+    fn expand(&mut self, key: &[u8], options: &MapperOptions) -> Result<(), KeyError> {
+        let backend = options.backend.unwrap_or_else(BackendChoice::best);
+        #[allow(irrefutable_let_patterns, reason = "where there is no other AES")]
+        if let (Kind::Portable, AnyAes::Portable(pair)) = (backend.kind(), &mut self.0) {
+            return pair.expand(key, options);
+        }
+        let made = halves(key, options).and_then(|(data, tweak)| {
+            let wrong_length = KeyError::Length { len: key.len() };
+            Ok(make_with_aes!(backend, expand => Pair {
+                data: expand(data).ok_or(wrong_length)?,
+                tweak: expand(tweak).ok_or(wrong_length)?,
+            }))
+        });
+        self.0 = made.inspect_err(|_| *self = Self::EMPTY)?;
+        Ok(())
+    }
+
+    fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
+        for_any_aes!(&self.0, pair => pair.run(direction, position, run));
+    }
+}
+
+impl Pair<PortableAes> {
+    fn expand(&mut self, key: &[u8], options: &MapperOptions) -> Result<(), KeyError> {
+        let expanded = halves(key, options).and_then(|(data, tweak)| {
+            let both = self.data.expand(data).and_then(|()| self.tweak.expand(tweak));
+            both.ok_or(KeyError::Length { len: key.len() })
+        });
+        if expanded.is_err() {
+            self.data.wipe();
+            self.tweak.wipe();
+        }
+        expanded
+    }
+}
+
+/// The keys of data and tweaks.
+fn halves<'a>(key: &'a [u8], options: &MapperOptions) -> Result<(&'a [u8], &'a [u8]), KeyError> {
+    if !key.len().is_multiple_of(2) {
+        return Err(KeyError::Length { len: key.len() });
+    }
+    let (data, tweak) = key.split_at(key.len() / 2);
+    if !options.allow_equal_xts_halves && constant_time_eq(data, tweak) {
+        return Err(KeyError::EqualXtsHalves);
+    }
+    Ok((data, tweak))
+}
+
+impl<C: BlockCipher> Pair<C> {
+    fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
+        let rule = TweakRule::Number(NumberForm::Plain64);
+        let units = Units::new(rule, position.number, position.step, position.unit_blocks);
+        let units = XtsUnits { tweak_cipher: &self.tweak, units };
+        self.data.xts_from(direction, units, position.skipped, run);
+    }
+}
