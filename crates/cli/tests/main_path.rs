@@ -309,6 +309,25 @@ fn bench_has_a_row_for_every_size_of_the_cipher_that_is_asked_for() {
 }
 
 #[test]
+fn bench_prints_the_published_tables_with_their_figures_beside_ours() {
+    let scratch = Scratch::new();
+    let table = scratch.atrest(&["bench", "--table", "esp32", "--json"]).ok().json();
+    let rows = table["rows"].as_array().expect("rows");
+    assert_eq!((table["table"].as_str(), rows.len()), (Some("esp32"), 41));
+    let fastest =
+        rows.iter().find(|row| row["source_milliseconds"] == 2357.0).expect("the article's fastest");
+    assert_eq!((&fastest["multiplication"], &fastest["sector_blocks"]), (&"[u32; 4]".into(), &64.into()));
+    assert!(rows.iter().all(|row| row["milliseconds"].as_f64().is_some_and(|ms| ms > 0.1)), "{table}");
+    let text = scratch.atrest(&["bench", "--table", "adiantum"]).ok().stdout;
+    for (cipher, unit, cycles) in [("Adiantum-XChaCha12-AES", "4096", "10.6"), ("AES-256-XTS", "512", "60.1")]
+    {
+        let line = |line: &str| [cipher, unit, cycles].iter().all(|word| line.contains(word));
+        assert!(text.lines().any(line), "{text}");
+    }
+    scratch.atrest(&["bench", "--table", "esp32", "--kdf-only"]).fails(1, "--kdf-only");
+}
+
+#[test]
 fn tools_print_what_they_are_asked_for() {
     let scratch = Scratch::new();
     for shell in ["bash", "zsh", "fish"] {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// Measure ciphers and key derivation on this machine, like `cryptsetup benchmark`.
 #[derive(Args, Debug)]
@@ -10,6 +10,7 @@ use clap::Args;
 Examples:
   atrest bench
   atrest bench --cipher aes-xts-plain64 --key-size 512
+  atrest bench --table adiantum
   atrest bench --json")]
 pub struct BenchArgs {
     /// Measure this cipher only.
@@ -21,6 +22,18 @@ pub struct BenchArgs {
     /// Leave the ciphers out.
     #[arg(long, conflicts_with = "cipher")]
     pub kdf_only: bool,
+    /// Measure what a published table lists, and print its figures beside ours.
+    #[arg(long, value_enum, conflicts_with_all = ["cipher", "kdf_only"])]
+    pub table: Option<Table>,
+}
+
+/// A published table.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Table {
+    /// Ciphers for CPUs on which AES is slow (the slides on Adiantum, 2019).
+    Adiantum,
+    /// Ways to compute AES-128-XTS (an article on the ESP32, 2025).
+    Esp32,
 }
 
 /// Print a completion script for a shell.

@@ -7,13 +7,16 @@ use atrest_engine::bench::{self, BenchError, BenchOptions, CIPHERS, CipherRow, K
 use atrest_kdf::Argon2Kind;
 use serde_json::{Value, json};
 
-use super::options;
+use super::{bench_table, options};
 use crate::args::tools::BenchArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
 pub fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
     let bench_options = BenchOptions::default();
+    if let Some(table) = args.table {
+        return bench_table::print(table, &bench_options, output);
+    }
     let mut report = Report { output, kdf: Vec::new(), cipher: Vec::new(), failed: None };
     if args.cipher.is_none() {
         report.say("key derivation (memory and processor of this machine, one derivation at a time)\n");

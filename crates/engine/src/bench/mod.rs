@@ -3,10 +3,11 @@
 //!
 //! Ciphers are measured through [`Mapper`](atrest_cipher::Mapper), tweak work included, on data units of 512 and 4096 bytes, from a buffer
 //! that stays in a core's cache and by walking through one that does not, on one core and on all. Of a few short
-//! slices the median counts. Data never meets a device.
+//! slices the median counts. Data never meets a device. [`adiantum`] and [`esp32`] are the tables of two sources once more.
 
 mod cipher;
 mod kdf;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,10 @@ use atrest_kdf::KdfError;
 
 pub use cipher::{CipherRow, Memory};
 pub use kdf::{KdfCost, KdfRow};
+pub use table::{
+    ADIANTUM_SOURCE, AdiantumRow, AdiantumSpeed, ESP32_SOURCE, Esp32Key, Esp32Mode, Esp32Row, Multiply,
+    adiantum, esp32,
+};
 
 /// The ciphers measured when none is named: each with its longest key, as `spec, key bits`.
 pub const CIPHERS: [(&str, usize); 20] = [
