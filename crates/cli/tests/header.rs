@@ -109,6 +109,6 @@ fn what_is_wrong_with_a_cipher_is_said_when_a_volume_is_made_and_shown() {
         // Opening needs nothing to be said.
         let read = scratch.atrest(&["key", "test", "--key-file", "key", "vol"]).ok();
         assert!(!read.stderr.contains("recommended"), "{}", read.stderr);
-        std::fs::remove_file(scratch.path("vol")).expect("remove the volume");
+        fs::remove_file(scratch.path("vol")).expect("remove the volume");
     }
 }
