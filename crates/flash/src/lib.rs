@@ -23,15 +23,39 @@
 //! | feature | here | to or from |
 //! |---|---|---|
 //! | `littlefs2` | `LittlefsStorage` | a `FlashDevice` becomes littlefs2's `Storage` |
+//! | `embedded-storage` | `NorStorage`, `NorDriver` | a `FlashDevice` becomes a `NorFlash`, and the other way round |
+//! | `embedded-storage-async` | `NorStorage` | the same for executors: its futures are ready at once |
+//! | `embedded-sdmmc` | `CryptCard`, `CardFlash` | an SD card below FAT, encrypted; and as a `FlashDevice`, below littlefs |
+//! | `block-device-driver` | `CryptBlocks` | the same for executors |
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+#[cfg(feature = "block-device-driver")]
+mod blocks;
+#[cfg(feature = "embedded-sdmmc")]
+mod card;
+#[cfg(feature = "embedded-sdmmc")]
+mod card_flash;
 mod crypt;
 #[cfg(feature = "littlefs2")]
 mod littlefs;
+#[cfg(feature = "embedded-storage")]
+mod nor;
+#[cfg(feature = "embedded-storage-async")]
+mod nor_async;
 mod place;
 
+#[cfg(feature = "block-device-driver")]
+pub use blocks::CryptBlocks;
+#[cfg(feature = "embedded-sdmmc")]
+pub use card::CryptCard;
+#[cfg(feature = "embedded-sdmmc")]
+pub use card_flash::{CardFlash, CardFlashError};
 pub use crypt::{BlankReads, CryptFlash, CryptFlashError};
 #[cfg(feature = "littlefs2")]
 pub use littlefs::{LittlefsError, LittlefsGeometry, LittlefsStorage};
+#[cfg(feature = "embedded-storage")]
+pub use nor::{NorDriver, NorDriverError, NorError, NorStorage};
+#[cfg(any(feature = "embedded-sdmmc", feature = "block-device-driver"))]
+pub use place::{CardError, CardSetupError};

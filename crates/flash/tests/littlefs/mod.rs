@@ -189,30 +189,48 @@ pub fn formatted<R: Rig>() -> SharedFlash {
 
 /// Mounts, makes the changes one after the other, and acknowledges each to the medium's recording.
 pub fn play<R: Rig>(medium: &SharedFlash, start: Tree, changes: &[Change]) -> Played {
-    let mut storage = storage::<R>(medium);
+    let acknowledge = |number| medium.lock().acknowledge(number);
+    match play_on(&mut storage::<R>(medium), start, changes, acknowledge) {
+        (played, Ok(())) => played,
+        (played, Err(error)) => {
+            let failed = &changes[played.states.len() - 1];
+            panic!("change {}, {failed:?}: error {}", played.states.len(), error.code())
+        }
+    }
+}
+
+/// The same up to the first error, on any storage.
+pub fn play_on<D: FlashDevice, G: LittlefsGeometry>(
+    storage: &mut LittlefsStorage<D, G>,
+    start: Tree,
+    changes: &[Change],
+    acknowledge: impl Fn(u64),
+) -> (Played, Result<()>) {
     let mut played = Played { states: vec![start], refused: 0 };
-    Filesystem::mount_and_then(&mut storage, |fs| {
+    let result = Filesystem::mount_and_then(storage, |fs| {
         for (number, change) in (1..).zip(changes) {
             let mut tree = played.states.last().expect("a state").clone();
             match make(fs, change) {
                 Ok(()) => apply(&mut tree, change),
                 Err(Error::NO_SPACE) => played.refused += 1,
-                Err(error) => panic!("change {number}, {change:?}: error {}", error.code()),
+                Err(error) => return Err(error),
             }
             played.states.push(tree);
-            medium.lock().acknowledge(number);
+            acknowledge(number);
         }
         Ok(())
-    })
-    .expect("mount");
-    played
+    });
+    (played, result)
 }
 
 /// Mounts an image and reads everything.
 pub fn read_all<R: Rig>(image: &FlashImage) -> Result<Tree> {
-    let medium = SharedFlash::new(EmulatedFlash::with_image(image.clone()));
-    let mut storage = storage::<R>(&medium);
-    Filesystem::mount_and_then(&mut storage, |fs| {
+    read_all_on(&mut storage::<R>(&SharedFlash::new(EmulatedFlash::with_image(image.clone()))))
+}
+
+/// The same on any storage.
+pub fn read_all_on<D: FlashDevice, G: LittlefsGeometry>(storage: &mut LittlefsStorage<D, G>) -> Result<Tree> {
+    Filesystem::mount_and_then(storage, |fs| {
         // Whatever changes something first completes what the power loss has interrupted. Before that littlefs 2.9 lists the
         // directory from which a file was being moved without the file behind it.
         match fs.remove(&located("none of this name")) {
@@ -225,7 +243,8 @@ pub fn read_all<R: Rig>(image: &FlashImage) -> Result<Tree> {
     })
 }
 
-fn storage<R: Rig>(medium: &SharedFlash) -> LittlefsStorage<impl FlashDevice + use<R>, R::Sizes> {
+/// littlefs's storage over what a rig puts on a medium.
+pub fn storage<R: Rig>(medium: &SharedFlash) -> LittlefsStorage<impl FlashDevice + use<R>, R::Sizes> {
     LittlefsStorage::new(R::device(medium.clone())).expect("the same sizes")
 }
 

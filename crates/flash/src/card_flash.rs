@@ -1,0 +1,131 @@
+//! An SD card as a flash device, so that littlefs can live on it: embedded-sdmmc's `BlockDevice` below ours.
+
+use core::fmt;
+
+use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, GeometryError};
+use embedded_sdmmc::{Block, BlockDevice, BlockIdx};
+
+/// A [`FlashDevice`] whose units are the 512-byte blocks of a card.
+///
+/// Cards erase by themselves when they are written: [`erase`](FlashDevice::erase) does nothing, units can be programmed again,
+/// there is no notion of a blank one, and what was erased still reads as before. `N` blocks are transferred at once.
+pub struct CardFlash<B, const N: usize> {
+    card: B,
+    geometry: FlashGeometry,
+    buffer: [Block; N],
+}
+
+/// Why a card can't be a flash device.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardFlashError<E> {
+    /// The card's own error.
+    Card(E),
+    /// The erase block is no multiple of 512 bytes, or larger than the card.
+    Geometry(GeometryError),
+    /// The buffer has no room for a block.
+    NoBuffer,
+}
+
+impl<B: BlockDevice, const N: usize> CardFlash<B, N> {
+    /// Takes as many blocks of `erase_size` bytes as are whole on the card.
+    pub fn new(card: B, erase_size: u32) -> Result<Self, CardFlashError<B::Error>> {
+        if N == 0 {
+            return Err(CardFlashError::NoBuffer);
+        }
+        let blocks = card.num_blocks().map_err(CardFlashError::Card)?;
+        let bytes = u64::from(blocks.0).saturating_mul(Block::LEN as u64);
+        let count = bytes.checked_div(u64::from(erase_size)).unwrap_or(0);
+        let geometry = FlashGeometry::new(Block::LEN_U32, Block::LEN_U32, erase_size, count)
+            .map_err(CardFlashError::Geometry)?;
+        Ok(Self { card, geometry, buffer: core::array::from_fn(|_| Block::new()) })
+    }
+
+    /// Gives the card back.
+    pub fn into_card(self) -> B {
+        self.card
+    }
+
+    /// The block that lies at an address, which was checked.
+    fn block(operation: FlashOperation, address: u64, len: usize) -> Result<BlockIdx, FlashError> {
+        let outside = FlashCause::OutOfBounds { size: (u64::from(u32::MAX) + 1).saturating_mul(512) };
+        let number = u32::try_from(address / 512);
+        number.map(BlockIdx).map_err(|_| FlashError::new(operation, address, len as u64, outside))
+    }
+}
+
+impl<B: BlockDevice, const N: usize> FlashDevice for CardFlash<B, N> {
+    fn geometry(&self) -> FlashGeometry {
+        self.geometry
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        self.geometry.check(FlashOperation::Read, address, buf.len() as u64)?;
+        let mut at = address;
+        for part in buf.chunks_mut(Block::LEN.saturating_mul(N)) {
+            let len = part.len();
+            let (blocks, _) = part.as_chunks_mut::<{ Block::LEN }>();
+            let run = self.buffer.get_mut(..blocks.len()).unwrap_or_default();
+            self.card
+                .read(run, Self::block(FlashOperation::Read, at, len)?)
+                .map_err(|_| FlashError::new(FlashOperation::Read, at, len as u64, FAILED))?;
+            for (to, from) in blocks.iter_mut().zip(run) {
+                *to = from.contents;
+            }
+            at = at.saturating_add(len as u64);
+        }
+        Ok(())
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        self.geometry.check(FlashOperation::Prog, address, data.len() as u64)?;
+        let mut at = address;
+        for part in data.chunks(Block::LEN.saturating_mul(N)) {
+            let len = part.len();
+            let (blocks, _) = part.as_chunks::<{ Block::LEN }>();
+            let run = self.buffer.get_mut(..blocks.len()).unwrap_or_default();
+            for (to, from) in run.iter_mut().zip(blocks) {
+                to.contents = *from;
+            }
+            self.card
+                .write(run, Self::block(FlashOperation::Prog, at, len)?)
+                .map_err(|_| FlashError::new(FlashOperation::Prog, at, len as u64, FAILED))?;
+            at = at.saturating_add(len as u64);
+        }
+        Ok(())
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        self.geometry.check(FlashOperation::Erase, address, len)
+    }
+
+    /// embedded-sdmmc's writes have been stored when they return.
+    fn sync(&mut self) -> Result<(), FlashError> {
+        Ok(())
+    }
+
+    fn erased_byte(&self) -> Option<u8> {
+        None
+    }
+}
+
+/// Errors of cards have no numbers.
+const FAILED: FlashCause = FlashCause::Driver(0);
+
+impl<B, const N: usize> fmt::Debug for CardFlash<B, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CardFlash").field("geometry", &self.geometry).finish_non_exhaustive()
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for CardFlashError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Card(error) => write!(f, "the card failed: {error}"),
+            Self::Geometry(error) => write!(f, "the erase block does not fit the card: {error}"),
+            Self::NoBuffer => f.write_str("a card needs a buffer of one block at least"),
+        }
+    }
+}
+
+impl<E: core::error::Error> core::error::Error for CardFlashError<E> {}

@@ -1,0 +1,234 @@
+//! A flash device as embedded-storage's `NorFlash`, and a driver written against that as a flash device.
+
+use core::fmt;
+
+use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, GeometryError};
+use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
+
+/// A [`FlashDevice`] as a [`NorFlash`] with these units. Never as a `MultiwriteNorFlash`: a unit of ciphertext can't be written
+/// twice.
+pub struct NorStorage<D, const READ: usize, const PROG: usize, const ERASE: usize> {
+    device: D,
+}
+
+/// Why a device can't be a `NorFlash`.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NorError {
+    /// The units that were compiled in are not those of the device.
+    OtherGeometry {
+        /// That of the device.
+        device: FlashGeometry,
+    },
+    /// Blank units do not read as 0xFF, which users of the trait rely on. An encrypting device makes them do so with
+    /// [`BlankReads::Erased`](crate::BlankReads::Erased).
+    NotErasedToOnes,
+    /// The trait has 32-bit addresses.
+    TooLarge {
+        /// Bytes of the device.
+        size: u64,
+    },
+}
+
+/// A failed operation, for users of the trait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NorDriverError(pub FlashError);
+
+impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize>
+    NorStorage<D, READ, PROG, ERASE>
+{
+    /// Looks whether the device has these units, is addressable and reads as 0xFF where it is blank.
+    pub fn new(device: D) -> Result<Self, NorError> {
+        let sizes = device.geometry();
+        let units = [sizes.read_size(), sizes.prog_size(), sizes.erase_size()].map(|size| size as usize);
+        if units != [READ, PROG, ERASE] {
+            return Err(NorError::OtherGeometry { device: sizes });
+        }
+        if device.erased_byte() != Some(0xff) {
+            return Err(NorError::NotErasedToOnes);
+        }
+        if u32::try_from(sizes.size()).is_err() || usize::try_from(sizes.size()).is_err() {
+            return Err(NorError::TooLarge { size: sizes.size() });
+        }
+        Ok(Self { device })
+    }
+
+    /// Gives the device back.
+    pub fn into_device(self) -> D {
+        self.device
+    }
+
+    /// The device, to use past the trait.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        // It was looked at when this was made.
+        usize::try_from(self.device.geometry().size()).unwrap_or(usize::MAX)
+    }
+
+    pub(crate) fn erase_range(&mut self, from: u32, to: u32) -> Result<(), NorDriverError> {
+        let (from, to) = (u64::from(from), u64::from(to));
+        let Some(len) = to.checked_sub(from) else {
+            let cause = FlashCause::OutOfBounds { size: self.device.geometry().size() };
+            return Err(NorDriverError(FlashError::new(FlashOperation::Erase, from, 0, cause)));
+        };
+        self.device.erase(from, len).map_err(NorDriverError)
+    }
+}
+
+impl<D, const READ: usize, const PROG: usize, const ERASE: usize> ErrorType
+    for NorStorage<D, READ, PROG, ERASE>
+{
+    type Error = NorDriverError;
+}
+
+impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize> ReadNorFlash
+    for NorStorage<D, READ, PROG, ERASE>
+{
+    const READ_SIZE: usize = READ;
+
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), NorDriverError> {
+        self.device.read(u64::from(offset), bytes).map_err(NorDriverError)
+    }
+
+    fn capacity(&self) -> usize {
+        self.size()
+    }
+}
+
+impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize> NorFlash
+    for NorStorage<D, READ, PROG, ERASE>
+{
+    const WRITE_SIZE: usize = PROG;
+    const ERASE_SIZE: usize = ERASE;
+
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), NorDriverError> {
+        self.erase_range(from, to)
+    }
+
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), NorDriverError> {
+        self.device.prog(u64::from(offset), bytes).map_err(NorDriverError)
+    }
+}
+
+/// A driver that implements [`NorFlash`] as a [`FlashDevice`]: what most crates for chips offer.
+pub struct NorDriver<F> {
+    driver: F,
+    geometry: FlashGeometry,
+}
+
+impl<F: NorFlash> NorDriver<F> {
+    /// Takes the driver's units, and as many of its erase blocks as are whole.
+    pub fn new(driver: F) -> Result<Self, GeometryError> {
+        let unit = |bytes: usize| u32::try_from(bytes).unwrap_or(0);
+        let blocks = driver.capacity().checked_div(F::ERASE_SIZE).unwrap_or(0) as u64;
+        let geometry =
+            FlashGeometry::new(unit(F::READ_SIZE), unit(F::WRITE_SIZE), unit(F::ERASE_SIZE), blocks)?;
+        Ok(Self { driver, geometry })
+    }
+
+    /// Gives the driver back.
+    pub fn into_driver(self) -> F {
+        self.driver
+    }
+
+    /// The driver's 32-bit address, of a range that was checked.
+    fn address(&self, operation: FlashOperation, address: u64, len: u64) -> Result<u32, FlashError> {
+        self.geometry.check(operation, address, len)?;
+        let outside = FlashCause::OutOfBounds { size: 1 << 32 };
+        u32::try_from(address).map_err(|_| FlashError::new(operation, address, len, outside))
+    }
+
+    fn failed(operation: FlashOperation, address: u64, len: u64, error: &F::Error) -> FlashError {
+        let cause = match error.kind() {
+            NorFlashErrorKind::NotAligned => FlashCause::Misaligned { multiple: 0 },
+            NorFlashErrorKind::OutOfBounds => FlashCause::OutOfBounds { size: 0 },
+            _ => FlashCause::Driver(0),
+        };
+        FlashError::new(operation, address, len, cause)
+    }
+}
+
+impl<F: NorFlash> FlashDevice for NorDriver<F> {
+    fn geometry(&self) -> FlashGeometry {
+        self.geometry
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        let len = buf.len() as u64;
+        let offset = self.address(FlashOperation::Read, address, len)?;
+        self.driver
+            .read(offset, buf)
+            .map_err(|error| Self::failed(FlashOperation::Read, address, len, &error))
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        let len = data.len() as u64;
+        let offset = self.address(FlashOperation::Prog, address, len)?;
+        self.driver
+            .write(offset, data)
+            .map_err(|error| Self::failed(FlashOperation::Prog, address, len, &error))
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        let from = self.address(FlashOperation::Erase, address, len)?;
+        let to = self.address(FlashOperation::Erase, address.saturating_add(len), 0)?;
+        self.driver.erase(from, to).map_err(|error| Self::failed(FlashOperation::Erase, address, len, &error))
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        Ok(())
+    }
+}
+
+impl NorFlashError for NorDriverError {
+    fn kind(&self) -> NorFlashErrorKind {
+        match self.0.cause {
+            FlashCause::Misaligned { .. } => NorFlashErrorKind::NotAligned,
+            FlashCause::OutOfBounds { .. } => NorFlashErrorKind::OutOfBounds,
+            _ => NorFlashErrorKind::Other,
+        }
+    }
+}
+
+impl<D, const READ: usize, const PROG: usize, const ERASE: usize> fmt::Debug
+    for NorStorage<D, READ, PROG, ERASE>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NorStorage(..)")
+    }
+}
+
+impl<F> fmt::Debug for NorDriver<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NorDriver").field("geometry", &self.geometry).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for NorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherGeometry { device } => write!(
+                f,
+                "the program was compiled for other units than those of the device: read {}, program {}, erase {}",
+                device.read_size(),
+                device.prog_size(),
+                device.erase_size()
+            ),
+            Self::NotErasedToOnes => f.write_str("blank units of the device do not read as 0xFF"),
+            Self::TooLarge { size } => write!(f, "{size} bytes cannot be addressed with 32 bits"),
+        }
+    }
+}
+
+impl core::error::Error for NorError {}
+
+impl fmt::Display for NorDriverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl core::error::Error for NorDriverError {}
