@@ -6,6 +6,10 @@
 //! [`HPolyC`] and [`Hctr2`] are the wide-block ciphers for one data unit with a tweak of any length,
 //! [`CbcCts`] is CBC with ciphertext stealing.
 //!
+//! For microcontrollers there are types that are one cipher and nothing else ([`AesXts`], [`AdiantumPlain64`] …), expanded in
+//! memory of the caller's ([`KeyPlace`]), and XTS by a peripheral ([`EngineXts`]). [`DataUnitCipher`] is what they have in
+//! common with the mapper.
+//!
 //! ```
 //! use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
 //!
@@ -51,6 +55,7 @@ mod cbc_cts;
 mod chacha;
 mod data_rule;
 mod data_unit;
+mod engine;
 mod gf128;
 mod hash;
 mod keyed;
@@ -71,8 +76,10 @@ mod xts;
 pub use adiantum::{Adiantum, HPolyC, Hctr2, WideBlockError};
 pub use alone::{AdiantumPlain64, AesXts, HPolyCPlain64, KeyPlace, Keys, Plain64};
 pub use backend::{BackendChoice, VectorChoice};
+pub use block::Direction;
 pub use cbc_cts::{CbcCts, CtsError};
 pub use data_unit::DataUnitCipher;
+pub use engine::{AesEngine, AsyncAesEngine, AsyncEngineXts, EngineError, EngineXts, SoftwareEngine, XtsKey};
 pub use mapper::{KeyError, Mapper, MapperOptions};
 pub use run::{DataUnitIndex, RunError, SectorIndex};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};

@@ -27,7 +27,7 @@ impl NumberForm {
     /// 512 bytes hold 2^5 cipher blocks of 16 bytes.
     const BENBI_SHIFT: u32 = 5;
 
-    fn iv(self, number: u64) -> Iv {
+    pub(crate) fn iv(self, number: u64) -> Iv {
         match self {
             Self::Null => [0; 16],
             Self::Plain => u128::from(number & 0xffff_ffff).to_le_bytes(),

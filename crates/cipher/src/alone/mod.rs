@@ -13,6 +13,7 @@ use crate::run::{DataUnitIndex, Position, Run, RunError};
 
 pub use wide::{AdiantumPlain64, HPolyCPlain64};
 pub use xts::AesXts;
+pub(crate) use xts::XtsPair;
 
 /// One cipher over runs of data units, whose IVs are their numbers in 64 bits: gives the same bytes as the mapper of that
 /// name. Wipes itself on drop.

@@ -16,22 +16,23 @@ pub type AesXts = Plain64<XtsKeys>;
 /// [`AesXts`]'s.
 pub struct XtsKeys(AnyAes<Pairs>);
 
-struct Pair<C> {
-    data: C,
-    tweak: C,
+/// The two keys of XTS.
+pub(crate) struct XtsPair<C> {
+    pub(crate) data: C,
+    pub(crate) tweak: C,
 }
 
 /// A pair with whichever AES.
 struct Pairs;
 
 impl MadeOfAes for Pairs {
-    type With<C: BlockCipher> = Pair<C>;
+    type With<C: BlockCipher> = XtsPair<C>;
 }
 
 impl Expand for XtsKeys {
     const NAME: &str = "AesXts";
     const TAKES_PARTS: bool = true;
-    const EMPTY: Self = Self(AnyAes::Portable(Pair { data: PortableAes::EMPTY, tweak: PortableAes::EMPTY }));
+    const EMPTY: Self = Self(AnyAes::Portable(XtsPair::EMPTY));
 
     fn expand(&mut self, key: &[u8], options: &MapperOptions) -> Result<(), KeyError> {
         let backend = options.backend.unwrap_or_else(BackendChoice::best);
@@ -41,7 +42,7 @@ impl Expand for XtsKeys {
         }
         let made = halves(key, options).and_then(|(data, tweak)| {
             let wrong_length = KeyError::Length { len: key.len() };
-            Ok(make_with_aes!(backend, expand => Pair {
+            Ok(make_with_aes!(backend, expand => XtsPair {
                 data: expand(data).ok_or(wrong_length)?,
                 tweak: expand(tweak).ok_or(wrong_length)?,
             }))
@@ -55,8 +56,11 @@ impl Expand for XtsKeys {
     }
 }
 
-impl Pair<PortableAes> {
-    fn expand(&mut self, key: &[u8], options: &MapperOptions) -> Result<(), KeyError> {
+impl XtsPair<PortableAes> {
+    pub(crate) const EMPTY: Self = Self { data: PortableAes::EMPTY, tweak: PortableAes::EMPTY };
+
+    /// Expands both in place. After an error, nothing of a key is left.
+    pub(crate) fn expand(&mut self, key: &[u8], options: &MapperOptions) -> Result<(), KeyError> {
         let expanded = halves(key, options).and_then(|(data, tweak)| {
             let both = self.data.expand(data).and_then(|()| self.tweak.expand(tweak));
             both.ok_or(KeyError::Length { len: key.len() })
@@ -81,7 +85,7 @@ fn halves<'a>(key: &'a [u8], options: &MapperOptions) -> Result<(&'a [u8], &'a [
     Ok((data, tweak))
 }
 
-impl<C: BlockCipher> Pair<C> {
+impl<C: BlockCipher> XtsPair<C> {
     fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
         let rule = TweakRule::Number(NumberForm::Plain64);
         let units = Units::new(rule, position.number, position.step, position.unit_blocks);
