@@ -39,6 +39,8 @@
 //! Each gives the same bytes for any data unit, run and alignment. 512 bytes are a whole batch of `vaes-512` and two of
 //! `vaes-256`: units of 512, 1024 … 4096 bytes have no tail there.
 //!
+//! With the feature `aead` there is authenticated encryption too (`aead`), for media that have room for tags.
+//!
 //! No heap, no I/O, no panic. `unsafe` is confined to the `backend` module.
 #![no_std]
 #![deny(unsafe_code)]
@@ -72,6 +74,9 @@ mod spec;
 mod speck;
 mod tweak;
 mod xts;
+
+#[cfg(feature = "aead")]
+pub mod aead;
 
 pub use adiantum::{Adiantum, HPolyC, Hctr2, WideBlockError};
 pub use alone::{AdiantumPlain64, AesXts, HPolyCPlain64, KeyPlace, Keys, Plain64};
