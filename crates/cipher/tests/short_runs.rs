@@ -3,11 +3,9 @@
 //! as the run, so that an access beside it is an error.
 
 mod reference;
-#[path = "reference/wide_block.rs"]
-mod wide_reference;
 
 use atrest_cipher::{AesXts, BackendChoice, CipherSpec, DataUnitIndex, Mapper, MapperOptions, VectorChoice};
-use wide_reference::Design;
+use reference::wide_block::{self as wide_reference, Design};
 
 const UNIT: usize = 512;
 

@@ -1,13 +1,12 @@
 //! ChaCha alone against its publications and the reference, with every kind of vectors.
 
 mod reference;
-#[path = "reference/wide_block.rs"]
-mod wide_reference;
 
 use atrest_cipher::{
     BackendChoice, CipherSpec, DataUnitIndex, KeyError, Mapper, MapperOptions, RunError, SpecError,
     VectorChoice,
 };
+use reference::wide_block as wide_reference;
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();

@@ -2,14 +2,12 @@
 //! data units by themselves and in runs.
 
 mod reference;
-#[path = "reference/wide_block.rs"]
-mod wide_reference;
 
 use atrest_cipher::{
     Adiantum, AdiantumPlain64, BackendChoice, Cipher, DataUnitIndex, HPolyC, HPolyCPlain64, KeyError,
     KeyPlace, Keys, Mapper, MapperOptions, Plain64, RunError, VectorChoice, WideBlockError,
 };
-use wide_reference::Design;
+use reference::wide_block::{self as wide_reference, Design};
 
 /// A line of `tests/vectors`.
 struct Vector {

@@ -1,8 +1,7 @@
 //! Adiantum and HPolyC once more, as the paper writes them (Crowley and Biggers, IACR ToSC 2018(4), sections 2 and 3):
 //! numbers of any size, one function per line of the paper; and ChaCha alone. Neither fast nor constant-time.
-#![allow(dead_code, reason = "each test uses its part")]
 
-use super::reference::{self, Block};
+use super::Block;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub fn unit(encrypt: bool, design: Design, rounds: usize, key: &[u8], tweak: &[u
     let nh_key_len = if design == Design::Adiantum { 16 + 1072 } else { 0 };
     let derived = xchacha(rounds, key, &[&[1][..], &[0; 23]].concat(), 32 + 16 + nh_key_len);
     let (block_key, hash_key) = derived.split_at(32);
-    let cipher = reference::cipher("aes", block_key);
+    let cipher = super::cipher("aes", block_key);
     let hash = |bulk: &[u8]| match design {
         Design::Adiantum => {
             let length = (bulk.len() as u128 * 8).to_le_bytes();
