@@ -93,6 +93,13 @@ impl Output {
         }
     }
 
+    /// Something about what standard output gets, on standard error; only text.
+    pub fn note(&self, text: impl std::fmt::Display) {
+        if !self.quiet && !self.json {
+            let _ = writeln!(io::stderr(), "atrest: {text}");
+        }
+    }
+
     /// Says once that secrets could not be locked in memory, if that happened.
     pub fn warn_if_unlocked(&self) {
         static SAID: AtomicBool = AtomicBool::new(false);

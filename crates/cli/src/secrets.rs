@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use atrest_attach::serve::keep_from_commands;
-use atrest_secret::{Passphrase, SecretBytes, VolumeKey};
+use atrest_kdf::words::{WordsError, max_len, normalise};
+use atrest_secret::{Passphrase, SecretBytes, VolumeKey, with_wiped_stack};
 use rustix::fs::{FileType, Mode, SeekFrom};
 
 use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs};
@@ -26,33 +27,48 @@ pub enum Source {
     /// An open file descriptor.
     Descriptor(u32),
     /// The terminal.
-    Prompt,
+    Prompt {
+        /// What is typed is a passphrase of words.
+        words: bool,
+    },
 }
 
 impl From<&PassphraseArgs> for Source {
     fn from(args: &PassphraseArgs) -> Self {
-        Self::new(&args.key_file, args.keyfile_offset, args.keyfile_size, args.passphrase_fd)
+        Self::new(&args.key_file, args.keyfile_offset, args.keyfile_size, args.passphrase_fd, args.words)
     }
 }
 
 impl From<&NewPassphraseArgs> for Source {
     fn from(args: &NewPassphraseArgs) -> Self {
-        Self::new(&args.new_key_file, args.new_keyfile_offset, args.new_keyfile_size, args.new_passphrase_fd)
+        Self::new(
+            &args.new_key_file,
+            args.new_keyfile_offset,
+            args.new_keyfile_size,
+            args.new_passphrase_fd,
+            args.new_words,
+        )
     }
 }
 
 impl Source {
-    fn new(file: &Option<PathBuf>, offset: Option<u64>, size: Option<u64>, fd: Option<u32>) -> Self {
+    fn new(
+        file: &Option<PathBuf>,
+        offset: Option<u64>,
+        size: Option<u64>,
+        fd: Option<u32>,
+        words: bool,
+    ) -> Self {
         match (file, fd) {
             (Some(path), _) => Self::File { path: path.clone(), offset: offset.unwrap_or(0), size },
             (None, Some(fd)) => Self::Descriptor(fd),
-            (None, None) => Self::Prompt,
+            (None, None) => Self::Prompt { words },
         }
     }
 
     /// Whether a person types it.
     pub fn is_prompt(&self) -> bool {
-        matches!(self, Self::Prompt)
+        matches!(self, Self::Prompt { .. })
     }
 
     /// Whether it is a named key file (not standard input), which plain mode never hashes.
@@ -64,7 +80,7 @@ impl Source {
         match self {
             Self::File { path, .. } => path.as_os_str() == "-",
             Self::Descriptor(fd) => *fd == 0,
-            Self::Prompt => false,
+            Self::Prompt { .. } => false,
         }
     }
 
@@ -73,7 +89,7 @@ impl Source {
         let bytes = match self {
             Self::File { path, offset, size } => read_key_file(path, *offset, *size, output)?,
             Self::Descriptor(fd) => read_descriptor(*fd)?,
-            Self::Prompt => ask(prompt)?,
+            Self::Prompt { words } => typed(prompt, *words)?,
         };
         output.warn_if_unlocked();
         Ok(Passphrase::new(bytes))
@@ -85,14 +101,43 @@ impl Source {
         if passphrase.expose().is_empty() {
             return Err(Failure::parameters("a new passphrase must not be empty"));
         }
-        if self.is_prompt() {
-            let again = ask(&format!("{prompt} once more: "))?;
+        if let Self::Prompt { words } = self {
+            let again = typed(&format!("{prompt} once more: "), *words)?;
             if passphrase != Passphrase::new(again) {
                 return Err(Failure::new(Code::Refused, "the two passphrases differ; nothing was changed"));
             }
         }
         Ok(passphrase)
     }
+}
+
+/// What is typed at the question, in the normal form if it is words.
+fn typed(prompt: &str, words: bool) -> Result<SecretBytes, Failure> {
+    let line = ask(prompt)?;
+    if !words {
+        return Ok(line);
+    }
+    let mut normal = SecretBytes::zeroed(max_len(line.len() / 4 + 1));
+    // It has an array on its stack that says something about the line.
+    let (len, _) = with_wiped_stack(|| normalise(&line, &mut normal)).map_err(|error| {
+        let mut hint =
+            String::from("`atrest passphrase` makes passphrases of words; leave out --words for any other");
+        // Words that are like a part of the passphrase are for the person at the terminal, and for no log.
+        if let WordsError::Unknown { near: [Some(first), ..], .. } = error
+            && io::stderr().is_terminal()
+        {
+            hint = format!("did you mean \"{first}\"?");
+            if let WordsError::Unknown { near: [_, Some(second), third], .. } = error {
+                hint = match third {
+                    None => format!("did you mean \"{first}\" or \"{second}\"?"),
+                    Some(third) => format!("did you mean \"{first}\", \"{second}\" or \"{third}\"?"),
+                };
+            }
+        }
+        Failure::parameters(error).hint(hint)
+    })?;
+    normal.truncate(len);
+    Ok(normal)
 }
 
 /// Both passphrases of a command can't come from standard input: the first would take everything.

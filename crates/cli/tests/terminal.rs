@@ -196,3 +196,92 @@ fn the_end_of_input_is_no_passphrase() {
     assert_eq!(ends(child).code(), Some(1));
     assert!(terminal.echoes());
 }
+
+#[test]
+fn typed_words_are_brought_into_their_normal_form() {
+    let scratch = volume(b"abandon act zoo actress");
+    let tries: [(&[&str], &[u8], i32); 4] = [
+        (&["--words"], b"abandon act zoo actress\n", 0),
+        (&["--words"], b"  ABAN act\tZoo   actres \n", 0),
+        // Without the option the bytes are the passphrase.
+        (&[], b"abandon act zoo actress\n", 0),
+        (&[], b"aban act zoo actr\n", 1),
+    ];
+    for (options, typed, code) in tries {
+        let mut terminal = Terminal::new();
+        let child = terminal.start(&scratch.atrest_command(&[&["key", "test", "vol"], options].concat()));
+        terminal.shows("for vol: ");
+        terminal.hides();
+        terminal.types(typed);
+        if code != 0 {
+            // It opened nothing, so it is asked for again.
+            terminal.shows("for vol: ");
+            terminal.hides();
+            terminal.types(b"\x04");
+        }
+        assert_eq!(ends(child).code(), Some(code), "{}", String::from_utf8_lossy(typed));
+        assert!(terminal.echoes());
+    }
+}
+
+#[test]
+fn a_typed_word_that_is_none_is_named_by_its_place() {
+    let scratch = volume(b"abandon act zoo actress");
+    let mut terminal = Terminal::new();
+    let child = terminal.start(&scratch.atrest_command(&["key", "test", "--words", "vol"]));
+    terminal.shows("for vol: ");
+    terminal.hides();
+    terminal.types(b"abandon act zoo actros\n");
+    terminal.shows("word 4 is not in the list of words");
+    // This standard error is the terminal.
+    terminal.shows("did you mean \"across\", \"action\" or \"actor\"?");
+    assert_eq!(ends(child).code(), Some(1));
+
+    let mut terminal = Terminal::new();
+    let mut shell = scratch.command("bash");
+    shell.args(["-c", "$ATREST key test --words vol 2> log; echo code $?"]);
+    shell.env("ATREST", env!("CARGO_BIN_EXE_atrest"));
+    let child = terminal.start(&shell);
+    terminal.shows("for vol: ");
+    terminal.hides();
+    terminal.types(b"abandon act zoo actros\n");
+    terminal.shows("code 1");
+    assert_eq!(ends(child).code(), Some(0));
+    let log = std::fs::read_to_string(scratch.path("log")).expect("text");
+    assert!(log.contains("word 4 is not"), "{log}");
+    assert!(["across", "action", "actros"].iter().all(|word| !log.contains(word)), "{log}");
+}
+
+#[test]
+fn new_words_are_compared_in_their_normal_form() {
+    let scratch = volume(b"secret");
+    let mut terminal = Terminal::new();
+    let args = ["key", "add", "vol", "--key-file", "key", "--new-words"];
+    let child = terminal.start(&scratch.atrest_command(&[&args[..], &CHEAP].concat()));
+    for typed in [&b"zoo ZONE aban\n"[..], b"zoo zone   abandon\n"] {
+        terminal.shows(": ");
+        terminal.hides();
+        terminal.types(typed);
+    }
+    assert_eq!(ends(child).code(), Some(0));
+    scratch.file("words", b"zoo zone abandon");
+    scratch.atrest(&["key", "test", "vol", "--key-file", "words"]).ok();
+}
+
+#[test]
+fn a_made_passphrase_is_words_of_the_list_and_says_what_it_is_worth() {
+    let scratch = Scratch::new();
+    let text = scratch.atrest(&["passphrase"]).ok();
+    let words: Vec<_> = text.stdout.trim_end().split(' ').collect();
+    assert_eq!(words.len(), 10);
+    let list = include_str!("../../kdf/src/words/english.txt");
+    assert!(words.iter().all(|word| list.lines().any(|listed| listed == *word)), "{words:?}");
+    assert!(text.stderr.contains("10 words, 110 bits of entropy"), "{}", text.stderr);
+    let json = scratch.atrest(&["passphrase", "--words", "12", "--json"]).ok();
+    let start = json.stdout.strip_prefix("{\"passphrase\":\"").expect("JSON");
+    let (words, rest) = start.split_once('"').expect("JSON");
+    assert_eq!(words.split(' ').count(), 12);
+    assert_eq!(rest, ",\"words\":12,\"entropy_bits\":132}\n");
+    assert_ne!(scratch.atrest(&["passphrase"]).ok().stdout, text.stdout);
+    assert_eq!(scratch.atrest(&["passphrase", "--words", "5"]).code, 1);
+}

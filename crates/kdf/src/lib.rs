@@ -19,6 +19,7 @@ pub mod fixed;
 mod hash;
 mod pbkdf2;
 pub mod plain;
+pub mod words;
 
 #[cfg(feature = "alloc")]
 mod argon2;

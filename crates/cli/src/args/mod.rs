@@ -67,6 +67,7 @@ pub enum Command {
     Ls(inside::LsArgs),
     Cat(inside::CatArgs),
     Cp(inside::CpArgs),
+    Passphrase(tools::PassphraseCommandArgs),
     Bench(tools::BenchArgs),
     Completions(tools::CompletionsArgs),
     Man(tools::ManArgs),

@@ -23,6 +23,9 @@ pub struct PassphraseArgs {
     /// Read the passphrase from this open file descriptor to its end; one trailing newline is left out.
     #[arg(long, value_name = "N")]
     pub passphrase_fd: Option<u32>,
+    /// The passphrase is words as `atrest passphrase` makes them: type at least four letters of each, in any case and spacing.
+    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd"])]
+    pub words: bool,
 }
 
 /// The passphrase or the volume key that opens a volume.
@@ -32,7 +35,7 @@ pub struct SecretArgs {
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
     /// Open with the volume key in this file instead of a passphrase.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "passphrase_fd"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "passphrase_fd", "words"])]
     pub volume_key_file: Option<PathBuf>,
 }
 
@@ -52,4 +55,7 @@ pub struct NewPassphraseArgs {
     /// Read the new passphrase from this open file descriptor to its end; one trailing newline is left out.
     #[arg(long, value_name = "N")]
     pub new_passphrase_fd: Option<u32>,
+    /// The new passphrase is words: type at least four letters of each, in any case and spacing.
+    #[arg(long, conflicts_with_all = ["new_key_file", "new_passphrase_fd"])]
+    pub new_words: bool,
 }

@@ -1,8 +1,24 @@
-//! `atrest bench`, `completions` and `man`.
+//! `atrest passphrase`, `bench`, `completions` and `man`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+
+/// Make a passphrase of random words, and print it on standard output.
+///
+/// The words are those of BIP 39 in English; each is worth 11 bits. At a prompt with --words four letters of each are
+/// enough. It is not a wallet's mnemonic: there is no checksum.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest passphrase
+  atrest passphrase --words 12
+  atrest format disk.img --words")]
+pub struct PassphraseCommandArgs {
+    /// How many words, 6 to 24.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(6..=24))]
+    pub words: u8,
+}
 
 /// Measure ciphers and key derivation on this machine, like `cryptsetup benchmark`.
 #[derive(Args, Debug)]

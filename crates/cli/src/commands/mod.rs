@@ -8,6 +8,7 @@ mod header;
 mod inside;
 mod key;
 mod options;
+mod passphrase;
 mod preflight;
 mod serve;
 mod target;
@@ -53,6 +54,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Ls(args) => inside::ls(args, output)?,
         Command::Cat(args) => inside::cat(args, output)?,
         Command::Cp(args) => inside::cp(args, output)?,
+        Command::Passphrase(args) => passphrase::passphrase(args, output)?,
         Command::Bench(args) => bench::bench(args, output)?,
         Command::Completions(args) => tools::completions(args)?,
         Command::Man(args) => tools::man(args)?,
