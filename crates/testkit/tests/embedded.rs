@@ -93,6 +93,32 @@ fn no_cipher_has_become_more_than_three_percent_dearer() {
     assert_eq!(document(&expected), fs::read_to_string(workspace().join("docs/EMBEDDED.md")).expect("it"));
 }
 
+/// Transfers of 16 bytes to 4 KiB, against the cipher alone over the same bytes.
+#[test]
+fn crypt_flash_costs_at_most_ten_percent_more_than_its_cipher() {
+    for board in &BOARDS {
+        let output = emulated(board, &built(board, "release").join("crypt_flash"));
+        let figures: BTreeMap<(&str, u64), u64> = output
+            .lines()
+            .map(|line| {
+                let fields: Vec<&str> = line.trim().split(',').collect();
+                let [what, len, figure] = fields[..] else { panic!("{line}") };
+                ((what, len.parse().expect("a length")), figure.parse().expect("instructions"))
+            })
+            .collect();
+        assert_eq!(figures.len(), 16, "an incomplete report:\n{output}");
+        for ((what, len), cipher) in &figures {
+            let layer = match *what {
+                "encrypt" => figures[&("prog", *len)],
+                "decrypt" => figures[&("read", *len)],
+                _ => continue,
+            };
+            println!("{}: {what} {len} bytes, {cipher} instructions, through CryptFlash {layer}", board.name);
+            assert!(layer * 100 <= cipher * 110, "{what} of {len} bytes: {layer} instead of {cipher}");
+        }
+    }
+}
+
 /// Builds and runs every program.
 fn count() -> Figures {
     let mut figures = Figures::new();
@@ -144,12 +170,7 @@ fn built(board: &Board, profile: &str) -> PathBuf {
 
 /// Runs one program and hands over its figures.
 fn run(board: &Board, program: &Path, fingerprint: &dyn Fn(usize) -> u64, add: &mut dyn FnMut(&str, u64)) {
-    let output = Program::named(board.emulator)
-        .words(board.machine)
-        .words("-nographic -monitor none -serial none -semihosting-config enable=on,target=native -kernel")
-        .arg(program)
-        .ok()
-        .text();
+    let output = emulated(board, program);
     let mut seen = 0;
     let mut lines = Vec::new();
     for line in output.lines() {
@@ -177,6 +198,16 @@ fn run(board: &Board, program: &Path, fingerprint: &dyn Fn(usize) -> u64, add: &
         let key = if unit == "0" { what } else { format!("{what} {unit}") };
         add(&key, figure);
     }
+}
+
+/// What a program prints on its board.
+fn emulated(board: &Board, program: &Path) -> String {
+    Program::named(board.emulator)
+        .words(board.machine)
+        .words("-nographic -monitor none -serial none -semihosting-config enable=on,target=native -kernel")
+        .arg(program)
+        .ok()
+        .text()
 }
 
 /// Bytes that an ELF file of 32 bits puts into flash: what its segments have in the file.

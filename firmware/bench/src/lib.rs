@@ -38,8 +38,7 @@ impl<K: Keys, const KEY_LEN: usize> Subject for Alone<Plain64<K>, KEY_LEN> {
 
     fn expand(&mut self, key: &[u8], data_unit: usize) -> &Plain64<K> {
         let options = MapperOptions { data_unit, ..MapperOptions::default() };
-        let cipher = done(self.0.expand(key, &options));
-        cipher
+        &*done(self.0.expand(key, &options))
     }
 }
 
