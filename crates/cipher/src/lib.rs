@@ -79,7 +79,7 @@ mod xts;
 pub mod aead;
 
 pub use adiantum::{Adiantum, HPolyC, Hctr2, WideBlockError};
-pub use alone::{AdiantumPlain64, AesXts, HPolyCPlain64, KeyPlace, Keys, Plain64};
+pub use alone::{AdiantumPlain64, AesCbcEssiv, AesXts, HPolyCPlain64, Hctr2Plain64, KeyPlace, Keys, Plain64};
 pub use backend::{BackendChoice, VectorChoice};
 pub use block::Direction;
 pub use cbc_cts::{CbcCts, CtsError};

@@ -4,8 +4,9 @@
 mod reference;
 
 use atrest_cipher::{
-    Adiantum, AdiantumPlain64, BackendChoice, Cipher, DataUnitIndex, HPolyC, HPolyCPlain64, KeyError,
-    KeyPlace, Keys, Mapper, MapperOptions, Plain64, RunError, VectorChoice, WideBlockError,
+    Adiantum, AdiantumPlain64, AesCbcEssiv, BackendChoice, Cipher, DataUnitIndex, HPolyC, HPolyCPlain64,
+    Hctr2Plain64, KeyError, KeyPlace, Keys, Mapper, MapperOptions, Plain64, RunError, VectorChoice,
+    WideBlockError,
 };
 use reference::wide_block::{self as wide_reference, Design};
 
@@ -299,6 +300,8 @@ fn a_cipher_alone_gives_the_bytes_of_the_mapper() {
     check_alone(KeyPlace::<AdiantumPlain64<20>>::empty(), "xchacha20,aes-adiantum-plain64");
     check_alone(KeyPlace::<HPolyCPlain64<12>>::empty(), "xchacha12,aes-hpolyc-plain64");
     check_alone(KeyPlace::<HPolyCPlain64<20>>::empty(), "xchacha20,aes-hpolyc-plain64");
+    check_alone(KeyPlace::<Hctr2Plain64>::empty(), "aes-hctr2-plain64");
+    check_alone(KeyPlace::<AesCbcEssiv>::empty(), "aes-cbc-essiv:sha256");
 }
 
 #[test]

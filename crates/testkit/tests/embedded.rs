@@ -40,11 +40,13 @@ const BOARDS: [Board; 2] = [
 ];
 
 /// The programs of `firmware/bench/src/bin`, each with the specification that it must agree with and its bytes of key.
-const CIPHERS: [(&str, &str, usize); 4] = [
+const CIPHERS: [(&str, &str, usize); 6] = [
     ("aes_128_xts", "aes-xts-plain64", 32),
     ("aes_256_xts", "aes-xts-plain64", 64),
     ("adiantum_12", "xchacha12,aes-adiantum-plain64", 32),
     ("hpolyc_12", "xchacha12,aes-hpolyc-plain64", 32),
+    ("aes_256_hctr2", "aes-hctr2-plain64", 32),
+    ("aes_256_cbc_essiv", "aes-cbc-essiv:sha256", 32),
 ];
 
 /// Cargo profiles of `firmware/Cargo.toml`, and what they are called in the table.

@@ -1,6 +1,8 @@
 //! Ciphers one at a time, for programs that count their bytes of code and stack: a [`Mapper`](crate::Mapper) has every
 //! cipher, mode and IV rule in it, and a linker can't know which of them a key will ask for.
 
+mod cbc;
+mod hctr2;
 mod wide;
 mod xts;
 
@@ -11,14 +13,16 @@ use crate::data_unit::DataUnitCipher;
 use crate::mapper::{KeyError, MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Position, Run, RunError};
 
+pub use cbc::AesCbcEssiv;
+pub use hctr2::Hctr2Plain64;
 pub use wide::{AdiantumPlain64, HPolyCPlain64};
 pub use xts::AesXts;
 pub(crate) use xts::XtsPair;
 
-/// One cipher over runs of data units, whose IVs are their numbers in 64 bits: gives the same bytes as the mapper of that
+/// One cipher over runs of data units, whose IVs are made of their numbers in 64 bits: gives the same bytes as the mapper of that
 /// name. Wipes itself on drop.
 ///
-/// See [`AesXts`], [`AdiantumPlain64`] and [`HPolyCPlain64`].
+/// See [`AesXts`], [`AdiantumPlain64`], [`HPolyCPlain64`], [`Hctr2Plain64`] and [`AesCbcEssiv`].
 pub struct Plain64<K> {
     keys: K,
     numbering: Numbering,

@@ -32,6 +32,8 @@ mod wide;
 
 pub(crate) use hardware::{AnyAes, Kind, MadeOfAes, VectorKind, for_any_aes, for_any_vectors, make_with_aes};
 pub(crate) use multiplier::Multiplier;
+#[cfg(thumb2)]
+pub(crate) use multiplier::product_of_words;
 pub(crate) use portable::PortableAes;
 pub use vectors::VectorChoice;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]

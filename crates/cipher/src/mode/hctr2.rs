@@ -30,12 +30,26 @@ pub(crate) struct Hctr2Key {
 }
 
 impl Hctr2Key {
+    /// Without a key: zeros.
+    pub(crate) const EMPTY: Self = Self { hash: PolyvalKey::EMPTY, separator: [0; 16] };
+
     pub(crate) fn new<C: BlockCipher>(cipher: &C) -> Self {
+        let mut new = Self::EMPTY;
+        new.set(cipher);
+        new
+    }
+
+    pub(crate) fn set<C: BlockCipher>(&mut self, cipher: &C) {
         let mut derived = [0u128.to_le_bytes(), 1u128.to_le_bytes()];
         cipher.encrypt(&mut derived);
-        let key = Self { hash: PolyvalKey::new(&derived[0]), separator: derived[1] };
+        self.hash.set(&derived[0]);
+        self.separator = derived[1];
         wipe(derived.as_flattened_mut());
-        key
+    }
+
+    pub(crate) fn wipe(&mut self) {
+        self.hash.wipe();
+        self.separator.zeroize();
     }
 
     /// The hash's state after the tweak. `whole` says that the bulk is whole blocks.
@@ -71,7 +85,7 @@ impl Hctr2Key {
 
 impl Drop for Hctr2Key {
     fn drop(&mut self) {
-        self.separator.zeroize();
+        self.wipe();
     }
 }
 

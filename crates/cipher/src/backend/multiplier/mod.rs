@@ -4,6 +4,11 @@
 mod pclmul;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod pmull;
+#[cfg(thumb2)]
+mod thumb2;
+
+#[cfg(thumb2)]
+pub(crate) use thumb2::product_of_words;
 
 /// Proof that the CPU has a carry-less multiplier: PCLMULQDQ on x86-64, PMULL on aarch64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
