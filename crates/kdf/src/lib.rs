@@ -14,6 +14,7 @@ extern crate std;
 
 mod backend;
 mod catena;
+pub mod cost;
 mod error;
 pub mod fixed;
 mod hash;

@@ -68,6 +68,8 @@ pub enum Command {
     Cat(inside::CatArgs),
     Cp(inside::CpArgs),
     Passphrase(tools::PassphraseCommandArgs),
+    #[command(subcommand)]
+    Kdf(tools::KdfCommand),
     Bench(tools::BenchArgs),
     Completions(tools::CompletionsArgs),
     Man(tools::ManArgs),

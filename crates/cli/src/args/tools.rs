@@ -1,8 +1,8 @@
-//! `atrest passphrase`, `bench`, `completions` and `man`.
+//! `atrest passphrase`, `kdf`, `bench`, `completions` and `man`.
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// Make a passphrase of random words, and print it on standard output.
 ///
@@ -19,6 +19,20 @@ pub struct PassphraseCommandArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(6..=24))]
     pub words: u8,
 }
+
+/// Compare key derivations.
+#[derive(Debug, Subcommand)]
+pub enum KdfCommand {
+    Cost(KdfCostArgs),
+}
+
+/// Show what key derivations cost here, on microcontrollers, and whoever guesses (docs/KDF.md has the model).
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest kdf cost
+  atrest kdf cost --json")]
+pub struct KdfCostArgs {}
 
 /// Measure ciphers and key derivation on this machine, like `cryptsetup benchmark`.
 #[derive(Args, Debug)]

@@ -6,6 +6,7 @@ mod bulk;
 mod format;
 mod header;
 mod inside;
+mod kdf;
 mod key;
 mod options;
 mod passphrase;
@@ -20,6 +21,7 @@ mod unlock;
 use crate::args::header::HeaderCommand;
 use crate::args::key::KeyCommand;
 use crate::args::token::TokenCommand;
+use crate::args::tools::KdfCommand;
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -55,6 +57,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Cat(args) => inside::cat(args, output)?,
         Command::Cp(args) => inside::cp(args, output)?,
         Command::Passphrase(args) => passphrase::passphrase(args, output)?,
+        Command::Kdf(KdfCommand::Cost(_)) => kdf::cost(output)?,
         Command::Bench(args) => bench::bench(args, output)?,
         Command::Completions(args) => tools::completions(args)?,
         Command::Man(args) => tools::man(args)?,
