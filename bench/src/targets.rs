@@ -27,7 +27,7 @@ pub fn judge(column: &Column, report: &mut Report) {
     let case = &column.case;
     let mut targets: Vec<(Option<&str>, Against, f64)> = Vec::new();
     let vaes = BackendChoice::detected().any(|backend| backend.name() == "vaes-512");
-    let wide_vectors = VectorChoice::best().name() == "avx512";
+    let wide_vectors = VectorChoice::best().name().starts_with("avx512");
     if vaes || wide_vectors && case.cipher.is_mostly_vectors() {
         targets.extend(best(case).iter().map(|(against, ratio)| (None, *against, *ratio)));
     }

@@ -1,6 +1,8 @@
 //! What a mode needs of a block cipher, and small arithmetic on cipher blocks.
 
 use crate::mode;
+use crate::mode::hctr2::Hctr2Key;
+use crate::mode::lrw::LrwKey;
 use crate::mode::xts::XtsUnits;
 use crate::polyval::PolyvalKey;
 use crate::run::Run;
@@ -60,6 +62,35 @@ pub(crate) trait BlockCipher: Sized {
         } else {
             mode::xts::run(self, direction, units, skipped, run);
         }
+    }
+
+    /// XEX with this cipher for the tweaks, too, over whole units.
+    fn xex1(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        mode::xex1::run(self, direction, units, 0, run);
+    }
+
+    /// XEX of a run that begins `skipped` blocks into its first unit, or ends within its last one.
+    fn xex1_from(&self, direction: Direction, units: Units<'_, Self>, skipped: usize, run: Run<'_>) {
+        if skipped == 0 && run.blocks().is_multiple_of(units.blocks()) {
+            self.xex1(direction, units, run);
+        } else {
+            mode::xex1::run(self, direction, units, skipped, run);
+        }
+    }
+
+    /// CTR, which is the same both ways.
+    fn ctr(&self, units: Units<'_, Self>, run: Run<'_>) {
+        mode::ctr::run(self, units, run);
+    }
+
+    /// LRW with this cipher.
+    fn lrw(&self, key: &LrwKey, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        mode::lrw::run(self, key, direction, units, run);
+    }
+
+    /// HCTR2 with this cipher.
+    fn hctr2(&self, key: &Hctr2Key, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        mode::hctr2::run(self, key, direction, units, run);
     }
 
     /// POLYVAL's state after more blocks.

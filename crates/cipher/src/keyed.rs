@@ -12,12 +12,11 @@ use crate::data_rule::tcw::Tcw;
 use crate::library::{Camellia, Serpent, Twofish};
 use crate::mapper::{KeyError, MapperOptions};
 use crate::mode::adiantum::{HashKeys, WideBlock};
-use crate::mode::ctr;
+use crate::mode::cts;
 use crate::mode::hctr2::{self, Hctr2Key};
-use crate::mode::lrw::{self, LrwKey};
+use crate::mode::lrw::LrwKey;
 use crate::mode::stream::StreamKeyed;
 use crate::mode::xts::{self, XtsUnits};
-use crate::mode::{cts, xex1};
 use crate::multi::MultiKeyed;
 use crate::noekeon::Noekeon;
 use crate::run::{Position, Run};
@@ -145,15 +144,15 @@ impl<C: BlockCipher> Keyed<C> {
                     Units::new(self.rule.by_ref(), position.number, position.step, position.unit_blocks);
                 self.data.cbc(direction, units, run);
             }),
-            KeyedMode::Xex1 => xex1::run(&self.data, direction, units, position.skipped, run),
+            KeyedMode::Xex1 => self.data.xex1_from(direction, units, position.skipped, run),
             KeyedMode::CbcCts => cts::run(&self.data, direction, units, run),
-            KeyedMode::Ctr => ctr::run(&self.data, units, run),
+            KeyedMode::Ctr => self.data.ctr(units, run),
             KeyedMode::Xts { tweak } => {
                 let units = XtsUnits { tweak_cipher: tweak, units };
                 self.data.xts_from(direction, units, position.skipped, run);
             }
-            KeyedMode::Hctr2(key) => hctr2::run(&self.data, key, direction, units, run),
-            KeyedMode::Lrw(key) => lrw::run(&self.data, key, direction, units, run),
+            KeyedMode::Hctr2(key) => self.data.hctr2(key, direction, units, run),
+            KeyedMode::Lrw(key) => self.data.lrw(key, direction, units, run),
             KeyedMode::WideBlock(wide) => wide.run(&self.data, direction, units, run),
         }
     }

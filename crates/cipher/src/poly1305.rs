@@ -28,6 +28,14 @@ impl PolyKey {
         self.words.zeroize();
     }
 
+    /// In limbs of 44 bits, for vectors that multiply 52.
+    #[allow(dead_code, reason = "only a backend with such vectors asks for it")]
+    pub(crate) fn long_limbs(&self) -> [u64; 3] {
+        let key = joined(self.words);
+        let mask = (1 << 44) - 1;
+        [key as u64 & mask, (key >> 44) as u64 & mask, (key >> 88) as u64]
+    }
+
     /// In limbs of 26 bits, for vectors that can't carry.
     #[allow(dead_code, reason = "only backends with vectors ask for it")]
     pub(crate) fn limbs(&self) -> [u32; 5] {

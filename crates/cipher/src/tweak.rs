@@ -124,6 +124,12 @@ impl<'a, C: BlockCipher> Units<'a, C> {
         Self { rule, number, step, blocks: blocks.max(1) }
     }
 
+    /// Whether the IVs say nothing of a key.
+    #[allow(dead_code, reason = "only backends with wide registers ask for it")]
+    pub(crate) fn are_public(&self) -> bool {
+        matches!(self.rule, TweakRule::Number(_))
+    }
+
     /// Cipher blocks in a data unit.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks

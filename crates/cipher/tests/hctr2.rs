@@ -79,10 +79,28 @@ fn units_and_tweaks_of_any_length_agree_with_the_reference() {
 /// The tweaks of dm-crypt: the unit's number in 32 bytes.
 #[test]
 fn a_run_is_its_units_under_their_numbers() {
-    let key = noise(9, 32);
     for backend in BackendChoice::detected() {
-        for (iv, place) in [("plain64", 0..8), ("plain64be", 24..32), ("null", 0..0)] {
-            for (data_unit, units) in [(512, 19), (4096, 3), (16, 9), (48, 17), (1040, 8), (144, 25)] {
+        for (iv, place, key_len) in
+            [("plain64", 0..8, 32), ("plain64be", 24..32, 16), ("null", 0..0, 24), ("plain64", 0..8, 16)]
+        {
+            let key = noise(9, key_len);
+            for (data_unit, units) in [
+                (512, 1),
+                (512, 19),
+                (512, 50),
+                (4096, 3),
+                (4096, 8),
+                (16, 9),
+                (48, 17),
+                (1040, 8),
+                (144, 25),
+                (128, 40),
+                (256, 37),
+                (1024, 21),
+                (2048, 9),
+                (8192, 3),
+                (640, 18),
+            ] {
                 let options = MapperOptions { data_unit, iv_large: true, ..options(backend) };
                 let spec: CipherSpec = format!("aes-hctr2-{iv}").parse().expect("a good specification");
                 let mapper = Mapper::new(&spec, &key, &options).expect("a good key");

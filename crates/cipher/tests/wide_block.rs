@@ -1,6 +1,8 @@
 //! Adiantum and HPolyC against their authors' implementation and a reference of our own, on every AES and all vectors, as
 //! data units by themselves and in runs.
 
+#[allow(dead_code, reason = "Xts has no part here")]
+mod recording;
 mod reference;
 
 use atrest_cipher::{
@@ -8,6 +10,7 @@ use atrest_cipher::{
     Hctr2Plain64, KeyError, KeyPlace, Keys, Mapper, MapperOptions, Plain64, RunError, VectorChoice,
     WideBlockError,
 };
+use recording::{Start, record};
 use reference::wide_block::{self as wide_reference, Design};
 
 /// A line of `tests/vectors`.
@@ -145,6 +148,9 @@ fn check_run(which: usize, iv: &str, data_unit: usize, units: usize, first: u64,
             wide_reference::unit(encrypt, design, rounds, &key, &tweak(design, iv, number), unit)
         };
         let wanted: Vec<u8> = plain.chunks(data_unit).enumerate().flat_map(reference).collect();
+        let options =
+            MapperOptions { data_unit, iv_large: true, iv_offset: first, ..MapperOptions::default() };
+        record(&format!("{spec}-{iv}"), &key, &options, Start::Unit(0), encrypt, (&plain, &wanted));
         for choice in choices() {
             let options = MapperOptions { data_unit, iv_large: true, iv_offset: first, ..choice };
             let spec = format!("{spec}-{iv}").parse().expect("a good specification");

@@ -11,7 +11,9 @@ mod planted;
 
 use core::fmt::Write;
 
-use atrest_cipher::{BackendChoice, Cipher, CipherSpec, DataUnitIndex, Mapper, MapperOptions, Xts};
+use atrest_cipher::{
+    BackendChoice, Cipher, CipherSpec, DataUnitIndex, Mapper, MapperOptions, VectorChoice, Xts,
+};
 
 use crate::bare::Console;
 use crate::cases::{Case, Start};
@@ -46,32 +48,51 @@ fn main(record: &[u8], buffer: &mut [u8]) {
     }
     pbkdf2::play();
     for backend in BackendChoice::detected() {
-        let every = match backend.name() {
-            // The tests run these on most machines.
-            "portable" => continue,
-            "aes-ni" | "aes-ni-sse" => 8,
-            _ => 1,
-        };
-        let mut left = record;
-        let (mut number, mut count) = (0, 0);
-        while !left.is_empty() {
-            let (case, rest) = Case::read(left).expect("a whole case");
-            left = rest;
-            if number % every == 0 {
-                play(&case, backend, number, buffer);
-                count += 1;
-            }
-            number += 1;
-        }
-        assert!(count > 0, "no cases were recorded");
-        say!("{}: {count} cases passed", backend.name());
+        let options = MapperOptions { backend: Some(backend), ..MapperOptions::default() };
+        play_all(record, backend.name(), options, |case| !case.is_of_vectors(), buffer);
+    }
+    for vectors in VectorChoice::detected() {
+        let options = MapperOptions { vectors: Some(vectors), ..MapperOptions::default() };
+        play_all(record, vectors.name(), options, |case| case.is_of_vectors(), buffer);
     }
 }
 
+/// Those of the cases that are wanted, by one implementation.
+fn play_all(
+    record: &[u8],
+    name: &str,
+    options: MapperOptions,
+    wanted: impl Fn(&Case<'_>) -> bool,
+    buffer: &mut [u8],
+) {
+    let every = match name {
+        // The tests run these on most machines.
+        "portable" => return,
+        "aes-ni" | "aes-ni-sse" | "avx2" | "sse2" => 8,
+        _ => 1,
+    };
+    let mut left = record;
+    let (mut number, mut count) = (0, 0);
+    while !left.is_empty() {
+        let (case, rest) = Case::read(left).expect("a whole case");
+        left = rest;
+        if !wanted(&case) {
+            continue;
+        }
+        if number % every == 0 {
+            play(&case, name, options, number, buffer);
+            count += 1;
+        }
+        number += 1;
+    }
+    assert!(count > 0, "no cases were recorded");
+    say!("{name}: {count} cases passed");
+}
+
 /// In place and from the record to the buffer, at some offset from alignment, with guards on both sides.
-fn play(case: &Case<'_>, backend: BackendChoice, number: usize, buffer: &mut [u8]) {
+fn play(case: &Case<'_>, name: &str, choice: MapperOptions, number: usize, buffer: &mut [u8]) {
     let len = case.input.len();
-    let options = MapperOptions { backend: Some(backend), ..case.options };
+    let options = MapperOptions { backend: choice.backend, vectors: choice.vectors, ..case.options };
     for in_place in [true, false] {
         let at = GUARD + (7 * number + usize::from(in_place)) % 64;
         let (before, rest) = buffer.split_at_mut(at);
@@ -111,8 +132,7 @@ fn play(case: &Case<'_>, backend: BackendChoice, number: usize, buffer: &mut [u8
         let kept = *before == [FILLER; GUARD] && *after == [FILLER; GUARD];
         assert!(
             agrees && kept,
-            "{}: case {number}, {} with {options:?}, {len} bytes, encrypt {}, in place {in_place}: {}",
-            backend.name(),
+            "{name}: case {number}, {} with {options:?}, {len} bytes, encrypt {}, in place {in_place}: {}",
             case.spec,
             case.encrypt,
             if agrees { "wrote outside the run" } else { "wrong result" }

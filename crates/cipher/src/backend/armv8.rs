@@ -2,12 +2,13 @@
 
 use core::arch::aarch64::{
     uint8x16_t, vaddq_u64, vandq_u64, vcombine_u64, vcreate_u64, vdupq_n_u8, vdupq_n_u32, veorq_u8,
-    veorq_u64, vextq_s64, vgetq_lane_u32, vld1q_u8, vreinterpretq_s64_u8, vreinterpretq_u8_u32,
-    vreinterpretq_u8_u64, vreinterpretq_u32_u8, vreinterpretq_u64_s64, vreinterpretq_u64_u8, vshrq_n_s64,
-    vst1q_u8,
+    veorq_u64, vextq_s64, vextq_u8, vgetq_lane_u32, vreinterpretq_s64_u8, vreinterpretq_u8_u32,
+    vreinterpretq_u8_u64, vreinterpretq_u32_u8, vreinterpretq_u64_s64, vreinterpretq_u64_u8, vrev64q_u8,
+    vshrq_n_s64,
 };
 use core::arch::asm;
 
+use super::register::Register as _;
 use super::schedule::Schedule;
 use super::wide::{Meanwhile, Vector, instructions, modes};
 use crate::block::Block;
@@ -87,28 +88,15 @@ unsafe fn inverse_mix(key: &Block) -> Block {
 }
 
 impl Vector for uint8x16_t {
+    const LANES: usize = 1;
+
     #[inline(always)]
-    unsafe fn zero() -> Self {
+    unsafe fn reversed(self) -> Self {
         // SAFETY: the caller has Advanced SIMD.
-        unsafe { vdupq_n_u8(0) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: 16 readable bytes, any alignment.
-        unsafe { vld1q_u8(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: 16 writable bytes, any alignment.
-        unsafe { vst1q_u8(to, self) }
-    }
-
-    #[inline(always)]
-    unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: the caller has Advanced SIMD.
-        unsafe { veorq_u8(self, other) }
+        unsafe {
+            let halves = vrev64q_u8(self);
+            vextq_u8::<8>(halves, halves)
+        }
     }
 
     #[inline(always)]
@@ -121,14 +109,6 @@ impl Vector for uint8x16_t {
             let carries = vandq_u64(swapped, vcombine_u64(vcreate_u64(0x87), vcreate_u64(1)));
             let halves = vreinterpretq_u64_u8(self);
             vreinterpretq_u8_u64(veorq_u64(vaddq_u64(halves, halves), carries))
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
-        // SAFETY: a prefetch never faults and changes nothing but caches.
-        unsafe {
-            asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(nostack, readonly, preserves_flags))
         }
     }
 

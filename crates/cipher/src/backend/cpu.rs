@@ -14,6 +14,8 @@ pub(super) struct Cpu {
     avx2: bool,
     /// AVX-512 Foundation with BW, DQ and VL.
     avx512: bool,
+    /// IFMA beside that.
+    ifma: bool,
     /// VAES and VPCLMULQDQ.
     vaes: bool,
 }
@@ -22,7 +24,15 @@ impl Cpu {
     /// Asks the CPU. Miri has none: there nothing is but what every CPU has.
     pub(super) fn ask() -> Self {
         if cfg!(miri) {
-            return Self { aes: false, pclmul: false, avx: false, avx2: false, avx512: false, vaes: false };
+            return Self {
+                aes: false,
+                pclmul: false,
+                avx: false,
+                avx2: false,
+                avx512: false,
+                ifma: false,
+                vaes: false,
+            };
         }
         // Leaves 0 and 1 are there on every CPU with 64-bit mode.
         let basic = __cpuid(1).ecx;
@@ -43,6 +53,7 @@ impl Cpu {
             avx: ymm_saved && all(basic, &[28]),
             avx2: ymm_saved && all(extended_b, &[5]),
             avx512: zmm_saved && all(extended_b, &[16, 17, 30, 31]),
+            ifma: zmm_saved && all(extended_b, &[16, 17, 21, 30, 31]),
             vaes: ymm_saved && all(extended_c, &[9, 10]),
         }
     }
@@ -57,6 +68,10 @@ impl Cpu {
 
     pub(super) fn has_avx512(self) -> bool {
         self.avx512
+    }
+
+    pub(super) fn has_avx512_ifma(self) -> bool {
+        self.ifma
     }
 
     pub(super) fn has_vaes_256(self) -> bool {

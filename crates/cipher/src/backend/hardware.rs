@@ -15,7 +15,7 @@ macro_rules! listed {
         }
     };
     (vectors, [$($to:tt)*] { $($rest:tt)* }) => {
-        $($to)*! { [(lanes Avx512 "avx512") (lanes Avx2 "avx2") (lanes Sse2 "sse2")] $($rest)* }
+        $($to)*! { [(lanes Avx512Ifma "avx512-ifma") (lanes Avx512 "avx512") (lanes Avx2 "avx2") (lanes Sse2 "sse2")] $($rest)* }
     };
 }
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]

@@ -21,6 +21,12 @@ pub(crate) mod lanes;
 mod multiplier;
 #[allow(unsafe_code)]
 mod portable;
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+#[allow(unsafe_code)]
+mod register;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod rounds;
 mod schedule;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]

@@ -27,7 +27,7 @@ impl VectorChoice {
         Self::detected().find(|choice| choice.name() == name)
     }
 
-    /// A short name: `portable`, `sse2`, `avx2`, `avx512`, `neon`.
+    /// A short name: `portable`, `sse2`, `avx2`, `avx512`, `avx512-ifma`, `neon`.
     pub fn name(self) -> &'static str {
         self.0.name()
     }

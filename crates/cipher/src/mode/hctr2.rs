@@ -24,14 +24,17 @@ pub(crate) const IV_LEN: usize = 32;
 
 /// What the cipher's key makes beside itself.
 pub(crate) struct Hctr2Key {
-    hash: PolyvalKey,
+    pub(crate) hash: PolyvalKey,
     /// The paper's L: tells XCTR's inputs from others of the cipher.
-    separator: Block,
+    pub(crate) separator: Block,
+    /// The hash's state before an IV where the bulk is whole blocks.
+    #[allow(dead_code, reason = "only backends with a multiplier ask for it")]
+    pub(crate) iv_start: u128,
 }
 
 impl Hctr2Key {
     /// Without a key: zeros.
-    pub(crate) const EMPTY: Self = Self { hash: PolyvalKey::EMPTY, separator: [0; 16] };
+    pub(crate) const EMPTY: Self = Self { hash: PolyvalKey::EMPTY, separator: [0; 16], iv_start: 0 };
 
     pub(crate) fn new<C: BlockCipher>(cipher: &C) -> Self {
         let mut new = Self::EMPTY;
@@ -44,19 +47,20 @@ impl Hctr2Key {
         cipher.encrypt(&mut derived);
         self.hash.set(&derived[0]);
         self.separator = derived[1];
+        self.iv_start = self.hash.absorb(0, &[length(IV_LEN, true)]);
         wipe(derived.as_flattened_mut());
     }
 
     pub(crate) fn wipe(&mut self) {
         self.hash.wipe();
         self.separator.zeroize();
+        self.iv_start.zeroize();
     }
 
     /// The hash's state after the tweak. `whole` says that the bulk is whole blocks.
     fn start<C: BlockCipher>(&self, cipher: &C, tweak: &[u8], whole: bool) -> u128 {
-        let length = 16 * tweak.len() as u128 + if whole { 2 } else { 3 };
         let mut blocks = [[0; 16]; 1 + IV_LEN / 16];
-        blocks[0] = length.to_le_bytes();
+        blocks[0] = length(tweak.len(), whole);
         // Usually that is all of it.
         let (first, more) = tweak.split_at(tweak.len().min(IV_LEN));
         blocks[1..].as_flattened_mut()[..first.len()].copy_from_slice(first);
@@ -87,6 +91,11 @@ impl Drop for Hctr2Key {
     fn drop(&mut self) {
         self.wipe();
     }
+}
+
+/// What the hash starts with.
+fn length(tweak: usize, whole: bool) -> Block {
+    (16 * tweak as u128 + if whole { 2 } else { 3 }).to_le_bytes()
 }
 
 /// Encrypts or decrypts a run.

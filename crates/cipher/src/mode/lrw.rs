@@ -11,10 +11,17 @@ use crate::mode::xex;
 use crate::run::Run;
 use crate::tweak::{IvStream, Units};
 
+/// Blocks that backends with wide registers take together, at most: they look up the products of the low bits of an index.
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+pub(crate) const SPAN: usize = 32;
+
 /// The tweak key and its products with 1, 11, 111, … (binary).
 pub(crate) struct LrwKey {
     key: u128,
     steps: [u128; 128],
+    /// Those with 0 to 31, twice, as blocks.
+    #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+    pub(crate) products: [Block; 2 * SPAN],
 }
 
 impl LrwKey {
@@ -29,7 +36,47 @@ impl LrwKey {
             *step = sum;
             power = double(power);
         }
-        Self { key, steps }
+        Self {
+            key,
+            steps,
+            #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+            products: core::array::from_fn(|i| multiply(key, (i % SPAN) as u128).to_be_bytes()),
+        }
+    }
+}
+
+/// What backends with wide registers ask for: the *bases* of an index, products of that index without its low bits and of
+/// the next such number.
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+impl LrwKey {
+    /// Those of an index.
+    pub(crate) fn bases(&self, index: u128) -> [u128; 2] {
+        let base = multiply(self.key, index & !(SPAN as u128 - 1));
+        [base, base ^ self.change(index)]
+    }
+
+    /// The same, from those of another index, of which no secret is made.
+    pub(crate) fn bases_from(&self, [mut base, _]: [u128; 2], other: u128, index: u128) -> [u128; 2] {
+        let mut bits = (other ^ index) & !(SPAN as u128 - 1);
+        while bits != 0 {
+            let bit = bits.trailing_zeros() as usize % 128;
+            base ^= self.steps[bit] ^ self.steps[bit - 1];
+            bits &= bits - 1;
+        }
+        [base, base ^ self.change(index)]
+    }
+
+    /// The same, from those of an index before the last multiple of [`SPAN`].
+    pub(crate) fn next_bases(&self, [_, base]: [u128; 2], index: u128) -> [u128; 2] {
+        [base, base ^ self.change(index)]
+    }
+
+    /// By what the two differ.
+    fn change(&self, index: u128) -> u128 {
+        let low = SPAN.trailing_zeros();
+        // After the last index comes 0.
+        let ones = ((index >> low).trailing_ones() + low).min(127) as usize;
+        self.steps[ones] ^ self.steps[low as usize - 1]
     }
 }
 
@@ -37,6 +84,8 @@ impl Drop for LrwKey {
     fn drop(&mut self) {
         self.key.zeroize();
         self.steps.zeroize();
+        #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+        self.products.zeroize();
     }
 }
 

@@ -10,7 +10,7 @@
 
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 use crate::backend::lanes;
-use crate::backend::{VectorChoice, VectorKind};
+use crate::backend::{VectorChoice, for_any_vectors};
 use crate::chacha::{ChaChaRounds, StreamKey};
 use crate::mapper::{KeyError, MapperOptions};
 use crate::run::{Position, Run};
@@ -44,21 +44,11 @@ impl StreamKeyed {
 
     /// Encrypts or decrypts a run, which is the same.
     pub(crate) fn run(&self, position: Position, run: Run<'_>) {
-        match self.vectors.kind() {
-            VectorKind::Portable => {
-                for (i, unit) in run.into_place().chunks_mut(position.unit_blocks * 16).enumerate() {
-                    self.key.keystream_at(&self.nonce(position, i)).apply(unit);
-                }
+        for_any_vectors!(self.vectors, cpu => self.run_on(cpu, position, run), {
+            for (i, unit) in run.into_place().chunks_mut(position.unit_blocks * 16).enumerate() {
+                self.key.keystream_at(&self.nonce(position, i)).apply(unit);
             }
-            #[cfg(target_arch = "x86_64")]
-            VectorKind::Sse2(cpu) => self.run_on(cpu, position, run),
-            #[cfg(target_arch = "x86_64")]
-            VectorKind::Avx2(cpu) => self.run_on(cpu, position, run),
-            #[cfg(target_arch = "x86_64")]
-            VectorKind::Avx512(cpu) => self.run_on(cpu, position, run),
-            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-            VectorKind::Neon(cpu) => self.run_on(cpu, position, run),
-        }
+        });
     }
 
     #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]

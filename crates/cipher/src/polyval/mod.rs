@@ -18,9 +18,14 @@ use self::word64::Factor;
 use crate::backend::Multiplier;
 use crate::block::Block;
 
-/// Blocks that a backend multiplies before it reduces their sum; none where no backend has a multiplier.
-pub(crate) const POWERS: usize =
-    if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) { 8 } else { 0 };
+/// Blocks that a backend multiplies, at most, before it reduces their sum; none where no backend has a multiplier.
+pub(crate) const POWERS: usize = if cfg!(target_arch = "x86_64") {
+    32
+} else if cfg!(target_arch = "aarch64") {
+    8
+} else {
+    0
+};
 
 /// A key, and what is computed from it once. Wiped on drop.
 pub(crate) struct PolyvalKey {

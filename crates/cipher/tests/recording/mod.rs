@@ -1,7 +1,7 @@
 //! Writes down what these tests check, with the answers of the reference or of a publication, for a CPU on which they
 //! can't run themselves. `tests/emulated-cpu` asks for it with ATREST_RECORD, the file to append to, and plays it back.
 //!
-//! A case is: 0 for a mapper or 1 for `Xts`; the specification and the key, each after its length as a byte; then
+//! A case is: 0 for a mapper or 1 for `Xts`; the specification and the key, each after its length in two bytes; then
 //! little-endian the data unit (4 bytes), the IV offset (8), 1 if IVs count data units, 1 if equal halves are allowed, the
 //! index of the first unit (8) or the tweak (16), 1 for encryption, the length (4), what goes in, what comes out.
 
@@ -32,7 +32,7 @@ pub fn record(
     assert_eq!(input.len(), output.len());
     let mut case = vec![matches!(start, Start::Tweak(_)) as u8];
     for bytes in [spec.as_bytes(), key] {
-        case.push(u8::try_from(bytes.len()).expect("a short text or key"));
+        case.extend_from_slice(&u16::try_from(bytes.len()).expect("a short text or key").to_le_bytes());
         case.extend_from_slice(bytes);
     }
     case.extend_from_slice(&u32::try_from(options.data_unit).expect("a small unit").to_le_bytes());

@@ -1,17 +1,16 @@
 //! AVX2 on x86-64.
 
 use core::arch::x86_64::{
-    __m256i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm256_add_epi32, _mm256_add_epi64,
-    _mm256_and_si256, _mm256_blendv_epi8, _mm256_castsi128_si256, _mm256_cmpgt_epi32,
-    _mm256_inserti128_si256, _mm256_loadu_si256, _mm256_mul_epu32, _mm256_or_si256,
+    __m256i, _mm_loadu_si128, _mm256_add_epi32, _mm256_add_epi64, _mm256_blendv_epi8, _mm256_castsi128_si256,
+    _mm256_cmpgt_epi32, _mm256_inserti128_si256, _mm256_loadu_si256, _mm256_mul_epu32, _mm256_or_si256,
     _mm256_permute2x128_si256, _mm256_permutevar8x32_epi32, _mm256_set1_epi32, _mm256_set1_epi64x,
     _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_slli_epi64, _mm256_srli_epi32, _mm256_srli_epi64,
-    _mm256_storeu_si256, _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32,
-    _mm256_unpacklo_epi64, _mm256_xor_si256,
+    _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
 };
 
 use super::{Lanes, UNITS, vector_instructions};
 use crate::backend::cpu::Cpu;
+use crate::backend::register::Register;
 
 /// Proof that the CPU has AVX2, and that the system saves the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,23 +23,17 @@ impl Avx2 {
     }
 }
 
-vector_instructions!(Avx2, super::__m256i, instructions, "avx2");
+vector_instructions!(
+    Avx2,
+    super::__m256i,
+    crate::backend::lanes::poly::Limbs<super::__m256i>,
+    instructions,
+    "avx2"
+);
 
 // SAFETY (all of the blocks below): the caller has AVX2 and passes pointers as the trait asks.
 impl Lanes for __m256i {
     const WORDS: usize = 8;
-
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: 32 readable bytes, any alignment.
-        unsafe { _mm256_loadu_si256(from.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: 32 writable bytes, any alignment.
-        unsafe { _mm256_storeu_si256(to.cast(), self) }
-    }
 
     #[inline(always)]
     unsafe fn splat32(value: u32) -> Self {
@@ -52,24 +45,6 @@ impl Lanes for __m256i {
     unsafe fn splat64(value: u64) -> Self {
         // SAFETY: registers only.
         unsafe { _mm256_set1_epi64x(value.cast_signed()) }
-    }
-
-    #[inline(always)]
-    unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm256_xor_si256(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn and(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm256_and_si256(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn or(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm256_or_si256(self, other) }
     }
 
     #[inline(always)]
@@ -89,12 +64,6 @@ impl Lanes for __m256i {
                 _ => _mm256_or_si256(_mm256_slli_epi32::<7>(self), _mm256_srli_epi32::<25>(self)),
             }
         }
-    }
-
-    #[inline(always)]
-    unsafe fn add64(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm256_add_epi64(self, other) }
     }
 
     #[inline(always)]
@@ -185,12 +154,6 @@ impl Lanes for __m256i {
             let high = _mm256_permutevar8x32_epi32(Self::load(table.as_ptr().add(8).cast()), indices);
             _mm256_blendv_epi8(low, high, _mm256_cmpgt_epi32(indices, Self::splat32(7)))
         }
-    }
-
-    #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
-        // SAFETY: a prefetch never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 

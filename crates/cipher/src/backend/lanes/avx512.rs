@@ -1,17 +1,16 @@
 //! AVX-512 (F, BW, VL and DQ) on x86-64.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi64, _mm256_storeu_si256, _mm512_add_epi32,
-    _mm512_add_epi64, _mm512_and_si512, _mm512_castsi512_si256, _mm512_extracti64x4_epi64,
-    _mm512_loadu_si512, _mm512_mul_epu32, _mm512_or_si512, _mm512_permutex2var_epi64,
+    __m512i, _mm256_add_epi64, _mm256_storeu_si256, _mm512_add_epi32, _mm512_add_epi64,
+    _mm512_castsi512_si256, _mm512_extracti64x4_epi64, _mm512_mul_epu32, _mm512_permutex2var_epi64,
     _mm512_permutexvar_epi32, _mm512_rol_epi32, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_setr_epi64,
-    _mm512_shuffle_i64x2, _mm512_sllv_epi64, _mm512_srli_epi64, _mm512_srlv_epi64, _mm512_storeu_si512,
-    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
-    _mm512_xor_si512,
+    _mm512_shuffle_i64x2, _mm512_sllv_epi64, _mm512_srli_epi64, _mm512_srlv_epi64, _mm512_unpackhi_epi32,
+    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
 };
 
 use super::{Lanes, UNITS, vector_instructions};
 use crate::backend::cpu::Cpu;
+use crate::backend::register::Register;
 
 /// Proof that the CPU has these parts of AVX-512, and that the system saves the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,23 +23,17 @@ impl Avx512 {
     }
 }
 
-vector_instructions!(Avx512, super::__m512i, instructions, "avx512f,avx512bw,avx512dq,avx512vl");
+vector_instructions!(
+    Avx512,
+    super::__m512i,
+    crate::backend::lanes::poly::Limbs<super::__m512i>,
+    instructions,
+    "avx512f,avx512bw,avx512dq,avx512vl"
+);
 
 // SAFETY (all of the blocks below): the caller has these parts of AVX-512 and passes pointers as the trait asks.
 impl Lanes for __m512i {
     const WORDS: usize = 16;
-
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: 64 readable bytes, any alignment.
-        unsafe { _mm512_loadu_si512(from.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: 64 writable bytes, any alignment.
-        unsafe { _mm512_storeu_si512(to.cast(), self) }
-    }
 
     #[inline(always)]
     unsafe fn splat32(value: u32) -> Self {
@@ -55,24 +48,6 @@ impl Lanes for __m512i {
     }
 
     #[inline(always)]
-    unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm512_xor_si512(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn and(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm512_and_si512(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn or(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm512_or_si512(self, other) }
-    }
-
-    #[inline(always)]
     unsafe fn add32(self, other: Self) -> Self {
         // SAFETY: registers only.
         unsafe { _mm512_add_epi32(self, other) }
@@ -82,12 +57,6 @@ impl Lanes for __m512i {
     unsafe fn rotate32<const BITS: i32>(self) -> Self {
         // SAFETY: registers only.
         unsafe { _mm512_rol_epi32::<BITS>(self) }
-    }
-
-    #[inline(always)]
-    unsafe fn add64(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm512_add_epi64(self, other) }
     }
 
     #[inline(always)]
@@ -192,12 +161,6 @@ impl Lanes for __m512i {
         unsafe {
             _mm512_permutexvar_epi32(Self::load(indices.as_ptr().cast()), Self::load(table.as_ptr().cast()))
         }
-    }
-
-    #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
-        // SAFETY: a prefetch never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 

@@ -4,8 +4,9 @@
 //!
 //! Every function here asks of its caller what [`Lanes`] asks.
 
-use super::poly::{self, Multiplier};
+use super::poly::{self, Field, Multiplier};
 use super::{Batch, Lanes, PREFETCH, Scratch, UNITS};
+use crate::backend::register::prefetch;
 use crate::mode::adiantum::HashKeys;
 use crate::nh::{self, NhKey};
 
@@ -34,7 +35,7 @@ pub(super) unsafe fn start<V: Lanes>(keys: &HashKeys, scratch: &mut Scratch, blo
 
 /// See [`super::VectorInstructions::hash`].
 #[inline(always)]
-pub(super) unsafe fn bulk<V: Lanes>(keys: &HashKeys, scratch: &mut Scratch, batch: Batch) {
+pub(super) unsafe fn bulk<V: Lanes, F: Field<V>>(keys: &HashKeys, scratch: &mut Scratch, batch: Batch) {
     // SAFETY: what this function asks for.
     unsafe {
         match keys {
@@ -43,9 +44,9 @@ pub(super) unsafe fn bulk<V: Lanes>(keys: &HashKeys, scratch: &mut Scratch, batc
                 nh_poly(&hash.nh, &by, scratch, batch);
             }
             HashKeys::Poly(hash) => {
-                let by = Multiplier::<V>::new(&hash.0);
+                let by = F::new(&hash.0);
                 for group in (0..batch.count).step_by(V::HALF) {
-                    whole_poly(&by, scratch, batch, group);
+                    whole_poly::<V, F>(&by, scratch, batch, group);
                 }
             }
         }
@@ -117,9 +118,9 @@ unsafe fn nh_chunk<V: Lanes>(key: &NhKey, message: *const u8, len: usize, sums: 
         let mut accumulators = [V::splat64(0); 4];
         let mut at = 0;
         while at + step <= len {
-            V::prefetch(message.wrapping_add(at + PREFETCH));
+            prefetch(message.wrapping_add(at + PREFETCH));
             if step > 64 {
-                V::prefetch(message.wrapping_add(at + PREFETCH + 64));
+                prefetch(message.wrapping_add(at + PREFETCH + 64));
             }
             let (first, second) = V::halves(message.add(at));
             for pass in 0..4 {
@@ -156,26 +157,32 @@ unsafe fn nh_chunk<V: Lanes>(key: &NhKey, message: *const u8, len: usize, sums: 
 
 /// Poly1305 of the bulks of the units from number `group` on, a unit per lane.
 #[inline(always)]
-unsafe fn whole_poly<V: Lanes>(by: &Multiplier<V>, scratch: &mut Scratch, batch: Batch, group: usize) {
+unsafe fn whole_poly<V: Lanes, F: Field<V>>(by: &F, scratch: &mut Scratch, batch: Batch, group: usize) {
     let step = 8 * V::HALF;
     // SAFETY: what this module asks for; every row read lies in its unit.
     unsafe {
-        let mut h = [V::splat64(0); 5];
-        for (limb, limbs) in h.iter_mut().zip(&scratch.starts) {
+        let mut start = [V::splat64(0); 5];
+        for (limb, limbs) in start.iter_mut().zip(&scratch.starts) {
             *limb = column(limbs, group);
         }
+        let mut h = F::begin(start);
         // Lanes without a unit repeat the last one.
         let row = |lane: usize| batch.src.add((group + lane).min(batch.count - 1) * batch.len);
         let mut rows = [V::splat64(0); 8];
         let mut at = 0;
         while at + step <= batch.bulk() {
             for lane in 0..V::HALF {
-                V::prefetch(row(lane).wrapping_add(at + PREFETCH));
+                prefetch(row(lane).wrapping_add(at + PREFETCH));
                 rows[lane] = V::load(row(lane).add(at));
             }
             V::transpose64(&mut rows);
-            for pair in 0..V::HALF / 2 {
-                poly::block(&mut h, by, rows[2 * pair], rows[2 * pair + 1]);
+            if V::HALF == 2 {
+                by.block(&mut h, rows[0], rows[1], true);
+            }
+            for four in 0..V::HALF / 4 {
+                let [low, high, next_low, next_high] =
+                    [rows[4 * four], rows[4 * four + 1], rows[4 * four + 2], rows[4 * four + 3]];
+                by.two_blocks(&mut h, [(low, high), (next_low, next_high)]);
             }
             at += step;
         }
@@ -188,20 +195,17 @@ unsafe fn whole_poly<V: Lanes>(by: &Multiplier<V>, scratch: &mut Scratch, batch:
             }
             V::transpose64(&mut rows);
             for pair in 0..rest / 16 {
-                poly::block(&mut h, by, rows[2 * pair], rows[2 * pair + 1]);
+                by.block(&mut h, rows[2 * pair], rows[2 * pair + 1], true);
             }
             if !rest.is_multiple_of(16) {
                 let [low, high] = ends(rest % 16);
                 let pair = rest / 16;
-                poly::part(
-                    &mut h,
-                    by,
-                    rows[2 * pair].or(V::splat64(low)),
-                    rows[2 * pair + 1].or(V::splat64(high)),
-                );
+                let (low, high) =
+                    (rows[2 * pair].or(V::splat64(low)), rows[2 * pair + 1].or(V::splat64(high)));
+                by.block(&mut h, low, high, false);
             }
         }
-        let (low, high) = poly::finish(&h);
+        let (low, high) = F::finish(h);
         set_column(&mut scratch.hash[0], group, low);
         set_column(&mut scratch.hash[1], group, high);
     }

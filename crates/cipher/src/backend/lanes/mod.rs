@@ -12,6 +12,8 @@ mod avx2;
 mod avx512;
 mod chacha;
 mod hash;
+#[cfg(target_arch = "x86_64")]
+mod ifma;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
 mod poly;
@@ -21,6 +23,7 @@ mod sse2;
 
 use zeroize::Zeroize;
 
+use super::register::Register;
 use crate::block::Block;
 use crate::chacha::StreamKey;
 use crate::mode::adiantum::HashKeys;
@@ -35,23 +38,16 @@ const PREFETCH: usize = 4096;
 ///
 /// # Safety
 ///
-/// Every method may be called only where the CPU has the instructions of the implementing file. Pointers are valid for a
-/// register, with any alignment, where nothing else is said.
-pub(crate) trait Lanes: Copy {
+/// As for [`Register`].
+pub(crate) trait Lanes: Register {
     /// Lanes of 32 bits; at most 16.
     const WORDS: usize;
     /// Lanes of 64 bits.
     const HALF: usize = Self::WORDS / 2;
-    unsafe fn load(from: *const u8) -> Self;
-    unsafe fn store(self, to: *mut u8);
     unsafe fn splat32(value: u32) -> Self;
     unsafe fn splat64(value: u64) -> Self;
-    unsafe fn xor(self, other: Self) -> Self;
-    unsafe fn and(self, other: Self) -> Self;
-    unsafe fn or(self, other: Self) -> Self;
     unsafe fn add32(self, other: Self) -> Self;
     unsafe fn rotate32<const BITS: i32>(self) -> Self;
-    unsafe fn add64(self, other: Self) -> Self;
     unsafe fn up64<const BITS: i32>(self) -> Self;
     unsafe fn down64<const BITS: i32>(self) -> Self;
     /// Product of the low halves of 64-bit lanes.
@@ -73,8 +69,6 @@ pub(crate) trait Lanes: Copy {
         // SAFETY: 16 words are at least a register.
         unsafe { Self::load(lanes.as_ptr().cast()) }
     }
-    /// Asks for the cache line at an address, which need not be mapped.
-    unsafe fn prefetch(at: *const u8);
 }
 
 /// Data units that lie one after another.
@@ -176,9 +170,10 @@ pub(crate) trait VectorInstructions: Copy {
     unsafe fn short_nonce_stream(self, key: &StreamKey, scratch: &mut Scratch, batch: Batch);
 }
 
-/// Implements [`VectorInstructions`] for a proof, with functions in `$module` that enable `$features`.
+/// Implements [`VectorInstructions`] for a proof, with functions in `$module` that enable `$features` and hash long
+/// messages in `$field`.
 macro_rules! vector_instructions {
-    ($proof:ty, $register:ty, $module:ident, $features:literal) => {
+    ($proof:ty, $register:ty, $field:ty, $module:ident, $features:literal) => {
         mod $module {
             use $crate::backend::lanes::{Batch, Scratch, UNITS, chacha, hash};
             use $crate::block::Block;
@@ -194,7 +189,7 @@ macro_rules! vector_instructions {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn bulk(keys: &HashKeys, scratch: &mut Scratch, batch: Batch) {
                 // SAFETY: the features are enabled here; the batch is the caller's promise.
-                unsafe { hash::bulk::<$register>(keys, scratch, batch) }
+                unsafe { hash::bulk::<$register, $field>(keys, scratch, batch) }
             }
 
             #[target_feature(enable = $features)]
@@ -267,6 +262,8 @@ use vector_instructions;
 pub(super) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(super) use avx512::Avx512;
+#[cfg(target_arch = "x86_64")]
+pub(super) use ifma::Avx512Ifma;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 pub(super) use neon::Neon;
 #[cfg(target_arch = "x86_64")]

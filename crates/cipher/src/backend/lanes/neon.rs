@@ -1,15 +1,14 @@
 //! Advanced SIMD on aarch64.
 
 use core::arch::aarch64::{
-    uint32x4_t, uint64x2_t, vaddq_u32, vaddq_u64, vandq_u32, vdupq_n_u32, vdupq_n_u64, veorq_u32,
-    vget_low_u32, vld1q_u8, vmlal_high_u32, vmlal_u32, vmovn_u64, vmull_u32, vorrq_u32, vpaddq_u64,
-    vreinterpretq_u8_u32, vreinterpretq_u16_u32, vreinterpretq_u32_u8, vreinterpretq_u32_u16,
-    vreinterpretq_u32_u64, vreinterpretq_u64_u32, vrev32q_u16, vshlq_n_u32, vshlq_n_u64, vshrq_n_u64,
-    vsriq_n_u32, vst1q_u8, vst1q_u64, vtrn1q_u32, vtrn1q_u64, vtrn2q_u32, vtrn2q_u64,
+    uint32x4_t, uint64x2_t, vaddq_u32, vdupq_n_u32, vdupq_n_u64, vget_low_u32, vmlal_high_u32, vmlal_u32,
+    vmovn_u64, vmull_u32, vpaddq_u64, vreinterpretq_u16_u32, vreinterpretq_u32_u16, vreinterpretq_u32_u64,
+    vreinterpretq_u64_u32, vrev32q_u16, vshlq_n_u32, vshlq_n_u64, vshrq_n_u64, vsriq_n_u32, vst1q_u64,
+    vtrn1q_u32, vtrn1q_u64, vtrn2q_u32, vtrn2q_u64,
 };
-use core::arch::asm;
 
 use super::{Lanes, vector_instructions};
+use crate::backend::register::Register;
 
 /// Proof that the CPU has Advanced SIMD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,23 +28,17 @@ impl Neon {
     }
 }
 
-vector_instructions!(Neon, super::uint32x4_t, instructions, "neon");
+vector_instructions!(
+    Neon,
+    super::uint32x4_t,
+    crate::backend::lanes::poly::Limbs<super::uint32x4_t>,
+    instructions,
+    "neon"
+);
 
 // SAFETY (all of the blocks below): the caller has Advanced SIMD and passes pointers as the trait asks.
 impl Lanes for uint32x4_t {
     const WORDS: usize = 4;
-
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: 16 readable bytes, any alignment.
-        unsafe { vreinterpretq_u32_u8(vld1q_u8(from)) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: 16 writable bytes, any alignment.
-        unsafe { vst1q_u8(to, vreinterpretq_u8_u32(self)) }
-    }
 
     #[inline(always)]
     unsafe fn splat32(value: u32) -> Self {
@@ -57,24 +50,6 @@ impl Lanes for uint32x4_t {
     unsafe fn splat64(value: u64) -> Self {
         // SAFETY: registers only.
         unsafe { narrow(vdupq_n_u64(value)) }
-    }
-
-    #[inline(always)]
-    unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { veorq_u32(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn and(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { vandq_u32(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn or(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { vorrq_u32(self, other) }
     }
 
     #[inline(always)]
@@ -94,12 +69,6 @@ impl Lanes for uint32x4_t {
                 _ => vsriq_n_u32::<25>(vshlq_n_u32::<7>(self), self),
             }
         }
-    }
-
-    #[inline(always)]
-    unsafe fn add64(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { narrow(vaddq_u64(wide(self), wide(other))) }
     }
 
     #[inline(always)]
@@ -171,14 +140,6 @@ impl Lanes for uint32x4_t {
                 narrow(vtrn2q_u64(ab_even, cd_even)).store(to.add(128));
                 narrow(vtrn2q_u64(ab_odd, cd_odd)).store(to.add(192));
             }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
-        // SAFETY: a prefetch never faults and changes nothing but caches.
-        unsafe {
-            asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(nostack, readonly, preserves_flags))
         }
     }
 }

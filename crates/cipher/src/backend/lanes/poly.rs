@@ -12,6 +12,82 @@ const LIMB: u64 = (1 << 26) - 1;
 /// The bit after the end of a block, in the highest limb.
 const END: u64 = 1 << 24;
 
+/// Arithmetic modulo 2^130 - 5 for long hashes.
+///
+/// # Safety
+///
+/// As for [`Lanes`].
+pub(super) trait Field<V> {
+    /// What was hashed so far.
+    type Hash: Copy;
+    unsafe fn new(key: &PolyKey) -> Self;
+    /// From limbs of 26 bits or little more.
+    unsafe fn begin(limbs: [V; 5]) -> Self::Hash;
+    /// Hashes a block; or part of one, which has the bit after its end already.
+    unsafe fn block(&self, h: &mut Self::Hash, low: V, high: V, whole: bool);
+    /// Hashes two blocks with one round of carries.
+    unsafe fn two_blocks(&self, h: &mut Self::Hash, blocks: [(V, V); 2]);
+    /// See [`finish`].
+    unsafe fn finish(h: Self::Hash) -> (V, V);
+}
+
+/// [`Field`] in limbs of 26 bits: a multiplier and its square.
+pub(super) struct Limbs<V> {
+    once: Multiplier<V>,
+    twice: Multiplier<V>,
+}
+
+impl<V: Lanes> Field<V> for Limbs<V> {
+    type Hash = [V; 5];
+
+    #[inline(always)]
+    unsafe fn new(key: &PolyKey) -> Self {
+        // SAFETY: the caller has the CPU features.
+        unsafe {
+            let once = Multiplier::<V>::new(key);
+            let mut square = once.limbs;
+            multiply(&mut square, &once);
+            let mut twice = Multiplier { limbs: square, fives: square };
+            for five in &mut twice.fives {
+                *five = five.add64(five.up64::<2>());
+            }
+            Self { once, twice }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn begin(limbs: [V; 5]) -> Self::Hash {
+        limbs
+    }
+
+    #[inline(always)]
+    unsafe fn block(&self, h: &mut Self::Hash, low: V, high: V, whole: bool) {
+        // SAFETY: the caller has the CPU features.
+        unsafe { add(h, &self.once, low, high, if whole { END } else { 0 }) }
+    }
+
+    #[inline(always)]
+    unsafe fn two_blocks(&self, h: &mut Self::Hash, [(low, high), (next_low, next_high)]: [(V, V); 2]) {
+        // SAFETY: the caller has the CPU features.
+        unsafe {
+            let (first, second) = (limbs(low, high, END), limbs(next_low, next_high, END));
+            for i in 0..5 {
+                h[i] = h[i].add64(first[i]);
+            }
+            // Ten products, together below 2^59.
+            let mut sums = products(h, &self.twice, [V::splat64(0); 5]);
+            sums = products(&second, &self.once, sums);
+            *h = carried(sums);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn finish(h: Self::Hash) -> (V, V) {
+        // SAFETY: the caller has the CPU features.
+        unsafe { finish(&h) }
+    }
+}
+
 /// A multiplier, alike in all lanes.
 #[derive(Clone, Copy)]
 pub(super) struct Multiplier<V> {
@@ -42,26 +118,11 @@ pub(super) unsafe fn block<V: Lanes>(h: &mut [V; 5], by: &Multiplier<V>, low: V,
     unsafe { add(h, by, low, high, END) }
 }
 
-/// Likewise part of a block, which has the bit after its end already.
-#[inline(always)]
-pub(super) unsafe fn part<V: Lanes>(h: &mut [V; 5], by: &Multiplier<V>, low: V, high: V) {
-    // SAFETY: the caller has the CPU features.
-    unsafe { add(h, by, low, high, 0) }
-}
-
 #[inline(always)]
 unsafe fn add<V: Lanes>(h: &mut [V; 5], by: &Multiplier<V>, low: V, high: V, end: u64) {
     // SAFETY: the caller has the CPU features.
     unsafe {
-        let mask = V::splat64(LIMB);
-        let across = low.down64::<52>().or(high.up64::<12>());
-        let m = [
-            low.and(mask),
-            low.down64::<26>().and(mask),
-            across.and(mask),
-            high.down64::<14>().and(mask),
-            high.down64::<40>().or(V::splat64(end)),
-        ];
+        let m = limbs(low, high, end);
         for i in 0..5 {
             h[i] = h[i].add64(m[i]);
         }
@@ -69,23 +130,51 @@ unsafe fn add<V: Lanes>(h: &mut [V; 5], by: &Multiplier<V>, low: V, high: V, end
     }
 }
 
+/// The limbs of a block, or of part of one.
+#[inline(always)]
+unsafe fn limbs<V: Lanes>(low: V, high: V, end: u64) -> [V; 5] {
+    // SAFETY: the caller has the CPU features.
+    unsafe {
+        let mask = V::splat64(LIMB);
+        let across = low.down64::<52>().or(high.up64::<12>());
+        [
+            low.and(mask),
+            low.down64::<26>().and(mask),
+            across.and(mask),
+            high.down64::<14>().and(mask),
+            high.down64::<40>().or(V::splat64(end)),
+        ]
+    }
+}
+
 /// Limbs below 2^27.1 times the multiplier; they stay below that.
 #[inline(always)]
 unsafe fn multiply<V: Lanes>(h: &mut [V; 5], by: &Multiplier<V>) {
     // SAFETY: the caller has the CPU features.
+    unsafe { *h = carried(products(h, by, [V::splat64(0); 5])) }
+}
+
+/// Sums of products of limbs, added to others.
+#[inline(always)]
+unsafe fn products<V: Lanes>(h: &[V; 5], by: &Multiplier<V>, mut sums: [V; 5]) -> [V; 5] {
+    for i in 0..5 {
+        // 2^130 is 5: what leaves at the top comes back at the bottom five times.
+        for j in 0..5 {
+            let limb = if j <= i { by.limbs[i - j] } else { by.fives[5 + i - j] };
+            // SAFETY: the caller has the CPU features.
+            sums[i] = unsafe { sums[i].add64(h[j].product(limb)) };
+        }
+    }
+    sums
+}
+
+/// The limbs of such sums, below 2^59.
+#[inline(always)]
+unsafe fn carried<V: Lanes>(mut d: [V; 5]) -> [V; 5] {
+    // SAFETY: the caller has the CPU features.
     unsafe {
         let mask = V::splat64(LIMB);
-        let mut d = [V::splat64(0); 5];
-        for i in 0..5 {
-            // 2^130 is 5: what leaves at the top comes back at the bottom five times.
-            let mut sum = h[0].product(by.limbs[i]);
-            for j in 1..5 {
-                let limb = if j <= i { by.limbs[i - j] } else { by.fives[5 + i - j] };
-                sum = sum.add64(h[j].product(limb));
-            }
-            d[i] = sum;
-        }
-        // Two chains of carries side by side; each sum is below 2^59.
+        // Two chains of carries side by side.
         d[1] = d[1].add64(d[0].down64::<26>());
         d[4] = d[4].add64(d[3].down64::<26>());
         d[0] = d[0].and(mask);
@@ -101,7 +190,7 @@ unsafe fn multiply<V: Lanes>(h: &mut [V; 5], by: &Multiplier<V>) {
         d[0] = d[0].and(mask);
         d[4] = d[4].add64(d[3].down64::<26>());
         d[3] = d[3].and(mask);
-        *h = d;
+        d
     }
 }
 

@@ -1,13 +1,13 @@
 //! SSE2, which every x86-64 CPU has.
 
 use core::arch::x86_64::{
-    __m128i, _MM_HINT_T0, _mm_add_epi32, _mm_add_epi64, _mm_and_si128, _mm_loadu_si128, _mm_mul_epu32,
-    _mm_or_si128, _mm_prefetch, _mm_set1_epi32, _mm_set1_epi64x, _mm_shufflehi_epi16, _mm_shufflelo_epi16,
-    _mm_slli_epi32, _mm_slli_epi64, _mm_srli_epi32, _mm_srli_epi64, _mm_storeu_si128, _mm_unpackhi_epi32,
-    _mm_unpackhi_epi64, _mm_unpacklo_epi32, _mm_unpacklo_epi64, _mm_xor_si128,
+    __m128i, _mm_add_epi32, _mm_add_epi64, _mm_mul_epu32, _mm_or_si128, _mm_set1_epi32, _mm_set1_epi64x,
+    _mm_shufflehi_epi16, _mm_shufflelo_epi16, _mm_slli_epi32, _mm_slli_epi64, _mm_srli_epi32, _mm_srli_epi64,
+    _mm_unpackhi_epi32, _mm_unpackhi_epi64, _mm_unpacklo_epi32, _mm_unpacklo_epi64,
 };
 
 use super::{Lanes, vector_instructions};
+use crate::backend::register::Register;
 
 /// Proof that the CPU has SSE2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,23 +20,17 @@ impl Sse2 {
     }
 }
 
-vector_instructions!(Sse2, super::__m128i, instructions, "sse2");
+vector_instructions!(
+    Sse2,
+    super::__m128i,
+    crate::backend::lanes::poly::Limbs<super::__m128i>,
+    instructions,
+    "sse2"
+);
 
 // SAFETY (all of the blocks below): SSE2 is part of x86-64, and the caller passes pointers as the trait asks.
 impl Lanes for __m128i {
     const WORDS: usize = 4;
-
-    #[inline(always)]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: 16 readable bytes, any alignment.
-        unsafe { _mm_loadu_si128(from.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: 16 writable bytes, any alignment.
-        unsafe { _mm_storeu_si128(to.cast(), self) }
-    }
 
     #[inline(always)]
     unsafe fn splat32(value: u32) -> Self {
@@ -48,24 +42,6 @@ impl Lanes for __m128i {
     unsafe fn splat64(value: u64) -> Self {
         // SAFETY: registers only.
         unsafe { _mm_set1_epi64x(value.cast_signed()) }
-    }
-
-    #[inline(always)]
-    unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm_xor_si128(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn and(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm_and_si128(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn or(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm_or_si128(self, other) }
     }
 
     #[inline(always)]
@@ -85,12 +61,6 @@ impl Lanes for __m128i {
                 _ => _mm_or_si128(_mm_slli_epi32::<7>(self), _mm_srli_epi32::<25>(self)),
             }
         }
-    }
-
-    #[inline(always)]
-    unsafe fn add64(self, other: Self) -> Self {
-        // SAFETY: registers only.
-        unsafe { _mm_add_epi64(self, other) }
     }
 
     #[inline(always)]
@@ -160,11 +130,5 @@ impl Lanes for __m128i {
                 _mm_unpackhi_epi64(ab_high, cd_high).store(to.add(192));
             }
         }
-    }
-
-    #[inline(always)]
-    unsafe fn prefetch(at: *const u8) {
-        // SAFETY: a prefetch never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }

@@ -1,8 +1,8 @@
 //! PMULL on aarch64 (Arm ARM, PMULL and PMULL2 on 64-bit elements).
 
 use core::arch::aarch64::{
-    uint8x16_t, vaddq_u64, vcombine_u64, vcreate_u64, vdupq_n_u8, veorq_u8, vextq_u8, vgetq_lane_u64,
-    vmull_p64, vreinterpretq_u8_p128, vreinterpretq_u8_u64, vreinterpretq_u64_u8,
+    uint8x16_t, vdupq_n_u8, veorq_u8, vextq_u8, vgetq_lane_u64, vmull_p64, vreinterpretq_u8_p128,
+    vreinterpretq_u64_u8,
 };
 
 use crate::backend::armv8::ArmCe;
@@ -10,7 +10,7 @@ use crate::backend::wide::hctr2::{Multiply, Product, hashing};
 
 type Register = uint8x16_t;
 
-hashing!(ArmCe, ce, "neon,aes", Register);
+hashing!(ArmCe, ce, "neon,aes", Register, Register);
 
 // SAFETY (all of the blocks below): the caller has Advanced SIMD and PMULL, as the trait asks.
 impl Multiply for uint8x16_t {
@@ -34,18 +34,6 @@ impl Multiply for uint8x16_t {
             let high = veorq_u8(sum.high, vextq_u8::<8>(sum.middle, vdupq_n_u8(0)));
             veorq_u8(high, fold(fold(low)))
         }
-    }
-
-    #[inline(always)]
-    unsafe fn number(number: u64) -> Self {
-        // SAFETY: as said above.
-        unsafe { vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(number), vcreate_u64(0))) }
-    }
-
-    #[inline(always)]
-    unsafe fn plus(self, other: Self) -> Self {
-        // SAFETY: as said above.
-        unsafe { vreinterpretq_u8_u64(vaddq_u64(vreinterpretq_u64_u8(self), vreinterpretq_u64_u8(other))) }
     }
 }
 

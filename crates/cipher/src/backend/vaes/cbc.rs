@@ -4,10 +4,11 @@
 
 use core::marker::PhantomData;
 
+use super::super::rounds::rounds;
 use super::super::schedule::Schedule;
 use super::super::wide::Meanwhile;
 use super::super::wide::modes::Pointers;
-use super::modes::{few, load, rounds, store};
+use super::modes::{few, load, store};
 use super::{Blocks, Lanes, REGISTERS};
 use crate::block::{Block, BlockCipher};
 use crate::tweak::{IvStream, Units};

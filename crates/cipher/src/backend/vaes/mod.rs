@@ -24,6 +24,7 @@ use core::arch::x86_64::{__m256i, __m512i};
 
 use super::aesni::{inverse_mix, sub_word};
 use super::cpu::Cpu;
+use super::rounds::Steps;
 use super::wide::instructions;
 use crate::block::Block;
 
@@ -58,31 +59,15 @@ const REGISTERS: usize = 8;
 /// Blocks that eight registers hold at most.
 const MOST: usize = 32;
 
-/// Cipher blocks side by side in one register, its *lanes*.
+/// Two or four cipher blocks side by side in one register, as XTS and CBC want them.
 ///
 /// # Safety
 ///
-/// Every method may be called only where the CPU has the instructions of the implementing file, inside a function that
-/// enables them. Pointers are valid, with any alignment, for as many blocks as a method says.
-trait Lanes: Copy {
-    /// Blocks in a register.
-    const LANES: usize;
+/// As for [`Steps`].
+trait Lanes: Steps {
     /// Blocks in eight registers: one batch.
     const BATCH: usize = REGISTERS * Self::LANES;
 
-    unsafe fn zero() -> Self;
-    /// All lanes from memory.
-    unsafe fn load(from: *const u8) -> Self;
-    /// All lanes to memory.
-    unsafe fn store(self, to: *mut u8);
-    /// The first `count` lanes, at most all of them, from memory; touches no more of it. The others are zero.
-    unsafe fn load_first(from: *const u8, count: usize) -> Self;
-    /// The first `count` lanes, at most all of them, to memory; touches no more of it.
-    unsafe fn store_first(self, to: *mut u8, count: usize);
-    /// One block from memory in all lanes.
-    unsafe fn broadcast(from: *const u8) -> Self;
-    unsafe fn xor(self, other: Self) -> Self;
-    unsafe fn xor3(self, second: Self, third: Self) -> Self;
     /// x^8 times each lane as XTS reads it: a shift by a byte.
     unsafe fn times_x8(self) -> Self;
     /// x^(first + l) times lane l as XTS reads it, for powers below 8.
@@ -91,15 +76,6 @@ trait Lanes: Copy {
     unsafe fn behind(self, previous: Self) -> Self;
     /// Turns the first [`LANES`](Self::LANES) registers: lane i of register j becomes lane j of register i.
     unsafe fn transpose(tile: &mut [Self; 4]);
-    unsafe fn encrypt_round(self, key: Self) -> Self;
-    unsafe fn encrypt_last(self, key: Self) -> Self;
-    unsafe fn decrypt_round(self, key: Self) -> Self;
-    unsafe fn decrypt_last(self, key: Self) -> Self;
-    /// Emits nothing, but ends a round for all registers in one place. The compiler would otherwise save registers by
-    /// taking some of them through all rounds before the others, which leaves the AES unit idle.
-    unsafe fn keep_together(registers: &mut [Self; REGISTERS]);
-    /// Asks for the cache line at an address, which need not be mapped.
-    unsafe fn prefetch(at: *const u8);
 }
 
 /// A batch of blocks in memory: IVs, tweaks or masks.

@@ -6,9 +6,11 @@
 //! `src` and `dst` are valid for `blocks` blocks and either the same or disjoint.
 #![allow(clippy::needless_range_loop, reason = "constant bounds over several arrays at once, to be unrolled")]
 
+use super::super::register::prefetch;
+use super::super::rounds::rounds;
 use super::super::schedule::{Rounds, Schedule};
 use super::super::wide::modes::{PREFETCH, Pointers, dispatch};
-use super::super::wide::{Keys, Meanwhile};
+use super::super::wide::{Keys, TweakKeys};
 use super::{Blocks, Lanes, REGISTERS};
 use crate::block::{BlockCipher, Direction};
 use crate::tweak::Units;
@@ -28,12 +30,12 @@ pub(super) unsafe fn ecb<V: Lanes>(keys: &Keys, direction: Direction, run: Point
 pub(super) unsafe fn xts<V: Lanes, C: BlockCipher>(
     keys: &Keys,
     direction: Direction,
-    tweak_keys: &Keys,
+    tweak_keys: TweakKeys<'_>,
     units: Units<'_, C>,
     run: Pointers,
 ) {
     // SAFETY: what this function asks for.
-    unsafe { dispatch!(keys, direction, xts_run(schedule, run, (&tweak_keys.encrypt, units))) }
+    unsafe { dispatch!(keys, direction, xts_run(schedule, run, (tweak_keys, units))) }
 }
 
 /// CBC over a run.
@@ -75,62 +77,6 @@ unsafe fn ecb_run<V: Lanes, T, const R: usize, const ENCRYPT: bool>(
     }
 }
 
-/// AES or its inverse of each block xor `before`, then xor `after`.
-#[inline(always)]
-pub(super) unsafe fn rounds<V: Lanes, M: Meanwhile, const R: usize, const ENCRYPT: bool, const W: usize>(
-    schedule: &Schedule,
-    blocks: &mut [V; W],
-    before: &[V; W],
-    after: &[V; W],
-    meanwhile: &mut M,
-) {
-    // SAFETY: what this module asks for.
-    unsafe {
-        let first = V::broadcast(schedule.0[0].as_ptr());
-        for i in 0..W {
-            blocks[i] = blocks[i].xor3(before[i], first);
-        }
-        // A loop with so much in it would stay one, and keep in memory what `meanwhile` indexes by the round.
-        macro_rules! round {
-            ($($round:literal)+) => {
-                $(one_round::<V, M, ENCRYPT, W>(schedule, blocks, $round, meanwhile);)+
-            };
-        }
-        round!(1 2 3 4 5 6 7 8 9);
-        if R > 10 {
-            round!(10 11);
-        }
-        if R > 12 {
-            round!(12 13);
-        }
-        let last = V::broadcast(schedule.0[R].as_ptr());
-        for i in 0..W {
-            let key = after[i].xor(last);
-            blocks[i] = if ENCRYPT { blocks[i].encrypt_last(key) } else { blocks[i].decrypt_last(key) };
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn one_round<V: Lanes, M: Meanwhile, const ENCRYPT: bool, const W: usize>(
-    schedule: &Schedule,
-    blocks: &mut [V; W],
-    round: usize,
-    meanwhile: &mut M,
-) {
-    // SAFETY: what this module asks for.
-    unsafe {
-        let key = V::broadcast(schedule.0[round].as_ptr());
-        for block in blocks.iter_mut() {
-            *block = if ENCRYPT { block.encrypt_round(key) } else { block.decrypt_round(key) };
-        }
-        meanwhile.step(round);
-        if let Ok(all) = blocks.as_mut_slice().try_into() {
-            V::keep_together(all);
-        }
-    }
-}
-
 /// The next batch of a run, which has one; asks for memory further on.
 #[inline(always)]
 pub(super) unsafe fn load<V: Lanes>(run: Pointers) -> [V; REGISTERS] {
@@ -138,7 +84,7 @@ pub(super) unsafe fn load<V: Lanes>(run: Pointers) -> [V; REGISTERS] {
     unsafe {
         let mut blocks = [V::zero(); REGISTERS];
         for line in 0..V::BATCH / 4 {
-            V::prefetch(run.src.wrapping_add(PREFETCH + 64 * line));
+            prefetch(run.src.wrapping_add(PREFETCH + 64 * line));
         }
         for i in 0..REGISTERS {
             blocks[i] = V::load(run.src.add(16 * V::LANES * i));

@@ -1,10 +1,11 @@
 //! XTS (IEEE 1619-2018, clause 5) by batches: the tweak of block j is the encrypted IV times x^j.
 #![allow(clippy::needless_range_loop, reason = "constant bounds over several arrays at once, to be unrolled")]
 
+use super::super::rounds::rounds;
 use super::super::schedule::Schedule;
-use super::super::wide::Meanwhile;
 use super::super::wide::modes::Pointers;
-use super::modes::{few, load, rounds, store};
+use super::super::wide::{Meanwhile, TweakKeys};
+use super::modes::{few, load, store};
 use super::{Blocks, Lanes, REGISTERS};
 use crate::block::BlockCipher;
 use crate::gf128::double;
@@ -15,11 +16,11 @@ use crate::tweak::Units;
 pub(super) unsafe fn run<V: Lanes, C: BlockCipher, const R: usize, const ENCRYPT: bool>(
     schedule: &Schedule,
     run: Pointers,
-    (tweak_schedule, units): (&Schedule, Units<'_, C>),
+    (keys, units): (TweakKeys<'_>, Units<'_, C>),
 ) {
     let unit_blocks = units.blocks();
     let left = run.blocks.div_ceil(unit_blocks);
-    let starts = Starts { units, schedule: tweak_schedule, left, ahead: Blocks::zeroed() };
+    let starts = Starts { units, keys, left, ahead: Blocks::zeroed() };
     // SAFETY: what this function asks for.
     unsafe {
         if unit_blocks.is_multiple_of(V::BATCH) && run.blocks.is_multiple_of(V::BATCH) {
@@ -33,7 +34,7 @@ pub(super) unsafe fn run<V: Lanes, C: BlockCipher, const R: usize, const ENCRYPT
 /// The encrypted IVs of a run's units, as many at a time as four registers hold.
 struct Starts<'a, C> {
     units: Units<'a, C>,
-    schedule: &'a Schedule,
+    keys: TweakKeys<'a>,
     left: usize,
     ahead: Blocks,
 }
@@ -60,7 +61,12 @@ impl<C: BlockCipher> Starts<'_, C> {
                 ivs[i] = V::load(self.ahead.at(V::LANES * i));
             }
             let none = [V::zero(); 4];
-            rounds::<V, (), R, true, 4>(self.schedule, &mut ivs, &none, &none, &mut ());
+            rounds::<V, (), R, true, 4>(&self.keys.keys.encrypt, &mut ivs, &none, &none, &mut ());
+            if self.keys.doubled {
+                for iv in &mut ivs {
+                    *iv = iv.double();
+                }
+            }
             for i in 0..4 {
                 ivs[i].store(self.ahead.0.as_mut_ptr().add(V::LANES * i).cast());
             }

@@ -10,11 +10,14 @@
 
 use super::super::schedule::{Rounds, Schedule};
 use super::{Keys, Meanwhile, Vector};
-use crate::block::Block;
+use crate::block::{Block, BlockCipher, Direction};
+use crate::mode::hctr2::Hctr2Key;
 use crate::polyval::{POWERS, PolyvalKey};
+use crate::run::Run;
+use crate::tweak::Units;
 
 /// Blocks in flight; a round multiplies one of them, so that even the shortest key has enough rounds.
-const WIDTH: usize = POWERS;
+const WIDTH: usize = 8;
 
 /// A 256-bit sum of products: its halves, and what goes between them.
 #[derive(Clone, Copy)]
@@ -32,12 +35,21 @@ pub(crate) struct Product<V> {
 pub(crate) trait Multiply: Vector {
     /// Adds the product of two polynomials.
     unsafe fn multiply_add(self, other: Self, sum: &mut Product<Self>);
+    /// Adds two products.
+    #[inline(always)]
+    unsafe fn multiply_add_pairs(pairs: [(Self, Self); 2], sum: &mut Product<Self>) {
+        for (a, b) in pairs {
+            // SAFETY: the caller's promise.
+            unsafe { a.multiply_add(b, sum) }
+        }
+    }
     /// The sum times x^-128, modulo POLYVAL's polynomial.
     unsafe fn reduce(sum: Product<Self>) -> Self;
-    /// A number in the low half, nothing in the high one.
-    unsafe fn number(number: u64) -> Self;
-    /// Adds the low halves. They do not overflow.
-    unsafe fn plus(self, other: Self) -> Self;
+    /// The sum of all lanes in the first, and nothing in the others.
+    #[inline(always)]
+    unsafe fn folded(self) -> Self {
+        self
+    }
 }
 
 /// What [`Wide`](super::Wide) asks of an instruction set beside the modes. `None` without a multiplier.
@@ -53,6 +65,16 @@ pub(crate) trait Hashing: Copy {
         state: u128,
         blocks: &mut [Block],
     ) -> Option<u128>;
+    /// See [`BlockCipher::hctr2`]. Gives back a run that it does not take, with nothing done.
+    fn hctr2<'u, 'r, C: BlockCipher>(
+        self,
+        keys: &Keys,
+        key: &Hctr2Key,
+        direction: Direction,
+        units: Units<'u, C>,
+        cipher: &C,
+        run: Run<'r>,
+    ) -> Option<(Units<'u, C>, Run<'r>)>;
 }
 
 /// POLYVAL's state after more blocks.
@@ -112,7 +134,7 @@ unsafe fn xctr_rounds<V: Multiply, const R: usize>(
     let (whole, rest) = blocks.as_chunks_mut::<WIDTH>();
     // SAFETY: the caller has the CPU features; every pointer is that of a block.
     unsafe {
-        let mut inputs = Inputs { nonce: V::load(nonce.as_ptr()), count: V::number(0) };
+        let mut inputs = Inputs { nonce: V::load(nonce.as_ptr()), count: V::zero() };
         let mut state = V::load(state.to_le_bytes().as_ptr());
         if let Some((first, more)) = whole.split_first_mut() {
             let mut hashing = Absorb { blocks: [V::zero(); WIDTH], key, sum: nothing(), state };
@@ -140,6 +162,8 @@ unsafe fn xctr_rounds<V: Multiply, const R: usize>(
     }
 }
 
+static ONE: u128 = 1;
+
 /// XCTR's inputs to the cipher, one after the other.
 struct Inputs<V> {
     nonce: V,
@@ -159,7 +183,7 @@ unsafe fn xctr<V: Multiply, M: Meanwhile, const R: usize>(
         let mut out = [V::zero(); WIDTH];
         let mut masks = [V::zero(); WIDTH];
         for i in 0..WIDTH {
-            inputs.count = inputs.count.plus(V::number(1));
+            inputs.count = inputs.count.add64(V::load((&raw const ONE).cast()));
             out[i] = inputs.nonce.xor(inputs.count);
             masks[i] = V::load(blocks[i].as_ptr());
         }
@@ -216,11 +240,11 @@ unsafe fn absorb_few<V: Multiply>(key: &PolyvalKey, state: V, blocks: &[Block]) 
 #[inline(always)]
 unsafe fn power<V: Multiply>(key: &PolyvalKey, before: usize) -> V {
     // SAFETY: the caller has the CPU features; as these CPUs are little-endian, a power lies there as a block does.
-    unsafe { V::load((&raw const key.powers[before]).cast()) }
+    unsafe { V::load((&raw const key.powers[POWERS - WIDTH + before]).cast()) }
 }
 
 #[inline(always)]
-unsafe fn nothing<V: Multiply>() -> Product<V> {
+pub(super) unsafe fn nothing<V: Multiply>() -> Product<V> {
     // SAFETY: the caller has the CPU features.
     unsafe { Product { low: V::zero(), middle: V::zero(), high: V::zero() } }
 }
@@ -233,20 +257,41 @@ unsafe fn number<V: Multiply>(state: V) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// Implements [`Hashing`] for a proof, with functions in `$module` that enable `$features` and use `$register`. The
-/// multiplier's proof is in the hash's key.
+/// Implements [`Hashing`] for a proof, with functions in `$module` that enable `$features` and use `$register`, which has
+/// one lane, and for runs `$wide` where units are long enough. The multiplier's proof is in the hash's key.
 macro_rules! hashing {
-    ($proof:ty, $module:ident, $features:literal, $register:ident) => {
+    ($proof:ty, $module:ident, $features:literal, $register:ident, $wide:ident) => {
         mod $module {
-            use super::$register;
-            use $crate::backend::wide::{Keys, hctr2};
-            use $crate::block::Block;
+            use $crate::backend::wide::modes::Pointers;
+            use $crate::backend::wide::{Keys, hctr2, hctr2_run};
+            use $crate::block::{Block, BlockCipher, Direction};
+            use $crate::mode::hctr2::Hctr2Key;
             use $crate::polyval::PolyvalKey;
+            use $crate::tweak::Units;
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn run<C: BlockCipher>(
+                keys: &Keys,
+                key: &Hctr2Key,
+                direction: Direction,
+                units: Units<'_, C>,
+                cipher: &C,
+                run: Pointers,
+            ) {
+                // SAFETY: the features are enabled here; the pointers are the caller's promise.
+                unsafe {
+                    if hctr2_run::is_whole_batches::<super::$wide>(units.blocks()) {
+                        hctr2_run::run::<super::$wide, C>(keys, key, direction, units, cipher, run)
+                    } else {
+                        hctr2_run::run::<super::$register, C>(keys, key, direction, units, cipher, run)
+                    }
+                }
+            }
 
             #[target_feature(enable = $features)]
             pub(super) unsafe fn polyval(key: &PolyvalKey, state: u128, blocks: &[Block]) -> u128 {
                 // SAFETY: the features are enabled here.
-                unsafe { hctr2::polyval::<$register>(key, state, blocks) }
+                unsafe { hctr2::polyval::<super::$register>(key, state, blocks) }
             }
 
             #[target_feature(enable = $features)]
@@ -258,7 +303,7 @@ macro_rules! hashing {
                 blocks: &mut [Block],
             ) -> u128 {
                 // SAFETY: the features are enabled here.
-                unsafe { hctr2::xctr_polyval::<$register>(keys, hash, nonce, state, blocks) }
+                unsafe { hctr2::xctr_polyval::<super::$register>(keys, hash, nonce, state, blocks) }
             }
         }
 
@@ -285,6 +330,27 @@ macro_rules! hashing {
                 hash.multiplier?;
                 // SAFETY: `self` and the key's multiplier prove that the CPU has the features.
                 Some(unsafe { $module::xctr_polyval(keys, hash, nonce, state, blocks) })
+            }
+
+            fn hctr2<'u, 'r, C: $crate::block::BlockCipher>(
+                self,
+                keys: &$crate::backend::wide::Keys,
+                key: &$crate::mode::hctr2::Hctr2Key,
+                direction: $crate::block::Direction,
+                units: $crate::tweak::Units<'u, C>,
+                cipher: &C,
+                mut run: $crate::run::Run<'r>,
+            ) -> Option<($crate::tweak::Units<'u, C>, $crate::run::Run<'r>)> {
+                let whole = $crate::backend::wide::hctr2_run::is_whole_batches::<$register>(units.blocks())
+                    && run.blocks().is_multiple_of(units.blocks());
+                if key.hash.multiplier.is_none() || !whole {
+                    return Some((units, run));
+                }
+                let pointers = $crate::backend::wide::modes::Pointers::of(&mut run);
+                // SAFETY: `self` and the key's multiplier prove that the CPU has the features; the pointers are those of
+                // a run of whole units.
+                unsafe { $module::run(keys, key, direction, units, cipher, pointers) };
+                None
             }
         }
     };

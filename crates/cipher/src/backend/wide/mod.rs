@@ -1,37 +1,63 @@
-//! The modes for CPUs with AES instructions, written once over a small vector trait: eight cipher blocks in flight.
+//! The modes for CPUs with AES instructions, written once over a small vector trait: eight registers in flight. CTR, LRW
+//! and runs of HCTR2 are for registers of any width; XTS and CBC here for one block in each, and in `vaes` for more.
 //!
 //! Everything here is inlined into functions of the instruction-set files that enable the CPU features. What makes
 //! a run faster than its data units one by one: the tweaks of the next eight blocks, also across the border of two
 //! units, are made while this eight are in the pipeline; the IVs of eight units are encrypted at once; CBC
-//! encryption runs eight chains side by side.
+//! encryption runs eight chains side by side; HCTR2's two hashes grow between the AES rounds of its counter mode.
 
+pub(crate) mod ctr;
 pub(crate) mod hctr2;
+pub(crate) mod hctr2_run;
+pub(crate) mod lrw;
 pub(crate) mod modes;
 
 use self::hctr2::Hashing;
+use super::register::Register;
 use super::schedule::{self, Rounds, Schedule};
 use crate::block::{Block, BlockCipher, Direction};
 use crate::mode;
+use crate::mode::hctr2::Hctr2Key;
+use crate::mode::lrw::LrwKey;
 use crate::mode::xts::XtsUnits;
 use crate::polyval::PolyvalKey;
 use crate::run::Run;
 use crate::tweak::Units;
 
-/// One cipher block in a register, and what AES instructions do with it.
+/// One cipher block in a register, or several side by side, its *lanes*, and what AES instructions do with
+/// them. What is provided is for one.
 ///
 /// # Safety
 ///
-/// Every method may be called only where the CPU has the instructions of the implementing file; pointers are valid
-/// for 16 bytes, with any alignment; the schedules hold at least `R` + 1 round keys, as [`Keys`] says.
-pub(crate) trait Vector: Copy {
-    unsafe fn zero() -> Self;
-    unsafe fn load(from: *const u8) -> Self;
-    unsafe fn store(self, to: *mut u8);
-    unsafe fn xor(self, other: Self) -> Self;
-    /// x times the block as XTS reads it.
+/// As for [`Register`]. The CPU also has the AES instructions of the implementing file; schedules hold at least `R` + 1
+/// round keys, as [`Keys`] says.
+pub(crate) trait Vector: Register {
+    /// Blocks in a register.
+    const LANES: usize;
+    /// One block from memory in all lanes.
+    #[inline(always)]
+    unsafe fn broadcast(from: *const u8) -> Self {
+        // SAFETY: 16 readable bytes, which fill the only lane.
+        unsafe { Self::load(from) }
+    }
+    /// The first `count` lanes, at most all of them, from memory; touches no more of it. The others are zero.
+    #[inline(always)]
+    unsafe fn load_first(from: *const u8, count: usize) -> Self {
+        // SAFETY: 16 readable bytes for each block that is counted.
+        unsafe { if count == 0 { Self::zero() } else { Self::load(from) } }
+    }
+    /// The first `count` lanes, at most all of them, to memory; touches no more of it.
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut u8, count: usize) {
+        if count > 0 {
+            // SAFETY: 16 writable bytes for each block that is counted.
+            unsafe { self.store(to) }
+        }
+    }
+    /// The bytes of each block in reverse order.
+    unsafe fn reversed(self) -> Self;
+    /// x times each block as XTS reads it.
     unsafe fn double(self) -> Self;
-    /// Asks for the cache line at an address, which need not be mapped.
-    unsafe fn prefetch(at: *const u8);
     /// `blocks[i]` = AES of `blocks[i]`, xor `masks[i]`.
     unsafe fn encrypt<const R: usize, const W: usize, M: Meanwhile>(
         blocks: &mut [Self; W],
@@ -71,23 +97,42 @@ pub(crate) struct Keys {
     pub(crate) rounds: Rounds,
 }
 
+/// What encrypts the IVs of XTS or XEX.
+#[derive(Clone, Copy)]
+pub(crate) struct TweakKeys<'a> {
+    pub(crate) keys: &'a Keys,
+    /// Whether a unit's tweaks start with x times that, as ours do with a single key.
+    pub(crate) doubled: bool,
+}
+
 /// An instruction set with AES. A value is a proof that the CPU has it, so that calling these is safe.
 pub(crate) trait Instructions: Copy {
     /// Fills `keys`, whose `rounds` say how long `key` is.
     fn expand(self, key: &[u8], keys: &mut Keys);
     /// See [`BlockCipher::ecb`].
     fn ecb(self, keys: &Keys, direction: Direction, run: Run<'_>);
-    /// See [`BlockCipher::xts`].
+    /// See [`BlockCipher::xts`] and [`BlockCipher::xex1`].
     fn xts<C: BlockCipher>(
         self,
         keys: &Keys,
         direction: Direction,
-        tweak_keys: &Keys,
+        tweak_keys: TweakKeys<'_>,
         units: Units<'_, C>,
         run: Run<'_>,
     );
     /// See [`BlockCipher::cbc`].
     fn cbc<C: BlockCipher>(self, keys: &Keys, direction: Direction, units: Units<'_, C>, run: Run<'_>);
+    /// See [`BlockCipher::ctr`].
+    fn ctr<C: BlockCipher>(self, keys: &Keys, units: Units<'_, C>, run: Run<'_>);
+    /// See [`BlockCipher::lrw`]. Gives back a run that it does not take, with nothing done.
+    fn lrw<'u, 'r, C: BlockCipher>(
+        self,
+        keys: &Keys,
+        key: &LrwKey,
+        direction: Direction,
+        units: Units<'u, C>,
+        run: Run<'r>,
+    ) -> Option<(Units<'u, C>, Run<'r>)>;
 }
 
 /// AES by an instruction set.
@@ -123,11 +168,34 @@ impl<I: Instructions + Hashing> BlockCipher for Wide<I> {
     }
 
     fn xts(&self, direction: Direction, units: XtsUnits<'_, Self>, run: Run<'_>) {
-        self.instructions.xts(&self.keys, direction, &units.tweak_cipher.keys, units.units, run);
+        let tweak_keys = TweakKeys { keys: &units.tweak_cipher.keys, doubled: false };
+        self.instructions.xts(&self.keys, direction, tweak_keys, units.units, run);
+    }
+
+    fn xex1(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        let tweak_keys = TweakKeys { keys: &self.keys, doubled: true };
+        self.instructions.xts(&self.keys, direction, tweak_keys, units, run);
+    }
+
+    fn ctr(&self, units: Units<'_, Self>, run: Run<'_>) {
+        self.instructions.ctr(&self.keys, units, run);
+    }
+
+    fn lrw(&self, key: &LrwKey, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        if let Some((units, run)) = self.instructions.lrw(&self.keys, key, direction, units, run) {
+            mode::lrw::run(self, key, direction, units, run);
+        }
     }
 
     fn cbc(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
         self.instructions.cbc(&self.keys, direction, units, run);
+    }
+
+    fn hctr2(&self, key: &Hctr2Key, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        let left = self.instructions.hctr2(&self.keys, key, direction, units, self, run);
+        if let Some((units, run)) = left {
+            mode::hctr2::run(self, key, direction, units, run);
+        }
     }
 
     fn polyval(&self, key: &PolyvalKey, state: u128, blocks: &[Block]) -> u128 {
@@ -164,8 +232,9 @@ macro_rules! instructions {
         mod $module {
             use super::{inverse_mix, sub_word, $modes, $register};
             use $crate::backend::wide::modes::Pointers;
-            use $crate::backend::wide::{Keys, expand};
+            use $crate::backend::wide::{Keys, TweakKeys, ctr, expand, lrw};
             use $crate::block::{BlockCipher, Direction};
+            use $crate::mode::lrw::LrwKey;
             use $crate::tweak::Units;
 
             #[target_feature(enable = $features)]
@@ -184,7 +253,7 @@ macro_rules! instructions {
             pub(super) unsafe fn xts<C: BlockCipher>(
                 keys: &Keys,
                 direction: Direction,
-                tweak_keys: &Keys,
+                tweak_keys: TweakKeys<'_>,
                 units: Units<'_, C>,
                 run: Pointers,
             ) {
@@ -201,6 +270,24 @@ macro_rules! instructions {
             ) {
                 // SAFETY: the features are enabled here; the pointers are the caller's promise.
                 unsafe { $modes::cbc::<$register, C>(keys, direction, units, run) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn ctr<C: BlockCipher>(keys: &Keys, units: Units<'_, C>, run: Pointers) {
+                // SAFETY: the features are enabled here; the pointers are the caller's promise.
+                unsafe { ctr::run::<$register, C>(keys, units, run) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn lrw<C: BlockCipher>(
+                keys: &Keys,
+                key: &LrwKey,
+                direction: Direction,
+                units: Units<'_, C>,
+                run: Pointers,
+            ) {
+                // SAFETY: the features are enabled here; the pointers are the caller's promise.
+                unsafe { lrw::run::<$register, C>(keys, key, direction, units, run) }
             }
         }
 
@@ -225,7 +312,7 @@ macro_rules! instructions {
                 self,
                 keys: &$crate::backend::wide::Keys,
                 direction: $crate::block::Direction,
-                tweak_keys: &$crate::backend::wide::Keys,
+                tweak_keys: $crate::backend::wide::TweakKeys<'_>,
                 units: $crate::tweak::Units<'_, C>,
                 mut run: $crate::run::Run<'_>,
             ) {
@@ -244,6 +331,36 @@ macro_rules! instructions {
                 let pointers = $crate::backend::wide::modes::Pointers::of(&mut run);
                 // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
                 unsafe { $module::cbc(keys, direction, units, pointers) }
+            }
+
+            fn ctr<C: $crate::block::BlockCipher>(
+                self,
+                keys: &$crate::backend::wide::Keys,
+                units: $crate::tweak::Units<'_, C>,
+                mut run: $crate::run::Run<'_>,
+            ) {
+                let pointers = $crate::backend::wide::modes::Pointers::of(&mut run);
+                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run.
+                unsafe { $module::ctr(keys, units, pointers) }
+            }
+
+            fn lrw<'u, 'r, C: $crate::block::BlockCipher>(
+                self,
+                keys: &$crate::backend::wide::Keys,
+                key: &$crate::mode::lrw::LrwKey,
+                direction: $crate::block::Direction,
+                units: $crate::tweak::Units<'u, C>,
+                mut run: $crate::run::Run<'r>,
+            ) -> Option<($crate::tweak::Units<'u, C>, $crate::run::Run<'r>)> {
+                let whole = $crate::backend::wide::lrw::is_whole_batches::<$register>(units.blocks())
+                    && run.blocks().is_multiple_of(units.blocks());
+                if !whole {
+                    return Some((units, run));
+                }
+                let pointers = $crate::backend::wide::modes::Pointers::of(&mut run);
+                // SAFETY: `self` proves that the CPU has the features; the pointers are those of a run of whole units.
+                unsafe { $module::lrw(keys, key, direction, units, pointers) };
+                None
             }
         }
     };

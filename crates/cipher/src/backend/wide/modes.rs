@@ -6,8 +6,9 @@
 //! and either the same or disjoint. What is inlined here runs inside a function that enables the CPU features.
 #![allow(clippy::needless_range_loop, reason = "constant bounds over several arrays at once, to be unrolled")]
 
+use super::super::register::prefetch;
 use super::super::schedule::{Rounds, Schedule};
-use super::{Keys, Meanwhile, Vector};
+use super::{Keys, Meanwhile, TweakKeys, Vector};
 use crate::block::{BlockCipher, Direction};
 use crate::run::Run;
 use crate::tweak::Units;
@@ -42,7 +43,6 @@ macro_rules! dispatch {
     };
 }
 
-#[cfg(target_arch = "x86_64")]
 pub(crate) use dispatch;
 
 /// Where a run comes from and goes to.
@@ -85,12 +85,12 @@ pub(crate) unsafe fn ecb<V: Vector>(keys: &Keys, direction: Direction, run: Poin
 pub(crate) unsafe fn xts<V: Vector, C: BlockCipher>(
     keys: &Keys,
     direction: Direction,
-    tweak_keys: &Keys,
+    tweak_keys: TweakKeys<'_>,
     units: Units<'_, C>,
     run: Pointers,
 ) {
     // SAFETY: what this function asks for.
-    unsafe { dispatch!(keys, direction, xts_rounds(schedule, run, (&tweak_keys.encrypt, units))) }
+    unsafe { dispatch!(keys, direction, xts_rounds(schedule, run, (tweak_keys, units))) }
 }
 
 /// CBC over a run.
@@ -153,10 +153,10 @@ unsafe fn xex<V: Vector, M: Meanwhile, const R: usize, const ENCRYPT: bool, cons
     }
 }
 
-/// The IVs of a run's units, eight at a time, encrypted if there is a schedule to do it with.
+/// The IVs of a run's units, eight at a time, encrypted if there are keys to do it with.
 struct Starts<'a, V, C, const R: usize> {
     units: Units<'a, C>,
-    schedule: Option<&'a Schedule>,
+    keys: Option<TweakKeys<'a>>,
     ahead: [V; WIDTH],
     used: usize,
     remaining: usize,
@@ -164,10 +164,10 @@ struct Starts<'a, V, C, const R: usize> {
 
 impl<'a, V: Vector, C: BlockCipher, const R: usize> Starts<'a, V, C, R> {
     #[inline(always)]
-    unsafe fn new(units: Units<'a, C>, schedule: Option<&'a Schedule>, count: usize) -> Self {
+    unsafe fn new(units: Units<'a, C>, keys: Option<TweakKeys<'a>>, count: usize) -> Self {
         // SAFETY: the caller has the CPU features.
         let ahead = unsafe { [V::zero(); WIDTH] };
-        Self { units, schedule, ahead, used: WIDTH, remaining: count }
+        Self { units, keys, ahead, used: WIDTH, remaining: count }
     }
 
     /// The next unit's IV; anything after the last.
@@ -182,8 +182,13 @@ impl<'a, V: Vector, C: BlockCipher, const R: usize> Starts<'a, V, C, R> {
                 for i in 0..WIDTH {
                     self.ahead[i] = V::load(ivs[i].as_ptr());
                 }
-                if let Some(schedule) = self.schedule {
-                    V::encrypt::<R, WIDTH, ()>(&mut self.ahead, schedule, &[V::zero(); WIDTH], &mut ());
+                if let Some(TweakKeys { keys, doubled }) = self.keys {
+                    V::encrypt::<R, WIDTH, ()>(&mut self.ahead, &keys.encrypt, &[V::zero(); WIDTH], &mut ());
+                    if doubled {
+                        for start in &mut self.ahead {
+                            *start = start.double();
+                        }
+                    }
                 }
             }
             self.remaining -= count;
@@ -217,13 +222,13 @@ impl<V: Vector> Meanwhile for TweaksAhead<V> {
 unsafe fn xts_rounds<V: Vector, C: BlockCipher, const R: usize, const ENCRYPT: bool>(
     schedule: &Schedule,
     mut run: Pointers,
-    (tweak_schedule, units): (&Schedule, Units<'_, C>),
+    (tweak_keys, units): (TweakKeys<'_>, Units<'_, C>),
 ) {
     let unit_blocks = units.blocks();
     // SAFETY: what this function asks for; each step covers blocks that are left.
     unsafe {
         let count = run.blocks.div_ceil(unit_blocks);
-        let mut starts = Starts::<V, C, R>::new(units, Some(tweak_schedule), count);
+        let mut starts = Starts::<V, C, R>::new(units, Some(tweak_keys), count);
         let mut left_of_unit = unit_blocks;
         let mut tweaks = first_tweaks(starts.next());
         if unit_blocks.is_multiple_of(WIDTH) {
@@ -236,8 +241,8 @@ unsafe fn xts_rounds<V: Vector, C: BlockCipher, const R: usize, const ENCRYPT: b
                     tweaks[WIDTH - 1].double()
                 };
                 let mut ahead = TweaksAhead { next, made: [V::zero(); WIDTH] };
-                V::prefetch(run.src.wrapping_add(PREFETCH));
-                V::prefetch(run.src.wrapping_add(PREFETCH + 64));
+                prefetch(run.src.wrapping_add(PREFETCH));
+                prefetch(run.src.wrapping_add(PREFETCH + 64));
                 xex::<V, _, R, ENCRYPT, WIDTH>(schedule, &tweaks, run, &mut ahead);
                 tweaks = ahead.made;
                 run.advance(WIDTH);
@@ -372,8 +377,8 @@ unsafe fn cbc_decrypt<V: Vector, C: BlockCipher, const R: usize>(
             let mut left_of_unit = unit_blocks.min(run.blocks);
             let mut previous = starts.next();
             while left_of_unit >= WIDTH {
-                V::prefetch(run.src.wrapping_add(PREFETCH));
-                V::prefetch(run.src.wrapping_add(PREFETCH + 64));
+                prefetch(run.src.wrapping_add(PREFETCH));
+                prefetch(run.src.wrapping_add(PREFETCH + 64));
                 previous = cbc_links::<V, R, WIDTH>(schedule, run, previous);
                 run.advance(WIDTH);
                 left_of_unit -= WIDTH;
