@@ -30,7 +30,7 @@ const EXPECTED: [(u64, &[&str]); 3] = [
 const GUARD: usize = 64;
 const FILLER: u8 = 0xa5;
 /// The longest run of any case.
-const LONGEST: usize = 128 << 10;
+const LONGEST: usize = 256 << 10;
 
 #[repr(C, align(64))]
 struct Buffer([u8; LONGEST + 2 * GUARD + 64]);
