@@ -105,6 +105,12 @@ def is_wide(body):
     return any(TOUCHES_WIDE.search(instruction.text) for instruction in body)
 
 
+def ends(instruction):
+    """Whether nothing comes after it: a return, or a call of what never returns."""
+    never_returns = re.search(r"<core::(panicking|\w+::\w*fail|\w+::\w+::\w*fail)", instruction.text)
+    return instruction.name in ("ret", "ud2") or instruction.name == "call" and never_returns is not None
+
+
 def step(instruction, secret, narrow=False):
     """(what is secret afterwards, what is wrong with the instruction or None). With `narrow`, loaded bytes are secret."""
     name, operands = instruction.name, instruction.operands
@@ -196,7 +202,8 @@ def step(instruction, secret, narrow=False):
     if FLAGS_FROM_VECTORS.match(name) or MASK_TO_FLAGS.match(name):
         assign("flags", tainted)
     elif not NO_FLAGS.match(name):
-        assign("flags", tainted)
+        # A byte may be branched on, so it may choose as well.
+        assign("flags", tainted and not narrow)
     return after, None
 
 
@@ -217,7 +224,7 @@ def walk(body, narrow):
     # Where jump tables lead is not looked up: what nothing else reaches is entered with nothing secret.
     entries = [0]
     for number, instruction in enumerate(body[:-1]):
-        if instruction.name in ("jmp", "ret", "ud2"):
+        if instruction.name == "jmp" or ends(instruction):
             entries.append(number + 1)
     work = [(entry, frozenset()) for entry in reversed(entries)]
     while work:
@@ -243,7 +250,7 @@ def walk(body, narrow):
                     work.append((index[instruction.target], state))
                 if instruction.name == "jmp":
                     break
-            if instruction.name in ("ret", "ud2"):
+            if ends(instruction):
                 break
             number += 1
     return found
