@@ -73,6 +73,10 @@ mod run;
 mod spec;
 mod speck;
 mod tweak;
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+#[path = "../tests/valgrind/mod.rs"]
+#[allow(unsafe_code)]
+mod valgrind;
 mod xts;
 
 #[cfg(feature = "aead")]

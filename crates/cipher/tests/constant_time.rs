@@ -2,70 +2,32 @@
 //! undefined (the method of Langley's ctgrind). The test runs itself under valgrind and looks at the exit code.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-use std::arch::asm;
-use std::process::Command;
+mod valgrind;
 
 use atrest_cipher::{BackendChoice, DataUnitIndex, Mapper, MapperOptions, VectorChoice};
-
-/// Set in the process that runs under valgrind; says what it is to do.
-const ROLE: &str = "ATREST_CONSTANT_TIME_ROLE";
-
-/// valgrind's exit code when it saw an error.
-const SAW_AN_ERROR: i32 = 99;
-
-/// memcheck's client requests (memcheck.h): the first takes bytes for undefined, the second for defined.
-const MAKE_UNDEFINED: u64 = 0x4d43_0001;
-const MAKE_DEFINED: u64 = 0x4d43_0002;
-
-fn mark(request: u64, bytes: &mut [u8]) {
-    let arguments = [request, bytes.as_mut_ptr() as u64, bytes.len() as u64, 0, 0, 0];
-    // SAFETY: valgrind.h's sequence for amd64: rotations by 128 bits in all and an exchange of a register with itself,
-    // which do nothing outside valgrind; inside, the request changes no memory but valgrind's own notes.
-    unsafe {
-        asm!("rol rdi, 3", "rol rdi, 13", "rol rdi, 61", "rol rdi, 51", "xchg rbx, rbx",
-            in("rax") arguments.as_ptr(), inout("rdx") 0u64 => _, options(nostack));
-    }
-}
-
-fn under_valgrind(test: &str, role: &str) -> i32 {
-    let program = std::env::current_exe().expect("this test");
-    let status = Command::new("valgrind")
-        .args(["--quiet", &format!("--error-exitcode={SAW_AN_ERROR}")])
-        .arg(program)
-        .args(["--exact", test, "--test-threads=1"])
-        .env(ROLE, role)
-        .output()
-        .expect("valgrind is needed: apt-get install valgrind")
-        .status;
-    status.code().expect("valgrind was not killed")
-}
+use valgrind::{SAW_AN_ERROR, exit_code, make_public, make_secret};
 
 #[test]
 fn aes_neither_branches_on_secrets_nor_reads_tables_with_them() {
     const NAME: &str = "aes_neither_branches_on_secrets_nor_reads_tables_with_them";
-    match std::env::var(ROLE).as_deref() {
-        Ok(_) => use_secrets(),
-        Err(_) => {
-            assert_eq!(under_valgrind(NAME, "aes"), 0, "valgrind --error-exitcode={SAW_AN_ERROR} tells where")
-        }
+    if let Some(exit) = exit_code(NAME, "aes", |_| use_secrets()) {
+        assert_eq!(exit, 0, "valgrind --error-exitcode={SAW_AN_ERROR} tells where");
     }
 }
 
+/// Leaks planted in code of the crate's own are in its unit tests.
 #[test]
 fn the_check_sees_a_table_read_at_a_secret_index() {
     const NAME: &str = "the_check_sees_a_table_read_at_a_secret_index";
-    match std::env::var(ROLE).as_deref() {
-        Ok(_) => {
-            let mapper = Mapper::new(
-                &"camellia-cbc-plain64".parse().expect("a good specification"),
-                &[7; 16],
-                &MapperOptions::default(),
-            );
-            let mut data = [1; 512];
-            mark(MAKE_UNDEFINED, &mut data);
-            mapper.expect("a good key").encrypt(DataUnitIndex(0), &mut data).expect("a whole unit");
-        }
-        Err(_) => assert_eq!(under_valgrind(NAME, "camellia"), SAW_AN_ERROR),
+    let use_camellia = |_: &str| {
+        let spec = "camellia-cbc-plain64".parse().expect("a good specification");
+        let mapper = Mapper::new(&spec, &[7; 16], &MapperOptions::default());
+        let mut data = [1; 512];
+        make_secret(&mut data);
+        mapper.expect("a good key").encrypt(DataUnitIndex(0), &mut data).expect("a whole unit");
+    };
+    if let Some(exit) = exit_code(NAME, "camellia", use_camellia) {
+        assert_eq!(exit, SAW_AN_ERROR);
     }
 }
 
@@ -129,12 +91,12 @@ fn use_secrets() {
 /// Key set-up, encryption and decryption with key and data undefined.
 fn use_secrets_in(spec: &str, key_len: usize, options: &MapperOptions) {
     let mut key: Vec<u8> = (0..key_len).map(|i| i as u8).collect();
-    mark(MAKE_UNDEFINED, &mut key);
+    make_secret(&mut key);
     let mapper = Mapper::new(&spec.parse().expect(spec), &key, options).expect(spec);
     let mut data = vec![3; 9 * options.data_unit];
-    mark(MAKE_UNDEFINED, &mut data);
+    make_secret(&mut data);
     mapper.encrypt(DataUnitIndex(1), &mut data).expect("whole units");
     mapper.decrypt(DataUnitIndex(1), &mut data).expect("whole units");
-    mark(MAKE_DEFINED, &mut data);
+    make_public(&mut data);
     assert!(data.iter().all(|byte| *byte == 3), "{spec} on {}", mapper.backend_name());
 }

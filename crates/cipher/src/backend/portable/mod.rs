@@ -7,6 +7,8 @@
 //!
 //! The number of blocks side by side depends on the word: 2 in 32 bits, 4 in 64 bits, 8 in an SSE2 register.
 
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod planted;
 mod sbox;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
