@@ -7,6 +7,7 @@ mod faces;
 mod image;
 mod json;
 mod luks;
+mod modes;
 mod names;
 pub mod random;
 mod trees;
@@ -15,6 +16,7 @@ pub use faces::{checkpoint, checkpoint_seed, nbd, session};
 pub use image::Image;
 pub use json::mutate_json;
 pub use luks::{header_restore, keyslot, luks1_header, luks2_header, luks2_json, luks2_volume};
+pub use modes::{CIPHERS, cipher_modes};
 pub use names::{cipher_spec, plain_options};
 pub use trees::{ext4, fat, gpt, mbr};
 
@@ -24,6 +26,7 @@ pub type Target = fn(&[u8]);
 /// Every target, by the name of its program.
 pub const TARGETS: &[(&str, Target)] = &[
     ("cipher_spec", cipher_spec),
+    ("cipher_modes", cipher_modes),
     ("plain_options", plain_options),
     ("luks1_header", luks1_header),
     ("luks2_header", luks2_header),

@@ -82,6 +82,7 @@ macro_rules! samples {
 
 samples! {
     cipher_spec: 20_000;
+    cipher_modes: 300;
     plain_options: 20_000;
     luks1_header: 300;
     luks2_header: 2_000;

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use atrest_fuzz::{Image, checkpoint_seed};
+use atrest_fuzz::{CIPHERS, Image, checkpoint_seed};
 use atrest_keyslot::luks1::{self, Header};
 
 fn main() {
@@ -16,6 +16,7 @@ fn main() {
     let work = tempfile::tempdir().expect("a temporary directory");
     let seeds = Seeds { root, work: work.path().to_owned() };
     seeds.names();
+    seeds.modes();
     seeds.luks1();
     seeds.luks2();
     seeds.backups();
@@ -118,6 +119,25 @@ impl Seeds {
                 format!("{spec}\n{}\npassphrase", ["sha256", "ripemd160:16", "plain"][i % 3]).as_bytes(),
             );
             self.put("plain_options", &format!("{i:02}"), &plain);
+        }
+    }
+
+    /// One run for each cipher and mode; the numbers are those that `cipher_modes` reads.
+    fn modes(&self) {
+        for i in 0..CIPHERS {
+            let mut run = vec![i as u8, i as u8];
+            run.extend_from_slice(&[31_u16, 0, 255, 32][i % 4].to_le_bytes());
+            run.push([16, 40, 1, 17][i % 4]);
+            run.extend_from_slice(&[0, u64::MAX - 3][i % 2].to_le_bytes());
+            run.push(i as u8 % 3);
+            run.extend_from_slice(&(7 * i as u64).to_le_bytes());
+            run.push(i as u8);
+            for noise in [1_u64, 2] {
+                run.push(2);
+                run.extend_from_slice(&noise.to_le_bytes());
+                run.push(0);
+            }
+            self.put("cipher_modes", &format!("{i:02}"), &run);
         }
     }
 
