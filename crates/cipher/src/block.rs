@@ -117,3 +117,15 @@ pub(crate) trait BlockCipher: Sized {
 pub(crate) fn xor(a: &Block, b: &Block) -> Block {
     (u128::from_ne_bytes(*a) ^ u128::from_ne_bytes(*b)).to_ne_bytes()
 }
+
+/// Hands over `COUNT` blocks at a time, and one at a time what is left.
+#[inline(always)]
+pub(crate) fn in_batches<const COUNT: usize>(
+    blocks: &mut [Block],
+    batch: impl Fn(&mut [Block; COUNT]),
+    single: impl Fn(&mut [Block; 1]),
+) {
+    let (batches, rest) = blocks.as_chunks_mut();
+    batches.iter_mut().for_each(batch);
+    rest.as_chunks_mut().0.iter_mut().for_each(single);
+}

@@ -63,28 +63,37 @@ impl<C: DataUnitCipher + ?Sized> DataUnitCipher for &C {
     }
 }
 
+/// The methods of [`DataUnitCipher`], by the inherent ones of the same names.
+macro_rules! by_inherent_methods {
+    () => {
+        fn data_unit(&self) -> usize {
+            self.data_unit()
+        }
+
+        fn granularity(&self) -> usize {
+            self.granularity()
+        }
+
+        fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+            self.encrypt(first, run)
+        }
+
+        fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+            self.decrypt(first, run)
+        }
+
+        fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+            self.encrypt_at(unit, offset, bytes)
+        }
+
+        fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+            self.decrypt_at(unit, offset, bytes)
+        }
+    };
+}
+
+pub(crate) use by_inherent_methods;
+
 impl DataUnitCipher for Mapper {
-    fn data_unit(&self) -> usize {
-        self.data_unit()
-    }
-
-    fn granularity(&self) -> usize {
-        self.granularity()
-    }
-
-    fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
-        self.encrypt(first, run)
-    }
-
-    fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
-        self.decrypt(first, run)
-    }
-
-    fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
-        self.encrypt_at(unit, offset, bytes)
-    }
-
-    fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
-        self.decrypt_at(unit, offset, bytes)
-    }
+    by_inherent_methods!();
 }

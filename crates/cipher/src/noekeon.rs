@@ -6,7 +6,7 @@
 
 use zeroize::Zeroize;
 
-use crate::block::{Block, BlockCipher, LANES};
+use crate::block::{Block, BlockCipher, LANES, in_batches};
 
 /// The constant of each round, and of the half round at the end: powers of x modulo x^8 + x^4 + x^3 + x + 1, from x^7 on.
 const CONSTANTS: [u32; 17] = {
@@ -137,15 +137,11 @@ impl BlockCipher for Noekeon {
     const CONSTANT_TIME: bool = true;
 
     fn encrypt(&self, blocks: &mut [Block]) {
-        let (batches, rest) = blocks.as_chunks_mut::<LANES>();
-        batches.iter_mut().for_each(|batch| self.encrypt_lanes(batch));
-        rest.as_chunks_mut::<1>().0.iter_mut().for_each(|block| self.encrypt_lanes(block));
+        in_batches::<LANES>(blocks, |batch| self.encrypt_lanes(batch), |block| self.encrypt_lanes(block));
     }
 
     fn decrypt(&self, blocks: &mut [Block]) {
-        let (batches, rest) = blocks.as_chunks_mut::<LANES>();
-        batches.iter_mut().for_each(|batch| self.decrypt_lanes(batch));
-        rest.as_chunks_mut::<1>().0.iter_mut().for_each(|block| self.decrypt_lanes(block));
+        in_batches::<LANES>(blocks, |batch| self.decrypt_lanes(batch), |block| self.decrypt_lanes(block));
     }
 }
 

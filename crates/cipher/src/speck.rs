@@ -7,7 +7,7 @@
 
 use zeroize::Zeroize;
 
-use crate::block::{Block, BlockCipher, LANES};
+use crate::block::{Block, BlockCipher, LANES, in_batches};
 
 /// Rounds with the longest key, of 256 bits; with 192 and 128 there are one and two fewer.
 const MAX_ROUNDS: usize = 34;
@@ -110,15 +110,11 @@ impl BlockCipher for Speck {
     const CONSTANT_TIME: bool = true;
 
     fn encrypt(&self, blocks: &mut [Block]) {
-        let (batches, rest) = blocks.as_chunks_mut::<LANES>();
-        batches.iter_mut().for_each(|batch| self.encrypt_lanes(batch));
-        rest.as_chunks_mut::<1>().0.iter_mut().for_each(|block| self.encrypt_lanes(block));
+        in_batches::<LANES>(blocks, |batch| self.encrypt_lanes(batch), |block| self.encrypt_lanes(block));
     }
 
     fn decrypt(&self, blocks: &mut [Block]) {
-        let (batches, rest) = blocks.as_chunks_mut::<LANES>();
-        batches.iter_mut().for_each(|batch| self.decrypt_lanes(batch));
-        rest.as_chunks_mut::<1>().0.iter_mut().for_each(|block| self.decrypt_lanes(block));
+        in_batches::<LANES>(blocks, |batch| self.decrypt_lanes(batch), |block| self.decrypt_lanes(block));
     }
 }
 

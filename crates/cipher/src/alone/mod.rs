@@ -9,7 +9,7 @@ mod xts;
 use core::fmt;
 
 use crate::block::Direction;
-use crate::data_unit::DataUnitCipher;
+use crate::data_unit::{DataUnitCipher, by_inherent_methods};
 use crate::mapper::{KeyError, MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Position, Run, RunError};
 
@@ -162,29 +162,7 @@ impl<K: Keys> Plain64<K> {
 }
 
 impl<K: Keys> DataUnitCipher for Plain64<K> {
-    fn data_unit(&self) -> usize {
-        self.data_unit()
-    }
-
-    fn granularity(&self) -> usize {
-        self.granularity()
-    }
-
-    fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
-        self.encrypt(first, run)
-    }
-
-    fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
-        self.decrypt(first, run)
-    }
-
-    fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
-        self.encrypt_at(unit, offset, bytes)
-    }
-
-    fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
-        self.decrypt_at(unit, offset, bytes)
-    }
+    by_inherent_methods!();
 }
 
 impl<K: Keys> fmt::Debug for Plain64<K> {
