@@ -15,7 +15,7 @@ use atrest_secret::wipe;
 use zeroize::Zeroize;
 
 use crate::block::{Block, BlockCipher, Direction, LANES, xor};
-use crate::polyval::PolyvalKey;
+use crate::polyval::{POWERS, PolyvalKey};
 use crate::run::Run;
 use crate::tweak::Units;
 
@@ -28,7 +28,7 @@ pub(crate) struct Hctr2Key {
     /// The paper's L: tells XCTR's inputs from others of the cipher.
     pub(crate) separator: Block,
     /// The hash's state before an IV where the bulk is whole blocks.
-    #[allow(dead_code, reason = "only backends with a multiplier ask for it")]
+    #[allow(dead_code, reason = "only backends with a multiplier ask for it, and only for them it is made")]
     pub(crate) iv_start: u128,
 }
 
@@ -47,7 +47,9 @@ impl Hctr2Key {
         cipher.encrypt(&mut derived);
         self.hash.set(&derived[0]);
         self.separator = derived[1];
-        self.iv_start = self.hash.absorb(0, &[length(IV_LEN, true)]);
+        if POWERS > 0 {
+            self.iv_start = self.hash.absorb(0, &[length(IV_LEN, true)]);
+        }
         wipe(derived.as_flattened_mut());
     }
 
