@@ -1,0 +1,135 @@
+//! What the tags of one log may say, and the entries that they add up to.
+
+use atrest_device::FlashGeometry;
+
+use super::Damage;
+use super::log::{Log, NULL, Pair, Tag};
+use crate::{MAX_FILE_LEN, MAX_NAME_LEN};
+
+/// Ids count from 0; this one stands for "none".
+const NO_ID: u16 = 0x3ff;
+
+/// What a directory block holds.
+#[derive(Default)]
+pub(super) struct Contents {
+    /// Pairs of the directories in it.
+    pub directories: Vec<Pair>,
+    /// Files in it.
+    pub files: usize,
+    /// Entries of any kind.
+    pub count: usize,
+    /// The next pair in the list of all; whether it continues this directory.
+    pub tail: Option<(Pair, bool)>,
+    /// This pair's share of the global state.
+    pub state: [u32; 3],
+    /// The superblock's words, if it is here: version, block size, block count, limits of names, files and attributes.
+    pub superblock: Option<[u32; 6]>,
+}
+
+/// One entry while the log is followed.
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    /// Kind of its name tag.
+    name: u16,
+    /// Its structure.
+    structure: Option<Tag>,
+}
+
+/// Holds every tag against the specification and returns the entries.
+pub(super) fn check(log: &Log, geometry: FlashGeometry) -> Result<Contents, Damage> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut contents = Contents::default();
+    for tag in &log.tags {
+        let wrong = Damage::Tag { block: log.block, at: tag.at, kind: tag.kind };
+        let id = usize::from(tag.id);
+        let valid = match tag.kind {
+            0x001 | 0x002 | 0x0ff => name(log, tag, &mut entries),
+            0x200..=0x202 => {
+                structure(log, tag, geometry) && {
+                    let entry = entries.get_mut(id);
+                    entry.map(|entry| entry.structure = Some(*tag)).is_some()
+                }
+            }
+            0x300..=0x3ff => id < entries.len(),
+            0x401 => {
+                tag.len == 0 && id <= entries.len() && entries.len() < usize::from(NO_ID) && {
+                    entries.insert(id, Entry::default());
+                    true
+                }
+            }
+            0x4ff => {
+                id < entries.len() && {
+                    entries.remove(id);
+                    true
+                }
+            }
+            0x500..=0x57f => tag.len >= 4,
+            0x5ff => tag.len == 8,
+            0x600 | 0x601 => {
+                tag.len == 8 && {
+                    let pair = log.pair(tag);
+                    contents.tail = (pair != [NULL; 2]).then_some((pair, tag.kind == 0x601));
+                    contents.tail.is_none() || in_range(pair, geometry)
+                }
+            }
+            0x7ff => {
+                tag.len == 12 && {
+                    contents.state = [log.word(tag, 0), log.word(tag, 1), log.word(tag, 2)];
+                    true
+                }
+            }
+            // Among them those that the library uses in memory only, with pointers for data: 0x100 to 0x1ff.
+            _ => false,
+        };
+        if !valid {
+            return Err(wrong);
+        }
+    }
+    contents.count = entries.len();
+    for entry in entries {
+        let Some(tag) = entry.structure else { continue };
+        match (entry.name, tag.kind) {
+            (0x002, 0x200) => contents.directories.push(log.pair(&tag)),
+            (0x001, 0x201 | 0x202) => contents.files = contents.files.saturating_add(1),
+            (0x0ff, 0x201) if tag.len == 24 => {
+                contents.superblock = Some(std::array::from_fn(|index| log.word(&tag, index)));
+            }
+            _ => return Err(Damage::Tag { block: log.block, at: tag.at, kind: tag.kind }),
+        }
+    }
+    Ok(contents)
+}
+
+/// A name belongs to an entry that is there, or makes one at the end: a compacted log has names in the order in which they
+/// were given, and fills the gaps later.
+fn name(log: &Log, tag: &Tag, entries: &mut Vec<Entry>) -> bool {
+    let text = log.data(tag);
+    let valid = if tag.kind == 0x0ff {
+        text == b"littlefs"
+    } else {
+        let length = (1..=MAX_NAME_LEN).contains(&text.len());
+        length && text != b"." && text != b".." && !text.iter().any(|byte| matches!(byte, 0 | b'/'))
+    };
+    let id = usize::from(tag.id);
+    if id >= entries.len() && tag.id < NO_ID {
+        entries.resize(id.saturating_add(1), Entry::default());
+    }
+    valid && entries.get_mut(id).map(|entry| entry.name = tag.kind).is_some()
+}
+
+fn structure(log: &Log, tag: &Tag, geometry: FlashGeometry) -> bool {
+    match tag.kind {
+        0x200 => tag.len == 8 && in_range(log.pair(tag), geometry),
+        0x202 => {
+            let (head, size) = (log.word(tag, 0), log.word(tag, 1));
+            let fits = u64::from(size) <= geometry.size().min(MAX_FILE_LEN);
+            tag.len == 8 && fits && (size == 0 || u64::from(head) < geometry.block_count())
+        }
+        _ => !tag.deletes,
+    }
+}
+
+fn in_range(pair: Pair, geometry: FlashGeometry) -> bool {
+    let [a, b] = pair;
+    a != b && pair.iter().all(|block| u64::from(*block) < geometry.block_count())
+}
