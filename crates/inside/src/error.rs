@@ -1,6 +1,7 @@
 //! What can go wrong in a tree, with the numbers a person needs.
 
-use atrest_device::DeviceError;
+use atrest_device::{DeviceError, FlashError, GeometryError};
+use atrest_littlefs as littlefs;
 use core::fmt;
 
 use crate::detect::FilesystemKind;
@@ -12,6 +13,14 @@ use crate::path::PathError;
 pub enum TreeError {
     /// The media failed.
     Device(DeviceError),
+    /// The flash medium failed.
+    Flash(FlashError),
+    /// The sizes of a LittleFS do not make a flash medium.
+    FlashGeometry(GeometryError),
+    /// A LittleFS can't be mounted on this medium, or refuses for a reason of its own.
+    LittleFs(littlefs::MountError),
+    /// The metadata of a LittleFS are not what a littlefs writes.
+    LittleFsDamage(littlefs::Damage),
     /// No filesystem that we know starts here.
     UnknownFilesystem,
     /// A filesystem (or something else) that we recognise but cannot read.
@@ -53,6 +62,8 @@ pub enum TreeError {
     NotEmpty,
     /// This tree, or the media under it, is read-only.
     ReadOnly,
+    /// Not implemented for this filesystem.
+    Unsupported,
     /// The filesystem has no room left.
     NoSpace,
     /// A file can't be that large here.
@@ -237,6 +248,10 @@ impl fmt::Display for TreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Device(error) => error.fmt(f),
+            Self::Flash(error) => error.fmt(f),
+            Self::FlashGeometry(error) => error.fmt(f),
+            Self::LittleFs(error) => error.fmt(f),
+            Self::LittleFsDamage(damage) => write!(f, "the LittleFS is damaged: {damage}"),
             Self::UnknownFilesystem => f.write_str("no known filesystem was found"),
             Self::UnsupportedFilesystem(kind) => write!(f, "{kind} was found, which cannot be read here"),
             Self::UnsupportedFeature(feature) => write!(f, "the filesystem uses {feature}"),
@@ -254,6 +269,7 @@ impl fmt::Display for TreeError {
             Self::Exists => f.write_str("it exists already"),
             Self::NotEmpty => f.write_str("the directory is not empty"),
             Self::ReadOnly => f.write_str("the file tree is read-only"),
+            Self::Unsupported => f.write_str("this cannot be done in such a filesystem here"),
             Self::NoSpace => f.write_str("no space is left in the filesystem"),
             Self::TooLarge { limit } => write!(f, "a file cannot be larger than {limit} bytes here"),
             Self::BeyondEnd { size } => {
@@ -275,6 +291,9 @@ impl core::error::Error for TreeError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Device(error) => Some(error),
+            Self::Flash(error) => Some(error),
+            Self::LittleFs(error) => Some(error),
+            Self::LittleFsDamage(error) => Some(error),
             Self::Path(error) => Some(error),
             _ => None,
         }

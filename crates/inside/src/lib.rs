@@ -1,4 +1,4 @@
-//! File trees found inside a volume: partition tables, ext2/3/4 and FAT.
+//! File trees found inside a volume: partition tables, ext2/3/4, FAT and LittleFS.
 //!
 //! Everything here stands on [`BlockDevice`], usually the plaintext of an unlocked volume.
 //! [`partitions`] finds partitions, [`Window`] makes a device of one, [`open_tree`] opens the filesystem on it as a
@@ -17,6 +17,8 @@ mod error;
 mod ext4;
 mod fat;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+mod littlefs;
+#[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod partition;
 mod path;
 mod resolve;
@@ -25,7 +27,7 @@ mod window;
 
 use std::sync::Arc;
 
-use atrest_device::BlockDevice;
+use atrest_device::{BlockDevice, FlashDevice};
 
 pub use copy::{CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_out};
 pub use detect::{FilesystemKind, detect};
@@ -36,7 +38,7 @@ pub use partition::{
 };
 pub use path::{DisplayName, MAX_NAME_LEN, PathError, TreePath, is_valid_name};
 pub use resolve::{LastLink, resolve};
-pub use tree::{About, Entry, FileTree, Kind, Metadata, Note, Stop, Timestamp};
+pub use tree::{About, Entry, FileTree, Kind, Metadata, Note, Space, Stop, Timestamp};
 pub use window::Window;
 
 /// How a tree is opened.
@@ -50,7 +52,7 @@ pub enum Access {
 
 /// Opens the filesystem that starts at the first byte of `device`.
 ///
-/// ext2, ext3 and ext4 are read-only whatever `access` says ([`About::writable`] tells); FAT can be written.
+/// ext2, ext3 and ext4 are read-only whatever `access` says ([`About::writable`] tells); FAT and LittleFS can be written.
 pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn FileTree>, TreeError> {
     use FilesystemKind as Fs;
     match detect(&*device)? {
@@ -58,7 +60,16 @@ pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn
         Some(Fs::Fat12 | Fs::Fat16 | Fs::Fat32) => {
             Ok(Box::new(fat::FatTree::open(device, access == Access::ReadWrite)?))
         }
+        Some(Fs::LittleFs) => littlefs::on_blocks(device, access == Access::ReadWrite),
         Some(other) => Err(TreeError::UnsupportedFilesystem(other)),
         None => Err(TreeError::UnknownFilesystem),
     }
+}
+
+/// Opens the LittleFS that fills a flash device.
+pub fn open_flash_tree<D: FlashDevice + Send + 'static>(
+    device: D,
+    access: Access,
+) -> Result<Box<dyn FileTree>, TreeError> {
+    Ok(Box::new(littlefs::LittleFsTree::open(device, access == Access::ReadWrite)?))
 }

@@ -10,10 +10,13 @@ use crate::path::TreePath;
 ///
 /// Paths are resolved without following links: a link on the way is [`TreeError::NotADirectory`] (use
 /// [`resolve`](crate::resolve) for paths that people write). Reading methods work on every tree; the writing ones fail with
-/// [`TreeError::ReadOnly`] unless the tree implements them. Writes are durable after [`flush`](Self::flush).
+/// [`TreeError::ReadOnly`] or [`TreeError::Unsupported`] unless the tree implements them. Writes are durable after [`flush`](Self::flush).
 pub trait FileTree: Send + Sync {
     /// What kind of tree it is.
     fn about(&self) -> About;
+
+    /// How full it is. May look at every file.
+    fn space(&self) -> Result<Space, TreeError>;
 
     /// What is known about the entry at `path`; links are not followed.
     fn metadata(&self, path: &TreePath) -> Result<Metadata, TreeError>;
@@ -77,6 +80,11 @@ pub trait FileTree: Send + Sync {
         Err(TreeError::ReadOnly)
     }
 
+    /// Moves an entry. A file may replace a file, and a directory an empty one.
+    fn rename(&self, _from: &TreePath, _to: &TreePath) -> Result<(), TreeError> {
+        Err(TreeError::Unsupported)
+    }
+
     /// Sets the time of a file's last change, as exactly as the filesystem can store it.
     fn set_modified(&self, _path: &TreePath, _time: Timestamp) -> Result<(), TreeError> {
         Err(TreeError::ReadOnly)
@@ -111,6 +119,17 @@ pub struct About {
     pub notes: Vec<Note>,
 }
 
+/// How full a filesystem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes in a block.
+    pub block_size: u32,
+    /// Blocks in all.
+    pub blocks: u64,
+    /// Blocks that are free.
+    pub free: u64,
+}
+
 /// A remark on the state in which a filesystem was found.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +145,8 @@ pub enum Note {
     NotCleanlyUnmounted,
     /// The filesystem itself recorded errors; it should be checked.
     ErrorsRecorded,
+    /// A power loss had interrupted a change, which was completed: in memory where nothing may be written.
+    Interrupted,
 }
 
 impl fmt::Display for Note {
@@ -136,6 +157,7 @@ impl fmt::Display for Note {
                 "the filesystem was not unmounted cleanly; {transactions} journal transactions ({blocks} blocks) are applied in memory only"
             ),
             Self::NotCleanlyUnmounted => f.write_str("the filesystem was not unmounted cleanly"),
+            Self::Interrupted => f.write_str("a power loss had interrupted a change, which is completed now"),
             Self::ErrorsRecorded => f.write_str("the filesystem has errors recorded; check it"),
         }
     }

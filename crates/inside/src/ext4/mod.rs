@@ -23,7 +23,7 @@ use superblock::{Superblock, incompat};
 
 use crate::error::{Damage, Feature, Field, TreeError};
 use crate::path::TreePath;
-use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Stop};
+use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Space, Stop};
 
 /// Directories whose names are kept for look-ups.
 const CACHED_DIRECTORIES: usize = 16;
@@ -192,6 +192,11 @@ impl FileTree for ExtTree {
             writable: false,
             notes: self.notes.clone(),
         }
+    }
+
+    fn space(&self) -> Result<Space, TreeError> {
+        let (block_size, blocks, free) = (self.sb.block_size, self.sb.blocks, self.sb.free_blocks);
+        Ok(Space { block_size, blocks, free })
     }
 
     fn metadata(&self, path: &TreePath) -> Result<Metadata, TreeError> {

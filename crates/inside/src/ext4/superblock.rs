@@ -58,6 +58,8 @@ pub(super) struct Superblock {
     pub(super) block_size: u32,
     /// Blocks in the filesystem, which fit into the device.
     pub(super) blocks: u64,
+    /// Of these, free ones by the superblock's count.
+    pub(super) free_blocks: u64,
     pub(super) inodes: u32,
     first_data_block: u32,
     blocks_per_group: u32,
@@ -161,6 +163,7 @@ impl Superblock {
             kind: kind(fields),
             block_size,
             blocks,
+            free_blocks: wide(if bits64 { fields.le32(0x158) } else { 0 }, fields.le32(0xc)).min(blocks),
             inodes,
             first_data_block,
             blocks_per_group,

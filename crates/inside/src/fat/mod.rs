@@ -25,7 +25,7 @@ use table::{Run, Table};
 
 use crate::error::{Damage, TreeError};
 use crate::path::TreePath;
-use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Stop, Timestamp};
+use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Space, Stop, Timestamp};
 
 /// Bytes handed to and from callers at once.
 const PIECE: usize = 1 << 20;
@@ -301,6 +301,13 @@ fn metadata(found: &Found) -> Metadata {
 impl FileTree for FatTree {
     fn about(&self) -> About {
         self.about.clone()
+    }
+
+    fn space(&self) -> Result<Space, TreeError> {
+        let mut state = self.lock();
+        let free = u64::from(state.table.free()?);
+        let (block_size, blocks) = (state.table.boot.cluster_size(), u64::from(state.table.boot.clusters));
+        Ok(Space { block_size, blocks, free })
     }
 
     fn metadata(&self, path: &TreePath) -> Result<Metadata, TreeError> {

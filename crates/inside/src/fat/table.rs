@@ -220,7 +220,7 @@ impl Table {
     }
 
     /// Number of free clusters, counted if it is not known.
-    fn free(&mut self) -> Result<u32, TreeError> {
+    pub(super) fn free(&mut self) -> Result<u32, TreeError> {
         if let Some(free) = self.free {
             return Ok(free);
         }
