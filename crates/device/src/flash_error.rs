@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::TrustedStoreError;
+
 /// A failed flash operation: what was tried, where, and why it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashError {
@@ -67,6 +69,34 @@ pub enum FlashCause {
     },
     /// An encrypting layer's cipher refused.
     Cipher,
+    /// What is stored is not what was stored: it was changed, moved, put back, or damaged. Only an authenticating layer says so.
+    Tampered {
+        /// Index of the erase block.
+        block: u64,
+        /// Index of the unit in it.
+        unit: u32,
+    },
+    /// An authenticating layer found tampering before, and writes nothing since then.
+    Stopped,
+    /// The block holds nothing, and has to be erased before it can hold anything.
+    Void {
+        /// Index of the erase block.
+        block: u64,
+    },
+    /// Nothing is added to this block before it is erased.
+    Closed {
+        /// Index of the erase block.
+        block: u64,
+    },
+    /// Units of a block are programmed from the first on, and this one is not next.
+    OutOfOrder {
+        /// Index of the unit that is next.
+        next: u32,
+    },
+    /// The trusted store failed.
+    TrustedStore(TrustedStoreError),
+    /// All numbers for sealing under this key are used up.
+    WornOut,
     /// The medium does not support the operation.
     Unsupported,
     /// The driver's own code: a bus error, a timeout.
@@ -117,6 +147,19 @@ impl fmt::Display for FlashCause {
                 write!(f, "the buffer has {has} bytes, {needs} are needed")
             }
             Self::Cipher => f.write_str("the cipher refused"),
+            Self::Tampered { block, unit } => {
+                write!(f, "unit {unit} of erase block {block} is not what was stored there")
+            }
+            Self::Stopped => f.write_str("tampering was detected, and nothing is written since then"),
+            Self::Void { block } => write!(f, "erase block {block} holds nothing: erase it first"),
+            Self::Closed { block } => {
+                write!(f, "erase block {block} takes no more units before it is erased")
+            }
+            Self::OutOfOrder { next } => write!(f, "unit {next} of the block is to be programmed first"),
+            Self::TrustedStore(error) => error.fmt(f),
+            Self::WornOut => {
+                f.write_str("the numbers for sealing are used up: copy the files to a new volume")
+            }
             Self::Unsupported => f.write_str("the medium does not support it"),
             Self::Driver(code) => write!(f, "driver error {code}"),
         }

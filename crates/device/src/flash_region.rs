@@ -51,6 +51,13 @@ impl<D: FlashDevice> FlashRegion<D> {
                 FlashCause::AlreadyProgrammed { unit } => {
                     FlashCause::AlreadyProgrammed { unit: unit.saturating_sub(start) }
                 }
+                FlashCause::Tampered { block, unit } => {
+                    FlashCause::Tampered { block: block.saturating_sub(first_block), unit }
+                }
+                FlashCause::Void { block } => FlashCause::Void { block: block.saturating_sub(first_block) },
+                FlashCause::Closed { block } => {
+                    FlashCause::Closed { block: block.saturating_sub(first_block) }
+                }
                 other => other,
             };
             FlashError { address: error.address.saturating_sub(start), cause, ..error }

@@ -2,7 +2,8 @@
 //!
 //! A [`BlockDevice`] is any run of bytes that can be read and written at an offset by several threads at once:
 //! a disk image, a partition, and just as well the *plaintext* of an unlocked volume. A [`FlashDevice`] is flash memory
-//! below a translation layer: it is erased in blocks and programmed in units. This room does no I/O.
+//! below a translation layer: it is erased in blocks and programmed in units. A [`TrustedStore`] is the little memory beside it
+//! by which an older state of the flash is recognised. This room does no I/O.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ mod flash;
 mod flash_error;
 mod flash_geometry;
 mod flash_region;
+mod trusted;
 
 pub use block::{BlockDevice, Extent, Geometry, LockMode};
 pub use error::{Cause, DeviceError, Operation};
@@ -19,6 +21,7 @@ pub use flash::FlashDevice;
 pub use flash_error::{FlashCause, FlashError, FlashOperation};
 pub use flash_geometry::{FlashGeometry, GeometryError};
 pub use flash_region::FlashRegion;
+pub use trusted::{TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
 
 /// Bytes in a sector, the unit in which dm-crypt and LUKS count positions (whatever the data unit is).
 pub const SECTOR_SIZE: u64 = 512;

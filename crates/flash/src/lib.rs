@@ -4,6 +4,9 @@
 //! [`atrest_cipher`] that preserves the length. Units programmed and blocks erased are exactly those of the medium alone.
 //! Nothing is authenticated: see THREAT-MODEL.md.
 //!
+//! `SealedFlash`, behind the feature `sealed`, gives some room for tags and asks for a small trusted store, and nothing on
+//! the medium can be changed, moved or put back unnoticed.
+//!
 //! ```
 //! use atrest_cipher::{AesXts, MapperOptions};
 //! use atrest_device::FlashDevice;
@@ -18,7 +21,8 @@
 //! # }
 //! ```
 //!
-//! Adapters stand behind cargo features of the names of what they adapt to:
+//! Adapters stand behind cargo features of the names of what they adapt to, and what needs an authenticating cipher behind one
+//! of its own:
 //!
 //! | feature | here | to or from |
 //! |---|---|---|
@@ -27,6 +31,7 @@
 //! | `embedded-storage-async` | `NorStorage` | the same for executors: its futures are ready at once |
 //! | `embedded-sdmmc` | `CryptCard`, `CardFlash` | an SD card below FAT, encrypted; and as a `FlashDevice`, below littlefs |
 //! | `block-device-driver` | `CryptBlocks` | the same for executors |
+//! | `sealed` | `SealedFlash`, `SealedReader` | a `FlashDevice`, authenticated |
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects))]
@@ -45,6 +50,8 @@ mod nor;
 #[cfg(feature = "embedded-storage-async")]
 mod nor_async;
 mod place;
+#[cfg(feature = "sealed")]
+pub mod sealed;
 
 #[cfg(feature = "block-device-driver")]
 pub use blocks::CryptBlocks;

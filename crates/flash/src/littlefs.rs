@@ -41,7 +41,7 @@ pub trait LittlefsGeometry {
 /// which takes what a torn program has left behind a commit for erased, and would program it a second time.
 ///
 /// Units that are not blank, a block that has gone bad and what cannot be read are reported as corrupt, whereupon littlefs
-/// writes elsewhere; every other error is an I/O error.
+/// writes elsewhere; every other error is an I/O error, tampering too.
 pub struct LittlefsStorage<D, G: LittlefsGeometry> {
     device: D,
     /// For the blank query.
@@ -134,9 +134,13 @@ impl<D: FlashDevice, G: LittlefsGeometry> Storage for LittlefsStorage<D, G> {
 
 fn reported(error: FlashError) -> io::Error {
     match error.cause {
-        FlashCause::BadBlock { .. } | FlashCause::Uncorrectable | FlashCause::AlreadyProgrammed { .. } => {
-            io::Error::CORRUPTION
-        }
+        FlashCause::BadBlock { .. }
+        | FlashCause::Uncorrectable
+        | FlashCause::AlreadyProgrammed { .. }
+        | FlashCause::Void { .. }
+        | FlashCause::Closed { .. }
+        | FlashCause::OutOfOrder { .. } => io::Error::CORRUPTION,
+        // Tampering above all: littlefs answers corruption in one half of a metadata pair by using the other half, which is older.
         _ => io::Error::IO,
     }
 }

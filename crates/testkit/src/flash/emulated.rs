@@ -119,6 +119,11 @@ impl EmulatedFlash {
         }
     }
 
+    /// Operations that were recorded so far; 0 if none are.
+    pub fn recorded(&self) -> usize {
+        self.recording.as_ref().map_or(0, FlashRecording::len)
+    }
+
     /// Ends the recording.
     ///
     /// # Panics

@@ -4,6 +4,7 @@
 //! * [`EmulatedFlash`]: a [`FlashDevice`](atrest_device::FlashDevice) over an image. A unit is programmed once between two
 //!   erases, bad blocks fail in one of five ways, wear is counted, every operation can be recorded.
 //! * [`FlashRecording`]: everything that happened, from which [`PowerCut`]s make what a power loss at any operation leaves.
+//! * [`TrustedMemory`]: the store that the adversary can't reach.
 //! * [`Adversary`]: every version of every unit and block that a recording saw, put back, moved or damaged.
 //!
 //! What we assume of the media: a cut operation may have happened not at all, in part of its bytes, in part of its bits,
@@ -15,9 +16,11 @@ mod emulated;
 mod image;
 mod power_cut;
 mod shared;
+mod trusted;
 
 pub use adversary::{Adversary, Attack};
 pub use emulated::{BadBlock, EmulatedFlash, Wear};
 pub use image::{FlashImage, Tear};
 pub use power_cut::{Caching, FlashOp, FlashRecording, PowerCut};
 pub use shared::SharedFlash;
+pub use trusted::{TrustedMemory, TrustedRecord, TrustedWrite};

@@ -1,0 +1,65 @@
+//! The little memory that nobody but the device itself can write: what makes an older state of a medium recognisable.
+
+use core::fmt;
+
+/// Bytes in a record of a [`TrustedStore`].
+pub const TRUSTED_RECORD_LEN: usize = 40;
+
+/// One record, replaced as a whole: two pages of a controller's own flash, a slot of a secure element, a file on the desk.
+///
+/// Whoever can put an older record back can put an older medium back. The record needs no secrecy.
+pub trait TrustedStore {
+    /// The record that was stored last, or none if there has never been one.
+    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError>;
+
+    /// Replaces the record. A power loss leaves the old one or the new one; when this returns the new one is durable. After
+    /// an error it may be either.
+    fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError>;
+}
+
+impl<S: TrustedStore + ?Sized> TrustedStore for &mut S {
+    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+        (**self).load()
+    }
+
+    fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+        (**self).store(record)
+    }
+}
+
+/// Why a trusted store failed.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrustedStoreError {
+    /// Something is stored, but none of its copies is whole.
+    Damaged,
+    /// The store cannot hold a record.
+    TooSmall {
+        /// Bytes that are needed.
+        needs: u32,
+        /// Bytes that there are.
+        has: u64,
+    },
+    /// The store can't be written any more.
+    WornOut,
+    /// Somebody else uses the store.
+    Busy,
+    /// The store's own code.
+    Driver(i32),
+}
+
+impl fmt::Display for TrustedStoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged => f.write_str("what the trusted store holds is damaged"),
+            Self::TooSmall { needs, has } => {
+                write!(f, "the trusted store has {has} bytes, {needs} are needed")
+            }
+            Self::WornOut => f.write_str("the trusted store cannot be written any more"),
+            Self::Busy => f.write_str("the trusted store is in use"),
+            Self::Driver(code) => write!(f, "the trusted store failed with error {code}"),
+        }
+    }
+}
+
+impl core::error::Error for TrustedStoreError {}

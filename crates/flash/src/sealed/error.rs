@@ -1,0 +1,130 @@
+//! Why a sealed volume does not open, and what to try next.
+
+use core::fmt;
+
+use atrest_cipher::KeyError;
+use atrest_device::{FlashCause, TrustedStoreError};
+
+use super::layout::LayoutError;
+
+/// Why a sealed volume was not formatted or opened. Nothing on the medium or in the store has been changed, unless the cause
+/// is the medium or the store itself.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SealedError {
+    /// The medium can't be sealed in this layout.
+    Layout(LayoutError),
+    /// The cipher does not take the key.
+    Key(KeyError),
+    /// The table has fewer entries than the medium has erase blocks.
+    TableTooSmall {
+        /// Entries that are needed.
+        needs: u64,
+        /// Entries that there are.
+        has: usize,
+    },
+    /// The buffer has no room for a unit.
+    BufferTooSmall {
+        /// Bytes that are needed.
+        needs: u32,
+        /// Bytes that there are.
+        has: usize,
+    },
+    /// An option has a value that is not possible.
+    Option,
+    /// The medium failed.
+    Medium(FlashCause),
+    /// The trusted store failed, or what it holds is damaged.
+    Store(TrustedStoreError),
+    /// The trusted store has never been written.
+    StoreEmpty,
+    /// The trusted store belongs to another volume, or key, cipher or layout are others than at formatting.
+    OtherVolume,
+    /// A later version of this program wrote the trusted store.
+    LaterVersion,
+    /// The medium is newer than the trusted store: units are on it that were sealed long after the store was written.
+    StoreOlder {
+        /// The first serial that can't be there.
+        limit: u64,
+        /// The one that is there.
+        found: u64,
+    },
+    /// The medium is not in the state that the trusted store names: it was put back to an earlier one, or changed, or damaged.
+    NotAnchored {
+        /// Serials below this one are older than the store's record.
+        anchor: u64,
+        /// The newest one on the medium.
+        newest: u64,
+    },
+    /// Of what was written since the trusted store was, older parts are missing and newer ones are there.
+    Gap {
+        /// The first serial since then.
+        anchor: u64,
+        /// The newest one on the medium.
+        newest: u64,
+        /// How many of them are on the medium.
+        found: u64,
+    },
+    /// The trusted store holds a record, and it was not asked to replace one.
+    StoreInUse,
+    /// The medium holds units under this very key and identifier: formatting would use numbers for sealing twice.
+    KeyInUse {
+        /// Index of an erase block that holds one.
+        block: u32,
+    },
+    /// The numbers for sealing are used up.
+    WornOut,
+}
+
+impl fmt::Display for SealedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Layout(error) => error.fmt(f),
+            Self::Key(error) => error.fmt(f),
+            Self::TableTooSmall { needs, has } => {
+                write!(f, "the table has {has} entries, the medium {needs} erase blocks")
+            }
+            Self::BufferTooSmall { needs, has } => {
+                write!(f, "the buffer has {has} bytes, a unit takes {needs}")
+            }
+            Self::Option => f.write_str("an option has a value that is not possible"),
+            Self::Medium(cause) => write!(f, "the medium failed: {cause}"),
+            Self::Store(error) => error.fmt(f),
+            Self::StoreEmpty => f.write_str(
+                "the trusted store is empty: bring the store of this volume, or read the volume without freshness, \
+                 copy what it holds and format it anew",
+            ),
+            Self::OtherVolume => f.write_str(
+                "the trusted store belongs to another volume, or key, cipher or layout are not those of this one",
+            ),
+            Self::LaterVersion => f.write_str("a later version wrote the trusted store: update this program"),
+            Self::StoreOlder { limit, found } => write!(
+                f,
+                "the trusted store is older than the medium, which holds serial {found} where all are below {limit}: \
+                 bring the store that was used last"
+            ),
+            Self::NotAnchored { anchor, newest } => write!(
+                f,
+                "the medium is not as the trusted store knows it (newest serial {newest}, anchored before {anchor}): \
+                 an older state was put back, or something was changed or damaged; reading without freshness shows what is there"
+            ),
+            Self::Gap { anchor, newest, found } => write!(
+                f,
+                "of what was written last (serials {anchor} to {newest}) only {found} are there: parts were put back or \
+                 damaged; reading without freshness shows what is there"
+            ),
+            Self::StoreInUse => f.write_str(
+                "the trusted store holds the record of a volume, which would be lost: ask for its replacement by name",
+            ),
+            Self::KeyInUse { block } => write!(
+                f,
+                "erase block {block} holds data under this key and identifier: take a new identifier or a new key"
+            ),
+            Self::WornOut => {
+                f.write_str("the numbers for sealing are used up: copy the files to a new volume")
+            }
+        }
+    }
+}
+
+impl core::error::Error for SealedError {}

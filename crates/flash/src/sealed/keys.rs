@@ -1,0 +1,100 @@
+//! The keys of a sealed volume, and what is computed with them: HKDF (RFC 5869), and HMAC as pseudorandom function, both with
+//! SHA-256.
+
+use atrest_cipher::KeyError;
+use atrest_cipher::aead::Aead;
+use atrest_secret::SecretArray;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use super::layout::SealedLayout;
+use super::record::{BODY, Stamp};
+
+/// What the keys are derived from. No pair of volume key and identifier is ever used for two volumes, nor for one that is
+/// formatted anew.
+#[derive(Clone, Copy)]
+pub struct SealedKey<'a> {
+    /// The volume key, any length.
+    pub volume_key: &'a [u8],
+    /// The volume's identifier.
+    pub uuid: &'a [u8; 16],
+}
+
+/// Keys for units and tickets, for the sum, and for the record.
+pub(crate) struct Keys<A> {
+    pub(crate) cipher: A,
+    sum: Prf,
+    anchor: Prf,
+    /// Tells a store of another volume.
+    pub(crate) mark: [u8; 2],
+}
+
+impl<A: Aead> Keys<A> {
+    pub(crate) fn derive(key: &SealedKey<'_>, layout: &SealedLayout) -> Result<Self, KeyError> {
+        let extracted = Prf::new(key.uuid).whole(&[key.volume_key]);
+        let expand = Prf::new(&*extracted);
+        let output = |purpose: u8| {
+            expand.whole(&[
+                LABEL,
+                A::NAME.as_bytes(),
+                &layout.tag_len().to_le_bytes(),
+                &layout.stride().to_le_bytes(),
+                &layout.units().to_le_bytes(),
+                &layout.slot().to_le_bytes(),
+                &[purpose],
+                &[1],
+            ])
+        };
+        let cipher_key = output(b'u');
+        let cipher_key = cipher_key.get(..A::KEY_LEN).ok_or(KeyError::Length { len: A::KEY_LEN })?;
+        let [first, second, ..] = *output(b'm');
+        Ok(Self {
+            cipher: A::new(cipher_key)?,
+            sum: Prf::new(&*output(b's')),
+            anchor: Prf::new(&*output(b'a')),
+            mark: [first, second],
+        })
+    }
+
+    /// What a block adds to the sum: nothing if it is void.
+    pub(crate) fn share(&self, stamp: Stamp) -> u128 {
+        if stamp.fill == 0 {
+            return 0;
+        }
+        u128::from_le_bytes(self.sum.tag(&[&stamp.to_bytes()]))
+    }
+
+    /// Authenticates a record together with the sum, which is never seen outside.
+    pub(crate) fn anchor(&self, sum: u128, body: &[u8; BODY]) -> [u8; 16] {
+        self.anchor.tag(&[&sum.to_le_bytes(), body])
+    }
+}
+
+const LABEL: &[u8] = b"atrest sealed flash 1";
+
+/// HMAC-SHA-256 under one key.
+struct Prf(Hmac<Sha256>);
+
+impl Prf {
+    fn new(key: &[u8]) -> Self {
+        // HMAC takes keys of any length, so that the fallback is never taken.
+        Self(Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default())))
+    }
+
+    fn whole(&self, parts: &[&[u8]]) -> SecretArray<32> {
+        let mut mac = self.0.clone();
+        parts.iter().for_each(|part| mac.update(part));
+        let mut bytes = mac.finalize().into_bytes();
+        let mut output = SecretArray::zeroed();
+        output.copy_from_slice(&bytes);
+        atrest_secret::wipe(&mut bytes);
+        output
+    }
+
+    fn tag(&self, parts: &[&[u8]]) -> [u8; 16] {
+        let whole = self.whole(parts);
+        let mut tag = [0; 16];
+        tag.iter_mut().zip(whole.iter()).for_each(|(to, from)| *to = *from);
+        tag
+    }
+}

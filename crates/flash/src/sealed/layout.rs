@@ -1,0 +1,242 @@
+//! Where units and tickets lie in an erase block. FORMATS.md, "Sealed flash".
+
+use core::fmt;
+
+use atrest_device::{FlashGeometry, GeometryError};
+
+use super::serial::SERIAL_LEN;
+
+/// Where an erase is announced before it destroys what says which units a block held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tickets {
+    /// In the blocks themselves, each of which keeps a slot for one ticket: one more small program for each erase of a block
+    /// that holds something.
+    #[default]
+    Slot,
+    /// In the trusted store: one more trusted write for each such erase. For media whose pages have to be programmed in order,
+    /// and for stores that do not mind.
+    Store,
+}
+
+/// Sizes of a sealed medium.
+///
+/// An erase block holds units one after the other, each of `stride` bytes (payload, serial, tag, filling up to a
+/// prog unit of the medium), and at its end, with [`Tickets::Slot`], the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedLayout {
+    medium: FlashGeometry,
+    geometry: FlashGeometry,
+    stride: u32,
+    slot: u32,
+    tag_len: u32,
+}
+
+/// Why a medium can't be sealed in this layout.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutError {
+    /// Not one unit fits into an erase block.
+    UnitTooLarge {
+        /// Bytes that a unit and the slot take.
+        needs: u32,
+        /// Bytes in an erase block.
+        erase_size: u32,
+    },
+    /// More units in an erase block than can be counted. Take a larger payload.
+    TooManyUnits {
+        /// Units that would fit.
+        units: u32,
+        /// Units that can be counted.
+        most: u32,
+    },
+    /// More erase blocks than can be numbered with 32 bits.
+    TooManyBlocks {
+        /// Erase blocks of the medium.
+        blocks: u64,
+    },
+    /// The payload would not make a medium.
+    Geometry(GeometryError),
+}
+
+/// Bytes in the plaintext of a ticket: block, epoch, fill.
+pub(crate) const TICKET_LEN: usize = 11;
+
+/// Units in a block at most: fills share 16 bits with two flags.
+pub(crate) const MOST_UNITS: u32 = (1 << 14) - 1;
+
+impl SealedLayout {
+    /// For units of about `payload` bytes: as many as fit are made as long as they then can be, in multiples of 4.
+    ///
+    /// `tag_len` is [`Aead::TAG_LEN`](atrest_cipher::aead::Aead::TAG_LEN).
+    pub const fn new(
+        medium: FlashGeometry,
+        payload: u32,
+        tag_len: usize,
+        tickets: Tickets,
+    ) -> Result<Self, LayoutError> {
+        let (granule, erase_size) = (medium.prog_size(), medium.erase_size());
+        let tag_len = tag_len as u32;
+        let overhead = tag_len.saturating_add(SERIAL_LEN as u32);
+        let slot = match tickets {
+            Tickets::Slot => whole(overhead.saturating_add(TICKET_LEN as u32), granule),
+            Tickets::Store => 0,
+        };
+        let room = erase_size.saturating_sub(slot);
+        let wanted = whole(payload.saturating_add(overhead), granule);
+        let too_large = LayoutError::UnitTooLarge { needs: wanted.saturating_add(slot), erase_size };
+        let units = match room.checked_div(wanted) {
+            None | Some(0) => return Err(too_large),
+            Some(units) => units,
+        };
+        if units > MOST_UNITS {
+            return Err(LayoutError::TooManyUnits { units, most: MOST_UNITS });
+        }
+        if medium.block_count() > u32::MAX as u64 {
+            return Err(LayoutError::TooManyBlocks { blocks: medium.block_count() });
+        }
+        let Some(stride) = room.checked_div(units) else { return Err(too_large) };
+        let Some(over) = stride.checked_rem(granule) else { return Err(too_large) };
+        let stride = stride.saturating_sub(over);
+        let payload = stride.saturating_sub(overhead) & !3;
+        if payload == 0 {
+            return Err(too_large);
+        }
+        match FlashGeometry::new(payload, payload, payload.saturating_mul(units), medium.block_count()) {
+            Ok(geometry) => Ok(Self { medium, geometry, stride, slot, tag_len }),
+            Err(error) => Err(LayoutError::Geometry(error)),
+        }
+    }
+
+    /// Sizes as the user of the sealed medium sees them: reads and programs are of whole payloads.
+    pub const fn geometry(&self) -> FlashGeometry {
+        self.geometry
+    }
+
+    /// Sizes of the medium below.
+    pub const fn medium(&self) -> FlashGeometry {
+        self.medium
+    }
+
+    /// Bytes in a unit that the user sees.
+    pub const fn payload(&self) -> u32 {
+        self.geometry.prog_size()
+    }
+
+    /// Bytes that a unit takes on the medium. The buffer that a sealed device works in has as many.
+    pub const fn stride(&self) -> u32 {
+        self.stride
+    }
+
+    /// Units in an erase block.
+    pub const fn units(&self) -> u32 {
+        self.geometry.units_per_block()
+    }
+
+    /// Bytes in the slot for a ticket, 0 without.
+    pub const fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// Bytes in a tag.
+    pub const fn tag_len(&self) -> u32 {
+        self.tag_len
+    }
+
+    /// Address of a unit on the medium.
+    pub(crate) fn unit_address(&self, block: u32, unit: u32) -> u64 {
+        self.block_address(block).saturating_add(u64::from(unit).saturating_mul(self.stride.into()))
+    }
+
+    /// Address of a block's slot on the medium.
+    pub(crate) fn slot_address(&self, block: u32) -> u64 {
+        let end = self.block_address(block).saturating_add(self.medium.erase_size().into());
+        end.saturating_sub(self.slot.into())
+    }
+
+    /// Address of a block on the medium.
+    pub(crate) fn block_address(&self, block: u32) -> u64 {
+        u64::from(block).saturating_mul(self.medium.erase_size().into())
+    }
+
+    /// Block and unit at an address as the user sees it, which was checked.
+    pub(crate) fn place(&self, address: u64) -> (u32, u32) {
+        let erase = u64::from(self.geometry.erase_size());
+        let (block, byte) = (address.checked_div(erase), address.checked_rem(erase));
+        let unit = byte.and_then(|byte| byte.checked_div(self.payload().into()));
+        (block.unwrap_or(0) as u32, unit.unwrap_or(0) as u32)
+    }
+}
+
+/// Rounds up to whole granules, which are not 0.
+const fn whole(bytes: u32, granule: u32) -> u32 {
+    match bytes.checked_next_multiple_of(granule) {
+        Some(whole) => whole,
+        None => u32::MAX,
+    }
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnitTooLarge { needs, erase_size } => {
+                write!(
+                    f,
+                    "a unit takes {needs} bytes, and an erase block has {erase_size}: take a smaller payload"
+                )
+            }
+            Self::TooManyUnits { units, most } => {
+                write!(f, "{units} units in an erase block are more than {most}: take a larger payload")
+            }
+            Self::TooManyBlocks { blocks } => write!(f, "{blocks} erase blocks are too many to be sealed"),
+            Self::Geometry(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for LayoutError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nor(prog: u32, erase: u32) -> FlashGeometry {
+        FlashGeometry::new(1, prog, erase, 4096).expect("a geometry")
+    }
+
+    /// Payload, units, bytes of 10,000 that are lost.
+    fn figures(medium: FlashGeometry, payload: u32, tag: usize, tickets: Tickets) -> (u32, u32, u32) {
+        let layout = SealedLayout::new(medium, payload, tag, tickets).expect("a layout");
+        let (used, all) = (layout.payload() * layout.units(), medium.erase_size());
+        assert!(layout.stride() * layout.units() + layout.slot() <= all, "it fits");
+        assert!(layout.stride().is_multiple_of(medium.prog_size()), "whole granules");
+        (layout.payload(), layout.units(), ((all - used) as u64 * 10_000 / all as u64) as u32)
+    }
+
+    #[test]
+    fn units_of_about_256_bytes_cost_at_most_eight_percent() {
+        assert_eq!(figures(nor(1, 4096), 252, 16, Tickets::Store), (252, 15, 771));
+        assert_eq!(figures(nor(1, 4096), 252, 12, Tickets::Slot), (252, 15, 771));
+        assert_eq!(figures(nor(1, 4096), 288, 16, Tickets::Slot), (288, 13, 859));
+        assert_eq!(figures(nor(1, 4096), 316, 16, Tickets::Slot), (316, 12, 742));
+        assert_eq!(figures(nor(1, 65536), 256, 16, Tickets::Slot), (256, 236, 781));
+    }
+
+    #[test]
+    fn granules_slots_and_limits_are_kept() {
+        assert_eq!(figures(nor(512, 32768), 488, 16, Tickets::Slot).0, 488);
+        assert_eq!(figures(nor(16, 2048), 200, 12, Tickets::Slot).0, 204);
+        assert_eq!(
+            SealedLayout::new(nor(16, 512), 500, 16, Tickets::Slot).map(|_| ()),
+            Err(LayoutError::UnitTooLarge { needs: 560, erase_size: 512 })
+        );
+        assert_eq!(
+            SealedLayout::new(nor(1, 1 << 20), 16, 16, Tickets::Store).map(|_| ()),
+            Err(LayoutError::TooManyUnits { units: 28339, most: 16383 })
+        );
+        let huge = FlashGeometry::new(1, 1, 4096, 1 << 32).expect("a geometry");
+        assert_eq!(
+            SealedLayout::new(huge, 252, 16, Tickets::Slot).map(|_| ()),
+            Err(LayoutError::TooManyBlocks { blocks: 1 << 32 })
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! Sealed flash: authenticated, and older states are recognised. Bytes: FORMATS.md, "Sealed flash"; why: docs/SEALED-FLASH.md.
+//!
+//! Each unit carries a serial and a tag. The *epoch* of a block is the serial of its first unit; block, epoch and number of
+//! units name one content for ever, and a keyed sum over these of all blocks is what the trusted store anchors.
+
+mod cells;
+mod device;
+mod error;
+mod keys;
+mod layout;
+mod mount;
+mod options;
+mod reader;
+mod record;
+mod scan;
+mod serial;
+mod slots;
+mod table;
+mod volume;
+
+pub use error::SealedError;
+pub use keys::SealedKey;
+pub use layout::{LayoutError, SealedLayout, Tickets};
+pub use options::{SealedMedium, SealedOptions};
+pub use reader::{SealedReader, Verdict};
+pub use table::BlockState;
+pub use volume::SealedFlash;

@@ -1,0 +1,225 @@
+//! Formatting and opening: what is on the medium is held against the record, and accepted once.
+
+use atrest_cipher::aead::Aead;
+use atrest_device::{FlashCause, FlashDevice, FlashError, FlashOperation, TrustedStore};
+
+use super::cells::Cells;
+use super::error::SealedError;
+use super::keys::{Keys, SealedKey};
+use super::layout::SealedLayout;
+use super::options::{SealedMedium, SealedOptions};
+use super::record::{self, Record};
+use super::scan::{self, Scan};
+use super::serial::SERIAL_END;
+use super::slots::Slots;
+use super::table::BlockState;
+use super::volume::{SealedFlash, stamp};
+
+impl<A, D, S, T, B> SealedFlash<A, D, S, T, B>
+where
+    A: Aead,
+    D: FlashDevice,
+    S: TrustedStore,
+    T: AsRef<[BlockState]> + AsMut<[BlockState]>,
+    B: AsMut<[u8]>,
+{
+    /// Makes an empty volume. Nothing on the medium is changed: every block is void, and erased before it is used.
+    ///
+    /// Pair of volume key and identifier have never been used before. Fails if the store holds a record of any volume;
+    /// [`format_over`](Self::format_over) replaces that.
+    pub fn format(
+        device: D,
+        mut store: S,
+        key: &SealedKey<'_>,
+        options: SealedOptions,
+        table: T,
+        buffer: B,
+    ) -> Result<Self, SealedError> {
+        if store.load().map_err(SealedError::Store)?.is_some() {
+            return Err(SealedError::StoreInUse);
+        }
+        Self::format_over(device, store, key, options, table, buffer)
+    }
+
+    /// The same, and what the store holds is lost. The volume to which that belonged can then be read without freshness only.
+    pub fn format_over(
+        device: D,
+        store: S,
+        key: &SealedKey<'_>,
+        options: SealedOptions,
+        table: T,
+        buffer: B,
+    ) -> Result<Self, SealedError> {
+        let mut cells = cells(device, key, &options, buffer)?;
+        for block in 0..blocks(&cells.layout) {
+            if cells.open_unit(block, 0, None).map_err(SealedError::Medium)?.is_some() {
+                return Err(SealedError::KeyInUse { block });
+            }
+        }
+        let mut volume = Self::closed(cells, store, table, options)?;
+        (volume.next, volume.start) = (1, 1);
+        volume.write_record(false, None).map_err(failed)?;
+        Ok(volume)
+    }
+
+    /// Opens a volume. Reads the whole medium.
+    ///
+    /// After anything but [`close`](Self::close) what was in flight is accepted, if it is a state that the volume had since the
+    /// store was written last; then the store is written, and a block whose erase was cut is erased. Nothing is changed
+    /// when the medium is refused.
+    pub fn mount(
+        device: D,
+        mut store: S,
+        key: &SealedKey<'_>,
+        options: SealedOptions,
+        table: T,
+        buffer: B,
+    ) -> Result<Self, SealedError> {
+        let cells = cells(device, key, &options, buffer)?;
+        let stored = store.load().map_err(SealedError::Store)?.ok_or(SealedError::StoreEmpty)?;
+        let (body, tag) = record::split(&stored).ok_or(SealedError::LaterVersion)?;
+        if body.first_chunk() != Some(&cells.keys.mark) {
+            return Err(SealedError::OtherVolume);
+        }
+        let record = Record::parse(&body).ok_or(SealedError::LaterVersion)?;
+        let mut volume = Self::closed(cells, store, table, options)?;
+        let mut scan = Scan::new(&record, volume.is_ordered());
+        scan.read(&mut volume.cells, volume.table.as_mut())?;
+        scan.take_back_marginal(&mut volume.cells, volume.table.as_mut())?;
+        scan.check_serials()?;
+        scan.apply_tickets(&volume.cells.keys, volume.table.as_mut())?;
+        let good = |keys: &Keys<A>, sum| atrest_secret::constant_time_eq(&keys.anchor(sum, &body), &tag);
+        let table = volume.table.as_mut();
+        if !good(&volume.cells.keys, scan.sum) {
+            let keys = &volume.cells.keys;
+            let found = scan::without_one(scan.sum, table, keys, |sum| good(keys, sum));
+            let Some((block, state, sum)) = found else { return Err(scan.not_anchored()) };
+            if let Some(entry) = table.get_mut(block) {
+                *entry = state;
+            }
+            scan.sum = sum;
+        }
+        if record.clean {
+            volume.resume(&record, scan.sum)?;
+        } else {
+            volume.recover(scan.limit, scan.torn)?;
+        }
+        Ok(volume)
+    }
+
+    /// After a clean record: goes on where that left off.
+    fn resume(&mut self, record: &Record, sum: u128) -> Result<(), SealedError> {
+        (self.next, self.anchor, self.start) = (record.anchor, record.anchor, record.start);
+        self.limit = record.anchor.saturating_add(1_u64.wrapping_shl(record.reserve.into()));
+        (self.sum, self.clean) = (sum, true);
+        if self.options.medium == SealedMedium::Card {
+            return Ok(());
+        }
+        for block in 0..blocks(&self.cells.layout) {
+            let state = self.state(block);
+            let open = state.fill() != 0 && state.fill() < self.cells.layout.units() && self.is_open(&state);
+            // Junk behind the last unit would be programmed over.
+            if open
+                && !self.cells.is_blank_from(block, state.fill()).map_err(SealedError::Medium)?
+                && let Some(entry) = self.state_mut(block)
+            {
+                entry.close();
+            }
+        }
+        Ok(())
+    }
+
+    /// After any other: what was found is anchored, with serials that nobody can have used, and only then is a block scrubbed
+    /// whose erase was cut.
+    fn recover(&mut self, limit: u64, torn: Option<u32>) -> Result<(), SealedError> {
+        if limit >= SERIAL_END {
+            return Err(SealedError::WornOut);
+        }
+        (self.next, self.start, self.sum) = (limit, limit, 0);
+        for block in 0..blocks(&self.cells.layout) {
+            let state = self.state(block);
+            self.sum = self.sum.wrapping_add(self.cells.keys.share(stamp(block, &state)));
+            if let Some(state) = self.state_mut(block) {
+                state.set_in_flight(false);
+            }
+        }
+        self.write_record(false, torn).map_err(failed)?;
+        if let Some(block) = torn {
+            self.changed = true;
+            let scrubbed = self.cells.erase(block);
+            let card = self.options.medium == SealedMedium::Card;
+            let scrubbed = scrubbed.and_then(|()| if card { self.cells.overwrite(block) } else { Ok(()) });
+            match scrubbed {
+                Ok(()) | Err(FlashCause::BadBlock { .. }) => {}
+                Err(cause) => return Err(SealedError::Medium(cause)),
+            }
+        }
+        Ok(())
+    }
+
+    /// A volume of which nothing is known yet.
+    fn closed(
+        cells: Cells<A, D, B>,
+        store: S,
+        mut table: T,
+        options: SealedOptions,
+    ) -> Result<Self, SealedError> {
+        scan::clear(table.as_mut(), &cells.layout)?;
+        Ok(Self {
+            cells,
+            store,
+            table,
+            options,
+            sum: 0,
+            next: 0,
+            anchor: 0,
+            limit: 0,
+            start: 0,
+            clean: false,
+            changed: false,
+            gap: false,
+            tickets: 0,
+            slots: Slots::default(),
+            syncs: 0,
+            tampered: false,
+        })
+    }
+}
+
+/// Layout, keys and buffer, checked.
+pub(super) fn cells<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    device: D,
+    key: &SealedKey<'_>,
+    options: &SealedOptions,
+    mut buffer: B,
+) -> Result<Cells<A, D, B>, SealedError> {
+    if !options.are_possible() {
+        return Err(SealedError::Option);
+    }
+    let layout = SealedLayout::new(device.geometry(), options.payload, A::TAG_LEN, options.tickets)
+        .map_err(SealedError::Layout)?;
+    let (needs, has) = (layout.stride().max(layout.slot()), buffer.as_mut().len());
+    if has < needs as usize {
+        return Err(SealedError::BufferTooSmall { needs, has });
+    }
+    let keys = Keys::derive(key, &layout).map_err(SealedError::Key)?;
+    Ok(Cells::new(device, keys, layout, buffer))
+}
+
+/// Erase blocks; the layout has checked that 32 bits number them.
+pub(super) fn blocks(layout: &SealedLayout) -> u32 {
+    layout.medium().block_count() as u32
+}
+
+fn failed(cause: FlashCause) -> SealedError {
+    match cause {
+        FlashCause::TrustedStore(error) => SealedError::Store(error),
+        FlashCause::WornOut => SealedError::WornOut,
+        cause => SealedError::Medium(cause),
+    }
+}
+
+/// What a read-only view says to who wants to write.
+pub(super) fn read_only(operation: FlashOperation, address: u64, len: u64) -> FlashError {
+    FlashError::new(operation, address, len, FlashCause::ReadOnly)
+}

@@ -1,0 +1,171 @@
+//! A sealed volume without its trusted store: read-only, and whatever was put back goes unnoticed.
+
+use core::fmt;
+
+use atrest_cipher::aead::Aead;
+use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
+
+use super::cells::Cells;
+use super::device::CLOSED;
+use super::error::SealedError;
+use super::keys::SealedKey;
+use super::mount::{blocks, cells, read_only};
+use super::options::SealedOptions;
+use super::scan;
+use super::table::BlockState;
+
+/// A [`FlashDevice`] that reads a sealed medium of which the trusted store is elsewhere, or lost.
+///
+/// Forged, moved and exchanged units are detected, units of different epochs of a block too. **Not** detected are a whole block of
+/// an earlier time, units missing at the end of a block, and the whole medium put back. Programs and erases are refused:
+/// without the store nobody knows which numbers have been used for sealing.
+pub struct SealedReader<A, D, T, B> {
+    cells: Cells<A, D, B>,
+    table: T,
+}
+
+/// What stands in a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// What was sealed for this place; whether lately, only the trusted store knows.
+    Sealed {
+        /// The number under which it was.
+        serial: u64,
+    },
+    /// Nothing that was sealed for this place, though something is behind it: it was changed or damaged.
+    Tampered,
+    /// Nothing, and nothing behind it in its block.
+    Absent,
+}
+
+impl<A, D, T, B> SealedReader<A, D, T, B>
+where
+    A: Aead,
+    D: FlashDevice,
+    T: AsRef<[BlockState]> + AsMut<[BlockState]>,
+    B: AsMut<[u8]>,
+{
+    /// Opens a volume, to be read only. Reads the whole medium.
+    pub fn open_without_freshness(
+        device: D,
+        key: &SealedKey<'_>,
+        options: SealedOptions,
+        mut table: T,
+        buffer: B,
+    ) -> Result<Self, SealedError> {
+        let mut cells = cells::<A, D, B>(device, key, &options, buffer)?;
+        scan::clear(table.as_mut(), &cells.layout)?;
+        for (block, state) in (0..blocks(&cells.layout)).zip(table.as_mut()) {
+            *state = survey(&mut cells, block).map_err(SealedError::Medium)?;
+        }
+        Ok(Self { cells, table })
+    }
+
+    /// What stands in a unit of an erase block, for whoever salvages.
+    pub fn verdict(&mut self, block: u32, unit: u32) -> Result<Verdict, FlashCause> {
+        let state = self.state(block);
+        if unit >= state.fill() {
+            return Ok(Verdict::Absent);
+        }
+        let found = self.cells.open_unit(block, unit, Some(state.epoch()))?;
+        Ok(found.map_or(Verdict::Tampered, |serial| Verdict::Sealed { serial }))
+    }
+
+    /// Units of a block that are there or are missing in the middle.
+    pub fn fill(&self, block: u32) -> u32 {
+        self.state(block).fill()
+    }
+
+    /// Sizes and places.
+    pub fn layout(&self) -> &super::SealedLayout {
+        &self.cells.layout
+    }
+
+    /// The medium back.
+    pub fn into_device(self) -> D {
+        self.cells.device
+    }
+
+    fn state(&self, block: u32) -> BlockState {
+        self.table.as_ref().get(block as usize).copied().unwrap_or(BlockState::VOID)
+    }
+
+    fn read_one(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<(), FlashCause> {
+        let state = self.state(block);
+        if state.fill() == 0 {
+            return Err(FlashCause::Void { block: block.into() });
+        }
+        if unit >= state.fill() {
+            out.fill(CLOSED);
+            return Ok(());
+        }
+        match self.cells.read_unit(block, unit, state.epoch(), out)? {
+            Some(_) => Ok(()),
+            None => Err(FlashCause::Tampered { block: block.into(), unit }),
+        }
+    }
+}
+
+/// Epoch and units of a block, up to the last one that verifies.
+fn survey<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    cells: &mut Cells<A, D, B>,
+    block: u32,
+) -> Result<BlockState, FlashCause> {
+    let Some(epoch) = cells.open_unit(block, 0, None)? else { return Ok(BlockState::VOID) };
+    let mut fill = 1;
+    for unit in 1..cells.layout.units() {
+        if cells.open_unit(block, unit, Some(epoch))?.is_some() {
+            fill = unit.saturating_add(1);
+        }
+    }
+    Ok(BlockState::holding(epoch, fill))
+}
+
+impl<A, D, T, B> FlashDevice for SealedReader<A, D, T, B>
+where
+    A: Aead,
+    D: FlashDevice,
+    T: AsRef<[BlockState]> + AsMut<[BlockState]>,
+    B: AsMut<[u8]>,
+{
+    fn geometry(&self) -> FlashGeometry {
+        self.cells.layout.geometry()
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        self.geometry().check(FlashOperation::Read, address, buf.len() as u64)?;
+        let step = self.cells.layout.payload() as usize;
+        for (out, at) in buf.chunks_mut(step).zip((address..).step_by(step)) {
+            let (block, unit) = self.cells.layout.place(at);
+            self.read_one(block, unit, out)
+                .map_err(|cause| FlashError::new(FlashOperation::Read, at, step as u64, cause))?;
+        }
+        Ok(())
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        Err(read_only(FlashOperation::Prog, address, data.len() as u64))
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        Err(read_only(FlashOperation::Erase, address, len))
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        Ok(())
+    }
+
+    /// Nothing can be programmed.
+    fn is_blank(&mut self, address: u64, len: u64, _scratch: &mut [u8]) -> Result<bool, FlashError> {
+        self.geometry().check(FlashOperation::BlankQuery, address, len)?;
+        Ok(false)
+    }
+}
+
+impl<A, D, T, B> fmt::Debug for SealedReader<A, D, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedReader")
+            .field("geometry", &self.cells.layout.geometry())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! The record in the trusted store. FORMATS.md, "Sealed flash".
+
+use atrest_device::TRUSTED_RECORD_LEN;
+
+use super::serial::{self, SERIAL_LEN};
+
+/// What a block holds: enough to add it to a sum or to take it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) block: u32,
+    pub(crate) epoch: u64,
+    pub(crate) fill: u32,
+}
+
+/// What is anchored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Two bytes that depend on the keys: tells a store of another volume.
+    pub(crate) mark: [u8; 2],
+    /// Whether the volume was closed, so that there is nothing newer.
+    pub(crate) clean: bool,
+    /// Power of two: as many serials from the anchor on may be in use.
+    pub(crate) reserve: u8,
+    /// The next serial when this was written.
+    pub(crate) anchor: u64,
+    /// Blocks of earlier epochs are not appended to.
+    pub(crate) start: u64,
+    /// The block that was to be erased next, and what it held.
+    pub(crate) victim: Option<Stamp>,
+}
+
+const TAG: usize = 16;
+/// Bytes of a record that its tag authenticates.
+pub(crate) const BODY: usize = TRUSTED_RECORD_LEN - TAG;
+
+const CLEAN: u8 = 1;
+const VICTIM: u8 = 2;
+const UNKNOWN: u8 = 4;
+const RESERVE_SHIFT: u32 = 3;
+
+impl Record {
+    pub(crate) fn body(&self) -> [u8; BODY] {
+        let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+        let state = flag(self.clean, CLEAN)
+            | flag(self.victim.is_some(), VICTIM)
+            | self.reserve.wrapping_shl(RESERVE_SHIFT);
+        let mut body = [0; BODY];
+        let victim = self.victim.map_or([0; Stamp::LEN], |victim| victim.to_bytes());
+        let parts: [&[u8]; 5] =
+            [&self.mark, &[state], &serial::to_bytes(self.anchor), &serial::to_bytes(self.start), &victim];
+        let bytes = parts.into_iter().flatten();
+        body.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        body
+    }
+
+    /// None if a later version wrote it.
+    pub(crate) fn parse(body: &[u8; BODY]) -> Option<Self> {
+        let (mark, rest) = body.split_first_chunk::<2>()?;
+        let (state, rest) = rest.split_first()?;
+        let (anchor, rest) = rest.split_first_chunk::<SERIAL_LEN>()?;
+        let (start, rest) = rest.split_first_chunk::<SERIAL_LEN>()?;
+        let victim = Stamp::from_bytes(rest.first_chunk()?);
+        if state & UNKNOWN != 0 {
+            return None;
+        }
+        Some(Self {
+            mark: *mark,
+            clean: state & CLEAN != 0,
+            reserve: state.wrapping_shr(RESERVE_SHIFT),
+            anchor: serial::from_bytes(*anchor),
+            start: serial::from_bytes(*start),
+            victim: (state & VICTIM != 0).then_some(victim),
+        })
+    }
+}
+
+impl Stamp {
+    pub(crate) const LEN: usize = super::layout::TICKET_LEN;
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::LEN] {
+        let [a, b, c, d] = self.block.to_le_bytes();
+        let [e, f, g, h, i] = serial::to_bytes(self.epoch);
+        let [j, k, ..] = self.fill.to_le_bytes();
+        [a, b, c, d, e, f, g, h, i, j, k]
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k] = *bytes;
+        Self {
+            block: u32::from_le_bytes([a, b, c, d]),
+            epoch: serial::from_bytes([e, f, g, h, i]),
+            fill: u32::from_le_bytes([j, k, 0, 0]),
+        }
+    }
+}
+
+/// Body and tag as they are stored.
+pub(crate) fn join(body: &[u8; BODY], tag: &[u8; TAG]) -> [u8; TRUSTED_RECORD_LEN] {
+    let mut record = [0; TRUSTED_RECORD_LEN];
+    record.iter_mut().zip(body.iter().chain(tag)).for_each(|(to, from)| *to = *from);
+    record
+}
+
+pub(crate) fn split(record: &[u8; TRUSTED_RECORD_LEN]) -> Option<([u8; BODY], [u8; TAG])> {
+    let (body, tag) = record.split_first_chunk()?;
+    Some((*body, *tag.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_lies_as_documented_and_reads_back() {
+        let record = Record {
+            mark: [0xa1, 0xa2],
+            clean: false,
+            reserve: 12,
+            anchor: 0x05_0403_0201,
+            start: 0x15_1413_1211,
+            victim: Some(Stamp { block: 0x2423_2221, epoch: 0x35_3433_3231, fill: 0x4241 }),
+        };
+        let body = record.body();
+        let expected = [
+            0xa1, 0xa2, 0x62, 1, 2, 3, 4, 5, 0x11, 0x12, 0x13, 0x14, 0x15, 0x21, 0x22, 0x23, 0x24, 0x31,
+            0x32, 0x33, 0x34, 0x35, 0x41, 0x42,
+        ];
+        assert_eq!(body, expected);
+        assert_eq!(Record::parse(&body), Some(record));
+        let clean = Record { clean: true, victim: None, ..record };
+        assert_eq!(Record::parse(&clean.body()), Some(clean));
+        let mut later = body;
+        later[2] |= UNKNOWN;
+        assert_eq!(Record::parse(&later), None);
+        assert_eq!(split(&join(&body, &[7; TAG])), Some((body, [7; TAG])));
+    }
+}

@@ -1,0 +1,246 @@
+//! What a medium holds, block by block: what is anchored and what is newer, and the sum that the record has to confirm.
+
+use atrest_cipher::aead::Aead;
+use atrest_device::FlashDevice;
+
+use super::cells::{Cell, Cells};
+use super::error::SealedError;
+use super::keys::Keys;
+use super::layout::SealedLayout;
+use super::mount::blocks;
+use super::record::{Record, Stamp};
+use super::table::BlockState;
+use super::volume::{MOST_TICKETS, stamp};
+
+/// What is found while the medium is read.
+pub(super) struct Scan {
+    ordered: bool,
+    clean: bool,
+    anchor: u64,
+    /// No serial from here on can be there.
+    pub(super) limit: u64,
+    /// Of the anchored state, as far as it has been seen.
+    pub(super) sum: u128,
+    /// Cells newer than the anchor.
+    in_flight: u64,
+    /// The newest of them: its serial and place.
+    newest: Option<(u64, u32, Cell)>,
+    /// The newest serial of all.
+    top: u64,
+    /// Blocks that may have been erased: serial of the ticket, and what they had held. One can come from the record.
+    tickets: [Option<(u64, Stamp)>; MOST_TICKETS + 1],
+    /// The block whose erase was cut and has left something that verifies.
+    pub(super) torn: Option<u32>,
+}
+
+/// Reads of the newest cell, all of which have to verify: a torn program may read right once.
+const CONFIRMATIONS: usize = 2;
+
+impl Scan {
+    pub(super) fn new(record: &Record, ordered: bool) -> Self {
+        let mut tickets = [None; MOST_TICKETS + 1];
+        let [first, ..] = &mut tickets;
+        *first = record.victim.map(|victim| (0, victim));
+        Self {
+            ordered,
+            clean: record.clean,
+            anchor: record.anchor,
+            limit: record.anchor.saturating_add(1_u64.wrapping_shl(record.reserve.into())),
+            sum: 0,
+            in_flight: 0,
+            newest: None,
+            top: 0,
+            tickets,
+            torn: None,
+        }
+    }
+
+    /// Reads every block. Afterwards the table has what verifies, and the sum what of that is anchored.
+    pub(super) fn read<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &mut self,
+        cells: &mut Cells<A, D, B>,
+        table: &mut [BlockState],
+    ) -> Result<(), SealedError> {
+        for (block, state) in (0..blocks(&cells.layout)).zip(table) {
+            *state = self.read_block(cells, block)?;
+        }
+        Ok(())
+    }
+
+    fn read_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &mut self,
+        cells: &mut Cells<A, D, B>,
+        block: u32,
+    ) -> Result<BlockState, SealedError> {
+        let medium = SealedError::Medium;
+        let Some(epoch) = cells.open_unit(block, 0, None).map_err(medium)? else {
+            return Ok(BlockState::VOID);
+        };
+        let mut last = epoch;
+        let mut anchored = self.note(epoch, block, Cell::Unit(0));
+        let mut fill = 1;
+        for unit in 1..cells.layout.units() {
+            match cells.open_unit(block, unit, Some(epoch)).map_err(medium)? {
+                Some(serial) if serial > last => {
+                    last = serial;
+                    fill = unit.saturating_add(1);
+                    anchored = anchored.saturating_add(self.note(serial, block, Cell::Unit(unit)));
+                }
+                Some(_) => return Err(self.not_anchored()),
+                None => break,
+            }
+        }
+        // Serials rise in a block, so what is anchored comes first.
+        self.sum = self.sum.wrapping_add(cells.keys.share(Stamp { block, epoch, fill: anchored }));
+        let mut state = BlockState::holding(epoch, fill);
+        state.set_in_flight(anchored != fill);
+        if cells.layout.slot() != 0
+            && let Some((serial, victim)) = cells.open_ticket(block, epoch).map_err(medium)?
+            && serial >= self.anchor
+        {
+            self.note(serial, block, Cell::Slot);
+            self.add_ticket(serial, victim)?;
+        }
+        Ok(state)
+    }
+
+    /// Counts a cell if it is in flight; 1 if it is anchored.
+    fn note(&mut self, serial: u64, block: u32, cell: Cell) -> u32 {
+        self.top = self.top.max(serial);
+        if serial < self.anchor {
+            return 1;
+        }
+        self.in_flight = self.in_flight.saturating_add(1);
+        if self.newest.is_none_or(|(newest, ..)| newest < serial) {
+            self.newest = Some((serial, block, cell));
+        }
+        0
+    }
+
+    fn add_ticket(&mut self, serial: u64, victim: Stamp) -> Result<(), SealedError> {
+        let full = SealedError::NotAnchored { anchor: self.anchor, newest: self.top };
+        if self.tickets.iter().flatten().any(|(_, ticket)| ticket.block == victim.block) {
+            return Err(full);
+        }
+        let free = self.tickets.iter_mut().skip(1).find(|ticket| ticket.is_none()).ok_or(full)?;
+        *free = Some((serial, victim));
+        Ok(())
+    }
+
+    /// The newest cell may be the one whose program was cut. If it does not verify every time it is taken as not there.
+    pub(super) fn take_back_marginal<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &mut self,
+        cells: &mut Cells<A, D, B>,
+        table: &mut [BlockState],
+    ) -> Result<(), SealedError> {
+        let Some((serial, block, cell)) = self.newest else { return Ok(()) };
+        let Some(state) = table.get_mut(block as usize) else { return Ok(()) };
+        let epoch = state.epoch();
+        for _ in 0..CONFIRMATIONS {
+            let verifies = match cell {
+                Cell::Unit(unit) => cells.open_unit(block, unit, Some(epoch)).map(|found| found.is_some()),
+                Cell::Slot => cells.open_ticket(block, epoch).map(|found| found.is_some()),
+            };
+            if verifies.map_err(SealedError::Medium)? {
+                continue;
+            }
+            self.in_flight = self.in_flight.saturating_sub(1);
+            // Serials in flight have no gap, which is checked next: the one before this is the newest now.
+            self.newest = (self.in_flight > 0).then_some((serial.saturating_sub(1), block, cell));
+            match cell {
+                Cell::Unit(unit) => {
+                    *state = BlockState::holding(epoch, unit);
+                    state.set_in_flight(unit > 0);
+                }
+                Cell::Slot => {
+                    self.tickets = self.tickets.map(|ticket| ticket.filter(|(found, _)| *found != serial));
+                }
+            }
+            break;
+        }
+        Ok(())
+    }
+
+    /// What is newer than the record is the beginning of what was done since then.
+    pub(super) fn check_serials(&self) -> Result<(), SealedError> {
+        let Some((newest, ..)) = self.newest else { return Ok(()) };
+        let limit = if self.clean { self.anchor } else { self.limit };
+        if newest >= limit {
+            return Err(SealedError::StoreOlder { limit, found: newest });
+        }
+        let expected = newest.saturating_sub(self.anchor).saturating_add(1);
+        if self.ordered && expected != self.in_flight {
+            return Err(SealedError::Gap { anchor: self.anchor, newest, found: self.in_flight });
+        }
+        Ok(())
+    }
+
+    /// Blocks that may have been erased count as what they had held; what a cut erase has left of one is void.
+    pub(super) fn apply_tickets<A: Aead>(
+        &mut self,
+        keys: &Keys<A>,
+        table: &mut [BlockState],
+    ) -> Result<(), SealedError> {
+        for (_, ticket) in self.tickets.into_iter().flatten() {
+            let Some(state) = table.get_mut(ticket.block as usize) else { return Err(self.not_anchored()) };
+            let is_old = state.fill() != 0 && state.epoch() < self.anchor;
+            if is_old && state.is_in_flight() {
+                // Nothing is appended to a block between its ticket and its erase, nor was before.
+                return Err(self.not_anchored());
+            }
+            let found = stamp(ticket.block, state);
+            if is_old {
+                self.sum = self.sum.wrapping_sub(keys.share(found));
+            }
+            self.sum = self.sum.wrapping_add(keys.share(ticket));
+            if is_old && found != ticket {
+                *state = BlockState::VOID;
+                if self.torn.replace(ticket.block).is_some() {
+                    return Err(self.not_anchored());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn not_anchored(&self) -> SealedError {
+        SealedError::NotAnchored { anchor: self.anchor, newest: self.top }
+    }
+}
+
+/// Looks for the one block of which the medium shows more than is anchored: its last unit, or all of it. That happens when
+/// what a cut program or erase had left did not verify at the opening after it, and does now. A sum that the record confirms is the
+/// anchored state, whatever led to it.
+pub(super) fn without_one<A: Aead>(
+    sum: u128,
+    table: &[BlockState],
+    keys: &Keys<A>,
+    good: impl Fn(u128) -> bool,
+) -> Option<(usize, BlockState, u128)> {
+    for (block, state) in table.iter().enumerate() {
+        if state.fill() == 0 || state.is_in_flight() {
+            continue;
+        }
+        let found = stamp(block as u32, state);
+        let rest = sum.wrapping_sub(keys.share(found));
+        for fill in [found.fill.saturating_sub(1), 0] {
+            let sum = rest.wrapping_add(keys.share(Stamp { fill, ..found }));
+            if good(sum) {
+                let mut state = BlockState::holding(found.epoch, fill);
+                state.close();
+                return Some((block, state, sum));
+            }
+        }
+    }
+    None
+}
+
+/// Makes all blocks void.
+pub(super) fn clear(table: &mut [BlockState], layout: &SealedLayout) -> Result<(), SealedError> {
+    let (needs, has) = (layout.medium().block_count(), table.len());
+    if (has as u64) < needs {
+        return Err(SealedError::TableTooSmall { needs, has });
+    }
+    table.fill(BlockState::VOID);
+    Ok(())
+}

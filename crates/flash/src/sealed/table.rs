@@ -1,0 +1,77 @@
+//! What a sealed device knows of each erase block, in seven bytes of the caller's.
+
+use super::layout::MOST_UNITS;
+use super::serial::{self, SERIAL_LEN};
+
+/// The state of an erase block: its epoch and how many units it holds. An array of these, one for each block, is all that a
+/// sealed device needs beside a buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockState {
+    epoch: [u8; SERIAL_LEN],
+    /// The fill, and two flags above it.
+    fill: [u8; 2],
+}
+
+/// A block takes no more units before it is erased. Of a void one: it was not erased since power-on.
+const CLOSED: u16 = 1 << 15;
+/// The sum does not contain the block: something in it is newer than the anchor.
+const IN_FLIGHT: u16 = 1 << 14;
+
+impl BlockState {
+    /// Holds nothing, and was not erased since power-on.
+    pub(crate) const VOID: Self = Self { epoch: [0; SERIAL_LEN], fill: CLOSED.to_le_bytes() };
+    /// Holds nothing and was erased.
+    pub(crate) const ERASED: Self = Self { epoch: [0; SERIAL_LEN], fill: [0; 2] };
+
+    pub(crate) fn holding(epoch: u64, fill: u32) -> Self {
+        let fill = fill.min(MOST_UNITS) as u16;
+        if fill == 0 {
+            return Self::VOID;
+        }
+        Self { epoch: serial::to_bytes(epoch), fill: fill.to_le_bytes() }
+    }
+
+    /// Serial of unit 0, 0 in a void block.
+    pub(crate) fn epoch(&self) -> u64 {
+        serial::from_bytes(self.epoch)
+    }
+
+    /// Units that the block holds.
+    pub(crate) fn fill(&self) -> u32 {
+        (u16::from_le_bytes(self.fill) & !(CLOSED | IN_FLIGHT)).into()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.has(CLOSED)
+    }
+
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.has(IN_FLIGHT)
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.set(CLOSED, true);
+    }
+
+    pub(crate) fn set_in_flight(&mut self, in_flight: bool) {
+        self.set(IN_FLIGHT, in_flight);
+    }
+
+    /// Counts a unit more; the first one gives the block its epoch. Flags stay.
+    pub(crate) fn append(&mut self, serial: u64) {
+        if self.fill() == 0 {
+            self.epoch = serial::to_bytes(serial);
+        }
+        // A block has fewer units than reach the flags.
+        self.fill = u16::from_le_bytes(self.fill).wrapping_add(1).to_le_bytes();
+    }
+
+    fn has(&self, flag: u16) -> bool {
+        u16::from_le_bytes(self.fill) & flag != 0
+    }
+
+    fn set(&mut self, flag: u16, on: bool) {
+        let rest = u16::from_le_bytes(self.fill) & !flag;
+        self.fill = (if on { rest | flag } else { rest }).to_le_bytes();
+    }
+}

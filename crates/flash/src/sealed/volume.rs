@@ -1,0 +1,198 @@
+//! An open sealed volume: what is in memory of it, how serials are given out, and how its state is anchored.
+
+use core::fmt;
+
+use atrest_cipher::aead::Aead;
+use atrest_device::{FlashCause, FlashDevice, TrustedStore};
+
+use super::cells::Cells;
+use super::options::{SealedMedium, SealedOptions};
+use super::record::{self, Record, Stamp};
+use super::serial::SERIAL_END;
+use super::slots::Slots;
+use super::table::BlockState;
+
+/// A [`FlashDevice`] on untrusted flash, whose contents nobody can change, move or put back without being found out.
+///
+/// `A` is the cipher, `D` the medium, `S` the trusted store, `T` a table of one [`BlockState`] for each erase block, `B` a
+/// buffer of [`stride`](super::SealedLayout::stride) bytes. What is guaranteed, and what is not, is in docs/SEALED-FLASH.md.
+///
+/// Units are programmed from the first of a block on; reads and programs are of whole units. Reading a unit that was not programmed gives 0xFF
+/// where it still can be, and zeros where not (after a power loss no block is appended to that was begun before it).
+/// The first unit that is not what was stored ends all writing.
+pub struct SealedFlash<A, D, S, T, B> {
+    pub(super) cells: Cells<A, D, B>,
+    pub(super) store: S,
+    pub(super) table: T,
+    pub(super) options: SealedOptions,
+    /// Of all blocks with nothing in flight, as they were anchored or have become void since.
+    pub(super) sum: u128,
+    /// The next serial.
+    pub(super) next: u64,
+    /// The next serial when the record was written.
+    pub(super) anchor: u64,
+    /// No serial from here on before the record is written again.
+    pub(super) limit: u64,
+    /// Blocks of earlier epochs are not appended to.
+    pub(super) start: u64,
+    /// The record says that there is nothing newer.
+    pub(super) clean: bool,
+    /// Something has changed since the record was written.
+    pub(super) changed: bool,
+    /// A serial was used for something that is not on the medium: the record is written before the next one.
+    pub(super) gap: bool,
+    /// Tickets since the record was written.
+    pub(super) tickets: usize,
+    pub(super) slots: Slots,
+    pub(super) syncs: u32,
+    pub(super) tampered: bool,
+}
+
+/// Tickets in blocks between two writes of the record, at most.
+pub(super) const MOST_TICKETS: usize = 6;
+
+impl<A, D, S, T, B> SealedFlash<A, D, S, T, B>
+where
+    A: Aead,
+    D: FlashDevice,
+    S: TrustedStore,
+    T: AsRef<[BlockState]> + AsMut<[BlockState]>,
+    B: AsMut<[u8]>,
+{
+    /// Syncs the medium and writes the trusted store: from now on nobody can undo what was written before.
+    pub fn anchor(&mut self) -> Result<(), FlashCause> {
+        if self.changed || self.tampered { self.write_record(false, None) } else { self.cells.sync() }
+    }
+
+    /// The same before power is switched off in good order. The next opening finds nothing in doubt, and goes on filling the
+    /// blocks that were begun.
+    pub fn close(&mut self) -> Result<(), FlashCause> {
+        if self.clean && !self.tampered { self.cells.sync() } else { self.write_record(true, None) }
+    }
+
+    /// The medium.
+    pub fn device(&self) -> &D {
+        &self.cells.device
+    }
+
+    /// Medium and store back, without [closing](Self::close).
+    pub fn into_parts(self) -> (D, S) {
+        (self.cells.device, self.store)
+    }
+
+    /// Sizes and places.
+    pub fn layout(&self) -> &super::SealedLayout {
+        &self.cells.layout
+    }
+
+    /// Whether a unit was found that is not what was stored.
+    pub fn is_stopped(&self) -> bool {
+        self.tampered
+    }
+
+    /// Anchors the present state, and names the block that is erased next.
+    pub(super) fn write_record(&mut self, clean: bool, victim: Option<u32>) -> Result<(), FlashCause> {
+        if self.tampered {
+            return Err(FlashCause::Stopped);
+        }
+        self.cells.sync()?;
+        let limit = self.next.saturating_add(1_u64.wrapping_shl(self.options.reserve.into()));
+        if limit >= SERIAL_END {
+            return Err(FlashCause::WornOut);
+        }
+        let mut sum = self.sum;
+        for (block, state) in (0..).zip(self.table.as_ref()) {
+            if state.is_in_flight() {
+                sum = sum.wrapping_add(self.cells.keys.share(stamp(block, state)));
+            }
+        }
+        let named = victim.map(|block| stamp(block, &self.state(block)));
+        let record = Record {
+            mark: self.cells.keys.mark,
+            clean,
+            reserve: self.options.reserve,
+            anchor: self.next,
+            start: self.start,
+            victim: named,
+        };
+        let body = record.body();
+        let tag = self.cells.keys.anchor(sum, &body);
+        self.store.store(&record::join(&body, &tag)).map_err(FlashCause::TrustedStore)?;
+        for state in self.table.as_mut() {
+            state.set_in_flight(false);
+        }
+        self.sum = sum;
+        (self.anchor, self.limit, self.clean) = (self.next, limit, clean);
+        (self.changed, self.gap) = (victim.is_some(), false);
+        (self.tickets, self.syncs) = (0, 0);
+        Ok(())
+    }
+
+    /// Before the first change: a clean record becomes one that is not.
+    pub(super) fn begin_change(&mut self) -> Result<(), FlashCause> {
+        if self.tampered {
+            return Err(FlashCause::Stopped);
+        }
+        if self.clean || self.gap {
+            self.write_record(false, None)?;
+        }
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Gives out a serial, once and for all.
+    pub(super) fn serial(&mut self) -> Result<u64, FlashCause> {
+        if self.next >= self.limit {
+            self.write_record(false, None)?;
+            self.changed = true;
+        }
+        let serial = self.next;
+        self.next = serial.saturating_add(1);
+        Ok(serial)
+    }
+
+    /// Takes a block out of the sum until the next record, because something in it is about to change.
+    pub(super) fn take_out(&mut self, block: u32) {
+        let state = self.state(block);
+        if !state.is_in_flight() {
+            self.sum = self.sum.wrapping_sub(self.cells.keys.share(stamp(block, &state)));
+            if let Some(state) = self.state_mut(block) {
+                state.set_in_flight(true);
+            }
+        }
+    }
+
+    /// What is known of a block. The table has an entry for each, which was checked.
+    pub(super) fn state(&self, block: u32) -> BlockState {
+        self.table.as_ref().get(block as usize).copied().unwrap_or(BlockState::VOID)
+    }
+
+    pub(super) fn state_mut(&mut self, block: u32) -> Option<&mut BlockState> {
+        self.table.as_mut().get_mut(block as usize)
+    }
+
+    /// Whether a block takes more units before it is erased.
+    pub(super) fn is_open(&self, state: &BlockState) -> bool {
+        !state.is_closed() && (state.fill() == 0 || state.epoch() >= self.start)
+    }
+
+    pub(super) fn is_ordered(&self) -> bool {
+        self.options.medium == SealedMedium::Ordered
+    }
+}
+
+pub(super) fn stamp(block: u32, state: &BlockState) -> Stamp {
+    Stamp { block, epoch: state.epoch(), fill: state.fill() }
+}
+
+impl<A, D, S, T, B> fmt::Debug for SealedFlash<A, D, S, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedFlash")
+            .field("geometry", &self.cells.layout.geometry())
+            .field("next", &self.next)
+            .field("anchor", &self.anchor)
+            .field("clean", &self.clean)
+            .field("tampered", &self.tampered)
+            .finish_non_exhaustive()
+    }
+}

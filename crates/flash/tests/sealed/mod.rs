@@ -1,0 +1,118 @@
+//! A sealed volume on a small emulated medium.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use atrest_cipher::aead::{Aead, ChaCha20Poly1305};
+use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry};
+use atrest_flash::sealed::{
+    BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, SealedReader, Tickets,
+};
+use atrest_testkit::flash::{EmulatedFlash, SharedFlash, TrustedMemory};
+
+/// A sealed volume as the tests use it.
+pub type Volume<A = ChaCha20Poly1305> = SealedFlash<A, SharedFlash, TrustedMemory, Vec<BlockState>, Vec<u8>>;
+/// The same without its store.
+pub type Reader<A = ChaCha20Poly1305> = SealedReader<A, SharedFlash, Vec<BlockState>, Vec<u8>>;
+
+pub const BLOCKS: u64 = 12;
+pub const UUID: [u8; 16] = *b"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f";
+pub const VOLUME_KEY: [u8; 32] = {
+    let mut key = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        key[i] = i as u8;
+        i += 1;
+    }
+    key
+};
+pub const KEY: SealedKey<'_> = SealedKey { volume_key: &VOLUME_KEY, uuid: &UUID };
+
+/// Blocks of 1 KiB, programmed by 32 bytes: ten units of 72 bytes with tags of 16.
+pub const OPTIONS: SealedOptions = SealedOptions {
+    payload: 64,
+    tickets: Tickets::Slot,
+    medium: SealedMedium::Ordered,
+    anchor_every: 1,
+    reserve: 12,
+    read_back: true,
+};
+
+pub fn geometry() -> FlashGeometry {
+    FlashGeometry::new(1, 32, 1024, BLOCKS).expect("a geometry")
+}
+
+/// A medium and its store.
+#[derive(Clone)]
+pub struct Bench {
+    pub medium: SharedFlash,
+    pub store: TrustedMemory,
+    pub options: SealedOptions,
+}
+
+impl Bench {
+    pub fn new(options: SealedOptions) -> Self {
+        Self {
+            medium: SharedFlash::new(EmulatedFlash::new(geometry())),
+            store: TrustedMemory::new(),
+            options,
+        }
+    }
+
+    pub fn format<A: Aead>(&self) -> Result<Volume<A>, SealedError> {
+        let (table, buffer) = Self::memory();
+        Volume::format(self.medium.clone(), self.store.clone(), &KEY, self.options, table, buffer)
+    }
+
+    pub fn mount<A: Aead>(&self) -> Result<Volume<A>, SealedError> {
+        let (table, buffer) = Self::memory();
+        Volume::mount(self.medium.clone(), self.store.clone(), &KEY, self.options, table, buffer)
+    }
+
+    pub fn without_freshness<A: Aead>(&self) -> Result<Reader<A>, SealedError> {
+        let (table, buffer) = Self::memory();
+        Reader::open_without_freshness(self.medium.clone(), &KEY, self.options, table, buffer)
+    }
+
+    /// A copy of everything, as it is now.
+    pub fn snapshot(&self) -> Self {
+        Self {
+            medium: SharedFlash::new(self.medium.lock().clone()),
+            store: TrustedMemory::with_record(self.store.record()),
+            options: self.options,
+        }
+    }
+
+    fn memory() -> (Vec<BlockState>, Vec<u8>) {
+        (vec![BlockState::default(); BLOCKS as usize], vec![0; 96])
+    }
+}
+
+/// Block and unit instead of addresses.
+pub trait Units: FlashDevice {
+    fn unit(&mut self, block: u64, unit: u64) -> Result<Vec<u8>, FlashCause> {
+        let (address, len) = self.at(block, unit);
+        let mut bytes = vec![0x5a; len];
+        self.read(address, &mut bytes).map(|()| bytes).map_err(cause)
+    }
+
+    fn put(&mut self, block: u64, unit: u64, byte: u8) -> Result<(), FlashCause> {
+        let (address, len) = self.at(block, unit);
+        self.prog(address, &vec![byte; len]).map_err(cause)
+    }
+
+    fn clear(&mut self, block: u64) -> Result<(), FlashCause> {
+        let geometry = self.geometry();
+        self.erase(block * u64::from(geometry.erase_size()), geometry.erase_size().into()).map_err(cause)
+    }
+
+    fn at(&self, block: u64, unit: u64) -> (u64, usize) {
+        let geometry = self.geometry();
+        let unit = unit * u64::from(geometry.prog_size());
+        (block * u64::from(geometry.erase_size()) + unit, geometry.prog_size() as usize)
+    }
+}
+
+impl<D: FlashDevice> Units for D {}
+
+pub fn cause(error: FlashError) -> FlashCause {
+    error.cause
+}

@@ -1,0 +1,256 @@
+//! A sealed volume in use: what is stored comes back, what is not as it was stored never does, and each way in which the
+//! parts can fail to belong together has its own error.
+
+mod sealed;
+
+use atrest_cipher::aead::{
+    Aead, Aes128Ccm, Aes128CcmTag96, Aes128Gcm, Aes128GcmTag96, Aes256Ccm, Aes256CcmTag96, Aes256Gcm,
+    Aes256GcmTag96, AsconAead128, ChaCha20Poly1305,
+};
+use atrest_device::{FlashCause, FlashDevice, TrustedStoreError};
+use atrest_flash::sealed::{SealedError, SealedKey, SealedMedium, SealedOptions, Tickets, Verdict};
+use sealed::{BLOCKS, Bench, KEY, OPTIONS, Units, Volume};
+
+/// Some blocks with something in them, synced.
+fn used<A: Aead>(bench: &Bench) -> Volume<A> {
+    let mut volume = bench.format::<A>().expect("format");
+    for block in [3, 5, 0] {
+        volume.clear(block).expect("erase");
+        for unit in 0..=block {
+            volume.put(block, unit, (16 * block + unit) as u8).expect("program");
+        }
+    }
+    volume.sync().expect("sync");
+    volume
+}
+
+fn holds(volume: &mut impl FlashDevice) {
+    for block in [3, 5, 0] {
+        for unit in 0..=block {
+            let bytes = volume.unit(block, unit).expect("read");
+            assert!(bytes.iter().all(|byte| u64::from(*byte) == 16 * block + unit), "{block}.{unit}");
+        }
+    }
+}
+
+fn works<A: Aead>() {
+    for tickets in [Tickets::Slot, Tickets::Store] {
+        let bench = Bench::new(SealedOptions { tickets, ..OPTIONS });
+        let mut volume = used::<A>(&bench);
+        holds(&mut volume);
+        assert_eq!(volume.unit(3, 4).expect("blank").first(), Some(&0xff));
+        assert_eq!(volume.unit(1, 0), Err(FlashCause::Void { block: 1 }));
+        drop(volume);
+        // Power was lost: what was begun is closed.
+        let mut volume = bench.mount::<A>().expect("mount");
+        holds(&mut volume);
+        assert_eq!(volume.unit(3, 4).expect("closed").first(), Some(&0));
+        assert_eq!(volume.put(3, 4, 1), Err(FlashCause::Closed { block: 3 }));
+        volume.clear(8).expect("erase");
+        volume.put(8, 0, 8).expect("program");
+        volume.clear(3).expect("erase with a ticket");
+        for unit in 0..=3 {
+            volume.put(3, unit, 48 + unit as u8).expect("program");
+        }
+        volume.close().expect("close");
+        drop(volume);
+        // In good order: goes on.
+        let mut volume = bench.mount::<A>().expect("mount");
+        holds(&mut volume);
+        volume.put(3, 4, 52).expect("append");
+        assert_eq!(volume.put(3, 4, 52).map_err(|_| ()), Err(()), "once");
+        assert_eq!(volume.put(3, 6, 52), Err(FlashCause::OutOfOrder { next: 5 }));
+        assert_eq!(volume.unit(3, 4).expect("read").first(), Some(&52));
+        holds(&mut bench.without_freshness::<A>().expect("open"));
+    }
+}
+
+#[test]
+fn what_is_stored_comes_back_with_every_cipher() {
+    works::<AsconAead128>();
+    works::<ChaCha20Poly1305>();
+    works::<Aes128Gcm>();
+    works::<Aes256Gcm>();
+    works::<Aes128GcmTag96>();
+    works::<Aes256GcmTag96>();
+    works::<Aes128Ccm>();
+    works::<Aes256Ccm>();
+    works::<Aes128CcmTag96>();
+    works::<Aes256CcmTag96>();
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// By a program of its own, in Python with the standard library's SHA-256 and HMAC: `vectors/sealed-flash.py`.
+#[test]
+fn units_tickets_and_records_are_those_of_an_independent_implementation() {
+    let bench = Bench::new(OPTIONS);
+    let stored = || hex(&bench.store.record().expect("a record"));
+    let raw = |block: usize, from: usize, len: usize| {
+        let image = bench.medium.lock().image().to_bytes();
+        hex(&image[block * 1024 + from..][..len])
+    };
+    let mut volume = bench.format::<ChaCha20Poly1305>().expect("format");
+    assert_eq!(stored(), "29f960010000000001000000000000000000000000000000d860f7f5ef12cdbdc794fe94e484f144");
+    volume.clear(3).expect("erase");
+    volume.put(3, 0, 0xa0).expect("program");
+    volume.put(3, 1, 0xa1).expect("program");
+    volume.clear(5).expect("erase");
+    volume.put(5, 0, 0xa0).expect("program");
+    volume.sync().expect("sync");
+    assert_eq!(
+        raw(3, 0, 96),
+        "8236157a2a525d297b0f4ace7f7211d0412006b35ed6c78e8e60e12066379d9b3f6d24adb0df736b4afd0ed1160b6062502a93cc\
+         bc68df2db7b2edb8d9157da99ec4b70b30e4f6f90100000000c22ad453868a0db00237148949c0fec0000000"
+    );
+    assert_eq!(
+        raw(3, 96, 96),
+        "5b7f278b4cc5b262797154ebfab439f2e1ad989bfc128b181607d0169c86664f4f42891c59aa18630b07d5e110d0063f36f0ab83\
+         49863aade666cfeff5106f0dc0ce182ebf48ee1d0200000000d02fbfc69400616d3b29dc75a1e6981a000000"
+    );
+    assert_eq!(stored(), "29f96004000000000100000000000000000000000000000052ed178cd41184c4fccb2fbe36c41cbe");
+    volume.clear(3).expect("erase");
+    assert_eq!(raw(5, 992, 32), "1fc134a3cb5a91d7cc58030400000000a4069014f55a69f28e9da584ad75e11f");
+    volume.close().expect("close");
+    assert_eq!(stored(), "29f96105000000000100000000000000000000000000000059da7663f01349f246e22cce1ccbc05d");
+}
+
+#[test]
+fn a_unit_that_was_changed_is_reported_and_ends_all_writing() {
+    let bench = Bench::new(OPTIONS);
+    let mut volume = used::<AsconAead128>(&bench);
+    bench.medium.lock().image_mut().flip(5, 96 * 2 + 7, 3);
+    assert_eq!(volume.unit(5, 2), Err(FlashCause::Tampered { block: 5, unit: 2 }));
+    assert_eq!(volume.unit(5, 1).expect("the others").first(), Some(&81));
+    let writes = bench.store.count();
+    assert_eq!(volume.clear(7), Err(FlashCause::Stopped));
+    assert_eq!(volume.put(5, 6, 1), Err(FlashCause::Stopped));
+    assert_eq!(volume.anchor(), Err(FlashCause::Stopped));
+    assert_eq!(volume.close(), Err(FlashCause::Stopped));
+    assert_eq!(bench.store.count(), writes);
+    drop(volume);
+    let refused = bench.mount::<AsconAead128>().expect_err("refused");
+    assert!(matches!(refused, SealedError::NotAnchored { .. }), "{refused:?}");
+    // What is left can be read, and what is not says so.
+    let mut reader = bench.without_freshness::<AsconAead128>().expect("open");
+    assert_eq!(reader.verdict(5, 2), Ok(Verdict::Tampered));
+    assert!(matches!(reader.verdict(5, 3), Ok(Verdict::Sealed { .. })));
+    assert_eq!(reader.verdict(5, 6), Ok(Verdict::Absent));
+    assert_eq!(reader.unit(5, 2), Err(FlashCause::Tampered { block: 5, unit: 2 }));
+    assert_eq!(reader.clear(5), Err(FlashCause::ReadOnly));
+    assert_eq!(reader.put(5, 6, 0), Err(FlashCause::ReadOnly));
+}
+
+#[test]
+fn parts_that_do_not_belong_together_are_told_apart() {
+    let bench = Bench::new(OPTIONS);
+    let mut volume = used::<AsconAead128>(&bench);
+    let earlier = bench.snapshot();
+    volume.clear(3).expect("erase");
+    volume.put(3, 0, 1).expect("program");
+    volume.close().expect("close");
+    drop(volume);
+    let refusal = |bench: &Bench| bench.mount::<AsconAead128>().expect_err("refused");
+    let changed = |change: &dyn Fn(&mut Bench)| {
+        let mut copy = bench.snapshot();
+        change(&mut copy);
+        let before = copy.medium.lock().image().to_bytes();
+        let error = refusal(&copy);
+        assert_eq!(copy.medium.lock().image().to_bytes(), before, "nothing is changed on refusal");
+        error
+    };
+    assert!(bench.snapshot().mount::<AsconAead128>().is_ok());
+    assert_eq!(changed(&|b| b.store.put(None)), SealedError::StoreEmpty);
+    let damaged = TrustedStoreError::Damaged;
+    assert_eq!(changed(&|b| b.store.fail(Some(damaged))), SealedError::Store(damaged));
+    let rolled_back = changed(&|b| b.medium = earlier.snapshot().medium);
+    assert!(matches!(rolled_back, SealedError::NotAnchored { .. }), "{rolled_back:?}");
+    assert_eq!(changed(&|b| b.options.payload = 40), SealedError::OtherVolume);
+    assert_eq!(changed(&|b| b.options.tickets = Tickets::Store), SealedError::OtherVolume);
+    assert_eq!(bench.mount::<Aes128Gcm>().expect_err("another cipher"), SealedError::OtherVolume);
+    assert_eq!(changed(&|b| b.options.reserve = 2), SealedError::Option);
+    assert_eq!(changed(&|b| b.options.anchor_every = 0), SealedError::Option);
+    let later = |b: &mut Bench| {
+        let mut record = b.store.record().expect("a record");
+        record[2] |= 4;
+        b.store.put(Some(record));
+    };
+    assert_eq!(changed(&later), SealedError::LaterVersion);
+    assert_eq!(bench.format::<AsconAead128>().expect_err("in use"), SealedError::StoreInUse);
+    let lost = bench.snapshot();
+    lost.store.put(None);
+    assert_eq!(lost.format::<AsconAead128>().expect_err("used"), SealedError::KeyInUse { block: 0 });
+}
+
+#[test]
+fn a_store_that_is_older_than_the_medium_is_recognised() {
+    let bench = Bench::new(SealedOptions { reserve: 3, ..OPTIONS });
+    let mut volume = used::<AsconAead128>(&bench);
+    let old = bench.store.record();
+    volume.clear(9).expect("erase");
+    (0..10).for_each(|unit| volume.put(9, unit, 1).expect("program"));
+    volume.sync().expect("sync");
+    drop(volume);
+    bench.store.put(old);
+    let error = bench.mount::<AsconAead128>().expect_err("refused");
+    assert!(matches!(error, SealedError::StoreOlder { limit, found } if found >= limit), "{error:?}");
+}
+
+#[test]
+fn memory_that_does_not_suffice_is_refused_with_numbers() {
+    let bench = Bench::new(OPTIONS);
+    let mount = |table: usize, buffer: usize| {
+        let table = vec![Default::default(); table];
+        let (medium, store) = (bench.medium.clone(), bench.store.clone());
+        Volume::<AsconAead128>::format(medium, store, &KEY, OPTIONS, table, vec![0; buffer]).map(|_| ())
+    };
+    assert_eq!(mount(11, 96), Err(SealedError::TableTooSmall { needs: BLOCKS, has: 11 }));
+    assert_eq!(mount(12, 95), Err(SealedError::BufferTooSmall { needs: 96, has: 95 }));
+    assert_eq!(mount(13, 97), Ok(()));
+}
+
+#[test]
+fn another_identifier_makes_another_volume() {
+    let bench = Bench::new(OPTIONS);
+    drop(used::<AsconAead128>(&bench));
+    let key = SealedKey { uuid: &[9; 16], ..KEY };
+    let mount = |store: &_| {
+        let (table, buffer) = (vec![Default::default(); 12], vec![0; 96]);
+        Volume::<AsconAead128>::mount(bench.medium.clone(), Clone::clone(store), &key, OPTIONS, table, buffer)
+    };
+    assert_eq!(mount(&bench.store).expect_err("refused"), SealedError::OtherVolume);
+}
+
+#[test]
+fn nothing_is_written_to_the_store_while_nothing_changes_and_syncs_can_be_batched() {
+    let bench = Bench::new(SealedOptions { anchor_every: 3, ..OPTIONS });
+    let mut volume = bench.format::<AsconAead128>().expect("format");
+    let count = |what: &str, expected: u64| assert_eq!(bench.store.count(), expected, "{what}");
+    count("format", 1);
+    (0..9).for_each(|_| volume.sync().expect("sync"));
+    count("nothing has changed", 1);
+    volume.clear(0).expect("erase");
+    volume.sync().expect("sync");
+    count("the syncs before counted", 2);
+    for unit in 0..6 {
+        volume.put(0, unit, 1).expect("program");
+        volume.sync().expect("sync");
+    }
+    count("every third", 4);
+    volume.put(0, 6, 1).expect("program");
+    volume.anchor().expect("anchor");
+    volume.anchor().expect("anchor");
+    count("when asked", 5);
+    volume.close().expect("close");
+    volume.close().expect("close");
+    count("closed once", 6);
+    volume.put(0, 7, 1).expect("program");
+    count("marked as in use before the first change", 7);
+    let cached = Bench::new(SealedOptions { anchor_every: 3, medium: SealedMedium::Cached, ..OPTIONS });
+    let mut volume = cached.format::<AsconAead128>().expect("format");
+    volume.clear(0).expect("erase");
+    volume.sync().expect("sync");
+    assert_eq!(cached.store.count(), 2, "a medium with a cache is anchored by every sync");
+}
