@@ -1,6 +1,6 @@
 //! `make bench`: atrest against its peers, in one process, interleaved; medians; ratios to BENCHMARKS.md.
 //!
-//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--out FILE] [--only ciphers|kdf|decrypt|nbd|fuse]...`
+//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--out FILE] [--only ciphers|kdf|decrypt|nbd|fuse]... [--cipher NAME]...`
 //!
 //! The files of the engine's lines lie in DIR, by default in memory (`/dev/shm`), so that what is measured is the
 //! engine and not the disk. A peer that is missing fails with the command that installs it.
@@ -50,6 +50,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut plan = Plan { rounds: 7, slices: 31, sweeps: 11, size: 1 << 30, dir: "/dev/shm".into() };
     let mut out = root.join("BENCHMARKS.md");
     let mut only = Vec::new();
+    let mut named = Vec::new();
     let mut args = std::env::args().skip(1);
     let words: Vec<String> = std::env::args().skip(1).collect();
     while let Some(word) = args.next() {
@@ -60,6 +61,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             "--dir" => plan.dir = value()?.into(),
             "--out" => out = value()?.into(),
             "--only" => only.push(value()?),
+            "--cipher" => named.push(value()?),
             // What `decrypt::peak_memory` runs in a process of its own.
             "--decrypt-once" => return decrypt::once(Path::new(&value()?), Path::new(&value()?)),
             _ => return Err(format!("unknown argument {word}").into()),
@@ -71,7 +73,15 @@ fn run() -> Result<(), Box<dyn Error>> {
         let peers = peers::Peers::load()?;
         report.fact(&format!("Peers: {}", peers.versions.join("; ")));
         if wanted("ciphers") {
-            for cipher in case::Cipher::ALL {
+            if let Some(unknown) =
+                named.iter().find(|name| !case::Cipher::ALL.iter().any(|cipher| cipher.title() == *name))
+            {
+                let known = case::Cipher::ALL.map(case::Cipher::title).join(", ");
+                return Err(format!("no cipher called {unknown}; there are {known}").into());
+            }
+            let is_named =
+                |cipher: &case::Cipher| named.is_empty() || named.iter().any(|name| name == cipher.title());
+            for cipher in case::Cipher::ALL.into_iter().filter(is_named) {
                 ciphers::measure(&plan, cipher, &peers, &mut report)?;
             }
         }

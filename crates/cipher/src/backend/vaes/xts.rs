@@ -74,7 +74,7 @@ impl<C: BlockCipher> Starts<'_, C> {
     }
 }
 
-/// The tweaks of the next batch, a register per round. The first ones, as many as make eight blocks, are there already.
+/// The tweaks of the next batch, four registers at a time. The first four are there already.
 struct TweaksAhead<V> {
     made: [V; REGISTERS],
 }
@@ -82,13 +82,26 @@ struct TweaksAhead<V> {
 impl<V: Lanes> Meanwhile for TweaksAhead<V> {
     #[inline(always)]
     unsafe fn step(&mut self, round: usize) {
-        let before = 8 / V::LANES;
         // Even the shortest key has nine rounds that call this.
-        if round >= before && round < REGISTERS {
+        if round == 5 {
             // SAFETY: the caller has the CPU features.
-            self.made[round] = unsafe { self.made[round - before].times_x8() };
+            self.made = unsafe { and_further(first_four(&self.made)) };
         }
     }
+}
+
+#[inline(always)]
+fn first_four<V: Copy>(of: &[V; REGISTERS]) -> [V; 4] {
+    [of[0], of[1], of[2], of[3]]
+}
+
+/// The tweaks of a batch from the first half of them.
+#[inline(always)]
+unsafe fn and_further<V: Lanes>(half: [V; 4]) -> [V; REGISTERS] {
+    let [a, b, c, d] = half;
+    // SAFETY: the caller has the CPU features.
+    let [e, f, g, h] = unsafe { V::four_further(&half) };
+    [a, b, c, d, e, f, g, h]
 }
 
 /// Units of whole batches. The last batch of each unit makes the tweaks of the next unit's first.
@@ -99,7 +112,6 @@ unsafe fn whole_batches<V: Lanes, C: BlockCipher, const R: usize, const ENCRYPT:
     unit_blocks: usize,
     mut starts: Starts<'_, C>,
 ) {
-    let before = 8 / V::LANES;
     // SAFETY: what this function asks for; each step covers a batch that is left.
     unsafe {
         let mut tweaks = [V::zero(); REGISTERS];
@@ -110,24 +122,21 @@ unsafe fn whole_batches<V: Lanes, C: BlockCipher, const R: usize, const ENCRYPT:
             if !begun {
                 begun = true;
                 next = 1;
-                tweaks = first_tweaks(V::broadcast(starts.ahead.at(0)));
+                tweaks = and_further(V::first_four(V::broadcast(starts.ahead.at(0))));
             }
             while next < Starts::<C>::together::<V>() && run.blocks > 0 {
                 let mut left_of_unit = unit_blocks;
                 while left_of_unit > 0 {
                     left_of_unit -= V::BATCH;
-                    let mut ahead = TweaksAhead { made: [V::zero(); REGISTERS] };
-                    if left_of_unit > 0 {
-                        for i in 0..before {
-                            ahead.made[i] = tweaks[REGISTERS - before + i].times_x8();
-                        }
+                    let half = if left_of_unit > 0 {
+                        V::four_further(&[tweaks[4], tweaks[5], tweaks[6], tweaks[7]])
                     } else {
                         // After the last unit of all this is made of whatever is there, and not used.
-                        let start = V::broadcast(starts.ahead.at(next));
-                        for i in 0..before {
-                            ahead.made[i] = start.times_powers(V::LANES * i);
-                        }
-                    }
+                        V::first_four(V::broadcast(starts.ahead.at(next)))
+                    };
+                    let zero = V::zero();
+                    let [a, b, c, d] = half;
+                    let mut ahead = TweaksAhead { made: [a, b, c, d, zero, zero, zero, zero] };
                     let mut blocks = load::<V>(run);
                     rounds::<V, _, R, ENCRYPT, REGISTERS>(
                         schedule,
@@ -144,20 +153,6 @@ unsafe fn whole_batches<V: Lanes, C: BlockCipher, const R: usize, const ENCRYPT:
             }
         }
     }
-}
-
-/// The tweaks of a unit's first batch.
-#[inline(always)]
-unsafe fn first_tweaks<V: Lanes>(start: V) -> [V; REGISTERS] {
-    let before = 8 / V::LANES;
-    let mut tweaks = [start; REGISTERS];
-    for i in 0..REGISTERS {
-        // SAFETY: the caller has the CPU features.
-        tweaks[i] = unsafe {
-            if i < before { start.times_powers(V::LANES * i) } else { tweaks[i - before].times_x8() }
-        };
-    }
-    tweaks
 }
 
 /// Units of any size: the tweaks of a batch are written to memory one by one, whichever units they belong to.

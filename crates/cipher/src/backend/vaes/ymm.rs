@@ -2,10 +2,11 @@
 
 use core::arch::x86_64::{
     __m256i, _mm256_bslli_epi128, _mm256_bsrli_epi128, _mm256_clmulepi64_epi128, _mm256_permute2x128_si256,
-    _mm256_set_epi64x, _mm256_sllv_epi64, _mm256_srlv_epi64, _mm256_sub_epi64, _mm256_xor_si256,
+    _mm256_set_epi64x, _mm256_sllv_epi64, _mm256_srlv_epi64, _mm256_sub_epi64,
 };
 
 use super::Lanes;
+use crate::backend::register::Register;
 use crate::backend::rounds::Steps;
 
 /// x^128 modulo the field's polynomial, in the low half of each lane.
@@ -18,27 +19,35 @@ unsafe fn polynomial() -> __m256i {
 // SAFETY (all of the blocks below): the caller has AVX2, VAES and VPCLMULQDQ and passes pointers as the trait asks.
 impl Lanes for __m256i {
     #[inline(always)]
-    unsafe fn times_x8(self) -> Self {
-        // SAFETY: as above.
-        unsafe {
-            let out = _mm256_bsrli_epi128::<15>(self);
-            let reduced = _mm256_clmulepi64_epi128::<0x00>(out, polynomial());
-            _mm256_xor_si256(_mm256_bslli_epi128::<1>(self), reduced)
+    unsafe fn four_further(four: &[Self; 4]) -> [Self; 4] {
+        let mut further = *four;
+        for lanes in &mut further {
+            // SAFETY: as above.
+            unsafe {
+                // x^8: a shift by a byte.
+                let out = _mm256_bsrli_epi128::<15>(*lanes);
+                let reduced = _mm256_clmulepi64_epi128::<0x00>(out, polynomial());
+                *lanes = _mm256_bslli_epi128::<1>(*lanes).xor(reduced);
+            }
         }
+        further
     }
 
     #[inline(always)]
-    unsafe fn times_powers(self, first: usize) -> Self {
-        let first = first as i64;
-        // SAFETY: as above. A shift by 64 gives zero, as the power 0 wants it.
-        unsafe {
-            let left = _mm256_set_epi64x(first + 1, first + 1, first, first);
-            let right = _mm256_sub_epi64(_mm256_set_epi64x(64, 64, 64, 64), left);
-            // What leaves the low half goes to the high one, what leaves the high one is reduced into the low one.
-            let out = _mm256_srlv_epi64(self, right);
-            let reduced = _mm256_clmulepi64_epi128::<0x01>(out, polynomial());
-            _mm256_sllv_epi64(self, left).xor3(_mm256_bslli_epi128::<8>(out), reduced)
+    unsafe fn first_four(start: Self) -> [Self; 4] {
+        let mut powers = [start; 4];
+        for (register, first) in powers.iter_mut().zip([0, 2, 4, 6]) {
+            // SAFETY: as above. A shift by 64 gives zero, as the power 0 wants it.
+            unsafe {
+                let left = _mm256_set_epi64x(first + 1, first + 1, first, first);
+                let right = _mm256_sub_epi64(_mm256_set_epi64x(64, 64, 64, 64), left);
+                // What leaves the low half goes to the high one, what leaves the high one is reduced into the low one.
+                let out = _mm256_srlv_epi64(start, right);
+                let reduced = _mm256_clmulepi64_epi128::<0x01>(out, polynomial());
+                *register = _mm256_sllv_epi64(start, left).xor3(_mm256_bslli_epi128::<8>(out), reduced);
+            }
         }
+        powers
     }
 
     #[inline(always)]
