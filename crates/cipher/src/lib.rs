@@ -49,6 +49,7 @@
 extern crate std;
 
 mod adiantum;
+mod aes_block;
 mod alone;
 mod backend;
 mod block;
@@ -83,6 +84,7 @@ mod xts;
 pub mod aead;
 
 pub use adiantum::{Adiantum, HPolyC, Hctr2, WideBlockError};
+pub use aes_block::AesBlock;
 pub use alone::{AdiantumPlain64, AesCbcEssiv, AesXts, HPolyCPlain64, Hctr2Plain64, KeyPlace, Keys, Plain64};
 pub use backend::{BackendChoice, VectorChoice};
 pub use block::Direction;

@@ -43,6 +43,7 @@ mod card;
 #[cfg(feature = "embedded-sdmmc")]
 mod card_flash;
 mod crypt;
+mod header;
 #[cfg(feature = "littlefs2")]
 mod littlefs;
 #[cfg(feature = "embedded-storage")]
@@ -60,6 +61,7 @@ pub use card::CryptCard;
 #[cfg(feature = "embedded-sdmmc")]
 pub use card_flash::{CardFlash, CardFlashError};
 pub use crypt::{BlankReads, CryptFlash, CryptFlashError};
+pub use header::{CopyState, Existing, FlashHeader, FlashHeaderError, FormatOptions, NewSlot};
 #[cfg(feature = "littlefs2")]
 pub use littlefs::{LittlefsError, LittlefsGeometry, LittlefsStorage};
 #[cfg(feature = "embedded-storage")]

@@ -1,4 +1,5 @@
-//! What is needed to unlock a volume without a heap: the LUKS1 header, the anti-forensic splitter, keyslot areas.
+//! What is needed to unlock a volume without a heap: the compact header of encrypted flash, the LUKS1 header, the
+//! anti-forensic splitter, keyslot areas, AES key wrap.
 //!
 //! Everything works on buffers of the caller and does no I/O, so the same code unlocks a disk on a server and a card
 //! in a microcontroller. Bytes from media are checked into types before they are used, and never panic.
@@ -15,6 +16,11 @@
     )
 )]
 
+#[cfg(feature = "alloc")]
+extern crate alloc;
+
 pub mod af;
 pub mod area;
+pub mod flash;
 pub mod luks1;
+pub mod wrap;

@@ -1,0 +1,277 @@
+//! Changes to the header. All work and all checks come first; then one copy, then the other.
+
+use atrest_device::{FlashDevice, FlashError};
+use atrest_keyslot::flash::{
+    Derive, Derived, DeviceSecret, FlashCipher, FlashKey, HEADER_LEN, Header, HeaderEdit, KdfCost, Params,
+    Protection, SLOTS, SlotBytes, SlotError, SlotKdf, check_passphrase, seal_slot,
+};
+use atrest_secret::Random;
+
+use super::copies::{Copies, CopyState};
+use super::{FlashHeader, FlashHeaderError, sizes_of};
+
+/// What a new volume is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FormatOptions {
+    /// Cipher of the data.
+    pub cipher: FlashCipher,
+    /// Bytes in the volume key.
+    pub key_len: u8,
+    /// Bytes under one tweak; of sealed media, bytes of content in a unit.
+    pub data_unit: u32,
+    /// Whether data is authenticated.
+    pub protection: Protection,
+    /// What to do with what is there.
+    pub existing: Existing,
+}
+
+/// What formatting does with what it finds in the header's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Refuses unless the blocks are blank, or, on media that have no blank blocks, unless there is no header of ours.
+    Refuse,
+    /// Overwrites it. The keys of a volume that was there are gone for ever.
+    Replace,
+}
+
+/// How a new keyslot is to open.
+pub struct NewSlot<'a> {
+    /// The passphrase, 1 to 4096 bytes.
+    pub passphrase: &'a [u8],
+    /// What deriving is to cost.
+    pub cost: KdfCost,
+    /// The program's derivations, of which `cost` names one.
+    pub kdf: &'a mut dyn Derive,
+    /// The chip's own secret, without which the keyslot is not to open.
+    pub device: Option<&'a mut dyn DeviceSecret>,
+    /// For salts, and for the key of a new volume.
+    pub random: &'a mut dyn Random,
+}
+
+impl NewSlot<'_> {
+    fn seal(&mut self, params: &Params, key: &FlashKey) -> Result<SlotBytes, SlotError> {
+        if !self.cost.is_acceptable() {
+            return Err(SlotError::Cost(self.cost));
+        }
+        check_passphrase(self.passphrase)?;
+        let kdf = SlotKdf::generate(self.cost, self.random)?;
+        let mut derived = Derived::zeroed();
+        kdf.derive(self.passphrase, self.kdf, &mut derived)?;
+        let device: Option<&mut dyn DeviceSecret> = match &mut self.device {
+            Some(device) => Some(&mut **device),
+            None => None,
+        };
+        seal_slot(params, &kdf, &derived, device, key)
+    }
+}
+
+impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
+    /// Makes a volume with one keyslot, number 0, and a fresh key, which `key` holds afterwards.
+    ///
+    /// Nothing is written before key, salt and wrapping are there. A power loss leaves what was there before, nothing, or the new volume.
+    pub fn format(
+        device: D,
+        scratch: B,
+        options: &FormatOptions,
+        mut first: NewSlot<'_>,
+        key: &mut FlashKey,
+    ) -> Result<Self, FlashHeaderError> {
+        key.clear();
+        let mut copies = Copies::new(device, scratch)?;
+        let mut bytes = [0; HEADER_LEN];
+        let order = match copies.load(&mut bytes) {
+            Ok((1, _)) => [0, 1],
+            _ => [1, 0],
+        };
+        if options.existing == Existing::Refuse {
+            for copy in 0..2 {
+                let is_free = copies.is_blank(copy)?.unwrap_or(true);
+                if !is_free || copies.holds_a_header(copy, &mut bytes) {
+                    return Err(FlashHeaderError::NotBlank);
+                }
+            }
+        }
+        let params = Params {
+            cipher: options.cipher,
+            key_len: options.key_len,
+            protection: options.protection,
+            uuid: fresh_uuid(first.random)?,
+            sizes: sizes_of(copies.geometry()),
+            data_unit: options.data_unit,
+        };
+        params.check().map_err(|error| FlashHeaderError::Header(error.into()))?;
+        key.generate(&params, first.random)?;
+        let slot = first.seal(&params, key).map_err(|error| FlashHeaderError::Slot { slot: 0, error })?;
+        let mut edit = HeaderEdit::create(&mut bytes, &params).map_err(FlashHeaderError::Header)?;
+        let _exists = edit.put_slot(0, Some(&slot));
+        edit.finish(1);
+        // Both copies of what was there go before the first new one comes, so that no two volumes ever stand side by side; the
+        // newer one goes last, so that keys that were removed from it do not come back.
+        for copy in order {
+            if !copies.destroy(copy)? {
+                return Err(FlashHeaderError::NotWritten { copy });
+            }
+        }
+        for copy in [0, 1] {
+            if !copies.replace(copy, &bytes)? {
+                return Err(FlashHeaderError::NotWritten { copy });
+            }
+        }
+        Ok(Self { copies, bytes, current: 0, states: [CopyState::Current; 2], in_step: true })
+    }
+
+    /// Adds a key: to keyslot `slot`, which is free, or to the first free one. Gives its number.
+    pub fn add_key(
+        &mut self,
+        slot: Option<usize>,
+        key: &FlashKey,
+        mut new: NewSlot<'_>,
+    ) -> Result<usize, FlashHeaderError> {
+        let header = self.header()?;
+        let number = match slot {
+            Some(number) => number,
+            None => (0..SLOTS)
+                .find(|number| header.slot(*number).is_none())
+                .ok_or(FlashHeaderError::NoFreeSlot)?,
+        };
+        if number >= SLOTS {
+            return Err(FlashHeaderError::SlotNotInUse { slot: number });
+        }
+        if header.slot(number).is_some() {
+            return Err(FlashHeaderError::SlotInUse { slot: number });
+        }
+        let sealed =
+            new.seal(header.params(), key).map_err(|error| FlashHeaderError::Slot { slot: number, error })?;
+        self.commit(|edit| edit.put_slot(number, Some(&sealed)))?;
+        Ok(number)
+    }
+
+    /// Changes what opens a keyslot, in one step: the old passphrase opens it, or the new one.
+    pub fn change_key(
+        &mut self,
+        slot: usize,
+        key: &FlashKey,
+        mut new: NewSlot<'_>,
+    ) -> Result<(), FlashHeaderError> {
+        let header = self.header()?;
+        if header.slot(slot).is_none() {
+            return Err(FlashHeaderError::SlotNotInUse { slot });
+        }
+        let sealed =
+            new.seal(header.params(), key).map_err(|error| FlashHeaderError::Slot { slot, error })?;
+        self.commit(|edit| edit.put_slot(slot, Some(&sealed)))
+    }
+
+    /// Removes a key that is not the last one. It is in neither copy when this returns.
+    pub fn remove_key(&mut self, slot: usize) -> Result<(), FlashHeaderError> {
+        let header = self.header()?;
+        if header.slot(slot).is_none() {
+            return Err(FlashHeaderError::SlotNotInUse { slot });
+        }
+        if header.slots_in_use().count() == 1 {
+            return Err(FlashHeaderError::LastKey { slot });
+        }
+        self.commit(|edit| edit.put_slot(slot, None))
+    }
+
+    /// Destroys all keys, and so the volume. What is left is a header without keys, or, where that can't be written any more,
+    /// nothing.
+    ///
+    /// Both copies are destroyed before anything is written: this is what one does in a hurry.
+    pub fn erase_keys(&mut self) -> Result<(), FlashHeaderError> {
+        // Also if an earlier change failed half-way: what is on the medium goes in any case.
+        self.in_step = false;
+        let mut failed = None;
+        // The present state goes last here, too: an older one, with keys that were removed, is never what is left.
+        for copy in [self.other(), self.current] {
+            let error = match self.copies.destroy(copy) {
+                Ok(true) => continue,
+                Ok(false) => None,
+                Err(error) => Some(error),
+            };
+            failed = failed.or(Some(FlashHeaderError::OldCopyRemains { copy, error }));
+        }
+        let sequence = Header::parse(&self.bytes).map(|header| header.sequence()).unwrap_or(0);
+        let mut edit = HeaderEdit::change(&mut self.bytes).map_err(FlashHeaderError::Header)?;
+        for number in 0..SLOTS {
+            let _exists = edit.put_slot(number, None);
+        }
+        edit.finish(sequence.saturating_add(1));
+        let mut written = 0_u8;
+        for copy in 0..2 {
+            // In a copy that would not be erased, reading this back shows that the keys are gone.
+            if self.copies.replace(copy, &self.bytes) == Ok(true) {
+                written = written.saturating_add(1);
+            }
+        }
+        match failed {
+            Some(error) if written != 2 => Err(error),
+            _ => {
+                self.in_step = true;
+                self.states = [CopyState::Current; 2];
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes both copies whole and equal again, from the one that counts. Does nothing if they are.
+    pub fn repair(&mut self) -> Result<(), FlashHeaderError> {
+        let _in_step = self.header()?;
+        if self.states == [CopyState::Current; 2] {
+            return Ok(());
+        }
+        self.replace(self.other())
+            .map_err(|error| FlashHeaderError::OldCopyRemains { copy: self.other(), error })?;
+        self.states = [CopyState::Current; 2];
+        Ok(())
+    }
+
+    /// Changes the header and writes it: first over the copy on which the present state does not rest, then over the other.
+    fn commit(&mut self, change: impl FnOnce(&mut HeaderEdit<'_>) -> bool) -> Result<(), FlashHeaderError> {
+        let sequence = self.header()?.sequence().checked_add(1).ok_or(FlashHeaderError::WornOut)?;
+        self.in_step = false;
+        let mut edit = HeaderEdit::change(&mut self.bytes).map_err(FlashHeaderError::Header)?;
+        let _exists = change(&mut edit);
+        edit.finish(sequence);
+        let (first, second) = (self.other(), self.current);
+        self.replace(first).map_err(|error| {
+            error.map_or(FlashHeaderError::NotWritten { copy: first }, FlashHeaderError::Flash)
+        })?;
+        // From here on the change holds.
+        (self.current, self.in_step) = (first, true);
+        self.states = [CopyState::Outdated; 2];
+        if let Some(state) = self.states.get_mut(first) {
+            *state = CopyState::Current;
+        }
+        self.replace(second).map_err(|error| FlashHeaderError::OldCopyRemains { copy: second, error })?;
+        self.states = [CopyState::Current; 2];
+        Ok(())
+    }
+
+    /// Replaces a copy by what is in memory.
+    fn replace(&mut self, copy: usize) -> Result<(), Option<FlashError>> {
+        match self.copies.replace(copy, &self.bytes) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(None),
+            Err(error) => Err(Some(error)),
+        }
+    }
+
+    /// The copy on which the present state does not rest.
+    fn other(&self) -> usize {
+        usize::from(self.current == 0)
+    }
+}
+
+/// A random UUID (RFC 9562, version 4).
+fn fresh_uuid(random: &mut dyn Random) -> Result<[u8; 16], SlotError> {
+    let mut digits = [0; 16];
+    random.fill(&mut digits)?;
+    // What a source that is not connected gives, and a good one never does.
+    if digits.iter().all(|byte| Some(byte) == digits.first()) {
+        return Err(SlotError::Random);
+    }
+    let uuid = u128::from_be_bytes(digits);
+    let version = uuid & !(0xf << 76) | 4 << 76;
+    Ok((version & !(3 << 62) | 2 << 62).to_be_bytes())
+}

@@ -1,0 +1,140 @@
+//! Why a header could not be read or changed.
+
+use core::fmt;
+
+use atrest_device::{FlashError, FlashGeometry};
+use atrest_keyslot::flash::{FlashSizes, HeaderError, SLOTS, SlotError};
+
+/// A failed operation on the header of a medium.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlashHeaderError {
+    /// The medium failed.
+    Flash(FlashError),
+    /// Neither copy is a header; this is what is wrong with the one that is nearest to it.
+    Header(HeaderError),
+    /// Both copies are whole, and one is no older state of the other. An attacker can do that, a power loss can not.
+    CopiesDisagree,
+    /// The header was made for a medium of other units.
+    OtherGeometry {
+        /// What the header says.
+        header: FlashSizes,
+        /// What the medium is.
+        medium: FlashGeometry,
+    },
+    /// The medium is smaller than the volume on it: part of an image is missing, or the card lies about its size.
+    CutInSize {
+        /// Bytes of the volume, header included.
+        needs: u64,
+        /// Bytes of the medium.
+        has: u64,
+    },
+    /// The scratch buffer has no room for a prog unit.
+    ScratchTooSmall {
+        /// Bytes that are needed.
+        needs: u32,
+        /// Bytes that there are.
+        has: usize,
+    },
+    /// No keyslot holds a key: the volume was crypto-erased. What is on it can't be had back.
+    NoKeyslots,
+    /// A keyslot was not opened or made.
+    Slot {
+        /// Which one, of those that were tried the last.
+        slot: usize,
+        /// Why.
+        error: SlotError,
+    },
+    /// There is no keyslot of that number, or it holds no key.
+    SlotNotInUse {
+        /// The number.
+        slot: usize,
+    },
+    /// The keyslot holds a key already.
+    SlotInUse {
+        /// The number.
+        slot: usize,
+    },
+    /// All keyslots hold a key. Remove one first.
+    NoFreeSlot,
+    /// This is the last key. Destroying it destroys the volume, which is an operation of its own.
+    LastKey {
+        /// The keyslot.
+        slot: usize,
+    },
+    /// Formatting would overwrite a volume, or something else, and was not told to.
+    NotBlank,
+    /// What was written does not read back, and the other copy is as it was: nothing has changed.
+    NotWritten {
+        /// The copy: 0 or 1.
+        copy: usize,
+    },
+    /// The change is made, and holds; but in this copy the state before it may still stand, with keys that were to be destroyed.
+    OldCopyRemains {
+        /// The copy: 0 or 1.
+        copy: usize,
+        /// The medium's own error, if it told of one.
+        error: Option<FlashError>,
+    },
+    /// The header was changed as often as can be counted.
+    WornOut,
+    /// An earlier change failed half-way. Open the header anew.
+    Reopen,
+}
+
+impl From<SlotError> for FlashHeaderError {
+    /// Of something that concerns no keyslot in particular.
+    fn from(error: SlotError) -> Self {
+        Self::Slot { slot: SLOTS, error }
+    }
+}
+
+impl fmt::Display for FlashHeaderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flash(error) => error.fmt(f),
+            Self::Header(error) => error.fmt(f),
+            Self::CopiesDisagree => f.write_str("the two copies of the header belong to different volumes"),
+            Self::OtherGeometry { header, medium } => write!(
+                f,
+                "the header was made for erase blocks of {} and prog units of {} bytes, the medium has {} and {}",
+                header.erase_size,
+                header.prog_size,
+                medium.erase_size(),
+                medium.prog_size()
+            ),
+            Self::CutInSize { needs, has } => {
+                write!(f, "the volume has {needs} bytes, the medium only {has}")
+            }
+            Self::ScratchTooSmall { needs, has } => {
+                write!(f, "the scratch buffer has {has} bytes, a prog unit needs {needs}")
+            }
+            Self::NoKeyslots => f.write_str("no keyslot holds a key: the volume was crypto-erased"),
+            Self::Slot { slot, error } if *slot < SLOTS => write!(f, "keyslot {slot}: {error}"),
+            Self::Slot { error, .. } => error.fmt(f),
+            Self::SlotNotInUse { slot } => write!(f, "keyslot {slot} holds no key"),
+            Self::SlotInUse { slot } => write!(f, "keyslot {slot} holds a key already"),
+            Self::NoFreeSlot => f.write_str("all keyslots hold a key; remove one first"),
+            Self::LastKey { slot } => {
+                write!(f, "keyslot {slot} holds the last key; erase the volume if that is what is wanted")
+            }
+            Self::NotBlank => {
+                f.write_str("there is something on the medium, and it was not asked to be replaced")
+            }
+            Self::NotWritten { copy } => {
+                write!(f, "copy {copy} of the header does not read back; nothing has changed")
+            }
+            Self::OldCopyRemains { copy, error } => {
+                write!(
+                    f,
+                    "the change is made, but copy {copy} of the header may still hold the state before it"
+                )?;
+                error.map_or(Ok(()), |error| write!(f, ": {error}"))
+            }
+            Self::WornOut => f.write_str("the header's sequence number is used up"),
+            Self::Reopen => f.write_str("a change failed half-way; open the header anew"),
+        }
+    }
+}
+
+impl core::error::Error for FlashHeaderError {}

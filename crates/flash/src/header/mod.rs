@@ -1,0 +1,154 @@
+//! The two copies of the compact header on a medium, and every change to them so that power may fail at any moment.
+//! FORMATS.md, "Flash header"; bytes and cryptography are in `atrest_keyslot::flash`.
+//!
+//! Each copy has erase blocks of its own: the first of the medium, and those behind them. A change writes one copy, makes it durable
+//! and reads it back before it touches the other one; the copy on which the present state rests goes last. What a change
+//! was to destroy is gone from both when it returns.
+
+mod change;
+mod copies;
+mod error;
+
+use core::fmt;
+
+use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashRegion};
+use atrest_keyslot::flash::{
+    Derive, Derived, DeviceSecret, FlashKey, FlashSizes, HEADER_LEN, Header, SLOTS, SlotError,
+    check_passphrase, open_slot,
+};
+
+use copies::Copies;
+
+pub use change::{Existing, FormatOptions, NewSlot};
+pub use copies::CopyState;
+pub use error::FlashHeaderError;
+
+/// The header of a medium, read and checked.
+///
+/// `scratch` has room for a prog unit of the medium at least; what passes through it is no secret. The header itself is kept in here:
+/// 512 bytes, and what few it takes to know where it was.
+pub struct FlashHeader<D, B> {
+    copies: Copies<D, B>,
+    bytes: [u8; HEADER_LEN],
+    /// The copy from which `bytes` were read, and how both are.
+    current: usize,
+    states: [CopyState; 2],
+    /// False after a change that failed half-way: what is in `bytes` is perhaps not what is on the medium.
+    in_step: bool,
+}
+
+impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
+    /// Reads both copies and takes the newer one that is whole. Nothing is written, whatever they are like.
+    pub fn open(device: D, scratch: B) -> Result<Self, FlashHeaderError> {
+        let mut copies = Copies::new(device, scratch)?;
+        let mut bytes = [0; HEADER_LEN];
+        let (current, states) = copies.load(&mut bytes)?;
+        let header = Self { copies, bytes, current, states, in_step: true };
+        header.check_geometry()?;
+        Ok(header)
+    }
+
+    /// What it says.
+    pub fn header(&self) -> Result<Header<'_>, FlashHeaderError> {
+        if !self.in_step {
+            return Err(FlashHeaderError::Reopen);
+        }
+        Header::parse(&self.bytes).map_err(FlashHeaderError::Header)
+    }
+
+    /// How the two copies are. Reading never repairs: [`FlashHeader::repair`] does, and every change.
+    pub fn copy_states(&self) -> [CopyState; 2] {
+        self.states
+    }
+
+    /// Unlocks with a passphrase: tries the keyslots one after the other, or `slot` alone. Says which one opened.
+    ///
+    /// When none opens, a keyslot that could not be tried is what is reported: one that needs the chip's secret, a derivation
+    /// that is not in this program or has too little memory.
+    pub fn unlock(
+        &self,
+        slot: Option<usize>,
+        passphrase: &[u8],
+        kdf: &mut dyn Derive,
+        mut device: Option<&mut dyn DeviceSecret>,
+        key: &mut FlashKey,
+    ) -> Result<usize, FlashHeaderError> {
+        key.clear();
+        let header = self.header()?;
+        check_passphrase(passphrase)?;
+        let nothing = match slot {
+            Some(slot) => FlashHeaderError::SlotNotInUse { slot },
+            None => FlashHeaderError::NoKeyslots,
+        };
+        let mut reason = nothing;
+        for number in (0..SLOTS).filter(|number| slot.is_none_or(|slot| slot == *number)) {
+            let Some(slot) = header.slot(number) else { continue };
+            let device: Option<&mut dyn DeviceSecret> = match &mut device {
+                Some(device) => Some(&mut **device),
+                None => None,
+            };
+            let opened = if slot.needs_device && device.is_none() {
+                // Before the work, not after.
+                Err(SlotError::NeedsDevice)
+            } else {
+                let mut derived = Derived::zeroed();
+                let derivation = slot.slot_kdf().derive(passphrase, kdf, &mut derived);
+                derivation.and_then(|()| open_slot(header.params(), &slot, &derived, device, key))
+            };
+            match opened {
+                Ok(()) => return Ok(number),
+                Err(SlotError::WrongKey) if reason != nothing => {}
+                Err(error) => reason = FlashHeaderError::Slot { slot: number, error },
+            }
+        }
+        Err(reason)
+    }
+
+    /// The blocks behind the header, where the data is.
+    pub fn into_data(self) -> Result<FlashRegion<D>, FlashHeaderError> {
+        let sizes = self.header()?.params().sizes;
+        let first = sizes.first_data_block();
+        FlashRegion::new(self.copies.into_device(), first, sizes.block_count.saturating_sub(first))
+            .map_err(FlashHeaderError::Flash)
+    }
+
+    /// The medium, header included.
+    pub fn into_device(self) -> D {
+        self.copies.into_device()
+    }
+
+    /// Whether the medium is the one that the header tells of: units as large, and no fewer blocks.
+    fn check_geometry(&self) -> Result<(), FlashHeaderError> {
+        let header = self.header()?.params().sizes;
+        let medium = self.copies.geometry();
+        if header.erase_size != medium.erase_size() || header.prog_size != medium.prog_size() {
+            return Err(FlashHeaderError::OtherGeometry { header, medium });
+        }
+        if header.block_count > medium.block_count() {
+            return Err(FlashHeaderError::CutInSize { needs: header.size(), has: medium.size() });
+        }
+        Ok(())
+    }
+}
+
+/// The sizes of a medium as a header holds them.
+pub(crate) fn sizes_of(geometry: FlashGeometry) -> FlashSizes {
+    FlashSizes {
+        read_size: geometry.read_size(),
+        prog_size: geometry.prog_size(),
+        erase_size: geometry.erase_size(),
+        block_count: geometry.block_count(),
+    }
+}
+
+impl<D, B> fmt::Debug for FlashHeader<D, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlashHeader").field("states", &self.states).finish_non_exhaustive()
+    }
+}
+
+impl From<FlashError> for FlashHeaderError {
+    fn from(error: FlashError) -> Self {
+        Self::Flash(error)
+    }
+}

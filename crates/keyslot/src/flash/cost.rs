@@ -1,0 +1,134 @@
+//! Which key derivation a keyslot uses and what it costs, and what is refused as absurd.
+
+use atrest_kdf::{CatenaCost, CatenaGraph, Hash};
+
+use super::params::{Reader, Writer};
+
+/// Most hash calls that a derivation may take, about: minutes on a fast machine, days on a chip. A header that asks for more is
+/// refused as an attack on our time.
+pub const MAX_WORK: u64 = 1 << 32;
+
+/// Most memory that Argon2id may ask for, in KiB.
+const MAX_MEMORY_KIB: u32 = 4 << 20;
+/// Most lanes.
+const MAX_LANES: u32 = 64;
+
+/// A key derivation. All of them use SHA-256, but Argon2id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KdfCost {
+    /// PBKDF2-HMAC-SHA256 (RFC 8018).
+    Pbkdf2 {
+        /// Iterations.
+        iterations: u32,
+    },
+    /// Catena with SHA-256.
+    Catena(CatenaCost),
+    /// Argon2id (RFC 9106).
+    Argon2id {
+        /// Passes over the memory.
+        time: u32,
+        /// KiB of memory.
+        memory_kib: u32,
+        /// Lanes.
+        lanes: u32,
+    },
+}
+
+impl KdfCost {
+    /// Catena-BRG (Dragonfly) with the depth of its authors; a garlic of 12 takes 128 KiB.
+    pub const fn catena(garlic: u8) -> Self {
+        Self::Catena(CatenaCost::new(CatenaGraph::BitReversal, garlic))
+    }
+
+    /// What people call it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Pbkdf2 { .. } => "pbkdf2",
+            Self::Catena(cost) => cost.graph.name(),
+            Self::Argon2id { .. } => "argon2id",
+        }
+    }
+
+    /// Hash calls, about; of Argon2id, blocks of a KiB that are computed.
+    pub fn work(&self) -> u64 {
+        match self {
+            Self::Pbkdf2 { iterations } => u64::from(*iterations).saturating_mul(2),
+            Self::Catena(cost) if cost.check().is_err() => u64::MAX,
+            Self::Catena(cost) => cost.nodes(),
+            Self::Argon2id { time, memory_kib, .. } => {
+                u64::from(*time).saturating_mul(u64::from(*memory_kib))
+            }
+        }
+    }
+
+    /// Bytes of work area.
+    pub fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Pbkdf2 { .. } => 0,
+            Self::Catena(cost) => cost.memory_bytes(Hash::Sha256),
+            Self::Argon2id { memory_kib, .. } => u64::from(*memory_kib).saturating_mul(1024),
+        }
+    }
+
+    /// Whether it is defined, and not absurd.
+    pub fn is_acceptable(&self) -> bool {
+        let is_defined = match self {
+            Self::Pbkdf2 { iterations } => *iterations > 0,
+            Self::Catena(cost) => cost.check().is_ok(),
+            Self::Argon2id { time, memory_kib, lanes } => {
+                *time > 0
+                    && (1..=MAX_LANES).contains(lanes)
+                    && (lanes.saturating_mul(8)..=MAX_MEMORY_KIB).contains(memory_kib)
+            }
+        };
+        is_defined && self.work() <= MAX_WORK
+    }
+
+    /// Number and cost, 13 bytes.
+    pub(super) fn encode(&self) -> [u8; 13] {
+        let mut bytes = [0; 13];
+        let mut writer = Writer { rest: &mut bytes };
+        match self {
+            Self::Pbkdf2 { iterations } => {
+                writer.put(&[1]);
+                writer.put(&iterations.to_le_bytes());
+            }
+            Self::Catena(cost) => {
+                let number = match cost.graph {
+                    CatenaGraph::BitReversal => 2,
+                    CatenaGraph::DoubleButterfly => 3,
+                };
+                writer.put(&[number, cost.lambda, cost.min_garlic, cost.garlic]);
+            }
+            Self::Argon2id { time, memory_kib, lanes } => {
+                writer.put(&[4]);
+                writer.put(&time.to_le_bytes());
+                writer.put(&memory_kib.to_le_bytes());
+                writer.put(&lanes.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// None if the derivation is not known or bytes that it does not use are not zeros.
+    pub(super) fn decode(bytes: &[u8; 13]) -> Option<Self> {
+        let mut reader = Reader { rest: bytes };
+        let [number] = reader.take();
+        let catena = |reader: &mut Reader<'_>, graph| {
+            let [lambda, min_garlic, garlic] = reader.take();
+            Self::Catena(CatenaCost { graph, lambda, min_garlic, garlic })
+        };
+        let cost = match number {
+            1 => Self::Pbkdf2 { iterations: u32::from_le_bytes(reader.take()) },
+            2 => catena(&mut reader, CatenaGraph::BitReversal),
+            3 => catena(&mut reader, CatenaGraph::DoubleButterfly),
+            4 => Self::Argon2id {
+                time: u32::from_le_bytes(reader.take()),
+                memory_kib: u32::from_le_bytes(reader.take()),
+                lanes: u32::from_le_bytes(reader.take()),
+            },
+            _ => return None,
+        };
+        reader.rest.iter().all(|byte| *byte == 0).then_some(cost)
+    }
+}

@@ -1,0 +1,181 @@
+//! A header as a view of its 512 bytes, checked in place, and the changes to them.
+
+use atrest_secret::constant_time_eq;
+use sha2::{Digest, Sha256};
+
+use super::cost::KdfCost;
+use super::params::{Params, Reader, Writer};
+use super::slot::SlotBytes;
+use super::{
+    CHECKSUM_LEN, HEADER_LEN, HeaderError, MAGIC, PARAMS_LEN, SLOT_LEN, SLOT_SALT_LEN, SLOTS, VERSION,
+};
+
+/// A checked header in the bytes that were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    params: Params,
+    sequence: u64,
+    slots: &'a [u8],
+}
+
+/// A keyslot in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot<'a> {
+    /// How its key is derived.
+    pub kdf: KdfCost,
+    /// Whether the chip's own secret is needed too.
+    pub needs_device: bool,
+    /// Salt of the derivation.
+    pub salt: &'a [u8; SLOT_SALT_LEN],
+    /// The wrapped volume key, 8 bytes longer than it.
+    pub wrapped: &'a [u8],
+    /// What the wrapping key depends on: all before the salt, and the salt.
+    pub(super) bound: &'a [u8; BOUND_LEN],
+}
+
+/// Bytes of a keyslot before the wrapped key.
+pub(super) const BOUND_LEN: usize = 32;
+
+/// State of a keyslot that is used. One that is not is zeros from the first byte to the last.
+pub(super) const IN_USE: u8 = 1;
+/// Flag: the chip's own secret is needed.
+pub(super) const NEEDS_DEVICE: u8 = 1;
+
+/// Whether bytes are those of flash that was erased.
+pub fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0xff)
+}
+
+impl<'a> Header<'a> {
+    /// Checks a header.
+    ///
+    /// Magic, version and checksum have their places in every version, so that a newer one is told from damage.
+    pub fn parse(bytes: &'a [u8; HEADER_LEN]) -> Result<Self, HeaderError> {
+        if is_blank(bytes) {
+            return Err(HeaderError::Blank);
+        }
+        let mut reader = Reader { rest: bytes };
+        if reader.take() != MAGIC {
+            return Err(HeaderError::Foreign);
+        }
+        let version = u16::from_le_bytes(reader.take());
+        let (body, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(HeaderError::Checksum)?;
+        if !constant_time_eq(&Sha256::digest(body), sum) {
+            return Err(HeaderError::Checksum);
+        }
+        if version != VERSION {
+            return Err(HeaderError::Version { version });
+        }
+        let (start, slots) = body.split_first_chunk::<PARAMS_LEN>().ok_or(HeaderError::Checksum)?;
+        let (params, sequence) = Params::decode(start).map_err(HeaderError::Params)?;
+        let header = Self { params, sequence, slots };
+        for number in 0..SLOTS {
+            header.checked_slot(number)?;
+        }
+        Ok(header)
+    }
+
+    /// What is encrypted and how.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Counts the changes: the higher one of two copies is newer.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// A keyslot, if there is one of that number and it holds a key.
+    pub fn slot(&self, number: usize) -> Option<Slot<'a>> {
+        self.checked_slot(number).ok().flatten()
+    }
+
+    /// Numbers of the keyslots that hold a key.
+    pub fn slots_in_use(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let header = *self;
+        (0..SLOTS).filter(move |number| header.slot(*number).is_some())
+    }
+
+    fn checked_slot(&self, number: usize) -> Result<Option<Slot<'a>>, HeaderError> {
+        let slots: &'a [[u8; SLOT_LEN]] = self.slots.as_chunks::<SLOT_LEN>().0;
+        let Some(slot) = slots.get(number) else { return Ok(None) };
+        let junk = HeaderError::SlotJunk { slot: number };
+        let (bound, wrapped) = slot.split_first_chunk::<BOUND_LEN>().ok_or(junk)?;
+        let mut reader = Reader { rest: bound };
+        let [state, flags] = reader.take();
+        match state {
+            0 if slot.iter().all(|byte| *byte == 0) => return Ok(None),
+            0 => return Err(junk),
+            IN_USE => {}
+            _ => return Err(HeaderError::SlotState { slot: number, state }),
+        }
+        let needs_device = match flags {
+            0 => false,
+            NEEDS_DEVICE => true,
+            _ => return Err(HeaderError::SlotFlags { slot: number, flags }),
+        };
+        let kdf = reader.take::<13>();
+        let [kdf_number, ..] = kdf;
+        let kdf = KdfCost::decode(&kdf).ok_or(HeaderError::SlotKdf { slot: number, kdf: kdf_number })?;
+        if !kdf.is_acceptable() {
+            return Err(HeaderError::SlotCost { slot: number, cost: kdf });
+        }
+        let [zero] = reader.take();
+        let salt = reader.rest.first_chunk::<SLOT_SALT_LEN>().ok_or(junk)?;
+        let (wrapped, zeros) = wrapped.split_at_checked(wrapped_len(&self.params)).ok_or(junk)?;
+        if zero != 0 || zeros.iter().any(|byte| *byte != 0) {
+            return Err(junk);
+        }
+        Ok(Some(Slot { kdf, needs_device, salt, wrapped, bound }))
+    }
+}
+
+/// Bytes of a wrapped volume key.
+pub(super) fn wrapped_len(params: &Params) -> usize {
+    usize::from(params.key_len).saturating_add(crate::wrap::OVERHEAD)
+}
+
+/// A header that is being made or changed, in the memory that is then programmed.
+pub struct HeaderEdit<'a> {
+    bytes: &'a mut [u8; HEADER_LEN],
+}
+
+impl<'a> HeaderEdit<'a> {
+    /// A new header without keys.
+    pub fn create(bytes: &'a mut [u8; HEADER_LEN], params: &Params) -> Result<Self, HeaderError> {
+        params.check().map_err(HeaderError::Params)?;
+        bytes.fill(0);
+        Writer { rest: bytes }.put(&params.encode(0));
+        Ok(Self { bytes })
+    }
+
+    /// A header that is there, and is checked.
+    pub fn change(bytes: &'a mut [u8; HEADER_LEN]) -> Result<Self, HeaderError> {
+        Header::parse(bytes)?;
+        Ok(Self { bytes })
+    }
+
+    /// Puts a key into a keyslot; None empties it. False if there is no keyslot of that number.
+    #[must_use]
+    pub fn put_slot(&mut self, number: usize, slot: Option<&SlotBytes>) -> bool {
+        let slots = self.bytes.get_mut(PARAMS_LEN..).unwrap_or_default();
+        let Some(place) = slots.as_chunks_mut::<SLOT_LEN>().0.get_mut(number).filter(|_| number < SLOTS)
+        else {
+            return false;
+        };
+        *place = slot.map_or([0; SLOT_LEN], |slot| slot.0);
+        true
+    }
+
+    /// Sets the sequence number and the checksum: now the bytes are a header.
+    pub fn finish(self, sequence: u64) {
+        let Some((body, sum)) = self.bytes.split_last_chunk_mut::<CHECKSUM_LEN>() else { return };
+        if let Some(place) = body.get_mut(SEQUENCE_AT..) {
+            Writer { rest: place }.put(&sequence.to_le_bytes());
+        }
+        sum.copy_from_slice(&Sha256::digest(&*body));
+    }
+}
+
+/// Behind magic, version, cipher, key length and protection.
+const SEQUENCE_AT: usize = 16;

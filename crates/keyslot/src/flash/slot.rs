@@ -1,0 +1,249 @@
+//! From what a passphrase derives to the volume key and back.
+//!
+//! Wrapping key = HMAC-SHA256 keyed by the derived 32 bytes, over a label, the parameters of the volume and those of the keyslot. With a
+//! device secret the chip makes another HMAC over a label and that. AES-256 key wrap (RFC 3394) does the rest.
+
+use core::fmt;
+
+use atrest_secret::{Random, SecretArray, wipe};
+use hmac::digest::KeyInit;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+use super::cost::KdfCost;
+use super::derive::Derive;
+use super::header::{BOUND_LEN, IN_USE, NEEDS_DEVICE, Slot, wrapped_len};
+use super::params::{Params, Uuid, Writer};
+use super::{MAX_KEY_LEN, MAX_PASSPHRASE_LEN, PARAMS_LEN, SLOT_LEN, SlotError};
+use crate::wrap;
+
+/// Bytes in a salt.
+pub const SLOT_SALT_LEN: usize = 16;
+
+/// What a passphrase derives.
+pub type Derived = SecretArray<32>;
+
+/// What the wrapping key's HMAC begins with.
+const KEYSLOT_LABEL: &[u8; 24] = b"atrest flash keyslot v1\0";
+/// What the message to the chip begins with.
+const DEVICE_LABEL: &[u8; 24] = b"atrest device secret v1\0";
+
+/// A key in the chip that can't be read, only used: an HMAC peripheral, a secure element. Wiping it makes the keyslots that need
+/// it worthless, wherever copies of them are.
+pub trait DeviceSecret {
+    /// HMAC-SHA256 of a message of 56 bytes, keyed by the secret.
+    fn mac(&mut self, message: &[u8; 56], out: &mut [u8; 32]) -> Result<(), DeviceSecretError>;
+}
+
+/// The chip did not answer: its key was wiped, or its peripheral failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceSecretError;
+
+/// A device secret in software: for tests, for chips whose secret can be read, and for the copy of it that opens a card on a desk.
+pub struct HmacSecret(SecretArray<32>);
+
+/// A volume key, and whose it is.
+pub struct FlashKey {
+    bytes: SecretArray<MAX_KEY_LEN>,
+    len: usize,
+    uuid: Uuid,
+}
+
+/// How a new keyslot's key is derived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotKdf {
+    /// The derivation.
+    pub cost: KdfCost,
+    /// Its salt, fresh.
+    pub salt: [u8; SLOT_SALT_LEN],
+}
+
+/// A keyslot as it is written.
+pub struct SlotBytes(pub(super) [u8; SLOT_LEN]);
+
+/// Whether a passphrase has a length that is taken.
+pub fn check_passphrase(passphrase: &[u8]) -> Result<(), SlotError> {
+    match passphrase.len() {
+        0 => Err(SlotError::EmptyPassphrase),
+        1..=MAX_PASSPHRASE_LEN => Ok(()),
+        len => Err(SlotError::PassphraseTooLong { len }),
+    }
+}
+
+/// Unwraps the volume key with what the passphrase derived with the keyslot's cost and salt. `key` is empty after an error.
+///
+/// Programs that derive in steps of their own call this; others leave the derivation to [`Derive`], too.
+pub fn open_slot(
+    params: &Params,
+    slot: &Slot<'_>,
+    derived: &Derived,
+    device: Option<&mut dyn DeviceSecret>,
+    key: &mut FlashKey,
+) -> Result<(), SlotError> {
+    key.clear();
+    let device = if slot.needs_device { Some(device.ok_or(SlotError::NeedsDevice)?) } else { None };
+    let wrapping = wrapping_key(params, slot.bound, derived, device)?;
+    let len = usize::from(params.key_len);
+    let to = key.bytes.get_mut(..len).ok_or(SlotError::WrongKey)?;
+    wrap::unwrap(&*wrapping, slot.wrapped, to).map_err(|_| SlotError::WrongKey)?;
+    (key.len, key.uuid) = (len, params.uuid);
+    Ok(())
+}
+
+/// Wraps the volume key for a new keyslot.
+pub fn seal_slot(
+    params: &Params,
+    kdf: &SlotKdf,
+    derived: &Derived,
+    device: Option<&mut dyn DeviceSecret>,
+    key: &FlashKey,
+) -> Result<SlotBytes, SlotError> {
+    if key.uuid != params.uuid || key.len != usize::from(params.key_len) {
+        return Err(SlotError::OtherVolume);
+    }
+    if !kdf.cost.is_acceptable() {
+        return Err(SlotError::Cost(kdf.cost));
+    }
+    let mut bytes = [0; SLOT_LEN];
+    let mut writer = Writer { rest: &mut bytes };
+    writer.put(&[IN_USE, if device.is_some() { NEEDS_DEVICE } else { 0 }]);
+    writer.put(&kdf.cost.encode());
+    writer.put(&[0]);
+    writer.put(&kdf.salt);
+    let (bound, wrapped) = bytes.split_first_chunk_mut::<BOUND_LEN>().ok_or(SlotError::WrongKey)?;
+    let wrapping = wrapping_key(params, bound, derived, device)?;
+    let wrapped = wrapped.get_mut(..wrapped_len(params)).ok_or(SlotError::WrongKey)?;
+    wrap::wrap(&*wrapping, key.expose(), wrapped).map_err(|_| SlotError::WrongKey)?;
+    Ok(SlotBytes(bytes))
+}
+
+impl SlotKdf {
+    /// With a fresh salt.
+    pub fn generate(cost: KdfCost, random: &mut dyn Random) -> Result<Self, SlotError> {
+        let mut salt = [0; SLOT_SALT_LEN];
+        random.fill(&mut salt)?;
+        Ok(Self { cost, salt })
+    }
+
+    /// Derives from a passphrase.
+    pub fn derive(
+        &self,
+        passphrase: &[u8],
+        kdf: &mut dyn Derive,
+        derived: &mut Derived,
+    ) -> Result<(), SlotError> {
+        check_passphrase(passphrase)?;
+        kdf.derive(&self.cost, passphrase, &self.salt, derived).map_err(SlotError::Derive)
+    }
+}
+
+impl Slot<'_> {
+    /// How its key is derived.
+    pub fn slot_kdf(&self) -> SlotKdf {
+        SlotKdf { cost: self.kdf, salt: *self.salt }
+    }
+}
+
+fn wrapping_key(
+    params: &Params,
+    bound: &[u8; BOUND_LEN],
+    derived: &Derived,
+    device: Option<&mut dyn DeviceSecret>,
+) -> Result<SecretArray<32>, SlotError> {
+    let fields: [u8; PARAMS_LEN] = params.encode(0);
+    let mut wrapping = hmac_sha256(derived, &[KEYSLOT_LABEL, &fields, bound]);
+    if let Some(device) = device {
+        let mut message = SecretArray::<56>::zeroed();
+        let mut writer = Writer { rest: &mut *message };
+        writer.put(DEVICE_LABEL);
+        writer.put(&*wrapping);
+        device.mac(&message, &mut wrapping).map_err(SlotError::Device)?;
+    }
+    Ok(wrapping)
+}
+
+fn hmac_sha256(key: &[u8; 32], parts: &[&[u8]]) -> SecretArray<32> {
+    // RFC 2104: a key shorter than a block of the hash is filled up with zeros.
+    let mut block = SecretArray::<64>::zeroed();
+    Writer { rest: &mut *block }.put(key);
+    let mut mac = Hmac::<Sha256>::new((&*block).into());
+    parts.iter().for_each(|part| mac.update(part));
+    let mut sum = mac.finalize().into_bytes();
+    let mut out = SecretArray::zeroed();
+    out.copy_from_slice(&sum);
+    wipe(&mut sum);
+    out
+}
+
+impl HmacSecret {
+    /// From the key.
+    pub const fn new(key: SecretArray<32>) -> Self {
+        Self(key)
+    }
+}
+
+impl DeviceSecret for HmacSecret {
+    fn mac(&mut self, message: &[u8; 56], out: &mut [u8; 32]) -> Result<(), DeviceSecretError> {
+        out.copy_from_slice(&*hmac_sha256(&self.0, &[message]));
+        Ok(())
+    }
+}
+
+impl FlashKey {
+    /// Without a key, to be filled in.
+    pub const fn empty() -> Self {
+        Self { bytes: SecretArray::zeroed(), len: 0, uuid: [0; 16] }
+    }
+
+    /// The key of a volume that is being made.
+    pub fn generate(&mut self, params: &Params, random: &mut dyn Random) -> Result<(), SlotError> {
+        self.clear();
+        let len = usize::from(params.key_len);
+        let to = self.bytes.get_mut(..len).ok_or(SlotError::OtherVolume)?;
+        random.fill(to)?;
+        (self.len, self.uuid) = (len, params.uuid);
+        Ok(())
+    }
+
+    /// The key itself; no bytes if there is none.
+    pub fn expose(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// UUID of the volume that it belongs to.
+    pub fn uuid(&self) -> &Uuid {
+        &self.uuid
+    }
+
+    /// Forgets it.
+    pub fn clear(&mut self) {
+        wipe(&mut *self.bytes);
+        (self.len, self.uuid) = (0, [0; 16]);
+    }
+}
+
+impl fmt::Debug for FlashKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FlashKey(..)")
+    }
+}
+
+impl fmt::Debug for HmacSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HmacSecret(..)")
+    }
+}
+
+impl fmt::Debug for SlotBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SlotBytes(..)")
+    }
+}
+
+impl fmt::Display for DeviceSecretError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the chip's own secret can't be used: it was wiped, or the peripheral failed")
+    }
+}
+
+impl core::error::Error for DeviceSecretError {}
