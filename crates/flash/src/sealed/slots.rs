@@ -3,7 +3,7 @@
 /// The last few of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slots {
-    /// The newest last; those that are not in use are None.
+    /// The newest last; those that are not in use are None, and first.
     blocks: [Option<u32>; 4],
 }
 
@@ -18,8 +18,9 @@ impl Slots {
 
     /// Takes the newest out.
     pub(crate) fn pop(&mut self) -> Option<u32> {
-        let newest = self.blocks.iter_mut().rev().find(|block| block.is_some())?;
-        newest.take()
+        let newest = self.blocks.last_mut()?.take();
+        self.blocks.rotate_right(1);
+        newest
     }
 
     /// Forgets one that is about to be erased.
@@ -45,6 +46,9 @@ mod tests {
         slots.push(8);
         assert_eq!(slots.pop(), Some(8));
         slots.push(9);
-        assert_eq!([slots.pop(), slots.pop(), slots.pop()], [Some(9), Some(7), None]);
+        slots.push(10);
+        slots.push(11);
+        assert_eq!([slots.pop(), slots.pop(), slots.pop()], [Some(11), Some(10), Some(9)]);
+        assert_eq!([slots.pop(), slots.pop()], [Some(7), None], "room that was given up is used again");
     }
 }

@@ -15,6 +15,7 @@ mod adversary;
 mod emulated;
 mod image;
 mod power_cut;
+pub mod sealed_model;
 mod shared;
 mod trusted;
 

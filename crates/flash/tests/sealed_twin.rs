@@ -1,0 +1,353 @@
+//! `SealedFlash` does what the model of testkit does, step by step: the same programs, erases, syncs and records in the same
+//! order, with the power cut at the same places, the same answers, the same refusals; on media that are attacked in the same way.
+
+mod sealed;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use atrest_cipher::aead::{Aead, Aes128CcmTag96, AsconAead128, ChaCha20Poly1305};
+use atrest_device::{
+    FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, TrustedStore, TrustedStoreError,
+};
+use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedMedium, SealedOptions, Tickets};
+use atrest_testkit::flash::TrustedRecord;
+use atrest_testkit::flash::sealed_model::{
+    Answer, BLOCKS, Cell, Content, Cut, Event, MARKED_CELLS, Model, Op, Outcome, Policy, Record, Refusal,
+    Setup, Statistics, Stop, Twin, UNITS, World, run,
+};
+use atrest_testkit::{Campaign, Random};
+use sealed::{KEY, OPTIONS, Units};
+
+const STRIDE: usize = 96;
+const SLOT: usize = 32;
+const ERASE: usize = UNITS * STRIDE + SLOT;
+/// The power is off.
+const OFF: i32 = -7;
+
+/// Medium and store that know what has to happen next.
+#[derive(Default)]
+struct Script {
+    raw: Vec<u8>,
+    /// What was programmed, by the model's number of it.
+    bytes: BTreeMap<Cell, Vec<u8>>,
+    cells: Vec<Content>,
+    events: VecDeque<Event>,
+    record: Option<TrustedRecord>,
+    payload: usize,
+    off: bool,
+}
+
+impl Script {
+    /// What a cell of the model looks like.
+    fn look(&self, cell: Cell) -> Vec<u8> {
+        match self.cells[cell] {
+            Content::Blank => vec![0xff; STRIDE],
+            Content::Garbage => Random::new(cell as u64).bytes(STRIDE),
+            Content::Forged(of, part) => {
+                let mut bytes = self.look(of);
+                let data = if matches!(self.cells[of], Content::Ticket { .. }) { 11 } else { self.payload };
+                bytes[[data, 0, data + 5][part as usize]] ^= 1;
+                bytes
+            }
+            Content::Marginal(_) => panic!("no marginal cells here"),
+            Content::Unit { .. } | Content::Ticket { .. } => self.bytes[&cell].clone(),
+        }
+    }
+
+    fn place(&mut self, block: usize, cell: usize, content: Cell) {
+        let len = if cell == UNITS { SLOT } else { STRIDE };
+        let mut bytes = self.look(content);
+        bytes.resize(STRIDE, 0xff);
+        self.raw[block * ERASE + cell * STRIDE..][..len].copy_from_slice(&bytes[..len]);
+    }
+
+    fn next(&mut self, what: &str) -> Result<Event, i32> {
+        if self.off {
+            return Err(OFF);
+        }
+        Ok(self.events.pop_front().unwrap_or_else(|| panic!("{what}, which the model does not do")))
+    }
+
+    fn end(&mut self, cut: Cut) -> Result<(), i32> {
+        self.off = cut != Cut::None;
+        if self.off { Err(OFF) } else { Ok(()) }
+    }
+}
+
+#[derive(Clone)]
+struct Hand(Rc<RefCell<Script>>);
+
+impl Hand {
+    fn failed(operation: FlashOperation) -> impl Fn(i32) -> FlashError {
+        move |code| FlashError::new(operation, 0, 0, FlashCause::Driver(code))
+    }
+}
+
+impl FlashDevice for Hand {
+    fn geometry(&self) -> FlashGeometry {
+        FlashGeometry::new(1, 32, ERASE as u32, BLOCKS as u64).expect("a geometry")
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        let script = self.0.borrow();
+        if script.off {
+            return Err(Self::failed(FlashOperation::Read)(OFF));
+        }
+        buf.copy_from_slice(&script.raw[address as usize..][..buf.len()]);
+        Ok(())
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        let mut script = self.0.borrow_mut();
+        let failed = Self::failed(FlashOperation::Prog);
+        let event = script.next("a program").map_err(&failed)?;
+        let Event::Prog { block, cell, content, left, cut } = event else {
+            panic!("a program instead of {event:?}")
+        };
+        assert_eq!(address as usize, block * ERASE + cell * STRIDE, "the place of {event:?}");
+        assert_eq!(data.len(), if cell == UNITS { SLOT } else { STRIDE });
+        script.bytes.insert(content, data.to_vec());
+        script.place(block, cell, left);
+        script.end(cut).map_err(failed)
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        let mut script = self.0.borrow_mut();
+        let failed = Self::failed(FlashOperation::Erase);
+        let event = script.next("an erase").map_err(&failed)?;
+        let Event::Erase { block, left, cut } = event else { panic!("an erase instead of {event:?}") };
+        assert_eq!((address as usize, len as usize), (block * ERASE, ERASE));
+        (0..MARKED_CELLS).for_each(|cell| script.place(block, cell, left[cell]));
+        script.end(cut).map_err(failed)
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        let mut script = self.0.borrow_mut();
+        let failed = Self::failed(FlashOperation::Sync);
+        let event = script.next("a sync").map_err(&failed)?;
+        let Event::Sync(cut) = event else { panic!("a sync instead of {event:?}") };
+        script.end(cut).map_err(failed)
+    }
+}
+
+impl TrustedStore for Hand {
+    fn load(&mut self) -> Result<Option<TrustedRecord>, TrustedStoreError> {
+        Ok(self.0.borrow().record)
+    }
+
+    fn store(&mut self, stored: &TrustedRecord) -> Result<(), TrustedStoreError> {
+        let mut script = self.0.borrow_mut();
+        let event = script.next("a record").map_err(TrustedStoreError::Driver)?;
+        let Event::Store { record, landed, cut } = event else { panic!("a record instead of {event:?}") };
+        assert_eq!(fields(stored), record);
+        if landed {
+            script.record = Some(*stored);
+        }
+        script.end(cut).map_err(TrustedStoreError::Driver)
+    }
+}
+
+/// A record as FORMATS.md has it.
+fn fields(stored: &TrustedRecord) -> Record {
+    let number = |at: usize, len: usize| {
+        stored[at..at + len].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    assert_eq!(stored[2] >> 3, 5, "the reserve");
+    let victim =
+        (stored[2] & 2 != 0).then(|| (number(13, 4) as usize, number(17, 5), number(22, 2) as usize));
+    Record { anchor: number(3, 5), start: number(8, 5), clean: stored[2] & 1 != 0, victim }
+}
+
+type Volume<A> = SealedFlash<A, Hand, Hand, [BlockState; BLOCKS], [u8; STRIDE]>;
+
+struct Real<A> {
+    script: Hand,
+    volume: Option<Volume<A>>,
+    steps: u64,
+}
+
+impl<A: Aead> Real<A> {
+    fn new() -> Self {
+        let payload = (STRIDE - 5 - A::TAG_LEN) & !3;
+        let script = Script { raw: vec![0xff; BLOCKS * ERASE], payload, ..Script::default() };
+        Self { script: Hand(Rc::new(RefCell::new(script))), volume: None, steps: 0 }
+    }
+
+    fn options(world: &World) -> SealedOptions {
+        SealedOptions {
+            tickets: if world.policy == Policy::Slot { Tickets::Slot } else { Tickets::Store },
+            medium: if world.ordered { SealedMedium::Ordered } else { SealedMedium::Cached },
+            anchor_every: u32::MAX,
+            reserve: 5,
+            read_back: world.read_back,
+            ..OPTIONS
+        }
+    }
+
+    fn payload(&self, data: u64) -> Vec<u8> {
+        let len = self.script.0.borrow().payload;
+        data.to_le_bytes().into_iter().cycle().take(len).collect()
+    }
+
+    fn open(&mut self, world: &World, mount: bool) -> Result<(), SealedError> {
+        self.volume = None;
+        let (medium, store) = (self.script.clone(), self.script.clone());
+        let (table, buffer) = ([BlockState::default(); BLOCKS], [0; STRIDE]);
+        let open = if mount { Volume::<A>::mount } else { Volume::<A>::format };
+        self.volume = Some(open(medium, store, &KEY, Self::options(world), table, buffer)?);
+        Ok(())
+    }
+
+    fn act(&mut self, op: Op) -> Result<(), FlashCause> {
+        let payload = |data| self.payload(data);
+        let bytes = if let Op::Prog(_, data) = op { payload(data) } else { Vec::new() };
+        let volume = self.volume.as_mut().expect("an open volume");
+        let failed = |error: FlashError| error.cause;
+        match op {
+            Op::Prog(block, _) => {
+                // The model appends; where, is ours to know.
+                let blank = |unit: &u64| {
+                    let (address, len) = volume.at(block as u64, *unit);
+                    volume.is_blank(address, len as u64, &mut []) == Ok(true)
+                };
+                let unit = (0..UNITS as u64).find(blank).unwrap_or(0);
+                let (address, _) = volume.at(block as u64, unit);
+                volume.prog(address, &bytes).map_err(failed)
+            }
+            Op::Erase(block) => volume.clear(block as u64),
+            Op::Sync(true) => volume.anchor(),
+            Op::Sync(false) => volume.sync().map_err(failed),
+            Op::Close => volume.close(),
+            Op::Format | Op::Mount | Op::Read(..) => panic!("not here"),
+        }
+    }
+
+    fn read(&mut self, block: usize, unit: usize) -> Answer {
+        let volume = self.volume.as_mut().expect("an open volume");
+        match volume.unit(block as u64, unit as u64) {
+            Err(FlashCause::Tampered { block: b, unit: u }) => {
+                assert_eq!((b as usize, u as usize), (block, unit));
+                Answer::Tampered
+            }
+            Err(FlashCause::Void { .. }) => Answer::Void,
+            Err(cause) => panic!("{cause}"),
+            Ok(bytes) if bytes.iter().all(|byte| *byte == 0xff) => Answer::Open,
+            Ok(bytes) if bytes.iter().all(|byte| *byte == 0) => Answer::Closed,
+            Ok(bytes) => {
+                let data = u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes"));
+                assert_eq!(bytes, self.payload(data));
+                Answer::Data(data)
+            }
+        }
+    }
+
+    /// What is in memory, as far as it shows: units that can be programmed; and of a volume just opened, everything.
+    fn compare(&mut self, model: &Model, everything: bool) {
+        for (block, unit) in (0..BLOCKS).flat_map(|block| (0..UNITS).map(move |unit| (block, unit))) {
+            let volume = self.volume.as_mut().expect("an open volume");
+            let (address, len) = volume.at(block as u64, unit as u64);
+            let blank = volume.is_blank(address, len as u64, &mut []).expect("in range");
+            assert_eq!(blank, model.is_open(block) && unit >= model.fill[block], "{block}.{unit} blank");
+            if everything && unit < model.fill[block] {
+                assert_eq!(
+                    self.read(block, unit),
+                    Answer::Data(model.contents[block][unit]),
+                    "{block}.{unit}"
+                );
+            }
+        }
+    }
+}
+
+impl<A: Aead> Twin for Real<A> {
+    fn before(&mut self, world: &World, _: Op) {
+        let mut script = self.script.0.borrow_mut();
+        script.cells.clone_from(&world.cells);
+        for (block, cells) in world.medium.iter().enumerate() {
+            (0..MARKED_CELLS).for_each(|cell| script.place(block, cell, cells[cell]));
+        }
+    }
+
+    fn after(&mut self, world: &World, model: Option<&Model>, op: Op, outcome: Outcome) {
+        self.steps += 1;
+        {
+            let mut script = self.script.0.borrow_mut();
+            script.cells.clone_from(&world.cells);
+            script.events = world.events.iter().copied().collect();
+            script.off = false;
+        }
+        match (op, outcome) {
+            (Op::Read(block, unit), Outcome::Read(answer)) => {
+                assert_eq!(self.read(block, unit), answer, "{op:?}")
+            }
+            (Op::Format | Op::Mount, _) => {
+                let opened = self.open(world, op == Op::Mount);
+                let agrees = match (outcome, &opened) {
+                    (Outcome::Done, Ok(())) => true,
+                    (Outcome::Stopped(Stop::PowerLoss), Err(_)) => self.script.0.borrow().off,
+                    (Outcome::Stopped(Stop::Refused(why)), Err(error)) => matches!(
+                        (why, error),
+                        (Refusal::Future, SealedError::StoreOlder { .. })
+                            | (Refusal::Gap, SealedError::Gap { .. })
+                            | (Refusal::NotAnchored, SealedError::NotAnchored { .. })
+                    ),
+                    _ => false,
+                };
+                assert!(agrees, "{op:?}: {outcome:?}, {opened:?}");
+            }
+            (_, Outcome::Stopped(Stop::PowerLoss)) => {
+                assert!(self.act(op).is_err() && self.script.0.borrow().off, "{op:?}: the power is cut");
+                self.volume = None;
+            }
+            _ => {
+                let done = self.act(op);
+                let agrees = match outcome {
+                    Outcome::Done => done == Ok(()),
+                    Outcome::Stopped(Stop::Bad) => matches!(done, Err(FlashCause::BadBlock { .. })),
+                    Outcome::Stopped(Stop::Tampered) => done == Err(FlashCause::Stopped),
+                    Outcome::Stopped(Stop::Closed) => {
+                        matches!(
+                            done,
+                            Err(FlashCause::Closed { .. }
+                                | FlashCause::Void { .. }
+                                | FlashCause::AlreadyProgrammed { .. })
+                        )
+                    }
+                    _ => false,
+                };
+                assert!(agrees, "{op:?}: {outcome:?}, {done:?}");
+            }
+        }
+        let left = self.script.0.borrow().events.len();
+        assert_eq!(left, 0, "{op:?}: the model does more: {:?}", self.script.0.borrow().events);
+        if let (Some(model), Some(_)) = (model, &self.volume) {
+            self.compare(model, op == Op::Mount);
+        }
+    }
+}
+
+fn against_the_model<A: Aead>(name: &'static str, sample: usize, whole: usize) {
+    let (mut sum, mut steps) = (Statistics::default(), 0);
+    Campaign::new(name, sample, whole).run(|seed, _| {
+        let mut real = Real::<A>::new();
+        let setup = Setup { seed, flaw: None, marginal: false, cycles: 14 };
+        let (statistics, violation) = run(setup, &mut real);
+        assert_eq!(violation, None);
+        sum.add(statistics);
+        steps += real.steps;
+    });
+    println!("{}: {steps} steps alike; {sum:?}", A::NAME);
+}
+
+#[test]
+fn every_step_is_that_of_the_model() {
+    against_the_model::<ChaCha20Poly1305>("sealed flash against its model", 150, 15_000);
+}
+
+#[test]
+fn every_step_is_that_of_the_model_with_other_ciphers() {
+    against_the_model::<AsconAead128>("sealed flash against its model, Ascon", 30, 2_000);
+    against_the_model::<Aes128CcmTag96>("sealed flash against its model, CCM with short tags", 30, 2_000);
+}

@@ -1,0 +1,395 @@
+//! The algorithm, on ideal cells.
+
+use super::world::{BLOCKS, Cell, Change, Content, Contents, PowerLoss, UNITS, World};
+
+mod opening;
+
+/// Block, epoch, fill.
+pub type Stamp = (usize, u64, usize);
+
+/// What is anchored, but for the sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The next serial.
+    pub anchor: u64,
+    /// Blocks of earlier epochs are not appended to.
+    pub start: u64,
+    /// Closed in good order.
+    pub clean: bool,
+    /// What was to be erased.
+    pub victim: Option<Stamp>,
+}
+
+/// Where erases are announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// In blocks begun since power-on.
+    Slot,
+    /// In the record.
+    Store,
+}
+
+/// A design that does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// What is in flight may have gaps.
+    Mix,
+    /// Blocks of an earlier lineage are appended to.
+    Append,
+    /// The next serial is read off the medium.
+    MediumCounter,
+    /// A clean record stays while changes are made.
+    NoDirtyMark,
+    /// The window of the record is gone on with after a power loss.
+    NoCloseWindow,
+    /// What a torn erase left is shown.
+    Partial,
+    /// Erases are not announced.
+    NoIntent,
+    /// Blocks with something in flight are erased without an anchor.
+    Destroy,
+    /// What a torn erase left stays on the medium.
+    NoScrub,
+    /// It is erased before it is anchored that it was void.
+    ScrubFirst,
+    /// Units behind the last one are taken for blank.
+    NoBlankCheck,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Mix,
+        Self::Append,
+        Self::MediumCounter,
+        Self::NoDirtyMark,
+        Self::NoCloseWindow,
+        Self::Partial,
+        Self::NoIntent,
+        Self::Destroy,
+        Self::NoScrub,
+        Self::ScrubFirst,
+        Self::NoBlankCheck,
+    ];
+}
+
+/// Why an operation ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The power is off.
+    PowerLoss,
+    /// The block takes no more units.
+    Closed,
+    /// What was programmed does not read back.
+    Bad,
+    /// Tampering was found before.
+    Tampered,
+    /// Opening was refused.
+    Refused(Refusal),
+}
+
+/// Why a medium was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Serials that can't be there.
+    Future,
+    /// Serials are missing.
+    Gap,
+    /// Not the anchored state.
+    NotAnchored,
+}
+
+/// What a read gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// What was stored.
+    Data(u64),
+    /// Not programmed, but can be.
+    Open,
+    /// Not programmed, and can't be.
+    Closed,
+    /// The block holds nothing.
+    Void,
+    /// Not what was stored.
+    Tampered,
+}
+
+impl From<PowerLoss> for Stop {
+    fn from(_: PowerLoss) -> Self {
+        Self::PowerLoss
+    }
+}
+
+/// Serials in a window.
+pub(super) const RESERVE: u64 = 32;
+const MOST_TICKETS: usize = 6;
+const SLOTS: usize = 4;
+/// Reads of a cell before it is given up, and of the newest one before it is believed.
+const READS: usize = 3;
+
+/// A volume that is open.
+#[derive(Clone, Debug)]
+pub struct Model {
+    policy: Policy,
+    flaw: Option<Flaw>,
+    read_back: bool,
+    /// Of each block: serial of its first unit.
+    pub epoch: [u64; BLOCKS],
+    /// Units in each block.
+    pub fill: [usize; BLOCKS],
+    /// What they hold.
+    pub contents: Contents,
+    erased: [bool; BLOCKS],
+    closed: [bool; BLOCKS],
+    in_flight: [bool; BLOCKS],
+    /// The next serial.
+    pub next: u64,
+    anchor: u64,
+    limit: u64,
+    start: u64,
+    clean: bool,
+    changed: bool,
+    gap: bool,
+    tampered: bool,
+    tickets: usize,
+    slots: Vec<usize>,
+}
+
+impl Model {
+    fn unknown(policy: Policy, read_back: bool, flaw: Option<Flaw>) -> Self {
+        Self {
+            policy,
+            flaw,
+            read_back,
+            epoch: [0; BLOCKS],
+            fill: [0; BLOCKS],
+            contents: vec![Vec::new(); BLOCKS],
+            erased: [false; BLOCKS],
+            closed: [false; BLOCKS],
+            in_flight: [false; BLOCKS],
+            next: 1,
+            anchor: 0,
+            limit: 0,
+            start: 1,
+            clean: false,
+            changed: false,
+            gap: false,
+            tampered: false,
+            tickets: 0,
+            slots: Vec::new(),
+        }
+    }
+
+    pub(super) fn format(world: &mut World, flaw: Option<Flaw>) -> Result<Self, Stop> {
+        let mut model = Self::unknown(world.policy, world.read_back, flaw);
+        model.write_record(world, false, None)?;
+        Ok(model)
+    }
+
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    /// Whether a block takes another unit.
+    pub fn is_open(&self, block: usize) -> bool {
+        match self.fill[block] {
+            0 => self.erased[block],
+            _ => self.epoch[block] >= self.start && !self.closed[block],
+        }
+    }
+
+    fn write_record(&mut self, world: &mut World, clean: bool, victim: Option<usize>) -> Result<(), Stop> {
+        if self.tampered {
+            return Err(Stop::Tampered);
+        }
+        world.sync()?;
+        let stamp = |block: usize| (block, self.epoch[block], self.fill[block]);
+        let sum = (0..BLOCKS).map(stamp).filter(|(_, _, fill)| *fill > 0).collect();
+        let record = Record { anchor: self.next, start: self.start, clean, victim: victim.map(stamp) };
+        world.store(record, sum, self.contents.clone())?;
+        (self.anchor, self.limit, self.clean) = (self.next, self.next + RESERVE, clean);
+        (self.changed, self.gap, self.tickets) = (victim.is_some(), false, 0);
+        self.in_flight = [false; BLOCKS];
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self, world: &mut World, anchor: bool) -> Result<(), Stop> {
+        let write = if anchor { self.changed || self.tampered } else { self.changed && !world.ordered };
+        if write {
+            return self.write_record(world, false, None);
+        }
+        Ok(world.sync()?)
+    }
+
+    pub(super) fn close(&mut self, world: &mut World) -> Result<(), Stop> {
+        if self.clean && !self.tampered {
+            return Ok(world.sync()?);
+        }
+        self.write_record(world, true, None)
+    }
+
+    fn begin_change(&mut self, world: &mut World) -> Result<(), Stop> {
+        if self.tampered {
+            return Err(Stop::Tampered);
+        }
+        if self.clean && self.has(Flaw::NoDirtyMark) {
+            self.clean = false;
+        }
+        if self.clean || self.gap {
+            self.write_record(world, false, None)?;
+        }
+        self.changed = true;
+        Ok(())
+    }
+
+    fn serial(&mut self, world: &mut World) -> Result<u64, Stop> {
+        if self.next >= self.limit {
+            self.write_record(world, false, None)?;
+            self.changed = true;
+        }
+        self.next += 1;
+        Ok(self.next - 1)
+    }
+
+    pub(super) fn prog(&mut self, world: &mut World, block: usize, data: u64) -> Result<(), Stop> {
+        let unit = self.fill[block];
+        if !self.is_open(block) || unit >= UNITS {
+            return Err(Stop::Closed);
+        }
+        self.begin_change(world)?;
+        let serial = self.serial(world)?;
+        if unit == 0 {
+            self.epoch[block] = serial;
+        }
+        self.fill[block] += 1;
+        self.contents[block].push(data);
+        self.in_flight[block] = true;
+        world.seal(serial);
+        let cell = world.cell(Content::Unit { block, unit, epoch: self.epoch[block], serial, data });
+        world.prog(block, unit, cell, Change::Unit(block, unit, data))?;
+        if self.read_back && open_unit(world, block, unit, Some(self.epoch[block])).is_none() {
+            world.spoil(block, unit);
+            self.fill[block] -= 1;
+            self.contents[block].pop();
+            self.closed[block] = true;
+            if unit == 0 {
+                self.epoch[block] = 0;
+                self.erased[block] = false;
+                self.in_flight[block] = false;
+            }
+            self.slots.retain(|slot| *slot != block);
+            self.gap = true;
+            match self.write_record(world, false, None) {
+                Err(Stop::PowerLoss) => return Err(Stop::PowerLoss),
+                _ => return Err(Stop::Bad),
+            }
+        }
+        if unit == 0 {
+            if self.slots.len() == SLOTS {
+                self.slots.remove(0);
+            }
+            self.slots.push(block);
+        }
+        Ok(())
+    }
+
+    pub(super) fn erase(&mut self, world: &mut World, block: usize) -> Result<(), Stop> {
+        if self.tampered {
+            return Err(Stop::Tampered);
+        }
+        if self.in_flight[block] && !self.has(Flaw::Destroy) {
+            self.write_record(world, false, None)?;
+        }
+        self.slots.retain(|slot| *slot != block);
+        if self.fill[block] == 0 {
+            self.begin_change(world)?;
+        } else {
+            if !self.announce(world, block)? && !self.has(Flaw::NoIntent) {
+                self.write_record(world, false, Some(block))?;
+            }
+            self.changed = true;
+        }
+        self.epoch[block] = 0;
+        self.fill[block] = 0;
+        self.contents[block].clear();
+        self.erased[block] = true;
+        self.closed[block] = false;
+        Ok(world.erase(block, true)?)
+    }
+
+    fn announce(&mut self, world: &mut World, block: usize) -> Result<bool, Stop> {
+        let room = self.tickets < MOST_TICKETS && self.next < self.limit;
+        if self.policy == Policy::Store || self.clean || self.gap || !room {
+            return Ok(false);
+        }
+        let Some(home) = self.slots.pop() else { return Ok(false) };
+        let victim = (block, self.epoch[block], self.fill[block]);
+        let serial = self.serial(world)?;
+        self.tickets += 1;
+        self.changed = true;
+        self.in_flight[home] = true;
+        world.seal(serial);
+        let epoch = self.epoch[home];
+        let cell = world.cell(Content::Ticket { block: home, epoch, serial, victim });
+        world.prog(home, UNITS, cell, Change::Doubtful(block))?;
+        if self.read_back && open_ticket(world, home, epoch) != Some((serial, victim)) {
+            self.gap = true;
+            return Ok(false);
+        }
+        if !world.ordered {
+            world.sync()?;
+        }
+        Ok(true)
+    }
+
+    pub(super) fn read(&mut self, world: &mut World, block: usize, unit: usize) -> Answer {
+        if unit >= self.fill[block] {
+            return match self.is_open(block) {
+                true => Answer::Open,
+                false if self.fill[block] == 0 => Answer::Void,
+                false => Answer::Closed,
+            };
+        }
+        for _ in 0..READS {
+            if let Some((_, data)) = open_unit(world, block, unit, Some(self.epoch[block])) {
+                return Answer::Data(data);
+            }
+        }
+        self.tampered = true;
+        Answer::Tampered
+    }
+}
+
+/// Serial and data of a unit that was sealed for this place and epoch. Without an epoch, of a first unit whichever it is.
+fn open_unit(world: &mut World, block: usize, unit: usize, epoch: Option<u64>) -> Option<(u64, u64)> {
+    let cell = readable(world, block, unit)?;
+    match world.cells[cell] {
+        Content::Unit { block: b, unit: u, epoch: e, serial, data } => {
+            let fits = (b, u, e) == (block, unit, epoch.unwrap_or(serial));
+            (fits && (unit > 0 || serial == e)).then_some((serial, data))
+        }
+        _ => None,
+    }
+}
+
+fn open_ticket(world: &mut World, block: usize, epoch: u64) -> Option<(u64, Stamp)> {
+    let cell = readable(world, block, UNITS)?;
+    match world.cells[cell] {
+        Content::Ticket { block: b, epoch: e, serial, victim } => {
+            ((b, e) == (block, epoch)).then_some((serial, victim))
+        }
+        _ => None,
+    }
+}
+
+/// What a cell reads as this time.
+fn readable(world: &mut World, block: usize, cell: usize) -> Option<Cell> {
+    let mut cell = world.medium[block][cell];
+    while let Content::Marginal(of) = world.cells[cell] {
+        if world.random.below(2) == 0 {
+            return None;
+        }
+        cell = of;
+    }
+    Some(cell)
+}

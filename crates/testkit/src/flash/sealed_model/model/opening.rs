@@ -1,0 +1,203 @@
+//! Opening: what is on the medium is held against the record, and accepted once.
+
+use super::super::world::{BLOCKS, UNITS, World};
+use super::{
+    Flaw, MOST_TICKETS, Model, READS, RESERVE, Record, Refusal, Stamp, Stop, open_ticket, open_unit,
+};
+
+impl Model {
+    pub(in crate::flash::sealed_model) fn mount(world: &mut World, flaw: Option<Flaw>) -> Result<Self, Stop> {
+        let mut model = Self::unknown(world.policy, world.read_back, flaw);
+        let record = world.record.expect("formatted");
+        let refused = |why| Err(Stop::Refused(why));
+        let limit = record.anchor + RESERVE;
+        let mut base: [Option<(u64, usize)>; BLOCKS] = [None; BLOCKS];
+        let mut tickets: Vec<(u64, Stamp)> = record.victim.map(|victim| (0, victim)).into_iter().collect();
+        // Serial, block and cell of what is newer than the record.
+        let mut newer: Vec<(u64, usize, usize)> = Vec::new();
+        let mut top = 0;
+        for (block, base) in base.iter_mut().enumerate() {
+            let Some((epoch, _)) = open_unit(world, block, 0, None) else { continue };
+            model.epoch[block] = epoch;
+            let (mut anchored, mut last) = (0, 0);
+            for unit in 0..UNITS {
+                let Some((serial, data)) = open_unit(world, block, unit, Some(epoch)) else { break };
+                if serial <= last {
+                    return refused(Refusal::NotAnchored);
+                }
+                last = serial;
+                top = top.max(serial);
+                model.fill[block] += 1;
+                model.contents[block].push(data);
+                if serial >= record.anchor {
+                    newer.push((serial, block, unit));
+                } else {
+                    anchored += 1;
+                }
+            }
+            if model.fill[block] == 0 {
+                model.epoch[block] = 0;
+                continue;
+            }
+            if epoch < record.anchor {
+                *base = Some((epoch, anchored));
+            }
+            if let Some((serial, victim)) =
+                open_ticket(world, block, epoch).filter(|(serial, _)| *serial >= record.anchor)
+            {
+                newer.push((serial, block, UNITS));
+                if tickets.iter().any(|(_, known)| known.0 == victim.0) {
+                    return refused(Refusal::NotAnchored);
+                }
+                tickets.push((serial, victim));
+            }
+        }
+        if tickets.iter().filter(|(serial, _)| *serial > 0).count() > MOST_TICKETS {
+            return refused(Refusal::NotAnchored);
+        }
+        model.take_back_marginal(world, &mut newer, &mut tickets);
+        let newest = newer.iter().map(|(serial, ..)| *serial).max();
+        if newest.is_some_and(|newest| record.clean || newest >= limit) {
+            return refused(Refusal::Future);
+        }
+        let gapless = newest.is_none_or(|newest| newest - record.anchor + 1 == newer.len() as u64);
+        if world.ordered && !gapless && !model.has(Flaw::Mix) {
+            return refused(Refusal::Gap);
+        }
+        let mut torn = Vec::new();
+        for (_, (block, epoch, fill)) in tickets {
+            let is_old = model.fill[block] > 0 && model.epoch[block] < record.anchor;
+            if is_old && model.fill[block] != base[block].map_or(0, |(_, anchored)| anchored) {
+                return refused(Refusal::NotAnchored);
+            }
+            let differs = is_old && base[block] != Some((epoch, fill));
+            if differs && !model.has(Flaw::Partial) {
+                torn.push(block);
+                model.make_void(block);
+            }
+            if !(model.has(Flaw::Partial) && is_old) {
+                base[block] = Some((epoch, fill));
+            }
+        }
+        if torn.len() > 1 {
+            return refused(Refusal::NotAnchored);
+        }
+        let sum: Vec<Stamp> = (0..BLOCKS)
+            .filter_map(|block| base[block].map(|(epoch, fill)| (block, epoch, fill)))
+            .filter(|(_, _, fill)| *fill > 0)
+            .collect();
+        if sum != world.sum && !model.without_one(&sum, &world.sum, record.anchor) {
+            return refused(Refusal::NotAnchored);
+        }
+        if record.clean {
+            model.resume(world, &record);
+        } else {
+            model.recover(world, &record, torn.first().copied(), top, newest)?;
+        }
+        Ok(model)
+    }
+
+    /// The newest cell is read again; if it does not open every time it is taken as not there.
+    fn take_back_marginal(
+        &mut self,
+        world: &mut World,
+        newer: &mut Vec<(u64, usize, usize)>,
+        tickets: &mut Vec<(u64, Stamp)>,
+    ) {
+        let Some(&(serial, block, cell)) = newer.iter().max() else { return };
+        let epoch = self.epoch[block];
+        for _ in 1..READS {
+            let opens = match cell {
+                UNITS => open_ticket(world, block, epoch).is_some(),
+                unit => open_unit(world, block, unit, Some(epoch)).is_some(),
+            };
+            if opens {
+                continue;
+            }
+            newer.retain(|(found, ..)| *found != serial);
+            if cell == UNITS {
+                tickets.retain(|(found, _)| *found != serial);
+            } else if cell == 0 {
+                self.make_void(block);
+            } else {
+                self.fill[block] = cell;
+                self.contents[block].truncate(cell);
+            }
+            return;
+        }
+    }
+
+    /// Looks for one block that shows more than is anchored: a unit more, or anything at all.
+    fn without_one(&mut self, found: &[Stamp], anchored: &[Stamp], anchor: u64) -> bool {
+        for (at, &(block, epoch, fill)) in found.iter().enumerate() {
+            if self.epoch[block] != epoch || self.fill[block] != fill || epoch >= anchor {
+                continue;
+            }
+            let mut candidate = found.to_vec();
+            candidate[at].2 = fill - 1;
+            if fill > 1 && candidate == anchored {
+                self.fill[block] = fill - 1;
+                self.contents[block].pop();
+                self.closed[block] = true;
+                return true;
+            }
+            candidate.remove(at);
+            if candidate == anchored {
+                self.make_void(block);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn make_void(&mut self, block: usize) {
+        self.epoch[block] = 0;
+        self.fill[block] = 0;
+        self.contents[block].clear();
+    }
+
+    fn resume(&mut self, world: &World, record: &Record) {
+        (self.next, self.anchor, self.start) = (record.anchor, record.anchor, record.start);
+        (self.limit, self.clean) = (record.anchor + RESERVE, true);
+        for block in 0..BLOCKS {
+            let junk = world.medium[block][self.fill[block]..UNITS].iter().any(|cell| *cell != 0);
+            self.closed[block] |= junk && !self.has(Flaw::NoBlankCheck);
+        }
+    }
+
+    fn recover(
+        &mut self,
+        world: &mut World,
+        record: &Record,
+        torn: Option<usize>,
+        top: u64,
+        newest: Option<u64>,
+    ) -> Result<(), Stop> {
+        let limit = record.anchor + RESERVE;
+        (self.next, self.start) = (limit, limit);
+        if self.has(Flaw::MediumCounter) {
+            self.next = record.anchor.max(top + 1);
+            self.start = self.next;
+        }
+        if self.has(Flaw::Append) {
+            self.start = record.start;
+        }
+        if self.has(Flaw::NoCloseWindow) {
+            (self.anchor, self.limit) = (record.anchor, limit);
+            self.next = newest.map_or(record.anchor, |newest| newest + 1);
+            return Ok(());
+        }
+        if self.has(Flaw::ScrubFirst)
+            && let Some(block) = torn
+        {
+            world.erase(block, false)?;
+        }
+        let scrub = torn.filter(|_| !self.has(Flaw::ScrubFirst) && !self.has(Flaw::NoScrub));
+        self.write_record(world, false, scrub)?;
+        if let Some(block) = scrub {
+            self.changed = true;
+            world.erase(block, false)?;
+        }
+        Ok(())
+    }
+}

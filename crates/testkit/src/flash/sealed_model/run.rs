@@ -1,0 +1,344 @@
+//! Volumes that are used, cut off from power and attacked, and what must never be seen.
+
+use super::attack::attack;
+use super::model::{Answer, Flaw, Model, Policy, Stop};
+use super::world::{BLOCKS, UNITS, World};
+use crate::Random;
+
+/// What must never happen.
+pub type Violation = &'static str;
+
+/// A volume to be run.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Determines everything.
+    pub seed: u64,
+    /// A design that does not hold, or the one that does.
+    pub flaw: Option<Flaw>,
+    /// Whether torn cells may read right every other time.
+    pub marginal: bool,
+    /// Power-ons.
+    pub cycles: usize,
+}
+
+/// Something that is done to a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Makes it.
+    Format,
+    /// Opens it.
+    Mount,
+    /// Programs the next unit of a block.
+    Prog(usize, u64),
+    /// Erases a block.
+    Erase(usize),
+    /// Syncs; writes the record if so asked.
+    Sync(bool),
+    /// Closes it, and goes on perhaps.
+    Close,
+    /// Reads a unit.
+    Read(usize, usize),
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// It was not.
+    Stopped(Stop),
+    /// What was read.
+    Read(Answer),
+}
+
+/// Someone who does the same with another implementation, and compares.
+pub trait Twin {
+    /// Before the model does `op`.
+    fn before(&mut self, world: &World, op: Op);
+    /// When the model has; what it did to medium and store is in `world.events`.
+    fn after(&mut self, world: &World, model: Option<&Model>, op: Op, outcome: Outcome);
+}
+
+/// Nobody.
+impl Twin for () {
+    fn before(&mut self, _: &World, _: Op) {}
+    fn after(&mut self, _: &World, _: Option<&Model>, _: Op, _: Outcome) {}
+}
+
+/// How much was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Power-ons.
+    pub cycles: u64,
+    /// Power losses.
+    pub cuts: u64,
+    /// Attacks, each of one to six changes.
+    pub attacks: u64,
+    /// Times that a medium was opened or refused.
+    pub mounts: u64,
+    /// Times that it was refused.
+    pub refused: u64,
+    /// Reads that told of tampering.
+    pub detected: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Alarms that nobody but a marginal cell had caused.
+    pub marginal_alarms: u64,
+    /// Writes of the record, programs, erases.
+    pub operations: [u64; 3],
+}
+
+impl Statistics {
+    /// Adds another volume's.
+    pub fn add(&mut self, other: Self) {
+        self.cycles += other.cycles;
+        self.cuts += other.cuts;
+        self.attacks += other.attacks;
+        self.mounts += other.mounts;
+        self.refused += other.refused;
+        self.detected += other.detected;
+        self.reads += other.reads;
+        self.marginal_alarms += other.marginal_alarms;
+        self.operations.iter_mut().zip(other.operations).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+struct Run<'a, T> {
+    world: World,
+    twin: &'a mut T,
+    flaw: Option<Flaw>,
+    /// Every so many syncs write the record.
+    every: u64,
+    attacked: bool,
+    data: u64,
+    statistics: Statistics,
+}
+
+/// Makes a volume and runs it through its power-ons. The policy, whether the medium is ordered and so on are drawn.
+pub fn run<T: Twin>(setup: Setup, twin: &mut T) -> (Statistics, Option<Violation>) {
+    let mut random = Random::new(setup.seed);
+    let needs_order = [Some(Flaw::Mix), Some(Flaw::Append), Some(Flaw::MediumCounter)].contains(&setup.flaw);
+    let ordered = random.below(4) > 0 || needs_order;
+    let policy = *random.pick(&[Policy::Slot, Policy::Store]);
+    let read_back = random.below(2) == 0;
+    let every = if ordered { *random.pick(&[1, 2, 5, 50]) } else { 1 };
+    let world = World::new(random, ordered, policy, read_back, setup.marginal);
+    let (flaw, statistics) = (setup.flaw, Statistics::default());
+    let mut run = Run { world, twin, flaw, every, attacked: false, data: 0, statistics };
+    run.all(setup.cycles);
+    run.statistics.operations = run.world.counts;
+    (run.statistics, run.world.violation)
+}
+
+impl<T: Twin> Run<'_, T> {
+    fn all(&mut self, cycles: usize) {
+        self.twin.before(&self.world, Op::Format);
+        let mut model = Model::format(&mut self.world, self.flaw).expect("power");
+        self.twin.after(&self.world, Some(&model), Op::Format, Outcome::Done);
+        for cycle in 0..cycles {
+            self.statistics.cycles += 1;
+            self.world.fuse = (self.world.random.below(5) > 0).then(|| self.world.random.below(22));
+            if self.use_volume(&mut model, cycle % 3 == 2) {
+                self.statistics.cuts += 1;
+            }
+            self.world.fuse = None;
+            if self.world.random.below(10) < 6 {
+                self.snapshot();
+                self.attack();
+            }
+            let Some(next) = self.mount() else { return };
+            model = next;
+            if self.world.violation.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Until the power is lost (true), or switched off in good order.
+    fn use_volume(&mut self, model: &mut Model, live: bool) -> bool {
+        let steps = 1 + self.world.random.below(25);
+        let mut syncs = 0;
+        for _ in 0..steps {
+            self.snapshot();
+            if live && self.world.random.below(16) == 0 {
+                self.attack();
+            }
+            let roll = self.world.random.below(100);
+            let mut ops = Vec::new();
+            if roll < 45 {
+                let open: Vec<usize> =
+                    (0..BLOCKS).filter(|block| model.is_open(*block) && model.fill[*block] < UNITS).collect();
+                if !open.is_empty() {
+                    ops.push(Op::Prog(*self.world.random.pick(&open), self.fresh()));
+                }
+            } else if roll < 75 {
+                let block = self.world.random.below(BLOCKS as u64) as usize;
+                ops.push(Op::Erase(block));
+                let units = self.world.random.below(4);
+                ops.extend((0..units).map(|_| Op::Prog(block, self.fresh())));
+            } else if roll < 92 {
+                syncs += 1;
+                let close = syncs % self.every == 0 && self.world.random.below(5) == 0;
+                ops.push(if close { Op::Close } else { Op::Sync(syncs % self.every == 0) });
+            } else {
+                ops = self.reads(3);
+            }
+            for op in ops {
+                match self.step(model, op) {
+                    Outcome::Stopped(Stop::PowerLoss) => return true,
+                    Outcome::Stopped(Stop::Tampered) => return self.idle_cut(),
+                    Outcome::Stopped(Stop::Bad) => break,
+                    _ => {}
+                }
+            }
+        }
+        if self.world.random.below(10) < 3 {
+            return self.step(model, Op::Close) == Outcome::Stopped(Stop::PowerLoss);
+        }
+        self.idle_cut()
+    }
+
+    /// Power is lost while nothing is done.
+    fn idle_cut(&mut self) -> bool {
+        self.world.fuse = Some(0);
+        self.world.sync().is_err()
+    }
+
+    fn step(&mut self, model: &mut Model, op: Op) -> Outcome {
+        self.twin.before(&self.world, op);
+        self.world.events.clear();
+        let world = &mut self.world;
+        let result = match op {
+            Op::Prog(block, data) => model.prog(world, block, data),
+            Op::Erase(block) => model.erase(world, block),
+            Op::Sync(anchor) => model.sync(world, anchor),
+            Op::Close => model.close(world),
+            Op::Read(block, unit) => {
+                let answer = model.read(world, block, unit);
+                self.judge(model, block, unit, answer);
+                self.twin.after(&self.world, Some(model), op, Outcome::Read(answer));
+                return Outcome::Read(answer);
+            }
+            Op::Format | Op::Mount => Ok(()),
+        };
+        let outcome = result.map_or_else(Outcome::Stopped, |()| Outcome::Done);
+        if outcome == Outcome::Stopped(Stop::Bad) && !self.attacked && !self.world.marginal {
+            self.world.violate("a unit does not read back that nobody has touched");
+        }
+        self.twin.after(&self.world, Some(model), op, outcome);
+        outcome
+    }
+
+    fn judge(&mut self, model: &Model, block: usize, unit: usize, answer: Answer) {
+        self.statistics.reads += 1;
+        let stored = model.contents[block].get(unit).copied();
+        match answer {
+            Answer::Data(data) if Some(data) != stored => self.world.violate("a read returned other data"),
+            Answer::Open | Answer::Closed | Answer::Void if stored.is_some() => {
+                self.world.violate("stored data was not returned");
+            }
+            Answer::Tampered if self.attacked => self.statistics.detected += 1,
+            Answer::Tampered if self.world.marginal => self.statistics.marginal_alarms += 1,
+            Answer::Tampered => self.world.violate("false alarm on read"),
+            _ => {}
+        }
+    }
+
+    /// Opens the volume, in several attempts if need be; none if something was violated.
+    fn mount(&mut self) -> Option<Model> {
+        for attempt in 1.. {
+            self.statistics.mounts += 1;
+            self.world.fuse = (self.world.random.below(5) == 0).then(|| self.world.random.below(3));
+            let before = self.world.clone();
+            self.twin.before(&self.world, Op::Mount);
+            self.world.events.clear();
+            let result = Model::mount(&mut self.world, self.flaw);
+            let outcome = result.as_ref().map_or_else(|stop| Outcome::Stopped(*stop), |_| Outcome::Done);
+            self.twin.after(&self.world, result.as_ref().ok(), Op::Mount, outcome);
+            match result {
+                Ok(mut model) => {
+                    if !before.permits(&model.contents) {
+                        self.world.violate("undetected: a state that the volume never had");
+                    } else if !self.attacked
+                        && before.ordered
+                        && !before.marginal
+                        && !before.is_complete(&model.contents)
+                    {
+                        self.world.violate("completed data was lost without an attack");
+                    }
+                    self.world.fuse = None;
+                    self.world.honest = self.world.medium.clone();
+                    if self.world.done == 0 && self.flaw == Some(Flaw::NoCloseWindow) {
+                        self.world.done = self.world.changes.len();
+                    }
+                    self.attacked = false;
+                    for op in self.reads(4) {
+                        self.step(&mut model, op);
+                    }
+                    return self.world.violation.is_none().then_some(model);
+                }
+                Err(Stop::PowerLoss) => {
+                    let landed = self.world.record != before.record;
+                    if landed {
+                        // What has been anchored must have been permitted.
+                        if !before.permits(&self.world.base) {
+                            self.world.violate("recovery anchored a state that the volume never had");
+                        }
+                        self.world.honest = self.world.medium.clone();
+                    }
+                    if self.world.random.below(10) < 3 {
+                        self.attack();
+                    }
+                }
+                Err(_) => {
+                    if !self.attacked {
+                        if !self.world.marginal {
+                            self.world.violate("false alarm at mount");
+                            return None;
+                        }
+                        self.statistics.marginal_alarms += 1;
+                        return None;
+                    }
+                    self.statistics.refused += 1;
+                    if attempt < 4 && self.world.random.below(2) == 0 {
+                        self.attack();
+                    } else {
+                        // The honest medium must still open.
+                        self.world.medium = self.world.honest.clone();
+                        self.attacked = false;
+                    }
+                }
+            }
+            if self.world.violation.is_some() {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn reads(&mut self, count: usize) -> Vec<Op> {
+        let mut unit = || {
+            (self.world.random.below(BLOCKS as u64) as usize, self.world.random.below(UNITS as u64) as usize)
+        };
+        (0..count).map(|_| unit()).map(|(block, unit)| Op::Read(block, unit)).collect()
+    }
+
+    fn attack(&mut self) {
+        attack(&mut self.world);
+        self.attacked = true;
+        self.statistics.attacks += 1;
+    }
+
+    fn snapshot(&mut self) {
+        let medium = self.world.medium.clone();
+        self.world.snapshots.push(medium);
+        if self.world.snapshots.len() > 30 {
+            self.world.snapshots.remove(0);
+        }
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.data += 1;
+        self.data
+    }
+}

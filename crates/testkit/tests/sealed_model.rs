@@ -1,0 +1,47 @@
+//! The model of sealed flash by itself: attacked and cut off, it shows nothing that the volume never held and raises no false
+//! alarm; and designs that are known not to hold are seen not to.
+
+use atrest_testkit::Campaign;
+use atrest_testkit::flash::sealed_model::{Flaw, Setup, Statistics, run};
+
+const CYCLES: usize = 14;
+
+#[test]
+fn the_design_holds() {
+    let mut sum = Statistics::default();
+    Campaign::new("sealed flash, model", 3_000, 400_000).run(|seed, _| {
+        let (statistics, violation) =
+            run(Setup { seed, flaw: None, marginal: false, cycles: CYCLES }, &mut ());
+        sum.add(statistics);
+        assert_eq!(violation, None, "volume {seed}");
+    });
+    println!("{sum:?}");
+    assert!(sum.cuts > sum.cycles / 2 && sum.attacks > sum.cycles / 2, "it was tried");
+}
+
+#[test]
+fn every_flaw_is_seen() {
+    for flaw in Flaw::ALL {
+        let seen = (1..=4_000).find_map(|seed| {
+            let (_, violation) =
+                run(Setup { seed, flaw: Some(flaw), marginal: false, cycles: CYCLES }, &mut ());
+            violation.map(|violation| (seed, violation))
+        });
+        println!("{flaw:?}: {seen:?}");
+        assert!(seen.is_some(), "{flaw:?} was not seen");
+    }
+}
+
+/// Cells that a cut left in between read right now and then wrong. That costs alarms now and then, and nothing else.
+#[test]
+fn marginal_cells_raise_few_alarms_and_show_nothing_that_never_was() {
+    let mut sum = Statistics::default();
+    Campaign::new("sealed flash, model with marginal cells", 3_000, 100_000).run(|seed, _| {
+        let (statistics, violation) =
+            run(Setup { seed, flaw: None, marginal: true, cycles: CYCLES }, &mut ());
+        sum.add(statistics);
+        assert_eq!(violation, None, "volume {seed}");
+    });
+    println!("{sum:?}");
+    assert!(sum.marginal_alarms * 100 < sum.cuts.max(100), "{sum:?}");
+}
