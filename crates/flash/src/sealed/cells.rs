@@ -38,18 +38,19 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         Self { device, keys, layout, buffer }
     }
 
-    /// Seals a unit and programs it.
+    /// Seals a unit, of 0xFF without a payload, and programs it.
     pub(crate) fn prog_unit(
         &mut self,
         block: u32,
         unit: u32,
         epoch: u64,
         serial: u64,
-        payload: &[u8],
+        payload: Option<&[u8]>,
     ) -> Result<(), FlashCause> {
         let associated = associated(UNIT, block, unit, epoch);
         let (address, len) = (self.layout.unit_address(block, unit), self.layout.stride());
-        self.prog(address, len, serial, &associated, payload)
+        let data_len = self.layout.payload() as usize;
+        self.prog(address, len, serial, &associated, data_len, payload)
     }
 
     /// Seals a ticket into the slot of a block and programs it.
@@ -62,7 +63,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     ) -> Result<(), FlashCause> {
         let associated = associated(TICKET, block, self.layout.units(), epoch);
         let (address, len) = (self.layout.slot_address(block), self.layout.slot());
-        self.prog(address, len, serial, &associated, &victim.to_bytes())
+        self.prog(address, len, serial, &associated, TICKET_LEN, Some(&victim.to_bytes()))
     }
 
     /// Reads a unit of an epoch and opens it: its serial, and its payload in `out`. None if it is not what was sealed for
@@ -168,11 +169,13 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         len: u32,
         serial: u64,
         associated: &[u8],
-        plain: &[u8],
+        data_len: usize,
+        plain: Option<&[u8]>,
     ) -> Result<(), FlashCause> {
         let cell = self.buffer.as_mut().get_mut(..len as usize).unwrap_or_default();
-        let Some((data, rest)) = cell.split_at_mut_checked(plain.len()) else { return Err(too_small(len)) };
-        data.copy_from_slice(plain);
+        let Some((data, rest)) = cell.split_at_mut_checked(data_len) else { return Err(too_small(len)) };
+        data.fill(0xff);
+        data.iter_mut().zip(plain.unwrap_or_default()).for_each(|(to, from)| *to = *from);
         let nonce = nonce::<A>(serial);
         let Ok(tag) = self.keys.cipher.seal(&nonce, associated, data) else {
             data.fill(0);

@@ -39,7 +39,14 @@ where
         }
     }
 
-    fn prog_one(&mut self, block: u32, unit: u32, address: u64, payload: &[u8]) -> Result<(), FlashCause> {
+    /// Without a payload the unit then reads as if it could still be programmed.
+    fn prog_one(
+        &mut self,
+        block: u32,
+        unit: u32,
+        address: u64,
+        payload: Option<&[u8]>,
+    ) -> Result<(), FlashCause> {
         let state = self.state(block);
         if !self.is_open(&state) {
             let block = block.into();
@@ -50,7 +57,11 @@ where
             return Err(FlashCause::AlreadyProgrammed { unit: address });
         }
         if unit > state.fill() {
-            return Err(FlashCause::OutOfOrder { next: state.fill() });
+            // littlefs leaves a unit out where the padding of a commit reaches over one.
+            if unit.saturating_sub(1) > state.fill() {
+                return Err(FlashCause::OutOfOrder { next: state.fill() });
+            }
+            self.prog_one(block, state.fill(), address, None)?;
         }
         self.begin_change()?;
         let serial = self.serial()?;
@@ -211,7 +222,7 @@ where
     fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
         let mut rest = data.chunks(self.cells.layout.payload() as usize);
         self.for_units(FlashOperation::Prog, address, data.len() as u64, |flash, block, unit, at| {
-            flash.prog_one(block, unit, at, rest.next().unwrap_or_default())
+            flash.prog_one(block, unit, at, rest.next())
         })
     }
 

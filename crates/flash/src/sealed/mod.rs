@@ -15,6 +15,7 @@ mod record;
 mod scan;
 mod serial;
 mod slots;
+pub mod store;
 mod table;
 mod volume;
 

@@ -17,7 +17,7 @@ use super::table::BlockState;
 /// `A` is the cipher, `D` the medium, `S` the trusted store, `T` a table of one [`BlockState`] for each erase block, `B` a
 /// buffer of [`stride`](super::SealedLayout::stride) bytes. What is guaranteed, and what is not, is in docs/SEALED-FLASH.md.
 ///
-/// Units are programmed from the first of a block on; reads and programs are of whole units. Reading a unit that was not programmed gives 0xFF
+/// Units are programmed from the first of a block on (one that is left out is programmed with 0xFF); reads and programs are of whole units. Reading a unit that was not programmed gives 0xFF
 /// where it still can be, and zeros where not (after a power loss no block is appended to that was begun before it).
 /// The first unit that is not what was stored ends all writing.
 pub struct SealedFlash<A, D, S, T, B> {

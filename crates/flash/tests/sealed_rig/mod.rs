@@ -71,12 +71,17 @@ impl Parts {
         Self::new(self.medium.lock().image().clone(), self.store.record(), self.options)
     }
 
+    /// The volume, closed in good order before.
+    pub fn session(&self) -> Volume {
+        self.open(true).expect("mount")
+    }
+
     /// An empty file system.
     pub fn formatted(options: SealedOptions) -> Self {
         let parts = Self::new(FlashImage::erased(geometry(options.tickets)), None, options);
         let mut storage = Storage::new(parts.open(false).expect("format")).expect("the same sizes");
         Filesystem::format(&mut storage).expect("format");
-        storage.into_device().anchor().expect("anchor");
+        storage.into_device().close().expect("close");
         parts
     }
 

@@ -1,0 +1,135 @@
+//! Trusted stores that are not atomic by themselves: at every cut of every write they hold the old record or the new one.
+
+use atrest_device::{FlashGeometry, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
+use atrest_flash::sealed::store::{ElementSlots, FRAME_LEN, PageStore, SlotStore};
+use atrest_testkit::Random;
+use atrest_testkit::flash::{Caching, EmulatedFlash, SharedFlash};
+
+type Record = [u8; TRUSTED_RECORD_LEN];
+
+fn record(number: u8) -> Record {
+    [number; TRUSTED_RECORD_LEN]
+}
+
+/// Pages with room for four records each, programmed by whole records or by 16 bytes.
+fn pages(prog: u32) -> SharedFlash {
+    let geometry = FlashGeometry::new(1, prog, 192, 2).expect("a geometry");
+    SharedFlash::new(EmulatedFlash::new(geometry))
+}
+
+fn on(flash: SharedFlash) -> PageStore<SharedFlash> {
+    PageStore::new(flash).expect("large enough")
+}
+
+#[test]
+fn pages_hold_the_old_record_or_the_new_one_at_every_cut() {
+    let mut cuts = 0;
+    for prog in [16, 48] {
+        let flash = pages(prog);
+        flash.lock().record();
+        let mut store = on(flash.clone());
+        assert_eq!(store.load(), Ok(None));
+        for number in 1..=30 {
+            store.store(&record(number)).expect("store");
+            flash.lock().acknowledge(number.into());
+            assert_eq!(store.load(), Ok(Some(record(number))));
+            // A store that has not looked yet goes on where the last one was.
+            store = on(flash.clone());
+        }
+        assert!(flash.lock().wear().erased_blocks() >= 7, "both pages are used in turn");
+        let recording = flash.lock().finish_recording();
+        for cut in recording.cuts(Caching::None) {
+            let (image, promises) = recording.aftermath(cut);
+            let done = promises.last().map_or(0, |last| *last as u8);
+            let after = SharedFlash::new(EmulatedFlash::with_image(image));
+            let found = on(after.clone()).load().unwrap_or_else(|error| panic!("{cut}: {error}"));
+            let allowed = [(done > 0).then(|| record(done)), Some(record(done + 1))];
+            assert!(allowed.contains(&found), "{cut}: {done}, {found:?}");
+            // And it can be written on, past the page's end.
+            let mut store = on(after);
+            for number in 100..110 {
+                store.store(&record(number)).unwrap_or_else(|error| panic!("{cut}: {error}"));
+                assert_eq!(store.load(), Ok(Some(record(number))), "{cut}");
+            }
+            cuts += 1;
+        }
+    }
+    println!("{cuts} cuts of a store in pages");
+    assert!(cuts > 500);
+}
+
+#[test]
+fn pages_that_hold_no_whole_record_are_damaged_and_too_small_ones_refused() {
+    let flash = pages(48);
+    let mut store = on(flash.clone());
+    (1..=3).for_each(|number| store.store(&record(number)).expect("store"));
+    for unit in 0..3 {
+        flash.lock().image_mut().flip(0, unit * 48 + 3, 1);
+    }
+    assert_eq!(on(flash.clone()).load(), Err(TrustedStoreError::Damaged));
+    let mut store = on(flash);
+    store.store(&record(9)).expect("a new beginning");
+    assert_eq!(store.load(), Ok(Some(record(9))));
+    let small = |prog, erase, count| {
+        let geometry = FlashGeometry::new(1, prog, erase, count).expect("a geometry");
+        PageStore::<_, 64>::new(EmulatedFlash::new(geometry)).err()
+    };
+    assert_eq!(small(16, 32, 2), Some(TrustedStoreError::TooSmall { needs: 96, has: 64 }));
+    assert_eq!(small(16, 64, 1), Some(TrustedStoreError::TooSmall { needs: 96, has: 64 }));
+    assert_eq!(small(128, 128, 2), Some(TrustedStoreError::TooSmall { needs: 128, has: 64 }));
+    assert_eq!(small(64, 64, 2), None);
+}
+
+/// Slots whose write is cut at will, and then leaves garbage.
+#[derive(Clone)]
+struct Slots {
+    slots: [[u8; FRAME_LEN]; 2],
+    cut: bool,
+    random: Random,
+}
+
+impl ElementSlots for Slots {
+    fn read(&mut self, slot: u8, out: &mut [u8; FRAME_LEN]) -> Result<(), TrustedStoreError> {
+        *out = self.slots[usize::from(slot)];
+        Ok(())
+    }
+
+    fn write(&mut self, slot: u8, bytes: &[u8; FRAME_LEN]) -> Result<(), TrustedStoreError> {
+        let cell = &mut self.slots[usize::from(slot)];
+        if self.cut {
+            let arrived = self.random.below(FRAME_LEN as u64) as usize;
+            cell[..arrived].copy_from_slice(&bytes[..arrived]);
+            self.random.fill(&mut cell[arrived..]);
+            return Err(TrustedStoreError::Driver(1));
+        }
+        *cell = *bytes;
+        Ok(())
+    }
+}
+
+#[test]
+fn slots_hold_the_last_record_that_was_stored_whatever_comes_of_the_next() {
+    for blank in [0, 0xff] {
+        let slots = Slots { slots: [[blank; FRAME_LEN]; 2], cut: false, random: Random::new(3) };
+        let mut store = SlotStore::new(slots);
+        assert_eq!(store.load(), Ok(None));
+        for number in 1..=40 {
+            store.store(&record(number)).expect("store");
+            for _ in 0..20 {
+                let mut slots = store.into_inner();
+                slots.cut = true;
+                let mut cut = SlotStore::new(slots);
+                assert_eq!(cut.store(&record(200)), Err(TrustedStoreError::Driver(1)));
+                // The same object again, without a power loss: it looks first.
+                assert_eq!(cut.store(&record(201)), Err(TrustedStoreError::Driver(1)));
+                let mut slots = cut.into_inner();
+                slots.cut = false;
+                store = SlotStore::new(slots);
+                assert_eq!(store.load(), Ok(Some(record(number))));
+            }
+        }
+        let mut slots = store.into_inner();
+        slots.slots.iter_mut().for_each(|slot| slot[7] ^= 1);
+        assert_eq!(SlotStore::new(slots).load(), Err(TrustedStoreError::Damaged));
+    }
+}
