@@ -31,7 +31,7 @@ fn mounted_with(device: Arc<dyn BlockDevice>, options: &Options) -> Mounted {
     std::fs::create_dir(&point).unwrap();
     let mount =
         fuse::mount(device, &point, options).unwrap_or_else(|error| panic!("{error} (run scripts/setup)"));
-    Mounted { file: mount.file(), mount: Some(mount), directory }
+    Mounted { file: mount.place(), mount: Some(mount), directory }
 }
 
 impl Mounted {
@@ -401,7 +401,7 @@ fn only_the_own_mount_is_unmounted() {
     let other = fuse::mount(Arc::new(Memory::new(1 << 20)), Path::new(&point), &Options::default()).unwrap();
     assert!(matches!(old.unmounter().unmount(), Err(UnmountError::NotMounted | UnmountError::Covered)));
     old.wait().unwrap();
-    assert!(other.file().exists());
+    assert!(other.place().exists());
     other.unmounter().unmount().unwrap();
     other.wait().unwrap();
 }

@@ -214,7 +214,7 @@ impl From<TreeError> for Failure {
         match error {
             TreeError::Device(device) => device.into(),
             TreeError::UnknownFilesystem => Self::new(Code::Device, "no known filesystem is inside").hint(
-                "ext2, ext3, ext4 and FAT are read; `atrest open` serves the volume for everything else",
+                "ext2, ext3, ext4, FAT and LittleFS are read; `atrest open` serves the volume for everything else",
             ),
             TreeError::UnsupportedFilesystem(_) | TreeError::UnsupportedFeature(_) => {
                 Self::new(Code::Device, error).hint("serve the volume with `atrest open` and mount it")
@@ -222,6 +222,12 @@ impl From<TreeError> for Failure {
             TreeError::Exists => Self::new(Code::Busy, error).hint("--yes replaces it"),
             TreeError::IsADirectory => Self::new(Code::Device, error).hint("cp -r copies directories"),
             TreeError::ReadOnly => Self::new(Code::Refused, error),
+            TreeError::NoSpace => Self::new(Code::Device, error).hint("remove something first, or use a larger medium; what was there is unharmed"),
+            TreeError::LargerThanDevice { .. } => Self::new(Code::Device, error).hint("was the image or card cut off?"),
+            TreeError::LittleFs(_) => Self::new(Code::Device, error)
+                .hint("was it made for a medium of other sizes? Nothing was written"),
+            TreeError::LittleFsDamage(_) => Self::new(Code::Device, error)
+                .hint("is there a LittleFS inside? `atrest format --type flash` makes one, and loses what is there"),
             TreeError::Path(_) => Self::parameters(error),
             _ => Self::new(Code::Device, error),
         }

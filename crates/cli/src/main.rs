@@ -8,6 +8,7 @@ mod commands;
 mod docs;
 mod errors;
 mod failure;
+mod flash_errors;
 mod output;
 mod progress;
 mod prompt;

@@ -66,6 +66,11 @@ pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn
     }
 }
 
+/// Makes an empty LittleFS over a whole flash device and opens it. What was there can't be read afterwards.
+pub fn make_flash_tree<D: FlashDevice + Send + 'static>(device: D) -> Result<Box<dyn FileTree>, TreeError> {
+    Ok(Box::new(littlefs::LittleFsTree::create(device)?))
+}
+
 /// Opens the LittleFS that fills a flash device.
 pub fn open_flash_tree<D: FlashDevice + Send + 'static>(
     device: D,

@@ -1,4 +1,7 @@
-//! The FUSE face: a directory that holds the volume as one regular file, `DIR/volume`.
+//! The FUSE face: a directory that holds the volume as one regular file, `DIR/volume` ([`mount`]), or the files of a tree
+//! inside the volume ([`mount_tree`]).
+//!
+//! About the one file:
 //!
 //! The file has the volume's size and mode 0600 (0400 if read-only), belongs to the caller, and the kernel lets
 //! nobody else see it: there is no `allow_other`. Reads and writes are direct: they reach the volume at once and
@@ -17,10 +20,11 @@
 mod filesystem;
 mod kernel;
 mod mount;
+mod tree;
 mod truncated;
 mod unmount;
 
-pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount};
+pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount, mount_tree};
 pub use unmount::{MountId, UnmountError};
 
 /// Name of the file in the mounted directory.

@@ -3,11 +3,13 @@
 use super::FILE_NAME;
 use super::filesystem::VolumeDirectory;
 use super::kernel;
+use super::tree::TreeDirectory;
 use super::unmount::{MountId, UnmountError, fusermount};
 use crate::bytes::ByteDevice;
 use atrest_device::{BlockDevice, DeviceError};
+use atrest_inside::{FileTree, TreeError};
 use core::fmt;
-use fuser::{Config, Session, SessionACL};
+use fuser::{Config, Filesystem, Session, SessionACL};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -105,6 +107,8 @@ pub enum WaitError {
     Session(io::Error),
     /// The last flush failed: writes without an `fsync` may be lost.
     Flush(DeviceError),
+    /// The same, of a tree.
+    FlushTree(TreeError),
 }
 
 impl fmt::Display for WaitError {
@@ -112,6 +116,7 @@ impl fmt::Display for WaitError {
         match self {
             WaitError::Session(error) => write!(f, "the FUSE session failed: {error}"),
             WaitError::Flush(error) => write!(f, "{error}"),
+            WaitError::FlushTree(error) => write!(f, "what was written can't be made durable: {error}"),
         }
     }
 }
@@ -121,6 +126,7 @@ impl core::error::Error for WaitError {
         match self {
             WaitError::Session(error) => Some(error),
             WaitError::Flush(error) => Some(error),
+            WaitError::FlushTree(error) => Some(error),
         }
     }
 }
@@ -129,7 +135,7 @@ impl core::error::Error for WaitError {
 pub struct Mount {
     directory: PathBuf,
     id: MountId,
-    device: Arc<ByteDevice>,
+    served: Served,
     /// Absent once it is waited for.
     session: Option<JoinHandle<io::Result<()>>>,
 }
@@ -139,20 +145,59 @@ pub struct Mount {
 pub struct Unmounter {
     directory: PathBuf,
     id: MountId,
-    device: Arc<ByteDevice>,
+    served: Served,
+}
+
+/// What is mounted.
+#[derive(Clone)]
+enum Served {
+    Volume(Arc<ByteDevice>),
+    Tree(Arc<dyn FileTree>),
+}
+
+impl Served {
+    fn is_read_only(&self) -> bool {
+        match self {
+            Self::Volume(device) => device.is_read_only(),
+            Self::Tree(tree) => !tree.about().writable,
+        }
+    }
+
+    fn flush(&self) -> Result<(), WaitError> {
+        match self {
+            _ if self.is_read_only() => Ok(()),
+            Self::Volume(device) => device.flush().map_err(WaitError::Flush),
+            Self::Tree(tree) => tree.flush().map_err(WaitError::FlushTree),
+        }
+    }
 }
 
 /// Mounts a device as `directory/volume`. The file can be used when this returns.
 pub fn mount(device: Arc<dyn BlockDevice>, directory: &Path, options: &Options) -> Result<Mount, MountError> {
+    let device = Arc::new(ByteDevice::new(device));
+    let filesystem = VolumeDirectory::new(device.clone(), options.cached);
+    mount_served(Served::Volume(device), filesystem, directory, options)
+}
+
+/// Mounts a file tree. Its files can be used when this returns.
+pub fn mount_tree(tree: Arc<dyn FileTree>, directory: &Path, options: &Options) -> Result<Mount, MountError> {
+    let filesystem = TreeDirectory::new(tree.clone());
+    mount_served(Served::Tree(tree), filesystem, directory, options)
+}
+
+fn mount_served(
+    served: Served,
+    filesystem: impl Filesystem,
+    directory: &Path,
+    options: &Options,
+) -> Result<Mount, MountError> {
     let directory = check_directory(directory)?;
     check_fuse()?;
-    let read_only = device.is_read_only();
-    let device = Arc::new(ByteDevice::new(device));
     let failed = |error| MountError::Mount { path: directory.clone(), error };
-    let kernel = kernel::mount(&directory, read_only).map_err(failed)?;
+    let kernel = kernel::mount(&directory, served.is_read_only()).map_err(failed)?;
     let id = MountId::at(&directory).map_err(failed)?;
-    let mut mount = Mount { directory: directory.clone(), id, device: device.clone(), session: None };
-    match mount.serve(kernel, options) {
+    let mut mount = Mount { directory: directory.clone(), id, served, session: None };
+    match mount.serve(kernel, filesystem, options) {
         Ok(()) => Ok(mount),
         Err(error) => {
             // Nobody can have used it yet.
@@ -163,20 +208,21 @@ pub fn mount(device: Arc<dyn BlockDevice>, directory: &Path, options: &Options) 
 }
 
 impl Mount {
-    fn serve(&mut self, kernel: OwnedFd, options: &Options) -> io::Result<()> {
+    fn serve(&mut self, kernel: OwnedFd, filesystem: impl Filesystem, options: &Options) -> io::Result<()> {
         let mut config = Config::default();
         config.n_threads = Some(options.threads.max(1));
         // A file descriptor per thread spares the threads a shared lock in the kernel.
         config.clone_fd = true;
-        let filesystem = VolumeDirectory::new(self.device.clone(), options.cached);
         let session = Session::from_fd(filesystem, kernel, SessionACL::Owner, config)?;
         let thread = std::thread::Builder::new().name("fuse".into());
         self.session = Some(thread.spawn(move || session.run())?);
         // The first request goes all the way: threads run and answer.
-        if std::fs::metadata(self.file())?.len() != self.device.size() {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        Ok(())
+        let found = std::fs::metadata(self.place())?;
+        let expected = match &self.served {
+            Served::Volume(device) => found.len() == device.size(),
+            Served::Tree(_) => found.is_dir(),
+        };
+        if expected { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
     /// Where it is mounted, as an absolute path.
@@ -184,9 +230,17 @@ impl Mount {
         &self.directory
     }
 
-    /// The volume's file.
-    pub fn file(&self) -> PathBuf {
-        self.directory.join(FILE_NAME)
+    /// What users open: the volume's file, or the directory of a tree.
+    pub fn place(&self) -> PathBuf {
+        match self.served {
+            Served::Volume(_) => self.directory.join(FILE_NAME),
+            Served::Tree(_) => self.directory.clone(),
+        }
+    }
+
+    /// Whether it shows a tree rather than a volume.
+    pub fn is_tree(&self) -> bool {
+        matches!(self.served, Served::Tree(_))
     }
 
     /// What tells it from another mount in the same directory.
@@ -196,7 +250,7 @@ impl Mount {
 
     /// The way to end it.
     pub fn unmounter(&self) -> Unmounter {
-        Unmounter { directory: self.directory.clone(), id: self.id, device: self.device.clone() }
+        Unmounter { directory: self.directory.clone(), id: self.id, served: self.served.clone() }
     }
 
     /// Waits until it is unmounted and nobody uses the file any more, then flushes the device.
@@ -204,9 +258,9 @@ impl Mount {
         let ended = self.session.take().map_or(Ok(()), |session| {
             session.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
         });
-        let flushed = if self.device.is_read_only() { Ok(()) } else { self.device.flush() };
+        let flushed = self.served.flush();
         ended.map_err(WaitError::Session)?;
-        flushed.map_err(WaitError::Flush)
+        flushed
     }
 }
 
@@ -225,8 +279,8 @@ impl Unmounter {
     }
 
     /// Makes durable what was written up to now.
-    pub fn flush(&self) -> Result<(), DeviceError> {
-        if self.device.is_read_only() { Ok(()) } else { self.device.flush() }
+    pub fn flush(&self) -> Result<(), WaitError> {
+        self.served.flush()
     }
 
     /// Unmounts it; [`UnmountError::Busy`] if the file is in use, and then all stays as it is.

@@ -1,7 +1,7 @@
 //! Keeping a face up: readiness, signals, a command that runs meanwhile, the background, and an end in order.
 //!
 //! Readiness is told three ways once the volume can be used: `READY=1` to the service manager (sd_notify), a line
-//! on standard output (`ready nbd+unix:///?socket=…` or `ready fuse DIR/volume`), and, for a daemon, the end of the
+//! on standard output (`ready nbd+unix:///?socket=…` or `ready fuse DIR/volume`, or `ready fuse DIR` for a tree), and, for a daemon, the end of the
 //! process that started it. With a command to run, the command's start takes the place of the line.
 //!
 //! The first SIGTERM, SIGINT or SIGHUP ends in order: requests in flight are finished and what was written is
@@ -53,7 +53,7 @@ pub enum Face {
 pub struct Plan {
     /// The signals that end it.
     pub signals: Signals,
-    /// Serve as long as this runs. It gets `ATREST_URI` or `ATREST_PATH` (the volume's file).
+    /// Serve as long as this runs. It gets `ATREST_URI` or `ATREST_PATH` (the volume's file, or the directory of its files).
     pub command: Option<Command>,
     /// Leave the terminal when ready.
     pub background: Option<Background>,
@@ -143,7 +143,7 @@ impl Face {
     pub fn ready_line(&self) -> String {
         match self {
             Face::Nbd(server) => format!("ready {}", server.uri()),
-            Face::Fuse(mount) => format!("ready fuse {}", mount.file().display()),
+            Face::Fuse(mount) => format!("ready fuse {}", mount.place().display()),
         }
     }
 
@@ -151,7 +151,7 @@ impl Face {
     fn variable(&self) -> (&'static str, OsString) {
         match self {
             Face::Nbd(server) => ("ATREST_URI", server.uri().into()),
-            Face::Fuse(mount) => ("ATREST_PATH", mount.file().into()),
+            Face::Fuse(mount) => ("ATREST_PATH", mount.place().into()),
         }
     }
 }
@@ -305,7 +305,7 @@ impl Service {
             Err(_) if self.has_ended() => Ok(()),
             // Nothing more would ever end it, so this is the end.
             Err(error) => {
-                unmounter.flush().map_err(|error| ServeError::Fuse(fuse::WaitError::Flush(error)))?;
+                unmounter.flush().map_err(ServeError::Fuse)?;
                 Err(ServeError::Unmount { directory: unmounter.directory().into(), error })
             }
         }

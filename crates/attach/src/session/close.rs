@@ -113,7 +113,7 @@ impl Registry {
             return self.outcome(entry);
         };
         let unmounted = match &entry.kind {
-            Kind::Fuse { directory, mount } => match mount.unmount(directory, false) {
+            Kind::Fuse { directory, mount, .. } => match mount.unmount(directory, false) {
                 Ok(()) => true,
                 Err(UnmountError::Busy) => return Err(CloseError::Busy { name: entry.name }),
                 // It is on its way out already, something covers it, or only its own process may unmount it.

@@ -57,6 +57,9 @@ pub enum Kind {
         directory: PathBuf,
         /// Which of the mounts that the directory may have.
         mount: fuse::MountId,
+        /// Whether it shows the files inside the volume rather than the volume.
+        #[serde(default)]
+        tree: bool,
     },
 }
 
@@ -72,7 +75,7 @@ impl Kind {
 
     /// How a mounted volume is reached.
     pub fn of_mount(mount: &fuse::Mount) -> Self {
-        Kind::Fuse { directory: mount.directory().into(), mount: mount.id() }
+        Kind::Fuse { directory: mount.directory().into(), mount: mount.id(), tree: mount.is_tree() }
     }
 }
 
@@ -459,7 +462,7 @@ fn remove_remains(kind: &Kind) {
             }
         }
         Kind::NbdTcp { .. } => {}
-        Kind::Fuse { directory, mount } => {
+        Kind::Fuse { directory, mount, .. } => {
             // Another mount may have taken the place, so it is asked. Opening, unlike a look at attributes, is
             // never answered from a cache; it waits if the dead process has not quite let go.
             let dead = std::fs::read_dir(directory).is_err_and(|error| {

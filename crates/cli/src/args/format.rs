@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::flash::SizesArgs;
 use super::secrets::PassphraseArgs;
 use super::size::{parse_key_bits, parse_size};
 
@@ -18,11 +19,12 @@ Examples:
   atrest format --size 1G --key-file key.bin --cipher aes-xts-plain64 --key-size 512 secret.img
   atrest format --type luks1 --pbkdf-force-iterations 100000 old.img
   atrest format --header head.img --offset 0 --sector-size 4096 /dev/sdx1
+  atrest format card.img --type flash --size 16M --erase-size 4096 --prog-size 16 --kdf catena
   printf %s \"$PASS\" | atrest format --size 64M --passphrase-fd 0 --yes scripted.img")]
 pub struct FormatArgs {
     /// File or block device that becomes the volume.
     pub path: PathBuf,
-    /// Kind of header.
+    /// Kind of header. `flash` makes encrypted flash with an empty LittleFS in it, which microcontrollers open.
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = LuksType::Luks2)]
     pub kind: LuksType,
     /// Create the file with this size, headers included (units: K, M, G, T).
@@ -69,6 +71,8 @@ pub struct FormatArgs {
     #[arg(long, value_name = "FILE")]
     pub volume_key_file: Option<PathBuf>,
     #[command(flatten)]
+    pub flash: SizesArgs,
+    #[command(flatten)]
     pub pbkdf: PbkdfArgs,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
@@ -81,14 +85,16 @@ pub enum LuksType {
     Luks2,
     /// LUKS1: one header, PBKDF2, eight keyslots.
     Luks1,
+    /// Encrypted flash: a header of 512 bytes in two copies, four keyslots.
+    Flash,
 }
 
 /// How a passphrase is stretched and how its keyslot is encrypted.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Keyslot protection")]
 pub struct PbkdfArgs {
-    /// Function that stretches the passphrase [default: argon2id for LUKS2, pbkdf2 for LUKS1].
-    #[arg(long, value_name = "KIND", value_enum)]
+    /// Function that stretches the passphrase, --kdf for short [default: argon2id for LUKS2, pbkdf2 for LUKS1, catena for flash].
+    #[arg(long, visible_alias = "kdf", value_name = "KIND", value_enum)]
     pub pbkdf: Option<PbkdfKind>,
     /// Hash of PBKDF2, the AF splitter and (LUKS1) the digest [default: sha256].
     #[arg(long, value_name = "HASH")]
@@ -105,6 +111,9 @@ pub struct PbkdfArgs {
     /// Use exactly this many iterations (passes, for Argon2) and measure nothing.
     #[arg(long, value_name = "N")]
     pub pbkdf_force_iterations: Option<u32>,
+    /// Memory of Catena (flash): 2 to this power times 32 bytes [default: 12, which is 128 KiB].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=30))]
+    pub garlic: Option<u8>,
     /// Cipher of the keyslot area (LUKS2) [default: aes-xts-plain64].
     #[arg(long, value_name = "SPEC", requires = "keyslot_key_size")]
     pub keyslot_cipher: Option<String>,
@@ -122,4 +131,6 @@ pub enum PbkdfKind {
     Argon2i,
     /// Argon2id.
     Argon2id,
+    /// Catena-BRG with SHA-256 (flash).
+    Catena,
 }

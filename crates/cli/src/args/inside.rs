@@ -1,12 +1,13 @@
-//! `atrest ls`, `cat` and `cp`: files inside a locked volume, without opening it for anyone else.
+//! `atrest ls`, `cat`, `cp`, `mkdir`, `rm`, `df` and `mount`: files inside a locked volume.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::open::UnlockArgs;
 
-/// List a directory inside a volume (ext4 or FAT, with or without a partition table).
+/// List a directory inside a volume (ext4, FAT or LittleFS, with or without a partition table).
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -45,7 +46,7 @@ pub struct CatArgs {
     pub unlock: UnlockArgs,
 }
 
-/// Copy files out of a volume, or into one (FAT only).
+/// Copy files out of a volume, or into one (FAT and LittleFS).
 ///
 /// One side is VOLUME:/path, the other a path of this system. A name that contains ":/" can be reached as ./name.
 /// What comes out of a volume only its owner can read, unless --preserve is given. Times are kept either way.
@@ -71,6 +72,96 @@ pub struct CpArgs {
     pub partition: PartitionArgs,
     #[command(flatten)]
     pub unlock: UnlockArgs,
+}
+
+/// Make a directory inside a volume (FAT and LittleFS).
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest mkdir card.img /logs
+  atrest mkdir -p card.img /logs/2026/may")]
+pub struct MkdirArgs {
+    /// File or block device that holds the volume.
+    pub volume: PathBuf,
+    /// Path inside the volume.
+    pub path: PathBuf,
+    /// Make the directories above it, too, and leave one that is there alone.
+    #[arg(long, short = 'p')]
+    pub parents: bool,
+    #[command(flatten)]
+    pub partition: PartitionArgs,
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// Remove a file or an empty directory inside a volume (FAT and LittleFS).
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest rm card.img /old.log
+  atrest rm -r card.img /logs")]
+pub struct RmArgs {
+    /// File or block device that holds the volume.
+    pub volume: PathBuf,
+    /// Path inside the volume.
+    pub path: PathBuf,
+    /// Remove a directory and everything below it.
+    #[arg(long, short = 'r')]
+    pub recursive: bool,
+    #[command(flatten)]
+    pub partition: PartitionArgs,
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// Show how full the filesystem inside a volume is.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest df card.img
+  atrest df --json secret.img")]
+pub struct DfArgs {
+    /// File or block device that holds the volume.
+    pub volume: PathBuf,
+    #[command(flatten)]
+    pub partition: PartitionArgs,
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// Show the files inside a volume in a directory, through FUSE (LittleFS and FAT to write, too; ext4 to read).
+///
+/// Runs in the foreground until SIGTERM or SIGINT, until CMD of --run ends, or until `atrest close`. Once the files can be used it
+/// prints one line on standard output. Everything belongs to the caller; owners and permissions can't be changed.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest mount card.img mnt --daemon
+  atrest mount card.img mnt --run sh -c 'cp -r photos \"$ATREST_PATH\"'
+  atrest mount secret.img mnt --read-only")]
+pub struct MountArgs {
+    /// File or block device that holds the volume.
+    pub volume: PathBuf,
+    /// Empty directory.
+    pub directory: PathBuf,
+    /// Name of the open volume [default: the file name of VOLUME without its extension].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Refuse writes; several readers can have the volume open.
+    #[arg(long)]
+    pub read_only: bool,
+    /// Go on in the background once the files can be used.
+    #[arg(long)]
+    pub daemon: bool,
+    #[command(flatten)]
+    pub partition: PartitionArgs,
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+    /// Run a command that finds the directory in $ATREST_PATH, serve for as long as it runs and end with its exit code. Must
+    /// come last.
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, conflicts_with = "daemon",
+          help_heading = None::<&'static str>)]
+    pub run: Vec<OsString>,
 }
 
 /// Which partition inside the volume.

@@ -2,6 +2,7 @@
 //! The published form of this vocabulary is docs/CLI.md; a test holds the two together.
 
 pub mod bulk;
+pub mod flash;
 pub mod format;
 pub mod header;
 pub mod inside;
@@ -14,7 +15,7 @@ pub mod tools;
 
 use clap::{Args, Parser, Subcommand};
 
-/// Encrypted volumes in user space: LUKS2, LUKS1 and plain dm-crypt, without root and without device-mapper.
+/// Encrypted volumes in user space: LUKS2, LUKS1, plain dm-crypt and flash, without root and without device-mapper.
 #[derive(Debug, Parser)]
 #[command(
     name = "atrest",
@@ -67,6 +68,11 @@ pub enum Command {
     Ls(inside::LsArgs),
     Cat(inside::CatArgs),
     Cp(inside::CpArgs),
+    Mkdir(inside::MkdirArgs),
+    Rm(inside::RmArgs),
+    Df(inside::DfArgs),
+    Mount(inside::MountArgs),
+    Image(flash::ImageArgs),
     Passphrase(tools::PassphraseCommandArgs),
     #[command(subcommand)]
     Kdf(tools::KdfCommand),

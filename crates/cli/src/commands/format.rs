@@ -1,14 +1,15 @@
 //! `atrest format`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use atrest_device::SECTOR_SIZE;
 use atrest_engine::{Access, FileDevice, NewFile};
 use atrest_volume::{Devices, FormatOptions, VolumeFormat};
 use serde_json::json;
 
-use super::options;
 use super::target::{contents, open_device};
+use super::{flash, options};
 use crate::args::format::{FormatArgs, LuksType};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
@@ -16,6 +17,10 @@ use crate::progress;
 use crate::secrets::{self, Source};
 
 pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
+    if args.kind == LuksType::Flash {
+        return flash::format(args, output);
+    }
+    flash::refuse_sizes(&args.flash)?;
     let mut options = format_options(args)?;
     if let Some(cipher) = options.cipher.as_ref().filter(|cipher| cipher.is_discouraged()) {
         output.warn(format_args!(
@@ -53,7 +58,7 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     };
     let kind = match args.kind {
         LuksType::Luks1 => VolumeFormat::Luks1,
-        LuksType::Luks2 => VolumeFormat::Luks2,
+        LuksType::Luks2 | LuksType::Flash => VolumeFormat::Luks2,
     };
     let spinner = progress::spinner("measuring and deriving the key", output);
     let result = atrest_volume::format(devices, kind, &passphrase, &options);
@@ -123,7 +128,7 @@ fn path_is_new(path: &Path) -> bool {
 }
 
 /// A file or device that the new volume goes to, looked at before anything is written.
-enum Place<'a> {
+pub(super) enum Place<'a> {
     /// To be created.
     New { path: &'a Path, size: u64 },
     /// An existing file that holds nothing, which gets its size now.
@@ -133,7 +138,7 @@ enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn look(path: &'a Path, size: Option<u64>) -> Result<Self, Failure> {
+    pub(super) fn look(path: &'a Path, size: Option<u64>) -> Result<Self, Failure> {
         match size {
             Some(size) if path_is_new(path) => return Ok(Self::New { path, size }),
             None if path_is_new(path) => {
@@ -159,7 +164,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn confirm(&self, output: &Output) -> Result<(), Failure> {
+    pub(super) fn confirm(&self, output: &Output) -> Result<(), Failure> {
         match self {
             Self::Existing { path, contents: Some(contents) } => output
                 .confirm(&format!("{} holds {contents}, which can't be read afterwards", path.display())),
@@ -167,27 +172,36 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn open(self) -> Result<Media<'a>, Failure> {
+    pub(super) fn open(self) -> Result<Media<'a>, Failure> {
         match self {
             Self::New { path, size } => NewFile::create(path, size)
                 .map(|file| Media::New(path, file))
                 .map_err(|error| Failure::from(error).at(path)),
             Self::Empty { path, size } => FileDevice::overwrite(path, size)
-                .map(Media::Existing)
+                .map(|device| Media::Existing(Arc::new(device)))
                 .map_err(|error| Failure::from(error).at(path)),
-            Self::Existing { path, .. } => open_device(path, Access::ReadWriteExclusive).map(Media::Existing),
+            Self::Existing { path, .. } => {
+                open_device(path, Access::ReadWriteExclusive).map(|device| Media::Existing(Arc::new(device)))
+            }
         }
     }
 }
 
 /// A file or device that is being formatted.
-enum Media<'a> {
+pub(super) enum Media<'a> {
     /// A new file. Unless everything goes well, it never was.
     New(&'a Path, NewFile),
-    Existing(FileDevice),
+    Existing(Arc<FileDevice>),
 }
 
 impl Media<'_> {
+    pub(super) fn shared(&self) -> Arc<FileDevice> {
+        match self {
+            Self::New(_, file) => file.shared(),
+            Self::Existing(device) => Arc::clone(device),
+        }
+    }
+
     fn device(&self) -> &FileDevice {
         match self {
             Self::New(_, file) => file.device(),
@@ -195,7 +209,7 @@ impl Media<'_> {
         }
     }
 
-    fn appear(self) -> Result<(), Failure> {
+    pub(super) fn appear(self) -> Result<(), Failure> {
         match self {
             Self::New(path, file) => file.appear().map_err(|error| Failure::from(error).at(path)),
             Self::Existing(_) => Ok(()),

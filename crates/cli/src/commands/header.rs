@@ -10,7 +10,7 @@ use atrest_volume::{
 use serde_json::json;
 
 use super::target::{Target, contents, header_path, open_device, write_private};
-use super::text;
+use super::{flash, text};
 use crate::args::header::{
     EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, RepairArgs,
 };
@@ -21,6 +21,9 @@ use crate::output::{Output, path_text};
 const MAX_BACKUP: u64 = 256 << 20;
 
 pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
+    if flash::is_flash(&args.target) {
+        return flash::info(args, output);
+    }
     let info = Target::read(&args.target)?.locked.info();
     output.report(&info, &text::info(&info))
 }
@@ -83,6 +86,9 @@ pub fn set(args: &HeaderSetArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
+    if flash::is_flash(&args.target) {
+        return flash::erase(args, output);
+    }
     let mut target = Target::change(&args.target)?;
     let slots = target.locked.info().keyslots.len();
     let path = target.path.display();
@@ -94,6 +100,9 @@ pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
+    if flash::is_flash(&args.target) {
+        return flash::repair(args, output);
+    }
     let path = header_path(&args.target);
     let device = open_device(path, Access::ReadWrite)?;
     let damage: Vec<String> = match LockedVolume::read(&device) {

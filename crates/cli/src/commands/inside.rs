@@ -1,4 +1,4 @@
-//! `atrest ls`, `cat` and `cp`.
+//! `atrest ls`, `cat`, `cp`, `mkdir`, `rm` and `df`.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -13,8 +13,9 @@ use atrest_inside::{
 };
 use serde_json::{Value, json};
 
+use super::flash;
 use super::unlock::{Use, unlock};
-use crate::args::inside::{CatArgs, CpArgs, LsArgs, PartitionArgs};
+use crate::args::inside::{CatArgs, CpArgs, DfArgs, LsArgs, MkdirArgs, PartitionArgs, RmArgs};
 use crate::args::open::UnlockArgs;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -124,14 +125,110 @@ pub fn describe(disk: &Disk) -> Option<String> {
     }
 }
 
-/// Unlocks the volume and opens the filesystem in it.
-fn open(
+pub fn mkdir(args: &MkdirArgs, output: &Output) -> Result<(), Failure> {
+    let tree = open(&args.volume, &args.unlock, &args.partition, true, output)?;
+    let tree = &*tree;
+    let mut missing =
+        vec![find(tree, &args.path, LastLink::Follow).or_else(|failure| {
+            match args.parents {
+                true => TreePath::parse(args.path.as_os_str().as_bytes())
+                    .map_err(|error| at(&args.path)(error.into())),
+                false => Err(failure),
+            }
+        })?];
+    while let Some(parent) = missing.last().filter(|_| args.parents).and_then(TreePath::parent) {
+        missing.push(parent);
+    }
+    while let Some(path) = missing.pop() {
+        match tree.make_dir(&path) {
+            Err(TreeError::Exists) if args.parents && is_dir(tree, &path) => {}
+            Err(TreeError::Exists) => {
+                return Err(Failure::new(Code::Busy, format!("{path}: it exists already")));
+            }
+            made => made.map_err(|error| inner_failure(&path, error))?,
+        }
+    }
+    tree.flush().map_err(at(&args.volume))?;
+    output.done(&json!({ "made": args.path.to_string_lossy() }), &format!("{} is made", args.path.display()))
+}
+
+fn is_dir(tree: &dyn FileTree, path: &TreePath) -> bool {
+    tree.metadata(path).is_ok_and(|found| found.kind == Kind::Directory)
+}
+
+pub fn rm(args: &RmArgs, output: &Output) -> Result<(), Failure> {
+    let tree = open(&args.volume, &args.unlock, &args.partition, true, output)?;
+    let path = find(&*tree, &args.path, LastLink::Keep)?;
+    let mut removed = 0_u64;
+    remove(&*tree, &path, args.recursive, &mut removed)?;
+    tree.flush().map_err(at(&args.volume))?;
+    output.done(&json!({ "removed": removed }), &format!("{removed} entries removed"))
+}
+
+/// Removes an entry, and everything in it if that is asked for. The root itself stays.
+fn remove(tree: &dyn FileTree, path: &TreePath, recursive: bool, removed: &mut u64) -> Result<(), Failure> {
+    let failed = |error| inner_failure(path, error);
+    let kind = tree.metadata(path).map_err(failed)?.kind;
+    if kind == Kind::Directory && recursive {
+        for entry in tree.list(path).map_err(failed)? {
+            let inner = path.join(&entry.name).map_err(|error| failed(error.into()))?;
+            remove(tree, &inner, recursive, removed)?;
+        }
+    }
+    if !path.is_root() || !recursive {
+        tree.remove(path).map_err(failed)?;
+        *removed += 1;
+    }
+    Ok(())
+}
+
+pub fn df(args: &DfArgs, output: &Output) -> Result<(), Failure> {
+    let tree = open(&args.volume, &args.unlock, &args.partition, false, output)?;
+    let (about, space) = (tree.about(), tree.space().map_err(at(&args.volume))?);
+    let bytes = |blocks: u64| blocks.saturating_mul(space.block_size.into());
+    let (size, free) = (bytes(space.blocks), bytes(space.free));
+    let used = size.saturating_sub(free);
+    output.report(
+        &json!({
+            "filesystem": about.kind.name(), "block_size": space.block_size, "blocks": space.blocks, "free_blocks": space.free,
+            "size": size, "used": used, "free": free,
+        }),
+        &format!("{}: {size} bytes, {used} used, {free} free ({} blocks of {})", about.kind, space.blocks, space.block_size),
+    )
+}
+
+/// Unlocks the volume and opens the filesystem in it, which can be written if that is asked for.
+pub fn open(
     volume: &Path,
     unlock_args: &UnlockArgs,
     partition: &PartitionArgs,
     write: bool,
     output: &Output,
 ) -> Result<Box<dyn FileTree>, Failure> {
+    let tree = open_as_it_is(volume, unlock_args, partition, write, output)?;
+    let about = tree.about();
+    if write && !about.writable {
+        return Err(Failure::parameters(format!(
+            "{} can only be read here; FAT and LittleFS can be written",
+            about.kind
+        ))
+        .at(volume)
+        .hint("serve the volume with `atrest open` and mount it to write to other filesystems"));
+    }
+    Ok(tree)
+}
+
+/// The same, and a filesystem that can't be written is opened to be read.
+pub fn open_as_it_is(
+    volume: &Path,
+    unlock_args: &UnlockArgs,
+    partition: &PartitionArgs,
+    write: bool,
+    output: &Output,
+) -> Result<Box<dyn FileTree>, Failure> {
+    if flash::is_flash_volume(volume, unlock_args) {
+        return flash::tree(volume, unlock_args, partition, write, output);
+    }
     let disk = Arc::new(unlock(volume, unlock_args, Use { write, ..Use::default() }, output)?.disk);
     let access = if write { Access::ReadWrite } else { Access::ReadOnly };
     let device =
@@ -140,11 +237,6 @@ fn open(
     let about = tree.about();
     for note in &about.notes {
         output.warn(format!("{}: {note}", volume.display()));
-    }
-    if write && !about.writable {
-        return Err(Failure::parameters(format!("{} can only be read here; FAT can be written", about.kind))
-            .at(volume)
-            .hint("serve the volume with `atrest open` and mount it to write to other filesystems"));
     }
     Ok(tree)
 }
@@ -239,8 +331,8 @@ fn time_text(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day_of_month:02} {:02}:{:02}", second / 3600, second / 60 % 60)
 }
 
-struct Listener<'a> {
-    output: &'a Output,
+pub struct Listener<'a> {
+    pub output: &'a Output,
 }
 
 impl CopyProgress for Listener<'_> {
@@ -257,7 +349,7 @@ fn inner_failure(path: &TreePath, error: TreeError) -> Failure {
     Failure::from(error).at(Path::new(OsStr::from_bytes(path.as_bytes())))
 }
 
-fn copy_failure(error: CopyError) -> Failure {
+pub fn copy_failure(error: CopyError) -> Failure {
     match error {
         CopyError::Tree { path, error: TreeError::Exists } => exists(&path),
         CopyError::Tree { path, error } => inner_failure(&path, error),

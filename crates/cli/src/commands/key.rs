@@ -6,7 +6,7 @@ use atrest_volume::{ChangeError, Credential, Devices, UnlockOptions};
 use serde_json::json;
 
 use super::target::{Target, header_path, open_device, with_passphrase, write_private};
-use super::{options, text};
+use super::{flash, options, text};
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyExportArgs, KeyKillArgs, KeyListArgs, KeyPriorityArgs, KeyRemoveArgs,
     KeyTestArgs,
@@ -17,6 +17,9 @@ use crate::progress;
 use crate::secrets::{self, Source, refuse_sharing_stdin};
 
 pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
+    if flash::is_flash(&args.target) {
+        return flash::key::add(args, output);
+    }
     let options = options::keyslot(&args.pbkdf, args.new_key_slot, args.priority)?;
     let mut target = Target::change(&args.target)?;
     let new = Source::from(&args.new);
@@ -78,6 +81,9 @@ fn existing_passphrase(
 }
 
 pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
+    if flash::is_flash(&args.target) {
+        return flash::key::change(args, output);
+    }
     let options = options::keyslot(&args.pbkdf, args.new_key_slot, None)?;
     let mut target = Target::change(&args.target)?;
     let (old, new) = (Source::from(&args.passphrase), Source::from(&args.new));
@@ -92,6 +98,9 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
+    if flash::is_flash(&args.target) {
+        return flash::key::remove(args, output);
+    }
     let mut target = Target::change(&args.target)?;
     let Target { path, device, locked } = &mut target;
     let mut last = None;
@@ -115,6 +124,9 @@ pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
+    if flash::is_flash(&args.target) {
+        return flash::key::kill(args, output);
+    }
     let mut target = Target::change(&args.target)?;
     let at = |error: ChangeError| Failure::from(error).at(header_path(&args.target));
     let last = target.locked.is_last_keyslot(args.slot).map_err(at)?;
@@ -146,6 +158,9 @@ fn confirm_last(target: &Target<'_>, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
+    if flash::is_flash(&args.target) {
+        return flash::key::test(args, output);
+    }
     let target = Target::read(&args.target)?;
     if let Some(path) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(path, output)?;
@@ -166,6 +181,9 @@ pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn list(args: &KeyListArgs, output: &Output) -> Result<(), Failure> {
+    if flash::is_flash(&args.target) {
+        return flash::key::list(args, output);
+    }
     let info = Target::read(&args.target)?.locked.info();
     output.report(&info.keyslots, &text::keyslots(&info))
 }

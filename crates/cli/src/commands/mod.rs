@@ -3,11 +3,13 @@
 mod bench;
 mod bench_table;
 mod bulk;
+mod flash;
 mod format;
 mod header;
 mod inside;
 mod kdf;
 mod key;
+mod mount;
 mod options;
 mod passphrase;
 mod preflight;
@@ -56,6 +58,11 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Ls(args) => inside::ls(args, output)?,
         Command::Cat(args) => inside::cat(args, output)?,
         Command::Cp(args) => inside::cp(args, output)?,
+        Command::Mkdir(args) => inside::mkdir(args, output)?,
+        Command::Rm(args) => inside::rm(args, output)?,
+        Command::Df(args) => inside::df(args, output)?,
+        Command::Mount(args) => return mount::mount(args, output),
+        Command::Image(args) => flash::image(args, output)?,
         Command::Passphrase(args) => passphrase::passphrase(args, output)?,
         Command::Kdf(KdfCommand::Cost(_)) => kdf::cost(output)?,
         Command::Bench(args) => bench::bench(args, output)?,

@@ -39,10 +39,13 @@ pub fn keyslot(
     priority: Option<Priority>,
 ) -> Result<KeyslotOptions, Failure> {
     let hash = args.hash.as_deref().map(hash).transpose()?;
+    if args.garlic.is_some() {
+        return Err(Failure::parameters("--garlic belongs to Catena, which LUKS does not have"));
+    }
     Ok(KeyslotOptions {
         slot,
         pbkdf: PbkdfOptions {
-            kind: args.pbkdf.map(kind),
+            kind: args.pbkdf.map(kind).transpose()?,
             hash,
             // 0 is the default, as in cryptsetup; taken at its word it would mean a passphrase that costs nothing to try.
             time: args
@@ -69,10 +72,15 @@ pub fn priority(priority: Priority) -> atrest_volume::Priority {
     }
 }
 
-fn kind(kind: PbkdfKind) -> atrest_volume::PbkdfKind {
-    match kind {
+fn kind(kind: PbkdfKind) -> Result<atrest_volume::PbkdfKind, Failure> {
+    Ok(match kind {
         PbkdfKind::Pbkdf2 => atrest_volume::PbkdfKind::Pbkdf2,
         PbkdfKind::Argon2i => atrest_volume::PbkdfKind::Argon2i,
         PbkdfKind::Argon2id => atrest_volume::PbkdfKind::Argon2id,
-    }
+        PbkdfKind::Catena => {
+            return Err(
+                Failure::parameters("LUKS has no Catena").hint("--type flash has; LUKS2 has argon2id")
+            );
+        }
+    })
 }

@@ -15,6 +15,7 @@ use atrest_attach::serve::ServeError;
 use atrest_attach::session::{Registry, SessionError};
 use rustix::fs::Access;
 
+use crate::args::inside::MountArgs;
 use crate::args::open::OpenArgs;
 use crate::failure::Failure;
 
@@ -32,6 +33,18 @@ pub fn check(args: &OpenArgs, socket: Option<&Path>, registry: &Registry) -> Res
     if let Some(directory) = &args.fuse {
         mount_point(directory)?;
     }
+    match args.run.first() {
+        Some(program) => runnable(program),
+        None => Ok(()),
+    }
+}
+
+/// The same for `mount`.
+pub fn check_mount(args: &MountArgs, registry: &Registry) -> Result<(), Failure> {
+    if let Some(name) = &args.name {
+        free_name(name, registry)?;
+    }
+    mount_point(&args.directory)?;
     match args.run.first() {
         Some(program) => runnable(program),
         None => Ok(()),

@@ -141,7 +141,7 @@ fn ready_json(face: &Face, registration: &Registration) -> Value {
     let name = registration.entry().name;
     match face {
         Face::Nbd(server) => json!({ "event": "ready", "name": name, "uri": server.uri() }),
-        Face::Fuse(mount) => json!({ "event": "ready", "name": name, "path": path_text(&mount.file()) }),
+        Face::Fuse(mount) => json!({ "event": "ready", "name": name, "path": path_text(&mount.place()) }),
     }
 }
 
@@ -179,6 +179,7 @@ pub fn status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
 fn line(entry: &Entry) -> String {
     let place = match &entry.kind {
         Kind::NbdUnix { uri, .. } | Kind::NbdTcp { uri, .. } => uri.clone(),
+        Kind::Fuse { directory, tree: true, .. } => directory.display().to_string(),
         Kind::Fuse { directory, .. } => directory.join(fuse::FILE_NAME).display().to_string(),
     };
     let mode = if entry.read_only { "read-only" } else { "read-write" };

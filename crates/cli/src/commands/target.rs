@@ -9,6 +9,7 @@ use atrest_engine::{Access, FileDevice};
 use atrest_secret::Passphrase;
 use atrest_volume::{ChangeError, LockedVolume, UnlockError};
 
+use super::flash;
 use crate::args::key::TargetArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -40,6 +41,7 @@ impl<'a> Target<'a> {
     }
 
     fn open(args: &'a TargetArgs, access: Access) -> Result<Self, Failure> {
+        flash::refuse(args)?;
         let path = header_path(args);
         let device = open_device(path, access)?;
         let locked = LockedVolume::read(&device).map_err(|error| Failure::from(error).at(path))?;
@@ -61,6 +63,7 @@ pub fn open_device(path: &Path, access: Access) -> Result<FileDevice, Failure> {
 pub fn contents(device: &FileDevice) -> String {
     match LockedVolume::read(device) {
         Ok(locked) => format!("a LUKS volume (UUID {})", locked.uuid()),
+        Err(_) if flash::is_on(device) => String::from("encrypted flash"),
         Err(_) if device.is_block_device() => String::from("a block device and whatever is on it"),
         Err(_) => String::from("data"),
     }

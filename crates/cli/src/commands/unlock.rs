@@ -11,10 +11,10 @@ use atrest_kdf::plain::PlainHash;
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
 use atrest_volume::{Devices, LockedVolume, UnlockOptions, Volume};
 
-use super::options;
 use super::target::{open_device, with_passphrase};
+use super::{flash, options};
 use crate::args::open::{UnlockArgs, VolumeType};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::secrets::{self, Source};
 
@@ -157,6 +157,11 @@ fn luks(
         Some(header) => Devices::detached(header, media),
         None => Devices::together(media),
     };
+    if header.is_none() && flash::is_on(media) {
+        return Err(Failure::new(Code::Device, "it is encrypted flash, which is not served as one file")
+            .at(path)
+            .hint("`atrest mount` shows the files in it; ls, cat and cp work without a mount"));
+    }
     let header_path = args.header.as_deref().unwrap_or(path);
     let locked = LockedVolume::read(devices.header).map_err(|error| Failure::from(error).at(header_path))?;
     let options = UnlockOptions { slot: args.key_slot, ..unlock_options(args, wanted) };

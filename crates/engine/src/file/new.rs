@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use atrest_device::DeviceError;
 use rustix::fs::{AtFlags, CWD, RenameFlags};
@@ -19,7 +20,7 @@ use super::{Access, FileDevice, directory_of, open_error};
 /// Dropped before that, it is gone.
 #[derive(Debug)]
 pub struct NewFile {
-    device: FileDevice,
+    device: Arc<FileDevice>,
     /// Its name in the meantime.
     hidden: Option<PathBuf>,
 }
@@ -53,7 +54,7 @@ impl NewFile {
     fn of_size(file: File, path: &Path, hidden: Option<PathBuf>, size: u64) -> Result<Self, DeviceError> {
         let sized = file.set_len(size).map_err(open_error);
         match sized.and_then(|()| FileDevice::from_open_file(file, path, Access::ReadWriteExclusive)) {
-            Ok(device) => Ok(Self { device, hidden }),
+            Ok(device) => Ok(Self { device: Arc::new(device), hidden }),
             Err(error) => {
                 remove(hidden.as_deref());
                 Err(error)
@@ -64,6 +65,11 @@ impl NewFile {
     /// The file, to be filled.
     pub fn device(&self) -> &FileDevice {
         &self.device
+    }
+
+    /// The same, for who needs a share of it.
+    pub fn shared(&self) -> Arc<FileDevice> {
+        Arc::clone(&self.device)
     }
 
     /// Gives it its name, durably. What was written must have been flushed. Fails if the name exists by now.

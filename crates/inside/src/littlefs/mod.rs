@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atrest_device::{BlockDevice, FlashDevice};
 use atrest_littlefs::{
-    FileId, LittleFs, LittleFsError, MAX_FILE_LEN, MAX_NAME_LEN, MountError, OpenMode, probe,
+    FileId, FormatOptions, LittleFs, LittleFsError, MAX_FILE_LEN, MAX_NAME_LEN, MountError, OpenMode, format,
+    probe,
 };
 
 use crate::detect::FilesystemKind;
@@ -74,6 +75,12 @@ impl<D: FlashDevice> LittleFsTree<D> {
             notes: if fs.was_interrupted() { vec![Note::Interrupted] } else { Vec::new() },
         };
         Ok(Self { about, state: Mutex::new(State { fs, open: None }) })
+    }
+
+    /// Makes an empty one.
+    pub(crate) fn create(device: D) -> Result<Self, TreeError> {
+        let device = format(device, &FormatOptions::default()).map_err(mount_error)?;
+        Self::open(device, true)
     }
 
     fn lock(&self) -> MutexGuard<'_, State<D>> {

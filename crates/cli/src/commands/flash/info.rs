@@ -1,0 +1,162 @@
+//! What a flash header says, as text and as JSON. No secrets.
+
+use std::fmt::Write;
+
+use atrest_engine::flash::FlashVolume;
+use atrest_flash::{CopyState, FlashHeaderError};
+use atrest_kdf::Hash;
+use atrest_keyslot::flash::{KdfCost, Protection, SLOTS, Slot};
+use serde::Serialize;
+
+/// Everything that the header says.
+#[derive(Debug, Serialize)]
+pub struct Info {
+    format: &'static str,
+    uuid: String,
+    sequence: u64,
+    cipher: &'static str,
+    key_bits: u32,
+    data_unit: u32,
+    sealed: bool,
+    read_size: u32,
+    prog_size: u32,
+    erase_size: u32,
+    blocks: u64,
+    size: u64,
+    data_offset: u64,
+    copies: Vec<Copy>,
+    pub keyslots: Vec<Keyslot>,
+}
+
+#[derive(Debug, Serialize)]
+struct Copy {
+    offset: u64,
+    damage: Option<String>,
+}
+
+/// One keyslot in use.
+#[derive(Debug, Serialize)]
+pub struct Keyslot {
+    id: usize,
+    kdf: &'static str,
+    iterations: Option<u32>,
+    garlic: Option<u8>,
+    memory_bytes: u64,
+    needs_device: bool,
+}
+
+impl Info {
+    pub fn of(volume: &FlashVolume) -> Result<Self, FlashHeaderError> {
+        let header = volume.header()?;
+        let params = header.params();
+        let sizes = params.sizes;
+        let copy_len = sizes.blocks_per_copy().saturating_mul(sizes.erase_size.into());
+        let copies = [0, copy_len].into_iter().zip(volume.copy_states());
+        Ok(Self {
+            format: "flash",
+            uuid: uuid_text(&params.uuid),
+            sequence: header.sequence(),
+            cipher: params.cipher.name(),
+            key_bits: u32::from(params.key_len) * 8,
+            data_unit: params.data_unit,
+            sealed: params.protection != Protection::Encrypted,
+            read_size: sizes.read_size,
+            prog_size: sizes.prog_size,
+            erase_size: sizes.erase_size,
+            blocks: sizes.block_count,
+            size: sizes.size(),
+            data_offset: copy_len.saturating_mul(2),
+            copies: copies.map(|(offset, state)| Copy { offset, damage: damage(state) }).collect(),
+            keyslots: (0..SLOTS).filter_map(|id| Some(Keyslot::of(id, &header.slot(id)?))).collect(),
+        })
+    }
+
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let mut line = |name: &str, value: String| {
+            // Writing to a String can't fail.
+            let _ = writeln!(out, "{name:>14}  {value}");
+        };
+        line("type", String::from(if self.sealed { "sealed flash" } else { "encrypted flash" }));
+        line("UUID", self.uuid.clone());
+        line(
+            "cipher",
+            format!("{}, key of {} bits, data units of {} bytes", self.cipher, self.key_bits, self.data_unit),
+        );
+        line(
+            "medium",
+            format!(
+                "{} bytes: {} blocks of {}, programmed by {}, read by {}",
+                self.size, self.blocks, self.erase_size, self.prog_size, self.read_size
+            ),
+        );
+        line("data", format!("from {}", self.data_offset));
+        line("sequence", self.sequence.to_string());
+        for copy in &self.copies {
+            let state =
+                copy.damage.as_deref().map_or(String::from("intact"), |damage| format!("DAMAGED: {damage}"));
+            line("header copy", format!("at {}: {state}", copy.offset));
+        }
+        out + &keyslots_text(&self.keyslots)
+    }
+}
+
+/// The keyslots, one line each.
+pub fn keyslots_text(keyslots: &[Keyslot]) -> String {
+    if keyslots.is_empty() {
+        return format!("{:>14}  none: the volume was erased\n", "keyslots");
+    }
+    keyslots.iter().map(|slot| format!("{:>14}  {}\n", format!("keyslot {}", slot.id), slot.text())).collect()
+}
+
+impl Keyslot {
+    fn of(id: usize, slot: &Slot<'_>) -> Self {
+        let (iterations, garlic) = match slot.kdf {
+            KdfCost::Pbkdf2 { iterations } => (Some(iterations), None),
+            KdfCost::Catena(cost) => (None, Some(cost.garlic)),
+            KdfCost::Argon2id { time, .. } => (Some(time), None),
+        };
+        let memory_bytes = match slot.kdf {
+            KdfCost::Catena(cost) => cost.memory_bytes(Hash::Sha256),
+            _ => slot.kdf.memory_bytes(),
+        };
+        Self { id, kdf: slot.kdf.name(), iterations, garlic, memory_bytes, needs_device: slot.needs_device }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::from(self.kdf);
+        if let Some(iterations) = self.iterations {
+            let _ = write!(text, ", {iterations} iterations");
+        }
+        if let Some(garlic) = self.garlic {
+            let _ = write!(text, ", garlic {garlic}");
+        }
+        if self.memory_bytes > 0 {
+            let _ = write!(text, ", {} KiB", self.memory_bytes / 1024);
+        }
+        if self.needs_device {
+            text.push_str(", needs the chip's secret");
+        }
+        text
+    }
+}
+
+/// What is wrong with a copy.
+pub fn damage(state: CopyState) -> Option<String> {
+    match state {
+        CopyState::Current => None,
+        CopyState::Outdated => Some(String::from("older than the other one: a change was cut short")),
+        CopyState::Bad(error) => Some(error.to_string()),
+        _ => Some(String::from("the medium can't read it")),
+    }
+}
+
+/// A UUID as people write it.
+pub fn uuid_text(uuid: &[u8; 16]) -> String {
+    let mut text = String::new();
+    for (index, byte) in uuid.iter().enumerate() {
+        let dash = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
+        let _ = write!(text, "{dash}{byte:02x}");
+    }
+    text
+}

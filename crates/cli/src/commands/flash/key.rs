@@ -1,0 +1,130 @@
+//! `atrest key …` on encrypted flash.
+
+use atrest_flash::{FlashHeaderError, NewSlot};
+use atrest_keyslot::flash::AnyKdf;
+use atrest_secret::OsRandom;
+use serde_json::json;
+
+use super::{Locked, info, unlock};
+use crate::args::format::PbkdfArgs;
+use crate::args::key::{
+    KeyAddArgs, KeyChangeArgs, KeyKillArgs, KeyListArgs, KeyRemoveArgs, KeyTestArgs, TargetArgs,
+};
+use crate::args::secrets::NewPassphraseArgs;
+use crate::commands::flash::format::cost;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress;
+use crate::secrets::{Source, refuse_sharing_stdin};
+
+/// Hands a new keyslot for a new passphrase to `work`.
+fn with_new<T>(
+    args: &NewPassphraseArgs,
+    pbkdf: &PbkdfArgs,
+    target: &TargetArgs,
+    output: &Output,
+    work: impl FnOnce(NewSlot<'_>) -> Result<T, FlashHeaderError>,
+) -> Result<T, Failure> {
+    let cost = cost(pbkdf)?;
+    let passphrase = Source::from(args).read_new("New passphrase", output)?;
+    let spinner = progress::spinner("deriving the key", output);
+    let result = work(NewSlot {
+        passphrase: passphrase.expose(),
+        cost,
+        kdf: &mut AnyKdf,
+        device: None,
+        random: &mut OsRandom,
+    });
+    spinner.finish_and_clear();
+    result.map_err(|error| Failure::from(error).at(&target.path))
+}
+
+pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
+    if args.unbound || args.priority.is_some() || args.secret.volume_key_file.is_some() {
+        return Err(Failure::parameters(
+            "encrypted flash has no --unbound, --priority and --volume-key-file",
+        ));
+    }
+    refuse_sharing_stdin(&Source::from(&args.secret.passphrase), &Source::from(&args.new))?;
+    let path = &args.target.path;
+    let mut locked = Locked::change(path)?;
+    let (_, key) = unlock(&locked.volume, path, args.key_slot, &args.secret.passphrase, output)?;
+    let slot = args.new_key_slot.map(|slot| slot as usize);
+    let added =
+        with_new(&args.new, &args.pbkdf, &args.target, output, |new| locked.volume.add_key(slot, &key, new))?;
+    output.done(&json!({ "keyslot": added }), &format!("keyslot {added} opens with the new passphrase"))
+}
+
+pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
+    if args.new_key_slot.is_some() {
+        return Err(Failure::parameters(
+            "a passphrase of encrypted flash is changed in its keyslot, in one step",
+        )
+        .hint("leave --new-key-slot out"));
+    }
+    refuse_sharing_stdin(&Source::from(&args.passphrase), &Source::from(&args.new))?;
+    let path = &args.target.path;
+    let mut locked = Locked::change(path)?;
+    let (slot, key) = unlock(&locked.volume, path, args.key_slot, &args.passphrase, output)?;
+    with_new(&args.new, &args.pbkdf, &args.target, output, |new| locked.volume.change_key(slot, &key, new))?;
+    output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
+}
+
+pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
+    let path = &args.target.path;
+    let mut locked = Locked::change(path)?;
+    let (slot, _) = unlock(&locked.volume, path, None, &args.passphrase, output)?;
+    destroy(&mut locked, &args.target, slot, output)?;
+    output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is removed"))
+}
+
+pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
+    let path = &args.target.path;
+    let mut locked = Locked::change(path)?;
+    let slot = args.slot as usize;
+    let failed = |error: FlashHeaderError| Failure::from(error).at(path);
+    let used: Vec<usize> = locked.volume.header().map_err(failed)?.slots_in_use().collect();
+    if !used.contains(&slot) {
+        return Err(failed(FlashHeaderError::SlotNotInUse { slot }));
+    }
+    let asks = !output.says_yes() || !Source::from(&args.passphrase).is_prompt();
+    if used.len() > 1 && asks {
+        let (opened, _) = unlock(&locked.volume, path, None, &args.passphrase, output)?;
+        if opened == slot {
+            return Err(Failure::parameters(format!("the passphrase is that of keyslot {opened} itself"))
+                .hint("give one of another keyslot, use `atrest key remove`, or pass --yes alone"));
+        }
+    }
+    destroy(&mut locked, &args.target, slot, output)?;
+    output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is wiped"))
+}
+
+/// Removes a keyslot; the last one only if that is meant.
+fn destroy(locked: &mut Locked, target: &TargetArgs, slot: usize, output: &Output) -> Result<(), Failure> {
+    let path = &target.path;
+    let removed = match locked.volume.remove_key(slot) {
+        Err(FlashHeaderError::LastKey { .. }) => {
+            let shown = path.display();
+            output.confirm(&format!(
+                "this is the last passphrase of {shown}; its data can't be read afterwards"
+            ))?;
+            locked.volume.erase_keys()
+        }
+        removed => removed,
+    };
+    removed.map_err(|error| Failure::from(error).at(path))
+}
+
+pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
+    let path = &args.target.path;
+    let locked = Locked::read(path)?;
+    let (slot, _) = unlock(&locked.volume, path, args.key_slot, &args.secret.passphrase, output)?;
+    output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with this passphrase"))
+}
+
+pub fn list(args: &KeyListArgs, output: &Output) -> Result<(), Failure> {
+    let path = &args.target.path;
+    let locked = Locked::read(path)?;
+    let info = info::Info::of(&locked.volume).map_err(|error| Failure::from(error).at(path))?;
+    output.report(&info.keyslots, &info::keyslots_text(&info.keyslots))
+}

@@ -1,0 +1,178 @@
+//! The commands on encrypted flash: an image of a chip or card, or the card itself.
+
+mod format;
+mod info;
+pub mod key;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use atrest_device::{BlockDevice, DeviceError, LockMode};
+use atrest_engine::flash::{DetectError, FlashVolume, detect, open, plaintext};
+use atrest_engine::{Access, FileDevice};
+use atrest_flash::{CopyState, FlashHeaderError};
+use atrest_inside::{FileTree, open_flash_tree};
+use atrest_keyslot::flash::{AnyKdf, FlashKey, SlotError};
+use serde_json::json;
+
+use super::target::{WrongPassphrase, open_device, with_passphrase};
+use crate::args::header::{EraseArgs, InfoArgs, RepairArgs};
+use crate::args::inside::PartitionArgs;
+use crate::args::key::TargetArgs;
+use crate::args::open::{UnlockArgs, VolumeType};
+use crate::args::secrets::PassphraseArgs;
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+use crate::secrets::Source;
+
+pub use format::{format, image, refuse_sizes};
+
+/// Whether there is a flash header on a device, whole or not.
+pub fn is_on(device: &FileDevice) -> bool {
+    !matches!(detect(device, None), Err(DetectError::NotFlash | DetectError::Device(_)))
+}
+
+/// Whether a command's target is encrypted flash. What can't be opened is reported by whoever needs it.
+pub fn is_flash(target: &TargetArgs) -> bool {
+    target.header.is_none() && is_at(&target.path)
+}
+
+/// The same for the commands that look into a volume.
+pub fn is_flash_volume(path: &Path, args: &UnlockArgs) -> bool {
+    args.header.is_none() && args.kind == VolumeType::Luks && is_at(path)
+}
+
+fn is_at(path: &Path) -> bool {
+    FileDevice::open(path, Access::ReadOnly).is_ok_and(|device| is_on(&device))
+}
+
+/// Fails if it is, for commands that encrypted flash does not have.
+pub fn refuse(target: &TargetArgs) -> Result<(), Failure> {
+    if is_flash(target) {
+        return Err(Failure::new(Code::Device, "it is encrypted flash, which does not have this command")
+            .at(&target.path)
+            .hint("it has info, key, erase, repair, ls, cat, cp, mkdir, rm, df and mount; whole copies of the image are its backup"));
+    }
+    Ok(())
+}
+
+/// A header that is being looked at or changed, under the metadata lock.
+struct Locked {
+    device: Arc<FileDevice>,
+    volume: FlashVolume,
+}
+
+impl Locked {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        Self::open(path, Access::ReadOnly, LockMode::Shared)
+    }
+
+    /// To be changed; the data may be in use meanwhile.
+    fn change(path: &Path) -> Result<Self, Failure> {
+        Self::open(path, Access::ReadWrite, LockMode::Exclusive)
+    }
+
+    fn open(path: &Path, access: Access, mode: LockMode) -> Result<Self, Failure> {
+        let device = Arc::new(open_device(path, access)?);
+        let at = |error: DeviceError| Failure::from(error).at(path);
+        device.lock_metadata(mode).map_err(at)?;
+        let opened = open(Arc::clone(&device));
+        match opened {
+            Ok(volume) => Ok(Self { device, volume }),
+            Err(error) => {
+                device.unlock_metadata();
+                Err(Failure::from(error).at(path))
+            }
+        }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.device.unlock_metadata();
+    }
+}
+
+impl WrongPassphrase for FlashHeaderError {
+    fn is_wrong_passphrase(&self) -> bool {
+        matches!(self, Self::Slot { error: SlotError::WrongKey, .. })
+    }
+}
+
+/// Asks for the passphrase: the keyslot that it opens, and the key in it.
+fn unlock(
+    volume: &FlashVolume,
+    path: &Path,
+    slot: Option<u32>,
+    secret: &PassphraseArgs,
+    output: &Output,
+) -> Result<(usize, FlashKey), Failure> {
+    let mut key = FlashKey::empty();
+    let slot = slot.map(|slot| slot as usize);
+    let number = with_passphrase(&Source::from(secret), path, output, |passphrase| {
+        volume.unlock(slot, passphrase.expose(), &mut AnyKdf, None, &mut key)
+    })?;
+    Ok((number, key))
+}
+
+/// The files inside.
+pub fn tree(
+    path: &Path,
+    args: &UnlockArgs,
+    partition: &PartitionArgs,
+    write: bool,
+    output: &Output,
+) -> Result<Box<dyn FileTree>, Failure> {
+    if partition.partition.is_some() || args.size.is_some() || args.secret.volume_key_file.is_some() {
+        return Err(
+            Failure::parameters("encrypted flash has no --partition, --size and --volume-key-file").at(path)
+        );
+    }
+    let access = if write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
+    let at = |failure: Failure| failure.at(path);
+    let volume = open(Arc::new(open_device(path, access)?)).map_err(|error| at(error.into()))?;
+    let (_, key) = unlock(&volume, path, args.key_slot, &args.secret.passphrase, output)?;
+    let plain = plaintext(volume, &key, false).map_err(|error| at(error.into()))?;
+    let access = if write { atrest_inside::Access::ReadWrite } else { atrest_inside::Access::ReadOnly };
+    let tree = open_flash_tree(plain, access).map_err(|error| at(error.into()))?;
+    for note in tree.about().notes {
+        output.warn(format!("{}: {note}", path.display()));
+    }
+    Ok(tree)
+}
+
+pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
+    let locked = Locked::read(&args.target.path)?;
+    let info = info::Info::of(&locked.volume).map_err(|error| Failure::from(error).at(&args.target.path))?;
+    output.report(&info, &info.text())
+}
+
+pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
+    let path = &args.target.path;
+    let mut locked = Locked::change(path)?;
+    let failed = |error: FlashHeaderError| Failure::from(error).at(path);
+    let slots = locked.volume.header().map_err(failed)?.slots_in_use().count();
+    let shown = path.display();
+    output
+        .confirm(&format!("all {slots} keyslots of {shown} are wiped; its data can't be read afterwards"))?;
+    locked.volume.erase_keys().map_err(failed)?;
+    if locked.device.is_block_device() {
+        output.warn("a card writes elsewhere than it erases: copies of the keyslots may remain in it");
+    }
+    output.done(&json!({ "erased": slots }), &format!("{shown}: {slots} keyslots wiped"))
+}
+
+pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
+    let path = &args.target.path;
+    let mut locked = Locked::change(path)?;
+    let damage: Vec<String> =
+        locked.volume.copy_states().iter().filter_map(|state| info::damage(*state)).collect();
+    let shown = path.display();
+    let whole = locked.volume.copy_states() == [CopyState::Current; 2];
+    if !whole {
+        output.confirm(&format!("the header of {shown} is rewritten ({})", damage.join("; ")))?;
+        locked.volume.repair().map_err(|error| Failure::from(error).at(path))?;
+    }
+    let text = if whole { "nothing needs repair" } else { "the header is whole again" };
+    output.done(&json!({ "repaired": !whole, "damage": damage }), &format!("{shown}: {text}"))
+}

@@ -1,0 +1,72 @@
+//! `atrest mount`.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use atrest_attach::fuse;
+use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
+use atrest_attach::session::{Entry, Kind, Registry};
+use atrest_inside::FileTree;
+use serde_json::json;
+
+use super::{inside, preflight};
+use crate::args::inside::MountArgs;
+use crate::failure::Failure;
+use crate::output::{Output, path_text};
+
+pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
+    // Before any thread and any secret.
+    let background = match args.daemon {
+        false => None,
+        true => match daemonize()? {
+            Daemonized::Parent { status } => return Ok(status),
+            Daemonized::Child(background) => Some(background),
+        },
+    };
+    let registry = Registry::open()?;
+    preflight::check_mount(args, &registry)?;
+    let write = !args.read_only && !args.unlock.allow_equal_xts_halves;
+    let tree = open(args, write, output)?;
+    let writable = tree.about().writable;
+    if !writable && !args.read_only {
+        output.warn("the files can only be read");
+    }
+    let signals = Signals::install()?;
+    let mount = fuse::mount_tree(tree, &args.directory, &fuse::Options::default())?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => registry.free_name(&args.volume)?,
+    };
+    let entry = Entry::new(&name, &args.volume, Kind::of_mount(&mount), !writable)?;
+    let registration = match registry.register(entry) {
+        Ok(registration) => registration,
+        Err(error) => {
+            // The command fails for another reason, which it tells.
+            let _ = mount.unmounter().unmount();
+            return Err(error.into());
+        }
+    };
+    let ready = json!({ "event": "ready", "name": name, "path": path_text(&mount.place()) });
+    let ready = output.is_json().then(|| ready.to_string());
+    let command = args.run.split_first().map(|(program, arguments)| {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command
+    });
+    let end = serve::run(Face::Fuse(mount), Plan { signals, command, background, ready });
+    match &end {
+        Ok(_) | Err(ServeError::Command { .. }) => drop(registration),
+        // `close` waits for this process and finds it there.
+        Err(error) => registration.fail(&error.to_string()),
+    }
+    match end? {
+        End::Command { status, .. } => Ok(status),
+        _ => Ok(0),
+    }
+}
+
+/// The tree, to be written if it can be.
+fn open(args: &MountArgs, write: bool, output: &Output) -> Result<Arc<dyn FileTree>, Failure> {
+    let tree = inside::open_as_it_is(&args.volume, &args.unlock, &args.partition, write, output)?;
+    Ok(Arc::from(tree))
+}

@@ -1,0 +1,151 @@
+//! A volume on flash: header and data of one file or card.
+
+use std::sync::Arc;
+
+use atrest_cipher::{CipherSpec, DataUnitCipher, DataUnitIndex, KeyError, Mapper, MapperOptions, RunError};
+use atrest_device::{BlockDevice, FlashDevice, FlashError, FlashGeometry, FlashRegion, GeometryError};
+use atrest_flash::{CryptFlash, CryptFlashError, FlashHeader, FlashHeaderError, FormatOptions, NewSlot};
+use atrest_keyslot::flash::{FlashCipher, FlashKey, Params, Protection};
+use atrest_secret::Locked;
+
+use super::detect::{DetectError, detect};
+use super::file::FileFlash;
+use crate::FileDevice;
+
+/// Bytes encrypted in one run.
+const BOUNCE: usize = 16 << 10;
+
+/// The header of encrypted flash, and the medium behind it.
+pub type FlashVolume = FlashHeader<FileFlash, Vec<u8>>;
+
+/// The plaintext of encrypted flash.
+pub type PlainFlash = CryptFlash<FlashRegion<FileFlash>, LockedMapper, Vec<u8>>;
+
+/// A mapper in locked memory.
+pub struct LockedMapper(Locked<Mapper>);
+
+impl DataUnitCipher for LockedMapper {
+    fn data_unit(&self) -> usize {
+        self.0.data_unit()
+    }
+
+    fn granularity(&self) -> usize {
+        self.0.granularity()
+    }
+
+    fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        self.0.encrypt(first, run)
+    }
+
+    fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
+        self.0.decrypt(first, run)
+    }
+
+    fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        self.0.encrypt_at(unit, offset, bytes)
+    }
+
+    fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
+        self.0.decrypt_at(unit, offset, bytes)
+    }
+}
+
+/// Why a volume on flash was not made or opened.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlashOpenError {
+    /// There is no header to open.
+    Detect(DetectError),
+    /// The sizes make no medium.
+    Geometry(GeometryError),
+    /// The file or card is not as large as the medium would be.
+    TooSmall(FlashError),
+    /// The header, or one of its keyslots.
+    Header(FlashHeaderError),
+    /// The cipher does not take the key.
+    Key(KeyError),
+    /// Cipher and medium do not go together.
+    Layer(CryptFlashError),
+    /// The volume is sealed, which asks for its trusted store.
+    Sealed,
+    /// The volume is encrypted only, and has no trusted store.
+    NotSealed,
+}
+
+/// Opens the header on a file or card, with the sizes that it names.
+pub fn open(device: Arc<FileDevice>) -> Result<FlashVolume, FlashOpenError> {
+    let sizes = detect(&*device, None).map_err(FlashOpenError::Detect)?;
+    let (needs, has) = (sizes.size(), device.size());
+    if needs > has {
+        return Err(FlashOpenError::Header(FlashHeaderError::CutInSize { needs, has }));
+    }
+    let geometry = FlashGeometry::new(sizes.read_size, sizes.prog_size, sizes.erase_size, sizes.block_count)
+        .map_err(FlashOpenError::Geometry)?;
+    let flash = FileFlash::new(device, geometry).map_err(FlashOpenError::TooSmall)?;
+    FlashHeader::open(flash, scratch(geometry)).map_err(FlashOpenError::Header)
+}
+
+/// Makes a volume over a whole medium, and returns its key beside it. What was there is lost; who calls has asked.
+pub fn format(
+    device: Arc<FileDevice>,
+    geometry: FlashGeometry,
+    options: &FormatOptions,
+    first: NewSlot<'_>,
+) -> Result<(FlashVolume, FlashKey), FlashOpenError> {
+    let flash = FileFlash::new(device, geometry).map_err(FlashOpenError::TooSmall)?;
+    let mut key = FlashKey::empty();
+    let made = FlashHeader::format(flash, scratch(geometry), options, first, &mut key);
+    Ok((made.map_err(FlashOpenError::Header)?, key))
+}
+
+/// The plaintext of a volume whose key is known. If it is `new`, all of a file behind the header is made blank first, as a
+/// new chip is.
+pub fn plaintext(volume: FlashVolume, key: &FlashKey, new: bool) -> Result<PlainFlash, FlashOpenError> {
+    let params = *volume.header().map_err(FlashOpenError::Header)?.params();
+    if params.protection != Protection::Encrypted {
+        return Err(FlashOpenError::Sealed);
+    }
+    let cipher = cipher(&params, key)?;
+    let mut data = volume.into_data().map_err(FlashOpenError::Header)?;
+    if new {
+        let size = data.geometry().size();
+        data.erase(0, size).map_err(|error| FlashOpenError::Header(error.into()))?;
+    }
+    let bounce = vec![0; BOUNCE.max(params.data_unit as usize)];
+    CryptFlash::new(data, cipher, bounce).map_err(FlashOpenError::Layer)
+}
+
+fn cipher(params: &Params, key: &FlashKey) -> Result<LockedMapper, FlashOpenError> {
+    let options = MapperOptions { data_unit: params.data_unit as usize, ..MapperOptions::default() };
+    let spec = spec(params.cipher)?;
+    let mapper = Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options));
+    mapper.map(LockedMapper).map_err(FlashOpenError::Key)
+}
+
+fn spec(cipher: FlashCipher) -> Result<CipherSpec, FlashOpenError> {
+    // Every length-preserving cipher of a header is one of ours by that name.
+    cipher.name().parse().map_err(|_| FlashOpenError::Sealed)
+}
+
+fn scratch(geometry: FlashGeometry) -> Vec<u8> {
+    vec![0; (geometry.prog_size() as usize).max(512)]
+}
+
+impl core::fmt::Display for FlashOpenError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Detect(DetectError::Device(error)) => error.fmt(f),
+            Self::Detect(DetectError::NotFlash) => f.write_str("no flash header was found"),
+            Self::Detect(DetectError::Header(error)) => write!(f, "the flash header can't be used: {error}"),
+            Self::Geometry(error) => error.fmt(f),
+            Self::TooSmall(error) => error.fmt(f),
+            Self::Header(error) => error.fmt(f),
+            Self::Key(error) => error.fmt(f),
+            Self::Layer(error) => error.fmt(f),
+            Self::Sealed => f.write_str("the volume is sealed: its trusted store is needed"),
+            Self::NotSealed => f.write_str("the volume is not sealed and has no trusted store"),
+        }
+    }
+}
+
+impl core::error::Error for FlashOpenError {}
