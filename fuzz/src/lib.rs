@@ -4,6 +4,7 @@
 //! mutations on the stable toolchain. Seeds come from real tools: `fuzz/make-seeds`.
 
 mod faces;
+mod flash;
 mod image;
 mod json;
 mod luks;
@@ -13,6 +14,7 @@ pub mod random;
 mod trees;
 
 pub use faces::{checkpoint, checkpoint_seed, nbd, session};
+pub use flash::{flash_header, flash_header_seed};
 pub use image::Image;
 pub use json::mutate_json;
 pub use luks::{header_restore, keyslot, luks1_header, luks2_header, luks2_json, luks2_volume};
@@ -29,6 +31,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("cipher_modes", cipher_modes),
     ("plain_options", plain_options),
     ("luks1_header", luks1_header),
+    ("flash_header", flash_header),
     ("luks2_header", luks2_header),
     ("luks2_json", luks2_json),
     ("luks2_volume", luks2_volume),

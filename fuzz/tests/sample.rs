@@ -85,6 +85,7 @@ samples! {
     cipher_modes: 300;
     plain_options: 20_000;
     luks1_header: 300;
+    flash_header: 3_000;
     luks2_header: 2_000;
     luks2_json: 1_000;
     luks2_volume: 150;

@@ -8,7 +8,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use atrest_fuzz::{CIPHERS, Image, checkpoint_seed};
+use atrest_fuzz::{CIPHERS, Image, checkpoint_seed, flash_header_seed};
+use atrest_keyslot::flash::KdfCost;
 use atrest_keyslot::luks1::{self, Header};
 
 fn main() {
@@ -18,6 +19,7 @@ fn main() {
     seeds.names();
     seeds.modes();
     seeds.luks1();
+    seeds.flash();
     seeds.luks2();
     seeds.backups();
     seeds.partitions();
@@ -171,6 +173,14 @@ impl Seeds {
             bytes.truncate(592);
             self.put("luks1_header", name, &[bytes, area].concat());
         }
+    }
+
+    fn flash(&self) {
+        let pbkdf2 = KdfCost::Pbkdf2 { iterations: 100 };
+        let argon2 = KdfCost::Argon2id { time: 1, memory_kib: 64, lanes: 2 };
+        self.put("flash_header", "one", &flash_header_seed(&[pbkdf2]));
+        self.put("flash_header", "all", &flash_header_seed(&[KdfCost::catena(4), pbkdf2, argon2]));
+        self.put("flash_header", "half", &flash_header_seed(&[pbkdf2, pbkdf2])[..900]);
     }
 
     fn luks2(&self) {

@@ -1,0 +1,146 @@
+//! The compact header of encrypted flash: two copies on a medium, opened, unlocked, changed and repaired.
+
+use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashOperation};
+use atrest_flash::{CopyState, FlashHeader, NewSlot};
+use atrest_keyslot::flash::{AnyKdf, FlashKey, HEADER_LEN, Header, KdfCost};
+use atrest_secret::{Random, RandomError};
+use sha2::{Digest, Sha256};
+
+/// Hash calls that one input may cost.
+const MAX_WORK: u64 = 1 << 14;
+const MAX_MEMORY: u64 = 1 << 20;
+
+/// A medium in memory that takes whatever is programmed.
+struct Medium {
+    bytes: Vec<u8>,
+    geometry: FlashGeometry,
+    writes: usize,
+}
+
+impl FlashDevice for Medium {
+    fn geometry(&self) -> FlashGeometry {
+        self.geometry
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        self.geometry.check(FlashOperation::Read, address, buf.len() as u64)?;
+        buf.copy_from_slice(&self.bytes[address as usize..][..buf.len()]);
+        Ok(())
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        self.geometry.check(FlashOperation::Prog, address, data.len() as u64)?;
+        self.bytes[address as usize..][..data.len()].copy_from_slice(data);
+        self.writes += 1;
+        Ok(())
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        self.geometry.check(FlashOperation::Erase, address, len)?;
+        self.bytes[address as usize..][..len as usize].fill(0xff);
+        self.writes += 1;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        Ok(())
+    }
+}
+
+struct Fixed;
+
+impl Random for Fixed {
+    fn fill(&mut self, out: &mut [u8]) -> Result<(), RandomError> {
+        out.iter_mut().zip(1..).for_each(|(byte, i)| *byte = i);
+        Ok(())
+    }
+}
+
+/// One or two copies, as they are and with checksums that fit. Blocks of 512 bytes, 64 of them.
+pub fn flash_header(data: &[u8]) {
+    let mut copies = [[0xff; HEADER_LEN]; 2];
+    for (copy, part) in copies.iter_mut().zip(data.chunks(HEADER_LEN)) {
+        copy[..part.len()].copy_from_slice(part);
+    }
+    use_medium(&copies);
+    for copy in &mut copies {
+        if *copy != [0xff; HEADER_LEN] {
+            let sum = Sha256::digest(&copy[..480]);
+            copy[480..].copy_from_slice(&sum);
+        }
+    }
+    use_medium(&copies);
+}
+
+fn use_medium(copies: &[[u8; HEADER_LEN]; 2]) {
+    let mut cheap = true;
+    for copy in copies {
+        let Ok(header) = Header::parse(copy) else { continue };
+        for number in header.slots_in_use() {
+            let slot = header.slot(number).expect("it is in use");
+            assert_eq!(slot.wrapped.len(), usize::from(header.params().key_len) + 8);
+            cheap &= slot.kdf.work() <= MAX_WORK && slot.kdf.memory_bytes() <= MAX_MEMORY;
+        }
+    }
+    let geometry = FlashGeometry::new(1, 16, 512, 64).expect("a geometry");
+    let mut medium = Medium { bytes: vec![0xff; 64 * 512], geometry, writes: 0 };
+    medium.bytes[..1024].copy_from_slice(copies.as_flattened());
+    let Ok(mut header) = FlashHeader::open(&mut medium, [0; 64]) else {
+        assert_eq!(medium.writes, 0, "reading writes nothing");
+        return;
+    };
+    let count = header.header().expect("it is open").slots_in_use().count();
+    let mut key = FlashKey::empty();
+    let slot = match cheap {
+        true => header.unlock(None, b"fuzz", &mut AnyKdf, None, &mut key).ok(),
+        false => None,
+    };
+    header.repair().expect("a medium without faults");
+    if let Some(slot) = slot {
+        let cost = KdfCost::Pbkdf2 { iterations: 1 };
+        let new = NewSlot { passphrase: b"new", cost, kdf: &mut AnyKdf, device: None, random: &mut Fixed };
+        // The last sequence number there is stops changes.
+        if header.change_key(slot, &key, new).is_ok() {
+            let opened = header.unlock(Some(slot), b"new", &mut AnyKdf, None, &mut key);
+            assert_eq!(opened, Ok(slot));
+        }
+        if count > 1 && header.remove_key(slot).is_ok() {
+            assert_eq!(header.header().expect("it is open").slots_in_use().count(), count - 1);
+        }
+    }
+    header.erase_keys().expect("a medium without faults");
+    drop(header);
+    let header = FlashHeader::open(&mut medium, [0; 64]).expect("what was written");
+    assert_eq!(header.copy_states(), [CopyState::Current; 2]);
+    assert_eq!(header.header().expect("it is open").slots_in_use().count(), 0);
+    drop(header);
+    assert_eq!(medium.bytes[..512], medium.bytes[512..1024]);
+}
+
+/// A header for the seeds: keyslots of this cost that the passphrase `fuzz` opens.
+pub fn flash_header_seed(costs: &[KdfCost]) -> Vec<u8> {
+    use atrest_flash::{Existing, FormatOptions};
+    use atrest_keyslot::flash::{FlashCipher, Protection};
+
+    let geometry = FlashGeometry::new(1, 16, 512, 64).expect("a geometry");
+    let mut medium = Medium { bytes: vec![0xff; 64 * 512], geometry, writes: 0 };
+    let options = FormatOptions {
+        cipher: FlashCipher::AesXts,
+        key_len: 32,
+        data_unit: 512,
+        protection: Protection::Encrypted,
+        existing: Existing::Refuse,
+    };
+    let mut key = FlashKey::empty();
+    let slot = |cost: &KdfCost| (*cost, b"fuzz");
+    let (cost, passphrase) = slot(&costs[0]);
+    let first = NewSlot { passphrase, cost, kdf: &mut AnyKdf, device: None, random: &mut Fixed };
+    let mut header = FlashHeader::format(&mut medium, [0; 64], &options, first, &mut key).expect("a volume");
+    for (cost, passphrase) in costs[1..].iter().map(slot) {
+        let new = NewSlot { passphrase, cost, kdf: &mut AnyKdf, device: None, random: &mut Fixed };
+        header.add_key(None, &key, new).expect("a free keyslot");
+    }
+    drop(header);
+    medium.bytes.truncate(1024);
+    medium.bytes
+}
