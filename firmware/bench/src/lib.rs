@@ -8,7 +8,7 @@
 #[cfg_attr(target_arch = "arm", path = "cortex_m4.rs")]
 #[cfg_attr(target_arch = "riscv32", path = "rv32.rs")]
 pub mod board;
-mod stack;
+pub mod stack;
 
 use core::cell::UnsafeCell;
 use core::hint::black_box;

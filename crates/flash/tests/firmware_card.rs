@@ -1,0 +1,311 @@
+//! The program of `firmware/card` in emulators of a Cortex-M4 and an RV32IMC: images travel both ways, files are read and written, the
+//! passphrase is changed, the keys are erased, and what unlocking takes of flash and RAM stays within its budget.
+
+mod header;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use atrest_cipher::{AesXts, CipherSpec, DataUnitIndex, Mapper, MapperOptions};
+use atrest_device::{FlashDevice, FlashGeometry, FlashRegion};
+use atrest_flash::{
+    CryptFlash, FlashHeader, FlashHeaderError, FormatOptions, LittlefsGeometry, LittlefsStorage, NewSlot,
+};
+use atrest_keyslot::flash::{AnyKdf, FlashCipher, FlashKey, KdfCost, SlotError};
+use atrest_testkit::Random;
+use atrest_testkit::flash::{EmulatedFlash, FlashImage, SharedFlash};
+use atrest_testkit::oracle::{Program, workspace};
+use header::{Seeded, XTS, geometry, open};
+use littlefs2::consts::{U1, U256};
+use littlefs2::fs::Filesystem;
+use littlefs2::io;
+use littlefs2::path;
+
+struct Board {
+    name: &'static str,
+    target: &'static str,
+    emulator: &'static str,
+    machine: &'static str,
+    /// Where programs expect the medium; the task is 1 MiB behind it.
+    base: u64,
+}
+
+const BOARDS: [Board; 2] = [
+    Board {
+        name: "Cortex-M4",
+        target: "thumbv7em-none-eabi",
+        emulator: "qemu-system-arm",
+        machine: "-M mps2-an386",
+        base: 0x2100_0000,
+    },
+    Board {
+        name: "RV32IMC",
+        target: "riscv32imc-unknown-none-elf",
+        emulator: "qemu-system-riscv32",
+        machine: "-M virt -bios none",
+        base: 0x8200_0000,
+    },
+];
+
+/// firmware/card/src/medium.rs.
+fn medium() -> FlashGeometry {
+    geometry(16, 16, 4096, 64)
+}
+
+struct Sizes;
+
+impl LittlefsGeometry for Sizes {
+    const READ_SIZE: usize = 16;
+    const PROG_SIZE: usize = 16;
+    const BLOCK_SIZE: usize = 4096;
+    const BLOCK_COUNT: usize = 62;
+    type CACHE_SIZE = U256;
+    type LOOKAHEAD_SIZE = U1;
+}
+
+const OPTIONS: FormatOptions = FormatOptions { cipher: FlashCipher::AesXts, key_len: 32, ..XTS };
+
+/// The directory with the programs.
+fn built(board: &Board, arguments: &str, flags: &str) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // Other flags make other programs of the same names.
+    let target =
+        workspace().join(if flags.is_empty() { "target/firmware" } else { "target/firmware-compact" });
+    Program::at(cargo)
+        .words("build --quiet --locked --profile size --package firmware-card")
+        .words(arguments)
+        .args(["--target", board.target, "--target-dir"])
+        .arg(&target)
+        .env("RUSTFLAGS", flags)
+        .current_dir(workspace().join("firmware"))
+        .ok();
+    target.join(board.target).join("size")
+}
+
+/// What the program is told: firmware/card/src/task.rs.
+fn task(verb: u8, passphrase: &str, new_passphrase: &str) -> Vec<u8> {
+    let mut bytes = vec![verb];
+    for text in [passphrase, new_passphrase] {
+        bytes.push(text.len() as u8);
+        bytes.extend(text.bytes());
+        bytes.resize(bytes.len() + 31 - text.len(), 0);
+    }
+    let entropy = Random::new(77).bytes(256 - bytes.len());
+    [bytes, entropy].concat()
+}
+
+/// Runs a program over an image. Gives what it prints and, if it writes one, the image afterwards.
+fn run(board: &Board, program: &Path, image: &[u8], task: &[u8]) -> (String, Option<Vec<u8>>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("card.img"), image).expect("an image");
+    fs::write(directory.path().join("task"), task).expect("a task");
+    let loaded = |file: &str, at: u64| format!("loader,file={file},addr={at:#x},force-raw=on");
+    let text = Program::named(board.emulator)
+        .words(board.machine)
+        .words("-nographic -monitor none -serial none -semihosting-config enable=on,target=native -kernel")
+        .arg(program)
+        .args(["-device", &loaded("card.img", board.base)])
+        .args(["-device", &loaded("task", board.base + (1 << 20))])
+        .current_dir(directory.path())
+        .ok()
+        .text();
+    (text, fs::read(directory.path().join("card.out")).ok())
+}
+
+fn figure(output: &str, what: &str) -> u64 {
+    let line = output.lines().find_map(|line| line.trim().strip_prefix(what)?.strip_prefix(','));
+    let line = line.unwrap_or_else(|| panic!("no {what} in:\n{output}"));
+    line.rsplit(',').next().and_then(|figure| figure.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+}
+
+fn shared(bytes: &[u8]) -> SharedFlash {
+    SharedFlash::new(EmulatedFlash::with_image(FlashImage::from_bytes(medium(), bytes)))
+}
+
+fn bytes(medium: &SharedFlash) -> Vec<u8> {
+    medium.lock().image().to_bytes()
+}
+
+/// A volume made here.
+fn formatted(cost: KdfCost, passphrase: &str, options: &FormatOptions) -> (SharedFlash, FlashKey) {
+    let medium = SharedFlash::new(EmulatedFlash::new(medium()));
+    let mut key = FlashKey::empty();
+    let mut random = Seeded(Random::new(5));
+    let first = NewSlot {
+        passphrase: passphrase.as_bytes(),
+        cost,
+        kdf: &mut AnyKdf,
+        device: None,
+        random: &mut random,
+    };
+    FlashHeader::format(medium.clone(), [0; 64], options, first, &mut key).expect("formatting");
+    (medium, key)
+}
+
+fn unlocked(medium: &SharedFlash, passphrase: &str) -> Result<FlashKey, FlashHeaderError> {
+    let mut key = FlashKey::empty();
+    open(medium.clone())?.unlock(None, passphrase.as_bytes(), &mut AnyKdf, None, &mut key)?;
+    Ok(key)
+}
+
+/// LittleFS on a medium, here.
+fn with_files<T>(
+    medium: &SharedFlash,
+    key: &FlashKey,
+    format: bool,
+    work: impl FnOnce(&Filesystem<'_, LittlefsStorage<Data, Sizes>>) -> io::Result<T>,
+) -> T {
+    let cipher = AesXts::new(key.expose(), &MapperOptions::default()).expect("a key");
+    let data = open(medium.clone()).expect("a header").into_data().expect("the data");
+    let data: Data = CryptFlash::new(data, cipher, [0; 256]).expect("sizes that fit");
+    let mut storage = LittlefsStorage::new(data).expect("sizes that fit");
+    if format {
+        Filesystem::format(&mut storage).expect("formatting");
+    }
+    Filesystem::mount_and_then(&mut storage, work).expect("a file system")
+}
+
+type Data = CryptFlash<FlashRegion<SharedFlash>, AesXts, [u8; 256]>;
+
+fn fnv(bytes: &[u8]) -> u64 {
+    let hash = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    u64::from(bytes.iter().fold(0x811c_9dc5, hash))
+}
+
+#[test]
+fn a_card_travels_between_desk_and_chip() {
+    for board in &BOARDS {
+        let card = built(board, "--features littlefs --bin card", "").join("card");
+        let (desk, key) = formatted(KdfCost::catena(8), "on the desk", &OPTIONS);
+        let content = Random::new(6).bytes(10_000);
+        with_files(&desk, &key, true, |files| files.write(path!("/from the desk.bin"), &content));
+
+        let (output, image) = run(board, &card, &bytes(&desk), &task(b'u', "on the desk", ""));
+        assert_eq!(figure(&output, "read"), fnv(&content), "{}: other bytes than the desk's", board.name);
+        assert!(figure(&output, "watchdog") > 5, "the derivation lets others run");
+        let chip = shared(&image.expect("an image"));
+        let key = unlocked(&chip, "on the desk").expect("the same passphrase");
+        with_files(&chip, &key, false, |files| {
+            assert_eq!(files.read::<64>(path!("/from the chip.txt"))?, b"written on the chip");
+            assert_eq!(files.read::<16384>(path!("/read.bin"))?[..], content[..]);
+            assert!(!files.exists(path!("/from the desk.bin")));
+            Ok(())
+        });
+
+        let (_, image) = run(board, &card, &bytes(&chip), &task(b'c', "on the desk", "on the chip"));
+        let changed = shared(&image.expect("an image"));
+        let wrong = FlashHeaderError::Slot { slot: 0, error: SlotError::WrongKey };
+        assert_eq!(unlocked(&changed, "on the desk").map(|_| ()), Err(wrong));
+        let after = unlocked(&changed, "on the chip").expect("the new passphrase");
+        assert_eq!(after.expose(), key.expose());
+        with_files(&changed, &after, false, |files| {
+            assert_eq!(files.read::<64>(path!("/from the chip.txt"))?, b"written on the chip");
+            Ok(())
+        });
+
+        let (_, image) = run(board, &card, &bytes(&changed), &task(b'e', "on the chip", ""));
+        let erased = shared(&image.expect("an image"));
+        for passphrase in ["on the desk", "on the chip"] {
+            assert_eq!(unlocked(&erased, passphrase).map(|_| ()), Err(FlashHeaderError::NoKeyslots));
+        }
+
+        let (_, image) = run(board, &card, &[0xff; 64 * 4096], &task(b'f', "made there", ""));
+        let made = shared(&image.expect("an image"));
+        let key = unlocked(&made, "made there").expect("the passphrase");
+        with_files(&made, &key, false, |files| {
+            assert_eq!(files.read::<64>(path!("/made/on the chip.txt"))?, b"formatted on the chip");
+            Ok(())
+        });
+    }
+}
+
+/// Programs that unlock, read and write without a file system, with what each has on board.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("unlock_xts", "AES-XTS, header, PBKDF2"),
+    ("unlock_adiantum", "Adiantum, header, PBKDF2"),
+    ("unlock_xts_catena", "AES-XTS, header, PBKDF2, Catena"),
+];
+
+/// SHA-256 in a loop instead of unrolled.
+const COMPACT: &str = "--cfg sha2_backend=\"soft\" --cfg sha2_backend_soft=\"compact\"";
+
+/// Where the linker puts what a program only needs RAM for: Catena's work area is the caller's choice, and left out.
+fn static_ram(program: &Path) -> u64 {
+    let elf = fs::read(program).expect("a program");
+    let word = |at: usize| u32::from_le_bytes(elf[at..at + 4].try_into().expect("4 bytes"));
+    let half = |at: usize| usize::from(u16::from_le_bytes(elf[at..at + 2].try_into().expect("2 bytes")));
+    let (table, size, count, names) = (word(32) as usize, half(46), half(48), half(50));
+    let names = word(table + names * size + 16) as usize;
+    let name = |at: usize| {
+        let text = &elf[names + word(at) as usize..];
+        String::from_utf8_lossy(&text[..text.iter().position(|byte| *byte == 0).expect("an end")])
+            .into_owned()
+    };
+    let sections = (0..count).map(|i| table + i * size);
+    sections.filter(|at| [".data", ".bss"].contains(&&*name(*at))).map(|at| u64::from(word(at + 20))).sum()
+}
+
+/// Bytes that an ELF file of 32 bits puts into flash.
+fn flash(program: &Path) -> u64 {
+    let elf = fs::read(program).expect("a program");
+    let word = |at: usize| u32::from_le_bytes(elf[at..at + 4].try_into().expect("4 bytes"));
+    let half = |at: usize| usize::from(u16::from_le_bytes(elf[at..at + 2].try_into().expect("2 bytes")));
+    let (table, size, count) = (word(28) as usize, half(42), half(44));
+    let segments = (0..count).map(|i| table + i * size).filter(|at| word(*at) == 1);
+    segments.map(|at| u64::from(word(at + 16))).sum()
+}
+
+/// Bytes of code beyond a program that does nothing, static RAM and stack of each program: `firmware/card.tsv`, within 3 %.
+#[test]
+fn unlocking_takes_no_more_of_a_chip_than_was_measured() {
+    let mut counted = String::new();
+    for board in &BOARDS {
+        let bins = PROGRAMS.map(|(bin, _)| format!("--bin {bin}")).join(" ");
+        let directory = built(board, &format!("--package firmware-bench --bin nothing {bins}"), COMPACT);
+        let empty = flash(&directory.join("nothing"));
+        for (bin, _) in PROGRAMS {
+            let program = directory.join(bin);
+            let cost = match bin {
+                "unlock_xts_catena" => KdfCost::catena(8),
+                _ => KdfCost::Pbkdf2 { iterations: 100 },
+            };
+            let cipher = if bin == "unlock_adiantum" { FlashCipher::Adiantum12 } else { FlashCipher::AesXts };
+            let (medium, key) = formatted(cost, "pass", &FormatOptions { cipher, ..OPTIONS });
+            let mut data = open(medium.clone()).expect("a header").into_data().expect("the data");
+            let specification: CipherSpec = cipher.name().parse().expect("a cipher");
+            let mapper = Mapper::new(&specification, key.expose(), &MapperOptions::default()).expect("a key");
+            let mut unit = [0; 512];
+            unit[..4].copy_from_slice(b"here");
+            mapper.encrypt(DataUnitIndex(0), &mut unit).expect("a unit");
+            data.prog(0, &unit).expect("a program");
+            let (output, _) = run(board, &program, &bytes(&medium), &task(0, "pass", ""));
+            let read = u64::from(u32::from_le_bytes(*b"here"));
+            assert_eq!(figure(&output, "data"), read, "{bin} on {}", board.name);
+            let (code, stack) = (flash(&program) - empty, figure(&output, "stack"));
+            // What the program lends Catena.
+            let work_area = if bin == "unlock_xts_catena" { 8 << 10 } else { 0 };
+            let fixed = static_ram(&program) - work_area;
+            counted += &format!("{}\t{bin}\t{code}\t{fixed}\t{stack}\n", board.name);
+        }
+    }
+    let committed = workspace().join("firmware/card.tsv");
+    if std::env::var_os("ATREST_BLESS").is_some() {
+        fs::write(&committed, &counted).expect("the figures can be written");
+    }
+    println!("{counted}");
+    let expected = fs::read_to_string(&committed).expect("firmware/card.tsv");
+    for (is, was) in counted.lines().zip(expected.lines()) {
+        let fields = |line: &str| -> (String, Vec<u64>) {
+            let fields: Vec<&str> = line.split('\t').collect();
+            (fields[..2].join(" "), fields[2..].iter().map(|field| field.parse().expect("bytes")).collect())
+        };
+        let ((name, is), (expected, was)) = (fields(is), fields(was));
+        assert_eq!(name, expected);
+        let worse = is.iter().zip(&was).any(|(is, was)| is * 100 > was * 103);
+        assert!(!worse, "{name}: {is:?} bytes of code, static RAM and stack, {was:?} before");
+        if name == "Cortex-M4 unlock_xts" {
+            assert!(is[0] < 24 << 10, "{name}: code");
+        }
+    }
+    assert_eq!(counted.lines().count(), expected.lines().count());
+}

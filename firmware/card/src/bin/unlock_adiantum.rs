@@ -1,0 +1,15 @@
+//! Adiantum, the header and PBKDF2.
+#![no_std]
+#![no_main]
+
+use atrest_cipher::{AdiantumPlain64, KeyPlace};
+use atrest_keyslot::flash::Pbkdf2Kdf;
+use firmware_card::{Memory, board, unlock};
+
+#[board::entry]
+fn main() -> ! {
+    static PLACE: Memory<KeyPlace<AdiantumPlain64>> = Memory::new(KeyPlace::<AdiantumPlain64>::empty());
+    // SAFETY: the entry point runs once.
+    unlock::measure(unsafe { PLACE.take() }, &mut Pbkdf2Kdf(|_| {}));
+    board::exit()
+}
