@@ -75,7 +75,7 @@ pub fn fuse(plan: &Plan, volume: &VolumeFile, dir: &Path, report: &mut Report) -
     };
     let encrypted = mount(volume.open()?, "encrypted")?;
     let plain = mount(volume.open_plain()?, "plain")?;
-    let (encrypted_file, plain_file) = (encrypted.file(), plain.file());
+    let (encrypted_file, plain_file) = (encrypted.place(), plain.place());
     let mut contenders = [
         Contender::new("atrest", || read_file(&encrypted_file, volume.size)),
         Contender::new("identity", || read_file(&plain_file, volume.size)),

@@ -109,11 +109,9 @@ fn use_medium(copies: &[[u8; HEADER_LEN]; 2]) {
         }
     }
     header.erase_keys().expect("a medium without faults");
-    drop(header);
     let header = FlashHeader::open(&mut medium, [0; 64]).expect("what was written");
     assert_eq!(header.copy_states(), [CopyState::Current; 2]);
     assert_eq!(header.header().expect("it is open").slots_in_use().count(), 0);
-    drop(header);
     assert_eq!(medium.bytes[..512], medium.bytes[512..1024]);
 }
 
@@ -140,7 +138,6 @@ pub fn flash_header_seed(costs: &[KdfCost]) -> Vec<u8> {
         let new = NewSlot { passphrase, cost, kdf: &mut AnyKdf, device: None, random: &mut Fixed };
         header.add_key(None, &key, new).expect("a free keyslot");
     }
-    drop(header);
     medium.bytes.truncate(1024);
     medium.bytes
 }

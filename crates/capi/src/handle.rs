@@ -14,7 +14,7 @@ use crate::medium::{Driver, Medium};
 use crate::passphrase::Unlock;
 use crate::status::{Status, returned};
 
-/// `ATREST_FLASH_WORDS`: room for a [`State`] wherever it begins.
+/// `ATREST_FLASH_WORDS`: room for an open volume wherever it begins.
 pub const WORDS: usize = if size_of::<usize>() > 4 { 1024 } else { 384 };
 
 const _: () =
@@ -23,7 +23,7 @@ const _: () =
 /// `struct atrest_flash`: memory that the caller lends. Opaque, and never moved while the volume is open.
 #[repr(C)]
 pub struct Flash {
-    /// [`OPEN`] if what follows is a [`State`].
+    /// `OPEN` if what follows is a state.
     tag: u64,
     rest: [u64; WORDS - 1],
 }

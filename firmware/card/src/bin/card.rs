@@ -136,7 +136,6 @@ fn erase(medium: &mut Medium, task: &Task, kdf: &mut Kdf<'_, impl FnMut(u64)>) {
     let mut key = FlashKey::empty();
     let (mut header, _) = done(unlocked(medium, task.passphrase, kdf, &mut key));
     done(header.erase_keys());
-    drop(header);
     if unlocked(medium, task.passphrase, kdf, &mut key).map(|_| ()) != Err(FlashHeaderError::NoKeyslots) {
         board::fail();
     }
