@@ -4,20 +4,20 @@
 use atrest_cipher::AdiantumPlain64;
 #[cfg(feature = "aes-xts")]
 use atrest_cipher::AesXts;
-use atrest_cipher::{DataUnitCipher, KeyPlace, MapperOptions};
+use atrest_cipher::{DataUnitCipher, MapperOptions};
 use atrest_keyslot::flash::{FlashCipher, FlashKey, Params, Protection};
 
 use crate::status::Status;
 
-/// An expanded key of any of them, expanded where it lies.
+/// An expanded key of any of them.
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put it on")]
 pub(crate) enum Cipher {
     /// None.
     Nothing,
     #[cfg(feature = "aes-xts")]
-    AesXts(KeyPlace<AesXts>),
+    AesXts(AesXts),
     #[cfg(feature = "adiantum")]
-    Adiantum(KeyPlace<AdiantumPlain64>),
+    Adiantum(AdiantumPlain64),
 }
 
 impl Cipher {
@@ -32,17 +32,12 @@ impl Cipher {
         match params.cipher {
             #[cfg(feature = "aes-xts")]
             FlashCipher::AesXts => {
-                *self = Self::AesXts(KeyPlace::<AesXts>::empty());
-                if let Self::AesXts(place) = self {
-                    place.expand(key.expose(), &options).map_err(|_| Status::Damaged)?;
-                }
+                *self = Self::AesXts(AesXts::new(key.expose(), &options).map_err(|_| Status::Damaged)?);
             }
             #[cfg(feature = "adiantum")]
             FlashCipher::Adiantum12 => {
-                *self = Self::Adiantum(KeyPlace::<AdiantumPlain64>::empty());
-                if let Self::Adiantum(place) = self {
-                    place.expand(key.expose(), &options).map_err(|_| Status::Damaged)?;
-                }
+                let cipher = AdiantumPlain64::new(key.expose(), &options).map_err(|_| Status::Damaged)?;
+                *self = Self::Adiantum(cipher);
             }
             _ => return Err(Status::NotHere),
         }
@@ -54,9 +49,9 @@ impl Cipher {
         match self {
             Self::Nothing => None,
             #[cfg(feature = "aes-xts")]
-            Self::AesXts(place) => place.expanded().map(|cipher| cipher as &dyn DataUnitCipher),
+            Self::AesXts(cipher) => Some(cipher),
             #[cfg(feature = "adiantum")]
-            Self::Adiantum(place) => place.expanded().map(|cipher| cipher as &dyn DataUnitCipher),
+            Self::Adiantum(cipher) => Some(cipher),
         }
     }
 }

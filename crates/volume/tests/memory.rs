@@ -114,11 +114,13 @@ fn check(name: &str, key: &VolumeKey, unlock: impl FnOnce(&Passphrase) -> Volume
     let volume = unlock(&passphrase);
     let mapper = &volume.segments()[0].mapper;
     let mut needles: Vec<_> = key.expose().chunks_exact(PIECE).map(SecretBytes::copy_from).collect();
-    // The key is looked for in full, of the many round keys some.
-    needles.extend(round_keys(mapper).into_iter().take(24));
-    // The portable backend keeps every bit as a byte, which does not look random.
-    let readable = mapper.backend_name() != "portable";
-    assert!(!readable || needles.len() > key.len() / PIECE, "{name}: no round keys");
+    // The portable backend keeps every bit as a byte, which does not look random; what does in such a mapper is padding, with
+    // bytes that were on the stack before, a salt perhaps.
+    if mapper.backend_name() != "portable" {
+        // The key is looked for in full, of the many round keys some.
+        needles.extend(round_keys(mapper).into_iter().take(24));
+        assert!(needles.len() > key.len() / PIECE, "{name}: no round keys");
+    }
     let found = found_outside(&needles);
     assert!(found.is_empty(), "{name}: unlocking left keys at {found:x?}");
     mapper.decrypt(DataUnitIndex(0), &mut [0; 64 << 10]).expect("whole units");

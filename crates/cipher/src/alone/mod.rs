@@ -70,15 +70,9 @@ impl<K: Keys> KeyPlace<Plain64<K>> {
 
     /// Expands a key, as [`Plain64::new`] does. What was here before is gone, also after an error.
     pub fn expand(&mut self, key: &[u8], options: &MapperOptions) -> Result<&mut Plain64<K>, KeyError> {
-        self.0.numbering = Numbering::EMPTY;
         self.0.keys.expand(key, options)?;
         self.0.numbering = Numbering::new(options)?;
         Ok(&mut self.0)
-    }
-
-    /// What [`KeyPlace::expand`] has made, if it has.
-    pub fn expanded(&self) -> Option<&Plain64<K>> {
-        (self.0.numbering.data_unit != 0).then_some(&self.0)
     }
 }
 
