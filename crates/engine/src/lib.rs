@@ -2,6 +2,7 @@
 //!
 //! * [`FileDevice`] is a regular file or a block device behind [`BlockDevice`](atrest_device::BlockDevice).
 //! * [`Disk`] is the plaintext of an unlocked volume, itself a block device: what every face serves.
+//! * [`TrustedFile`] is the trusted store of a sealed flash image.
 //! * [`bulk`] encrypts and decrypts whole volumes, resumably.
 //! * [`flash`] opens encrypted flash: images of chips and cards, and cards.
 //! * [`mod@bench`] measures ciphers and key derivations.
@@ -13,6 +14,8 @@ mod disk;
 mod file;
 pub mod flash;
 mod sys;
+mod trusted;
 
 pub use disk::{Disk, DiskError, DiskOptions};
 pub use file::{Access, FileDevice, NewFile};
+pub use trusted::TrustedFile;
