@@ -45,11 +45,6 @@ pub(crate) struct State {
 type Data<'a> = CryptFlash<FlashRegion<Driver>, &'a dyn DataUnitCipher, &'a mut [u8]>;
 
 impl Flash {
-    /// Not open, in a program in Rust.
-    pub const fn closed() -> Self {
-        Self { tag: 0, rest: [0; WORDS - 1] }
-    }
-
     fn place(&mut self) -> *mut State {
         let start = self.rest.as_mut_ptr().cast::<u8>();
         start.wrapping_add(start.align_offset(align_of::<State>())).cast()

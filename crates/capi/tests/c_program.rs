@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use atrest_capi::Status;
+use atrest_capi::{Status, WORDS};
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
 use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashOperation};
 use atrest_flash::{CryptFlash, Existing, FlashHeader, FormatOptions, NewSlot};
@@ -49,6 +49,10 @@ fn the_header_for_c_has_every_status_under_its_number() {
     let in_header =
         text.lines().filter(|line| line.starts_with("    ATREST_") && line.contains(" = ")).count();
     assert_eq!(in_header, Status::ALL.len());
+    assert!(
+        text.contains(&format!("#define ATREST_FLASH_WORDS {WORDS}\n")),
+        "atrest.h lends other than {WORDS} words"
+    );
 }
 
 fn here(path: &str) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::TrustedStoreError;
+use crate::{Cause, DeviceError, TrustedStoreError};
 
 /// A failed flash operation: what was tried, where, and why it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,8 @@ pub enum FlashCause {
     WornOut,
     /// The medium does not support the operation.
     Unsupported,
+    /// The medium is a file or a block device, and that failed.
+    Device(Cause),
     /// The driver's own code: a bus error, a timeout.
     Driver(i32),
 }
@@ -107,6 +109,16 @@ impl FlashError {
     /// An error at a byte range.
     pub const fn new(operation: FlashOperation, address: u64, len: u64, cause: FlashCause) -> Self {
         Self { operation, address, len, cause }
+    }
+
+    /// What the block device below a medium says of an operation on the medium.
+    pub const fn of_device(operation: FlashOperation, error: DeviceError) -> Self {
+        let cause = match error.cause {
+            Cause::ReadOnly => FlashCause::ReadOnly,
+            Cause::OutOfBounds { size } => FlashCause::OutOfBounds { size },
+            cause => FlashCause::Device(cause),
+        };
+        Self::new(operation, error.offset, error.len, cause)
     }
 }
 
@@ -161,9 +173,32 @@ impl fmt::Display for FlashCause {
                 f.write_str("the numbers for sealing are used up: copy the files to a new volume")
             }
             Self::Unsupported => f.write_str("the medium does not support it"),
+            Self::Device(cause) => cause.fmt(f),
             Self::Driver(code) => write!(f, "driver error {code}"),
         }
     }
 }
 
 impl core::error::Error for FlashError {}
+
+#[cfg(test)]
+mod tests {
+    extern crate alloc;
+
+    use super::*;
+    use crate::Operation;
+    use alloc::string::ToString;
+
+    #[test]
+    fn what_a_device_says_is_kept_and_said() {
+        let of = |cause| {
+            FlashError::of_device(FlashOperation::Prog, DeviceError::new(Operation::Write, 512, 16, cause))
+        };
+        assert_eq!(of(Cause::ReadOnly).cause, FlashCause::ReadOnly);
+        assert_eq!(of(Cause::OutOfBounds { size: 9 }).cause, FlashCause::OutOfBounds { size: 9 });
+        assert_eq!(
+            of(Cause::NoSpace).to_string(),
+            "program of 16 bytes at address 0x200 failed: no space is left on the media"
+        );
+    }
+}

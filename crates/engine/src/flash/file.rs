@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use atrest_device::{
-    BlockDevice, Cause, DeviceError, FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation,
-};
+use atrest_device::{BlockDevice, FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
 
 use crate::FileDevice;
 
@@ -42,19 +40,6 @@ impl FileFlash {
         self.device.is_block_device()
     }
 
-    fn failed(&self, operation: FlashOperation, error: DeviceError) -> FlashError {
-        let cause = match error.cause {
-            Cause::Os(errno) => FlashCause::Driver(errno),
-            Cause::NoSpace => FlashCause::Driver(libc::ENOSPC),
-            Cause::ReadOnly => FlashCause::ReadOnly,
-            Cause::OutOfBounds { size } => FlashCause::OutOfBounds { size },
-            // The file shrank while it was open.
-            Cause::UnexpectedEnd => FlashCause::OutOfBounds { size: error.offset },
-            _ => FlashCause::Driver(libc::EIO),
-        };
-        FlashError::new(operation, error.offset, error.len, cause)
-    }
-
     /// The first unit of a range that is not blank.
     fn programmed(&mut self, address: u64, len: usize) -> Result<Option<u64>, FlashError> {
         let mut old = vec![0; len];
@@ -72,7 +57,7 @@ impl FlashDevice for FileFlash {
 
     fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
         self.geometry.check(FlashOperation::Read, address, buf.len() as u64)?;
-        self.device.read_at(address, buf).map_err(|error| self.failed(FlashOperation::Read, error))
+        self.device.read_at(address, buf).map_err(|error| FlashError::of_device(FlashOperation::Read, error))
     }
 
     fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
@@ -84,7 +69,9 @@ impl FlashDevice for FileFlash {
             let cause = FlashCause::AlreadyProgrammed { unit };
             return Err(FlashError::new(FlashOperation::Prog, address, len, cause));
         }
-        self.device.write_at(address, data).map_err(|error| self.failed(FlashOperation::Prog, error))
+        self.device
+            .write_at(address, data)
+            .map_err(|error| FlashError::of_device(FlashOperation::Prog, error))
     }
 
     fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
@@ -93,14 +80,16 @@ impl FlashDevice for FileFlash {
         let mut at = address;
         while at < address + len && !blank.is_empty() {
             let piece = &blank[..blank.len().min((address + len - at) as usize)];
-            self.device.write_at(at, piece).map_err(|error| self.failed(FlashOperation::Erase, error))?;
+            self.device
+                .write_at(at, piece)
+                .map_err(|error| FlashError::of_device(FlashOperation::Erase, error))?;
             at += piece.len() as u64;
         }
         Ok(())
     }
 
     fn sync(&mut self) -> Result<(), FlashError> {
-        self.device.flush().map_err(|error| self.failed(FlashOperation::Sync, error))
+        self.device.flush().map_err(|error| FlashError::of_device(FlashOperation::Sync, error))
     }
 
     fn erased_byte(&self) -> Option<u8> {

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use atrest_device::{
-    BlockDevice, Cause, DeviceError, FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation,
-    GeometryError,
-};
+use atrest_device::{BlockDevice, FlashDevice, FlashError, FlashGeometry, FlashOperation, GeometryError};
 
 /// Sectors: what firmware programs on a card.
 const SECTOR: u32 = 512;
@@ -37,12 +34,14 @@ impl FlashDevice for BlockFlash {
 
     fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
         self.geometry.check(FlashOperation::Read, address, buf.len() as u64)?;
-        self.device.read_at(address, buf).map_err(|error| failed(FlashOperation::Read, error))
+        self.device.read_at(address, buf).map_err(|error| FlashError::of_device(FlashOperation::Read, error))
     }
 
     fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
         self.geometry.check(FlashOperation::Prog, address, data.len() as u64)?;
-        self.device.write_at(address, data).map_err(|error| failed(FlashOperation::Prog, error))
+        self.device
+            .write_at(address, data)
+            .map_err(|error| FlashError::of_device(FlashOperation::Prog, error))
     }
 
     fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
@@ -50,21 +49,10 @@ impl FlashDevice for BlockFlash {
     }
 
     fn sync(&mut self) -> Result<(), FlashError> {
-        self.device.flush().map_err(|error| failed(FlashOperation::Sync, error))
+        self.device.flush().map_err(|error| FlashError::of_device(FlashOperation::Sync, error))
     }
 
     fn erased_byte(&self) -> Option<u8> {
         None
     }
-}
-
-fn failed(operation: FlashOperation, error: DeviceError) -> FlashError {
-    let cause = match error.cause {
-        Cause::Os(errno) => FlashCause::Driver(errno),
-        Cause::ReadOnly => FlashCause::ReadOnly,
-        Cause::OutOfBounds { size } => FlashCause::OutOfBounds { size },
-        // The media ended early, an earlier flush failed, the device is gone: no number of the system says it better.
-        _ => FlashCause::Driver(rustix::io::Errno::IO.raw_os_error()),
-    };
-    FlashError::new(operation, error.offset, error.len, cause)
 }

@@ -21,17 +21,22 @@ pub(super) fn errno_of(error: &TreeError) -> Errno {
         TreeError::Encrypted { .. } => Errno::EACCES,
         // What moves files then copies them.
         TreeError::Unsupported => Errno::EXDEV,
-        TreeError::Device(error) => match error.cause {
-            Cause::Os(number) => Errno::from_i32(number),
-            Cause::NoSpace => Errno::ENOSPC,
-            Cause::ReadOnly => Errno::EROFS,
-            _ => Errno::EIO,
-        },
+        TreeError::Device(error) => errno_of_cause(error.cause),
         TreeError::Flash(error) => match error.cause {
+            FlashCause::Device(cause) => errno_of_cause(cause),
             FlashCause::Driver(number) if number > 0 => Errno::from_i32(number),
             FlashCause::ReadOnly => Errno::EROFS,
             _ => Errno::EIO,
         },
+        _ => Errno::EIO,
+    }
+}
+
+fn errno_of_cause(cause: Cause) -> Errno {
+    match cause {
+        Cause::Os(number) => Errno::from_i32(number),
+        Cause::NoSpace => Errno::ENOSPC,
+        Cause::ReadOnly => Errno::EROFS,
         _ => Errno::EIO,
     }
 }
