@@ -3,6 +3,7 @@
 //! * [`fault`] and [`power_loss`]: a memory device that fails on demand, records what was written and replays every
 //!   state in which a power loss could have left it.
 //! * [`flash`]: the same for flash media, which are erased and programmed, and an adversary who puts old contents back.
+//! * [`firmware`]: microcontrollers under emulation.
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
 //! * [`atrest`]: the program under test, as a user runs it.
@@ -13,6 +14,7 @@ pub mod atrest;
 pub mod campaign;
 pub mod cryptsetup;
 pub mod fault;
+pub mod firmware;
 pub mod flash;
 pub mod kernel;
 pub mod nbd;

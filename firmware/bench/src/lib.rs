@@ -2,12 +2,13 @@
 //! one cipher, so that its size tells what that cipher takes of the flash.
 //!
 //! The programs run in QEMU, where `-icount` makes the counters exact. They print a line per figure;
-//! `crates/testkit/tests/embedded.rs` builds and runs them, and compares with what is committed.
+//! `crates/testkit/tests/embedded` builds and runs them, and compares with what is committed.
 #![no_std]
 
 #[cfg_attr(target_arch = "arm", path = "cortex_m4.rs")]
 #[cfg_attr(target_arch = "riscv32", path = "rv32.rs")]
 pub mod board;
+pub mod sealed;
 pub mod stack;
 
 use core::cell::UnsafeCell;

@@ -18,8 +18,8 @@ const CLOSED: u16 = 1 << 15;
 const IN_FLIGHT: u16 = 1 << 14;
 
 impl BlockState {
-    /// Holds nothing, and was not erased since power-on.
-    pub(crate) const VOID: Self = Self { epoch: [0; SERIAL_LEN], fill: CLOSED.to_le_bytes() };
+    /// Holds nothing, and was not erased since power-on. A firmware's table is a `static` of these before a volume is opened.
+    pub const VOID: Self = Self { epoch: [0; SERIAL_LEN], fill: CLOSED.to_le_bytes() };
     /// Holds nothing and was erased.
     pub(crate) const ERASED: Self = Self { epoch: [0; SERIAL_LEN], fill: [0; 2] };
 

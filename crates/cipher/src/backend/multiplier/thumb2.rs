@@ -1,6 +1,6 @@
 //! The carry-less product of words for Thumb-2 (ARMv7-M and later), which is most of POLYVAL there. The operations are those
 //! of `polyval/word32.rs`; the compiler keeps half of the intermediate words on the stack, which takes as long again.
-//! Tested against the other backends where the firmware runs, in `crates/testkit/tests/embedded.rs`.
+//! Tested against the other backends where the firmware runs, in `crates/testkit/tests/embedded`.
 //!
 //! UMULL takes one cycle on Cortex-M4 and later; on a Cortex-M3 its time depends on the factors.
 

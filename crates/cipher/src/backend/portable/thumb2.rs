@@ -2,7 +2,7 @@
 //!
 //! The operations are the same, in an order that fits 14 registers: 22 and 28 loads and stores beside them, found by
 //! simulated annealing over all orders with the farthest next use put on the stack. The compiler's order takes over 80.
-//! Tested against the other backends where the firmware runs, in `crates/testkit/tests/embedded.rs`.
+//! Tested against the other backends where the firmware runs, in `crates/testkit/tests/embedded`.
 
 use core::arch::naked_asm;
 
