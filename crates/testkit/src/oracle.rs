@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Which Debian package brings a program.
 const PACKAGES: &[(&str, &str)] = &[
+    ("arm-none-eabi-gcc", "gcc-arm-none-eabi"),
     ("cryptsetup", "cryptsetup-bin"),
     ("debugfs", "e2fsprogs"),
     ("dumpe2fs", "e2fsprogs"),
@@ -17,7 +18,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("fio", "fio"),
     ("fsck.fat", "dosfstools"),
     ("fusermount3", "fuse3"),
+    ("jq", "jq"),
     ("losetup", "mount"),
+    ("make", "build-essential"),
     ("mcopy", "mtools"),
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.fat", "dosfstools"),
@@ -32,6 +35,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-arm", "qemu-system-arm"),
     ("qemu-system-riscv32", "qemu-system-misc"),
     ("qemu-system-x86_64", "qemu-system-x86"),
+    ("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf"),
     ("runuser", "util-linux"),
     ("setpriv", "util-linux"),
     ("unshare", "util-linux"),
