@@ -224,6 +224,9 @@ impl From<TreeError> for Failure {
             TreeError::ReadOnly => Self::new(Code::Refused, error),
             TreeError::NoSpace => Self::new(Code::Device, error).hint("remove something first, or use a larger medium; what was there is unharmed"),
             TreeError::LargerThanDevice { .. } => Self::new(Code::Device, error).hint("was the image or card cut off?"),
+            TreeError::Flash(error) => error.into(),
+            TreeError::UnusableFlash(_) => Self::parameters(error)
+                .hint("choose a larger --size or --erase-size, or --empty to put nothing inside"),
             TreeError::LittleFs(_) => Self::new(Code::Device, error)
                 .hint("was it made for a medium of other sizes? Nothing was written"),
             TreeError::LittleFsDamage(_) => Self::new(Code::Device, error)

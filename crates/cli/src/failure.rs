@@ -66,6 +66,12 @@ impl Failure {
         self
     }
 
+    /// Says something more of what happened.
+    pub fn adding(mut self, more: impl fmt::Display) -> Self {
+        self.what = format!("{}; {more}", self.what);
+        self
+    }
+
     /// Another exit code, if there is one.
     pub fn with_code(mut self, code: Option<u8>) -> Self {
         self.code = code.unwrap_or(self.code);

@@ -1,7 +1,12 @@
 //! What a person is told when encrypted flash can't be used: what happened, what it means, what to try.
 
+use std::io;
+
+use atrest_device::{FlashCause, FlashError, TrustedStoreError};
+use atrest_engine::TrustedFileError;
 use atrest_engine::flash::{DetectError, FlashOpenError};
 use atrest_flash::FlashHeaderError;
+use atrest_flash::sealed::SealedError;
 use atrest_keyslot::flash::{DeriveError, HeaderError, MAX_PASSPHRASE_LEN, SlotError};
 
 use crate::failure::{Code, Failure};
@@ -22,14 +27,71 @@ impl From<FlashOpenError> for Failure {
             }
             FlashOpenError::Detect(DetectError::Header(_)) => Self::new(Code::Device, error).hint(DAMAGED),
             FlashOpenError::TooSmall(_) => Self::new(Code::Device, error).hint(CUT),
+            FlashOpenError::Store(store) => of_store(store),
+            FlashOpenError::Sealed(sealed) => of_sealed(sealed),
             FlashOpenError::Geometry(_) => Self::parameters(error)
                 .hint("--erase-size is a multiple of --prog-size, and that one of --read-size"),
             FlashOpenError::Layer(_) => Self::parameters(error)
                 .hint("wide-block ciphers and CBC program whole data units: see --sector-size"),
             FlashOpenError::Key(_) => Self::parameters(error),
-            FlashOpenError::Sealed => Self::new(Code::Device, error).hint(
-                "sealed volumes are opened by the firmware that made them; this program does not do it yet",
+            FlashOpenError::StoreNeeded => Self::parameters(error).hint(
+                "--store FILE names it; --without-freshness reads without, and can't tell an older state from the newest",
             ),
+            FlashOpenError::StoreElsewhere => Self::new(Code::Device, error)
+                .hint("the chip that has the counter opens it; --without-freshness reads it here"),
+            FlashOpenError::NotSealed => {
+                Self::parameters(error).hint("leave --store and --without-freshness out")
+            }
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+fn of_store(error: TrustedFileError) -> Failure {
+    const WHERE: &str = "--store names the file that `atrest format --type sealed --store` made";
+    const LOST: &str = "bring a copy of the store that was used last; without one, --without-freshness reads what is on the medium";
+    match error {
+        TrustedFileError::Missing | TrustedFileError::Empty => Failure::new(Code::Device, error).hint(LOST),
+        TrustedFileError::Os(errno) => Failure::io(&io::Error::from_raw_os_error(errno)),
+        _ => Failure::new(Code::Device, error).hint(WHERE),
+    }
+}
+
+/// Each of these says by itself what it means; the hints say what to try on a desk.
+fn of_sealed(error: SealedError) -> Failure {
+    const LOOK: &str = "nothing was changed; --without-freshness reads what is there, and says which unit is not as it was sealed";
+    match error {
+        SealedError::StoreEmpty => of_store(TrustedFileError::Empty),
+        SealedError::OtherVolume => Failure::new(Code::Device, "the trusted store belongs to another volume")
+            .hint("--store names the one that was made with this volume, or the chip's own copy of it"),
+        SealedError::LaterVersion => Failure::new(Code::Device, error),
+        SealedError::StoreOlder { .. } => Failure::new(Code::Device, error).hint(
+            "did another computer, or the chip, use the medium with a store of its own since? Bring that one",
+        ),
+        SealedError::NotAnchored { .. } | SealedError::Gap { .. } => {
+            Failure::new(Code::Device, error).hint(LOOK)
+        }
+        SealedError::Layout(_) => {
+            Failure::parameters(error).hint("choose --unit-size and --erase-size that go together")
+        }
+        SealedError::Medium(cause) => Failure::new(Code::Device, cause),
+        _ => Failure::new(Code::Device, error),
+    }
+}
+
+impl From<FlashError> for Failure {
+    fn from(error: FlashError) -> Self {
+        let cause = error.cause;
+        match cause {
+            FlashCause::Tampered { .. } => Self::new(Code::Device, error).hint(
+                "it was changed, moved, put back, or the medium is failing; nothing is written to the volume any more. Copy what can \
+                 still be read",
+            ),
+            FlashCause::Stopped => Self::new(Code::Device, cause),
+            FlashCause::TrustedStore(TrustedStoreError::Driver(errno)) => {
+                Self::io(&io::Error::from_raw_os_error(errno)).within("the trusted store can't be written")
+            }
+            FlashCause::TrustedStore(store) => Self::new(Code::Device, store),
             _ => Self::new(Code::Device, error),
         }
     }

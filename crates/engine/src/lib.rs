@@ -18,4 +18,4 @@ mod trusted;
 
 pub use disk::{Disk, DiskError, DiskOptions};
 pub use file::{Access, FileDevice, NewFile};
-pub use trusted::TrustedFile;
+pub use trusted::{TrustedFile, TrustedFileError};

@@ -177,7 +177,7 @@ fn parts_that_do_not_belong_together_are_told_apart() {
     assert_eq!(changed(&|b| b.options.anchor_every = 0), SealedError::Option);
     let later = |b: &mut Bench| {
         let mut record = b.store.record().expect("a record");
-        record[2] |= 4;
+        record[2] &= 7;
         b.store.put(Some(record));
     };
     assert_eq!(changed(&later), SealedError::LaterVersion);
@@ -256,4 +256,29 @@ fn nothing_is_written_to_the_store_while_nothing_changes_and_syncs_can_be_batche
     volume.clear(0).expect("erase");
     volume.sync().expect("sync");
     assert_eq!(cached.store.count(), 2, "a medium with a cache is anchored by every sync");
+}
+
+#[test]
+fn whether_gaps_are_accepted_is_up_to_the_medium_on_which_they_came_about() {
+    let media = [SealedMedium::Ordered, SealedMedium::Cached];
+    for (wrote, opens) in media.iter().flat_map(|wrote| media.map(|opens| (*wrote, opens))) {
+        let bench = Bench::new(SealedOptions { medium: wrote, ..OPTIONS });
+        let mut volume = bench.format::<AsconAead128>().expect("format");
+        volume.clear(3).expect("erase");
+        volume.clear(5).expect("erase");
+        volume.anchor().expect("anchor");
+        volume.put(3, 0, 1).expect("program");
+        volume.put(5, 0, 2).expect("program");
+        drop(volume);
+        // The first of the two programs is lost, the second is not.
+        bench.medium.lock().erase(3 * 1024, 1024).expect("erase");
+        let bench = Bench { options: SealedOptions { medium: opens, ..OPTIONS }, ..bench };
+        match bench.mount::<AsconAead128>() {
+            Ok(mut volume) if wrote == SealedMedium::Cached => {
+                assert_eq!(volume.unit(5, 0), Ok(vec![2; 72]), "{opens:?}")
+            }
+            Err(SealedError::Gap { anchor: 1, newest: 2, found: 1 }) if wrote == SealedMedium::Ordered => {}
+            outcome => panic!("{wrote:?}, opened as {opens:?}: {:?}", outcome.map(drop)),
+        }
+    }
 }

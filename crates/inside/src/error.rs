@@ -1,6 +1,6 @@
 //! What can go wrong in a tree, with the numbers a person needs.
 
-use atrest_device::{DeviceError, FlashError, GeometryError};
+use atrest_device::{DeviceError, FlashError, FlashGeometry, GeometryError};
 use atrest_littlefs as littlefs;
 use core::fmt;
 
@@ -17,6 +17,8 @@ pub enum TreeError {
     Flash(FlashError),
     /// The sizes of a LittleFS do not make a flash medium.
     FlashGeometry(GeometryError),
+    /// littlefs can't use a flash medium of these sizes.
+    UnusableFlash(FlashGeometry),
     /// A LittleFS can't be mounted on this medium, or refuses for a reason of its own.
     LittleFs(littlefs::MountError),
     /// The metadata of a LittleFS are not what a littlefs writes.
@@ -250,6 +252,12 @@ impl fmt::Display for TreeError {
             Self::Device(error) => error.fmt(f),
             Self::Flash(error) => error.fmt(f),
             Self::FlashGeometry(error) => error.fmt(f),
+            Self::UnusableFlash(geometry) => write!(
+                f,
+                "a LittleFS has no room in {} erase blocks of {} bytes: it takes two of 128 bytes at least",
+                geometry.block_count(),
+                geometry.erase_size()
+            ),
             Self::LittleFs(error) => error.fmt(f),
             Self::LittleFsDamage(damage) => write!(f, "the LittleFS is damaged: {damage}"),
             Self::UnknownFilesystem => f.write_str("no known filesystem was found"),

@@ -27,7 +27,7 @@ mod window;
 
 use std::sync::Arc;
 
-use atrest_device::{BlockDevice, FlashDevice};
+use atrest_device::{BlockDevice, FlashDevice, FlashGeometry};
 
 pub use copy::{CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_out};
 pub use detect::{FilesystemKind, detect};
@@ -69,6 +69,11 @@ pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn
 /// Makes an empty LittleFS over a whole flash device and opens it. What was there can't be read afterwards.
 pub fn make_flash_tree<D: FlashDevice + Send + 'static>(device: D) -> Result<Box<dyn FileTree>, TreeError> {
     Ok(Box::new(littlefs::LittleFsTree::create(device)?))
+}
+
+/// Whether a flash device of these sizes can hold a LittleFS.
+pub fn flash_tree_fits(geometry: FlashGeometry) -> Result<(), TreeError> {
+    littlefs::fits(geometry)
 }
 
 /// Opens the LittleFS that fills a flash device.

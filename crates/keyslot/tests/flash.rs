@@ -304,6 +304,36 @@ fn absurd_costs_are_refused_before_any_work() {
     assert_eq!(made.err(), Some(SlotError::Cost(kdf.cost)), "what would not be read is not written");
 }
 
+#[test]
+fn what_is_sealed_has_a_cipher_that_authenticates_and_a_tag_and_units_that_it_takes() {
+    let sealed = |cipher: FlashCipher, tag_len, data_unit| {
+        let protection =
+            Protection::Sealed { tag_len, store: TrustedStore::Record, tickets: TicketPolicy::Store };
+        let key_len = cipher.key_lens()[0];
+        Params { cipher, key_len, protection, data_unit, ..params() }.check()
+    };
+    use FlashCipher::{AesCcm, AesGcm, AesXts, Ascon128, ChaCha20Poly1305};
+    for (cipher, tags) in [
+        (Ascon128, [false, true]),
+        (ChaCha20Poly1305, [false, true]),
+        (AesCcm, [true; 2]),
+        (AesGcm, [true; 2]),
+        (AesXts, [false; 2]),
+    ] {
+        for (tag, possible) in [12, 16].into_iter().zip(tags) {
+            let refused = Err(ParamsError::Protection { bytes: [1, tag, 1, 1] });
+            assert_eq!(sealed(cipher, tag, 252), if possible { Ok(()) } else { refused }, "{cipher}, {tag}");
+        }
+        assert!(sealed(cipher, 0, 252).is_err() && sealed(cipher, 20, 252).is_err(), "{cipher}");
+    }
+    for bytes in [0, 12, 250, 253, 65536] {
+        assert_eq!(sealed(AesCcm, 16, bytes), Err(ParamsError::DataUnit { bytes }));
+    }
+    assert_eq!([16, 316, 65532].map(|bytes| sealed(AesCcm, 16, bytes)), [Ok(()); 3]);
+    let open = Params { cipher: AesGcm, key_len: 16, ..params() };
+    assert_eq!(open.check(), Err(ParamsError::Protection { bytes: [0; 4] }), "an AEAD without tags");
+}
+
 /// Whoever changes what is encrypted and how, checksum included, makes a volume that does not open.
 #[test]
 fn a_header_that_was_changed_on_purpose_does_not_open() {
@@ -326,7 +356,7 @@ fn a_header_that_was_changed_on_purpose_does_not_open() {
         assert_eq!(opened(&changed, 0, b"pass"), Err(SlotError::WrongKey), "{what}");
     }
     let sealed = Params {
-        cipher: FlashCipher::ChaCha20Poly1305,
+        cipher: FlashCipher::AesGcm,
         protection: Protection::Sealed {
             tag_len: 16,
             store: TrustedStore::Record,

@@ -101,6 +101,11 @@ pub fn format<D: FlashDevice>(device: D, options: &FormatOptions) -> Result<D, M
     Ok(raw.into_device())
 }
 
+/// Fails for a medium that littlefs can't use.
+pub fn fits(geometry: FlashGeometry) -> Result<(), MountError> {
+    sizes(geometry).map(drop)
+}
+
 fn sizes(geometry: FlashGeometry) -> Result<Sizes, MountError> {
     Sizes::of(geometry).ok_or(MountError::UnusableGeometry { device: geometry })
 }

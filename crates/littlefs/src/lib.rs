@@ -29,7 +29,7 @@ mod raw;
 
 pub use check::{Damage, Summary, check};
 pub use error::{LittleFsError, MountError};
-pub use fs::{Entry, FileId, FormatOptions, Kind, LittleFs, OpenMode, Space, Version, format};
+pub use fs::{Entry, FileId, FormatOptions, Kind, LittleFs, OpenMode, Space, Version, fits, format};
 pub use probe::{Probed, probe};
 
 /// Longest name of a file or directory in bytes.

@@ -420,7 +420,10 @@ impl<D: FlashDevice> Medium<D> {
         match error.cause {
             FlashCause::BadBlock { .. }
             | FlashCause::Uncorrectable
-            | FlashCause::AlreadyProgrammed { .. } => lfs::lfs_error_LFS_ERR_CORRUPT,
+            | FlashCause::AlreadyProgrammed { .. }
+            | FlashCause::Void { .. }
+            | FlashCause::Closed { .. }
+            | FlashCause::OutOfOrder { .. } => lfs::lfs_error_LFS_ERR_CORRUPT,
             _ => lfs::lfs_error_LFS_ERR_IO,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::format::FormatArgs;
 use super::size::parse_size;
@@ -23,16 +23,51 @@ pub struct SizesArgs {
     /// Make no LittleFS inside: for firmware that keeps something else there.
     #[arg(long)]
     pub empty: bool,
+    #[command(flatten)]
+    pub sealed: SealedArgs,
 }
 
-/// Make a flashable image of a directory: encrypted flash with a LittleFS that holds its files.
+/// What a sealed volume is made of. All but the trusted store is in the header afterwards.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Sealed flash (--type sealed)")]
+pub struct SealedArgs {
+    /// Trusted store of the new volume: a small file that says how new the medium is, without which it can't be written any
+    /// more. Keep it where nobody writes who can write the medium.
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Cipher that encrypts and authenticates: ascon-aead128, chacha20-poly1305, aes-ccm or aes-gcm [default:
+    /// chacha20-poly1305].
+    #[arg(long, value_name = "NAME")]
+    pub aead: Option<String>,
+    /// Bytes of tag in each unit: 16, or 12 with aes-ccm and aes-gcm [default: 16].
+    #[arg(long, value_name = "BYTES")]
+    pub tag_size: Option<u8>,
+    /// Bytes of content in each unit, about: an erase block is divided evenly [default: 252 for files, 488 for cards].
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub unit_size: Option<u64>,
+    /// Where an erase is announced [default: slot].
+    #[arg(long, value_name = "WHERE", value_enum)]
+    pub tickets: Option<TicketsKind>,
+}
+
+/// Where the erase of a block is announced before it destroys what the block held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TicketsKind {
+    /// In a slot of another block: costs space and a small program for each erase.
+    Slot,
+    /// In the trusted store: costs a write of the store for each erase.
+    Store,
+}
+
+/// Make a flashable image of a directory: encrypted or sealed flash with a LittleFS that holds its files.
 ///
 /// The same as `format --type flash --size …` and `cp -r`; the image appears once it is complete.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest image ./content card.bin --type flash --size 16M
-  atrest image ./content chip.bin --type flash --size 8M --prog-size 256 --kdf pbkdf2 --key-file key")]
+  atrest image ./content chip.bin --type flash --size 8M --prog-size 256 --kdf pbkdf2 --key-file key
+  atrest image ./content card.bin --type sealed --store card.store --size 16M --aead ascon-aead128")]
 pub struct ImageArgs {
     /// Directory whose contents go into the image.
     pub source: PathBuf,

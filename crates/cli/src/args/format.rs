@@ -20,11 +20,13 @@ Examples:
   atrest format --type luks1 --pbkdf-force-iterations 100000 old.img
   atrest format --header head.img --offset 0 --sector-size 4096 /dev/sdx1
   atrest format card.img --type flash --size 16M --erase-size 4096 --prog-size 16 --kdf catena
+  atrest format card.img --type sealed --store card.store --size 16M --aead chacha20-poly1305 --kdf catena
   printf %s \"$PASS\" | atrest format --size 64M --passphrase-fd 0 --yes scripted.img")]
 pub struct FormatArgs {
     /// File or block device that becomes the volume.
     pub path: PathBuf,
-    /// Kind of header. `flash` makes encrypted flash with an empty LittleFS in it, which microcontrollers open.
+    /// Kind of header. `flash` makes encrypted flash with an empty LittleFS in it, which microcontrollers open; `sealed` the
+    /// same, and whatever is changed or put back is found out.
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = LuksType::Luks2)]
     pub kind: LuksType,
     /// Create the file with this size, headers included (units: K, M, G, T).
@@ -87,13 +89,15 @@ pub enum LuksType {
     Luks1,
     /// Encrypted flash: a header of 512 bytes in two copies, four keyslots.
     Flash,
+    /// Sealed flash: the same header; every unit has a tag, and a trusted store beside the medium says how new it is.
+    Sealed,
 }
 
 /// How a passphrase is stretched and how its keyslot is encrypted.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Keyslot protection")]
 pub struct PbkdfArgs {
-    /// Function that stretches the passphrase, --kdf for short [default: argon2id for LUKS2, pbkdf2 for LUKS1, catena for flash].
+    /// Function that stretches the passphrase, --kdf for short [default: argon2id for LUKS2, pbkdf2 for LUKS1, catena for flash and sealed].
     #[arg(long, visible_alias = "kdf", value_name = "KIND", value_enum)]
     pub pbkdf: Option<PbkdfKind>,
     /// Hash of PBKDF2, the AF splitter and (LUKS1) the digest [default: sha256].

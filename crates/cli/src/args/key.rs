@@ -29,6 +29,10 @@ pub struct TargetArgs {
     /// The header lies in this file instead of in front of the data.
     #[arg(long, value_name = "FILE")]
     pub header: Option<PathBuf>,
+    /// Trusted store of a sealed volume. Keyslots can do without; with it, whoever unlocks looks first whether it belongs to the
+    /// volume and finds it as it was left.
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
 }
 
 /// Give the volume one more passphrase.

@@ -96,6 +96,13 @@ pub struct UnlockArgs {
     /// before and after it was written again learns how its plaintext changed. Without this, such a volume is read-only.
     #[arg(long)]
     pub single_snapshot: bool,
+    /// Trusted store of a sealed volume: the file that says how new the medium is.
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Read a sealed volume without its trusted store. An older state of it, in whole or block by block, is then not told from the
+    /// newest one.
+    #[arg(long, conflicts_with = "store")]
+    pub without_freshness: bool,
     #[command(flatten)]
     pub plain: PlainArgs,
     #[command(flatten)]

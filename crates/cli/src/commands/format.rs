@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use atrest_device::SECTOR_SIZE;
+use atrest_device::{BlockDevice, SECTOR_SIZE};
 use atrest_engine::{Access, FileDevice, NewFile};
 use atrest_volume::{Devices, FormatOptions, VolumeFormat};
 use serde_json::json;
@@ -17,7 +17,7 @@ use crate::progress;
 use crate::secrets::{self, Source};
 
 pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
-    if args.kind == LuksType::Flash {
+    if matches!(args.kind, LuksType::Flash | LuksType::Sealed) {
         return flash::format(args, output);
     }
     flash::refuse_sizes(&args.flash)?;
@@ -58,7 +58,7 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     };
     let kind = match args.kind {
         LuksType::Luks1 => VolumeFormat::Luks1,
-        LuksType::Luks2 | LuksType::Flash => VolumeFormat::Luks2,
+        LuksType::Luks2 | LuksType::Flash | LuksType::Sealed => VolumeFormat::Luks2,
     };
     let spinner = progress::spinner("measuring and deriving the key", output);
     let result = atrest_volume::format(devices, kind, &passphrase, &options);
@@ -115,7 +115,7 @@ fn header_size(args: &FormatArgs) -> u64 {
 }
 
 /// Whether both paths name the same file, or would if it were made.
-fn is_same(a: &Path, b: &Path) -> bool {
+pub(super) fn is_same(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => matches!((std::path::absolute(a), std::path::absolute(b)), (Ok(a), Ok(b)) if a == b),
@@ -134,7 +134,7 @@ pub(super) enum Place<'a> {
     /// An existing file that holds nothing, which gets its size now.
     Empty { path: &'a Path, size: u64 },
     /// An existing file or device as it is; what is on it.
-    Existing { path: &'a Path, contents: Option<String> },
+    Existing { path: &'a Path, size: u64, card: bool, contents: Option<String> },
 }
 
 impl<'a> Place<'a> {
@@ -160,13 +160,27 @@ impl<'a> Place<'a> {
                     .at(path)
                     .hint("leave --size out to format it as large as it is, or remove it first"))
             }
-            None => Ok(Self::Existing { path, contents }),
+            None => {
+                Ok(Self::Existing { path, size: device.size(), card: device.is_block_device(), contents })
+            }
         }
+    }
+
+    /// Bytes that it has, or is to have.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::New { size, .. } | Self::Empty { size, .. } | Self::Existing { size, .. } => *size,
+        }
+    }
+
+    /// Whether it is a block device.
+    pub(super) fn is_card(&self) -> bool {
+        matches!(self, Self::Existing { card: true, .. })
     }
 
     pub(super) fn confirm(&self, output: &Output) -> Result<(), Failure> {
         match self {
-            Self::Existing { path, contents: Some(contents) } => output
+            Self::Existing { path, contents: Some(contents), .. } => output
                 .confirm(&format!("{} holds {contents}, which can't be read afterwards", path.display())),
             _ => Ok(()),
         }

@@ -42,6 +42,7 @@ impl<'a> Target<'a> {
 
     fn open(args: &'a TargetArgs, access: Access) -> Result<Self, Failure> {
         flash::refuse(args)?;
+        flash::refuse_store(args.store.is_some())?;
         let path = header_path(args);
         let device = open_device(path, access)?;
         let locked = LockedVolume::read(&device).map_err(|error| Failure::from(error).at(path))?;
@@ -63,7 +64,7 @@ pub fn open_device(path: &Path, access: Access) -> Result<FileDevice, Failure> {
 pub fn contents(device: &FileDevice) -> String {
     match LockedVolume::read(device) {
         Ok(locked) => format!("a LUKS volume (UUID {})", locked.uuid()),
-        Err(_) if flash::is_on(device) => String::from("encrypted flash"),
+        Err(_) if flash::is_on(device) => flash::describe(device),
         Err(_) if device.is_block_device() => String::from("a block device and whatever is on it"),
         Err(_) => String::from("data"),
     }

@@ -15,6 +15,11 @@ fn line(out: &mut String, name: &str, value: impl std::fmt::Display) {
 }
 
 /// Everything that the header says.
+/// A number and what it counts.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 pub fn info(info: &Info) -> String {
     let mut out = String::new();
     line(&mut out, "type", name(info.format));

@@ -102,6 +102,7 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
         return Err(Failure::parameters(format!("--size {size} is not possible; {possible} bytes would be"))
             .hint("a view has whole data units: a multiple of 512 bytes, or of the volume's sector size"));
     }
+    flash::refuse_store(args.store.is_some() || args.without_freshness)?;
     let plain = &args.plain;
     let has_plain = plain.cipher.is_some()
         || plain.key_size.is_some()

@@ -1,9 +1,17 @@
 //! Encrypted flash on the desk: an image of a chip or card, or the card itself, unlocked by the compact header on it.
 
+mod aead;
 mod detect;
 mod file;
+mod peek;
+mod sealed;
 mod volume;
 
 pub use detect::{DetectError, detect};
 pub use file::FileFlash;
+pub use peek::MemoryStore;
+pub use sealed::{
+    SealedPlain, make_sealed, open_sealed, open_sealed_to_read, open_without_freshness, sealed_layout,
+    unverified,
+};
 pub use volume::{FlashOpenError, FlashVolume, LockedMapper, PlainFlash, format, open, plaintext};

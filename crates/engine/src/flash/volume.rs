@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use atrest_cipher::{CipherSpec, DataUnitCipher, DataUnitIndex, KeyError, Mapper, MapperOptions, RunError};
 use atrest_device::{BlockDevice, FlashDevice, FlashError, FlashGeometry, FlashRegion, GeometryError};
+use atrest_flash::sealed::SealedError;
 use atrest_flash::{CryptFlash, CryptFlashError, FlashHeader, FlashHeaderError, FormatOptions, NewSlot};
 use atrest_keyslot::flash::{FlashCipher, FlashKey, Params, Protection};
 use atrest_secret::Locked;
 
 use super::detect::{DetectError, detect};
 use super::file::FileFlash;
-use crate::FileDevice;
+use crate::{FileDevice, TrustedFileError};
 
 /// Bytes encrypted in one run.
 const BOUNCE: usize = 16 << 10;
@@ -67,7 +68,13 @@ pub enum FlashOpenError {
     /// Cipher and medium do not go together.
     Layer(CryptFlashError),
     /// The volume is sealed, which asks for its trusted store.
-    Sealed,
+    StoreNeeded,
+    /// The volume is anchored in a place that is not here: a counter in a chip, or none.
+    StoreElsewhere,
+    /// The file that should be the trusted store is none.
+    Store(TrustedFileError),
+    /// The sealed volume and its trusted store do not go together, or one of them is not as it should be.
+    Sealed(SealedError),
     /// The volume is encrypted only, and has no trusted store.
     NotSealed,
 }
@@ -103,7 +110,7 @@ pub fn format(
 pub fn plaintext(volume: FlashVolume, key: &FlashKey, new: bool) -> Result<PlainFlash, FlashOpenError> {
     let params = *volume.header().map_err(FlashOpenError::Header)?.params();
     if params.protection != Protection::Encrypted {
-        return Err(FlashOpenError::Sealed);
+        return Err(FlashOpenError::StoreNeeded);
     }
     let cipher = cipher(&params, key)?;
     let mut data = volume.into_data().map_err(FlashOpenError::Header)?;
@@ -124,7 +131,7 @@ fn cipher(params: &Params, key: &FlashKey) -> Result<LockedMapper, FlashOpenErro
 
 fn spec(cipher: FlashCipher) -> Result<CipherSpec, FlashOpenError> {
     // Every length-preserving cipher of a header is one of ours by that name.
-    cipher.name().parse().map_err(|_| FlashOpenError::Sealed)
+    cipher.name().parse().map_err(|_| FlashOpenError::StoreNeeded)
 }
 
 fn scratch(geometry: FlashGeometry) -> Vec<u8> {
@@ -142,7 +149,12 @@ impl core::fmt::Display for FlashOpenError {
             Self::Header(error) => error.fmt(f),
             Self::Key(error) => error.fmt(f),
             Self::Layer(error) => error.fmt(f),
-            Self::Sealed => f.write_str("the volume is sealed: its trusted store is needed"),
+            Self::StoreNeeded => f.write_str("the volume is sealed: its trusted store is needed"),
+            Self::StoreElsewhere => {
+                f.write_str("the volume is anchored by a counter in a chip, or not at all")
+            }
+            Self::Store(error) => error.fmt(f),
+            Self::Sealed(error) => error.fmt(f),
             Self::NotSealed => f.write_str("the volume is not sealed and has no trusted store"),
         }
     }

@@ -65,7 +65,8 @@ pub(crate) const TICKET_LEN: usize = 11;
 pub(crate) const MOST_UNITS: u32 = (1 << 14) - 1;
 
 impl SealedLayout {
-    /// For units of about `payload` bytes: as many as fit are made as long as they then can be, in multiples of 4.
+    /// For units of about `payload` bytes: as many as fit are made as long as they then can be, in multiples of 4. What comes of a
+    /// multiple of 4 gives the same layout again.
     ///
     /// `tag_len` is [`Aead::TAG_LEN`](atrest_cipher::aead::Aead::TAG_LEN).
     pub const fn new(
@@ -219,6 +220,22 @@ mod tests {
         assert_eq!(figures(nor(1, 4096), 288, 16, Tickets::Slot), (288, 13, 859));
         assert_eq!(figures(nor(1, 4096), 316, 16, Tickets::Slot), (316, 12, 742));
         assert_eq!(figures(nor(1, 65536), 256, 16, Tickets::Slot), (256, 236, 781));
+    }
+
+    #[test]
+    fn the_payload_of_a_layout_gives_it_again() {
+        for (prog, erase) in [(1, 512), (1, 4096), (2, 4096), (4, 65536), (16, 4096), (512, 32768)] {
+            for (payload, tickets) in (16..2000)
+                .step_by(4)
+                .flat_map(|payload| [Tickets::Slot, Tickets::Store].map(|tickets| (payload, tickets)))
+            {
+                let laid_out = |payload| SealedLayout::new(nor(prog, erase), payload, 16, tickets);
+                if let Ok(layout) = laid_out(payload) {
+                    assert!(layout.payload() >= payload);
+                    assert_eq!(laid_out(layout.payload()), Ok(layout), "{prog} {erase} {payload}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -24,5 +24,6 @@ pub use keys::SealedKey;
 pub use layout::{LayoutError, SealedLayout, Tickets};
 pub use options::{SealedMedium, SealedOptions};
 pub use reader::{SealedReader, Verdict};
+pub use record::RecordFields;
 pub use table::BlockState;
 pub use volume::SealedFlash;

@@ -83,7 +83,7 @@ where
         }
         let record = Record::parse(&body).ok_or(SealedError::LaterVersion)?;
         let mut volume = Self::closed(cells, store, table, options)?;
-        let mut scan = Scan::new(&record, volume.is_ordered());
+        let mut scan = Scan::new(&record);
         scan.read(&mut volume.cells, volume.table.as_mut())?;
         scan.take_back_marginal(&mut volume.cells, volume.table.as_mut())?;
         scan.check_serials()?;

@@ -1,8 +1,12 @@
 //! What a user of sealed flash chooses.
 
-use super::layout::Tickets;
+use atrest_keyslot::flash::{Params, Protection, TicketPolicy};
 
-/// How a medium keeps what was written.
+use super::layout::Tickets;
+use super::record::RESERVES;
+
+/// How a medium keeps what was written. The record says it of what was written after it, so that a volume may be on another kind
+/// of medium the next time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SealedMedium {
     /// Programs and erases are durable in the order in which they return.
@@ -47,7 +51,17 @@ impl Default for SealedOptions {
 }
 
 impl SealedOptions {
+    /// With payload and tickets as a volume's header has them; the rest is the default. None if that volume is not sealed.
+    pub fn of(params: &Params) -> Option<Self> {
+        let Protection::Sealed { tickets, .. } = params.protection else { return None };
+        let tickets = match tickets {
+            TicketPolicy::Slot => Tickets::Slot,
+            TicketPolicy::Store => Tickets::Store,
+        };
+        Some(Self { payload: params.data_unit, tickets, ..Self::default() })
+    }
+
     pub(crate) fn are_possible(&self) -> bool {
-        self.anchor_every != 0 && (3..=31).contains(&self.reserve)
+        self.anchor_every != 0 && RESERVES.contains(&self.reserve)
     }
 }

@@ -71,6 +71,13 @@ where
         Ok(found.map_or(Verdict::Tampered, |serial| Verdict::Sealed { serial }))
     }
 
+    /// Whether there is nothing behind the units of a block: neither what a torn program has left nor what was changed there.
+    /// Cards keep what was erased, and always may have something.
+    pub fn is_blank_behind(&mut self, block: u32) -> Result<bool, FlashCause> {
+        let fill = self.state(block).fill();
+        self.cells.is_blank_from(block, fill)
+    }
+
     /// Units of a block that are there or are missing in the middle.
     pub fn fill(&self, block: u32) -> u32 {
         self.state(block).fill()

@@ -19,6 +19,8 @@ pub(crate) struct Record {
     pub(crate) mark: [u8; 2],
     /// Whether the volume was closed, so that there is nothing newer.
     pub(crate) clean: bool,
+    /// Whether what is newer need not be a beginning of what was done since: whoever wrote this had a medium with a cache.
+    pub(crate) cached: bool,
     /// Power of two: as many serials from the anchor on may be in use.
     pub(crate) reserve: u8,
     /// The next serial when this was written.
@@ -35,14 +37,17 @@ pub(crate) const BODY: usize = TRUSTED_RECORD_LEN - TAG;
 
 const CLEAN: u8 = 1;
 const VICTIM: u8 = 2;
-const UNKNOWN: u8 = 4;
+const CACHED: u8 = 4;
 const RESERVE_SHIFT: u32 = 3;
+/// Reserves that a record can have. Others are left for later versions.
+pub(crate) const RESERVES: core::ops::RangeInclusive<u8> = 3..=31;
 
 impl Record {
     pub(crate) fn body(&self) -> [u8; BODY] {
         let flag = |on: bool, flag: u8| if on { flag } else { 0 };
         let state = flag(self.clean, CLEAN)
             | flag(self.victim.is_some(), VICTIM)
+            | flag(self.cached, CACHED)
             | self.reserve.wrapping_shl(RESERVE_SHIFT);
         let mut body = [0; BODY];
         let victim = self.victim.map_or([0; Stamp::LEN], |victim| victim.to_bytes());
@@ -60,13 +65,15 @@ impl Record {
         let (anchor, rest) = rest.split_first_chunk::<SERIAL_LEN>()?;
         let (start, rest) = rest.split_first_chunk::<SERIAL_LEN>()?;
         let victim = Stamp::from_bytes(rest.first_chunk()?);
-        if state & UNKNOWN != 0 {
+        let reserve = state.wrapping_shr(RESERVE_SHIFT);
+        if !RESERVES.contains(&reserve) {
             return None;
         }
         Some(Self {
             mark: *mark,
             clean: state & CLEAN != 0,
-            reserve: state.wrapping_shr(RESERVE_SHIFT),
+            cached: state & CACHED != 0,
+            reserve,
             anchor: serial::from_bytes(*anchor),
             start: serial::from_bytes(*start),
             victim: (state & VICTIM != 0).then_some(victim),
@@ -94,6 +101,23 @@ impl Stamp {
     }
 }
 
+/// What a record says to whoever has no key, and so can't tell whether it is genuine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordFields {
+    /// The volume was closed in good order: nothing on the medium is newer.
+    pub closed: bool,
+    /// Serials below this one were used when it was written.
+    pub anchor: u64,
+}
+
+impl RecordFields {
+    /// None if it is none, or a later version wrote it.
+    pub fn of(record: &[u8; TRUSTED_RECORD_LEN]) -> Option<Self> {
+        let (body, _) = split(record)?;
+        Record::parse(&body).map(|record| Self { closed: record.clean, anchor: record.anchor })
+    }
+}
+
 /// Body and tag as they are stored.
 pub(crate) fn join(body: &[u8; BODY], tag: &[u8; TAG]) -> [u8; TRUSTED_RECORD_LEN] {
     let mut record = [0; TRUSTED_RECORD_LEN];
@@ -115,6 +139,7 @@ mod tests {
         let record = Record {
             mark: [0xa1, 0xa2],
             clean: false,
+            cached: false,
             reserve: 12,
             anchor: 0x05_0403_0201,
             start: 0x15_1413_1211,
@@ -127,11 +152,14 @@ mod tests {
         ];
         assert_eq!(body, expected);
         assert_eq!(Record::parse(&body), Some(record));
-        let clean = Record { clean: true, victim: None, ..record };
-        assert_eq!(Record::parse(&clean.body()), Some(clean));
+        let clean = Record { clean: true, cached: true, victim: None, ..record };
+        assert_eq!((clean.body()[2], Record::parse(&clean.body())), (0x65, Some(clean)));
         let mut later = body;
-        later[2] |= UNKNOWN;
+        later[2] = 2 << RESERVE_SHIFT;
         assert_eq!(Record::parse(&later), None);
         assert_eq!(split(&join(&body, &[7; TAG])), Some((body, [7; TAG])));
+        let fields = RecordFields { closed: false, anchor: 0x05_0403_0201 };
+        assert_eq!(RecordFields::of(&join(&body, &[7; TAG])), Some(fields));
+        assert_eq!(RecordFields::of(&join(&later, &[7; TAG])), None);
     }
 }

@@ -14,7 +14,7 @@ use super::volume::{MOST_TICKETS, stamp};
 
 /// What is found while the medium is read.
 pub(super) struct Scan {
-    ordered: bool,
+    cached: bool,
     clean: bool,
     anchor: u64,
     /// No serial from here on can be there.
@@ -37,12 +37,12 @@ pub(super) struct Scan {
 const CONFIRMATIONS: usize = 2;
 
 impl Scan {
-    pub(super) fn new(record: &Record, ordered: bool) -> Self {
+    pub(super) fn new(record: &Record) -> Self {
         let mut tickets = [None; MOST_TICKETS + 1];
         let [first, ..] = &mut tickets;
         *first = record.victim.map(|victim| (0, victim));
         Self {
-            ordered,
+            cached: record.cached,
             clean: record.clean,
             anchor: record.anchor,
             limit: record.anchor.saturating_add(1_u64.wrapping_shl(record.reserve.into())),
@@ -169,7 +169,7 @@ impl Scan {
             return Err(SealedError::StoreOlder { limit, found: newest });
         }
         let expected = newest.saturating_sub(self.anchor).saturating_add(1);
-        if self.ordered && expected != self.in_flight {
+        if !self.cached && expected != self.in_flight {
             return Err(SealedError::Gap { anchor: self.anchor, newest, found: self.in_flight });
         }
         Ok(())

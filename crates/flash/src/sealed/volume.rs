@@ -110,6 +110,7 @@ where
         let record = Record {
             mark: self.cells.keys.mark,
             clean,
+            cached: !self.is_ordered(),
             reserve: self.options.reserve,
             anchor: self.next,
             start: self.start,

@@ -8,7 +8,7 @@ mod block;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use atrest_device::{BlockDevice, FlashDevice};
+use atrest_device::{BlockDevice, FlashDevice, FlashGeometry};
 use atrest_littlefs::{
     FileId, FormatOptions, LittleFs, LittleFsError, MAX_FILE_LEN, MAX_NAME_LEN, MountError, OpenMode, format,
     probe,
@@ -59,6 +59,11 @@ pub(crate) fn on_blocks(
     let flash =
         BlockFlash::new(device, found.block_size, found.block_count).map_err(TreeError::FlashGeometry)?;
     Ok(Box::new(LittleFsTree::open(flash, writable)?))
+}
+
+/// Whether littlefs can use such a medium.
+pub(crate) fn fits(geometry: FlashGeometry) -> Result<(), TreeError> {
+    atrest_littlefs::fits(geometry).map_err(mount_error)
 }
 
 impl<D: FlashDevice> LittleFsTree<D> {
@@ -311,6 +316,7 @@ fn mount_error(error: MountError) -> TreeError {
         MountError::Flash(error) => TreeError::Flash(error),
         MountError::Damaged(damage) => TreeError::LittleFsDamage(damage),
         MountError::Refused(error) => tree_error(error),
+        MountError::UnusableGeometry { device } => TreeError::UnusableFlash(device),
         error => TreeError::LittleFs(error),
     }
 }

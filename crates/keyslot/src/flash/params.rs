@@ -20,9 +20,12 @@ pub struct Params {
     pub uuid: Uuid,
     /// Sizes of the medium, header included.
     pub sizes: FlashSizes,
-    /// Bytes under one tweak (a multiple of 512 up to 4096); of sealed media, bytes of content in a unit.
+    /// Bytes under one tweak (a multiple of 512 up to 4096); of sealed media, bytes of content in a unit ([`SEALED_UNITS`]).
     pub data_unit: u32,
 }
+
+/// Bytes of content that a unit of a sealed medium can have, in multiples of 4: no more than AES-CCM takes.
+pub const SEALED_UNITS: core::ops::RangeInclusive<u32> = 16..=65532;
 
 /// Sizes of a medium in bytes, and its erase blocks: what `FlashGeometry` of `atrest-device` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +47,7 @@ pub enum Protection {
     Encrypted,
     /// Encrypted and authenticated.
     Sealed {
-        /// Bytes of tag in a unit: 12 or 16.
+        /// Bytes of tag in a unit: [`FlashCipher::tag_lens`].
         tag_len: u8,
         /// Where it is remembered how new the medium is.
         store: TrustedStore,
@@ -155,7 +158,16 @@ impl FlashCipher {
 
     /// Whether it authenticates, and so is for sealed media alone.
     pub const fn is_aead(self) -> bool {
-        self.code() > 128
+        !self.tag_lens().is_empty()
+    }
+
+    /// Bytes that a tag may have, longest first; none for ciphers that do not authenticate.
+    pub const fn tag_lens(self) -> &'static [u8] {
+        match self {
+            Self::Ascon128 | Self::ChaCha20Poly1305 => &[16],
+            Self::AesCcm | Self::AesGcm => &[16, 12],
+            _ => &[],
+        }
     }
 }
 
@@ -195,14 +207,16 @@ impl Params {
         }
         let tag_is_right = match self.protection {
             Protection::Encrypted => !self.cipher.is_aead(),
-            Protection::Sealed { tag_len, .. } => self.cipher.is_aead() && matches!(tag_len, 12 | 16),
+            Protection::Sealed { tag_len, .. } => self.cipher.tag_lens().contains(&tag_len),
         };
         if !tag_is_right {
             return Err(ParamsError::Protection { bytes: self.protection.encode() });
         }
         let unit_is_right = match self.protection {
             Protection::Encrypted => matches!(self.data_unit, 512 | 1024 | 2048 | 4096),
-            Protection::Sealed { .. } => (16..=65536).contains(&self.data_unit),
+            Protection::Sealed { .. } => {
+                SEALED_UNITS.contains(&self.data_unit) && self.data_unit.is_multiple_of(4)
+            }
         };
         if !unit_is_right {
             return Err(ParamsError::DataUnit { bytes: self.data_unit });

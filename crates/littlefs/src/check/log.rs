@@ -111,7 +111,7 @@ impl From<Damage> for CheckFailure {
 /// What the medium can't read back ends the log; other failures end the check.
 fn unreadable(error: FlashError) -> Result<(), CheckFailure> {
     match error.cause {
-        FlashCause::Uncorrectable | FlashCause::BadBlock { .. } => Ok(()),
+        FlashCause::Uncorrectable | FlashCause::BadBlock { .. } | FlashCause::Void { .. } => Ok(()),
         _ => Err(CheckFailure::Flash(error)),
     }
 }

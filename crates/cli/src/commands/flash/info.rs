@@ -2,11 +2,14 @@
 
 use std::fmt::Write;
 
-use atrest_engine::flash::FlashVolume;
-use atrest_flash::{CopyState, FlashHeaderError};
+use atrest_engine::flash::{FlashVolume, sealed_layout};
+use atrest_flash::CopyState;
+use atrest_flash::sealed::RecordFields;
 use atrest_kdf::Hash;
-use atrest_keyslot::flash::{KdfCost, Protection, SLOTS, Slot};
+use atrest_keyslot::flash::{KdfCost, Params, Protection, SLOTS, Slot, TicketPolicy, TrustedStore};
 use serde::Serialize;
+
+use crate::failure::Failure;
 
 /// Everything that the header says.
 #[derive(Debug, Serialize)]
@@ -18,6 +21,8 @@ pub struct Info {
     key_bits: u32,
     data_unit: u32,
     sealed: bool,
+    /// Of a sealed volume.
+    sealing: Option<Sealing>,
     read_size: u32,
     prog_size: u32,
     erase_size: u32,
@@ -26,6 +31,25 @@ pub struct Info {
     data_offset: u64,
     copies: Vec<Copy>,
     pub keyslots: Vec<Keyslot>,
+}
+
+/// How a volume is sealed.
+#[derive(Debug, Serialize)]
+struct Sealing {
+    tag_size: u8,
+    unit_size: u32,
+    unit_stride: u32,
+    units_per_block: u32,
+    tickets: &'static str,
+    trusted_store: &'static str,
+    /// What the store that was named says.
+    store: Option<Store>,
+}
+
+#[derive(Debug, Serialize)]
+struct Store {
+    closed: bool,
+    anchor: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -46,7 +70,8 @@ pub struct Keyslot {
 }
 
 impl Info {
-    pub fn of(volume: &FlashVolume) -> Result<Self, FlashHeaderError> {
+    /// What the header says, and the record of the store that was named.
+    pub fn of(volume: &FlashVolume, record: Option<RecordFields>) -> Result<Self, Failure> {
         let header = volume.header()?;
         let params = header.params();
         let sizes = params.sizes;
@@ -60,6 +85,7 @@ impl Info {
             key_bits: u32::from(params.key_len) * 8,
             data_unit: params.data_unit,
             sealed: params.protection != Protection::Encrypted,
+            sealing: Sealing::of(params, record)?,
             read_size: sizes.read_size,
             prog_size: sizes.prog_size,
             erase_size: sizes.erase_size,
@@ -79,10 +105,11 @@ impl Info {
         };
         line("type", String::from(if self.sealed { "sealed flash" } else { "encrypted flash" }));
         line("UUID", self.uuid.clone());
-        line(
-            "cipher",
-            format!("{}, key of {} bits, data units of {} bytes", self.cipher, self.key_bits, self.data_unit),
-        );
+        let units = match &self.sealing {
+            None => format!("data units of {} bytes", self.data_unit),
+            Some(sealing) => format!("tags of {} bytes", sealing.tag_size),
+        };
+        line("cipher", format!("{}, key of {} bits, {units}", self.cipher, self.key_bits));
         line(
             "medium",
             format!(
@@ -91,6 +118,10 @@ impl Info {
             ),
         );
         line("data", format!("from {}", self.data_offset));
+        if let Some(sealing) = &self.sealing {
+            line("units", sealing.units_text());
+            line("trusted store", sealing.store_text());
+        }
         line("sequence", self.sequence.to_string());
         for copy in &self.copies {
             let state =
@@ -98,6 +129,46 @@ impl Info {
             line("header copy", format!("at {}: {state}", copy.offset));
         }
         out + &keyslots_text(&self.keyslots)
+    }
+}
+
+impl Sealing {
+    fn of(params: &Params, record: Option<RecordFields>) -> Result<Option<Self>, Failure> {
+        let Protection::Sealed { tag_len, store, tickets } = params.protection else { return Ok(None) };
+        let layout = sealed_layout(params)?;
+        Ok(Some(Self {
+            tag_size: tag_len,
+            unit_size: layout.payload(),
+            unit_stride: layout.stride(),
+            units_per_block: layout.units(),
+            tickets: match tickets {
+                TicketPolicy::Slot => "slot",
+                TicketPolicy::Store => "store",
+            },
+            trusted_store: match store {
+                TrustedStore::Nothing => "none",
+                TrustedStore::Record => "record",
+                TrustedStore::Counter => "counter",
+            },
+            store: record.map(|RecordFields { closed, anchor }| Store { closed, anchor }),
+        }))
+    }
+
+    fn units_text(&self) -> String {
+        format!(
+            "{} in a block, {} bytes each in {}; erases announced in the {}",
+            self.units_per_block, self.unit_size, self.unit_stride, self.tickets
+        )
+    }
+
+    fn store_text(&self) -> String {
+        match &self.store {
+            None => format!("a {}; --store shows what it says", self.trusted_store),
+            Some(Store { closed, anchor }) => {
+                let how = if *closed { "closed in good order" } else { "NOT closed in good order" };
+                format!("a {}: {how}, next serial {anchor} or later", self.trusted_store)
+            }
+        }
     }
 }
 

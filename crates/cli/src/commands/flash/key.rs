@@ -1,21 +1,37 @@
 //! `atrest key …` on encrypted flash.
 
 use atrest_flash::{FlashHeaderError, NewSlot};
-use atrest_keyslot::flash::AnyKdf;
+use atrest_keyslot::flash::{AnyKdf, FlashKey};
 use atrest_secret::OsRandom;
 use serde_json::json;
 
-use super::{Locked, info, unlock};
+use super::{Locked, info, store, unlock};
 use crate::args::format::PbkdfArgs;
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyKillArgs, KeyListArgs, KeyRemoveArgs, KeyTestArgs, TargetArgs,
 };
-use crate::args::secrets::NewPassphraseArgs;
-use crate::commands::flash::format::cost;
+use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs};
+use crate::commands::flash::options::cost;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress;
 use crate::secrets::{Source, refuse_sharing_stdin};
+
+/// Asks for the passphrase: the keyslot that it opens, and the key in it. A trusted store that was named is held against the
+/// volume before anything is done.
+fn unlocked(
+    locked: &Locked,
+    target: &TargetArgs,
+    slot: Option<u32>,
+    secret: &PassphraseArgs,
+    output: &Output,
+) -> Result<(usize, FlashKey), Failure> {
+    let path = &target.path;
+    store::look(&locked.volume, target.store.as_deref()).map_err(|error| error.at(path))?;
+    let opened = unlock(&locked.volume, path, slot, secret, output)?;
+    store::check(path, &opened.1, target.store.as_deref())?;
+    Ok(opened)
+}
 
 /// Hands a new keyslot for a new passphrase to `work`.
 fn with_new<T>(
@@ -48,7 +64,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     refuse_sharing_stdin(&Source::from(&args.secret.passphrase), &Source::from(&args.new))?;
     let path = &args.target.path;
     let mut locked = Locked::change(path)?;
-    let (_, key) = unlock(&locked.volume, path, args.key_slot, &args.secret.passphrase, output)?;
+    let (_, key) = unlocked(&locked, &args.target, args.key_slot, &args.secret.passphrase, output)?;
     let slot = args.new_key_slot.map(|slot| slot as usize);
     let added =
         with_new(&args.new, &args.pbkdf, &args.target, output, |new| locked.volume.add_key(slot, &key, new))?;
@@ -65,7 +81,7 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
     refuse_sharing_stdin(&Source::from(&args.passphrase), &Source::from(&args.new))?;
     let path = &args.target.path;
     let mut locked = Locked::change(path)?;
-    let (slot, key) = unlock(&locked.volume, path, args.key_slot, &args.passphrase, output)?;
+    let (slot, key) = unlocked(&locked, &args.target, args.key_slot, &args.passphrase, output)?;
     with_new(&args.new, &args.pbkdf, &args.target, output, |new| locked.volume.change_key(slot, &key, new))?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
 }
@@ -73,7 +89,7 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
 pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let mut locked = Locked::change(path)?;
-    let (slot, _) = unlock(&locked.volume, path, None, &args.passphrase, output)?;
+    let (slot, _) = unlocked(&locked, &args.target, None, &args.passphrase, output)?;
     destroy(&mut locked, &args.target, slot, output)?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is removed"))
 }
@@ -81,6 +97,7 @@ pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
 pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let mut locked = Locked::change(path)?;
+    store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     let slot = args.slot as usize;
     let failed = |error: FlashHeaderError| Failure::from(error).at(path);
     let used: Vec<usize> = locked.volume.header().map_err(failed)?.slots_in_use().collect();
@@ -89,7 +106,7 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
     }
     let asks = !output.says_yes() || !Source::from(&args.passphrase).is_prompt();
     if used.len() > 1 && asks {
-        let (opened, _) = unlock(&locked.volume, path, None, &args.passphrase, output)?;
+        let (opened, _) = unlocked(&locked, &args.target, None, &args.passphrase, output)?;
         if opened == slot {
             return Err(Failure::parameters(format!("the passphrase is that of keyslot {opened} itself"))
                 .hint("give one of another keyslot, use `atrest key remove`, or pass --yes alone"));
@@ -118,13 +135,14 @@ fn destroy(locked: &mut Locked, target: &TargetArgs, slot: usize, output: &Outpu
 pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let locked = Locked::read(path)?;
-    let (slot, _) = unlock(&locked.volume, path, args.key_slot, &args.secret.passphrase, output)?;
+    let (slot, _) = unlocked(&locked, &args.target, args.key_slot, &args.secret.passphrase, output)?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with this passphrase"))
 }
 
 pub fn list(args: &KeyListArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let locked = Locked::read(path)?;
-    let info = info::Info::of(&locked.volume).map_err(|error| Failure::from(error).at(path))?;
+    let record = store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
+    let info = info::Info::of(&locked.volume, record).map_err(|error| error.at(path))?;
     output.report(&info.keyslots, &info::keyslots_text(&info.keyslots))
 }

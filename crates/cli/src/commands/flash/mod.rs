@@ -3,16 +3,18 @@
 mod format;
 mod info;
 pub mod key;
+mod options;
+mod store;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice, DeviceError, LockMode};
-use atrest_engine::flash::{DetectError, FlashVolume, detect, open, plaintext};
+use atrest_engine::flash::{DetectError, FlashOpenError, FlashVolume, detect, open, plaintext};
 use atrest_engine::{Access, FileDevice};
 use atrest_flash::{CopyState, FlashHeaderError};
 use atrest_inside::{FileTree, open_flash_tree};
-use atrest_keyslot::flash::{AnyKdf, FlashKey, SlotError};
+use atrest_keyslot::flash::{AnyKdf, FlashKey, HEADER_LEN, Header, Protection, SlotError};
 use serde_json::json;
 
 use super::target::{WrongPassphrase, open_device, with_passphrase};
@@ -25,7 +27,9 @@ use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::secrets::Source;
 
-pub use format::{format, image, refuse_sizes};
+pub use format::{format, image};
+pub use options::refuse_sizes;
+use store::Freshness;
 
 /// Whether there is a flash header on a device, whole or not.
 pub fn is_on(device: &FileDevice) -> bool {
@@ -54,6 +58,24 @@ pub fn refuse(target: &TargetArgs) -> Result<(), Failure> {
             .hint("it has info, key, erase, repair, ls, cat, cp, mkdir, rm, df and mount; whole copies of the image are its backup"));
     }
     Ok(())
+}
+
+/// Fails if a trusted store was named for a volume that has none.
+pub fn refuse_store(named: bool) -> Result<(), Failure> {
+    if named { Err(FlashOpenError::NotSealed.into()) } else { Ok(()) }
+}
+
+/// What is on a device that has a flash header, for a question about overwriting it.
+pub fn describe(device: &FileDevice) -> String {
+    let uuid = |header: &[u8; HEADER_LEN]| {
+        let header = Header::parse(header).ok()?;
+        let params = header.params();
+        let what = if params.protection == Protection::Encrypted { "encrypted" } else { "sealed" };
+        Some(format!("{what} flash (UUID {})", info::uuid_text(&params.uuid)))
+    };
+    let mut header = [0; HEADER_LEN];
+    let first = device.read_at(0, &mut header).ok().and_then(|()| uuid(&header));
+    first.unwrap_or_else(|| String::from("encrypted flash"))
 }
 
 /// A header that is being looked at or changed, under the metadata lock.
@@ -131,10 +153,18 @@ pub fn tree(
     let access = if write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
     let at = |failure: Failure| failure.at(path);
     let volume = open(Arc::new(open_device(path, access)?)).map_err(|error| at(error.into()))?;
+    let freshness = Freshness::of(&volume, args, write).map_err(at)?;
     let (_, key) = unlock(&volume, path, args.key_slot, &args.secret.passphrase, output)?;
-    let plain = plaintext(volume, &key, false).map_err(|error| at(error.into()))?;
     let access = if write { atrest_inside::Access::ReadWrite } else { atrest_inside::Access::ReadOnly };
-    let tree = open_flash_tree(plain, access).map_err(|error| at(error.into()))?;
+    let sealed = |volume, store| store::open_plaintext(volume, &key, store, write, path, output).map_err(at);
+    let tree = match freshness {
+        Freshness::Encrypted => {
+            open_flash_tree(plaintext(volume, &key, false).map_err(|error| at(error.into()))?, access)
+        }
+        Freshness::Store(store) => open_flash_tree(sealed(volume, Some(store))?, access),
+        Freshness::Without => open_flash_tree(sealed(volume, None)?, access),
+    };
+    let tree = tree.map_err(|error| at(error.into()))?;
     for note in tree.about().notes {
         output.warn(format!("{}: {note}", path.display()));
     }
@@ -142,14 +172,17 @@ pub fn tree(
 }
 
 pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
-    let locked = Locked::read(&args.target.path)?;
-    let info = info::Info::of(&locked.volume).map_err(|error| Failure::from(error).at(&args.target.path))?;
+    let path = &args.target.path;
+    let locked = Locked::read(path)?;
+    let record = store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
+    let info = info::Info::of(&locked.volume, record).map_err(|error| error.at(path))?;
     output.report(&info, &info.text())
 }
 
 pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let mut locked = Locked::change(path)?;
+    store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     let failed = |error: FlashHeaderError| Failure::from(error).at(path);
     let slots = locked.volume.header().map_err(failed)?.slots_in_use().count();
     let shown = path.display();
@@ -165,6 +198,7 @@ pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
 pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let mut locked = Locked::change(path)?;
+    store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     let damage: Vec<String> =
         locked.volume.copy_states().iter().filter_map(|state| info::damage(*state)).collect();
     let shown = path.display();

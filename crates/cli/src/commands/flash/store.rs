@@ -1,0 +1,221 @@
+//! The trusted store of sealed flash: the file that --store names.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use atrest_device::{TrustedStore, TrustedStoreError};
+use atrest_engine::flash::{FlashOpenError, FlashVolume, MemoryStore, SealedPlain};
+use atrest_engine::flash::{open, open_sealed, open_sealed_to_read, open_without_freshness, unverified};
+use atrest_engine::{Access, TrustedFile, TrustedFileError};
+use atrest_flash::sealed::{RecordFields, SealedError};
+use atrest_keyslot::flash::{FlashKey, Protection};
+
+use crate::args::format::FormatArgs;
+use crate::args::open::UnlockArgs;
+use crate::commands::format::is_same;
+use crate::commands::target::open_device;
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+
+/// The store of a volume that is being made.
+pub struct NewStore<'a> {
+    path: &'a Path,
+    file: TrustedFile,
+    /// It holds the record of a volume, or what looks like one.
+    in_use: bool,
+    /// It was not there before.
+    is_new: bool,
+    record: Option<MemoryStore>,
+}
+
+impl<'a> NewStore<'a> {
+    /// Looks whether it can be written, and what it holds.
+    pub fn look(args: &'a FormatArgs) -> Result<Self, Failure> {
+        let Some(path) = args.flash.sealed.store.as_deref() else {
+            return Err(Failure::parameters("sealed flash needs a trusted store beside it").hint(
+                "--store FILE makes one: keep it where nobody writes who can write the image or card",
+            ));
+        };
+        if is_same(path, &args.path) {
+            return Err(Failure::parameters("--store names the volume itself")
+                .at(path)
+                .hint("it is a file of its own, best on another device"));
+        }
+        let file = TrustedFile::new(path);
+        let (in_use, is_new) = match file.record() {
+            Ok(_) => (true, false),
+            Err(TrustedFileError::Empty) => (false, false),
+            Err(TrustedFileError::Missing) => (false, true),
+            Err(error) => return Err(failure(error).at(path)),
+        };
+        file.check_place().map_err(|error| Failure::io(&error).at(path))?;
+        Ok(Self { path, file, in_use, is_new, record: None })
+    }
+
+    pub fn confirm(&self, output: &Output) -> Result<(), Failure> {
+        if !self.in_use {
+            return Ok(());
+        }
+        let path = self.path.display();
+        output.confirm(&format!(
+            "{path} is the trusted store of a volume, which can't be written any more without it"
+        ))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.path
+    }
+
+    /// Where the volume keeps its record until it is complete.
+    pub fn holds(&mut self, record: MemoryStore) {
+        self.record = Some(record);
+    }
+
+    /// Writes the record to the file.
+    pub fn keep(&self) -> Result<(), Failure> {
+        let Some(record) = self.record.as_ref().and_then(MemoryStore::record) else { return Ok(()) };
+        self.file.clone().store(&record).map_err(|error| unwritten(error).at(self.path))
+    }
+
+    /// Takes a new store away again, whose volume came to nothing.
+    pub fn forget(&self) {
+        if self.is_new {
+            // What failed is told.
+            let _ = std::fs::remove_file(self.path);
+        }
+    }
+}
+
+fn unwritten(error: TrustedStoreError) -> Failure {
+    match error {
+        TrustedStoreError::Driver(errno) => Failure::io(&std::io::Error::from_raw_os_error(errno)),
+        error => Failure::new(Code::Device, error),
+    }
+}
+
+/// What the store is to the commands that look into a volume.
+pub enum Freshness<'a> {
+    /// The volume is encrypted only.
+    Encrypted,
+    /// What the store says counts.
+    Store(&'a Path),
+    /// It counts for nothing.
+    Without,
+}
+
+impl<'a> Freshness<'a> {
+    /// Looks at header, options and store, before a passphrase is asked for.
+    pub fn of(volume: &FlashVolume, args: &'a UnlockArgs, write: bool) -> Result<Self, Failure> {
+        let asked = args.store.is_some() || args.without_freshness;
+        if !is_sealed(volume)? {
+            return if asked { Err(FlashOpenError::NotSealed.into()) } else { Ok(Self::Encrypted) };
+        }
+        match &args.store {
+            _ if args.without_freshness && write => Err(Failure::parameters(
+                "--without-freshness is for reading: without its store a sealed volume can't be written",
+            )
+            .hint("bring its --store, or copy what it holds to a new volume")),
+            _ if args.without_freshness => Ok(Self::Without),
+            Some(path) => {
+                record(path)?;
+                Ok(Self::Store(path))
+            }
+            None => Err(FlashOpenError::StoreNeeded.into()),
+        }
+    }
+}
+
+/// A refusal, and which units are not as they were sealed, if it is about the medium as a whole.
+pub fn located(error: FlashOpenError, path: &Path, key: &FlashKey) -> Failure {
+    let about_all =
+        matches!(error, FlashOpenError::Sealed(SealedError::NotAnchored { .. } | SealedError::Gap { .. }));
+    let failure = Failure::from(error);
+    if !about_all {
+        return failure;
+    }
+    // What can't be looked at is told already.
+    let Ok(device) = open_device(path, Access::ReadOnly) else { return failure };
+    let found = open(Arc::new(device)).and_then(|volume| unverified(volume, key)).unwrap_or_default();
+    let places: Vec<String> =
+        found.iter().take(SHOWN).map(|(block, unit)| format!("unit {unit} of erase block {block}")).collect();
+    let more = found.len().saturating_sub(places.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    match places.is_empty() {
+        true => failure,
+        false => failure.adding(format_args!("{}{more} does not verify", places.join(", "))),
+    }
+}
+
+/// Units that do not verify that are listed.
+const SHOWN: usize = 4;
+
+/// The plaintext of a sealed volume.
+pub fn open_plaintext(
+    volume: FlashVolume,
+    key: &FlashKey,
+    store: Option<&Path>,
+    write: bool,
+    path: &Path,
+    output: &Output,
+) -> Result<SealedPlain, Failure> {
+    let Some(store) = store else {
+        output.warn(format_args!(
+            "{}: read without its trusted store. Changed, forged and moved units are found out; that all of it, or blocks \
+             of it, were put back to an earlier state, or cut short, is not",
+            path.display()
+        ));
+        return Ok(open_without_freshness(volume, key)?);
+    };
+    if write {
+        return open_sealed(volume, key, TrustedFile::new(store)).map_err(|error| located(error, path, key));
+    }
+    let closed = record(store)?.closed;
+    let plain = open_sealed_to_read(volume, key, &TrustedFile::new(store))
+        .map_err(|error| located(error, path, key))?;
+    if !closed {
+        output.warn(format_args!(
+            "{}: it was not closed in good order. What is shown is a state it had since its store was written last; \
+             the next command that writes makes it the only one",
+            path.display()
+        ));
+    }
+    Ok(plain)
+}
+
+pub fn is_sealed(volume: &FlashVolume) -> Result<bool, Failure> {
+    Ok(volume.header()?.params().protection != Protection::Encrypted)
+}
+
+/// What the file at this path says as a store.
+pub fn record(path: &Path) -> Result<RecordFields, Failure> {
+    let record = TrustedFile::new(path).record().map_err(|error| failure(error).at(path))?;
+    RecordFields::of(&record).ok_or_else(|| {
+        Failure::new(Code::Device, "it is no trusted store, or one of a later version")
+            .at(path)
+            .hint("it is the file that `atrest format --type sealed --store` made")
+    })
+}
+
+/// Looks at a store that was named for a command on the header alone.
+pub fn look(volume: &FlashVolume, store: Option<&Path>) -> Result<Option<RecordFields>, Failure> {
+    let Some(store) = store else { return Ok(None) };
+    if !is_sealed(volume)? {
+        return Err(FlashOpenError::NotSealed.into());
+    }
+    record(store).map(Some)
+}
+
+/// Looks whether a store that was named for a command on keyslots belongs to the volume, and finds it as it was left.
+pub fn check(path: &Path, key: &FlashKey, store: Option<&Path>) -> Result<(), Failure> {
+    let Some(store) = store else { return Ok(()) };
+    // Nobody changes what is being compared.
+    let device = Arc::new(open_device(path, Access::ReadOnlyShared)?);
+    let volume = open(device).map_err(|error| Failure::from(error).at(path))?;
+    open_sealed_to_read(volume, key, &TrustedFile::new(store))
+        .map(drop)
+        .map_err(|error| located(error, path, key).at(path))
+}
+
+fn failure(error: TrustedFileError) -> Failure {
+    FlashOpenError::Store(error).into()
+}

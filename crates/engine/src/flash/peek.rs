@@ -1,0 +1,92 @@
+//! A sealed medium and its store for somebody who only looks: what opening would have to change is changed in memory.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atrest_device::{
+    FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, TRUSTED_RECORD_LEN, TrustedStore,
+    TrustedStoreError,
+};
+
+/// A medium that is not written. Blocks that were erased read as such; what is programmed into one of them is left out: a sealed
+/// volume overwrites so, on cards, what it will never read.
+pub(super) struct PeekFlash<D> {
+    device: D,
+    erased: BTreeSet<u64>,
+}
+
+const ERASED: u8 = 0xff;
+
+impl<D: FlashDevice> PeekFlash<D> {
+    pub(super) fn new(device: D) -> Self {
+        Self { device, erased: BTreeSet::new() }
+    }
+
+    fn block(&self, address: u64) -> u64 {
+        address / u64::from(self.device.geometry().erase_size())
+    }
+}
+
+impl<D: FlashDevice> FlashDevice for PeekFlash<D> {
+    fn geometry(&self) -> FlashGeometry {
+        self.device.geometry()
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        self.device.read(address, buf)?;
+        if self.erased.contains(&self.block(address)) {
+            buf.fill(ERASED);
+        }
+        Ok(())
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        let len = data.len() as u64;
+        self.geometry().check(FlashOperation::Prog, address, len)?;
+        match self.erased.contains(&self.block(address)) {
+            true => Ok(()),
+            false => Err(FlashError::new(FlashOperation::Prog, address, len, FlashCause::ReadOnly)),
+        }
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        self.geometry().check(FlashOperation::Erase, address, len)?;
+        self.erased.extend(self.block(address)..self.block(address + len));
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        Ok(())
+    }
+
+    fn erased_byte(&self) -> Option<u8> {
+        self.device.erased_byte()
+    }
+}
+
+/// A store in memory, in two hands: the volume's, and of whoever keeps the record in the end.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore(Arc<Mutex<Option<[u8; TRUSTED_RECORD_LEN]>>>);
+
+impl MemoryStore {
+    /// One that holds this.
+    pub(super) fn holding(record: [u8; TRUSTED_RECORD_LEN]) -> Self {
+        Self(Arc::new(Mutex::new(Some(record))))
+    }
+
+    /// What was stored last.
+    pub fn record(&self) -> Option<[u8; TRUSTED_RECORD_LEN]> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TrustedStore for MemoryStore {
+    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+        Ok(self.record())
+    }
+
+    fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(*record);
+        Ok(())
+    }
+}

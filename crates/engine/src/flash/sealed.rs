@@ -1,0 +1,375 @@
+//! A sealed volume on the desk: on an image or card, with its trusted store in a file, or read without it.
+
+use atrest_cipher::aead::Aead;
+use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashRegion, TrustedStore as Store};
+use atrest_flash::sealed::{
+    BlockState, SealedError, SealedFlash, SealedKey, SealedLayout, SealedMedium, SealedOptions, SealedReader,
+    Verdict,
+};
+use atrest_keyslot::flash::{FlashKey, Params, Protection, TrustedStore};
+use atrest_secret::Locked;
+
+use super::aead::{WithAead, with_aead};
+use super::file::FileFlash;
+use super::peek::{MemoryStore, PeekFlash};
+use super::volume::{FlashOpenError, FlashVolume};
+use crate::TrustedFile;
+
+/// The plaintext of a sealed volume.
+///
+/// Dropped, it closes the volume in good order. A failure of that is not told: then the next opening finds what the last sync
+/// has left, as after a power loss. Who has to know calls [`sync`](FlashDevice::sync) first.
+pub struct SealedPlain {
+    volume: Box<dyn Volume>,
+    /// Erase blocks of the medium before those that are sealed.
+    first_block: u64,
+}
+
+/// A volume whose cipher nobody needs to know any more.
+trait Volume: Send {
+    fn flash(&mut self) -> &mut dyn FlashDevice;
+    fn geometry(&self) -> FlashGeometry;
+    fn close(&mut self) -> Result<(), FlashCause>;
+}
+
+/// Memory that a volume works in.
+type Table = Vec<BlockState>;
+type Writing<A, D, S> = SealedFlash<A, D, S, Table, Vec<u8>>;
+type Reading<A, D> = SealedReader<A, D, Table, Vec<u8>>;
+
+/// The erase blocks behind the header.
+type Data = FlashRegion<FileFlash>;
+
+/// Makes an empty volume behind a new header, with its record in memory: put it into the trusted store, once the volume is closed and
+/// the medium is what it is to be. A file is made blank first, as a new chip is.
+pub fn make_sealed(
+    volume: FlashVolume,
+    key: &FlashKey,
+) -> Result<(SealedPlain, MemoryStore), FlashOpenError> {
+    let mut parts = Parts::of(volume)?;
+    let size = parts.data.geometry().size();
+    parts.data.erase(0, size).map_err(|error| FlashOpenError::Header(error.into()))?;
+    let store = MemoryStore::default();
+    let plain = parts.run(key, Writes { store: store.clone(), how: How::Make })?;
+    Ok((plain, store))
+}
+
+/// Opens a volume to be changed. After anything but a close in good order what is on the medium is taken over, if the store confirms
+/// that the volume was in such a state since the store was written.
+pub fn open_sealed(
+    volume: FlashVolume,
+    key: &FlashKey,
+    store: TrustedFile,
+) -> Result<SealedPlain, FlashOpenError> {
+    let parts = Parts::with_record(volume)?;
+    // Looked at for its own sake: the volume only knows that a store failed.
+    store.record().map_err(FlashOpenError::Store)?;
+    parts.run(key, Writes { store, how: How::Mount })
+}
+
+/// Opens a volume to be read, with the same checks. Nothing is written: after anything but a close in good order, the next
+/// opening may find another state that the volume had since the store was written.
+pub fn open_sealed_to_read(
+    volume: FlashVolume,
+    key: &FlashKey,
+    store: &TrustedFile,
+) -> Result<SealedPlain, FlashOpenError> {
+    let parts = Parts::with_record(volume)?;
+    let record = store.record().map_err(FlashOpenError::Store)?;
+    parts.run(key, Peeks { store: MemoryStore::holding(record) })
+}
+
+/// Opens a volume without its store, to be read. Whether it is as it was left, or as it was at any time before, nobody knows.
+pub fn open_without_freshness(volume: FlashVolume, key: &FlashKey) -> Result<SealedPlain, FlashOpenError> {
+    Parts::of(volume)?.run(key, ReadsOnly)
+}
+
+/// Units that are not as they were sealed: erase block of the medium and unit in it. On a chip's image a program that a power loss
+/// has torn is among them, too; on a card only units with others behind them.
+pub fn unverified(volume: FlashVolume, key: &FlashKey) -> Result<Vec<(u64, u32)>, FlashOpenError> {
+    let parts = Parts::of(volume)?;
+    with_aead(&parts.params.clone(), Run { parts, key, work: Lists })
+}
+
+/// How a header's volume is laid out behind it.
+pub fn sealed_layout(params: &Params) -> Result<SealedLayout, FlashOpenError> {
+    let options = SealedOptions::of(params).ok_or(FlashOpenError::NotSealed)?;
+    let Protection::Sealed { tag_len, .. } = params.protection else { return Err(FlashOpenError::NotSealed) };
+    let sizes = params.sizes;
+    let blocks = sizes.block_count.saturating_sub(sizes.first_data_block());
+    let medium = FlashGeometry::new(sizes.read_size, sizes.prog_size, sizes.erase_size, blocks)
+        .map_err(FlashOpenError::Geometry)?;
+    SealedLayout::new(medium, options.payload, tag_len.into(), options.tickets)
+        .map_err(|error| FlashOpenError::Sealed(SealedError::Layout(error)))
+}
+
+/// What a header leads to.
+struct Parts {
+    params: Params,
+    options: SealedOptions,
+    layout: SealedLayout,
+    data: Data,
+}
+
+impl Parts {
+    fn of(volume: FlashVolume) -> Result<Self, FlashOpenError> {
+        let params = *volume.header().map_err(FlashOpenError::Header)?.params();
+        let layout = sealed_layout(&params)?;
+        let options = SealedOptions::of(&params).ok_or(FlashOpenError::NotSealed)?;
+        let data = volume.into_data().map_err(FlashOpenError::Header)?;
+        // The page cache may write in any order, and reading back would ask it alone.
+        let medium = if data.erased_byte().is_none() { SealedMedium::Card } else { SealedMedium::Cached };
+        let options = SealedOptions { medium, read_back: false, ..options };
+        Ok(Self { params, options, layout, data })
+    }
+
+    /// The same of a volume that has its record in a store which can be here.
+    fn with_record(volume: FlashVolume) -> Result<Self, FlashOpenError> {
+        let parts = Self::of(volume)?;
+        match parts.params.protection {
+            Protection::Sealed { store: TrustedStore::Record, .. } => Ok(parts),
+            _ => Err(FlashOpenError::StoreElsewhere),
+        }
+    }
+
+    fn run<W: Work<Output = Box<dyn Volume>>>(
+        self,
+        key: &FlashKey,
+        work: W,
+    ) -> Result<SealedPlain, FlashOpenError> {
+        let params = self.params;
+        let first_block = params.sizes.first_data_block();
+        let volume = with_aead(&params, Run { parts: self, key, work })?;
+        Ok(SealedPlain { volume, first_block })
+    }
+
+    fn is_card(&self) -> bool {
+        self.options.medium == SealedMedium::Card
+    }
+
+    /// A table for all blocks and a buffer for one unit.
+    fn memory(&self) -> (Table, Vec<u8>) {
+        let blocks = self.layout.medium().block_count() as usize;
+        let unit = self.layout.stride().max(self.layout.slot());
+        (vec![BlockState::default(); blocks], vec![0; unit as usize])
+    }
+}
+
+/// One of the ways to use a volume, of any cipher.
+trait Work {
+    type Output;
+
+    fn open<A: Aead + Send + 'static>(
+        self,
+        parts: Parts,
+        key: &SealedKey<'_>,
+    ) -> Result<Self::Output, SealedError>;
+}
+
+struct Run<'k, W> {
+    parts: Parts,
+    key: &'k FlashKey,
+    work: W,
+}
+
+impl<W: Work> WithAead for Run<'_, W> {
+    type Output = W::Output;
+
+    fn with<A: Aead + Send + 'static>(self) -> Result<Self::Output, FlashOpenError> {
+        let key = SealedKey { volume_key: self.key.expose(), uuid: self.key.uuid() };
+        self.work.open::<A>(self.parts, &key).map_err(FlashOpenError::Sealed)
+    }
+}
+
+enum How {
+    Make,
+    Mount,
+}
+
+struct Writes<S> {
+    store: S,
+    how: How,
+}
+
+impl<S: Store + Send + 'static> Work for Writes<S> {
+    type Output = Box<dyn Volume>;
+
+    fn open<A: Aead + Send + 'static>(
+        self,
+        parts: Parts,
+        key: &SealedKey<'_>,
+    ) -> Result<Self::Output, SealedError> {
+        let (table, buffer) = parts.memory();
+        let open = match self.how {
+            How::Make => Writing::<A, Data, S>::format,
+            How::Mount => Writing::<A, Data, S>::mount,
+        };
+        Ok(Box::new(Locked::try_new_with(|| {
+            open(parts.data, self.store, key, parts.options, table, buffer)
+        })?))
+    }
+}
+
+struct Peeks {
+    store: MemoryStore,
+}
+
+impl Work for Peeks {
+    type Output = Box<dyn Volume>;
+
+    fn open<A: Aead + Send + 'static>(
+        self,
+        parts: Parts,
+        key: &SealedKey<'_>,
+    ) -> Result<Self::Output, SealedError> {
+        let (table, buffer) = parts.memory();
+        let medium = PeekFlash::new(parts.data);
+        Ok(Box::new(Locked::try_new_with(|| {
+            Writing::<A, _, _>::mount(medium, self.store, key, parts.options, table, buffer)
+        })?))
+    }
+}
+
+struct Lists;
+
+impl Work for Lists {
+    type Output = Vec<(u64, u32)>;
+
+    fn open<A: Aead + Send + 'static>(
+        self,
+        parts: Parts,
+        key: &SealedKey<'_>,
+    ) -> Result<Self::Output, SealedError> {
+        let (table, buffer) = parts.memory();
+        let (first, layout, card) = (parts.params.sizes.first_data_block(), parts.layout, parts.is_card());
+        let mut reader = Locked::try_new_with(|| {
+            Reading::<A, _>::open_without_freshness(parts.data, key, parts.options, table, buffer)
+        })?;
+        let mut found = Vec::new();
+        for block in 0..layout.medium().block_count() as u32 {
+            let fill = reader.fill(block);
+            for unit in 0..fill {
+                if reader.verdict(block, unit).map_err(SealedError::Medium)? == Verdict::Tampered {
+                    found.push((first + u64::from(block), unit));
+                }
+            }
+            if !card
+                && fill < layout.units()
+                && !reader.is_blank_behind(block).map_err(SealedError::Medium)?
+            {
+                found.push((first + u64::from(block), fill));
+            }
+        }
+        Ok(found)
+    }
+}
+
+struct ReadsOnly;
+
+impl Work for ReadsOnly {
+    type Output = Box<dyn Volume>;
+
+    fn open<A: Aead + Send + 'static>(
+        self,
+        parts: Parts,
+        key: &SealedKey<'_>,
+    ) -> Result<Self::Output, SealedError> {
+        let (table, buffer) = parts.memory();
+        Ok(Box::new(Locked::try_new_with(|| {
+            Reading::<A, _>::open_without_freshness(parts.data, key, parts.options, table, buffer)
+        })?))
+    }
+}
+
+impl<A, D, S> Volume for Locked<Writing<A, D, S>>
+where
+    A: Aead + Send,
+    D: FlashDevice + Send,
+    S: Store + Send,
+{
+    fn flash(&mut self) -> &mut dyn FlashDevice {
+        &mut **self
+    }
+
+    fn geometry(&self) -> FlashGeometry {
+        FlashDevice::geometry(&**self)
+    }
+
+    fn close(&mut self) -> Result<(), FlashCause> {
+        SealedFlash::close(self)
+    }
+}
+
+impl<A: Aead + Send, D: FlashDevice + Send> Volume for Locked<Reading<A, D>> {
+    fn flash(&mut self) -> &mut dyn FlashDevice {
+        &mut **self
+    }
+
+    fn geometry(&self) -> FlashGeometry {
+        FlashDevice::geometry(&**self)
+    }
+
+    fn close(&mut self) -> Result<(), FlashCause> {
+        Ok(())
+    }
+}
+
+impl SealedPlain {
+    /// Erase blocks are numbered from the first of the medium for whoever reads about them.
+    fn told<T>(&self, result: Result<T, FlashError>) -> Result<T, FlashError> {
+        let first = self.first_block;
+        result.map_err(|error| {
+            let cause = match error.cause {
+                FlashCause::Tampered { block, unit } => FlashCause::Tampered { block: block + first, unit },
+                FlashCause::Void { block } => FlashCause::Void { block: block + first },
+                FlashCause::Closed { block } => FlashCause::Closed { block: block + first },
+                FlashCause::BadBlock { block } => FlashCause::BadBlock { block: block + first },
+                cause => cause,
+            };
+            FlashError { cause, ..error }
+        })
+    }
+}
+
+impl FlashDevice for SealedPlain {
+    fn geometry(&self) -> FlashGeometry {
+        self.volume.geometry()
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        let read = self.volume.flash().read(address, buf);
+        self.told(read)
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        let done = self.volume.flash().prog(address, data);
+        self.told(done)
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        let done = self.volume.flash().erase(address, len);
+        self.told(done)
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        self.volume.flash().sync()
+    }
+
+    fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+        let blank = self.volume.flash().is_blank(address, len, scratch);
+        self.told(blank)
+    }
+}
+
+impl Drop for SealedPlain {
+    fn drop(&mut self) {
+        // What was synced is anchored; an unclean end is what the next opening is made for.
+        let _ = self.volume.close();
+    }
+}
+
+impl core::fmt::Debug for SealedPlain {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("SealedPlain").field("geometry", &self.geometry()).finish_non_exhaustive()
+    }
+}
