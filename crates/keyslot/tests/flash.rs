@@ -173,6 +173,52 @@ fn fields_lie_where_the_table_says() {
     assert_eq!(header.slots_in_use().collect::<Vec<_>>(), [2]);
 }
 
+/// The header that FORMATS.md works out, byte for byte: read from the document, made from the inputs named there.
+#[test]
+fn the_worked_example_is_what_comes_of_its_inputs() {
+    let document = include_str!("../../../FORMATS.md");
+    let (_, example) = document.split_once("Lines that are left out are zeros.").expect("the example");
+    let dump = example.split("```").nth(1).expect("its bytes");
+    let mut published = [0; HEADER_LEN];
+    for line in dump.lines().filter(|line| !line.is_empty()) {
+        let (at, bytes) = line.split_once("  ").expect("an offset and 32 bytes");
+        let at = usize::from_str_radix(at, 16).expect("an offset");
+        published[at..at + 32].copy_from_slice(&hex(bytes));
+    }
+    let params = Params {
+        cipher: FlashCipher::ChaCha20Poly1305,
+        key_len: 32,
+        protection: Protection::Sealed {
+            tag_len: 16,
+            store: TrustedStore::Record,
+            tickets: TicketPolicy::Slot,
+        },
+        uuid: core::array::from_fn(|i| 0x10 + i as u8),
+        sizes: FlashSizes { read_size: 1, prog_size: 16, erase_size: 4096, block_count: 256 },
+        data_unit: 264,
+    };
+    let mut key = FlashKey::empty();
+    key.generate(&params, &mut Counting(0xff)).expect("random bytes");
+    let mut bytes = [0x55; HEADER_LEN];
+    let mut edit = HeaderEdit::create(&mut bytes, &params).expect("good parameters");
+    let slots: [(usize, KdfCost, u8, &[u8]); 2] = [
+        (0, KdfCost::catena(12), 0xa0, b"correct horse battery staple"),
+        (2, KdfCost::Pbkdf2 { iterations: 1000 }, 0xb0, b"battery"),
+    ];
+    for (number, cost, salt, passphrase) in slots {
+        let kdf = SlotKdf { cost, salt: core::array::from_fn(|i| salt + i as u8) };
+        let mut derived = Derived::zeroed();
+        kdf.derive(passphrase, &mut AnyKdf, &mut derived).expect("a derivation");
+        let slot = seal_slot(&params, &kdf, &derived, None, &key).expect("a key");
+        assert!(edit.put_slot(number, Some(&slot)));
+    }
+    edit.finish(1);
+    assert_eq!(bytes, published);
+    for (number, _, _, passphrase) in slots {
+        assert_eq!(opened(&published, number, passphrase), Ok((0..32).collect()));
+    }
+}
+
 #[test]
 fn each_keyslot_opens_with_its_own_passphrase_only() {
     let slots: [(usize, &[u8], KdfCost); 4] = [

@@ -1,0 +1,124 @@
+//! The flash header and the LittleFS behind it, in the eyes of programs that share no code with us.
+
+mod common;
+
+use std::fs;
+
+use common::{Ran, Scratch};
+use serde_json::{Value, json};
+
+/// Runs a program of `tests/oracle`.
+fn oracle(scratch: &Scratch, script: &str, args: &[&str]) -> Ran {
+    let path = format!("{}/tests/oracle/{script}", env!("CARGO_MANIFEST_DIR"));
+    scratch.tool("python3", &[&[path.as_str()], args].concat())
+}
+
+/// Every kind of header that the desk writes: an independent reader finds the same in it, and the same key by each passphrase.
+#[test]
+fn headers_of_the_desk_are_opened_by_an_independent_reader() {
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse\n");
+    scratch.file("two", b"battery");
+    scratch.file("wrong", b"staple");
+    let sealed = ["--type", "sealed", "--store", "store", "--yes"];
+    let kinds: [(&[&str], &str, u64); 5] = [
+        (&["--type", "flash"], "aes-xts-plain64", 64),
+        (
+            &["--type", "flash", "-c", "xchacha12,aes-adiantum-plain64", "--erase-size", "512"],
+            "xchacha12,aes-adiantum-plain64",
+            32,
+        ),
+        (&[&sealed[..], &["--tickets", "store", "--erase-size", "32768"]].concat(), "chacha20-poly1305", 32),
+        (&[&sealed[..], &["--aead", "ascon-aead128"]].concat(), "ascon-aead128", 16),
+        (
+            &[&sealed[..], &["--aead", "aes-ccm", "--tag-size", "12", "--key-size", "128"]].concat(),
+            "aes-ccm",
+            16,
+        ),
+    ];
+    for (index, (options, cipher, key_len)) in kinds.into_iter().enumerate() {
+        let card = format!("card{index}");
+        let format =
+            [&["format", &card, "--size", "256K", "--key-file", "key", "--garlic", "9"], options].concat();
+        scratch.atrest(&format).ok();
+        let add = ["key", "add", &card, "--key-file", "key", "--new-key-file", "two", "--new-key-slot", "3"];
+        let cheap = ["--kdf", "pbkdf2", "--pbkdf-force-iterations", "1000"];
+        scratch.atrest(&[&add[..], &cheap].concat()).ok();
+        let found = |file: &str| oracle(&scratch, "flash_header.py", &["open", &card, file]).ok().json();
+        let by = |file: &str| found(file)["slots"].clone();
+        let [first, second, none] = ["key", "two", "wrong"].map(by);
+        let key = first["0"].as_str().expect("a key");
+        assert_eq!(key.len() as u64, 2 * key_len, "{cipher}");
+        assert_eq!(first, json!({ "0": key, "3": null }), "{cipher}");
+        assert_eq!(second, json!({ "0": null, "3": key }), "{cipher}");
+        assert_eq!(none, json!({ "0": null, "3": null }), "{cipher}");
+        // What it reads is what the desk says of it.
+        let (read, info) = (found("key"), scratch.atrest(&["info", "--json", &card]).ok().json());
+        assert_eq!((&read["cipher"], &read["key_len"]), (&cipher.into(), &key_len.into()));
+        assert_eq!((&read["sequence"], &info["sequence"]), (&2.into(), &2.into()));
+        assert_eq!(read["uuid"].as_str(), info["uuid"].as_str().map(|uuid| uuid.replace('-', "")).as_deref());
+        let sizes = ["read_size", "prog_size", "erase_size", "blocks"].map(|name| info[name].clone());
+        assert_eq!(read["sizes"], Value::from(sizes.to_vec()));
+        assert_eq!(read["unit"], info["data_unit"]);
+        assert_eq!(read["level"], u8::from(info["sealed"] == true));
+        let tickets = if info["sealing"]["tickets"] == "store" { 1 } else { 0 };
+        assert_eq!((&read["tickets"], &read["store"]), (&tickets.into(), &read["level"]));
+    }
+}
+
+/// Headers that an independent writer makes, in the place of the desk's own: of the same volume, with keyslots of its own; and the
+/// worked example of FORMATS.md, to the byte.
+#[test]
+fn headers_of_an_independent_writer_are_opened_by_the_desk() {
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse");
+    scratch.file("two", b"battery");
+    scratch.file("three", b"correct horse battery staple");
+    scratch.bash("mkdir in; echo hello > in/hello").ok();
+    for (kind, options) in
+        [("flash", &["--type", "flash"][..]), ("sealed", &["--type", "sealed", "--store", "store"])]
+    {
+        let image = ["image", "in", kind, "--size", "256K", "--key-file", "key", "--garlic", "6"];
+        scratch.atrest(&[&image[..], options].concat()).ok();
+        let mut header = oracle(&scratch, "flash_header.py", &["open", kind, "key"]).ok().json();
+        let slot = |kdf: &str, passphrase: &str| json!({ "kdf": kdf, "salt": "b0".repeat(16), "passphrase": passphrase });
+        header["key"] = header["slots"]["0"].clone();
+        header["sequence"] = 77.into();
+        // PBKDF2 with 1000 iterations, Catena-DBG with depth 3 from garlic 4 to 7.
+        header["slots"] = json!({ "1": slot("01e8030000", "battery"), "2": slot("03030407", "correct horse battery staple") });
+        oracle(&scratch, "flash_header.py", &["make", kind, &header.to_string()]).ok();
+        let info = scratch.atrest(&["info", kind]).ok().stdout;
+        assert!(info.contains("sequence  77") && info.contains("catena-dbg, garlic 7"), "{info}");
+        let store: &[&str] = if kind == "sealed" { &["--store", "store"] } else { &[] };
+        for file in ["two", "three"] {
+            let read = scratch.atrest(&[&["cat", kind, "/hello", "--key-file", file], store].concat()).ok();
+            assert_eq!(read.stdout, "hello\n");
+        }
+        let old = scratch.atrest(&[&["cat", kind, "/hello", "--key-file", "key"], store].concat());
+        old.fails(2, "wrong passphrase");
+    }
+    let example = json!({
+        "cipher": "chacha20-poly1305", "level": 1, "tag": 16, "store": 1, "tickets": 0, "sequence": 1,
+        "uuid": "101112131415161718191a1b1c1d1e1f", "sizes": [1, 16, 4096, 256], "unit": 264,
+        "key": "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+        "slots": {
+            "0": { "kdf": "02020c0c", "salt": "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf", "passphrase": "correct horse battery staple" },
+            "2": { "kdf": "01e8030000", "salt": "b0b1b2b3b4b5b6b7b8b9babbbcbdbebf", "passphrase": "battery" },
+        },
+    });
+    fs::File::create(scratch.path("example")).and_then(|file| file.set_len(1 << 20)).expect("a file");
+    let made = oracle(&scratch, "flash_header.py", &["make", "example", &example.to_string()]).ok().stdout;
+    let document = include_str!("../../../FORMATS.md");
+    let dump = document
+        .split_once("Lines that are left out are zeros.")
+        .and_then(|(_, rest)| rest.split("```").nth(1));
+    for line in dump.expect("the worked example").lines().filter(|line| !line.is_empty()) {
+        let (at, bytes) = line.split_once("  ").expect("an offset and 32 bytes");
+        let at = usize::from_str_radix(at, 16).expect("an offset");
+        assert_eq!(&made[2 * at..2 * at + 64], bytes, "at {at:#x}");
+    }
+    for (file, keyslot) in [("three", 0), ("two", 2)] {
+        let tested = scratch.atrest(&["key", "test", "--json", "example", "--key-file", file]).ok().json();
+        assert_eq!(tested["keyslot"], keyslot);
+    }
+}
