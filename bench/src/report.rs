@@ -84,8 +84,18 @@ impl Report {
                 &self.targets,
             );
         }
-        std::fs::write(path, format!("{}{targets}{}", self.head, self.text))
+        let kept = match std::fs::read_to_string(path) {
+            Ok(old) => kept(&old).to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error),
+        };
+        std::fs::write(path, format!("{}{targets}{}{kept}", self.head, self.text))
     }
+}
+
+/// What no benchmark measures, and people wrote: the end of the document, from its heading on.
+fn kept(old: &str) -> &str {
+    old.find("\n## Campaigns\n").map_or("", |at| &old[at..])
 }
 
 fn table(title: &str, note: &str, head: &[&str], rows: &[Vec<String>]) -> String {

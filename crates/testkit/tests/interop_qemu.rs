@@ -67,7 +67,7 @@ fn we_read_and_write_volumes_that_qemu_made() {
             "key-secret=pass,cipher-alg={alg},cipher-mode={mode},ivgen-alg={iv}{iv_hash},hash-alg={},iter-time=10",
             cell.hash
         );
-        qemu_img("create", &volume.key).args(["-f", "luks", "-o", &options]).arg(&volume.path).arg(PLAIN_SIZE.to_string()).ok();
+        qemu_img("create", &volume.key).args(["-f", "luks", "-o", &options]).arg(&volume.path).arg(PLAIN_SIZE.to_string()).ok_making_luks_by_qemu();
         let info = atrest("info").arg(&volume.path).ok().text();
         assert!(info.contains(name), "atrest info does not name {name}:\n{info}");
 
