@@ -52,6 +52,11 @@ impl Failure {
         self
     }
 
+    /// What happened.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
     /// Names the file that the failure is about.
     pub fn at(mut self, path: &Path) -> Self {
         if !self.what.is_empty() {
@@ -100,6 +105,7 @@ impl Failure {
             Kind::AlreadyExists => {
                 failure(Code::Busy, "it exists already").hint("choose another name, or remove it first")
             }
+            Kind::NotADirectory => failure(Code::Device, "it is not a directory"),
             Kind::IsADirectory => failure(Code::Device, "it is a directory"),
             Kind::OutOfMemory => failure(Code::Memory, "out of memory"),
             Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use atrest_device::{FlashCause, FlashError, TrustedStoreError};
+use atrest_device::{FlashCause, FlashError, GeometryError, TrustedStoreError};
 use atrest_engine::TrustedFileError;
 use atrest_engine::flash::{DetectError, FlashOpenError};
 use atrest_flash::FlashHeaderError;
@@ -22,6 +22,7 @@ impl From<FlashOpenError> for Failure {
             FlashOpenError::Detect(DetectError::Device(device)) => device.into(),
             FlashOpenError::Detect(DetectError::NotFlash) => Self::new(Code::Device, error)
                 .hint("`atrest format --type flash` makes one, and loses what is there"),
+            FlashOpenError::Detect(DetectError::Truncated { .. }) => Self::new(Code::Device, error).hint(CUT),
             FlashOpenError::Detect(DetectError::Header(HeaderError::Version { .. })) => {
                 Self::new(Code::Device, error).hint("a newer version of this program may know it")
             }
@@ -29,6 +30,9 @@ impl From<FlashOpenError> for Failure {
             FlashOpenError::TooSmall(_) => Self::new(Code::Device, error).hint(CUT),
             FlashOpenError::Store(store) => of_store(store),
             FlashOpenError::Sealed(sealed) => of_sealed(sealed),
+            FlashOpenError::Geometry(GeometryError::Zero) => {
+                Self::parameters(error).hint("choose a larger --size, and units that are not 0")
+            }
             FlashOpenError::Geometry(_) => Self::parameters(error)
                 .hint("--erase-size is a multiple of --prog-size, and that one of --read-size"),
             FlashOpenError::Layer(_) => Self::parameters(error)

@@ -36,7 +36,9 @@ fn files_go_in_and_come_out() {
     run("$ATREST mkdir $K card /logs/2026").fails(4, "no such file");
     run("$ATREST mkdir -p $K card /logs/2026 && $ATREST mkdir -p $K card /logs/2026").ok();
     run("$ATREST mkdir $K card /logs").fails(5, "exists");
-    run("$ATREST rm $K card /in").fails(4, "not empty");
+    run("$ATREST rm $K card /in").fails(4, "/in: the directory is not empty");
+    run("$ATREST rm $K card /").fails(4, "/: the directory is not empty");
+    run("$ATREST cat $K card /in/none").fails(4, "/in/none: no such file");
     let before = run("$ATREST df --json $K card").ok().json();
     assert_eq!(
         (&before["filesystem"], &before["block_size"], &before["blocks"]),
@@ -110,10 +112,13 @@ fn keys_come_and_go() {
     key("remove", &["--key-file", "three"]).fails(1, "last passphrase");
     key("kill", &["0"]).fails(1, "last passphrase");
     key("kill", &["3", "--yes"]).fails(1, "keyslot 3 holds no key");
-    key("export", &["vk", "--yes"]).fails(4, "encrypted flash");
+    key("export", &["vk", "--yes"]).fails(4, "it is flash");
+    key("add", &["--key-file", "three", "--new-key-file", "two", "--new-key-slot", "9"])
+        .fails(1, "there is no keyslot 9: they are numbered from 0 to 3");
+    scratch.atrest(&["header", "backup", "card", "copy"]).fails(4, "whole copies of the image");
     scratch.atrest(&["open", "card", "--nbd", "--key-file", "three"]).fails(4, "atrest mount");
     scratch.atrest(&["erase", "card"]).fails(1, "--yes");
-    scratch.atrest(&["erase", "--yes", "card"]).ok();
+    assert_eq!(scratch.atrest(&["erase", "--yes", "card"]).ok().stdout, "card: 1 keyslot wiped\n");
     key("test", &["--key-file", "three"]).fails(2, "crypto-erased");
     scratch.atrest(&["ls", "--key-file", "three", "card"]).fails(2, "crypto-erased");
 }
@@ -127,6 +132,10 @@ fn a_directory_becomes_an_image_in_one_call() {
         [&["image", "in", "card.bin", "--key-file", "key", "--size", "256K"], &SIZES[..], &CHEAP].concat();
     let made = scratch.atrest(&[&image[..], &["--json"]].concat()).ok().json();
     assert_eq!((&made["files"], &made["bytes"]), (&2.into(), &8.into()));
+    scratch.bash("mkdir one; echo 1 > one/1").ok();
+    let one = ["image", "one", "one.bin", "--key-file", "key", "--size", "64K"];
+    let told = scratch.atrest(&[&one[..], &SIZES, &CHEAP].concat()).ok().stdout;
+    assert!(told.starts_with("one.bin: 1 file, 0 directories, 2 bytes; UUID "), "{told}");
     assert_eq!(scratch.mode("card.bin"), 0o600);
     scratch.bash("$ATREST cp -r --key-file key card.bin:/ out && diff -r in out").ok();
     scratch.atrest(&image).fails(5, "exists");
@@ -170,7 +179,10 @@ fn what_is_wrong_with_a_card_is_named_and_nothing_is_written() {
         }
         assert!(bytes(&scratch, "bad") == content, "{text}: something was written");
     };
-    // Cut in size.
+    // Cut in size, within the header, behind it, and further on.
+    refused(&whole[..8], 4, "the flash header is cut off: there are 8 bytes in all");
+    refused(&whole[..511], 4, "the flash header is cut off: there are 511 bytes in all");
+    refused(&whole[..512], 4, "the volume has 1048576 bytes, the medium only 512");
     refused(&whole[..900_000], 4, "the volume has 1048576 bytes");
     refused(&whole[..8192], 4, "the volume has 1048576 bytes");
     // Foreign.
@@ -239,6 +251,18 @@ fn sizes_and_passphrases_that_cannot_be_are_refused_before_anything_is_made() {
 fn nothing_is_formatted_unless_asked_by_name() {
     let scratch = with_card();
     let before = bytes(&scratch, "card");
+    // Nor where it would come to nothing.
+    let other = |more: &[&str]| {
+        let format = ["format", "--type", "flash", "--yes", "--key-file", "key", "card"];
+        scratch.atrest(&[&format[..], &CHEAP, more].concat())
+    };
+    other(&["-c", "aes-hctr2-plain64", "--erase-size", "256"])
+        .fails(1, "cipher and medium do not go together");
+    other(&["--erase-size", "1M"]).fails(1, "the header alone takes 2 erase blocks");
+    other(&["--erase-size", "512K"]).fails(1, "no room for a volume");
+    let sealed = ["format", "--type", "sealed", "--store", "store", "--yes", "--key-file", "key", "card"];
+    scratch.atrest(&[&sealed[..], &["--unit-size", "5000"]].concat()).fails(1, "take a smaller payload");
+    assert!(bytes(&scratch, "card") == before && !scratch.path("store").exists());
     format(&scratch, &["card"]).fails(1, "holds encrypted flash");
     format(&scratch, &["--size", "1M", "card"]).fails(5, "exists already");
     scratch.atrest(&["format", "--key-file", "key", "card"]).fails(1, "holds encrypted flash");

@@ -301,3 +301,21 @@ fn a_given_volume_key_says_how_long_it_is() {
         opens(&scratch, "key", true);
     }
 }
+
+/// The same passphrase at another cost: cryptsetup opens the keyslot as before, and sees the cost.
+#[test]
+fn a_passphrase_is_kept_at_another_cost() {
+    for kind in ["luks1", "luks2"] {
+        let scratch = Scratch::with_volume_of(kind);
+        let cost = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "4321"];
+        let change = ["key", "change", "--keep-passphrase", "--key-file", "key", "vol"];
+        scratch.atrest(&[&change[..], &cost].concat()).ok();
+        opens(&scratch, "key", true);
+        let dump = scratch.tool("cryptsetup", &["luksDump", "vol"]).ok().stdout;
+        let listed =
+            dump.lines().filter(|line| line.contains("Iterations:") && line.contains("4321")).count();
+        assert_eq!(listed, 1, "{dump}");
+        let slots = scratch.atrest(&["key", "list", "--json", "vol"]).ok().json();
+        assert_eq!(slots.as_array().map(Vec::len), Some(1), "{slots}");
+    }
+}

@@ -129,6 +129,33 @@ fn a_mounted_card_is_a_directory_and_an_end_by_force_is_recovered_from() {
     assert_eq!((after.stdout.as_str(), after.stderr.as_str()), ("b\nc\nd\n", ""));
 }
 
+/// On a card erasing does nothing: what a block held is overwritten, and old units in it do not count.
+#[test]
+fn a_block_device_is_a_card() {
+    let scratch = Scratch::new();
+    scratch.file("key", b"k");
+    if scratch.bash("id -u").ok().stdout != "0\n" {
+        // Only root can attach a loop device. Anyone can be refused one.
+        let refused = format(&scratch, "/dev/loop0", "store", &["--yes"]);
+        assert!(matches!(refused.code, 2 | 4), "{}", refused.stderr);
+        return;
+    }
+    scratch.bash("mkdir -p in/a; head -c 100000 /dev/urandom > in/a/noise; echo hello > in/hello").ok();
+    let script = "truncate -s 2M file && C=$(losetup --find --show file) && trap \"losetup --detach $C\" EXIT && set -e; \
+         K='--key-file key --store store'; \
+         $ATREST format $C --type sealed --erase-size 32K $K --yes --kdf pbkdf2 --pbkdf-force-iterations 1000; \
+         for n in 1 2 3; do $ATREST cp -r $K in $C:/; $ATREST cp -r $K $C:/in out; diff -r in out; rm -r out; \
+         $ATREST rm -r $K $C /in; head -c $((n * 30000)) /dev/urandom > in/a/noise; done; \
+         $ATREST cp -r $K in $C:/; $ATREST info --json --store store $C; cp file copy; \
+         dd if=/dev/zero of=$C bs=1 seek=$((2 * 32768 + 100)) count=1 conv=notrunc status=none";
+    let told = scratch.bash(&format!("{script}; {}", "! $ATREST ls $K $C / 2> refused")).ok();
+    let document = told.stdout.split_once('{').map(|(_, json)| format!("{{{json}")).expect("JSON");
+    let info: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+    assert_eq!((&info["prog_size"], &info["sealing"]["unit_size"]), (&512.into(), &488.into()));
+    let refused = fs::read_to_string(scratch.path("refused")).expect("what it said");
+    assert!(refused.contains("trusted store knows it"), "{refused}");
+}
+
 #[test]
 fn a_directory_becomes_an_image_and_its_store_in_one_call() {
     let scratch = Scratch::new();
@@ -224,6 +251,17 @@ fn card_and_store_that_do_not_go_together_are_refused_by_what_is_wrong() {
         torn[copy + 300..copy + BLOCK].fill(0xff);
     }
     refused(&torn, Some(&new.1), 4, "half-written or damaged");
+    // Foreign.
+    refused(&[0xff; 65536], Some(&new.1), 1, "are for the files and the keyslots of sealed flash");
+    // Another geometry in both copies of the header, with checksums that fit: the passphrase is bound to what it was.
+    for (field, value) in [(44, 32), (60, 128)] {
+        let resum = format!(
+            "import hashlib; d = bytearray(open('card', 'rb').read())\nfor c in 0, {BLOCK}:\n  d[c + {field}] = {value}; \
+             d[c + 480:c + 512] = hashlib.sha256(d[c:c + 480]).digest()\nopen('changed', 'wb').write(d)"
+        );
+        scratch.tool("python3", &["-c", &resum]).ok();
+        refused(&bytes(&scratch, "changed"), Some(&new.1), 2, "wrong passphrase");
+    }
     // A changed bit in a unit is named by its place.
     let used: Vec<(usize, usize)> = (DATA / BLOCK..256)
         .flat_map(|block| (0..14).map(move |unit| (block, unit)))
@@ -319,7 +357,7 @@ fn keys_come_and_go_and_a_store_that_is_named_has_to_be_the_right_one() {
     scratch.atrest(&["erase", "--yes", "card", "--store", "store"]).ok();
     scratch.atrest(&["ls", "card", "--key-file", "two", "--store", "store"]).fails(2, "crypto-erased");
     // Volumes without a store have no use for one.
-    scratch.atrest(&["info", "--store", "store", "key"]).fails(1, "not sealed");
+    scratch.atrest(&["info", "--store", "store", "key"]).fails(1, "keyslots of sealed flash");
 }
 
 #[test]

@@ -254,7 +254,7 @@ impl fmt::Display for TreeError {
             Self::FlashGeometry(error) => error.fmt(f),
             Self::UnusableFlash(geometry) => write!(
                 f,
-                "a LittleFS has no room in {} erase blocks of {} bytes: it takes two of 128 bytes at least",
+                "a LittleFS has no room in {} x {} bytes: it takes two erase blocks of 128 bytes at least",
                 geometry.block_count(),
                 geometry.erase_size()
             ),

@@ -74,7 +74,8 @@ pub struct KeyAddArgs {
 #[command(after_long_help = "\
 Examples:
   atrest key change secret.img
-  atrest key change secret.img --key-slot 1 --key-file old.key --new-key-file new.key")]
+  atrest key change secret.img --key-slot 1 --key-file old.key --new-key-file new.key
+  atrest key change card.img --keep-passphrase --garlic 14")]
 pub struct KeyChangeArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -85,6 +86,9 @@ pub struct KeyChangeArgs {
     /// overwritten in place: a power loss in the middle loses it.
     #[arg(long, value_name = "N")]
     pub new_key_slot: Option<u32>,
+    /// Keep the passphrase, and derive its key in another way or at another cost.
+    #[arg(long, conflicts_with_all = ["new_key_file", "new_passphrase_fd", "new_words"])]
+    pub keep_passphrase: bool,
     #[command(flatten)]
     pub passphrase: PassphraseArgs,
     #[command(flatten)]

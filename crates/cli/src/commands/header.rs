@@ -29,6 +29,8 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn backup(args: &HeaderBackupArgs, output: &Output) -> Result<(), Failure> {
+    flash::refuse(&args.target)?;
+    flash::refuse_store(args.target.store.is_some())?;
     let path = header_path(&args.target);
     let device = open_device(path, Access::ReadOnly)?;
     let backup = header_backup(&device).map_err(|error| Failure::from(error).at(path))?;
@@ -40,6 +42,7 @@ pub fn backup(args: &HeaderBackupArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure> {
+    flash::refuse_store(args.target.store.is_some())?;
     let path = header_path(&args.target);
     let mut backup = Vec::new();
     let read = File::open(&args.file).and_then(|file| file.take(MAX_BACKUP + 1).read_to_end(&mut backup));

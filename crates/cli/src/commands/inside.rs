@@ -1,6 +1,5 @@
 //! `atrest ls`, `cat`, `cp`, `mkdir`, `rm` and `df`.
 
-use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use atrest_inside::{
 use serde_json::{Value, json};
 
 use super::flash;
+use super::text::counted;
 use super::unlock::{Use, unlock};
 use crate::args::inside::{CatArgs, CpArgs, DfArgs, LsArgs, MkdirArgs, PartitionArgs, RmArgs};
 use crate::args::open::UnlockArgs;
@@ -97,8 +97,11 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<(), Failure> {
             "bytes": done.bytes, "skipped": done.skipped,
         }),
         &format!(
-            "{} files, {} directories, {} links, {} bytes",
-            done.files, done.directories, done.links, done.bytes
+            "{}, {}, {}, {}",
+            counted(done.files, "file", "files"),
+            counted(done.directories, "directory", "directories"),
+            counted(done.links, "link", "links"),
+            counted(done.bytes, "byte", "bytes"),
         ),
     )
 }
@@ -162,7 +165,7 @@ pub fn rm(args: &RmArgs, output: &Output) -> Result<(), Failure> {
     let mut removed = 0_u64;
     remove(&*tree, &path, args.recursive, &mut removed)?;
     tree.flush().map_err(at(&args.volume))?;
-    output.done(&json!({ "removed": removed }), &format!("{removed} entries removed"))
+    output.done(&json!({ "removed": removed }), &format!("{} removed", counted(removed, "entry", "entries")))
 }
 
 /// Removes an entry, and everything in it if that is asked for. The root itself stays.
@@ -346,7 +349,9 @@ fn at(path: &Path) -> impl FnOnce(TreeError) -> Failure {
 }
 
 fn inner_failure(path: &TreePath, error: TreeError) -> Failure {
-    Failure::from(error).at(Path::new(OsStr::from_bytes(path.as_bytes())))
+    let failure = Failure::from(error);
+    let what = failure.what().to_owned();
+    failure.saying(format!("{path}: {what}"))
 }
 
 pub fn copy_failure(error: CopyError) -> Failure {

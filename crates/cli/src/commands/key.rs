@@ -89,12 +89,23 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
     let (old, new) = (Source::from(&args.passphrase), Source::from(&args.new));
     refuse_sharing_stdin(&old, &new)?;
     let old = existing_passphrase(&old, &target, args.key_slot, output)?;
-    let new = new.read_new("New passphrase", output)?;
+    let new = match args.keep_passphrase {
+        true => Passphrase::copy_from(old.expose()),
+        false => new.read_new("New passphrase", output)?,
+    };
     let spinner = progress::spinner("deriving the key", output);
     let changed = target.locked.change_key(&target.device, &old, args.key_slot, &new, &options);
     spinner.finish_and_clear();
     let slot = changed.map_err(|error| Failure::from(error).at(target.path))?;
-    output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
+    output.done(&json!({ "keyslot": slot }), &changed_text(slot, args.keep_passphrase))
+}
+
+/// What there is to say of a keyslot that was made anew.
+pub fn changed_text(slot: impl std::fmt::Display, kept: bool) -> String {
+    match kept {
+        true => format!("keyslot {slot} opens with the same passphrase, which is derived anew"),
+        false => format!("keyslot {slot} opens with the new passphrase"),
+    }
 }
 
 pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {

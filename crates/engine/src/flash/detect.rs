@@ -1,7 +1,7 @@
 //! Whether there is a flash header on a file or device, and which sizes it was made for. FORMATS.md, "Flash header".
 
 use atrest_device::{BlockDevice, DeviceError};
-use atrest_keyslot::flash::{FlashSizes, HEADER_LEN, Header, HeaderError};
+use atrest_keyslot::flash::{FlashSizes, HEADER_LEN, Header, HeaderError, MAGIC};
 
 /// Why no header was found.
 #[non_exhaustive]
@@ -11,6 +11,11 @@ pub enum DetectError {
     Device(DeviceError),
     /// Something else is there, or nothing.
     NotFlash,
+    /// There is the start of a header, and not all of it.
+    Truncated {
+        /// Bytes in all.
+        len: u64,
+    },
     /// A header is there, and neither copy of it is whole or acceptable.
     Header(HeaderError),
 }
@@ -18,6 +23,9 @@ pub enum DetectError {
 /// The sizes that a header names, from either copy. The first one may be damaged: the second lies at an erase size,
 /// which is tried if it is a power of two or `erase_size`.
 pub fn detect(device: &dyn BlockDevice, erase_size: Option<u32>) -> Result<FlashSizes, DetectError> {
+    if is_cut_off(device)? {
+        return Err(DetectError::Truncated { len: device.size() });
+    }
     let first = match look(device, 0)? {
         Ok(sizes) => return Ok(sizes),
         Err(error) => error,
@@ -37,6 +45,16 @@ pub fn detect(device: &dyn BlockDevice, erase_size: Option<u32>) -> Result<Flash
             Err(DetectError::Header(error))
         }
     }
+}
+
+/// Whether a file begins as a header does and ends within it.
+fn is_cut_off(device: &dyn BlockDevice) -> Result<bool, DetectError> {
+    if !(MAGIC.len() as u64..HEADER_LEN as u64).contains(&device.size()) {
+        return Ok(false);
+    }
+    let mut start = [0; MAGIC.len()];
+    device.read_at(0, &mut start).map_err(DetectError::Device)?;
+    Ok(start == MAGIC)
 }
 
 fn look(device: &dyn BlockDevice, start: u64) -> Result<Result<FlashSizes, HeaderError>, DetectError> {

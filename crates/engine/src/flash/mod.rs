@@ -14,4 +14,6 @@ pub use sealed::{
     SealedPlain, make_sealed, open_sealed, open_sealed_to_read, open_without_freshness, sealed_layout,
     unverified,
 };
-pub use volume::{FlashOpenError, FlashVolume, LockedMapper, PlainFlash, format, open, plaintext};
+pub use volume::{
+    FlashOpenError, FlashVolume, LockedMapper, PlainFlash, format, open, plain_geometry, plaintext,
+};

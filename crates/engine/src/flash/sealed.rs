@@ -12,7 +12,7 @@ use atrest_secret::Locked;
 use super::aead::{WithAead, with_aead};
 use super::file::FileFlash;
 use super::peek::{MemoryStore, PeekFlash};
-use super::volume::{FlashOpenError, FlashVolume};
+use super::volume::{FlashOpenError, FlashVolume, data_geometry};
 use crate::TrustedFile;
 
 /// The plaintext of a sealed volume.
@@ -95,11 +95,7 @@ pub fn unverified(volume: FlashVolume, key: &FlashKey) -> Result<Vec<(u64, u32)>
 pub fn sealed_layout(params: &Params) -> Result<SealedLayout, FlashOpenError> {
     let options = SealedOptions::of(params).ok_or(FlashOpenError::NotSealed)?;
     let Protection::Sealed { tag_len, .. } = params.protection else { return Err(FlashOpenError::NotSealed) };
-    let sizes = params.sizes;
-    let blocks = sizes.block_count.saturating_sub(sizes.first_data_block());
-    let medium = FlashGeometry::new(sizes.read_size, sizes.prog_size, sizes.erase_size, blocks)
-        .map_err(FlashOpenError::Geometry)?;
-    SealedLayout::new(medium, options.payload, tag_len.into(), options.tickets)
+    SealedLayout::new(data_geometry(params)?, options.payload, tag_len.into(), options.tickets)
         .map_err(|error| FlashOpenError::Sealed(SealedError::Layout(error)))
 }
 

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use atrest_cipher::{CipherSpec, DataUnitCipher, DataUnitIndex, KeyError, Mapper, MapperOptions, RunError};
-use atrest_device::{BlockDevice, FlashDevice, FlashError, FlashGeometry, FlashRegion, GeometryError};
+use atrest_device::{
+    BlockDevice, FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, FlashRegion,
+    GeometryError,
+};
 use atrest_flash::sealed::SealedError;
 use atrest_flash::{CryptFlash, CryptFlashError, FlashHeader, FlashHeaderError, FormatOptions, NewSlot};
-use atrest_keyslot::flash::{FlashCipher, FlashKey, Params, Protection};
+use atrest_keyslot::flash::{FlashCipher, FlashKey, FlashSizes, MAX_KEY_LEN, Params, Protection};
 use atrest_secret::Locked;
 
 use super::detect::{DetectError, detect};
 use super::file::FileFlash;
+use super::sealed::sealed_layout;
 use crate::{FileDevice, TrustedFileError};
 
 /// Bytes encrypted in one run.
@@ -122,6 +126,62 @@ pub fn plaintext(volume: FlashVolume, key: &FlashKey, new: bool) -> Result<Plain
     CryptFlash::new(data, cipher, bounce).map_err(FlashOpenError::Layer)
 }
 
+/// Sizes of the plaintext that a header with these parameters would lead to. Fails where opening the volume would, so that nothing is
+/// written in vain.
+pub fn plain_geometry(params: &Params) -> Result<FlashGeometry, FlashOpenError> {
+    if params.protection != Protection::Encrypted {
+        return Ok(sealed_layout(params)?.geometry());
+    }
+    let data = data_geometry(params)?;
+    let options = MapperOptions { data_unit: params.data_unit as usize, ..MapperOptions::default() };
+    // No key of anybody's: units are the same with each, and this one has no equal halves.
+    let key: [u8; MAX_KEY_LEN] = core::array::from_fn(|index| index as u8);
+    let key = key.get(..params.key_len.into()).unwrap_or_default();
+    let mapper = Mapper::new(&spec(params.cipher)?, key, &options).map_err(FlashOpenError::Key)?;
+    let bounce = vec![0; BOUNCE.max(params.data_unit as usize)];
+    CryptFlash::new(NoMedium(data), mapper, bounce)
+        .map(|plain| plain.geometry())
+        .map_err(FlashOpenError::Layer)
+}
+
+/// Sizes of the blocks behind the header.
+pub(super) fn data_geometry(params: &Params) -> Result<FlashGeometry, FlashOpenError> {
+    let FlashSizes { read_size, prog_size, erase_size, block_count } = params.sizes;
+    let blocks = block_count.saturating_sub(params.sizes.first_data_block());
+    FlashGeometry::new(read_size, prog_size, erase_size, blocks).map_err(FlashOpenError::Geometry)
+}
+
+/// Sizes without a medium.
+struct NoMedium(FlashGeometry);
+
+impl NoMedium {
+    fn refused<T>(operation: FlashOperation) -> Result<T, FlashError> {
+        Err(FlashError::new(operation, 0, 0, FlashCause::Unsupported))
+    }
+}
+
+impl FlashDevice for NoMedium {
+    fn geometry(&self) -> FlashGeometry {
+        self.0
+    }
+
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), FlashError> {
+        Self::refused(FlashOperation::Read)
+    }
+
+    fn prog(&mut self, _: u64, _: &[u8]) -> Result<(), FlashError> {
+        Self::refused(FlashOperation::Prog)
+    }
+
+    fn erase(&mut self, _: u64, _: u64) -> Result<(), FlashError> {
+        Self::refused(FlashOperation::Erase)
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        Self::refused(FlashOperation::Sync)
+    }
+}
+
 fn cipher(params: &Params, key: &FlashKey) -> Result<LockedMapper, FlashOpenError> {
     let options = MapperOptions { data_unit: params.data_unit as usize, ..MapperOptions::default() };
     let spec = spec(params.cipher)?;
@@ -143,6 +203,9 @@ impl core::fmt::Display for FlashOpenError {
         match self {
             Self::Detect(DetectError::Device(error)) => error.fmt(f),
             Self::Detect(DetectError::NotFlash) => f.write_str("no flash header was found"),
+            Self::Detect(DetectError::Truncated { len }) => {
+                write!(f, "the flash header is cut off: there are {len} bytes in all")
+            }
             Self::Detect(DetectError::Header(error)) => write!(f, "the flash header can't be used: {error}"),
             Self::Geometry(error) => error.fmt(f),
             Self::TooSmall(error) => error.fmt(f),

@@ -112,6 +112,9 @@ impl fmt::Display for FlashHeaderError {
             Self::NoKeyslots => f.write_str("no keyslot holds a key: the volume was crypto-erased"),
             Self::Slot { slot, error } if *slot < SLOTS => write!(f, "keyslot {slot}: {error}"),
             Self::Slot { error, .. } => error.fmt(f),
+            Self::SlotNotInUse { slot } if *slot >= SLOTS => {
+                write!(f, "there is no keyslot {slot}: they are numbered from 0 to {}", SLOTS - 1)
+            }
             Self::SlotNotInUse { slot } => write!(f, "keyslot {slot} holds no key"),
             Self::SlotInUse { slot } => write!(f, "keyslot {slot} holds a key already"),
             Self::NoFreeSlot => f.write_str("all keyslots hold a key; remove one first"),

@@ -1,5 +1,7 @@
 //! Which key derivation a keyslot uses and what it costs, and what is refused as absurd.
 
+use core::fmt;
+
 use atrest_kdf::{CatenaCost, CatenaGraph, Hash};
 
 use super::params::{Reader, Writer};
@@ -32,6 +34,19 @@ pub enum KdfCost {
         /// Lanes.
         lanes: u32,
     },
+}
+
+/// Name and cost in a few words.
+impl fmt::Display for KdfCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pbkdf2 { iterations } => write!(f, "pbkdf2 with {iterations} iterations"),
+            Self::Catena(cost) => write!(f, "{} with garlic {}", cost.graph.name(), cost.garlic),
+            Self::Argon2id { time, memory_kib, .. } => {
+                write!(f, "argon2id with {time} passes over {memory_kib} KiB")
+            }
+        }
+    }
 }
 
 impl KdfCost {

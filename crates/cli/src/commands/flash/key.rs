@@ -1,17 +1,18 @@
 //! `atrest key …` on encrypted flash.
 
 use atrest_flash::{FlashHeaderError, NewSlot};
-use atrest_keyslot::flash::{AnyKdf, FlashKey};
-use atrest_secret::OsRandom;
+use atrest_keyslot::flash::{AnyKdf, FlashKey, KdfCost};
+use atrest_secret::{OsRandom, Passphrase};
 use serde_json::json;
 
-use super::{Locked, info, store, unlock};
+use super::{Locked, info, store, unlock_keeping};
 use crate::args::format::PbkdfArgs;
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyKillArgs, KeyListArgs, KeyRemoveArgs, KeyTestArgs, TargetArgs,
 };
-use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs};
+use crate::args::secrets::PassphraseArgs;
 use crate::commands::flash::options::cost;
+use crate::commands::key::changed_text;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress;
@@ -26,23 +27,33 @@ fn unlocked(
     secret: &PassphraseArgs,
     output: &Output,
 ) -> Result<(usize, FlashKey), Failure> {
+    let (slot, key, _) = unlocked_keeping(locked, target, slot, secret, output)?;
+    Ok((slot, key))
+}
+
+/// The same, and the passphrase itself.
+fn unlocked_keeping(
+    locked: &Locked,
+    target: &TargetArgs,
+    slot: Option<u32>,
+    secret: &PassphraseArgs,
+    output: &Output,
+) -> Result<(usize, FlashKey, Passphrase), Failure> {
     let path = &target.path;
     store::look(&locked.volume, target.store.as_deref()).map_err(|error| error.at(path))?;
-    let opened = unlock(&locked.volume, path, slot, secret, output)?;
+    let opened = unlock_keeping(&locked.volume, path, slot, secret, output)?;
     store::check(path, &opened.1, target.store.as_deref())?;
     Ok(opened)
 }
 
-/// Hands a new keyslot for a new passphrase to `work`.
+/// Hands a new keyslot for a passphrase to `work`.
 fn with_new<T>(
-    args: &NewPassphraseArgs,
-    pbkdf: &PbkdfArgs,
+    passphrase: &Passphrase,
+    cost: KdfCost,
     target: &TargetArgs,
     output: &Output,
     work: impl FnOnce(NewSlot<'_>) -> Result<T, FlashHeaderError>,
 ) -> Result<T, Failure> {
-    let cost = cost(pbkdf)?;
-    let passphrase = Source::from(args).read_new("New passphrase", output)?;
     let spinner = progress::spinner("deriving the key", output);
     let result = work(NewSlot {
         passphrase: passphrase.expose(),
@@ -66,8 +77,10 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     let mut locked = Locked::change(path)?;
     let (_, key) = unlocked(&locked, &args.target, args.key_slot, &args.secret.passphrase, output)?;
     let slot = args.new_key_slot.map(|slot| slot as usize);
+    let cost = cost(&args.pbkdf)?;
+    let passphrase = Source::from(&args.new).read_new("New passphrase", output)?;
     let added =
-        with_new(&args.new, &args.pbkdf, &args.target, output, |new| locked.volume.add_key(slot, &key, new))?;
+        with_new(&passphrase, cost, &args.target, output, |new| locked.volume.add_key(slot, &key, new))?;
     output.done(&json!({ "keyslot": added }), &format!("keyslot {added} opens with the new passphrase"))
 }
 
@@ -78,12 +91,37 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
         )
         .hint("leave --new-key-slot out"));
     }
+    if args.keep_passphrase && is_default(&args.pbkdf) {
+        return Err(Failure::parameters("--keep-passphrase alone would change nothing that was asked for")
+            .hint("say what deriving is to cost: --garlic, or --kdf and its options"));
+    }
     refuse_sharing_stdin(&Source::from(&args.passphrase), &Source::from(&args.new))?;
     let path = &args.target.path;
     let mut locked = Locked::change(path)?;
-    let (slot, key) = unlocked(&locked, &args.target, args.key_slot, &args.passphrase, output)?;
-    with_new(&args.new, &args.pbkdf, &args.target, output, |new| locked.volume.change_key(slot, &key, new))?;
-    output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
+    let (slot, key, old) = unlocked_keeping(&locked, &args.target, args.key_slot, &args.passphrase, output)?;
+    let cost = cost(&args.pbkdf)?;
+    let passphrase = match args.keep_passphrase {
+        true => old,
+        false => Source::from(&args.new).read_new("New passphrase", output)?,
+    };
+    let failed = |error: FlashHeaderError| Failure::from(error).at(path);
+    let before = locked.volume.header().map_err(failed)?.slot(slot).map(|slot| slot.kdf);
+    if let Some(before) = before.filter(|before| before.name() == cost.name() && before.work() > cost.work())
+    {
+        output.warn(format_args!("{before} was dearer for whoever guesses than {cost}"));
+    }
+    with_new(&passphrase, cost, &args.target, output, |new| locked.volume.change_key(slot, &key, new))?;
+    output.done(&json!({ "keyslot": slot }), &changed_text(slot, args.keep_passphrase))
+}
+
+/// Whether nothing was said of the derivation.
+fn is_default(args: &PbkdfArgs) -> bool {
+    let PbkdfArgs { pbkdf, pbkdf_memory, pbkdf_parallel, pbkdf_force_iterations, garlic, .. } = args;
+    pbkdf.is_none()
+        && pbkdf_memory.is_none()
+        && pbkdf_parallel.is_none()
+        && pbkdf_force_iterations.is_none()
+        && garlic.is_none()
 }
 
 pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {

@@ -10,14 +10,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice, DeviceError, LockMode};
-use atrest_engine::flash::{DetectError, FlashOpenError, FlashVolume, detect, open, plaintext};
+use atrest_engine::flash::{DetectError, FlashVolume, detect, open, plaintext};
 use atrest_engine::{Access, FileDevice};
 use atrest_flash::{CopyState, FlashHeaderError};
 use atrest_inside::{FileTree, open_flash_tree};
 use atrest_keyslot::flash::{AnyKdf, FlashKey, HEADER_LEN, Header, Protection, SlotError};
+use atrest_secret::Passphrase;
 use serde_json::json;
 
 use super::target::{WrongPassphrase, open_device, with_passphrase};
+use super::text::counted;
 use crate::args::header::{EraseArgs, InfoArgs, RepairArgs};
 use crate::args::inside::PartitionArgs;
 use crate::args::key::TargetArgs;
@@ -53,7 +55,7 @@ fn is_at(path: &Path) -> bool {
 /// Fails if it is, for commands that encrypted flash does not have.
 pub fn refuse(target: &TargetArgs) -> Result<(), Failure> {
     if is_flash(target) {
-        return Err(Failure::new(Code::Device, "it is encrypted flash, which does not have this command")
+        return Err(Failure::new(Code::Device, "it is flash, for which there is no such command")
             .at(&target.path)
             .hint("it has info, key, erase, repair, ls, cat, cp, mkdir, rm, df and mount; whole copies of the image are its backup"));
     }
@@ -62,7 +64,13 @@ pub fn refuse(target: &TargetArgs) -> Result<(), Failure> {
 
 /// Fails if a trusted store was named for a volume that has none.
 pub fn refuse_store(named: bool) -> Result<(), Failure> {
-    if named { Err(FlashOpenError::NotSealed.into()) } else { Ok(()) }
+    if named {
+        return Err(Failure::parameters(
+            "--store and --without-freshness are for the files and the keyslots of sealed flash",
+        )
+        .hint("`atrest info` says what this is; for anything else leave them out"));
+    }
+    Ok(())
 }
 
 /// What is on a device that has a flash header, for a question about overwriting it.
@@ -129,12 +137,24 @@ fn unlock(
     secret: &PassphraseArgs,
     output: &Output,
 ) -> Result<(usize, FlashKey), Failure> {
+    unlock_keeping(volume, path, slot, secret, output).map(|(slot, key, _)| (slot, key))
+}
+
+/// The same, and the passphrase itself.
+fn unlock_keeping(
+    volume: &FlashVolume,
+    path: &Path,
+    slot: Option<u32>,
+    secret: &PassphraseArgs,
+    output: &Output,
+) -> Result<(usize, FlashKey, Passphrase), Failure> {
     let mut key = FlashKey::empty();
     let slot = slot.map(|slot| slot as usize);
-    let number = with_passphrase(&Source::from(secret), path, output, |passphrase| {
-        volume.unlock(slot, passphrase.expose(), &mut AnyKdf, None, &mut key)
+    let (number, passphrase) = with_passphrase(&Source::from(secret), path, output, |passphrase| {
+        let opened = volume.unlock(slot, passphrase.expose(), &mut AnyKdf, None, &mut key)?;
+        Ok::<_, FlashHeaderError>((opened, Passphrase::copy_from(passphrase.expose())))
     })?;
-    Ok((number, key))
+    Ok((number, key, passphrase))
 }
 
 /// The files inside.
@@ -186,13 +206,17 @@ pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
     let failed = |error: FlashHeaderError| Failure::from(error).at(path);
     let slots = locked.volume.header().map_err(failed)?.slots_in_use().count();
     let shown = path.display();
-    output
-        .confirm(&format!("all {slots} keyslots of {shown} are wiped; its data can't be read afterwards"))?;
+    output.confirm(&format!(
+        "every keyslot of {shown} ({slots} in use) is wiped; its data can't be read afterwards"
+    ))?;
     locked.volume.erase_keys().map_err(failed)?;
     if locked.device.is_block_device() {
         output.warn("a card writes elsewhere than it erases: copies of the keyslots may remain in it");
     }
-    output.done(&json!({ "erased": slots }), &format!("{shown}: {slots} keyslots wiped"))
+    output.done(
+        &json!({ "erased": slots }),
+        &format!("{shown}: {} wiped", counted(slots as u64, "keyslot", "keyslots")),
+    )
 }
 
 pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! What `atrest format --type flash|sealed` is asked for, checked before anything is written.
 
 use atrest_device::FlashGeometry;
-use atrest_engine::flash::{FlashOpenError, sealed_layout};
+use atrest_engine::flash::{FlashOpenError, plain_geometry, sealed_layout};
 use atrest_flash::{Existing, FormatOptions};
 use atrest_inside::flash_tree_fits;
 use atrest_keyslot::flash::{
@@ -27,6 +27,8 @@ pub struct Plan {
     pub geometry: FlashGeometry,
     pub options: FormatOptions,
     pub cost: KdfCost,
+    /// What is inside.
+    plain: FlashGeometry,
 }
 
 impl Plan {
@@ -43,22 +45,13 @@ impl Plan {
             true => sealed_options(args, geometry, place.is_card())?,
             false => encrypted_options(args)?,
         };
-        Ok(Self { geometry, options, cost })
-    }
-
-    /// What a header would say of it.
-    fn params(&self) -> Params {
-        params(&self.options, self.geometry)
+        let plain = plain_geometry(&params(&options, geometry))?;
+        Ok(Self { geometry, options, cost, plain })
     }
 
     /// Looks whether a LittleFS would have room.
     pub fn check_filesystem(&self) -> Result<(), Failure> {
-        let params = self.params();
-        let inside = match params.protection {
-            Protection::Sealed { .. } => sealed_layout(&params)?.geometry(),
-            Protection::Encrypted => data_geometry(&params)?,
-        };
-        flash_tree_fits(inside).map_err(Failure::from)
+        flash_tree_fits(self.plain).map_err(Failure::from)
     }
 }
 
@@ -71,14 +64,6 @@ fn params(options: &FormatOptions, geometry: FlashGeometry) -> Params {
         block_count: geometry.block_count(),
     };
     Params { cipher, key_len, protection, uuid: [0; 16], sizes, data_unit }
-}
-
-/// The blocks behind the header.
-fn data_geometry(params: &Params) -> Result<FlashGeometry, Failure> {
-    let FlashSizes { read_size, prog_size, erase_size, block_count } = params.sizes;
-    let blocks = block_count.saturating_sub(params.sizes.first_data_block());
-    let geometry = FlashGeometry::new(read_size, prog_size, erase_size, blocks);
-    geometry.map_err(|error| FlashOpenError::Geometry(error).into())
 }
 
 /// Options that say something about flash with another --type are mistakes.
