@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::path::PathBuf;
 
 use common::{Ran, Scratch};
 use serde_json::{Value, json};
@@ -121,4 +122,106 @@ fn headers_of_an_independent_writer_are_opened_by_the_desk() {
         let tested = scratch.atrest(&["key", "test", "--json", "example", "--key-file", file]).ok().json();
         assert_eq!(tested["keyslot"], keyslot);
     }
+}
+
+/// The cost of a keyslot is raised with its passphrase: in one change of the header, after which neither copy holds the old keyslot, and
+/// without another volume key.
+#[test]
+fn a_keyslot_becomes_dearer_with_its_passphrase_kept() {
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse");
+    scratch.file("two", b"battery");
+    scratch.bash("mkdir in; echo hello > in/hello").ok();
+    let image =
+        ["image", "in", "card", "--type", "flash", "--size", "256K", "--key-file", "key", "--garlic", "6"];
+    scratch.atrest(&image).ok();
+    let add = ["key", "add", "card", "--key-file", "key", "--new-key-file", "two", "--garlic", "5"];
+    scratch.atrest(&add).ok();
+    let found = |file: &str| oracle(&scratch, "flash_header.py", &["open", "card", file]).ok().json();
+    let before = (found("key"), found("two"), fs::read(scratch.path("card")).expect("the image"));
+    let change = |more: &[&str]| {
+        scratch.atrest(&[&["key", "change", "card", "--key-file", "key", "--keep-passphrase"], more].concat())
+    };
+    change(&[]).fails(1, "nothing that was asked for");
+    change(&["--garlic", "9", "--new-key-file", "two"]).fails(1, "cannot be used with");
+    assert!(fs::read(scratch.path("card")).expect("the image") == before.2);
+    let told = change(&["--garlic", "9"]).ok();
+    assert_eq!(told.stdout, "keyslot 0 opens with the same passphrase, which is derived anew\n");
+    assert_eq!(told.stderr, "");
+    let (first, second) = (found("key"), found("two"));
+    assert_eq!(first["slots"], before.0["slots"], "the same keyslots open, with the same key");
+    assert_eq!(second["slots"], before.1["slots"]);
+    assert_eq!(first["sequence"], 3);
+    let image = fs::read(scratch.path("card")).expect("the image");
+    for copy in [0, 4096] {
+        assert_eq!(image[copy + 66..copy + 70], [2, 2, 9, 9], "Catena-BRG, depth 2, garlic 9");
+        assert_ne!(image[copy + 80..copy + 96], before.2[80..96], "a fresh salt");
+    }
+    let old = &before.2[80..136];
+    assert!(!image.windows(old.len()).any(|window| window == old), "the old keyslot is somewhere");
+    assert!(image[8192..] == before.2[8192..], "the data was written");
+    assert_eq!(scratch.atrest(&["cat", "card", "/hello", "--key-file", "key"]).ok().stdout, "hello\n");
+    let cheaper = change(&["--garlic", "7"]).ok();
+    assert!(cheaper.stderr.contains("catena-brg with garlic 9 was dearer"), "{}", cheaper.stderr);
+    change(&["--kdf", "pbkdf2", "--pbkdf-force-iterations", "1000"]).ok();
+    assert_eq!(found("key")["slots"], before.0["slots"]);
+}
+
+/// Runs littlefs-python, which `scripts/setup` puts beside the kernel oracle.
+fn littlefs(scratch: &Scratch, args: &[&str]) -> Ran {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
+        let home = PathBuf::from(std::env::var_os("HOME")?);
+        Some(home.join(".cache"))
+    });
+    let place = cache.expect("a home").join("atrest/littlefs-python-0.19.0");
+    assert!(place.join("littlefs").is_dir(), "{} is missing; run scripts/setup", place.display());
+    let script = format!("{}/tests/oracle/littlefs_image.py", env!("CARGO_MANIFEST_DIR"));
+    scratch.bash(&format!("PYTHONPATH={} python3 {script} {}", place.display(), args.join(" ")))
+}
+
+/// LittleFS 2.11 in Python reads what is inside a card of ours, and we read and change what it wrote, of both versions of the format;
+/// on a card and in a LUKS volume.
+#[test]
+fn littlefs_of_others_and_ours_read_each_other() {
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse");
+    scratch
+        .bash(
+            "mkdir -p in/a/b in/empty; for n in 1 2 3; do head -c $((n * 11111)) /dev/urandom > in/a/b/$n; done; \
+             for n in $(seq 20); do echo $n > in/a/small$n; done; echo hello > in/hello; : > in/none",
+        )
+        .ok();
+    let cheap = ["--kdf", "pbkdf2", "--pbkdf-force-iterations", "1000"];
+    let image = ["image", "in", "card", "--type", "flash", "--size", "512K", "--key-file", "key"];
+    scratch.atrest(&[&image[..], &cheap].concat()).ok();
+    // The card is a plain volume of its key behind the header.
+    let found = oracle(&scratch, "flash_header.py", &["open", "card", "key"]).ok().json();
+    let key = found["slots"]["0"].as_str().expect("a key");
+    let digit = |pair: usize| u8::from_str_radix(&key[pair..pair + 2], 16).expect("hexadecimal");
+    scratch.file("vk", (0..key.len()).step_by(2).map(digit).collect::<Vec<_>>());
+    let plain =
+        "--type plain -c aes-xts-plain64 -s 512 --sector-size 512 --offset 16 --volume-key-file vk --yes";
+    scratch.bash(&format!("$ATREST decrypt card plain {plain}")).ok();
+    littlefs(&scratch, &["read", "plain", "4096", "16", "out"]).ok();
+    scratch.bash("diff -r in out").ok();
+    for version in ["0x20000", "0x20001"] {
+        scratch.bash(&format!("rm -rf back; echo {version} > in/version")).ok();
+        littlefs(&scratch, &["write", "in", "theirs", "4096", "16", "126", version]).ok();
+        scratch.bash(&format!("$ATREST encrypt theirs card {plain}")).ok();
+        scratch.bash("$ATREST cp -r --key-file key card:/ back && diff -r in back").ok();
+        // Changed here, and read there again.
+        scratch
+            .bash(
+                "rm -rf in/a/b/2; $ATREST rm --key-file key card /a/b/2 && head -c 50000 /dev/urandom > in/new && \
+                 $ATREST cp --key-file key in/new card:/ && $ATREST mkdir --key-file key card /made && mkdir -p in/made",
+            )
+            .ok();
+        scratch.bash(&format!("rm -rf out plain; $ATREST decrypt card plain {plain}")).ok();
+        littlefs(&scratch, &["read", "plain", "4096", "16", "out"]).ok();
+        scratch.bash("diff -r in out && rm -r in/made in/new && echo again > in/a/b/2").ok();
+    }
+    // By the sizes of its superblock.
+    scratch.bash("rm -rf back && $ATREST format vol --size 20M --key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000").ok();
+    littlefs(&scratch, &["write", "in", "theirs", "4096", "512", "64", "0x20001"]).ok();
+    scratch.bash("$ATREST encrypt theirs vol --key-file key --yes && $ATREST cp -r --key-file key vol:/ back && diff -r in back").ok();
 }
