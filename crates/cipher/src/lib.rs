@@ -90,7 +90,10 @@ pub use backend::{BackendChoice, VectorChoice};
 pub use block::Direction;
 pub use cbc_cts::{CbcCts, CtsError};
 pub use data_unit::DataUnitCipher;
-pub use engine::{AesEngine, AsyncAesEngine, AsyncEngineXts, EngineError, EngineXts, SoftwareEngine, XtsKey};
+pub use engine::{
+    AesEngine, AsyncAesEngine, AsyncEngineXts, EngineError, EngineXts, SharedEngineXts, SoftwareEngine,
+    XtsKey,
+};
 pub use mapper::{KeyError, Mapper, MapperOptions};
 pub use run::{DataUnitIndex, RunError, SectorIndex};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};

@@ -33,7 +33,7 @@ impl Position {
     }
 }
 
-/// Why a run was refused. Nothing was written.
+/// Why a run was refused. Nothing was written, unless an engine failed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunError {
@@ -69,6 +69,13 @@ pub enum RunError {
     },
     /// The cipher is safe for one snapshot only, and nobody has said that there will be no other.
     SingleSnapshot,
+    /// The run does not begin where the AES engine can take it.
+    Alignment {
+        /// What addresses have to be multiples of.
+        alignment: usize,
+    },
+    /// The AES engine failed. What it had of the run is zeros now.
+    Engine,
 }
 
 impl fmt::Display for RunError {
@@ -90,6 +97,10 @@ impl fmt::Display for RunError {
             Self::SingleSnapshot => f.write_str(
                 "the cipher is safe for a single snapshot only: writing again would show how the data changed",
             ),
+            Self::Alignment { alignment } => {
+                write!(f, "the AES engine takes buffers at multiples of {alignment} bytes only")
+            }
+            Self::Engine => f.write_str("the AES engine failed"),
         }
     }
 }

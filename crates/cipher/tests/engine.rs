@@ -9,8 +9,8 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use atrest_cipher::{
-    AesEngine, AsyncAesEngine, AsyncEngineXts, DataUnitIndex, Direction, EngineError, EngineXts, KeyError,
-    MapperOptions, RunError, SoftwareEngine, XtsKey,
+    AesEngine, AsyncAesEngine, AsyncEngineXts, DataUnitCipher, DataUnitIndex, Direction, EngineError,
+    EngineXts, KeyError, MapperOptions, RunError, SharedEngineXts, SoftwareEngine, XtsKey,
 };
 
 const KEY_LEN: usize = 64;
@@ -264,4 +264,38 @@ fn what_an_engine_fails_on_is_wiped_and_what_it_does_not_take_is_left_alone() {
     assert_eq!(EngineXts::new(Counting::new(&key()), &options).err(), Some(KeyError::DataUnit { len: 24 }));
     let refused = SoftwareEngine::new(&[5; 32], &MapperOptions::default());
     assert_eq!(refused.err(), Some(KeyError::EqualXtsHalves));
+}
+
+#[test]
+fn an_engine_below_what_is_generic_over_ciphers_gives_the_same() {
+    let key = key();
+    let whole = expected(&key, 512, 7, 1, &pattern::<3072>().0);
+    let shared = |fail| {
+        let engine = Counting { fail, ..Counting::new(&key) };
+        SharedEngineXts::<_, 8>::new(EngineXts::new(engine, &MapperOptions::default()).expect("a unit"))
+    };
+    let cipher = shared(None);
+    assert_eq!((cipher.data_unit(), cipher.granularity()), (512, 16));
+    let mut run = pattern::<3072>();
+    assert_eq!(cipher.encrypt(DataUnitIndex(7), &mut run.0), Ok(()));
+    assert!(run.0 == whole[..]);
+    assert_eq!(cipher.decrypt_at(DataUnitIndex(7), 496, &mut run.0[496..1040]), Ok(()));
+    assert_eq!(run.0[496..1040], pattern::<3072>().0[496..1040]);
+    assert_eq!(cipher.encrypt_at(DataUnitIndex(7), 496, &mut run.0[496..1040]), Ok(()));
+    assert_eq!(cipher.decrypt(DataUnitIndex(7), &mut run.0), Ok(()));
+    assert_eq!(run.0, pattern::<3072>().0);
+
+    // Nothing is touched that does not fit.
+    let partial = RunError::PartialDataUnit { len: 528, data_unit: 512 };
+    assert_eq!(cipher.encrypt(DataUnitIndex(7), &mut run.0[..528]), Err(partial));
+    let crooked = RunError::Alignment { alignment: 16 };
+    assert_eq!(cipher.encrypt(DataUnitIndex(7), &mut run.0[8..520]), Err(crooked));
+    assert_eq!(run.0, pattern::<3072>().0);
+    // Two calls a run, however many units it touches.
+    assert_eq!(cipher.into_inner().into_engine().calls.len(), 2 * 4);
+
+    let broken = shared(Some(XtsKey::Data));
+    assert_eq!(broken.encrypt(DataUnitIndex(7), &mut run.0[..1024]), Err(RunError::Engine));
+    assert_eq!(run.0[..1024], [0; 1024]);
+    assert_eq!(run.0[1024..], pattern::<3072>().0[1024..]);
 }

@@ -2,6 +2,7 @@
 //! run, XOR, one call, XOR. A call has its price (keys are loaded, DMA is set up), so there is one for the data of a run
 //! and one for the IVs of its units, and none per cipher block.
 
+mod shared;
 mod software;
 
 use core::convert::Infallible;
@@ -17,6 +18,7 @@ use crate::mapper::{KeyError, MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Position, RunError};
 use crate::tweak::NumberForm;
 
+pub use shared::SharedEngineXts;
 pub use software::SoftwareEngine;
 
 /// One of the two keys of XTS.

@@ -1,0 +1,110 @@
+//! Opens an SD card that `atrest image` has made, with the AES peripheral, reads and writes files, and changes the passphrase.
+//!
+//! The card, on SPI: SCK at GPIO 4, MISO 5, MOSI 6, CS 7. Made on the desk by
+//!
+//! ```text
+//! atrest image DIR /dev/sdX --type flash --size 16M --erase-size 4096 --prog-size 512 --kdf catena
+//! ```
+#![no_std]
+#![no_main]
+
+use atrest_cipher::{DataUnitCipher, EngineXts, MapperOptions, SharedEngineXts};
+use atrest_device::FlashDevice;
+use atrest_flash::{CardFlash, CryptFlash, FlashHeader, LittlefsGeometry, LittlefsStorage, NewSlot};
+use atrest_keyslot::flash::{ChipKdfs, FlashCipher, FlashKey, KdfCost, Protection};
+use embedded_hal_bus::spi::ExclusiveDevice;
+use embedded_sdmmc::sdcard::spi::SdCard;
+use esp_hal::aes::dma::AesDmaBackend;
+use esp_hal::delay::Delay;
+use esp_hal::gpio::{Level, Output, OutputConfig};
+use esp_hal::rng::TrngSource;
+use esp_hal::spi::master::{Config, Spi};
+use esp_hal::time::Rate;
+use esp_hal::timer::timg::TimerGroup;
+use firmware_esp32c3::{ChipRandom, Engine};
+use littlefs2::consts::{U1, U512};
+use littlefs2::fs::Filesystem;
+use littlefs2::path;
+use static_cell::ConstStaticCell;
+
+/// What is behind the header of a card that was formatted as above.
+struct Sizes;
+
+impl LittlefsGeometry for Sizes {
+    const READ_SIZE: usize = 512;
+    const PROG_SIZE: usize = 512;
+    const BLOCK_SIZE: usize = 4096;
+    const BLOCK_COUNT: usize = (16 << 20) / 4096 - 2;
+    type CACHE_SIZE = U512;
+    type LOOKAHEAD_SIZE = U1;
+}
+
+/// Catena with a garlic of 12. The chip has 400 KiB of RAM.
+const COST: KdfCost = KdfCost::catena(12);
+static WORK_AREA: ConstStaticCell<[u8; 128 << 10]> = ConstStaticCell::new([0; 128 << 10]);
+static BOUNCE: ConstStaticCell<[u8; 4096]> = ConstStaticCell::new([0; 4096]);
+
+/// What a keypad or a phone would ask for.
+const PASSPHRASE: &[u8] = b"correct horse";
+const NEW_PASSPHRASE: &[u8] = b"battery staple";
+
+#[esp_hal::main]
+fn main() -> ! {
+    let chip = esp_hal::init(esp_hal::Config::default());
+    let mut watchdog = TimerGroup::new(chip.TIMG0).wdt;
+    watchdog.enable();
+
+    // Cards begin below 400 kHz; a driver for production then goes on at 25 MHz.
+    let slow = Config::default().with_frequency(Rate::from_khz(400));
+    let spi = Spi::new(chip.SPI2, slow).expect("a frequency that there is");
+    let bus = spi.with_sck(chip.GPIO4).with_miso(chip.GPIO5).with_mosi(chip.GPIO6);
+    let select = Output::new(chip.GPIO7, Level::High, OutputConfig::default());
+    let card =
+        SdCard::new(ExclusiveDevice::new(bus, select, Delay::new()).expect("chip select"), Delay::new());
+
+    let _noise = TrngSource::new(chip.RNG, chip.ADC1);
+    let mut aes = AesDmaBackend::new(chip.AES, chip.DMA_CH0);
+    let _aes = aes.start();
+
+    let mut medium = CardFlash::<_, 8>::new(card, 4096).expect("a card");
+    let mut kdf = ChipKdfs { memory: WORK_AREA.take(), between: |_| watchdog.feed() };
+    let mut key = FlashKey::empty();
+    let mut header = FlashHeader::open(&mut medium, [0; 512]).expect("a header");
+    header.repair().expect("a card that takes writes");
+    let slot = header.unlock(None, PASSPHRASE, &mut kdf, None, &mut key).expect("the passphrase");
+    let new = NewSlot {
+        passphrase: NEW_PASSPHRASE,
+        cost: COST,
+        kdf: &mut kdf,
+        device: None,
+        random: &mut ChipRandom,
+    };
+    header.change_key(slot, &key, new).expect("a card that takes writes");
+    let params = *header.header().expect("a header").params();
+    assert_eq!((params.cipher, params.protection), (FlashCipher::AesXts, Protection::Encrypted));
+
+    let options = MapperOptions { data_unit: params.data_unit as usize, ..MapperOptions::default() };
+    let engine = Engine::new(key.expose()).expect("a key of AES-XTS");
+    key.clear();
+    let cipher = SharedEngineXts::<_, 8>::new(EngineXts::new(engine, &options).expect("a data unit"));
+    let data = header.into_data().expect("a card with room");
+    use_files(CryptFlash::new(data, &cipher as &dyn DataUnitCipher, BOUNCE.take()).expect("sizes that fit"));
+    loop {
+        watchdog.feed();
+    }
+}
+
+/// LittleFS on what the card holds.
+fn use_files(data: impl FlashDevice) {
+    let mut storage = LittlefsStorage::<_, Sizes>::new(data).expect("sizes that fit");
+    let done = Filesystem::mount_and_then(&mut storage, |files| {
+        let notes = files.read::<512>(path!("/from the desk.txt"))?;
+        files.write(path!("/from the chip.txt"), &notes)
+    });
+    done.expect("files");
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
