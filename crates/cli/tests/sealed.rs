@@ -125,6 +125,12 @@ fn a_mounted_card_is_a_directory_and_an_end_by_force_is_recovered_from() {
     assert!((bytes(&scratch, "card"), bytes(&scratch, "store")) == left, "reading wrote");
     assert!(scratch.atrest(&["info", "--store", "store", "card"]).ok().stdout.contains("NOT closed"));
     run(&scratch, "$ATREST mkdir $K card /d").ok();
+    // A store that is taken away meanwhile: nothing more is acknowledged, and what was before is there.
+    scratch.bash("mkdir stick && cp store stick/").ok();
+    let away = "$ATREST mount --key-file key --store stick/store card mnt --run sh -c 'mv stick away; cp file mnt/e && sync mnt/e'";
+    let ended = scratch.bash(away);
+    assert_ne!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    scratch.bash("mv away/store store").ok();
     let after = run(&scratch, "$ATREST ls $K card /").ok();
     assert_eq!((after.stdout.as_str(), after.stderr.as_str()), ("b\nc\nd\n", ""));
 }

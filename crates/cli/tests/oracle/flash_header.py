@@ -1,6 +1,6 @@
 """The flash header by FORMATS.md alone: Python's hashlib and hmac, and the key wrap of the openssl command.
 
-    flash_header.py open FILE [PASSPHRASE-FILE]   prints what both copies say, and the volume key that the passphrase opens
+    flash_header.py open FILE PASSPHRASE-FILE...  prints what both copies say, and the volume key that each passphrase opens in each keyslot
     flash_header.py make FILE JSON                writes both copies of a header as JSON describes it
 """
 import hashlib, hmac, json, struct, subprocess, sys
@@ -103,7 +103,7 @@ def copy_len(erase):
     return -(-512 // erase) * erase
 
 
-def parse(header, passphrase):
+def parse(header, passphrases):
     assert header[480:] == sha(header[:480]), "checksum"
     magic, version, cipher, key_len, level, tag, store, tickets, sequence, uuid, read, prog, erase, blocks, unit = (
         PARAMS.unpack_from(header)
@@ -119,8 +119,11 @@ def parse(header, passphrase):
             assert not any(slot), f"keyslot {n} is free and not zeros"
             continue
         assert slot[0] == 1 and slot[1] == 0 and slot[15] == 0 and not any(slot[40 + key_len :]), f"keyslot {n}"
-        key = passphrase and key_wrap("-d", wrapping_key(header[:64], slot, passphrase), slot[32 : 40 + key_len])
-        out["slots"][n] = key.hex() if key else None
+        keys = (
+            key_wrap("-d", wrapping_key(header[:64], slot, passphrase), slot[32 : 40 + key_len])
+            for passphrase in passphrases
+        )
+        out["slots"][n] = [key and key.hex() for key in keys]
     return out
 
 
@@ -152,10 +155,9 @@ def main():
             image.write(header)
         print(header.hex())
         return
-    passphrase = open(rest[0], "rb").read() if rest else None
     image = open(path, "rb").read()
     first = image[:512]
-    found = parse(first, passphrase)
+    found = parse(first, [open(name, "rb").read() for name in rest])
     at = copy_len(found["sizes"][2])
     assert image[at : at + 512] == first, "the copies differ"
     # Behind a copy nothing is programmed, but for what fills its last prog unit.
