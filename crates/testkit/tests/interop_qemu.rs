@@ -56,7 +56,7 @@ fn plaintext(directory: &Path, seed: u64) -> (std::path::PathBuf, Vec<u8>) {
 
 #[test]
 fn we_read_and_write_volumes_that_qemu_made() {
-    Campaign::matrix("qemu-img's for us", 6).over(&cells(), |cell| {
+    Campaign::matrix("qemu-img's for us", 4).over(&cells(), |cell| {
         let directory = tempfile::tempdir().expect("a directory");
         let (plain, bytes) = plaintext(directory.path(), 1);
         let key = write_key(directory.path(), "key", b"correct horse");
