@@ -5,11 +5,12 @@ use core::fmt;
 /// Bytes in a record of a [`TrustedStore`].
 pub const TRUSTED_RECORD_LEN: usize = 40;
 
-/// One record, replaced as a whole: two pages of a controller's own flash, a slot of a secure element, a file on the desk.
+/// One record, replaced as a whole: two pages of a controller's own flash, a slot of a secure element, a file on the desk, a log
+/// for which a counter vouches.
 ///
 /// Whoever can put an older record back can put an older medium back. The record needs no secrecy.
 pub trait TrustedStore {
-    /// The record that was stored last, or none if there has never been one.
+    /// The record that was stored last, or none if there has never been one. It stays that until another one is stored.
     fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError>;
 
     /// Replaces the record. A power loss leaves the old one or the new one; when this returns the new one is durable. After

@@ -282,3 +282,19 @@ fn whether_gaps_are_accepted_is_up_to_the_medium_on_which_they_came_about() {
         }
     }
 }
+
+/// Whether a record that could not be stored is the one that counts nobody knows. If it says that the volume was closed, numbers for sealing
+/// would be used again at the next opening.
+#[test]
+fn after_a_close_that_failed_nothing_is_changed_before_the_store_is_written() {
+    let bench = Bench::new(OPTIONS);
+    let mut volume = used::<ChaCha20Poly1305>(&bench);
+    bench.store.fail_late(TrustedStoreError::Driver(3));
+    assert_eq!(volume.close(), Err(FlashCause::TrustedStore(TrustedStoreError::Driver(3))));
+    let closed = |bench: &Bench| bench.store.record().expect("a record")[2] & 1 == 1;
+    assert!(closed(&bench));
+    assert_eq!(volume.put(3, 4, 1), Err(FlashCause::TrustedStore(TrustedStoreError::Driver(3))));
+    bench.store.fail(None);
+    volume.put(3, 4, 1).expect("program");
+    assert!(!closed(&bench), "written before the unit was");
+}

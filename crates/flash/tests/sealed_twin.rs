@@ -11,11 +11,12 @@ use atrest_cipher::aead::{Aead, Aes128CcmTag96, AsconAead128, ChaCha20Poly1305};
 use atrest_device::{
     FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, TrustedStore, TrustedStoreError,
 };
+use atrest_flash::sealed::store::{CounterStore, ENTRY_LEN, MonotonicCounter};
 use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedMedium, SealedOptions, Tickets};
 use atrest_testkit::flash::TrustedRecord;
 use atrest_testkit::flash::sealed_model::{
-    Answer, BLOCKS, Cell, Content, Cut, Event, MARKED_CELLS, Model, Op, Outcome, Policy, Record, Refusal,
-    Setup, Statistics, Stop, Twin, UNITS, World, run,
+    Answer, BLOCKS, Cell, Content, Cut, Event, LOG_CELLS, MARKED_CELLS, Model, Op, Outcome, Policy, Record,
+    Refusal, Setup, Statistics, Stop, Trust, Twin, UNITS, World, run,
 };
 use atrest_testkit::{Campaign, Random};
 use sealed::{KEY, OPTIONS, Units};
@@ -35,6 +36,8 @@ struct Script {
     cells: Vec<Content>,
     events: VecDeque<Event>,
     record: Option<TrustedRecord>,
+    log: Vec<u8>,
+    counter: u64,
     payload: usize,
     off: bool,
 }
@@ -47,12 +50,16 @@ impl Script {
             Content::Garbage => Random::new(cell as u64).bytes(STRIDE),
             Content::Forged(of, part) => {
                 let mut bytes = self.look(of);
-                let data = if matches!(self.cells[of], Content::Ticket { .. }) { 11 } else { self.payload };
-                bytes[[data, 0, data + 5][part as usize]] ^= 1;
+                let parts = match self.cells[of] {
+                    Content::Entry(_) => [40, 0, 48],
+                    Content::Ticket { .. } => [11, 0, 16],
+                    _ => [self.payload, 0, self.payload + 5],
+                };
+                bytes[parts[part as usize]] ^= 1;
                 bytes
             }
             Content::Marginal(_) => panic!("no marginal cells here"),
-            Content::Unit { .. } | Content::Ticket { .. } => self.bytes[&cell].clone(),
+            Content::Unit { .. } | Content::Ticket { .. } | Content::Entry(_) => self.bytes[&cell].clone(),
         }
     }
 
@@ -61,6 +68,11 @@ impl Script {
         let mut bytes = self.look(content);
         bytes.resize(STRIDE, 0xff);
         self.raw[block * ERASE + cell * STRIDE..][..len].copy_from_slice(&bytes[..len]);
+    }
+
+    fn place_entry(&mut self, page: usize, index: usize, content: Cell) {
+        let bytes = self.look(content);
+        self.log[(page * LOG_CELLS + index) * ENTRY_LEN..][..ENTRY_LEN].copy_from_slice(&bytes[..ENTRY_LEN]);
     }
 
     fn next(&mut self, what: &str) -> Result<Event, i32> {
@@ -149,6 +161,95 @@ impl TrustedStore for Hand {
     }
 }
 
+/// The log and the counter.
+#[derive(Clone)]
+struct LogHand(Hand);
+
+impl FlashDevice for LogHand {
+    fn geometry(&self) -> FlashGeometry {
+        FlashGeometry::new(1, 64, (LOG_CELLS * ENTRY_LEN) as u32, 2).expect("a geometry")
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        let script = self.0.0.borrow();
+        if script.off {
+            return Err(Hand::failed(FlashOperation::Read)(OFF));
+        }
+        buf.copy_from_slice(&script.log[address as usize..][..buf.len()]);
+        Ok(())
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        let mut script = self.0.0.borrow_mut();
+        let failed = Hand::failed(FlashOperation::Prog);
+        let event = script.next("an entry").map_err(&failed)?;
+        let Event::LogProg { page, index, content, entry, left, cut } = event else {
+            panic!("an entry instead of {event:?}")
+        };
+        assert_eq!(address as usize, (page * LOG_CELLS + index) * ENTRY_LEN, "the place of {event:?}");
+        assert_eq!(data.len(), ENTRY_LEN);
+        let number = u64::from_le_bytes(*data[40..].first_chunk().expect("eight bytes"));
+        assert_eq!((fields(data.first_chunk().expect("a record")), number), entry);
+        script.bytes.insert(content, data.to_vec());
+        script.place_entry(page, index, left);
+        script.end(cut).map_err(failed)
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        let mut script = self.0.0.borrow_mut();
+        let failed = Hand::failed(FlashOperation::Erase);
+        let event = script.next("an erase of the log").map_err(&failed)?;
+        let Event::LogErase { page, left, cut } = event else { panic!("an erase instead of {event:?}") };
+        let size = LOG_CELLS * ENTRY_LEN;
+        assert_eq!((address as usize, len as usize), (page * size, size));
+        (0..LOG_CELLS).for_each(|index| script.place_entry(page, index, left[index]));
+        script.end(cut).map_err(failed)
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        self.0.sync()
+    }
+}
+
+impl MonotonicCounter for LogHand {
+    fn value(&mut self) -> Result<u64, TrustedStoreError> {
+        let script = self.0.0.borrow();
+        if script.off { Err(TrustedStoreError::Driver(OFF)) } else { Ok(script.counter) }
+    }
+
+    fn increment(&mut self) -> Result<(), TrustedStoreError> {
+        let mut script = self.0.0.borrow_mut();
+        let event = script.next("an increment").map_err(TrustedStoreError::Driver)?;
+        let Event::Step { landed, cut } = event else { panic!("an increment instead of {event:?}") };
+        script.counter += u64::from(landed);
+        script.end(cut).map_err(TrustedStoreError::Driver)
+    }
+}
+
+/// What is trusted.
+trait Store: TrustedStore {
+    const TRUST: Trust;
+
+    fn on(script: &Hand) -> Self;
+}
+
+impl Store for Hand {
+    const TRUST: Trust = Trust::Record;
+
+    fn on(script: &Hand) -> Self {
+        script.clone()
+    }
+}
+
+impl Store for CounterStore<LogHand, LogHand> {
+    const TRUST: Trust = Trust::Counter;
+
+    fn on(script: &Hand) -> Self {
+        let hand = LogHand(script.clone());
+        Self::new(hand.clone(), hand, &KEY).expect("large enough")
+    }
+}
+
 /// A record as FORMATS.md has it.
 fn fields(stored: &TrustedRecord) -> Record {
     let number = |at: usize, len: usize| {
@@ -160,18 +261,19 @@ fn fields(stored: &TrustedRecord) -> Record {
     Record { anchor: number(3, 5), start: number(8, 5), clean: stored[2] & 1 != 0, victim }
 }
 
-type Volume<A> = SealedFlash<A, Hand, Hand, [BlockState; BLOCKS], [u8; STRIDE]>;
+type Volume<A, S> = SealedFlash<A, Hand, S, [BlockState; BLOCKS], [u8; STRIDE]>;
 
-struct Real<A> {
+struct Real<A, S> {
     script: Hand,
-    volume: Option<Volume<A>>,
+    volume: Option<Volume<A, S>>,
     steps: u64,
 }
 
-impl<A: Aead> Real<A> {
+impl<A: Aead, S: Store> Real<A, S> {
     fn new() -> Self {
         let payload = (STRIDE - 5 - A::TAG_LEN) & !3;
-        let script = Script { raw: vec![0xff; BLOCKS * ERASE], payload, ..Script::default() };
+        let log = vec![0xff; 2 * LOG_CELLS * ENTRY_LEN];
+        let script = Script { raw: vec![0xff; BLOCKS * ERASE], log, payload, ..Script::default() };
         Self { script: Hand(Rc::new(RefCell::new(script))), volume: None, steps: 0 }
     }
 
@@ -193,9 +295,9 @@ impl<A: Aead> Real<A> {
 
     fn open(&mut self, world: &World, mount: bool) -> Result<(), SealedError> {
         self.volume = None;
-        let (medium, store) = (self.script.clone(), self.script.clone());
+        let (medium, store) = (self.script.clone(), S::on(&self.script));
         let (table, buffer) = ([BlockState::default(); BLOCKS], [0; STRIDE]);
-        let open = if mount { Volume::<A>::mount } else { Volume::<A>::format };
+        let open = if mount { Volume::<A, S>::mount } else { Volume::<A, S>::format };
         self.volume = Some(open(medium, store, &KEY, Self::options(world), table, buffer)?);
         Ok(())
     }
@@ -261,12 +363,16 @@ impl<A: Aead> Real<A> {
     }
 }
 
-impl<A: Aead> Twin for Real<A> {
+impl<A: Aead, S: Store> Twin for Real<A, S> {
     fn before(&mut self, world: &World, _: Op) {
         let mut script = self.script.0.borrow_mut();
         script.cells.clone_from(&world.cells);
         for (block, cells) in world.medium.iter().enumerate() {
             (0..MARKED_CELLS).for_each(|cell| script.place(block, cell, cells[cell]));
+        }
+        script.counter = world.log.counter;
+        for (page, entries) in world.log.pages.iter().enumerate() {
+            (0..LOG_CELLS).for_each(|index| script.place_entry(page, index, entries[index]));
         }
     }
 
@@ -292,7 +398,12 @@ impl<A: Aead> Twin for Real<A> {
                         (Refusal::Future, SealedError::StoreOlder { .. })
                             | (Refusal::Gap, SealedError::Gap { .. })
                             | (Refusal::NotAnchored, SealedError::NotAnchored { .. })
+                            | (
+                                Refusal::NoRecord,
+                                SealedError::StoreEmpty | SealedError::Store(TrustedStoreError::Damaged)
+                            )
                     ),
+                    (Outcome::Stopped(Stop::Store), Err(SealedError::Store(_))) => true,
                     _ => false,
                 };
                 assert!(agrees, "{op:?}: {outcome:?}, {opened:?}");
@@ -306,6 +417,7 @@ impl<A: Aead> Twin for Real<A> {
                 let agrees = match outcome {
                     Outcome::Done => done == Ok(()),
                     Outcome::Stopped(Stop::Bad) => matches!(done, Err(FlashCause::BadBlock { .. })),
+                    Outcome::Stopped(Stop::Store) => matches!(done, Err(FlashCause::TrustedStore(_))),
                     Outcome::Stopped(Stop::Tampered) => done == Err(FlashCause::Stopped),
                     Outcome::Stopped(Stop::Closed) => {
                         matches!(
@@ -328,11 +440,11 @@ impl<A: Aead> Twin for Real<A> {
     }
 }
 
-fn against_the_model<A: Aead>(name: &'static str, sample: usize, whole: usize) {
+fn against_the_model<A: Aead, S: Store>(name: &'static str, sample: usize, whole: usize) {
     let (mut sum, mut steps) = (Statistics::default(), 0);
     Campaign::new(name, sample, whole).run(|seed, _| {
-        let mut real = Real::<A>::new();
-        let setup = Setup { seed, flaw: None, marginal: false, cycles: 14 };
+        let mut real = Real::<A, S>::new();
+        let setup = Setup { seed, flaw: None, marginal: false, cycles: 14, trust: S::TRUST };
         let (statistics, violation) = run(setup, &mut real);
         assert_eq!(violation, None);
         sum.add(statistics);
@@ -343,11 +455,22 @@ fn against_the_model<A: Aead>(name: &'static str, sample: usize, whole: usize) {
 
 #[test]
 fn every_step_is_that_of_the_model() {
-    against_the_model::<ChaCha20Poly1305>("sealed flash against its model", 150, 15_000);
+    against_the_model::<ChaCha20Poly1305, Hand>("sealed flash against its model", 150, 15_000);
 }
 
 #[test]
 fn every_step_is_that_of_the_model_with_other_ciphers() {
-    against_the_model::<AsconAead128>("sealed flash against its model, Ascon", 30, 2_000);
-    against_the_model::<Aes128CcmTag96>("sealed flash against its model, CCM with short tags", 30, 2_000);
+    against_the_model::<AsconAead128, Hand>("sealed flash against its model, Ascon", 30, 2_000);
+    against_the_model::<Aes128CcmTag96, Hand>(
+        "sealed flash against its model, CCM with short tags",
+        30,
+        2_000,
+    );
+}
+
+/// The log on the medium, claimed at every opening, with the power cut between an entry and the increment, attacked.
+#[test]
+fn every_step_with_a_counter_is_that_of_the_model() {
+    type Counted = CounterStore<LogHand, LogHand>;
+    against_the_model::<ChaCha20Poly1305, Counted>("counter store against its model", 150, 15_000);
 }

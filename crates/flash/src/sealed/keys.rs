@@ -71,9 +71,16 @@ impl<A: Aead> Keys<A> {
 }
 
 const LABEL: &[u8] = b"atrest sealed flash 1";
+const LOG_LABEL: &[u8] = b"atrest sealed counter 1";
+
+/// Authenticates the entries of a log that a counter vouches for.
+pub(crate) fn log(key: &SealedKey<'_>) -> Prf {
+    let extracted = Prf::new(key.uuid).whole(&[key.volume_key]);
+    Prf::new(&*Prf::new(&*extracted).whole(&[LOG_LABEL, &[1]]))
+}
 
 /// HMAC-SHA-256 under one key.
-struct Prf(Hmac<Sha256>);
+pub(crate) struct Prf(Hmac<Sha256>);
 
 impl Prf {
     fn new(key: &[u8]) -> Self {
@@ -91,7 +98,7 @@ impl Prf {
         output
     }
 
-    fn tag(&self, parts: &[&[u8]]) -> [u8; 16] {
+    pub(crate) fn tag(&self, parts: &[&[u8]]) -> [u8; 16] {
         let whole = self.whole(parts);
         let mut tag = [0; 16];
         tag.iter_mut().zip(whole.iter()).for_each(|(to, from)| *to = *from);

@@ -39,7 +39,8 @@ pub struct SealedFlash<A, D, S, T, B> {
     pub(super) clean: bool,
     /// Something has changed since the record was written.
     pub(super) changed: bool,
-    /// A serial was used for something that is not on the medium: the record is written before the next one.
+    /// The record is written before the next serial is used: one was used for something that is not on the medium, or nobody knows
+    /// what the record is.
     pub(super) gap: bool,
     /// Tickets since the record was written.
     pub(super) tickets: usize,
@@ -118,7 +119,12 @@ where
         };
         let body = record.body();
         let tag = self.cells.keys.anchor(sum, &body);
-        self.store.store(&record::join(&body, &tag)).map_err(FlashCause::TrustedStore)?;
+        if let Err(error) = self.store.store(&record::join(&body, &tag)) {
+            // Whether this is what is anchored nobody knows, and it may say that the volume was closed: nothing is changed before
+            // something is anchored.
+            self.gap = true;
+            return Err(FlashCause::TrustedStore(error));
+        }
         for state in self.table.as_mut() {
             state.set_in_flight(false);
         }

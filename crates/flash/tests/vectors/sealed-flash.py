@@ -49,3 +49,6 @@ print('synced',rec(4,1,0,None,[(3,1,2),(5,3,1)]).hex())
 # erase 3: ticket in 5's slot, serial 4
 print('ticket',ticket(5,3,4,stamp(3,1,2)).hex())
 print('closed',rec(5,1,1,None,[(5,3,1)]).hex())
+# An entry of a log beside a counter: number 9, record 00 01 .. 27
+body=bytes(range(40))+struct.pack('<Q',9)
+print('entry',(body+H(H(prk,b"atrest sealed counter 1\1"),body)[:16]).hex())

@@ -21,6 +21,8 @@ struct Contents {
     count: u64,
     medium: Option<SharedFlash>,
     failing: Option<TrustedStoreError>,
+    /// Writes come to their end before they fail.
+    late: bool,
 }
 
 /// A write of the store.
@@ -76,7 +78,14 @@ impl TrustedMemory {
 
     /// From now on every use fails, or none.
     pub fn fail(&self, error: Option<TrustedStoreError>) {
-        self.lock().failing = error;
+        let mut contents = self.lock();
+        (contents.failing, contents.late) = (error, false);
+    }
+
+    /// From now on every write fails after it has stored the record.
+    pub fn fail_late(&self, error: TrustedStoreError) {
+        let mut contents = self.lock();
+        (contents.failing, contents.late) = (Some(error), true);
     }
 
     fn lock(&self) -> RefMut<'_, Contents> {
@@ -92,7 +101,7 @@ impl TrustedStore for TrustedMemory {
 
     fn store(&mut self, record: &TrustedRecord) -> Result<(), TrustedStoreError> {
         let mut contents = self.lock();
-        if let Some(error) = contents.failing {
+        if let Some(error) = contents.failing.filter(|_| !contents.late) {
             return Err(error);
         }
         let step = contents.medium.as_ref().map_or(0, |medium| medium.lock().recorded());
@@ -100,6 +109,6 @@ impl TrustedStore for TrustedMemory {
         contents.writes.push(write);
         contents.record = Some(*record);
         contents.count += 1;
-        Ok(())
+        contents.failing.map_or(Ok(()), Err)
     }
 }

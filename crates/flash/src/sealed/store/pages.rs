@@ -67,7 +67,7 @@ impl<D: FlashDevice, const N: usize> PageStore<D, N> {
                     Ok(()) => true,
                     // A torn record on flash with error-correcting words.
                     Err(FlashError { cause: FlashCause::Uncorrectable, .. }) => false,
-                    Err(error) => return Err(failed(error)),
+                    Err(error) => return Err(super::failed(error)),
                 };
                 let erased = self.flash.erased_byte().unwrap_or(0xff);
                 if readable && cell.iter().all(|byte| *byte == erased) {
@@ -113,24 +113,15 @@ impl<D: FlashDevice, const N: usize> TrustedStore for PageStore<D, N> {
         if index >= self.per_page() {
             (page, index) = (u64::from(page == 0), 0);
             let erase_size = self.flash.geometry().erase_size();
-            self.flash.erase(self.address(page, 0), erase_size.into()).map_err(failed)?;
+            self.flash.erase(self.address(page, 0), erase_size.into()).map_err(super::failed)?;
         }
         let mut bytes = [0; N];
         let frame = frame::join(record, sequence);
         bytes.iter_mut().zip(frame).for_each(|(to, from)| *to = from);
         let cell = bytes.get(..self.stride() as usize).unwrap_or_default();
-        self.flash.prog(self.address(page, index), cell).map_err(failed)?;
-        self.flash.sync().map_err(failed)?;
+        self.flash.prog(self.address(page, index), cell).map_err(super::failed)?;
+        self.flash.sync().map_err(super::failed)?;
         self.end = Some((sequence, page, index.saturating_add(1)));
         Ok(())
-    }
-}
-
-fn failed(error: FlashError) -> TrustedStoreError {
-    match error.cause {
-        FlashCause::BadBlock { .. } => TrustedStoreError::WornOut,
-        FlashCause::Uncorrectable => TrustedStoreError::Damaged,
-        FlashCause::Driver(code) => TrustedStoreError::Driver(code),
-        _ => TrustedStoreError::Driver(-1),
     }
 }

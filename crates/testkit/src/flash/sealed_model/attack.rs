@@ -1,6 +1,6 @@
 //! An adversary who has seen everything that was ever sent to the medium, and does to it as he likes.
 
-use super::world::{BLOCKS, Content, MARKED_CELLS, UNITS, World};
+use super::world::{BLOCKS, Cell, Content, LOG_CELLS, MARKED_CELLS, Trust, UNITS, World};
 
 /// One to six changes.
 pub(super) fn attack(world: &mut World) {
@@ -11,7 +11,8 @@ pub(super) fn attack(world: &mut World) {
 }
 
 fn change(world: &mut World) {
-    let (kind, block) = (world.random.below(11), below(world, BLOCKS));
+    let kinds = if world.trust == Trust::Counter { 22 } else { 11 };
+    let (kind, block) = (world.random.below(kinds), below(world, BLOCKS));
     let cell = below(world, MARKED_CELLS);
     match kind {
         0 if !world.history[block][cell].is_empty() => {
@@ -21,11 +22,11 @@ fn change(world: &mut World) {
         1 | 2 if !world.snapshots.is_empty() => {
             let from = world.snapshots.len().saturating_sub(12);
             let at = from + below(world, world.snapshots.len() - from);
-            let snapshot = world.snapshots[at].clone();
+            let (medium, log) = world.snapshots[at].clone();
             if kind == 1 {
-                world.medium = snapshot;
+                (world.medium, world.log.pages) = (medium, log);
             } else {
-                world.medium[block] = snapshot[block];
+                world.medium[block] = medium[block];
             }
         }
         3 => world.medium[block][cell] = world.cell(Content::Garbage),
@@ -48,7 +49,55 @@ fn change(world: &mut World) {
         }
         9 => rewind(world),
         10 if !world.history[block][0].is_empty() => rebuild(world, block),
+        11.. => change_log(world, kind),
         _ => {}
+    }
+}
+
+/// The same to the log that a counter vouches for.
+fn change_log(world: &mut World, kind: u64) {
+    let (page, index) = (below(world, 2), below(world, LOG_CELLS));
+    let counter = world.log.counter;
+    match kind {
+        // An entry that counts, or will when the counter is incremented; with the medium as it was then, or without.
+        11..=17 => {
+            let wanted = counter + world.random.below(2);
+            let known = world.log.history.iter().map(|(cell, _)| *cell);
+            let fitting: Vec<usize> = (0..)
+                .zip(known)
+                .filter(|(_, cell)| number_of(&world.cells, *cell) == Some(wanted))
+                .map(|(at, _)| at)
+                .collect();
+            if !fitting.is_empty() {
+                let (cell, medium) = world.log.history[*world.random.pick(&fitting)].clone();
+                for entry in world.log.pages.as_flattened_mut() {
+                    if number_of(&world.cells, *entry) == Some(wanted) {
+                        *entry = 0;
+                    }
+                }
+                world.log.pages[page][index] = cell;
+                if kind <= 13 {
+                    world.medium = medium;
+                }
+            }
+        }
+        18 if !world.log.history.is_empty() => {
+            let at = below(world, world.log.history.len());
+            world.log.pages[page][index] = world.log.history[at].0;
+        }
+        19 => world.log.pages[page][index] = world.cell(Content::Garbage),
+        20 => {
+            let of = world.log.pages[page][index];
+            if matches!(world.cells[of], Content::Entry(_)) {
+                let part = world.random.below(3) as u8;
+                world.log.pages[page][index] = world.cell(Content::Forged(of, part));
+            }
+        }
+        _ => match world.random.below(3) {
+            0 => world.log.pages.swap(0, 1),
+            1 => world.log.pages[page] = [0; LOG_CELLS],
+            _ => world.log.pages[page][index] = 0,
+        },
     }
 }
 
@@ -79,6 +128,14 @@ fn rebuild(world: &mut World, block: usize) {
         let lately = &seen[seen.len().saturating_sub(3)..];
         let take = !lately.is_empty() && (cell == 0 || world.random.below(5) > 0);
         world.medium[block][cell] = if take { *world.random.pick(lately) } else { 0 };
+    }
+}
+
+/// The number of an entry of the log.
+fn number_of(cells: &[Content], cell: Cell) -> Option<u64> {
+    match cells[cell] {
+        Content::Entry(entry) => Some(entry.number),
+        _ => None,
     }
 }
 

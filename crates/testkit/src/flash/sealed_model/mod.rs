@@ -12,4 +12,6 @@ mod world;
 
 pub use model::{Answer, Flaw, Model, Policy, Record, Refusal, Stop};
 pub use run::{Op, Outcome, Setup, Statistics, Twin, Violation, run};
-pub use world::{BLOCKS, Cell, Content, Cut, Event, MARKED_CELLS, UNITS, World};
+pub use world::{
+    BLOCKS, Cell, Content, Cut, Entry, Event, LOG_CELLS, Log, MARKED_CELLS, Trust, UNITS, World,
+};

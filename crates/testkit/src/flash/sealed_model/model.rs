@@ -1,8 +1,17 @@
 //! The algorithm, on ideal cells.
 
-use super::world::{BLOCKS, Cell, Change, Content, Contents, PowerLoss, UNITS, World};
+use super::world::{BLOCKS, Change, Content, Contents, Trust, UNITS, World};
 
+mod answer;
+mod cells;
+mod counter;
+mod flaw;
 mod opening;
+
+pub use answer::{Answer, Refusal, Stop};
+use cells::{open_ticket, open_unit, steady};
+use counter::CounterStore;
+pub use flaw::Flaw;
 
 /// Block, epoch, fill.
 pub type Stamp = (usize, u64, usize);
@@ -27,97 +36,6 @@ pub enum Policy {
     Slot,
     /// In the record.
     Store,
-}
-
-/// A design that does not hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
-    /// What is in flight may have gaps.
-    Mix,
-    /// Blocks of an earlier lineage are appended to.
-    Append,
-    /// The next serial is read off the medium.
-    MediumCounter,
-    /// A clean record stays while changes are made.
-    NoDirtyMark,
-    /// The window of the record is gone on with after a power loss.
-    NoCloseWindow,
-    /// What a torn erase left is shown.
-    Partial,
-    /// Erases are not announced.
-    NoIntent,
-    /// Blocks with something in flight are erased without an anchor.
-    Destroy,
-    /// What a torn erase left stays on the medium.
-    NoScrub,
-    /// It is erased before it is anchored that it was void.
-    ScrubFirst,
-    /// Units behind the last one are taken for blank.
-    NoBlankCheck,
-}
-
-impl Flaw {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::Mix,
-        Self::Append,
-        Self::MediumCounter,
-        Self::NoDirtyMark,
-        Self::NoCloseWindow,
-        Self::Partial,
-        Self::NoIntent,
-        Self::Destroy,
-        Self::NoScrub,
-        Self::ScrubFirst,
-        Self::NoBlankCheck,
-    ];
-}
-
-/// Why an operation ended early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// The power is off.
-    PowerLoss,
-    /// The block takes no more units.
-    Closed,
-    /// What was programmed does not read back.
-    Bad,
-    /// Tampering was found before.
-    Tampered,
-    /// Opening was refused.
-    Refused(Refusal),
-}
-
-/// Why a medium was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Serials that can't be there.
-    Future,
-    /// Serials are missing.
-    Gap,
-    /// Not the anchored state.
-    NotAnchored,
-}
-
-/// What a read gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// What was stored.
-    Data(u64),
-    /// Not programmed, but can be.
-    Open,
-    /// Not programmed, and can't be.
-    Closed,
-    /// The block holds nothing.
-    Void,
-    /// Not what was stored.
-    Tampered,
-}
-
-impl From<PowerLoss> for Stop {
-    fn from(_: PowerLoss) -> Self {
-        Self::PowerLoss
-    }
 }
 
 /// Serials in a window.
@@ -153,6 +71,7 @@ pub struct Model {
     tampered: bool,
     tickets: usize,
     slots: Vec<usize>,
+    store: CounterStore,
 }
 
 impl Model {
@@ -177,6 +96,7 @@ impl Model {
             tampered: false,
             tickets: 0,
             slots: Vec::new(),
+            store: CounterStore::new(flaw),
         }
     }
 
@@ -206,7 +126,16 @@ impl Model {
         let stamp = |block: usize| (block, self.epoch[block], self.fill[block]);
         let sum = (0..BLOCKS).map(stamp).filter(|(_, _, fill)| *fill > 0).collect();
         let record = Record { anchor: self.next, start: self.start, clean, victim: victim.map(stamp) };
-        world.store(record, sum, self.contents.clone())?;
+        let attempt = world.attempt(record, sum, self.contents.clone());
+        let stored = match world.trust {
+            Trust::Record => world.store(attempt).map_err(Stop::from),
+            Trust::Counter => self.store.store(world, attempt),
+        };
+        if stored.is_err() {
+            // Whether this is anchored nobody knows: nothing is changed before something is.
+            self.gap |= !self.has(Flaw::GoOn);
+            return stored;
+        }
         (self.anchor, self.limit, self.clean) = (self.next, self.next + RESERVE, clean);
         (self.changed, self.gap, self.tickets) = (victim.is_some(), false, 0);
         self.in_flight = [false; BLOCKS];
@@ -358,38 +287,4 @@ impl Model {
         self.tampered = true;
         Answer::Tampered
     }
-}
-
-/// Serial and data of a unit that was sealed for this place and epoch. Without an epoch, of a first unit whichever it is.
-fn open_unit(world: &mut World, block: usize, unit: usize, epoch: Option<u64>) -> Option<(u64, u64)> {
-    let cell = readable(world, block, unit)?;
-    match world.cells[cell] {
-        Content::Unit { block: b, unit: u, epoch: e, serial, data } => {
-            let fits = (b, u, e) == (block, unit, epoch.unwrap_or(serial));
-            (fits && (unit > 0 || serial == e)).then_some((serial, data))
-        }
-        _ => None,
-    }
-}
-
-fn open_ticket(world: &mut World, block: usize, epoch: u64) -> Option<(u64, Stamp)> {
-    let cell = readable(world, block, UNITS)?;
-    match world.cells[cell] {
-        Content::Ticket { block: b, epoch: e, serial, victim } => {
-            ((b, e) == (block, epoch)).then_some((serial, victim))
-        }
-        _ => None,
-    }
-}
-
-/// What a cell reads as this time.
-fn readable(world: &mut World, block: usize, cell: usize) -> Option<Cell> {
-    let mut cell = world.medium[block][cell];
-    while let Content::Marginal(of) = world.cells[cell] {
-        if world.random.below(2) == 0 {
-            return None;
-        }
-        cell = of;
-    }
-    Some(cell)
 }

@@ -2,7 +2,7 @@
 
 use super::attack::attack;
 use super::model::{Answer, Flaw, Model, Policy, Stop};
-use super::world::{BLOCKS, UNITS, World};
+use super::world::{BLOCKS, Trust, UNITS, World};
 use crate::Random;
 
 /// What must never happen.
@@ -19,6 +19,8 @@ pub struct Setup {
     pub marginal: bool,
     /// Power-ons.
     pub cycles: usize,
+    /// What is trusted.
+    pub trust: Trust,
 }
 
 /// Something that is done to a volume.
@@ -86,6 +88,10 @@ pub struct Statistics {
     pub marginal_alarms: u64,
     /// Writes of the record, programs, erases.
     pub operations: [u64; 3],
+    /// Increments of the counter.
+    pub steps: u64,
+    /// Openings that were made to go on from another record than the newest of those that might count.
+    pub choices: u64,
 }
 
 impl Statistics {
@@ -99,6 +105,8 @@ impl Statistics {
         self.detected += other.detected;
         self.reads += other.reads;
         self.marginal_alarms += other.marginal_alarms;
+        self.steps += other.steps;
+        self.choices += other.choices;
         self.operations.iter_mut().zip(other.operations).for_each(|(sum, more)| *sum += more);
     }
 }
@@ -118,15 +126,16 @@ struct Run<'a, T> {
 pub fn run<T: Twin>(setup: Setup, twin: &mut T) -> (Statistics, Option<Violation>) {
     let mut random = Random::new(setup.seed);
     let needs_order = [Some(Flaw::Mix), Some(Flaw::Append), Some(Flaw::MediumCounter)].contains(&setup.flaw);
-    let ordered = random.below(4) > 0 || needs_order;
+    let ordered = (random.below(4) > 0 || needs_order) && setup.flaw != Some(Flaw::NoSync);
     let policy = *random.pick(&[Policy::Slot, Policy::Store]);
     let read_back = random.below(2) == 0;
     let every = if ordered { *random.pick(&[1, 2, 5, 50]) } else { 1 };
-    let world = World::new(random, ordered, policy, read_back, setup.marginal);
+    let world = World::new(random, ordered, policy, read_back, setup.marginal, setup.trust);
     let (flaw, statistics) = (setup.flaw, Statistics::default());
     let mut run = Run { world, twin, flaw, every, attacked: false, data: 0, statistics };
     run.all(setup.cycles);
     run.statistics.operations = run.world.counts;
+    (run.statistics.steps, run.statistics.choices) = (run.world.log.steps, run.world.log.choices);
     (run.statistics, run.world.violation)
 }
 
@@ -248,28 +257,32 @@ impl<T: Twin> Run<'_, T> {
     fn mount(&mut self) -> Option<Model> {
         for attempt in 1.. {
             self.statistics.mounts += 1;
-            self.world.fuse = (self.world.random.below(5) == 0).then(|| self.world.random.below(3));
-            let before = self.world.clone();
+            // Operations before an opening writes its record: none, or those of a log.
+            let (of, most) = if self.world.trust == Trust::Counter { (3, 14) } else { (5, 3) };
+            self.world.fuse = (self.world.random.below(of) == 0).then(|| self.world.random.below(most));
+            let attempts = self.world.attempts.len();
             self.twin.before(&self.world, Op::Mount);
             self.world.events.clear();
+            self.world.opening = true;
             let result = Model::mount(&mut self.world, self.flaw);
+            self.world.opening = false;
             let outcome = result.as_ref().map_or_else(|stop| Outcome::Stopped(*stop), |_| Outcome::Done);
             self.twin.after(&self.world, result.as_ref().ok(), Op::Mount, outcome);
             match result {
                 Ok(mut model) => {
-                    if !before.permits(&model.contents) {
+                    if !self.world.opened.permits(&model.contents, self.world.ordered) {
                         self.world.violate("undetected: a state that the volume never had");
                     } else if !self.attacked
-                        && before.ordered
-                        && !before.marginal
-                        && !before.is_complete(&model.contents)
+                        && self.world.ordered
+                        && !self.world.marginal
+                        && !self.world.opened.is_complete(&model.contents)
                     {
                         self.world.violate("completed data was lost without an attack");
                     }
                     self.world.fuse = None;
                     self.world.honest = self.world.medium.clone();
-                    if self.world.done == 0 && self.flaw == Some(Flaw::NoCloseWindow) {
-                        self.world.done = self.world.changes.len();
+                    if self.world.truth.done == 0 && self.flaw == Some(Flaw::NoCloseWindow) {
+                        self.world.truth.done = self.world.truth.changes.len();
                     }
                     self.attacked = false;
                     for op in self.reads(4) {
@@ -278,15 +291,19 @@ impl<T: Twin> Run<'_, T> {
                     return self.world.violation.is_none().then_some(model);
                 }
                 Err(Stop::PowerLoss) => {
-                    let landed = self.world.record != before.record;
-                    if landed {
-                        // What has been anchored must have been permitted.
-                        if !before.permits(&self.world.base) {
+                    if let Some(attempt) = self.world.attempts.get(attempts) {
+                        // What may be anchored must have been permitted.
+                        let (permitted, number) =
+                            (self.world.opened.permits(&attempt.base, self.world.ordered), attempt.number);
+                        if !permitted {
                             self.world.violate("recovery anchored a state that the volume never had");
                         }
-                        self.world.honest = self.world.medium.clone();
+                        if self.world.truth.number == number {
+                            self.world.honest = self.world.medium.clone();
+                        }
                     }
-                    if self.world.random.below(10) < 3 {
+                    let chance = if self.world.trust == Trust::Counter { 6 } else { 3 };
+                    if self.world.random.below(10) < chance {
                         self.attack();
                     }
                 }
@@ -305,6 +322,7 @@ impl<T: Twin> Run<'_, T> {
                     } else {
                         // The honest medium must still open.
                         self.world.medium = self.world.honest.clone();
+                        self.world.restore_log();
                         self.attacked = false;
                     }
                 }
@@ -330,8 +348,8 @@ impl<T: Twin> Run<'_, T> {
     }
 
     fn snapshot(&mut self) {
-        let medium = self.world.medium.clone();
-        self.world.snapshots.push(medium);
+        let snapshot = (self.world.medium.clone(), self.world.log.pages);
+        self.world.snapshots.push(snapshot);
         if self.world.snapshots.len() > 30 {
             self.world.snapshots.remove(0);
         }

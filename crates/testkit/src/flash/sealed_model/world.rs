@@ -2,11 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Policy, Record};
+use super::model::{Policy, Record, Stamp};
 use super::run::Violation;
 use crate::Random;
 
+mod counter;
+mod event;
 mod truth;
+
+pub use counter::{Entry, LOG_CELLS, Log};
+pub use event::{Cell, Content, Cut, Event, Trust};
+pub(super) use truth::Truth;
 
 /// Erase blocks.
 pub const BLOCKS: usize = 6;
@@ -14,97 +20,6 @@ pub const BLOCKS: usize = 6;
 pub const UNITS: usize = 4;
 /// Cells in a block.
 pub const MARKED_CELLS: usize = UNITS + 1;
-
-/// A cell's content, by its number in the world's list. 0 is blank.
-pub type Cell = usize;
-
-/// What can stand in a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Nothing.
-    Blank,
-    /// Anything.
-    Garbage,
-    /// A sealed cell, some part of which (0 serial, 1 data, 2 tag) was changed.
-    Forged(Cell, u8),
-    /// A sealed cell that reads right every other time.
-    Marginal(Cell),
-    /// A unit.
-    Unit {
-        /// Where it was sealed for, and under which epoch and serial.
-        block: usize,
-        /// Index in the block.
-        unit: usize,
-        /// Serial of the block's first unit.
-        epoch: u64,
-        /// Its own.
-        serial: u64,
-        /// What it holds.
-        data: u64,
-    },
-    /// A ticket.
-    Ticket {
-        /// The block with the slot.
-        block: usize,
-        /// Epoch of that.
-        epoch: u64,
-        /// Its own.
-        serial: u64,
-        /// Block, epoch and fill of what is to be erased.
-        victim: (usize, u64, usize),
-    },
-}
-
-/// How the power failed in an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// It did not.
-    None,
-    /// Before anything had happened.
-    Before,
-    /// In the middle.
-    Torn,
-    /// When everything had happened.
-    After,
-}
-
-/// Something that the model did to medium or store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// Programmed a cell.
-    Prog {
-        /// Index of the block.
-        block: usize,
-        /// Index in it.
-        cell: usize,
-        /// What was to be programmed.
-        content: Cell,
-        /// What stands there now.
-        left: Cell,
-        /// Whether it came to that.
-        cut: Cut,
-    },
-    /// Erased a block.
-    Erase {
-        /// Index of the block.
-        block: usize,
-        /// What stands there now.
-        left: [Cell; MARKED_CELLS],
-        /// Whether it came to that.
-        cut: Cut,
-    },
-    /// Synced the medium.
-    Sync(Cut),
-    /// Wrote the store.
-    Store {
-        /// What was to be stored.
-        record: Record,
-        /// Whether it was.
-        landed: bool,
-        /// Whether the power failed.
-        cut: Cut,
-    },
-}
 
 /// The power is off.
 #[derive(Debug)]
@@ -137,20 +52,25 @@ pub struct World {
     pub(super) honest: Vec<[Cell; MARKED_CELLS]>,
     /// What each cell number stands for.
     pub cells: Vec<Content>,
-    pub(super) record: Option<Record>,
-    /// What is anchored of each block, as the record's tag would confirm it.
-    pub(super) sum: Vec<(usize, u64, usize)>,
+    /// What is trusted.
+    pub trust: Trust,
+    /// What is anchored and has happened since.
+    pub(super) truth: Truth,
+    /// What may be anchored as well: writes of the record that did not come to their end.
+    pub(super) others: Vec<Truth>,
+    /// What the last opening found anchored.
+    pub(super) opened: Truth,
+    /// Everything that ever was to be anchored, behind nothing.
+    pub(super) attempts: Vec<Truth>,
+    /// Whether the volume is being opened: what the medium shows was accepted by who anchors it.
+    pub(super) opening: bool,
+    /// Counter and log, if that is the store.
+    pub log: Log,
     pub(super) fuse: Option<u64>,
     pub(super) random: Random,
     /// What was ever sent to each cell, and the medium at some times.
     pub(super) history: Vec<[Vec<Cell>; MARKED_CELLS]>,
-    pub(super) snapshots: Vec<Vec<[Cell; MARKED_CELLS]>>,
-    pub(super) base: Contents,
-    pub(super) changes: Vec<Change>,
-    pub(super) done: usize,
-    pub(super) victim: Option<usize>,
-    /// A block whose last unit was reported as not stored.
-    spoilt: Option<usize>,
+    pub(super) snapshots: Vec<Snapshot>,
     unsynced: BTreeMap<usize, Vec<[Cell; MARKED_CELLS]>>,
     serials: std::collections::BTreeSet<u64>,
     /// Everything since it was emptied.
@@ -158,6 +78,9 @@ pub struct World {
     pub(super) violation: Option<Violation>,
     pub(super) counts: [u64; 3],
 }
+
+/// A medium, and the pages of the log.
+pub(super) type Snapshot = (Vec<[Cell; MARKED_CELLS]>, [[Cell; LOG_CELLS]; 2]);
 
 const BLANK: [Cell; MARKED_CELLS] = [0; MARKED_CELLS];
 
@@ -168,6 +91,7 @@ impl World {
         policy: Policy,
         read_back: bool,
         marginal: bool,
+        trust: Trust,
     ) -> Self {
         Self {
             ordered,
@@ -177,17 +101,17 @@ impl World {
             medium: vec![BLANK; BLOCKS],
             honest: vec![BLANK; BLOCKS],
             cells: vec![Content::Blank],
-            record: None,
-            sum: Vec::new(),
+            trust,
+            truth: Truth::default(),
+            others: Vec::new(),
+            opened: Truth::default(),
+            attempts: vec![Truth::default()],
+            opening: false,
+            log: Log::default(),
             fuse: None,
             random,
             history: vec![Default::default(); BLOCKS],
             snapshots: Vec::new(),
-            base: vec![Vec::new(); BLOCKS],
-            changes: Vec::new(),
-            done: 0,
-            victim: None,
-            spoilt: None,
             unsynced: BTreeMap::new(),
             serials: Default::default(),
             events: Vec::new(),
@@ -224,6 +148,7 @@ impl World {
             }
         }
         self.unsynced.clear();
+        self.lose_log();
         PowerLoss
     }
 
@@ -245,7 +170,7 @@ impl World {
         content: Cell,
         change: Change,
     ) -> Result<(), PowerLoss> {
-        self.changes.push(change);
+        self.truth.changes.push(change);
         self.history[block][cell].push(content);
         self.counts[1] += 1;
         self.keep(block);
@@ -269,13 +194,13 @@ impl World {
     /// A cell turned out not to hold what was programmed: so it is on the honest twin.
     pub(super) fn spoil(&mut self, block: usize, cell: usize) {
         self.honest[block][cell] = self.cell(Content::Garbage);
-        self.spoilt = Some(block);
+        self.truth.spoilt = Some(block);
     }
 
     /// `counted` is not the case for a block that is scrubbed, in which nothing is that anybody could see.
     pub(super) fn erase(&mut self, block: usize, counted: bool) -> Result<(), PowerLoss> {
         if counted {
-            self.changes.push(Change::Doubtful(block));
+            self.truth.changes.push(Change::Doubtful(block));
         }
         self.counts[2] += 1;
         self.keep(block);
@@ -298,17 +223,17 @@ impl World {
             }
         }
         self.events.push(Event::Erase { block, left: self.medium[block], cut });
-        let done = self.done;
+        let done = self.truth.done;
         let result = self.finish(cut);
         if !counted {
-            self.done = done;
+            self.truth.done = done;
         }
         result
     }
 
     fn finish(&mut self, cut: Cut) -> Result<(), PowerLoss> {
         if matches!(cut, Cut::None | Cut::After) {
-            self.done = self.changes.len();
+            self.truth.done = self.truth.changes.len();
         }
         if cut == Cut::None { Ok(()) } else { Err(self.lose()) }
     }
@@ -320,32 +245,35 @@ impl World {
             return Err(self.lose());
         }
         self.unsynced.clear();
+        self.log.unsynced = None;
         Ok(())
     }
 
-    /// Replaces the record: whole or not at all.
-    pub(super) fn store(
-        &mut self,
-        record: Record,
-        sum: Vec<(usize, u64, usize)>,
-        contents: Contents,
-    ) -> Result<(), PowerLoss> {
+    /// What is to be anchored from here on.
+    pub(super) fn attempt(&mut self, record: Record, sum: Vec<Stamp>, contents: Contents) -> usize {
+        let number = self.attempts.len();
         self.counts[0] += 1;
+        let mut truth = Truth::anchored(number, record, sum, contents);
+        truth.medium = if self.opening { self.medium.clone() } else { self.honest.clone() };
+        if self.trust == Trust::Counter {
+            self.others.push(truth.clone());
+        }
+        self.attempts.push(truth);
+        number
+    }
+
+    /// Replaces the record: whole or not at all.
+    pub(super) fn store(&mut self, attempt: usize) -> Result<(), PowerLoss> {
         let cut = self.tick();
         let landed = match cut {
             Cut::Before => false,
             Cut::Torn => self.random.below(2) == 0,
             Cut::None | Cut::After => true,
         };
+        let record = self.attempts[attempt].record.expect("an attempt");
         self.events.push(Event::Store { record, landed, cut });
         if landed {
-            self.record = Some(record);
-            self.base = contents;
-            self.changes.clear();
-            self.done = 0;
-            self.spoilt = None;
-            self.victim = record.victim.map(|(block, ..)| block);
-            self.sum = sum;
+            self.truth = self.attempts[attempt].clone();
         }
         if cut == Cut::None { Ok(()) } else { Err(self.lose()) }
     }

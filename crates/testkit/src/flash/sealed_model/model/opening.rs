@@ -1,6 +1,6 @@
 //! Opening: what is on the medium is held against the record, and accepted once.
 
-use super::super::world::{BLOCKS, UNITS, World};
+use super::super::world::{BLOCKS, Trust, UNITS, World};
 use super::{
     Flaw, MOST_TICKETS, Model, READS, RESERVE, Record, Refusal, Stamp, Stop, open_ticket, open_unit,
 };
@@ -8,7 +8,15 @@ use super::{
 impl Model {
     pub(in crate::flash::sealed_model) fn mount(world: &mut World, flaw: Option<Flaw>) -> Result<Self, Stop> {
         let mut model = Self::unknown(world.policy, world.read_back, flaw);
-        let record = world.record.expect("formatted");
+        let opened = match world.trust {
+            Trust::Record => world.truth.clone(),
+            Trust::Counter => {
+                model.store.load(world)?;
+                world.truth.clone()
+            }
+        };
+        let record = opened.record.expect("formatted");
+        world.opened = opened;
         let refused = |why| Err(Stop::Refused(why));
         let limit = record.anchor + RESERVE;
         let mut base: [Option<(u64, usize)>; BLOCKS] = [None; BLOCKS];
@@ -86,7 +94,7 @@ impl Model {
             .filter_map(|block| base[block].map(|(epoch, fill)| (block, epoch, fill)))
             .filter(|(_, _, fill)| *fill > 0)
             .collect();
-        if sum != world.sum && !model.without_one(&sum, &world.sum, record.anchor) {
+        if sum != world.opened.sum && !model.without_one(&sum, &world.opened.sum, record.anchor) {
             return refused(Refusal::NotAnchored);
         }
         if record.clean {

@@ -1,11 +1,35 @@
 //! What a volume may show after all that was done to it.
 
-use super::{BLOCKS, Change, Contents, World};
+use super::{BLOCKS, Cell, Change, Contents, MARKED_CELLS};
+use crate::flash::sealed_model::model::{Record, Stamp};
 
-impl World {
+/// What is anchored, and what has been done since.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    /// Which of all attempts at anchoring something this was.
+    pub number: usize,
+    pub record: Option<Record>,
+    /// What is anchored of each block, as the record's tag would confirm it.
+    pub sum: Vec<Stamp>,
+    pub base: Contents,
+    pub changes: Vec<Change>,
+    pub done: usize,
+    pub victim: Option<usize>,
+    /// A block whose last unit was reported as not stored.
+    pub spoilt: Option<usize>,
+    /// The honest medium that goes with it, while it is not the truth.
+    pub medium: Vec<[Cell; MARKED_CELLS]>,
+}
+
+impl Truth {
+    pub fn anchored(number: usize, record: Record, sum: Vec<Stamp>, base: Contents) -> Self {
+        let victim = record.victim.map(|(block, ..)| block);
+        Self { number, record: Some(record), sum, base, victim, ..Self::default() }
+    }
+
     /// Whether a mount may show this: what is anchored and a beginning of what was done since.
-    pub(in crate::flash::sealed_model) fn permits(&self, found: &Contents) -> bool {
-        if !self.ordered {
+    pub fn permits(&self, found: &Contents, ordered: bool) -> bool {
+        if !ordered {
             return self.permits_any_mixture(found);
         }
         let mut state = self.base.clone();
@@ -40,7 +64,7 @@ impl World {
     }
 
     /// Whether everything is there that was complete when the power failed.
-    pub(in crate::flash::sealed_model) fn is_complete(&self, found: &Contents) -> bool {
+    pub fn is_complete(&self, found: &Contents) -> bool {
         let mut state = self.base.clone();
         let mut doubtful = [false; BLOCKS];
         self.victim.into_iter().for_each(|block| doubtful[block] = true);

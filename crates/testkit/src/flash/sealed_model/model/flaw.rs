@@ -1,0 +1,73 @@
+//! Designs that do not hold, so that it is known that this would be seen.
+
+/// A design that does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// What is in flight may have gaps.
+    Mix,
+    /// Blocks of an earlier lineage are appended to.
+    Append,
+    /// The next serial is read off the medium.
+    MediumCounter,
+    /// A clean record stays while changes are made.
+    NoDirtyMark,
+    /// The window of the record is gone on with after a power loss.
+    NoCloseWindow,
+    /// What a torn erase left is shown.
+    Partial,
+    /// Erases are not announced.
+    NoIntent,
+    /// Blocks with something in flight are erased without an anchor.
+    Destroy,
+    /// What a torn erase left stays on the medium.
+    NoScrub,
+    /// It is erased before it is anchored that it was void.
+    ScrubFirst,
+    /// Units behind the last one are taken for blank.
+    NoBlankCheck,
+    /// Of a log that a counter vouches for, what is found is taken, and the next record written under the next number.
+    NoClaim,
+    /// The same, but an entry for the next number is taken, after incrementing the counter, if one is seen.
+    TakeNext,
+    /// What is found is claimed once, and not once more.
+    OneClaim,
+    /// The counter is incremented before the entry is written.
+    StepFirst,
+    /// The log has one page.
+    OnePage,
+    /// The counter is incremented before the entry is synced.
+    NoSync,
+    /// After a write that failed the next record goes under the same number.
+    KeepClaim,
+    /// After a write of the record that failed, which may be a clean one, changes are made.
+    GoOn,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Mix,
+        Self::Append,
+        Self::MediumCounter,
+        Self::NoDirtyMark,
+        Self::NoCloseWindow,
+        Self::Partial,
+        Self::NoIntent,
+        Self::Destroy,
+        Self::NoScrub,
+        Self::ScrubFirst,
+        Self::NoBlankCheck,
+    ];
+
+    /// Those of a store that a counter vouches for.
+    pub const COUNTER: [Self; 8] = [
+        Self::NoClaim,
+        Self::TakeNext,
+        Self::OneClaim,
+        Self::StepFirst,
+        Self::OnePage,
+        Self::NoSync,
+        Self::KeepClaim,
+        Self::GoOn,
+    ];
+}

@@ -1,0 +1,144 @@
+//! A log on the medium and a counter that only rises: what a store is made of where nothing else can be trusted.
+
+use super::{Cell, Content, Cut, Event, MARKED_CELLS, PowerLoss, Trust, World};
+
+/// Entries in a page of the log.
+pub const LOG_CELLS: usize = 3;
+
+/// An entry of the log: what was to be anchored, under a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What the counter has to show for this to count.
+    pub number: u64,
+    /// Which of all attempts at anchoring something.
+    pub attempt: usize,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// What the counter shows.
+    pub counter: u64,
+    /// What stands in the two pages.
+    pub pages: [[Cell; LOG_CELLS]; 2],
+    /// Pages as the last sync left them, if they have changed since.
+    pub(super) unsynced: Option<[[Cell; LOG_CELLS]; 2]>,
+    /// All entries that were ever sent to the medium, and what that held then.
+    pub(in crate::flash::sealed_model) history: Vec<(Cell, Vec<[Cell; MARKED_CELLS]>)>,
+    /// The newest that was programmed in whole, and is not lost, for each number.
+    whole: std::collections::BTreeMap<u64, (Cell, Entry)>,
+    /// Times that an opening was shown another one of those that could be anchored than the newest.
+    pub(in crate::flash::sealed_model) choices: u64,
+    /// Increments.
+    pub(in crate::flash::sealed_model) steps: u64,
+}
+
+impl World {
+    pub(in crate::flash::sealed_model) fn log_prog(
+        &mut self,
+        page: usize,
+        index: usize,
+        entry: Entry,
+    ) -> Result<(), PowerLoss> {
+        let content = self.cell(Content::Entry(entry));
+        self.log.history.push((content, self.medium.clone()));
+        self.keep_log();
+        let cut = self.tick();
+        let mut left = self.log.pages[page][index];
+        if cut != Cut::Before {
+            let value = if cut == Cut::Torn { self.torn(content) } else { content };
+            left = if left == 0 { value } else { self.cell(Content::Garbage) };
+            self.log.pages[page][index] = left;
+        }
+        if matches!(cut, Cut::None | Cut::After) {
+            self.log.whole.insert(entry.number, (content, entry));
+        }
+        let record = self.attempts[entry.attempt].record.expect("an attempt");
+        self.events.push(Event::LogProg { page, index, content, entry: (record, entry.number), left, cut });
+        if cut == Cut::None { Ok(()) } else { Err(self.lose()) }
+    }
+
+    pub(in crate::flash::sealed_model) fn log_erase(&mut self, page: usize) -> Result<(), PowerLoss> {
+        self.keep_log();
+        let cut = self.tick();
+        for index in 0..LOG_CELLS {
+            let old = self.log.pages[page][index];
+            self.log.pages[page][index] = match cut {
+                Cut::Before => old,
+                Cut::None | Cut::After => 0,
+                Cut::Torn => match self.random.below(3) {
+                    0 => 0,
+                    1 => old,
+                    _ => self.torn(old),
+                },
+            };
+        }
+        self.events.push(Event::LogErase { page, left: self.log.pages[page], cut });
+        if cut == Cut::None { Ok(()) } else { Err(self.lose()) }
+    }
+
+    /// Increments the counter. What the newest entry for its value anchors is the truth from now on, if nobody interferes.
+    pub(in crate::flash::sealed_model) fn step(&mut self) -> Result<(), PowerLoss> {
+        let cut = self.tick();
+        let landed = match cut {
+            Cut::Before => false,
+            Cut::Torn => self.random.below(2) == 0,
+            Cut::None | Cut::After => true,
+        };
+        self.events.push(Event::Step { landed, cut });
+        if landed {
+            self.log.steps += 1;
+            self.log.counter += 1;
+            if let Some((_, entry)) = self.log.whole.get(&self.log.counter) {
+                self.may_be_anchored(entry.attempt);
+            }
+        }
+        if cut == Cut::None { Ok(()) } else { Err(self.lose()) }
+    }
+
+    /// An attempt that has become the truth; what was before may be too, to who has not heard that it came to its end.
+    fn may_be_anchored(&mut self, attempt: usize) {
+        if let Some(other) = self.others.iter_mut().find(|other| other.number == attempt) {
+            std::mem::swap(&mut self.truth, other);
+            other.medium = std::mem::replace(&mut self.honest, self.truth.medium.clone());
+        }
+    }
+
+    /// An opening has found this anchored, and goes on from it.
+    pub(in crate::flash::sealed_model) fn settle(&mut self, attempt: usize) {
+        self.may_be_anchored(attempt);
+        if attempt != self.truth.number {
+            self.violate("an anchor of an earlier time was taken");
+            self.truth = self.attempts[attempt].clone();
+        }
+        self.others.clear();
+    }
+
+    /// A write of the record has come to its end.
+    pub(in crate::flash::sealed_model) fn stored(&mut self, attempt: usize) {
+        self.may_be_anchored(attempt);
+        self.others.clear();
+    }
+
+    /// Puts the log back to what the honest one holds for the counter: the one entry that matters.
+    pub(in crate::flash::sealed_model) fn restore_log(&mut self) {
+        if self.trust == Trust::Counter {
+            let content = self.log.whole.get(&self.log.counter).map_or(0, |(cell, _)| *cell);
+            self.log.pages = [[content, 0, 0], [0; LOG_CELLS]];
+        }
+    }
+
+    fn keep_log(&mut self) {
+        self.log.unsynced.get_or_insert(self.log.pages);
+    }
+
+    /// A medium with a cache may have lost what was not synced.
+    pub(super) fn lose_log(&mut self) {
+        if let Some(before) = self.log.unsynced.take()
+            && !self.ordered
+            && self.random.below(2) == 0
+        {
+            self.log.pages = before;
+        }
+    }
+}
