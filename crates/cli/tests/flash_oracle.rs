@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 
 use common::{Ran, Scratch};
@@ -94,10 +95,16 @@ fn headers_of_an_independent_writer_are_opened_by_the_desk() {
         let old = scratch.atrest(&[&["cat", kind, "/hello", "--key-file", "key"], store].concat());
         old.fails(2, "wrong passphrase");
     }
-    // A volume that is anchored in a chip is not for the desk, but for reading without freshness.
+    // A volume that is anchored by a counter is not for the desk, but for reading without freshness. Two blocks behind it are the log.
+    fs::OpenOptions::new()
+        .append(true)
+        .open(scratch.path("sealed"))
+        .and_then(|mut file| file.write_all(&[0x55; 8192]))
+        .expect("two more blocks");
     let mut header = oracle(&scratch, "flash_header.py", &["open", "sealed", "two"]).ok().json();
     header["key"] = header["slots"]["1"][0].clone();
     header["store"] = 2.into();
+    header["sizes"][3] = 66.into();
     header["slots"] =
         json!({ "0": { "kdf": "01e8030000", "salt": "b1".repeat(16), "passphrase": "battery" } });
     oracle(&scratch, "flash_header.py", &["make", "sealed", &header.to_string()]).ok();

@@ -37,8 +37,8 @@ type Table = Vec<BlockState>;
 type Writing<A, D, S> = SealedFlash<A, D, S, Table, Vec<u8>>;
 type Reading<A, D> = SealedReader<A, D, Table, Vec<u8>>;
 
-/// The erase blocks behind the header.
-type Data = FlashRegion<FileFlash>;
+/// The erase blocks that are sealed.
+type Data = FlashRegion<FlashRegion<FileFlash>>;
 
 /// Makes an empty volume behind a new header, with its record in memory: put it into the trusted store, once the volume is closed and
 /// the medium is what it is to be. A file is made blank first, as a new chip is.
@@ -95,9 +95,18 @@ pub fn unverified(volume: FlashVolume, key: &FlashKey) -> Result<Vec<(u64, u32)>
 pub fn sealed_layout(params: &Params) -> Result<SealedLayout, FlashOpenError> {
     let options = SealedOptions::of(params).ok_or(FlashOpenError::NotSealed)?;
     let Protection::Sealed { tag_len, .. } = params.protection else { return Err(FlashOpenError::NotSealed) };
-    SealedLayout::new(data_geometry(params)?, options.payload, tag_len.into(), options.tickets)
+    let data = data_geometry(params)?;
+    let log =
+        if let Protection::Sealed { store: TrustedStore::Counter, .. } = params.protection { LOG } else { 0 };
+    let blocks = data.block_count().saturating_sub(log);
+    let medium = FlashGeometry::new(data.read_size(), data.prog_size(), data.erase_size(), blocks)
+        .map_err(FlashOpenError::Geometry)?;
+    SealedLayout::new(medium, options.payload, tag_len.into(), options.tickets)
         .map_err(|error| FlashOpenError::Sealed(SealedError::Layout(error)))
 }
+
+/// Erase blocks at the end of a medium in which the records lie that a counter counts.
+const LOG: u64 = 2;
 
 /// What a header leads to.
 struct Parts {
@@ -112,7 +121,9 @@ impl Parts {
         let params = *volume.header().map_err(FlashOpenError::Header)?.params();
         let layout = sealed_layout(&params)?;
         let options = SealedOptions::of(&params).ok_or(FlashOpenError::NotSealed)?;
-        let data = volume.into_data().map_err(FlashOpenError::Header)?;
+        let behind = volume.into_data().map_err(FlashOpenError::Header)?;
+        let data = FlashRegion::new(behind, 0, layout.medium().block_count())
+            .map_err(|error| FlashOpenError::Header(error.into()))?;
         // The page cache may write in any order, and reading back would ask it alone.
         let medium = if data.erased_byte().is_none() { SealedMedium::Card } else { SealedMedium::Cached };
         let options = SealedOptions { medium, read_back: false, ..options };

@@ -63,7 +63,7 @@ pub enum TrustedStore {
     Nothing,
     /// A record that is replaced.
     Record,
-    /// A counter that only goes up.
+    /// A counter that only goes up. The last two erase blocks of the medium are its log.
     Counter,
 }
 
