@@ -12,7 +12,7 @@ use atrest_device::{FlashDevice, FlashGeometry, FlashRegion, TrustedStore, Trust
 use atrest_flash::sealed::store::{CounterStore, MonotonicCounter};
 use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedKey, SealedOptions};
 use atrest_testkit::flash::{
-    Adversary, Caching, EmulatedFlash, FlashImage, FlashRecording, PowerCut, SharedFlash, Tear,
+    Adversary, Caching, EmulatedCard, EmulatedFlash, FlashImage, FlashRecording, PowerCut, SharedFlash, Tear,
 };
 use atrest_testkit::{Campaign, Random};
 use littlefs::{Change, Played, Tree, play_on, read_all_on, suite};
@@ -301,6 +301,49 @@ fn a_chip_in_a_cell_holds_volume_and_log() {
     let mut found = vec![0; sizes.prog_size() as usize];
     volume.read(0, &mut found).expect("read");
     assert!(found.iter().all(|byte| *byte == 9));
+}
+
+/// A card has no blank places and loses what was not synced: entries are written over old ones.
+#[test]
+fn a_log_on_a_card_holds_the_old_record_or_the_new_one_at_every_cut() {
+    let geometry = FlashGeometry::new(512, 512, 1536, 2).expect("a geometry");
+    let card = EmulatedCard::used(geometry, &mut Random::new(3));
+    let on = |card: &EmulatedCard, counter: &Counter| {
+        CounterStore::<_, _, 512>::new(card.clone(), counter.clone(), &KEY).expect("large enough")
+    };
+    let counter = Counter::at(100);
+    card.record();
+    let mut store = on(&card, &counter);
+    assert_eq!(store.load(), Err(TrustedStoreError::Damaged), "what was on the card before");
+    for number in 1..=40 {
+        store.store(&[number; 40]).expect("store");
+        card.acknowledge();
+        if number % 3 == 0 {
+            store = on(&card, &counter);
+            assert_eq!(store.load(), Ok(Some([number; 40])));
+        }
+    }
+    let recording = card.finish_recording();
+    let mut cases = 0;
+    // The counter was incremented once to begin with, and then after each write.
+    let cuts = recording.cuts().into_iter().map(|cut| (recording.aftermath(cut), 101 + cut.write as u64));
+    let unvouched = (1..recording.len())
+        .map(|write| ((recording.before(write).0, recording.before(write - 1).1), 100 + write as u64));
+    for ((left, done), shown) in cuts.chain(unvouched) {
+        let (done, counter) = (done as u8, Counter::at(shown));
+        let found = on(&left, &counter).load();
+        let allowed = [Ok(Some([done; 40])), Ok(Some([done + 1; 40]))];
+        let none = done == 0 && found == Err(TrustedStoreError::Damaged);
+        assert!(allowed.contains(&found) || none, "{shown}: {found:?} after {done}");
+        for number in 100..110 {
+            let mut store = on(&left, &counter);
+            store.store(&[number; 40]).expect("store");
+            assert_eq!(on(&left, &counter).load(), Ok(Some([number; 40])), "{shown}");
+        }
+        cases += 1;
+    }
+    println!("{cases} cuts of a log on a card");
+    assert!(cases > 300);
 }
 
 /// `vectors/sealed-flash.py` computes it.

@@ -214,7 +214,7 @@ impl FlashImage {
 }
 
 /// Leaves `cells` somewhere on the way to `target`.
-fn torn(cells: &mut [u8], target: &[u8], tear: Tear, random: &mut Random) -> Unit {
+pub(super) fn torn(cells: &mut [u8], target: &[u8], tear: Tear, random: &mut Random) -> Unit {
     match tear {
         Tear::Clean => {}
         Tear::Bytes => {

@@ -4,6 +4,7 @@
 //! * [`EmulatedFlash`]: a [`FlashDevice`](atrest_device::FlashDevice) over an image. A unit is programmed once between two
 //!   erases, bad blocks fail in one of five ways, wear is counted, every operation can be recorded.
 //! * [`FlashRecording`]: everything that happened, from which [`PowerCut`]s make what a power loss at any operation leaves.
+//! * [`EmulatedCard`]: a memory card, that loses any of what was written since the last sync, sector by sector.
 //! * [`TrustedMemory`]: the store that the adversary can't reach.
 //! * [`Adversary`]: every version of every unit and block that a recording saw, put back, moved or damaged.
 //!
@@ -12,6 +13,7 @@
 //! Media with a cache lose any of the operations since the last sync, in any order but that of a block's erase.
 
 mod adversary;
+mod card;
 mod emulated;
 mod image;
 mod power_cut;
@@ -20,6 +22,7 @@ mod shared;
 mod trusted;
 
 pub use adversary::{Adversary, Attack};
+pub use card::{CardCut, CardRecording, EmulatedCard};
 pub use emulated::{BadBlock, EmulatedFlash, Wear};
 pub use image::{FlashImage, Tear};
 pub use power_cut::{Caching, FlashOp, FlashRecording, PowerCut};
