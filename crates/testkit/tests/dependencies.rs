@@ -1,6 +1,8 @@
 //! What we depend on: no crate in two versions without a reason, and no licence that ours does not go with.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use atrest_testkit::oracle::{Program, workspace};
 use serde_json::Value;
@@ -28,10 +30,26 @@ const LICENCES: &[&str] = &[
     "0BSD",
 ];
 
-fn packages() -> Vec<Value> {
+/// The directories with a lock file, each with a target that its programs are built for.
+const WORKSPACES: &[(&str, &str)] = &[
+    ("", HOST),
+    ("bench", HOST),
+    ("firmware", "thumbv7em-none-eabi"),
+    ("firmware/esp32c3", "riscv32imc-unknown-none-elf"),
+    ("fuzz", HOST),
+    ("tests/emulated-cpu", HOST),
+];
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+/// The packages that a workspace's programs are made of.
+fn packages(directory: &str, target: &str) -> Vec<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let words = "metadata --format-version 1 --locked --offline --filter-platform x86_64-unknown-linux-gnu";
-    let mut metadata = Program::at(cargo).words(words).current_dir(workspace()).ok().json();
+    let mut metadata = Program::at(cargo)
+        .words("metadata --format-version 1 --locked --filter-platform")
+        .arg(target)
+        .current_dir(workspace().join(directory))
+        .ok()
+        .json();
     let used: BTreeSet<String> = metadata["resolve"]["nodes"]
         .as_array()
         .expect("nodes")
@@ -45,10 +63,27 @@ fn packages() -> Vec<Value> {
         .collect()
 }
 
+/// Directories below `directory` that have a lock file, by their paths in the workspace.
+fn lock_files(directory: &Path, found: &mut BTreeSet<String>) {
+    if directory.join("Cargo.lock").is_file() {
+        let path = directory.strip_prefix(workspace()).expect("a directory of the workspace");
+        found.insert(path.to_str().expect("a name in UTF-8").to_string());
+    }
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name();
+        // What is built has lock files of its own, and is not ours.
+        let ours = !name.to_string_lossy().starts_with('.') && name != "target";
+        if ours && entry.file_type().expect("a type").is_dir() {
+            lock_files(&entry.path(), found);
+        }
+    }
+}
+
 #[test]
 fn no_crate_is_there_twice() {
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for package in packages() {
+    for package in packages("", HOST) {
         let text = |field: &str| package[field].as_str().expect("text").to_string();
         versions.entry(text("name")).or_default().insert(text("version"));
     }
@@ -69,7 +104,11 @@ fn no_crate_is_there_twice() {
 
 #[test]
 fn every_licence_goes_with_ours() {
-    for package in packages() {
+    let mut locked = BTreeSet::new();
+    lock_files(&workspace(), &mut locked);
+    let looked_at: BTreeSet<String> = WORKSPACES.iter().map(|(directory, _)| directory.to_string()).collect();
+    assert_eq!(locked, looked_at, "the directories with a lock file, and those that are looked at");
+    for package in WORKSPACES.iter().flat_map(|(directory, target)| packages(directory, target)) {
         let name = &package["name"];
         let licence = package["license"].as_str().unwrap_or_else(|| panic!("{name} names no licence"));
         // "A OR B" lets us choose; "A AND B" wants both; the old form "A/B" means OR.
