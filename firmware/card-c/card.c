@@ -21,6 +21,7 @@ static void check(const char *what, int status) {
         board_text(what);
         board_text(": ");
         board_text(atrest_message(status));
+        board_text("\n");
         board_exit(1);
     }
 }

@@ -66,7 +66,7 @@ fn travels(board: &Board) {
     // The chip refuses as the desk does, and in words.
     let refused = bench.chip(b'u', "chip", "");
     assert_eq!(refused.code, Some(1));
-    assert_eq!(said(&refused), "open: no keyslot opens with this passphrase");
+    assert_eq!(said(&refused), "open: no keyslot opens with this passphrase\n");
 
     let read = bench.chip(b'u', "desk", "").expect_code(0);
     assert!(said(&read).contains(&format!("read,10000,{}\n", fnv(&content))), "{}", said(&read));
