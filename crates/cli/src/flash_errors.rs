@@ -89,7 +89,8 @@ impl From<FlashError> for Failure {
         match cause {
             FlashCause::Tampered { .. } => Self::new(Code::Device, error).hint(
                 "it was changed, moved, put back, or the medium is failing; nothing is written to the volume any more. Copy what can \
-                 still be read",
+                 still be read. Without the trusted store a unit that a power loss has torn looks the same: bring the store, \
+                 or see --assume-torn",
             ),
             FlashCause::Stopped => Self::new(Code::Device, cause),
             FlashCause::TrustedStore(TrustedStoreError::Driver(errno)) => {

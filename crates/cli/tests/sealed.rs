@@ -324,6 +324,51 @@ fn without_the_store_a_card_is_read_by_name_only_and_with_a_warning() {
     assert!(found.stderr.contains(&place), "{place}: {}", found.stderr);
 }
 
+/// littlefs keeps metadata twice, and would go on with what is older if one half were void, or ended early. So the first and the last unit
+/// of each block are changed: what is listed then is what was stored last, or nothing.
+#[test]
+fn without_the_store_no_changed_unit_makes_a_card_show_what_is_older() {
+    let scratch = with_card();
+    scratch.file("text", "some text\n".repeat(500));
+    for name in ["one", "two", "three"] {
+        run(&scratch, &format!("$ATREST cp $K text card:/{name}")).ok();
+    }
+    let card = bytes(&scratch, "card");
+    let list =
+        |more: &str| scratch.bash(&format!("$ATREST ls --key-file key --without-freshness {more} card /"));
+    assert_eq!(list("").ok().stdout, "one\nthree\ntwo\n");
+    let is_used =
+        |block: usize, unit: usize| card[block * BLOCK + unit * STRIDE..][..STRIDE] != [0xff; STRIDE];
+    let (mut refused, mut older) = (0, 0);
+    for block in (DATA / BLOCK..256).filter(|block| is_used(*block, 0)) {
+        let last = (0..14).rev().find(|unit| is_used(block, *unit)).expect("a unit");
+        for unit in [0, last] {
+            let mut changed = card.clone();
+            changed[block * BLOCK + unit * STRIDE + 20] ^= 0x10;
+            scratch.file("card", &changed);
+            let strict = list("");
+            if strict.code == 0 {
+                assert_eq!(strict.stdout, "one\nthree\ntwo\n", "unit {unit} of block {block}");
+            } else {
+                let place = format!("unit {unit} of erase block {block} is not what was stored there");
+                let told = strict.fails(4, &place);
+                assert!(told.stderr.contains("--assume-torn"), "{}", told.stderr);
+                refused += 1;
+            }
+            let lenient = list("--assume-torn");
+            if lenient.code == 0 {
+                assert!(lenient.stderr.contains("as those count as torn"), "{}", lenient.stderr);
+                older += i32::from(lenient.stdout != "one\nthree\ntwo\n");
+            }
+        }
+    }
+    assert!(refused >= 3 && older > 0, "{refused} refused; {older} would have shown what is older");
+    // Beside a store, or without being asked to do without, it means nothing.
+    for (more, says) in [("--store store", "cannot be used with"), ("", "--without-freshness")] {
+        scratch.bash(&format!("$ATREST ls --key-file key {more} --assume-torn card /")).fails(1, says);
+    }
+}
+
 #[test]
 fn keys_come_and_go_and_a_store_that_is_named_has_to_be_the_right_one() {
     let scratch = with_card();

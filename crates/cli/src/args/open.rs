@@ -103,6 +103,10 @@ pub struct UnlockArgs {
     /// newest one.
     #[arg(long, conflicts_with = "store")]
     pub without_freshness: bool,
+    /// With --without-freshness, of a volume that has lost power: what does not verify at the end of an erase block, or in its first
+    /// unit, counts as never written. If it was changed instead, what is shown can be older than what was stored last.
+    #[arg(long, requires = "without_freshness", conflicts_with = "store")]
+    pub assume_torn: bool,
     #[command(flatten)]
     pub plain: PlainArgs,
     #[command(flatten)]

@@ -23,6 +23,7 @@ pub struct SealedPlain {
     volume: Box<dyn Volume>,
     /// Erase blocks of the medium before those that are sealed.
     first_block: u64,
+    is_card: bool,
 }
 
 /// A volume whose cipher nobody needs to know any more.
@@ -80,12 +81,19 @@ pub fn open_sealed_to_read(
 }
 
 /// Opens a volume without its store, to be read. Whether it is as it was left, or as it was at any time before, nobody knows.
-pub fn open_without_freshness(volume: FlashVolume, key: &FlashKey) -> Result<SealedPlain, FlashOpenError> {
-    Parts::of(volume)?.run(key, ReadsOnly)
+///
+/// `assume_torn`: a unit that does not verify, the first of its block or behind all that do, counts as never written, as a power loss
+/// leaves it. Otherwise reading there fails, as it does for one that was changed. On cards those go unnoticed either way.
+pub fn open_without_freshness(
+    volume: FlashVolume,
+    key: &FlashKey,
+    assume_torn: bool,
+) -> Result<SealedPlain, FlashOpenError> {
+    Parts::of(volume)?.run(key, ReadsOnly { assume_torn })
 }
 
 /// Units that are not as they were sealed: erase block of the medium and unit in it. On a chip's image a program that a power loss
-/// has torn is among them, too; on a card only units with others behind them.
+/// has torn is among them, too; on a card only units between others that are.
 pub fn unverified(volume: FlashVolume, key: &FlashKey) -> Result<Vec<(u64, u32)>, FlashOpenError> {
     let parts = Parts::of(volume)?;
     with_aead(&parts.params.clone(), Run { parts, key, work: Lists })
@@ -146,12 +154,9 @@ impl Parts {
     ) -> Result<SealedPlain, FlashOpenError> {
         let params = self.params;
         let first_block = params.sizes.first_data_block();
+        let is_card = self.options.medium == SealedMedium::Card;
         let volume = with_aead(&params, Run { parts: self, key, work })?;
-        Ok(SealedPlain { volume, first_block })
-    }
-
-    fn is_card(&self) -> bool {
-        self.options.medium == SealedMedium::Card
+        Ok(SealedPlain { volume, first_block, is_card })
     }
 
     /// A table for all blocks and a buffer for one unit.
@@ -248,30 +253,25 @@ impl Work for Lists {
         key: &SealedKey<'_>,
     ) -> Result<Self::Output, SealedError> {
         let (table, buffer) = parts.memory();
-        let (first, layout, card) = (parts.params.sizes.first_data_block(), parts.layout, parts.is_card());
+        let (first, layout) = (parts.params.sizes.first_data_block(), parts.layout);
         let mut reader = Locked::try_new_with(|| {
             Reading::<A, _>::open_without_freshness(parts.data, key, parts.options, table, buffer)
         })?;
         let mut found = Vec::new();
         for block in 0..layout.medium().block_count() as u32 {
-            let fill = reader.fill(block);
-            for unit in 0..fill {
+            for unit in 0..layout.units() {
                 if reader.verdict(block, unit).map_err(SealedError::Medium)? == Verdict::Tampered {
                     found.push((first + u64::from(block), unit));
                 }
-            }
-            if !card
-                && fill < layout.units()
-                && !reader.is_blank_behind(block).map_err(SealedError::Medium)?
-            {
-                found.push((first + u64::from(block), fill));
             }
         }
         Ok(found)
     }
 }
 
-struct ReadsOnly;
+struct ReadsOnly {
+    assume_torn: bool,
+}
 
 impl Work for ReadsOnly {
     type Output = Box<dyn Volume>;
@@ -283,7 +283,9 @@ impl Work for ReadsOnly {
     ) -> Result<Self::Output, SealedError> {
         let (table, buffer) = parts.memory();
         Ok(Box::new(Locked::try_new_with(|| {
-            Reading::<A, _>::open_without_freshness(parts.data, key, parts.options, table, buffer)
+            let reader =
+                Reading::<A, _>::open_without_freshness(parts.data, key, parts.options, table, buffer)?;
+            Ok::<_, SealedError>(if self.assume_torn { reader.assuming_torn() } else { reader })
         })?))
     }
 }
@@ -322,6 +324,11 @@ impl<A: Aead + Send, D: FlashDevice + Send> Volume for Locked<Reading<A, D>> {
 }
 
 impl SealedPlain {
+    /// Whether the medium is a card, which knows no blank units.
+    pub fn is_card(&self) -> bool {
+        self.is_card
+    }
+
     /// Erase blocks are numbered from the first of the medium for whoever reads about them.
     fn told<T>(&self, result: Result<T, FlashError>) -> Result<T, FlashError> {
         let first = self.first_block;

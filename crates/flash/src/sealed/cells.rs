@@ -75,18 +75,31 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         epoch: u64,
         out: &mut [u8],
     ) -> Result<Option<u64>, FlashCause> {
+        let serial = self.open_repeatedly(block, unit, Some(epoch))?;
+        if serial.is_some() {
+            let payload = self.buffer.as_mut().get(..out.len()).unwrap_or_default();
+            out.iter_mut().zip(payload).for_each(|(to, from)| *to = *from);
+        }
+        Ok(serial)
+    }
+
+    /// The same without the payload.
+    pub(crate) fn open_repeatedly(
+        &mut self,
+        block: u32,
+        unit: u32,
+        epoch: Option<u64>,
+    ) -> Result<Option<u64>, FlashCause> {
         for _ in 0..READS {
-            let serial = self.open_unit(block, unit, Some(epoch))?;
-            if let Some(serial) = serial {
-                let payload = self.buffer.as_mut().get(..out.len()).unwrap_or_default();
-                out.iter_mut().zip(payload).for_each(|(to, from)| *to = *from);
-                return Ok(Some(serial));
+            let serial = self.open_unit(block, unit, epoch)?;
+            if serial.is_some() {
+                return Ok(serial);
             }
         }
         Ok(None)
     }
 
-    /// The same without the payload, read once. Without an epoch, unit 0 of whichever stands there.
+    /// The same, read once. Without an epoch, unit 0 of whichever stands there.
     pub(crate) fn open_unit(
         &mut self,
         block: u32,
@@ -127,14 +140,16 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         }
     }
 
-    /// Whether the medium has something where the first unit of a block goes. No, if it can't tell.
-    pub(crate) fn is_programmed(&mut self, block: u32) -> Result<bool, FlashCause> {
-        let (address, len) = (self.layout.block_address(block), self.layout.stride());
+    /// Whether the medium has something where a unit goes. No, if it can't tell.
+    pub(crate) fn is_programmed(&mut self, block: u32, unit: u32) -> Result<bool, FlashCause> {
+        let (address, len) = (self.layout.unit_address(block, unit), self.layout.stride());
         match self.device.is_blank(address, len.into(), self.buffer.as_mut()) {
             Ok(blank) => Ok(!blank),
-            Err(error) if error.cause == FlashCause::Unsupported => Ok(false),
-            Err(error) if error.cause == FlashCause::Uncorrectable => Ok(true),
-            Err(error) => Err(error.cause),
+            Err(error) => match error.cause {
+                FlashCause::Unsupported => Ok(false),
+                FlashCause::Uncorrectable | FlashCause::BadBlock { .. } => Ok(true),
+                cause => Err(cause),
+            },
         }
     }
 

@@ -124,7 +124,7 @@ where
         if self.options.medium == SealedMedium::Card {
             done = done.and_then(|()| self.cells.overwrite(block));
         } else if done.is_ok() && self.options.read_back {
-            done = match self.cells.is_programmed(block) {
+            done = match self.cells.is_programmed(block, 0) {
                 Ok(false) => Ok(()),
                 Ok(true) => Err(FlashCause::BadBlock { block: block.into() }),
                 Err(cause) => Err(cause),

@@ -10,18 +10,24 @@ use super::device::CLOSED;
 use super::error::SealedError;
 use super::keys::SealedKey;
 use super::mount::{blocks, cells, read_only};
-use super::options::SealedOptions;
+use super::options::{SealedMedium, SealedOptions};
 use super::scan;
 use super::table::BlockState;
 
 /// A [`FlashDevice`] that reads a sealed medium of which the trusted store is elsewhere, or lost.
 ///
 /// Forged, moved and exchanged units are detected, units of different epochs of a block too. **Not** detected are a whole block of
-/// an earlier time, units missing at the end of a block, and the whole medium put back. Programs and erases are refused:
+/// an earlier time, units at the end of a block that are blank, and the whole medium put back. Programs and erases are refused:
 /// without the store nobody knows which numbers have been used for sealing.
+///
+/// What a power loss has torn, and what was in a block before the volume was made, can't be told from what was changed: reading there, or
+/// behind it in its block, fails with [`FlashCause::Tampered`], unless it is to be [taken for torn](Self::assuming_torn). A medium
+/// that knows no blank units, such as a card, shows neither: there a broken unit at the end of a block goes
+/// unnoticed, and a broken first one makes the block void.
 pub struct SealedReader<A, D, T, B> {
     cells: Cells<A, D, B>,
     table: T,
+    assume_torn: bool,
 }
 
 /// What stands in a unit.
@@ -32,9 +38,10 @@ pub enum Verdict {
         /// The number under which it was.
         serial: u64,
     },
-    /// Nothing that was sealed for this place, though something is behind it: it was changed or damaged.
+    /// Something that was not sealed for this place, or nothing though sealed units are behind it: it was changed, damaged, or torn by a
+    /// power loss.
     Tampered,
-    /// Nothing, and nothing behind it in its block.
+    /// Nothing, and nothing behind it that verifies. On a medium that knows no blank units, perhaps something that does not.
     Absent,
 }
 
@@ -56,31 +63,26 @@ where
         let mut cells = cells::<A, D, B>(device, key, &options, buffer)?;
         scan::clear(table.as_mut(), &cells.layout)?;
         for (block, state) in (0..blocks(&cells.layout)).zip(table.as_mut()) {
-            *state = survey(&mut cells, block).map_err(SealedError::Medium)?;
+            *state = survey(&mut cells, block, options.medium).map_err(SealedError::Medium)?;
         }
-        Ok(Self { cells, table })
+        Ok(Self { cells, table, assume_torn: false })
+    }
+
+    /// From now on takes what does not verify, in the first unit of a block or behind the last one that does, for what a power loss has
+    /// torn: as if it were not there. If it is something else, what is read may be older than what was stored last.
+    pub fn assuming_torn(self) -> Self {
+        Self { assume_torn: true, ..self }
     }
 
     /// What stands in a unit of an erase block, for whoever salvages.
     pub fn verdict(&mut self, block: u32, unit: u32) -> Result<Verdict, FlashCause> {
         let state = self.state(block);
         if unit >= state.fill() {
-            return Ok(Verdict::Absent);
+            let tampered = state.is_unverified() && self.cells.is_programmed(block, unit)?;
+            return Ok(if tampered { Verdict::Tampered } else { Verdict::Absent });
         }
         let found = self.cells.open_unit(block, unit, Some(state.epoch()))?;
         Ok(found.map_or(Verdict::Tampered, |serial| Verdict::Sealed { serial }))
-    }
-
-    /// Whether there is nothing behind the units of a block: neither what a torn program has left nor what was changed there.
-    /// Cards keep what was erased, and always may have something.
-    pub fn is_blank_behind(&mut self, block: u32) -> Result<bool, FlashCause> {
-        let fill = self.state(block).fill();
-        self.cells.is_blank_from(block, fill)
-    }
-
-    /// Units of a block that are there or are missing in the middle.
-    pub fn fill(&self, block: u32) -> u32 {
-        self.state(block).fill()
     }
 
     /// Sizes and places.
@@ -99,10 +101,14 @@ where
 
     fn read_one(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<(), FlashCause> {
         let state = self.state(block);
-        if state.fill() == 0 {
-            return Err(FlashCause::Void { block: block.into() });
-        }
         if unit >= state.fill() {
+            if state.is_unverified() && !self.assume_torn {
+                // A unit was there. As void or closed it would send littlefs to older metadata.
+                return Err(FlashCause::Tampered { block: block.into(), unit: state.fill() });
+            }
+            if state.fill() == 0 {
+                return Err(FlashCause::Void { block: block.into() });
+            }
             out.fill(CLOSED);
             return Ok(());
         }
@@ -113,19 +119,50 @@ where
     }
 }
 
-/// Epoch and units of a block, up to the last one that verifies.
+/// Epoch and units of a block, up to the last one that verifies, and whether something is behind it.
 fn survey<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     cells: &mut Cells<A, D, B>,
     block: u32,
+    medium: SealedMedium,
 ) -> Result<BlockState, FlashCause> {
-    let Some(epoch) = cells.open_unit(block, 0, None)? else { return Ok(BlockState::VOID) };
-    let mut fill = 1;
-    for unit in 1..cells.layout.units() {
-        if cells.open_unit(block, unit, Some(epoch))?.is_some() {
-            fill = unit.saturating_add(1);
+    let mut state = BlockState::VOID;
+    if let Some(epoch) = cells.open_unit(block, 0, None)? {
+        let mut fill = 1;
+        for unit in 1..cells.layout.units() {
+            if cells.open_unit(block, unit, Some(epoch))?.is_some() {
+                fill = unit.saturating_add(1);
+            }
         }
+        state = BlockState::holding(epoch, fill);
     }
-    Ok(BlockState::holding(epoch, fill))
+    while has_more(cells, block, state.fill(), medium)? {
+        let epoch = (state.fill() != 0).then(|| state.epoch());
+        // A marginal cell may read right the next time.
+        let Some(serial) = cells.open_repeatedly(block, state.fill(), epoch)? else {
+            state.set_unverified(true);
+            break;
+        };
+        state = BlockState::holding(epoch.unwrap_or(serial), state.fill().saturating_add(1));
+    }
+    Ok(state)
+}
+
+/// Whether something stands in a block from a unit on. No, if the medium can't tell: erasing a card leaves what was there.
+fn has_more<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    cells: &mut Cells<A, D, B>,
+    block: u32,
+    unit: u32,
+    medium: SealedMedium,
+) -> Result<bool, FlashCause> {
+    if medium == SealedMedium::Card {
+        return Ok(false);
+    }
+    match cells.is_blank_from(block, unit) {
+        Ok(blank) => Ok(!blank),
+        Err(FlashCause::Unsupported) => Ok(false),
+        Err(FlashCause::BadBlock { .. }) => Ok(true),
+        Err(cause) => Err(cause),
+    }
 }
 
 impl<A, D, T, B> FlashDevice for SealedReader<A, D, T, B>

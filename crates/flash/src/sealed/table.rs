@@ -16,6 +16,8 @@ pub struct BlockState {
 const CLOSED: u16 = 1 << 15;
 /// The sum does not contain the block: something in it is newer than the anchor.
 const IN_FLIGHT: u16 = 1 << 14;
+/// To a reader, who knows of no anchor: something stands behind the units, or instead of the first, that does not verify.
+const UNVERIFIED: u16 = IN_FLIGHT;
 
 impl BlockState {
     /// Holds nothing, and was not erased since power-on. A firmware's table is a `static` of these before a volume is opened.
@@ -55,6 +57,14 @@ impl BlockState {
 
     pub(crate) fn set_in_flight(&mut self, in_flight: bool) {
         self.set(IN_FLIGHT, in_flight);
+    }
+
+    pub(crate) fn is_unverified(&self) -> bool {
+        self.has(UNVERIFIED)
+    }
+
+    pub(crate) fn set_unverified(&mut self, unverified: bool) {
+        self.set(UNVERIFIED, unverified);
     }
 
     /// Counts a unit more; the first one gives the block its epoch. Flags stay.

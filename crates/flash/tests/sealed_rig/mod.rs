@@ -4,7 +4,7 @@
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashDevice, FlashGeometry};
 use atrest_flash::sealed::{
-    BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, Tickets,
+    BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, SealedReader, Tickets,
 };
 use atrest_flash::{LittlefsGeometry, LittlefsStorage};
 use atrest_testkit::flash::{
@@ -32,6 +32,7 @@ impl LittlefsGeometry for Sizes {
 pub const STRIDE: u32 = 88;
 
 pub type Volume = SealedFlash<ChaCha20Poly1305, SharedFlash, TrustedMemory, Vec<BlockState>, Vec<u8>>;
+pub type Reader = SealedReader<ChaCha20Poly1305, SharedFlash, Vec<BlockState>, Vec<u8>>;
 pub type Storage<D = Volume> = LittlefsStorage<D, Sizes>;
 
 pub const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16] };
@@ -89,6 +90,11 @@ impl Parts {
         let open = if mount { Volume::mount } else { Volume::format };
         let (table, buffer) = (vec![BlockState::default(); 64], vec![0; STRIDE as usize]);
         open(self.medium.clone(), self.store.clone(), &KEY, self.options, table, buffer)
+    }
+
+    pub fn without_freshness(&self) -> Result<Reader, SealedError> {
+        let (table, buffer) = (vec![BlockState::default(); 64], vec![0; STRIDE as usize]);
+        Reader::open_without_freshness(self.medium.clone(), &KEY, self.options, table, buffer)
     }
 
     pub fn storage(&self) -> Result<Storage, SealedError> {

@@ -176,13 +176,18 @@ pub fn tree(
     let freshness = Freshness::of(&volume, args, write).map_err(at)?;
     let (_, key) = unlock(&volume, path, args.key_slot, &args.secret.passphrase, output)?;
     let access = if write { atrest_inside::Access::ReadWrite } else { atrest_inside::Access::ReadOnly };
-    let sealed = |volume, store| store::open_plaintext(volume, &key, store, write, path, output).map_err(at);
     let tree = match freshness {
         Freshness::Encrypted => {
             open_flash_tree(plaintext(volume, &key, false).map_err(|error| at(error.into()))?, access)
         }
-        Freshness::Store(store) => open_flash_tree(sealed(volume, Some(store))?, access),
-        Freshness::Without => open_flash_tree(sealed(volume, None)?, access),
+        Freshness::Store(store) => {
+            let plain = store::open_plaintext(volume, &key, store, write, path, output).map_err(at)?;
+            open_flash_tree(plain, access)
+        }
+        Freshness::Without { assume_torn } => {
+            let plain = store::open_unanchored(volume, &key, assume_torn, path, output).map_err(at)?;
+            open_flash_tree(plain, access)
+        }
     };
     let tree = tree.map_err(|error| at(error.into()))?;
     for note in tree.about().notes {

@@ -100,7 +100,10 @@ pub enum Freshness<'a> {
     /// What the store says counts.
     Store(&'a Path),
     /// It counts for nothing.
-    Without,
+    Without {
+        /// What does not verify where a power loss can have torn it counts as never written.
+        assume_torn: bool,
+    },
 }
 
 impl<'a> Freshness<'a> {
@@ -115,7 +118,7 @@ impl<'a> Freshness<'a> {
                 "--without-freshness is for reading: without its store a sealed volume can't be written",
             )
             .hint("bring its --store, or copy what it holds to a new volume")),
-            _ if args.without_freshness => Ok(Self::Without),
+            _ if args.without_freshness => Ok(Self::Without { assume_torn: args.assume_torn }),
             Some(path) => {
                 record(path)?;
                 Ok(Self::Store(path))
@@ -149,23 +152,41 @@ pub fn located(error: FlashOpenError, path: &Path, key: &FlashKey) -> Failure {
 /// Units that do not verify that are listed.
 const SHOWN: usize = 4;
 
-/// The plaintext of a sealed volume.
+/// The plaintext of a sealed volume without its store, to be read.
+pub fn open_unanchored(
+    volume: FlashVolume,
+    key: &FlashKey,
+    assume_torn: bool,
+    path: &Path,
+    output: &Output,
+) -> Result<SealedPlain, Failure> {
+    let plain = open_without_freshness(volume, key, assume_torn)?;
+    let more = match (plain.is_card(), assume_torn) {
+        (true, _) => {
+            "; nor that a unit was changed at the end of an erase block, or the first one of it, as a card knows no blank units"
+        }
+        (false, true) => {
+            "; nor that a unit was changed at the end of an erase block, or the first one of it, as those count as torn"
+        }
+        (false, false) => "",
+    };
+    output.warn(format_args!(
+        "{}: read without its trusted store. Changed, forged and moved units are found out; that all of it, or blocks \
+         of it, were put back to an earlier state, or cut short, is not{more}",
+        path.display()
+    ));
+    Ok(plain)
+}
+
+/// The plaintext of a sealed volume, as its store knows it.
 pub fn open_plaintext(
     volume: FlashVolume,
     key: &FlashKey,
-    store: Option<&Path>,
+    store: &Path,
     write: bool,
     path: &Path,
     output: &Output,
 ) -> Result<SealedPlain, Failure> {
-    let Some(store) = store else {
-        output.warn(format_args!(
-            "{}: read without its trusted store. Changed, forged and moved units are found out; that all of it, or blocks \
-             of it, were put back to an earlier state, or cut short, is not",
-            path.display()
-        ));
-        return Ok(open_without_freshness(volume, key)?);
-    };
     if write {
         return open_sealed(volume, key, TrustedFile::new(store)).map_err(|error| located(error, path, key));
     }
