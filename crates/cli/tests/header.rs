@@ -1,4 +1,4 @@
-//! The header as a whole: what a restore may replace, what a change of names does, and what is shown of it.
+//! The header as a whole: what a restore may replace, what a change of names and tokens does, and what is shown of it.
 
 mod common;
 
@@ -111,4 +111,58 @@ fn what_is_wrong_with_a_cipher_is_said_when_a_volume_is_made_and_shown() {
         assert!(!read.stderr.contains("recommended"), "{}", read.stderr);
         fs::remove_file(scratch.path("vol")).expect("remove the volume");
     }
+}
+
+#[test]
+fn labels_uuid_and_priority_are_set() {
+    let scratch = Scratch::with_volume();
+    let uuid = "2e8a3a4c-6f0e-4b55-9c9c-3d0a0c6f2a11";
+    scratch
+        .atrest(&["header", "set", "--label", "archive", "--subsystem", "tape", "--uuid", uuid, "vol"])
+        .ok();
+    let info = scratch.atrest(&["info", "--json", "vol"]).ok().json();
+    assert_eq!(
+        (&info["label"], &info["subsystem"], &info["uuid"]),
+        (&"archive".into(), &"tape".into(), &uuid.into())
+    );
+    let dump = scratch.tool("cryptsetup", &["luksDump", "vol"]).ok().stdout;
+    assert!(dump.contains("archive") && dump.contains("tape") && dump.contains(uuid), "{dump}");
+    scratch.atrest(&["header", "set", "vol"]).fails(1, "--label");
+    scratch.atrest(&["key", "priority", "vol", "0", "ignore"]).ok();
+    scratch.atrest(&["key", "test", "--key-file", "key", "vol"]).fails(2, "");
+    scratch.atrest(&["key", "test", "--key-file", "key", "--key-slot", "0", "vol"]).ok();
+    scratch.atrest(&["key", "priority", "vol", "0", "prefer"]).ok();
+    assert!(scratch.tool("cryptsetup", &["luksDump", "vol"]).ok().stdout.contains("Priority:   preferred"));
+    scratch.atrest(&["key", "priority", "vol", "7", "prefer"]).fails(1, "keyslot 7");
+    let old = Scratch::with_volume_of("luks1");
+    old.atrest(&["header", "set", "--label", "x", "vol"]).fails(1, "format");
+    old.atrest(&["key", "priority", "vol", "0", "prefer"]).fails(1, "format");
+}
+
+#[test]
+fn tokens_go_in_and_come_out_as_they_were() {
+    let scratch = Scratch::with_volume();
+    let token = r#"{"type":"my-token","keyslots":["0"],"note":"as it was"}"#;
+    scratch.file("token", token);
+    assert_eq!(scratch.atrest(&["token", "import", "--json", "vol", "token"]).ok().json()["token"], 0);
+    let over_stdin = ["token", "import", "--token-id", "4", "vol"];
+    scratch.atrest_with_input(&over_stdin, token.as_bytes()).ok();
+    scratch.atrest_with_input(&over_stdin, token.as_bytes()).fails(5, "--token-replace");
+    scratch.atrest_with_input(&[&over_stdin[..], &["--token-replace"]].concat(), token.as_bytes()).ok();
+    let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    assert_eq!(parsed(&scratch.atrest(&["token", "export", "vol", "0"]).ok().stdout), parsed(token));
+    let theirs = scratch.tool("cryptsetup", &["token", "export", "--token-id", "4", "vol"]).ok().stdout;
+    assert_eq!(parsed(&theirs), parsed(token));
+    scratch.atrest(&["token", "export", "vol", "0", "out"]).ok();
+    assert_eq!(scratch.mode("out"), 0o600);
+    assert_eq!(
+        scratch.atrest(&["token", "list", "--json", "vol"]).ok().json().as_array().map(Vec::len),
+        Some(2)
+    );
+    scratch.atrest(&["token", "remove", "vol", "0"]).ok();
+    scratch.atrest(&["token", "remove", "vol", "0"]).fails(1, "token 0");
+    scratch.atrest(&["token", "export", "vol", "0"]).fails(1, "token 0");
+    scratch.file("bad", r#"{"no":"type"}"#);
+    scratch.atrest(&["token", "import", "vol", "bad"]).fails(1, "token");
+    Scratch::with_volume_of("luks1").atrest(&["token", "remove", "vol", "0"]).fails(1, "format");
 }
