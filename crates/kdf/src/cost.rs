@@ -77,7 +77,8 @@ pub struct Gpu {
 }
 
 /// NVIDIA's GeForce RTX 4090: hashcat 6.2.6 tries 21.98 G SHA-256 a second on it (mode 1400; 8.87 M of PBKDF2 with 999
-/// iterations, mode 10900, are 17.7 G compressions, 81 % of that); 1008 GB/s and 24 GB are the data sheet's.
+/// iterations, mode 10900, are 17.7 G compressions, 81 % of that), by the benchmark that docs/KDF.md names; 1008 GB/s are 384 bits at 21
+/// Gbit/s, 24 GB the data sheet's.
 pub const RTX_4090: Gpu = Gpu { name: "RTX 4090", sha256: 21.98e9, bandwidth: 1008e9, memory: 24e9 };
 
 /// What bounds the guesses of a [`Gpu`].
