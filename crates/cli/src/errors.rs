@@ -72,7 +72,7 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Device(device) => device.into(),
-            OpenError::NotLuks => Self::new(Code::Device, "it is not a LUKS volume: no LUKS header was found")
+            OpenError::NotLuks => Self::new(Code::Device, "it is not a LUKS volume, nor encrypted flash: no header was found")
                 .hint("a detached header is named by --header; a volume without a header is opened by --type plain"),
             OpenError::UnknownVersion { .. } => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
             OpenError::Luks1(Luks1HeaderError::Truncated { .. })

@@ -30,6 +30,10 @@ impl From<FlashOpenError> for Failure {
             FlashOpenError::TooSmall(_) => Self::new(Code::Device, error).hint(CUT),
             FlashOpenError::Store(store) => of_store(store),
             FlashOpenError::Sealed(sealed) => of_sealed(sealed),
+            FlashOpenError::UnitsTooLarge { .. } => Self::new(Code::Device, error)
+                .hint("whoever made this header did not make it for flash; nothing was written, and nothing in it can be used"),
+            FlashOpenError::NotEnoughMemory { .. } => Self::new(Code::Memory, error)
+                .hint("sealed flash keeps a few bytes for each erase block: use a machine with more memory, or larger --erase-size for a new volume"),
             FlashOpenError::Geometry(GeometryError::Zero) => {
                 Self::parameters(error).hint("choose a larger --size, and units that are not 0")
             }
@@ -56,8 +60,27 @@ fn of_store(error: TrustedFileError) -> Failure {
     const LOST: &str = "bring a copy of the store that was used last; without one, --without-freshness reads what is on the medium";
     match error {
         TrustedFileError::Missing | TrustedFileError::Empty => Failure::new(Code::Device, error).hint(LOST),
+        TrustedFileError::LinkToNothing => Failure::new(Code::Device, error)
+            .hint("bring back what the link leads to, such as the disk it is on, or name another file"),
+        TrustedFileError::Busy => Failure::new(Code::Busy, error)
+            .hint("`atrest status` shows what is open; two volumes, or two copies of one, never share a store"),
+        TrustedFileError::Replaced => Failure::new(Code::Device, error).hint(
+            "whatever removed it, bring back the file that was there; what was synced before is on the medium",
+        ),
         TrustedFileError::Os(errno) => Failure::io(&io::Error::from_raw_os_error(errno)),
         _ => Failure::new(Code::Device, error).hint(WHERE),
+    }
+}
+
+/// A store that fails while it is used.
+pub fn of_trusted(error: TrustedStoreError) -> Failure {
+    match error {
+        TrustedStoreError::Driver(errno) => match io::Error::from_raw_os_error(errno) {
+            error if error.kind() == io::ErrorKind::NotFound => of_store(TrustedFileError::Replaced),
+            error => Failure::io(&error).within("the trusted store can't be written"),
+        },
+        TrustedStoreError::Busy => of_store(TrustedFileError::Busy),
+        error => Failure::new(Code::Device, error),
     }
 }
 
@@ -76,7 +99,8 @@ fn of_sealed(error: SealedError) -> Failure {
             Failure::new(Code::Device, error).hint(LOOK)
         }
         SealedError::Layout(_) => {
-            Failure::parameters(error).hint("choose --unit-size and --erase-size that go together")
+            Failure::parameters(error)
+                .hint("choose --unit-size and --erase-size that go together; --tickets store spares the slot in each block")
         }
         SealedError::Medium(cause) => Failure::new(Code::Device, cause),
         _ => Failure::new(Code::Device, error),
@@ -93,10 +117,7 @@ impl From<FlashError> for Failure {
                  or see --assume-torn",
             ),
             FlashCause::Stopped => Self::new(Code::Device, cause),
-            FlashCause::TrustedStore(TrustedStoreError::Driver(errno)) => {
-                Self::io(&io::Error::from_raw_os_error(errno)).within("the trusted store can't be written")
-            }
-            FlashCause::TrustedStore(store) => Self::new(Code::Device, store),
+            FlashCause::TrustedStore(store) => of_trusted(store),
             _ => Self::new(Code::Device, error),
         }
     }

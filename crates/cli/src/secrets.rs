@@ -197,10 +197,13 @@ fn read_key_file(
         read_at_most(file.as_fd(), limit, size.is_some()).map_err(|failure| failure.at(path))?
     };
     match size {
-        _ if secret.is_empty() => Err(Failure::parameters("the key file is empty").at(path)),
+        _ if secret.is_empty() => Err(Failure::parameters("the key file is empty")
+            .at(path)
+            .hint("is it the right file, and --keyfile-offset not too large?")),
         Some(size) if (secret.len() as u64) < size => {
             Err(Failure::parameters(format!("the key file ends after {} of {size} bytes", secret.len()))
-                .at(path))
+                .at(path)
+                .hint("is it cut off, or --keyfile-offset too large?"))
         }
         _ => Ok(secret),
     }
@@ -209,7 +212,8 @@ fn read_key_file(
 /// A key file that can't be opened is a wrong parameter, as in cryptsetup; the volume may be in order.
 fn key_file_failure(error: &io::Error) -> Failure {
     match error.kind() {
-        io::ErrorKind::NotFound => Failure::parameters("there is no such key file"),
+        io::ErrorKind::NotFound => Failure::parameters("there is no such key file")
+            .hint("a passphrase is asked for on the terminal where --key-file is left out"),
         _ => Failure::io(error),
     }
 }

@@ -186,8 +186,8 @@ fn what_is_wrong_with_a_card_is_named_and_nothing_is_written() {
     refused(&whole[..900_000], 4, "the volume has 1048576 bytes");
     refused(&whole[..8192], 4, "the volume has 1048576 bytes");
     // Foreign.
-    refused(&[0xff; 65536], 4, "not a LUKS volume");
-    refused(&vec![0; 65536], 4, "not a LUKS volume");
+    refused(&[0xff; 65536], 4, "not a LUKS volume, nor encrypted flash");
+    refused(&vec![0; 65536], 4, "not a LUKS volume, nor encrypted flash");
     // Both copies half-written.
     let mut torn = whole.clone();
     for copy in [0, 4096] {

@@ -54,11 +54,12 @@ fn key_files_that_cannot_be_right_are_refused() {
     scratch.file("empty", "");
     scratch.file("large", vec![1; (8 << 20) + 1]);
     let test = |args: &[&str]| scratch.atrest(&[&["key", "test", "vol"], args].concat());
-    test(&["--key-file", "empty"]).fails(1, "empty");
+    test(&["--key-file", "empty"]).fails(1, "is it the right file");
+    test(&["--key-file", "absent"]).fails(1, "asked for on the terminal");
     test(&["--key-file", "large"]).fails(1, "at most 8388608");
     test(&["--key-file", "."]).fails(1, "directory");
     test(&["--key-file", "key", "--keyfile-size", "500"]).fails(1, "ends after 14 of 500 bytes");
-    test(&["--key-file", "key", "--keyfile-offset", "500"]).fails(1, "empty");
+    test(&["--key-file", "key", "--keyfile-offset", "500"]).fails(1, "--keyfile-offset not too large");
     test(&["--key-file", "large", "--keyfile-size", "100"]).fails(2, "wrong passphrase");
     scratch.bash("chmod 644 key").ok();
     test(&["--key-file", "key"]).ok().fails(0, "every user can read the key file");

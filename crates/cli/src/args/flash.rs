@@ -42,7 +42,7 @@ pub struct SealedArgs {
     /// Bytes of tag in each unit: 16, or 12 with aes-ccm and aes-gcm [default: 16].
     #[arg(long, value_name = "BYTES")]
     pub tag_size: Option<u8>,
-    /// Bytes of content in each unit, about: an erase block is divided evenly [default: 252 for files, 488 for cards].
+    /// Bytes of content in each unit, about: an erase block is divided evenly [default: 316 for files, 488 for cards].
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub unit_size: Option<u64>,
     /// Where an erase is announced [default: slot].

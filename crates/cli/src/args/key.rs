@@ -29,8 +29,8 @@ pub struct TargetArgs {
     /// The header lies in this file instead of in front of the data.
     #[arg(long, value_name = "FILE")]
     pub header: Option<PathBuf>,
-    /// Trusted store of a sealed volume. Keyslots can do without; with it, whoever unlocks looks first whether it belongs to the
-    /// volume and finds it as it was left.
+    /// Trusted store of a sealed volume. Commands that unlock a keyslot look first whether it belongs to the volume and finds it as it
+    /// was left; `info` shows what it says, unverified. The others don't take it.
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
 }

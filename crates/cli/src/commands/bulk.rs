@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::target::{contents, open_device};
+use super::text::counted;
 use super::unlock::{Use, unlock};
 use crate::args::bulk::{BulkArgs, DecryptArgs, EncryptArgs};
 use crate::failure::Failure;
@@ -156,8 +157,12 @@ impl<'a> Listener<'a> {
                 "bytes_per_second": rate as u64,
             }));
         }
-        let text =
-            format!("{}: {bytes} bytes in {seconds:.1} s, {:.0} MiB/s", path.display(), rate / 1_048_576.0);
+        let text = format!(
+            "{}: {} in {seconds:.1} s, {:.0} MiB/s",
+            path.display(),
+            counted(bytes, "byte", "bytes"),
+            rate / 1_048_576.0
+        );
         self.output.done(&(), &text)
     }
 }

@@ -95,11 +95,13 @@ pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
     let mut target = Target::change(&args.target)?;
     let slots = target.locked.info().keyslots.len();
     let path = target.path.display();
-    output
-        .confirm(&format!("all {slots} keyslots of {path} are wiped; its data can't be read afterwards"))?;
+    output.confirm(&format!(
+        "every keyslot of {path} ({slots} in use) is wiped; its data can't be read afterwards"
+    ))?;
     let erased = target.locked.erase(&target.device);
     erased.map_err(|error| Failure::from(error).at(target.path))?;
-    output.done(&json!({ "erased": slots }), &format!("{path}: {slots} keyslots wiped"))
+    let wiped = text::counted(slots as u64, "keyslot", "keyslots");
+    output.done(&json!({ "erased": slots }), &format!("{path}: {wiped} wiped"))
 }
 
 pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {

@@ -196,7 +196,7 @@ pub fn df(args: &DfArgs, output: &Output) -> Result<(), Failure> {
             "filesystem": about.kind.name(), "block_size": space.block_size, "blocks": space.blocks, "free_blocks": space.free,
             "size": size, "used": used, "free": free,
         }),
-        &format!("{}: {size} bytes, {used} used, {free} free ({} blocks of {})", about.kind, space.blocks, space.block_size),
+        &format!("{}: {size} bytes, {used} used, {free} free ({} of {})", about.kind, counted(space.blocks, "block", "blocks"), space.block_size),
     )
 }
 

@@ -14,12 +14,12 @@ fn line(out: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = writeln!(out, "{name:>14}  {}", plain(&value.to_string()));
 }
 
-/// Everything that the header says.
 /// A number and what it counts.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
+/// Everything that the header says.
 pub fn info(info: &Info) -> String {
     let mut out = String::new();
     line(&mut out, "type", name(info.format));
@@ -68,7 +68,7 @@ pub fn info(info: &Info) -> String {
             let _ = write!(text, " {hash}");
         }
         if let Some(iterations) = digest.iterations {
-            let _ = write!(text, ", {iterations} iterations");
+            let _ = write!(text, ", {}", counted(iterations.into(), "iteration", "iterations"));
         }
         let _ = write!(text, ", keyslots {:?}, segments {:?}", digest.keyslots, digest.segments);
         line(&mut out, &format!("digest {}", digest.id), text);
@@ -149,10 +149,12 @@ fn kdf_text(kdf: &KdfInfo) -> String {
     }
     match (kdf.memory_kib, kdf.lanes) {
         (Some(memory), Some(lanes)) => {
-            let _ = write!(text, ", {} passes, {memory} KiB, {lanes} lanes", kdf.iterations);
+            let passes = counted(kdf.iterations.into(), "pass", "passes");
+            let lanes = counted(lanes.into(), "lane", "lanes");
+            let _ = write!(text, ", {passes}, {memory} KiB, {lanes}");
         }
         _ => {
-            let _ = write!(text, ", {} iterations", kdf.iterations);
+            let _ = write!(text, ", {}", counted(kdf.iterations.into(), "iteration", "iterations"));
         }
     }
     text

@@ -1,6 +1,8 @@
 //! Runs the real binary in a scratch directory of its own.
 #![allow(dead_code)]
 
+pub mod sealed;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;

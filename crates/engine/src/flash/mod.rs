@@ -3,6 +3,7 @@
 mod aead;
 mod detect;
 mod file;
+mod memory;
 mod peek;
 mod sealed;
 mod volume;

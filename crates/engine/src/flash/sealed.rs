@@ -11,6 +11,7 @@ use atrest_secret::Locked;
 
 use super::aead::{WithAead, with_aead};
 use super::file::FileFlash;
+use super::memory::check_room;
 use super::peek::{MemoryStore, PeekFlash};
 use super::volume::{FlashOpenError, FlashVolume, data_geometry};
 use crate::TrustedFile;
@@ -128,6 +129,7 @@ impl Parts {
     fn of(volume: FlashVolume) -> Result<Self, FlashOpenError> {
         let params = *volume.header().map_err(FlashOpenError::Header)?.params();
         let layout = sealed_layout(&params)?;
+        check_room::<BlockState>(layout.medium().block_count())?;
         let options = SealedOptions::of(&params).ok_or(FlashOpenError::NotSealed)?;
         let behind = volume.into_data().map_err(FlashOpenError::Header)?;
         let data = FlashRegion::new(behind, 0, layout.medium().block_count())

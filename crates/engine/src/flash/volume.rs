@@ -14,10 +14,11 @@ use atrest_secret::Locked;
 
 use super::detect::{DetectError, detect};
 use super::file::FileFlash;
+use super::memory::{MOST_ERASE, MOST_PROG, check_room, check_units};
 use super::sealed::sealed_layout;
 use crate::{FileDevice, TrustedFileError};
 
-/// Bytes encrypted in one run.
+/// Bytes encrypted in one run at least.
 const BOUNCE: usize = 16 << 10;
 
 /// The header of encrypted flash, and the medium behind it.
@@ -65,6 +66,20 @@ pub enum FlashOpenError {
     Geometry(GeometryError),
     /// The file or card is not as large as the medium would be.
     TooSmall(FlashError),
+    /// Prog units or erase blocks are larger than those of any flash.
+    UnitsTooLarge {
+        /// Bytes in a prog unit.
+        prog_size: u32,
+        /// Bytes in an erase block.
+        erase_size: u32,
+    },
+    /// A medium of these sizes can't be opened in the memory that there is.
+    NotEnoughMemory {
+        /// Bytes needed.
+        needs: u64,
+        /// Bytes that can be had.
+        has: u64,
+    },
     /// The header, or one of its keyslots.
     Header(FlashHeaderError),
     /// The cipher does not take the key.
@@ -92,8 +107,9 @@ pub fn open(device: Arc<FileDevice>) -> Result<FlashVolume, FlashOpenError> {
     }
     let geometry = FlashGeometry::new(sizes.read_size, sizes.prog_size, sizes.erase_size, sizes.block_count)
         .map_err(FlashOpenError::Geometry)?;
+    let scratch = scratch(geometry)?;
     let flash = FileFlash::new(device, geometry).map_err(FlashOpenError::TooSmall)?;
-    FlashHeader::open(flash, scratch(geometry)).map_err(FlashOpenError::Header)
+    FlashHeader::open(flash, scratch).map_err(FlashOpenError::Header)
 }
 
 /// Makes a volume over a whole medium, and returns its key beside it. What was there is lost; who calls has asked.
@@ -103,9 +119,10 @@ pub fn format(
     options: &FormatOptions,
     first: NewSlot<'_>,
 ) -> Result<(FlashVolume, FlashKey), FlashOpenError> {
+    let scratch = scratch(geometry)?;
     let flash = FileFlash::new(device, geometry).map_err(FlashOpenError::TooSmall)?;
     let mut key = FlashKey::empty();
-    let made = FlashHeader::format(flash, scratch(geometry), options, first, &mut key);
+    let made = FlashHeader::format(flash, scratch, options, first, &mut key);
     Ok((made.map_err(FlashOpenError::Header)?, key))
 }
 
@@ -122,8 +139,7 @@ pub fn plaintext(volume: FlashVolume, key: &FlashKey, new: bool) -> Result<Plain
         let size = data.geometry().size();
         data.erase(0, size).map_err(|error| FlashOpenError::Header(error.into()))?;
     }
-    let bounce = vec![0; BOUNCE.max(params.data_unit as usize)];
-    CryptFlash::new(data, cipher, bounce).map_err(FlashOpenError::Layer)
+    CryptFlash::new(data, cipher, bounce(&params)).map_err(FlashOpenError::Layer)
 }
 
 /// Sizes of the plaintext that a header with these parameters would lead to. Fails where opening the volume would, so that nothing is
@@ -138,8 +154,7 @@ pub fn plain_geometry(params: &Params) -> Result<FlashGeometry, FlashOpenError> 
     let key: [u8; MAX_KEY_LEN] = core::array::from_fn(|index| index as u8);
     let key = key.get(..params.key_len.into()).unwrap_or_default();
     let mapper = Mapper::new(&spec(params.cipher)?, key, &options).map_err(FlashOpenError::Key)?;
-    let bounce = vec![0; BOUNCE.max(params.data_unit as usize)];
-    CryptFlash::new(NoMedium(data), mapper, bounce)
+    CryptFlash::new(NoMedium(data), mapper, bounce(params))
         .map(|plain| plain.geometry())
         .map_err(FlashOpenError::Layer)
 }
@@ -148,7 +163,10 @@ pub fn plain_geometry(params: &Params) -> Result<FlashGeometry, FlashOpenError> 
 pub(super) fn data_geometry(params: &Params) -> Result<FlashGeometry, FlashOpenError> {
     let FlashSizes { read_size, prog_size, erase_size, block_count } = params.sizes;
     let blocks = block_count.saturating_sub(params.sizes.first_data_block());
-    FlashGeometry::new(read_size, prog_size, erase_size, blocks).map_err(FlashOpenError::Geometry)
+    let data =
+        FlashGeometry::new(read_size, prog_size, erase_size, blocks).map_err(FlashOpenError::Geometry)?;
+    check_units(data)?;
+    Ok(data)
 }
 
 /// Sizes without a medium.
@@ -194,8 +212,16 @@ fn spec(cipher: FlashCipher) -> Result<CipherSpec, FlashOpenError> {
     cipher.name().parse().map_err(|_| FlashOpenError::StoreNeeded)
 }
 
-fn scratch(geometry: FlashGeometry) -> Vec<u8> {
-    vec![0; (geometry.prog_size() as usize).max(512)]
+/// Room for a run: a prog unit, which `data_geometry` has bounded, or a data unit if that is larger.
+fn bounce(params: &Params) -> Vec<u8> {
+    vec![0; BOUNCE.max(params.data_unit as usize).max(params.sizes.prog_size as usize)]
+}
+
+fn scratch(geometry: FlashGeometry) -> Result<Vec<u8>, FlashOpenError> {
+    check_units(geometry)?;
+    let len = geometry.prog_size().max(512);
+    check_room::<u8>(len.into())?;
+    Ok(vec![0; len as usize])
 }
 
 impl core::fmt::Display for FlashOpenError {
@@ -209,6 +235,13 @@ impl core::fmt::Display for FlashOpenError {
             Self::Detect(DetectError::Header(error)) => write!(f, "the flash header can't be used: {error}"),
             Self::Geometry(error) => error.fmt(f),
             Self::TooSmall(error) => error.fmt(f),
+            Self::UnitsTooLarge { prog_size, erase_size } => write!(
+                f,
+                "no flash has prog units of {prog_size} bytes in erase blocks of {erase_size}; {MOST_PROG} and {MOST_ERASE} are the most"
+            ),
+            Self::NotEnoughMemory { needs, has } => {
+                write!(f, "a medium of these sizes takes {needs} bytes of memory, and there are {has}")
+            }
             Self::Header(error) => error.fmt(f),
             Self::Key(error) => error.fmt(f),
             Self::Layer(error) => error.fmt(f),

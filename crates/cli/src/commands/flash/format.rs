@@ -165,7 +165,7 @@ impl Made<'_> {
         let Self { media, plain, store, .. } = self;
         // Closes a sealed volume in good order.
         drop(plain);
-        let Some(store) = store else { return media.appear() };
+        let Some(mut store) = store else { return media.appear() };
         store.keep()?;
         media.appear().inspect_err(|_| store.forget())
     }

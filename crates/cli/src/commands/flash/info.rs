@@ -9,6 +9,7 @@ use atrest_kdf::Hash;
 use atrest_keyslot::flash::{KdfCost, Params, Protection, SLOTS, Slot, TicketPolicy, TrustedStore};
 use serde::Serialize;
 
+use crate::commands::text::counted;
 use crate::failure::Failure;
 
 /// Everything that the header says.
@@ -50,6 +51,8 @@ struct Sealing {
 struct Store {
     closed: bool,
     anchor: u64,
+    /// False: without a passphrase nobody can tell whether it is the volume's.
+    verified: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -150,7 +153,7 @@ impl Sealing {
                 TrustedStore::Record => "record",
                 TrustedStore::Counter => "counter",
             },
-            store: record.map(|RecordFields { closed, anchor }| Store { closed, anchor }),
+            store: record.map(|RecordFields { closed, anchor }| Store { closed, anchor, verified: false }),
         }))
     }
 
@@ -164,9 +167,13 @@ impl Sealing {
     fn store_text(&self) -> String {
         match &self.store {
             None => format!("a {}; --store shows what it says", self.trusted_store),
-            Some(Store { closed, anchor }) => {
+            Some(Store { closed, anchor, .. }) => {
                 let how = if *closed { "closed in good order" } else { "NOT closed in good order" };
-                format!("a {}: {how}, next serial {anchor} or later", self.trusted_store)
+                format!(
+                    "a {}: {how}, next serial {anchor} or later (unverified: `atrest key test --store` says whether it is this \
+                     volume's)",
+                    self.trusted_store
+                )
             }
         }
     }
@@ -197,7 +204,7 @@ impl Keyslot {
     fn text(&self) -> String {
         let mut text = String::from(self.kdf);
         if let Some(iterations) = self.iterations {
-            let _ = write!(text, ", {iterations} iterations");
+            let _ = write!(text, ", {}", counted(iterations.into(), "iteration", "iterations"));
         }
         if let Some(garlic) = self.garlic {
             let _ = write!(text, ", garlic {garlic}");

@@ -135,7 +135,6 @@ pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
 pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let mut locked = Locked::change(path)?;
-    store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     let slot = args.slot as usize;
     let failed = |error: FlashHeaderError| Failure::from(error).at(path);
     let used: Vec<usize> = locked.volume.header().map_err(failed)?.slots_in_use().collect();
@@ -149,6 +148,8 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
             return Err(Failure::parameters(format!("the passphrase is that of keyslot {opened} itself"))
                 .hint("give one of another keyslot, use `atrest key remove`, or pass --yes alone"));
         }
+    } else {
+        store::refuse(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     }
     destroy(&mut locked, &args.target, slot, output)?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is wiped"))
@@ -180,7 +181,7 @@ pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
 pub fn list(args: &KeyListArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let locked = Locked::read(path)?;
-    let record = store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
-    let info = info::Info::of(&locked.volume, record).map_err(|error| error.at(path))?;
+    store::refuse(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
+    let info = info::Info::of(&locked.volume, None).map_err(|error| error.at(path))?;
     output.report(&info.keyslots, &info::keyslots_text(&info.keyslots))
 }

@@ -207,7 +207,7 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
 pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let mut locked = Locked::change(path)?;
-    store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
+    store::refuse(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     let failed = |error: FlashHeaderError| Failure::from(error).at(path);
     let slots = locked.volume.header().map_err(failed)?.slots_in_use().count();
     let shown = path.display();
@@ -227,7 +227,7 @@ pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
 pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let mut locked = Locked::change(path)?;
-    store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
+    store::refuse(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     let damage: Vec<String> =
         locked.volume.copy_states().iter().filter_map(|state| info::damage(*state)).collect();
     let shown = path.display();

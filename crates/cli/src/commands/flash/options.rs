@@ -19,8 +19,8 @@ const GARLIC: u8 = 12;
 const ITERATIONS: u32 = 10_000;
 /// Argon2id, for cards that no chip has to open.
 const ARGON2: (u32, u32, u32) = (3, 65536, 1);
-/// Content of a unit: what divides erase blocks of 4 KiB well, and on cards a sector with the smallest overhead.
-const UNIT: (u32, u32) = (252, 488);
+/// Content of a unit: what leaves more than 92 % of erase blocks of 4 KiB and more, and on cards a sector with the smallest overhead.
+const UNIT: (u32, u32) = (316, 488);
 
 /// A volume that can be made.
 pub struct Plan {
@@ -45,13 +45,23 @@ impl Plan {
             true => sealed_options(args, geometry, place.is_card())?,
             false => encrypted_options(args)?,
         };
-        let plain = plain_geometry(&params(&options, geometry))?;
+        let plain = plain_geometry(&params(&options, geometry)).map_err(impossible)?;
         Ok(Self { geometry, options, cost, plain })
     }
 
     /// Looks whether a LittleFS would have room.
     pub fn check_filesystem(&self) -> Result<(), Failure> {
         flash_tree_fits(self.plain).map_err(Failure::from)
+    }
+}
+
+const SMALLER: &str = "choose a smaller --prog-size or --erase-size";
+
+/// Here it is the options that are wrong, not what is on a medium.
+fn impossible(error: FlashOpenError) -> Failure {
+    match error {
+        FlashOpenError::UnitsTooLarge { .. } => Failure::parameters(error).hint(SMALLER),
+        error => error.into(),
     }
 }
 
@@ -193,7 +203,7 @@ fn sealed_options(args: &FormatArgs, geometry: FlashGeometry, card: bool) -> Res
     let existing = Existing::Replace;
     // Whole words come out of the layout again, and the header holds what came out.
     let mut options = FormatOptions { cipher, key_len, data_unit: unit & !3, protection, existing };
-    options.data_unit = sealed_layout(&params(&options, geometry))?.payload();
+    options.data_unit = sealed_layout(&params(&options, geometry)).map_err(impossible)?.payload();
     Ok(options)
 }
 
@@ -223,7 +233,7 @@ fn geometry(sizes: &SizesArgs, place: &Place<'_>) -> Result<FlashGeometry, Failu
     let size = |given: Option<u64>, default: u32| match given {
         None => Ok(default),
         Some(bytes) => u32::try_from(bytes)
-            .map_err(|_| Failure::parameters(format!("{bytes} bytes are no unit of a flash"))),
+            .map_err(|_| Failure::parameters(format!("{bytes} bytes are no unit of a flash")).hint(SMALLER)),
     };
     let prog = size(sizes.prog_size, if card { 512 } else { 16 })?;
     let read = size(sizes.read_size, if card { 512 } else { 1 })?;

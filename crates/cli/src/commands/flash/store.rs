@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use atrest_device::{TrustedStore, TrustedStoreError};
+use atrest_device::{LockMode, TRUSTED_RECORD_LEN, TrustedStore};
 use atrest_engine::flash::{FlashOpenError, FlashVolume, MemoryStore, SealedPlain};
 use atrest_engine::flash::{open, open_sealed, open_sealed_to_read, open_without_freshness, unverified};
 use atrest_engine::{Access, TrustedFile, TrustedFileError};
@@ -15,6 +15,7 @@ use crate::args::open::UnlockArgs;
 use crate::commands::format::is_same;
 use crate::commands::target::open_device;
 use crate::failure::{Code, Failure};
+use crate::flash_errors::of_trusted;
 use crate::output::Output;
 
 /// The store of a volume that is being made.
@@ -41,14 +42,13 @@ impl<'a> NewStore<'a> {
                 .at(path)
                 .hint("it is a file of its own, best on another device"));
         }
-        let file = TrustedFile::new(path);
+        let file = TrustedFile::open_or_new(path).map_err(|error| failure(error).at(path))?;
         let (in_use, is_new) = match file.record() {
             Ok(_) => (true, false),
             Err(TrustedFileError::Empty) => (false, false),
             Err(TrustedFileError::Missing) => (false, true),
             Err(error) => return Err(failure(error).at(path)),
         };
-        file.check_place().map_err(|error| Failure::io(&error).at(path))?;
         Ok(Self { path, file, in_use, is_new, record: None })
     }
 
@@ -72,33 +72,26 @@ impl<'a> NewStore<'a> {
     }
 
     /// Writes the record to the file.
-    pub fn keep(&self) -> Result<(), Failure> {
+    pub fn keep(&mut self) -> Result<(), Failure> {
         let Some(record) = self.record.as_ref().and_then(MemoryStore::record) else { return Ok(()) };
-        self.file.clone().store(&record).map_err(|error| unwritten(error).at(self.path))
+        self.file.store(&record).map_err(|error| of_trusted(error).at(self.path))
     }
 
     /// Takes a new store away again, whose volume came to nothing.
-    pub fn forget(&self) {
+    pub fn forget(self) {
         if self.is_new {
             // What failed is told.
-            let _ = std::fs::remove_file(self.path);
+            let _ = self.file.remove();
         }
     }
 }
 
-fn unwritten(error: TrustedStoreError) -> Failure {
-    match error {
-        TrustedStoreError::Driver(errno) => Failure::io(&std::io::Error::from_raw_os_error(errno)),
-        error => Failure::new(Code::Device, error),
-    }
-}
-
 /// What the store is to the commands that look into a volume.
-pub enum Freshness<'a> {
+pub enum Freshness {
     /// The volume is encrypted only.
     Encrypted,
-    /// What the store says counts.
-    Store(&'a Path),
+    /// What the store says counts. Nobody else changes it while it is here.
+    Store(TrustedFile),
     /// It counts for nothing.
     Without {
         /// What does not verify where a power loss can have torn it counts as never written.
@@ -106,9 +99,9 @@ pub enum Freshness<'a> {
     },
 }
 
-impl<'a> Freshness<'a> {
+impl Freshness {
     /// Looks at header, options and store, before a passphrase is asked for.
-    pub fn of(volume: &FlashVolume, args: &'a UnlockArgs, write: bool) -> Result<Self, Failure> {
+    pub fn of(volume: &FlashVolume, args: &UnlockArgs, write: bool) -> Result<Self, Failure> {
         let asked = args.store.is_some() || args.without_freshness;
         if !is_sealed(volume)? {
             return if asked { Err(FlashOpenError::NotSealed.into()) } else { Ok(Self::Encrypted) };
@@ -120,8 +113,11 @@ impl<'a> Freshness<'a> {
             .hint("bring its --store, or copy what it holds to a new volume")),
             _ if args.without_freshness => Ok(Self::Without { assume_torn: args.assume_torn }),
             Some(path) => {
-                record(path)?;
-                Ok(Self::Store(path))
+                let mode = if write { LockMode::Exclusive } else { LockMode::Shared };
+                let file = TrustedFile::open(path, mode).map_err(|error| failure(error).at(path))?;
+                let record = file.record().map_err(|error| failure(error).at(path))?;
+                fields(&record, path)?;
+                Ok(Self::Store(file))
             }
             None => Err(FlashOpenError::StoreNeeded.into()),
         }
@@ -182,17 +178,17 @@ pub fn open_unanchored(
 pub fn open_plaintext(
     volume: FlashVolume,
     key: &FlashKey,
-    store: &Path,
+    store: TrustedFile,
     write: bool,
     path: &Path,
     output: &Output,
 ) -> Result<SealedPlain, Failure> {
     if write {
-        return open_sealed(volume, key, TrustedFile::new(store)).map_err(|error| located(error, path, key));
+        return open_sealed(volume, key, store).map_err(|error| located(error, path, key));
     }
-    let closed = record(store)?.closed;
-    let plain = open_sealed_to_read(volume, key, &TrustedFile::new(store))
-        .map_err(|error| located(error, path, key))?;
+    let record = store.record().map_err(failure)?;
+    let closed = RecordFields::of(&record).is_some_and(|fields| fields.closed);
+    let plain = open_sealed_to_read(volume, key, &store).map_err(|error| located(error, path, key))?;
     if !closed {
         output.warn(format_args!(
             "{}: it was not closed in good order. What is shown is a state it had since its store was written last; \
@@ -207,23 +203,35 @@ pub fn is_sealed(volume: &FlashVolume) -> Result<bool, Failure> {
     Ok(volume.header()?.params().protection != Protection::Encrypted)
 }
 
-/// What the file at this path says as a store.
-pub fn record(path: &Path) -> Result<RecordFields, Failure> {
-    let record = TrustedFile::new(path).record().map_err(|error| failure(error).at(path))?;
-    RecordFields::of(&record).ok_or_else(|| {
+/// What a record says, of the file at this path.
+fn fields(record: &[u8; TRUSTED_RECORD_LEN], path: &Path) -> Result<RecordFields, Failure> {
+    RecordFields::of(record).ok_or_else(|| {
         Failure::new(Code::Device, "it is no trusted store, or one of a later version")
             .at(path)
             .hint("it is the file that `atrest format --type sealed --store` made")
     })
 }
 
-/// Looks at a store that was named for a command on the header alone.
+/// Fails if a store was named for a command that unlocks nothing, and so can't tell whose it is.
+pub fn refuse(volume: &FlashVolume, store: Option<&Path>) -> Result<(), Failure> {
+    match store {
+        None => Ok(()),
+        Some(_) if !is_sealed(volume)? => Err(FlashOpenError::NotSealed.into()),
+        Some(_) => Err(Failure::parameters(
+            "--store says nothing here: nothing is unlocked, and without that nobody can tell whose store it is",
+        )
+        .hint("leave it out; `atrest key test --store` holds a volume and its store against each other")),
+    }
+}
+
+/// What a store says that was named for a command which may do without. Whose it is nobody knows yet.
 pub fn look(volume: &FlashVolume, store: Option<&Path>) -> Result<Option<RecordFields>, Failure> {
     let Some(store) = store else { return Ok(None) };
     if !is_sealed(volume)? {
         return Err(FlashOpenError::NotSealed.into());
     }
-    record(store).map(Some)
+    let record = TrustedFile::peek(store).map_err(|error| failure(error).at(store))?;
+    fields(&record, store).map(Some)
 }
 
 /// Looks whether a store that was named for a command on keyslots belongs to the volume, and finds it as it was left.
@@ -232,9 +240,8 @@ pub fn check(path: &Path, key: &FlashKey, store: Option<&Path>) -> Result<(), Fa
     // Nobody changes what is being compared.
     let device = Arc::new(open_device(path, Access::ReadOnlyShared)?);
     let volume = open(device).map_err(|error| Failure::from(error).at(path))?;
-    open_sealed_to_read(volume, key, &TrustedFile::new(store))
-        .map(drop)
-        .map_err(|error| located(error, path, key).at(path))
+    let file = TrustedFile::open(store, LockMode::Shared).map_err(|error| failure(error).at(store))?;
+    open_sealed_to_read(volume, key, &file).map(drop).map_err(|error| located(error, path, key).at(path))
 }
 
 fn failure(error: TrustedFileError) -> Failure {

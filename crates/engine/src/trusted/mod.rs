@@ -1,0 +1,138 @@
+//! A trusted store in a file, for sealed flash images on the desk: as trustworthy as whoever can write the file.
+
+mod error;
+mod place;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use atrest_device::{LockMode, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
+
+pub use error::TrustedFileError;
+use place::Place;
+
+/// A file of [`TRUSTED_RECORD_LEN`] bytes, or the place of one that is to be made.
+///
+/// Links are followed when it is opened, and never again: a file that is removed or exchanged meanwhile ends it. It is locked for as
+/// long as this lives, against everybody or, if it was opened to be read, against whoever writes; the system unlocks it with the end of the
+/// process. Every store makes a new file beside it, which then takes its name: what ends the program or the power leaves the
+/// old record or the new one.
+#[derive(Debug)]
+pub struct TrustedFile {
+    place: Place,
+    /// The file that has the name, locked.
+    held: Option<File>,
+    mode: LockMode,
+}
+
+impl TrustedFile {
+    /// Opens the store at `path`, to be read or to be replaced.
+    pub fn open(path: impl AsRef<Path>, mode: LockMode) -> Result<Self, TrustedFileError> {
+        let store = Self::held(path.as_ref(), mode).map_err(|error| match error {
+            // Nor is the directory.
+            TrustedFileError::Os(libc::ENOENT) => TrustedFileError::Missing,
+            error => error,
+        })?;
+        if store.held.is_none() {
+            return Err(TrustedFileError::Missing);
+        }
+        Ok(store)
+    }
+
+    /// Opens the store at `path` to be replaced, or its place if there is none. Looks whether a file can be made there, without
+    /// leaving one.
+    pub fn open_or_new(path: impl AsRef<Path>) -> Result<Self, TrustedFileError> {
+        let store = Self::held(path.as_ref(), LockMode::Exclusive)?;
+        let beside = store.place.create_beside()?;
+        store.place.discard(beside);
+        Ok(store)
+    }
+
+    /// What the file at `path` holds at this moment, in use or not.
+    pub fn peek(path: impl AsRef<Path>) -> Result<[u8; TRUSTED_RECORD_LEN], TrustedFileError> {
+        let place = Place::of(path.as_ref(), LockMode::Shared).map_err(|error| match error {
+            TrustedFileError::Os(libc::ENOENT) => TrustedFileError::Missing,
+            error => error,
+        })?;
+        record_in(&place.open(LockMode::Shared)?.ok_or(TrustedFileError::Missing)?)
+    }
+
+    /// What it holds.
+    pub fn record(&self) -> Result<[u8; TRUSTED_RECORD_LEN], TrustedFileError> {
+        let file = self.held.as_ref().ok_or(TrustedFileError::Missing)?;
+        if !self.place.is(file)? {
+            return Err(TrustedFileError::Replaced);
+        }
+        record_in(file)
+    }
+
+    /// Takes the file away, if it still is the one that was opened or stored.
+    pub fn remove(mut self) -> Result<(), TrustedFileError> {
+        match self.held.take() {
+            Some(file) if self.place.is(&file)? => self.place.remove(),
+            _ => Ok(()),
+        }
+    }
+
+    fn held(path: &Path, mode: LockMode) -> Result<Self, TrustedFileError> {
+        let place = Place::of(path, mode)?;
+        let held = place.hold(mode)?;
+        Ok(Self { place, held, mode })
+    }
+
+    fn replace(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedFileError> {
+        if self.mode != LockMode::Exclusive {
+            return Err(TrustedFileError::Os(libc::EBADF));
+        }
+        if let Some(file) = &self.held
+            && !self.place.is(file)?
+        {
+            return Err(TrustedFileError::Replaced);
+        }
+        let beside = self.place.create_beside()?;
+        // The old one stays locked until the new one, which is locked too, has the name: nobody gets in between.
+        self.held = Some(self.place.put(beside, record, self.held.is_none())?);
+        self.place.sync()
+    }
+}
+
+fn record_in(file: &File) -> Result<[u8; TRUSTED_RECORD_LEN], TrustedFileError> {
+    match file.metadata()?.len() {
+        0 => return Err(TrustedFileError::Empty),
+        len if len != TRUSTED_RECORD_LEN as u64 => return Err(TrustedFileError::Size { len }),
+        _ => {}
+    }
+    let mut record = [0; TRUSTED_RECORD_LEN];
+    file.read_exact_at(&mut record, 0)?;
+    Ok(record)
+}
+
+impl TrustedStore for TrustedFile {
+    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+        match self.record() {
+            Ok(record) => Ok(Some(record)),
+            Err(TrustedFileError::Missing | TrustedFileError::Empty) => Ok(None),
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+        self.replace(record).map_err(told)
+    }
+}
+
+fn told(error: TrustedFileError) -> TrustedStoreError {
+    match error {
+        TrustedFileError::Size { .. } | TrustedFileError::NotAFile | TrustedFileError::Empty => {
+            TrustedStoreError::Damaged
+        }
+        TrustedFileError::Busy => TrustedStoreError::Busy,
+        TrustedFileError::Missing | TrustedFileError::LinkToNothing | TrustedFileError::Replaced => {
+            TrustedStoreError::Driver(libc::ENOENT)
+        }
+        TrustedFileError::Os(errno) => TrustedStoreError::Driver(errno),
+    }
+}
