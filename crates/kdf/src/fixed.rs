@@ -14,6 +14,19 @@ pub trait FixedHash: Digests {
     const HASH: Hash;
 }
 
+/// As [`digest`](crate::digest()), by a hash that is named by type.
+pub fn digest<H: FixedHash>(parts: &[&[u8]], out: &mut [u8]) -> usize {
+    let mut state = H::Digest::new();
+    for part in parts {
+        Digest::update(&mut state, part);
+    }
+    let mut full = state.finalize();
+    let len = out.len().min(full.len());
+    out[..len].copy_from_slice(&full[..len]);
+    atrest_secret::wipe(&mut full);
+    len
+}
+
 /// Out of reach from outside, so that no other type can be a [`FixedHash`].
 mod sealed {
     use super::{BlockSizeUser, Digest, Iterated};

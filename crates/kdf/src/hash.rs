@@ -219,15 +219,5 @@ impl fmt::Display for Hash {
 /// Hashes the concatenation of `parts`. Writes the first `out.len()` bytes of the digest, or all of it when `out` is
 /// longer, and returns how many bytes those are.
 pub fn digest(hash: Hash, parts: &[&[u8]], out: &mut [u8]) -> usize {
-    with_hash!(hash, H => {
-        let mut state = <H as Digests>::Digest::new();
-        for part in parts {
-            Digest::update(&mut state, part);
-        }
-        let mut full = state.finalize();
-        let len = out.len().min(full.len());
-        out[..len].copy_from_slice(&full[..len]);
-        atrest_secret::wipe(&mut full);
-        len
-    })
+    with_hash!(hash, H => crate::fixed::digest::<H>(parts, out))
 }

@@ -4,7 +4,9 @@
 //! where overwriting reaches the media; flash with wear levelling keeps old copies, and the splitter gives nothing there.
 
 use core::fmt;
+use core::marker::PhantomData;
 
+use atrest_kdf::fixed::{self, FixedHash};
 use atrest_kdf::{Hash, digest};
 use atrest_secret::{Random, RandomError, wipe, with_wiped_stack};
 
@@ -20,6 +22,11 @@ pub enum AfError {
         has: usize,
         /// Bytes it must have.
         needs: usize,
+    },
+    /// Not all stripes have come.
+    StripesMissing {
+        /// Those that have not.
+        left: u32,
     },
     /// Key length times stripes does not fit the machine's addresses.
     TooLarge,
@@ -48,7 +55,7 @@ pub fn split(
                 return Err(AfError::Random(error));
             }
             xor(last, stripe);
-            diffuse(hash, last);
+            diffuse(&hash, last);
         }
         xor(last, key);
         Ok(())
@@ -59,16 +66,64 @@ pub fn split(
 pub fn merge(hash: Hash, split: &[u8], stripes: u32, key: &mut [u8]) -> Result<(), AfError> {
     let needs = split_len(key.len(), stripes)?;
     let split = split.get(..needs).ok_or(AfError::BufferLen { has: split.len(), needs })?;
-    let (others, last) = split.split_at(needs.saturating_sub(key.len()));
-    key.fill(0);
     with_wiped_stack(|| {
-        for stripe in others.chunks_exact(key.len()) {
-            xor(key, stripe);
-            diffuse(hash, key);
+        let mut merge = Merge::new(hash, stripes, key)?;
+        merge.push(split);
+        merge.finish()
+    })
+}
+
+/// Merges stripes as they come, in pieces of any length: keeps nothing of them but the key that they become.
+///
+/// One that is dropped before the last stripe leaves zeros.
+pub(crate) struct Merge<'k, H> {
+    hash: H,
+    key: &'k mut [u8],
+    /// Bytes that have come of the present stripe.
+    at: usize,
+    /// Stripes that have not come whole.
+    left: u32,
+}
+
+impl<'k, H: AfHash> Merge<'k, H> {
+    pub(crate) fn new(hash: H, stripes: u32, key: &'k mut [u8]) -> Result<Self, AfError> {
+        split_len(key.len(), stripes)?;
+        key.fill(0);
+        Ok(Self { hash, key, at: 0, left: stripes })
+    }
+
+    /// Takes the next bytes. What lies behind the last stripe, in the last sector of an area, is let go.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let mut bytes = bytes;
+        while self.left > 0 && !bytes.is_empty() {
+            let place = self.key.get_mut(self.at..).unwrap_or_default();
+            let (now, later) = bytes.split_at(place.len().min(bytes.len()));
+            xor(place, now);
+            bytes = later;
+            self.at = self.at.saturating_add(now.len());
+            if self.at == self.key.len() {
+                self.at = 0;
+                self.left = self.left.saturating_sub(1);
+                // The last stripe makes up the difference to the key itself.
+                if self.left > 0 {
+                    diffuse(&self.hash, self.key);
+                }
+            }
         }
-        xor(key, last);
-    });
-    Ok(())
+    }
+
+    /// The key is there, if all stripes have come.
+    pub(crate) fn finish(self) -> Result<(), AfError> {
+        if self.left == 0 { Ok(()) } else { Err(AfError::StripesMissing { left: self.left }) }
+    }
+}
+
+impl<H> Drop for Merge<'_, H> {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            wipe(self.key);
+        }
+    }
 }
 
 /// Bytes that a key of `key_len` bytes takes in `stripes` stripes.
@@ -79,12 +134,44 @@ pub fn split_len(key_len: usize, stripes: u32) -> Result<usize, AfError> {
     usize::try_from(stripes).ok().and_then(|n| n.checked_mul(key_len)).ok_or(AfError::TooLarge)
 }
 
+/// The hash of a splitter: any, chosen at run time, or one that is named by type, so that a program contains no other.
+pub(crate) trait AfHash {
+    /// Bytes of output.
+    fn output_len(&self) -> usize;
+
+    /// Hashes the concatenation of `parts`.
+    fn digest(&self, parts: &[&[u8]], out: &mut [u8]);
+}
+
+impl AfHash for Hash {
+    fn output_len(&self) -> usize {
+        Hash::output_len(*self)
+    }
+
+    fn digest(&self, parts: &[&[u8]], out: &mut [u8]) {
+        digest(*self, parts, out);
+    }
+}
+
+/// Stands for the hash of that type.
+pub(crate) struct Fixed<H>(pub(crate) PhantomData<H>);
+
+impl<H: FixedHash> AfHash for Fixed<H> {
+    fn output_len(&self) -> usize {
+        H::HASH.output_len()
+    }
+
+    fn digest(&self, parts: &[&[u8]], out: &mut [u8]) {
+        fixed::digest::<H>(parts, out);
+    }
+}
+
 /// Replaces each digest-sized block by the hash of its number (big-endian, 32 bits) and itself; the last, shorter
 /// block by as much of the digest as it can hold.
-fn diffuse(hash: Hash, block: &mut [u8]) {
+fn diffuse(hash: &impl AfHash, block: &mut [u8]) {
     let mut hashed = [0; Hash::MAX_OUTPUT_LEN];
     for (piece, number) in block.chunks_mut(hash.output_len()).zip(0u32..) {
-        digest(hash, &[&number.to_be_bytes(), piece], &mut hashed);
+        hash.digest(&[&number.to_be_bytes(), piece], &mut hashed);
         for (to, from) in piece.iter_mut().zip(hashed) {
             *to = from;
         }
@@ -105,6 +192,7 @@ impl fmt::Display for AfError {
             AfError::BufferLen { has, needs } => {
                 write!(f, "the anti-forensic stripes take {needs} bytes, but there are {has}")
             }
+            AfError::StripesMissing { left } => write!(f, "{left} anti-forensic stripes are missing"),
             AfError::TooLarge => f.write_str("the anti-forensic stripes are too long for this machine"),
             AfError::Random(error) => error.fmt(f),
         }

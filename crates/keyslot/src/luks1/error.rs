@@ -103,6 +103,17 @@ pub enum SlotError {
     UnsupportedHash,
     /// The header's cipher is not known.
     UnsupportedCipher(SpecError),
+    /// This program does not contain the header's cipher.
+    CipherNotHere,
+    /// This program does not contain the header's hash.
+    HashNotHere,
+    /// The keyslot or the volume key's digest asks for more work than the program takes on.
+    TooManyIterations {
+        /// Iterations.
+        iterations: u32,
+        /// Most that are taken.
+        most: u32,
+    },
     /// The cipher keeps nothing secret.
     NullCipher,
     /// The cipher has no keys of the header's key length.
@@ -172,6 +183,11 @@ impl fmt::Display for SlotError {
             SlotError::NotInUse => f.write_str("the keyslot holds no key"),
             SlotError::UnsupportedHash => f.write_str("the header's hash is not supported"),
             SlotError::UnsupportedCipher(error) => write!(f, "the header's cipher is not supported: {error}"),
+            SlotError::CipherNotHere => f.write_str("this program does not contain the header's cipher"),
+            SlotError::HashNotHere => f.write_str("this program does not contain the header's hash"),
+            SlotError::TooManyIterations { iterations, most } => {
+                write!(f, "the header asks for {iterations} iterations, and {most} are taken at most")
+            }
             SlotError::NullCipher => {
                 f.write_str("the header's cipher is a null cipher, which keeps nothing secret")
             }

@@ -4,12 +4,14 @@ mod error;
 mod header;
 mod repair;
 mod slot;
+mod stream;
 mod text;
 
 pub use error::{HeaderError, SlotError, TextField};
 pub use header::{AREA_ALIGNMENT, Header, HeaderParts, Slot, SlotState, area_sectors};
 pub use repair::{Repaired, repair};
 pub use slot::{check_key, new_digest, open, seal};
+pub use stream::{ChipKey, ChipUnlock, StreamError, check_for_chip};
 
 /// Bytes in the header. It reaches into the second sector.
 pub const HEADER_LEN: usize = 592;
