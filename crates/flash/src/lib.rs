@@ -30,6 +30,7 @@
 //! | `embedded-storage` | `NorStorage`, `NorDriver` | a `FlashDevice` becomes a `NorFlash`, and the other way round |
 //! | `embedded-storage-async` | `NorStorage` | the same for executors: its futures are ready at once |
 //! | `embedded-sdmmc` | `CryptCard`, `CardFlash` | an SD card below FAT, encrypted; and as a `FlashDevice`, below littlefs |
+//! | | `Luks1Card`, `CardPart` | an SD card with LUKS1, which cryptsetup opens too; a part of a card |
 //! | `block-device-driver` | `CryptBlocks` | the same for executors |
 //! | `sealed` | `SealedFlash`, `SealedReader` | a `FlashDevice`, authenticated |
 #![no_std]
@@ -42,10 +43,14 @@ mod blocks;
 mod card;
 #[cfg(feature = "embedded-sdmmc")]
 mod card_flash;
+#[cfg(feature = "embedded-sdmmc")]
+mod card_part;
 mod crypt;
 mod header;
 #[cfg(feature = "littlefs2")]
 mod littlefs;
+#[cfg(feature = "embedded-sdmmc")]
+mod luks1;
 #[cfg(feature = "embedded-storage")]
 mod nor;
 #[cfg(feature = "embedded-storage-async")]
@@ -60,10 +65,14 @@ pub use blocks::CryptBlocks;
 pub use card::CryptCard;
 #[cfg(feature = "embedded-sdmmc")]
 pub use card_flash::{CardFlash, CardFlashError};
+#[cfg(feature = "embedded-sdmmc")]
+pub use card_part::CardPart;
 pub use crypt::{BlankReads, CryptFlash, CryptFlashError};
 pub use header::{CopyState, Existing, FlashHeader, FlashHeaderError, FormatOptions, NewSlot};
 #[cfg(feature = "littlefs2")]
 pub use littlefs::{LittlefsError, LittlefsGeometry, LittlefsStorage};
+#[cfg(feature = "embedded-sdmmc")]
+pub use luks1::{Luks1Card, Luks1CardError};
 #[cfg(feature = "embedded-storage")]
 pub use nor::{NorDriver, NorDriverError, NorError, NorStorage};
 #[cfg(any(feature = "embedded-sdmmc", feature = "block-device-driver"))]
