@@ -64,12 +64,13 @@ impl Board {
         self.emulator(program).words(self.counting).ok().text()
     }
 
-    /// Runs a program in a directory, with files of it in memory at addresses, and gives what it prints.
+    /// The same in a directory, with files of it in memory at addresses.
     pub fn run(&self, program: &Path, directory: &Path, files: &[(&str, u64)]) -> String {
         let loaded = |(file, at): &(&str, u64)| -> [OsString; 2] {
             ["-device".into(), format!("loader,file={file},addr={at:#x},force-raw=on").into()]
         };
-        self.emulator(program).args(files.iter().flat_map(loaded)).current_dir(directory).ok().text()
+        let emulator = self.emulator(program).words(self.counting).args(files.iter().flat_map(loaded));
+        emulator.current_dir(directory).ok().text()
     }
 
     fn emulator(&self, program: &Path) -> Program {

@@ -24,9 +24,21 @@ impl Counter {
     /// Instructions that `work` takes, at most ten million.
     #[inline(never)]
     pub fn instructions(&self, work: impl FnOnce()) -> u32 {
-        let before = SYST::get_current();
+        let mark = self.mark();
         work();
-        let ticks = before.wrapping_sub(SYST::get_current()) & 0xff_ffff;
+        self.since(mark)
+    }
+
+    /// Something to count from.
+    #[inline(always)]
+    pub fn mark(&self) -> u32 {
+        SYST::get_current()
+    }
+
+    /// Instructions since a mark, at most ten million.
+    #[inline(always)]
+    pub fn since(&self, mark: u32) -> u32 {
+        let ticks = mark.wrapping_sub(SYST::get_current()) & 0xff_ffff;
         // 64 ns an instruction, 40 ns a tick.
         (u64::from(ticks) * 40 / 64) as u32
     }

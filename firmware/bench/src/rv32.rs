@@ -17,9 +17,21 @@ impl Counter {
     /// Instructions that `work` takes.
     #[inline(never)]
     pub fn instructions(&self, work: impl FnOnce()) -> u32 {
-        let before = minstret::read();
+        let mark = self.mark();
         work();
-        minstret::read().wrapping_sub(before) as u32
+        self.since(mark)
+    }
+
+    /// Something to count from.
+    #[inline(always)]
+    pub fn mark(&self) -> u32 {
+        minstret::read() as u32
+    }
+
+    /// Instructions since a mark.
+    #[inline(always)]
+    pub fn since(&self, mark: u32) -> u32 {
+        self.mark().wrapping_sub(mark)
     }
 }
 
