@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
+use atrest_cipher::{AesXts, KeyPlace};
 use atrest_device::BlockDevice;
 use atrest_format::luks2::{
     BinaryHeader, Checksum, CopyKind, DigestKind, Header, Kdf, KeyslotKind, Metadata, Priority as Order,
 };
+use atrest_kdf::fixed::Sha256;
 use atrest_kdf::{Hash, digest};
 use atrest_keyslot::luks1::{self as slots, Header as Luks1Header, HeaderParts};
 use atrest_keyslot::{af, area};
@@ -48,7 +50,39 @@ pub fn luks1_header(data: &[u8]) {
     let _ = image.write_at(4096, &areas[..areas.len().min(1 << 20)]);
     image.reset_writes();
     use_volume(&image, cheap);
+    if let (Ok(header), true) = (&parsed, cheap) {
+        chip_agrees(&image, header);
+    }
     let _ = repair(&*image);
+}
+
+/// A chip opens what the desk opens, with the same key, and refuses the rest for the same reason; if it is a chip's cipher at all.
+fn chip_agrees(image: &Image, header: &Luks1Header) {
+    if slots::check_for_chip::<Sha256>(header).is_err() {
+        return;
+    }
+    let mut place = KeyPlace::<AesXts>::empty();
+    let mut means =
+        slots::ChipUnlock { cipher: &mut place, most_iterations: MAX_ITERATIONS, between: |_| {} };
+    for number in 0..slots::SLOTS {
+        let (offset, len) = header.area(number).expect("eight keyslots");
+        // Others are refused on both sides, where the device is known.
+        if offset + len as u64 > image.size() {
+            continue;
+        }
+        let mut area = vec![0; len];
+        image.read_at(offset, &mut area).expect("inside");
+        let mut key = vec![0; header.key_len()];
+        let desk = slots::open(header, number, b"fuzz", &mut area, &mut key);
+
+        let mut chip_key = slots::ChipKey::empty();
+        let mut sector = Box::new([0; 512]);
+        let read = |number: u64, sector: &mut Box<[u8; 512]>| image.read_at(number * 512, &mut sector[..]);
+        let chip = means.open::<Sha256, _, _>(header, number, b"fuzz", &mut sector, read, &mut chip_key);
+        assert_eq!(chip, desk.clone().map_err(slots::StreamError::Slot), "keyslot {number}");
+        assert_eq!(chip_key.expose(), if desk.is_ok() { &key[..] } else { &[] }, "keyslot {number}");
+        assert!(sector.iter().all(|&byte| byte == 0), "not wiped");
+    }
 }
 
 /// What a person does with a volume that someone gave them.

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use atrest_fuzz::{CIPHERS, Image, checkpoint_seed, flash_header_seed};
+use atrest_kdf::Hash;
 use atrest_keyslot::flash::KdfCost;
-use atrest_keyslot::luks1::{self, Header};
+use atrest_keyslot::luks1::{self, Header, HeaderParts};
+use atrest_secret::OsRandom;
 
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
@@ -59,6 +61,32 @@ fn cheapen_digest(bytes: &mut [u8]) {
     let digest = luks1::new_digest(hash, &key, header.digest_salt(), 1000).expect("a key");
     bytes[112..132].copy_from_slice(&digest);
     bytes[164..168].copy_from_slice(&1000_u32.to_be_bytes());
+}
+
+/// A header whose keyslot 0 opens with "fuzz", and its area: a chip's cipher, and so few stripes that mutations hit the rest.
+fn few_stripes() -> Vec<u8> {
+    let key: [u8; 32] = core::array::from_fn(|i| i as u8 * 7 + 1);
+    let digest = luks1::new_digest(Hash::Sha256, &key, &[2; 32], 1000).expect("a key");
+    let parts = HeaderParts {
+        cipher_name: "aes",
+        cipher_mode: "xts-plain64",
+        hash: Hash::Sha256,
+        key_len: key.len(),
+        digest,
+        digest_salt: [2; 32],
+        digest_iterations: 1000,
+        uuid: "01234567-89ab-4def-8123-456789abcdef",
+        data_sector: None,
+        alignment: 8,
+    };
+    let mut bytes = Header::new(&parts).expect("a header").encode();
+    bytes[208 + 44..208 + 48].copy_from_slice(&21_u32.to_be_bytes());
+    let mut header = Header::parse(&bytes).expect("a shorter area fits");
+    header.use_slot(0, 1000, [3; 32]).expect("keyslot 0 exists");
+    let mut area = vec![0; header.area(0).expect("keyslot 0 exists").1];
+    let derivation = (1000, &[3; 32]);
+    luks1::seal(&header, 0, b"fuzz", derivation, &key, &mut OsRandom, &mut area).expect("sealed");
+    [&header.encode()[..], &area].concat()
 }
 
 impl Seeds {
@@ -173,6 +201,7 @@ impl Seeds {
             bytes.truncate(592);
             self.put("luks1_header", name, &[bytes, area].concat());
         }
+        self.put("luks1_header", "few-stripes", &few_stripes());
     }
 
     fn flash(&self) {
