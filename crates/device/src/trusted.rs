@@ -10,12 +10,24 @@ pub const TRUSTED_RECORD_LEN: usize = 40;
 ///
 /// Whoever can put an older record back can put an older medium back. The record needs no secrecy.
 pub trait TrustedStore {
-    /// The record that was stored last, or none if there has never been one. It stays that until another one is stored.
+    /// The record that was stored last, or none if there has never been one. Changes nothing.
     fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError>;
+
+    /// What was loaded has been accepted: when this returns it is what the next `load` returns, until another one is stored. Stores
+    /// that can show two records after a power loss, the old one and the new one, decide here; others have nothing to do.
+    fn claim(&mut self) -> Result<(), TrustedStoreError> {
+        Ok(())
+    }
 
     /// Replaces the record. A power loss leaves the old one or the new one; when this returns the new one is durable. After
     /// an error it may be either.
     fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError>;
+
+    /// As many records as can have been stored, forgotten ones too, if others can make the store forget them. None if nobody
+    /// can: then a store that is empty has never been written.
+    fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
+        Ok(None)
+    }
 }
 
 impl<S: TrustedStore + ?Sized> TrustedStore for &mut S {
@@ -23,8 +35,16 @@ impl<S: TrustedStore + ?Sized> TrustedStore for &mut S {
         (**self).load()
     }
 
+    fn claim(&mut self) -> Result<(), TrustedStoreError> {
+        (**self).claim()
+    }
+
     fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
         (**self).store(record)
+    }
+
+    fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
+        (**self).stored_at_most()
     }
 }
 
@@ -32,7 +52,7 @@ impl<S: TrustedStore + ?Sized> TrustedStore for &mut S {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustedStoreError {
-    /// Something is stored, but none of its copies is whole.
+    /// Something is stored, but no whole record that counts.
     Damaged,
     /// The store cannot hold a record.
     TooSmall {
@@ -41,7 +61,7 @@ pub enum TrustedStoreError {
         /// Bytes that there are.
         has: u64,
     },
-    /// The store can't be written any more.
+    /// The store can't be written any more: its memory is worn out, or its counter used up.
     WornOut,
     /// Somebody else uses the store.
     Busy,
@@ -52,11 +72,16 @@ pub enum TrustedStoreError {
 impl fmt::Display for TrustedStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Damaged => f.write_str("what the trusted store holds is damaged"),
+            Self::Damaged => f.write_str(
+                "what the trusted store holds is damaged, or nothing of this volume: a place that held something else \
+                 before is cleared when the volume is made",
+            ),
             Self::TooSmall { needs, has } => {
                 write!(f, "the trusted store has {has} bytes, {needs} are needed")
             }
-            Self::WornOut => f.write_str("the trusted store cannot be written any more"),
+            Self::WornOut => f.write_str(
+                "the trusted store cannot be written any more: read the volume without freshness and copy it to a new one",
+            ),
             Self::Busy => f.write_str("the trusted store is in use"),
             Self::Driver(code) => write!(f, "the trusted store failed with error {code}"),
         }

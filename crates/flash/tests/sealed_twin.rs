@@ -15,8 +15,8 @@ use atrest_flash::sealed::store::{CounterStore, ENTRY_LEN, MonotonicCounter};
 use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedMedium, SealedOptions, Tickets};
 use atrest_testkit::flash::TrustedRecord;
 use atrest_testkit::flash::sealed_model::{
-    Answer, BLOCKS, Cell, Content, Cut, Event, LOG_CELLS, MARKED_CELLS, Model, Op, Outcome, Policy, Record,
-    Refusal, Setup, Statistics, Stop, Trust, Twin, UNITS, World, run,
+    Answer, BLOCKS, Cell, Content, Cut, Event, LOG_CELLS, LOG_PAGES, MARKED_CELLS, Model, Op, Outcome,
+    Policy, Record, Refusal, Setup, Statistics, Stop, Trust, Twin, UNITS, World, run,
 };
 use atrest_testkit::{Campaign, Random};
 use sealed::{KEY, OPTIONS, Units};
@@ -167,7 +167,7 @@ struct LogHand(Hand);
 
 impl FlashDevice for LogHand {
     fn geometry(&self) -> FlashGeometry {
-        FlashGeometry::new(1, 64, (LOG_CELLS * ENTRY_LEN) as u32, 2).expect("a geometry")
+        FlashGeometry::new(1, 64, (LOG_CELLS * ENTRY_LEN) as u32, LOG_PAGES as u64).expect("a geometry")
     }
 
     fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
@@ -220,8 +220,11 @@ impl MonotonicCounter for LogHand {
     fn increment(&mut self) -> Result<(), TrustedStoreError> {
         let mut script = self.0.0.borrow_mut();
         let event = script.next("an increment").map_err(TrustedStoreError::Driver)?;
-        let Event::Step { landed, cut } = event else { panic!("an increment instead of {event:?}") };
+        let Event::Step { landed, cut, failed } = event else { panic!("an increment instead of {event:?}") };
         script.counter += u64::from(landed);
+        if failed {
+            return Err(TrustedStoreError::Driver(1));
+        }
         script.end(cut).map_err(TrustedStoreError::Driver)
     }
 }
@@ -272,7 +275,7 @@ struct Real<A, S> {
 impl<A: Aead, S: Store> Real<A, S> {
     fn new() -> Self {
         let payload = (STRIDE - 5 - A::TAG_LEN) & !3;
-        let log = vec![0xff; 2 * LOG_CELLS * ENTRY_LEN];
+        let log = vec![0xff; LOG_PAGES * LOG_CELLS * ENTRY_LEN];
         let script = Script { raw: vec![0xff; BLOCKS * ERASE], log, payload, ..Script::default() };
         Self { script: Hand(Rc::new(RefCell::new(script))), volume: None, steps: 0 }
     }

@@ -63,6 +63,10 @@ fn the_design_holds_if_nothing_is_trusted_but_a_counter() {
     });
     println!("{sum:?}");
     assert!(sum.cuts > sum.cycles / 2 && sum.attacks > sum.cycles / 2, "it was tried");
+    // What the flaws below need to be seen: refusals, another record shown than the newest, volumes made again, and increments.
+    assert!(sum.refused > sum.mounts / 5 && sum.detected > sum.cycles / 500, "attacks were noticed");
+    assert!(sum.choices > sum.cycles / 1_000 && sum.formats > sum.cycles / 50, "{sum:?}");
+    assert!(sum.steps > 2 * sum.mounts, "{sum:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::layout::SealedLayout;
 use super::options::{SealedMedium, SealedOptions};
 use super::record::{self, Record};
 use super::scan::{self, Scan};
-use super::serial::SERIAL_END;
+use super::serial::{self, RECORD_BITS, SERIAL_END};
 use super::slots::Slots;
 use super::table::BlockState;
 use super::volume::{SealedFlash, stamp};
@@ -26,7 +26,10 @@ where
     /// Makes an empty volume. Nothing on the medium is changed: every block is void, and erased before it is used.
     ///
     /// Pair of volume key and identifier have never been used before. Fails if the store holds a record of any volume;
-    /// [`format_over`](Self::format_over) replaces that.
+    /// [`format_over`](Self::format_over) replaces that. That the store holds none is proof of a new volume only if nobody else can write
+    /// it: a log beside a counter, and the medium, can have been wiped by anybody. Serials begin behind all that the counter can have
+    /// seen there, so that none seals twice even then; but what was on the medium is lost, and nobody should make a volume because
+    /// one did not open.
     pub fn format(
         device: D,
         mut store: S,
@@ -57,7 +60,11 @@ where
             }
         }
         let mut volume = Self::closed(cells, store, table, options)?;
-        (volume.next, volume.start) = (1, 1);
+        let first = match volume.records()? {
+            Some(records) => serial::unused_after(records).ok_or(SealedError::WornOut)?,
+            None => 1,
+        };
+        (volume.next, volume.start) = (first, first);
         volume.write_record(false, None).map_err(failed)?;
         Ok(volume)
     }
@@ -65,24 +72,25 @@ where
     /// Opens a volume. Reads the whole medium.
     ///
     /// After anything but [`close`](Self::close) what was in flight is accepted, if it is a state that the volume had since the
-    /// store was written last; then the store is written, and a block whose erase was cut is erased. Nothing is changed
-    /// when the medium is refused.
+    /// store was written last; then the store is written, and a block whose erase was cut is erased. Nothing is changed, in the
+    /// store neither, when the medium is refused.
     pub fn mount(
         device: D,
-        mut store: S,
+        store: S,
         key: &SealedKey<'_>,
         options: SealedOptions,
         table: T,
         buffer: B,
     ) -> Result<Self, SealedError> {
         let cells = cells(device, key, &options, buffer)?;
-        let stored = store.load().map_err(SealedError::Store)?.ok_or(SealedError::StoreEmpty)?;
+        let mut volume = Self::closed(cells, store, table, options)?;
+        volume.records()?;
+        let stored = volume.store.load().map_err(SealedError::Store)?.ok_or(SealedError::StoreEmpty)?;
         let (body, tag) = record::split(&stored).ok_or(SealedError::LaterVersion)?;
-        if body.first_chunk() != Some(&cells.keys.mark) {
+        if body.first_chunk() != Some(&volume.cells.keys.mark) {
             return Err(SealedError::OtherVolume);
         }
         let record = Record::parse(&body).ok_or(SealedError::LaterVersion)?;
-        let mut volume = Self::closed(cells, store, table, options)?;
         let mut scan = Scan::new(&record);
         scan.read(&mut volume.cells, volume.table.as_mut())?;
         scan.take_back_marginal(&mut volume.cells, volume.table.as_mut())?;
@@ -101,7 +109,9 @@ where
         }
         if record.clean {
             volume.resume(&record, scan.sum)?;
+            volume.store.claim().map_err(SealedError::Store)?;
         } else {
+            // Storing another record claims this one.
             volume.recover(scan.limit, scan.torn)?;
         }
         Ok(volume)
@@ -155,6 +165,15 @@ where
             }
         }
         Ok(())
+    }
+
+    /// As many records as the store can have forgotten, if it can; they then allow so many serials.
+    fn records(&mut self) -> Result<Option<u64>, SealedError> {
+        let records = self.store.stored_at_most().map_err(SealedError::Store)?;
+        if records.is_some() && self.options.reserve > RECORD_BITS {
+            return Err(SealedError::Option);
+        }
+        Ok(records)
     }
 
     /// A volume of which nothing is known yet.

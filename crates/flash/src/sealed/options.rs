@@ -30,7 +30,7 @@ pub struct SealedOptions {
     /// The trusted store is written on every so many syncs; 1 unless wear of the store forbids it. Whoever cuts the power and
     /// writes the medium can undo the syncs since then.
     pub anchor_every: u32,
-    /// So many serials (2 to this power, 3 to 31) may be used before the store is written in any case.
+    /// So many serials (2 to this power, 3 to 31, beside a counter to 16) may be used before the store is written in any case.
     pub reserve: u8,
     /// Whether each unit is read back after programming, and each block after erasing. Media that fail silently need it: what
     /// they did not store would be taken for tampering later.

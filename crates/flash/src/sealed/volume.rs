@@ -8,7 +8,7 @@ use atrest_device::{FlashCause, FlashDevice, TrustedStore};
 use super::cells::Cells;
 use super::options::{SealedMedium, SealedOptions};
 use super::record::{self, Record, Stamp};
-use super::serial::SERIAL_END;
+use super::serial::{self, SERIAL_END};
 use super::slots::Slots;
 use super::table::BlockState;
 
@@ -99,6 +99,12 @@ where
         self.cells.sync()?;
         let limit = self.next.saturating_add(1_u64.wrapping_shl(self.options.reserve.into()));
         if limit >= SERIAL_END {
+            return Err(FlashCause::WornOut);
+        }
+        // If the store is made to forget, a counter still says which serials can have been used: none behind those of its records.
+        if let Some(records) = self.store.stored_at_most().map_err(FlashCause::TrustedStore)?
+            && serial::unused_after(records.saturating_add(1)).is_none_or(|end| end < limit)
+        {
             return Err(FlashCause::WornOut);
         }
         let mut sum = self.sum;

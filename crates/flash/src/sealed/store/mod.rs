@@ -2,6 +2,7 @@
 
 mod counter;
 mod frame;
+mod log;
 mod pages;
 mod slots;
 

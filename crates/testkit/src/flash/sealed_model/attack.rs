@@ -1,6 +1,6 @@
 //! An adversary who has seen everything that was ever sent to the medium, and does to it as he likes.
 
-use super::world::{BLOCKS, Cell, Content, LOG_CELLS, MARKED_CELLS, Trust, UNITS, World};
+use super::world::{BLOCKS, Cell, Content, LOG_CELLS, LOG_PAGES, MARKED_CELLS, Trust, UNITS, World};
 
 /// One to six changes.
 pub(super) fn attack(world: &mut World) {
@@ -56,7 +56,7 @@ fn change(world: &mut World) {
 
 /// The same to the log that a counter vouches for.
 fn change_log(world: &mut World, kind: u64) {
-    let (page, index) = (below(world, 2), below(world, LOG_CELLS));
+    let (page, index) = (below(world, LOG_PAGES), below(world, LOG_CELLS));
     let counter = world.log.counter;
     match kind {
         // An entry that counts, or will when the counter is incremented; with the medium as it was then, or without.
@@ -94,7 +94,7 @@ fn change_log(world: &mut World, kind: u64) {
             }
         }
         _ => match world.random.below(3) {
-            0 => world.log.pages.swap(0, 1),
+            0 => world.log.pages.swap(page, (page + 1) % LOG_PAGES),
             1 => world.log.pages[page] = [0; LOG_CELLS],
             _ => world.log.pages[page][index] = 0,
         },

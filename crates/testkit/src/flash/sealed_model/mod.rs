@@ -13,5 +13,5 @@ mod world;
 pub use model::{Answer, Flaw, Model, Policy, Record, Refusal, Stop};
 pub use run::{Op, Outcome, Setup, Statistics, Twin, Violation, run};
 pub use world::{
-    BLOCKS, Cell, Content, Cut, Entry, Event, LOG_CELLS, Log, MARKED_CELLS, Trust, UNITS, World,
+    BLOCKS, Cell, Content, Cut, Entry, Event, LOG_CELLS, LOG_PAGES, Log, MARKED_CELLS, Trust, UNITS, World,
 };

@@ -38,6 +38,8 @@ pub enum Policy {
     Store,
 }
 
+/// A record takes serials of this many bits at most, so that a counter says which can have been used.
+const SERIALS: u32 = 16;
 /// Serials in a window.
 pub(super) const RESERVE: u64 = 32;
 const MOST_TICKETS: usize = 6;
@@ -102,6 +104,11 @@ impl Model {
 
     pub(super) fn format(world: &mut World, flaw: Option<Flaw>) -> Result<Self, Stop> {
         let mut model = Self::unknown(world.policy, world.read_back, flaw);
+        if world.trust == Trust::Counter && !model.has(Flaw::FormatAtOne) {
+            // Whatever was sealed before, under whatever records: serials below this one alone.
+            model.next = (world.log.counter + 1) << SERIALS;
+            model.start = model.next;
+        }
         model.write_record(world, false, None)?;
         Ok(model)
     }

@@ -2,7 +2,7 @@
 
 use super::attack::attack;
 use super::model::{Answer, Flaw, Model, Policy, Stop};
-use super::world::{BLOCKS, Trust, UNITS, World};
+use super::world::{BLOCKS, LOG_PAGES, Trust, UNITS, World};
 use crate::Random;
 
 /// What must never happen.
@@ -92,6 +92,8 @@ pub struct Statistics {
     pub steps: u64,
     /// Openings that were made to go on from another record than the newest of those that might count.
     pub choices: u64,
+    /// Volumes that were made again under the same key, when everything had been wiped.
+    pub formats: u64,
 }
 
 impl Statistics {
@@ -107,6 +109,7 @@ impl Statistics {
         self.marginal_alarms += other.marginal_alarms;
         self.steps += other.steps;
         self.choices += other.choices;
+        self.formats += other.formats;
         self.operations.iter_mut().zip(other.operations).for_each(|(sum, more)| *sum += more);
     }
 }
@@ -130,7 +133,8 @@ pub fn run<T: Twin>(setup: Setup, twin: &mut T) -> (Statistics, Option<Violation
     let policy = *random.pick(&[Policy::Slot, Policy::Store]);
     let read_back = random.below(2) == 0;
     let every = if ordered { *random.pick(&[1, 2, 5, 50]) } else { 1 };
-    let world = World::new(random, ordered, policy, read_back, setup.marginal, setup.trust);
+    let mut world = World::new(random, ordered, policy, read_back, setup.marginal, setup.trust);
+    world.flaky = setup.trust == Trust::Counter && world.random.below(4) == 0;
     let (flaw, statistics) = (setup.flaw, Statistics::default());
     let mut run = Run { world, twin, flaw, every, attacked: false, data: 0, statistics };
     run.all(setup.cycles);
@@ -141,11 +145,13 @@ pub fn run<T: Twin>(setup: Setup, twin: &mut T) -> (Statistics, Option<Violation
 
 impl<T: Twin> Run<'_, T> {
     fn all(&mut self, cycles: usize) {
-        self.twin.before(&self.world, Op::Format);
-        let mut model = Model::format(&mut self.world, self.flaw).expect("power");
-        self.twin.after(&self.world, Some(&model), Op::Format, Outcome::Done);
+        let mut model = self.format();
         for cycle in 0..cycles {
             self.statistics.cycles += 1;
+            if self.world.trust == Trust::Counter && self.world.random.below(30) == 0 {
+                let page = self.world.random.below(LOG_PAGES as u64) as usize;
+                self.world.log.bad.get_or_insert(page);
+            }
             self.world.fuse = (self.world.random.below(5) > 0).then(|| self.world.random.below(22));
             if self.use_volume(&mut model, cycle % 3 == 2) {
                 self.statistics.cuts += 1;
@@ -307,6 +313,7 @@ impl<T: Twin> Run<'_, T> {
                         self.attack();
                     }
                 }
+                Err(Stop::Store) if std::mem::take(&mut self.world.log.failed) => {}
                 Err(_) => {
                     if !self.attacked {
                         if !self.world.marginal {
@@ -319,6 +326,8 @@ impl<T: Twin> Run<'_, T> {
                     self.statistics.refused += 1;
                     if attempt < 4 && self.world.random.below(2) == 0 {
                         self.attack();
+                    } else if self.world.trust == Trust::Counter && self.world.random.below(4) == 0 {
+                        return self.format_again();
                     } else {
                         // The honest medium must still open.
                         self.world.medium = self.world.honest.clone();
@@ -332,6 +341,29 @@ impl<T: Twin> Run<'_, T> {
             }
         }
         None
+    }
+
+    /// Somebody has wiped everything that can be written, and the volume's owner takes it for new.
+    fn format_again(&mut self) -> Option<Model> {
+        self.world.wipe();
+        (self.world.fuse, self.attacked) = (None, false);
+        self.statistics.formats += 1;
+        Some(self.format())
+    }
+
+    /// With a counter that fails, in several attempts.
+    fn format(&mut self) -> Model {
+        loop {
+            self.twin.before(&self.world, Op::Format);
+            self.world.events.clear();
+            let result = Model::format(&mut self.world, self.flaw);
+            let outcome = result.as_ref().map_or_else(|stop| Outcome::Stopped(*stop), |_| Outcome::Done);
+            self.twin.after(&self.world, result.as_ref().ok(), Op::Format, outcome);
+            match result {
+                Ok(model) => return model,
+                Err(_) => self.world.wipe(),
+            }
+        }
     }
 
     fn reads(&mut self, count: usize) -> Vec<Op> {

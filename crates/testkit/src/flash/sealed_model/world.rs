@@ -10,7 +10,7 @@ mod counter;
 mod event;
 mod truth;
 
-pub use counter::{Entry, LOG_CELLS, Log};
+pub use counter::{Entry, LOG_CELLS, LOG_PAGES, Log, Pages, Unstepped};
 pub use event::{Cell, Content, Cut, Event, Trust};
 pub(super) use truth::Truth;
 
@@ -66,6 +66,8 @@ pub struct World {
     pub(super) opening: bool,
     /// Counter and log, if that is the store.
     pub log: Log,
+    /// Whether the counter says now and then that it failed.
+    pub flaky: bool,
     pub(super) fuse: Option<u64>,
     pub(super) random: Random,
     /// What was ever sent to each cell, and the medium at some times.
@@ -80,7 +82,7 @@ pub struct World {
 }
 
 /// A medium, and the pages of the log.
-pub(super) type Snapshot = (Vec<[Cell; MARKED_CELLS]>, [[Cell; LOG_CELLS]; 2]);
+pub(super) type Snapshot = (Vec<[Cell; MARKED_CELLS]>, Pages);
 
 const BLANK: [Cell; MARKED_CELLS] = [0; MARKED_CELLS];
 
@@ -108,6 +110,7 @@ impl World {
             attempts: vec![Truth::default()],
             opening: false,
             log: Log::default(),
+            flaky: false,
             fuse: None,
             random,
             history: vec![Default::default(); BLOCKS],

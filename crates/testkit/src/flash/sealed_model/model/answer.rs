@@ -1,6 +1,6 @@
 //! What comes of operations.
 
-use super::super::world::PowerLoss;
+use super::super::world::{PowerLoss, Unstepped};
 
 /// Why an operation ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,15 @@ pub enum Answer {
     Void,
     /// Not what was stored.
     Tampered,
+}
+
+impl From<Unstepped> for Stop {
+    fn from(why: Unstepped) -> Self {
+        match why {
+            Unstepped::PowerLoss => Self::PowerLoss,
+            Unstepped::Failed => Self::Store,
+        }
+    }
 }
 
 impl From<PowerLoss> for Stop {

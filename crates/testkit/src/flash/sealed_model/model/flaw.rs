@@ -39,6 +39,14 @@ pub enum Flaw {
     NoSync,
     /// After a write that failed the next record goes under the same number.
     KeepClaim,
+    /// What was found is claimed when the first record is written, and not by the opening.
+    LazyClaim,
+    /// An entry that does not read back is not written elsewhere.
+    StayPut,
+    /// Elsewhere may be where the entry is that counts.
+    EraseHome,
+    /// Serials begin at 1 whenever a volume is made.
+    FormatAtOne,
     /// After a write of the record that failed, which may be a clean one, changes are made.
     GoOn,
 }
@@ -60,7 +68,7 @@ impl Flaw {
     ];
 
     /// Those of a store that a counter vouches for.
-    pub const COUNTER: [Self; 8] = [
+    pub const COUNTER: [Self; 12] = [
         Self::NoClaim,
         Self::TakeNext,
         Self::OneClaim,
@@ -68,6 +76,10 @@ impl Flaw {
         Self::OnePage,
         Self::NoSync,
         Self::KeepClaim,
+        Self::LazyClaim,
+        Self::StayPut,
+        Self::EraseHome,
+        Self::FormatAtOne,
         Self::GoOn,
     ];
 }

@@ -11,8 +11,8 @@ impl Model {
         let opened = match world.trust {
             Trust::Record => world.truth.clone(),
             Trust::Counter => {
-                model.store.load(world)?;
-                world.truth.clone()
+                let held = model.store.load(world)?;
+                world.anchored(held)
             }
         };
         let record = opened.record.expect("formatted");
@@ -97,7 +97,13 @@ impl Model {
         if sum != world.opened.sum && !model.without_one(&sum, &world.opened.sum, record.anchor) {
             return refused(Refusal::NotAnchored);
         }
+        if world.trust == Trust::Counter {
+            world.accept(world.opened.number);
+        }
         if record.clean {
+            if world.trust == Trust::Counter {
+                model.store.claim(world)?;
+            }
             model.resume(world, &record);
         } else {
             model.recover(world, &record, torn.first().copied(), top, newest)?;

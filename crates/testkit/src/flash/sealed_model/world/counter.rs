@@ -1,9 +1,23 @@
 //! A log on the medium and a counter that only rises: what a store is made of where nothing else can be trusted.
 
-use super::{Cell, Content, Cut, Event, MARKED_CELLS, PowerLoss, Trust, World};
+use super::{BLANK, Cell, Content, Cut, Event, MARKED_CELLS, PowerLoss, Trust, Truth, World};
 
+/// Pages of the log: one of them may be bad.
+pub const LOG_PAGES: usize = 3;
 /// Entries in a page of the log.
 pub const LOG_CELLS: usize = 3;
+
+/// What stands in the pages of the log.
+pub type Pages = [[Cell; LOG_CELLS]; LOG_PAGES];
+
+/// Why the counter was not incremented, or was.
+#[derive(Debug)]
+pub enum Unstepped {
+    /// The power is off.
+    PowerLoss,
+    /// It says that it failed; it may have done it.
+    Failed,
+}
 
 /// An entry of the log: what was to be anchored, under a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,10 +33,14 @@ pub struct Entry {
 pub struct Log {
     /// What the counter shows.
     pub counter: u64,
-    /// What stands in the two pages.
-    pub pages: [[Cell; LOG_CELLS]; 2],
+    /// What stands in the pages.
+    pub pages: Pages,
+    /// A page that takes neither programs nor erases any more, and does not say so.
+    pub(in crate::flash::sealed_model) bad: Option<usize>,
+    /// The counter said since this was last taken that it failed.
+    pub(in crate::flash::sealed_model) failed: bool,
     /// Pages as the last sync left them, if they have changed since.
-    pub(super) unsynced: Option<[[Cell; LOG_CELLS]; 2]>,
+    pub(super) unsynced: Option<Pages>,
     /// All entries that were ever sent to the medium, and what that held then.
     pub(in crate::flash::sealed_model) history: Vec<(Cell, Vec<[Cell; MARKED_CELLS]>)>,
     /// The newest that was programmed in whole, and is not lost, for each number.
@@ -45,13 +63,14 @@ impl World {
         self.keep_log();
         let cut = self.tick();
         let mut left = self.log.pages[page][index];
-        if cut != Cut::Before {
+        if cut != Cut::Before && self.log.bad != Some(page) {
             let value = if cut == Cut::Torn { self.torn(content) } else { content };
             left = if left == 0 { value } else { self.cell(Content::Garbage) };
             self.log.pages[page][index] = left;
         }
-        if matches!(cut, Cut::None | Cut::After) {
-            self.log.whole.insert(entry.number, (content, entry));
+        // A bad page may hold the very same already: there are copies of everything.
+        if self.cells[left] == Content::Entry(entry) {
+            self.log.whole.insert(entry.number, (left, entry));
         }
         let record = self.attempts[entry.attempt].record.expect("an attempt");
         self.events.push(Event::LogProg { page, index, content, entry: (record, entry.number), left, cut });
@@ -65,6 +84,7 @@ impl World {
             let old = self.log.pages[page][index];
             self.log.pages[page][index] = match cut {
                 Cut::Before => old,
+                _ if self.log.bad == Some(page) => old,
                 Cut::None | Cut::After => 0,
                 Cut::Torn => match self.random.below(3) {
                     0 => 0,
@@ -78,14 +98,16 @@ impl World {
     }
 
     /// Increments the counter. What the newest entry for its value anchors is the truth from now on, if nobody interferes.
-    pub(in crate::flash::sealed_model) fn step(&mut self) -> Result<(), PowerLoss> {
+    pub(in crate::flash::sealed_model) fn step(&mut self) -> Result<(), Unstepped> {
         let cut = self.tick();
+        let failed = cut == Cut::None && self.flaky && self.random.below(40) == 0;
         let landed = match cut {
             Cut::Before => false,
-            Cut::Torn => self.random.below(2) == 0,
-            Cut::None | Cut::After => true,
+            Cut::None if !failed => true,
+            Cut::None | Cut::Torn => self.random.below(2) == 0,
+            Cut::After => true,
         };
-        self.events.push(Event::Step { landed, cut });
+        self.events.push(Event::Step { landed, cut, failed });
         if landed {
             self.log.steps += 1;
             self.log.counter += 1;
@@ -93,7 +115,15 @@ impl World {
                 self.may_be_anchored(entry.attempt);
             }
         }
-        if cut == Cut::None { Ok(()) } else { Err(self.lose()) }
+        self.log.failed |= failed;
+        match cut {
+            Cut::None if failed => Err(Unstepped::Failed),
+            Cut::None => Ok(()),
+            _ => {
+                self.lose();
+                Err(Unstepped::PowerLoss)
+            }
+        }
     }
 
     /// An attempt that has become the truth; what was before may be too, to who has not heard that it came to its end.
@@ -104,14 +134,34 @@ impl World {
         }
     }
 
-    /// An opening has found this anchored, and goes on from it.
-    pub(in crate::flash::sealed_model) fn settle(&mut self, attempt: usize) {
-        self.may_be_anchored(attempt);
-        if attempt != self.truth.number {
+    /// What was anchored when an attempt was, and has happened since.
+    pub(in crate::flash::sealed_model) fn anchored(&self, attempt: usize) -> Truth {
+        let known = self.others.iter().chain([&self.truth]).find(|truth| truth.number == attempt);
+        known.unwrap_or(&self.attempts[attempt]).clone()
+    }
+
+    /// An opening has found this anchored, and the medium fits: it goes on from it, but may still be cut off.
+    pub(in crate::flash::sealed_model) fn accept(&mut self, attempt: usize) {
+        if !self.others.iter().chain([&self.truth]).any(|truth| truth.number == attempt) {
             self.violate("an anchor of an earlier time was taken");
             self.truth = self.attempts[attempt].clone();
         }
+    }
+
+    /// An opening that has accepted this comes to its end: from now on nothing else is anchored.
+    pub(in crate::flash::sealed_model) fn settle(&mut self, attempt: usize) {
+        self.accept(attempt);
+        self.may_be_anchored(attempt);
         self.others.clear();
+    }
+
+    /// Everything is gone that anybody can write, and a volume is to be made under the same key.
+    pub(in crate::flash::sealed_model) fn wipe(&mut self) {
+        (self.medium.fill(BLANK), self.honest.fill(BLANK));
+        self.log.pages = Pages::default();
+        self.log.whole.clear();
+        self.others.clear();
+        self.truth = Truth::default();
     }
 
     /// A write of the record has come to its end.
@@ -124,7 +174,8 @@ impl World {
     pub(in crate::flash::sealed_model) fn restore_log(&mut self) {
         if self.trust == Trust::Counter {
             let content = self.log.whole.get(&self.log.counter).map_or(0, |(cell, _)| *cell);
-            self.log.pages = [[content, 0, 0], [0; LOG_CELLS]];
+            self.log.pages = Pages::default();
+            self.log.pages[0][0] = content;
         }
     }
 

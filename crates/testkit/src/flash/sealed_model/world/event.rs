@@ -124,6 +124,8 @@ pub enum Event {
         landed: bool,
         /// Whether the power failed.
         cut: Cut,
+        /// Whether it said that it failed.
+        failed: bool,
     },
 }
 

@@ -1,0 +1,208 @@
+//! Entries of one size in erase blocks, one behind the other, block after block in a ring: what stores that are not atomic lie in.
+
+use atrest_device::{FlashCause, FlashDevice, FlashError, TrustedStoreError};
+
+/// How often a place is read before it is believed to hold nothing of ours, and what was written there, to stay.
+const READS: usize = 3;
+
+/// All erase blocks of a medium. `N` is the room for an entry, rounded up to prog units.
+#[derive(Debug)]
+pub(super) struct Log<D, const N: usize> {
+    device: D,
+    entry_len: u32,
+    /// Where the next entry goes: block and index in it.
+    next: (u64, u32),
+}
+
+/// What a log was found to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// What was looked for, in this block.
+    Found(u64),
+    /// At most one entry in each block that is not whole: the first was cut.
+    Nothing,
+    /// Something else.
+    Other,
+}
+
+impl<D: FlashDevice, const N: usize> Log<D, N> {
+    /// Reads nothing yet.
+    pub(super) fn new(device: D, entry_len: usize) -> Result<Self, TrustedStoreError> {
+        let log = Self { device, entry_len: entry_len as u32, next: (0, 0) };
+        let (stride, geometry) = (log.stride(), log.device.geometry());
+        if (N as u64) < u64::from(stride) {
+            return Err(TrustedStoreError::TooSmall { needs: stride, has: N as u64 });
+        }
+        if log.per_block() == 0 || geometry.block_count() < 2 {
+            let needs = stride.saturating_mul(2);
+            return Err(TrustedStoreError::TooSmall { needs, has: geometry.size() });
+        }
+        Ok(log)
+    }
+
+    pub(super) fn into_device(self) -> D {
+        self.device
+    }
+
+    /// Reads all entries, and shows each until it is taken or has been read often enough. The last one taken is what was looked for; the next
+    /// goes behind everything in its block.
+    pub(super) fn look(
+        &mut self,
+        mut takes: impl FnMut(&[u8]) -> bool,
+    ) -> Result<Contents, TrustedStoreError> {
+        let (mut found, mut used, mut nothing) = (None, false, true);
+        for block in 0..self.blocks() {
+            let (mut free, mut here) = (0, false);
+            for index in 0..self.per_block() {
+                let mut bytes = [0; N];
+                let mut blank = false;
+                for _ in 0..READS {
+                    let cell = self.read(block, index, &mut bytes)?;
+                    blank = cell.is_some_and(|cell| self.is_blank(cell));
+                    let taken = !blank && cell.is_some_and(&mut takes);
+                    here |= taken;
+                    if blank || taken {
+                        break;
+                    }
+                }
+                if !blank {
+                    free = index.saturating_add(1);
+                }
+            }
+            (used, nothing) = (used | (free > 0), nothing & (free <= 1));
+            if here {
+                found = Some((block, free));
+            }
+        }
+        let last = self.blocks().saturating_sub(1);
+        // In the end what was nothing of ours is erased first.
+        self.next = found.unwrap_or(if used { (last, u32::MAX) } else { (0, 0) });
+        Ok(match found {
+            Some((block, _)) => Contents::Found(block),
+            None if nothing => Contents::Nothing,
+            None => Contents::Other,
+        })
+    }
+
+    /// Writes an entry where it then reads right: in the next place, or at the beginning of another block, which is erased, but never
+    /// `home`. Returns the block.
+    pub(super) fn append(&mut self, entry: &[u8], home: Option<u64>) -> Result<u64, TrustedStoreError> {
+        let (first, index) = self.next;
+        let mut failure = TrustedStoreError::WornOut;
+        if index < self.per_block() {
+            match self.place(first, index, entry)? {
+                Ok(()) => return Ok(first),
+                Err(error) => failure = error,
+            }
+        }
+        for at in 1..=self.blocks() {
+            let block = first.wrapping_add(at).checked_rem(self.blocks()).unwrap_or(0);
+            if home == Some(block) {
+                continue;
+            }
+            let done = match self.erase(block) {
+                Ok(()) => self.place(block, 0, entry)?,
+                Err(error) => Err(error),
+            };
+            match done {
+                Ok(()) => return Ok(block),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// Makes every place blank.
+    pub(super) fn clear(&mut self) -> Result<(), TrustedStoreError> {
+        for block in 0..self.blocks() {
+            self.erase(block)?;
+            if self.device.erased_byte().is_none() {
+                // A card: what was erased may still be there.
+                let blank = [BLANK; N];
+                let cell = blank.get(..self.stride() as usize).unwrap_or_default();
+                for index in 0..self.per_block() {
+                    self.device.prog(self.address(block, index), cell).map_err(super::failed)?;
+                }
+            }
+        }
+        self.device.sync().map_err(super::failed)?;
+        self.next = (0, 0);
+        Ok(())
+    }
+
+    /// Programs an entry and reads it back. The inner error is that of the place, the outer one of the medium.
+    fn place(
+        &mut self,
+        block: u64,
+        index: u32,
+        entry: &[u8],
+    ) -> Result<Result<(), TrustedStoreError>, TrustedStoreError> {
+        self.next = (block, index.saturating_add(1));
+        let mut bytes = [0; N];
+        bytes.iter_mut().zip(entry).for_each(|(to, from)| *to = *from);
+        let cell = bytes.get(..self.stride() as usize).unwrap_or_default();
+        if let Err(error) = self.device.prog(self.address(block, index), cell) {
+            return Ok(Err(super::failed(error)));
+        }
+        self.device.sync().map_err(super::failed)?;
+        for _ in 0..READS {
+            let mut found = [0; N];
+            match self.read(block, index, &mut found) {
+                Ok(Some(cell)) if cell.starts_with(entry) => {}
+                Ok(_) => return Ok(Err(TrustedStoreError::WornOut)),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// What stands in a place; none if the medium's own code refuses to read it.
+    fn read<'a>(
+        &mut self,
+        block: u64,
+        index: u32,
+        bytes: &'a mut [u8; N],
+    ) -> Result<Option<&'a [u8]>, TrustedStoreError> {
+        let (address, stride) = (self.address(block, index), self.stride());
+        let cell = bytes.get_mut(..stride as usize).unwrap_or_default();
+        match self.device.read(address, cell) {
+            Ok(()) => Ok(Some(cell)),
+            Err(FlashError { cause: FlashCause::Uncorrectable | FlashCause::BadBlock { .. }, .. }) => {
+                Ok(None)
+            }
+            Err(error) => Err(super::failed(error)),
+        }
+    }
+
+    fn erase(&mut self, block: u64) -> Result<(), TrustedStoreError> {
+        let erase_size = self.device.geometry().erase_size();
+        self.device.erase(self.address(block, 0), erase_size.into()).map_err(super::failed)
+    }
+
+    fn is_blank(&self, cell: &[u8]) -> bool {
+        let erased = self.device.erased_byte().unwrap_or(BLANK);
+        cell.iter().all(|byte| *byte == erased)
+    }
+
+    /// Bytes from one entry to the next.
+    fn stride(&self) -> u32 {
+        let prog = self.device.geometry().prog_size();
+        self.entry_len.checked_next_multiple_of(prog).unwrap_or(u32::MAX)
+    }
+
+    fn blocks(&self) -> u64 {
+        self.device.geometry().block_count()
+    }
+
+    fn per_block(&self) -> u32 {
+        self.device.geometry().erase_size().checked_div(self.stride()).unwrap_or(0)
+    }
+
+    fn address(&self, block: u64, index: u32) -> u64 {
+        let start = block.saturating_mul(self.device.geometry().erase_size().into());
+        start.saturating_add(u64::from(index).saturating_mul(self.stride().into()))
+    }
+}
+
+/// What a place on a card holds that nothing was written to since the log was cleared.
+const BLANK: u8 = 0xff;
