@@ -114,8 +114,8 @@ pub fn sealed_layout(params: &Params) -> Result<SealedLayout, FlashOpenError> {
         .map_err(|error| FlashOpenError::Sealed(SealedError::Layout(error)))
 }
 
-/// Erase blocks at the end of a medium in which the records lie that a counter counts.
-const LOG: u64 = 2;
+/// Erase blocks at the end of a medium in which the records lie that a counter counts: one of them may go bad.
+const LOG: u64 = 3;
 
 /// What a header leads to.
 struct Parts {

@@ -36,7 +36,7 @@ pub enum SealedError {
     Medium(FlashCause),
     /// The trusted store failed, or what it holds is damaged.
     Store(TrustedStoreError),
-    /// The trusted store has never been written.
+    /// The trusted store holds nothing: it was never written, or, if others can write it, wiped.
     StoreEmpty,
     /// The trusted store belongs to another volume, or key, cipher or layout are others than at formatting.
     OtherVolume,
@@ -72,7 +72,7 @@ pub enum SealedError {
         /// Index of an erase block that holds one.
         block: u32,
     },
-    /// The numbers for sealing are used up.
+    /// The numbers for sealing are used up, or those that the counter beside the store allows.
     WornOut,
 }
 

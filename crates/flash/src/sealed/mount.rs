@@ -72,8 +72,8 @@ where
     /// Opens a volume. Reads the whole medium.
     ///
     /// After anything but [`close`](Self::close) what was in flight is accepted, if it is a state that the volume had since the
-    /// store was written last; then the store is written, and a block whose erase was cut is erased. Nothing is changed, in the
-    /// store neither, when the medium is refused.
+    /// store was written last; then the store is written, and a block whose erase was cut is erased. Nothing is changed,
+    /// on the medium or in the store, when the medium is refused.
     pub fn mount(
         device: D,
         store: S,

@@ -157,7 +157,8 @@ impl World {
 
     /// Everything is gone that anybody can write, and a volume is to be made under the same key.
     pub(in crate::flash::sealed_model) fn wipe(&mut self) {
-        (self.medium.fill(BLANK), self.honest.fill(BLANK));
+        self.medium.fill(BLANK);
+        self.honest.fill(BLANK);
         self.log.pages = Pages::default();
         self.log.whole.clear();
         self.others.clear();
