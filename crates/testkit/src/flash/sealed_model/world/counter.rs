@@ -35,7 +35,7 @@ pub struct Log {
     pub counter: u64,
     /// What stands in the pages.
     pub pages: Pages,
-    /// A page that takes neither programs nor erases any more, and does not say so.
+    /// A page that is not erased any more, and where programs leave nothing or garbage, and that does not say so.
     pub(in crate::flash::sealed_model) bad: Option<usize>,
     /// The counter said since this was last taken that it failed.
     pub(in crate::flash::sealed_model) failed: bool,
@@ -63,14 +63,17 @@ impl World {
         self.keep_log();
         let cut = self.tick();
         let mut left = self.log.pages[page][index];
-        if cut != Cut::Before && self.log.bad != Some(page) {
-            let value = if cut == Cut::Torn { self.torn(content) } else { content };
+        if cut != Cut::Before {
+            let value = match cut {
+                _ if self.log.bad == Some(page) => 0,
+                Cut::Torn => self.torn(content),
+                _ => content,
+            };
             left = if left == 0 { value } else { self.cell(Content::Garbage) };
             self.log.pages[page][index] = left;
         }
-        // A bad page may hold the very same already: there are copies of everything.
-        if self.cells[left] == Content::Entry(entry) {
-            self.log.whole.insert(entry.number, (left, entry));
+        if left == content {
+            self.log.whole.insert(entry.number, (content, entry));
         }
         let record = self.attempts[entry.attempt].record.expect("an attempt");
         self.events.push(Event::LogProg { page, index, content, entry: (record, entry.number), left, cut });
