@@ -3,9 +3,8 @@
 use atrest_kdf::{CatenaCost, CatenaGraph, KdfError};
 use atrest_keyslot::flash::{
     AnyKdf, ChipKdfs, Derive, DeriveError, Derived, DeviceSecret, FlashCipher, FlashKey, FlashSizes,
-    HEADER_LEN, Header, HeaderEdit, HeaderError, HmacSecret, KdfCost, MAX_PASSPHRASE_LEN, Params,
-    ParamsError, Pbkdf2Kdf, Protection, SLOTS, SlotError, SlotKdf, TicketPolicy, TrustedStore, open_slot,
-    seal_slot,
+    Freshness, HEADER_LEN, Header, HeaderEdit, HeaderError, HmacSecret, KdfCost, MAX_PASSPHRASE_LEN, Params,
+    ParamsError, Pbkdf2Kdf, Protection, SLOTS, SlotError, SlotKdf, TicketPolicy, open_slot, seal_slot,
 };
 use atrest_keyslot::wrap::{self, WrapError};
 use atrest_secret::{Random, RandomError, SecretArray};
@@ -188,11 +187,7 @@ fn the_worked_example_is_what_comes_of_its_inputs() {
     let params = Params {
         cipher: FlashCipher::ChaCha20Poly1305,
         key_len: 32,
-        protection: Protection::Sealed {
-            tag_len: 16,
-            store: TrustedStore::Record,
-            tickets: TicketPolicy::Slot,
-        },
+        protection: Protection::Sealed { tag_len: 16, store: Freshness::Record, tickets: TicketPolicy::Slot },
         uuid: core::array::from_fn(|i| 0x10 + i as u8),
         sizes: FlashSizes { read_size: 1, prog_size: 16, erase_size: 4096, block_count: 256 },
         data_unit: 264,
@@ -240,11 +235,9 @@ fn keys_of_every_length_are_wrapped() {
     for cipher in FlashCipher::ALL {
         for key_len in cipher.key_lens() {
             let protection = match cipher.is_aead() {
-                true => Protection::Sealed {
-                    tag_len: 16,
-                    store: TrustedStore::Record,
-                    tickets: TicketPolicy::Slot,
-                },
+                true => {
+                    Protection::Sealed { tag_len: 16, store: Freshness::Record, tickets: TicketPolicy::Slot }
+                }
                 false => Protection::Encrypted,
             };
             let params = Params { cipher: *cipher, key_len: *key_len, protection, ..params() };
@@ -354,7 +347,7 @@ fn absurd_costs_are_refused_before_any_work() {
 fn what_is_sealed_has_a_cipher_that_authenticates_and_a_tag_and_units_that_it_takes() {
     let sealed = |cipher: FlashCipher, tag_len, data_unit| {
         let protection =
-            Protection::Sealed { tag_len, store: TrustedStore::Record, tickets: TicketPolicy::Store };
+            Protection::Sealed { tag_len, store: Freshness::Record, tickets: TicketPolicy::Store };
         let key_len = cipher.key_lens()[0];
         Params { cipher, key_len, protection, data_unit, ..params() }.check()
     };
@@ -403,11 +396,7 @@ fn a_header_that_was_changed_on_purpose_does_not_open() {
     }
     let sealed = Params {
         cipher: FlashCipher::AesGcm,
-        protection: Protection::Sealed {
-            tag_len: 16,
-            store: TrustedStore::Record,
-            tickets: TicketPolicy::Slot,
-        },
+        protection: Protection::Sealed { tag_len: 16, store: Freshness::Record, tickets: TicketPolicy::Slot },
         ..params
     };
     let good = header(&sealed, &[(0, b"pass", FEW)]);

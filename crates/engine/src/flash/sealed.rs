@@ -1,12 +1,12 @@
 //! A sealed volume on the desk: on an image or card, with its trusted store in a file, or read without it.
 
 use atrest_cipher::aead::Aead;
-use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashRegion, TrustedStore as Store};
+use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashRegion, TrustedStore};
 use atrest_flash::sealed::{
     BlockState, SealedError, SealedFlash, SealedKey, SealedLayout, SealedMedium, SealedOptions, SealedReader,
     Verdict,
 };
-use atrest_keyslot::flash::{FlashKey, Params, Protection, TrustedStore};
+use atrest_keyslot::flash::{FlashKey, Freshness, Params, Protection};
 use atrest_secret::Locked;
 
 use super::aead::{WithAead, with_aead};
@@ -106,7 +106,7 @@ pub fn sealed_layout(params: &Params) -> Result<SealedLayout, FlashOpenError> {
     let Protection::Sealed { tag_len, .. } = params.protection else { return Err(FlashOpenError::NotSealed) };
     let data = data_geometry(params)?;
     let log =
-        if let Protection::Sealed { store: TrustedStore::Counter, .. } = params.protection { LOG } else { 0 };
+        if let Protection::Sealed { store: Freshness::Counter, .. } = params.protection { LOG } else { 0 };
     let blocks = data.block_count().saturating_sub(log);
     let medium = FlashGeometry::new(data.read_size(), data.prog_size(), data.erase_size(), blocks)
         .map_err(FlashOpenError::Geometry)?;
@@ -144,7 +144,7 @@ impl Parts {
     fn with_record(volume: FlashVolume) -> Result<Self, FlashOpenError> {
         let parts = Self::of(volume)?;
         match parts.params.protection {
-            Protection::Sealed { store: TrustedStore::Record, .. } => Ok(parts),
+            Protection::Sealed { store: Freshness::Record, .. } => Ok(parts),
             _ => Err(FlashOpenError::StoreElsewhere),
         }
     }
@@ -205,7 +205,7 @@ struct Writes<S> {
     how: How,
 }
 
-impl<S: Store + Send + 'static> Work for Writes<S> {
+impl<S: TrustedStore + Send + 'static> Work for Writes<S> {
     type Output = Box<dyn Volume>;
 
     fn open<A: Aead + Send + 'static>(
@@ -296,7 +296,7 @@ impl<A, D, S> Volume for Locked<Writing<A, D, S>>
 where
     A: Aead + Send,
     D: FlashDevice + Send,
-    S: Store + Send,
+    S: TrustedStore + Send,
 {
     fn flash(&mut self) -> &mut dyn FlashDevice {
         &mut **self

@@ -20,7 +20,7 @@ pub use derive::{ChipKdfs, Derive, DeriveError, Pbkdf2Kdf};
 pub use error::{HeaderError, SlotError};
 pub use header::{Header, HeaderEdit, Slot, is_blank};
 pub use params::{
-    FlashCipher, FlashSizes, Params, ParamsError, Protection, SEALED_UNITS, TicketPolicy, TrustedStore, Uuid,
+    FlashCipher, FlashSizes, Freshness, Params, ParamsError, Protection, SEALED_UNITS, TicketPolicy, Uuid,
 };
 pub use slot::{
     Derived, DeviceSecret, DeviceSecretError, FlashKey, HmacSecret, SLOT_SALT_LEN, SlotBytes, SlotKdf,

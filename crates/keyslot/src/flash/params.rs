@@ -50,7 +50,7 @@ pub enum Protection {
         /// Bytes of tag in a unit: [`FlashCipher::tag_lens`].
         tag_len: u8,
         /// Where it is remembered how new the medium is.
-        store: TrustedStore,
+        store: Freshness,
         /// Where it is noted that a block is about to be erased.
         tickets: TicketPolicy,
     },
@@ -58,12 +58,12 @@ pub enum Protection {
 
 /// What tells the newest state of a sealed medium from older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrustedStore {
+pub enum Freshness {
     /// Nothing: older states are accepted.
     Nothing,
     /// A record that is replaced.
     Record,
-    /// A counter that only goes up. The last two erase blocks of the medium are its log.
+    /// A counter that only goes up. The last three erase blocks of the medium are its log.
     Counter,
 }
 
@@ -300,9 +300,9 @@ impl Protection {
             Self::Encrypted => [0; 4],
             Self::Sealed { tag_len, store, tickets } => {
                 let store = match store {
-                    TrustedStore::Nothing => 0,
-                    TrustedStore::Record => 1,
-                    TrustedStore::Counter => 2,
+                    Freshness::Nothing => 0,
+                    Freshness::Record => 1,
+                    Freshness::Counter => 2,
                 };
                 let tickets = match tickets {
                     TicketPolicy::Slot => 0,
@@ -319,9 +319,9 @@ impl Protection {
             0 if bytes == [0; 4] => Some(Self::Encrypted),
             1 => {
                 let store = match store {
-                    0 => TrustedStore::Nothing,
-                    1 => TrustedStore::Record,
-                    2 => TrustedStore::Counter,
+                    0 => Freshness::Nothing,
+                    1 => Freshness::Record,
+                    2 => Freshness::Counter,
                     _ => return None,
                 };
                 let tickets = match tickets {

@@ -6,7 +6,7 @@ use atrest_engine::flash::{FlashVolume, sealed_layout};
 use atrest_flash::CopyState;
 use atrest_flash::sealed::RecordFields;
 use atrest_kdf::Hash;
-use atrest_keyslot::flash::{KdfCost, Params, Protection, SLOTS, Slot, TicketPolicy, TrustedStore};
+use atrest_keyslot::flash::{Freshness, KdfCost, Params, Protection, SLOTS, Slot, TicketPolicy};
 use serde::Serialize;
 
 use crate::commands::text::counted;
@@ -149,9 +149,9 @@ impl Sealing {
                 TicketPolicy::Store => "store",
             },
             trusted_store: match store {
-                TrustedStore::Nothing => "none",
-                TrustedStore::Record => "record",
-                TrustedStore::Counter => "counter",
+                Freshness::Nothing => "none",
+                Freshness::Record => "record",
+                Freshness::Counter => "counter",
             },
             store: record.map(|RecordFields { closed, anchor }| Store { closed, anchor, verified: false }),
         }))

@@ -5,7 +5,7 @@ use atrest_keyslot::flash::{AnyKdf, FlashKey, KdfCost};
 use atrest_secret::{OsRandom, Passphrase};
 use serde_json::json;
 
-use super::{Locked, info, store, unlock_keeping};
+use super::{LockedHeader, info, store, unlock_keeping};
 use crate::args::format::PbkdfArgs;
 use crate::args::key::{
     KeyAddArgs, KeyChangeArgs, KeyKillArgs, KeyListArgs, KeyRemoveArgs, KeyTestArgs, TargetArgs,
@@ -21,7 +21,7 @@ use crate::secrets::{Source, refuse_sharing_stdin};
 /// Asks for the passphrase: the keyslot that it opens, and the key in it. A trusted store that was named is held against the
 /// volume before anything is done.
 fn unlocked(
-    locked: &Locked,
+    locked: &LockedHeader,
     target: &TargetArgs,
     slot: Option<u32>,
     secret: &PassphraseArgs,
@@ -33,7 +33,7 @@ fn unlocked(
 
 /// The same, and the passphrase itself.
 fn unlocked_keeping(
-    locked: &Locked,
+    locked: &LockedHeader,
     target: &TargetArgs,
     slot: Option<u32>,
     secret: &PassphraseArgs,
@@ -74,7 +74,7 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     }
     refuse_sharing_stdin(&Source::from(&args.secret.passphrase), &Source::from(&args.new))?;
     let path = &args.target.path;
-    let mut locked = Locked::change(path)?;
+    let mut locked = LockedHeader::change(path)?;
     let (_, key) = unlocked(&locked, &args.target, args.key_slot, &args.secret.passphrase, output)?;
     let slot = args.new_key_slot.map(|slot| slot as usize);
     let cost = cost(&args.pbkdf)?;
@@ -97,7 +97,7 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
     }
     refuse_sharing_stdin(&Source::from(&args.passphrase), &Source::from(&args.new))?;
     let path = &args.target.path;
-    let mut locked = Locked::change(path)?;
+    let mut locked = LockedHeader::change(path)?;
     let (slot, key, old) = unlocked_keeping(&locked, &args.target, args.key_slot, &args.passphrase, output)?;
     let cost = cost(&args.pbkdf)?;
     let passphrase = match args.keep_passphrase {
@@ -126,7 +126,7 @@ fn is_default(args: &PbkdfArgs) -> bool {
 
 pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
-    let mut locked = Locked::change(path)?;
+    let mut locked = LockedHeader::change(path)?;
     let (slot, _) = unlocked(&locked, &args.target, None, &args.passphrase, output)?;
     destroy(&mut locked, &args.target, slot, output)?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is removed"))
@@ -134,7 +134,7 @@ pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
 
 pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
-    let mut locked = Locked::change(path)?;
+    let mut locked = LockedHeader::change(path)?;
     let slot = args.slot as usize;
     let failed = |error: FlashHeaderError| Failure::from(error).at(path);
     let used: Vec<usize> = locked.volume.header().map_err(failed)?.slots_in_use().collect();
@@ -156,7 +156,12 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
 }
 
 /// Removes a keyslot; the last one only if that is meant.
-fn destroy(locked: &mut Locked, target: &TargetArgs, slot: usize, output: &Output) -> Result<(), Failure> {
+fn destroy(
+    locked: &mut LockedHeader,
+    target: &TargetArgs,
+    slot: usize,
+    output: &Output,
+) -> Result<(), Failure> {
     let path = &target.path;
     let removed = match locked.volume.remove_key(slot) {
         Err(FlashHeaderError::LastKey { .. }) => {
@@ -173,14 +178,14 @@ fn destroy(locked: &mut Locked, target: &TargetArgs, slot: usize, output: &Outpu
 
 pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
-    let locked = Locked::read(path)?;
+    let locked = LockedHeader::read(path)?;
     let (slot, _) = unlocked(&locked, &args.target, args.key_slot, &args.secret.passphrase, output)?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with this passphrase"))
 }
 
 pub fn list(args: &KeyListArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
-    let locked = Locked::read(path)?;
+    let locked = LockedHeader::read(path)?;
     store::refuse(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     let info = info::Info::of(&locked.volume, None).map_err(|error| error.at(path))?;
     output.report(&info.keyslots, &info::keyslots_text(&info.keyslots))

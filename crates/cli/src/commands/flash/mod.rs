@@ -87,12 +87,12 @@ pub fn describe(device: &FileDevice) -> String {
 }
 
 /// A header that is being looked at or changed, under the metadata lock.
-struct Locked {
+struct LockedHeader {
     device: Arc<FileDevice>,
     volume: FlashVolume,
 }
 
-impl Locked {
+impl LockedHeader {
     fn read(path: &Path) -> Result<Self, Failure> {
         Self::open(path, Access::ReadOnly, LockMode::Shared)
     }
@@ -117,7 +117,7 @@ impl Locked {
     }
 }
 
-impl Drop for Locked {
+impl Drop for LockedHeader {
     fn drop(&mut self) {
         self.device.unlock_metadata();
     }
@@ -198,7 +198,7 @@ pub fn tree(
 
 pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
-    let locked = Locked::read(path)?;
+    let locked = LockedHeader::read(path)?;
     let record = store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     let info = info::Info::of(&locked.volume, record).map_err(|error| error.at(path))?;
     output.report(&info, &info.text())
@@ -206,7 +206,7 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
 
 pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
-    let mut locked = Locked::change(path)?;
+    let mut locked = LockedHeader::change(path)?;
     store::refuse(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     let failed = |error: FlashHeaderError| Failure::from(error).at(path);
     let slots = locked.volume.header().map_err(failed)?.slots_in_use().count();
@@ -226,7 +226,7 @@ pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
 
 pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
-    let mut locked = Locked::change(path)?;
+    let mut locked = LockedHeader::change(path)?;
     store::refuse(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
     let damage: Vec<String> =
         locked.volume.copy_states().iter().filter_map(|state| info::damage(*state)).collect();

@@ -5,7 +5,7 @@ use atrest_engine::flash::{FlashOpenError, plain_geometry, sealed_layout};
 use atrest_flash::{Existing, FormatOptions};
 use atrest_inside::flash_tree_fits;
 use atrest_keyslot::flash::{
-    FlashCipher, FlashSizes, KdfCost, Params, Protection, SEALED_UNITS, TicketPolicy, TrustedStore,
+    FlashCipher, FlashSizes, Freshness, KdfCost, Params, Protection, SEALED_UNITS, TicketPolicy,
 };
 
 use crate::args::flash::{SealedArgs, SizesArgs, TicketsKind};
@@ -199,7 +199,7 @@ fn sealed_options(args: &FormatArgs, geometry: FlashGeometry, card: bool) -> Res
         TicketsKind::Slot => TicketPolicy::Slot,
         TicketsKind::Store => TicketPolicy::Store,
     };
-    let protection = Protection::Sealed { tag_len, store: TrustedStore::Record, tickets };
+    let protection = Protection::Sealed { tag_len, store: Freshness::Record, tickets };
     let existing = Existing::Replace;
     // Whole words come out of the layout again, and the header holds what came out.
     let mut options = FormatOptions { cipher, key_len, data_unit: unit & !3, protection, existing };
