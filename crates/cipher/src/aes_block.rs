@@ -15,6 +15,19 @@ impl AesBlock {
         PortableAes::new(key).map(Self).ok_or(KeyError::Length { len: key.len() })
     }
 
+    /// Without a key, for [`AesBlock::expand`].
+    pub const fn empty() -> Self {
+        Self(PortableAes::EMPTY)
+    }
+
+    /// Expands a key of 16, 24 or 32 bytes in place: no part of it is ever elsewhere on the stack. After an error there is no key.
+    pub fn expand(&mut self, key: &[u8]) -> Result<(), KeyError> {
+        self.0.expand(key).ok_or_else(|| {
+            self.0.wipe();
+            KeyError::Length { len: key.len() }
+        })
+    }
+
     /// Encrypts a block in place.
     pub fn encrypt(&self, block: &mut [u8; 16]) {
         self.0.encrypt(core::slice::from_mut(block));

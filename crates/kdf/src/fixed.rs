@@ -2,8 +2,8 @@
 //! of flash ask for.
 
 use blake2::digest::consts::{U16, U20, U28, U32, U48, U64};
-use digest::Digest;
 use digest::block_api::BlockSizeUser;
+use digest::{Digest, FixedOutputReset};
 
 use crate::Hash;
 use crate::pbkdf2::chains::{Cloning, Iterated, Lanes, narrow};
@@ -29,12 +29,12 @@ pub fn digest<H: FixedHash>(parts: &[&[u8]], out: &mut [u8]) -> usize {
 
 /// Out of reach from outside, so that no other type can be a [`FixedHash`].
 mod sealed {
-    use super::{BlockSizeUser, Digest, Iterated};
+    use super::{BlockSizeUser, Digest, FixedOutputReset, Iterated};
 
     /// What computes a hash.
     pub trait Digests {
         /// The hash itself.
-        type Digest: Digest + BlockSizeUser + Clone;
+        type Digest: Digest + FixedOutputReset + BlockSizeUser + Clone;
         /// HMAC with it, iterated.
         type Chain: Iterated<Self::Digest>;
     }

@@ -34,7 +34,8 @@ pub enum WrapError {
 /// Wraps `key` into `wrapped`, which is 8 bytes longer.
 pub fn wrap(wrapping_key: &[u8], key: &[u8], wrapped: &mut [u8]) -> Result<(), WrapError> {
     check_len(key, wrapped)?;
-    let cipher = cipher(wrapping_key)?;
+    let mut cipher = AesBlock::empty();
+    expand(&mut cipher, wrapping_key)?;
     let Some((check, registers)) = wrapped.split_first_chunk_mut::<8>() else { return Ok(()) };
     registers.copy_from_slice(key);
     let mut a = CHECK;
@@ -55,9 +56,11 @@ pub fn wrap(wrapping_key: &[u8], key: &[u8], wrapped: &mut [u8]) -> Result<(), W
 }
 
 /// Unwraps into `key`, which is 8 bytes shorter than `wrapped` and holds zeros after an error.
+#[inline(never)] // half a kilobyte of round keys, which are to be gone from a small stack afterwards
 pub fn unwrap(wrapping_key: &[u8], wrapped: &[u8], key: &mut [u8]) -> Result<(), WrapError> {
     check_len(key, wrapped)?;
-    let cipher = cipher(wrapping_key)?;
+    let mut cipher = AesBlock::empty();
+    expand(&mut cipher, wrapping_key)?;
     let Some((check, registers)) = wrapped.split_first_chunk::<8>() else { return Ok(()) };
     key.copy_from_slice(registers);
     let (registers, _) = key.as_chunks_mut::<8>();
@@ -80,8 +83,9 @@ pub fn unwrap(wrapping_key: &[u8], wrapped: &[u8], key: &mut [u8]) -> Result<(),
     Ok(())
 }
 
-fn cipher(wrapping_key: &[u8]) -> Result<AesBlock, WrapError> {
-    AesBlock::new(wrapping_key).map_err(|_| WrapError::WrappingKeyLen { len: wrapping_key.len() })
+/// In place: a key that is returned is copied, and half a kilobyte of stack for each copy is much on a microcontroller.
+fn expand(cipher: &mut AesBlock, wrapping_key: &[u8]) -> Result<(), WrapError> {
+    cipher.expand(wrapping_key).map_err(|_| WrapError::WrappingKeyLen { len: wrapping_key.len() })
 }
 
 fn check_len(key: &[u8], wrapped: &[u8]) -> Result<(), WrapError> {

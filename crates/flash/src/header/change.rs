@@ -1,5 +1,7 @@
 //! Changes to the header. All work and all checks come first; then one copy, then the other.
 
+use core::borrow::BorrowMut;
+
 use atrest_device::{FlashDevice, FlashError};
 use atrest_keyslot::flash::{
     Derive, Derived, DeviceSecret, FlashCipher, FlashKey, HEADER_LEN, Header, HeaderEdit, KdfCost, Params,
@@ -119,7 +121,9 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
         }
         Ok(Self { copies, bytes, current: 0, states: [CopyState::Current; 2], in_step: true })
     }
+}
 
+impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader<D, B, H> {
     /// Adds a key: to keyslot `slot`, which is free, or to the first free one. Gives its number.
     pub fn add_key(
         &mut self,
@@ -191,8 +195,8 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
             };
             failed = failed.or(Some(FlashHeaderError::OldCopyRemains { copy, error }));
         }
-        let sequence = Header::parse(&self.bytes).map(|header| header.sequence()).unwrap_or(0);
-        let mut edit = HeaderEdit::change(&mut self.bytes).map_err(FlashHeaderError::Header)?;
+        let sequence = Header::parse(self.bytes.borrow()).map(|header| header.sequence()).unwrap_or(0);
+        let mut edit = HeaderEdit::change(self.bytes.borrow_mut()).map_err(FlashHeaderError::Header)?;
         for number in 0..SLOTS {
             let _exists = edit.put_slot(number, None);
         }
@@ -200,7 +204,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
         let mut written = 0_u8;
         for copy in 0..2 {
             // In a copy that would not be erased, reading this back shows that the keys are gone.
-            if self.copies.replace(copy, &self.bytes) == Ok(true) {
+            if self.copies.replace(copy, self.bytes.borrow()) == Ok(true) {
                 written = written.saturating_add(1);
             }
         }
@@ -230,7 +234,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
     fn commit(&mut self, change: impl FnOnce(&mut HeaderEdit<'_>) -> bool) -> Result<(), FlashHeaderError> {
         let sequence = self.header()?.sequence().checked_add(1).ok_or(FlashHeaderError::WornOut)?;
         self.in_step = false;
-        let mut edit = HeaderEdit::change(&mut self.bytes).map_err(FlashHeaderError::Header)?;
+        let mut edit = HeaderEdit::change(self.bytes.borrow_mut()).map_err(FlashHeaderError::Header)?;
         let _exists = change(&mut edit);
         edit.finish(sequence);
         let (first, second) = (self.other(), self.current);
@@ -250,7 +254,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
 
     /// Replaces a copy by what is in memory.
     fn replace(&mut self, copy: usize) -> Result<(), Option<FlashError>> {
-        match self.copies.replace(copy, &self.bytes) {
+        match self.copies.replace(copy, self.bytes.borrow()) {
             Ok(true) => Ok(()),
             Ok(false) => Err(None),
             Err(error) => Err(Some(error)),

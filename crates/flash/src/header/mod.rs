@@ -9,6 +9,7 @@ mod change;
 mod copies;
 mod error;
 
+use core::borrow::BorrowMut;
 use core::fmt;
 
 use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashRegion};
@@ -25,11 +26,11 @@ pub use error::FlashHeaderError;
 
 /// The header of a medium, read and checked.
 ///
-/// `scratch` has room for a prog unit of the medium at least; what passes through it is no secret. The header itself is kept in here:
-/// 512 bytes, and what few it takes to know where it was.
-pub struct FlashHeader<D, B> {
+/// `scratch` has room for a prog unit of the medium at least; what passes through it is no secret. The header itself is kept in `H`: in
+/// here, 512 bytes, or in memory that the program lends ([`FlashHeader::open_in`]).
+pub struct FlashHeader<D, B, H = [u8; HEADER_LEN]> {
     copies: Copies<D, B>,
-    bytes: [u8; HEADER_LEN],
+    bytes: H,
     /// The copy from which `bytes` were read, and how both are.
     current: usize,
     states: [CopyState; 2],
@@ -40,9 +41,16 @@ pub struct FlashHeader<D, B> {
 impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
     /// Reads both copies and takes the newer one that is whole. Nothing is written, whatever they are like.
     pub fn open(device: D, scratch: B) -> Result<Self, FlashHeaderError> {
+        Self::open_in(device, scratch, [0; HEADER_LEN])
+    }
+}
+
+impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader<D, B, H> {
+    /// The same with the header in memory of the program's, which can be used for something else once the data is reached: what is
+    /// moved about on the stack is then small.
+    pub fn open_in(device: D, scratch: B, mut bytes: H) -> Result<Self, FlashHeaderError> {
         let mut copies = Copies::new(device, scratch)?;
-        let mut bytes = [0; HEADER_LEN];
-        let (current, states) = copies.load(&mut bytes)?;
+        let (current, states) = copies.load(bytes.borrow_mut())?;
         let header = Self { copies, bytes, current, states, in_step: true };
         header.check_geometry()?;
         Ok(header)
@@ -53,7 +61,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
         if !self.in_step {
             return Err(FlashHeaderError::Reopen);
         }
-        Header::parse(&self.bytes).map_err(FlashHeaderError::Header)
+        Header::parse(self.bytes.borrow()).map_err(FlashHeaderError::Header)
     }
 
     /// How the two copies are. Reading never repairs: [`FlashHeader::repair`] does, and every change.
@@ -65,6 +73,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
     ///
     /// When none opens, a keyslot that could not be tried is what is reported: one that needs the chip's secret, a derivation
     /// that is not in this program or has too little memory.
+    #[inline(never)] // or a small stack would hold what this needs while the header is read, too
     pub fn unlock(
         &self,
         slot: Option<usize>,
@@ -80,7 +89,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
             Some(slot) => FlashHeaderError::SlotNotInUse { slot },
             None => FlashHeaderError::NoKeyslots,
         };
-        let mut reason = nothing;
+        let mut reason = None;
         for number in (0..SLOTS).filter(|number| slot.is_none_or(|slot| slot == *number)) {
             let Some(slot) = header.slot(number) else { continue };
             let device: Option<&mut dyn DeviceSecret> = match &mut device {
@@ -97,11 +106,11 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
             };
             match opened {
                 Ok(()) => return Ok(number),
-                Err(SlotError::WrongKey) if reason != nothing => {}
-                Err(error) => reason = FlashHeaderError::Slot { slot: number, error },
+                Err(SlotError::WrongKey) if reason.is_some() => {}
+                Err(error) => reason = Some(FlashHeaderError::Slot { slot: number, error }),
             }
         }
-        Err(reason)
+        Err(reason.unwrap_or(nothing))
     }
 
     /// The blocks behind the header, where the data is.
@@ -141,7 +150,7 @@ pub(crate) fn sizes_of(geometry: FlashGeometry) -> FlashSizes {
     }
 }
 
-impl<D, B> fmt::Debug for FlashHeader<D, B> {
+impl<D, B, H> fmt::Debug for FlashHeader<D, B, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FlashHeader").field("states", &self.states).finish_non_exhaustive()
     }

@@ -64,6 +64,7 @@ impl<D: Digest> Iterated<D> for Lanes {
         Self { key, backend }
     }
 
+    #[inline(never)] // see `Pbkdf2::with_backend`
     fn iterate(&self, u: &mut [Output<D>], t: &mut [Output<D>], count: u32) {
         let mut words = [[Words::default(); MAX_BLOCKS]; 2];
         let [u_words, t_words] = &mut words;
@@ -92,10 +93,7 @@ pub mod narrow {
     pub(super) fn sha256(block: &[u8]) -> Words {
         let mut state =
             [0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
-        let mut padded = [0u8; 64];
-        padded.copy_from_slice(block);
-        sha2::block_api::compress256(&mut state, &[padded]);
-        padded.zeroize();
+        sha2::block_api::compress256(&mut state, block.as_chunks().0);
         state
     }
 

@@ -2,16 +2,13 @@
 //! notice that a person gave up.
 
 use atrest_secret::wipe;
-use digest::block_api::BlockSizeUser;
-use digest::{Digest, Output};
+use digest::block_api::{Block, BlockSizeUser};
+use digest::{Digest, FixedOutputReset, Output};
 
 use super::chains::Iterated;
 use crate::backend::MAX_BLOCKS;
 use crate::fixed::FixedHash;
 use crate::{KdfError, Sha256Backend};
-
-/// Longest HMAC block of any hash: SHA3-224's rate.
-const MAX_HMAC_BLOCK: usize = 144;
 
 /// How far a derivation is that is done in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,11 +80,21 @@ impl<'a, H: FixedHash> Pbkdf2<'a, H> {
             return Err(KdfError::OutputLen { len: out.len() });
         }
         wipe(out);
-        let mut key_blocks = [[0u8; MAX_HMAC_BLOCK]; 2];
-        let block_len = H::Digest::block_size();
+        Ok(Self::keyed(backend, passphrase, salt, iterations, out))
+    }
+
+    // What this and the steps need of a small stack is not needed at the same time: hence no inlining here.
+    #[inline(never)]
+    fn keyed(
+        backend: Sha256Backend,
+        passphrase: &[u8],
+        salt: &'a [u8],
+        iterations: u32,
+        out: &'a mut [u8],
+    ) -> Self {
+        let mut key_blocks: [Block<H::Digest>; 2] = Default::default();
         let [inner_block, outer_block] = &mut key_blocks;
-        let (inner_block, outer_block) = (&mut inner_block[..block_len], &mut outer_block[..block_len]);
-        if passphrase.len() <= block_len {
+        if passphrase.len() <= H::Digest::block_size() {
             inner_block[..passphrase.len()].copy_from_slice(passphrase);
         } else {
             let mut hashed = H::Digest::digest(passphrase);
@@ -111,11 +118,12 @@ impl<'a, H: FixedHash> Pbkdf2<'a, H> {
             u: core::array::from_fn(|_| Output::<H::Digest>::default()),
             t: core::array::from_fn(|_| Output::<H::Digest>::default()),
         };
-        wipe(key_blocks.as_flattened_mut());
-        Ok(new)
+        key_blocks.iter_mut().for_each(|block| wipe(block));
+        new
     }
 
     /// At most `iterations` more iterations, and at least one, on as many output blocks as are worked on side by side.
+    #[inline(never)]
     pub fn step(&mut self, iterations: u32) -> Progress {
         let mut budget = iterations.max(1);
         while budget > 0 && self.filled < self.out.len() {
@@ -145,6 +153,7 @@ impl<'a, H: FixedHash> Pbkdf2<'a, H> {
     }
 
     /// The first iteration of the next blocks.
+    #[inline(never)]
     fn begin_blocks(&mut self) {
         let block_len = <H::Digest as Digest>::output_size();
         let first = self.filled / block_len;
@@ -154,9 +163,13 @@ impl<'a, H: FixedHash> Pbkdf2<'a, H> {
         for (i, (u, t)) in self.u.iter_mut().zip(&mut self.t).take(self.active).enumerate() {
             // Blocks count from 1, and were found to fit when this began.
             let number = (first + i) as u32 + 1;
-            let run = self.inner.clone().chain_update(self.salt).chain_update(number.to_be_bytes());
-            run.finalize_into(u);
-            self.outer.clone().chain_update(&*u).finalize_into(u);
+            let mut run = self.inner.clone();
+            Digest::update(&mut run, self.salt);
+            Digest::update(&mut run, number.to_be_bytes());
+            FixedOutputReset::finalize_into_reset(&mut run, u);
+            run.clone_from(&self.outer);
+            Digest::update(&mut run, &*u);
+            FixedOutputReset::finalize_into_reset(&mut run, u);
             t.copy_from_slice(u);
         }
     }

@@ -53,11 +53,16 @@ impl<F: FnMut(u64)> Derive for Pbkdf2Kdf<F> {
     ) -> Result<(), DeriveError> {
         match cost {
             KdfCost::Pbkdf2 { iterations } => {
-                let mut run = Pbkdf2::<fixed::Sha256>::new(passphrase, salt, *iterations, out)?;
-                while let Progress::Unfinished { left } = run.step(STEP) {
-                    (self.0)(left);
+                // Used where it is: moved out of the result, it would be on the stack twice.
+                match &mut Pbkdf2::<fixed::Sha256>::new(passphrase, salt, *iterations, out) {
+                    Ok(run) => {
+                        while let Progress::Unfinished { left } = run.step(STEP) {
+                            (self.0)(left);
+                        }
+                        Ok(())
+                    }
+                    Err(error) => Err((*error).into()),
                 }
-                Ok(())
             }
             _ => Err(DeriveError::NotHere(*cost)),
         }
@@ -75,11 +80,15 @@ impl<F: FnMut(u64)> Derive for ChipKdfs<'_, F> {
         match cost {
             KdfCost::Catena(catena) => {
                 let input = catena_input(passphrase, salt);
-                let mut run = Catena::<fixed::Sha256>::new(catena, &input, self.memory, out)?;
-                while let Progress::Unfinished { left } = run.step(STEP) {
-                    (self.between)(left);
+                match &mut Catena::<fixed::Sha256>::new(catena, &input, self.memory, out) {
+                    Ok(run) => {
+                        while let Progress::Unfinished { left } = run.step(STEP) {
+                            (self.between)(left);
+                        }
+                        Ok(())
+                    }
+                    Err(error) => Err((*error).into()),
                 }
-                Ok(())
             }
             _ => Pbkdf2Kdf(&mut self.between).derive(cost, passphrase, salt, out),
         }

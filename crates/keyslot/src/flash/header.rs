@@ -1,7 +1,7 @@
 //! A header as a view of its 512 bytes, checked in place, and the changes to them.
 
 use atrest_secret::constant_time_eq;
-use sha2::{Digest, Sha256};
+use sha2::block_api::compress256;
 
 use super::cost::KdfCost;
 use super::params::{Params, Reader, Writer};
@@ -59,13 +59,19 @@ impl<'a> Header<'a> {
             return Err(HeaderError::Foreign);
         }
         let version = u16::from_le_bytes(reader.take());
-        let (body, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(HeaderError::Checksum)?;
-        if !constant_time_eq(&Sha256::digest(body), sum) {
+        if !is_whole(bytes) {
             return Err(HeaderError::Checksum);
         }
         if version != VERSION {
             return Err(HeaderError::Version { version });
         }
+        Self::fields(bytes)
+    }
+
+    /// What a whole header says, if that is acceptable.
+    #[inline(never)] // see `is_whole`
+    fn fields(bytes: &'a [u8; HEADER_LEN]) -> Result<Self, HeaderError> {
+        let (body, _) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(HeaderError::Checksum)?;
         let (start, slots) = body.split_first_chunk::<PARAMS_LEN>().ok_or(HeaderError::Checksum)?;
         let (params, sequence) = Params::decode(start).map_err(HeaderError::Params)?;
         let header = Self { params, sequence, slots };
@@ -130,6 +136,43 @@ impl<'a> Header<'a> {
     }
 }
 
+/// Whether the checksum fits. Not inlined, so that what hashing needs of a small stack is gone when the rest is looked at.
+#[inline(never)]
+fn is_whole(bytes: &[u8; HEADER_LEN]) -> bool {
+    let mut sum = [0; CHECKSUM_LEN];
+    checksum(bytes, &mut sum);
+    bytes.last_chunk::<CHECKSUM_LEN>().is_some_and(|stored| constant_time_eq(&sum, stored))
+}
+
+/// SHA-256 of what is before the checksum, block by block (FIPS 180-4, sections 5.1.1, 5.3.3 and 6.2): half the stack of a hash that
+/// takes any length.
+fn checksum(bytes: &[u8; HEADER_LEN], sum: &mut [u8; CHECKSUM_LEN]) {
+    let body = bytes.get(..HEADER_LEN - CHECKSUM_LEN).unwrap_or_default();
+    let mut state = [
+        0x6a09_e667,
+        0xbb67_ae85,
+        0x3c6e_f372,
+        0xa54f_f53a,
+        0x510e_527f,
+        0x9b05_688c,
+        0x1f83_d9ab,
+        0x5be0_cd19,
+    ];
+    let (blocks, rest) = body.as_chunks();
+    compress256(&mut state, blocks);
+    let mut last = [0; 64];
+    let mut writer = Writer { rest: &mut last };
+    writer.put(rest);
+    writer.put(&[0x80]);
+    if let Some(bits) = last.last_chunk_mut() {
+        *bits = (body.len() as u64).wrapping_mul(8).to_be_bytes();
+    }
+    compress256(&mut state, &[last]);
+    for (bytes, word) in sum.as_chunks_mut().0.iter_mut().zip(state) {
+        *bytes = word.to_be_bytes();
+    }
+}
+
 /// Bytes of a wrapped volume key.
 pub(super) fn wrapped_len(params: &Params) -> usize {
     usize::from(params.key_len).saturating_add(crate::wrap::OVERHEAD)
@@ -169,11 +212,14 @@ impl<'a> HeaderEdit<'a> {
 
     /// Sets the sequence number and the checksum: now the bytes are a header.
     pub fn finish(self, sequence: u64) {
-        let Some((body, sum)) = self.bytes.split_last_chunk_mut::<CHECKSUM_LEN>() else { return };
-        if let Some(place) = body.get_mut(SEQUENCE_AT..) {
+        if let Some(place) = self.bytes.get_mut(SEQUENCE_AT..) {
             Writer { rest: place }.put(&sequence.to_le_bytes());
         }
-        sum.copy_from_slice(&Sha256::digest(&*body));
+        let mut sum = [0; CHECKSUM_LEN];
+        checksum(self.bytes, &mut sum);
+        if let Some(place) = self.bytes.last_chunk_mut() {
+            *place = sum;
+        }
     }
 }
 

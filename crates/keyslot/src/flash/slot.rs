@@ -73,6 +73,7 @@ pub fn check_passphrase(passphrase: &[u8]) -> Result<(), SlotError> {
 /// Unwraps the volume key with what the passphrase derived with the keyslot's cost and salt. `key` is empty after an error.
 ///
 /// Programs that derive in steps of their own call this; others leave the derivation to [`Derive`], too.
+#[inline(never)] // nor are its parts: derivation, HMAC and cipher take a small stack one after the other, not all at once
 pub fn open_slot(
     params: &Params,
     slot: &Slot<'_>,
@@ -162,6 +163,7 @@ fn wrapping_key(
     Ok(wrapping)
 }
 
+#[inline(never)]
 fn hmac_sha256(key: &[u8; 32], parts: &[&[u8]]) -> SecretArray<32> {
     // RFC 2104: a key shorter than a block of the hash is filled up with zeros.
     let mut block = SecretArray::<64>::zeroed();

@@ -9,7 +9,9 @@ use firmware_card::{Memory, board, unlock};
 #[board::entry]
 fn main() -> ! {
     static PLACE: Memory<KeyPlace<AdiantumPlain64>> = Memory::new(KeyPlace::<AdiantumPlain64>::empty());
+    static BOUNCE: Memory<[u8; 512]> = Memory::new([0; 512]);
     // SAFETY: the entry point runs once.
-    unlock::measure(unsafe { PLACE.take() }, &mut Pbkdf2Kdf(|_| {}));
+    let (place, bounce) = unsafe { (PLACE.take(), BOUNCE.take()) };
+    unlock::measure(place, bounce, &mut Pbkdf2Kdf(|_| {}));
     board::exit()
 }

@@ -9,7 +9,9 @@ use firmware_card::{Memory, board, unlock};
 #[board::entry]
 fn main() -> ! {
     static PLACE: Memory<KeyPlace<AesXts>> = Memory::new(KeyPlace::<AesXts>::empty());
+    static BOUNCE: Memory<[u8; 128]> = Memory::new([0; 128]);
     // SAFETY: the entry point runs once.
-    unlock::measure(unsafe { PLACE.take() }, &mut Pbkdf2Kdf(|_| {}));
+    let (place, bounce) = unsafe { (PLACE.take(), BOUNCE.take()) };
+    unlock::measure(place, bounce, &mut Pbkdf2Kdf(|_| {}));
     board::exit()
 }
