@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use atrest_cipher::{AesXts, KeyPlace};
 use atrest_kdf::Hash;
+use atrest_kdf::fixed::Sha256;
+use atrest_keyslot::luks1::{ChipKey, ChipUnlock, Header};
 use atrest_testkit::cryptsetup::{Cryptsetup, cryptsetup};
 use atrest_testkit::oracle::Program;
 use atrest_testkit::{FaultDevice, Random};
@@ -323,4 +326,32 @@ fn a_volume_key_file_opens_on_both_sides() {
     assert_eq!(theirs.volume_key(scratch.0.path()), key);
     let file = scratch.file("volume-key", &key);
     cryptsetup("open --test-passphrase --volume-key-file").arg(&file).arg(scratch.path("volume")).ok();
+}
+
+/// As `--pbkdf-force-iterations` makes it, the volume is one for a microcontroller.
+#[test]
+fn a_chip_opens_what_we_format() {
+    for key_len in [32, 64] {
+        let device = FaultDevice::zeroed(4 << 20);
+        let options = options("aes-xts-plain64", key_len, Hash::Sha256);
+        let mut ours = luks1::format(Devices::together(&device), &pass("one"), &options).expect("formats");
+        let credential = Credential::Passphrase(&pass("one"), None);
+        assert_eq!(ours.add_key(&device, credential, &pass("two"), &in_slot(5)), Ok(5));
+        let (_, key) = ours.volume_key(&device, &pass("one"), None).expect("opens");
+
+        let image = device.image();
+        let header = Header::parse(&image).expect("a header");
+        let read = |number: u64, sector: &mut Box<[u8; 512]>| -> Result<(), std::convert::Infallible> {
+            sector.copy_from_slice(&image[number as usize * 512..][..512]);
+            Ok(())
+        };
+        let mut place = KeyPlace::<AesXts>::empty();
+        let mut chip = ChipUnlock { cipher: &mut place, most_iterations: 1000, between: |_| {} };
+        for (slot, passphrase) in [(0, b"one"), (5, b"two")] {
+            let (mut sector, mut found) = (Box::new([0; 512]), ChipKey::empty());
+            let opened = chip.open::<Sha256, _, _>(&header, slot, passphrase, &mut sector, read, &mut found);
+            assert_eq!(opened, Ok(()), "keyslot {slot}");
+            assert_eq!(found.expose(), key_bytes(&key), "keyslot {slot}");
+        }
+    }
 }
