@@ -33,6 +33,13 @@ pub enum OpenError {
         /// What is wrong with the second copy.
         secondary: Luks2HeaderError,
     },
+    /// The keyslot areas lie so far from the header that no backup of them is made.
+    BackupTooLarge {
+        /// Bytes up to the end of the last area.
+        needs: u64,
+        /// Most bytes in a backup.
+        most: u64,
+    },
 }
 
 /// Why a volume could not be unlocked.
@@ -327,6 +334,10 @@ impl fmt::Display for OpenError {
             Self::Luks2 { primary, secondary } => write!(
                 f,
                 "neither copy of the LUKS2 header can be used (first: {primary}; second: {secondary})"
+            ),
+            Self::BackupTooLarge { needs, most } => write!(
+                f,
+                "the header's keyslots end at byte {needs}; a backup of them has {most} bytes at most"
             ),
         }
     }

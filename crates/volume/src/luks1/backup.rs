@@ -1,6 +1,6 @@
 //! Header backups in cryptsetup's form, their restoration, and the repair of a damaged keyslot table.
 
-use atrest_device::{BlockDevice, LockMode};
+use atrest_device::{BlockDevice, LockMode, Operation};
 use atrest_keyslot::luks1::{self as slots, HEADER_LEN, Header, SLOTS};
 
 use super::Luks1;
@@ -11,13 +11,21 @@ use crate::{ChangeError, OpenError, OptionError, RestoreOptions};
 /// A backup is padded to this multiple, the page size of the machines that cryptsetup's backups come from.
 const PAGE: u64 = 4096;
 
+/// Most bytes in a backup: a hundred times those of cryptsetup's layout. A hostile header can place areas anywhere.
+const MAX_BACKUP: u64 = 256 << 20;
+
 /// Header and keyslot areas, as `cryptsetup luksHeaderBackup` writes them: up to the end of the last area, padded with
 /// zeros to a page, what lies between header and areas zeroed.
 pub fn header_backup(device: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
     let _lock = MetadataLock::take(device, LockMode::Shared)?;
     let header = media::read_header(device)?;
+    // The header bounds its areas only by the data offset. A backup without one of them would be none.
+    let needs = header.areas_end();
+    device.check_range(Operation::Read, 0, needs)?;
+    if needs > MAX_BACKUP {
+        return Err(OpenError::BackupTooLarge { needs, most: MAX_BACKUP });
+    }
     let len = backup_len(&header);
-    // The header bounds its areas only by the data offset; the device bounds what is there to be saved.
     let there = len.min(device.size());
     let mut backup = vec![0; usize::try_from(len).map_err(|_| OpenError::NotLuks)?];
     if let Some(filled) = usize::try_from(there).ok().and_then(|there| backup.get_mut(..there)) {

@@ -239,3 +239,41 @@ fn a_damaged_keyslot_table_is_repaired_and_nothing_else() {
     assert_eq!(error, ChangeError::Open(OpenError::Luks1(HeaderError::KeyLen { bytes: 0 })));
     assert!(device.recording().events().is_empty());
 }
+
+/// A device that goes on with zeros behind its bytes.
+struct Long<'a>(&'a FaultDevice);
+
+impl BlockDevice for Long<'_> {
+    fn size(&self) -> u64 {
+        1 << 42
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        buf.fill(0);
+        let here = self.0.size().saturating_sub(offset).min(buf.len() as u64);
+        self.0.read_at(offset.min(self.0.size()), &mut buf[..here as usize])
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.0.write_at(offset, data)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.0.flush()
+    }
+}
+
+#[test]
+fn a_backup_takes_no_more_memory_than_keyslots_can_need() {
+    let mut image = small().0.image();
+    // The data is elsewhere, so that nothing bounds the areas; the last one lies near the end of 2 TiB.
+    image[104..108].fill(0);
+    image[SLOT_TABLE + 7 * 48 + 40..][..4].copy_from_slice(&0xffff_f000_u32.to_be_bytes());
+    let device = FaultDevice::new(image);
+    let needs = (0xffff_f000 + 125) * 512;
+    let error = header_backup(&device).expect_err("the area is not on the device");
+    let OpenError::Device(error) = error else { panic!("{error:?}") };
+    assert_eq!((error.len, error.cause), (needs, Cause::OutOfBounds { size: device.size() }));
+    let most = 256 << 20;
+    assert_eq!(header_backup(&Long(&device)), Err(OpenError::BackupTooLarge { needs, most }));
+}
