@@ -95,16 +95,16 @@ fn headers_of_an_independent_writer_are_opened_by_the_desk() {
         let old = scratch.atrest(&[&["cat", kind, "/hello", "--key-file", "key"], store].concat());
         old.fails(2, "wrong passphrase");
     }
-    // A volume that is anchored by a counter is not for the desk, but for reading without freshness. Two blocks behind it are the log.
+    // A volume that is anchored by a counter is not for the desk, but for reading without freshness. Three blocks behind it are the log.
     fs::OpenOptions::new()
         .append(true)
         .open(scratch.path("sealed"))
-        .and_then(|mut file| file.write_all(&[0x55; 8192]))
-        .expect("two more blocks");
+        .and_then(|mut file| file.write_all(&[0x55; 12288]))
+        .expect("three more blocks");
     let mut header = oracle(&scratch, "flash_header.py", &["open", "sealed", "two"]).ok().json();
     header["key"] = header["slots"]["1"][0].clone();
     header["store"] = 2.into();
-    header["sizes"][3] = 66.into();
+    header["sizes"][3] = 67.into();
     header["slots"] =
         json!({ "0": { "kdf": "01e8030000", "salt": "b1".repeat(16), "passphrase": "battery" } });
     oracle(&scratch, "flash_header.py", &["make", "sealed", &header.to_string()]).ok();
@@ -152,7 +152,9 @@ fn a_sealed_image_is_read_without_any_code_of_ours() {
             "K='--key-file key --store {tickets}.store'; \
              $ATREST image in {tickets} --type sealed $K --size 128K --erase-size {erase} --tickets {tickets} --garlic 6 && \
              $ATREST rm $K {tickets} /gone && echo new > in/new && $ATREST cp $K in/new {tickets}:/a && \
-             $ATREST cp --yes $K in/a/b/noise {tickets}:/a/b/ && $ATREST df --json $K {tickets}"
+             $ATREST cp --yes $K in/a/b/noise {tickets}:/a/b/ && mkdir in/many && \
+             for n in $(seq 150); do echo $n > in/many/$n; done && $ATREST cp -r $K in/many {tickets}:/ && \
+             $ATREST df --json $K {tickets}"
         );
         let told = scratch.bash(&image).ok().stdout;
         let (_, space) = told.split_once('{').expect("JSON");
@@ -167,7 +169,34 @@ fn a_sealed_image_is_read_without_any_code_of_ours() {
         assert!(read["held"].as_u64() > Some(20000 / space["block_size"].as_u64().expect("bytes")), "{read}");
         let sizes = [&read["block_size"], &read["payload"]].map(Value::to_string);
         littlefs(&scratch, &["read", "plain", &sizes[0], &sizes[1], "out"]).ok();
-        scratch.bash("mv in/new in/a/new && rm in/gone && diff -r in out && rm -r out && rm in/a/new && echo old > in/gone").ok();
+        scratch.bash("mv in/new in/a/new && rm in/gone && diff -r in out && rm -r out in/many && rm in/a/new && echo old > in/gone").ok();
+        // It looks at everything: what is changed anywhere is noticed.
+        assert!(read["units"].as_u64() > read["held"].as_u64(), "{read}");
+        assert_eq!(read["tickets"].as_u64() > Some(0), tickets == "slot", "{read}");
+        let bytes = fs::read(scratch.path(tickets)).expect("the image");
+        let stride = read["stride"].as_u64().expect("a size") as usize;
+        let units = (2 * erase..bytes.len()).step_by(erase).flat_map(|block| {
+            let count =
+                read["block_size"].as_u64().expect("bytes") / read["payload"].as_u64().expect("bytes");
+            (0..count as usize).map(move |unit| block + unit * stride)
+        });
+        let (blank, used): (Vec<usize>, Vec<usize>) =
+            units.partition(|at| bytes[*at..at + stride] == vec![0xff; stride]);
+        let [some_used, some_blank] =
+            [&used, &blank].map(|all| [all[0], all[all.len() / 2], all[all.len() - 1]]);
+        // In the slot, or behind the last unit.
+        for at in [some_used, some_blank].concat().into_iter().chain([3 * erase - 20, bytes.len() - 20]) {
+            let mut changed = bytes.clone();
+            changed[at + 5] ^= 4;
+            scratch.file("changed", &changed);
+            let args = ["changed", &store, &key, &header.to_string(), "none"];
+            let refused = oracle(&scratch, "sealed_image.py", &args);
+            assert!(
+                refused.code == 1 && refused.stderr.contains("AssertionError"),
+                "{at}: {}",
+                refused.stderr
+            );
+        }
         // A record that the key did not make.
         let mut stored = fs::read(scratch.path(&store)).expect("the store");
         stored[30] ^= 1;

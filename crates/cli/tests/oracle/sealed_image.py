@@ -1,6 +1,8 @@
 """A sealed image by FORMATS.md alone ("Sealed flash"): Python's hashlib and hmac, and ChaCha20-Poly1305 of RFC 8439 spelled out.
 
-    sealed_image.py IMAGE STORE KEY JSON OUT    checks every unit and the record; writes what is inside to OUT
+    sealed_image.py IMAGE STORE KEY JSON OUT    checks every byte of every block, and the record; writes what is inside to OUT
+
+The volume was closed in good order, and never lost power: what is not blank verifies.
 
 KEY is the volume key in hexadecimal, JSON what flash_header.py says of the header, with the bytes of its place in "first".
 """
@@ -67,45 +69,70 @@ class Volume:
         )
         self.mark = mark[:2]
 
-    def unit(self, block, unit, epoch):
-        """Serial and payload, or None if it does not verify. Unit 0 has its serial for epoch."""
-        cell = self.data[block * self.erase + unit * self.stride :][: self.stride]
-        data, serial, tag = cell[: self.payload], cell[self.payload :][:5], cell[self.payload + 5 :][:16]
-        epoch = serial if epoch is None else epoch
-        payload = opened(self.unit_key, serial + bytes(7), b"\1" + struct.pack("<II", block, unit) + epoch, data, tag)
-        assert payload is None or not any(cell[self.payload + 21 :]), "what fills a unit is zeros"
-        return None if payload is None else (serial, payload)
+    def cell(self, at, size, kind, block, number, epoch, length):
+        """Serial and content of what is sealed there; None if it is blank. A unit without an epoch is a first one, whose serial that is."""
+        cell = self.data[at : at + size]
+        if cell == b"\xff" * size:
+            return None
+        data, serial, tag = cell[:length], cell[length:][:5], cell[length + 5 :][:16]
+        associated = kind + struct.pack("<II", block, number) + (serial if epoch is None else epoch)
+        plain = opened(self.unit_key, serial + bytes(7), associated, data, tag)
+        assert plain is not None, f"byte {at}: block {block}, {number}: does not verify"
+        assert not any(cell[length + 21 :]), "what fills a cell is zeros"
+        serial = int.from_bytes(serial, "little")
+        assert serial not in self.serials, "a serial is used once"
+        self.serials.add(serial)
+        return serial, plain
+
+    def block(self, block):
+        """Serials and payloads of its units, and its ticket."""
+        at, units, epoch = block * self.erase, [], None
+        for unit in range(self.units):
+            found = self.cell(at + unit * self.stride, self.stride, b"\1", block, unit, epoch, self.payload)
+            if found is None:
+                break
+            units.append(found)
+            epoch = units[0][0].to_bytes(5, "little")
+        assert [serial for serial, _ in units] == sorted(serial for serial, _ in units), "serials rise in a block"
+        rest = self.data[at + len(units) * self.stride : at + self.erase - self.slot]
+        assert rest == b"\xff" * len(rest), f"block {block}: something behind its {len(units)} units"
+        if self.slot == 0:
+            return units, None
+        ticket = self.cell(at + self.erase - self.slot, self.slot, b"\2", block, self.units, epoch or bytes(5), 11)
+        assert ticket is None or units and ticket[0] > units[0][0], "a ticket is in a block that holds something"
+        return units, ticket
 
     def read(self):
         """What is inside, checked against the record."""
-        inside, total, newest, held = [], 0, 0, 0
-        for block in range(len(self.data) // self.erase):
-            first = None if self.data[block * self.erase :][:64] == b"\xff" * 64 else self.unit(block, 0, None)
-            payloads, last = [], -1
-            for unit in range(self.units) if first else ():
-                found = self.unit(block, unit, first[0])
-                if found is None:
-                    break
-                serial = int.from_bytes(found[0], "little")
-                assert serial > last, "serials rise in a block"
-                last = serial
-                payloads.append(found[1])
-            if first:
-                stamp = struct.pack("<I", block) + first[0] + struct.pack("<H", len(payloads))
+        self.serials = set()
+        blocks = [self.block(block) for block in range(len(self.data) // self.erase)]
+        inside, total = [], 0
+        for block, (units, ticket) in enumerate(blocks):
+            if units:
+                stamp = struct.pack("<I", block) + units[0][0].to_bytes(5, "little") + struct.pack("<H", len(units))
                 total += int.from_bytes(mac(self.sum_key, stamp)[:16], "little")
-                newest, held = max(newest, last), held + 1
-            inside.append(b"".join(payloads).ljust(self.units * self.payload, b"\xff"))
+            inside.append(b"".join(payload for _, payload in units).ljust(self.units * self.payload, b"\xff"))
+            if ticket:
+                serial, (victim, epoch, fill) = ticket[0], (ticket[1][:4], ticket[1][4:9], ticket[1][9:])
+                assert int.from_bytes(epoch, "little") < serial and 0 < int.from_bytes(fill, "little") <= self.units
+                now = blocks[int.from_bytes(victim, "little")][0]
+                assert not now or now[0][0] > serial, "what was announced was erased"
         body, tag = self.store[:24], self.store[24:]
+        anchor, start = int.from_bytes(body[3:8], "little"), int.from_bytes(body[8:13], "little")
         assert body[:2] == self.mark, "the store is another volume's"
         assert body[2] & 1, "not closed in good order"
-        assert newest < int.from_bytes(body[3:8], "little"), "newer than the store"
+        assert not body[2] & 2 and not any(body[13:]), "no erase is under way"
+        assert body[2] >> 3 >= 3 and start <= anchor
+        assert max(self.serials) < anchor, "newer than the store"
         assert tag == mac(self.record_key, (total % (1 << 128)).to_bytes(16, "little"), body)[:16], "not as anchored"
-        return b"".join(inside), held
+        tickets = sum(ticket is not None for _, ticket in blocks)
+        return b"".join(inside), sum(bool(units) for units, _ in blocks), len(self.serials) - tickets, tickets
 
 
 image, store, key, header, out = sys.argv[1:]
 header = json.loads(header)
 volume = Volume(open(image, "rb").read(), open(store, "rb").read(), bytes.fromhex(key), header)
-inside, held = volume.read()
+inside, held, units, tickets = volume.read()
 open(out, "wb").write(inside)
-print(json.dumps({"block_size": volume.units * volume.payload, "payload": volume.payload, "held": held}))
+sizes = {"block_size": volume.units * volume.payload, "payload": volume.payload, "stride": volume.stride}
+print(json.dumps({**sizes, "held": held, "units": units, "tickets": tickets}))
