@@ -6,7 +6,7 @@ use atrest_device::{FlashCause, FlashError, GeometryError, TrustedStoreError};
 use atrest_engine::TrustedFileError;
 use atrest_engine::flash::{DetectError, FlashOpenError};
 use atrest_flash::FlashHeaderError;
-use atrest_flash::sealed::SealedError;
+use atrest_flash::sealed::{LayoutError, SealedError};
 use atrest_keyslot::flash::{DeriveError, HeaderError, MAX_PASSPHRASE_LEN, SlotError};
 
 use crate::failure::{Code, Failure};
@@ -98,6 +98,7 @@ fn of_sealed(error: SealedError) -> Failure {
         SealedError::NotAnchored { .. } | SealedError::Gap { .. } => {
             Failure::new(Code::Device, error).hint(LOOK)
         }
+        SealedError::Layout(LayoutError::OtherPayload { .. }) => Failure::new(Code::Device, error),
         SealedError::Layout(_) => {
             Failure::parameters(error)
                 .hint("choose --unit-size and --erase-size that go together; --tickets store spares the slot in each block")

@@ -53,7 +53,7 @@ fn hostile(scratch: &Scratch, sizes: [u64; 4], sealed: bool) {
     let header = json!({
         "cipher": if sealed { "chacha20-poly1305" } else { "aes-xts-plain64" }, "level": u8::from(sealed),
         "tag": if sealed { 16 } else { 0 }, "store": u8::from(sealed), "tickets": 0, "sequence": 1,
-        "uuid": "101112131415161718191a1b1c1d1e1f", "sizes": sizes, "unit": if sealed { 16 } else { 512 },
+        "uuid": "101112131415161718191a1b1c1d1e1f", "sizes": sizes, "unit": if sealed { 24 } else { 512 },
         "key": if sealed { "5a".repeat(32) } else { format!("{}{}", "5a".repeat(32), "a5".repeat(32)) },
         "slots": { "0": { "kdf": "01e8030000", "salt": "b1".repeat(16), "passphrase": "battery" } },
     });

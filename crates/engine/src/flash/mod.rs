@@ -13,8 +13,8 @@ pub use file::FileFlash;
 pub use peek::MemoryStore;
 pub use sealed::{
     SealedPlain, make_sealed, open_sealed, open_sealed_to_read, open_without_freshness, sealed_layout,
-    unverified,
+    sealed_payload, unverified,
 };
 pub use volume::{
-    FlashOpenError, FlashVolume, LockedMapper, PlainFlash, format, open, plain_geometry, plaintext,
+    FlashOpenError, FlashVolume, LockedMapper, PlainFlash, format, open, params, plain_geometry, plaintext,
 };

@@ -1,7 +1,7 @@
 //! A sealed medium and its store for somebody who only looks: what opening would have to change is changed in memory.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atrest_device::{
     FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, TRUSTED_RECORD_LEN, TrustedStore,
@@ -66,27 +66,63 @@ impl<D: FlashDevice> FlashDevice for PeekFlash<D> {
 
 /// A store in memory, in two hands: the volume's, and of whoever keeps the record in the end.
 #[derive(Clone, Debug, Default)]
-pub struct MemoryStore(Arc<Mutex<Option<[u8; TRUSTED_RECORD_LEN]>>>);
+pub struct MemoryStore(Arc<Mutex<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
+    record: Option<[u8; TRUSTED_RECORD_LEN]>,
+    /// Why the volume was not closed in good order.
+    failed: Option<FlashCause>,
+}
 
 impl MemoryStore {
     /// One that holds this.
     pub(super) fn holding(record: [u8; TRUSTED_RECORD_LEN]) -> Self {
-        Self(Arc::new(Mutex::new(Some(record))))
+        Self(Arc::new(Mutex::new(Held { record: Some(record), failed: None })))
     }
 
-    /// What was stored last.
-    pub fn record(&self) -> Option<[u8; TRUSTED_RECORD_LEN]> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What was stored last. Fails if the volume could not be closed after that.
+    pub fn record(&self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, FlashError> {
+        let held = self.held();
+        match held.failed {
+            Some(cause) => Err(FlashError::new(FlashOperation::Sync, 0, 0, cause)),
+            None => Ok(held.record),
+        }
+    }
+
+    /// Says so to whoever asks for the record.
+    pub(super) fn not_closed(&self, cause: FlashCause) {
+        self.held().failed = Some(cause);
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TrustedStore for MemoryStore {
     fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
-        Ok(self.record())
+        Ok(self.held().record)
     }
 
     fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(*record);
+        self.held().record = Some(*record);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_keeps_the_record_hears_of_a_volume_that_could_not_be_closed() {
+        let kept = MemoryStore::default();
+        let mut volumes = kept.clone();
+        assert_eq!((volumes.load(), kept.record()), (Ok(None), Ok(None)));
+        volumes.store(&[7; TRUSTED_RECORD_LEN]).expect("stored");
+        assert_eq!(kept.record(), Ok(Some([7; TRUSTED_RECORD_LEN])));
+        volumes.not_closed(FlashCause::Driver(5));
+        assert_eq!(kept.record().map_err(|error| error.cause), Err(FlashCause::Driver(5)));
     }
 }

@@ -18,13 +18,15 @@ use crate::TrustedFile;
 
 /// The plaintext of a sealed volume.
 ///
-/// Dropped, it closes the volume in good order. A failure of that is not told: then the next opening finds what the last sync
-/// has left, as after a power loss. Who has to know calls [`sync`](FlashDevice::sync) first.
+/// Dropped, it closes the volume in good order. If that fails the next opening finds what the last sync has left, as after a power
+/// loss; of a volume that is being made its [`MemoryStore`] tells.
 pub struct SealedPlain {
     volume: Box<dyn Volume>,
     /// Erase blocks of the medium before those that are sealed.
     first_block: u64,
     is_card: bool,
+    /// Of a volume that is being made, who is told if it can't be closed.
+    new: Option<MemoryStore>,
 }
 
 /// A volume whose cipher nobody needs to know any more.
@@ -42,7 +44,7 @@ type Reading<A, D> = SealedReader<A, D, Table, Vec<u8>>;
 /// The erase blocks that are sealed.
 type Data = FlashRegion<FlashRegion<FileFlash>>;
 
-/// Makes an empty volume behind a new header, with its record in memory: put it into the trusted store, once the volume is closed and
+/// Makes an empty volume behind a new header, with its record in memory: put it into the trusted store, once the plaintext was dropped and
 /// the medium is what it is to be. A file is made blank first, as a new chip is.
 pub fn make_sealed(
     volume: FlashVolume,
@@ -52,7 +54,8 @@ pub fn make_sealed(
     let size = parts.data.geometry().size();
     parts.data.erase(0, size).map_err(|error| FlashOpenError::Header(error.into()))?;
     let store = MemoryStore::default();
-    let plain = parts.run(key, Writes { store: store.clone(), how: How::Make })?;
+    let mut plain = parts.run(key, Writes { store: store.clone(), how: How::Make })?;
+    plain.new = Some(store.clone());
     Ok((plain, store))
 }
 
@@ -102,20 +105,15 @@ pub fn unverified(volume: FlashVolume, key: &FlashKey) -> Result<Vec<(u64, u32)>
 
 /// How a header's volume is laid out behind it.
 pub fn sealed_layout(params: &Params) -> Result<SealedLayout, FlashOpenError> {
-    let options = SealedOptions::of(params).ok_or(FlashOpenError::NotSealed)?;
-    let Protection::Sealed { tag_len, .. } = params.protection else { return Err(FlashOpenError::NotSealed) };
-    let data = data_geometry(params)?;
-    let log =
-        if let Protection::Sealed { store: Freshness::Counter, .. } = params.protection { LOG } else { 0 };
-    let blocks = data.block_count().saturating_sub(log);
-    let medium = FlashGeometry::new(data.read_size(), data.prog_size(), data.erase_size(), blocks)
-        .map_err(FlashOpenError::Geometry)?;
-    SealedLayout::new(medium, options.payload, tag_len.into(), options.tickets)
-        .map_err(|error| FlashOpenError::Sealed(SealedError::Layout(error)))
+    data_geometry(params)?;
+    Ok(SealedLayout::of(params)?)
 }
 
-/// Erase blocks at the end of a medium in which the records lie that a counter counts: one of them may go bad.
-const LOG: u64 = 3;
+/// The payload that a new header of these parameters has to name, whose own is about as large.
+pub fn sealed_payload(params: &Params) -> Result<u32, FlashOpenError> {
+    data_geometry(params)?;
+    Ok(SealedLayout::planned(params)?.payload())
+}
 
 /// What a header leads to.
 struct Parts {
@@ -158,7 +156,7 @@ impl Parts {
         let first_block = params.sizes.first_data_block();
         let is_card = self.options.medium == SealedMedium::Card;
         let volume = with_aead(&params, Run { parts: self, key, work })?;
-        Ok(SealedPlain { volume, first_block, is_card })
+        Ok(SealedPlain { volume, first_block, is_card, new: None })
     }
 
     /// A table for all blocks and a buffer for one unit.
@@ -191,7 +189,8 @@ impl<W: Work> WithAead for Run<'_, W> {
 
     fn with<A: Aead + Send + 'static>(self) -> Result<Self::Output, FlashOpenError> {
         let key = SealedKey { volume_key: self.key.expose(), uuid: self.key.uuid() };
-        self.work.open::<A>(self.parts, &key).map_err(FlashOpenError::Sealed)
+        let first = self.parts.params.sizes.first_data_block();
+        self.work.open::<A>(self.parts, &key).map_err(|error| FlashOpenError::Sealed(told(error, first)))
     }
 }
 
@@ -331,19 +330,29 @@ impl SealedPlain {
         self.is_card
     }
 
-    /// Erase blocks are numbered from the first of the medium for whoever reads about them.
     fn told<T>(&self, result: Result<T, FlashError>) -> Result<T, FlashError> {
-        let first = self.first_block;
-        result.map_err(|error| {
-            let cause = match error.cause {
-                FlashCause::Tampered { block, unit } => FlashCause::Tampered { block: block + first, unit },
-                FlashCause::Void { block } => FlashCause::Void { block: block + first },
-                FlashCause::Closed { block } => FlashCause::Closed { block: block + first },
-                FlashCause::BadBlock { block } => FlashCause::BadBlock { block: block + first },
-                cause => cause,
-            };
-            FlashError { cause, ..error }
-        })
+        result.map_err(|error| FlashError { cause: told_cause(error.cause, self.first_block), ..error })
+    }
+}
+
+/// Erase blocks are numbered from the first of the medium for whoever reads about them, and the volume begins at this one.
+fn told_cause(cause: FlashCause, first: u64) -> FlashCause {
+    match cause {
+        FlashCause::Tampered { block, unit } => FlashCause::Tampered { block: block + first, unit },
+        FlashCause::Void { block } => FlashCause::Void { block: block + first },
+        FlashCause::Closed { block } => FlashCause::Closed { block: block + first },
+        FlashCause::BadBlock { block } => FlashCause::BadBlock { block: block + first },
+        cause => cause,
+    }
+}
+
+fn told(error: SealedError, first: u64) -> SealedError {
+    match error {
+        SealedError::Medium(cause) => SealedError::Medium(told_cause(cause, first)),
+        SealedError::KeyInUse { block } => {
+            SealedError::KeyInUse { block: block.saturating_add(first as u32) }
+        }
+        error => error,
     }
 }
 
@@ -368,7 +377,8 @@ impl FlashDevice for SealedPlain {
     }
 
     fn sync(&mut self) -> Result<(), FlashError> {
-        self.volume.flash().sync()
+        let done = self.volume.flash().sync();
+        self.told(done)
     }
 
     fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
@@ -380,12 +390,75 @@ impl FlashDevice for SealedPlain {
 impl Drop for SealedPlain {
     fn drop(&mut self) {
         // What was synced is anchored; an unclean end is what the next opening is made for.
-        let _ = self.volume.close();
+        if let (Err(cause), Some(store)) = (self.volume.close(), &self.new) {
+            store.not_closed(told_cause(cause, self.first_block));
+        }
     }
 }
 
 impl core::fmt::Debug for SealedPlain {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("SealedPlain").field("geometry", &self.geometry()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use atrest_flash::sealed::LayoutError;
+    use atrest_flash::{Existing, FlashHeader, FormatOptions, NewSlot};
+    use atrest_keyslot::flash::{AnyKdf, FlashCipher, KdfCost, TicketPolicy};
+    use atrest_secret::OsRandom;
+
+    use super::*;
+    use crate::flash::{format, open};
+    use crate::{Access, FileDevice, NewFile};
+
+    #[test]
+    fn a_header_whose_units_are_not_those_of_its_layout_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("image");
+        NewFile::create(&path, 65536).and_then(NewFile::appear).expect("made");
+        let device = || Arc::new(FileDevice::open(&path, Access::ReadWriteExclusive).expect("open"));
+        let geometry = FlashGeometry::new(1, 16, 4096, 16).expect("a geometry");
+        let protection =
+            Protection::Sealed { tag_len: 16, store: Freshness::Record, tickets: TicketPolicy::Slot };
+        let options = FormatOptions {
+            cipher: FlashCipher::ChaCha20Poly1305,
+            key_len: 32,
+            data_unit: 252,
+            protection,
+            existing: Existing::Replace,
+        };
+        let cost = KdfCost::Pbkdf2 { iterations: 1000 };
+        let layout = LayoutError::OtherPayload { header: 252, layout: 264 };
+        let refused = FlashOpenError::Sealed(SealedError::Layout(layout));
+        let (mut kdf, mut random) = (AnyKdf, OsRandom);
+        let slot = NewSlot { passphrase: b"x", cost, kdf: &mut kdf, device: None, random: &mut random };
+        assert_eq!(format(device(), geometry, &options, slot).map(drop).expect_err("refused"), refused);
+        assert!(std::fs::read(&path).expect("read").iter().all(|byte| *byte == 0), "nothing was written");
+        // One that somebody else has made, or changed who knows the passphrase.
+        let flash = FileFlash::new(device(), geometry).expect("a medium");
+        let slot = NewSlot { passphrase: b"x", cost, kdf: &mut kdf, device: None, random: &mut random };
+        let mut key = FlashKey::empty();
+        FlashHeader::format(flash, vec![0; 512], &options, slot, &mut key).expect("a header");
+        let before = std::fs::read(&path).expect("read");
+        let volume = || open(device()).expect("a header");
+        assert_eq!(make_sealed(volume(), &key).map(drop).expect_err("refused"), refused);
+        assert_eq!(open_without_freshness(volume(), &key, false).map(drop).expect_err("refused"), refused);
+        let store = TrustedFile::open_or_new(directory.path().join("store")).expect("a place");
+        assert_eq!(open_sealed(volume(), &key, store).map(drop).expect_err("refused"), refused);
+        assert!(std::fs::read(&path).expect("read") == before, "nothing was written");
+    }
+
+    #[test]
+    fn blocks_are_numbered_from_the_first_of_the_medium() {
+        let cause = told_cause(FlashCause::Tampered { block: 3, unit: 1 }, 2);
+        assert_eq!(cause, FlashCause::Tampered { block: 5, unit: 1 });
+        let bad = SealedError::Medium(FlashCause::BadBlock { block: 3 });
+        assert_eq!(told(bad, 2), SealedError::Medium(FlashCause::BadBlock { block: 5 }));
+        assert_eq!(told(SealedError::KeyInUse { block: 3 }, 2), SealedError::KeyInUse { block: 5 });
+        assert_eq!(told(SealedError::WornOut, 2), SealedError::WornOut);
     }
 }

@@ -7,7 +7,7 @@ use atrest_device::{
     BlockDevice, FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, FlashRegion,
     GeometryError,
 };
-use atrest_flash::sealed::SealedError;
+use atrest_flash::sealed::{LayoutError, SealedError};
 use atrest_flash::{CryptFlash, CryptFlashError, FlashHeader, FlashHeaderError, FormatOptions, NewSlot};
 use atrest_keyslot::flash::{FlashCipher, FlashKey, FlashSizes, MAX_KEY_LEN, Params, Protection};
 use atrest_secret::Locked;
@@ -121,9 +121,24 @@ pub fn format(
 ) -> Result<(FlashVolume, FlashKey), FlashOpenError> {
     let scratch = scratch(geometry)?;
     let flash = FileFlash::new(device, geometry).map_err(FlashOpenError::TooSmall)?;
+    if options.protection != Protection::Encrypted {
+        sealed_layout(&params(options, geometry))?;
+    }
     let mut key = FlashKey::empty();
     let made = FlashHeader::format(flash, scratch, options, first, &mut key);
     Ok((made.map_err(FlashOpenError::Header)?, key))
+}
+
+/// What the header of a new volume will say, but for its identifier.
+pub fn params(options: &FormatOptions, geometry: FlashGeometry) -> Params {
+    let FormatOptions { cipher, key_len, data_unit, protection, .. } = *options;
+    let sizes = FlashSizes {
+        read_size: geometry.read_size(),
+        prog_size: geometry.prog_size(),
+        erase_size: geometry.erase_size(),
+        block_count: geometry.block_count(),
+    };
+    Params { cipher, key_len, protection, uuid: [0; 16], sizes, data_unit }
 }
 
 /// The plaintext of a volume whose key is known. If it is `new`, all of a file behind the header is made blank first, as a
@@ -222,6 +237,17 @@ fn scratch(geometry: FlashGeometry) -> Result<Vec<u8>, FlashOpenError> {
     let len = geometry.prog_size().max(512);
     check_room::<u8>(len.into())?;
     Ok(vec![0; len as usize])
+}
+
+impl From<LayoutError> for FlashOpenError {
+    /// Of a header.
+    fn from(error: LayoutError) -> Self {
+        match error {
+            LayoutError::NotSealed => Self::NotSealed,
+            LayoutError::Geometry(error) => Self::Geometry(error),
+            error => Self::Sealed(SealedError::Layout(error)),
+        }
+    }
 }
 
 impl core::fmt::Display for FlashOpenError {

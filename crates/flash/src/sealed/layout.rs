@@ -54,8 +54,17 @@ pub enum LayoutError {
         /// Erase blocks of the medium.
         blocks: u64,
     },
-    /// The payload would not make a medium.
+    /// The payload would not make a medium, or the medium has no room behind its header.
     Geometry(GeometryError),
+    /// The header names another payload than its sizes lead to.
+    OtherPayload {
+        /// Bytes that the header names.
+        header: u32,
+        /// Bytes that units have in this layout.
+        layout: u32,
+    },
+    /// The header is not of a sealed volume.
+    NotSealed,
 }
 
 /// Bytes in the plaintext of a ticket: block, epoch, fill.
@@ -190,6 +199,11 @@ impl fmt::Display for LayoutError {
             }
             Self::TooManyBlocks { blocks } => write!(f, "{blocks} erase blocks are too many to be sealed"),
             Self::Geometry(error) => error.fmt(f),
+            Self::OtherPayload { header, layout } => write!(
+                f,
+                "the header names units of {header} bytes, and its sizes lead to units of {layout}: it was not made by this program"
+            ),
+            Self::NotSealed => f.write_str("the volume is not sealed"),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Each unit carries a serial and a tag. The *epoch* of a block is the serial of its first unit; block, epoch and number of
 //! units name one content for ever, and a keyed sum over these of all blocks is what the trusted store anchors.
 
+mod behind;
 mod cells;
 mod device;
 mod error;
@@ -19,6 +20,7 @@ pub mod store;
 mod table;
 mod volume;
 
+pub use behind::COUNTER_LOG_BLOCKS;
 pub use error::SealedError;
 pub use keys::SealedKey;
 pub use layout::{LayoutError, SealedLayout, Tickets};

@@ -167,7 +167,13 @@ impl Made<'_> {
         drop(plain);
         let Some(mut store) = store else { return media.appear() };
         store.keep()?;
-        media.appear().inspect_err(|_| store.forget())
+        media.appear().map_err(|failure| match store.forget() {
+            Ok(()) => failure,
+            Err(kept) => failure.adding(format_args!(
+                "what the trusted store held can't be put back either: {}",
+                kept.what()
+            )),
+        })
     }
 }
 

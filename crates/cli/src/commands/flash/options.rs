@@ -1,11 +1,11 @@
 //! What `atrest format --type flash|sealed` is asked for, checked before anything is written.
 
 use atrest_device::FlashGeometry;
-use atrest_engine::flash::{FlashOpenError, plain_geometry, sealed_layout};
+use atrest_engine::flash::{FlashOpenError, params, plain_geometry, sealed_payload};
 use atrest_flash::{Existing, FormatOptions};
 use atrest_inside::flash_tree_fits;
 use atrest_keyslot::flash::{
-    FlashCipher, FlashSizes, Freshness, KdfCost, Params, Protection, SEALED_UNITS, TicketPolicy,
+    FlashCipher, FlashSizes, Freshness, KdfCost, Protection, SEALED_UNITS, TicketPolicy,
 };
 
 use crate::args::flash::{SealedArgs, SizesArgs, TicketsKind};
@@ -63,17 +63,6 @@ fn impossible(error: FlashOpenError) -> Failure {
         FlashOpenError::UnitsTooLarge { .. } => Failure::parameters(error).hint(SMALLER),
         error => error.into(),
     }
-}
-
-fn params(options: &FormatOptions, geometry: FlashGeometry) -> Params {
-    let FormatOptions { cipher, key_len, data_unit, protection, .. } = *options;
-    let sizes = FlashSizes {
-        read_size: geometry.read_size(),
-        prog_size: geometry.prog_size(),
-        erase_size: geometry.erase_size(),
-        block_count: geometry.block_count(),
-    };
-    Params { cipher, key_len, protection, uuid: [0; 16], sizes, data_unit }
 }
 
 /// Options that say something about flash with another --type are mistakes.
@@ -203,7 +192,7 @@ fn sealed_options(args: &FormatArgs, geometry: FlashGeometry, card: bool) -> Res
     let existing = Existing::Replace;
     // Whole words come out of the layout again, and the header holds what came out.
     let mut options = FormatOptions { cipher, key_len, data_unit: unit & !3, protection, existing };
-    options.data_unit = sealed_layout(&params(&options, geometry)).map_err(impossible)?.payload();
+    options.data_unit = sealed_payload(&params(&options, geometry)).map_err(impossible)?;
     Ok(options)
 }
 

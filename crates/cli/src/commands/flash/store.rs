@@ -22,10 +22,8 @@ use crate::output::Output;
 pub struct NewStore<'a> {
     path: &'a Path,
     file: TrustedFile,
-    /// It holds the record of a volume, or what looks like one.
-    in_use: bool,
-    /// It was not there before.
-    is_new: bool,
+    /// The record of a volume, or what looks like one, that it held before.
+    old: Option<[u8; TRUSTED_RECORD_LEN]>,
     record: Option<MemoryStore>,
 }
 
@@ -43,17 +41,16 @@ impl<'a> NewStore<'a> {
                 .hint("it is a file of its own, best on another device"));
         }
         let file = TrustedFile::open_or_new(path).map_err(|error| failure(error).at(path))?;
-        let (in_use, is_new) = match file.record() {
-            Ok(_) => (true, false),
-            Err(TrustedFileError::Empty) => (false, false),
-            Err(TrustedFileError::Missing) => (false, true),
+        let old = match file.record() {
+            Ok(record) => Some(record),
+            Err(TrustedFileError::Empty | TrustedFileError::Missing) => None,
             Err(error) => return Err(failure(error).at(path)),
         };
-        Ok(Self { path, file, in_use, is_new, record: None })
+        Ok(Self { path, file, old, record: None })
     }
 
     pub fn confirm(&self, output: &Output) -> Result<(), Failure> {
-        if !self.in_use {
+        if self.old.is_none() {
             return Ok(());
         }
         let path = self.path.display();
@@ -71,17 +68,19 @@ impl<'a> NewStore<'a> {
         self.record = Some(record);
     }
 
-    /// Writes the record to the file.
+    /// Writes the record to the file. Fails if the volume could not be closed before.
     pub fn keep(&mut self) -> Result<(), Failure> {
-        let Some(record) = self.record.as_ref().and_then(MemoryStore::record) else { return Ok(()) };
+        let Some(record) = &self.record else { return Ok(()) };
+        let Some(record) = record.record()? else { return Ok(()) };
         self.file.store(&record).map_err(|error| of_trusted(error).at(self.path))
     }
 
-    /// Takes a new store away again, whose volume came to nothing.
-    pub fn forget(self) {
-        if self.is_new {
-            // What failed is told.
-            let _ = self.file.remove();
+    /// Puts the record back that was there, or takes the new one away, as the volume came to nothing.
+    pub fn forget(mut self) -> Result<(), Failure> {
+        let path = self.path;
+        match self.old {
+            Some(old) => self.file.store(&old).map_err(|error| of_trusted(error).at(path)),
+            None => self.file.remove().map_err(|error| failure(error).at(path)),
         }
     }
 }
@@ -246,4 +245,28 @@ pub fn check(path: &Path, key: &FlashKey, store: Option<&Path>) -> Result<(), Fa
 
 fn failure(error: TrustedFileError) -> Failure {
     FlashOpenError::Store(error).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_whose_volume_came_to_nothing_holds_what_it_did_before() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("store");
+        for old in [None, Some([3; TRUSTED_RECORD_LEN])] {
+            if let Some(old) = old {
+                std::fs::write(&path, old).expect("written");
+            }
+            let file = TrustedFile::open_or_new(&path).expect("its place");
+            let mut record = MemoryStore::default();
+            record.store(&[9; TRUSTED_RECORD_LEN]).expect("in memory");
+            let mut store = NewStore { path: &path, file, old, record: Some(record) };
+            store.keep().expect("written");
+            assert_eq!(std::fs::read(&path).expect("read"), [9; TRUSTED_RECORD_LEN]);
+            store.forget().expect("put back");
+            assert_eq!(std::fs::read(&path).ok(), old.map(Vec::from));
+        }
+    }
 }
