@@ -127,7 +127,7 @@ pub fn done<T, E>(result: Result<T, E>) -> T {
 }
 
 /// FNV-1a: tells whether the same was encrypted elsewhere.
-fn fingerprint(bytes: &[u8]) -> u32 {
+pub fn fingerprint(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
