@@ -13,7 +13,7 @@ use atrest_flash::{
 };
 use atrest_keyslot::flash::{AnyKdf, FlashCipher, FlashKey, HEADER_LEN, KdfCost, SlotError};
 use atrest_testkit::Random;
-use atrest_testkit::firmware::{BOARDS, Board, flash_size, static_ram};
+use atrest_testkit::firmware::{BOARDS, Board, Build, flash_size, static_ram};
 use atrest_testkit::flash::{EmulatedFlash, FlashImage, SharedFlash};
 use atrest_testkit::oracle::workspace;
 use header::{Seeded, XTS, geometry, open};
@@ -126,7 +126,7 @@ fn fnv(bytes: &[u8]) -> u64 {
 fn a_card_travels_between_desk_and_chip() {
     for board in &BOARDS {
         let card =
-            board.build("size", "--package firmware-card --features littlefs --bin card", "").join("card");
+            board.build(Build::Size, "--package firmware-card --features littlefs --bin card").join("card");
         let (desk, key) = formatted(KdfCost::catena(8), "on the desk", &OPTIONS);
         let content = Random::new(6).bytes(10_000);
         with_files(&desk, &key, true, |files| files.write(path!("/from the desk.bin"), &content));
@@ -197,9 +197,6 @@ fn rows(figures: &str) -> String {
     figures.lines().map(row).collect()
 }
 
-/// SHA-256 in a loop instead of unrolled.
-const COMPACT: &str = "--cfg sha2_backend=\"soft\" --cfg sha2_backend_soft=\"compact\"";
-
 /// Bytes of code beyond a program that does nothing, static RAM and stack of each program, and stack of parsing the header:
 /// `firmware/card.tsv`, within 3 %. `make bench-embedded` writes it.
 #[test]
@@ -208,7 +205,7 @@ fn unlocking_takes_no_more_of_a_chip_than_was_measured() {
     for board in &BOARDS {
         let bins = PROGRAMS.map(|(bin, _)| format!("--bin {bin}")).join(" ");
         let arguments = format!("--package firmware-card --package firmware-bench --bin nothing {bins}");
-        let directory = board.build("size", &arguments, COMPACT);
+        let directory = board.build(Build::Compact, &arguments);
         let empty = flash_size(&directory.join("nothing"));
         for (bin, _) in PROGRAMS {
             let program = directory.join(bin);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use atrest_testkit::Random;
 use atrest_testkit::cryptsetup::Cryptsetup;
-use atrest_testkit::firmware::{BOARDS, Board, static_ram};
+use atrest_testkit::firmware::{BOARDS, Board, Build, static_ram};
 use atrest_testkit::oracle::{Program, workspace};
 use tempfile::TempDir;
 
@@ -99,7 +99,7 @@ const PROGRAM: &str = "--package firmware-card --features fat --bin luks1";
 
 #[test]
 fn a_chip_opens_a_card_of_cryptsetups_and_writes_what_others_read() {
-    let program = board().build("release", PROGRAM, "").join("luks1");
+    let program = board().build(Build::Speed, PROGRAM).join("luks1");
     let content = Random::new(6).bytes(30_000);
     let bench = Bench::new(512, 1000, &content);
 
@@ -148,7 +148,7 @@ fn a_chip_opens_a_card_of_cryptsetups_and_writes_what_others_read() {
 /// Instructions, stack and static RAM: `firmware/luks1.tsv`, within 3 %.
 #[test]
 fn unlocking_luks1_costs_a_chip_no_more_than_was_measured() {
-    let program = board().build("release", PROGRAM, "").join("luks1");
+    let program = board().build(Build::Speed, PROGRAM).join("luks1");
     let mut counted = String::new();
     for (key_bits, iterations) in [(256, 1000), (512, 1000), (512, 2000)] {
         let bench = Bench::new(key_bits, iterations, b"here");

@@ -1,7 +1,7 @@
 //! Boards under emulation: the programs of `firmware/` are built, run, and weighed.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::oracle::{Program, workspace};
@@ -41,22 +41,69 @@ pub const BOARDS: [Board; 2] = [
     },
 ];
 
+/// What programs are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// Speed: opt-level 3.
+    Speed,
+    /// Little flash: opt-level s.
+    Size,
+    /// As little as can be: SHA-256 in a loop instead of unrolled, too.
+    Compact,
+}
+
+impl Build {
+    /// What it is called in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Speed => "speed",
+            Self::Size => "size",
+            Self::Compact => "compact",
+        }
+    }
+
+    fn opt_level(self) -> &'static str {
+        if self == Self::Speed { "3" } else { "s" }
+    }
+
+    fn flags(self) -> &'static str {
+        match self {
+            Self::Compact => "--cfg sha2_backend=\"soft\" --cfg sha2_backend_soft=\"compact\"",
+            Self::Speed | Self::Size => "",
+        }
+    }
+}
+
 impl Board {
-    /// Builds programs of `firmware/` with a profile of its `Cargo.toml`, and gives their directory. `arguments` are cargo's;
-    /// programs that are built with other `flags` of the compiler are kept apart.
-    pub fn build(&self, profile: &str, arguments: &str, flags: &str) -> PathBuf {
+    /// Builds programs of `firmware/`, and gives the directory that they are in. `arguments` are cargo's.
+    ///
+    /// All builds share a profile and a target directory, and with them whatever runs on the host: bindgen alone would take longer
+    /// than the programs, each time. That is why programs are copied away before the next build replaces them.
+    pub fn build(&self, build: Build, arguments: &str) -> PathBuf {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let kept = if flags.is_empty() { "target/firmware" } else { "target/firmware-compact" };
-        let target = workspace().join(kept);
-        Program::at(cargo)
-            .words("build --quiet --locked --profile")
-            .args([profile, "--target", self.target, "--target-dir"])
+        let target = workspace().join("target/firmware");
+        let kept = target.join("programs").join(self.target).join(build.name());
+        fs::create_dir_all(&kept).expect("a directory");
+        // Between a build and its copies there is no other build.
+        let lock = File::create(target.join("programs/lock")).expect("a lock file");
+        lock.lock().expect("the lock");
+        let messages = Program::at(cargo)
+            .words("build --quiet --locked --profile size --message-format json-render-diagnostics --target")
+            .args([self.target, "--target-dir"])
             .arg(&target)
             .words(arguments)
-            .env("RUSTFLAGS", flags)
+            .env("RUSTFLAGS", build.flags())
+            .env("CARGO_PROFILE_SIZE_OPT_LEVEL", build.opt_level())
             .current_dir(workspace().join("firmware"))
-            .ok();
-        target.join(self.target).join(profile)
+            .ok()
+            .text();
+        for message in messages.lines() {
+            let message: serde_json::Value = serde_json::from_str(message).expect("JSON of cargo");
+            let Some(program) = message["executable"].as_str().map(Path::new) else { continue };
+            fs::copy(program, kept.join(program.file_name().expect("a name")))
+                .expect("a copy of the program");
+        }
+        kept
     }
 
     /// Runs a program, whose counters count instructions, and gives what it prints.

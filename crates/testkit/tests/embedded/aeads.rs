@@ -6,9 +6,9 @@ use std::path::Path;
 use atrest_cipher::aead::{Aead, Aes128Ccm, Aes128Gcm, AsconAead128, ChaCha20Poly1305};
 use atrest_device::FlashGeometry;
 use atrest_flash::sealed::{SealedLayout, Tickets};
-use atrest_testkit::firmware::{BOARDS, Board, flash_size};
+use atrest_testkit::firmware::{BOARDS, Board, Build, flash_size};
 
-use crate::figures::{Figures, PROFILES, counted, fnv};
+use crate::figures::{BUILDS, Figures, counted, fnv};
 
 /// Bytes in a unit, and in a run of them.
 const UNIT: u64 = 256;
@@ -57,7 +57,7 @@ pub fn document(figures: &Figures) -> String {
     );
     for (program, name, _) in AEADS {
         for board in &BOARDS {
-            for (_, build) in PROFILES {
+            for build in BUILDS.map(Build::name) {
                 let figure = |what: &str| figures.of(board, build, program, what);
                 let rate = |what: &str, len: u64| figure(&format!("{what} {len}")) as f64 / len as f64;
                 let stack = ["prog", "read", "anchor"].map(|what| figure(&format!("stack {what}")));

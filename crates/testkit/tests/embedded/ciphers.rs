@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
-use atrest_testkit::firmware::{BOARDS, Board, flash_size};
+use atrest_testkit::firmware::{BOARDS, Board, Build, flash_size};
 
-use crate::figures::{Figures, PROFILES, counted, fnv};
+use crate::figures::{BUILDS, Figures, counted, fnv};
 
 /// Bytes that each program encrypts per call.
 const RUN: u64 = 4096;
@@ -69,7 +69,7 @@ pub fn document(figures: &Figures) -> String {
     );
     for (cipher, ..) in CIPHERS {
         for board in &BOARDS {
-            for (_, build) in PROFILES {
+            for build in BUILDS.map(Build::name) {
                 let figure = |what: &str| figures.of(board, build, cipher, what);
                 let per_byte = |what: &str| {
                     let rate = |unit: u32| figure(&format!("{what} {unit}")) as f64 / RUN as f64;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use atrest_testkit::firmware::Board;
+use atrest_testkit::firmware::{Board, Build};
 
-/// Cargo profiles of `firmware/Cargo.toml`, and what they are called in the tables.
-pub const PROFILES: [(&str, &str); 2] = [("release", "speed"), ("size", "size")];
+/// What is counted of each program.
+pub const BUILDS: [Build; 2] = [Build::Speed, Build::Size];
 
 type Key = (String, String, String, String);
 

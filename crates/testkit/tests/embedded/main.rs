@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
-use atrest_testkit::firmware::BOARDS;
+use atrest_testkit::firmware::{BOARDS, Build};
 use atrest_testkit::oracle::workspace;
-use figures::{Figures, PROFILES};
+use figures::{BUILDS, Figures};
 
 /// How much worse a figure may be than the committed one, in percent.
 const TOLERANCE: u64 = 3;
@@ -22,10 +22,10 @@ const TOLERANCE: u64 = 3;
 fn nothing_has_become_more_than_three_percent_dearer() {
     let mut counted = Figures::default();
     for board in &BOARDS {
-        for (profile, build) in PROFILES {
-            let directory = board.build(profile, "--package firmware-bench", "");
-            ciphers::count(board, build, &directory, &mut counted);
-            aeads::count(board, build, &directory, &mut counted);
+        for build in BUILDS {
+            let directory = board.build(build, "--package firmware-bench");
+            ciphers::count(board, build.name(), &directory, &mut counted);
+            aeads::count(board, build.name(), &directory, &mut counted);
         }
     }
     let path = |name: &str| workspace().join(name);
@@ -78,7 +78,7 @@ fn with_rows(text: &str, rows: &[String]) -> String {
 #[test]
 fn crypt_flash_costs_at_most_ten_percent_more_than_its_cipher() {
     for board in &BOARDS {
-        let output = board.count(&board.build("release", "--package firmware-bench", "").join("crypt_flash"));
+        let output = board.count(&board.build(Build::Speed, "--package firmware-bench").join("crypt_flash"));
         let figures: BTreeMap<(&str, u64), u64> = output
             .lines()
             .map(|line| {
