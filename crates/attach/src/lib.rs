@@ -1,11 +1,13 @@
-//! The faces of an open volume: a network block device ([`nbd`]) and a file in a directory ([`fuse`]).
+//! The faces of an open volume: a network block device ([`nbd`]), a file in a directory ([`fuse`]), and a block device that
+//! the kernel itself encrypts ([`dm`]).
 //!
-//! Both are written against [`BlockDevice`](atrest_device::BlockDevice) and know of no cipher and no format:
+//! The first two are written against [`BlockDevice`](atrest_device::BlockDevice) and know of no cipher and no format:
 //! what they are given *is* the plaintext. [`session`] remembers what is open, [`serve`] keeps a face up until it
 //! is told to stop, in the foreground, as a daemon or for as long as a command runs.
 #![deny(unsafe_code)]
 
 mod bytes;
+pub mod dm;
 pub mod fuse;
 pub mod nbd;
 pub mod serve;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use atrest_attach::dm::DmError;
 use atrest_attach::fuse::MountError;
 use atrest_attach::nbd::BindError;
 use atrest_attach::serve::{DaemonError, ServeError};
@@ -334,6 +335,39 @@ impl From<CloseError> for Failure {
             }
             CloseError::Session(session) => session.into(),
             CloseError::System(ref reason) => Self::io(reason).saying(error),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<DmError> for Failure {
+    fn from(error: DmError) -> Self {
+        match &error {
+            DmError::Name { .. } => Self::parameters(error),
+            DmError::NameTaken { .. } => {
+                Self::new(Code::Busy, error).hint("choose another NAME; `atrest status` shows what is open")
+            }
+            DmError::NotOpen { .. } | DmError::NotCrypt { .. } => {
+                Self::new(Code::Device, error).hint("`atrest status` shows what is open")
+            }
+            DmError::Busy { .. } => Self::new(Code::Busy, error)
+                .hint("unmount it, and remove what is mapped on top of it (`lsblk` shows both)"),
+            DmError::DeviceBusy => Self::new(Code::Busy, error)
+                .hint("is it mounted, mapped already, or open in another process? `lsblk` shows it"),
+            DmError::Control(reason) if reason.kind() == io::ErrorKind::PermissionDenied => {
+                Self::new(Code::Refused, error).hint("--dm is for root; --fuse and --nbd work without")
+            }
+            DmError::Control(_) => Self::new(Code::Device, error)
+                .hint("`modprobe dm-crypt` loads it; --fuse and --nbd need no help of the kernel"),
+            DmError::Table(_) => Self::new(Code::Device, error).hint(
+                "`dmesg` says why; where the kernel lacks the cipher, --fuse and --nbd work all the same",
+            ),
+            DmError::Keyring(_) => {
+                Self::new(Code::Device, error).hint("--disable-keyring puts the key into the table instead")
+            }
+            DmError::Udev { .. } => Self::new(Code::Device, error).hint(
+                "is this a container that sees udev's socket of the host? `--fuse` and `--nbd` need no udev",
+            ),
             _ => Self::new(Code::Device, error),
         }
     }

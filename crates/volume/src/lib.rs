@@ -25,6 +25,7 @@ pub mod luks1;
 pub mod luks2;
 mod options;
 pub mod plain;
+mod target;
 mod uuid;
 mod volume;
 
@@ -36,5 +37,6 @@ pub use options::{
     Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, Relabel,
     RestoreOptions, UnlockOptions, VolumeFormat,
 };
+pub use target::{CryptFlags, CryptTarget};
 pub use uuid::is_uuid;
 pub use volume::{Segment, Volume};

@@ -64,6 +64,8 @@ pub struct UnlockOptions {
     pub allow_equal_xts_halves: bool,
     /// Write although the cipher is safe for a single snapshot only. Without this, such a volume is read-only.
     pub single_snapshot: bool,
+    /// Keep the volume key, for dm-crypt ([`Volume::targets`](crate::Volume::targets)). Otherwise only its expanded form is kept.
+    pub keep_key: bool,
     /// Cipher backend; `None` picks the best that the machine has.
     pub backend: Option<BackendChoice>,
 }

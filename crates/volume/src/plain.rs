@@ -13,7 +13,7 @@ use atrest_secret::SecretBytes;
 pub use atrest_format::plain::{PlainError, PlainOptions};
 
 use crate::luks1::data_mapper;
-use crate::{Passphrase, Segment, UnlockOptions, Volume, VolumeFormat, VolumeKey};
+use crate::{CryptTarget, Passphrase, Segment, UnlockOptions, Volume, VolumeFormat, VolumeKey};
 
 /// Cipher of plain mode in cryptsetup 2.6.1, unless another is asked for.
 pub const DEFAULT_CIPHER: &str = "aes-cbc-essiv:sha256";
@@ -67,7 +67,17 @@ pub fn open(
     };
     let (mapper, weak) = data_mapper(&options.cipher, &key, unlock, mapper).map_err(PlainOpenError::Key)?;
     let segment = Segment { start: 0, len: layout.len, media_offset: layout.media_offset, mapper };
-    Ok(Volume::new(VolumeFormat::Plain, vec![segment]).with_read_only(unlock.read_only || weak))
+    let target = unlock.keep_key.then(|| CryptTarget {
+        cipher: options.cipher.clone(),
+        key,
+        digest: None,
+        iv_offset: options.skip,
+        data_unit: options.data_unit,
+        iv_large: options.iv_large,
+    });
+    Ok(Volume::new(VolumeFormat::Plain, vec![segment])
+        .with_targets(target.into_iter().collect())
+        .with_read_only(unlock.read_only || weak))
 }
 
 fn derive(key: PlainKey<'_>, len: usize) -> Result<VolumeKey, PlainOpenError> {

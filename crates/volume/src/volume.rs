@@ -5,7 +5,7 @@ use core::fmt;
 use atrest_cipher::Mapper;
 use atrest_secret::Locked;
 
-use crate::VolumeFormat;
+use crate::{CryptFlags, CryptTarget, VolumeFormat};
 
 /// A run of plaintext that is encrypted by one mapper and stored in one piece.
 pub struct Segment {
@@ -23,10 +23,11 @@ pub struct Segment {
 pub struct Volume {
     format: VolumeFormat,
     segments: Vec<Segment>,
+    targets: Vec<CryptTarget>,
     size: u64,
     uuid: Option<String>,
     keyslot: Option<u32>,
-    allow_discards: bool,
+    flags: CryptFlags,
     read_only: bool,
 }
 
@@ -35,7 +36,16 @@ impl Volume {
     pub fn new(format: VolumeFormat, segments: Vec<Segment>) -> Self {
         debug_assert!(segments.first().is_none_or(|first| first.start == 0));
         let size = segments.last().map_or(0, |last| last.start.saturating_add(last.len));
-        Self { format, segments, size, uuid: None, keyslot: None, allow_discards: false, read_only: false }
+        Self {
+            format,
+            segments,
+            targets: Vec::new(),
+            size,
+            uuid: None,
+            keyslot: None,
+            flags: CryptFlags::default(),
+            read_only: false,
+        }
     }
 
     /// The same volume with the UUID of its header.
@@ -50,9 +60,15 @@ impl Volume {
         self
     }
 
-    /// The same volume; its header says whether discards may reach the media.
-    pub fn with_allow_discards(mut self, allow: bool) -> Self {
-        self.allow_discards = allow;
+    /// The same volume, with what dm-crypt has to be told of each segment.
+    pub fn with_targets(mut self, targets: Vec<CryptTarget>) -> Self {
+        self.targets = targets;
+        self
+    }
+
+    /// The same volume; its header asks dm-crypt to work so.
+    pub fn with_flags(mut self, flags: CryptFlags) -> Self {
+        self.flags = flags;
         self
     }
 
@@ -80,6 +96,12 @@ impl Volume {
     /// The segments, in the order of their plaintext.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
+    }
+
+    /// What dm-crypt has to be told of each segment; empty unless [`UnlockOptions::keep_key`](crate::UnlockOptions::keep_key)
+    /// was set.
+    pub fn targets(&self) -> &[CryptTarget] {
+        &self.targets
     }
 
     /// Takes the segments out, for an engine that keeps them.
@@ -116,9 +138,9 @@ impl Volume {
         self.keyslot
     }
 
-    /// Whether the header asks for discards to be passed to the media.
-    pub fn allow_discards(&self) -> bool {
-        self.allow_discards
+    /// How the header asks dm-crypt to work.
+    pub fn flags(&self) -> CryptFlags {
+        self.flags
     }
 }
 

@@ -8,19 +8,21 @@ use clap::{Args, ValueEnum};
 use super::secrets::SecretArgs;
 use super::size::{parse_key_bits, parse_size};
 
-/// Unlock a volume and serve its plaintext: over NBD or as one file through FUSE.
+/// Unlock a volume and serve its plaintext: over NBD, as one file through FUSE, or as a block device of the kernel.
 ///
 /// Runs in the foreground and serves until SIGTERM or SIGINT (then writes everything back and closes), until CMD
-/// of --run ends, or until `atrest close`. Once it is ready it prints one line on standard output.
+/// of --run ends, or until `atrest close`. Once it is ready it prints one line on standard output. With --dm the kernel
+/// does the encryption: nothing stays running, and `atrest close` (or cryptsetup's) removes the device.
 #[derive(Args, Debug)]
 #[command(
-    group = clap::ArgGroup::new("face").required(true).multiple(false).args(["nbd", "nbd_tcp", "fuse"]),
+    group = clap::ArgGroup::new("face").required(true).multiple(false).args(["nbd", "nbd_tcp", "fuse", "dm"]),
     after_long_help = "\
 Examples:
   atrest open secret.img --fuse mnt --daemon
   atrest open secret.img --fuse mnt --run sh -c 'e2fsck -f \"$ATREST_PATH\"'
   atrest open secret.img --nbd --run sh -c 'nbdcopy \"$ATREST_URI\" plain.img'
   atrest open secret.img --nbd ~/secret.sock --read-only
+  atrest open /dev/sdx1 --dm secret && mount /dev/mapper/secret /mnt
   atrest open /dev/sdx1 --fuse mnt --type plain -c aes-xts-plain64 -s 512 --hash sha512")]
 pub struct OpenArgs {
     /// File or block device that holds the volume.
@@ -35,6 +37,9 @@ pub struct OpenArgs {
     /// Serve as the file `volume` in this empty directory through FUSE.
     #[arg(long, value_name = "DIR")]
     pub fuse: Option<PathBuf>,
+    /// Map it to /dev/mapper/NAME: the kernel's dm-crypt encrypts. Needs root.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "daemon", "threads", "run"])]
+    pub dm: Option<String>,
     /// Name of the open volume [default: the file name of PATH without its extension].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -42,7 +47,7 @@ pub struct OpenArgs {
     #[arg(long)]
     pub read_only: bool,
     /// Pass trim requests to the media. Shows which data units are unused. The flag of the same name in a LUKS2
-    /// header is shown by `info` and has no other effect.
+    /// header is shown by `info` and has an effect with --dm only.
     #[arg(long)]
     pub allow_discards: bool,
     /// Go on in the background once the volume is served.
@@ -51,6 +56,8 @@ pub struct OpenArgs {
     /// Threads that encrypt and decrypt [default: one for each processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    #[command(flatten)]
+    pub kernel: KernelArgs,
     #[command(flatten)]
     pub unlock: UnlockArgs,
     /// Run a command that finds the volume in $ATREST_URI or $ATREST_PATH, serve for as long as it runs and end
@@ -71,6 +78,27 @@ impl OpenArgs {
             (None, None) => None,
         }
     }
+}
+
+/// How the kernel's dm-crypt works on a mapping, by cryptsetup's names for it.
+#[derive(Args, Clone, Copy, Debug, Default)]
+#[command(next_help_heading = "Kernel (--dm)")]
+pub struct KernelArgs {
+    /// Encrypt each request on the processor that it came from.
+    #[arg(long = "perf-same_cpu_crypt", requires = "dm")]
+    pub same_cpu_crypt: bool,
+    /// Let the threads that encrypt writes hand them on themselves.
+    #[arg(long = "perf-submit_from_crypt_cpus", requires = "dm")]
+    pub submit_from_crypt_cpus: bool,
+    /// Decrypt reads at once, without a work queue.
+    #[arg(long = "perf-no_read_workqueue", requires = "dm")]
+    pub no_read_workqueue: bool,
+    /// Encrypt writes at once, without a work queue.
+    #[arg(long = "perf-no_write_workqueue", requires = "dm")]
+    pub no_write_workqueue: bool,
+    /// Keep the key of a LUKS2 volume out of the kernel's keyring: `dmsetup table --showkeys` shows it then.
+    #[arg(long, requires = "dm")]
+    pub disable_keyring: bool,
 }
 
 /// Which volume, and how it is unlocked.
@@ -154,14 +182,14 @@ pub struct PlainArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  atrest close secret
+  atrest close secret          # one that atrest serves, or else /dev/mapper/secret
   atrest close ~/volumes/secret.img")]
 pub struct CloseArgs {
-    /// Name of the open volume, or the path it was opened from.
+    /// Name of the open volume, or the path it was opened from. A mapping of the kernel is known by its name only.
     pub name: PathBuf,
 }
 
-/// Show which volumes are open.
+/// Show which volumes are open, those that the kernel encrypts among them (they are told to root only).
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

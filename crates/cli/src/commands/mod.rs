@@ -9,6 +9,7 @@ mod header;
 mod inside;
 mod kdf;
 mod key;
+mod mapping;
 mod mount;
 mod options;
 mod passphrase;

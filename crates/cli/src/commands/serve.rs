@@ -6,15 +6,17 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use atrest_attach::dm::Mapping;
 use atrest_attach::nbd::BindError;
 use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
-use atrest_attach::session::{Entry, Kind, Registration, Registry, SessionError, Watched};
+use atrest_attach::session::{CloseError, Entry, Kind, Registration, Registry, SessionError, Watched};
 use atrest_attach::{fuse, nbd};
 use atrest_device::BlockDevice;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::preflight;
 use super::unlock::{Use, unlock_if};
+use super::{mapping, preflight};
 use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
@@ -29,6 +31,9 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     let Some((path, socket)) = args.path_and_socket() else {
         return Err(Failure::parameters("PATH is missing: the file or block device that holds the volume"));
     };
+    if let Some(name) = &args.dm {
+        return mapping::open(name, path, args, output);
+    }
     // Before any thread and any secret.
     let background = match args.daemon {
         false => None,
@@ -40,7 +45,7 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     let registry = Registry::open()?;
     // A volume whose key is weak is never written.
     let write = !args.read_only && !args.unlock.allow_equal_xts_halves;
-    let wanted = Use { write, allow_discards: args.allow_discards, threads: args.threads };
+    let wanted = Use { write, allow_discards: args.allow_discards, threads: args.threads, ..Use::default() };
     let ready = || preflight::check(args, socket, &registry);
     let unlocked = unlock_if(path, &args.unlock, wanted, output, ready)?;
     let disk = Arc::new(Watched::new(Arc::new(unlocked.disk)));
@@ -153,27 +158,41 @@ fn command(words: &[OsString]) -> Option<Command> {
 }
 
 pub fn close(args: &CloseArgs, output: &Output) -> Result<(), Failure> {
-    let entry = Registry::open()?.close(&args.name, CLOSE_LIMIT)?;
+    let entry = match Registry::open()?.close(&args.name, CLOSE_LIMIT) {
+        Err(error @ CloseError::NotOpen { .. }) => return mapping::close(&args.name, error.into(), output),
+        closed => closed?,
+    };
     output.done(&json!({ "closed": entry.name }), &format!("{} is closed", entry.name))
 }
 
 pub fn status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
     let registry = Registry::open()?;
-    let entries = match &args.name {
-        None => registry.list()?,
-        Some(name) => match registry.find_all(name)? {
-            none if none.is_empty() => {
-                return Err(Failure::new(
-                    Code::Device,
-                    format!("no open volume is called {}", name.display()),
-                )
-                .hint("`atrest status` without a name lists all"));
-            }
-            entries => entries,
-        },
+    let (entries, mappings) = match &args.name {
+        None => (registry.list()?, mapping::list()?),
+        Some(name) => {
+            let entries = registry.find_all(name)?;
+            let mappings = if entries.is_empty() { mapping::find(name)? } else { Vec::new() };
+            (entries, mappings)
+        }
     };
-    let lines: String = entries.iter().map(line).collect();
-    output.report(&entries, &lines)
+    if let (Some(name), true, true) = (&args.name, entries.is_empty(), mappings.is_empty()) {
+        return Err(Failure::new(Code::Device, format!("no open volume is called {}", name.display()))
+            .hint("`atrest status` without a name lists all"));
+    }
+    let lines: String = entries.iter().map(line).chain(mappings.iter().map(mapping::line)).collect();
+    let all: Vec<Status<'_>> =
+        entries.iter().map(Status::Served).chain(mappings.iter().map(Status::Mapped)).collect();
+    output.report(&all, &lines)
+}
+
+/// An open volume in JSON.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Status<'a> {
+    /// Served by a process of ours.
+    Served(&'a Entry),
+    /// Encrypted by the kernel.
+    Mapped(&'a Mapping),
 }
 
 fn line(entry: &Entry) -> String {

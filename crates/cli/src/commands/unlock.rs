@@ -27,6 +27,18 @@ pub struct Use {
     pub allow_discards: bool,
     /// Threads; `None` is one for each processor.
     pub threads: Option<u16>,
+    /// The kernel encrypts: it needs the key itself.
+    pub keep_key: bool,
+}
+
+/// A volume that has been unlocked, and what it lies on, held so that nobody else changes it.
+pub struct Opened {
+    /// Holds the data.
+    pub media: FileDevice,
+    /// Holds the header, if that is elsewhere.
+    pub header: Option<Arc<FileDevice>>,
+    /// Where everything is, and how it is encrypted.
+    pub volume: Volume,
 }
 
 /// An unlocked volume.
@@ -50,9 +62,31 @@ pub fn unlock_if(
     output: &Output,
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Unlocked, Failure> {
+    let Opened { media, header, volume } = open_if(path, args, wanted, output, ready)?;
+    let mut options = DiskOptions::default();
+    options.threads = wanted.threads.map_or(0, usize::from);
+    options.allow_discards = wanted.allow_discards;
+    options.read_only = !wanted.write;
+    let modified = media.modified();
+    let disk = Disk::new(Arc::new(media), volume, options).map_err(|error| Failure::from(error).at(path))?;
+    let disk = match header {
+        Some(header) => disk.with_header(header),
+        None => disk,
+    };
+    Ok(Unlocked { disk, modified })
+}
+
+/// As [`unlock_if`], for whoever leaves the encryption to somebody else.
+pub fn open_if(
+    path: &Path,
+    args: &UnlockArgs,
+    wanted: Use,
+    output: &Output,
+    ready: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Opened, Failure> {
     let access = if wanted.write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
     check(args, wanted)?;
-    let media = Arc::new(open_device(path, access)?);
+    let media = open_device(path, access)?;
     let header = header(path, args)?;
     ready()?;
     let mut volume = match args.kind {
@@ -76,17 +110,7 @@ pub fn unlock_if(
             .at(path));
         }
     }
-    let mut options = DiskOptions::default();
-    options.threads = wanted.threads.map_or(0, usize::from);
-    options.allow_discards = wanted.allow_discards;
-    options.read_only = !wanted.write;
-    let modified = media.modified();
-    let disk = Disk::new(media, volume, options).map_err(|error| Failure::from(error).at(path))?;
-    let disk = match header {
-        Some(header) => disk.with_header(header),
-        None => disk,
-    };
-    Ok(Unlocked { disk, modified })
+    Ok(Opened { media, header, volume })
 }
 
 /// Options of one type with the other type are mistakes, not wishes.
@@ -142,6 +166,7 @@ fn unlock_options(args: &UnlockArgs, wanted: Use) -> UnlockOptions {
         read_only: !wanted.write,
         allow_equal_xts_halves: args.allow_equal_xts_halves,
         single_snapshot: args.single_snapshot,
+        keep_key: wanted.keep_key,
         ..UnlockOptions::default()
     }
 }

@@ -6,7 +6,7 @@ use atrest_device::Extent;
 use atrest_secret::Locked;
 use atrest_testkit::fault::Fault;
 use atrest_testkit::{FaultDevice, Random};
-use atrest_volume::{Segment, VolumeFormat};
+use atrest_volume::{CryptFlags, Segment, VolumeFormat};
 
 use super::*;
 
@@ -163,7 +163,7 @@ fn discards_reach_the_media_only_when_allowed_and_only_in_whole_units() {
     assert_eq!(seen(&told).len(), 2);
 
     let flagged = media();
-    let volume = volume().with_allow_discards(true);
+    let volume = volume().with_flags(CryptFlags { allow_discards: true, ..CryptFlags::default() });
     let disk = Disk::new(flagged.clone(), volume, DiskOptions::default()).expect("it fits");
     disk.discard(0, 512).expect("ignored");
     assert_eq!(seen(&flagged), [], "the flag in the header is nobody's permission");

@@ -14,6 +14,7 @@ mod tests;
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,6 +77,13 @@ pub struct FileDevice {
     /// Set by the first failed flush: the kernel reports a lost write once, then forgets it.
     flush_failed: AtomicBool,
     metadata_lock: MetadataLock,
+}
+
+/// The descriptor, and with it the use lock: whoever has the kernel keep a copy of it keeps the lock.
+impl AsFd for FileDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 impl FileDevice {
@@ -175,6 +183,14 @@ impl FileDevice {
     /// Whether it is a block device rather than a regular file.
     pub fn is_block_device(&self) -> bool {
         self.kind == Kind::Block
+    }
+
+    /// The number of a block device.
+    pub fn device_number(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Block => self.file.metadata().ok().map(|metadata| metadata.rdev()),
+            Kind::Regular => None,
+        }
     }
 
     /// Whether anything may be stored on it: a block device always counts as full, a regular file does unless it is

@@ -20,8 +20,8 @@ pub use create::format;
 
 use crate::lock::MetadataLock;
 use crate::{
-    Devices, Info, OpenError, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
-    VolumeKey,
+    CryptTarget, Devices, Info, OpenError, Passphrase, Segment, UnlockError, UnlockOptions, Volume,
+    VolumeFormat, VolumeKey,
 };
 
 /// A LUKS1 header that was read.
@@ -179,8 +179,17 @@ impl Luks1 {
         }
         let (mapper, weak) = data_mapper(&cipher, key, options, MapperOptions::default())?;
         let segment = Segment { start: 0, len, media_offset, mapper };
+        let target = options.keep_key.then(|| CryptTarget {
+            cipher,
+            key: VolumeKey::copy_from(key.expose()),
+            digest: None,
+            iv_offset: 0,
+            data_unit: 512,
+            iv_large: false,
+        });
         Ok(Volume::new(VolumeFormat::Luks1, vec![segment])
             .with_uuid(self.uuid())
+            .with_targets(target.into_iter().collect())
             .with_read_only(options.read_only || weak))
     }
 }

@@ -10,7 +10,10 @@ use atrest_secret::Locked;
 use super::{Luks2, keyslot};
 use crate::lock::MetadataLock;
 use crate::luks1::data_mapper;
-use crate::{Devices, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey};
+use crate::{
+    CryptFlags, CryptTarget, Devices, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
+    VolumeKey,
+};
 
 /// Which keyslots may answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -196,6 +199,7 @@ impl Luks2 {
         let metadata = self.metadata();
         let has = devices.data.size();
         let mut segments = Vec::new();
+        let mut targets = Vec::new();
         let mut start = 0_u64;
         let mut read_only = options.read_only || devices.data.is_read_only();
         for segment in metadata.segments().iter().filter(|segment| !segment.is_backup()) {
@@ -224,13 +228,24 @@ impl Luks2 {
             let (mapper, weak) = mapper(encryption, key, *sector_size, *iv_tweak, options)?;
             read_only |= weak;
             segments.push(Segment { start, len, media_offset: segment.offset, mapper });
+            if options.keep_key {
+                targets.push(CryptTarget {
+                    cipher: CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?,
+                    key: VolumeKey::copy_from(key.expose()),
+                    digest: metadata.digest_of_segment(segment.id).map(|digest| digest.id),
+                    iv_offset: *iv_tweak,
+                    data_unit: *sector_size,
+                    iv_large: false,
+                });
+            }
             start = start.saturating_add(len);
         }
-        let allow_discards = metadata.config().flags.iter().any(|flag| flag == "allow-discards");
+        let flags = CryptFlags::from_names(metadata.config().flags.iter().map(String::as_str));
         Ok(Volume::new(VolumeFormat::Luks2, segments)
             .with_uuid(self.uuid())
             .with_keyslot(slot)
-            .with_allow_discards(allow_discards)
+            .with_targets(targets)
+            .with_flags(flags)
             .with_read_only(read_only))
     }
 }

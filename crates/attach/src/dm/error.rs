@@ -1,0 +1,122 @@
+//! Why a volume can't be mapped, or a mapping be removed.
+
+use core::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why device-mapper did not do what it was asked for.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum DmError {
+    /// The name is empty, longer than 127 bytes, or holds other characters than ASCII letters, digits and `#+-.:=@_`.
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A mapping has the name.
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// No mapping has the name.
+    NotOpen {
+        /// The name.
+        name: String,
+    },
+    /// The mapping is something else than an encrypted volume.
+    NotCrypt {
+        /// Its name.
+        name: String,
+    },
+    /// The mapping is in use: mounted, or part of another one.
+    Busy {
+        /// Its name.
+        name: String,
+    },
+    /// The volume was unlocked without keeping its key.
+    NoKey,
+    /// The kernel has no device-mapper, or it may not be used here.
+    Control(io::Error),
+    /// The device that holds the volume can't be used.
+    Device {
+        /// Which.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// Another mapping, mount or process holds the device that the volume is on.
+    DeviceBusy,
+    /// No loop device for a volume in a file.
+    Loop {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// The kernel does not take the table: it lacks the cipher, or dm-crypt altogether.
+    Table(io::Error),
+    /// The kernel did not take the key into its keyring.
+    Keyring(io::Error),
+    /// udev did not answer in time.
+    Udev {
+        /// Seconds that it was waited for.
+        seconds: u64,
+    },
+    /// The device node can't be made or removed.
+    Node {
+        /// Which.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// The kernel refused the request.
+    System {
+        /// What was asked for.
+        request: &'static str,
+        /// What it said.
+        error: io::Error,
+    },
+    /// The kernel's answer makes no sense.
+    Answer,
+}
+
+impl fmt::Display for DmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name { name } => write!(
+                f,
+                "{name:?} is not a name for a mapping: use up to 127 letters, digits and '#+-.:=@_'"
+            ),
+            Self::NameTaken { name } => write!(f, "/dev/mapper/{name} exists already"),
+            Self::NotOpen { name } => write!(f, "there is no /dev/mapper/{name}"),
+            Self::NotCrypt { name } => write!(f, "/dev/mapper/{name} is not an encrypted volume"),
+            Self::Busy { name } => write!(f, "/dev/mapper/{name} is in use"),
+            Self::NoKey => f.write_str("the volume was unlocked without keeping its key for the kernel"),
+            Self::Control(error) => write!(f, "device-mapper can't be used: /dev/mapper/control: {error}"),
+            Self::Device { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::DeviceBusy => f.write_str("the device that holds the volume is in use"),
+            Self::Loop { path, error } => write!(f, "no loop device for {}: {error}", path.display()),
+            Self::Table(error) => write!(f, "the kernel does not take the volume's table: {error}"),
+            Self::Keyring(error) => write!(f, "the kernel's keyring does not take the key: {error}"),
+            Self::Udev { seconds } => {
+                write!(f, "udev has not answered for {seconds} s")
+            }
+            Self::Node { path, error } => write!(f, "the device node {}: {error}", path.display()),
+            Self::System { request, error } => write!(f, "device-mapper: {request}: {error}"),
+            Self::Answer => f.write_str("the kernel's device-mapper gave an answer that makes no sense"),
+        }
+    }
+}
+
+impl core::error::Error for DmError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Control(error) | Self::Table(error) | Self::Keyring(error) => Some(error),
+            Self::Device { error, .. }
+            | Self::Loop { error, .. }
+            | Self::Node { error, .. }
+            | Self::System { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

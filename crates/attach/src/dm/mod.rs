@@ -1,0 +1,191 @@
+//! An open volume as a block device of the kernel: its dm-crypt does the encryption, and nothing of ours runs any more.
+//!
+//! The kernel's device-mapper is spoken to directly, by its ioctls on `/dev/mapper/control`; the library that
+//! cryptsetup uses for that is not needed, and neither is udev. Names, UUIDs, tables and the way udev is waited for are
+//! those of cryptsetup and libdevmapper, so that `cryptsetup close`, `dmsetup` and systemd find what they expect, and
+//! [`close`] takes what they made. Everything here needs root.
+
+mod control;
+mod error;
+mod keyring;
+mod loop_device;
+mod message;
+mod node;
+mod status;
+#[allow(unsafe_code)]
+mod sys;
+mod table;
+mod udev;
+
+use std::path::PathBuf;
+
+use atrest_engine::FileDevice;
+use atrest_volume::{CryptFlags, Volume, VolumeFormat, is_uuid};
+
+pub use error::DmError;
+pub use status::{Mapping, find, list};
+
+use control::Control;
+use loop_device::LoopDevice;
+use message::Message;
+use table::KeyPlace;
+use udev::Cookie;
+
+/// Longest name of a mapping, in bytes.
+const MAX_NAME: usize = 127;
+/// Longest UUID of a mapping, in bytes.
+const MAX_UUID: usize = 128;
+
+/// How a volume is mapped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The device refuses writes.
+    pub read_only: bool,
+    /// How dm-crypt works, beside what the header asks for.
+    pub flags: CryptFlags,
+    /// Put the key of a LUKS2 volume into the table, where `dmsetup table --showkeys` shows it, instead of the kernel's keyring.
+    pub disable_keyring: bool,
+}
+
+/// Maps an unlocked volume to `/dev/mapper/NAME` and gives that path. `media` holds the data: a block device, which dm-crypt claims
+/// for itself, or a file, which gets a loop device that goes when the mapping does, and stays locked as long. The volume must have
+/// kept its key ([`keep_key`](atrest_volume::UnlockOptions::keep_key)).
+///
+/// When it fails, nothing is left behind.
+pub fn open(name: &str, volume: &Volume, media: FileDevice, options: Options) -> Result<PathBuf, DmError> {
+    check_free(name)?;
+    let control = Control::open()?;
+    if volume.targets().is_empty() || volume.targets().len() < volume.segments().len() {
+        return Err(DmError::NoKey);
+    }
+    let read_only = options.read_only || volume.read_only();
+    let data = DataDevice::new(media, read_only)?;
+    let flags = volume.flags().or(options.flags);
+    let keys = KeyPlace::choose(volume, options.disable_keyring)?;
+    let mut load = Message::new(name);
+    load.read_only(read_only);
+    for (segment, target) in volume.segments().iter().zip(volume.targets()) {
+        let line = table::line(segment, target, &keys, data.number(), flags);
+        load.target(segment.start, segment.len, "crypt", &line);
+    }
+    let cookie = Cookie::new()?;
+    let mut create = Message::new(name);
+    create.uuid(&uuid(name, volume));
+    create.read_only(read_only);
+    control.create(name, create)?;
+    let mapped = control.load(load).and_then(|()| control.resume(name, cookie.event()));
+    let appeared =
+        mapped.and_then(|told_udev| cookie.wait(told_udev)).and_then(|()| node::appear(&control, name));
+    if appeared.is_err() {
+        // The first error is the one to tell.
+        let _ = control.remove(name, 0);
+    }
+    // The mapping holds the loop device from here on.
+    drop(data);
+    appeared
+}
+
+/// Removes the mapping `name`, whoever made it; its loop device goes with it. One that is not encrypted, or that is in use, is left alone.
+pub fn close(name: &str) -> Result<(), DmError> {
+    check_name(name)?;
+    let control = Control::open()?;
+    if control.status(name)?.is_none() {
+        return Err(DmError::NotOpen { name: name.into() });
+    }
+    if find(name)?.is_none() {
+        return Err(DmError::NotCrypt { name: name.into() });
+    }
+    let cookie = Cookie::new()?;
+    let told_udev = control.remove_patiently(name, cookie.event())?;
+    cookie.wait(told_udev)?;
+    node::disappear(name)
+}
+
+/// Fails unless a mapping can get this name.
+pub fn check_free(name: &str) -> Result<(), DmError> {
+    check_name(name)?;
+    match Control::open()?.status(name)? {
+        Some(_) => Err(DmError::NameTaken { name: name.into() }),
+        None => Ok(()),
+    }
+}
+
+/// Fails unless libdevmapper would use the name as it is.
+pub fn check_name(name: &str) -> Result<(), DmError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "#+-.:=@_".contains(c);
+    let usable = !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(allowed);
+    match usable && name != "." && name != ".." && name != "control" {
+        true => Ok(()),
+        false => Err(DmError::Name { name: name.into() }),
+    }
+}
+
+/// The UUID of the header, if it is one: a header can hold any bytes there, and they would go into a table.
+fn header_uuid(volume: &Volume) -> Option<&str> {
+    volume.uuid().filter(|uuid| is_uuid(uuid))
+}
+
+/// As cryptsetup writes it: udev's and systemd's rules look at its beginning.
+fn uuid(name: &str, volume: &Volume) -> String {
+    let kind = match volume.format() {
+        VolumeFormat::Luks1 => "LUKS1",
+        VolumeFormat::Luks2 => "LUKS2",
+        VolumeFormat::Plain => "PLAIN",
+    };
+    let header: String = header_uuid(volume).unwrap_or_default().chars().filter(|c| *c != '-').collect();
+    let between = if header.is_empty() { "" } else { "-" };
+    let mut uuid = format!("{}{kind}{between}{header}-{name}", status::PREFIX);
+    uuid.truncate(MAX_UUID);
+    uuid
+}
+
+/// Where the ciphertext is, for the kernel.
+enum DataDevice {
+    Block(u64),
+    Loop(LoopDevice),
+}
+
+impl DataDevice {
+    fn new(media: FileDevice, read_only: bool) -> Result<Self, DmError> {
+        match media.device_number() {
+            // Here the device is let go: the kernel takes it only if nobody else holds it for himself.
+            Some(number) => Ok(Self::Block(number)),
+            None => LoopDevice::attach(&media, read_only).map(Self::Loop),
+        }
+    }
+
+    fn number(&self) -> u64 {
+        match self {
+            Self::Block(number) => *number,
+            Self::Loop(device) => device.number(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_libdevmapper_would_write_otherwise_are_refused() {
+        for name in ["root", "luks-1f2e", "a.b:c=d@e#f+g_h", &"x".repeat(127)] {
+            check_name(name).expect(name);
+        }
+        for name in ["", ".", "..", "control", "a/b", "a b", "a\\x20b", "\u{e4}", &"x".repeat(128)] {
+            assert!(matches!(check_name(name), Err(DmError::Name { .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn uuids_are_those_of_cryptsetup() {
+        let volume = |format| Volume::new(format, Vec::new());
+        assert_eq!(uuid("swap", &volume(VolumeFormat::Plain)), "CRYPT-PLAIN-swap");
+        let luks = volume(VolumeFormat::Luks2).with_uuid("2cb54a5c-2c9c-4d0d-b0b5-6a0d0d6f5d33");
+        assert_eq!(uuid("root", &luks), "CRYPT-LUKS2-2cb54a5c2c9c4d0db0b56a0d0d6f5d33-root");
+        assert_eq!(uuid(&"x".repeat(127), &luks).len(), MAX_UUID);
+        for hostile in ["1 0 7:0 0", &"\u{20ac}".repeat(12)] {
+            let luks = volume(VolumeFormat::Luks2).with_uuid(hostile);
+            assert_eq!(uuid("root", &luks), "CRYPT-LUKS2-root");
+        }
+    }
+}

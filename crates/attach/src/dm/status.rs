@@ -1,0 +1,168 @@
+//! Which mappings there are, whoever made them.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::control::{Control, Found};
+use super::error::DmError;
+
+/// How the UUID of an encrypted mapping begins.
+pub const PREFIX: &str = "CRYPT-";
+
+/// An encrypted mapping.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mapping {
+    /// Its name below `/dev/mapper`.
+    pub name: String,
+    /// Such as `LUKS2`, from its UUID.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Cipher, as dm-crypt writes it.
+    pub cipher: String,
+    /// Bits in the key.
+    pub key_bits: usize,
+    /// Whether dm-crypt took the key from the kernel's keyring.
+    pub keyring: bool,
+    /// The device that holds the ciphertext.
+    pub device: PathBuf,
+    /// The file behind it, if that is a loop device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// First sector of the ciphertext, of 512 bytes.
+    pub offset: u64,
+    /// Sectors of plaintext, of 512 bytes.
+    pub sectors: u64,
+    /// Bytes in a data unit.
+    pub sector_size: u32,
+    /// Number added to the IV's.
+    pub iv_offset: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Whether it is mounted or otherwise open.
+    pub in_use: bool,
+    /// dm-crypt's other options.
+    pub flags: Vec<String>,
+}
+
+/// The encrypted mapping of that name; `None` if there is none.
+pub fn find(name: &str) -> Result<Option<Mapping>, DmError> {
+    let control = Control::open()?;
+    match control.status(name)? {
+        Some(found) if found.uuid.starts_with(PREFIX) => mapping(&control, name, found),
+        _ => Ok(None),
+    }
+}
+
+/// All encrypted mappings, by name.
+pub fn list() -> Result<Vec<Mapping>, DmError> {
+    let control = Control::open()?;
+    let mut mappings = Vec::new();
+    for name in control.names()? {
+        // One that has gone meanwhile, or that is of a kind that we do not know, must not hide the others.
+        if let Ok(Some(found)) = control.status(&name)
+            && found.uuid.starts_with(PREFIX)
+        {
+            mappings.extend(mapping(&control, &name, found).ok().flatten());
+        }
+    }
+    mappings.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(mappings)
+}
+
+/// `None` if its table is of another kind, such as one for integrity.
+fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Mapping>, DmError> {
+    let table = control.table(name)?;
+    let targets = table.targets().ok_or(DmError::Answer)?;
+    let Some(first) = targets.first().filter(|target| target.kind == "crypt") else { return Ok(None) };
+    let line = Line::parse(first.line).ok_or(DmError::Answer)?;
+    let kind = found.uuid.split('-').nth(1).unwrap_or_default().into();
+    let (device, file) = device(line.device);
+    Ok(Some(Mapping {
+        name: name.into(),
+        kind,
+        cipher: line.cipher.into(),
+        key_bits: line.key_bits,
+        keyring: line.keyring,
+        device,
+        file,
+        offset: line.offset,
+        sectors: targets.iter().map(|target| target.start.saturating_add(target.sectors)).max().unwrap_or(0),
+        sector_size: line.sector_size,
+        iv_offset: line.iv_offset,
+        read_only: found.read_only,
+        in_use: found.open_count > 0,
+        flags: line.flags,
+    }))
+}
+
+/// A line of a dm-crypt table without its key.
+struct Line<'a> {
+    cipher: &'a str,
+    key_bits: usize,
+    keyring: bool,
+    iv_offset: u64,
+    device: &'a str,
+    offset: u64,
+    sector_size: u32,
+    flags: Vec<String>,
+}
+
+impl<'a> Line<'a> {
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let mut words = core::str::from_utf8(line).ok()?.split_ascii_whitespace();
+        let cipher = words.next()?;
+        let key = words.next()?;
+        let keyring = key.starts_with(':');
+        let key_bits = match key {
+            "-" => 0,
+            _ if keyring => key.split(':').nth(1)?.parse::<usize>().ok()?.checked_mul(8)?,
+            digits => digits.len() * 4,
+        };
+        let iv_offset = words.next()?.parse().ok()?;
+        let device = words.next()?;
+        let offset = words.next()?.parse().ok()?;
+        let mut sector_size = 512;
+        let mut flags = Vec::new();
+        for word in words.skip(1) {
+            match word.strip_prefix("sector_size:") {
+                Some(size) => sector_size = size.parse().ok()?,
+                None => flags.push(word.into()),
+            }
+        }
+        Some(Self { cipher, key_bits, keyring, iv_offset, device, offset, sector_size, flags })
+    }
+}
+
+/// The path of a device by its numbers, and the file that it shows if it is a loop device.
+fn device(numbers: &str) -> (PathBuf, Option<PathBuf>) {
+    let sys = Path::new("/sys/dev/block").join(numbers);
+    let path = match sys.canonicalize().ok().and_then(|path| path.file_name().map(PathBuf::from)) {
+        Some(name) => Path::new("/dev").join(name),
+        None => PathBuf::from(numbers),
+    };
+    let file = std::fs::read_to_string(sys.join("loop/backing_file")).ok();
+    (path, file.map(|file| PathBuf::from(file.trim_end_matches('\n'))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_tables_are_understood() {
+        let line = Line::parse(
+            b"aes-xts-plain64 :64:logon:cryptsetup:1-d0 0 254:16 32768 2 allow_discards sector_size:4096",
+        )
+        .expect("a line");
+        assert_eq!((line.cipher, line.key_bits, line.keyring), ("aes-xts-plain64", 512, true));
+        assert_eq!((line.device, line.offset, line.sector_size), ("254:16", 32768, 4096));
+        assert_eq!(line.flags, ["allow_discards"]);
+        let line =
+            Line::parse(b"aes-cbc-essiv:sha256 00112233445566778899aabbccddeeff 8 7:0 0").expect("a line");
+        assert_eq!((line.key_bits, line.keyring, line.iv_offset, line.sector_size), (128, false, 8, 512));
+        for bad in [&b""[..], b"aes", b"aes-xts-plain64 - x 7:0 0", b"\xff"] {
+            assert!(Line::parse(bad).is_none());
+        }
+    }
+}

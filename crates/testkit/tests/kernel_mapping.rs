@@ -1,0 +1,92 @@
+//! `open --dm` against cryptsetup in a real kernel: the same tables, and each closes what the other has opened.
+
+use std::fmt::Write;
+use std::fs;
+
+use atrest_testkit::atrest::{VolumeFile, binary, write_key};
+use atrest_testkit::kernel::Kernel;
+use atrest_testkit::oracle::Program;
+use atrest_testkit::{Campaign, Random};
+
+/// Volumes by name, with the options of `format`; without any it is plain, and has no header. The first ones are the sample.
+const VOLUMES: &[(&str, &str)] = &[
+    ("luks2-512", "--type luks2 --sector-size 512"),
+    ("plain", ""),
+    ("luks1", "--type luks1"),
+    ("luks2-4096", "--type luks2 --sector-size 4096"),
+    ("adiantum", "--type luks2 --sector-size 4096 --cipher xchacha12,aes-adiantum-plain64 --key-size 256"),
+    ("aes-128", "--type luks2 --sector-size 1024 --key-size 256"),
+    ("serpent", "--type luks2 --sector-size 2048 --cipher serpent-xts-plain64"),
+    ("essiv", "--type luks1 --cipher aes-cbc-essiv:sha256 --key-size 256"),
+    ("twofish", "--type luks2 --sector-size 512 --cipher twofish-cbc-plain64 --key-size 256"),
+    ("lrw", "--type luks1 --cipher aes-lrw-benbi --key-size 384"),
+    ("elephant", "--type luks2 --sector-size 512 --cipher aes-cbc-elephant --key-size 512"),
+];
+/// How many volumes, and how many ways to open each, the ordinary test takes.
+const SAMPLE: (usize, usize) = (3, 2);
+
+/// Ways to open a volume with a header, in options that cryptsetup has too.
+const WAYS: &[&str] = &[
+    "",
+    "--allow-discards --disable-keyring",
+    "--read-only",
+    "--perf-same_cpu_crypt --perf-submit_from_crypt_cpus --perf-no_read_workqueue --perf-no_write_workqueue",
+    "--disable-keyring",
+    "--allow-discards",
+    "--perf-no_read_workqueue --read-only",
+    "--perf-same_cpu_crypt --disable-keyring --allow-discards",
+];
+/// Ways to open a plain one.
+const PLAIN_WAYS: &[&str] = &[
+    "--cipher aes-xts-plain64 --key-size 512",
+    "--cipher aes-cbc-essiv:sha256 --key-size 256 --skip 7 --offset 2048",
+    "--cipher aes-xts-plain64 --key-size 256 --sector-size 4096 --iv-large-sectors --skip 8",
+    "--cipher xchacha20,aes-adiantum-plain64 --key-size 256 --sector-size 4096 --read-only",
+    "--cipher aes-cbc-lmk --key-size 256",
+    "--cipher aes:64-cbc-lmk --key-size 2048",
+    "--cipher aes-cbc-tcw:sha256 --key-size 512",
+    "--cipher aes-xts-plain64 --key-size 512 --sector-size 2048 --allow-discards",
+];
+
+#[test]
+fn mappings_are_those_of_cryptsetup() {
+    let share = tempfile::tempdir().expect("a directory to share");
+    let key = write_key(share.path(), "key", &Random::new(5).bytes(256));
+    write_key(share.path(), "second", b"battery staple");
+    let program = share.path().join("atrest");
+    Program::named("strip").arg("-o").arg(&program).arg(binary()).ok();
+    let unwind = Program::named("cc").words("-print-file-name=libgcc_s.so.1").ok().text();
+    fs::copy(unwind.trim(), share.path().join("libgcc_s.so.1")).expect("copy the unwinder");
+
+    let (volumes, ways) = if Campaign::is_full() { (VOLUMES.len(), usize::MAX) } else { SAMPLE };
+    let mut kernel = Kernel::script("mapping.sh").share(share.path());
+    let mut lines = String::new();
+    let mut count = 0;
+    for ((name, options), letter) in VOLUMES.iter().take(volumes).zip('a'..='z') {
+        let volume = VolumeFile { path: share.path().join(format!("{name}.img")), key: key.clone() };
+        let opening = if options.is_empty() {
+            fs::write(&volume.path, Random::new(17).bytes(4 << 20)).expect("write an image");
+            PLAIN_WAYS
+        } else {
+            let cost = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+            let cost = if options.contains("luks1") { "--pbkdf-force-iterations 1000" } else { cost };
+            volume.run("format", &format!("--yes --size 20M {cost} {options}")).expect_code(0);
+            WAYS
+        };
+        for (i, way) in opening.iter().take(ways).enumerate() {
+            let plain = if options.is_empty() { "--type plain " } else { "" };
+            // The first way of each from a file, too, which takes a loop device.
+            let places = [format!("/dev/vd{letter}"), format!("file:{name}.img")];
+            for place in places.iter().take(if i == 0 { 2 } else { 1 }) {
+                writeln!(lines, "{name} {place} {plain}{way}").expect("write to a string");
+                count += 1;
+            }
+        }
+        kernel = kernel.disk(&volume.path);
+    }
+    fs::write(share.path().join("mappings"), lines).expect("write the list");
+    let told = kernel.ok("").text();
+    let same = told.lines().filter(|line| line.ends_with(": same")).count();
+    assert_eq!((same, told.lines().last()), (count, Some("bad input: refused")), "{told}");
+    println!("kernel: {count} mappings are those of cryptsetup");
+}

@@ -1,0 +1,82 @@
+#!/bin/sh
+# Mappings of ours against cryptsetup's: for every line "NAME DEVICE OPTIONS" of /share/mappings both open the volume, each
+# closes what the other has opened, and table, UUID, what `cryptsetup status` says and the plaintext have to be the same.
+# Then: names and devices that are taken, a wrong passphrase, and a mapping in use. Fails at the first difference.
+set -eu
+export LD_LIBRARY_PATH=/share
+atrest=/share/atrest
+fail() { echo "$*"; dmesg | tail -n 5; exit 1; }
+
+look() { # FILE: everything that tells the mapping `volume`
+    {
+        dmsetup table --showkeys volume
+        dmsetup info --noheadings -c -o uuid,read_only,segments volume
+        cryptsetup status volume | grep -v -e '^  device:' -e '^  loop:'
+        head -c 1048576 /dev/mapper/volume | sha256sum
+    } > "$1" 2>&1 || fail "$name: $(cat "$1")"
+    # A file is on any loop device that was free.
+    sed -i 's/ 7:[0-9]* / LOOP /' "$1"
+}
+
+# Before there is any mapping.
+[ -z "$($atrest status)" ] || fail "status: $($atrest status)"
+[ "$($atrest status --json)" = "[]" ] || fail "status: $($atrest status --json)"
+
+while read -r name device options; do
+    case $device in
+        file:*) cp "/share/${device#file:}" /tmp/volume; device=/tmp/volume ;;
+    esac
+    # The one option that has another name.
+    theirs=$(echo "$options" | sed 's/--read-only/--readonly/')
+    cryptsetup open --key-file /share/key $theirs "$device" volume || fail "$name: cryptsetup does not open it"
+    look /tmp/theirs
+    $atrest close volume > /dev/null || fail "$name: ours does not close it"
+    [ ! -e /dev/mapper/volume ] || fail "$name: /dev/mapper/volume is still there"
+    $atrest open "$device" --dm volume --key-file /share/key $options > /dev/null || fail "$name: ours does not open it"
+    look /tmp/ours
+    diff /tmp/theirs /tmp/ours || fail "$name: not the same"
+    $atrest status --json volume > /tmp/status || fail "$name: no status"
+    cryptsetup close volume || fail "$name: cryptsetup does not close it"
+    [ -z "$(losetup --noheadings --list)" ] || fail "$name: a loop device is left: $(losetup --list)"
+    # /tmp is memory here.
+    rm -f /tmp/volume
+    echo "$name: same"
+done < /share/mappings
+
+expect() { # STATUS WORDS COMMAND...: fails so, and says so
+    expected=$1 words=$2
+    shift 2
+    status=0
+    "$@" > /tmp/out 2>&1 || status=$?
+    [ "$status" = "$expected" ] || fail "$*: status $status: $(cat /tmp/out)"
+    grep -q "$words" /tmp/out || fail "$*: $(cat /tmp/out)"
+}
+set -- $(grep -v file: /share/mappings | head -n 1)
+device=$2
+open="$atrest open --key-file /share/key --dm"
+$open volume "$device" > /dev/null
+expect 5 "exists already" $open volume "$device"
+expect 5 "in use\|busy" $open other "$device"
+expect 2 "passphrase" $atrest open --key-file /share/second --dm other /dev/vdc
+expect 1 "is not a name" $open "a b" /dev/vdc
+[ ! -e /dev/mapper/other ] || fail "a mapping was left behind"
+[ "$(dmsetup ls | wc -l)" = 1 ] || fail "$(dmsetup ls)"
+mke2fs -q -t ext4 -F /dev/mapper/volume
+mkdir -p /mnt/volume
+mount -t ext4 /dev/mapper/volume /mnt/volume
+expect 5 "in use" $atrest close volume
+$atrest status | grep -q "volume: $device at /dev/mapper/volume.*in use" || fail "$($atrest status)"
+umount /mnt/volume
+$atrest close volume > /dev/null
+expect 4 "no open volume" $atrest close volume
+dmsetup create linear --table "0 8 linear $device 0"
+expect 4 "is not an encrypted volume" $atrest close linear
+dmsetup remove linear
+cp /share/luks1.img /tmp/volume
+$open file /tmp/volume > /dev/null
+expect 5 "busy" $open other /tmp/volume
+expect 5 "busy" $atrest format --yes --key-file /share/key --type luks1 --pbkdf-force-iterations 1000 /tmp/volume
+expect 5 "busy" $atrest decrypt --key-file /share/key /tmp/volume /tmp/plain
+$atrest close file > /dev/null
+$atrest decrypt --key-file /share/key /tmp/volume /tmp/plain > /dev/null 2>&1
+echo "bad input: refused"
