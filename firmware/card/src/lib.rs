@@ -5,6 +5,7 @@
 #[cfg(feature = "littlefs")]
 mod libc;
 pub mod medium;
+pub mod sealed;
 pub mod task;
 pub mod unlock;
 

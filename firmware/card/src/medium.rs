@@ -1,4 +1,4 @@
-//! The flash: memory of the emulator, with the rules of NOR.
+//! Flash: memory of the emulator, with the rules of NOR.
 
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
 
@@ -8,7 +8,6 @@ pub const PROG_SIZE: usize = 16;
 pub const BLOCK_SIZE: usize = 4096;
 /// Erase blocks.
 pub const BLOCK_COUNT: usize = 64;
-const LEN: usize = BLOCK_SIZE * BLOCK_COUNT;
 
 /// Where the emulator has put the image: RAM behind that of the program.
 #[cfg(target_arch = "arm")]
@@ -17,10 +16,22 @@ pub const BASE: usize = 0x2100_0000;
 #[cfg(target_arch = "riscv32")]
 pub const BASE: usize = 0x8200_0000;
 
-/// Memory that the emulator has filled.
-pub struct Medium(&'static mut [u8]);
+/// The medium that everybody can write.
+pub type Medium = Flash<BASE, BLOCK_COUNT>;
 
-impl Medium {
+/// Pages of the chip's own flash, which nobody else can write. The emulator has put them there, too.
+pub type Pages = Flash<{ BASE + (3 << 20) }, 2>;
+
+/// Memory that the emulator has filled, from an address on, with so many erase blocks.
+pub struct Flash<const AT: usize, const BLOCKS: usize>(&'static mut [u8]);
+
+impl<const AT: usize, const BLOCKS: usize> Flash<AT, BLOCKS> {
+    const GEOMETRY: FlashGeometry =
+        match FlashGeometry::new(PROG_SIZE as u32, PROG_SIZE as u32, BLOCK_SIZE as u32, BLOCKS as u64) {
+            Ok(geometry) => geometry,
+            Err(_) => panic!("a geometry"),
+        };
+
     /// Takes it.
     ///
     /// # Safety
@@ -28,7 +39,7 @@ impl Medium {
     /// Nobody takes it twice.
     pub unsafe fn take() -> Self {
         // SAFETY: RAM of the board which no section of the program lies in, and the caller's promise.
-        Self(unsafe { core::slice::from_raw_parts_mut(BASE as *mut u8, LEN) })
+        Self(unsafe { core::slice::from_raw_parts_mut(AT as *mut u8, BLOCKS * BLOCK_SIZE) })
     }
 
     /// All of it.
@@ -42,25 +53,19 @@ impl Medium {
     }
 }
 
-const GEOMETRY: FlashGeometry =
-    match FlashGeometry::new(PROG_SIZE as u32, PROG_SIZE as u32, BLOCK_SIZE as u32, BLOCK_COUNT as u64) {
-        Ok(geometry) => geometry,
-        Err(_) => panic!("a geometry"),
-    };
-
-impl FlashDevice for Medium {
+impl<const AT: usize, const BLOCKS: usize> FlashDevice for Flash<AT, BLOCKS> {
     fn geometry(&self) -> FlashGeometry {
-        GEOMETRY
+        Self::GEOMETRY
     }
 
     fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-        GEOMETRY.check(FlashOperation::Read, address, buf.len() as u64)?;
+        Self::GEOMETRY.check(FlashOperation::Read, address, buf.len() as u64)?;
         buf.copy_from_slice(self.range(address, buf.len()));
         Ok(())
     }
 
     fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
-        GEOMETRY.check(FlashOperation::Prog, address, data.len() as u64)?;
+        Self::GEOMETRY.check(FlashOperation::Prog, address, data.len() as u64)?;
         let units = self.range(address, data.len());
         if units.iter().any(|byte| *byte != 0xff) {
             let cause = FlashCause::AlreadyProgrammed { unit: address };
@@ -71,7 +76,7 @@ impl FlashDevice for Medium {
     }
 
     fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
-        GEOMETRY.check(FlashOperation::Erase, address, len)?;
+        Self::GEOMETRY.check(FlashOperation::Erase, address, len)?;
         self.range(address, len as usize).fill(0xff);
         Ok(())
     }

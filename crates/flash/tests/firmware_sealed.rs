@@ -1,0 +1,263 @@
+//! The programs `sealed` and `unlock_sealed` of `firmware/card` in emulators of a Cortex-M4 and an RV32IMC: a sealed card of the desk's
+//! travels there and back with its trusted store, what was changed or put back meanwhile is refused, and what the programs take of
+//! flash and RAM stays within what was measured.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use atrest_testkit::Random;
+use atrest_testkit::atrest::{atrest, write_key};
+use atrest_testkit::firmware::{BOARDS, Board, Build, flash_size, static_ram};
+use atrest_testkit::oracle::{Program, workspace};
+use tempfile::TempDir;
+
+/// firmware/card/src/medium.rs and task.rs: where the program expects the task, and the pages of its trusted store.
+const TASK: u64 = 1 << 20;
+const PAGES: u64 = 3 << 20;
+const PAGE: usize = 4096;
+/// Bytes that a unit takes.
+const STRIDE: usize = 368;
+
+/// A directory with the card, its store, and what is taken to them.
+struct Bench {
+    directory: TempDir,
+    board: &'static Board,
+    program: PathBuf,
+}
+
+/// Program, and what it has on board.
+const PROGRAMS: [(&str, &str); 2] = [
+    ("unlock_sealed", "sealed flash, Ascon-AEAD128, header, PBKDF2"),
+    ("sealed", "the same and LittleFS, with files read and written"),
+];
+
+/// Both programs, and one that does nothing.
+fn build(board: &Board) -> PathBuf {
+    let bins = "--bin nothing --bin unlock_sealed --bin sealed";
+    board.build(
+        Build::Compact,
+        &format!("--package firmware-card --package firmware-bench --features firmware-card/littlefs {bins}"),
+    )
+}
+
+impl Bench {
+    /// `atrest` makes the card, of 64 blocks, with a file in it.
+    fn new(board: &'static Board, program: PathBuf, content: &[u8]) -> Self {
+        let bench = Self { directory: tempfile::tempdir().expect("a directory"), board, program };
+        fs::create_dir(bench.path("in")).expect("a directory");
+        fs::write(bench.path("in/from the desk.bin"), content).expect("a file");
+        write_key(bench.directory.path(), "key", b"on the desk");
+        let options = "--aead ascon-aead128 --kdf pbkdf2 --pbkdf-force-iterations 1000";
+        bench
+            .desk("image --type sealed --size 256K")
+            .words(options)
+            .words("--key-file key --store card.store in card.img")
+            .ok();
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    fn desk(&self, words: &str) -> Program {
+        atrest(words).current_dir(self.directory.path())
+    }
+
+    /// A command on a volume with its store and its key.
+    fn opens(&self, command: &str) -> Program {
+        self.desk(command).words("--key-file key --store card.store")
+    }
+
+    /// Runs the program over a card and the pages of a store, and gives what it prints.
+    fn chip(&self, card: &[u8], store: &[u8]) -> String {
+        for name in ["card.out", "store.out"] {
+            let _ = fs::remove_file(self.path(name));
+        }
+        let passphrase = b"on the desk";
+        let mut task = vec![0; 256];
+        task[1] = passphrase.len() as u8;
+        task[2..2 + passphrase.len()].copy_from_slice(passphrase);
+        for (name, bytes) in [("task", &task[..]), ("card.in", card), ("store.in", store)] {
+            fs::write(self.path(name), bytes).expect("a file");
+        }
+        let at = self.board.medium;
+        let files = [("card.in", at), ("task", at + TASK), ("store.in", at + PAGES)];
+        self.board.run(&self.program, self.directory.path(), &files)
+    }
+
+    /// The program says that it refuses, and leaves nothing.
+    fn refuses(&self, card: &[u8], store: &[u8], saying: &str) {
+        let output = self.chip(card, store);
+        assert!(output.starts_with(saying), "{}: {saying} expected:\n{output}", self.board.name);
+        assert!(!self.path("card.out").exists() && !self.path("store.out").exists(), "something was written");
+    }
+}
+
+/// CRC-32 as in zip.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1));
+    !bytes.iter().fold(u32::MAX, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
+}
+
+/// Two pages with one record, as FORMATS.md has them: the record, its number, a checksum of both.
+fn pages(record: &[u8]) -> Vec<u8> {
+    assert_eq!(record.len(), 40);
+    let numbered = [record, &1_u32.to_le_bytes()].concat();
+    let mut pages = [&numbered[..], &crc32(&numbered).to_le_bytes()].concat();
+    pages.resize(2 * PAGE, 0xff);
+    pages
+}
+
+/// The record that counts in such pages: that of the whole frame with the highest number.
+fn record(pages: &[u8]) -> Vec<u8> {
+    let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("4 bytes"));
+    let frames = pages.chunks(PAGE).flat_map(|page| page.chunks_exact(48));
+    let whole = frames.filter(|frame| crc32(&frame[..44]) == word(&frame[44..]));
+    whole.max_by_key(|frame| word(&frame[40..44])).expect("a record")[..40].to_vec()
+}
+
+fn figure(output: &str, what: &str) -> u64 {
+    let line = output.lines().find_map(|line| line.trim().strip_prefix(what)?.strip_prefix(','));
+    let line = line.unwrap_or_else(|| panic!("no {what} in:\n{output}"));
+    line.rsplit(',').next().and_then(|figure| figure.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+}
+
+fn fnv(bytes: &[u8]) -> u64 {
+    let hash = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    u64::from(bytes.iter().fold(0x811c_9dc5, hash))
+}
+
+/// To the chip, back to the desk, which writes too, and to the chip again.
+#[test]
+fn a_sealed_card_and_its_store_travel_between_desk_and_chip() {
+    for board in &BOARDS {
+        let mut content = Random::new(6).bytes(10_000);
+        let bench = Bench::new(board, build(board).join("sealed"), &content);
+        let mut card = bench.read("card.img");
+        for trip in [1, 2] {
+            let output = bench.chip(&card, &pages(&bench.read("card.store")));
+            let (read, expected) = (figure(&output, "read"), fnv(&content));
+            assert_eq!(read, expected, "{}, {trip}: other bytes than the desk's", board.name);
+            assert!(bench.read("card.out") != card, "nothing was written");
+            fs::write(bench.path("card.store"), record(&bench.read("store.out"))).expect("a store");
+
+            let from_chip = bench.opens("cat card.out").arg("/from the chip.txt").ok();
+            assert_eq!(
+                (from_chip.text().as_str(), from_chip.messages().as_str()),
+                ("written on the chip", "")
+            );
+            let back = format!("back.{trip}");
+            bench.opens("cp").args(["card.out:/from the desk.bin", &back]).ok();
+            assert!(bench.read(&back) == content, "{}, {trip}: the file has changed", board.name);
+
+            content = Random::new(7).bytes(20_000);
+            fs::write(bench.path("from the desk.bin"), &content).expect("a file");
+            bench.opens("cp --yes").args(["from the desk.bin", "card.out:/"]).ok();
+            card = bench.read("card.out");
+        }
+    }
+}
+
+#[test]
+fn what_was_changed_or_put_back_is_refused_by_a_chip() {
+    for board in &BOARDS {
+        let bench = Bench::new(board, build(board).join("sealed"), &Random::new(6).bytes(10_000));
+        let (card, store) = (bench.read("card.img"), pages(&bench.read("card.store")));
+        let is_used = |block: usize, unit| {
+            card[block * PAGE + unit * STRIDE..][..STRIDE].iter().any(|byte| *byte != 0xff)
+        };
+        let inside = (2..64).find(|block| is_used(*block, 5)).expect("a block with six units");
+        for (block, unit) in [(2, 0), (inside, 5)] {
+            let mut changed = card.clone();
+            changed[block * PAGE + unit * STRIDE + 100] ^= 0x10;
+            bench.refuses(&changed, &store, &format!("tampered,{block},{unit}\n"));
+        }
+        bench.refuses(&card, &vec![0xff; 2 * PAGE], "store empty,");
+
+        bench.chip(&card, &store);
+        let (newer, newer_store) = (bench.read("card.out"), bench.read("store.out"));
+        bench.refuses(&card, &newer_store, "older,");
+        bench.refuses(&newer, &store, "store older,");
+        assert!(
+            bench.chip(&newer, &newer_store).contains("read,10000,"),
+            "what belongs together does not open"
+        );
+    }
+}
+
+/// What the table of docs/FLASH.md begins with.
+const TABLE: &str =
+    "| program | board | code | static RAM | stack | RAM in all |\n|---|---|---:|---:|---:|---:|\n";
+
+/// The table's rows.
+fn rows(figures: &str) -> String {
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [board, bin, code, fixed, stack] = fields[..] else { panic!("firmware/sealed.tsv: {line}") };
+        let (_, program) = PROGRAMS.into_iter().find(|(name, _)| *name == bin).expect("a program");
+        let bytes = |field: &str| field.parse::<u64>().expect("bytes");
+        format!("| {program} | {board} | {code} | {fixed} | {stack} | {} |\n", bytes(fixed) + bytes(stack))
+    };
+    figures.lines().map(row).collect()
+}
+
+/// Bytes of code beyond a program that does nothing, static RAM and stack: `firmware/sealed.tsv`, within 3 %. With ATREST_BLESS set
+/// they are written there and to docs/FLASH.md.
+#[test]
+fn sealed_flash_takes_no_more_of_a_chip_than_was_measured() {
+    let mut counted = String::new();
+    for board in &BOARDS {
+        let directory = build(board);
+        let empty = flash_size(&directory.join("nothing"));
+        for (bin, _) in PROGRAMS {
+            let program = directory.join(bin);
+            let (code, fixed) = (flash_size(&program) - empty, static_ram(&program));
+            let bench = Bench::new(board, program, b"here");
+            let output = bench.chip(&bench.read("card.img"), &pages(&bench.read("card.store")));
+            let (what, expected) = match bin {
+                "unlock_sealed" => ("data", u64::from(u32::from_le_bytes(*b"litt"))),
+                _ => ("read", fnv(b"here")),
+            };
+            assert_eq!(figure(&output, what), expected, "{bin} on {}", board.name);
+            let stack = figure(&output, "stack");
+            counted += &format!("{}\t{bin}\t{code}\t{fixed}\t{stack}\n", board.name);
+        }
+    }
+    println!("board, program, bytes of code, of static RAM, of stack\n{counted}");
+    hold(&counted, &workspace().join("firmware/sealed.tsv"), &workspace().join("docs/FLASH.md"));
+}
+
+/// Holds what was counted against the committed figures, and those against the document.
+fn hold(counted: &str, committed: &Path, document: &Path) {
+    let read =
+        |path: &Path| fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    if std::env::var_os("ATREST_BLESS").is_some() {
+        fs::write(committed, counted).expect("the figures can be written");
+        let text = read(document);
+        let (before, rest) = text.split_once(TABLE).expect("a table");
+        let (_, after) = rest.split_once("\n\n").expect("text behind the table");
+        fs::write(document, format!("{before}{TABLE}{}\n{after}", rows(counted)))
+            .expect("the table can be written");
+    }
+    let expected = read(committed);
+    assert!(
+        read(document).contains(&format!("{TABLE}{}\n", rows(&expected))),
+        "docs/FLASH.md has other figures"
+    );
+    assert_eq!(counted.lines().count(), expected.lines().count());
+    for (is, was) in counted.lines().zip(expected.lines()) {
+        let fields = |line: &str| -> (String, Vec<u64>) {
+            let fields: Vec<&str> = line.split('\t').collect();
+            (fields[..2].join(" "), fields[2..].iter().map(|field| field.parse().expect("bytes")).collect())
+        };
+        let ((name, is), (expected, was)) = (fields(is), fields(was));
+        assert_eq!(name, expected);
+        let worse = is.iter().zip(&was).any(|(is, was)| is * 100 > was * 103);
+        assert!(!worse, "{name}: {is:?} bytes of code, static RAM and stack, {was:?} before");
+    }
+}
