@@ -77,19 +77,9 @@ impl Chip {
     #[inline(never)]
     pub fn run(&mut self, task: &Task, kdf: &mut dyn Derive, using: impl FnOnce(&mut Volume<'_, '_>)) {
         let mut key = FlashKey::empty();
-        let (mut data, told) = unlock(&mut self.medium, kdf, task, self.header, &mut key);
-        let Some(buffer) = self.header.first_chunk_mut::<STRIDE>() else { board::fail() };
-        let sealed = SealedKey { volume_key: key.expose(), uuid: &told.uuid };
-        let store = done(PageStore::new(&mut self.pages));
-        let mut volume =
-            match SealedFlash::mount(&mut data, store, &sealed, told.options, &mut *self.table, &mut *buffer)
-            {
-                Ok(volume) => volume,
-                Err(error) => refuse(error, &mut data, &sealed, told.options, self.table, buffer),
-            };
-        key.clear();
-        using(&mut volume);
-        done(volume.close());
+        let (data, told) = unlock(&mut self.medium, kdf, task, self.header, &mut key);
+        let Some(buffer) = self.header.first_chunk_mut() else { board::fail() };
+        use_volume(data, &mut self.pages, &told, &mut key, (self.table, buffer), using);
     }
 
     /// What is on the medium.
@@ -133,6 +123,37 @@ fn told(header: &FlashHeader<&mut Medium, [u8; PROG_SIZE], &mut [u8; HEADER_LEN]
     Told { options, uuid: params.uuid }
 }
 
+#[inline(never)]
+fn use_volume(
+    mut data: Data<'_>,
+    pages: &mut Pages,
+    told: &Told,
+    key: &mut FlashKey,
+    (table, buffer): (&mut Table, &mut [u8; STRIDE]),
+    using: impl FnOnce(&mut Volume<'_, '_>),
+) {
+    let sealed = SealedKey { volume_key: key.expose(), uuid: &told.uuid };
+    let mut volume = match mount(&mut data, pages, &sealed, told.options, (table, buffer)) {
+        Ok(volume) => volume,
+        Err(error) => refuse(error, &mut data, &sealed, told.options, (table, buffer)),
+    };
+    key.clear();
+    using(&mut volume);
+    done(volume.close());
+}
+
+#[inline(never)]
+fn mount<'v, 'm>(
+    data: &'v mut Data<'m>,
+    pages: &'v mut Pages,
+    key: &SealedKey<'_>,
+    options: SealedOptions,
+    (table, buffer): (&'v mut Table, &'v mut [u8; STRIDE]),
+) -> Result<Volume<'v, 'm>, SealedError> {
+    let store = PageStore::new(pages).map_err(SealedError::Store)?;
+    SealedFlash::mount(data, store, key, options, table, buffer)
+}
+
 /// Says why, and ends the program: nothing was changed. What was changed by somebody else is named by its block and unit; if all was
 /// sealed for its place, it is of an earlier time.
 #[inline(never)]
@@ -141,8 +162,7 @@ fn refuse(
     data: &mut Data<'_>,
     key: &SealedKey<'_>,
     options: SealedOptions,
-    table: &mut Table,
-    buffer: &mut [u8; STRIDE],
+    (table, buffer): (&mut Table, &mut [u8; STRIDE]),
 ) -> ! {
     match error {
         SealedError::NotAnchored { anchor, newest } => {
