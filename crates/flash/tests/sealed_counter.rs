@@ -8,14 +8,14 @@ mod sealed_rig;
 use std::cell::RefCell;
 
 use atrest_cipher::aead::ChaCha20Poly1305;
-use atrest_device::{FlashDevice, FlashGeometry, FlashRegion, TrustedStoreError};
+use atrest_device::{FlashDevice, FlashGeometry, FlashRegion, TrustedStore, TrustedStoreError};
 use atrest_flash::sealed::store::CounterStore;
-use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedMedium, SealedOptions};
-use atrest_testkit::flash::{BadBlock, Caching, EmulatedFlash};
+use atrest_flash::sealed::{BlockState, RecordFields, SealedError, SealedFlash, SealedMedium, SealedOptions};
+use atrest_testkit::flash::{BadBlock, Caching, EmulatedFlash, FlashImage};
 use atrest_testkit::{Campaign, Random};
-use counter_rig::{BLOCKS, Chip, Counter, LOG, afterwards, half_the_suite, read};
+use counter_rig::{BLOCKS, Chip, Counter, LOG, Store, Volume, afterwards, half_the_suite, read};
 use littlefs::{Tree, play_on};
-use sealed_rig::{KEY, OPTIONS, on};
+use sealed_rig::{KEY, OPTIONS, STRIDE, on};
 
 fn cut_everywhere(name: &'static str, options: SealedOptions, caching: Caching, sample: usize) {
     let run = Chip::formatted(options).record(Tree::new(), &half_the_suite(), false);
@@ -89,6 +89,69 @@ fn a_bad_block_of_the_log_locks_nobody_out() {
         }
     }
     println!("{cases} bad blocks of a log");
+}
+
+/// Bad before the volume is made: that takes a log that was prepared, and then goes on.
+#[test]
+fn a_volume_is_made_beside_a_log_with_a_bad_block() {
+    for (how, block) in BadBlock::ALL.into_iter().flat_map(|how| (0..LOG).map(move |block| (how, block))) {
+        let geometry = FlashGeometry::new(1, STRIDE, STRIDE * 11, BLOCKS + LOG).expect("a geometry");
+        let chip = Chip::new(FlashImage::erased(geometry), 1_000, OPTIONS);
+        chip.medium.lock().break_block((BLOCKS + block) as usize, how);
+        let part = |first, count| FlashRegion::new(chip.medium.clone(), first, count).expect("in range");
+        let mut store = Store::new(part(BLOCKS, LOG), chip.counter.clone(), &KEY).expect("large enough");
+        store.prepare().expect("two blocks are good");
+        let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; STRIDE as usize]);
+        let made = Volume::format(part(0, BLOCKS), store, &KEY, OPTIONS, table, buffer);
+        let mut volume = made.unwrap_or_else(|error| panic!("{how:?}, {block}: {error:?}"));
+        volume.close().expect("close");
+        for _ in 0..20 {
+            chip.open(true).unwrap_or_else(|error| panic!("{how:?}, {block}: {error:?}"));
+        }
+    }
+}
+
+/// A record that was written beside another counter, or in a store on the desk: used with this counter, the serials of a volume that is
+/// made after a wipe would be its own.
+#[test]
+fn a_record_that_allows_more_than_the_counter_vouches_for_is_refused() {
+    let elsewhere = Chip::formatted(OPTIONS);
+    let log = |chip: &Chip| FlashRegion::new(chip.medium.clone(), BLOCKS, LOG).expect("in range");
+    let store = |chip: &Chip| Store::new(log(chip), chip.counter.clone(), &KEY).expect("large enough");
+    for close in [false, true] {
+        let mut volume = elsewhere.open(true).expect("mount");
+        if close {
+            volume.close().expect("close");
+        } else {
+            let size = volume.geometry().erase_size();
+            volume.erase(0, size.into()).expect("erase");
+            volume.anchor().expect("anchor");
+        }
+        drop(volume);
+        let record = store(&elsewhere).load().expect("load").expect("a record");
+        let fields = RecordFields::of(&record).expect("a record");
+        assert_eq!(fields.closed, close);
+        let limit = fields.anchor + (1 << OPTIONS.reserve);
+        let fits = (limit - 1) >> 16;
+        // The first record stands under the second number.
+        for number in [4, fits - 1, fits] {
+            let here = Chip::new(elsewhere.medium.lock().image().clone(), number - 2, OPTIONS);
+            let size = log(&here).geometry().size();
+            log(&here).erase(0, size).expect("erase");
+            store(&here).store(&record).expect("store");
+            assert_eq!(here.counter.now(), number);
+            let before = here.medium.lock().image().to_bytes();
+            let opened = here.open(true).map(drop);
+            if number == fits {
+                assert_eq!(opened, Ok(()), "closed: {close}");
+                continue;
+            }
+            let unused = (number + 1) << 16;
+            assert_eq!(opened, Err(SealedError::CounterBehind { limit, unused }), "closed: {close}");
+            let after = (here.medium.lock().image().to_bytes(), here.counter.now());
+            assert!(after == (before, number), "something was changed");
+        }
+    }
 }
 
 /// What counts lies in a block that can't be read any more: that is said, and nothing is changed.

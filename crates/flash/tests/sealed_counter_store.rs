@@ -160,6 +160,49 @@ fn a_used_chip_and_a_card_are_prepared_by_name() {
     assert_eq!(on_card().load(), Ok(Some([7; 40])));
 }
 
+/// A block that is bad before anything was stored, blank or with something else in it: prepared by name, and by nothing else, the log
+/// works from then on.
+#[test]
+fn a_log_with_a_bad_block_from_the_start_is_prepared_and_then_goes_on_for_ever() {
+    let mut random = Random::new(9);
+    for (used, how, bad) in [false, true].into_iter().flat_map(|used| {
+        BadBlock::ALL.into_iter().flat_map(move |how| (0..3).map(move |bad| (used, how, bad)))
+    }) {
+        let name = format!("{used}, {how:?}, block {bad}");
+        let (log, counter) = (flash(3), Counter::at(40));
+        for unit in (0..24).filter(|_| used) {
+            log.lock().image_mut().put_unit(unit / 8, unit % 8, &random.bytes(32));
+        }
+        log.lock().break_block(bad, how);
+        let mut store = store_on(&log, &counter);
+        let doubtful = used || how == BadBlock::ReadError;
+        let found = if doubtful { Err(TrustedStoreError::Damaged) } else { Ok(None) };
+        assert_eq!(store.load(), found, "{name}");
+        store.prepare().expect(&name);
+        assert_eq!((store.load(), counter.now()), (Ok(None), 40), "{name}");
+        if how == BadBlock::ReadError {
+            let another = store_on(&log, &counter).load();
+            assert_eq!(another, Err(TrustedStoreError::Damaged), "{name}: a record may have been there");
+        }
+        for number in 0..40 {
+            store.store(&[number; 40]).expect(&name);
+            if number % 5 == 0 {
+                store = store_on(&log, &counter);
+                assert_eq!(store.load(), Ok(Some([number; 40])), "{name}");
+                store.prepare().expect("nothing to do");
+                store.claim().expect(&name);
+            }
+        }
+        // What was prepared once is not taken for empty when what counts can't be read any more.
+        (0..24).for_each(|unit| log.lock().image_mut().put_unit(unit / 8, unit % 8, &random.bytes(32)));
+        assert_eq!(store.load(), Err(TrustedStoreError::Damaged), "{name}");
+        log.lock().break_block((bad + 1) % 3, BadBlock::EraseError);
+        log.lock().break_block((bad + 2) % 3, BadBlock::EraseError);
+        let stopped = store_on(&log, &counter).prepare();
+        assert_eq!(stopped, Err(TrustedStoreError::WornOut), "{name}: one block is left, or none");
+    }
+}
+
 /// A card has no blank places and loses what was not synced: entries are written over old ones.
 #[test]
 fn a_log_on_a_card_holds_the_old_record_or_the_new_one_at_every_cut() {

@@ -72,6 +72,14 @@ pub enum SealedError {
         /// Index of an erase block that holds one.
         block: u32,
     },
+    /// The record allows more serials than the counter beside the store vouches for: it is not of a volume that was made beside that
+    /// counter. Used there, a volume made after a wipe would seal with the same serials.
+    CounterBehind {
+        /// The first serial that the record does not allow.
+        limit: u64,
+        /// The first that a volume made now would use.
+        unused: u64,
+    },
     /// The numbers for sealing are used up, or those that the counter beside the store allows.
     WornOut,
 }
@@ -119,6 +127,11 @@ impl fmt::Display for SealedError {
             Self::KeyInUse { block } => write!(
                 f,
                 "erase block {block} holds data under this key and identifier: take a new identifier or a new key"
+            ),
+            Self::CounterBehind { limit, unused } => write!(
+                f,
+                "the record allows serials up to {limit}, and the counter beside it vouches for those up to {unused}: it was not \
+                 written beside this counter; read the volume without freshness, and copy it to one that is made here"
             ),
             Self::WornOut => {
                 f.write_str("the numbers for sealing are used up: copy the files to a new volume")

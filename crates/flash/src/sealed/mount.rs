@@ -84,7 +84,7 @@ where
     ) -> Result<Self, SealedError> {
         let cells = cells(device, key, &options, buffer)?;
         let mut volume = Self::closed(cells, store, table, options)?;
-        volume.records()?;
+        let records = volume.records()?;
         let stored = volume.store.load().map_err(SealedError::Store)?.ok_or(SealedError::StoreEmpty)?;
         let (body, tag) = record::split(&stored).ok_or(SealedError::LaterVersion)?;
         if body.first_chunk() != Some(&volume.cells.keys.mark) {
@@ -107,6 +107,12 @@ where
             }
             scan.sum = sum;
         }
+        // A record that was written beside another counter, or none, and brought here.
+        if let Some(unused) = records.map(|records| serial::unused_after(records).unwrap_or(SERIAL_END))
+            && record.limit() > unused
+        {
+            return Err(SealedError::CounterBehind { limit: record.limit(), unused });
+        }
         if record.clean {
             volume.resume(&record, scan.sum)?;
             volume.store.claim().map_err(SealedError::Store)?;
@@ -120,7 +126,7 @@ where
     /// After a clean record: goes on where that left off.
     fn resume(&mut self, record: &Record, sum: u128) -> Result<(), SealedError> {
         (self.next, self.anchor, self.start) = (record.anchor, record.anchor, record.start);
-        self.limit = record.anchor.saturating_add(1_u64.wrapping_shl(record.reserve.into()));
+        self.limit = record.limit();
         (self.sum, self.clean) = (sum, true);
         if self.options.medium == SealedMedium::Card {
             return Ok(());

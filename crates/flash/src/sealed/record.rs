@@ -43,6 +43,11 @@ const RESERVE_SHIFT: u32 = 3;
 pub(crate) const RESERVES: core::ops::RangeInclusive<u8> = 3..=31;
 
 impl Record {
+    /// The first serial that is not allowed.
+    pub(crate) fn limit(&self) -> u64 {
+        self.anchor.saturating_add(1_u64.wrapping_shl(self.reserve.into()))
+    }
+
     pub(crate) fn body(&self) -> [u8; BODY] {
         let flag = |on: bool, flag: u8| if on { flag } else { 0 };
         let state = flag(self.clean, CLEAN)

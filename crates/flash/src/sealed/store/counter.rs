@@ -71,8 +71,10 @@ impl<C: MonotonicCounter, D: FlashDevice, const N: usize> CounterStore<C, D, N> 
         Ok(Self { counter, log, key, own: None, held: None, written: None })
     }
 
-    /// Makes the log blank, if no record counts that lies there: on a card, or on a chip that held something else, a volume can be made
-    /// then. If one counts nothing is changed. Not for opening: what was damaged is lost for good.
+    /// Makes the log blank, if no record counts that lies there: on a card, or on a chip that held something else or has a bad block from
+    /// the start, a volume can be made then, with this very object: what stands in a block that can't be erased or read is taken for nothing
+    /// until the first record is written, by nobody else. Two blocks have to be good. If a record counts nothing is changed. Not for
+    /// opening: what was damaged is lost for good.
     pub fn prepare(&mut self) -> Result<(), TrustedStoreError> {
         let shown = self.counter.value()?;
         match self.look(shown)? {

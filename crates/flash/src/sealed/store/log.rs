@@ -12,6 +12,8 @@ pub(super) struct Log<D, const N: usize> {
     entry_len: u32,
     /// Where the next entry goes: block and index in it.
     next: (u64, u32),
+    /// Nothing was written since everything was cleared that could be: what is there all the same stands in bad blocks.
+    cleared: bool,
 }
 
 /// What a log was found to hold.
@@ -28,7 +30,7 @@ pub(super) enum Contents {
 impl<D: FlashDevice, const N: usize> Log<D, N> {
     /// Reads nothing yet.
     pub(super) fn new(device: D, entry_len: usize) -> Result<Self, TrustedStoreError> {
-        let log = Self { device, entry_len: entry_len as u32, next: (0, 0) };
+        let log = Self { device, entry_len: entry_len as u32, next: (0, 0), cleared: false };
         let (stride, geometry) = (log.stride(), log.device.geometry());
         if (N as u64) < u64::from(stride) {
             return Err(TrustedStoreError::TooSmall { needs: stride, has: N as u64 });
@@ -79,7 +81,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         self.next = found.unwrap_or(if used { (last, u32::MAX) } else { (0, 0) });
         Ok(match found {
             Some((block, _)) => Contents::Found(block),
-            None if nothing => Contents::Nothing,
+            None if nothing || self.cleared => Contents::Nothing,
             None => Contents::Other,
         })
     }
@@ -112,21 +114,35 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         Err(failure)
     }
 
-    /// Makes every place blank.
+    /// Makes every place blank, except in blocks that can't be: two others are needed. Until something is written those don't count,
+    /// nor what can't be read there.
     pub(super) fn clear(&mut self) -> Result<(), TrustedStoreError> {
+        let (mut good, mut failure) = (0_u64, TrustedStoreError::WornOut);
         for block in 0..self.blocks() {
-            self.erase(block)?;
-            if self.device.erased_byte().is_none() {
-                // A card: what was erased may still be there.
-                let blank = [BLANK; N];
-                let cell = blank.get(..self.stride() as usize).unwrap_or_default();
-                for index in 0..self.per_block() {
-                    self.device.prog(self.address(block, index), cell).map_err(super::failed)?;
-                }
+            match self.clear_block(block) {
+                Ok(()) => good = good.saturating_add(1),
+                Err(error) => failure = error,
             }
         }
         self.device.sync().map_err(super::failed)?;
-        self.next = (0, 0);
+        if good < 2 {
+            return Err(failure);
+        }
+        // Erased once more before the first is used: it may be a bad one.
+        (self.next, self.cleared) = ((self.blocks().saturating_sub(1), u32::MAX), true);
+        Ok(())
+    }
+
+    fn clear_block(&mut self, block: u64) -> Result<(), TrustedStoreError> {
+        self.erase(block)?;
+        if self.device.erased_byte().is_none() {
+            // A card: what was erased may still be there.
+            let blank = [BLANK; N];
+            let cell = blank.get(..self.stride() as usize).unwrap_or_default();
+            for index in 0..self.per_block() {
+                self.device.prog(self.address(block, index), cell).map_err(super::failed)?;
+            }
+        }
         Ok(())
     }
 
@@ -137,7 +153,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         index: u32,
         entry: &[u8],
     ) -> Result<Result<(), TrustedStoreError>, TrustedStoreError> {
-        self.next = (block, index.saturating_add(1));
+        (self.next, self.cleared) = ((block, index.saturating_add(1)), false);
         let mut bytes = [0; N];
         bytes.iter_mut().zip(entry).for_each(|(to, from)| *to = *from);
         let cell = bytes.get(..self.stride() as usize).unwrap_or_default();
