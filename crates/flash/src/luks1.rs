@@ -111,7 +111,8 @@ impl<B: BlockDevice, H: FixedHash> Luks1Card<B, H> {
     /// Unlocks with a passphrase: tries the keyslots one after the other, or `slot` alone. Says which one opened.
     ///
     /// When none opens, one that could not be tried is what is reported: its area can't be read, or it asks for more
-    /// iterations than are taken.
+    /// iterations than are taken. Whoever made the header may have made all eight cost the most, and their digest as much: where
+    /// the card can be anybody's, `most_iterations` is a sixteenth of what there is time for, or half if `slot` is named.
     pub fn unlock<F: FnMut(u64)>(
         &self,
         slot: Option<usize>,

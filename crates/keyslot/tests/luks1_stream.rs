@@ -150,6 +150,16 @@ fn what_is_not_for_a_chip_is_refused_before_any_work() {
     let too_many = |iterations| Err(SlotError::TooManyIterations { iterations, most: 20_000 }.into());
     assert_eq!(refused(&changed(SLOT + 4, &huge), 20_000), too_many(u32::MAX));
     assert_eq!(refused(&changed(164, &huge), 20_000), too_many(u32::MAX), "iterations of the digest");
+    for stripes in [4001_u32, 1 << 16] {
+        // The area behind all others, and the data elsewhere, so that there is room.
+        let mut all = header.encode();
+        all[104..108].fill(0);
+        all[SLOT + 40..SLOT + 44].copy_from_slice(&10_000_u32.to_be_bytes());
+        all[SLOT + 44..SLOT + 48].copy_from_slice(&stripes.to_be_bytes());
+        let split = Header::parse(&all).expect("an acceptable header");
+        let expected = SlotError::TooManyStripes { stripes, most: 4000 };
+        assert_eq!(refused(&split, 20_000), Err(expected.into()));
+    }
     let most = SlotError::TooManyIterations { iterations: 1003, most: 1002 };
     assert_eq!(refused(&header, 1002), Err(most.into()));
     assert_eq!(refused(&changed(40, b"cbc-plain64"), 20_000), Err(SlotError::CipherNotHere.into()));

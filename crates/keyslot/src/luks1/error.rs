@@ -114,6 +114,13 @@ pub enum SlotError {
         /// Most that are taken.
         most: u32,
     },
+    /// The keyslot's key is split into more stripes than the program reads.
+    TooManyStripes {
+        /// Stripes.
+        stripes: u32,
+        /// Most that are read.
+        most: u32,
+    },
     /// The cipher keeps nothing secret.
     NullCipher,
     /// The cipher has no keys of the header's key length.
@@ -187,6 +194,9 @@ impl fmt::Display for SlotError {
             SlotError::HashNotHere => f.write_str("this program does not contain the header's hash"),
             SlotError::TooManyIterations { iterations, most } => {
                 write!(f, "the header asks for {iterations} iterations, and {most} are taken at most")
+            }
+            SlotError::TooManyStripes { stripes, most } => {
+                write!(f, "the keyslot has {stripes} stripes, and {most} are read at most")
             }
             SlotError::NullCipher => {
                 f.write_str("the header's cipher is a null cipher, which keeps nothing secret")

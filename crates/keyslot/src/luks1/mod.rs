@@ -25,7 +25,7 @@ pub const SLOTS: usize = 8;
 pub const SALT_LEN: usize = 32;
 /// Bytes in the volume key's digest.
 pub const DIGEST_LEN: usize = 20;
-/// Stripes that are written.
+/// Stripes that are written, here and by everybody else. A chip reads no more.
 pub const STRIPES: u32 = 4000;
 /// Most stripes that are read: enough for any header in use, little enough that an area fits memory.
 pub const MAX_STRIPES: u32 = 1 << 16;

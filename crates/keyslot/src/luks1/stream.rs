@@ -13,7 +13,7 @@ use atrest_kdf::fixed::FixedHash;
 use atrest_kdf::{Pbkdf2, Progress};
 use atrest_secret::{SecretArray, constant_time_eq, wipe, with_wiped_stack};
 
-use super::{DIGEST_LEN, Header, SlotError, SlotState, area_sectors};
+use super::{DIGEST_LEN, Header, STRIPES, SlotError, SlotState, area_sectors};
 use crate::af::{Fixed, Merge};
 use crate::area::{AreaError, UNIT};
 
@@ -37,6 +37,10 @@ pub struct ChipUnlock<'p, F> {
     pub cipher: &'p mut KeyPlace<AesXts>,
     /// Most iterations of a keyslot, and of the volume key's digest. A header can ask for four thousand million, which keeps a chip
     /// busy for days.
+    ///
+    /// Each try of a keyslot takes so many for the keyslot, as many for the digest and the reading of [`STRIPES`] stripes; more are refused.
+    /// A header that somebody else has made can ask for all of that times eight, if all keyslots are tried: sixteen times as many
+    /// iterations.
     pub most_iterations: u32,
     /// Called every few milliseconds of work with what is left, in iterations or sectors: for a watchdog, or a bar.
     pub between: F,
@@ -107,6 +111,9 @@ impl<F: FnMut(u64)> ChipUnlock<'_, F> {
         check_for_chip::<H>(header)?;
         // Before the work, not after: a key that can't be checked is none.
         self.check_iterations(header.digest_iterations())?;
+        if slot.stripes > STRIPES {
+            return Err(SlotError::TooManyStripes { stripes: slot.stripes, most: STRIPES }.into());
+        }
 
         let mut wrapping = SecretArray::<MAX_XTS_KEY_LEN>::zeroed();
         let wrapping = wrapping.get_mut(..header.key_len()).unwrap_or_default();
