@@ -95,6 +95,13 @@ fn card_and_store_that_do_not_go_together_are_refused_by_what_is_wrong() {
         tampered[block * BLOCK + unit * STRIDE + 20] ^= 0x10;
         refused(&tampered, Some(&new.1), 4, &format!("unit {unit} of erase block {block} does not verify"));
     }
+    // Of all of them the first four.
+    let mut tampered = new.0.clone();
+    used.iter().for_each(|(block, unit)| tampered[block * BLOCK + unit * STRIDE + 20] ^= 0x10);
+    let places = used[..4].iter().map(|(block, unit)| format!("unit {unit} of erase block {block}"));
+    let places: Vec<String> = places.collect();
+    let said = format!("{} and {} more does not verify", places.join(", "), used.len() - 4);
+    refused(&tampered, Some(&new.1), 4, &said);
 }
 
 fn refused_once(scratch: &Scratch, card: &[u8], store: &[u8]) {

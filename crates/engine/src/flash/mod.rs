@@ -12,8 +12,8 @@ pub use detect::{DetectError, detect};
 pub use file::FileFlash;
 pub use peek::MemoryStore;
 pub use sealed::{
-    SealedPlain, make_sealed, open_sealed, open_sealed_to_read, open_without_freshness, sealed_layout,
-    sealed_payload, unverified,
+    SealedPlain, Unverified, make_sealed, open_sealed, open_sealed_to_read, open_without_freshness,
+    sealed_layout, sealed_payload, unverified,
 };
 pub use volume::{
     FlashOpenError, FlashVolume, LockedMapper, PlainFlash, format, open, params, plain_geometry, plaintext,

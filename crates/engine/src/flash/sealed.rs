@@ -96,11 +96,23 @@ pub fn open_without_freshness(
     Parts::of(volume)?.run(key, ReadsOnly { assume_torn })
 }
 
-/// Units that are not as they were sealed: erase block of the medium and unit in it. On a chip's image a program that a power loss
-/// has torn is among them, too; on a card only units between others that are.
-pub fn unverified(volume: FlashVolume, key: &FlashKey) -> Result<Vec<(u64, u32)>, FlashOpenError> {
+/// Units that are not as they were sealed. On a chip's image a program that a power loss has torn is among them, too; on a card only
+/// units between others that are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unverified<const N: usize> {
+    /// The first ones: erase block of the medium and unit in it. The others are none.
+    pub first: [Option<(u64, u32)>; N],
+    /// All of them: as many as the medium has, if somebody wishes.
+    pub count: u64,
+}
+
+/// Looks for them on the whole medium.
+pub fn unverified<const N: usize>(
+    volume: FlashVolume,
+    key: &FlashKey,
+) -> Result<Unverified<N>, FlashOpenError> {
     let parts = Parts::of(volume)?;
-    with_aead(&parts.params.clone(), Run { parts, key, work: Lists })
+    with_aead(&parts.params.clone(), Run { parts, key, work: Lists::<N> })
 }
 
 /// How a header's volume is laid out behind it.
@@ -243,10 +255,10 @@ impl Work for Peeks {
     }
 }
 
-struct Lists;
+struct Lists<const N: usize>;
 
-impl Work for Lists {
-    type Output = Vec<(u64, u32)>;
+impl<const N: usize> Work for Lists<N> {
+    type Output = Unverified<N>;
 
     fn open<A: Aead + Send + 'static>(
         self,
@@ -258,11 +270,14 @@ impl Work for Lists {
         let mut reader = Locked::try_new_with(|| {
             Reading::<A, _>::open_without_freshness(parts.data, key, parts.options, table, buffer)
         })?;
-        let mut found = Vec::new();
+        let mut found = Unverified { first: [None; N], count: 0 };
         for block in 0..layout.medium().block_count() as u32 {
             for unit in 0..layout.units() {
                 if reader.verdict(block, unit).map_err(SealedError::Medium)? == Verdict::Tampered {
-                    found.push((first + u64::from(block), unit));
+                    if let Some(place) = found.first.iter_mut().find(|place| place.is_none()) {
+                        *place = Some((first + u64::from(block), unit));
+                    }
+                    found.count += 1;
                 }
             }
         }

@@ -133,10 +133,12 @@ pub fn located(error: FlashOpenError, path: &Path, key: &FlashKey) -> Failure {
     }
     // What can't be looked at is told already.
     let Ok(device) = open_device(path, Access::ReadOnly) else { return failure };
-    let found = open(Arc::new(device)).and_then(|volume| unverified(volume, key)).unwrap_or_default();
-    let places: Vec<String> =
-        found.iter().take(SHOWN).map(|(block, unit)| format!("unit {unit} of erase block {block}")).collect();
-    let more = found.len().saturating_sub(places.len());
+    let Ok(found) = open(Arc::new(device)).and_then(|volume| unverified::<SHOWN>(volume, key)) else {
+        return failure;
+    };
+    let places = found.first.iter().flatten();
+    let places: Vec<_> = places.map(|(block, unit)| format!("unit {unit} of erase block {block}")).collect();
+    let more = found.count.saturating_sub(places.len() as u64);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     match places.is_empty() {
         true => failure,
