@@ -67,6 +67,8 @@ fn of_store(error: TrustedFileError) -> Failure {
         TrustedFileError::Replaced => Failure::new(Code::Device, error).hint(
             "whatever removed it, bring back the file that was there; what was synced before is on the medium",
         ),
+        TrustedFileError::Owner { .. } => Failure::new(Code::Refused, error)
+            .hint("let that user run the command, or make the store yours with `chown` first"),
         TrustedFileError::Os(errno) => Failure::io(&io::Error::from_raw_os_error(errno)),
         _ => Failure::new(Code::Device, error).hint(WHERE),
     }

@@ -188,6 +188,45 @@ fn a_store_is_used_by_one_command_at_a_time() {
 }
 
 #[test]
+fn a_store_stays_its_owners_whoever_writes() {
+    assert!(rustix::process::geteuid().is_root(), "this test steps down from root: run it as root");
+    let scratch = with_card();
+    scratch.file("file", "by root");
+    scratch.bash("chown 65534:65533 store; chmod 640 store").ok();
+    let owned = || scratch.bash("stat -c '%u:%g %a' store").ok().stdout;
+    scratch.atrest(&[&["cp"], &USE[..], &["file", "card:/file"]].concat()).ok();
+    assert_eq!(owned(), "65534:65533 640\n");
+
+    // Whoever can write the store and its directory, and can't give files away, takes nobody's store away.
+    scratch
+        .bash("cp $ATREST ./atrest; chmod 755 atrest; chmod 777 .; chmod 666 card; chmod 644 key file")
+        .ok();
+    let as_nobody =
+        "setpriv --reuid 65534 --regid 65534 --clear-groups ./atrest cp --key-file key --store store file";
+    for (owner, refused) in [
+        ("0:65534 660", true),
+        ("65534:65533 660", true),
+        ("65534:65533 600", false),
+        ("65534:65534 660", false),
+    ] {
+        let (ids, mode) = owner.split_once(' ').expect("both");
+        scratch.bash(&format!("chown {ids} store; chmod {mode} store")).ok();
+        let before = [scratch.path("card"), scratch.path("store")].map(|path| fs::read(path).expect("it"));
+        let ran = scratch.bash(&format!("{as_nobody} card:/{mode}-{}", ids.replace(':', "-")));
+        if refused {
+            ran.fails(2, "can't be given");
+            let after = [scratch.path("card"), scratch.path("store")].map(|path| fs::read(path).expect("it"));
+            assert!(before == after, "{owner}: something was written");
+            assert_eq!(owned().trim(), owner);
+        } else {
+            ran.ok();
+        }
+    }
+    assert_eq!(owned(), "65534:65534 660\n");
+    assert!(!scratch.bash("ls -A").ok().stdout.contains(".new"), "something was left beside");
+}
+
+#[test]
 fn a_link_to_nothing_is_no_place_for_a_store() {
     let scratch = with_card();
     scratch.bash("mkdir stick && mv store stick/ && ln -s stick/store store").ok();

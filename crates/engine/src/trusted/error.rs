@@ -27,6 +27,13 @@ pub enum TrustedFileError {
     Busy,
     /// Since it was opened it was removed, or another file has its name.
     Replaced,
+    /// It belongs to a user or group to whom its successor can't be given.
+    Owner {
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+    },
     /// The system's error number.
     Os(i32),
 }
@@ -61,6 +68,10 @@ impl fmt::Display for TrustedFileError {
             Self::Busy => f.write_str("the trusted store is in use"),
             Self::Replaced => f.write_str(
                 "the trusted store was removed, or another file took its name, while it was in use",
+            ),
+            Self::Owner { uid, gid } => write!(
+                f,
+                "the trusted store belongs to user {uid} and group {gid}, and the file that replaces it can't be given to them"
             ),
             Self::Os(errno) => {
                 write!(f, "the trusted store can't be used: {}", io::Error::from_raw_os_error(*errno))

@@ -1,5 +1,6 @@
 //! A trusted store in a file, for sealed flash images on the desk: as trustworthy as whoever can write the file.
 
+mod access;
 mod error;
 mod place;
 #[cfg(test)]
@@ -18,8 +19,8 @@ use place::Place;
 ///
 /// Links are followed when it is opened, and never again: a file that is removed or exchanged meanwhile ends it. It is locked for as
 /// long as this lives, against everybody or, if it was opened to be read, against whoever writes; the system unlocks it with the end of the
-/// process. Every store makes a new file beside it, which then takes its name: what ends the program or the power leaves the
-/// old record or the new one.
+/// process. Every store makes a new file beside it, with the owner and the permissions of the old one, which then takes its name: what ends the
+/// program or the power leaves the old record or the new one.
 #[derive(Debug)]
 pub struct TrustedFile {
     place: Place,
@@ -29,15 +30,13 @@ pub struct TrustedFile {
 }
 
 impl TrustedFile {
-    /// Opens the store at `path`, to be read or to be replaced.
+    /// Opens the store at `path`, to be read or to be replaced. For that, looks whether a successor can be made, without leaving one.
     pub fn open(path: impl AsRef<Path>, mode: LockMode) -> Result<Self, TrustedFileError> {
-        let store = Self::held(path.as_ref(), mode).map_err(|error| match error {
-            // Nor is the directory.
-            TrustedFileError::Os(libc::ENOENT) => TrustedFileError::Missing,
-            error => error,
-        })?;
-        if store.held.is_none() {
-            return Err(TrustedFileError::Missing);
+        let place = Place::of_one_there(path.as_ref(), mode)?;
+        let held = Some(place.hold(mode)?.ok_or(TrustedFileError::Missing)?);
+        let store = Self { place, held, mode };
+        if mode == LockMode::Exclusive {
+            store.check_successor()?;
         }
         Ok(store)
     }
@@ -45,18 +44,17 @@ impl TrustedFile {
     /// Opens the store at `path` to be replaced, or its place if there is none. Looks whether a file can be made there, without
     /// leaving one.
     pub fn open_or_new(path: impl AsRef<Path>) -> Result<Self, TrustedFileError> {
-        let store = Self::held(path.as_ref(), LockMode::Exclusive)?;
-        let beside = store.place.create_beside()?;
-        store.place.discard(beside);
+        let mode = LockMode::Exclusive;
+        let place = Place::of(path.as_ref(), mode)?;
+        let held = place.hold(mode)?;
+        let store = Self { place, held, mode };
+        store.check_successor()?;
         Ok(store)
     }
 
     /// What the file at `path` holds at this moment, in use or not.
     pub fn peek(path: impl AsRef<Path>) -> Result<[u8; TRUSTED_RECORD_LEN], TrustedFileError> {
-        let place = Place::of(path.as_ref(), LockMode::Shared).map_err(|error| match error {
-            TrustedFileError::Os(libc::ENOENT) => TrustedFileError::Missing,
-            error => error,
-        })?;
+        let place = Place::of_one_there(path.as_ref(), LockMode::Shared)?;
         record_in(&place.open(LockMode::Shared)?.ok_or(TrustedFileError::Missing)?)
     }
 
@@ -77,10 +75,10 @@ impl TrustedFile {
         }
     }
 
-    fn held(path: &Path, mode: LockMode) -> Result<Self, TrustedFileError> {
-        let place = Place::of(path, mode)?;
-        let held = place.hold(mode)?;
-        Ok(Self { place, held, mode })
+    fn check_successor(&self) -> Result<(), TrustedFileError> {
+        let beside = self.place.create_beside(self.held.as_ref())?;
+        self.place.discard(beside);
+        Ok(())
     }
 
     fn replace(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedFileError> {
@@ -92,7 +90,7 @@ impl TrustedFile {
         {
             return Err(TrustedFileError::Replaced);
         }
-        let beside = self.place.create_beside()?;
+        let beside = self.place.create_beside(self.held.as_ref())?;
         // The old one stays locked until the new one, which is locked too, has the name: nobody gets in between.
         self.held = Some(self.place.put(beside, record, self.held.is_none())?);
         self.place.sync()
@@ -133,6 +131,7 @@ fn told(error: TrustedFileError) -> TrustedStoreError {
         TrustedFileError::Missing | TrustedFileError::LinkToNothing | TrustedFileError::Replaced => {
             TrustedStoreError::Driver(libc::ENOENT)
         }
+        TrustedFileError::Owner { .. } => TrustedStoreError::Driver(libc::EPERM),
         TrustedFileError::Os(errno) => TrustedStoreError::Driver(errno),
     }
 }

@@ -10,7 +10,7 @@ use atrest_secret::{OsRandom, Random};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::TrustedFileError;
+use super::{TrustedFileError, access};
 use crate::sys;
 
 #[derive(Debug)]
@@ -44,6 +44,15 @@ impl Place {
         let flags = how | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = File::from(rustix::fs::open(parent, flags, Mode::empty())?);
         Ok(Self { directory, name: name.to_owned() })
+    }
+
+    /// The same of a file that has to be there.
+    pub(super) fn of_one_there(path: &Path, mode: LockMode) -> Result<Self, TrustedFileError> {
+        Self::of(path, mode).map_err(|error| match error {
+            // Nor is the directory.
+            TrustedFileError::Os(libc::ENOENT) => TrustedFileError::Missing,
+            error => error,
+        })
     }
 
     /// Opens the file that has the name, if one has.
@@ -101,8 +110,9 @@ impl Place {
         }
     }
 
-    /// A new, empty file under a name that nobody has, locked before anybody can know of it.
-    pub(super) fn create_beside(&self) -> Result<Beside, TrustedFileError> {
+    /// A new, empty file under a name that nobody has, locked before anybody can know of it. Whoever could use the old one can use it,
+    /// and nobody else; without an old one its maker alone.
+    pub(super) fn create_beside(&self, old: Option<&File>) -> Result<Beside, TrustedFileError> {
         let mut random = [0; 8];
         OsRandom.fill(&mut random).map_err(|_| TrustedFileError::Os(libc::EIO))?;
         let mut name = OsString::from(".");
@@ -112,11 +122,12 @@ impl Place {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.directory, &name, flags, Mode::RUSR | Mode::WUSR)?);
         let beside = Beside { file, name };
-        match sys::lock_description(&beside.file, LockMode::Exclusive) {
+        let locked = sys::lock_description(&beside.file, LockMode::Exclusive).map_err(TrustedFileError::from);
+        match locked.and_then(|()| old.map_or(Ok(()), |old| access::hand_on(old, &beside.file))) {
             Ok(()) => Ok(beside),
             Err(error) => {
                 self.discard(beside);
-                Err(error.into())
+                Err(error)
             }
         }
     }

@@ -51,6 +51,32 @@ fn a_record_is_replaced_as_a_whole_and_anything_else_is_refused_by_what_it_is() 
 }
 
 #[test]
+fn a_successor_has_the_permissions_of_the_file_it_replaces_and_no_more() {
+    let (_directory, path) = with_store();
+    let mode = || path.metadata().expect("it").permissions().mode() & 0o7777;
+    let mut store = TrustedFile::open(&path, LockMode::Exclusive).expect("open");
+    for before in [0o600, 0o640, 0o604, 0o666, 0o700] {
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(before)).expect("a mode");
+        (0..2).for_each(|_| store.store(&NEW).expect("store"));
+        assert_eq!(mode(), before);
+    }
+    // The middle digit of a file with a list is how far the list goes, and its group has less.
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o604)).expect("a mode");
+    // Version, then tag, permissions and identifier of each entry: owner, user 65534, group, mask, others.
+    let entries =
+        [(1_u16, 6_u16, u32::MAX), (2, 6, 65534), (4, 0, u32::MAX), (16, 6, u32::MAX), (32, 4, u32::MAX)];
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, may, id) in entries {
+        list.extend([&tag.to_le_bytes()[..], &may.to_le_bytes(), &id.to_le_bytes()].concat());
+    }
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&path, "system.posix_acl_access", &list, flags).expect("a list");
+    assert_eq!(mode(), 0o664);
+    store.store(&NEW).expect("store");
+    assert_eq!(mode(), 0o604);
+}
+
+#[test]
 fn a_place_for_a_new_one_is_looked_at_and_left_as_it_was() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("new");
