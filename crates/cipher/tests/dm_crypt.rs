@@ -1,5 +1,5 @@
 //! dm-crypt's rules that use parts of the key or touch the data, several keys in turn, CTR, and ciphers with short
-//! blocks: every backend against the reference. (The kernel itself is asked in testkit's `kernel_dmcrypt`.)
+//! blocks: every backend against the reference. (The kernel itself is asked in testkit's `kernel/dmcrypt.rs`.)
 
 #[allow(dead_code, reason = "Xts has no part here")]
 mod recording;

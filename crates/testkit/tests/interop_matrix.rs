@@ -1,5 +1,5 @@
 //! Debian's cryptsetup and we, on each other's volumes: cipher × version × sector size × KDF, with the metadata sizes of
-//! LUKS2 spread over the cells. Ciphers that cryptsetup can't use without device-mapper are in `kernel_volumes.rs`.
+//! LUKS2 spread over the cells. Ciphers that cryptsetup can't use without device-mapper are in `kernel/volumes.rs`.
 
 use std::fs;
 use std::path::Path;
