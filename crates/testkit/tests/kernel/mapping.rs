@@ -42,7 +42,7 @@ const PLAIN_WAYS: &[&str] = &[
     "--cipher aes-cbc-essiv:sha256 --key-size 256 --skip 7 --offset 2048",
     "--cipher aes-xts-plain64 --key-size 256 --sector-size 4096 --iv-large-sectors --skip 8",
     "--cipher xchacha20,aes-adiantum-plain64 --key-size 256 --sector-size 4096 --read-only",
-    "--cipher aes-cbc-lmk --key-size 256",
+    "--cipher serpent-cbc-plain64 --key-size 256",
     "--cipher aes:64-cbc-lmk --key-size 2048",
     "--cipher aes-cbc-tcw:sha256 --key-size 512",
     "--cipher aes-xts-plain64 --key-size 512 --sector-size 2048 --allow-discards",
