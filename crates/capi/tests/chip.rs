@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use atrest_testkit::atrest::{atrest, write_key};
+use atrest_testkit::firmware::fnv;
 use atrest_testkit::oracle::{Outcome, Program, tool, workspace};
 
 struct Board {
@@ -176,8 +177,4 @@ fn task(verb: u8, passphrase: &str, new_passphrase: &str) -> Vec<u8> {
 /// What a program has printed, wherever its emulator prints it.
 fn said(outcome: &Outcome) -> String {
     outcome.text() + &outcome.messages()
-}
-
-fn fnv(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use atrest_kdf::cost::{CHIPS, Setting};
 use atrest_kdf::{CatenaCost, CatenaGraph, CatenaInput, Hash, catena, pbkdf2};
-use atrest_testkit::firmware::{BOARDS, Build};
+use atrest_testkit::firmware::{BOARDS, Build, fnv};
 
 const PASSPHRASE: &[u8] = b"correct horse battery staple";
 const SALT: &[u8] = b"a salt of 16 by.";
@@ -71,6 +71,5 @@ fn fingerprint(what: &str) -> u64 {
         other => panic!("{other:?}"),
     }
     .expect("a key");
-    let hash = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    key.iter().fold(0x811c_9dc5_u32, hash).into()
+    fnv(&key)
 }

@@ -3,11 +3,13 @@
 //! flash and RAM stays within what was measured.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use atrest_testkit::Random;
 use atrest_testkit::atrest::{atrest, write_key};
-use atrest_testkit::firmware::{BOARDS, Board, Build, flash_size, static_ram};
+use atrest_testkit::firmware::{
+    BOARDS, Board, Build, Counted, figure, flash_size, fnv, hold_table, static_ram,
+};
 use atrest_testkit::oracle::{Program, workspace};
 use tempfile::TempDir;
 
@@ -121,17 +123,6 @@ fn record(pages: &[u8]) -> Vec<u8> {
     whole.max_by_key(|frame| word(&frame[40..44])).expect("a record")[..40].to_vec()
 }
 
-fn figure(output: &str, what: &str) -> u64 {
-    let line = output.lines().find_map(|line| line.trim().strip_prefix(what)?.strip_prefix(','));
-    let line = line.unwrap_or_else(|| panic!("no {what} in:\n{output}"));
-    line.rsplit(',').next().and_then(|figure| figure.parse().ok()).unwrap_or_else(|| panic!("{line}"))
-}
-
-fn fnv(bytes: &[u8]) -> u64 {
-    let hash = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    u64::from(bytes.iter().fold(0x811c_9dc5, hash))
-}
-
 /// To the chip, back to the desk, which writes too, and to the chip again.
 #[test]
 fn a_sealed_card_and_its_store_travel_between_desk_and_chip() {
@@ -228,36 +219,8 @@ fn sealed_flash_takes_no_more_of_a_chip_than_was_measured() {
             counted += &format!("{}\t{bin}\t{code}\t{fixed}\t{stack}\n", board.name);
         }
     }
-    println!("board, program, bytes of code, of static RAM, of stack\n{counted}");
-    hold(&counted, &workspace().join("firmware/sealed.tsv"), &workspace().join("docs/FLASH.md"));
-}
-
-/// Holds what was counted against the committed figures, and those against the document.
-fn hold(counted: &str, committed: &Path, document: &Path) {
-    let read =
-        |path: &Path| fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    if std::env::var_os("ATREST_BLESS").is_some() {
-        fs::write(committed, counted).expect("the figures can be written");
-        let text = read(document);
-        let (before, rest) = text.split_once(TABLE).expect("a table");
-        let (_, after) = rest.split_once("\n\n").expect("text behind the table");
-        fs::write(document, format!("{before}{TABLE}{}\n{after}", rows(counted)))
-            .expect("the table can be written");
-    }
-    let expected = read(committed);
-    assert!(
-        read(document).contains(&format!("{TABLE}{}\n", rows(&expected))),
-        "docs/FLASH.md has other figures"
-    );
-    assert_eq!(counted.lines().count(), expected.lines().count());
-    for (is, was) in counted.lines().zip(expected.lines()) {
-        let fields = |line: &str| -> (String, Vec<u64>) {
-            let fields: Vec<&str> = line.split('\t').collect();
-            (fields[..2].join(" "), fields[2..].iter().map(|field| field.parse().expect("bytes")).collect())
-        };
-        let ((name, is), (expected, was)) = (fields(is), fields(was));
-        assert_eq!(name, expected);
-        let worse = is.iter().zip(&was).any(|(is, was)| is * 100 > was * 103);
-        assert!(!worse, "{name}: {is:?} bytes of code, static RAM and stack, {was:?} before");
-    }
+    let what = "board, program, bytes of code, of static RAM, of stack";
+    Counted { lines: &counted, names: 2, what }.hold(&workspace().join("firmware/sealed.tsv"));
+    let committed = fs::read_to_string(workspace().join("firmware/sealed.tsv")).expect("the figures");
+    hold_table(&workspace().join("docs/FLASH.md"), TABLE, &rows(&committed));
 }

@@ -1,10 +1,14 @@
 //! Boards under emulation: the programs of `firmware/` are built, run, and weighed.
 
+mod report;
+
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::oracle::{Program, workspace};
+
+pub use report::{Counted, figure, fnv, hold_table};
 
 /// A microcontroller in an emulator.
 #[derive(Debug)]

@@ -2,6 +2,9 @@
 //! board has a driver and buttons; `card` writes the image back to the host.
 #![no_std]
 
+mod checksum;
+#[cfg(feature = "littlefs")]
+pub mod files;
 #[cfg(feature = "littlefs")]
 mod libc;
 pub mod medium;
@@ -9,4 +12,5 @@ pub mod sealed;
 pub mod task;
 pub mod unlock;
 
+pub use checksum::Checksum;
 pub use firmware_bench::{Memory, board, done, stack};

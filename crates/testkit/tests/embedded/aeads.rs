@@ -6,9 +6,9 @@ use std::path::Path;
 use atrest_cipher::aead::{Aead, Aes128Ccm, Aes128Gcm, AsconAead128, ChaCha20Poly1305};
 use atrest_device::FlashGeometry;
 use atrest_flash::sealed::{SealedLayout, Tickets};
-use atrest_testkit::firmware::{BOARDS, Board, Build, flash_size};
+use atrest_testkit::firmware::{BOARDS, Board, Build, flash_size, fnv};
 
-use crate::figures::{BUILDS, Figures, counted, fnv};
+use crate::figures::{BUILDS, Figures, counted};
 
 /// Bytes in a unit, and in a run of them.
 const UNIT: u64 = 256;

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
-use atrest_testkit::firmware::{BOARDS, Board, Build, flash_size};
+use atrest_testkit::firmware::{BOARDS, Board, Build, flash_size, fnv};
 
-use crate::figures::{BUILDS, Figures, counted, fnv};
+use crate::figures::{BUILDS, Figures, counted};
 
 /// Bytes that each program encrypts per call.
 const RUN: u64 = 4096;

@@ -79,9 +79,3 @@ pub fn counted(
     assert_eq!(output.lines().count(), count, "{name}: an incomplete report:\n{output}");
     lines
 }
-
-/// FNV-1a: how programs tell what they have encrypted.
-pub fn fnv(bytes: &[u8]) -> u64 {
-    let hash = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    u64::from(bytes.iter().fold(0x811c_9dc5_u32, hash))
-}

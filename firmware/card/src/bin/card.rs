@@ -8,6 +8,7 @@ use atrest_flash::{
     NewSlot,
 };
 use atrest_keyslot::flash::{ChipKdfs, FlashCipher, FlashKey, KdfCost, Protection};
+use firmware_card::files::read;
 use firmware_card::medium::{BLOCK_COUNT, BLOCK_SIZE, Medium, PROG_SIZE};
 use firmware_card::task::{Task, task};
 use firmware_card::{Memory, board, done};
@@ -103,22 +104,7 @@ fn use_files(
     let (header, _) = done(unlocked(medium, task.passphrase, kdf, &mut key));
     let mut storage = storage(header, &key, place);
     done(Filesystem::mount_and_then(&mut storage, |files| {
-        let mut sum = 0x811c_9dc5_u32;
-        let mut len = 0;
-        files.open_file_and_then(path!("/from the desk.bin"), |file| {
-            let mut part = [0; 100];
-            loop {
-                let count = file.read(&mut part)?;
-                if count == 0 {
-                    return Ok(());
-                }
-                len += count;
-                for byte in &part[..count] {
-                    sum = (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-                }
-            }
-        })?;
-        board::print("read", len, sum);
+        read(files, path!("/from the desk.bin"))?;
         files.rename(path!("/from the desk.bin"), path!("/read.bin"))?;
         files.write(path!("/from the chip.txt"), b"written on the chip")
     }));

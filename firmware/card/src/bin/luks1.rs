@@ -14,7 +14,7 @@ use embedded_sdmmc::{
 };
 use firmware_card::medium::BASE;
 use firmware_card::task::task;
-use firmware_card::{Memory, board, done, stack};
+use firmware_card::{Checksum, Memory, board, done, stack};
 
 /// Blocks of the card.
 const BLOCKS: usize = 12 << 10;
@@ -69,15 +69,12 @@ fn use_files<B: BlockDevice>(card: B) -> B {
         let volume = done(files.open_volume(VolumeIdx(0)));
         let root = done(volume.open_root_dir());
         let file = done(root.open_file_in_dir("IN.BIN", Mode::ReadOnly));
-        let (mut sum, mut len, mut part) = (0x811c_9dc5_u32, 0, [0; 100]);
+        let (mut sum, mut part) = (Checksum::new(), [0; 100]);
         while !file.is_eof() {
             let count = done(file.read(&mut part));
-            len += count;
-            for byte in &part[..count] {
-                sum = (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-            }
+            sum.add(&part[..count]);
         }
-        board::print("read", len, sum);
+        sum.print();
         done(file.close());
         let file = done(root.open_file_in_dir("OUT.TXT", Mode::ReadWriteCreate));
         done(file.write(b"written on the chip"));

@@ -4,6 +4,7 @@
 
 use atrest_flash::{LittlefsGeometry, LittlefsStorage};
 use atrest_keyslot::flash::Pbkdf2Kdf;
+use firmware_card::files::read;
 use firmware_card::sealed::{BLOCKS, Chip, LAYOUT, Volume};
 use firmware_card::task::task;
 use firmware_card::{board, done, stack};
@@ -40,21 +41,7 @@ fn main() -> ! {
 fn use_files(volume: &mut Volume<'_, '_>) {
     let mut storage = done(LittlefsStorage::<_, Sizes>::new(volume));
     done(Filesystem::mount_and_then(&mut storage, |files| {
-        let (mut sum, mut len) = (0x811c_9dc5_u32, 0);
-        files.open_file_and_then(path!("/from the desk.bin"), |file| {
-            let mut part = [0; 100];
-            loop {
-                let count = file.read(&mut part)?;
-                if count == 0 {
-                    return Ok(());
-                }
-                len += count;
-                for byte in &part[..count] {
-                    sum = (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-                }
-            }
-        })?;
-        board::print("read", len, sum);
+        read(files, path!("/from the desk.bin"))?;
         files.write(path!("/from the chip.txt"), b"written on the chip")
     }));
 }

@@ -1,0 +1,106 @@
+//! What programs print, `what,number,figure` in each line, and the figures that they are held to.
+
+use std::fs;
+use std::path::Path;
+
+/// The last number of the line that begins with `what`.
+pub fn figure(output: &str, what: &str) -> u64 {
+    let line = output.lines().find_map(|line| line.trim().strip_prefix(what)?.strip_prefix(','));
+    let line = line.unwrap_or_else(|| panic!("no {what} in:\n{output}"));
+    line.rsplit(',').next().and_then(|figure| figure.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+}
+
+/// FNV-1a: how programs tell what they have read, derived or encrypted.
+pub fn fnv(bytes: &[u8]) -> u64 {
+    let hash = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    u64::from(bytes.iter().fold(0x811c_9dc5_u32, hash))
+}
+
+/// Figures that were counted: a line for each program, fields with tabs between, of which the first `names` say which it is.
+pub struct Counted<'a> {
+    /// The lines.
+    pub lines: &'a str,
+    /// How many fields are names.
+    pub names: usize,
+    /// What the others are.
+    pub what: &'a str,
+}
+
+impl Counted<'_> {
+    /// Holds them against the committed ones, within 3 % and line by line. With ATREST_BLESS set they are written there before. Gives them
+    /// by name.
+    pub fn hold(&self, committed: &Path) -> Vec<(String, Vec<u64>)> {
+        if is_blessed() {
+            fs::write(committed, self.lines).expect("the figures can be written");
+        }
+        println!("{}\n{}", self.what, self.lines);
+        let expected = read(committed);
+        let (counted, expected) = (self.parse(self.lines), self.parse(&expected));
+        assert_eq!(counted.len(), expected.len(), "{}", committed.display());
+        for ((name, is), (expected, was)) in counted.iter().zip(&expected) {
+            assert_eq!((name, is.len()), (expected, was.len()));
+            let worse = is.iter().zip(was).any(|(is, was)| is * 100 > was * 103);
+            assert!(!worse, "{name}: {is:?}, {was:?} before: {}", self.what);
+        }
+        counted
+    }
+
+    fn parse(&self, lines: &str) -> Vec<(String, Vec<u64>)> {
+        let line = |line: &str| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let (names, figures) = fields.split_at(self.names);
+            let figure = |figure: &&str| figure.parse().unwrap_or_else(|_| panic!("{line}"));
+            (names.join(" "), figures.iter().map(figure).collect())
+        };
+        lines.lines().map(line).collect()
+    }
+}
+
+/// Holds a document against the rows of a table in it, whose head is `head`. With ATREST_BLESS set they are written there before.
+pub fn hold_table(document: &Path, head: &str, rows: &str) {
+    if is_blessed() {
+        let text = read(document);
+        let (before, rest) = text.split_once(head).expect("a table");
+        let (_, after) = rest.split_once("\n\n").expect("text behind the table");
+        fs::write(document, format!("{before}{head}{rows}\n{after}")).expect("the table can be written");
+    }
+    assert!(read(document).contains(&format!("{head}{rows}\n")), "{} has other figures", document.display());
+}
+
+fn is_blessed() -> bool {
+    std::env::var_os("ATREST_BLESS").is_some()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(lines: &str) -> std::thread::Result<Vec<(String, Vec<u64>)>> {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), "M4\txts\t1000\t500\n").expect("written");
+        std::panic::catch_unwind(|| Counted { lines, names: 2, what: "bytes" }.hold(file.path()))
+    }
+
+    #[test]
+    fn three_percent_more_is_taken_and_no_more() {
+        let taken = held("M4\txts\t1030\t400\n").expect("three percent");
+        assert_eq!(taken, [("M4 xts".to_owned(), vec![1030, 400])]);
+        for worse in
+            ["M4\txts\t1031\t400\n", "M4\txts\t1000\t516\n", "RV32\txts\t1000\t500\n", "", "M4\txts\t1000\n"]
+        {
+            assert!(held(worse).is_err(), "{worse:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_found_by_its_first_word() {
+        assert_eq!(figure("read,10,77\nreader,1,2\n", "read"), 77);
+        assert!(std::panic::catch_unwind(|| figure("reader,1,2\n", "read")).is_err());
+        // Of the reference implementation's page: FNV-1a of "a".
+        assert_eq!(fnv(b"a"), 0xe40c_292c);
+    }
+}
