@@ -89,10 +89,8 @@ pub fn open(name: &str, volume: &Volume, media: FileDevice, options: Options) ->
 pub fn close(name: &str) -> Result<(), DmError> {
     check_name(name)?;
     let control = Control::open()?;
-    if control.status(name)?.is_none() {
-        return Err(DmError::NotOpen { name: name.into() });
-    }
-    if find(name)?.is_none() {
+    let found = control.status(name)?.ok_or_else(|| DmError::NotOpen { name: name.into() })?;
+    if status::mapping(&control, name, found)?.is_none() {
         return Err(DmError::NotCrypt { name: name.into() });
     }
     let cookie = Cookie::new()?;

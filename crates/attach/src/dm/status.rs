@@ -49,8 +49,8 @@ pub struct Mapping {
 pub fn find(name: &str) -> Result<Option<Mapping>, DmError> {
     let control = Control::open()?;
     match control.status(name)? {
-        Some(found) if found.uuid.starts_with(PREFIX) => mapping(&control, name, found),
-        _ => Ok(None),
+        Some(found) => mapping(&control, name, found),
+        None => Ok(None),
     }
 }
 
@@ -60,9 +60,7 @@ pub fn list() -> Result<Vec<Mapping>, DmError> {
     let mut mappings = Vec::new();
     for name in control.names()? {
         // One that has gone meanwhile, or that is of a kind that we do not know, must not hide the others.
-        if let Ok(Some(found)) = control.status(&name)
-            && found.uuid.starts_with(PREFIX)
-        {
+        if let Ok(Some(found)) = control.status(&name) {
             mappings.extend(mapping(&control, &name, found).ok().flatten());
         }
     }
@@ -70,8 +68,11 @@ pub fn list() -> Result<Vec<Mapping>, DmError> {
     Ok(mappings)
 }
 
-/// `None` if its table is of another kind, such as one for integrity.
-fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Mapping>, DmError> {
+/// `None` if it is not encrypted: not made by us or cryptsetup, or its table is of another kind, such as one for integrity.
+pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Mapping>, DmError> {
+    if !found.uuid.starts_with(PREFIX) {
+        return Ok(None);
+    }
     let table = control.table(name)?;
     let targets = table.targets().ok_or(DmError::Answer)?;
     let Some(first) = targets.first().filter(|target| target.kind == "crypt") else { return Ok(None) };
