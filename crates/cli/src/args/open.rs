@@ -141,6 +141,13 @@ pub struct UnlockArgs {
     pub secret: SecretArgs,
 }
 
+impl UnlockArgs {
+    /// Whether the plaintext may be written, if it is not to be `read_only`. With a key that is weak it never is.
+    pub fn writes_unless(&self, read_only: bool) -> bool {
+        !read_only && !self.allow_equal_xts_halves
+    }
+}
+
 /// Kinds of volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum VolumeType {

@@ -13,9 +13,7 @@ use crate::output::{Output, path_text};
 
 pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     dm::check_free(name)?;
-    // A volume whose key is weak is never written.
-    let write = !args.read_only && !args.unlock.allow_equal_xts_halves;
-    let wanted = Use { write, keep_key: true, ..Use::default() };
+    let wanted = Use { write: args.unlock.writes_unless(args.read_only), keep_key: true, ..Use::default() };
     let Opened { media, header, volume } = open_if(path, &args.unlock, wanted, output, || Ok(()))?;
     if volume.read_only() && !args.read_only {
         output.warn("the volume can only be read");

@@ -25,7 +25,7 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     };
     let registry = Registry::open()?;
     preflight::check_mount(args, &registry)?;
-    let write = !args.read_only && !args.unlock.allow_equal_xts_halves;
+    let write = args.unlock.writes_unless(args.read_only);
     let tree = open(args, write, output)?;
     let writable = tree.about().writable;
     if !writable && !args.read_only {

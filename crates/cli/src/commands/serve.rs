@@ -43,9 +43,12 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         },
     };
     let registry = Registry::open()?;
-    // A volume whose key is weak is never written.
-    let write = !args.read_only && !args.unlock.allow_equal_xts_halves;
-    let wanted = Use { write, allow_discards: args.allow_discards, threads: args.threads, ..Use::default() };
+    let wanted = Use {
+        write: args.unlock.writes_unless(args.read_only),
+        allow_discards: args.allow_discards,
+        threads: args.threads,
+        ..Use::default()
+    };
     let ready = || preflight::check(args, socket, &registry);
     let unlocked = unlock_if(path, &args.unlock, wanted, output, ready)?;
     let disk = Arc::new(Watched::new(Arc::new(unlocked.disk)));
