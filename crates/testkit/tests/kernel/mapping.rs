@@ -44,7 +44,7 @@ const PLAIN_WAYS: &[&str] = &[
     "--cipher xchacha20,aes-adiantum-plain64 --key-size 256 --sector-size 4096 --read-only",
     "--cipher serpent-cbc-plain64 --key-size 256",
     "--cipher twofish-cbc-plain --key-size 256",
-    "--cipher aes-cbc-tcw:sha256 --key-size 512",
+    "--cipher aes-cbc-tcw --key-size 512",
     "--cipher aes-xts-plain64 --key-size 512 --sector-size 2048 --allow-discards",
 ];
 
