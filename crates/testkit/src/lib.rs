@@ -4,6 +4,7 @@
 //!   state in which a power loss could have left it.
 //! * [`flash`]: the same for flash media, which are erased and programmed, and an adversary who puts old contents back.
 //! * [`firmware`]: microcontrollers under emulation.
+//! * [`board`]: an aarch64 board under emulation that boots Linux with U-Boot.
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
 //! * [`atrest`]: the program under test, as a user runs it.
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod atrest;
+pub mod board;
 pub mod campaign;
 pub mod cryptsetup;
 pub mod fault;
