@@ -163,6 +163,11 @@ impl CipherSpec {
         matches!(self.mode, Mode::Ctr | Mode::Stream)
     }
 
+    /// Whether the IV rule does more with the key than ESSIV does, or has keys of its own: eboiv, elephant, lmk, tcw.
+    pub fn has_keyed_iv(&self) -> bool {
+        self.iv.keyed.is_some()
+    }
+
     /// Whether this is here for volumes that exist already, or to compare, and new ones should take something else: Speck
     /// and NOEKEON, which hardly anyone has reason to trust, ciphers with blocks of eight bytes, and ECB.
     pub fn is_discouraged(&self) -> bool {

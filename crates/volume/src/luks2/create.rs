@@ -289,11 +289,7 @@ pub(super) fn area_cipher(
     let fallback = || CipherSpec::from_str(DEFAULT_CIPHER).map_err(OptionError::UnsupportedCipher);
     let cipher = match (&options.area_cipher, data) {
         (Some(cipher), _) => cipher.clone(),
-        (None, Some(data))
-            if !data.is_null() && !data.is_single_snapshot() && data.key_len_is_valid(data_key_len) =>
-        {
-            data.clone()
-        }
+        (None, Some(data)) if suits_an_area(data) && data.key_len_is_valid(data_key_len) => data.clone(),
         _ => fallback()?,
     };
     if cipher.is_null() {
@@ -309,6 +305,11 @@ pub(super) fn area_cipher(
         true => Ok((cipher, key_len)),
         false => Err(OptionError::KeyLength { bytes: key_len }),
     }
+}
+
+/// cryptsetup takes no IV rules of other disk encryptions there.
+fn suits_an_area(cipher: &CipherSpec) -> bool {
+    !cipher.is_null() && !cipher.is_single_snapshot() && !cipher.has_keyed_iv()
 }
 
 /// Labels and subsystems are at most 47 bytes, without zero bytes.
