@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use atrest_cipher::{AesXts, KeyPlace};
 use atrest_device::BlockDevice;
+use atrest_format::integrity::Superblock;
 use atrest_format::luks2::{
     BinaryHeader, Checksum, CopyKind, DigestKind, Header, Kdf, KeyslotKind, Metadata, Priority as Order,
 };
@@ -97,6 +98,8 @@ fn use_volume(image: &Arc<Image>, cheap: bool) {
     let _ = volume.uuid();
     if cheap {
         let devices = Devices::together(&**image);
+        let for_the_kernel = UnlockOptions { keep_key: true, ..UnlockOptions::default() };
+        let _ = volume.unlock(devices, &passphrase(), &for_the_kernel);
         if let Ok(volume) = volume.unlock(devices, &passphrase(), &UnlockOptions::default()) {
             let end = volume.segments().iter().map(|segment| segment.start + segment.len).max();
             assert_eq!(end.unwrap_or(0), volume.size());
@@ -111,6 +114,11 @@ fn use_volume(image: &Arc<Image>, cheap: bool) {
 /// One copy of a LUKS2 header: the binary part, then JSON. The checksum is made right, so that the rest is looked at.
 pub fn luks2_header(data: &[u8]) {
     let _ = Header::parse(data, CopyKind::Primary, 0);
+    // The one of dm-integrity, which authenticated volumes have beside their header.
+    if let Ok(superblock) = Superblock::parse(&[b"integrt\0", data].concat()) {
+        assert_eq!(superblock.provided % u64::from(superblock.data_unit), 0);
+        assert!((512..=4096).contains(&superblock.data_unit));
+    }
     let mut bytes = data.to_vec();
     let size = data.get(8..16).map_or(0, |field| u64::from_be_bytes(field.try_into().expect("8 bytes")));
     bytes.resize(if (16384..=65536).contains(&size) { size as usize } else { 16384 }, 0);

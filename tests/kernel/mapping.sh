@@ -7,10 +7,10 @@ export LD_LIBRARY_PATH=/share
 atrest=/share/atrest
 fail() { echo "$*"; dmesg | tail -n 5; exit 1; }
 
-look() { # FILE: everything that tells the mapping `volume`
+look() { # FILE: everything that tells the mapping `volume`, and the one below it if there is one
     {
-        dmsetup table --showkeys volume
-        dmsetup info --noheadings -c -o uuid,read_only,segments volume
+        dmsetup table --showkeys | sort
+        dmsetup info --noheadings -c -o name,uuid,read_only,segments | sort
         cryptsetup status volume | grep -v -e '^  device:' -e '^  loop:'
         head -c 1048576 /dev/mapper/volume | sha256sum
     } > "$1" 2>&1 || fail "$name: $(cat "$1")"
@@ -42,6 +42,43 @@ while read -r name device options; do
     rm -f /tmp/volume
     echo "$name: same"
 done < /share/mappings
+
+# The same for volumes with tags, which cryptsetup makes. What is written through the one mapping is read through the other.
+while read -r name options; do
+    truncate -s 6M /tmp/volume
+    device=$(losetup -f)
+    losetup "$device" /tmp/volume
+    cost="--pbkdf pbkdf2 --pbkdf-force-iterations 1000 --luks2-metadata-size 16k --luks2-keyslots-size 1m"
+    cryptsetup luksFormat -q --type luks2 $cost $options "$device" /share/key > /dev/null 2>&1 || fail "$name: not made"
+    for way in "" "--disable-keyring --perf-no_read_workqueue" "--integrity-no-journal"; do
+        cryptsetup open --key-file /share/key $way "$device" volume 2> /tmp/messages || fail "$name: $(cat /tmp/messages)"
+        head -c 100000 /dev/urandom > /tmp/theirs.bin
+        dd if=/tmp/theirs.bin of=/dev/mapper/volume bs=4k conv=fsync 2> /dev/null
+        look /tmp/theirs
+        $atrest close volume > /dev/null || fail "$name: ours does not close it"
+        [ -z "$(dmsetup ls | grep volume)" ] || fail "$name: left behind: $(dmsetup ls)"
+        $atrest open "$device" --dm volume --key-file /share/key $way > /dev/null || fail "$name: ours does not open it"
+        look /tmp/ours
+        diff /tmp/theirs /tmp/ours || fail "$name: not the same"
+        head -c 100000 /dev/mapper/volume | cmp - /tmp/theirs.bin || fail "$name: something else is read"
+        $atrest status volume | grep -q "byte tags in /dev/mapper/volume_dif" || fail "$name: $($atrest status volume)"
+        cryptsetup close volume || fail "$name: cryptsetup does not close it"
+        echo "$name $way: same"
+    done
+    # A byte of the data turned over must not be read.
+    printf x | dd of="$device" bs=1 seek=5000000 conv=notrunc 2> /dev/null
+    echo 3 > /proc/sys/vm/drop_caches
+    $atrest open "$device" --dm volume --key-file /share/key > /dev/null
+    ! cat /dev/mapper/volume > /dev/null 2>&1 || fail "$name: a changed byte was read"
+    $atrest close volume > /dev/null
+    status=0
+    $atrest decrypt --key-file /share/key "$device" /tmp/plain > /tmp/out 2>&1 || status=$?
+    [ $status = 4 ] && grep -q "open PATH --dm" /tmp/out || fail "$name: status $status: $(cat /tmp/out)"
+    $atrest open "$device" --dm volume --allow-discards --key-file /share/key > /tmp/out 2>&1 && fail "$name: discards"
+    grep -q "passes no discards on" /tmp/out && [ -z "$(dmsetup ls | grep volume)" ] || fail "$name: $(cat /tmp/out) $(dmsetup ls)"
+    losetup -d "$device"
+    rm -f /tmp/volume
+done < /share/tagged
 
 expect() { # STATUS WORDS COMMAND...: fails so, and says so
     expected=$1 words=$2

@@ -112,7 +112,12 @@ impl From<UnlockError> for Failure {
             | UnlockError::UnsupportedHash
             | UnlockError::UnsupportedType
             | UnlockError::UnsupportedRequirement { .. }
-            | UnlockError::IntegrityUnsupported => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
+            | UnlockError::UnknownIntegrity => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
+            UnlockError::Authenticated => {
+                Self::new(Code::Device, error).hint("map it: `atrest open PATH --dm NAME`, as root")
+            }
+            UnlockError::Superblock(_) | UnlockError::OtherIntegrity { .. } => Self::new(Code::Device, error)
+                .hint("the place where the tags are has been overwritten; without it the data can't be read"),
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
             UnlockError::Key(KeyError::EqualXtsHalves) => Self::new(Code::Device, error).hint(EQUAL_HALVES_HINT),
             UnlockError::DataDeviceTooSmall { .. } => {

@@ -18,5 +18,6 @@
 
 extern crate alloc;
 
+pub mod integrity;
 pub mod luks2;
 pub mod plain;

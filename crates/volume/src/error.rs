@@ -4,6 +4,7 @@ use core::fmt;
 
 use atrest_cipher::{KeyError, SpecError};
 use atrest_device::DeviceError;
+use atrest_format::integrity::SuperblockError;
 use atrest_format::luks2::HeaderError as Luks2HeaderError;
 use atrest_kdf::KdfError;
 use atrest_keyslot::af::AfError;
@@ -105,8 +106,22 @@ pub enum UnlockError {
     },
     /// A re-encryption was interrupted; it has to be finished with the program that started it.
     ReencryptionInProgress,
-    /// The volume has integrity tags, which are not supported yet.
-    IntegrityUnsupported,
+    /// The volume is authenticated: its data units have tags, which only the kernel checks
+    /// ([`keep_key`](crate::UnlockOptions::keep_key)).
+    Authenticated,
+    /// The volume has tags of a kind that is not known.
+    UnknownIntegrity,
+    /// The data of an authenticated volume does not begin with a superblock of dm-integrity that can be used.
+    Superblock(SuperblockError),
+    /// dm-integrity's superblock says something else than the header.
+    OtherIntegrity {
+        /// Bytes of tag, by the superblock.
+        tag_len: u32,
+        /// Bytes in a data unit, by the superblock.
+        data_unit: u32,
+        /// Both, by the header.
+        expected: (u32, u32),
+    },
     /// The header is a detached one, and no data device was given with it.
     DataElsewhere,
     /// The data device ends before the data does.
@@ -379,7 +394,17 @@ impl fmt::Display for UnlockError {
             Self::ReencryptionInProgress => {
                 f.write_str("a re-encryption was interrupted; finish it with the program that started it")
             }
-            Self::IntegrityUnsupported => f.write_str("volumes with integrity tags are not supported yet"),
+            Self::Authenticated => {
+                f.write_str("the volume is authenticated: only the kernel can check its integrity tags")
+            }
+            Self::UnknownIntegrity => {
+                f.write_str("the volume has integrity tags of a kind that is not known")
+            }
+            Self::Superblock(error) => error.fmt(f),
+            Self::OtherIntegrity { tag_len, data_unit, expected: (tag, unit) } => write!(
+                f,
+                "dm-integrity has tags of {tag_len} bytes for data units of {data_unit}; by the header they are {tag} for {unit}"
+            ),
             Self::DataElsewhere => f.write_str("this is a detached header; the data is on another device"),
             Self::DataDeviceTooSmall { needs, has } => {
                 write!(f, "the data device has {has} bytes, but the volume needs {needs}")

@@ -37,6 +37,6 @@ pub use options::{
     Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, Relabel,
     RestoreOptions, UnlockOptions, VolumeFormat,
 };
-pub use target::{CryptFlags, CryptTarget};
+pub use target::{CryptFlags, CryptTarget, IntegrityTags};
 pub use uuid::is_uuid;
 pub use volume::{Segment, Volume};

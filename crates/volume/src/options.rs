@@ -65,6 +65,7 @@ pub struct UnlockOptions {
     /// Write although the cipher is safe for a single snapshot only. Without this, such a volume is read-only.
     pub single_snapshot: bool,
     /// Keep the volume key, for dm-crypt ([`Volume::targets`](crate::Volume::targets)). Otherwise only its expanded form is kept.
+    /// An authenticated volume can be unlocked for dm-crypt only.
     pub keep_key: bool,
     /// Cipher backend; `None` picks the best that the machine has.
     pub backend: Option<BackendChoice>,

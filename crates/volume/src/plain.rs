@@ -68,12 +68,16 @@ pub fn open(
     let (mapper, weak) = data_mapper(&options.cipher, &key, unlock, mapper).map_err(PlainOpenError::Key)?;
     let segment = Segment { start: 0, len: layout.len, media_offset: layout.media_offset, mapper };
     let target = unlock.keep_key.then(|| CryptTarget {
-        cipher: options.cipher.clone(),
+        start: 0,
+        len: layout.len,
+        media_offset: layout.media_offset,
+        cipher: options.cipher.to_string(),
         key,
         digest: None,
         iv_offset: options.skip,
         data_unit: options.data_unit,
         iv_large: options.iv_large,
+        tags: None,
     });
     Ok(Volume::new(VolumeFormat::Plain, vec![segment])
         .with_targets(target.into_iter().collect())

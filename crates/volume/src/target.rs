@@ -2,14 +2,18 @@
 
 use core::fmt;
 
-use atrest_cipher::CipherSpec;
-
 use crate::VolumeKey;
 
 /// Cipher, key and tweak rule of one segment, as a line of a dm-crypt table has them.
 pub struct CryptTarget {
+    /// First byte of the plaintext.
+    pub start: u64,
+    /// Bytes of plaintext.
+    pub len: u64,
+    /// First byte on the data device: of the ciphertext, or of dm-integrity's superblock if there are `tags`.
+    pub media_offset: u64,
     /// The cipher by dm-crypt's own name.
-    pub cipher: CipherSpec,
+    pub cipher: String,
     /// The volume key.
     pub key: VolumeKey,
     /// Number of the digest that verifies the key in a LUKS2 header. With the volume's UUID it names the key in a keyring.
@@ -20,6 +24,17 @@ pub struct CryptTarget {
     pub data_unit: u32,
     /// Whether IVs count data units instead of 512-byte sectors.
     pub iv_large: bool,
+    /// The tags beside each data unit, if the cipher is an authenticated one.
+    pub tags: Option<IntegrityTags>,
+}
+
+/// Tags that dm-integrity keeps, with the journal that writes data and tag as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntegrityTags {
+    /// Bytes beside each data unit.
+    pub len: u32,
+    /// Bytes of data that dm-integrity provides.
+    pub provided: u64,
 }
 
 impl fmt::Debug for CryptTarget {
@@ -44,6 +59,8 @@ pub struct CryptFlags {
     pub no_read_workqueue: bool,
     /// Writes are encrypted at once, without a work queue.
     pub no_write_workqueue: bool,
+    /// Data and tags are written without a journal: when the power fails, data units written last may not verify.
+    pub no_journal: bool,
 }
 
 impl CryptFlags {
@@ -57,6 +74,7 @@ impl CryptFlags {
                 "submit-from-crypt-cpus" => flags.submit_from_crypt_cpus = true,
                 "no-read-workqueue" => flags.no_read_workqueue = true,
                 "no-write-workqueue" => flags.no_write_workqueue = true,
+                "no-journal" => flags.no_journal = true,
                 _ => {}
             }
         }
@@ -72,6 +90,7 @@ impl CryptFlags {
             submit_from_crypt_cpus: self.submit_from_crypt_cpus || other.submit_from_crypt_cpus,
             no_read_workqueue: self.no_read_workqueue || other.no_read_workqueue,
             no_write_workqueue: self.no_write_workqueue || other.no_write_workqueue,
+            no_journal: self.no_journal || other.no_journal,
         }
     }
 }
@@ -82,7 +101,7 @@ mod tests {
 
     #[test]
     fn flags_of_a_header_are_found_by_their_names() {
-        let flags = CryptFlags::from_names(["no-journal", "allow-discards", "no-write-workqueue"]);
+        let flags = CryptFlags::from_names(["of-tomorrow", "allow-discards", "no-write-workqueue"]);
         let expected = CryptFlags { allow_discards: true, no_write_workqueue: true, ..CryptFlags::default() };
         assert_eq!(flags, expected);
         let more = CryptFlags { same_cpu_crypt: true, ..CryptFlags::default() };

@@ -62,6 +62,9 @@ impl Volume {
 
     /// The same volume, with what dm-crypt has to be told of each segment.
     pub fn with_targets(mut self, targets: Vec<CryptTarget>) -> Self {
+        if let (true, Some(last)) = (self.segments.is_empty(), targets.last()) {
+            self.size = last.start.saturating_add(last.len);
+        }
         self.targets = targets;
         self
     }
@@ -90,10 +93,11 @@ impl Volume {
 
     /// Bytes in the largest data unit of any segment: what reads and writes should be aligned to.
     pub fn data_unit(&self) -> usize {
-        self.segments.iter().map(|segment| segment.mapper.data_unit()).max().unwrap_or(512)
+        let targets = self.targets.iter().filter_map(|target| usize::try_from(target.data_unit).ok());
+        self.segments.iter().map(|segment| segment.mapper.data_unit()).chain(targets).max().unwrap_or(512)
     }
 
-    /// The segments, in the order of their plaintext.
+    /// The segments, in the order of their plaintext. None if the volume is authenticated: then [`targets`](Self::targets) is all there is.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -119,13 +123,21 @@ impl Volume {
         if size >= self.size {
             return;
         }
+        let kept = |start: u64, len: u64, unit: u64| {
+            let kept = size.saturating_sub(start).min(len);
+            kept.saturating_sub(kept.checked_rem(unit).unwrap_or(0))
+        };
         self.segments.retain_mut(|segment| {
-            let kept = size.saturating_sub(segment.start).min(segment.len);
-            let unit = segment.mapper.data_unit() as u64;
-            segment.len = kept.saturating_sub(kept.checked_rem(unit).unwrap_or(0));
+            segment.len = kept(segment.start, segment.len, segment.mapper.data_unit() as u64);
             segment.len > 0
         });
-        self.size = self.segments.last().map_or(0, |last| last.start.saturating_add(last.len));
+        self.targets.retain_mut(|target| {
+            target.len = kept(target.start, target.len, target.data_unit.into());
+            target.len > 0
+        });
+        let end = |start: u64, len: u64| start.saturating_add(len);
+        let targets = self.targets.last().map_or(0, |last| end(last.start, last.len));
+        self.size = self.segments.last().map_or(targets, |last| end(last.start, last.len));
     }
 
     /// UUID from the header; plain volumes have none.

@@ -37,6 +37,8 @@ pub enum DmError {
     NoKey,
     /// The kernel has no device-mapper, or it may not be used here.
     Control(io::Error),
+    /// Discards were asked for, which a volume with integrity tags can't pass on.
+    DiscardWithTags,
     /// The device that holds the volume can't be used.
     Device {
         /// Which.
@@ -92,6 +94,9 @@ impl fmt::Display for DmError {
             Self::NotCrypt { name } => write!(f, "/dev/mapper/{name} is not an encrypted volume"),
             Self::Busy { name } => write!(f, "/dev/mapper/{name} is in use"),
             Self::NoKey => f.write_str("the volume was unlocked without keeping its key for the kernel"),
+            Self::DiscardWithTags => {
+                f.write_str("a volume with integrity tags passes no discards on: the tags of what is gone would not verify")
+            }
             Self::Control(error) => write!(f, "device-mapper can't be used: /dev/mapper/control: {error}"),
             Self::Device { path, error } => write!(f, "{}: {error}", path.display()),
             Self::DeviceBusy => f.write_str("the device that holds the volume is in use"),

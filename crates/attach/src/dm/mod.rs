@@ -7,6 +7,7 @@
 
 mod control;
 mod error;
+mod integrity;
 mod keyring;
 mod loop_device;
 mod message;
@@ -29,7 +30,7 @@ use control::Control;
 use loop_device::LoopDevice;
 use message::Message;
 use table::KeyPlace;
-use udev::Cookie;
+use udev::{Audience, Cookie};
 
 /// Longest name of a mapping, in bytes.
 const MAX_NAME: usize = 127;
@@ -61,39 +62,76 @@ pub fn open(name: &str, volume: &Volume, media: FileDevice, options: Options) ->
     let read_only = options.read_only || volume.read_only();
     let data = DataDevice::new(media, read_only)?;
     let flags = volume.flags().or(options.flags);
-    let keys = KeyPlace::choose(volume, options.disable_keyring)?;
-    let mut load = Message::new(name);
-    load.read_only(read_only);
-    for (segment, target) in volume.segments().iter().zip(volume.targets()) {
-        let line = table::line(segment, target, &keys, data.number(), flags);
-        load.target(segment.start, segment.len, "crypt", &line);
+    if flags.allow_discards && volume.targets().iter().any(|target| target.tags.is_some()) {
+        return Err(DmError::DiscardWithTags);
     }
-    let cookie = Cookie::new()?;
+    let keys = KeyPlace::choose(volume, options.disable_keyring)?;
+    let tags = match volume.targets() {
+        [only] => {
+            integrity::open(&control, name, volume, only, (data.number(), read_only, flags.no_journal))?
+        }
+        _ => None,
+    };
+    let mut table = Message::new(name);
+    for target in volume.targets() {
+        let place = match &tags {
+            Some(below) => (below.number, 0),
+            None => (data.number(), target.media_offset),
+        };
+        table.target(target.start, target.len, "crypt", &table::line(target, &keys, place, flags));
+    }
+    let mapped = map(&control, name, &uuid(name, volume), read_only, table, Audience::Everybody);
+    if let (Err(_), Some(below)) = (&mapped, tags) {
+        // The first error is the one to tell.
+        let _ = below.remove(&control);
+    }
+    // The mapping holds the loop device from here on.
+    drop(data);
+    mapped
+}
+
+/// Makes a mapping with this table and gives its path. When it fails, nothing is left behind.
+fn map(
+    control: &Control,
+    name: &str,
+    uuid: &str,
+    read_only: bool,
+    mut table: Message,
+    audience: Audience,
+) -> Result<PathBuf, DmError> {
+    let cookie = Cookie::new(audience)?;
     let mut create = Message::new(name);
-    create.uuid(&uuid(name, volume));
+    create.uuid(uuid);
     create.read_only(read_only);
+    table.read_only(read_only);
     control.create(name, create)?;
-    let mapped = control.load(load).and_then(|()| control.resume(name, cookie.event()));
+    let mapped = control.load(table).and_then(|()| control.resume(name, cookie.event()));
     let appeared =
-        mapped.and_then(|told_udev| cookie.wait(told_udev)).and_then(|()| node::appear(&control, name));
+        mapped.and_then(|told_udev| cookie.wait(told_udev)).and_then(|()| node::appear(control, name));
     if appeared.is_err() {
         // The first error is the one to tell.
         let _ = control.remove(name, 0);
     }
-    // The mapping holds the loop device from here on.
-    drop(data);
     appeared
 }
 
-/// Removes the mapping `name`, whoever made it; its loop device goes with it. One that is not encrypted, or that is in use, is left alone.
+/// Removes the mapping `name`, whoever made it; its loop device goes with it, and so does the one below it that keeps tags. One that is not encrypted, or that is in use, is left alone.
 pub fn close(name: &str) -> Result<(), DmError> {
     check_name(name)?;
     let control = Control::open()?;
     let found = control.status(name)?.ok_or_else(|| DmError::NotOpen { name: name.into() })?;
-    if status::mapping(&control, name, found)?.is_none() {
+    let Some(mapping) = status::mapping(&control, name, found)? else {
         return Err(DmError::NotCrypt { name: name.into() });
+    };
+    remove(&control, name)?;
+    match mapping.tags {
+        Some(below) => remove(&control, &below.name),
+        None => Ok(()),
     }
-    let cookie = Cookie::new()?;
+}
+
+fn remove(control: &Control, name: &str) -> Result<(), DmError> {
+    let cookie = Cookie::new(Audience::Everybody)?;
     let told_udev = control.remove_patiently(name, cookie.event())?;
     cookie.wait(told_udev)?;
     node::disappear(name)
@@ -130,7 +168,11 @@ fn uuid(name: &str, volume: &Volume) -> String {
         VolumeFormat::Luks2 => "LUKS2",
         VolumeFormat::Plain => "PLAIN",
     };
-    let header: String = header_uuid(volume).unwrap_or_default().chars().filter(|c| *c != '-').collect();
+    uuid_of(kind, header_uuid(volume), name)
+}
+
+fn uuid_of(kind: &str, header: Option<&str>, name: &str) -> String {
+    let header: String = header.unwrap_or_default().chars().filter(|c| *c != '-').collect();
     let between = if header.is_empty() { "" } else { "-" };
     let mut uuid = format!("{}{kind}{between}{header}-{name}", status::PREFIX);
     uuid.truncate(MAX_UUID);

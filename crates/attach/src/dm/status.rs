@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use super::control::{Control, Found};
 use super::error::DmError;
+use super::integrity;
+use super::node::major_minor;
 
 /// How the UUID of an encrypted mapping begins.
 pub const PREFIX: &str = "CRYPT-";
@@ -43,6 +45,20 @@ pub struct Mapping {
     pub in_use: bool,
     /// dm-crypt's other options.
     pub flags: Vec<String>,
+    /// The tags beside each data unit, if the volume is authenticated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Tags>,
+}
+
+/// Tags that dm-integrity keeps, and the mapping in which it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tags {
+    /// The mapping's name.
+    pub name: String,
+    /// Bytes beside each data unit: the tag, and the nonce if it is stored.
+    pub len: u32,
+    /// Whether data and tags are written through a journal.
+    pub journal: bool,
 }
 
 /// The encrypted mapping of that name; `None` if there is none.
@@ -78,7 +94,15 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
     let Some(first) = targets.first().filter(|target| target.kind == "crypt") else { return Ok(None) };
     let line = Line::parse(first.line).ok_or(DmError::Answer)?;
     let kind = found.uuid.split('-').nth(1).unwrap_or_default().into();
-    let (device, file) = device(line.device);
+    let below = match line.tag_len {
+        Some(len) => Some(below(control, name, &line, len)?),
+        None => None,
+    };
+    let (holder, offset, tags) = match &below {
+        Some(below) => (below.device.as_str(), below.offset, Some(below.tags.clone())),
+        None => (line.device, line.offset, None),
+    };
+    let (device, file) = device(holder);
     Ok(Some(Mapping {
         name: name.into(),
         kind,
@@ -87,14 +111,44 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
         keyring: line.keyring,
         device,
         file,
-        offset: line.offset,
+        offset,
         sectors: targets.iter().map(|target| target.start.saturating_add(target.sectors)).max().unwrap_or(0),
         sector_size: line.sector_size,
         iv_offset: line.iv_offset,
         read_only: found.read_only,
         in_use: found.open_count > 0,
         flags: line.flags,
+        tags,
     }))
+}
+
+/// The mapping that keeps the tags, and what it lies on.
+struct Below {
+    tags: Tags,
+    device: String,
+    offset: u64,
+}
+
+/// It has the name that we and cryptsetup give it, and is the device that the table above names.
+fn below(control: &Control, above: &str, line: &Line<'_>, len: u32) -> Result<Below, DmError> {
+    let name = integrity::name_below(above);
+    let found = control.status(&name)?.ok_or(DmError::Answer)?;
+    let (major, minor) = major_minor(found.device);
+    if !found.uuid.starts_with(&format!("{PREFIX}{}", integrity::KIND))
+        || line.device != format!("{major}:{minor}")
+    {
+        return Err(DmError::Answer);
+    }
+    let table = control.table(&name)?;
+    let targets = table.targets().ok_or(DmError::Answer)?;
+    let text = targets.first().filter(|target| target.kind == "integrity").map(|target| target.line);
+    let text = text.and_then(|text| core::str::from_utf8(text).ok()).ok_or(DmError::Answer)?;
+    let mut words = text.split_ascii_whitespace();
+    let (device, offset) = (words.next(), words.next().and_then(|word| word.parse().ok()));
+    let (Some(device), Some(offset), Some(mode)) = (device, offset, words.nth(1)) else {
+        return Err(DmError::Answer);
+    };
+    Ok(Below { tags: Tags { name, len, journal: mode == "J" }, device: device.into(), offset })
 }
 
 /// A line of a dm-crypt table without its key.
@@ -106,6 +160,7 @@ struct Line<'a> {
     device: &'a str,
     offset: u64,
     sector_size: u32,
+    tag_len: Option<u32>,
     flags: Vec<String>,
 }
 
@@ -124,14 +179,16 @@ impl<'a> Line<'a> {
         let device = words.next()?;
         let offset = words.next()?.parse().ok()?;
         let mut sector_size = 512;
+        let mut tag_len = None;
         let mut flags = Vec::new();
         for word in words.skip(1) {
-            match word.strip_prefix("sector_size:") {
-                Some(size) => sector_size = size.parse().ok()?,
-                None => flags.push(word.into()),
+            match word.split_once(':') {
+                Some(("sector_size", size)) => sector_size = size.parse().ok()?,
+                Some(("integrity", rest)) => tag_len = Some(rest.split(':').next()?.parse().ok()?),
+                _ => flags.push(word.into()),
             }
         }
-        Some(Self { cipher, key_bits, keyring, iv_offset, device, offset, sector_size, flags })
+        Some(Self { cipher, key_bits, keyring, iv_offset, device, offset, sector_size, tag_len, flags })
     }
 }
 
@@ -162,6 +219,10 @@ mod tests {
         let line =
             Line::parse(b"aes-cbc-essiv:sha256 00112233445566778899aabbccddeeff 8 7:0 0").expect("a line");
         assert_eq!((line.key_bits, line.keyring, line.iv_offset, line.sector_size), (128, false, 8, 512));
+        let line =
+            Line::parse(b"capi:gcm(aes)-random :32:logon:x 0 253:0 0 2 no_read_workqueue integrity:28:aead")
+                .expect("a line");
+        assert_eq!((line.tag_len, line.flags), (Some(28), vec![String::from("no_read_workqueue")]));
         for bad in [&b""[..], b"aes", b"aes-xts-plain64 - x 7:0 0", b"\xff"] {
             assert!(Line::parse(bad).is_none());
         }

@@ -1,7 +1,7 @@
 //! A line of a dm-crypt table (the kernel's `admin-guide/device-mapper/dm-crypt.rst`).
 
 use atrest_secret::SecretBytes;
-use atrest_volume::{CryptFlags, CryptTarget, Segment, Volume, VolumeFormat};
+use atrest_volume::{CryptFlags, CryptTarget, Volume, VolumeFormat};
 
 use super::error::DmError;
 use super::header_uuid;
@@ -38,16 +38,15 @@ impl KeyPlace {
     }
 }
 
-/// The line for a segment on the device of that number. It may hold the key.
+/// The line for a segment whose ciphertext begins at byte `offset` of the device of that number. It may hold the key.
 pub fn line(
-    segment: &Segment,
     target: &CryptTarget,
     keys: &KeyPlace,
-    device: u64,
+    (device, offset): (u64, u64),
     flags: CryptFlags,
 ) -> SecretBytes {
     let (major, minor) = major_minor(device);
-    let offset = segment.media_offset / 512;
+    let offset = offset / 512;
     let rest = format!(" {} {major}:{minor} {offset}{}", target.iv_offset, options(target, flags));
     let front = format!("{} ", target.cipher);
     let key = match keys {
@@ -77,6 +76,9 @@ fn options(target: &CryptTarget, flags: CryptFlags) -> String {
     add(flags.submit_from_crypt_cpus, "submit_from_crypt_cpus");
     add(flags.no_read_workqueue, "no_read_workqueue");
     add(flags.no_write_workqueue, "no_write_workqueue");
+    if let Some(tags) = target.tags {
+        add(true, &format!("integrity:{}:aead", tags.len));
+    }
     add(target.data_unit != 512, &format!("sector_size:{}", target.data_unit));
     add(target.iv_large, "iv_large_sectors");
     match words.len() {

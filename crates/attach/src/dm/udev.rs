@@ -14,6 +14,8 @@ use super::sys;
 const MAGIC: u32 = 0x0d4d;
 /// The event is of the process that changes the mapping, not one that udev was told to repeat.
 const PRIMARY_SOURCE: u32 = 0x0040;
+/// Nobody but the mapping above is to look at it: no links for its content, no scan for other things in it.
+const PRIVATE: u32 = 0x0002 | 0x0004 | 0x0008;
 /// There while udev runs.
 const SOCKET: &str = "/run/udev/control";
 /// How long udev may take.
@@ -22,13 +24,25 @@ const LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(5);
 const TRIES: u32 = 64;
 
+/// For whom a mapping is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Whoever looks for file systems.
+    Everybody,
+    /// A mapping above it.
+    Mapping,
+}
+
 /// A semaphore that udev's rules know by its number; none where udev does not run.
-pub struct Cookie(Option<(u16, i32)>);
+pub struct Cookie {
+    semaphore: Option<(u16, i32)>,
+    audience: Audience,
+}
 
 impl Cookie {
-    pub fn new() -> Result<Self, DmError> {
+    pub fn new(audience: Audience) -> Result<Self, DmError> {
         if !Path::new(SOCKET).exists() {
-            return Ok(Self(None));
+            return Ok(Self { semaphore: None, audience });
         }
         let failed = |error| DmError::System { request: "semaphore for udev", error };
         for _ in 0..TRIES {
@@ -40,7 +54,7 @@ impl Cookie {
             }
             match sys::semaphore((MAGIC << 16 | u32::from(number)) as i32) {
                 Ok(id) => {
-                    let cookie = Self(Some((number, id)));
+                    let cookie = Self { semaphore: Some((number, id)), audience };
                     sys::semaphore_add(id, 1).map_err(failed)?;
                     return Ok(cookie);
                 }
@@ -53,12 +67,16 @@ impl Cookie {
 
     /// What is sent along with the request; 0 without udev.
     pub fn event(&self) -> u32 {
-        self.0.map_or(0, |(number, _)| PRIMARY_SOURCE << 16 | u32::from(number))
+        let flags = match self.audience {
+            Audience::Everybody => PRIMARY_SOURCE,
+            Audience::Mapping => PRIMARY_SOURCE | PRIVATE,
+        };
+        self.semaphore.map_or(0, |(number, _)| flags << 16 | u32::from(number))
     }
 
     /// Waits until udev is done, if it was told of anything.
     pub fn wait(self, told: bool) -> Result<(), DmError> {
-        let Some((_, id)) = self.0 else { return Ok(()) };
+        let Some((_, id)) = self.semaphore else { return Ok(()) };
         let failed = |error| DmError::System { request: "wait for udev", error };
         if !told {
             sys::semaphore_add(id, -1).map_err(failed)?;
@@ -77,7 +95,7 @@ impl Cookie {
 
 impl Drop for Cookie {
     fn drop(&mut self) {
-        if let Some((_, id)) = self.0 {
+        if let Some((_, id)) = self.semaphore {
             sys::remove_semaphore(id);
         }
     }

@@ -96,6 +96,9 @@ pub struct KernelArgs {
     /// Encrypt writes at once, without a work queue.
     #[arg(long = "perf-no_write_workqueue", requires = "dm")]
     pub no_write_workqueue: bool,
+    /// Write the data and tags of an authenticated volume without a journal: faster, and what was written last when the power failed may not verify.
+    #[arg(long = "integrity-no-journal", requires = "dm")]
+    pub no_journal: bool,
     /// Keep the key of a LUKS2 volume out of the kernel's keyring: `dmsetup table --showkeys` shows it then.
     #[arg(long, requires = "dm")]
     pub disable_keyring: bool,

@@ -27,6 +27,7 @@ pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result
             submit_from_crypt_cpus: kernel.submit_from_crypt_cpus,
             no_read_workqueue: kernel.no_read_workqueue,
             no_write_workqueue: kernel.no_write_workqueue,
+            no_journal: kernel.no_journal,
         },
         disable_keyring: kernel.disable_keyring,
     };
@@ -68,8 +69,11 @@ pub fn line(mapping: &Mapping) -> String {
     let place = mapping.file.as_ref().unwrap_or(&mapping.device);
     let mode = if mapping.read_only { "read-only" } else { "read-write" };
     let used = if mapping.in_use { "in use" } else { "not in use" };
+    let tags = mapping.tags.as_ref();
+    let tags =
+        tags.map(|tags| format!(", {}-byte tags in /dev/mapper/{}", tags.len, tags.name)).unwrap_or_default();
     format!(
-        "{}: {} at /dev/mapper/{}, {mode}, {}, {}, {}-bit key, by the kernel, {used}\n",
+        "{}: {} at /dev/mapper/{}, {mode}, {}, {}, {}-bit key{tags}, by the kernel, {used}\n",
         mapping.name,
         place.display(),
         mapping.name,

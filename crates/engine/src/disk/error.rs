@@ -34,6 +34,8 @@ pub enum DiskError {
         /// The longest possible.
         limit: usize,
     },
+    /// The volume is authenticated: only the kernel can check its tags.
+    Authenticated,
     /// A segment's position on the media or in the plaintext does not fit in 64 bits.
     Overflow {
         /// Where the segment begins on the media.
@@ -60,6 +62,9 @@ impl fmt::Display for DiskError {
                     f,
                     "data units of {data_unit} bytes are longer than the {limit} bytes that can be served"
                 )
+            }
+            Self::Authenticated => {
+                f.write_str("the volume is authenticated, which only the kernel can serve")
             }
             Self::Overflow { media_offset, len } => {
                 write!(f, "a segment of {len} bytes at byte {media_offset} of the media ends beyond 64 bits")

@@ -79,6 +79,9 @@ impl Disk {
     /// Discards are passed on if the options say so. The flag in a LUKS2 header does not count: nothing
     /// authenticates it, so whoever can write to the media could set it and then see what is in use.
     pub fn new(media: Arc<dyn BlockDevice>, volume: Volume, options: DiskOptions) -> Result<Self, DiskError> {
+        if volume.segments().is_empty() && !volume.targets().is_empty() {
+            return Err(DiskError::Authenticated);
+        }
         let uuid = volume.uuid().map(str::to_owned);
         let read_only = options.read_only || volume.read_only();
         let regions = volume.into_segments().into_iter().map(Region::from_segment).collect();

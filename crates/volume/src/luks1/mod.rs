@@ -180,12 +180,16 @@ impl Luks1 {
         let (mapper, weak) = data_mapper(&cipher, key, options, MapperOptions::default())?;
         let segment = Segment { start: 0, len, media_offset, mapper };
         let target = options.keep_key.then(|| CryptTarget {
-            cipher,
+            start: 0,
+            len,
+            media_offset,
+            cipher: cipher.to_string(),
             key: VolumeKey::copy_from(key.expose()),
             digest: None,
             iv_offset: 0,
             data_unit: 512,
             iv_large: false,
+            tags: None,
         });
         Ok(Volume::new(VolumeFormat::Luks1, vec![segment])
             .with_uuid(self.uuid())

@@ -5,6 +5,7 @@
 //! header copies that list them, one copy durable before the other is touched, and wiped areas verified on the media
 //! before the header forgets them. FORMATS.md lists what each operation guarantees.
 
+mod authenticated;
 mod backup;
 mod change;
 mod create;

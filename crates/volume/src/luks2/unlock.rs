@@ -7,7 +7,7 @@ use atrest_device::{BlockDevice, LockMode};
 use atrest_format::luks2::{Keyslot, KeyslotKind, Priority, Requirement, SegmentKind, SegmentSize};
 use atrest_secret::Locked;
 
-use super::{Luks2, keyslot};
+use super::{Luks2, authenticated, keyslot};
 use crate::lock::MetadataLock;
 use crate::luks1::data_mapper;
 use crate::{
@@ -206,12 +206,25 @@ impl Luks2 {
             let SegmentKind::Crypt { encryption, sector_size, iv_tweak, integrity } = &segment.kind else {
                 return Err(UnlockError::UnsupportedType);
             };
-            if integrity.is_some() {
-                return Err(UnlockError::IntegrityUnsupported);
-            }
             // One key for all; several keys only exist during a re-encryption.
             if metadata.digest_of_segment(segment.id) != metadata.digest_of_segment(0) {
                 return Err(UnlockError::ReencryptionInProgress);
+            }
+            let digest = metadata.digest_of_segment(segment.id).map(|digest| digest.id);
+            if let Some(integrity) = integrity {
+                if !options.keep_key {
+                    return Err(UnlockError::Authenticated);
+                }
+                // cryptsetup makes them with one segment only.
+                if metadata.segments().len() > 1 {
+                    return Err(UnlockError::UnsupportedType);
+                }
+                let aead = authenticated::aead(encryption, &integrity.kind, key.len())?;
+                read_only |= aead.repeats_nonces && !options.single_snapshot;
+                let place = (segment.offset, *iv_tweak, *sector_size);
+                let target = authenticated::target(devices.data, place, aead, key)?;
+                targets.push(CryptTarget { digest, ..target });
+                break;
             }
             let unit = u64::from(*sector_size);
             let len = match segment.size {
@@ -230,12 +243,16 @@ impl Luks2 {
             segments.push(Segment { start, len, media_offset: segment.offset, mapper });
             if options.keep_key {
                 targets.push(CryptTarget {
-                    cipher: CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?,
+                    start,
+                    len,
+                    media_offset: segment.offset,
+                    cipher: spec(encryption)?.to_string(),
                     key: VolumeKey::copy_from(key.expose()),
-                    digest: metadata.digest_of_segment(segment.id).map(|digest| digest.id),
+                    digest,
                     iv_offset: *iv_tweak,
                     data_unit: *sector_size,
                     iv_large: false,
+                    tags: None,
                 });
             }
             start = start.saturating_add(len);
@@ -258,7 +275,7 @@ fn mapper(
     iv_tweak: u64,
     options: &UnlockOptions,
 ) -> Result<(Locked<Mapper>, bool), UnlockError> {
-    let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
+    let spec = spec(encryption)?;
     let mapper = MapperOptions {
         data_unit: usize::try_from(sector_size).unwrap_or(0),
         iv_offset: iv_tweak,
@@ -266,6 +283,10 @@ fn mapper(
         ..MapperOptions::default()
     };
     Ok(data_mapper(&spec, key, options, mapper)?)
+}
+
+fn spec(encryption: &str) -> Result<CipherSpec, UnlockError> {
+    CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)
 }
 
 /// Of several keyslots' failures the one that a person should hear of.

@@ -1,0 +1,185 @@
+//! Volumes whose data units carry tags: dm-crypt with an AEAD, above dm-integrity, which keeps the tags. Only the kernel opens them.
+
+use core::str::FromStr;
+
+use atrest_cipher::{CipherSpec, KeyError};
+use atrest_device::BlockDevice;
+use atrest_format::integrity::{SUPERBLOCK_LEN, Superblock};
+
+use crate::{CryptTarget, IntegrityTags, UnlockError, VolumeKey};
+
+/// Block ciphers of 16-byte blocks, for which the kernel has these modes.
+const CIPHERS: [&str; 4] = ["aes", "serpent", "twofish", "camellia"];
+
+/// What dm-crypt is told of an authenticated cipher.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Aead {
+    /// The cipher by dm-crypt's own name.
+    pub name: String,
+    /// Bytes beside each data unit: the tag, and the nonce if it is a random one.
+    pub tag_len: u32,
+    /// A nonce that comes twice gives the key away, and writing a data unit again takes the same one.
+    pub repeats_nonces: bool,
+}
+
+/// From the words of a LUKS2 segment, `aes-xts-plain64` and `hmac(sha256)`, and the bytes in the key of both.
+pub fn aead(encryption: &str, integrity: &str, key_len: usize) -> Result<Aead, UnlockError> {
+    let unknown = || UnlockError::UnknownIntegrity;
+    let (cipher, iv) = encryption.rsplit_once('-').ok_or_else(unknown)?;
+    let counted = matches!(iv, "random" | "plain" | "plain64");
+    let fits = |lens: &[usize]| match lens.contains(&key_len) {
+        true => Ok(()),
+        false => Err(UnlockError::Key(KeyError::Length { len: key_len })),
+    };
+    let (template, tag_len, nonce_len, fragile) = match (integrity, cipher.split_once('-')) {
+        ("aead", Some((block, "gcm"))) if counted && CIPHERS.contains(&block) => {
+            fits(&[16, 24, 32])?;
+            (format!("gcm({block})"), 16, 12, true)
+        }
+        ("aead", None) if counted && cipher == "aegis128" => {
+            fits(&[16])?;
+            ("aegis128".into(), 16, 16, true)
+        }
+        ("poly1305", None) if counted && cipher == "chacha20" => {
+            fits(&[32])?;
+            ("rfc7539(chacha20,poly1305)".into(), 16, 12, true)
+        }
+        (mac, Some((block, mode @ ("xts" | "cbc")))) if CIPHERS.contains(&block) => {
+            let tag_len: u32 = match mac {
+                "hmac(sha1)" => 20,
+                "hmac(sha256)" => 32,
+                "hmac(sha512)" => 64,
+                _ => return Err(unknown()),
+            };
+            // The key of the MAC, which is as long as its tag, follows the cipher's.
+            let rest = usize::try_from(tag_len).ok().and_then(|mac| key_len.checked_sub(mac));
+            let plain = encryption.replace("-random", "-plain64");
+            let spec = CipherSpec::from_str(&plain).map_err(UnlockError::UnsupportedCipher)?;
+            if spec.has_keyed_iv() {
+                return Err(unknown());
+            }
+            if !rest.is_some_and(|len| spec.key_len_is_valid(len)) {
+                return Err(UnlockError::Key(KeyError::Length { len: key_len }));
+            }
+            (format!("authenc({mac},{mode}({block}))"), tag_len, 16, false)
+        }
+        _ => return Err(unknown()),
+    };
+    let random_nonce = if iv == "random" { nonce_len } else { 0 };
+    Ok(Aead {
+        name: format!("capi:{template}-{iv}"),
+        tag_len: tag_len.saturating_add(random_nonce),
+        repeats_nonces: fragile && random_nonce == 0,
+    })
+}
+
+/// The whole volume: dm-integrity's superblock at byte `offset` of the data device says how long it is.
+pub fn target(
+    data: &dyn BlockDevice,
+    (offset, iv_offset, data_unit): (u64, u64, u32),
+    aead: Aead,
+    key: &VolumeKey,
+) -> Result<CryptTarget, UnlockError> {
+    let tags = tags(data, offset, &aead, data_unit)?;
+    Ok(CryptTarget {
+        start: 0,
+        len: tags.provided,
+        media_offset: offset,
+        cipher: aead.name,
+        key: VolumeKey::copy_from(key.expose()),
+        digest: None,
+        iv_offset,
+        data_unit,
+        iv_large: false,
+        tags: Some(tags),
+    })
+}
+
+fn tags(
+    data: &dyn BlockDevice,
+    offset: u64,
+    aead: &Aead,
+    data_unit: u32,
+) -> Result<IntegrityTags, UnlockError> {
+    let has = data.size();
+    let needs = |bytes: u64| UnlockError::DataDeviceTooSmall { needs: offset.saturating_add(bytes), has };
+    let rest = has.saturating_sub(offset);
+    let overhead = SUPERBLOCK_LEN as u64;
+    if rest < overhead {
+        return Err(needs(overhead));
+    }
+    let mut bytes = [0; 512];
+    data.read_at(offset, &mut bytes)?;
+    let superblock = Superblock::parse(&bytes).map_err(UnlockError::Superblock)?;
+    if superblock.data_unit != data_unit || u32::from(superblock.tag_len) != aead.tag_len {
+        return Err(UnlockError::OtherIntegrity {
+            tag_len: superblock.tag_len.into(),
+            data_unit: superblock.data_unit,
+            expected: (aead.tag_len, data_unit),
+        });
+    }
+    let end = superblock.provided.saturating_add(overhead);
+    if superblock.provided == 0 || end > rest {
+        return Err(needs(end));
+    }
+    Ok(IntegrityTags { len: aead.tag_len, provided: superblock.provided })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_lengths_are_those_of_cryptsetup() {
+        // From `dmsetup table` of what cryptsetup 2.6.1 opens.
+        for (encryption, integrity, key_len, name, tag_len) in [
+            ("aes-xts-plain64", "hmac(sha256)", 96, "capi:authenc(hmac(sha256),xts(aes))-plain64", 32),
+            ("aes-xts-random", "hmac(sha256)", 96, "capi:authenc(hmac(sha256),xts(aes))-random", 48),
+            (
+                "aes-cbc-essiv:sha256",
+                "hmac(sha256)",
+                64,
+                "capi:authenc(hmac(sha256),cbc(aes))-essiv:sha256",
+                32,
+            ),
+            ("aes-gcm-random", "aead", 32, "capi:gcm(aes)-random", 28),
+            ("chacha20-random", "poly1305", 32, "capi:rfc7539(chacha20,poly1305)-random", 28),
+            ("aegis128-random", "aead", 16, "capi:aegis128-random", 32),
+        ] {
+            let expected = Aead { name: name.into(), tag_len, repeats_nonces: false };
+            assert_eq!(aead(encryption, integrity, key_len), Ok(expected));
+        }
+        let gcm = aead("aes-gcm-plain64", "aead", 32).expect("cryptsetup opens it");
+        assert_eq!((gcm.name.as_str(), gcm.tag_len, gcm.repeats_nonces), ("capi:gcm(aes)-plain64", 16, true));
+    }
+
+    #[test]
+    fn what_is_not_known_or_does_not_fit_is_refused() {
+        for (encryption, integrity) in [
+            ("aes-xts-plain64", "crc32c"),
+            ("aes-xts-plain64", "aead"),
+            ("aes-ctr-plain64", "hmac(sha256)"),
+            ("cipher_null-xts-plain64", "hmac(sha256)"),
+            ("aes-gcm-random) 0", "aead"),
+            ("aes-gcm-lmk", "aead"),
+            ("aes", "aead"),
+        ] {
+            let refused = aead(encryption, integrity, 96);
+            assert_eq!(refused, Err(UnlockError::UnknownIntegrity), "{encryption} {integrity}");
+        }
+        for encryption in ["aes-xts-plain64 0 7:0", "aes-cbc-essiv:sha256 0 7:0"] {
+            let refused = aead(encryption, "hmac(sha256)", 96);
+            assert!(matches!(refused, Err(UnlockError::UnsupportedCipher(_))), "{refused:?}");
+        }
+        for (encryption, integrity, key_len) in [
+            ("aes-xts-plain64", "hmac(sha256)", 80),
+            ("aes-xts-plain64", "hmac(sha256)", 16),
+            ("aes-gcm-random", "aead", 64),
+            ("chacha20-random", "poly1305", 16),
+            ("aegis128-random", "aead", 32),
+        ] {
+            let refused = aead(encryption, integrity, key_len);
+            assert_eq!(refused, Err(UnlockError::Key(KeyError::Length { len: key_len })), "{encryption}");
+        }
+    }
+}
