@@ -1,0 +1,139 @@
+//! Superblocks as their tools write them, and blkid's word for what they say.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output();
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}; run scripts/setup"));
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// An image that a tool has filled, by what blkid says of it, and by what we say of it.
+fn compare(directory: &Path, kind: &str, program: &str, arguments: &[&str]) {
+    let path = directory.join(kind);
+    File::create(&path).expect("create").set_len(48 << 20).expect("a size");
+    let text = path.to_str().expect("text");
+    run(program, &[arguments, &[text]].concat());
+    let told = run("blkid", &["-p", "-o", "export", text]);
+    let value = |name: &str| {
+        let line = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        line.unwrap_or_default().replace("\\ ", " ")
+    };
+    let found = probe(&File::open(&path).expect("open")).unwrap_or_else(|| panic!("{kind} is not known"));
+    assert_eq!((found.kind, found.uuid, found.label), (kind, value("UUID"), value("LABEL")), "{told}");
+    assert_eq!(value("TYPE"), kind);
+}
+
+#[test]
+fn superblocks_say_what_blkid_says() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = directory.path();
+    compare(at, "ext2", "mke2fs", &["-q", "-F", "-t", "ext2", "-L", "second one"]);
+    compare(at, "ext3", "mke2fs", &["-q", "-F", "-t", "ext3", "-L", "third"]);
+    compare(at, "ext4", "mke2fs", &["-q", "-F", "-t", "ext4", "-L", "sixteen-bytes-16"]);
+    compare(at, "vfat", "mkfs.vfat", &["-n", "STICK"]);
+    compare(at, "swap", "mkswap", &["-L", "swapped"]);
+    compare(
+        at,
+        "crypto_LUKS",
+        "cryptsetup",
+        &[
+            "luksFormat",
+            "-q",
+            "--type",
+            "luks2",
+            "--label",
+            "my label",
+            "--pbkdf",
+            "pbkdf2",
+            "--pbkdf-force-iterations",
+            "1000",
+            "--key-file",
+            "/proc/self/exe",
+            "--keyfile-size",
+            "16",
+        ],
+    );
+    std::fs::remove_file(at.join("crypto_LUKS")).expect("remove");
+    compare(
+        at,
+        "crypto_LUKS",
+        "cryptsetup",
+        &[
+            "luksFormat",
+            "-q",
+            "--type",
+            "luks1",
+            "--pbkdf-force-iterations",
+            "1000",
+            "--key-file",
+            "/proc/self/exe",
+            "--keyfile-size",
+            "16",
+        ],
+    );
+    assert_eq!(content_of(&[0; 70000]), None);
+}
+
+/// The layouts of xfs, btrfs, f2fs and erofs, by the definitions of their superblocks in the kernel's headers.
+#[test]
+fn superblocks_that_no_tool_here_writes_are_found_where_the_kernel_has_them() {
+    let uuid = [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0];
+    let image = |parts: &[(usize, &[u8])]| {
+        let mut bytes = vec![0; 70000];
+        for (at, part) in parts {
+            bytes[*at..at + part.len()].copy_from_slice(part);
+        }
+        content_of(&bytes).map(|content| (content.kind, content.uuid, content.label))
+    };
+    let expected = |kind| Some((kind, "11223344-5566-7788-99aa-bbccddeeff00".into(), String::from("name")));
+    assert_eq!(image(&[(0, b"XFSB"), (32, &uuid), (108, b"name")]), expected("xfs"));
+    let btrfs = image(&[(0x10040, b"_BHRfS_M"), (0x10020, &uuid), (0x1012b, b"name")]);
+    assert_eq!(btrfs, expected("btrfs"));
+    let f2fs = image(&[(0x400, &[0x10, 0x20, 0xf5, 0xf2]), (0x46c, &uuid), (0x47c, b"n\0a\0m\0e\0")]);
+    assert_eq!(f2fs, expected("f2fs"));
+    let erofs = image(&[(0x400, &[0xe2, 0xe1, 0xf5, 0xe0]), (0x430, &uuid), (0x440, b"name")]);
+    assert_eq!(erofs, expected("erofs"));
+}
+
+#[test]
+fn partitions_are_called_what_sfdisk_calls_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (label, named) in [("gpt", true), ("dos", false)] {
+        let path = directory.path().join(label);
+        File::create(&path).expect("create").set_len(32 << 20).expect("a size");
+        let text = path.to_str().expect("text");
+        let name = if named { ", name=\"crypt root\"" } else { "" };
+        let script = directory.path().join("script");
+        std::fs::write(&script, format!("label: {label}\nsize=4M\nsize=8M{name}\n")).expect("write");
+        run("sh", &["-c", &format!("sfdisk -q {text} < {}", script.display())]);
+        let dump = run("sfdisk", &["-d", text]);
+        let uuid = if named {
+            let line = dump.lines().find(|line| line.contains("crypt root")).expect("the second partition");
+            let (_, rest) = line.split_once("uuid=").expect("a UUID");
+            rest.split(',').next().expect("a UUID").to_ascii_lowercase()
+        } else {
+            let line = dump.lines().find_map(|line| line.strip_prefix("label-id: 0x")).expect("a signature");
+            format!("{line}-02")
+        };
+        let found = read_table(&File::open(&path).expect("open"), 512, 2).expect("the partition");
+        let name = if named { "crypt root" } else { "" };
+        assert_eq!((found.uuid, found.name), (uuid, name.into()), "{dump}");
+    }
+}
+
+#[test]
+fn tables_and_superblocks_of_noise_are_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("noise");
+    std::fs::write(&path, [0xa5; 4096]).expect("write");
+    let file = File::open(&path).expect("open");
+    assert_eq!((probe(&file), read_table(&file, 512, 1), read_table(&file, 0, 1)), (None, None, None));
+    let empty = File::open("/dev/null").expect("open");
+    assert_eq!((probe(&empty), read_table(&empty, 512, 1)), (None, None));
+}

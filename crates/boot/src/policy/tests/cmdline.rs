@@ -1,0 +1,203 @@
+use core::time::Duration;
+
+use super::*;
+
+const A: &str = "11111111-9e27-4efe-a4d5-15ad146c258b";
+const B: &str = "22222222-9e27-4efe-a4d5-15ad146c258b";
+
+/// What a command line makes of a crypttab, as one line for each volume.
+fn told(table: &str, words: &str) -> Vec<String> {
+    let words = words.replace("$A", A).replace("$B", B);
+    let table = table.replace("$A", A).replace("$B", B);
+    let policy = Policy::new((!table.is_empty()).then(|| crypttab(&table)), Some(line(&words)));
+    assert_eq!(messages(&policy.notices), Vec::<String>::new(), "{words}");
+    policy.entries.iter().map(summary).collect()
+}
+
+fn summary(entry: &Entry) -> String {
+    let place = |place: &Place| match (&place.path, &place.device) {
+        (Some(path), None) => path.clone(),
+        (Some(path), Some(device)) => format!("{path}:{device}"),
+        (None, device) => device.as_ref().map(ToString::to_string).unwrap_or_default(),
+    };
+    let key = match &entry.key {
+        Key::Ask => "ask".into(),
+        Key::File { place: at, filesystem } => {
+            format!(
+                "{}{}",
+                place(at),
+                filesystem.as_ref().map(|name| format!(" ({name})")).unwrap_or_default()
+            )
+        }
+        other => format!("{other:?}"),
+    };
+    let mut more = String::new();
+    let options = &entry.options;
+    if let Some(header) = &options.header {
+        more += &format!(" header={}", place(header));
+    }
+    for (set, word) in [(options.flags.allow_discards, "discard"), (options.read_only, "read-only")] {
+        more += &if set { format!(" {word}") } else { String::new() };
+    }
+    if let Some(size) = options.key_size {
+        more += &format!(" {}+{size}", options.key_offset);
+    }
+    format!("{} {} {key}{more}", entry.name, entry.source)
+        .replace(A, "$A")
+        .replace(B, "$B")
+        .replace("the LUKS volume whose UUID begins with ", "~")
+}
+
+#[test]
+fn the_dialects_are_understood() {
+    // crypttab, command line, volumes.
+    let table: &[(&str, &str, &[&str])] = &[
+        // systemd-cryptsetup-generator(8)
+        ("", "luks.uuid=$A", &["luks-$A UUID=$A ask"]),
+        ("", "rd.luks.uuid=luks-$A", &["luks-$A UUID=$A ask"]),
+        ("", "rd.luks.name=$A=root", &["root UUID=$A ask"]),
+        ("", "luks.name=$A=root luks.uuid=$A", &["root UUID=$A ask"]),
+        ("", "luks.name=$A=root luks.name=$B=home", &["root UUID=$A ask", "home UUID=$B ask"]),
+        ("", "luks.uuid=$A luks.options=discard", &["luks-$A UUID=$A ask discard"]),
+        (
+            "",
+            "luks.uuid=$A luks.uuid=$B luks.options=$A=discard luks.options=read-only",
+            &["luks-$A UUID=$A ask discard", "luks-$B UUID=$B ask read-only"],
+        ),
+        ("", "luks.uuid=$A luks.key=/key", &["luks-$A UUID=$A /key"]),
+        ("", "luks.uuid=$A luks.key=$A=/key:UUID=$B", &["luks-$A UUID=$A /key:UUID=$B"]),
+        ("", "luks.uuid=$A luks.key=$A=/key:LABEL=stick", &["luks-$A UUID=$A /key:LABEL=stick"]),
+        (
+            "",
+            "luks.name=$A=root luks.data=$A=/dev/sdb luks.options=$A=header=/h:UUID=$B",
+            &["root /dev/sdb ask header=/h:UUID=$B"],
+        ),
+        ("", "luks.name=$A=root luks.data=$A=PARTUUID=1-2", &["root PARTUUID=1-2 ask header=UUID=$A"]),
+        ("a UUID=$A /k\nb /dev/sdb", "quiet", &["a UUID=$A /k", "b /dev/sdb ask"]),
+        ("a UUID=$A /k\nb /dev/sdb", "luks=no", &[]),
+        ("a UUID=$A /k\nb /dev/sdb", "rd.luks=0", &[]),
+        ("a UUID=$A /k\nb /dev/sdb", "rd.luks.crypttab=no", &[]),
+        ("a UUID=$A /k\nb /dev/sdb", "rd.luks.crypttab=no rd.luks.uuid=$B", &["luks-$B UUID=$B ask"]),
+        ("a UUID=$A /k\nb UUID=$B", "luks.uuid=$A", &["a UUID=$A /k"]),
+        (
+            "a UUID=$A /k read-only",
+            "luks.uuid=$A luks.uuid=$B luks.options=discard",
+            &["a UUID=$A /k read-only", "luks-$B UUID=$B ask discard"],
+        ),
+        ("a UUID=$A /k read-only", "luks.options=$A=discard", &["a UUID=$A /k discard"]),
+        ("a UUID=$A", "luks.key=$A=/other", &["a UUID=$A /other"]),
+        // dracut.cmdline(7)
+        ("", "rd.luks.uuid=11111111", &["luks-11111111 ~11111111 ask"]),
+        ("a UUID=$A", "rd.luks.uuid=luks-11111111", &["a UUID=$A ask"]),
+        ("", "rd.luks.uuid=$A rd.luks.allow-discards", &["luks-$A UUID=$A ask discard"]),
+        (
+            "",
+            "rd.luks.uuid=$A rd.luks.uuid=$B rd.luks.allow-discards=$B",
+            &["luks-$A UUID=$A ask", "luks-$B UUID=$B ask discard"],
+        ),
+        ("", "rd.luks.uuid=$A rd.luks.key=/key:UUID=$B", &["luks-$A UUID=$A /key:UUID=$B"]),
+        (
+            "",
+            "rd.luks.uuid=$A rd.luks.uuid=$B rd.luks.key=/key:LABEL=stick:UUID=$B",
+            &["luks-$A UUID=$A ask", "luks-$B UUID=$B /key:LABEL=stick"],
+        ),
+        ("", "rd.luks.partuuid=3a-01", &["luks-3a-01 PARTUUID=3a-01 ask"]),
+        // mkinitcpio's hook encrypt
+        ("", "cryptdevice=/dev/sda2:root", &["root /dev/sda2 /crypto_keyfile.bin"]),
+        (
+            "",
+            "cryptdevice=UUID=$A:cryptroot:allow-discards cryptkey=rootfs:/keys/a",
+            &["cryptroot UUID=$A /keys/a discard"],
+        ),
+        (
+            "",
+            "cryptdevice=PARTLABEL=root:root cryptkey=UUID=$B:vfat:/keys/a",
+            &["root PARTLABEL=root /keys/a:UUID=$B (vfat)"],
+        ),
+        ("", "cryptdevice=/dev/sda2:root cryptkey=LABEL=stick:auto:/a", &["root /dev/sda2 /a:LABEL=stick"]),
+        ("", "cryptdevice=/dev/sda2:root cryptkey=/dev/sdb1:/a", &["root /dev/sda2 /a:/dev/sdb1"]),
+        ("", "cryptdevice=/dev/sda2:root cryptkey=/dev/sdb:2048:64", &["root /dev/sda2 /dev/sdb 2048+64"]),
+        ("", "\"cryptdevice=PARTLABEL=crypt root:root\"", &["root PARTLABEL=crypt root /crypto_keyfile.bin"]),
+    ];
+    for (tab, words, expected) in table {
+        assert_eq!(told(tab, words), *expected, "{tab:?} {words}");
+    }
+}
+
+#[test]
+fn plain_volumes_of_mkinitcpio_are_described_whole() {
+    let policy =
+        Policy::new(None, Some(line("cryptdevice=/dev/sda:c crypto=sha512:aes-cbc-essiv:sha256:256:8:")));
+    let [entry] = policy.entries.as_slice() else { panic!("{policy:?}") };
+    let expected = Plain {
+        cipher: Some("aes-cbc-essiv:sha256".into()),
+        key_bits: Some(256),
+        hash: Some("sha512".into()),
+        offset: 8,
+        ..Plain::default()
+    };
+    assert_eq!((entry.options.kind, &entry.options.plain), (Kind::Plain, &expected));
+}
+
+#[test]
+fn what_init_needs_is_found() {
+    let boot = line(
+        "root=UUID=ab rootfstype=ext4 rootflags=noatime,data=journal rw init=/sbin/start rootwait quiet \
+                     rd.emergency=reboot -- single",
+    )
+    .boot;
+    let expected = Boot {
+        root: DeviceSpec::parse("UUID=ab"),
+        filesystem: Some("ext4".into()),
+        flags: Some("noatime,data=journal".into()),
+        writable: true,
+        init: Some("/sbin/start".into()),
+        wait: true,
+        emergency: Emergency::Reboot,
+        arguments: vec!["single".into()],
+        ..Boot::default()
+    };
+    assert_eq!(boot, expected);
+    assert!(!line("rw ro").boot.writable);
+    assert_eq!(line("rd.timeout=20").boot.timeout, Some(Duration::from_secs(20)));
+    let stages = [
+        ("rd.break", Stage::Switch),
+        ("rd.break=pre-mount", Stage::Mount),
+        ("break=premount", Stage::Mount),
+        ("rd.break=cmdline", Stage::Unlock),
+    ];
+    for (word, stage) in stages {
+        let boot = line(word).boot;
+        assert_eq!((boot.stop_at, boot.shell), (Some(stage), true), "{word}");
+    }
+    let shells = ["rd.shell", "rd.shell=1", "rd.rescue", "rd.shell=0", "quiet"];
+    assert_eq!(shells.map(|word| line(word).boot.shell), [true, true, true, false, false]);
+}
+
+#[test]
+fn parameters_that_make_no_sense_are_named() {
+    let words = [
+        "rd.luks.uuid=root",
+        "luks.name=root",
+        "luks.key=key",
+        "rd.luks.serial=1",
+        "luks=maybe",
+        "root=sda1",
+        "cryptkey=rootfs",
+        "cryptkey=/dev/sdb:0:0",
+        "crypto=aes",
+        "rd.break=lunch",
+        "rd.timeout=soon",
+        "luks.uuid",
+        "rd.luks.key=/a:/dev/b:/dev/c:/dev/d",
+    ];
+    for word in words {
+        let read = line(&format!("quiet {word} ro"));
+        assert_eq!(read.notices.len(), 1, "{word}: {:?}", messages(&read.notices));
+        assert!(messages(&read.notices)[0].starts_with(&format!("/proc/cmdline: {word}: ")), "{word}");
+        assert!(!read.notices[0].drops_entry(), "{word}");
+    }
+    let policy = Policy::new(None, Some(line("cryptdevice=sda2:root cryptkey=rootfs:/k")));
+    assert_eq!(policy.entries, []);
+    assert_eq!(messages(&policy.notices).len(), 1);
+}

@@ -1,0 +1,195 @@
+//! Does what the policy says: waits for each volume's device, finds its key or asks for it, and has the kernel map it.
+
+mod error;
+mod key;
+mod keys;
+mod volume;
+
+use core::cell::RefCell;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use atrest_attach::dm::{self, DmError};
+use atrest_secret::Passphrase;
+
+pub use error::{EntryError, KeyError};
+
+use crate::console::Console;
+use crate::device::{Events, Found, find, wait_for};
+use crate::policy::{DeviceSpec, Entry, Origin, Policy};
+
+/// How long a device is waited for, if nothing else is said.
+pub const DEVICE_TIMEOUT: Duration = Duration::from_secs(90);
+/// How long the device of a volume is waited for without which the boot goes on.
+const NOFAIL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How much a message matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// What happens.
+    Info,
+    /// Something is not as it should be, and the boot goes on.
+    Warning,
+    /// A volume is not opened.
+    Error,
+}
+
+/// Opens volumes, one after the other.
+pub struct Unlocker<'a> {
+    /// Hears what happens.
+    pub say: &'a dyn Fn(Level, &str),
+    /// Where passphrases are asked for; `None` asks nobody.
+    pub console: Option<&'a Console>,
+    /// How long devices are waited for where nothing else is said; `None` is without end.
+    pub device_timeout: Option<Duration>,
+    begun: Instant,
+    events: Events,
+    /// Passphrases that have opened something.
+    right: RefCell<Vec<Passphrase>>,
+}
+
+/// What came of a volume.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its name.
+    pub name: String,
+    /// Who asked for it.
+    pub origin: Origin,
+    /// Whether the boot goes on without it.
+    pub nofail: bool,
+    /// Its path, or why there is none.
+    pub result: Result<Opened, EntryError>,
+}
+
+/// A volume that is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// It was opened just now.
+    Now(PathBuf),
+    /// It was open before.
+    Before(PathBuf),
+}
+
+impl Opened {
+    /// Its path.
+    pub fn path(&self) -> &PathBuf {
+        match self {
+            Self::Now(path) | Self::Before(path) => path,
+        }
+    }
+}
+
+/// The volumes of these names, in the order in which they can be opened, with what they need; without names all that are opened by
+/// themselves. Fails with a name that no volume has.
+pub fn select<'p>(policy: &'p Policy, names: &[String]) -> Result<Vec<&'p Entry>, String> {
+    let entries = &policy.entries;
+    if names.is_empty() {
+        return Ok(entries.iter().filter(|entry| !entry.options.noauto).collect());
+    }
+    if let Some(name) = names.iter().find(|name| !entries.iter().any(|entry| entry.name == **name)) {
+        return Err(name.clone());
+    }
+    let mut wanted: Vec<&str> = names.iter().map(String::as_str).collect();
+    // What is needed stands before what needs it.
+    for entry in entries.iter().rev() {
+        if wanted.contains(&entry.name.as_str()) {
+            wanted.extend(entry.needs());
+        }
+    }
+    Ok(entries.iter().filter(|entry| wanted.contains(&entry.name.as_str())).collect())
+}
+
+impl<'a> Unlocker<'a> {
+    /// From now on devices are waited for.
+    pub fn new(say: &'a dyn Fn(Level, &str), console: Option<&'a Console>) -> Self {
+        Self {
+            say,
+            console,
+            device_timeout: Some(DEVICE_TIMEOUT),
+            begun: Instant::now(),
+            events: Events::listen(),
+            right: RefCell::default(),
+        }
+    }
+
+    /// Opens these volumes in their order, each that can be opened.
+    pub fn open_all<'e>(&self, entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Outcome> {
+        entries.into_iter().map(|entry| self.open(entry)).collect()
+    }
+
+    /// Opens one volume.
+    pub fn open(&self, entry: &Entry) -> Outcome {
+        let result = self.try_open(entry);
+        match &result {
+            Ok(Opened::Now(path)) => self.say(Level::Info, entry, format_args!("open as {}", path.display())),
+            Ok(Opened::Before(path)) => {
+                self.say(Level::Info, entry, format_args!("{} is there already", path.display()));
+            }
+            Err(error) => {
+                let level = if entry.options.nofail { Level::Warning } else { Level::Error };
+                self.say(level, entry, format_args!("{error} ({})", entry.origin));
+            }
+        }
+        Outcome {
+            name: entry.name.clone(),
+            origin: entry.origin.clone(),
+            nofail: entry.options.nofail,
+            result,
+        }
+    }
+
+    fn try_open(&self, entry: &Entry) -> Result<Opened, EntryError> {
+        match dm::check_free(&entry.name) {
+            Err(DmError::NameTaken { .. }) => {
+                return Ok(Opened::Before(PathBuf::from("/dev/mapper").join(&entry.name)));
+            }
+            free => free.map_err(EntryError::Map)?,
+        }
+        let limit = self.limit(entry);
+        let source = self.find(entry, &entry.source, limit).ok_or_else(|| EntryError::Device {
+            device: entry.source.clone(),
+            seconds: limit.map_or(0, |limit| limit.as_secs()),
+        })?;
+        volume::open(self, entry, &source).map(Opened::Now)
+    }
+
+    /// How long after the beginning a volume's devices may come.
+    fn limit(&self, entry: &Entry) -> Option<Duration> {
+        match entry.options.device_timeout {
+            Some(Duration::MAX) => None,
+            Some(limit) => Some(limit),
+            None if entry.options.nofail => {
+                Some(self.device_timeout.map_or(NOFAIL_TIMEOUT, |limit| limit.min(NOFAIL_TIMEOUT)))
+            }
+            None => self.device_timeout,
+        }
+    }
+
+    /// Waits for a device, until this long after the beginning.
+    pub fn find(&self, entry: &Entry, spec: &DeviceSpec, limit: Option<Duration>) -> Option<PathBuf> {
+        let end = limit.and_then(|limit| self.begun.checked_add(limit));
+        let mut told = false;
+        let look = || {
+            let found = find(spec);
+            if found.is_none() && !told {
+                told = true;
+                self.say(Level::Info, entry, format_args!("waiting for {spec}"));
+            }
+            found
+        };
+        let Found { path, others } = wait_for(&self.events, end, look)?;
+        if !others.is_empty() {
+            let others: Vec<String> = others.iter().map(|path| path.display().to_string()).collect();
+            self.say(
+                Level::Warning,
+                entry,
+                format_args!("{spec} is {}, but {} would fit, too", path.display(), others.join(", ")),
+            );
+        }
+        Some(path)
+    }
+
+    fn say(&self, level: Level, entry: &Entry, text: std::fmt::Arguments<'_>) {
+        (self.say)(level, &format!("{}: {text}", entry.name));
+    }
+}
