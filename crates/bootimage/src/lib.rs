@@ -8,3 +8,7 @@
 
 pub mod compress;
 pub mod cpio;
+pub mod elf;
+pub mod files;
+pub mod initramfs;
+pub mod modules;

@@ -5,6 +5,7 @@ pub mod bulk;
 pub mod flash;
 pub mod format;
 pub mod header;
+pub mod initramfs;
 pub mod inside;
 pub mod key;
 pub mod open;
@@ -73,6 +74,8 @@ pub enum Command {
     Df(inside::DfArgs),
     Mount(inside::MountArgs),
     Image(flash::ImageArgs),
+    #[command(subcommand)]
+    Initramfs(initramfs::InitramfsCommand),
     Passphrase(tools::PassphraseCommandArgs),
     #[command(subcommand)]
     Kdf(tools::KdfCommand),

@@ -6,6 +6,7 @@ mod bulk;
 mod flash;
 mod format;
 mod header;
+mod initramfs;
 mod inside;
 mod kdf;
 mod key;
@@ -22,6 +23,7 @@ mod tools;
 mod unlock;
 
 use crate::args::header::HeaderCommand;
+use crate::args::initramfs::InitramfsCommand;
 use crate::args::key::KeyCommand;
 use crate::args::token::TokenCommand;
 use crate::args::tools::KdfCommand;
@@ -64,6 +66,9 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Df(args) => inside::df(args, output)?,
         Command::Mount(args) => return mount::mount(args, output),
         Command::Image(args) => flash::image(args, output)?,
+        Command::Initramfs(InitramfsCommand::Build(args)) => initramfs::build(args, output)?,
+        Command::Initramfs(InitramfsCommand::Add(args)) => initramfs::add(args, output)?,
+        Command::Initramfs(InitramfsCommand::Info(args)) => initramfs::info(args, output)?,
         Command::Passphrase(args) => passphrase::passphrase(args, output)?,
         Command::Kdf(KdfCommand::Cost(_)) => kdf::cost(output)?,
         Command::Bench(args) => bench::bench(args, output)?,
