@@ -1,6 +1,7 @@
 //! An emulated aarch64 board, QEMU's `virt`, that boots as a real one does: Debian's U-Boot, a FIT image, Debian's kernel; and a test on its serial
 //! line.
 
+mod atrest_init;
 mod serial;
 
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::oracle::{Program, tool, workspace};
+pub use atrest_init::atrest_init;
 pub use serial::Serial;
 
 /// U-Boot, of the package u-boot-qemu.
@@ -94,12 +96,13 @@ impl Board {
         self
     }
 
-    /// Attaches an image as the next disk: `/dev/vda`, `/dev/vdb`, … for Linux, `virtio 0`, … for U-Boot.
+    /// Attaches an image as the next disk: `/dev/vda`, `/dev/vdb`, … for Linux, `virtio 0`, … for U-Boot. The image stays as it is: what the board
+    /// writes is gone when it is switched off.
     #[must_use]
     pub fn disk(mut self, image: &Path) -> Self {
         let number = self.disks;
         self.disks += 1;
-        let drive = format!("if=none,id=disk{number},format=raw,cache=unsafe,file={}", escaped(image));
+        let drive = format!("if=none,id=disk{number},format=raw,snapshot=on,file={}", escaped(image));
         self.command.args(["-drive", &drive]);
         self.command.args(["-device", &format!("virtio-blk-pci,drive=disk{number},serial=disk{number}")]);
         self

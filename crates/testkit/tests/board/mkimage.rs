@@ -27,16 +27,21 @@ fn workbench() -> TempDir {
     symlink("busybox", root.join("bin/sh")).expect("link the shell");
     fs::write(root.join("init"), INIT).expect("write init");
     fs::set_permissions(root.join("init"), PermissionsExt::from_mode(0o755)).expect("make init a program");
-    let names = Program::named("find").args([".", "-print0"]).current_dir(&root).ok().stdout;
-    let archive =
-        Program::named("cpio").words("-o -0 -H newc --quiet").current_dir(&root).stdin(names).ok().stdout;
-    fs::write(bench.path().join("initramfs"), archive).expect("write the initramfs");
+    archive(&root, &bench.path().join("initramfs"));
     Board::new().write_device_tree(&bench.path().join("tree.dtb"));
     bench
 }
 
+/// Archives a directory for the kernel.
+pub fn archive(root: &Path, file: &Path) {
+    let names = Program::named("find").args([".", "-print0"]).current_dir(root).ok().stdout;
+    let archive =
+        Program::named("cpio").words("-o -0 -H newc --quiet").current_dir(root).stdin(names).ok().stdout;
+    fs::write(file, archive).expect("write the initramfs");
+}
+
 /// Packs an image with `mkimage`. `signature` goes into the configuration.
-fn pack(bench: &Path, name: &str, signature: &str, options: &str) -> PathBuf {
+pub fn pack(bench: &Path, name: &str, signature: &str, options: &str) -> PathBuf {
     let part = |name: &str, path: &Path, what: &str| {
         format!(
             r#"{name} {{ description = "{name}"; data = /incbin/("{}"); arch = "arm64"; compression = "none"; {what} hash-1 {{ algo = "sha256"; }}; }};"#,
