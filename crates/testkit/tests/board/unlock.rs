@@ -15,7 +15,7 @@ const ABSENT: &str = "11111111-2222-3333-4444-555555555555";
 /// An image without a key: somebody is asked.
 fn asking() -> &'static Path {
     static IMAGE: OnceLock<std::path::PathBuf> = OnceLock::new();
-    IMAGE.get_or_init(|| image("asking", &Contents::default()))
+    IMAGE.get_or_init(|| image("asking", &Contents { busybox: true, ..Contents::default() }))
 }
 
 fn start(image: &Path, arguments: &str) -> Serial {
@@ -36,7 +36,7 @@ fn a_key_file_in_the_initramfs_opens_the_root() {
     let system = System::get();
     let crypttab = system.directory.path().join("crypttab");
     fs::write(&crypttab, format!("root UUID={} /etc/root.key luks\n", system.uuid)).expect("write crypttab");
-    let contents = Contents { crypttab: Some(crypttab), key: Some(system.volume.key.clone()) };
+    let contents = Contents { crypttab: Some(crypttab), key: Some(system.volume.key.clone()), busybox: true };
     let mut serial = start(&image("key", &contents), "root=/dev/mapper/root");
     let printed = serial.until_off();
     assert!(!printed.contains("Passphrase"), "nobody is asked:\n{printed}");
