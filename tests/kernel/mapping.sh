@@ -109,7 +109,7 @@ expect 4 "no open volume" $atrest close volume
 dmsetup create linear --table "0 8 linear $device 0"
 expect 4 "is not an encrypted volume" $atrest close linear
 dmsetup remove linear
-cp /share/luks1.img /tmp/volume
+cp "/share/$(awk '/file:/ { print $1; exit }' /share/mappings).img" /tmp/volume
 $open file /tmp/volume > /dev/null
 expect 5 "busy" $open other /tmp/volume
 expect 5 "busy" $atrest format --yes --key-file /share/key --type luks1 --pbkdf-force-iterations 1000 /tmp/volume
