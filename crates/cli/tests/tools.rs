@@ -46,6 +46,35 @@ fn bench_prints_the_published_tables_with_their_figures_beside_ours() {
 }
 
 #[test]
+fn bench_io_measures_a_directory_and_asks_before_a_device_is_overwritten() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("place")).expect("a directory");
+    let words = ["bench", "io", "place", "--table", "zynq", "--largest", "10M", "--time", "1"];
+    let table = scratch.atrest(&[&words[..], &["--json", "--svg", "a.svg"]].concat()).ok().json();
+    let rows = table["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 5);
+    assert_eq!(rows[0]["source_write_mib_per_second"]["plain"], 12.66);
+    for row in rows {
+        for (what, speed) in row.as_object().expect("an object").iter().filter(|(_, value)| value.is_object())
+        {
+            assert!(speed["encrypted"].as_f64().is_some_and(|speed| speed > 0.0), "{what}: {row}");
+        }
+    }
+    assert!(fs::read_to_string(scratch.path("a.svg")).expect("a chart").ends_with("</svg>\n"));
+    assert_eq!(fs::read_dir(scratch.path("place")).expect("a directory").count(), 0, "a file is left");
+    // The chart is not written over, a device not without a question, and a place that is too small not at all.
+    scratch.atrest(&[&words[..], &["--svg", "a.svg"]].concat()).fails(5, "a.svg");
+    fs::write(scratch.path("device"), vec![7; 20 << 20]).expect("a file");
+    let device = ["bench", "io", "device", "--table", "zynq"];
+    scratch.atrest(&device).fails(1, "overwritten");
+    scratch.atrest(&[&device[..], &["--yes"]].concat()).fails(4, "there is room for");
+    let kept = fs::read(scratch.path("device")).expect("a file");
+    assert!(kept.iter().all(|byte| *byte == 7), "it was written");
+    scratch.atrest(&["bench", "io", "place", "--table", "zynq", "--largest", "9M"]).fails(1, "10M");
+    scratch.atrest(&["bench", "--kdf-only", "io", "place", "--table", "zynq"]).fails(1, "io");
+}
+
+#[test]
 fn tools_print_what_they_are_asked_for() {
     let scratch = Scratch::new();
     for shell in ["bash", "zsh", "fish"] {

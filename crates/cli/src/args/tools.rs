@@ -41,8 +41,12 @@ Examples:
   atrest bench
   atrest bench --cipher aes-xts-plain64 --key-size 512
   atrest bench --table adiantum
+  atrest bench io /var/tmp --table zynq
   atrest bench --json")]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
     /// Measure this cipher only.
     #[arg(long, short = 'c', value_name = "SPEC")]
     pub cipher: Option<String>,
@@ -64,6 +68,46 @@ pub enum Table {
     Adiantum,
     /// Ways to compute AES-128-XTS (an article on the ESP32, 2025).
     Esp32,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    Io(BenchIoArgs),
+}
+
+/// Measure writing and reading, plain and encrypted in turn, on a medium of this machine.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Writing ends when everything is on the medium. Before reading caches are dropped: all of the kernel's as root, the file's own
+pages otherwise. A DIRECTORY gets a file without a name, which is gone afterwards; the data of a DEVICE is overwritten, and
+it is asked about first.
+
+Examples:
+  atrest bench io /var/tmp --table zynq
+  atrest bench io . --table zynq --largest 200M --svg speed.svg
+  atrest bench io /dev/sdx --table zynq --yes")]
+pub struct BenchIoArgs {
+    /// Directory or block device.
+    pub place: PathBuf,
+    /// Whose method is followed.
+    #[arg(long, value_enum)]
+    pub table: IoTable,
+    /// Leave out sizes above this.
+    #[arg(long, value_name = "SIZE", default_value = "2000M", value_parser = super::size::parse_size)]
+    pub largest: u64,
+    /// Seconds for each figure of random requests.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub time: u64,
+    /// Write the charts of the sequential speeds to this new file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// A published table of speeds on a medium.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum IoTable {
+    /// 10 to 2000 MiB in sequence, 4 KiB at random (an article on the Zynq UltraScale+).
+    Zynq,
 }
 
 /// Print a completion script for a shell.

@@ -7,12 +7,15 @@ use atrest_engine::bench::{self, BenchError, BenchOptions, CIPHERS, CipherRow, K
 use atrest_kdf::Argon2Kind;
 use serde_json::{Value, json};
 
-use super::{bench_table, options};
-use crate::args::tools::BenchArgs;
+use super::{bench_io, bench_table, options};
+use crate::args::tools::{BenchArgs, BenchCommand};
 use crate::failure::Failure;
 use crate::output::Output;
 
 pub fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
+    if let Some(BenchCommand::Io(io)) = &args.command {
+        return bench_io::run(io, output);
+    }
     let bench_options = BenchOptions::default();
     if let Some(table) = args.table {
         return bench_table::print(table, &bench_options, output);
@@ -145,6 +148,10 @@ impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {
         match error {
             BenchError::Kdf(error) => Self::new(crate::failure::Code::Memory, error),
+            BenchError::Place(kind) => io::Error::from(kind).into(),
+            BenchError::Device(error) => error.into(),
+            BenchError::Space { .. } => Self::new(crate::failure::Code::Device, error)
+                .hint("choose another place, or leave out large sizes with --largest"),
             error => Self::parameters(error),
         }
     }

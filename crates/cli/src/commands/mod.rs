@@ -1,6 +1,7 @@
 //! One function for each command: arguments → one call into the rooms below → text or JSON.
 
 mod bench;
+mod bench_io;
 mod bench_table;
 mod bulk;
 mod flash;

@@ -3,9 +3,10 @@
 //!
 //! Ciphers are measured through [`Mapper`](atrest_cipher::Mapper), tweak work included, on data units of 512 and 4096 bytes, from a buffer
 //! that stays in a core's cache and by walking through one that does not, on one core and on all. Of a few short
-//! slices the median counts. Data never meets a device. [`adiantum`] and [`esp32`] are the tables of two sources once more.
+//! slices the median counts. Data never meets a device, but for [`io`]. [`adiantum`] and [`esp32`] are the tables of two sources once more.
 
 mod cipher;
+pub mod io;
 mod kdf;
 mod table;
 #[cfg(test)]
@@ -15,7 +16,11 @@ use core::fmt;
 use std::time::Duration;
 
 use atrest_cipher::{CipherSpec, KeyError};
+use atrest_device::DeviceError;
 use atrest_kdf::KdfError;
+use atrest_volume::plain::PlainOpenError;
+
+use crate::DiskError;
 
 pub use cipher::{CipherRow, Memory};
 pub use kdf::{KdfCost, KdfRow};
@@ -95,6 +100,23 @@ pub enum BenchError {
     },
     /// The key derivation failed.
     Kdf(KdfError),
+    /// The place to measure on can't be used.
+    Place(std::io::ErrorKind),
+    /// It has no room.
+    Space {
+        /// Bytes of the largest size.
+        needs: u64,
+        /// Bytes that are there.
+        has: u64,
+    },
+    /// Reading or writing failed.
+    Device(DeviceError),
+    /// The volume that is measured can't be opened.
+    Volume(PlainOpenError),
+    /// It does not fit its medium.
+    Disk(DiskError),
+    /// There is no randomness.
+    Random,
 }
 
 impl fmt::Display for BenchError {
@@ -105,6 +127,14 @@ impl fmt::Display for BenchError {
                 write!(f, "a buffer of {buffer} bytes holds no data unit of {data_unit} bytes")
             }
             Self::Kdf(error) => error.fmt(f),
+            Self::Place(error) => error.fmt(f),
+            Self::Space { needs, has } => {
+                write!(f, "there is room for {has} bytes, and {needs} are to be written")
+            }
+            Self::Device(error) => error.fmt(f),
+            Self::Volume(error) => error.fmt(f),
+            Self::Disk(error) => error.fmt(f),
+            Self::Random => f.write_str("the operating system gives no random bytes"),
         }
     }
 }

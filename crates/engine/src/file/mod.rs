@@ -203,6 +203,12 @@ impl FileDevice {
         size > 0 && !matches!(self.extent(0, size), Ok(extent) if extent.hole && extent.len == size)
     }
 
+    /// Tells the kernel that it will be read here and there, so that nothing around what is asked for is read along.
+    pub(crate) fn expect_random_reads(&self) {
+        // It is advice.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Random);
+    }
+
     /// When a regular file was last written.
     pub fn modified(&self) -> Option<SystemTime> {
         match self.kind {
