@@ -157,6 +157,9 @@ pub fn luks2_json(data: &[u8]) {
     check_metadata(&metadata);
     let _ = (metadata.data_offset(), metadata.keyslots_start(), metadata.keyslots_end());
     let _ = (metadata.free_keyslot(), metadata.free_digest(), metadata.free_area(258_048));
+    if let Ok(state) = metadata.reencryption() {
+        let _ = state.verified_metadata();
+    }
     let ids: Vec<u32> = metadata.keyslots().iter().map(|keyslot| keyslot.id).take(3).collect();
     let mut changed = vec![metadata.without_keyslots(&ids)];
     for &id in &ids {

@@ -37,6 +37,27 @@ pub struct Info {
     pub tokens: Vec<TokenInfo>,
     /// Digests of volume keys.
     pub digests: Vec<DigestInfo>,
+    /// The re-encryption in progress.
+    pub reencryption: Option<ReencryptionInfo>,
+}
+
+/// A re-encryption in progress. Nothing of it is verified: that takes the keys.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReencryptionInfo {
+    /// `encrypt`, `reencrypt` or `decrypt`.
+    pub mode: &'static str,
+    /// `forward` or `backward`.
+    pub direction: &'static str,
+    /// How a zone survives a crash: `checksum`, `journal`, `none`, `datashift` …
+    pub resilience: &'static str,
+    /// Hash of the checksums.
+    pub hash: Option<String>,
+    /// Bytes under one checksum.
+    pub checksum_sector: Option<u32>,
+    /// By how many bytes the data moves.
+    pub shift: Option<u64>,
+    /// First byte and length, on the data device, of the zone that was being rewritten.
+    pub hot: Option<(u64, Option<u64>)>,
 }
 
 /// One copy of the header.

@@ -32,7 +32,9 @@ mod volume;
 pub use atrest_secret::{Passphrase, VolumeKey};
 pub use detect::{LockedVolume, format, header_backup, header_restore, repair};
 pub use error::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
-pub use info::{AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, SegmentInfo, TokenInfo};
+pub use info::{
+    AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, ReencryptionInfo, SegmentInfo, TokenInfo,
+};
 pub use options::{
     Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, Relabel,
     RestoreOptions, UnlockOptions, VolumeFormat,

@@ -156,14 +156,14 @@ impl Metadata {
     }
 }
 
-fn in_section(document: &mut Object, section: Section, change: impl FnOnce(&mut Object)) {
+pub(super) fn in_section(document: &mut Object, section: Section, change: impl FnOnce(&mut Object)) {
     if let Some(mut object) = document.object(section.name()) {
         change(&mut object);
         document.set(section.name(), &object);
     }
 }
 
-fn in_member(section: &mut Object, id: u32, change: impl FnOnce(&mut Object)) {
+pub(super) fn in_member(section: &mut Object, id: u32, change: impl FnOnce(&mut Object)) {
     let name = number_text(id);
     if let Some(mut object) = section.object(&name) {
         change(&mut object);
@@ -171,7 +171,7 @@ fn in_member(section: &mut Object, id: u32, change: impl FnOnce(&mut Object)) {
     }
 }
 
-fn in_every_member(document: &mut Object, section: Section, change: impl Fn(&mut Object)) {
+pub(super) fn in_every_member(document: &mut Object, section: Section, change: impl Fn(&mut Object)) {
     in_section(document, section, |section| {
         let names: Vec<String> = section.members().map(|(name, _)| String::from(name)).collect();
         for name in names {
@@ -186,7 +186,7 @@ fn in_every_member(document: &mut Object, section: Section, change: impl Fn(&mut
     });
 }
 
-fn edit_references(object: &mut Object, key: &str, change: impl FnOnce(&mut Vec<String>)) {
+pub(super) fn edit_references(object: &mut Object, key: &str, change: impl FnOnce(&mut Vec<String>)) {
     let ids = object.text(key).and_then(|text| serde_json::from_str::<Vec<String>>(text).ok());
     if let Some(before) = ids {
         let mut after = before.clone();
@@ -197,7 +197,7 @@ fn edit_references(object: &mut Object, key: &str, change: impl FnOnce(&mut Vec<
     }
 }
 
-fn keyslot_object(keyslot: &Keyslot) -> Object {
+pub(super) fn keyslot_object(keyslot: &Keyslot) -> Object {
     let Area { offset, size, kind } = &keyslot.area;
     let mut area = Object::default();
     match kind {
@@ -207,6 +207,18 @@ fn keyslot_object(keyslot: &Keyslot) -> Object {
             area.set("size", &decimal(*size));
             area.set("encryption", encryption);
             area.set("key_size", key_len);
+        }
+        AreaKind::Reencrypt(resilience) => {
+            area.set("type", resilience.name());
+            area.set("offset", &decimal(*offset));
+            area.set("size", &decimal(*size));
+            if let Some(checksums) = resilience.checksums() {
+                area.set("hash", &checksums.hash);
+                area.set("sector_size", &checksums.sector_size);
+            }
+            if let Some(shift) = resilience.shift() {
+                area.set("shift_size", &decimal(shift));
+            }
         }
         AreaKind::Other(kind) => {
             area.set("type", kind);
@@ -231,8 +243,8 @@ fn keyslot_object(keyslot: &Keyslot) -> Object {
         KeyslotKind::Reencrypt { mode, direction } => {
             out.set("type", "reencrypt");
             out.set("key_size", &keyslot.key_len);
-            out.set("mode", mode);
-            out.set("direction", direction);
+            out.set("mode", mode.name());
+            out.set("direction", direction.name());
             out.set("area", &area);
         }
         KeyslotKind::Unknown(kind) => {
@@ -272,7 +284,7 @@ fn kdf_object(kdf: &Kdf) -> Object {
     }
 }
 
-fn segment_object(segment: &Segment) -> Object {
+pub(super) fn segment_object(segment: &Segment) -> Object {
     let kind = match &segment.kind {
         SegmentKind::Crypt { .. } => "crypt",
         SegmentKind::Linear => "linear",
@@ -305,7 +317,7 @@ fn segment_object(segment: &Segment) -> Object {
     out
 }
 
-fn digest_object(digest: &Digest) -> Object {
+pub(super) fn digest_object(digest: &Digest) -> Object {
     let names = |ids: &[u32]| -> Vec<String> { ids.iter().copied().map(number_text).collect() };
     let kind = match &digest.kind {
         DigestKind::Pbkdf2 { .. } => "pbkdf2",

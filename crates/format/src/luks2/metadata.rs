@@ -10,7 +10,10 @@ use super::view::{
     Af, Area, AreaKind, Argon2, Config, Digest, DigestKind, Integrity, Kdf, Keyslot, KeyslotKind, Priority,
     Requirement, Segment, SegmentKind, SegmentSize, Token,
 };
-use super::{HeaderError, Item, MAX_DIGESTS, MAX_KEYSLOTS, SALT_LEN, Section, rules};
+use super::{
+    Checksums, HeaderError, Item, MAX_DIGESTS, MAX_KEYSLOTS, ReencryptDirection, ReencryptMode, Resilience,
+    SALT_LEN, Section, Shift, rules,
+};
 
 /// The metadata of a LUKS2 header. What is not understood but permitted is kept as it was read.
 #[derive(Clone, Debug)]
@@ -118,6 +121,22 @@ impl Metadata {
 
     /// Start of the first gap of the keyslots area that has room for `size` bytes.
     pub fn free_area(&self, size: u64) -> Option<u64> {
+        self.gaps().into_iter().find(|(_, room)| *room >= size).map(|(start, _)| start)
+    }
+
+    /// Start and size of the largest gap of the keyslots area, the first one of several.
+    pub fn largest_free_area(&self) -> Option<(u64, u64)> {
+        let gaps = self.gaps().into_iter();
+        let larger = |best: (u64, u64), gap: (u64, u64)| if gap.1 > best.1 { gap } else { best };
+        gaps.map(|(start, room)| {
+            (start, room.saturating_sub(room.checked_rem(super::AREA_ALIGNMENT).unwrap_or(0)))
+        })
+        .reduce(larger)
+        .filter(|(_, room)| *room > 0)
+    }
+
+    /// Starts and sizes of what is free in the keyslots area.
+    fn gaps(&self) -> Vec<(u64, u64)> {
         let mut areas: Vec<(u64, u64)> = self
             .keyslots
             .iter()
@@ -126,13 +145,14 @@ impl Metadata {
         areas.push((self.keyslots_end(), u64::MAX));
         areas.sort_unstable();
         let mut start = self.keyslots_start();
+        let mut gaps = Vec::new();
         for (from, to) in areas {
-            if start.checked_add(size)? <= from {
-                return Some(start);
+            if start < from {
+                gaps.push((start, from.saturating_sub(start)));
             }
             start = start.max(to.checked_next_multiple_of(super::AREA_ALIGNMENT).unwrap_or(u64::MAX));
         }
-        None
+        gaps
     }
 
     /// The first number without a keyslot.
@@ -298,7 +318,7 @@ fn keyslot(id: u32, fields: &Fields<'_>) -> Result<Keyslot, HeaderError> {
             };
             (raw, KeyslotKind::Luks2 { af: af(fields)?, kdf: kdf(fields)? })
         }
-        "reencrypt" => (AreaKind::Other(area_kind), reencrypt(fields, &area)?),
+        "reencrypt" => reencrypt(fields, &area)?,
         _ => (AreaKind::Other(area_kind), KeyslotKind::Unknown(kind)),
     };
     Ok(Keyslot { id, key_len, priority, area: Area { offset, size, kind: area_kind }, kind })
@@ -339,33 +359,39 @@ fn kdf(keyslot: &Fields<'_>) -> Result<Kdf, HeaderError> {
     }
 }
 
-fn reencrypt(keyslot: &Fields<'_>, area: &Fields<'_>) -> Result<KeyslotKind, HeaderError> {
-    let (mode, direction) = (keyslot.string("mode")?, keyslot.string("direction")?);
-    if !matches!(mode.as_str(), "encrypt" | "decrypt" | "reencrypt") {
-        return Err(HeaderError::UnknownValue(keyslot.item.at("mode")));
+fn reencrypt(keyslot: &Fields<'_>, area: &Fields<'_>) -> Result<(AreaKind, KeyslotKind), HeaderError> {
+    let mode = ReencryptMode::from_name(&keyslot.string("mode")?)
+        .ok_or(HeaderError::UnknownValue(keyslot.item.at("mode")))?;
+    let direction = ReencryptDirection::from_name(&keyslot.string("direction")?)
+        .ok_or(HeaderError::UnknownValue(keyslot.item.at("direction")))?;
+    let kind = area.string("area.type")?;
+    let resilience = match kind.as_str() {
+        "none" => Resilience::None,
+        "journal" => Resilience::Journal,
+        "checksum" => Resilience::Checksum(checksums(area)?),
+        "datashift" => Resilience::DataShift(shift(area)?),
+        "datashift-journal" => Resilience::DataShiftJournal(shift(area)?),
+        "datashift-checksum" => Resilience::DataShiftChecksum(checksums(area)?, shift(area)?),
+        _ => return Ok((AreaKind::Other(kind), KeyslotKind::Reencrypt { mode, direction })),
+    };
+    Ok((AreaKind::Reencrypt(resilience), KeyslotKind::Reencrypt { mode, direction }))
+}
+
+fn checksums(area: &Fields<'_>) -> Result<Checksums, HeaderError> {
+    let (place, sector_size) = (area.item.at("area.sector_size"), area.number("area.sector_size")?);
+    if sector_size < 512 || !sector_size.is_power_of_two() {
+        return Err(HeaderError::OutOfBounds { place, value: sector_size.into() });
     }
-    if !matches!(direction.as_str(), "forward" | "backward") {
-        return Err(HeaderError::UnknownValue(keyslot.item.at("direction")));
+    Ok(Checksums { hash: area.string("area.hash")?, sector_size })
+}
+
+fn shift(area: &Fields<'_>) -> Result<Shift, HeaderError> {
+    let (place, value) = (area.item.at("area.shift_size"), area.decimal("area.shift_size")?);
+    if value == 0 {
+        return Err(HeaderError::OutOfBounds { place, value });
     }
-    let resilience = area.string("area.type")?;
-    if matches!(resilience.as_str(), "checksum" | "datashift-checksum") {
-        area.string("area.hash")?;
-        let value = area.number("area.sector_size")?;
-        if value < 512 || !value.is_power_of_two() {
-            return Err(HeaderError::OutOfBounds {
-                place: area.item.at("area.sector_size"),
-                value: value.into(),
-            });
-        }
-    }
-    if resilience.starts_with("datashift") {
-        let (place, value) = (area.item.at("area.shift_size"), area.decimal("area.shift_size")?);
-        if value == 0 {
-            return Err(HeaderError::OutOfBounds { place, value });
-        }
-        multiple_of_sector(place, value)?;
-    }
-    Ok(KeyslotKind::Reencrypt { mode, direction })
+    multiple_of_sector(place, value)?;
+    Ok(Shift(value))
 }
 
 fn token(id: u32, fields: &Fields<'_>) -> Result<Token, HeaderError> {

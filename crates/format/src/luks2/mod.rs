@@ -5,19 +5,25 @@
 //! is read.
 
 mod binary;
+mod compose;
 mod edit;
 mod error;
 mod json;
 mod metadata;
 mod pair;
+mod reencrypt;
 mod rules;
 mod text;
 mod view;
 
 pub use binary::{BinaryHeader, Checksum, CopyKind, header_size};
+pub use compose::Composition;
 pub use error::{HeaderError, Item, Place, Section};
 pub use metadata::Metadata;
 pub use pair::{Header, HeaderPair};
+pub use reencrypt::{
+    Checksums, ReencryptDirection, ReencryptMode, Reencryption, ReencryptionFault, Resilience, Shift,
+};
 pub use text::HeaderText;
 pub use view::{
     Af, Area, AreaKind, Argon2, Config, Digest, DigestKind, Integrity, Kdf, Keyslot, KeyslotKind, Priority,

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::SALT_LEN;
+use super::{ReencryptDirection, ReencryptMode, Resilience, SALT_LEN};
 
 /// A keyslot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +32,10 @@ pub enum KeyslotKind {
     },
     /// State of a re-encryption.
     Reencrypt {
-        /// `encrypt`, `decrypt` or `reencrypt`.
-        mode: String,
-        /// `forward` or `backward`.
-        direction: String,
+        /// What is being done.
+        mode: ReencryptMode,
+        /// In which order.
+        direction: ReencryptDirection,
     },
     /// A type that is not known; it is kept as it is.
     Unknown(String),
@@ -116,7 +116,9 @@ pub enum AreaKind {
         /// Bytes in the cipher's key.
         key_len: u32,
     },
-    /// Something else, such as a re-encryption's journal.
+    /// What a re-encryption needs after a crash.
+    Reencrypt(Resilience),
+    /// Something else; its type.
     Other(String),
 }
 
@@ -246,6 +248,11 @@ pub enum Requirement {
 }
 
 impl Segment {
+    /// Whether it has a flag.
+    pub fn has_flag(&self, flag: &str) -> bool {
+        self.flags.iter().any(|has| has == flag)
+    }
+
     /// Whether it only remembers a state before or after a re-encryption.
     pub fn is_backup(&self) -> bool {
         self.flags.iter().any(|flag| flag.starts_with("backup-"))

@@ -76,6 +76,7 @@ pub(super) fn info(header: &Header) -> Info {
             keyslots: in_use,
             segments: vec![0],
         }],
+        reencryption: None,
     }
 }
 

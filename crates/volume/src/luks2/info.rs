@@ -4,13 +4,13 @@ use core::fmt::Write as _;
 
 use atrest_format::luks2::{
     AreaKind, Digest, DigestKind, HeaderError, Kdf, Keyslot, KeyslotKind, Priority as FormatPriority,
-    Requirement, Segment, SegmentKind, SegmentSize,
+    Reencryption, Requirement, Segment, SegmentKind, SegmentSize,
 };
 
 use super::Luks2;
 use crate::{
-    AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, Priority, SegmentInfo, TokenInfo,
-    VolumeFormat,
+    AreaInfo, CopyInfo, DigestInfo, Info, KdfInfo, KeyslotInfo, Priority, ReencryptionInfo, SegmentInfo,
+    TokenInfo, VolumeFormat,
 };
 
 impl Luks2 {
@@ -45,6 +45,7 @@ impl Luks2 {
                 .map(|t| TokenInfo { id: t.id, kind: t.kind.clone(), keyslots: t.keyslots.clone() })
                 .collect(),
             digests: metadata.digests().iter().map(digest_info).collect(),
+            reencryption: metadata.reencryption().ok().map(|state| reencryption_info(&state)),
         }
     }
 
@@ -90,7 +91,7 @@ impl Luks2 {
         };
         let (cipher, key_len) = match &keyslot.area.kind {
             AreaKind::Raw { encryption, key_len } => (Some(encryption.clone()), Some(*key_len)),
-            AreaKind::Other(_) => (None, None),
+            AreaKind::Reencrypt(_) | AreaKind::Other(_) => (None, None),
         };
         KeyslotInfo {
             id: keyslot.id,
@@ -108,6 +109,23 @@ impl Luks2 {
             area: Some(AreaInfo { offset: keyslot.area.offset, size: keyslot.area.size, cipher, key_len }),
             digest: digest.map(|digest| digest.id),
         }
+    }
+}
+
+fn reencryption_info(state: &Reencryption) -> ReencryptionInfo {
+    let checksums = state.resilience.checksums();
+    let hot = state.hot.and_then(|index| state.active.get(index));
+    ReencryptionInfo {
+        mode: state.mode.name(),
+        direction: state.direction.name(),
+        resilience: state.resilience.name(),
+        hash: checksums.map(|checksums| checksums.hash.clone()),
+        checksum_sector: checksums.map(|checksums| checksums.sector_size),
+        shift: state.resilience.shift(),
+        hot: hot.map(|segment| match segment.size {
+            SegmentSize::Fixed(len) => (segment.offset, Some(len)),
+            SegmentSize::Dynamic => (segment.offset, None),
+        }),
     }
 }
 
