@@ -104,7 +104,7 @@ pub enum UnlockError {
         /// How many requirements are not known.
         count: usize,
     },
-    /// A re-encryption was interrupted; it has to be finished with the program that started it.
+    /// A re-encryption is in progress or was interrupted; it has to be finished first.
     ReencryptionInProgress,
     /// The volume is authenticated: its data units have tags, which only the kernel checks
     /// ([`keep_key`](crate::UnlockOptions::keep_key)).
@@ -392,7 +392,7 @@ impl fmt::Display for UnlockError {
                 write!(f, "the header has {count} mandatory requirements that this version does not know")
             }
             Self::ReencryptionInProgress => {
-                f.write_str("a re-encryption was interrupted; finish it with the program that started it")
+                f.write_str("a re-encryption is not finished; the volume can be opened when it is")
             }
             Self::Authenticated => {
                 f.write_str("the volume is authenticated: only the kernel can check its integrity tags")

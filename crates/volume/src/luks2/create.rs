@@ -59,7 +59,7 @@ pub fn format(
 }
 
 /// Everything that is decided before anything is derived or written.
-struct CreatePlan {
+pub(super) struct CreatePlan {
     cipher: CipherSpec,
     key: VolumeKey,
     data_unit: u32,
@@ -71,6 +71,13 @@ struct CreatePlan {
     uuid: String,
 }
 
+impl CreatePlan {
+    /// The volume key.
+    pub(super) fn key(&self) -> &VolumeKey {
+        &self.key
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Layout {
     header_size: u64,
@@ -78,7 +85,7 @@ struct Layout {
     data_offset: u64,
 }
 
-fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<CreatePlan, FormatError> {
+pub(super) fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<CreatePlan, FormatError> {
     let cipher = match &options.cipher {
         Some(cipher) => cipher.clone(),
         None => CipherSpec::from_str(DEFAULT_CIPHER).map_err(OptionError::UnsupportedCipher)?,
@@ -209,7 +216,7 @@ fn aligned(total: u64, data: &dyn BlockDevice, options: &FormatOptions) -> Resul
 }
 
 /// Derives, seals and describes. Takes the time that the key derivation takes; writes nothing.
-fn build(
+pub(super) fn build(
     plan: &CreatePlan,
     passphrase: &Passphrase,
     options: &FormatOptions,
@@ -259,7 +266,7 @@ fn build(
     Ok((Header { binary, metadata }, sealed))
 }
 
-fn fill_random(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(), FormatError> {
+pub(super) fn fill_random(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(), FormatError> {
     let end = offset.saturating_add(size);
     let mut at = offset;
     let mut noise = vec![0; STEP];
@@ -274,7 +281,7 @@ fn fill_random(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(), F
 }
 
 /// The longest key that cryptsetup would choose: 64 bytes for XTS, otherwise 32, or what the cipher takes.
-fn default_key_len(cipher: &CipherSpec) -> usize {
+pub(super) fn default_key_len(cipher: &CipherSpec) -> usize {
     let lens = cipher.key_lens();
     [64, 32].into_iter().find(|len| lens.contains(len)).or(lens.last().copied()).unwrap_or(0)
 }

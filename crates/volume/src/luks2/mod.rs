@@ -12,6 +12,7 @@ mod create;
 mod info;
 mod keyslot;
 mod media;
+pub mod reencrypt;
 mod session;
 mod token;
 mod unlock;

@@ -82,7 +82,7 @@ impl Luks2 {
     }
 
     /// Fails if the header asks for something that we don't know. Keyslots can be opened during a re-encryption.
-    fn check_requirements_known(&self) -> Result<(), UnlockError> {
+    pub(super) fn check_requirements_known(&self) -> Result<(), UnlockError> {
         let requirements = &self.metadata().config().requirements;
         match requirements.iter().filter(|requirement| !requirement.is_reencryption()).count() {
             0 => Ok(()),

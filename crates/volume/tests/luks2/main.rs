@@ -5,4 +5,5 @@ mod damage;
 mod model;
 mod operations;
 mod power_loss;
+mod reencrypt;
 mod support;

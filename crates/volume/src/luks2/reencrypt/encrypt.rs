@@ -1,0 +1,346 @@
+//! Plaintext that becomes a volume where it is.
+//!
+//! With a detached header nothing but that header is written before the first zone. With the header in front of the data,
+//! the head of the plaintext has to make room first, and no single write can put a header in its place. So the order is: the
+//! head is copied to the end of the device; a *note* with every byte that is going to be written goes into the gap in front
+//! of that copy; the keyslot; the second header copy; the first one. Whoever finds a head that is neither the old one nor a
+//! header, and a good note, completes it ([`interrupted_conversion`]). The first zones overwrite the note.
+
+use atrest_device::{BlockDevice, Cause, DeviceError, LockMode, Operation};
+use atrest_format::luks2::{
+    CopyKind, Header, HeaderPair, ReencryptMode, Resilience, Segment, SegmentKind, SegmentSize, Shift,
+};
+use atrest_kdf::{Hash, digest};
+use atrest_secret::{OsRandom, Random};
+
+use super::begin::Beginning;
+use super::zone::{Course, linear};
+use super::{ReencryptError, ResilienceKind, Rewriting};
+use crate::lock::MetadataLock;
+use crate::luks2::{Luks2, create};
+use crate::{ChangeError, Devices, FormatError, FormatOptions, OptionError, Passphrase};
+
+/// Bytes in front of the moved head that the note may take.
+const NOTE_ROOM: u64 = 1 << 20;
+const NOTE_MAGIC: [u8; 16] = *b"ATREST-IN-PLACE1";
+/// Bytes that are copied or compared at a time.
+const STEP: usize = 1 << 20;
+const SECTOR: usize = 512;
+
+/// How plaintext is to be encrypted.
+#[derive(Debug, Default)]
+pub struct EncryptOptions {
+    /// Header, cipher, first keyslot. `data_offset` is by how much the data moves, 0 or `None` for a detached header. Data
+    /// units are of 512 bytes unless it says otherwise, as file systems may have blocks of less than 4096.
+    pub format: FormatOptions,
+    /// How zones survive, with a detached header.
+    pub resilience: ResilienceKind,
+    /// Hash of the sectors; `None` is SHA-256.
+    pub hash: Option<Hash>,
+}
+
+/// A header that is about to be put in front of plaintext, with all its bytes.
+#[derive(Debug)]
+pub struct Conversion {
+    shift: u64,
+    writes: Vec<Write>,
+}
+
+/// In the order in which they become durable.
+#[derive(Debug)]
+struct Write {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// Begins the encryption of what is on the data device. When this returns, the header is durable.
+///
+/// With a detached header the data has not been touched. Otherwise its last `2 · data_offset` bytes must be free: they are
+/// overwritten, and the head of the data has been moved there.
+pub fn begin_encryption<'a>(
+    devices: Devices<'a>,
+    passphrase: &Passphrase,
+    mut options: EncryptOptions,
+) -> Result<Rewriting<'a>, ReencryptError> {
+    for device in [devices.header, devices.data] {
+        if device.is_read_only() {
+            return Err(DeviceError::new(Operation::Write, 0, 0, Cause::ReadOnly).into());
+        }
+    }
+    options.format.data_unit.get_or_insert(512);
+    let size = devices.data.size();
+    let shift = options.format.data_offset.filter(|_| !devices.detached);
+    let (active, backups) = match shift {
+        Some(shift) => moving(size, shift)?,
+        None if devices.detached => {
+            let all = linear(0, SegmentSize::Dynamic);
+            (vec![all.clone()], vec![(all, "backup-previous")])
+        }
+        None => return Err(OptionError::DataOffset { bytes: 0, header: NOTE_ROOM }.into()),
+    };
+    let plan = create::plan(devices, &options.format)?;
+    let key = plan.key();
+    let (header, sealed) = create::build(&plan, passphrase, &options.format)?;
+    let last = Segment {
+        flags: Vec::new(),
+        ..header.metadata.segments().first().cloned().ok_or(FormatError::Header)?
+    };
+    let block = match &last.kind {
+        SegmentKind::Crypt { sector_size, .. } => devices.data.geometry().logical_block.max(*sector_size),
+        _ => return Err(FormatError::Header.into()),
+    };
+    let mut beginning = Beginning::with(header.metadata.clone(), &options.format.keyslot);
+    let resilience = match shift {
+        Some(shift) => Resilience::DataShift(Shift(shift)),
+        None => beginning.resilience(options.resilience, options.hash, block),
+    };
+    let mut marked: Vec<(&Segment, &str, Option<u32>)> =
+        backups.iter().map(|(segment, flag)| (segment, *flag, None)).collect();
+    marked.push((&last, "backup-final", Some(0)));
+    beginning.mark(ReencryptMode::Encrypt, active, &marked, None, resilience)?;
+    let metadata = beginning.verified(None, Some(key))?;
+    let course = Course::new(metadata.reencryption()?, size)?;
+    if matches!(course.state.resilience, Resilience::Checksum(_))
+        && !course.total.is_multiple_of(block.into())
+    {
+        return Err(ReencryptError::Misaligned { size: course.total, multiple: block.into() });
+    }
+    let header = Header { metadata, ..header };
+    let _lock = MetadataLock::take(devices.header, LockMode::Exclusive)?;
+    let conversion =
+        Conversion::new(&header, shift.unwrap_or(0), sealed.keyslot.area.offset, sealed.material)?;
+    match shift {
+        Some(_) => conversion.begin(devices.data)?,
+        None => {
+            create::fill_random(
+                devices.header,
+                header.metadata.keyslots_start(),
+                header.metadata.config().keyslots_size,
+            )?;
+            conversion.write(devices.header)?;
+        }
+    }
+    let volume = Luks2 { pair: HeaderPair { header, primary: None, secondary: None } };
+    let state = volume.metadata().reencryption()?;
+    Rewriting::new(devices, volume, state, None, Some(key))
+}
+
+type Marked = (Segment, &'static str);
+
+/// Active and backup segments of data whose head moves to the end of the device.
+fn moving(size: u64, shift: u64) -> Result<(Vec<Segment>, Vec<Marked>), ReencryptError> {
+    let needs = shift.saturating_mul(2);
+    let too_small = ReencryptError::NoSpaceBehind { needs, has: size };
+    let total =
+        size.checked_sub(needs).filter(|total| *total >= shift && shift >= NOTE_ROOM).ok_or(too_small)?;
+    let head = linear(size.saturating_sub(shift), SegmentSize::Fixed(shift));
+    let mut active = vec![head.clone()];
+    if total > shift {
+        active.push(Segment { id: 1, ..linear(shift, SegmentSize::Fixed(total.saturating_sub(shift))) });
+    }
+    let previous = linear(0, SegmentSize::Fixed(total));
+    Ok((active, vec![(head, "backup-moved-segment"), (previous, "backup-previous")]))
+}
+
+/// Looks for a conversion that was interrupted while the header was being written: there is a good note for a header at
+/// `shift`, and the head of the device is the moved head but for what the note says. `None` if there is nothing to complete:
+/// no note, or nothing of it has been written yet.
+pub fn interrupted_conversion(
+    device: &dyn BlockDevice,
+    shift: u64,
+) -> Result<Option<Conversion>, ReencryptError> {
+    let Some(conversion) = Conversion::read_note(device, shift)? else { return Ok(None) };
+    Ok(match conversion.compare(device)? {
+        Head::Begun => Some(conversion),
+        Head::Untouched | Head::Foreign => None,
+    })
+}
+
+/// What the head of a device is, beside the moved head and what a conversion writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Head {
+    /// The moved head.
+    Untouched,
+    /// The moved head, but for sectors that are already what they are to be, or torn on the way there.
+    Begun,
+    /// Something else: it has been written since.
+    Foreign,
+}
+
+impl Conversion {
+    fn new(header: &Header, shift: u64, area: u64, material: Vec<u8>) -> Result<Self, ReencryptError> {
+        let mut writes = vec![Write { offset: area, bytes: material }];
+        for copy in [CopyKind::Secondary, CopyKind::Primary] {
+            let mut salt = [0; 64];
+            OsRandom.fill(&mut salt).map_err(ChangeError::Random)?;
+            let bytes = header.encode(copy, &salt).map_err(ChangeError::Header)?;
+            let offset = if copy == CopyKind::Primary { 0 } else { header.binary.header_size };
+            writes.push(Write { offset, bytes });
+        }
+        Ok(Self { shift, writes })
+    }
+
+    /// Moves the head, leaves the note, and writes the header.
+    fn begin(&self, device: &dyn BlockDevice) -> Result<(), ReencryptError> {
+        let note = self.note(device.size());
+        if note.len() as u64 > NOTE_ROOM {
+            return Err(OptionError::MetadataSize { bytes: note.len() as u64 }.into());
+        }
+        let head = device.size().saturating_sub(self.shift);
+        copy(device, 0, head, self.shift)?;
+        device.write_at(head.saturating_sub(NOTE_ROOM), &note)?;
+        device.flush()?;
+        self.write(device)
+    }
+
+    /// Writes keyslot and header, as often as it takes.
+    pub fn complete(&self, device: &dyn BlockDevice) -> Result<(), ReencryptError> {
+        let _lock = MetadataLock::take(device, LockMode::Exclusive)?;
+        self.write(device)
+    }
+
+    fn write(&self, device: &dyn BlockDevice) -> Result<(), ReencryptError> {
+        for write in &self.writes {
+            device.write_at(write.offset, &write.bytes)?;
+            device.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Magic, size of the device, shift, and for each write its offset, length and bytes; then SHA-256 of all that.
+    fn note(&self, size: u64) -> Vec<u8> {
+        let mut note = NOTE_MAGIC.to_vec();
+        for number in [size, self.shift, self.writes.len() as u64] {
+            note.extend_from_slice(&number.to_be_bytes());
+        }
+        for write in &self.writes {
+            note.extend_from_slice(&write.offset.to_be_bytes());
+            note.extend_from_slice(&(write.bytes.len() as u64).to_be_bytes());
+            note.extend_from_slice(&write.bytes);
+        }
+        let mut sum = [0; 32];
+        digest(Hash::Sha256, &[&note], &mut sum);
+        note.extend_from_slice(&sum);
+        note
+    }
+
+    fn read_note(device: &dyn BlockDevice, shift: u64) -> Result<Option<Self>, ReencryptError> {
+        let size = device.size();
+        let at = size.checked_sub(shift).and_then(|head| head.checked_sub(NOTE_ROOM));
+        let Some(at) = at.filter(|_| shift >= NOTE_ROOM && size >= shift.saturating_mul(3)) else {
+            return Ok(None);
+        };
+        let mut note = vec![0; usize::try_from(NOTE_ROOM).unwrap_or(0)];
+        device.read_at(at, &mut note)?;
+        Ok(Self::parse(&note, size).filter(|found| found.shift == shift))
+    }
+
+    fn parse(note: &[u8], size: u64) -> Option<Self> {
+        let (magic, mut rest) = note.split_at_checked(NOTE_MAGIC.len())?;
+        if magic != NOTE_MAGIC || number(&mut rest)? != size {
+            return None;
+        }
+        let shift = number(&mut rest)?;
+        let count = number(&mut rest).filter(|count| *count <= 8)?;
+        let mut writes = Vec::new();
+        for _ in 0..count {
+            let offset = number(&mut rest)?;
+            let len = usize::try_from(number(&mut rest)?).ok()?;
+            let (bytes, behind) = rest.split_at_checked(len)?;
+            rest = behind;
+            let end = offset.checked_add(len as u64)?;
+            // Nothing but the place of the header is ever written.
+            if end > shift || !offset.is_multiple_of(SECTOR as u64) || !len.is_multiple_of(SECTOR) {
+                return None;
+            }
+            writes.push(Write { offset, bytes: bytes.to_vec() });
+        }
+        let covered = note.get(..note.len().checked_sub(rest.len())?)?;
+        let mut sum = [0; 32];
+        digest(Hash::Sha256, &[covered], &mut sum);
+        (rest.get(..32)? == sum).then_some(Self { shift, writes })
+    }
+
+    fn compare(&self, device: &dyn BlockDevice) -> Result<Head, ReencryptError> {
+        let moved = device.size().saturating_sub(self.shift);
+        let (mut now, mut then) = (vec![0; STEP], vec![0; STEP]);
+        let mut head = Head::Untouched;
+        let mut at = 0_u64;
+        while at < self.shift {
+            let len = usize::try_from(self.shift.saturating_sub(at)).unwrap_or(STEP).min(STEP);
+            let (Some(now), Some(then)) = (now.get_mut(..len), then.get_mut(..len)) else { break };
+            device.read_at(at, now)?;
+            device.read_at(moved.saturating_add(at), then)?;
+            for (index, (now, then)) in now.chunks(SECTOR).zip(then.chunks(SECTOR)).enumerate() {
+                if now == then {
+                    continue;
+                }
+                let offset = at.saturating_add((index as u64).saturating_mul(SECTOR as u64));
+                // A sector may be torn: then each of its bytes is the old or the new one.
+                let either = |new: &[u8]| {
+                    now.iter().zip(then).zip(new).all(|((now, old), new)| now == old || now == new)
+                };
+                if !self.sector(offset).is_some_and(either) {
+                    return Ok(Head::Foreign);
+                }
+                head = Head::Begun;
+            }
+            at = at.saturating_add(len as u64);
+        }
+        Ok(head)
+    }
+
+    /// What is to be in a sector, if it is to be changed.
+    fn sector(&self, offset: u64) -> Option<&[u8]> {
+        self.writes.iter().find_map(|write| {
+            let skip = usize::try_from(offset.checked_sub(write.offset)?).ok()?;
+            write.bytes.get(skip..skip.checked_add(SECTOR)?)
+        })
+    }
+}
+
+impl Rewriting<'_> {
+    /// Fills what is unused between header and data with random bytes, while no zone has been rewritten: the head of the
+    /// plaintext was there.
+    pub fn bury_head(&self) -> Result<(), ReencryptError> {
+        if self.course.state.moved.is_none() || self.course.state.hot.is_some() || self.course.done()? != 0 {
+            return Ok(());
+        }
+        let metadata = self.volume.metadata();
+        let mut used: Vec<(u64, u64)> = metadata
+            .keyslots()
+            .iter()
+            .map(|keyslot| (keyslot.area.offset, keyslot.area.offset.saturating_add(keyslot.area.size)))
+            .collect();
+        used.push((self.course.state.last.offset, u64::MAX));
+        used.sort_unstable();
+        let mut at = metadata.keyslots_start();
+        for (from, to) in used {
+            if at < from {
+                create::fill_random(self.devices.header, at, from.saturating_sub(at))?;
+            }
+            at = at.max(to);
+        }
+        Ok(self.devices.header.flush()?)
+    }
+}
+
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    let (bytes, behind) = rest.split_first_chunk::<8>()?;
+    *rest = behind;
+    Some(u64::from_be_bytes(*bytes))
+}
+
+fn copy(device: &dyn BlockDevice, from: u64, to: u64, len: u64) -> Result<(), ReencryptError> {
+    let mut buf = vec![0; STEP];
+    let mut done = 0_u64;
+    while done < len {
+        let step = usize::try_from(len.saturating_sub(done)).unwrap_or(STEP).min(STEP);
+        let Some(piece) = buf.get_mut(..step) else { break };
+        device.read_at(from.saturating_add(done), piece)?;
+        device.write_at(to.saturating_add(done), piece)?;
+        done = done.saturating_add(step as u64);
+    }
+    atrest_secret::wipe(&mut buf);
+    Ok(())
+}

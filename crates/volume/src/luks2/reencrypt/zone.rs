@@ -1,0 +1,377 @@
+//! Which hot zone comes next, and what the segments look like while it is rewritten and afterwards. Everything follows
+//! from the metadata, so that whoever resumes, we or cryptsetup, goes on where the header says.
+
+use atrest_format::luks2::{
+    ReencryptDirection, ReencryptMode, Reencryption, Resilience, Segment, SegmentKind, SegmentSize,
+};
+
+use super::ReencryptError;
+
+/// A run of data that is rewritten at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// First byte, counted from the start of the volume's data.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// First byte on the data device of what is read.
+    pub source: u64,
+    /// First byte on the data device of what is written.
+    pub target: u64,
+}
+
+/// Segments and the digests that they belong to.
+pub(super) struct Layout {
+    pub(super) segments: Vec<Segment>,
+    pub(super) digests: Vec<(u32, Vec<u32>)>,
+}
+
+/// A re-encryption whose every number was held against the others and the device.
+pub(super) struct Course {
+    pub(super) state: Reencryption,
+    /// Bytes of data in all.
+    pub(super) total: u64,
+    /// The last active segment has a size, as cryptsetup writes it for devices of which a part is used.
+    fixed: bool,
+}
+
+impl Course {
+    /// Checks that it is one of the kinds that are known here, and that it fits on the device.
+    pub(super) fn new(state: Reencryption, device: u64) -> Result<Self, ReencryptError> {
+        let fixed = state.active.last().is_some_and(|segment| segment.size != SegmentSize::Dynamic);
+        let moves = match (state.mode, state.direction, &state.resilience) {
+            (
+                ReencryptMode::Encrypt | ReencryptMode::Reencrypt,
+                ReencryptDirection::Forward,
+                Resilience::None | Resilience::Journal | Resilience::Checksum(_),
+            ) if state.moved.is_none() && state.previous.offset == state.last.offset => false,
+            (ReencryptMode::Encrypt, ReencryptDirection::Backward, Resilience::DataShift(shift))
+                if state.moved.is_some()
+                    && state.previous.offset == 0
+                    && state.last.offset == shift.0
+                    && state.last.offset > 0 =>
+            {
+                true
+            }
+            _ => return Err(ReencryptError::UnknownKind),
+        };
+        let total = match moves {
+            true => fixed_size(&state.previous)?,
+            false if fixed => sum(&state.active)?,
+            false => device.checked_sub(state.last.offset).ok_or(ReencryptError::DeviceSize)?,
+        };
+        let course = Self { state, total, fixed };
+        course.check(device)?;
+        Ok(course)
+    }
+
+    fn check(&self, device: u64) -> Result<(), ReencryptError> {
+        let unit = u64::from(unit_of(&self.state.previous).max(unit_of(&self.state.last)));
+        if self.total == 0 || !self.total.is_multiple_of(unit) {
+            return Err(ReencryptError::Misaligned { size: self.total, multiple: unit });
+        }
+        let fits = |offset: u64, len: u64| offset.checked_add(len).is_some_and(|end| end <= device);
+        if !fits(self.state.last.offset, self.total) {
+            return Err(ReencryptError::DeviceSize);
+        }
+        if let (Some(moved), Some(shift)) = (&self.state.moved, self.state.resilience.shift()) {
+            // The head was moved behind everything that is ever written.
+            let behind = self.state.last.offset.saturating_add(self.total);
+            let size = fixed_size(moved)?;
+            if size != shift
+                || !shift.is_multiple_of(unit)
+                || moved.offset < behind
+                || !fits(moved.offset, size)
+                || self.total < shift
+            {
+                return Err(ReencryptError::DeviceSize);
+            }
+        }
+        for segment in [&self.state.previous, &self.state.last] {
+            if matches!(&segment.kind, SegmentKind::Crypt { iv_tweak, integrity, .. } if *iv_tweak != 0 || integrity.is_some())
+            {
+                return Err(ReencryptError::UnknownKind);
+            }
+        }
+        self.check_row()
+    }
+
+    /// The active segments are the row that this program would have made.
+    fn check_row(&self) -> Result<(), ReencryptError> {
+        let expected = match self.hot_zone()? {
+            Some(zone) => self.hot(&zone)?,
+            None => match self.done()? {
+                0 => return self.check_beginning(),
+                done if done == self.total => return Ok(()),
+                done => self.after(done)?,
+            },
+        };
+        let same = |a: &Segment, b: &Segment| {
+            a.offset == b.offset && a.size == b.size && a.kind == b.kind && a.flags == b.flags
+        };
+        let (found, made) = (&self.state.active, expected.segments);
+        match found.len() == made.iter().filter(|segment| !segment.is_backup()).count()
+            && found.iter().zip(&made).all(|(a, b)| same(a, b))
+        {
+            true => Ok(()),
+            false => Err(ReencryptError::Row),
+        }
+    }
+
+    fn check_beginning(&self) -> Result<(), ReencryptError> {
+        let active = &self.state.active;
+        let fits = match &self.state.moved {
+            None => {
+                let (first, previous) = (active.first(), &self.state.previous);
+                active.len() == 1
+                    && first.is_some_and(|s| s.offset == previous.offset && s.kind == previous.kind)
+            }
+            Some(moved) => {
+                let shift = fixed_size(moved)?;
+                let second = active.get(1);
+                active.iter().all(|segment| segment.kind == SegmentKind::Linear)
+                    && active.first().is_some_and(|s| s.offset == moved.offset && s.size == moved.size)
+                    && active.len() == if self.total > shift { 2 } else { 1 }
+                    && second.is_none_or(|second| second.offset == shift)
+                    && sum(active)? == self.total
+            }
+        };
+        if fits { Ok(()) } else { Err(ReencryptError::Row) }
+    }
+
+    /// Bytes that are done: from the start, or from the end if the head was moved.
+    pub(super) fn done(&self) -> Result<u64, ReencryptError> {
+        let active = &self.state.active;
+        if let Some(hot) = self.hot_zone()? {
+            return Ok(match self.state.moved {
+                None => hot.offset,
+                Some(_) => self.total.saturating_sub(hot.offset).saturating_sub(hot.len),
+            });
+        }
+        if self.state.moved.is_some() {
+            let linear: Vec<Segment> =
+                active.iter().filter(|s| s.kind == SegmentKind::Linear).cloned().collect();
+            return self.total.checked_sub(sum(&linear)?).ok_or(ReencryptError::Row);
+        }
+        match active.as_slice() {
+            [only] if self.is_done(only) => Ok(self.total),
+            [_] => Ok(0),
+            [first, _] => fixed_size(first),
+            _ => Err(ReencryptError::Row),
+        }
+    }
+
+    /// Whether a segment that holds all data holds it as it is to be.
+    fn is_done(&self, only: &Segment) -> bool {
+        let (previous, last) = (&self.state.previous, &self.state.last);
+        only.kind == last.kind
+            && match self.state.mode {
+                ReencryptMode::Encrypt => true,
+                _ => {
+                    self.state.first_digests.iter().copied().map(Some).eq([self.state.digest_last])
+                        && (previous.kind != last.kind
+                            || self.state.digest_previous != self.state.digest_last)
+                }
+            }
+    }
+
+    /// The zone that a crash may have left half-written.
+    pub(super) fn hot_zone(&self) -> Result<Option<Zone>, ReencryptError> {
+        let Some(hot) = self.state.hot.and_then(|index| self.state.active.get(index)) else {
+            return Ok(None);
+        };
+        let offset = hot.offset.checked_sub(self.state.last.offset).ok_or(ReencryptError::Row)?;
+        let zone = self.zone(offset, fixed_size(hot)?);
+        match offset.checked_add(zone.len).is_some_and(|end| end <= self.total) {
+            true => Ok(Some(zone)),
+            false => Err(ReencryptError::Row),
+        }
+    }
+
+    /// The next zone, of at most `most` bytes where its size is free; `None` when all is done.
+    pub(super) fn next(&self, most: u64) -> Result<Option<Zone>, ReencryptError> {
+        let done = self.done()?;
+        let left = self.total.saturating_sub(done);
+        if left == 0 {
+            return Ok(None);
+        }
+        let (offset, len) = match self.state.resilience.shift().filter(|_| self.state.moved.is_some()) {
+            None => (done, left.min(most)),
+            // Whole shifts from the end; what is left over is the last but one, as the moved head is a whole shift again.
+            Some(shift) => match left.saturating_sub(shift) {
+                rest if rest > 0 && rest < shift => (shift, rest),
+                rest => (rest, shift),
+            },
+        };
+        Ok(Some(self.zone(offset, len)))
+    }
+
+    fn zone(&self, offset: u64, len: u64) -> Zone {
+        let source = match &self.state.moved {
+            Some(moved) if offset == 0 => moved.offset,
+            _ => self.state.previous.offset.saturating_add(offset),
+        };
+        Zone { offset, len, source, target: self.state.last.offset.saturating_add(offset) }
+    }
+
+    /// The segments while `zone` is hot.
+    pub(super) fn hot(&self, zone: &Zone) -> Result<Layout, ReencryptError> {
+        let end = zone.offset.saturating_add(zone.len);
+        let hot = self.new_segment(zone.offset, SegmentSize::Fixed(zone.len), &["in-reencryption"]);
+        let mut row = Row::default();
+        match self.state.moved {
+            None => {
+                if zone.offset > 0 {
+                    row.push(self.new_segment(0, SegmentSize::Fixed(zone.offset), &[]), Side::New);
+                }
+                row.push(hot, Side::Both);
+                if end < self.total {
+                    row.push(self.old_segment(end), Side::Old);
+                }
+            }
+            Some(_) => {
+                self.push_linear(zone.offset, &mut row)?;
+                row.push(hot, Side::New);
+                if end < self.total {
+                    let rest = SegmentSize::Fixed(self.total.saturating_sub(end));
+                    row.push(self.new_segment(end, rest, &[]), Side::New);
+                }
+            }
+        }
+        Ok(self.layout(row))
+    }
+
+    /// The segments when `done` bytes are done and no zone is hot.
+    pub(super) fn after(&self, done: u64) -> Result<Layout, ReencryptError> {
+        let mut row = Row::default();
+        let all = done >= self.total;
+        match self.state.moved {
+            None => {
+                let size = if all { SegmentSize::Dynamic } else { SegmentSize::Fixed(done) };
+                row.push(self.new_segment(0, size, &[]), Side::New);
+                if !all {
+                    row.push(self.old_segment(done), Side::Old);
+                }
+            }
+            Some(_) => {
+                let from = self.total.saturating_sub(done);
+                self.push_linear(from, &mut row)?;
+                let size = if all { SegmentSize::Dynamic } else { SegmentSize::Fixed(done) };
+                row.push(self.new_segment(from, size, &[]), Side::New);
+            }
+        }
+        Ok(self.layout(row))
+    }
+
+    /// The plaintext below `end`, of which the moved head is the first part.
+    fn push_linear(&self, end: u64, row: &mut Row) -> Result<(), ReencryptError> {
+        let Some(moved) = &self.state.moved else { return Ok(()) };
+        let head = fixed_size(moved)?;
+        if end > 0 {
+            row.push(linear(moved.offset, SegmentSize::Fixed(head)), Side::Plain);
+        }
+        if end > head {
+            row.push(linear(head, SegmentSize::Fixed(end.saturating_sub(head))), Side::Plain);
+        }
+        Ok(())
+    }
+
+    fn new_segment(&self, offset: u64, size: SegmentSize, flags: &[&str]) -> Segment {
+        moved_to(&self.state.last, offset, size, flags)
+    }
+
+    fn old_segment(&self, offset: u64) -> Segment {
+        let size = match self.fixed {
+            true => SegmentSize::Fixed(self.total.saturating_sub(offset)),
+            false => SegmentSize::Dynamic,
+        };
+        moved_to(&self.state.previous, offset, size, &[])
+    }
+
+    /// Numbers the row, and puts the backup segments behind it.
+    fn layout(&self, row: Row) -> Layout {
+        let (old, new) = (self.state.digest_previous, self.state.digest_last);
+        let (mut segments, mut of_old, mut of_new) = (Vec::new(), Vec::new(), Vec::new());
+        let backups = [
+            Some((self.state.previous.clone(), Side::Old)),
+            Some((self.state.last.clone(), Side::New)),
+            self.state.moved.clone().map(|moved| (moved, Side::Plain)),
+        ];
+        for ((segment, side), id) in row.0.into_iter().chain(backups.into_iter().flatten()).zip(0..) {
+            let is_crypt = matches!(segment.kind, SegmentKind::Crypt { .. });
+            if is_crypt && matches!(side, Side::Old | Side::Both) {
+                of_old.push(id);
+            }
+            if is_crypt && matches!(side, Side::New | Side::Both) && !(side == Side::Both && old == new) {
+                of_new.push(id);
+            }
+            segments.push(Segment { id, ..segment });
+        }
+        let digests = match (old, new) {
+            (Some(old), Some(new)) if old == new => {
+                of_old.extend(of_new);
+                vec![(old, of_old)]
+            }
+            _ => [(old, of_old), (new, of_new)]
+                .into_iter()
+                .filter_map(|(digest, bound)| digest.map(|digest| (digest, bound)))
+                .collect(),
+        };
+        Layout { segments, digests }
+    }
+}
+
+/// Whose key a segment is encrypted with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Plain,
+    Old,
+    New,
+    Both,
+}
+
+#[derive(Default)]
+struct Row(Vec<(Segment, Side)>);
+
+impl Row {
+    fn push(&mut self, segment: Segment, side: Side) {
+        self.0.push((segment, side));
+    }
+}
+
+/// Bytes in a segment's data unit.
+pub(super) fn unit_of(segment: &Segment) -> u32 {
+    match segment.kind {
+        SegmentKind::Crypt { sector_size, .. } => sector_size,
+        _ => 512,
+    }
+}
+
+/// A segment as another, `offset` bytes into the data.
+fn moved_to(like: &Segment, offset: u64, size: SegmentSize, flags: &[&str]) -> Segment {
+    let mut kind = like.kind.clone();
+    if let SegmentKind::Crypt { iv_tweak, .. } = &mut kind {
+        *iv_tweak = offset / 512;
+    }
+    let flags = flags.iter().map(|flag| (*flag).into()).collect();
+    Segment { id: 0, offset: like.offset.saturating_add(offset), size, flags, kind }
+}
+
+pub(super) fn linear(offset: u64, size: SegmentSize) -> Segment {
+    Segment { id: 0, offset, size, flags: Vec::new(), kind: SegmentKind::Linear }
+}
+
+fn fixed_size(segment: &Segment) -> Result<u64, ReencryptError> {
+    match segment.size {
+        SegmentSize::Fixed(bytes) => Ok(bytes),
+        SegmentSize::Dynamic => Err(ReencryptError::Row),
+    }
+}
+
+fn sum(segments: &[Segment]) -> Result<u64, ReencryptError> {
+    let mut total = 0_u64;
+    for segment in segments {
+        total = total.checked_add(fixed_size(segment)?).ok_or(ReencryptError::Row)?;
+    }
+    Ok(total)
+}
