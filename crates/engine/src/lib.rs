@@ -4,6 +4,7 @@
 //! * [`Disk`] is the plaintext of an unlocked volume, itself a block device: what every face serves.
 //! * [`TrustedFile`] is the trusted store of a sealed flash image.
 //! * [`bulk`] encrypts and decrypts whole volumes, resumably.
+//! * [`reencrypt`] gives the data of a volume another key or cipher where it is, and plaintext its first.
 //! * [`flash`] opens encrypted flash: images of chips and cards, and cards.
 //! * [`mod@bench`] measures ciphers and key derivations.
 #![deny(unsafe_code)]
@@ -13,6 +14,7 @@ pub mod bulk;
 mod disk;
 mod file;
 pub mod flash;
+pub mod reencrypt;
 mod sys;
 mod trusted;
 

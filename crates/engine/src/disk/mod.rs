@@ -14,7 +14,7 @@
 
 mod error;
 mod layer;
-mod parallel;
+pub(crate) mod parallel;
 mod stream;
 #[cfg(test)]
 mod tests;

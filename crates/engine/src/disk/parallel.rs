@@ -56,7 +56,19 @@ impl Helpers {
         unit: usize,
         work: impl Fn(usize, &mut [u8]) -> Outcome + Sync,
     ) -> Outcome {
-        let taken = self.take(data.len());
+        let total = data.len();
+        self.split_mut_as(data, unit, total, work)
+    }
+
+    /// As [`split_mut`](Self::split_mut), for a buffer whose contents are as much work as `cost` bytes.
+    pub fn split_mut_as(
+        &self,
+        data: &mut [u8],
+        unit: usize,
+        cost: usize,
+        work: impl Fn(usize, &mut [u8]) -> Outcome + Sync,
+    ) -> Outcome {
+        let taken = self.take(cost);
         let len = piece_len(data.len(), unit, taken.count + 1);
         run(data.chunks_mut(len).enumerate().map(|(index, piece)| (index * len, piece)), &|(skip, piece)| {
             work(skip, piece)

@@ -1,0 +1,166 @@
+//! Re-encryption in place: the data moves from its old form to the new one, zone by zone, on every core.
+//!
+//! [`atrest_volume::luks2::reencrypt`] says which zone comes next and keeps the header; here data is read, hashed, decrypted,
+//! encrypted and written. Inside a zone each core works on a part of its own, 256 KiB at a time while it is in the core's
+//! cache. A zone that is protected by hashes is read twice, the second time from the page cache; only a journal is kept in
+//! memory whole. So memory is bounded: a journal or the hashes of a zone, both of which fit in the keyslots area (128 MiB at most).
+
+mod transform;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use atrest_device::DeviceError;
+use atrest_volume::luks2::reencrypt::{Protection, ReencryptError, Rewriting, Zone};
+
+use crate::bulk::Progress;
+use crate::disk::parallel::Helpers;
+use transform::Transform;
+
+/// Largest zone, unless the caller says otherwise: long enough that the header's six flushes don't count.
+const ZONE: u64 = 128 << 20;
+
+/// How a run is made.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct RewriteOptions<'a> {
+    /// Threads; 0 stands for one on every core.
+    pub threads: usize,
+    /// Bytes in a zone at most; 0 stands for 128 MiB. Zones are shorter if what protects them has less room.
+    pub zone: u64,
+    /// Set by somebody else to end the run early, between two zones.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+/// What a finished run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewritten {
+    /// Bytes of data, those of earlier runs included.
+    pub bytes: u64,
+    /// Bytes that earlier runs had done.
+    pub resumed_from: u64,
+    /// Whether a zone had to be recovered first.
+    pub recovered: bool,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Why a run did not finish. What is done is done; the run can be resumed.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RewriteError {
+    /// The header, or what it says.
+    State(Box<ReencryptError>),
+    /// Reading, writing or flushing the data failed, at an offset on the data device.
+    Data(DeviceError),
+    /// The run was cancelled.
+    Cancelled {
+        /// Bytes that are done.
+        done: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+}
+
+impl std::fmt::Display for RewriteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::State(error) => error.fmt(f),
+            Self::Data(error) => error.fmt(f),
+            Self::Cancelled { done, total } => write!(f, "stopped after {done} of {total} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for RewriteError {}
+
+impl From<ReencryptError> for RewriteError {
+    fn from(error: ReencryptError) -> Self {
+        Self::State(Box::new(error))
+    }
+}
+
+impl From<DeviceError> for RewriteError {
+    fn from(error: DeviceError) -> Self {
+        Self::Data(error)
+    }
+}
+
+/// Does what is left of a re-encryption: first the zone that was hot when the last run stopped, then all others.
+///
+/// Returns when everything is durable and the header describes an ordinary volume again.
+pub fn run(
+    rewriting: &mut Rewriting<'_>,
+    options: RewriteOptions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Rewritten, RewriteError> {
+    let begun = Instant::now();
+    let helpers = Helpers::new(options.threads);
+    let most = if options.zone == 0 { ZONE } else { options.zone };
+    let (total, resumed_from) = (rewriting.total(), rewriting.done()?);
+    progress.update(resumed_from, total);
+    rewriting.bury_head()?;
+    let interrupted = rewriting.interrupted()?;
+    let mut ended = false;
+    if let Some(zone) = &interrupted {
+        recover(rewriting, zone, &helpers)?;
+        ended = rewriting.cool(zone)?;
+    }
+    while !ended {
+        let done = rewriting.done()?;
+        progress.update(done, total);
+        if options.cancel.is_some_and(|cancel| cancel.load(Ordering::Acquire)) {
+            return Err(RewriteError::Cancelled { done, total });
+        }
+        ended = match rewriting.next(most)? {
+            Some(zone) => rewrite(rewriting, &zone, &helpers)?,
+            // It stopped between the last zone and the end.
+            None => {
+                rewriting.finish()?;
+                true
+            }
+        };
+    }
+    progress.update(total, total);
+    Ok(Rewritten { bytes: total, resumed_from, recovered: interrupted.is_some(), elapsed: begun.elapsed() })
+}
+
+/// One zone. Returns whether it was the last.
+fn rewrite(rewriting: &mut Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Result<bool, RewriteError> {
+    let transform = Transform::new(rewriting, zone, helpers);
+    let mut journal = Vec::new();
+    let protection = match rewriting.protection() {
+        Protection::None | Protection::Elsewhere => Vec::new(),
+        Protection::Checksum { hash, sector } => transform.hashes(hash, sector as usize)?,
+        Protection::Journal => {
+            journal = transform.read_whole()?;
+            Vec::new()
+        }
+    };
+    rewriting.heat(zone, if journal.is_empty() { &protection } else { &journal })?;
+    let transform = Transform::new(rewriting, zone, helpers);
+    transform.prefetch_behind();
+    match journal.is_empty() {
+        true => transform.rewrite()?,
+        false => transform.rewrite_read(&mut journal)?,
+    }
+    rewriting.data().flush()?;
+    Ok(rewriting.cool(zone)?)
+}
+
+/// Completes a zone that may be half-written.
+fn recover(rewriting: &Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Result<(), RewriteError> {
+    let transform = Transform::new(rewriting, zone, helpers);
+    match rewriting.protection() {
+        // The source is as it was.
+        Protection::Elsewhere => transform.rewrite()?,
+        Protection::Journal => transform.rewrite_journal(rewriting)?,
+        Protection::Checksum { hash, sector } => {
+            transform.where_unchanged(rewriting, hash, sector as usize)?
+        }
+        Protection::None => {
+            return Err(ReencryptError::Unprotected { offset: zone.offset, len: zone.len }.into());
+        }
+    }
+    Ok(rewriting.data().flush()?)
+}

@@ -1,0 +1,199 @@
+//! The data of one zone: read, hashed, decrypted, encrypted, written.
+
+use std::sync::Mutex;
+
+use atrest_cipher::{DataUnitIndex, Mapper};
+use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+use atrest_kdf::{Hash, digest};
+use atrest_secret::wipe;
+use atrest_volume::luks2::reencrypt::{ReencryptError, Rewriting, Zone};
+
+use super::RewriteError;
+use crate::disk::parallel::Helpers;
+
+/// Bytes handled at a time, a multiple of every data unit: a quarter of a typical core's private cache.
+const CHUNK: usize = 256 << 10;
+/// What is split over the cores at a time: more than fits in a `usize` everywhere would not do.
+const STEP: u64 = 1 << 30;
+
+/// Does what is to be done with a chunk so many bytes into the zone.
+type Work<'a> = &'a (dyn Fn(u64, &mut [u8]) -> Result<(), DeviceError> + Sync);
+
+/// What is done to a zone.
+pub struct Transform<'a> {
+    media: &'a dyn BlockDevice,
+    zone: Zone,
+    old: Option<&'a Mapper>,
+    new: &'a Mapper,
+    unit: usize,
+    helpers: &'a Helpers,
+}
+
+impl<'a> Transform<'a> {
+    pub fn new(rewriting: &'a Rewriting<'_>, zone: &Zone, helpers: &'a Helpers) -> Self {
+        let unit = rewriting.alignment() as usize;
+        Self {
+            media: rewriting.data(),
+            zone: *zone,
+            old: rewriting.old(),
+            new: rewriting.new_mapper(),
+            unit,
+            helpers,
+        }
+    }
+
+    /// Announces what the next zone will read.
+    pub fn prefetch_behind(&self) {
+        self.media.prefetch(self.zone.source + self.zone.len, self.zone.len.min(64 << 20));
+    }
+
+    /// Reads, transforms and writes the whole zone.
+    pub fn rewrite(&self) -> Result<(), DeviceError> {
+        self.each_chunk(&|skip, chunk| {
+            self.media.read_at(self.zone.source + skip, chunk)?;
+            self.transform(skip, chunk)?;
+            self.media.write_at(self.zone.target + skip, chunk)
+        })
+    }
+
+    /// All of the zone, as it is.
+    pub fn read_whole(&self) -> Result<Vec<u8>, DeviceError> {
+        let mut whole = vec![0; self.zone.len as usize];
+        self.helpers.split_mut(&mut whole, self.unit, |skip, piece| {
+            self.media.read_at(self.zone.source + skip as u64, piece)
+        })?;
+        Ok(whole)
+    }
+
+    /// Transforms what was read, and writes it.
+    pub fn rewrite_read(&self, whole: &mut [u8]) -> Result<(), DeviceError> {
+        self.helpers.split_mut(whole, self.unit, |skip, piece| {
+            for (index, chunk) in piece.chunks_mut(CHUNK).enumerate() {
+                let at = (skip + index * CHUNK) as u64;
+                self.transform(at, chunk)?;
+                self.media.write_at(self.zone.target + at, chunk)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The hashes of all sectors, one behind the other.
+    pub fn hashes(&self, hash: Hash, sector: usize) -> Result<Vec<u8>, DeviceError> {
+        let (len, count) = (hash.output_len(), self.zone.len as usize / sector);
+        let mut hashes = vec![0; count * len];
+        // One hash stands for a sector; pieces must be worth a thread by the bytes that are read.
+        self.helpers.split_mut_as(&mut hashes, len, self.zone.len as usize, |skip, piece| {
+            let mut buf = vec![0; CHUNK.max(sector) / sector * sector];
+            let from = (skip / len * sector) as u64;
+            let per_chunk = buf.len() / sector * len;
+            for (index, part) in piece.chunks_mut(per_chunk).enumerate() {
+                let data = &mut buf[..part.len() / len * sector];
+                self.media
+                    .read_at(self.zone.source + from + (index * (per_chunk / len) * sector) as u64, data)?;
+                for (out, sector) in part.chunks_mut(len).zip(data.chunks(sector)) {
+                    digest(hash, &[sector], out);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(hashes)
+    }
+
+    /// Transforms and writes the sectors that still are what their hashes say. The others were written already.
+    pub fn where_unchanged(
+        &self,
+        rewriting: &Rewriting<'_>,
+        hash: Hash,
+        sector: usize,
+    ) -> Result<(), RewriteError> {
+        let fault: Mutex<Option<ReencryptError>> = Mutex::new(None);
+        let len = hash.output_len();
+        let outcome = self.each_chunk(&|skip, chunk| {
+            let mut hashes = vec![0; chunk.len() / sector * len];
+            let area = skip / sector as u64 * len as u64;
+            if let Err(error) = rewriting.read_protection(area, &mut hashes) {
+                note(&fault, error);
+                return Ok(());
+            }
+            self.media.read_at(self.zone.target + skip, chunk)?;
+            let mut found = vec![0; len];
+            for (index, (data, then)) in chunk.chunks_mut(sector).zip(hashes.chunks(len)).enumerate() {
+                digest(hash, &[data], &mut found);
+                if found == then {
+                    let at = skip + (index * sector) as u64;
+                    self.transform(at, data)?;
+                    self.media.write_at(self.zone.target + at, data)?;
+                }
+            }
+            Ok(())
+        });
+        outcome?;
+        fault
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .map_or(Ok(()), |e| Err(e.into()))
+    }
+
+    /// Transforms what the journal holds, and writes it.
+    pub fn rewrite_journal(&self, rewriting: &Rewriting<'_>) -> Result<(), RewriteError> {
+        let fault: Mutex<Option<ReencryptError>> = Mutex::new(None);
+        self.each_chunk(&|skip, chunk| {
+            if let Err(error) = rewriting.read_protection(skip, chunk) {
+                note(&fault, error);
+                return Ok(());
+            }
+            self.transform(skip, chunk)?;
+            self.media.write_at(self.zone.target + skip, chunk)
+        })?;
+        fault
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .map_or(Ok(()), |e| Err(e.into()))
+    }
+
+    /// Runs `work(skip, buffer)` for the whole zone on every core.
+    fn each_chunk(&self, work: Work<'_>) -> Result<(), DeviceError> {
+        let mut from = 0;
+        while from < self.zone.len {
+            let step = (self.zone.len - from).min(STEP);
+            let unit = self.unit.max(CHUNK.min(step as usize));
+            self.helpers.split_len(step as usize, unit, |skip, len| {
+                let mut buf = vec![0; len.min(CHUNK.max(self.unit))];
+                let mut done = 0;
+                let mut outcome = Ok(());
+                while done < len && outcome.is_ok() {
+                    let now = (len - done).min(buf.len());
+                    outcome = work(from + (skip + done) as u64, &mut buf[..now]);
+                    done += now;
+                }
+                // After a failure it may hold plaintext.
+                wipe(&mut buf);
+                outcome
+            })?;
+            from += step;
+        }
+        Ok(())
+    }
+
+    fn transform(&self, skip: u64, data: &mut [u8]) -> Result<(), DeviceError> {
+        let at = self.zone.offset + skip;
+        let len = data.len() as u64;
+        let refused = |mapper: &Mapper| {
+            let multiple = mapper.data_unit() as u32;
+            DeviceError::new(Operation::Write, at, len, Cause::Misaligned { multiple })
+        };
+        if let Some(old) = self.old {
+            old.decrypt(index(old, at), data).map_err(|_| refused(old))?;
+        }
+        self.new.encrypt(index(self.new, at), data).map_err(|_| refused(self.new))
+    }
+}
+
+fn index(mapper: &Mapper, at: u64) -> DataUnitIndex {
+    DataUnitIndex(at / mapper.data_unit() as u64)
+}
+
+/// Of several faults the first is reported.
+fn note(fault: &Mutex<Option<ReencryptError>>, error: ReencryptError) {
+    fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
+}

@@ -1,0 +1,390 @@
+//! Re-encryption in place under power loss: every state in which a cut can leave the media is resumed, and must hold every
+//! byte of the data. With checksums the media tears writes between the sectors that they cover; with a journal, or where
+//! data moves, anywhere.
+
+use std::sync::Arc;
+
+use atrest_device::{BlockDevice, DeviceError, Geometry};
+use atrest_engine::reencrypt::{RewriteError, RewriteOptions, Rewritten, run};
+use atrest_engine::{Disk, DiskOptions};
+use atrest_testkit::fault::Fault;
+use atrest_testkit::power_loss::{Limits, Tearing};
+use atrest_testkit::{Campaign, FaultDevice, Random};
+use atrest_volume::luks2::reencrypt::{
+    EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, begin_encryption,
+    interrupted_conversion,
+};
+use atrest_volume::luks2::{Luks2, format};
+use atrest_volume::{
+    Devices, FormatOptions, KeyslotOptions, Passphrase, PbkdfKind, PbkdfOptions, UnlockError, UnlockOptions,
+};
+
+/// Bytes in front of the data, and by which it moves.
+const HEAD: u64 = 1 << 20;
+const MAX_ZONE: u64 = 96 << 10;
+
+/// A part of a device, so that one recording has the order of writes to header and data.
+struct Window {
+    device: Arc<FaultDevice>,
+    offset: u64,
+    size: u64,
+}
+
+impl BlockDevice for Window {
+    fn size(&self) -> u64 {
+        self.size
+    }
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.device.read_at(self.offset + offset, buf)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.device.write_at(self.offset + offset, data)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.device.flush()
+    }
+}
+
+/// What is done, and to what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    /// A volume gets another key, and this data unit.
+    Reencrypt { from: u32, to: u32, resilience: ResilienceKind },
+    /// Plaintext becomes a volume with the header in front of it.
+    Move,
+    /// Plaintext becomes a volume with the header elsewhere.
+    Detached(ResilienceKind),
+}
+
+const JOBS: [(Job, Tearing); 7] = [
+    (Job::Reencrypt { from: 512, to: 512, resilience: ResilienceKind::Checksum }, Tearing::BetweenSectors),
+    (Job::Reencrypt { from: 512, to: 4096, resilience: ResilienceKind::Checksum }, Tearing::None),
+    (Job::Reencrypt { from: 4096, to: 512, resilience: ResilienceKind::Journal }, Tearing::Inside),
+    (Job::Reencrypt { from: 4096, to: 4096, resilience: ResilienceKind::Journal }, Tearing::Inside),
+    (Job::Move, Tearing::Inside),
+    (Job::Detached(ResilienceKind::Checksum), Tearing::BetweenSectors),
+    (Job::Detached(ResilienceKind::Journal), Tearing::Inside),
+];
+
+/// A device on which a job is done: the header's part, if it has one of its own, and the data's.
+struct Bench {
+    device: Arc<FaultDevice>,
+    header: Option<Window>,
+    data: Window,
+    job: Job,
+}
+
+impl Bench {
+    fn new(image: Vec<u8>, job: Job) -> Self {
+        let device = Arc::new(FaultDevice::new(image));
+        let size = device.size();
+        let window = |offset, size| Window { device: device.clone(), offset, size };
+        let (header, data) = match job {
+            Job::Detached(_) => (Some(window(0, HEAD)), window(HEAD, size - HEAD)),
+            _ => (None, window(0, size)),
+        };
+        Self { header, data, job, device }
+    }
+
+    fn devices(&self) -> Devices<'_> {
+        match &self.header {
+            Some(header) => Devices::detached(header, &self.data),
+            None => Devices::together(&self.data),
+        }
+    }
+
+    /// All plaintext, by the header as it is.
+    fn plaintext(&self, len: usize) -> Vec<u8> {
+        let luks = Luks2::read(self.devices().header).expect("the header is read");
+        let volume = luks.unlock(self.devices(), &passphrase(), &UnlockOptions::default()).expect("it opens");
+        let data = Window { device: self.device.clone(), offset: self.data.offset, size: self.data.size };
+        let disk = Disk::new(Arc::new(data), volume, DiskOptions::default()).expect("a disk");
+        let mut plaintext = vec![0; len];
+        disk.read_at(0, &mut plaintext).expect("the plaintext is read");
+        plaintext
+    }
+
+    fn begin_and_run(&self) -> Result<Rewritten, RewriteError> {
+        let passphrase = passphrase();
+        let mut rewriting = match self.job {
+            Job::Reencrypt { to, resilience, .. } => {
+                let luks = Luks2::read(self.devices().header).expect("the header is read");
+                let options = ReencryptOptions {
+                    data_unit: Some(to),
+                    resilience,
+                    keyslot: keyslot(),
+                    ..ReencryptOptions::default()
+                };
+                luks.begin_reencryption(self.devices(), &[(&passphrase, None)], &options)?
+            }
+            Job::Move | Job::Detached(_) => {
+                let resilience = match self.job {
+                    Job::Detached(kind) => kind,
+                    _ => ResilienceKind::default(),
+                };
+                let data_offset = (self.job == Job::Move).then_some(HEAD);
+                let format = FormatOptions { data_offset, ..options() };
+                let options = EncryptOptions { format, resilience, hash: None };
+                begin_encryption(self.devices(), &passphrase, options)?
+            }
+        };
+        run(&mut rewriting, zones(), &mut |_, _| ())
+    }
+
+    /// What a person does after the power is back. `Ok(false)`: nothing had begun.
+    fn resume(&self) -> Result<bool, RewriteError> {
+        if self.job == Job::Move
+            && Luks2::read(self.devices().header).is_err()
+            && let Some(conversion) = interrupted_conversion(&self.data, HEAD)?
+        {
+            conversion.complete(&self.data)?;
+        }
+        let Ok(luks) = Luks2::read(self.devices().header) else { return Ok(false) };
+        let mut rewriting = match luks.resume_reencryption(self.devices(), &passphrase()) {
+            // It had not begun, or was done.
+            Err(ReencryptError::State(_)) => return Ok(true),
+            other => other?,
+        };
+        run(&mut rewriting, zones(), &mut |_, _| ()).map(|_| true)
+    }
+
+    /// Everything is there, whatever had happened.
+    fn check(&self, plaintext: &[u8], begun: bool) {
+        if begun {
+            assert!(self.plaintext(plaintext.len()) == plaintext, "the plaintext differs");
+            return;
+        }
+        let mut data = vec![0; plaintext.len()];
+        self.data.read_at(0, &mut data).expect("the data is read");
+        assert!(data == plaintext, "no header is there, and the data is not what it was");
+    }
+}
+
+fn passphrase() -> Passphrase {
+    Passphrase::copy_from(b"correct horse")
+}
+
+fn keyslot() -> KeyslotOptions {
+    let pbkdf = PbkdfOptions {
+        kind: Some(PbkdfKind::Pbkdf2),
+        forced_iterations: Some(1000),
+        ..PbkdfOptions::default()
+    };
+    KeyslotOptions { pbkdf, ..KeyslotOptions::default() }
+}
+
+fn options() -> FormatOptions {
+    // Room for four keyslots and a journal.
+    FormatOptions {
+        key_len: Some(32),
+        keyslots_size: Some(HEAD - (32 << 10)),
+        keyslot: keyslot(),
+        ..FormatOptions::default()
+    }
+}
+
+fn zones() -> RewriteOptions<'static> {
+    let mut zones = RewriteOptions::default();
+    (zones.threads, zones.zone) = (1, MAX_ZONE);
+    zones
+}
+
+/// A device before the job, and the plaintext on it.
+fn before(job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
+    let len = match job {
+        // Two whole shifts and a part of one.
+        Job::Move => (HEAD * 5 / 2) as usize / 4096 * 4096,
+        _ => 260 << 10,
+    };
+    let plaintext = random.bytes(len);
+    let mut image = Vec::new();
+    match job {
+        Job::Reencrypt { from, .. } => {
+            let device = FaultDevice::zeroed(HEAD as usize + len);
+            let format_options =
+                FormatOptions { data_unit: Some(from), data_offset: Some(HEAD), ..options() };
+            let luks = format(Devices::together(&device), &passphrase(), &format_options).expect("a volume");
+            let volume = luks.unlock(Devices::together(&device), &passphrase(), &UnlockOptions::default());
+            let media = Arc::new(device);
+            let disk =
+                Disk::new(media.clone(), volume.expect("it opens"), DiskOptions::default()).expect("a disk");
+            disk.write_at(0, &plaintext).expect("the plaintext is written");
+            image = media.image();
+        }
+        Job::Move => {
+            image.extend(&plaintext);
+            image.resize(len + 2 * HEAD as usize, 0xEE);
+        }
+        Job::Detached(_) => {
+            image.resize(HEAD as usize, 0);
+            image.extend(&plaintext);
+        }
+    }
+    (Bench::new(image, job), plaintext)
+}
+
+#[test]
+fn every_job_is_done_and_its_header_is_an_ordinary_one() {
+    for (job, _) in JOBS {
+        let (bench, plaintext) = before(job, &mut Random::new(1));
+        let done = bench.begin_and_run().expect("it is done");
+        assert_eq!(
+            (done.bytes, done.resumed_from, done.recovered),
+            (plaintext.len() as u64, 0, false),
+            "{job:?}"
+        );
+        bench.check(&plaintext, true);
+        let luks = Luks2::read(bench.devices().header).expect("the header is read");
+        let metadata = luks.metadata();
+        assert!(metadata.config().requirements.is_empty(), "{job:?}");
+        assert_eq!(
+            (metadata.segments().len(), metadata.keyslots().len(), metadata.digests().len()),
+            (1, 1, 1)
+        );
+        if job == Job::Move {
+            // Nothing of the plaintext is left: neither in the head's old place nor where it had been moved to.
+            let image = bench.device.image();
+            let places = plaintext.chunks_exact(4096).step_by(7);
+            let mut heads = places.map(|piece| piece.first_chunk::<16>().expect("16 bytes"));
+            let left: std::collections::HashSet<&[u8]> = image.chunks_exact(16).collect();
+            assert!(heads.all(|head| !left.contains(head.as_slice())), "plaintext is left on the device");
+        }
+    }
+}
+
+#[test]
+fn a_power_loss_at_any_write_loses_nothing() {
+    let mut visited = 0;
+    let whole = if Campaign::is_full() { 40 } else { JOBS.len() };
+    Campaign::new("power loss during re-encryption", JOBS.len(), whole).run(|seed, random| {
+        let (job, tearing) = JOBS[(seed as usize - 1) % JOBS.len()];
+        let (bench, plaintext) = before(job, random);
+        bench.device.forget();
+        bench.begin_and_run().expect("it is done");
+        let limits = Limits { tearing, seed, ..Limits::default() };
+        let stride = if Campaign::is_full() { 1 } else { 11 };
+        let (mut number, skip) = (0, random.below(stride));
+        bench.device.recording().for_each_power_loss(&limits, |aftermath| {
+            number += 1;
+            if number % stride != skip {
+                return;
+            }
+            visited += 1;
+            let after = Bench::new(aftermath.image, job);
+            let begun = after.resume().unwrap_or_else(|e| panic!("{job:?} {}: {e}", aftermath.power_loss));
+            after.check(&plaintext, begun);
+        });
+    });
+    println!("re-encryption: {visited} states after a power loss were resumed");
+}
+
+#[test]
+fn a_second_power_loss_during_the_recovery_loses_nothing() {
+    let mut visited = 0;
+    Campaign::new("two power losses during re-encryption", 7, 700).run(|seed, random| {
+        let (job, tearing) = JOBS[(seed as usize - 1) % JOBS.len()];
+        let (bench, plaintext) = before(job, random);
+        bench.device.forget();
+        bench.begin_and_run().expect("it is done");
+        let limits = Limits { tearing, seed, ..Limits::default() };
+        let recording = bench.device.recording();
+        let count = recording.for_each_power_loss(&limits, |_| ()) as u64;
+        let (mut number, chosen) = (0, random.below(count));
+        recording.for_each_power_loss(&limits, |aftermath| {
+            number += 1;
+            if number - 1 != chosen {
+                return;
+            }
+            let first = Bench::new(aftermath.image, job);
+            first.resume().unwrap_or_else(|e| panic!("{job:?} {}: {e}", aftermath.power_loss));
+            let again = first.device.recording();
+            let count = again.for_each_power_loss(&limits, |_| ()) as u64;
+            let picks: Vec<u64> = (0..6).map(|_| random.below(count.max(1))).collect();
+            let mut number = 0;
+            again.for_each_power_loss(&limits, |second| {
+                number += 1;
+                if !picks.contains(&(number - 1)) {
+                    return;
+                }
+                visited += 1;
+                let after = Bench::new(second.image, job);
+                let begun = after.resume().unwrap_or_else(|e| {
+                    panic!("{job:?} {}, then {}: {e}", aftermath.power_loss, second.power_loss)
+                });
+                after.check(&plaintext, begun);
+            });
+        });
+    });
+    println!("re-encryption: {visited} states after a second power loss were resumed");
+}
+
+#[test]
+fn a_wrong_passphrase_is_refused_and_nothing_is_written() {
+    let job = JOBS[0].0;
+    let (bench, _) = before(job, &mut Random::new(5));
+    bench.device.fail(Fault::GoneAfter { writes: 12 });
+    let stopped = bench.begin_and_run().expect_err("the power fails");
+    assert!(matches!(stopped, RewriteError::Data(_) | RewriteError::State(_)), "{stopped:?}");
+    let after = Bench::new(bench.device.image(), job);
+    let luks = Luks2::read(after.devices().header).expect("the header is read");
+    let wrong =
+        luks.resume_reencryption(after.devices(), &Passphrase::copy_from(b"wrong")).expect_err("refused");
+    assert_eq!(wrong, UnlockError::WrongPassphrase.into());
+    assert_eq!(after.device.counts(), (0, 0));
+}
+
+#[test]
+fn without_protection_an_interrupted_zone_is_named_and_not_touched() {
+    let job = Job::Reencrypt { from: 512, to: 512, resilience: ResilienceKind::None };
+    let (bench, _) = before(job, &mut Random::new(9));
+    bench.device.forget();
+    bench.begin_and_run().expect("it is done");
+    let mut refused = 0;
+    bench.device.recording().for_each_power_loss(&Limits::default(), |aftermath| {
+        let after = Bench::new(aftermath.image, job);
+        let counts = after.device.counts();
+        if let Err(RewriteError::State(state)) = after.resume()
+            && let ReencryptError::Unprotected { len, .. } = *state
+        {
+            assert!(len <= MAX_ZONE && after.device.counts() == counts);
+            refused += 1;
+        }
+    });
+    assert!(refused > 0, "no cut fell into a zone");
+}
+
+#[test]
+fn keyslots_without_a_passphrase_must_be_named() {
+    let (bench, plaintext) = before(JOBS[0].0, &mut Random::new(3));
+    let mut luks = Luks2::read(bench.devices().header).expect("the header is read");
+    let second = Passphrase::copy_from(b"second");
+    let credential = atrest_volume::Credential::Passphrase;
+    luks.add_key(bench.devices().header, credential(&passphrase(), None), &second, &keyslot())
+        .expect("added");
+    let begin = |passphrases: &[(&Passphrase, Option<u32>)], drop_slots: Vec<u32>| {
+        let options = ReencryptOptions { drop_slots, keyslot: keyslot(), ..ReencryptOptions::default() };
+        luks.begin_reencryption(bench.devices(), passphrases, &options).map_err(Box::new)
+    };
+    let counts = bench.device.counts();
+    let left = begin(&[(&passphrase(), None)], Vec::new()).expect_err("refused");
+    assert_eq!(*left, ReencryptError::KeyslotsLeft { slots: vec![1] });
+    assert_eq!(bench.device.counts(), counts, "nothing is written");
+    let mut both = begin(&[(&passphrase(), None), (&second, None)], Vec::new()).expect("begun");
+    run(&mut both, zones(), &mut |_, _| ()).expect("done");
+    bench.check(&plaintext, true);
+    let luks = Luks2::read(bench.devices().header).expect("the header is read");
+    for passphrase in [passphrase(), second] {
+        luks.test_passphrase(bench.devices().header, &passphrase, None).expect("it opens");
+    }
+    let options =
+        ReencryptOptions { drop_slots: vec![0, 1, 2, 3], keyslot: keyslot(), ..ReencryptOptions::default() };
+    let mut one =
+        luks.begin_reencryption(bench.devices(), &[(&passphrase(), None)], &options).expect("begun");
+    run(&mut one, zones(), &mut |_, _| ()).expect("done");
+    let luks = Luks2::read(bench.devices().header).expect("the header is read");
+    assert_eq!(luks.metadata().keyslots().len(), 1);
+    bench.check(&plaintext, true);
+}
