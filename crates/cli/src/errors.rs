@@ -11,9 +11,11 @@ use atrest_cipher::KeyError;
 use atrest_device::{Cause, DeviceError, Operation};
 use atrest_engine::DiskError;
 use atrest_engine::bulk::BulkError;
-use atrest_format::luks2::HeaderError as Luks2HeaderError;
+use atrest_engine::reencrypt::RewriteError;
+use atrest_format::luks2::{HeaderError as Luks2HeaderError, ReencryptionFault};
 use atrest_inside::{ChoiceError, TreeError};
 use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
+use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
 use atrest_volume::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
 
@@ -23,6 +25,7 @@ const MEMORY_HINT: &str = "close other programs, or use a machine (or container 
                            --pbkdf-memory sets the memory of new keyslots";
 const EQUAL_HALVES_HINT: &str =
     "--allow-equal-xts-halves reads it all the same; copy what it holds to a new volume";
+const RESUME_HINT: &str = "--resume goes on where it stopped";
 const UNKNOWN_HINT: &str =
     "a newer version of this program or cryptsetup may know it; `atrest info` shows the header";
 
@@ -118,6 +121,9 @@ impl From<UnlockError> for Failure {
             }
             UnlockError::Superblock(_) | UnlockError::OtherIntegrity { .. } => Self::new(Code::Device, error)
                 .hint("the place where the tags are has been overwritten; without it the data can't be read"),
+            UnlockError::ReencryptionInProgress => {
+                Self::new(Code::Device, error).hint("`atrest reencrypt --resume` goes on with it")
+            }
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
             UnlockError::Key(KeyError::EqualXtsHalves) => Self::new(Code::Device, error).hint(EQUAL_HALVES_HINT),
             UnlockError::DataDeviceTooSmall { .. } => {
@@ -146,6 +152,48 @@ impl From<FormatError> for Failure {
             FormatError::Option(option) => option.into(),
             FormatError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
             FormatError::Kdf(_) => Self::parameters(error),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<ReencryptError> for Failure {
+    fn from(error: ReencryptError) -> Self {
+        match error {
+            ReencryptError::Change(change) => (*change).into(),
+            ReencryptError::Format(format) => (*format).into(),
+            ReencryptError::State(ReencryptionFault::None) => {
+                Self::new(Code::Device, error).hint("it may be done already: `atrest info` shows the header")
+            }
+            ReencryptError::State(_) => Self::new(Code::Device, error),
+            ReencryptError::InProgress => {
+                Self::new(Code::Busy, error).hint("`atrest reencrypt --resume` goes on with it")
+            }
+            ReencryptError::UnknownKind => {
+                Self::new(Code::Device, error).hint("`cryptsetup reencrypt --resume-only` goes on with it")
+            }
+            ReencryptError::KeyslotsLeft { .. } => Self::parameters(error)
+                .hint("--also-key-file FILE gives a passphrase of one more, --drop-slot N lets keyslot N go"),
+            ReencryptError::Misaligned { .. } => {
+                Self::parameters(error).hint("choose a smaller --sector-size, or --resilience journal")
+            }
+            ReencryptError::NoRoom => Self::parameters(error).hint("remove a keyslot that is not needed"),
+            ReencryptError::NoSpaceBehind { .. } => {
+                Self::parameters(error).hint("use --header FILE, which needs no room on the device")
+            }
+            ReencryptError::Unprotected { .. } => Self::new(Code::Device, error)
+                .hint("it ran with --resilience none; a backup has what was there"),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<RewriteError> for Failure {
+    fn from(error: RewriteError) -> Self {
+        match error {
+            RewriteError::State(state) => (*state).into(),
+            RewriteError::Data(device) => Self::from(device).hint(RESUME_HINT),
+            RewriteError::Cancelled { .. } => Self::new(Code::Device, error).hint(RESUME_HINT),
             _ => Self::new(Code::Device, error),
         }
     }

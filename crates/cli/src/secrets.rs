@@ -66,6 +66,11 @@ impl Source {
         }
     }
 
+    /// A whole key file.
+    pub fn key_file(path: &Path) -> Self {
+        Self::File { path: path.to_path_buf(), offset: 0, size: None }
+    }
+
     /// Whether a person types it.
     pub fn is_prompt(&self) -> bool {
         matches!(self, Self::Prompt { .. })

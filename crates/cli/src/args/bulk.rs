@@ -5,23 +5,31 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::open::UnlockArgs;
+use super::reencrypt::InPlaceArgs;
 
-/// Fill a volume with the contents of a file or block device.
+/// Fill a volume with the contents of a file or block device, or encrypt that where it is.
 ///
-/// The volume must exist (`atrest format`) and its plaintext be at least as large as SRC.
+/// The volume must exist (`atrest format`) and its plaintext be at least as large as SRC. With --in-place there is no second volume:
+/// SRC becomes one, by LUKS2's own re-encryption, which --resume and cryptsetup go on with after an interruption.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest encrypt disk.raw secret.img
   atrest encrypt --resume disk.raw secret.img
-  atrest encrypt --json --key-file key.bin disk.raw secret.img --yes")]
+  atrest encrypt --json --key-file key.bin disk.raw secret.img --yes
+  resize2fs /dev/sdx1 900M && atrest encrypt --in-place --reduce-device-size 32M /dev/sdx1
+  atrest encrypt --in-place --header head.img /dev/sdx1
+  atrest encrypt --in-place --resume /dev/sdx1")]
 pub struct EncryptArgs {
     /// Plaintext: a file or block device.
     pub source: PathBuf,
     /// The volume to fill.
-    pub volume: PathBuf,
+    #[arg(required_unless_present = "in_place")]
+    pub volume: Option<PathBuf>,
     #[command(flatten)]
     pub how: BulkArgs,
+    #[command(flatten)]
+    pub in_place: InPlaceArgs,
     #[command(flatten)]
     pub unlock: UnlockArgs,
 }
@@ -46,7 +54,7 @@ pub struct DecryptArgs {
 /// How a bulk run is done.
 #[derive(Args, Clone, Debug)]
 pub struct BulkArgs {
-    /// Go on from the checkpoint of an interrupted run.
+    /// Go on where an interrupted run stopped.
     #[arg(long)]
     pub resume: bool,
     /// Keep no checkpoint, where none can be written. An interrupted run has to start again.

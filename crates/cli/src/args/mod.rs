@@ -9,6 +9,7 @@ pub mod initramfs;
 pub mod inside;
 pub mod key;
 pub mod open;
+pub mod reencrypt;
 pub mod secrets;
 pub mod size;
 pub mod token;
@@ -66,6 +67,7 @@ pub enum Command {
     Repair(header::RepairArgs),
     Encrypt(bulk::EncryptArgs),
     Decrypt(bulk::DecryptArgs),
+    Reencrypt(reencrypt::ReencryptArgs),
     Ls(inside::LsArgs),
     Cat(inside::CatArgs),
     Cp(inside::CpArgs),

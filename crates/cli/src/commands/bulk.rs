@@ -21,22 +21,29 @@ use crate::output::Output;
 use crate::progress;
 
 pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
+    let Some(volume) = args.volume.as_deref().filter(|_| !args.in_place.in_place) else {
+        return super::reencrypt::encrypt_in_place(args, output);
+    };
+    let zones = &args.in_place.zones;
+    if zones.resilience.is_some() || zones.resilience_hash.is_some() || zones.hotzone_size.is_some() {
+        return Err(Failure::parameters("--resilience and --hotzone-size are for --in-place"));
+    }
     let source = open_device(&args.source, Access::ReadOnlyShared)?;
     let wanted = Use { write: true, threads: args.how.threads, ..Use::default() };
-    let unlocked = unlock(&args.volume, &args.unlock, wanted, output)?;
+    let unlocked = unlock(volume, &args.unlock, wanted, output)?;
     let disk = Arc::new(unlocked.disk);
     if !args.how.resume
         && let Some(found) = super::inside::describe(&disk)
     {
-        output.confirm(&format!("{} holds {found}, which is overwritten", args.volume.display()))?;
+        output.confirm(&format!("{} holds {found}, which is overwritten", volume.display()))?;
     }
-    let checkpoint = bulk::checkpoint_path(&args.volume, &args.source);
+    let checkpoint = bulk::checkpoint_path(volume, &args.source);
     let mut options = options(&args.how, checkpoint.as_deref(), source.modified());
     let stop = Stop::on_signals()?;
     options.cancel = Some(&stop.asked);
     let mut listener = Listener::new(disk.size().min(source.size()), output);
     let result = bulk::encrypt(&source, &disk, options, &mut listener);
-    listener.finish(result, &stop, checkpoint.as_deref(), &args.volume)
+    listener.finish(result, &stop, checkpoint.as_deref(), volume)
 }
 
 pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
@@ -75,13 +82,13 @@ fn options<'a>(
 }
 
 /// A first signal ends the run in order, with a checkpoint; a second one ends the process.
-struct Stop {
+pub(super) struct Stop {
     asked: Arc<AtomicBool>,
     signal: Arc<AtomicI32>,
 }
 
 impl Stop {
-    fn on_signals() -> Result<Self, Failure> {
+    pub(super) fn on_signals() -> Result<Self, Failure> {
         let signals = Signals::install()?;
         let stop = Self { asked: Arc::default(), signal: Arc::default() };
         let (asked, signal) = (stop.asked.clone(), stop.signal.clone());
@@ -96,12 +103,19 @@ impl Stop {
         Ok(stop)
     }
 
-    /// 128 + the signal, as a shell says it, for a run that a signal ended.
+    /// Set when the run is to end.
+    pub(super) fn asked(&self) -> &AtomicBool {
+        &self.asked
+    }
+
+    /// 128 + the signal that ended the run, as a shell says it.
+    pub(super) fn code(&self) -> Option<u8> {
+        u8::try_from(128 + self.signal.load(Ordering::Relaxed)).ok()
+    }
+
+    /// The exit code of a run that a signal ended.
     fn exit_code(&self, error: &BulkError) -> Option<u8> {
-        match error {
-            BulkError::Cancelled { .. } => u8::try_from(128 + self.signal.load(Ordering::Relaxed)).ok(),
-            _ => None,
-        }
+        matches!(error, BulkError::Cancelled { .. }).then(|| self.code()).flatten()
     }
 }
 

@@ -16,6 +16,7 @@ mod mount;
 mod options;
 mod passphrase;
 mod preflight;
+mod reencrypt;
 mod serve;
 mod target;
 mod text;
@@ -59,6 +60,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Repair(args) => header::repair(args, output)?,
         Command::Encrypt(args) => bulk::encrypt(args, output)?,
         Command::Decrypt(args) => bulk::decrypt(args, output)?,
+        Command::Reencrypt(args) => reencrypt::reencrypt(args, output)?,
         Command::Ls(args) => inside::ls(args, output)?,
         Command::Cat(args) => inside::cat(args, output)?,
         Command::Cp(args) => inside::cp(args, output)?,

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use atrest_engine::{Access, FileDevice};
 use atrest_secret::Passphrase;
+use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::{ChangeError, LockedVolume, UnlockError};
 
 use super::flash;
@@ -85,6 +86,12 @@ impl WrongPassphrase for UnlockError {
 impl WrongPassphrase for ChangeError {
     fn is_wrong_passphrase(&self) -> bool {
         matches!(self, Self::Unlock(error) if error.is_wrong_passphrase())
+    }
+}
+
+impl WrongPassphrase for ReencryptError {
+    fn is_wrong_passphrase(&self) -> bool {
+        matches!(self, Self::Change(error) if error.is_wrong_passphrase())
     }
 }
 

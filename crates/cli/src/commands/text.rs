@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use atrest_cipher::CipherSpec;
-use atrest_volume::{Info, KdfInfo, KeyslotInfo, Priority, SegmentInfo};
+use atrest_volume::{Info, KdfInfo, KeyslotInfo, Priority, ReencryptionInfo, SegmentInfo};
 
 use super::format::name;
 use crate::output::plain;
@@ -51,6 +51,9 @@ pub fn info(info: &Info) -> String {
             format_args!("{} (can't be unlocked here)", info.unknown_requirements.join(", ")),
         );
     }
+    if let Some(reencryption) = &info.reencryption {
+        line(&mut out, "in progress", reencryption_text(reencryption));
+    }
     for segment in &info.segments {
         line(&mut out, &format!("segment {}", segment.id), segment_text(segment));
     }
@@ -86,6 +89,26 @@ pub fn keyslots(info: &Info) -> String {
         line(&mut out, &format!("keyslot {}", slot.id), keyslot_text(slot));
     }
     out
+}
+
+fn reencryption_text(info: &ReencryptionInfo) -> String {
+    let mut text = format!("{} ({}), protected by {}", info.mode, info.direction, info.resilience);
+    if let (Some(hash), Some(sector)) = (&info.hash, info.checksum_sector) {
+        let _ = write!(text, ", {hash} of {sector} bytes");
+    }
+    if let Some(shift) = info.shift {
+        let _ = write!(text, ", data moves by {shift} bytes");
+    }
+    match info.hot {
+        Some((offset, Some(len))) => {
+            let _ = write!(text, "; {len} bytes at {offset} may be half-written");
+        }
+        Some((offset, None)) => {
+            let _ = write!(text, "; what follows {offset} may be half-written");
+        }
+        None => text.push_str("; between two zones"),
+    }
+    text
 }
 
 fn segment_text(segment: &SegmentInfo) -> String {

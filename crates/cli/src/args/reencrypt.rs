@@ -1,0 +1,143 @@
+//! `atrest reencrypt`, and what `atrest encrypt --in-place` shares with it.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::format::{PbkdfArgs, PbkdfKind};
+use super::secrets::PassphraseArgs;
+use super::size::{parse_key_bits, parse_size};
+
+/// Give a LUKS2 volume a new volume key, or another cipher or sector size, in place.
+///
+/// Interrupted at any moment it goes on with --resume; cryptsetup can resume it, and this what cryptsetup began. Until it is done
+/// the volume can't be opened here. Every passphrase is asked for (or given by --key-file and --also-key-file) and gets a keyslot of
+/// the new key, with a new number; the old keyslots are wiped at the end.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest reencrypt /dev/sdx1
+  atrest reencrypt --resume /dev/sdx1
+  atrest reencrypt secret.img --sector-size 4096 --key-file key.bin
+  atrest reencrypt secret.img --cipher aes-xts-plain64 --key-size 512 --key-file a.key --also-key-file b.key
+  atrest reencrypt secret.img --key-file a.key --drop-slot 1 --resilience journal --json")]
+pub struct ReencryptArgs {
+    /// File or block device that holds the volume.
+    pub path: PathBuf,
+    /// The header lies in this file instead of in front of the data.
+    #[arg(long, value_name = "FILE")]
+    pub header: Option<PathBuf>,
+    /// Go on with what was interrupted, whoever began it: encryption in place, too.
+    #[arg(long, conflicts_with_all = ["cipher", "key_size", "sector_size", "keep_key", "also_key_file", "drop_slot", "resilience", "resilience_hash"])]
+    pub resume: bool,
+    /// New cipher as dm-crypt writes it [default: the one it has].
+    #[arg(long, short = 'c', value_name = "SPEC")]
+    pub cipher: Option<String>,
+    /// Size of the new volume key in bits [default: that of the old one].
+    #[arg(long, short = 's', value_name = "BITS", value_parser = parse_key_bits, conflicts_with = "keep_key")]
+    pub key_size: Option<u32>,
+    /// Bytes encrypted under one IV afterwards: 512, 1024, 2048 or 4096 [default: as it is].
+    #[arg(long, value_name = "BYTES")]
+    pub sector_size: Option<u32>,
+    /// Keep the volume key, and change the sector size or the cipher alone.
+    #[arg(long)]
+    pub keep_key: bool,
+    /// Try this keyslot only.
+    #[arg(long, short = 'S', value_name = "N")]
+    pub key_slot: Option<u32>,
+    /// Key file of one more keyslot that is to open the volume afterwards. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub also_key_file: Vec<PathBuf>,
+    /// Let this keyslot go, as no passphrase is given for it. May be given several times.
+    #[arg(long, value_name = "N")]
+    pub drop_slot: Vec<u32>,
+    #[command(flatten)]
+    pub zones: ZoneArgs,
+    #[command(flatten)]
+    pub pbkdf: PbkdfArgs,
+    #[command(flatten)]
+    pub passphrase: PassphraseArgs,
+}
+
+/// How data is rewritten in place.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "In place")]
+pub struct ZoneArgs {
+    /// How what is being rewritten survives a crash [default: checksum].
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub resilience: Option<ResilienceArg>,
+    /// Hash of the checksums [default: sha256].
+    #[arg(long, value_name = "HASH")]
+    pub resilience_hash: Option<String>,
+    /// Rewrite at most this much at once [default: 128M, or what journal or checksums have room for].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub hotzone_size: Option<u64>,
+}
+
+/// How a zone survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ResilienceArg {
+    /// Hashes of its sectors are kept: the media must write each sector whole or not at all.
+    Checksum,
+    /// A copy of it is kept.
+    Journal,
+    /// Nothing is kept: a crash destroys what was being rewritten.
+    None,
+}
+
+/// Encryption where the plaintext is.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "In place")]
+pub struct InPlaceArgs {
+    /// Encrypt SRC itself, and make a LUKS2 volume of it. Its header goes in front of the data, which moves back: the end of SRC must be
+    /// free (--reduce-device-size). With --header it goes there, and the data stays where it is.
+    #[arg(long)]
+    pub in_place: bool,
+    /// How much of the end of SRC is free: the file system must have been shrunk by that. Half of it becomes the header [default: 32M].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "in_place")]
+    pub reduce_device_size: Option<u64>,
+    #[command(flatten)]
+    pub zones: ZoneArgs,
+    /// Function that stretches the passphrase [default: argon2id].
+    #[arg(long, value_name = "KIND", value_enum, requires = "in_place")]
+    pub pbkdf: Option<PbkdfKind>,
+    /// Time that one try of a passphrase shall take on this machine [default: 2000].
+    #[arg(
+        long,
+        short = 'i',
+        value_name = "MS",
+        requires = "in_place",
+        conflicts_with = "pbkdf_force_iterations"
+    )]
+    pub iter_time: Option<u32>,
+    /// Memory of Argon2 at most, in KiB.
+    #[arg(long, value_name = "KIB", requires = "in_place")]
+    pub pbkdf_memory: Option<u32>,
+    /// Lanes of Argon2 at most.
+    #[arg(long, value_name = "N", requires = "in_place")]
+    pub pbkdf_parallel: Option<u32>,
+    /// Use exactly this many iterations (passes, for Argon2) and measure nothing.
+    #[arg(long, value_name = "N", requires = "in_place")]
+    pub pbkdf_force_iterations: Option<u32>,
+    /// Label of the volume.
+    #[arg(long, value_name = "LABEL", requires = "in_place")]
+    pub label: Option<String>,
+    /// UUID of the volume [default: a random one].
+    #[arg(long, value_name = "UUID", requires = "in_place")]
+    pub uuid: Option<String>,
+}
+
+impl InPlaceArgs {
+    /// How the first keyslot is protected.
+    pub fn pbkdf(&self, hash: Option<&String>) -> PbkdfArgs {
+        PbkdfArgs {
+            pbkdf: self.pbkdf,
+            hash: hash.cloned(),
+            iter_time: self.iter_time,
+            pbkdf_memory: self.pbkdf_memory,
+            pbkdf_parallel: self.pbkdf_parallel,
+            pbkdf_force_iterations: self.pbkdf_force_iterations,
+            ..PbkdfArgs::default()
+        }
+    }
+}

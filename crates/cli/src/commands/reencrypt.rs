@@ -1,0 +1,383 @@
+//! `atrest reencrypt` and `atrest encrypt --in-place`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use atrest_device::BlockDevice;
+use atrest_engine::bulk::Progress;
+use atrest_engine::reencrypt::{RewriteError, RewriteOptions, Rewritten, run};
+use atrest_engine::{Access, FileDevice, NewFile};
+use atrest_inside::reach::{self, Reach};
+use atrest_secret::Passphrase;
+use atrest_volume::luks2::reencrypt::{
+    EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, Rewriting, begin_encryption,
+    interrupted_conversion,
+};
+use atrest_volume::{Devices, FormatOptions, LockedVolume, OpenError};
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use super::bulk::Stop;
+use super::format::is_same;
+use super::options;
+use super::target::{open_device, with_passphrase};
+use super::text::counted;
+use crate::args::bulk::EncryptArgs;
+use crate::args::open::VolumeType;
+use crate::args::reencrypt::{ReencryptArgs, ResilienceArg, ZoneArgs};
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+use crate::progress;
+use crate::secrets::Source;
+
+/// What the header takes, twice: as cryptsetup's manual has it.
+const DEFAULT_REDUCTION: u64 = 32 << 20;
+/// A detached header, as cryptsetup makes it.
+const HEADER_SIZE: u64 = 16 << 20;
+
+pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
+    let data = open_device(&args.path, Access::ReadWriteExclusive)?;
+    let header = detached(args.header.as_deref(), &args.path)?;
+    if args.resume {
+        return resume(
+            &args.path,
+            &data,
+            header.as_ref(),
+            &args.passphrase.clone(),
+            &args.zones,
+            None,
+            output,
+        );
+    }
+    let devices = devices(&data, header.as_ref());
+    let options = reencrypt_options(args)?;
+    let header_path = args.header.as_deref().unwrap_or(&args.path);
+    let locked = LockedVolume::read(devices.header).map_err(|error| Failure::from(error).at(header_path))?;
+    let Some(luks2) = locked.luks2() else {
+        return Err(Failure::new(Code::Device, "a LUKS1 volume can't be re-encrypted in place here")
+            .at(header_path)
+            .hint("`cryptsetup convert --type luks2` makes it LUKS2 first; or copy it into a new volume"));
+    };
+    if args.zones.resilience == Some(ResilienceArg::None) {
+        output.confirm("with --resilience none a crash destroys the data that is being rewritten")?;
+    }
+    let stop = Stop::on_signals()?;
+    let first = Source::from(&args.passphrase);
+    let mut passphrases: Vec<(Passphrase, Option<u32>)> = Vec::new();
+    let slot = with_passphrase(&first, &args.path, output, |passphrase| {
+        let (slot, _) = luks2.volume_key(devices.header, passphrase, args.key_slot)?;
+        passphrases.push((Passphrase::copy_from(passphrase.expose()), Some(slot)));
+        Ok::<u32, atrest_volume::UnlockError>(slot)
+    })?;
+    for path in &args.also_key_file {
+        let source = Source::key_file(path);
+        passphrases.push((source.read("", output)?, None));
+    }
+    if first.is_prompt() {
+        let of_data: Vec<u32> = locked.info().keyslots.iter().map(|slot| slot.id).collect();
+        for other in of_data.into_iter().filter(|id| *id != slot && locked.opens_data(*id)) {
+            if !args.drop_slot.contains(&other) && args.also_key_file.is_empty() {
+                let prompt = format!("Passphrase of keyslot {other}: ");
+                passphrases.push((first.read(&prompt, output)?, Some(other)));
+            }
+        }
+    }
+    let given: Vec<(&Passphrase, Option<u32>)> = passphrases.iter().map(|(p, slot)| (p, *slot)).collect();
+    let spinner = progress::spinner("deriving the keys", output);
+    let begun = luks2.begin_reencryption(devices, &given, &options);
+    spinner.finish_and_clear();
+    let rewriting = begun.map_err(|error| Failure::from(error).at(&args.path))?;
+    rewrite(rewriting, &args.path, &args.zones, None, &stop, output)
+}
+
+pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
+    let path = &args.source;
+    if args.volume.is_some() {
+        return Err(Failure::parameters("--in-place encrypts SRC itself: there is no second path"));
+    }
+    if args.unlock.kind != VolumeType::Luks {
+        return Err(Failure::parameters("--in-place makes LUKS2 volumes only"));
+    }
+    let (unlock, plain) = (&args.unlock, &args.unlock.plain);
+    let unused = unlock.size.is_some()
+        || unlock.store.is_some()
+        || unlock.secret.volume_key_file.is_some()
+        || unlock.allow_equal_xts_halves
+        || unlock.single_snapshot
+        || unlock.without_freshness
+        || plain.offset.is_some()
+        || plain.skip.is_some()
+        || plain.iv_large_sectors
+        || args.how.no_checkpoint;
+    if unused {
+        return Err(Failure::parameters(
+            "an option of another kind of volume, or of the copy into one, is given with --in-place",
+        )
+        .hint("`atrest encrypt --help` lists those for --in-place"));
+    }
+    let reduction = args.in_place.reduce_device_size.unwrap_or(DEFAULT_REDUCTION);
+    let shift = reduction / 2;
+    if !reduction.is_multiple_of(8192) {
+        return Err(Failure::parameters("--reduce-device-size must be a multiple of 8192 bytes"));
+    }
+    let (zones, passphrase) = (&args.in_place.zones, &args.unlock.secret.passphrase);
+    if args.how.resume {
+        let data = open_device(path, Access::ReadWriteExclusive)?;
+        let header = detached(args.unlock.header.as_deref(), path)?;
+        return resume(path, &data, header.as_ref(), passphrase, zones, Some(shift), output);
+    }
+    let data = open_device(path, Access::ReadWriteExclusive)?;
+    if args.unlock.header.is_none()
+        && interrupted_conversion(&data, shift).map_err(|error| Failure::from(error).at(path))?.is_some()
+    {
+        return Err(Failure::new(
+            Code::Device,
+            "the header was being put in front of the data when it stopped",
+        )
+        .at(path)
+        .hint("--resume completes it"));
+    }
+    refuse_volumes(&data, path)?;
+    let options = encrypt_options(args)?;
+    let stop = Stop::on_signals()?;
+    match &args.unlock.header {
+        Some(header) => encrypt_detached(args, &data, header, options, &stop, output),
+        None => encrypt_shifted(args, &data, reduction, options, &stop, output),
+    }
+}
+
+fn encrypt_detached(
+    args: &EncryptArgs,
+    data: &FileDevice,
+    header: &Path,
+    options: EncryptOptions,
+    stop: &Stop,
+    output: &Output,
+) -> Result<(), Failure> {
+    if is_same(header, &args.source) {
+        return Err(Failure::parameters("--header names the data itself").at(header));
+    }
+    if args.in_place.reduce_device_size.is_some() {
+        return Err(Failure::parameters("with --header the data stays where it is: nothing is reduced"));
+    }
+    let path = &args.source;
+    output.confirm(&format!(
+        "{} is encrypted; without {} and the passphrase it can't be read any more",
+        path.display(),
+        header.display()
+    ))?;
+    let passphrase = new_passphrase(args, output)?;
+    let file = NewFile::create(header, HEADER_SIZE).map_err(|error| Failure::from(error).at(header))?;
+    let shared = file.shared();
+    let spinner = progress::spinner("measuring and deriving the key", output);
+    let begun = begin_encryption(Devices::detached(&*shared, data), &passphrase, options);
+    spinner.finish_and_clear();
+    let rewriting = begun.map_err(|error| Failure::from(error).at(path))?;
+    // Nothing is encrypted before the header is there to stay.
+    file.appear().map_err(|error| Failure::from(error).at(header))?;
+    rewrite(rewriting, path, &args.in_place.zones, args.how.threads, stop, output)
+}
+
+fn encrypt_shifted(
+    args: &EncryptArgs,
+    data: &FileDevice,
+    reduction: u64,
+    mut options: EncryptOptions,
+    stop: &Stop,
+    output: &Output,
+) -> Result<(), Failure> {
+    let (path, zones) = (&args.source, &args.in_place.zones);
+    if zones.resilience.is_some() || zones.resilience_hash.is_some() || zones.hotzone_size.is_some() {
+        return Err(Failure::parameters(
+            "--resilience and --hotzone-size are for --header: data that moves needs no copy, and moves by what is reduced",
+        ));
+    }
+    let least = data.size().saturating_sub(reduction);
+    let found = reach::of(data).map_err(|error| Failure::from(error).at(path))?;
+    let free = format!(
+        "the last {reduction} bytes of {} are overwritten, and the rest is encrypted",
+        path.display()
+    );
+    match found {
+        Some(Reach { bytes, .. }) if bytes <= least => output.confirm(&free)?,
+        Some(Reach { name, bytes, .. }) => {
+            let failure = Failure::new(
+                Code::Device,
+                format!(
+                    "the {name} on it has {bytes} bytes and reaches into the last {reduction}, which the header needs"
+                ),
+            );
+            return Err(failure.at(path).hint(reach::how_to_shrink(name, path, least)));
+        }
+        None => {
+            output.confirm(&format!("it is not known what is on it, and how far that reaches; {free}"))?
+        }
+    }
+    let passphrase = new_passphrase(args, output)?;
+    options.format.data_offset = Some(reduction / 2);
+    let spinner = progress::spinner("deriving the key and moving the head of the data", output);
+    let begun = begin_encryption(Devices::together(data), &passphrase, options);
+    spinner.finish_and_clear();
+    let rewriting = begun.map_err(|error| Failure::from(error).at(path))?;
+    rewrite(rewriting, path, zones, args.how.threads, stop, output)
+}
+
+fn new_passphrase(args: &EncryptArgs, output: &Output) -> Result<Passphrase, Failure> {
+    let prompt = format!("New passphrase for {}", args.source.display());
+    Source::from(&args.unlock.secret.passphrase).read_new(&prompt, output)
+}
+
+/// What is encrypted already stays as it is.
+fn refuse_volumes(data: &FileDevice, path: &Path) -> Result<(), Failure> {
+    match LockedVolume::read(data) {
+        Err(OpenError::NotLuks) => Ok(()),
+        Ok(locked) if locked.info().requirements.iter().any(|name| name.contains("reencrypt")) => {
+            Err(Failure::new(Code::Device, "an encryption is in progress on it")
+                .at(path)
+                .hint("--resume goes on with it"))
+        }
+        Ok(_) => Err(Failure::new(Code::Busy, "it is a LUKS volume already")
+            .at(path)
+            .hint("`atrest reencrypt` gives it another key or cipher")),
+        Err(error) => Err(Failure::from(error).at(path)),
+    }
+}
+
+fn resume(
+    path: &Path,
+    data: &FileDevice,
+    header: Option<&FileDevice>,
+    passphrase: &crate::args::secrets::PassphraseArgs,
+    zones: &ZoneArgs,
+    shift: Option<u64>,
+    output: &Output,
+) -> Result<(), Failure> {
+    let devices = devices(data, header);
+    let at = |error: ReencryptError| Failure::from(error).at(path);
+    if LockedVolume::read(devices.header).is_err() && header.is_none() {
+        let shift = shift.unwrap_or(DEFAULT_REDUCTION / 2);
+        if let Some(conversion) = interrupted_conversion(data, shift).map_err(at)? {
+            conversion.complete(data).map_err(at)?;
+        }
+    }
+    let locked = LockedVolume::read(devices.header).map_err(|error| {
+        Failure::from(error).at(path).hint("if it stopped before a header was there, nothing is lost: start again without --resume (with the same --reduce-device-size)")
+    })?;
+    let Some(luks2) = locked.luks2() else {
+        return Err(Failure::new(
+            Code::Device,
+            "it is a LUKS1 volume, which nothing re-encrypts in place here",
+        )
+        .at(path));
+    };
+    let stop = Stop::on_signals()?;
+    let rewriting = with_passphrase(&Source::from(passphrase), path, output, |passphrase| {
+        luks2.resume_reencryption(devices, passphrase)
+    })?;
+    rewrite(rewriting, path, zones, None, &stop, output)
+}
+
+fn rewrite(
+    mut rewriting: Rewriting<'_>,
+    path: &Path,
+    zones: &ZoneArgs,
+    threads: Option<u16>,
+    stop: &Stop,
+    output: &Output,
+) -> Result<(), Failure> {
+    let mut options = RewriteOptions::default();
+    options.threads = threads.map_or(0, usize::from);
+    options.zone = zones.hotzone_size.unwrap_or(0);
+    options.cancel = Some(stop.asked());
+    let mut listener =
+        Listener { bar: progress::bytes_bar(rewriting.total(), output), output, last: Instant::now() };
+    let result = run(&mut rewriting, options, &mut listener);
+    listener.bar.finish_and_clear();
+    let Rewritten { bytes, resumed_from, recovered, elapsed } = result.map_err(|error| {
+        let code = matches!(error, RewriteError::Cancelled { .. }).then(|| stop.code()).flatten();
+        Failure::from(error).at(path).with_code(code)
+    })?;
+    let seconds = elapsed.as_secs_f64();
+    let rate = bytes.saturating_sub(resumed_from) as f64 / seconds.max(1e-9);
+    if output.is_json() {
+        return output.json_line(&json!({
+            "event": "summary",
+            "bytes": bytes,
+            "resumed_from": resumed_from,
+            "recovered": recovered,
+            "seconds": seconds,
+            "bytes_per_second": rate as u64,
+        }));
+    }
+    let (bytes, rate) = (counted(bytes, "byte", "bytes"), rate / 1_048_576.0);
+    output.done(&(), &format!("{}: {bytes} in {seconds:.1} s, {rate:.0} MiB/s", path.display()))
+}
+
+struct Listener<'a> {
+    bar: ProgressBar,
+    output: &'a Output,
+    last: Instant,
+}
+
+impl Progress for Listener<'_> {
+    fn update(&mut self, done: u64, total: u64) {
+        self.bar.set_position(done);
+        if self.output.is_json() && self.last.elapsed() >= Duration::from_secs(1) {
+            self.last = Instant::now();
+            // A reader that went away is reported by the summary.
+            let _ = self.output.json_line(&json!({ "event": "progress", "done": done, "total": total }));
+        }
+    }
+}
+
+fn detached(header: Option<&Path>, data: &Path) -> Result<Option<FileDevice>, Failure> {
+    if header.is_some_and(|header| is_same(header, data)) {
+        return Err(Failure::parameters("--header names the volume itself; leave it out").at(data));
+    }
+    header.map(|path| open_device(path, Access::ReadWriteExclusive)).transpose()
+}
+
+fn devices<'a>(data: &'a FileDevice, header: Option<&'a FileDevice>) -> Devices<'a> {
+    match header {
+        Some(header) => Devices::detached(header, data),
+        None => Devices::together(data),
+    }
+}
+
+fn reencrypt_options(args: &ReencryptArgs) -> Result<ReencryptOptions, Failure> {
+    Ok(ReencryptOptions {
+        cipher: args.cipher.as_deref().map(options::cipher).transpose()?,
+        key_len: options::key_len(args.key_size),
+        data_unit: args.sector_size,
+        keep_key: args.keep_key,
+        resilience: resilience(&args.zones),
+        hash: args.zones.resilience_hash.as_deref().map(options::hash).transpose()?,
+        drop_slots: args.drop_slot.clone(),
+        keyslot: options::keyslot(&args.pbkdf, None, None)?,
+    })
+}
+
+fn encrypt_options(args: &EncryptArgs) -> Result<EncryptOptions, Failure> {
+    let (unlock, place) = (&args.unlock, &args.in_place);
+    let keyslot = options::keyslot(&place.pbkdf(unlock.plain.hash.as_ref()), unlock.key_slot, None)?;
+    let format = FormatOptions {
+        cipher: unlock.plain.cipher.as_deref().map(options::cipher).transpose()?,
+        key_len: options::key_len(unlock.plain.key_size),
+        data_unit: unlock.plain.sector_size,
+        hash: keyslot.pbkdf.hash,
+        uuid: place.uuid.clone(),
+        label: place.label.clone(),
+        keyslot,
+        ..FormatOptions::default()
+    };
+    let hash = place.zones.resilience_hash.as_deref().map(options::hash).transpose()?;
+    Ok(EncryptOptions { format, resilience: resilience(&place.zones), hash })
+}
+
+fn resilience(zones: &ZoneArgs) -> ResilienceKind {
+    match zones.resilience {
+        None | Some(ResilienceArg::Checksum) => ResilienceKind::Checksum,
+        Some(ResilienceArg::Journal) => ResilienceKind::Journal,
+        Some(ResilienceArg::None) => ResilienceKind::None,
+    }
+}
