@@ -277,6 +277,15 @@ fn killed_and_resumed(stage: &Stage, first: Who, then: Who, random: &mut Random,
             None if stage.job != Job::Rekey => {
                 stage.begin(first).ok();
             }
+            // cryptsetup makes the header in steps, of which the mark is the last; the data is still as it was.
+            Some(false)
+                if stage.job == Job::Detached
+                    && first == Who::Cryptsetup
+                    && fs::read(&stage.image).expect("read") == fs::read(copy).expect("read") =>
+            {
+                fs::remove_file(&stage.header).expect("remove the unfinished header");
+                stage.begin(first).ok();
+            }
             Some(false) => {
                 // Before the beginning, or after the end: then old keyslots may be left.
                 if stage.job != Job::Rekey {
