@@ -9,6 +9,8 @@
 pub mod compress;
 pub mod cpio;
 pub mod elf;
+pub mod fdt;
 pub mod files;
+pub mod fit;
 pub mod initramfs;
 pub mod modules;

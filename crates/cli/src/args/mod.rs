@@ -2,6 +2,7 @@
 //! The published form of this vocabulary is docs/CLI.md; a test holds the two together.
 
 pub mod bulk;
+pub mod fit;
 pub mod flash;
 pub mod format;
 pub mod header;
@@ -76,6 +77,8 @@ pub enum Command {
     Df(inside::DfArgs),
     Mount(inside::MountArgs),
     Image(flash::ImageArgs),
+    #[command(subcommand)]
+    Fit(fit::FitCommand),
     #[command(subcommand)]
     Initramfs(initramfs::InitramfsCommand),
     Passphrase(tools::PassphraseCommandArgs),

@@ -4,6 +4,7 @@ mod bench;
 mod bench_io;
 mod bench_table;
 mod bulk;
+mod fit;
 mod flash;
 mod format;
 mod header;
@@ -24,6 +25,7 @@ mod token;
 mod tools;
 mod unlock;
 
+use crate::args::fit::FitCommand;
 use crate::args::header::HeaderCommand;
 use crate::args::initramfs::InitramfsCommand;
 use crate::args::key::KeyCommand;
@@ -69,6 +71,10 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Df(args) => inside::df(args, output)?,
         Command::Mount(args) => return mount::mount(args, output),
         Command::Image(args) => flash::image(args, output)?,
+        Command::Fit(FitCommand::Build(args)) => fit::build(args, output)?,
+        Command::Fit(FitCommand::Info(args)) => fit::info(args, output)?,
+        Command::Fit(FitCommand::Verify(args)) => fit::verify(args, output)?,
+        Command::Fit(FitCommand::Script(args)) => fit::script(args, output)?,
         Command::Initramfs(InitramfsCommand::Build(args)) => initramfs::build(args, output)?,
         Command::Initramfs(InitramfsCommand::Add(args)) => initramfs::add(args, output)?,
         Command::Initramfs(InitramfsCommand::Info(args)) => initramfs::info(args, output)?,

@@ -1,0 +1,114 @@
+//! The structure block, token by token, with every offset checked.
+
+use std::ops::Range;
+
+use super::FdtError;
+
+const MAGIC: u32 = 0xd00d_feed;
+const HEADER: usize = 40;
+const BEGIN_NODE: u32 = 1;
+const END_NODE: u32 = 2;
+const PROP: u32 = 3;
+const NOP: u32 = 4;
+const END: u32 = 9;
+
+/// Where the parts of a blob are, in bytes from its start.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub total: usize,
+    pub structure: Range<usize>,
+    pub strings: Range<usize>,
+    pub reservations: usize,
+    pub boot_cpu: u32,
+}
+
+/// A token of the structure block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    Begin(&'a str),
+    Property { name: &'a str, value: Range<usize> },
+    Nop,
+    EndNode,
+    End,
+}
+
+pub(super) fn number(blob: &[u8], offset: usize) -> Option<u32> {
+    let bytes = blob.get(offset..offset.checked_add(4)?)?;
+    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+}
+
+impl Layout {
+    pub(super) fn read(blob: &[u8]) -> Result<Self, FdtError> {
+        if number(blob, 0) != Some(MAGIC) {
+            return Err(FdtError::Magic);
+        }
+        let cut = |expected| FdtError::Truncated { expected, actual: blob.len() as u64 };
+        let field = |index: usize| number(blob, index * 4).ok_or_else(|| cut(HEADER as u64));
+        let (total, structure, strings) = (field(1)?, field(2)?, field(3)?);
+        let (reservations, version, compatible) = (field(4)?, field(5)?, field(6)?);
+        let (boot_cpu, strings_len) = (field(7)?, field(8)?);
+        if version < 16 || compatible > 17 {
+            return Err(FdtError::Version { version });
+        }
+        if total as usize > blob.len() {
+            return Err(cut(u64::from(total)));
+        }
+        let within = |start: u32, len: u32, align: u32, block| {
+            let end = u64::from(start) + u64::from(len);
+            match start.is_multiple_of(align) && start as usize >= HEADER && end <= u64::from(total) {
+                true => Ok(start as usize..end as usize),
+                false => Err(FdtError::Layout { block }),
+            }
+        };
+        let strings = within(strings, strings_len, 1, "block of names")?;
+        // Version 16 does not tell how long the structure is.
+        let structure_len = match version {
+            16 if strings.start > structure as usize => (strings.start as u32).saturating_sub(structure),
+            16 => total.saturating_sub(structure),
+            _ => field(9)?,
+        };
+        let structure = within(structure, structure_len, 4, "structure")?;
+        if structure.start < strings.end && strings.start < structure.end {
+            return Err(FdtError::Layout { block: "block of names" });
+        }
+        let reservations = within(reservations, 16, 8, "list of reserved memory")?.start;
+        Ok(Self { total: total as usize, structure, strings, reservations, boot_cpu })
+    }
+
+    /// The token at `offset` and where the next one is.
+    pub(super) fn token<'a>(&self, blob: &'a [u8], offset: usize) -> Result<(Token<'a>, usize), FdtError> {
+        let wrong = |what| FdtError::Structure { offset, what };
+        let block = blob.get(..self.structure.end).unwrap_or(blob);
+        let tag = number(block, offset).ok_or_else(|| wrong("the structure ends early"))?;
+        let after = offset.saturating_add(4);
+        match tag {
+            BEGIN_NODE => {
+                let name = text(block.get(after..).unwrap_or_default());
+                let name = name.ok_or_else(|| wrong("a node's name is none"))?;
+                Ok((Token::Begin(name), (after + name.len() + 1).next_multiple_of(4)))
+            }
+            END_NODE => Ok((Token::EndNode, after)),
+            PROP => {
+                let early = || wrong("a property ends early");
+                let len = number(block, after).ok_or_else(early)? as usize;
+                let name = number(block, after.saturating_add(4)).ok_or_else(early)? as usize;
+                let start = after.saturating_add(8);
+                let end = start.checked_add(len).filter(|end| *end <= block.len()).ok_or_else(early)?;
+                let names = blob.get(self.strings.clone()).unwrap_or_default();
+                let name = text(names.get(name..).unwrap_or_default()).filter(|name| !name.is_empty());
+                let name = name.ok_or_else(|| wrong("a property's name is none"))?;
+                Ok((Token::Property { name, value: start..end }, end.next_multiple_of(4)))
+            }
+            NOP => Ok((Token::Nop, after)),
+            END => Ok((Token::End, after)),
+            _ => Err(wrong("this is neither a node nor a property")),
+        }
+    }
+}
+
+/// Text of printable ASCII up to a zero, which must be there.
+fn text(bytes: &[u8]) -> Option<&str> {
+    let len = bytes.iter().position(|&byte| byte == 0)?;
+    let name = bytes.get(..len)?;
+    name.iter().all(u8::is_ascii_graphic).then(|| std::str::from_utf8(name).ok())?
+}

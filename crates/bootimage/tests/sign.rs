@@ -1,0 +1,212 @@
+//! Signed FITs against Debian's mkimage, both ways.
+
+mod uboot;
+
+use atrest_bootimage::fdt;
+use atrest_bootimage::fit::{
+    Fit, HashKind, PrivateKey, PublicKey, Report, SignSpec, SignatureState, build, build_signed, verify,
+};
+use atrest_testkit::oracle::Program;
+
+use uboot::{Uboot, spec};
+
+fn private(uboot: &Uboot) -> PrivateKey {
+    PrivateKey::from_pem(&uboot.read("keys/dev.key")).expect("a key")
+}
+
+/// The public key, as OpenSSL takes it from the certificate.
+fn public(uboot: &Uboot) -> PublicKey {
+    let certificate = uboot.path("keys/dev.crt");
+    let pem = Program::named("openssl").words("x509 -pubkey -noout -in").arg(certificate).ok().stdout;
+    PublicKey::from_pem(&pem).expect("a key")
+}
+
+fn sign(key: &PrivateKey, hash: HashKind, pss: bool) -> SignSpec<'_> {
+    SignSpec { key, name: "dev".into(), hash, pss }
+}
+
+fn states(report: &Report) -> Vec<SignatureState> {
+    report
+        .configurations
+        .iter()
+        .flat_map(|config| &config.signatures)
+        .map(|check| check.state.clone())
+        .collect()
+}
+
+#[test]
+fn we_verify_what_mkimage_signs_and_find_every_change_of_it() {
+    let uboot = Uboot::new();
+    let (ours, other) = (public(&uboot), Uboot::new());
+    for (name, signatures) in [("08-signed", 1), ("09-signed-twice", 2)] {
+        let file = uboot.mkimage_its(name);
+        let fit = Fit::read(&file).expect("a FIT");
+        let report = verify(&fit, std::slice::from_ref(&ours)).expect("verified");
+        assert_eq!(states(&report), vec![SignatureState::Good; signatures], "{name}");
+        assert!(report.is_authentic(), "{name}");
+        let images: Vec<_> =
+            report.images.iter().flat_map(|image| &image.signatures).map(|check| &check.state).collect();
+        assert_eq!(images, vec![&SignatureState::Good; signatures - 1], "{name}: the image's own");
+        let stranger = verify(&fit, &[public(&other)]).expect("verified");
+        assert_eq!(states(&stranger), vec![SignatureState::Bad; signatures], "{name}");
+        let nobody = verify(&fit, &[]).expect("verified");
+        assert_eq!(states(&nobody), vec![SignatureState::NoKey; signatures], "{name}");
+        assert!(nobody.is_good() && !nobody.is_authentic());
+        let mut found = 0;
+        for at in (0..file.len()).step_by(13) {
+            let mut changed = file.clone();
+            changed[at] ^= 0x20;
+            let Ok(fit) = Fit::read(&changed) else { continue };
+            let Ok(report) = verify(&fit, std::slice::from_ref(&ours)) else { continue };
+            let same = fit.images().zip(Fit::read(&file).expect("a FIT").images()).all(|(new, old)| {
+                let (new, old) = (new.expect("there"), old.expect("there"));
+                new.data == old.data && new.node.properties == old.node.properties
+            });
+            assert!(same || !report.is_authentic(), "{name}: byte {at} was changed and nobody saw it");
+            found += usize::from(!report.is_authentic());
+        }
+        assert!(found > 400, "{name}: {found}");
+    }
+}
+
+#[test]
+fn mkimage_signs_to_the_same_value_as_we_do() {
+    let uboot = Uboot::new();
+    let key = private(&uboot);
+    for (shape, hash, external) in [
+        ((1, 1, 1), HashKind::Sha256, false),
+        ((2, 3, 1), HashKind::Sha256, true),
+        ((1, 0, 0), HashKind::Sha384, false),
+        ((2, 2, 0), HashKind::Sha512, false),
+        ((2, 3, 1), HashKind::Sha256, false),
+    ] {
+        let case = format!("{shape:?} {hash} {external}");
+        let spec = spec(&uboot, shape, &[HashKind::Sha256, HashKind::Crc32], external, false);
+        let ours = build_signed(&spec, &sign(&key, hash, false)).expect("signed");
+        assert_eq!(
+            ours,
+            build_signed(&spec, &sign(&key, hash, false)).expect("signed"),
+            "{case}: not the same twice"
+        );
+        assert!(
+            verify(&Fit::read(&ours).expect("a FIT"), &[public(&uboot)]).expect("verified").is_authentic(),
+            "{case}"
+        );
+        uboot.file("ours.itb", &ours);
+        uboot.run_mkimage(if external { "-F -E -k keys -r ours.itb" } else { "-F -k keys -r ours.itb" });
+        let theirs = uboot.read("ours.itb");
+        if external {
+            // mkimage takes the images in and puts them out again, which leaves one more name behind.
+            let theirs = Fit::read(&theirs).expect("a FIT");
+            assert!(
+                verify(&theirs, &[public(&uboot)]).expect("verified").is_authentic(),
+                "{case}: mkimage's"
+            );
+            continue;
+        }
+        let (ours, theirs) = (Fit::read(&ours).expect("a FIT"), Fit::read(&theirs).expect("a FIT"));
+        let mut compared = 0;
+        for (our, their) in ours.configurations().iter().zip(theirs.configurations()) {
+            let (our, their) =
+                (our.child("signature-1").expect("signed"), their.child("signature-1").expect("signed"));
+            assert_eq!(their.text("signer-name"), Some("mkimage"), "{case}: mkimage did not sign");
+            assert_eq!(our.texts("hashed-nodes"), their.texts("hashed-nodes"), "{case}");
+            for name in ["hashed-strings", "value", "algo", "key-name-hint"] {
+                assert_eq!(our.property(name), their.property(name), "{case}: {name}");
+            }
+            compared += 1;
+        }
+        assert_eq!(compared, spec.configurations.len(), "{case}");
+    }
+}
+
+#[test]
+fn u_boot_s_control_tree_gets_the_same_key_from_us_as_from_mkimage() {
+    let uboot = Uboot::new();
+    let key = private(&uboot);
+    let spec = spec(&uboot, (1, 1, 1), &[HashKind::Sha256], false, false);
+    uboot.file("ours.itb", &build_signed(&spec, &sign(&key, HashKind::Sha256, false)).expect("signed"));
+    uboot.file("control.dtb", &uboot.board);
+    uboot.run_mkimage("-F -k keys -K control.dtb -r ours.itb");
+    let theirs = uboot.read("control.dtb");
+    let mut tree = fdt::read(&uboot.board).expect("a device tree");
+    key.public().add_to(&mut tree, "dev", key.scheme(HashKind::Sha256, false).expect("a scheme"));
+    let ours = tree.to_blob().expect("written");
+    assert_eq!(uboot.dtc(&ours), uboot.dtc(&theirs));
+    for blob in [&ours, &theirs] {
+        let keys = PublicKey::from_tree(&fdt::read(blob).expect("a device tree")).expect("keys");
+        assert_eq!(keys, [public(&uboot)]);
+    }
+    assert!(PublicKey::from_tree(&fdt::read(&uboot.board).expect("a device tree")).is_err());
+}
+
+#[test]
+fn larger_keys_and_pss_are_verified_and_mkimage_takes_the_keys() {
+    let uboot = Uboot::new();
+    for bits in [3072, 4096] {
+        let request =
+            format!("req -batch -x509 -newkey rsa:{bits} -nodes -subj /CN=dev -keyout dev.key -out dev.crt");
+        Program::named("openssl").words(&request).current_dir(uboot.path("keys")).ok();
+        let key = private(&uboot);
+        for pss in [false, true] {
+            let spec = spec(&uboot, (1, 1, 1), &[HashKind::Sha256], false, false);
+            let ours = build_signed(&spec, &sign(&key, HashKind::Sha256, pss)).expect("signed");
+            let fit = Fit::read(&ours).expect("a FIT");
+            assert!(verify(&fit, &[public(&uboot)]).expect("verified").is_authentic(), "{bits} {pss}");
+            // The same tree signed by mkimage, with the same key and padding.
+            uboot.file("theirs.itb", &ours);
+            uboot.run_mkimage("-F -k keys -r theirs.itb");
+            let theirs = uboot.read("theirs.itb");
+            let fit = Fit::read(&theirs).expect("a FIT");
+            assert!(
+                verify(&fit, &[public(&uboot)]).expect("verified").is_authentic(),
+                "{bits} {pss}: mkimage's"
+            );
+        }
+    }
+    // PKCS #1, as older OpenSSL wrote it.
+    let old = Program::named("openssl")
+        .words("rsa -traditional -in keys/dev.key")
+        .current_dir(uboot.path(""))
+        .ok()
+        .stdout;
+    assert_eq!(PrivateKey::from_pem(&old).expect("a key").public(), private(&uboot).public());
+    Program::named("openssl").words("genrsa -out keys/dev.key 1024").current_dir(uboot.path("")).ok();
+    let error = PrivateKey::from_pem(&uboot.read("keys/dev.key")).expect_err("too short").to_string();
+    assert!(error.contains("not of 1024"), "{error}");
+    assert!(PrivateKey::from_pem(b"no key").is_err());
+}
+
+#[test]
+fn a_signature_that_leaves_something_out_is_none() {
+    let uboot = Uboot::new();
+    let keys = [public(&uboot)];
+    // mkimage signs what it is told to: here all but the ramdisk.
+    let source = std::fs::read_to_string(atrest_testkit::oracle::workspace().join("tests/fit/08-signed.its"))
+        .expect("readable");
+    let partial =
+        source.replace("sign-images = \"kernel\", \"fdt\", \"ramdisk\"", "sign-images = \"kernel\", \"fdt\"");
+    assert_ne!(source, partial);
+    let file = uboot.mkimage(&partial, "-k keys");
+    let report = verify(&Fit::read(&file).expect("a FIT"), &keys).expect("verified");
+    let missing = vec!["/images/ramdisk-1".to_string(), "/images/ramdisk-1/hash-1".into()];
+    assert_eq!(states(&report), [SignatureState::Partial(missing)]);
+    assert!(report.is_good() && !report.is_authentic());
+    // A checksum under a signature: anybody makes another image of it.
+    let weak = source.replace("sha256\"; }", "crc32\"; }");
+    assert_ne!(source, weak);
+    let file = uboot.mkimage(&weak, "-k keys");
+    let report = verify(&Fit::read(&file).expect("a FIT"), &keys).expect("verified");
+    assert!(!report.is_authentic(), "{report:?}");
+    // SHA-1 is not taken.
+    let sha1 = uboot.mkimage(&source.replace("sha256,rsa2048", "sha1,rsa2048"), "-k keys");
+    let report = verify(&Fit::read(&sha1).expect("a FIT"), &keys).expect("verified");
+    assert_eq!(states(&report), [SignatureState::Unknown]);
+    // Not signed at all.
+    let plain = build(&spec(&uboot, (1, 1, 1), &[HashKind::Sha256], false, false)).expect("built");
+    assert!(!verify(&Fit::read(&plain).expect("a FIT"), &keys).expect("verified").is_authentic());
+    // Ours refuses to sign over checksums alone.
+    let key = private(&uboot);
+    let spec = spec(&uboot, (1, 1, 1), &[HashKind::Crc32], false, false);
+    assert!(build_signed(&spec, &sign(&key, HashKind::Sha256, false)).is_err());
+}
