@@ -3,6 +3,7 @@
 //! `fuzz/run` drives them with libFuzzer; `cargo test` in this directory runs each over its seeds and a seeded sample of
 //! mutations on the stable toolchain. Seeds come from real tools: `fuzz/make-seeds`.
 
+mod boot;
 mod faces;
 mod flash;
 mod image;
@@ -13,6 +14,7 @@ mod names;
 pub mod random;
 mod trees;
 
+pub use boot::{cmdline, crypttab};
 pub use faces::{checkpoint, checkpoint_seed, nbd, session};
 pub use flash::{flash_header, flash_header_seed};
 pub use image::Image;
@@ -44,6 +46,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("nbd", nbd),
     ("session", session),
     ("checkpoint", checkpoint),
+    ("crypttab", crypttab),
+    ("cmdline", cmdline),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

@@ -98,4 +98,6 @@ samples! {
     nbd: 1_000;
     session: 2_000;
     checkpoint: 300;
+    crypttab: 20_000;
+    cmdline: 20_000;
 }

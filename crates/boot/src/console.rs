@@ -242,3 +242,110 @@ impl Drop for Line<'_> {
         write(self.terminal, b"\n");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    use super::*;
+
+    /// Somebody at a terminal.
+    struct Person(OwnedFd);
+
+    fn terminal() -> (Person, Console) {
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+        grantpt(&person).expect("grant");
+        unlockpt(&person).expect("unlock");
+        let path = ptsname(&person, Vec::new()).expect("a name").into_string().expect("text");
+        (Person(person), Console::terminal(Path::new(&path)).expect("a terminal"))
+    }
+
+    impl Person {
+        /// Types once the question is there; gives all that was shown until the terminal is silent.
+        fn answer(self, typed: &[u8]) -> std::thread::JoinHandle<String> {
+            let typed = typed.to_vec();
+            std::thread::spawn(move || {
+                let mut shown = Vec::new();
+                let mut sent = false;
+                loop {
+                    let wait = Timespec { tv_sec: if sent { 0 } else { 10 }, tv_nsec: 300_000_000 };
+                    let mut ready = [PollFd::new(&self.0, PollFlags::IN)];
+                    if poll(&mut ready, Some(&wait)).expect("poll") == 0 {
+                        return String::from_utf8(shown).expect("text");
+                    }
+                    let mut part = [0; 256];
+                    let Ok(len) = rustix::io::read(&self.0, &mut part[..]) else {
+                        return String::from_utf8(shown).expect("text");
+                    };
+                    shown.extend_from_slice(&part[..len]);
+                    if !sent && shown.ends_with(b": ") {
+                        sent = true;
+                        rustix::io::write(&self.0, &typed).expect("type");
+                    }
+                }
+            })
+        }
+    }
+
+    #[test]
+    fn what_is_typed_is_taken_edited_and_never_shown() {
+        let table: &[(&[u8], &[u8])] = &[
+            (b"correct horse\n", b"correct horse"),
+            (b"correct\r", b"correct"),
+            (b"corp\x7fe\x08rect\n", b"correct"),
+            (b"wrong\x15right\n", b"right"),
+            ("\u{e4}\u{20ac}\x7f\n".as_bytes(), "\u{e4}".as_bytes()),
+            (b"\n", b""),
+            (b"\x7f\x7fa\n", b"a"),
+            (b"half\x04", b"half"),
+            (b"first\nsecond\n", b"first"),
+        ];
+        for (typed, expected) in table {
+            let (person, console) = terminal();
+            let before = tcgetattr(&console.0[0]).expect("modes").local_modes;
+            let shown = person.answer(typed);
+            let answer = console.ask("Passphrase: ", None).expect("an answer");
+            assert_eq!(&answer[..], *expected);
+            assert_eq!(tcgetattr(&console.0[0]).expect("modes").local_modes, before);
+            assert_eq!(shown.join().expect("a person"), "Passphrase: \r\n");
+        }
+    }
+
+    #[test]
+    fn nobody_and_no_answer_are_told_apart() {
+        for typed in [&b"half\x03"[..], b"\x04"] {
+            let (person, console) = terminal();
+            let shown = person.answer(typed);
+            assert!(matches!(console.ask("Passphrase: ", None), Err(AskError::Interrupted)));
+            shown.join().expect("a person");
+        }
+        let (_person, console) = terminal();
+        let end = Instant::now() + Duration::from_millis(200);
+        assert!(matches!(console.ask("Passphrase: ", Some(end)), Err(AskError::TimedOut)));
+        assert!(matches!(Console(Vec::new()).ask("Passphrase: ", None), Err(AskError::NoTerminal)));
+        assert!(Console::terminal(Path::new("/dev/null")).is_err());
+        let (person, console) = terminal();
+        drop(person);
+        assert!(matches!(console.ask("Passphrase: ", None), Err(AskError::NoTerminal)));
+    }
+
+    #[test]
+    fn the_first_of_several_consoles_that_answers_is_heard() {
+        let (_silent, first) = terminal();
+        let (person, second) = terminal();
+        let both = Console(first.0.into_iter().chain(second.0).collect());
+        let shown = person.answer(b"from the second\n");
+        assert_eq!(&both.ask("Passphrase: ", None).expect("an answer")[..], b"from the second");
+        assert_eq!(shown.join().expect("a person"), "Passphrase: \r\n");
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_ends_where_no_passphrase_goes_on() {
+        let (person, console) = terminal();
+        let shown = person.answer(&[&[b'x'; MAX_TYPED + 8][..], b"\n"].concat());
+        assert_eq!(console.ask("Passphrase: ", None).expect("an answer").len(), MAX_TYPED);
+        assert!(shown.join().expect("a person").contains('\x07'));
+    }
+}

@@ -11,7 +11,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use crate::device;
 
 /// Where devices are mounted for a moment.
-const PLACE: &str = "/run/atrest/mount";
+const PLACE: &str = "/run/atrest-mount";
 /// What keeps a file system from replaying its journal, which is a write even where it is mounted read-only.
 const NO_REPLAY: &[(&str, &str)] = &[
     ("ext3", "noload"),
@@ -59,7 +59,6 @@ impl Drop for OnDevice {
         }
         // Left where somebody else has something in them.
         let _ = std::fs::remove_dir(PLACE);
-        let _ = std::fs::remove_dir("/run/atrest");
     }
 }
 

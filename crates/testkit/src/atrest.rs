@@ -30,7 +30,25 @@ pub fn binary() -> PathBuf {
                 assert!(path.is_file(), "ATREST_BIN names {}, which is no file", path.display());
                 path
             }
-            None => build(),
+            None => build("atrest-cli", "atrest"),
+        })
+        .clone()
+}
+
+/// Where the binary `atrest-init` is: beside `$ATREST_BIN`, or built by cargo on the first call.
+///
+/// # Panics
+/// When it cannot be built.
+pub fn init_binary() -> PathBuf {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY
+        .get_or_init(|| match env::var_os("ATREST_BIN") {
+            Some(path) => {
+                let path = PathBuf::from(path).with_file_name("atrest-init");
+                assert!(path.is_file(), "there is no {}: cargo build --workspace", path.display());
+                path
+            }
+            None => build("atrest-boot", "atrest-init"),
         })
         .clone()
 }
@@ -41,7 +59,7 @@ pub fn atrest(words: &str) -> Program {
 }
 
 /// Cargo puts test programs into TARGET/PROFILE/deps, and binaries into TARGET/PROFILE.
-fn build() -> PathBuf {
+fn build(package: &str, program: &str) -> PathBuf {
     let here = env::current_exe().expect("the path of the test program");
     let profile = here.ancestors().nth(2).expect("the test program lies in TARGET/PROFILE/deps");
     let target = profile.parent().expect("a profile's directory lies in the target directory");
@@ -49,14 +67,14 @@ fn build() -> PathBuf {
     let mut command = Command::new(cargo);
     command
         .current_dir(workspace())
-        .args(["build", "--quiet", "--package", "atrest-cli", "--target-dir"])
+        .args(["build", "--quiet", "--package", package, "--target-dir"])
         .arg(target);
     if profile.ends_with("release") {
         command.arg("--release");
     }
     let status = command.status().expect("cargo runs");
-    assert!(status.success(), "`cargo build -p atrest-cli` failed");
-    let binary = profile.join("atrest");
+    assert!(status.success(), "`cargo build -p {package}` failed");
+    let binary = profile.join(program);
     assert!(binary.is_file(), "cargo built no {}", binary.display());
     binary
 }

@@ -75,7 +75,9 @@ fn boot(policy: &Policy, teller: &Teller) -> Result<core::convert::Infallible, S
         names => format!(" (not opened: {})", names.join(", ")),
     };
     stop(Stage::Mount);
-    let timeout = if names.is_empty() { timeout } else { Some(Duration::ZERO) };
+    // What is on a volume that was not opened will not come.
+    let alone = matches!(&policy.boot.root, Some(root) if names.is_empty() || !root.is_on_mapping(&names));
+    let timeout = if alone { timeout } else { Some(Duration::ZERO) };
     let add = |error: root::RootError| format!("{error}{blame}");
     root::mount(&policy.boot, &outcomes, timeout, &say).map_err(add)?;
     let init = root::find_init(&policy.boot).map_err(add)?;

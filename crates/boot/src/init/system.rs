@@ -1,11 +1,14 @@
 //! What the kernel shows of itself, mounted where everybody looks for it.
 
 use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, makedev, mknodat};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stderr, stdin, stdout};
 
 use crate::mounts::mount_once;
 
@@ -22,6 +25,10 @@ pub fn mount_all() -> Vec<String> {
     let mut problems = Vec::new();
     for (kind, place, flags, options) in ALL {
         let place = Path::new(place);
+        // Each mount of proc is one of its own, and would hide what is there.
+        if is_mounted(place) {
+            continue;
+        }
         let made = match std::fs::create_dir(place) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => mount_once(Path::new(kind), place, kind, *flags, options).map_err(io::Error::from),
@@ -44,5 +51,34 @@ pub fn mount_all() -> Vec<String> {
             );
         }
     }
+    if let Err(error) = give_console() {
+        problems.push(format!("/dev/console: {error}"));
+    }
     problems
+}
+
+/// Whether something is mounted there.
+fn is_mounted(place: &Path) -> bool {
+    let device = |path: &Path| path.metadata().ok().map(|metadata| metadata.dev());
+    device(place).is_some_and(|own| Some(own) != device(Path::new("/")))
+}
+
+/// Input and output that the kernel could not give, as the initramfs had no console, were opened as `/dev/null`.
+fn give_console() -> Result<(), Errno> {
+    let null = makedev(1, 3);
+    let is_null = |fd: BorrowedFd<'_>| fstat(fd).is_ok_and(|stat| stat.st_rdev == null);
+    if [stdin(), stdout(), stderr()].into_iter().any(is_null) {
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let console = rustix::fs::open("/dev/console", flags, Mode::empty())?;
+        if is_null(stdin()) {
+            dup2_stdin(&console)?;
+        }
+        if is_null(stdout()) {
+            dup2_stdout(&console)?;
+        }
+        if is_null(stderr()) {
+            dup2_stderr(&console)?;
+        }
+    }
+    Ok(())
 }

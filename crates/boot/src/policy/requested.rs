@@ -203,7 +203,11 @@ impl Requested {
         if entry.key == Key::Ask {
             let fits = |device: &Option<DeviceSpec>| match device {
                 None => true,
-                Some(DeviceSpec::Uuid(id)) => volume.id.starts_with(&id.to_ascii_lowercase()),
+                // Either may be the beginning of a UUID only.
+                Some(DeviceSpec::Uuid(id)) => {
+                    let id = id.to_ascii_lowercase();
+                    volume.id.starts_with(&id) || id.starts_with(&volume.id)
+                }
                 Some(device) => *device == entry.source,
             };
             if let Some((place, _)) = self.dracut_keys.iter().find(|(_, device)| fits(device)) {

@@ -74,6 +74,15 @@ impl DeviceSpec {
         }
     }
 
+    /// Whether it can only be on a mapping, or in one, if these are missing: the path of one of them, or a tag of what may be in it.
+    pub fn is_on_mapping(&self, missing: &[&str]) -> bool {
+        match self {
+            Self::Path(_) => self.mapping().is_some_and(|name| missing.contains(&name)),
+            Self::PartUuid(_) | Self::PartLabel(_) => false,
+            Self::Uuid(_) | Self::Label(_) | Self::LuksUuidPrefix(_) => true,
+        }
+    }
+
     /// The link that udev makes, if it runs.
     pub fn link(&self) -> Option<PathBuf> {
         let (directory, name) = match self {

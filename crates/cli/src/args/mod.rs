@@ -15,6 +15,7 @@ pub mod secrets;
 pub mod size;
 pub mod token;
 pub mod tools;
+pub mod unlock;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -58,6 +59,7 @@ pub enum Command {
     Open(open::OpenArgs),
     Close(open::CloseArgs),
     Status(open::StatusArgs),
+    Unlock(unlock::BootUnlockArgs),
     #[command(subcommand)]
     Key(key::KeyCommand),
     #[command(subcommand)]

@@ -3,6 +3,7 @@
 mod bench;
 mod bench_io;
 mod bench_table;
+mod boot;
 mod bulk;
 mod fit;
 mod flash;
@@ -43,6 +44,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Open(args) => return serve::open(args, output),
         Command::Close(args) => serve::close(args, output)?,
         Command::Status(args) => serve::status(args, output)?,
+        Command::Unlock(args) => return boot::unlock(args, output),
         Command::Key(KeyCommand::Add(args)) => key::add(args, output)?,
         Command::Key(KeyCommand::Change(args)) => key::change(args, output)?,
         Command::Key(KeyCommand::Remove(args)) => key::remove(args, output)?,

@@ -3,4 +3,5 @@
 mod dmcrypt;
 mod mapping;
 mod plain;
+mod unlock;
 mod volumes;

@@ -101,6 +101,11 @@ fn the_dialects_are_understood() {
             "rd.luks.uuid=$A rd.luks.uuid=$B rd.luks.key=/key:LABEL=stick:UUID=$B",
             &["luks-$A UUID=$A ask", "luks-$B UUID=$B /key:LABEL=stick"],
         ),
+        (
+            "",
+            "rd.luks.uuid=luks-11111111 rd.luks.key=/key:LABEL=stick:UUID=$A",
+            &["luks-11111111 ~11111111 /key:LABEL=stick"],
+        ),
         ("", "rd.luks.partuuid=3a-01", &["luks-3a-01 PARTUUID=3a-01 ask"]),
         // mkinitcpio's hook encrypt
         ("", "cryptdevice=/dev/sda2:root", &["root /dev/sda2 /crypto_keyfile.bin"]),
