@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use atrest_testkit::atrest::atrest;
 use atrest_testkit::board::{Parts, atrest_init};
 
-use crate::mkimage::pack;
+use crate::fit::{Packer, pack};
 use crate::system::System;
 
 /// What an initramfs has beside `atrest-init` and the modules that a board needs for an encrypted root.
@@ -47,5 +47,5 @@ pub fn image(name: &str, contents: &Contents) -> PathBuf {
 /// The same with the file `initramfs` in a directory.
 pub fn pack_image(bench: &Path) -> PathBuf {
     fs::copy(&System::get().tree, bench.join("tree.dtb")).expect("copy the device tree");
-    pack(bench, "image", "", "")
+    pack(bench, "image", Packer::Atrest, None)
 }
