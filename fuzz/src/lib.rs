@@ -7,6 +7,7 @@ mod boot;
 mod faces;
 mod flash;
 mod image;
+mod images;
 mod json;
 mod luks;
 mod modes;
@@ -18,6 +19,7 @@ pub use boot::{cmdline, crypttab};
 pub use faces::{checkpoint, checkpoint_seed, nbd, session};
 pub use flash::{flash_header, flash_header_seed};
 pub use image::Image;
+pub use images::{fit, initramfs, modules};
 pub use json::mutate_json;
 pub use luks::{header_restore, keyslot, luks1_header, luks2_header, luks2_json, luks2_volume};
 pub use modes::{CIPHERS, cipher_modes};
@@ -48,6 +50,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("checkpoint", checkpoint),
     ("crypttab", crypttab),
     ("cmdline", cmdline),
+    ("initramfs", initramfs),
+    ("fit", fit),
+    ("modules", modules),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

@@ -100,4 +100,7 @@ samples! {
     checkpoint: 300;
     crypttab: 20_000;
     cmdline: 20_000;
+    initramfs: 3_000;
+    fit: 10_000;
+    modules: 10_000;
 }
