@@ -70,7 +70,8 @@ fn rate(
     let worker = |number: usize| -> Result<u64, BenchError> {
         let mut block = [number as u8; BLOCK as usize];
         let mut count = 0;
-        while begun.elapsed() < time {
+        // One at least: on a busy machine a thread may begin when the time is over.
+        while count == 0 || begun.elapsed() < time {
             let i = next.fetch_add(1, Ordering::Relaxed);
             if i >= blocks {
                 break;
