@@ -174,6 +174,11 @@ impl Stage {
         true
     }
 
+    /// Whether the program resumes from here without another command: cryptsetup does not from everywhere.
+    fn goes_on_by_itself(&self, who: Who) -> bool {
+        who == Who::Us || !(self.is_hot() || self.only_the_end_is_left() || self.old_key_is_gone())
+    }
+
     /// Whether no keyslot is left of a key that segments belong to.
     fn old_key_is_gone(&self) -> bool {
         let header = if self.job == Job::Detached { &self.header } else { &self.image };
@@ -294,7 +299,8 @@ fn killed_and_resumed(stage: &Stage, first: Who, then: Who, random: &mut Random,
                 }
             }
             _ => {
-                if random.below(3) == 0 && kill(stage.resume(first), random, typical / 2) {
+                let again = random.below(3) == 0 && stage.goes_on_by_itself(first);
+                if again && kill(stage.resume(first), random, typical / 2) {
                     landed += 1;
                 }
                 if stage.in_progress() == Some(true) && !stage.finish(then) {
