@@ -56,7 +56,7 @@ pub struct ImageSpec<'a> {
     pub kind: ImageKind,
     /// Its bytes.
     pub data: &'a [u8],
-    /// How a kernel is compressed, one of [`COMPRESSIONS`]. Ramdisks are unpacked by the kernel: `none`.
+    /// How a kernel is compressed, one of `none`, `gzip`, `bzip2`, `lzma`, `lzo`, `lz4`, `zstd`. Ramdisks are unpacked by the kernel: `none`.
     pub compression: String,
     /// Where U-Boot is to put it.
     pub load: Option<u64>,

@@ -172,7 +172,7 @@ mod tests {
             assert!(matches!(refused, Err(UnlockError::UnsupportedCipher(_))), "{refused:?}");
         }
         for (encryption, integrity, key_len) in [
-            ("aes-xts-plain64", "hmac(sha256)", 80),
+            ("aes-xts-plain64", "hmac(sha256)", 81),
             ("aes-xts-plain64", "hmac(sha256)", 16),
             ("aes-gcm-random", "aead", 64),
             ("chacha20-random", "poly1305", 16),
