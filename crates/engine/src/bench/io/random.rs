@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use atrest_device::BlockDevice;
-use atrest_secret::{OsRandom, Random};
 
 use super::medium::{Medium, Target};
 use super::{MIB, Pair, sequential};
@@ -27,8 +26,7 @@ pub struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     /// On a device both are its first `size` bytes.
     pub fn new(medium: &'a Medium, size: u64) -> Result<Self, BenchError> {
-        let mut data = vec![0; 16 << 20];
-        OsRandom.fill(&mut data).map_err(|_| BenchError::Random)?;
+        let data = sequential::random_data()?;
         let plain = medium.target(size)?;
         let encrypted = match medium.is_device() {
             true => plain.clone(),

@@ -17,8 +17,7 @@ const DATA: usize = 16 << 20;
 
 /// MiB/s of writing and of reading `size` bytes.
 pub fn measure(medium: &Medium, size: u64) -> Result<(Pair, Pair), BenchError> {
-    let mut data = vec![0; DATA];
-    OsRandom.fill(&mut data).map_err(|_| BenchError::Random)?;
+    let data = random_data()?;
     let (mut plain, mut encrypted) = (Speeds::default(), Speeds::default());
     for _ in 0..if size < SMALL { RUNS } else { 1 } {
         let target = medium.target(size)?;
@@ -29,6 +28,13 @@ pub fn measure(medium: &Medium, size: u64) -> Result<(Pair, Pair), BenchError> {
     let write = Pair { plain: median(&mut plain.write), encrypted: median(&mut encrypted.write) };
     let read = Pair { plain: median(&mut plain.read), encrypted: median(&mut encrypted.read) };
     Ok((write, read))
+}
+
+/// What is written, from its beginning again and again.
+pub fn random_data() -> Result<Vec<u8>, BenchError> {
+    let mut data = vec![0; DATA];
+    OsRandom.fill(&mut data).map_err(|_| BenchError::Random)?;
+    Ok(data)
 }
 
 #[derive(Default)]
