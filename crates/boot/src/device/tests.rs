@@ -38,45 +38,14 @@ fn superblocks_say_what_blkid_says() {
     compare(at, "ext4", "mke2fs", &["-q", "-F", "-t", "ext4", "-L", "sixteen-bytes-16"]);
     compare(at, "vfat", "mkfs.vfat", &["-n", "STICK"]);
     compare(at, "swap", "mkswap", &["-L", "swapped"]);
-    compare(
-        at,
-        "crypto_LUKS",
-        "cryptsetup",
-        &[
-            "luksFormat",
-            "-q",
-            "--type",
-            "luks2",
-            "--label",
-            "my label",
-            "--pbkdf",
-            "pbkdf2",
-            "--pbkdf-force-iterations",
-            "1000",
-            "--key-file",
-            "/proc/self/exe",
-            "--keyfile-size",
-            "16",
-        ],
-    );
+    let luks = |options: &[&str]| {
+        let key = ["--key-file", "/proc/self/exe", "--keyfile-size", "16"];
+        let words = [&["luksFormat", "-q", "--pbkdf-force-iterations", "1000"], &key[..], options].concat();
+        compare(at, "crypto_LUKS", "cryptsetup", &words);
+    };
+    luks(&["--type", "luks2", "--label", "my label", "--pbkdf", "pbkdf2"]);
     std::fs::remove_file(at.join("crypto_LUKS")).expect("remove");
-    compare(
-        at,
-        "crypto_LUKS",
-        "cryptsetup",
-        &[
-            "luksFormat",
-            "-q",
-            "--type",
-            "luks1",
-            "--pbkdf-force-iterations",
-            "1000",
-            "--key-file",
-            "/proc/self/exe",
-            "--keyfile-size",
-            "16",
-        ],
-    );
+    luks(&["--type", "luks1"]);
     assert_eq!(content_of(&[0; 70000]), None);
 }
 

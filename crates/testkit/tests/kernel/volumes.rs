@@ -77,6 +77,13 @@ struct Share {
 }
 
 impl Share {
+    /// An ext4 image with the files in it.
+    fn ext4(&self, image: &Path) {
+        // mke2fs gives small file systems blocks of 1024 bytes, which the kernel can't use on data units of 4096.
+        let program = Program::named("mkfs.ext4").args(["-q", "-b", "4096", "-d"]);
+        program.arg(self.tree()).arg(image).arg("16M").ok();
+    }
+
     /// A directory with passphrases and a tree of files whose sizes are around those of blocks and extents.
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory to share");
@@ -211,12 +218,7 @@ fn the_kernel_reads_what_we_wrote() {
         let ours = format!("ours-{name}");
         let volume = share.format(&ours, options);
         let plain = share.path().join("plain.img");
-        Program::named("mkfs.ext4")
-            .args(["-q", "-b", "4096", "-d"])
-            .arg(share.tree())
-            .arg(&plain)
-            .arg("16M")
-            .ok();
+        share.ext4(&plain);
         volume.encrypt(&plain);
         fs::remove_file(&plain).expect("remove the plaintext");
         volumes.push((ours, "ext4".to_string()));
@@ -232,12 +234,7 @@ fn the_kernel_reads_what_we_wrote() {
     // Through NBD, as an image.
     let nbd = share.format("nbd", FAST_PBKDF2);
     let plain = share.path().join("plain.img");
-    Program::named("mkfs.ext4")
-        .args(["-q", "-b", "4096", "-d"])
-        .arg(share.tree())
-        .arg(&plain)
-        .arg("16M")
-        .ok();
+    share.ext4(&plain);
     let copy = format!("nbdcopy {} \"$ATREST_URI\"", plain.display());
     nbd.program("open", "--nbd").args(["--run", "sh", "-c", &copy]).ok();
     volumes.push(("nbd".to_string(), "ext4".to_string()));
