@@ -355,6 +355,14 @@ impl Registry {
         Ok(self.path.join(format!("{name}.sock")))
     }
 
+    /// Where the process that serves the files of that name can be asked for something.
+    pub fn control_socket(&self, name: &str) -> Result<PathBuf, SessionError> {
+        if !is_name(name) {
+            return Err(SessionError::Name { name: name.into() });
+        }
+        Ok(self.path.join(format!("{name}.control")))
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}{SUFFIX}"))
     }
@@ -398,6 +406,8 @@ impl Registry {
         if let Some(kind) = stale {
             remove_remains(&kind);
         }
+        // Nobody listens there: the process that did is dead.
+        let _ = std::fs::remove_file(file.with_extension("control"));
         match std::fs::remove_file(file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(SessionError::File { path: file.into(), error })

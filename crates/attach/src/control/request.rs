@@ -1,0 +1,98 @@
+//! The requests and their bytes: one letter, one byte of name length, the name, the key.
+
+/// What can be asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Use this key from now on.
+    Add {
+        /// What the key is for, where the key does not tell by itself; empty otherwise.
+        name: &'a str,
+        /// The key.
+        key: &'a [u8],
+    },
+    /// Forget a key.
+    Remove {
+        /// What it is for.
+        name: &'a str,
+    },
+    /// Say what there are keys for.
+    List,
+}
+
+impl core::fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Add { name, .. } => f.debug_struct("Add").field("name", name).finish_non_exhaustive(),
+            Self::Remove { name } => f.debug_struct("Remove").field("name", name).finish(),
+            Self::List => f.write_str("List"),
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Longest message, in bytes.
+    pub(super) const MAX_LEN: usize = 1024;
+
+    /// Writes the message into `buf` and tells how long it is; nothing if it is too long.
+    pub(super) fn encode(&self, buf: &mut [u8]) -> Option<usize> {
+        let (letter, name, key): (_, _, &[u8]) = match self {
+            Self::Add { name, key } => (b'A', *name, key),
+            Self::Remove { name } => (b'R', *name, &[]),
+            Self::List => (b'L', "", &[]),
+        };
+        let len = 2 + name.len() + key.len();
+        let (head, rest) = buf.get_mut(..len)?.split_at_mut_checked(2)?;
+        head.copy_from_slice(&[letter, u8::try_from(name.len()).ok()?]);
+        let (name_place, key_place) = rest.split_at_mut_checked(name.len())?;
+        name_place.copy_from_slice(name.as_bytes());
+        key_place.copy_from_slice(key);
+        Some(len)
+    }
+
+    /// Reads a message.
+    pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let ([letter, name_len], rest) = bytes.split_first_chunk()?;
+        let (name, key) = rest.split_at_checked(usize::from(*name_len))?;
+        let name = core::str::from_utf8(name).ok()?;
+        match letter {
+            b'A' if !key.is_empty() => Some(Self::Add { name, key }),
+            b'R' if key.is_empty() && !name.is_empty() => Some(Self::Remove { name }),
+            b'L' if rest.is_empty() => Some(Self::List),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_request_is_read_as_it_was_written() {
+        let long = "n".repeat(255);
+        let requests = [
+            Request::Add { name: "", key: &[9; 64] },
+            Request::Add { name: &long, key: &[1] },
+            Request::Remove { name: "00112233" },
+            Request::List,
+        ];
+        for request in requests {
+            let mut buf = [0; Request::MAX_LEN];
+            let len = request.encode(&mut buf).unwrap();
+            assert!(Request::decode(&buf[..len]) == Some(request), "{request:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_written() {
+        let mut buf = [0; Request::MAX_LEN];
+        assert_eq!(Request::Add { name: "", key: &[0; 1023] }.encode(&mut buf), None);
+        assert_eq!(Request::Remove { name: &"n".repeat(256) }.encode(&mut buf), None);
+    }
+
+    #[test]
+    fn a_debugged_request_says_nothing_of_the_key() {
+        let said = format!("{:?}", Request::Add { name: "id", key: b"hunter2" });
+        assert_eq!(said, "Add { name: \"id\", .. }");
+    }
+}
