@@ -17,6 +17,7 @@
 //!
 //! Memory: at most 2 MiB for each of [`Options::threads`] threads.
 
+mod cache;
 mod filesystem;
 mod kernel;
 mod mount;
@@ -24,6 +25,7 @@ mod tree;
 mod truncated;
 mod unmount;
 
+pub use cache::KernelCache;
 pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount, mount_tree};
 pub use unmount::{MountId, UnmountError};
 

@@ -1,6 +1,7 @@
 //! Mounting, and waiting for the end of a mount however it comes: by us, by `fusermount3 -u`, by `umount`.
 
 use super::FILE_NAME;
+use super::cache::KernelCache;
 use super::filesystem::VolumeDirectory;
 use super::kernel;
 use super::tree::TreeDirectory;
@@ -9,7 +10,7 @@ use crate::bytes::ByteDevice;
 use atrest_device::{BlockDevice, DeviceError};
 use atrest_inside::{FileTree, TreeError};
 use core::fmt;
-use fuser::{Config, Filesystem, Session, SessionACL};
+use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -136,6 +137,8 @@ pub struct Mount {
     directory: PathBuf,
     id: MountId,
     served: Served,
+    /// Of a tree.
+    cache: Option<KernelCache>,
     /// Absent once it is waited for.
     session: Option<JoinHandle<io::Result<()>>>,
 }
@@ -176,13 +179,16 @@ impl Served {
 pub fn mount(device: Arc<dyn BlockDevice>, directory: &Path, options: &Options) -> Result<Mount, MountError> {
     let device = Arc::new(ByteDevice::new(device));
     let filesystem = VolumeDirectory::new(device.clone(), options.cached);
-    mount_served(Served::Volume(device), filesystem, directory, options)
+    mount_served(Served::Volume(device), filesystem, directory, options).map(|(mount, _)| mount)
 }
 
 /// Mounts a file tree. Its files can be used when this returns.
 pub fn mount_tree(tree: Arc<dyn FileTree>, directory: &Path, options: &Options) -> Result<Mount, MountError> {
     let filesystem = TreeDirectory::new(tree.clone());
-    mount_served(Served::Tree(tree), filesystem, directory, options)
+    let nodes = filesystem.known();
+    let (mut mount, notifier) = mount_served(Served::Tree(tree), filesystem, directory, options)?;
+    mount.cache = Some(KernelCache::new(notifier, nodes));
+    Ok(mount)
 }
 
 fn mount_served(
@@ -190,15 +196,15 @@ fn mount_served(
     filesystem: impl Filesystem,
     directory: &Path,
     options: &Options,
-) -> Result<Mount, MountError> {
+) -> Result<(Mount, Notifier), MountError> {
     let directory = check_directory(directory)?;
     check_fuse()?;
     let failed = |error| MountError::Mount { path: directory.clone(), error };
     let kernel = kernel::mount(&directory, served.is_read_only()).map_err(failed)?;
     let id = MountId::at(&directory).map_err(failed)?;
-    let mut mount = Mount { directory: directory.clone(), id, served, session: None };
+    let mut mount = Mount { directory: directory.clone(), id, served, cache: None, session: None };
     match mount.serve(kernel, filesystem, options) {
-        Ok(()) => Ok(mount),
+        Ok(notifier) => Ok((mount, notifier)),
         Err(error) => {
             // Nobody can have used it yet.
             let _ = id.unmount(&directory, true);
@@ -208,12 +214,18 @@ fn mount_served(
 }
 
 impl Mount {
-    fn serve(&mut self, kernel: OwnedFd, filesystem: impl Filesystem, options: &Options) -> io::Result<()> {
+    fn serve(
+        &mut self,
+        kernel: OwnedFd,
+        filesystem: impl Filesystem,
+        options: &Options,
+    ) -> io::Result<Notifier> {
         let mut config = Config::default();
         config.n_threads = Some(options.threads.max(1));
         // A file descriptor per thread spares the threads a shared lock in the kernel.
         config.clone_fd = true;
         let session = Session::from_fd(filesystem, kernel, SessionACL::Owner, config)?;
+        let notifier = session.notifier();
         let thread = std::thread::Builder::new().name("fuse".into());
         self.session = Some(thread.spawn(move || session.run())?);
         // The first request goes all the way: threads run and answer.
@@ -222,7 +234,7 @@ impl Mount {
             Served::Volume(device) => found.len() == device.size(),
             Served::Tree(_) => found.is_dir(),
         };
-        if expected { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+        if expected { Ok(notifier) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
     /// Where it is mounted, as an absolute path.
@@ -241,6 +253,11 @@ impl Mount {
     /// Whether it shows a tree rather than a volume.
     pub fn is_tree(&self) -> bool {
         matches!(self.served, Served::Tree(_))
+    }
+
+    /// What the kernel keeps of a tree.
+    pub fn kernel_cache(&self) -> Option<KernelCache> {
+        self.cache.clone()
     }
 
     /// What tells it from another mount in the same directory.

@@ -26,7 +26,7 @@ const UNKNOWN: INodeNo = INodeNo(0xffff_ffff);
 
 pub(in super::super) struct TreeDirectory {
     tree: Arc<dyn FileTree>,
-    nodes: Mutex<Nodes>,
+    nodes: Arc<Mutex<Nodes>>,
     /// Listings of open directories by their handles.
     listings: Mutex<HashMap<u64, Listing>>,
     handles: AtomicU64,
@@ -44,12 +44,17 @@ impl TreeDirectory {
         Self {
             writable: tree.about().writable,
             tree,
-            nodes: Mutex::new(Nodes::new()),
+            nodes: Arc::new(Mutex::new(Nodes::new())),
             listings: Mutex::default(),
             handles: AtomicU64::new(1),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         }
+    }
+
+    /// What the kernel was told of.
+    pub fn known(&self) -> Arc<Mutex<Nodes>> {
+        self.nodes.clone()
     }
 
     fn nodes(&self) -> MutexGuard<'_, Nodes> {

@@ -9,3 +9,4 @@ mod filesystem;
 mod nodes;
 
 pub(super) use filesystem::TreeDirectory;
+pub(super) use nodes::Nodes;

@@ -6,7 +6,7 @@ use atrest_inside::TreePath;
 use fuser::INodeNo;
 
 /// Which number means which path. A number lives as long as the kernel remembers it, whatever becomes of the file.
-pub(super) struct Nodes {
+pub struct Nodes {
     by_number: HashMap<u64, Node>,
     by_path: HashMap<TreePath, u64>,
     next: u64,
@@ -44,6 +44,16 @@ impl Nodes {
             self.by_number.entry(number).or_insert_with(|| Node { path: Some(path.clone()), lookups: 0 });
         node.lookups += 1;
         INodeNo(number)
+    }
+
+    /// The names under their directories, and the numbers, that the kernel may have kept.
+    pub fn known(&self) -> (Vec<(INodeNo, Vec<u8>)>, Vec<INodeNo>) {
+        let entry = |path: &TreePath| {
+            let directory = self.by_path.get(&path.parent()?)?;
+            Some((INodeNo(*directory), path.name()?.to_vec()))
+        };
+        let entries = self.by_path.keys().filter_map(entry).collect();
+        (entries, self.by_number.keys().copied().map(INodeNo).collect())
     }
 
     /// The kernel has forgotten so many of the times that it was told.
@@ -118,6 +128,13 @@ mod tests {
         nodes.removed(&path("c/d"));
         assert_eq!(nodes.path(dir), None);
         assert_ne!(nodes.told(&path("c/d")), dir, "what is there now is another one");
+        assert_eq!(nodes.known().0, [], "the kernel was told of no directory in which one is");
+        let (c, d) = (nodes.told(&path("c")), nodes.told(&path("c/d")));
+        let (mut entries, numbers) = nodes.known();
+        entries.sort_by_key(|entry| entry.0.0);
+        assert_eq!(entries, [(INodeNo::ROOT, b"c".to_vec()), (c, b"d".to_vec())]);
+        assert!([INodeNo::ROOT, dir, file, other, c, d].iter().all(|number| numbers.contains(number)));
+        nodes.forget(d, 2);
         nodes.forget(other, 1);
         assert_eq!(nodes.path(other), None);
         assert_eq!(nodes.path(INodeNo::ROOT), Some(TreePath::root()));
