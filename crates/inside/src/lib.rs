@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
+mod build;
 mod bytes;
 mod copy;
 mod detect;
@@ -30,6 +31,10 @@ use std::sync::Arc;
 
 use atrest_device::{BlockDevice, FlashDevice, FlashGeometry};
 
+pub use build::{
+    BuildError, BuildOptions, BuildSummary, Created, Encrypt, NewCipher, NewEncryption, NewInode, Source,
+    Unexpected, build_image,
+};
 pub use copy::{CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_out};
 pub use detect::{FilesystemKind, detect};
 pub use error::{Damage, Feature, Field, TreeError};

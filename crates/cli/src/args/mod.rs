@@ -15,6 +15,7 @@ pub mod secrets;
 pub mod size;
 pub mod token;
 pub mod tools;
+pub mod tree;
 pub mod unlock;
 
 use clap::{Args, Parser, Subcommand};
@@ -83,6 +84,8 @@ pub enum Command {
     Fit(fit::FitCommand),
     #[command(subcommand)]
     Initramfs(initramfs::InitramfsCommand),
+    #[command(subcommand)]
+    Tree(tree::TreeCommand),
     Passphrase(tools::PassphraseCommandArgs),
     #[command(subcommand)]
     Kdf(tools::KdfCommand),

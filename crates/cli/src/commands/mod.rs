@@ -24,6 +24,7 @@ mod target;
 mod text;
 mod token;
 mod tools;
+mod tree;
 mod unlock;
 
 use crate::args::fit::FitCommand;
@@ -32,6 +33,7 @@ use crate::args::initramfs::InitramfsCommand;
 use crate::args::key::KeyCommand;
 use crate::args::token::TokenCommand;
 use crate::args::tools::KdfCommand;
+use crate::args::tree::TreeCommand;
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -80,6 +82,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Initramfs(InitramfsCommand::Build(args)) => initramfs::build(args, output)?,
         Command::Initramfs(InitramfsCommand::Add(args)) => initramfs::add(args, output)?,
         Command::Initramfs(InitramfsCommand::Info(args)) => initramfs::info(args, output)?,
+        Command::Tree(TreeCommand::Build(args)) => tree::build(args, output)?,
         Command::Passphrase(args) => passphrase::passphrase(args, output)?,
         Command::Kdf(KdfCommand::Cost(_)) => kdf::cost(output)?,
         Command::Bench(args) => bench::bench(args, output)?,

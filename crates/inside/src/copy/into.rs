@@ -162,7 +162,7 @@ fn fill(source: &OwnedFd, buf: &mut [u8]) -> Result<usize, Errno> {
     Ok(done)
 }
 
-fn kind(stat: &Stat) -> Kind {
+pub(crate) fn kind(stat: &Stat) -> Kind {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,

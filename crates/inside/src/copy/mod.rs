@@ -13,6 +13,7 @@ use crate::path::TreePath;
 use crate::tree::Kind;
 
 pub use into::copy_in;
+pub(crate) use into::kind;
 pub use out::copy_out;
 
 /// Levels of directories that a copy descends: each holds a file descriptor open, and trees can be hostile.

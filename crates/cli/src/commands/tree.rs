@@ -1,0 +1,109 @@
+//! `atrest tree`.
+
+use std::io;
+
+use atrest_inside::{BuildError, BuildOptions, BuildSummary, CopyProgress, Source, build_image};
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use super::text::counted;
+use crate::args::tree::TreeBuildArgs;
+use crate::failure::{Code, Failure};
+use crate::output::{Output, path_text};
+use crate::progress::bytes_bar;
+
+pub fn build(args: &TreeBuildArgs, output: &Output) -> Result<(), Failure> {
+    // Before a tree of millions of files is looked at.
+    if args.image.symlink_metadata().is_ok() && !output.says_yes() {
+        return Err(Failure::new(Code::Busy, "it exists already").at(&args.image).hint("--yes replaces it"));
+    }
+    let options = BuildOptions {
+        size: args.size,
+        uuid: args.uuid.clone(),
+        label: args.label.clone(),
+        time: source_date()?,
+        replace: output.says_yes(),
+        ..BuildOptions::default()
+    };
+    let source = Source::scan(&args.source, args.into.as_ref().map(String::as_bytes))?;
+    let bar = bytes_bar(source.bytes(), output);
+    let built = build_image(&source, &args.image, &options, &mut Bar(&bar));
+    bar.finish_and_clear();
+    let done = built?;
+    if done.attributes_left_out > 0 {
+        output.warn(format!(
+            "{} left out, for ext4 has no place for them or they can't be read",
+            counted(done.attributes_left_out, "extended attribute was", "extended attributes were")
+        ));
+    }
+    report(args, &done, output)
+}
+
+fn report(args: &TreeBuildArgs, done: &BuildSummary, output: &Output) -> Result<(), Failure> {
+    output.done(
+        &json!({
+            "path": path_text(&args.image), "size": done.size, "files": done.files, "directories": done.directories,
+            "links": done.links, "special": done.special, "bytes": done.bytes, "encrypted": done.encrypted,
+            "attributes_left_out": done.attributes_left_out,
+        }),
+        &format!(
+            "{}: {} bytes with {}, {}, {} ({}); {} encrypted",
+            args.image.display(),
+            done.size,
+            counted(done.files, "file", "files"),
+            counted(done.directories, "directory", "directories"),
+            counted(done.links, "link", "links"),
+            counted(done.bytes, "byte", "bytes"),
+            done.encrypted,
+        ),
+    )
+}
+
+/// The time that makes two builds alike, from the environment.
+fn source_date() -> Result<Option<i64>, Failure> {
+    match std::env::var_os("SOURCE_DATE_EPOCH") {
+        None => Ok(None),
+        Some(_) => super::initramfs::source_date().map(|seconds| Some(seconds.into())),
+    }
+}
+
+struct Bar<'a>(&'a ProgressBar);
+
+impl CopyProgress for Bar<'_> {
+    fn advanced(&mut self, bytes: u64) {
+        self.0.inc(bytes);
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Device(error) => error.into(),
+            BuildError::Host { path, errno } => match io::Error::from_raw_os_error(errno) {
+                taken if taken.kind() == io::ErrorKind::AlreadyExists => {
+                    Self::new(Code::Busy, "it exists already, and is no regular file that could be replaced").at(&path)
+                }
+                error => Self::io(&error).at(&path),
+            },
+            BuildError::Entry { path, error } => {
+                let failure = Self::from(error);
+                let what = failure.what().to_owned();
+                failure.saying(format!("{}: {what}", path.display()))
+            }
+            BuildError::SourceChanged { .. } => {
+                Self::new(Code::Busy, error).hint("build from a snapshot, or when nothing writes there")
+            }
+            BuildError::NoSpace { .. } => Self::new(Code::Device, error).hint("choose a larger --size, or none"),
+            BuildError::LinkedAcrossPolicies { .. } => {
+                Self::parameters(error).hint("copy the file in one of the two places, instead of linking it")
+            }
+            BuildError::NotADirectoryBelow { .. } | BuildError::PolicyInPolicy { .. } => Self::parameters(error),
+            BuildError::InTheClear { .. } => Self::parameters(error)
+                .hint("--into NAME puts everything into one encrypted directory; --encrypt DIR says what is encrypted"),
+            BuildError::LostAndFound { .. } => Self::parameters(error).hint("--into NAME leaves room for it"),
+            BuildError::NoMke2fs => Self::new(Code::Device, error)
+                .hint("install it as root: apt-get install e2fsprogs (or your system's package of that name)"),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
