@@ -13,6 +13,7 @@ mod build;
 mod bytes;
 mod copy;
 mod detect;
+mod encryption;
 mod error;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod ext4;
@@ -37,6 +38,9 @@ pub use build::{
 };
 pub use copy::{CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_out};
 pub use detect::{FilesystemKind, detect};
+pub use encryption::{
+    EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, Opened,
+};
 pub use error::{Damage, Feature, Field, TreeError};
 pub use partition::{
     Candidate, ChoiceError, GptDamage, Partition, PartitionError, PartitionTable, Scheme, TableCopy,

@@ -1,5 +1,19 @@
 //! fscrypt: policies, keys, names and contents (kernel, `Documentation/filesystems/fscrypt.rst`).
+//!
+//! A [`Keyring`] holds master keys and is what a filesystem asks for the ciphers of its inodes
+//! ([`Encryption`](atrest_inside::Encryption)). A [`Policy`] says how a directory is encrypted; a [`Context`] is a policy and
+//! one inode's nonce.
 
+mod cipher;
+mod hkdf;
+mod inode;
+mod keyring;
+mod keys;
 mod mode;
+mod name;
+mod policy;
 
+pub use keyring::{KeyLength, Keyring};
+pub use keys::MASTER_KEY_LEN;
 pub use mode::EncryptionMode;
+pub use policy::{Context, KeyUse, NONCE_LEN, Padding, Policy};

@@ -1,0 +1,212 @@
+//! The modes, keyed: contents in runs of data units, names one at a time.
+
+use atrest_cipher::{
+    Adiantum, CbcCts, Cipher, CipherSpec, DataUnitIndex, Hctr2, KeyError, Mapper, MapperOptions,
+};
+use atrest_inside::EncryptionFault;
+use atrest_secret::Locked;
+
+use super::mode::EncryptionMode;
+use super::policy::NONCE_LEN;
+
+/// Bytes of the IV of Adiantum and HCTR2; the other modes take the first 16 of them.
+const IV_LEN: usize = 32;
+
+/// Less than this of contents is not worth handing to another core.
+const GRAIN: usize = 128 << 10;
+
+/// Encrypting or decrypting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Encrypt,
+    Decrypt,
+}
+
+/// How the IV of a data unit is made of its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IvRule {
+    /// The index.
+    Index,
+    /// The index, then the nonce.
+    Nonce([u8; NONCE_LEN]),
+    /// The index in 32 bits, then the inode's number.
+    Inode(u32),
+    /// The sum of the index and a hash of the inode's number, in 32 bits.
+    HashedInode(u32),
+}
+
+impl IvRule {
+    /// The IV of the data unit with this index (kernel, `fscrypt_generate_iv`).
+    fn iv(self, index: u64) -> [u8; IV_LEN] {
+        let (number, nonce) = match self {
+            Self::Index => (index, [0; NONCE_LEN]),
+            Self::Nonce(nonce) => (index, nonce),
+            Self::Inode(inode) => (index | u64::from(inode) << 32, [0; NONCE_LEN]),
+            Self::HashedInode(hash) => (
+                u64::from(u32::try_from(index & 0xffff_ffff).unwrap_or(0).wrapping_add(hash)),
+                [0; NONCE_LEN],
+            ),
+        };
+        let mut iv = [0; IV_LEN];
+        let (start, rest) = iv.split_at_mut(8);
+        start.copy_from_slice(&number.to_le_bytes());
+        if let Some(place) = rest.get_mut(..NONCE_LEN) {
+            place.copy_from_slice(&nonce);
+        }
+        iv
+    }
+
+    /// Whether a policy of this rule can have a data unit of this index.
+    fn has(self, index: u64) -> bool {
+        matches!(self, Self::Index | Self::Nonce(_)) || u32::try_from(index).is_ok()
+    }
+}
+
+/// A keyed cipher for contents.
+pub(super) enum Contents {
+    /// IVs that `cipher` makes itself.
+    Mapped(Locked<Mapper>),
+    /// Adiantum with a nonce in its IV.
+    Adiantum(Locked<Adiantum>, IvRule, usize),
+}
+
+impl Contents {
+    /// For data units of `unit` bytes.
+    pub(super) fn new(
+        mode: EncryptionMode,
+        key: &[u8],
+        rule: IvRule,
+        unit: usize,
+    ) -> Result<Self, EncryptionFault> {
+        let (text, iv_offset) = match (mode, rule) {
+            (EncryptionMode::Aes256Xts, IvRule::Index) => ("aes-xts-plain64", 0),
+            (EncryptionMode::Aes256Xts, IvRule::Inode(inode)) => ("aes-xts-plain64", u64::from(inode) << 32),
+            (EncryptionMode::Aes256Xts, IvRule::HashedInode(hash)) => ("aes-xts-plain", hash.into()),
+            (EncryptionMode::Aes128CbcEssiv, IvRule::Index) => ("aes-cbc-essiv:sha256", 0),
+            (EncryptionMode::Adiantum, IvRule::Index) => ("xchacha12,aes-adiantum-plain64", 0),
+            (EncryptionMode::Adiantum, IvRule::Nonce(_)) => {
+                let adiantum = || Adiantum::new(Cipher::XChaCha12Aes, key, &MapperOptions::default());
+                let adiantum = Locked::try_new_with(adiantum).map_err(refused)?;
+                return Ok(Self::Adiantum(adiantum, rule, unit));
+            }
+            _ => return Err(EncryptionFault::Cipher),
+        };
+        let spec: CipherSpec = text.parse().map_err(|_| EncryptionFault::Cipher)?;
+        // The kernel takes keys that HKDF gave as they are.
+        let options = MapperOptions {
+            data_unit: unit,
+            iv_offset,
+            iv_large: true,
+            allow_equal_xts_halves: true,
+            ..MapperOptions::default()
+        };
+        let mapper = Locked::try_new_with(|| Mapper::new(&spec, key, &options)).map_err(refused)?;
+        Ok(Self::Mapped(mapper))
+    }
+
+    pub(super) fn data_unit(&self) -> usize {
+        match self {
+            Self::Mapped(mapper) => mapper.data_unit(),
+            Self::Adiantum(_, _, unit) => *unit,
+        }
+    }
+
+    /// Whole data units in place, on all cores where there are many.
+    pub(super) fn apply(&self, way: Way, first: u64, units: &mut [u8]) -> Result<(), EncryptionFault> {
+        let unit = self.data_unit().max(1);
+        let count = units.len().checked_div(unit).unwrap_or(0);
+        if units.len() >= GRAIN.saturating_mul(2) && count >= 2 {
+            let half = count / 2;
+            let (left, right) = units.split_at_mut(half.saturating_mul(unit));
+            let middle = first.checked_add(half as u64).ok_or(EncryptionFault::Run)?;
+            let (left, right) =
+                rayon_core::join(|| self.apply(way, first, left), || self.apply(way, middle, right));
+            return left.and(right);
+        }
+        match self {
+            Self::Mapped(mapper) => {
+                let first = DataUnitIndex(first);
+                let done = match way {
+                    Way::Encrypt => mapper.encrypt(first, units),
+                    Way::Decrypt => mapper.decrypt(first, units),
+                };
+                done.map_err(|_| EncryptionFault::Run)
+            }
+            Self::Adiantum(adiantum, rule, _) => {
+                if !units.len().is_multiple_of(unit) {
+                    return Err(EncryptionFault::Run);
+                }
+                for (index, unit) in (first..).zip(units.chunks_mut(unit)) {
+                    let iv = rule.iv(index);
+                    let done = match way {
+                        Way::Encrypt => adiantum.encrypt(&iv, unit),
+                        Way::Decrypt => adiantum.decrypt(&iv, unit),
+                    };
+                    done.map_err(|_| EncryptionFault::Run)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether `count` units from `first` on can be, under this rule.
+    pub(super) fn check(rule: IvRule, first: u64, count: usize) -> Result<(), EncryptionFault> {
+        let last = first.checked_add((count as u64).saturating_sub(1)).ok_or(EncryptionFault::Run)?;
+        if rule.has(last) { Ok(()) } else { Err(EncryptionFault::Run) }
+    }
+}
+
+/// A keyed cipher for names and link targets, with the IV that all of an inode's have.
+pub(super) struct Names {
+    cipher: NameCipher,
+    iv: [u8; IV_LEN],
+}
+
+enum NameCipher {
+    Cts(Locked<CbcCts>),
+    Adiantum(Locked<Adiantum>),
+    Hctr2(Locked<Hctr2>),
+}
+
+impl Names {
+    pub(super) fn new(mode: EncryptionMode, key: &[u8], rule: IvRule) -> Result<Self, EncryptionFault> {
+        let options = MapperOptions::default();
+        let cipher = match mode {
+            EncryptionMode::Aes256Cts | EncryptionMode::Aes128Cts => {
+                let cts = || CbcCts::new(Cipher::Aes, key, &options);
+                NameCipher::Cts(Locked::try_new_with(cts).map_err(refused)?)
+            }
+            EncryptionMode::Adiantum => {
+                let adiantum = || Adiantum::new(Cipher::XChaCha12Aes, key, &options);
+                NameCipher::Adiantum(Locked::try_new_with(adiantum).map_err(refused)?)
+            }
+            EncryptionMode::Aes256Hctr2 => {
+                let hctr2 = || Hctr2::new(Cipher::Aes, key, &options);
+                NameCipher::Hctr2(Locked::try_new_with(hctr2).map_err(refused)?)
+            }
+            EncryptionMode::Aes256Xts | EncryptionMode::Aes128CbcEssiv => {
+                return Err(EncryptionFault::Cipher);
+            }
+        };
+        Ok(Self { cipher, iv: rule.iv(0) })
+    }
+
+    /// One padded name, in place.
+    pub(super) fn apply(&self, way: Way, name: &mut [u8]) -> Result<(), EncryptionFault> {
+        let len = name.len();
+        let short = self.iv.first_chunk().ok_or(EncryptionFault::Cipher)?;
+        let done = match (&self.cipher, way) {
+            (NameCipher::Cts(cts), Way::Encrypt) => cts.encrypt(short, name).is_ok(),
+            (NameCipher::Cts(cts), Way::Decrypt) => cts.decrypt(short, name).is_ok(),
+            (NameCipher::Adiantum(wide), Way::Encrypt) => wide.encrypt(&self.iv, name).is_ok(),
+            (NameCipher::Adiantum(wide), Way::Decrypt) => wide.decrypt(&self.iv, name).is_ok(),
+            (NameCipher::Hctr2(wide), Way::Encrypt) => wide.encrypt(&self.iv, name).is_ok(),
+            (NameCipher::Hctr2(wide), Way::Decrypt) => wide.decrypt(&self.iv, name).is_ok(),
+        };
+        if done { Ok(()) } else { Err(EncryptionFault::CiphertextLength { len }) }
+    }
+}
+
+fn refused(_: KeyError) -> EncryptionFault {
+    EncryptionFault::Cipher
+}
