@@ -26,6 +26,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("zstd", "zstd"),
     ("fio", "fio"),
     ("fsck.fat", "dosfstools"),
+    ("fscrypt", "fscrypt"),
     ("fusermount3", "fuse3"),
     ("jq", "jq"),
     ("losetup", "mount"),

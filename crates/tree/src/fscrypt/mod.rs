@@ -9,6 +9,7 @@ mod hkdf;
 mod inode;
 mod keyring;
 mod keys;
+pub mod metadata;
 mod mode;
 mod name;
 mod policy;
