@@ -70,7 +70,10 @@ impl fmt::Display for CbcRunsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Length { len, ivs, data_unit } => {
-                write!(f, "a run of {len} bytes is not {ivs} data units of {data_unit} bytes, as many as there are IVs")
+                write!(
+                    f,
+                    "a run of {len} bytes is not {ivs} data units of {data_unit} bytes, as many as there are IVs"
+                )
             }
             Self::LengthMismatch { src, dst } => {
                 write!(f, "the source has {src} bytes but the destination has {dst}")
