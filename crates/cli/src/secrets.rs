@@ -171,6 +171,13 @@ pub fn read_volume_key(path: &Path, output: &Output) -> Result<VolumeKey, Failur
     Ok(VolumeKey::new(bytes))
 }
 
+/// A master key of fscrypt: the whole file. Its length is checked by whoever uses it.
+pub fn read_fscrypt_key(path: &Path, output: &Output) -> Result<SecretBytes, Failure> {
+    let key = read_key_file(path, 0, None, output)?;
+    output.warn_if_unlocked();
+    Ok(key)
+}
+
 fn read_key_file(
     path: &Path,
     offset: u64,

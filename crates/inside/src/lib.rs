@@ -33,8 +33,7 @@ use std::sync::Arc;
 use atrest_device::{BlockDevice, FlashDevice, FlashGeometry};
 
 pub use build::{
-    BuildError, BuildOptions, BuildSummary, Created, Encrypt, NewCipher, NewEncryption, NewInode, Source,
-    Unexpected, build_image,
+    BuildError, BuildOptions, BuildSummary, Encrypt, NewPolicy, Source, Unexpected, build_image,
 };
 pub use copy::{CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_out};
 pub use detect::{FilesystemKind, detect};

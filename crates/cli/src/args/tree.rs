@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use atrest_tree::fscrypt::PolicyText;
 use clap::{Args, Subcommand};
 
 use super::size::parse_size;
@@ -16,11 +17,21 @@ pub enum TreeCommand {
 ///
 /// Everything is taken over: contents, holes, owners, permissions, times, hard links, extended attributes, devices. mke2fs must be
 /// installed. The image gets its name once it is whole.
+///
+/// With --policy, every directory in the root is encrypted as the kernel's fscrypt does it. The root itself can't be: a file
+/// that lies there is refused, unless --into puts everything into one encrypted directory, or --encrypt names what is encrypted.
+///
+/// A POLICY is v1 or v2 and, behind colons, the modes of contents and names (AES-256-XTS and AES-256-CTS or AES-256-HCTR2; AES-128-CBC and
+/// AES-128-CTS; Adiantum twice), pad=4|8|16|32, one of direct, iv-ino-lblk-64 and iv-ino-lblk-32, unit=BYTES of a data unit, and
+/// key=HEX, the key's identifier (v2) or descriptor (v1). What is left out is AES-256, pad=32 and the only key.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest tree build ./rootfs root.img
   atrest tree build ./rootfs root.img --size 2G --label root
+  atrest tree build ./home home.img --policy v2 --fscrypt-key master.key
+  atrest tree build ./home home.img --policy v2:Adiantum:Adiantum:direct --fscrypt-key master.key --into users
+  atrest tree build ./rootfs root.img --encrypt /home=v2 --encrypt /srv=v1:pad=16 --fscrypt-key master.key
   SOURCE_DATE_EPOCH=1767225600 atrest tree build ./rootfs root.img --uuid 6f1e5a3c-0f0b-4b57-9d53-0a4a4b6a8e11")]
 pub struct TreeBuildArgs {
     /// Directory whose contents go into the image.
@@ -39,6 +50,15 @@ pub struct TreeBuildArgs {
     /// Put everything into a directory of this name in the root, instead of into the root itself.
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub into: Option<String>,
+    /// Encrypt every directory in the root of the image, or those that --encrypt names, by this policy.
+    #[arg(long, value_name = "POLICY", requires = "fscrypt_key", help_heading = "Encryption")]
+    pub policy: Option<PolicyText>,
+    /// Encrypt this directory of the image and all below it, by its own policy if one is written behind it.
+    #[arg(long, value_name = "DIR[=POLICY]", requires = "fscrypt_key", help_heading = "Encryption")]
+    pub encrypt: Vec<String>,
+    /// Take a master key from this file, every byte of it (16 to 64); `-` reads standard input to its end. Can be given more than once.
+    #[arg(long, value_name = "FILE", help_heading = "Encryption")]
+    pub fscrypt_key: Vec<PathBuf>,
 }
 
 /// A UUID in the usual notation.

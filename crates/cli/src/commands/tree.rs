@@ -1,8 +1,14 @@
 //! `atrest tree`.
 
 use std::io;
+use std::sync::Arc;
 
-use atrest_inside::{BuildError, BuildOptions, BuildSummary, CopyProgress, Source, build_image};
+use atrest_inside::{
+    BuildError, BuildOptions, BuildSummary, CopyProgress, Encrypt, KeyName, NewPolicy, Source, TreePath,
+    build_image,
+};
+use atrest_secret::SecretBytes;
+use atrest_tree::fscrypt::{Keyring, PolicyText};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -11,19 +17,21 @@ use crate::args::tree::TreeBuildArgs;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
 use crate::progress::bytes_bar;
+use crate::secrets::read_fscrypt_key;
 
 pub fn build(args: &TreeBuildArgs, output: &Output) -> Result<(), Failure> {
     // Before a tree of millions of files is looked at.
     if args.image.symlink_metadata().is_ok() && !output.says_yes() {
         return Err(Failure::new(Code::Busy, "it exists already").at(&args.image).hint("--yes replaces it"));
     }
+    let encrypt = encryption(args, output)?;
     let options = BuildOptions {
         size: args.size,
         uuid: args.uuid.clone(),
         label: args.label.clone(),
         time: source_date()?,
         replace: output.says_yes(),
-        ..BuildOptions::default()
+        encrypt,
     };
     let source = Source::scan(&args.source, args.into.as_ref().map(String::as_bytes))?;
     let bar = bytes_bar(source.bytes(), output);
@@ -37,6 +45,73 @@ pub fn build(args: &TreeBuildArgs, output: &Output) -> Result<(), Failure> {
         ));
     }
     report(args, &done, output)
+}
+
+/// What is encrypted, and with which keys.
+fn encryption(args: &TreeBuildArgs, output: &Output) -> Result<Encrypt, Failure> {
+    let keyring = Arc::new(Keyring::new());
+    let mut keys = Vec::new();
+    for path in &args.fscrypt_key {
+        let key = read_fscrypt_key(path, output)?;
+        // A descriptor is whatever was agreed on: the key that it names is the only one, or none.
+        let copy = SecretBytes::copy_from(&key);
+        let names = keyring.add(key).map_err(|error| Failure::parameters(error).at(path))?;
+        keys.push((names, copy));
+    }
+    let policy = |text: &PolicyText| -> Result<Arc<NewPolicy>, Failure> {
+        let wanted = text.key();
+        let known = keys.iter().position(|(names, _)| wanted.is_some_and(|wanted| names.contains(&wanted)));
+        let (names, key) = match (known, &*keys) {
+            (Some(known), keys) => keys.get(known),
+            (None, [only]) if !matches!(wanted, Some(KeyName::Identifier(_))) => Some(only),
+            _ => None,
+        }
+        .ok_or_else(|| match wanted {
+            Some(name) => Failure::parameters(format!("no --fscrypt-key is the key {name} of the policy")),
+            None => {
+                Failure::parameters("there are several keys, and the policy does not say which is its own")
+                    .hint("add :key=IDENTIFIER to the policy")
+            }
+        })?;
+        if let (None, Some(KeyName::Descriptor(descriptor))) = (known, wanted) {
+            let copy = SecretBytes::copy_from(key);
+            keyring.add_descriptor(descriptor, copy).map_err(Failure::parameters)?;
+        }
+        let policy = text.with_key(names).ok_or_else(|| Failure::parameters("the policy has no key"))?;
+        Ok(Arc::new(NewPolicy {
+            encryption: keyring.clone(),
+            context: policy.to_template(),
+            stable_inodes: text.needs_stable_inodes(),
+        }))
+    };
+    let common = args.policy.as_ref().map(policy).transpose()?;
+    if args.encrypt.is_empty() {
+        return match common {
+            Some(common) => Ok(Encrypt::TopLevel(common)),
+            None if keys.is_empty() => Ok(Encrypt::Nothing),
+            // Never a tree in the clear for who has thought of a key.
+            None => Err(Failure::parameters("a key was given, but no --policy to encrypt by")
+                .hint("as in: --policy v2")),
+        };
+    }
+    let mut list = Vec::new();
+    for text in &args.encrypt {
+        let (path, own) = match text.split_once('=') {
+            Some((path, own)) => (path, Some(own)),
+            None => (text.as_str(), None),
+        };
+        let path = TreePath::parse(path).map_err(Failure::parameters)?;
+        let policy = match (own, &common) {
+            (Some(own), _) => policy(&own.parse().map_err(Failure::parameters)?)?,
+            (None, Some(common)) => common.clone(),
+            (None, None) => {
+                return Err(Failure::parameters(format!("{path}: no policy says how it is to be encrypted"))
+                    .hint(format!("as in: --encrypt {path}=v2, or --policy v2 for all")));
+            }
+        };
+        list.push((path, policy));
+    }
+    Ok(Encrypt::Below(list))
 }
 
 fn report(args: &TreeBuildArgs, done: &BuildSummary, output: &Output) -> Result<(), Failure> {
@@ -97,7 +172,10 @@ impl From<BuildError> for Failure {
             BuildError::LinkedAcrossPolicies { .. } => {
                 Self::parameters(error).hint("copy the file in one of the two places, instead of linking it")
             }
-            BuildError::NotADirectoryBelow { .. } | BuildError::PolicyInPolicy { .. } => Self::parameters(error),
+            BuildError::NotADirectoryBelow { .. }
+            | BuildError::PolicyInPolicy { .. }
+            | BuildError::Encryption { .. }
+            | BuildError::NoKey { .. } => Self::parameters(error),
             BuildError::InTheClear { .. } => Self::parameters(error)
                 .hint("--into NAME puts everything into one encrypted directory; --encrypt DIR says what is encrypted"),
             BuildError::LostAndFound { .. } => Self::parameters(error).hint("--into NAME leaves room for it"),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use atrest_device::DeviceError;
 use rustix::io::Errno;
 
+use crate::encryption::{EncryptionFault, KeyName};
 use crate::error::TreeError;
 use crate::path::TreePath;
 
@@ -28,6 +29,20 @@ pub enum BuildError {
         path: PathBuf,
         /// For this reason.
         error: TreeError,
+    },
+    /// An entry can't be encrypted by the policy that holds for it.
+    Encryption {
+        /// This one.
+        path: PathBuf,
+        /// For this reason.
+        fault: EncryptionFault,
+    },
+    /// The key of a policy was not given.
+    NoKey {
+        /// The first entry that it would encrypt.
+        path: PathBuf,
+        /// The key.
+        key: KeyName,
     },
     /// A file was changed or replaced while it was read.
     SourceChanged {
@@ -136,6 +151,10 @@ impl fmt::Display for BuildError {
                 write!(f, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
             }
             Self::Entry { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::Encryption { path, fault } => write!(f, "{}: {fault}", path.display()),
+            Self::NoKey { path, key } => {
+                write!(f, "{}: the key {key} of its policy is not among those given", path.display())
+            }
             Self::SourceChanged { path } => write!(f, "{}: it changed while it was read", path.display()),
             Self::TooDeep { path, limit } => {
                 write!(f, "{}: directories are nested more than {limit} deep", path.display())
@@ -202,6 +221,7 @@ impl core::error::Error for BuildError {
         match self {
             Self::Device(error) => Some(error),
             Self::Entry { error, .. } => Some(error),
+            Self::Encryption { fault, .. } => Some(fault),
             _ => None,
         }
     }

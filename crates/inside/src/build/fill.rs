@@ -1,23 +1,19 @@
 //! Filling a filesystem that mke2fs has just made.
 
-use std::os::fd::OwnedFd;
-
 use atrest_device::BlockDevice;
-use rustix::io::Errno;
 
 use super::attributes::{Attribute, Placed};
-use super::encryption::{Created, NewCipher, NewInode};
-use super::error::host;
 use super::extents::{Extents, flat};
 use super::inode::{self, ATTRIBUTES_AT, Fresh, flag};
-use super::policies::Policies;
+use super::policies::{Created, NoCipher, Policies};
 use super::source::{Found, Source};
 use super::space::Space;
 use super::superblock::Superblock;
 use super::table::Table;
-use super::{BuildError, BuildSummary, Unexpected, dir, holes};
+use super::{BuildError, BuildSummary, Unexpected, contents, dir};
 use crate::bytes::Fields;
 use crate::copy::CopyProgress;
+use crate::encryption::{EncryptionFault, InodeCipher};
 use crate::error::TreeError;
 use crate::tree::{Kind, Timestamp};
 
@@ -25,8 +21,6 @@ const ROOT: u32 = 2;
 const LOST_AND_FOUND: u32 = 11;
 /// Directories with more subdirectories say that they have one name: nobody counts them.
 const MAX_SUBDIRECTORIES: u32 = 65_000;
-/// Bytes of contents moved at once.
-const PIECE: usize = 1 << 20;
 
 struct Filler<'a> {
     space: Space<'a>,
@@ -99,27 +93,18 @@ impl Filler<'_> {
         let source = self.source;
         let Some(found) = source.entries.get(entry) else { return Ok(()) };
         let (number, sb) = (number(entry), self.space.sb);
-        let failed = |error| BuildError::Entry { path: source.path_of(entry), error };
         progress.started(&source.image_path(entry), found.kind, found.size);
-        let encryption = self.policies.of(entry);
-        let created = match found.kind {
-            Kind::File | Kind::Directory | Kind::Link => encryption,
-            _ => None,
-        }
-        .map(|encryption| {
-            let block_size = sb.block_size as u32;
-            encryption.create(&NewInode { number, kind: found.kind, filesystem: sb.uuid, block_size })
-        })
-        .transpose()
-        .map_err(failed)?;
+        let created = self.encryption(entry, found.kind)?;
         let cipher = created.as_ref().map(|created| &*created.cipher);
         let mut extents = Extents::default();
         let mut body = Body { size: 0, map: [0; 60], in_blocks: true };
         match found.kind {
             Kind::Directory => body.size = self.directory(entry, found, cipher, &mut extents)?,
-            Kind::File => body.size = self.contents(entry, found, cipher, &mut extents, progress)?,
+            Kind::File => {
+                body.size = contents::write(&mut self.space, source, entry, cipher, &mut extents, progress)?
+            }
             Kind::Link => {
-                let target = link(&found.target, cipher, sb.block_size).map_err(failed)?;
+                let target = self.target(entry, found, cipher)?;
                 body.size = target.len() as u64;
                 // Up to 59 bytes lie in place of the map.
                 if target.len() < 60 {
@@ -198,11 +183,53 @@ impl Filler<'_> {
         Ok(())
     }
 
+    /// The encryption of an entry. Devices, pipes and sockets have nothing to encrypt.
+    fn encryption(&self, entry: usize, kind: Kind) -> Result<Option<Created>, BuildError> {
+        let encrypted = matches!(kind, Kind::File | Kind::Directory | Kind::Link);
+        let Some(policy) = self.policies.of(entry).filter(|_| encrypted) else { return Ok(None) };
+        let path = || self.source.path_of(entry);
+        match policy.create(number(entry), kind, &self.space.sb.encrypted_filesystem()) {
+            Ok(created) => Ok(Some(created)),
+            Err(NoCipher::Fault(fault)) => Err(BuildError::Encryption { path: path(), fault }),
+            Err(NoCipher::Locked(key)) => Err(BuildError::NoKey { path: path(), key }),
+        }
+    }
+
+    /// A link's target as it is stored.
+    fn target(
+        &self,
+        entry: usize,
+        found: &Found,
+        cipher: Option<&dyn InodeCipher>,
+    ) -> Result<Vec<u8>, BuildError> {
+        let (path, len) = (|| self.source.path_of(entry), found.target.len());
+        // A NUL behind it must have room in the block, too.
+        let limit = self.space.sb.block_size - 1;
+        let Some(cipher) = cipher else {
+            let fits = (1..=limit).contains(&len);
+            let error = TreeError::UnsupportedName { len };
+            return if fits {
+                Ok(found.target.clone())
+            } else {
+                Err(BuildError::Entry { path: path(), error })
+            };
+        };
+        let stored = cipher.encrypt_link(&found.target);
+        let stored = stored.map_err(|fault| BuildError::Encryption { path: path(), fault })?;
+        if stored.len() > limit {
+            return Err(BuildError::Encryption {
+                path: path(),
+                fault: EncryptionFault::PlaintextLength { len },
+            });
+        }
+        Ok(stored)
+    }
+
     fn directory(
         &mut self,
         entry: usize,
         found: &Found,
-        cipher: Option<&dyn NewCipher>,
+        cipher: Option<&dyn InodeCipher>,
         extents: &mut Extents,
     ) -> Result<u64, BuildError> {
         let mut entries = Vec::with_capacity(found.children.len() + 1);
@@ -214,14 +241,18 @@ impl Filler<'_> {
             });
         }
         for (name, child) in &found.children {
+            let path = || self.source.path_of(*child);
             let stored = match cipher {
-                None => Ok(name.clone()),
-                Some(cipher) => cipher.encrypt_name(name),
+                None => name.clone(),
+                Some(cipher) => cipher
+                    .encrypt_name(name)
+                    .map_err(|fault| BuildError::Encryption { path: path(), fault })?,
             };
-            let failed = |error| BuildError::Entry { path: self.source.path_of(*child), error };
-            let stored = stored.map_err(failed)?;
             if stored.is_empty() || stored.len() > 255 {
-                return Err(failed(TreeError::UnsupportedName { len: name.len() }));
+                return Err(BuildError::Entry {
+                    path: path(),
+                    error: TreeError::UnsupportedName { len: name.len() },
+                });
             }
             let kind = self.source.entries.get(*child).map_or(Kind::File, |child| child.kind);
             entries.push(dir::Entry { name: stored, inode: number(*child), kind });
@@ -248,52 +279,6 @@ impl Filler<'_> {
             rest = later;
         }
         Ok(())
-    }
-
-    fn contents(
-        &mut self,
-        entry: usize,
-        found: &Found,
-        cipher: Option<&dyn NewCipher>,
-        extents: &mut Extents,
-        progress: &mut dyn CopyProgress,
-    ) -> Result<u64, BuildError> {
-        if found.size == 0 {
-            return Ok(0);
-        }
-        let source = self.source;
-        let block = self.space.sb.block_size as u64;
-        if found.size.div_ceil(block) >= super::extents::MAX_BLOCKS {
-            let limit = super::extents::MAX_BLOCKS * block;
-            return Err(BuildError::Entry {
-                path: source.path_of(entry),
-                error: TreeError::TooLarge { limit },
-            });
-        }
-        let file = source.open(entry)?;
-        let failed = |errno: Errno| host(&source.path_of(entry), errno);
-        let mut at = 0;
-        while let Some(blocks) = holes::next_data(&file, at, found.size, block).map_err(failed)? {
-            at = blocks.start;
-            while at < blocks.end {
-                let want = (blocks.end - at).min(PIECE as u64 / block);
-                let run = self.space.take(want)?;
-                let mut data = vec![0; (run.len * block) as usize];
-                let len = (found.size - at * block).min(data.len() as u64) as usize;
-                let part = data.get_mut(..len).unwrap_or(&mut []);
-                read_exact(&file, part, at * block, source, entry)?;
-                if let Some(cipher) = cipher {
-                    let failed = |error| BuildError::Entry { path: source.path_of(entry), error };
-                    cipher.encrypt_contents(at, &mut data).map_err(failed)?;
-                }
-                self.space.write(run.first, &data)?;
-                extents.push(at, run);
-                at += run.len;
-                progress.advanced(len as u64);
-            }
-        }
-        source.check(entry, &file)?;
-        Ok(found.size)
     }
 
     /// Sets the times of the inodes that mke2fs made.
@@ -342,40 +327,6 @@ struct Body {
     map: [u8; 60],
     /// The map is an extent tree.
     in_blocks: bool,
-}
-
-/// A link's target as it is stored: encrypted ones lie behind their length.
-fn link(target: &[u8], cipher: Option<&dyn NewCipher>, block_size: usize) -> Result<Vec<u8>, TreeError> {
-    let Some(cipher) = cipher else {
-        let fits = !target.is_empty() && target.len() < block_size;
-        return if fits {
-            Ok(target.to_vec())
-        } else {
-            Err(TreeError::UnsupportedName { len: target.len() })
-        };
-    };
-    // The length's two bytes, and the kernel's NUL at the end.
-    let stored = cipher.encrypt_target(target, block_size - 3)?;
-    Ok([&(stored.len() as u16).to_le_bytes(), stored.as_slice()].concat())
-}
-
-fn read_exact(
-    file: &OwnedFd,
-    buf: &mut [u8],
-    at: u64,
-    source: &Source,
-    entry: usize,
-) -> Result<(), BuildError> {
-    let mut done = 0;
-    while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
-        match rustix::io::pread(file, rest, at + done as u64) {
-            Ok(0) => return Err(BuildError::SourceChanged { path: source.path_of(entry) }),
-            Ok(len) => done += len,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(host(&source.path_of(entry), errno)),
-        }
-    }
-    Ok(())
 }
 
 fn whole(seconds: i64) -> Timestamp {

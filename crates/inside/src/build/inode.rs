@@ -92,7 +92,7 @@ pub(super) fn checksum_with(raw: &mut [u8], sb: &Superblock, number: u32, genera
 }
 
 /// The seconds' low 32 bits; two more bits and the nanoseconds. What lies outside of 34 bits is moved to their border.
-pub(super) fn encode_time(time: Timestamp) -> (u32, u32) {
+pub(crate) fn encode_time(time: Timestamp) -> (u32, u32) {
     let seconds = time.seconds.clamp(-(1 << 31), (1 << 34) - (1 << 31) - 1);
     let low = put::low32(seconds.cast_unsigned());
     let epoch = ((seconds - i64::from(low.cast_signed())) >> 32) & 3;

@@ -5,8 +5,8 @@
 //! it is whole. Files and directories lie in it one behind the other, in the order of their names.
 
 mod attributes;
+mod contents;
 mod dir;
-mod encryption;
 mod error;
 mod extents;
 mod fill;
@@ -17,7 +17,7 @@ mod image;
 mod inode;
 mod mke2fs;
 mod policies;
-mod put;
+pub(crate) mod put;
 mod source;
 mod space;
 mod space_needed;
@@ -25,14 +25,14 @@ mod superblock;
 mod table;
 
 use std::path::Path;
-use std::sync::Arc;
 
-pub use encryption::{Created, NewCipher, NewEncryption, NewInode};
+pub(crate) use inode::encode_time;
+
 pub use error::{BuildError, Unexpected};
+pub use policies::{Encrypt, NewPolicy};
 pub use source::Source;
 
 use crate::copy::CopyProgress;
-use crate::path::TreePath;
 
 /// Bytes in a block of the filesystems that are made: what every kernel can encrypt.
 const BLOCK: usize = 4096;
@@ -52,18 +52,6 @@ pub struct BuildOptions {
     pub encrypt: Encrypt,
     /// A regular file that has the image's name is replaced once the image is whole; otherwise it is an error.
     pub replace: bool,
-}
-
-/// Which directories are encrypted. The root of an ext4 can't be: `lost+found` must be found in it.
-#[derive(Clone, Default)]
-pub enum Encrypt {
-    /// None.
-    #[default]
-    Nothing,
-    /// Every directory in the root. Anything else in it is an error.
-    TopLevel(Arc<dyn NewEncryption>),
-    /// These, as paths of the image, with everything below them.
-    Below(Vec<(TreePath, Arc<dyn NewEncryption>)>),
 }
 
 /// What was built.
@@ -108,14 +96,4 @@ pub fn build_image(
     let summary = fill::fill(&image, source, &policies, options.time, progress)?;
     image.appear()?;
     Ok(summary)
-}
-
-impl Encrypt {
-    fn needs_stable_inodes(&self) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::TopLevel(encryption) => encryption.needs_stable_inodes(),
-            Self::Below(list) => list.iter().any(|(_, encryption)| encryption.needs_stable_inodes()),
-        }
-    }
 }

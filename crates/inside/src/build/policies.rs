@@ -2,20 +2,86 @@
 
 use std::sync::Arc;
 
-use super::encryption::NewEncryption;
+use super::BuildError;
 use super::source::Source;
-use super::{BuildError, Encrypt};
+use crate::encryption::{
+    EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, Opened,
+};
+use crate::path::TreePath;
 use crate::tree::Kind;
 
+/// A policy that is to hold in a new directory and below it.
+#[derive(Clone)]
+pub struct NewPolicy {
+    /// Has the key.
+    pub encryption: Arc<dyn Encryption>,
+    /// A context of the policy. Its nonce is used for nothing: each inode gets its own.
+    pub context: Vec<u8>,
+    /// The filesystem must promise that its inodes keep their numbers.
+    pub stable_inodes: bool,
+}
+
+/// Which directories are encrypted. The root of an ext4 can't be: `lost+found` must be found in it.
+#[derive(Clone, Default)]
+pub enum Encrypt {
+    /// None.
+    #[default]
+    Nothing,
+    /// Every directory in the root. Anything else in it is an error.
+    TopLevel(Arc<NewPolicy>),
+    /// These, as paths of the image, with everything below them.
+    Below(Vec<(TreePath, Arc<NewPolicy>)>),
+}
+
+impl Encrypt {
+    pub(super) fn needs_stable_inodes(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::TopLevel(policy) => policy.stable_inodes,
+            Self::Below(list) => list.iter().any(|(_, policy)| policy.stable_inodes),
+        }
+    }
+}
+
+/// Why there is no cipher for a new inode.
+pub(super) enum NoCipher {
+    Fault(EncryptionFault),
+    Locked(KeyName),
+}
+
+/// The encryption of a new inode: what is stored to say so, and its cipher.
+pub(super) struct Created {
+    pub(super) context: Vec<u8>,
+    pub(super) cipher: Arc<dyn InodeCipher>,
+}
+
+impl NewPolicy {
+    /// Gives a file, directory or link that is being made its encryption.
+    pub(super) fn create(
+        &self,
+        number: u32,
+        kind: Kind,
+        filesystem: &EncryptedFilesystem,
+    ) -> Result<Created, NoCipher> {
+        let context = self.encryption.child_context(&self.context).map_err(NoCipher::Fault)?;
+        let inode =
+            EncryptedInode { number: number.into(), kind, casefolded: false, context: &context, filesystem };
+        match self.encryption.open(&inode).map_err(NoCipher::Fault)? {
+            Opened::Unlocked(cipher) => Ok(Created { context, cipher }),
+            Opened::Locked(key) => Err(NoCipher::Locked(key)),
+        }
+    }
+}
+
 /// For each entry of a source, what it is encrypted with.
-pub(super) struct Policies(Vec<Option<Arc<dyn NewEncryption>>>);
+pub(super) struct Policies(Vec<Option<Arc<NewPolicy>>>);
 
 impl Policies {
     pub(super) fn new(source: &Source, encrypt: &Encrypt) -> Result<Self, BuildError> {
-        let mut held: Vec<Option<Arc<dyn NewEncryption>>> = vec![None; source.entries.len()];
-        for (entry, encryption) in begins(source, encrypt)? {
+        let mut held: Vec<Option<Arc<NewPolicy>>> = vec![None; source.entries.len()];
+        for (entry, policy) in begins(source, encrypt)? {
             match held.get_mut(entry) {
-                Some(place @ None) => *place = Some(encryption),
+                Some(place @ None) => *place = Some(policy),
                 _ => return Err(BuildError::PolicyInPolicy { path: source.path_of(entry) }),
             }
         }
@@ -45,33 +111,33 @@ impl Policies {
     }
 
     /// What holds for an entry. Devices, pipes and sockets have nothing to encrypt.
-    pub(super) fn of(&self, entry: usize) -> Option<&Arc<dyn NewEncryption>> {
+    pub(super) fn of(&self, entry: usize) -> Option<&Arc<NewPolicy>> {
         self.0.get(entry)?.as_ref()
     }
 }
 
 /// A directory, and the policy that begins there.
-type Begin = (usize, Arc<dyn NewEncryption>);
+type Begin = (usize, Arc<NewPolicy>);
 
 /// The directories at which policies begin.
 fn begins(source: &Source, encrypt: &Encrypt) -> Result<Vec<Begin>, BuildError> {
     let kind = |entry: usize| source.entries.get(entry).map(|found| found.kind);
     match encrypt {
         Encrypt::Nothing => Ok(Vec::new()),
-        Encrypt::TopLevel(encryption) => {
+        Encrypt::TopLevel(policy) => {
             let top = source.entries.first().map(|root| root.children.as_slice()).unwrap_or(&[]);
             top.iter()
                 .map(|(_, entry)| match kind(*entry) {
-                    Some(Kind::Directory) => Ok((*entry, encryption.clone())),
+                    Some(Kind::Directory) => Ok((*entry, policy.clone())),
                     _ => Err(BuildError::InTheClear { path: source.path_of(*entry) }),
                 })
                 .collect()
         }
         Encrypt::Below(list) => list
             .iter()
-            .map(|(path, encryption)| match source.find(path) {
+            .map(|(path, policy)| match source.find(path) {
                 Some(entry) if entry != 0 && kind(entry) == Some(Kind::Directory) => {
-                    Ok((entry, encryption.clone()))
+                    Ok((entry, policy.clone()))
                 }
                 _ => Err(BuildError::NotADirectoryBelow { path: path.clone() }),
             })

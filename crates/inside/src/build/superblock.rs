@@ -5,6 +5,7 @@ use atrest_device::BlockDevice;
 
 use super::{BuildError, Unexpected, put};
 use crate::bytes::{Fields, crc32c, wide};
+use crate::encryption::EncryptedFilesystem;
 
 const AT: u64 = 1024;
 const SIZE: usize = 1024;
@@ -12,11 +13,11 @@ const MAGIC: u16 = 0xef53;
 
 /// Features that the builder knows the layout of, with what they are called in `mke2fs -O`.
 const KNOWN: [(Set, u32); 19] = [
-    (Set::Compat, 0x4),      // has_journal: its blocks are in use already
-    (Set::Compat, 0x8),      // ext_attr
-    (Set::Compat, 0x10),     // resize_inode: so are its
-    (Set::Compat, 0x20),     // dir_index: directories need not have one
-    (Set::Compat, 0x800),    // stable_inodes
+    (Set::Compat, 0x4),  // has_journal: its blocks are in use already
+    (Set::Compat, 0x8),  // ext_attr
+    (Set::Compat, 0x10), // resize_inode: so are its
+    (Set::Compat, 0x20), // dir_index: directories need not have one
+    (Set::Compat, STABLE_INODES),
     (Set::Incompat, 0x2),    // filetype
     (Set::Incompat, 0x40),   // extent
     (Set::Incompat, 0x80),   // 64bit
@@ -40,6 +41,7 @@ const NEEDED: [(Set, u32); 5] = [
     (Set::RoCompat, 0x40),
     (Set::RoCompat, 0x400),
 ];
+const STABLE_INODES: u32 = 0x800;
 const ENCRYPT: u32 = 0x10000;
 const CSUM_SEED: u32 = 0x2000;
 const SPARSE_SUPER: u32 = 0x1;
@@ -81,7 +83,7 @@ pub(super) struct Superblock {
     pub(super) free_blocks: u64,
     /// Seed of every metadata checksum.
     pub(super) seed: u32,
-    pub(super) uuid: [u8; 16],
+    uuid: [u8; 16],
 }
 
 impl Superblock {
@@ -136,6 +138,15 @@ impl Superblock {
             uuid,
             raw,
         })
+    }
+
+    /// What the ciphers of its inodes may depend on.
+    pub(super) fn encrypted_filesystem(&self) -> EncryptedFilesystem {
+        EncryptedFilesystem {
+            uuid: self.uuid,
+            block_size: self.block_size as u32,
+            stable_inodes: Fields(&self.raw).le32(Set::Compat.at()) & STABLE_INODES != 0,
+        }
     }
 
     pub(super) fn free_inodes(&self) -> u32 {

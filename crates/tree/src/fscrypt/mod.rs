@@ -13,8 +13,10 @@ pub mod metadata;
 mod mode;
 mod name;
 mod policy;
+mod policy_text;
 
 pub use keyring::{KeyLength, Keyring};
 pub use keys::MASTER_KEY_LEN;
 pub use mode::EncryptionMode;
 pub use policy::{Context, KeyUse, NONCE_LEN, Padding, Policy};
+pub use policy_text::{PolicyText, PolicyTextError};
