@@ -285,6 +285,10 @@ impl From<TreeError> for Failure {
                 .hint("was it made for a medium of other sizes? Nothing was written"),
             TreeError::LittleFsDamage(_) => Self::new(Code::Device, error)
                 .hint("is there a LittleFS inside? `atrest format --type flash` makes one, and loses what is there"),
+            TreeError::OtherSize { .. } | TreeError::CannotGrow { .. } | TreeError::NotAllocated { .. } => Self::new(Code::Refused, error)
+                .hint("serve the volume with `atrest open` and mount it to change it in other ways"),
+            TreeError::NotClean => Self::new(Code::Device, error).hint("mount it once, or run e2fsck on it"),
+            TreeError::Protected => Self::new(Code::Refused, error),
             TreeError::Path(_) => Self::parameters(error),
             _ => Self::new(Code::Device, error),
         }

@@ -83,6 +83,27 @@ pub enum TreeError {
         /// Its length in bytes.
         len: usize,
     },
+    /// The file can't grow here: what is there can be overwritten, and no more.
+    CannotGrow {
+        /// Size of the file in bytes.
+        size: u64,
+    },
+    /// The file is of another size than what should take its place, which can't be changed here.
+    OtherSize {
+        /// Size of the file in bytes.
+        size: u64,
+        /// Size that it would need.
+        wanted: u64,
+    },
+    /// A part of the file was never written and has no place on the media, and none can be allocated here.
+    NotAllocated {
+        /// Where that part begins, in bytes.
+        offset: u64,
+    },
+    /// The file says of itself that it must not be changed (immutable, append-only or verity).
+    Protected,
+    /// The filesystem must be recovered or checked before anything is written to it.
+    NotClean,
     /// The path is malformed.
     Path(PathError),
     /// The source or the sink gave up.
@@ -100,6 +121,8 @@ pub enum TreeError {
 pub enum Feature {
     /// Incompatible feature bits of an ext filesystem.
     ExtIncompat(u32),
+    /// Feature bits of an ext filesystem that forbid writing.
+    ExtRoCompat(u32),
     /// The journal lies on another device and holds data that is needed.
     ExternalJournal,
     /// The journal holds fast-commit records that are needed; mount the filesystem once to recover it.
@@ -239,6 +262,7 @@ impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ExtIncompat(bits) => write!(f, "incompatible ext features {bits:#x}"),
+            Self::ExtRoCompat(bits) => write!(f, "ext features {bits:#x}, which forbid writing here"),
             Self::ExternalJournal => f.write_str("a journal on another device that needs recovery"),
             Self::FastCommit => f.write_str("fast-commit records in the journal that need recovery"),
             Self::JournalIncompat(bits) => write!(f, "incompatible journal features {bits:#x}"),
@@ -286,6 +310,22 @@ impl fmt::Display for TreeError {
             Self::UnsupportedName { len } => {
                 write!(f, "the name of {len} bytes cannot be stored in this filesystem")
             }
+            Self::CannotGrow { size } => {
+                write!(f, "the file of {size} bytes can be overwritten here, but it can't grow")
+            }
+            Self::OtherSize { size, wanted } => write!(
+                f,
+                "the file has {size} bytes, not {wanted}: contents can be overwritten here, but no file can grow or shrink"
+            ),
+            Self::NotAllocated { offset } => {
+                write!(f, "from byte {offset} on the file has a hole, which can't be filled here")
+            }
+            Self::Protected => {
+                f.write_str("the file must not be changed: it is immutable, append-only or has fs-verity")
+            }
+            Self::NotClean => f.write_str(
+                "the filesystem was not unmounted cleanly or has errors, so nothing is written to it",
+            ),
             Self::Path(error) => error.fmt(f),
             Self::Stopped { at } => write!(f, "the transfer was stopped after {at} bytes"),
             Self::EarlierWriteFailed => {

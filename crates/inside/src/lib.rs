@@ -61,11 +61,14 @@ pub enum Access {
 
 /// Opens the filesystem that starts at the first byte of `device`.
 ///
-/// ext2, ext3 and ext4 are read-only whatever `access` says ([`About::writable`] tells); FAT and LittleFS can be written.
+/// FAT and LittleFS can be written. In ext2, ext3 and ext4 existing contents can be overwritten ([`FileTree::overwrites`]) and
+/// nothing else ([`About::writable`]).
 pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn FileTree>, TreeError> {
     use FilesystemKind as Fs;
     match detect(&*device)? {
-        Some(Fs::Ext2 | Fs::Ext3 | Fs::Ext4) => Ok(Box::new(ext4::ExtTree::open(device)?)),
+        Some(Fs::Ext2 | Fs::Ext3 | Fs::Ext4) => {
+            Ok(Box::new(ext4::ExtTree::open(device)?.overwriting(access == Access::ReadWrite)))
+        }
         Some(Fs::Fat12 | Fs::Fat16 | Fs::Fat32) => {
             Ok(Box::new(fat::FatTree::open(device, access == Access::ReadWrite)?))
         }

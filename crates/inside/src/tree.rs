@@ -65,6 +65,12 @@ pub trait FileTree: Send + Sync {
         Err(TreeError::ReadOnly)
     }
 
+    /// Whether [`write_at`](Self::write_at), [`set_modified`](Self::set_modified) and [`flush`](Self::flush) work on files that
+    /// exist, and within their sizes.
+    fn overwrites(&self) -> bool {
+        self.about().writable
+    }
+
     /// Cuts a file to `size` bytes. Growing is an error where the filesystem has no holes.
     fn truncate(&self, _path: &TreePath, _size: u64) -> Result<(), TreeError> {
         Err(TreeError::ReadOnly)

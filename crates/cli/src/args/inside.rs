@@ -46,8 +46,9 @@ pub struct CatArgs {
     pub unlock: UnlockArgs,
 }
 
-/// Copy files out of a volume, or into one (FAT and LittleFS).
+/// Copy files out of a volume, or into one (FAT and LittleFS; ext4 to overwrite files).
 ///
+/// In ext4 a file of the same size can be overwritten in place with --yes; none can be made, grow or shrink.
 /// One side is VOLUME:/path, the other a path of this system. A name that contains ":/" can be reached as ./name.
 /// What comes out of a volume only its owner can read, unless --preserve is given. Times are kept either way.
 #[derive(Args, Debug)]

@@ -76,7 +76,11 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<(), Failure> {
             .hint("as in: atrest cp secret.img:/etc/hostname ."));
         }
     };
-    let tree = open(&volume, &args.unlock, &args.partition, inward, output)?;
+    let tree = open_as_it_is(&volume, &args.unlock, &args.partition, inward, output)?;
+    // What can't be made can be overwritten.
+    if inward && !tree.about().writable && !tree.overwrites() {
+        return Err(read_only(tree.about().kind.name(), &volume));
+    }
     let options = CopyOptions {
         recursive: args.recursive,
         overwrite: output.says_yes(),
@@ -211,14 +215,16 @@ pub fn open(
     let tree = open_as_it_is(volume, unlock_args, partition, write, output)?;
     let about = tree.about();
     if write && !about.writable {
-        return Err(Failure::parameters(format!(
-            "{} can only be read here; FAT and LittleFS can be written",
-            about.kind
-        ))
-        .at(volume)
-        .hint("serve the volume with `atrest open` and mount it to write to other filesystems"));
+        return Err(read_only(&about.kind.to_string(), volume));
     }
     Ok(tree)
+}
+
+/// What is said where a filesystem can't be written.
+fn read_only(kind: &str, volume: &Path) -> Failure {
+    Failure::parameters(format!("{kind} can only be read here; FAT and LittleFS can be written"))
+        .at(volume)
+        .hint("serve the volume with `atrest open` and mount it to write to other filesystems")
 }
 
 /// The same, and a filesystem that can't be written is opened to be read.

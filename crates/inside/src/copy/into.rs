@@ -117,15 +117,24 @@ impl Copy<'_> {
     }
 
     fn file(&mut self, source: &OwnedFd, stat: &Stat, to: &TreePath, shown: &Path) -> Result<(), CopyError> {
+        let is_overwritten = !self.tree.about().writable && self.tree.overwrites();
         match self.tree.metadata(to) {
             Ok(_) if !self.options.overwrite => return Err(at(to, TreeError::Exists)),
+            Ok(found) if is_overwritten && found.kind == Kind::File => {
+                let wanted = u64::try_from(stat.st_size).unwrap_or(0);
+                if found.size != wanted {
+                    return Err(at(to, TreeError::OtherSize { size: found.size, wanted }));
+                }
+            }
+            // Nothing can be made there.
+            Err(TreeError::NotFound) if is_overwritten => return Err(at(to, TreeError::ReadOnly)),
             Ok(_) | Err(TreeError::NotFound) => {}
             Err(error) => return Err(at(to, error)),
         }
         self.progress.started(to, Kind::File, u64::try_from(stat.st_size).unwrap_or(0));
         let mut failure = None;
         let progress = &mut *self.progress;
-        let result = self.tree.write_from(to, &mut |buf: &mut [u8]| {
+        let mut yields = |buf: &mut [u8]| {
             let limit = buf.len().min(PIECE);
             let part = buf.get_mut(..limit).unwrap_or(&mut []);
             let len = fill(source, part).map_err(|error| {
@@ -134,7 +143,11 @@ impl Copy<'_> {
             })?;
             progress.advanced(len as u64);
             Ok(len)
-        });
+        };
+        let result = match is_overwritten {
+            true => overwrite(self.tree, to, &mut yields),
+            false => self.tree.write_from(to, &mut yields),
+        };
         if let Some(error) = failure {
             return Err(host(shown, error));
         }
@@ -145,6 +158,24 @@ impl Copy<'_> {
         self.summary.files += 1;
         self.summary.bytes += bytes;
         Ok(())
+    }
+}
+
+/// Overwrites a file with what `source` yields until that is 0 bytes.
+fn overwrite(
+    tree: &dyn FileTree,
+    to: &TreePath,
+    source: &mut dyn FnMut(&mut [u8]) -> Result<usize, Stop>,
+) -> Result<u64, TreeError> {
+    let mut piece = vec![0; PIECE];
+    let mut offset = 0;
+    loop {
+        let len = source(&mut piece).map_err(|Stop| TreeError::Stopped { at: offset })?;
+        if len == 0 {
+            return Ok(offset);
+        }
+        tree.write_at(to, offset, piece.get(..len).unwrap_or(&[]))?;
+        offset += len as u64;
     }
 }
 

@@ -129,6 +129,28 @@ impl Blocks {
         Ok(())
     }
 
+    /// Writes whole blocks from `block` on.
+    pub(super) fn write_run(&self, block: u64, data: &[u8]) -> Result<(), TreeError> {
+        let size = u64::from(self.size);
+        let len = (data.len() as u64).div_ceil(size);
+        self.check(block, len)?;
+        let written = self.device.write_at(block.saturating_mul(size), data);
+        // Whatever has become of them, they are read again. A line may have been read meanwhile, but then it holds the
+        // new bytes or those of a write that has failed.
+        let per_line = u64::from(LINE.checked_div(self.size).unwrap_or(0).max(1));
+        let line = |block: u64| block.checked_div(per_line).unwrap_or(0);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        for index in line(block)..=line(block.saturating_add(len)) {
+            cache.lines.remove(&index);
+        }
+        Ok(written?)
+    }
+
+    /// Makes what was written durable.
+    pub(super) fn flush(&self) -> Result<(), TreeError> {
+        Ok(self.device.flush()?)
+    }
+
     /// Fails unless `block..block + len` exist.
     pub(super) fn check(&self, block: u64, len: u64) -> Result<(), TreeError> {
         match block.checked_add(len) {

@@ -2,6 +2,7 @@
 
 use super::superblock::Superblock;
 use super::{Blocks, incompat};
+use crate::build::{encode_time, put};
 use crate::bytes::{Fields, crc32c, wide};
 use crate::error::{Damage, TreeError};
 use crate::tree::{Kind, Metadata, Timestamp};
@@ -9,6 +10,8 @@ use crate::tree::{Kind, Metadata, Timestamp};
 pub(super) const ROOT: u32 = 2;
 
 pub(super) mod flag {
+    /// Immutable, or only to be appended to, or covered by fs-verity's hashes.
+    pub(crate) const PROTECTED: u32 = 0x10 | 0x20 | 0x10_0000;
     pub(crate) const ENCRYPT: u32 = 0x800;
     pub(crate) const HUGE_FILE: u32 = 0x4_0000;
     pub(crate) const EXTENTS: u32 = 0x8_0000;
@@ -33,6 +36,13 @@ pub(super) struct Inode {
 impl Inode {
     /// Reads inode `number`.
     pub(super) fn read(sb: &Superblock, blocks: &Blocks, number: u32) -> Result<Self, TreeError> {
+        let (block, at) = Self::place(sb, blocks, number)?;
+        let found = blocks.read(block)?;
+        Self::parse(sb, number, Fields(&found).slice(at, usize::from(sb.inode_size)))
+    }
+
+    /// The block in which inode `number` lies, and the byte in it.
+    pub(super) fn place(sb: &Superblock, blocks: &Blocks, number: u32) -> Result<(u64, usize), TreeError> {
         let index = number.checked_sub(1).filter(|_| number <= sb.inodes);
         let index = index.ok_or(Damage::InodeNumber(number.into()))?;
         let group = u64::from(index.checked_div(sb.inodes_per_group).unwrap_or(u32::MAX));
@@ -48,9 +58,7 @@ impl Inode {
         if block == 0 {
             return Err(Damage::Inode(number.into()).into());
         }
-        let found = blocks.read(block)?;
-        let at = usize::try_from(byte.checked_rem(size).unwrap_or(0)).unwrap_or(0);
-        Self::parse(sb, number, Fields(&found).slice(at, usize::from(sb.inode_size)))
+        Ok((block, usize::try_from(byte.checked_rem(size).unwrap_or(0)).unwrap_or(0)))
     }
 
     fn parse(sb: &Superblock, number: u32, raw: &[u8]) -> Result<Self, TreeError> {
@@ -62,17 +70,8 @@ impl Inode {
         let has_extra = raw.len() > 128;
         let extra = if has_extra { usize::from(fields.le16(0x80)) } else { 0 };
         if let Some(seed) = checksum_seed {
-            let wide_sum = extra >= 4;
-            let mut crc = crc32c(seed, fields.slice(0, 0x7c));
-            crc = crc32c(crc, &[0; 2]);
-            crc = crc32c(crc, fields.slice(0x7e, 128 - 0x7e));
-            if has_extra {
-                crc = crc32c(crc, fields.slice(0x80, 2));
-                crc = crc32c(crc, if wide_sum { &[0; 2] } else { fields.slice(0x82, 2) });
-                crc = crc32c(crc, fields.slice(0x84, raw.len()));
-            }
+            let (crc, mask) = checksum(seed, raw);
             let stored = u32::from(fields.le16(0x7c)) | u32::from(fields.le16(0x82)) << 16;
-            let mask = if wide_sum { !0 } else { 0xffff };
             if (crc ^ stored) & mask != 0 {
                 return Err(Damage::InodeChecksum(number.into()).into());
             }
@@ -163,6 +162,24 @@ impl Inode {
         }
     }
 
+    /// The bytes of the inode with another time of the last change of its contents.
+    pub(super) fn modified_at(&self, time: Timestamp) -> Vec<u8> {
+        let mut raw = self.raw.clone();
+        let (seconds, extra) = encode_time(time);
+        put::le32(&mut raw, 0x10, seconds);
+        if raw.len() > 128 && Fields(&raw).le16(0x80) >= 0x8c_u16.saturating_sub(0x80) {
+            put::le32(&mut raw, 0x88, extra);
+        }
+        if let Some(seed) = self.checksum_seed {
+            let (sum, mask) = checksum(seed, &raw);
+            put::le16(&mut raw, 0x7c, (sum & 0xffff) as u16);
+            if mask == !0 {
+                put::le16(&mut raw, 0x82, (sum >> 16) as u16);
+            }
+        }
+        raw
+    }
+
     /// A time: 32 signed bits of seconds, extended by two bits and nanoseconds where the inode has room for them.
     fn time(&self, at: usize, extra_at: usize) -> Timestamp {
         let fields = Fields(&self.raw);
@@ -176,4 +193,20 @@ impl Inode {
         let seconds = seconds.saturating_add(i64::from(extra & 3) << 32);
         Timestamp { seconds, nanoseconds: (extra >> 2).min(999_999_999) }
     }
+}
+
+/// The checksum of an inode's bytes, and which bits of it are stored.
+fn checksum(seed: u32, raw: &[u8]) -> (u32, u32) {
+    let fields = Fields(raw);
+    let has_extra = raw.len() > 128;
+    let is_wide = has_extra && fields.le16(0x80) >= 4;
+    let mut crc = crc32c(seed, fields.slice(0, 0x7c));
+    crc = crc32c(crc, &[0; 2]);
+    crc = crc32c(crc, fields.slice(0x7e, 128 - 0x7e));
+    if has_extra {
+        crc = crc32c(crc, fields.slice(0x80, 2));
+        crc = crc32c(crc, if is_wide { &[0; 2] } else { fields.slice(0x82, 2) });
+        crc = crc32c(crc, fields.slice(0x84, raw.len()));
+    }
+    (crc, if is_wide { !0 } else { 0xffff })
 }

@@ -1,4 +1,4 @@
-//! ext2, ext3 and ext4, read-only: kernel Documentation/filesystems/ext4.
+//! ext2, ext3 and ext4: kernel Documentation/filesystems/ext4. Read; contents can be overwritten in place.
 //!
 //! Our own reader: the library for it (`ext4-view` 1.0) returns stale media contents for extents that were allocated
 //! but never written, ignores a journal that wraps and revokes across transactions, and rejects times after 2038. The
@@ -9,6 +9,7 @@ mod dir;
 mod inode;
 mod journal;
 mod map;
+mod overwrite;
 mod superblock;
 
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use superblock::{Superblock, incompat};
 
 use crate::error::{Damage, Feature, Field, TreeError};
 use crate::path::TreePath;
-use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Space, Stop};
+use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Space, Stop, Timestamp};
 
 /// Directories whose names are kept for look-ups.
 const CACHED_DIRECTORIES: usize = 16;
@@ -39,6 +40,8 @@ pub(crate) struct ExtTree {
     sb: Superblock,
     blocks: Blocks,
     notes: Vec<Note>,
+    /// Contents of files may be overwritten.
+    overwrites: bool,
     /// Most recently used last.
     directories: Mutex<Vec<(u32, Names)>>,
 }
@@ -82,7 +85,7 @@ impl ExtTree {
         if sb.errors {
             notes.push(Note::ErrorsRecorded);
         }
-        let tree = Self { sb, blocks, notes, directories: Mutex::default() };
+        let tree = Self { sb, blocks, notes, overwrites: false, directories: Mutex::default() };
         // A filesystem without a readable root is not worth opening.
         if tree.inode(ROOT)?.kind != Kind::Directory {
             return Err(Damage::Inode(ROOT.into()).into());
@@ -234,6 +237,22 @@ impl FileTree for ExtTree {
             offset = offset.saturating_add(len as u64);
         }
         Ok(offset)
+    }
+
+    fn overwrites(&self) -> bool {
+        self.overwrites
+    }
+
+    fn write_at(&self, path: &TreePath, offset: u64, data: &[u8]) -> Result<(), TreeError> {
+        self.overwrite(path, offset, data)
+    }
+
+    fn set_modified(&self, path: &TreePath, time: Timestamp) -> Result<(), TreeError> {
+        self.overwrite_time(path, time)
+    }
+
+    fn flush(&self) -> Result<(), TreeError> {
+        if self.overwrites { self.blocks.flush() } else { Ok(()) }
     }
 
     fn read_link(&self, path: &TreePath) -> Result<Vec<u8>, TreeError> {

@@ -46,6 +46,9 @@ pub(super) mod incompat {
 mod ro_compat {
     pub(crate) const SPARSE_SUPER: u32 = 0x1;
     pub(crate) const METADATA_CSUM: u32 = 0x400;
+    /// sparse_super, large_file, btree_dir, huge_file, uninit_bg, dir_nlink, extra_isize, quota, bigalloc, metadata_csum,
+    /// project and verity (whose files have a flag).
+    pub(crate) const LEAVES_CONTENTS_ALONE: u32 = 0xa77f;
     /// Features that neither ext2 nor ext3 has: huge files, group checksums, many links, extra inode sizes …
     pub(crate) const EXT4_ONLY: u32 = !0x7;
 }
@@ -216,6 +219,14 @@ impl Superblock {
             start.checked_add(data)?.checked_add(own)?
         };
         Some((block, usize::try_from(within).ok()?))
+    }
+
+    /// Fails if a feature says that contents must not be changed by who does not know it: shared blocks, snapshots …
+    pub(super) fn check_overwrites(&self) -> Result<(), TreeError> {
+        match self.ro_compat & !ro_compat::LEAVES_CONTENTS_ALONE {
+            0 => Ok(()),
+            unknown => Err(TreeError::UnsupportedFeature(Feature::ExtRoCompat(unknown))),
+        }
     }
 
     /// Whether a group starts with a copy of the superblock.
