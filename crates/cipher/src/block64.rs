@@ -10,7 +10,7 @@ use crate::block::Direction;
 use crate::mapper::KeyError;
 use crate::run::{Position, Run};
 use crate::spec::{Cipher, CipherSpec, Mode};
-use crate::tweak::NumberForm;
+use crate::tweak::{Iv, NumberForm};
 
 /// A cipher block.
 type Half = [u8; 8];
@@ -42,6 +42,33 @@ impl Short {
             Cipher::Des3Ede => des::TdesEde3::new_from_slice(key).ok().map(Self::Des3Ede),
             _ => None,
         }
+    }
+}
+
+/// One such cipher in CBC with IVs from the caller.
+pub(crate) struct Chained64(Short);
+
+impl Chained64 {
+    /// Expands `key`; nothing if the cipher takes none of that length, or has longer blocks.
+    pub(crate) fn new(cipher: Cipher, key: &[u8]) -> Option<Self> {
+        Short::new(cipher, key).map(Self)
+    }
+
+    /// Encrypts or decrypts units of `unit_blocks` blocks of 16 bytes, each under the first half of its IV.
+    pub(crate) fn run(&self, direction: Direction, ivs: &[Iv], unit_blocks: usize, run: Run<'_>) {
+        for (unit, iv) in run.into_blocks().chunks_mut(unit_blocks.max(1)).zip(ivs) {
+            let blocks = unit.as_flattened_mut().as_chunks_mut().0;
+            let iv = *iv.first_chunk().unwrap_or(&[0; 8]);
+            for_short!(&self.0, cipher => match direction {
+                Direction::Encrypt => encrypt_chain(cipher, iv, blocks),
+                Direction::Decrypt => decrypt_chain(cipher, iv, blocks),
+            });
+        }
+    }
+
+    /// Encrypts or decrypts each block of eight bytes on its own.
+    pub(crate) fn ecb(&self, direction: Direction, bytes: &mut [u8]) {
+        for_short!(&self.0, cipher => ecb(cipher, direction, bytes.as_chunks_mut().0));
     }
 }
 

@@ -4,7 +4,7 @@
 //! in place or from one buffer to another. It is built from a [`CipherSpec`] (dm-crypt's own strings) and a key, and
 //! knows nothing of formats or I/O. [`Xts`] is IEEE 1619 for one data unit of any length from 16 bytes on, [`Adiantum`],
 //! [`HPolyC`] and [`Hctr2`] are the wide-block ciphers for one data unit with a tweak of any length,
-//! [`CbcCts`] is CBC with ciphertext stealing.
+//! [`CbcCts`] is CBC with ciphertext stealing, [`CbcRuns`] CBC over runs of data units with IVs from the caller.
 //!
 //! For microcontrollers there are types that are one cipher and nothing else ([`AesXts`], [`AdiantumPlain64`] …), expanded in
 //! memory of the caller's ([`KeyPlace`]), and XTS by a peripheral ([`EngineXts`]). [`DataUnitCipher`] is what they have in
@@ -55,6 +55,7 @@ mod backend;
 mod block;
 mod block64;
 mod cbc_cts;
+mod cbc_runs;
 mod chacha;
 mod data_rule;
 mod data_unit;
@@ -89,6 +90,7 @@ pub use alone::{AdiantumPlain64, AesCbcEssiv, AesXts, HPolyCPlain64, Hctr2Plain6
 pub use backend::{BackendChoice, VectorChoice};
 pub use block::Direction;
 pub use cbc_cts::{CbcCts, CtsError};
+pub use cbc_runs::{CbcCipher, CbcRuns, CbcRunsError};
 pub use data_unit::DataUnitCipher;
 pub use engine::{
     AesEngine, AsyncAesEngine, AsyncEngineXts, EngineError, EngineXts, SharedEngineXts, SoftwareEngine,

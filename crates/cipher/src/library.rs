@@ -1,5 +1,5 @@
-//! Block ciphers that library crates bring. Serpent is bit-sliced; Twofish and Camellia read tables at secret
-//! indices and are not constant-time.
+//! Block ciphers that library crates bring. Serpent is bit-sliced; Twofish, CAST6 and Camellia read tables at
+//! secret indices and are not constant-time.
 
 use serpent::cipher::consts::U16;
 use serpent::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
@@ -49,6 +49,10 @@ library_cipher!(
 library_cipher!(
     /// Twofish, keys of 16, 24 and 32 bytes.
     Twofish, false, Any => twofish::Twofish
+);
+library_cipher!(
+    /// CAST6 (RFC 2612), keys of 16, 20 … 32 bytes.
+    Cast6, false, Any => cast6::Cast6
 );
 library_cipher!(
     /// Camellia (RFC 3713), keys of 16, 24 and 32 bytes.

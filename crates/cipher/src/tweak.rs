@@ -110,9 +110,16 @@ fn write_numbers(form: NumberForm, first: u64, step: u64, ivs: &mut [Iv]) {
     }
 }
 
+/// Where the IVs of a run's data units come from.
+enum Source<'a, C> {
+    Rule(TweakRule<&'a C>),
+    /// Those that are still to be used, given by the caller.
+    Listed(&'a [Iv]),
+}
+
 /// The IVs of a run's data units, in order.
 pub(crate) struct Units<'a, C> {
-    rule: TweakRule<&'a C>,
+    source: Source<'a, C>,
     number: u64,
     step: u64,
     blocks: usize,
@@ -121,13 +128,18 @@ pub(crate) struct Units<'a, C> {
 impl<'a, C: BlockCipher> Units<'a, C> {
     /// Units of `blocks` cipher blocks (at least one), the first of them numbered `number`, the others `step` apart.
     pub(crate) fn new(rule: TweakRule<&'a C>, number: u64, step: u64, blocks: usize) -> Self {
-        Self { rule, number, step, blocks: blocks.max(1) }
+        Self { source: Source::Rule(rule), number, step, blocks: blocks.max(1) }
+    }
+
+    /// Units of `blocks` cipher blocks (at least one), each with the IV that is listed for it; past the list, with zeros.
+    pub(crate) fn listed(ivs: &'a [Iv], blocks: usize) -> Self {
+        Self { source: Source::Listed(ivs), number: 0, step: 0, blocks: blocks.max(1) }
     }
 
     /// Whether the IVs say nothing of a key.
     #[allow(dead_code, reason = "only backends with wide registers ask for it")]
     pub(crate) fn are_public(&self) -> bool {
-        matches!(self.rule, TweakRule::Number(_))
+        matches!(self.source, Source::Rule(TweakRule::Number(_)))
     }
 
     /// Cipher blocks in a data unit.
@@ -137,19 +149,32 @@ impl<'a, C: BlockCipher> Units<'a, C> {
 
     /// The IV of the next unit, where the mode takes one that is no cipher block. Numbers only: no cipher encrypts it.
     pub(crate) fn next_of_any_length(&mut self, iv: &mut [u8]) {
-        match &self.rule {
-            TweakRule::Number(form) | TweakRule::Encrypted(form, _) => form.write(self.number, iv),
-            TweakRule::Given(given) => {
-                iv.fill(0);
-                iv.iter_mut().zip(given).for_each(|(to, from)| *to = *from);
+        let given = match &mut self.source {
+            Source::Rule(TweakRule::Number(form) | TweakRule::Encrypted(form, _)) => {
+                form.write(self.number, iv);
+                None
             }
+            Source::Rule(TweakRule::Given(given)) => Some(*given),
+            Source::Listed(ivs) => Some(ivs.split_off_first().copied().unwrap_or_default()),
+        };
+        if let Some(given) = given {
+            iv.fill(0);
+            iv.iter_mut().zip(given).for_each(|(to, from)| *to = from);
         }
         self.number = self.number.wrapping_add(self.step);
     }
 
     /// The IVs of the next `ivs.len()` units.
     pub(crate) fn fill(&mut self, ivs: &mut [Iv]) {
-        self.rule.fill(self.number, self.step, ivs);
+        match &mut self.source {
+            Source::Rule(rule) => rule.fill(self.number, self.step, ivs),
+            Source::Listed(left) => {
+                ivs.fill([0; 16]);
+                let (next, rest) = left.split_at(left.len().min(ivs.len()));
+                ivs.iter_mut().zip(next).for_each(|(to, from)| *to = *from);
+                *left = rest;
+            }
+        }
         self.number = self.number.wrapping_add(self.step.wrapping_mul(ivs.len() as u64));
     }
 }

@@ -3,6 +3,8 @@
 
 use core::fmt;
 
+use atrest_cipher::CbcCipher;
+
 /// A cipher and the length of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileCipher {
@@ -12,15 +14,15 @@ pub enum FileCipher {
     Aes192,
     /// See [`Self::Aes128`].
     Aes256,
-    /// Blowfish with 16 to 56 bytes, as the mount says; the number alone does not tell.
+    /// Blowfish with 8 to 56 bytes, as the mount says; the number alone does not tell.
     Blowfish,
-    /// CAST5 with 5 to 16 bytes.
+    /// CAST5 with 8 or 16 bytes.
     Cast5,
-    /// CAST6 with 16 to 32 bytes.
+    /// CAST6 with 16 or 32 bytes.
     Cast6,
     /// Triple DES with 24 bytes.
     Des3Ede,
-    /// Twofish with 16 to 32 bytes.
+    /// Twofish with 16 or 32 bytes.
     Twofish,
 }
 
@@ -51,6 +53,57 @@ impl FileCipher {
             Self::Aes256 => 0x09,
             Self::Twofish => 0x0a,
             Self::Cast6 => 0x0b,
+        }
+    }
+
+    /// The cipher that the mount option `ecryptfs_cipher` names so, with a key of this length.
+    pub fn named(name: &str, key_len: usize) -> Option<Self> {
+        let cipher = match (name, key_len) {
+            ("aes", 16) => Self::Aes128,
+            ("aes", 24) => Self::Aes192,
+            ("aes", 32) => Self::Aes256,
+            ("blowfish", _) => Self::Blowfish,
+            ("cast5", _) => Self::Cast5,
+            ("cast6", _) => Self::Cast6,
+            ("des3_ede", _) => Self::Des3Ede,
+            ("twofish", _) => Self::Twofish,
+            _ => return None,
+        };
+        cipher.takes_key_of(key_len).then_some(cipher)
+    }
+
+    /// Whether a file's key can have this length. A key is wrapped in whole cipher blocks and fills them, but for AES with 24
+    /// bytes, which are padded.
+    pub fn takes_key_of(self, len: usize) -> bool {
+        self.key_lens().contains(&len)
+    }
+
+    /// The lengths of a file's key, the usual one first.
+    pub fn key_lens(self) -> &'static [usize] {
+        match self {
+            Self::Aes128 => &[16],
+            Self::Aes192 | Self::Des3Ede => &[24],
+            Self::Aes256 => &[32],
+            Self::Blowfish => &[16, 8, 24, 32, 40, 48, 56],
+            Self::Cast5 => &[16, 8],
+            Self::Cast6 | Self::Twofish => &[32, 16],
+        }
+    }
+
+    /// Bytes that a wrapped key of this length takes.
+    pub(super) fn wrapped_len(self, key_len: usize) -> usize {
+        if self == Self::Aes192 { 32 } else { key_len }
+    }
+
+    /// The cipher itself.
+    pub(super) fn block_cipher(self) -> CbcCipher {
+        match self {
+            Self::Aes128 | Self::Aes192 | Self::Aes256 => CbcCipher::Aes,
+            Self::Blowfish => CbcCipher::Blowfish,
+            Self::Cast5 => CbcCipher::Cast5,
+            Self::Cast6 => CbcCipher::Cast6,
+            Self::Des3Ede => CbcCipher::Des3Ede,
+            Self::Twofish => CbcCipher::Twofish,
         }
     }
 }

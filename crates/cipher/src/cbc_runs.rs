@@ -1,0 +1,232 @@
+//! CBC over runs of data units with IVs that the caller gives, one per unit: what eCryptfs encrypts files with, whose IVs are
+//! hashes that no rule of dm-crypt's makes.
+
+use core::fmt;
+
+use crate::backend::{AnyAes, BackendChoice, MadeOfAes, for_any_aes, make_with_aes};
+use crate::block::{BlockCipher, Direction};
+use crate::block64::Chained64;
+use crate::library::{Cast6, Twofish};
+use crate::mapper::KeyError;
+use crate::run::Run;
+use crate::spec::Cipher;
+use crate::tweak::Units;
+
+/// A block cipher for [`CbcRuns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CbcCipher {
+    /// FIPS 197, with keys of 16, 24 and 32 bytes.
+    Aes,
+    /// Twofish, with keys of 16, 24 and 32 bytes.
+    Twofish,
+    /// RFC 2612, with keys of 16, 20, 24, 28 and 32 bytes.
+    Cast6,
+    /// Blowfish, with blocks of eight bytes and keys of 4 to 56.
+    Blowfish,
+    /// RFC 2144, with blocks of eight bytes and keys of 5 to 16.
+    Cast5,
+    /// Triple DES, with blocks of eight bytes and keys of 24.
+    Des3Ede,
+}
+
+impl CbcCipher {
+    /// Bytes in a cipher block.
+    pub fn block_len(self) -> usize {
+        match self {
+            Self::Aes | Self::Twofish | Self::Cast6 => 16,
+            Self::Blowfish | Self::Cast5 | Self::Des3Ede => 8,
+        }
+    }
+}
+
+/// Why a run was refused. Nothing was written.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CbcRunsError {
+    /// The run is not as many whole data units as there are IVs.
+    Length {
+        /// Bytes in the run.
+        len: usize,
+        /// IVs given.
+        ivs: usize,
+        /// Bytes in a data unit.
+        data_unit: usize,
+    },
+    /// Source and destination differ in length.
+    LengthMismatch {
+        /// Bytes in the source.
+        src: usize,
+        /// Bytes in the destination.
+        dst: usize,
+    },
+    /// Single blocks: the bytes are not a whole number of them.
+    PartialBlock {
+        /// Bytes given.
+        len: usize,
+    },
+}
+
+impl fmt::Display for CbcRunsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length { len, ivs, data_unit } => {
+                write!(
+                    f,
+                    "a run of {len} bytes is not {ivs} data units of {data_unit} bytes, as many as there are IVs"
+                )
+            }
+            Self::LengthMismatch { src, dst } => {
+                write!(f, "the source has {src} bytes but the destination has {dst}")
+            }
+            Self::PartialBlock { len } => write!(f, "{len} bytes are not a whole number of cipher blocks"),
+        }
+    }
+}
+
+impl core::error::Error for CbcRunsError {}
+
+/// A keyed cipher in CBC. Each data unit is a chain of its own; many go side by side. Wipes itself on drop, can be shared by
+/// threads.
+pub struct CbcRuns {
+    chained: Chained,
+    cipher: CbcCipher,
+    data_unit: usize,
+}
+
+#[allow(clippy::large_enum_variant, reason = "there is no heap to put the large ones on")]
+enum Chained {
+    Aes(AnyAes<Plain>),
+    Twofish(Twofish),
+    Cast6(Cast6),
+    Short(Chained64),
+}
+
+/// The cipher alone, with whichever AES.
+struct Plain;
+
+impl MadeOfAes for Plain {
+    type With<C: BlockCipher> = C;
+}
+
+/// Calls the same on whatever cipher with long blocks it is.
+macro_rules! for_chained {
+    ($chained:expr, $cipher:ident => $call:expr, $short:ident => $on_short:expr) => {
+        match $chained {
+            Chained::Aes(aes) => for_any_aes!(aes, $cipher => $call),
+            Chained::Twofish($cipher) => $call,
+            Chained::Cast6($cipher) => $call,
+            Chained::Short($short) => $on_short,
+        }
+    };
+}
+
+impl CbcRuns {
+    /// Expands a key for data units of `data_unit` bytes, a multiple of 16. `backend` forces an implementation of AES; `None`
+    /// is the best there is. The caller wipes its copy of the key.
+    pub fn new(
+        cipher: CbcCipher,
+        key: &[u8],
+        data_unit: usize,
+        backend: Option<BackendChoice>,
+    ) -> Result<Self, KeyError> {
+        if data_unit == 0 || !data_unit.is_multiple_of(16) {
+            return Err(KeyError::DataUnit { len: data_unit });
+        }
+        let wrong_length = KeyError::Length { len: key.len() };
+        let short = |cipher| Chained64::new(cipher, key).map(Chained::Short).ok_or(wrong_length);
+        let chained = match cipher {
+            CbcCipher::Aes => {
+                let backend = backend.unwrap_or_else(BackendChoice::best);
+                let aes = make_with_aes!(backend, expand => expand(key).ok_or(wrong_length)?);
+                Chained::Aes(aes)
+            }
+            CbcCipher::Twofish => Chained::Twofish(Twofish::new(key).ok_or(wrong_length)?),
+            CbcCipher::Cast6 => Chained::Cast6(Cast6::new(key).ok_or(wrong_length)?),
+            CbcCipher::Blowfish => short(Cipher::Blowfish)?,
+            CbcCipher::Cast5 => short(Cipher::Cast5)?,
+            CbcCipher::Des3Ede => short(Cipher::Des3Ede)?,
+        };
+        Ok(Self { chained, cipher, data_unit })
+    }
+
+    /// The cipher.
+    pub fn cipher(&self) -> CbcCipher {
+        self.cipher
+    }
+
+    /// Bytes under one IV.
+    pub fn data_unit(&self) -> usize {
+        self.data_unit
+    }
+
+    /// Encrypts a run in place: as many data units as there are IVs. A cipher with blocks of eight bytes uses the first half
+    /// of each IV.
+    pub fn encrypt(&self, ivs: &[[u8; 16]], run: &mut [u8]) -> Result<(), CbcRunsError> {
+        self.apply(Direction::Encrypt, ivs, run.len(), Run::in_place(run))
+    }
+
+    /// Decrypts in place what [`Self::encrypt`] encrypts.
+    pub fn decrypt(&self, ivs: &[[u8; 16]], run: &mut [u8]) -> Result<(), CbcRunsError> {
+        self.apply(Direction::Decrypt, ivs, run.len(), Run::in_place(run))
+    }
+
+    /// Encrypts from `src` to `dst`, which are equally long.
+    pub fn encrypt_to(&self, ivs: &[[u8; 16]], src: &[u8], dst: &mut [u8]) -> Result<(), CbcRunsError> {
+        self.apply(Direction::Encrypt, ivs, src.len(), between(src, dst)?)
+    }
+
+    /// Decrypts from `src` to `dst`, which are equally long.
+    pub fn decrypt_to(&self, ivs: &[[u8; 16]], src: &[u8], dst: &mut [u8]) -> Result<(), CbcRunsError> {
+        self.apply(Direction::Decrypt, ivs, src.len(), between(src, dst)?)
+    }
+
+    /// Encrypts each cipher block on its own: for wrapped keys and names, which eCryptfs encrypts so.
+    pub fn encrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), CbcRunsError> {
+        self.apply_blocks(Direction::Encrypt, blocks)
+    }
+
+    /// Decrypts each cipher block on its own.
+    pub fn decrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), CbcRunsError> {
+        self.apply_blocks(Direction::Decrypt, blocks)
+    }
+
+    fn apply(
+        &self,
+        direction: Direction,
+        ivs: &[[u8; 16]],
+        len: usize,
+        run: Run<'_>,
+    ) -> Result<(), CbcRunsError> {
+        if ivs.len().checked_mul(self.data_unit) != Some(len) {
+            return Err(CbcRunsError::Length { len, ivs: ivs.len(), data_unit: self.data_unit });
+        }
+        let unit_blocks = self.data_unit / 16;
+        if len > 0 {
+            for_chained!(&self.chained,
+                cipher => cipher.cbc(direction, Units::listed(ivs, unit_blocks), run),
+                short => short.run(direction, ivs, unit_blocks, run));
+        }
+        Ok(())
+    }
+
+    fn apply_blocks(&self, direction: Direction, blocks: &mut [u8]) -> Result<(), CbcRunsError> {
+        if !blocks.len().is_multiple_of(self.cipher.block_len()) {
+            return Err(CbcRunsError::PartialBlock { len: blocks.len() });
+        }
+        for_chained!(&self.chained,
+            cipher => cipher.apply(direction, blocks.as_chunks_mut().0),
+            short => short.ecb(direction, blocks));
+        Ok(())
+    }
+}
+
+fn between<'a>(src: &'a [u8], dst: &'a mut [u8]) -> Result<Run<'a>, CbcRunsError> {
+    let mismatch = CbcRunsError::LengthMismatch { src: src.len(), dst: dst.len() };
+    Run::between(src, dst).map_err(|_| mismatch)
+}
+
+impl fmt::Debug for CbcRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CbcRuns").field("cipher", &self.cipher).finish_non_exhaustive()
+    }
+}

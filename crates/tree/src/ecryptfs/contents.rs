@@ -1,0 +1,152 @@
+//! Runs of extents under a file's key.
+
+use atrest_cipher::{CbcRuns, Direction};
+use atrest_secret::{Locked, Random, SecretArray, SecretBytes};
+use md5::{Digest, Md5};
+
+use super::packet::WrappedKey;
+use super::{EcryptfsError, FileCipher, Token};
+
+/// Bytes under one IV.
+pub const EXTENT: usize = 4096;
+
+/// Shorter runs are not worth waking another core for.
+const SPLIT: usize = 128;
+/// Digits of the largest 64-bit number are more than an IV's hash has room for; the kernel cuts them.
+const DIGITS: usize = 15;
+
+/// A file's key, expanded, and what its IVs are made of.
+pub(super) struct Contents {
+    cipher: Locked<CbcRuns>,
+    /// MD5 of the key.
+    root: SecretArray<16>,
+}
+
+impl Contents {
+    /// Unwraps a file's key. The token has the signature that the packet asks for.
+    pub(super) fn unwrap(packet: &WrappedKey, token: &Token) -> Result<Self, EcryptfsError> {
+        let key_len = packet.key_len();
+        let wrapping = token.block_cipher(packet.cipher, key_len)?;
+        let mut key = SecretBytes::copy_from(&packet.wrapped);
+        let wrong = EcryptfsError::KeyLength { cipher: packet.cipher, len: key_len };
+        wrapping.decrypt_blocks(&mut key).map_err(|_| wrong)?;
+        key.truncate(key_len);
+        Self::new(packet.cipher, &key)
+    }
+
+    /// A fresh key, and itself wrapped under each of the tokens.
+    pub(super) fn generate(
+        cipher: FileCipher,
+        key_len: usize,
+        tokens: &[&Token],
+        random: &mut dyn Random,
+    ) -> Result<(Self, Vec<WrappedKey>), EcryptfsError> {
+        let wrong = || EcryptfsError::KeyLength { cipher, len: key_len };
+        if !cipher.takes_key_of(key_len) {
+            return Err(wrong());
+        }
+        let mut key = SecretBytes::zeroed(key_len);
+        random.fill(&mut key)?;
+        let mut packets = Vec::new();
+        for token in tokens {
+            let mut wrapped = vec![0; cipher.wrapped_len(key_len)];
+            wrapped.iter_mut().zip(key.iter()).for_each(|(to, from)| *to = *from);
+            token.block_cipher(cipher, key_len)?.encrypt_blocks(&mut wrapped).map_err(|_| wrong())?;
+            packets.push(WrappedKey { signature: token.signature(), cipher, salt: token.salt(), wrapped });
+        }
+        Ok((Self::new(cipher, &key)?, packets))
+    }
+
+    fn new(cipher: FileCipher, key: &[u8]) -> Result<Self, EcryptfsError> {
+        let runs = CbcRuns::new(cipher.block_cipher(), key, EXTENT, None)
+            .map_err(|_| EcryptfsError::KeyLength { cipher, len: key.len() })?;
+        let mut digest = Md5::digest(key);
+        let mut root = SecretArray::zeroed();
+        root.copy_from_slice(&digest);
+        atrest_secret::wipe(&mut digest);
+        Ok(Self { cipher: Locked::new(runs), root })
+    }
+
+    /// Encrypts whole extents in place, of which the first has this number; on several cores if they are many.
+    pub(super) fn encrypt(&self, first: u64, run: &mut [u8]) {
+        self.apply(Direction::Encrypt, first, run);
+    }
+
+    /// Decrypts whole extents in place. One of zeros stays so: it is a hole of the lower file, which no ciphertext is.
+    pub(super) fn decrypt(&self, first: u64, run: &mut [u8]) {
+        self.apply(Direction::Decrypt, first, run);
+    }
+
+    fn apply(&self, direction: Direction, first: u64, run: &mut [u8]) {
+        let extents = run.len() / EXTENT;
+        if extents >= SPLIT && rayon_core::current_num_threads() > 1 {
+            let half = extents / 2;
+            let (left, right) = run.split_at_mut(half.saturating_mul(EXTENT));
+            rayon_core::join(
+                || self.apply(direction, first, left),
+                || self.apply(direction, first.saturating_add(half as u64), right),
+            );
+            return;
+        }
+        // The lengths match: whole extents, and an IV for each.
+        for (chunk, at) in run.chunks_mut(IVS.saturating_mul(EXTENT)).zip((first..).step_by(IVS)) {
+            let mut ivs = [[0; 16]; IVS];
+            let mut holes = 0_u64;
+            let mut count = 0_u32;
+            for ((extent, iv), number) in chunk.as_chunks::<EXTENT>().0.iter().zip(&mut ivs).zip(at..) {
+                *iv = self.iv(number);
+                if direction == Direction::Decrypt && is_zero(extent) {
+                    holes |= 1_u64 << count;
+                }
+                count = count.saturating_add(1);
+            }
+            let ivs = ivs.get(..count as usize).unwrap_or(&[]);
+            let done = match direction {
+                Direction::Encrypt => self.cipher.encrypt(ivs, chunk),
+                Direction::Decrypt => self.cipher.decrypt(ivs, chunk),
+            };
+            debug_assert!(done.is_ok(), "a run is not whole extents");
+            if holes != 0 {
+                for (i, extent) in chunk.chunks_mut(EXTENT).enumerate() {
+                    if holes >> i & 1 == 1 {
+                        extent.fill(0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// MD5 of the key's MD5 and the extent's number in decimal digits, filled up with zeros.
+    fn iv(&self, extent: u64) -> [u8; 16] {
+        let mut message = [0; 32];
+        let (root, digits) = message.split_at_mut(16);
+        root.copy_from_slice(&self.root[..]);
+        write_decimal(extent, digits);
+        let iv = Md5::digest(message).into();
+        atrest_secret::wipe(&mut message);
+        iv
+    }
+}
+
+/// IVs made at once; a bit of a word for each.
+const IVS: usize = 64;
+
+fn is_zero(extent: &[u8; EXTENT]) -> bool {
+    extent.first_chunk() == Some(&[0; 16]) && extent.iter().all(|byte| *byte == 0)
+}
+
+/// The first digits of a number, as `snprintf` writes them into 16 bytes.
+fn write_decimal(mut number: u64, out: &mut [u8]) {
+    let mut digits = [0; 20];
+    let mut len = 0_usize;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0'.saturating_add((number % 10) as u8);
+        number /= 10;
+        len = len.saturating_add(1);
+        if number == 0 {
+            break;
+        }
+    }
+    let digits = digits.iter().skip(20_usize.saturating_sub(len)).take(DIGITS);
+    out.iter_mut().zip(digits).for_each(|(to, from)| *to = *from);
+}

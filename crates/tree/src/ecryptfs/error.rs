@@ -1,0 +1,244 @@
+//! What can go wrong with a lower file, with the numbers a person needs.
+
+use core::fmt;
+use std::io;
+
+use atrest_secret::RandomError;
+
+use super::{FileCipher, Signature};
+
+/// A lower file could not be opened, read or written.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum EcryptfsError {
+    /// The lower file failed.
+    Io(io::Error),
+    /// There is no header of eCryptfs, neither in the file nor beside it: it is not encrypted, or its header is lost.
+    NoHeader {
+        /// Bytes in the lower file.
+        len: u64,
+    },
+    /// A field of the header can't be right.
+    Header(HeaderDamage),
+    /// The packets with the wrapped keys can't be read.
+    Packets(PacketDamage),
+    /// The header is of a version after 3.
+    Version(u8),
+    /// The header says that extents carry HMACs, which no kernel ever wrote.
+    Hmac,
+    /// No cipher has this number.
+    UnknownCipher(u8),
+    /// The cipher takes no key of this length.
+    KeyLength {
+        /// The cipher.
+        cipher: FileCipher,
+        /// Bytes in the key.
+        len: usize,
+    },
+    /// None of the keys at hand is one that the file can be opened with.
+    NoKey {
+        /// The signatures of those that would.
+        wanted: Vec<Signature>,
+    },
+    /// The file can only be opened with a public-key module, which is not supported.
+    PublicKey {
+        /// The signature of its key.
+        signature: Signature,
+    },
+    /// The lower file ends before the extents that its size asks for.
+    Truncated {
+        /// The first extent that is not there in full.
+        extent: u64,
+        /// Bytes of contents that the header claims.
+        size: u64,
+        /// Bytes in the lower file.
+        lower: u64,
+    },
+    /// The file can't become that large.
+    TooLarge {
+        /// Bytes asked for.
+        size: u64,
+    },
+    /// A passphrase has more bytes than eCryptfs takes.
+    PassphraseTooLong {
+        /// Bytes in it.
+        len: usize,
+    },
+    /// A name was to be encrypted, and no key for names is set.
+    NoNameKey,
+    /// A name or link target is too long to be encrypted.
+    NameTooLong {
+        /// Bytes in it.
+        len: usize,
+    },
+    /// The random source failed.
+    Random(RandomError),
+}
+
+/// What can't be right in a header.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderDamage {
+    /// It ends early.
+    Short {
+        /// Bytes that there are.
+        len: usize,
+    },
+    /// The size is more than a file can have.
+    Size(u64),
+    /// The flags do not say that the file is encrypted.
+    NotEncrypted {
+        /// The flags.
+        flags: u32,
+    },
+    /// The contents begin inside the header, or nowhere.
+    Extents {
+        /// Bytes in an extent of the header.
+        extent: u32,
+        /// Such extents before the contents.
+        count: u16,
+    },
+}
+
+/// What can't be right in a packet.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketDamage {
+    /// It goes on behind the end of the header.
+    Short {
+        /// Byte of the packets at which it begins.
+        at: usize,
+    },
+    /// Its length is written in a form that is not in use, or is not one that it can have.
+    Length {
+        /// Byte of the packets at which it begins.
+        at: usize,
+    },
+    /// A field is not as every writer writes it.
+    Field {
+        /// Byte of the packets at which it begins.
+        at: usize,
+    },
+    /// Another packet must be here.
+    Unexpected {
+        /// Byte of the packets at which it begins.
+        at: usize,
+        /// Its tag.
+        tag: u8,
+    },
+    /// There is none.
+    None,
+}
+
+impl fmt::Display for HeaderDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Short { len } => write!(f, "it ends after {len} bytes"),
+            Self::Size(size) => write!(f, "no file has {size} bytes"),
+            Self::NotEncrypted { flags } => {
+                write!(f, "its flags {flags:#x} do not say that the file is encrypted")
+            }
+            Self::Extents { extent, count } => {
+                write!(f, "the contents can't begin after {count} extents of {extent} bytes")
+            }
+        }
+    }
+}
+
+impl fmt::Display for PacketDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Short { at } => write!(f, "the packet at byte {at} ends early"),
+            Self::Length { at } => write!(f, "the packet at byte {at} has an impossible length"),
+            Self::Field { at } => write!(f, "the packet at byte {at} has an impossible field"),
+            Self::Unexpected { at, tag } => {
+                write!(f, "a packet of tag {tag:#04x} at byte {at} has no place there")
+            }
+            Self::None => f.write_str("there is no packet"),
+        }
+    }
+}
+
+impl fmt::Display for EcryptfsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::NoHeader { len } => {
+                write!(
+                    f,
+                    "the lower file of {len} bytes has no eCryptfs header: it is not encrypted, or damaged"
+                )
+            }
+            Self::Header(damage) => write!(f, "the eCryptfs header is damaged: {damage}"),
+            Self::Packets(damage) => write!(f, "the eCryptfs header is damaged: {damage}"),
+            Self::Version(version) => write!(f, "eCryptfs headers of version {version} are not known"),
+            Self::Hmac => f.write_str("the header asks for HMACs, which nothing ever wrote"),
+            Self::UnknownCipher(code) => write!(f, "no cipher has the number {code:#04x}"),
+            Self::KeyLength { cipher, len } => write!(f, "{cipher} takes no key of {len} bytes here"),
+            Self::NoKey { wanted } => {
+                f.write_str("none of the keys given opens it: it wants the one with signature ")?;
+                for (i, signature) in wanted.iter().enumerate() {
+                    write!(f, "{}{signature}", if i == 0 { "" } else { " or " })?;
+                }
+                Ok(())
+            }
+            Self::PublicKey { signature } => {
+                write!(
+                    f,
+                    "it is wrapped for the public key with signature {signature}, which is not supported"
+                )
+            }
+            Self::Truncated { extent, size, lower } => write!(
+                f,
+                "the lower file ends after {lower} bytes, within extent {extent}, but the header says {size} bytes of contents"
+            ),
+            Self::TooLarge { size } => write!(f, "a file can't have {size} bytes"),
+            Self::PassphraseTooLong { len } => {
+                write!(f, "eCryptfs takes passphrases of at most 64 bytes, not of {len}")
+            }
+            Self::NoNameKey => f.write_str("no key is set to encrypt names with"),
+            Self::NameTooLong { len } => write!(f, "a name of {len} bytes is too long once it is encrypted"),
+            Self::Random(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for EcryptfsError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::Random(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for EcryptfsError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<rustix::io::Errno> for EcryptfsError {
+    fn from(error: rustix::io::Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+impl From<HeaderDamage> for EcryptfsError {
+    fn from(damage: HeaderDamage) -> Self {
+        Self::Header(damage)
+    }
+}
+
+impl From<PacketDamage> for EcryptfsError {
+    fn from(damage: PacketDamage) -> Self {
+        Self::Packets(damage)
+    }
+}
+
+impl From<RandomError> for EcryptfsError {
+    fn from(error: RandomError) -> Self {
+        Self::Random(error)
+    }
+}

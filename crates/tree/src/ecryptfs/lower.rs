@@ -1,0 +1,88 @@
+//! What a lower file has to offer.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::io::Errno;
+
+const XATTR: &str = "user.ecryptfs";
+/// The kernel writes the header of one page at most there.
+const MAX_XATTR: usize = 4096;
+
+/// A file that an encrypted one lies in. [`File`] is one.
+pub trait LowerFile: Send + Sync {
+    /// Reads until `buf` is full or the file ends, and returns how much there was.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes all of it, in one call where the system lets us.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Bytes in the file.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Cuts or extends the file.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Makes everything durable that was written.
+    fn sync(&self) -> io::Result<()>;
+
+    /// The attribute `user.ecryptfs`; none as well where the filesystem has no attributes.
+    fn xattr(&self) -> io::Result<Option<Vec<u8>>>;
+
+    /// Replaces the attribute as a whole.
+    fn set_xattr(&self, value: &[u8]) -> io::Result<()>;
+
+    /// Whether the file is empty.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+impl LowerFile for File {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match FileExt::read_at(self, rest, offset.saturating_add(filled as u64)) {
+                Ok(0) => break,
+                Ok(read) => filled = filled.saturating_add(read),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        Self::set_len(self, len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // Not only the data: the header may be an attribute.
+        self.sync_all()
+    }
+
+    fn xattr(&self) -> io::Result<Option<Vec<u8>>> {
+        let mut value = vec![0; MAX_XATTR];
+        match rustix::fs::fgetxattr(self, XATTR, value.as_mut_slice()) {
+            Ok(len) => {
+                value.truncate(len);
+                Ok(Some(value))
+            }
+            Err(Errno::NODATA | Errno::NOTSUP) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn set_xattr(&self, value: &[u8]) -> io::Result<()> {
+        Ok(rustix::fs::fsetxattr(self, XATTR, value, rustix::fs::XattrFlags::empty())?)
+    }
+}

@@ -1,0 +1,210 @@
+//! Encrypted names and link targets: tag 70 packets, spelled in six bits a character behind a prefix.
+//!
+//! A name is encrypted block by block, behind 16 bytes or more that depend on the key alone and a zero. They make the same name
+//! the same everywhere under a key, and here they prove that a name was decrypted with the right key.
+
+use core::fmt;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atrest_cipher::CbcRuns;
+use atrest_secret::{Locked, wipe};
+use md5::{Digest, Md5};
+
+use super::packet::{TAG_70, body, write_len};
+use super::{EcryptfsError, FileCipher, Keys, Signature, Token, alphabet};
+
+/// What an encrypted name begins with.
+pub const NAME_PREFIX: &[u8] = b"ECRYPTFS_FNEK_ENCRYPTED.";
+/// What names under a file's own key were to begin with, which no kernel ever wrote.
+const FILE_KEY_PREFIX: &[u8] = b"ECRYPTFS_FEK_ENCRYPTED.";
+/// Bytes before the zero that precedes a name, at least.
+const PREPENDED: usize = 16;
+/// What stands for a zero among them.
+const NOT_ZERO: u8 = 0x42;
+/// The longest packet whose length two bytes can say.
+const MAX_BODY: usize = 8383;
+
+/// Why a name could not be decrypted.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameError {
+    /// It is not encrypted.
+    Plain,
+    /// It is encrypted under a key that is not at hand.
+    NoKey {
+        /// The key's signature.
+        wanted: Signature,
+    },
+    /// It is not what an encrypted name can be, or was not encrypted under the key that it names.
+    Damaged,
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain => f.write_str("the name is not encrypted"),
+            Self::NoKey { wanted } => {
+                write!(f, "the name is encrypted under the key with signature {wanted}, which is not at hand")
+            }
+            Self::Damaged => f.write_str("the encrypted name is damaged"),
+        }
+    }
+}
+
+impl core::error::Error for NameError {}
+
+/// Encrypts names and link targets under one key, and decrypts those under any key at hand. Can be shared by threads.
+pub struct NameCipher {
+    keys: Keys,
+    writing: Option<Writing>,
+    reading: Mutex<HashMap<Which, Arc<Locked<CbcRuns>>>>,
+}
+
+/// A key, a cipher, and how much of the key it uses.
+type Which = (Signature, FileCipher, usize);
+
+struct Writing {
+    token: Arc<Token>,
+    cipher: FileCipher,
+    key_len: usize,
+}
+
+impl NameCipher {
+    /// To decrypt only.
+    pub fn reading(keys: &Keys) -> Self {
+        Self { keys: keys.clone(), writing: None, reading: Mutex::default() }
+    }
+
+    /// To encrypt under the key of this signature (`ecryptfs_fnek_sig`), with this cipher (`ecryptfs_fn_cipher`) and so many
+    /// bytes of the key (`ecryptfs_fn_key_bytes`), and to decrypt.
+    pub fn new(
+        keys: &Keys,
+        signature: Signature,
+        cipher: FileCipher,
+        key_len: usize,
+    ) -> Result<Self, EcryptfsError> {
+        let token = keys.find(signature).ok_or(EcryptfsError::NoKey { wanted: vec![signature] })?;
+        token.block_cipher(cipher, key_len)?;
+        let writing = Some(Writing { token: Arc::clone(token), cipher, key_len });
+        Ok(Self { writing, ..Self::reading(keys) })
+    }
+
+    /// Whether it can encrypt.
+    pub fn encrypts(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// The name, or link target, as it stands in the lower directory. It may be longer than a lower filesystem allows: of 143
+    /// bytes comes a name of at most 255.
+    pub fn encode(&self, name: &[u8]) -> Result<Vec<u8>, EcryptfsError> {
+        let writing = self.writing.as_ref().ok_or(EcryptfsError::NoNameKey)?;
+        let too_long = || EcryptfsError::NameTooLong { len: name.len() };
+        let block = writing.cipher.block_cipher().block_len();
+        let unpadded = name.len().saturating_add(PREPENDED).saturating_add(1);
+        let len = unpadded.checked_next_multiple_of(block).ok_or_else(too_long)?;
+        let mut encrypted = prepended(&writing.token, len.saturating_sub(name.len()));
+        encrypted.extend(name);
+        let body_len = len.saturating_add(9);
+        if body_len > MAX_BODY {
+            wipe(&mut encrypted);
+            return Err(too_long());
+        }
+        let cipher = self.cipher(&writing.token, writing.cipher, writing.key_len)?;
+        cipher.encrypt_blocks(&mut encrypted).map_err(|_| too_long())?;
+        let mut packet = vec![TAG_70];
+        write_len(body_len, &mut packet);
+        packet.extend(writing.token.signature().0);
+        packet.push(writing.cipher.code());
+        packet.extend(encrypted);
+        let mut text = NAME_PREFIX.to_vec();
+        alphabet::encode(&packet, &mut text);
+        Ok(text)
+    }
+
+    /// The plain name, or link target.
+    pub fn decode(&self, text: &[u8]) -> Result<Vec<u8>, NameError> {
+        let (signature, cipher, encrypted) = Self::parse(text)?;
+        let token = self.keys.find(signature).ok_or(NameError::NoKey { wanted: signature })?;
+        // The packet does not tell the length of the key; the bytes before the name do.
+        let usual = self.writing.as_ref().filter(|writing| writing.cipher == cipher).map(|w| w.key_len);
+        for key_len in usual.into_iter().chain(cipher.key_lens().iter().copied()) {
+            let keyed = self.cipher(token, cipher, key_len).map_err(|_| NameError::Damaged)?;
+            let mut plain = encrypted.clone();
+            keyed.decrypt_blocks(&mut plain).map_err(|_| NameError::Damaged)?;
+            if let Some(name) = strip(token, &plain) {
+                let name = name.to_vec();
+                wipe(&mut plain);
+                return Ok(name);
+            }
+        }
+        Err(NameError::Damaged)
+    }
+
+    /// Signature, cipher and what is encrypted, of a name that is.
+    pub fn parse(text: &[u8]) -> Result<(Signature, FileCipher, Vec<u8>), NameError> {
+        if text.starts_with(FILE_KEY_PREFIX) {
+            return Err(NameError::Damaged);
+        }
+        let text = text.strip_prefix(NAME_PREFIX).ok_or(NameError::Plain)?;
+        let packet = alphabet::decode(text).ok_or(NameError::Damaged)?;
+        if packet.first() != Some(&TAG_70) {
+            return Err(NameError::Damaged);
+        }
+        let (body, end) = body(&packet, 0).map_err(|_| NameError::Damaged)?;
+        // Characters stand for three bytes each time, so there may be two more; not three.
+        if packet.len().saturating_sub(end) > 2 {
+            return Err(NameError::Damaged);
+        }
+        let (signature, rest) = body.split_first_chunk().ok_or(NameError::Damaged)?;
+        let (code, encrypted) = rest.split_first().ok_or(NameError::Damaged)?;
+        let cipher = FileCipher::from_code(*code).ok_or(NameError::Damaged)?;
+        let whole = encrypted.len().is_multiple_of(cipher.block_cipher().block_len());
+        if encrypted.is_empty() || !whole {
+            return Err(NameError::Damaged);
+        }
+        Ok((Signature(*signature), cipher, encrypted.to_vec()))
+    }
+
+    fn cipher(
+        &self,
+        token: &Token,
+        cipher: FileCipher,
+        key_len: usize,
+    ) -> Result<Arc<Locked<CbcRuns>>, EcryptfsError> {
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let which = (token.signature(), cipher, key_len);
+        if let Some(keyed) = reading.get(&which) {
+            return Ok(Arc::clone(keyed));
+        }
+        let keyed = Arc::new(Locked::new(token.block_cipher(cipher, key_len)?));
+        reading.insert(which, Arc::clone(&keyed));
+        Ok(keyed)
+    }
+}
+
+impl fmt::Debug for NameCipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NameCipher").field("encrypts", &self.encrypts()).finish_non_exhaustive()
+    }
+}
+
+/// The bytes before a name, so many with the zero: hashes of the key, of that, and so on.
+fn prepended(token: &Token, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(len);
+    let mut hash = Md5::digest(token.expose());
+    while bytes.len() < len {
+        bytes.extend(hash.iter().map(|byte| if *byte == 0 { NOT_ZERO } else { *byte }));
+        hash = Md5::digest(hash);
+    }
+    bytes.truncate(len.saturating_sub(1));
+    bytes.push(0);
+    bytes
+}
+
+/// The name behind the bytes that only the right key gives.
+fn strip<'a>(token: &Token, plain: &'a [u8]) -> Option<&'a [u8]> {
+    let zero = plain.iter().position(|byte| *byte == 0).filter(|zero| *zero >= PREPENDED)?;
+    let (before, name) = plain.split_at_checked(zero.checked_add(1)?)?;
+    (before == prepended(token, before.len()) && !name.is_empty() && !name.contains(&0)).then_some(name)
+}

@@ -1,0 +1,171 @@
+//! The packets behind a header: OpenPGP's formats (RFC 2440) with eCryptfs' own restrictions.
+//!
+//! A passphrase's key wraps the file's key in a tag 3 packet, and the tag 11 packet after it has that key's signature. A
+//! public key's has both in a tag 1 packet. Several keys may wrap the same file key.
+
+use super::{FileCipher, PacketDamage, Signature};
+
+/// Tags with OpenPGP's old or new marks, as eCryptfs writes them.
+pub(super) const TAG_1: u8 = 0x01;
+const TAG_3: u8 = 0x8c;
+const TAG_11: u8 = 0xed;
+pub(super) const TAG_70: u8 = 0x46;
+
+/// The bytes of a tag 3 packet between its length and the wrapped key, the salt included.
+const TAG_3_FIXED: usize = 13;
+/// The kernel's limit for a wrapped key in such a packet (`ECRYPTFS_MAX_ENCRYPTED_KEY_BYTES`).
+const MAX_WRAPPED: usize = 512;
+/// The name and date that a tag 11 packet begins with: binary data, "_CONSOLE", the epoch.
+const TAG_11_FIXED: [u8; 14] = *b"\x62\x08_CONSOLE\0\0\0\0";
+
+/// A file's key as one packet, or a pair of them, wraps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileKeyPacket {
+    /// Tag 3 and tag 11: under a key made of a passphrase.
+    Passphrase(WrappedKey),
+    /// Tag 1: under a public key.
+    PublicKey {
+        /// Of the key that opens it.
+        signature: Signature,
+    },
+}
+
+/// What a tag 3 packet and the tag 11 packet after it say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrappedKey {
+    /// Of the key that unwraps it.
+    pub signature: Signature,
+    /// What the file is encrypted with.
+    pub cipher: FileCipher,
+    /// What the wrapping key was derived with.
+    pub salt: [u8; 8],
+    /// The wrapped key.
+    pub wrapped: Vec<u8>,
+}
+
+impl WrappedKey {
+    /// Bytes in the file's key. Where the cipher's number does not tell, the length of what is wrapped does.
+    pub fn key_len(&self) -> usize {
+        if self.cipher == FileCipher::Aes192 { 24 } else { self.wrapped.len() }
+    }
+}
+
+/// All packets of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketSet(pub Vec<FileKeyPacket>);
+
+impl PacketSet {
+    /// Reads packets until the zero that ends them, or the end of `bytes`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, PacketDamage> {
+        let mut packets = Vec::new();
+        let mut at = 0;
+        loop {
+            let packet = match bytes.get(at) {
+                Some(&TAG_3) => {
+                    let (tag_3, next) = body(bytes, at)?;
+                    if bytes.get(next) != Some(&TAG_11) {
+                        let tag = bytes.get(next).copied().ok_or(PacketDamage::Short { at: next })?;
+                        return Err(PacketDamage::Unexpected { at: next, tag });
+                    }
+                    let (tag_11, end) = body(bytes, next)?;
+                    let signature = signature(tag_11).ok_or(PacketDamage::Field { at: next })?;
+                    let packet = passphrase(tag_3, signature, at)?;
+                    at = end;
+                    packet
+                }
+                Some(&TAG_1) => {
+                    let (tag_1, end) = body(bytes, at)?;
+                    let packet = public_key(tag_1).ok_or(PacketDamage::Field { at })?;
+                    at = end;
+                    packet
+                }
+                // The kernel stops at whatever it does not know.
+                _ if !packets.is_empty() => return Ok(Self(packets)),
+                Some(0) | None => return Err(PacketDamage::None),
+                Some(&tag) => return Err(PacketDamage::Unexpected { at, tag }),
+            };
+            packets.push(packet);
+        }
+    }
+
+    /// Writes the packets of passphrases, and the zero that ends them.
+    pub(super) fn write(keys: &[WrappedKey], out: &mut Vec<u8>) {
+        for key in keys {
+            out.push(TAG_3);
+            write_len(TAG_3_FIXED.saturating_add(key.wrapped.len()), out);
+            // Version, cipher, salted and iterated, MD5 (which it is not, but what everybody writes).
+            out.extend([4, key.cipher.code(), 3, 1]);
+            out.extend(key.salt);
+            out.push(0x60); // 65536 iterations
+            out.extend(&key.wrapped);
+            out.push(TAG_11);
+            write_len(TAG_11_FIXED.len().saturating_add(8), out);
+            out.extend(TAG_11_FIXED);
+            out.extend(key.signature.0);
+        }
+        out.push(0);
+    }
+
+    /// The signatures of the keys that open the file.
+    pub fn signatures(&self) -> impl Iterator<Item = Signature> {
+        self.0.iter().map(|packet| match packet {
+            FileKeyPacket::Passphrase(key) => key.signature,
+            FileKeyPacket::PublicKey { signature } => *signature,
+        })
+    }
+}
+
+/// What is between the length of the packet at `at` and its end, and where that is.
+pub(super) fn body(bytes: &[u8], at: usize) -> Result<(&[u8], usize), PacketDamage> {
+    let short = PacketDamage::Short { at };
+    let rest = bytes.get(at.saturating_add(1)..).ok_or(short)?;
+    let (len, rest) = match rest {
+        [len @ 0..=191, rest @ ..] => (usize::from(*len), rest),
+        [high @ 192..=223, low, rest @ ..] => {
+            let high = usize::from(high.saturating_sub(192));
+            (high.saturating_mul(256).saturating_add(usize::from(*low)).saturating_add(192), rest)
+        }
+        [192..=223] | [] => return Err(short),
+        [224..=255, ..] => return Err(PacketDamage::Length { at }),
+    };
+    let body = rest.get(..len).ok_or(short)?;
+    let left = rest.len().saturating_sub(len);
+    Ok((body, bytes.len().saturating_sub(left)))
+}
+
+/// In one byte, or in two.
+pub(super) fn write_len(len: usize, out: &mut Vec<u8>) {
+    match len.checked_sub(192) {
+        None => out.push(len as u8),
+        Some(more) => out.extend([(more >> 8).saturating_add(192) as u8, more as u8]),
+    }
+}
+
+fn passphrase(body: &[u8], signature: Signature, at: usize) -> Result<FileKeyPacket, PacketDamage> {
+    let (fixed, wrapped) = body.split_first_chunk::<TAG_3_FIXED>().ok_or(PacketDamage::Length { at })?;
+    let [4, code, 3, 1, salt @ .., _iterations] = fixed else {
+        return Err(PacketDamage::Field { at });
+    };
+    let cipher = FileCipher::from_code(*code).ok_or(PacketDamage::Field { at })?;
+    let expected = cipher.key_lens().iter().any(|len| cipher.wrapped_len(*len) == wrapped.len());
+    if wrapped.len() > MAX_WRAPPED || !expected {
+        return Err(PacketDamage::Length { at });
+    }
+    let salt = *salt;
+    Ok(FileKeyPacket::Passphrase(WrappedKey { signature, cipher, salt, wrapped: wrapped.to_vec() }))
+}
+
+fn signature(body: &[u8]) -> Option<Signature> {
+    // Format, length of the name, name, date: the kernel skips a name of any length.
+    let [0x62, name_len, rest @ ..] = body else { return None };
+    let contents = rest.get(usize::from(*name_len).checked_add(4)?..)?;
+    contents.try_into().ok().map(Signature)
+}
+
+fn public_key(body: &[u8]) -> Option<FileKeyPacket> {
+    // Version, signature, the algorithm, the wrapped key.
+    let [3, rest @ ..] = body else { return None };
+    let (signature, rest) = rest.split_first_chunk()?;
+    let [_algorithm, wrapped @ ..] = rest else { return None };
+    (wrapped.len() <= MAX_WRAPPED).then_some(FileKeyPacket::PublicKey { signature: Signature(*signature) })
+}

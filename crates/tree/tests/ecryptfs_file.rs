@@ -1,0 +1,255 @@
+//! The file layer of eCryptfs over a lower file in memory: held against a plain vector, and killed after every write.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use atrest_secret::{OsRandom, Passphrase};
+use atrest_testkit::Random;
+use atrest_tree::ecryptfs::{
+    EcryptfsError, EncryptedFile, FileCipher, FileOptions, HEADER_LEN, Keys, LowerFile, MetadataPlace,
+};
+
+/// What a lower file consists of.
+#[derive(Clone, Default)]
+struct Bytes {
+    file: Vec<u8>,
+    xattr: Option<Vec<u8>>,
+}
+
+/// A lower file that remembers what it was after each change.
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<(Bytes, Vec<Bytes>)>>);
+
+impl Memory {
+    fn of(bytes: Bytes) -> Self {
+        Self(Arc::new(Mutex::new((bytes, Vec::new()))))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Bytes)) {
+        let mut both = self.0.lock().expect("no panic before");
+        change(&mut both.0);
+        let state = both.0.clone();
+        both.1.push(state);
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.0.lock().expect("no panic before").0.clone()
+    }
+
+    fn states(&self) -> Vec<Bytes> {
+        std::mem::take(&mut self.0.lock().expect("no panic before").1)
+    }
+}
+
+impl LowerFile for Memory {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let file = &self.0.lock().expect("no panic before").0.file;
+        let from = file.get(offset as usize..).unwrap_or(&[]);
+        let len = from.len().min(buf.len());
+        buf[..len].copy_from_slice(&from[..len]);
+        Ok(len)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.change(|state| {
+            let end = offset as usize + bytes.len();
+            if state.file.len() < end {
+                state.file.resize(end, 0);
+            }
+            state.file[offset as usize..end].copy_from_slice(bytes);
+        });
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes().file.len() as u64)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.change(|state| state.file.resize(len as usize, 0));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn xattr(&self) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.bytes().xattr)
+    }
+
+    fn set_xattr(&self, value: &[u8]) -> io::Result<()> {
+        self.change(|state| state.xattr = Some(value.to_vec()));
+        Ok(())
+    }
+}
+
+fn options(keys: &mut Keys, place: MetadataPlace) -> FileOptions {
+    let [signature, _] = keys.add_passphrase(&Passphrase::copy_from(b"correct horse")).expect("a passphrase");
+    FileOptions {
+        cipher: FileCipher::Aes128,
+        key_len: 16,
+        signatures: vec![signature],
+        place,
+        encrypted_names: false,
+    }
+}
+
+fn whole(file: &EncryptedFile<Memory>) -> Vec<u8> {
+    let mut all = vec![0xaa; file.len() as usize + 10];
+    let len = file.read_at(0, &mut all).expect("readable");
+    all.truncate(len);
+    all
+}
+
+/// One random change to both.
+fn change(file: &EncryptedFile<Memory>, plain: &mut Vec<u8>, random: &mut Random, largest: u64) {
+    let at = random.below(largest);
+    match random.below(5) {
+        0 => {
+            file.set_len(at).expect("room");
+            plain.resize(at as usize, 0);
+        }
+        1 => {
+            let mut data = vec![0; random.below(9000) as usize];
+            random.fill(&mut data);
+            assert_eq!(file.append(&data).expect("room"), plain.len() as u64);
+            plain.extend(data);
+        }
+        _ => {
+            let longest = if random.below(4) == 0 { 60_000 } else { 6000 };
+            let mut data = vec![0; random.below(longest) as usize];
+            random.fill(&mut data);
+            file.write_at(at, &data).expect("room");
+            let end = at as usize + data.len();
+            if plain.len() < end && !data.is_empty() {
+                plain.resize(end, 0);
+            }
+            if !data.is_empty() {
+                plain[at as usize..end].copy_from_slice(&data);
+            }
+        }
+    }
+}
+
+#[test]
+fn any_reads_writes_and_cuts_are_those_of_a_plain_file() {
+    for (seed, place) in [(1, MetadataPlace::File), (2, MetadataPlace::Xattr)] {
+        let mut keys = Keys::new();
+        let options = options(&mut keys, place);
+        let memory = Memory::default();
+        let mut file = EncryptedFile::create(memory.clone(), &keys, &options, &mut OsRandom).expect("made");
+        let (mut plain, mut random) = (Vec::new(), Random::new(seed));
+        for round in 0..400 {
+            change(&file, &mut plain, &mut random, 200_000);
+            memory.states();
+            assert_eq!(file.len(), plain.len() as u64);
+            let at = random.below(plain.len() as u64 + 5000) as usize;
+            let mut part = vec![0; random.below(30_000) as usize];
+            let read = file.read_at(at as u64, &mut part).expect("readable");
+            let expected = plain.get(at..).unwrap_or(&[]);
+            assert!(part[..read] == expected[..expected.len().min(part.len())], "round {round}");
+            if round % 20 == 0 {
+                file = EncryptedFile::open(memory.clone(), &keys).expect("a good header");
+                assert!(whole(&file) == plain, "round {round}");
+                // As many extents as the contents need, and no more.
+                let front = if place == MetadataPlace::File { HEADER_LEN as usize } else { 0 };
+                assert_eq!(memory.bytes().file.len(), front + plain.len().next_multiple_of(4096));
+            }
+        }
+    }
+}
+
+/// A kill between any two writes leaves a file that opens, is as long as before or after, and of which each extent is old or
+/// new (or zeros, where the change was to make it longer).
+#[test]
+fn a_kill_between_two_writes_leaves_each_extent_old_or_new() {
+    let mut keys = Keys::new();
+    for place in [MetadataPlace::File, MetadataPlace::Xattr] {
+        let options = options(&mut keys, place);
+        let memory = Memory::default();
+        let file = EncryptedFile::create(memory.clone(), &keys, &options, &mut OsRandom).expect("made");
+        memory.states();
+        let (mut plain, mut random) = (Vec::new(), Random::new(7));
+        let mut visited = 0;
+        for round in 0..300 {
+            let old: Vec<u8> = plain.clone();
+            change(&file, &mut plain, &mut random, 50_000);
+            for state in memory.states() {
+                visited += 1;
+                let after = EncryptedFile::open(Memory::of(state), &keys).expect("a good header");
+                let found = whole(&after);
+                assert_eq!(found.len() as u64, after.len(), "round {round}: an extent is missing");
+                assert!([old.len(), plain.len()].contains(&found.len()), "round {round}");
+                for (i, extent) in found.chunks(4096).enumerate() {
+                    let of = |bytes: &[u8]| {
+                        let mut part = bytes.get(i * 4096..).unwrap_or(&[]).to_vec();
+                        part.resize(extent.len(), 0);
+                        part
+                    };
+                    assert!(extent == of(&old) || extent == of(&plain), "round {round}, extent {i}");
+                }
+            }
+        }
+        assert!(visited > 400, "{visited} states");
+    }
+}
+
+#[test]
+fn large_runs_are_the_same_as_small_ones() {
+    let mut keys = Keys::new();
+    let options = options(&mut keys, MetadataPlace::File);
+    let file = EncryptedFile::create(Memory::default(), &keys, &options, &mut OsRandom).expect("made");
+    let mut plain = vec![0; 5_000_001];
+    Random::new(3).fill(&mut plain);
+    file.write_at(0, &plain).expect("room");
+    assert!(whole(&file) == plain);
+    for (i, chunk) in plain.chunks(1000).enumerate() {
+        let mut part = [0; 1000];
+        let read = file.read_at(i as u64 * 1000, &mut part).expect("readable");
+        assert!(part[..read] == *chunk, "chunk {i}");
+    }
+}
+
+#[test]
+fn missing_extents_are_an_error_and_what_is_before_them_is_read() {
+    let mut keys = Keys::new();
+    let options = options(&mut keys, MetadataPlace::File);
+    let memory = Memory::default();
+    let file = EncryptedFile::create(memory.clone(), &keys, &options, &mut OsRandom).expect("made");
+    file.write_at(0, &[5; 20_000]).expect("room");
+    memory.set_len(HEADER_LEN + 4096 + 100).expect("in memory");
+    let mut all = vec![0; 20_000];
+    assert_eq!(file.read_at(0, &mut all).expect("the first extent"), 4096);
+    match file.read_at(4096, &mut all) {
+        Err(EcryptfsError::Truncated { extent: 1, size: 20_000, lower }) => {
+            assert_eq!(lower, HEADER_LEN + 4196)
+        }
+        other => panic!("{other:?}"),
+    }
+    // A hole of the lower file reads as zeros.
+    memory.set_len(HEADER_LEN + 5 * 4096).expect("in memory");
+    memory.write_at(HEADER_LEN + 4096, &[0; 4096]).expect("in memory");
+    file.read_at(0, &mut all).expect("readable");
+    assert!(all[..4096] == [5; 4096] && all[4096..] == [0; 20_000 - 4096]);
+}
+
+#[test]
+fn the_key_is_found_by_its_signature_and_no_other_is_tried() {
+    let mut keys = Keys::new();
+    let options = options(&mut keys, MetadataPlace::File);
+    let memory = Memory::default();
+    EncryptedFile::create(memory.clone(), &keys, &options, &mut OsRandom).expect("made");
+    let mut others = Keys::new();
+    others.add_passphrase(&Passphrase::copy_from(b"wrong horse")).expect("a passphrase");
+    match EncryptedFile::open(memory.clone(), &others) {
+        Err(EcryptfsError::NoKey { wanted }) => assert_eq!(wanted, options.signatures),
+        other => panic!("{other:?}"),
+    }
+    others.add_passphrase(&Passphrase::copy_from(b"correct horse")).expect("a passphrase");
+    EncryptedFile::open(memory, &others).expect("one of several keys");
+    match EncryptedFile::open(Memory::of(Bytes { file: vec![1; 5000], xattr: None }), &others) {
+        Err(EcryptfsError::NoHeader { len: 5000 }) => {}
+        other => panic!("{other:?}"),
+    }
+}
