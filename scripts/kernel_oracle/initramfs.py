@@ -15,13 +15,15 @@ PROGRAMS = [
     "sbin/cryptsetup", "sbin/integritysetup", "sbin/dmsetup", "sbin/blkid", "sbin/losetup", "sbin/nbd-client",
     "sbin/mke2fs", "sbin/mkfs.ext4", "sbin/e2fsck", "sbin/tune2fs", "sbin/debugfs", "sbin/dumpe2fs",
     "sbin/mkfs.fat", "sbin/fsck.fat", "bin/dash", "bin/kmod",
+    "bin/ecryptfs-add-passphrase", "bin/ecryptfs-insert-wrapped-passphrase-into-keyring",
     # Loaded with dlopen, hence invisible to the dependency scan.
     "lib/x86_64-linux-gnu/ossl-modules/legacy.so", "lib/x86_64-linux-gnu/libgcc_s.so.1",
+    "lib/x86_64-linux-gnu/libsoftokn3.so", "lib/x86_64-linux-gnu/libfreebl*3.so",
 ]
 # Kernel modules, each with what it depends on: names, or directories below kernel/ that end in `/`.
 MODULES = [
     "crypto/", "arch/x86/crypto/", "lib/crypto/",
-    "dm-mod", "dm-crypt", "dm-integrity", "ext4", "vfat", "nls_ascii", "nls_cp437", "nls_utf8", "loop", "nbd",
+    "dm-mod", "dm-crypt", "dm-integrity", "ext4", "ecryptfs", "vfat", "nls_ascii", "nls_cp437", "nls_utf8", "loop", "nbd",
     "virtio_pci", "virtio_blk", "virtio_console", "virtio_net", "virtio-rng", "9p", "9pnet_virtio",
 ]
 # Loaded by /init in this order before the script starts.

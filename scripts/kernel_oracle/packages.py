@@ -22,8 +22,8 @@ KERNELS = {
 # What the guest's programs come from. Of those for amd64 only initramfs.PROGRAMS and their libraries are copied; the
 # emulated board of the boot tests takes what it needs from those for arm64.
 TOOLS = {
-    "amd64": ["busybox-static", "cryptsetup-bin", "dash", "dmsetup", "dosfstools", "e2fsprogs", "kmod", "mount",
-              "nbd-client", "util-linux"],
+    "amd64": ["busybox-static", "cryptsetup-bin", "dash", "dmsetup", "dosfstools", "e2fsprogs", "ecryptfs-utils", "kmod",
+              "mount", "nbd-client", "util-linux"],
     "arm64": ["busybox-static", "cryptsetup-bin"],
 }
 

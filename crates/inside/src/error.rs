@@ -43,6 +43,8 @@ pub enum TreeError {
         /// The inode.
         inode: u64,
     },
+    /// A file of an encrypted directory can't be read.
+    Lower(LowerError),
     /// There is no such entry.
     NotFound,
     /// A part of the path that should be a directory is something else.
@@ -113,6 +115,84 @@ pub enum TreeError {
     },
     /// An earlier write failed half-way: nothing more is written, so that the damage does not spread.
     EarlierWriteFailed,
+}
+
+/// Why a file, name or link of a directory that is encrypted file by file (eCryptfs) can't be read.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LowerError {
+    /// The directory that it lies in failed, with this error number (`errno`).
+    Host {
+        /// The number.
+        errno: i32,
+    },
+    /// None of the keys at hand has the signature that it asks for.
+    NoKey {
+        /// The signature.
+        signature: [u8; 8],
+    },
+    /// It is wrapped for a public key, which is not supported.
+    PublicKey {
+        /// Its signature.
+        signature: [u8; 8],
+    },
+    /// It is not encrypted, or its header is lost.
+    NoHeader {
+        /// Bytes in the lower file.
+        len: u64,
+    },
+    /// Its header is damaged.
+    Header,
+    /// Its header is of a kind that is not known here.
+    UnknownHeader,
+    /// The encrypted name or link target is damaged.
+    Name,
+    /// The lower file ends before the size that its header claims.
+    Truncated {
+        /// The first extent that is not there in full.
+        extent: u64,
+        /// Bytes of contents that the header claims.
+        size: u64,
+        /// Bytes in the lower file.
+        lower: u64,
+    },
+}
+
+impl fmt::Display for LowerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = |f: &mut fmt::Formatter<'_>, signature: &[u8; 8]| {
+            signature.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        };
+        match self {
+            Self::Host { errno } => std::io::Error::from_raw_os_error(*errno).fmt(f),
+            Self::NoKey { signature } => {
+                f.write_str("none of the keys given opens it: it wants the one with signature ")?;
+                hex(f, signature)
+            }
+            Self::PublicKey { signature } => {
+                f.write_str("it is wrapped for a public key, which is not supported: signature ")?;
+                hex(f, signature)
+            }
+            Self::NoHeader { len } => {
+                write!(f, "the lower file of {len} bytes has no header: it is not encrypted, or damaged")
+            }
+            Self::Header => f.write_str("its header is damaged"),
+            Self::UnknownHeader => f.write_str("its header is of a kind that is not known"),
+            Self::Name => f.write_str("the encrypted name or link target is damaged"),
+            Self::Truncated { extent, size, lower } => write!(
+                f,
+                "the lower file ends after {lower} bytes, within extent {extent}, but its header claims {size} bytes of contents"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for LowerError {}
+
+impl From<LowerError> for TreeError {
+    fn from(error: LowerError) -> Self {
+        Self::Lower(error)
+    }
 }
 
 /// A feature that a filesystem uses and we lack.
@@ -292,6 +372,7 @@ impl fmt::Display for TreeError {
             }
             Self::Corrupt(damage) => write!(f, "the filesystem is damaged: {damage}"),
             Self::Encrypted { inode } => write!(f, "inode {inode} is encrypted by the filesystem (fscrypt)"),
+            Self::Lower(error) => error.fmt(f),
             Self::NotFound => f.write_str("no such file or directory"),
             Self::NotADirectory => f.write_str("a part of the path is not a directory"),
             Self::IsADirectory => f.write_str("it is a directory"),
@@ -343,6 +424,7 @@ impl core::error::Error for TreeError {
             Self::LittleFs(error) => Some(error),
             Self::LittleFsDamage(error) => Some(error),
             Self::Path(error) => Some(error),
+            Self::Lower(error) => Some(error),
             _ => None,
         }
     }

@@ -40,7 +40,7 @@ pub use detect::{FilesystemKind, detect};
 pub use encryption::{
     EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, Opened,
 };
-pub use error::{Damage, Feature, Field, TreeError};
+pub use error::{Damage, Feature, Field, LowerError, TreeError};
 pub use partition::{
     Candidate, ChoiceError, GptDamage, Partition, PartitionError, PartitionTable, Scheme, TableCopy,
     filesystem_device, partitions,

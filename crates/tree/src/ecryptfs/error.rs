@@ -3,6 +3,7 @@
 use core::fmt;
 use std::io;
 
+use atrest_inside::{LowerError, TreeError};
 use atrest_secret::RandomError;
 
 use super::{FileCipher, Signature};
@@ -210,6 +211,29 @@ impl core::error::Error for EcryptfsError {
             Self::Random(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+/// As a tree of files reports it, which has no room for all of it.
+impl From<EcryptfsError> for TreeError {
+    fn from(error: EcryptfsError) -> Self {
+        Self::Lower(match error {
+            EcryptfsError::Io(error) => LowerError::Host {
+                errno: error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error()),
+            },
+            EcryptfsError::NoHeader { len } => LowerError::NoHeader { len },
+            EcryptfsError::NoKey { wanted } => match wanted.first() {
+                Some(signature) => LowerError::NoKey { signature: signature.0 },
+                None => LowerError::Header,
+            },
+            EcryptfsError::PublicKey { signature } => LowerError::PublicKey { signature: signature.0 },
+            EcryptfsError::Truncated { extent, size, lower } => LowerError::Truncated { extent, size, lower },
+            EcryptfsError::Version(_) | EcryptfsError::Hmac | EcryptfsError::UnknownCipher(_) => {
+                LowerError::UnknownHeader
+            }
+            EcryptfsError::NameTooLong { len } => return Self::UnsupportedName { len },
+            _ => LowerError::Header,
+        })
     }
 }
 

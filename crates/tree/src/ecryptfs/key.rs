@@ -14,8 +14,9 @@ use super::{EcryptfsError, FileCipher};
 pub const MAX_PASSPHRASE: usize = 64;
 /// The salt of keys for contents, unless another is chosen.
 pub const DEFAULT_SALT: [u8; 8] = [0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77];
-/// The salt of keys for names (`ecryptfs-add-passphrase --fnek`).
-pub const DEFAULT_NAME_SALT: [u8; 8] = [0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22];
+/// The salt of keys for names (`ecryptfs-add-passphrase --fnek`): ecryptfs-utils take the digits of 9988776655443322 for the salt
+/// itself, as many of them as fit.
+pub const DEFAULT_NAME_SALT: [u8; 8] = *b"99887766";
 
 const ROUNDS: u32 = 65536;
 

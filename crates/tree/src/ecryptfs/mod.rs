@@ -7,24 +7,30 @@
 //! Nothing here is authenticated: whoever can write the lower files can change what is read, and nobody notices.
 
 mod alphabet;
+mod check;
 mod cipher_code;
 mod contents;
 mod error;
+mod export;
 mod file;
 mod header;
 mod key;
 mod lower;
+mod lower_tree;
 mod name;
 mod packet;
 mod wrapped;
 
+pub use check::{CheckSummary, Finding, Problem, check, repair_size};
 pub use cipher_code::FileCipher;
 pub use contents::EXTENT;
 pub use error::{EcryptfsError, HeaderDamage, PacketDamage};
+pub use export::{ExportSummary, export};
 pub use file::{EncryptedFile, FileOptions};
 pub use header::{HEADER_LEN, Header, MetadataPlace};
 pub use key::{DEFAULT_NAME_SALT, DEFAULT_SALT, Keys, MAX_PASSPHRASE, Signature, Token};
 pub use lower::LowerFile;
+pub use lower_tree::LowerTree;
 pub use name::{NAME_PREFIX, NameCipher, NameError};
 pub use packet::{FileKeyPacket, PacketSet, WrappedKey};
 pub use wrapped::{WrappedError, WrappedPassphrase, WrappedVersion};

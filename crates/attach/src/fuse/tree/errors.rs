@@ -1,7 +1,7 @@
 //! What a program is told of a tree's failure.
 
 use atrest_device::{Cause, FlashCause};
-use atrest_inside::TreeError;
+use atrest_inside::{LowerError, TreeError};
 use fuser::Errno;
 
 /// The error number that says it best.
@@ -18,7 +18,7 @@ pub(super) fn errno_of(error: &TreeError) -> Errno {
         TreeError::UnsupportedName { .. } | TreeError::Path(_) => Errno::ENAMETOOLONG,
         TreeError::NotALink | TreeError::NotAFile | TreeError::BeyondEnd { .. } => Errno::EINVAL,
         TreeError::TooManyLinks { .. } => Errno::ELOOP,
-        TreeError::Encrypted { .. } => Errno::EACCES,
+        TreeError::Encrypted { .. } | TreeError::Lower(LowerError::NoKey { .. }) => Errno::EACCES,
         // What moves files then copies them.
         TreeError::Unsupported => Errno::EXDEV,
         TreeError::Device(error) => errno_of_cause(error.cause),

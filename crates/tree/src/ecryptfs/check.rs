@@ -1,0 +1,166 @@
+//! What is wrong in a lower directory, file by file, and the one repair that loses nothing: a size that claims more than there
+//! is.
+
+use core::fmt;
+
+use atrest_inside::{FileTree, Kind, LowerError, TreeError, TreePath};
+use rustix::fs::OFlags;
+
+use super::{EXTENT, EcryptfsError, EncryptedFile, LowerFile, LowerTree, NAME_PREFIX};
+
+/// Directories nested more deeply are not looked at.
+const MAX_DEPTH: usize = 200;
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where, by plain names as far as they are known.
+    pub path: TreePath,
+    /// The same in the lower directory.
+    pub lower: TreePath,
+    /// What.
+    pub problem: Problem,
+}
+
+/// What is not as it should be.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The file can't be opened.
+    Unreadable(TreeError),
+    /// The name can't be decrypted: damaged, or under a key that is not at hand.
+    Name,
+    /// The target of a link can't be decrypted.
+    Target(TreeError),
+    /// The lower file has fewer contents than its size claims. The ones that are there can be read.
+    SizeTooLarge {
+        /// Bytes of contents that the header claims.
+        size: u64,
+        /// Bytes that are there, in whole extents.
+        there: u64,
+    },
+    /// The lower file is empty: it was made, and a crash came before its header was written. Nothing was in it.
+    Empty,
+    /// Bytes follow the last extent: a crash came while the file was written or cut. They are not part of it.
+    Behind {
+        /// Bytes in the lower file that are no contents.
+        bytes: u64,
+    },
+}
+
+impl Problem {
+    /// Whether something is lost or can't be read, rather than left over.
+    pub fn is_damage(&self) -> bool {
+        !matches!(self, Self::Behind { .. })
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) | Self::Target(error) => error.fmt(f),
+            Self::Name => f.write_str("the name can't be decrypted: it is damaged, or its key was not given"),
+            Self::SizeTooLarge { size, there } => {
+                write!(f, "its header claims {size} bytes, but only {there} are there; these can be read")
+            }
+            Self::Empty => f.write_str("the lower file is empty: it has no header, and nothing was in it"),
+            Self::Behind { bytes } => write!(f, "{bytes} bytes follow its last extent and belong to nothing"),
+        }
+    }
+}
+
+/// What a check looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckSummary {
+    /// Regular files.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links.
+    pub links: u64,
+    /// Everything that is not as it should be.
+    pub findings: Vec<Finding>,
+}
+
+/// Looks at every entry of a lower directory, without reading contents.
+pub fn check(tree: &LowerTree) -> CheckSummary {
+    let mut summary = CheckSummary::default();
+    directory(tree, &TreePath::root(), 0, &mut summary);
+    summary
+}
+
+/// Sets the size of a file to what is there. The file is looked at anew; `false` if there is nothing to repair by now.
+pub fn repair_size(tree: &LowerTree, path: &TreePath) -> Result<bool, TreeError> {
+    let Some(Problem::SizeTooLarge { there, .. }) = file(tree, path) else {
+        return Ok(false);
+    };
+    let lower = tree.open_lower_for(path, OFlags::RDWR)?;
+    let opened = EncryptedFile::open(lower, tree.keys())?;
+    opened.set_len(there)?;
+    opened.sync()?;
+    Ok(true)
+}
+
+fn directory(tree: &LowerTree, path: &TreePath, depth: usize, summary: &mut CheckSummary) {
+    summary.directories = summary.directories.saturating_add(1);
+    let entries = match tree.list(path) {
+        Ok(_) if depth >= MAX_DEPTH => {
+            return summary.add(tree, path, Problem::Unreadable(TreeError::Unsupported));
+        }
+        Ok(entries) => entries,
+        Err(error) => return summary.add(tree, path, Problem::Unreadable(error)),
+    };
+    for entry in entries {
+        let Ok(inner) = path.join(&entry.name) else { continue };
+        if entry.name.starts_with(NAME_PREFIX) {
+            summary.add(tree, &inner, Problem::Name);
+        }
+        match entry.kind {
+            Kind::Directory => directory(tree, &inner, depth.saturating_add(1), summary),
+            Kind::File => {
+                summary.files = summary.files.saturating_add(1);
+                if let Some(problem) = file(tree, &inner) {
+                    summary.add(tree, &inner, problem);
+                }
+            }
+            Kind::Link => {
+                summary.links = summary.links.saturating_add(1);
+                if let Err(error) = tree.read_link(&inner) {
+                    summary.add(tree, &inner, Problem::Target(error));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn file(tree: &LowerTree, path: &TreePath) -> Option<Problem> {
+    let opened = tree.open_lower(path).and_then(|file| {
+        let len = LowerFile::len(&file).map_err(EcryptfsError::from)?;
+        let header = EncryptedFile::header(&file)?.0;
+        // With the key, too: a header whose key is not there is no use.
+        EncryptedFile::open(file, tree.keys())?;
+        Ok((len, header))
+    });
+    let (len, header) = match opened {
+        Ok(opened) => opened,
+        Err(TreeError::Lower(LowerError::NoHeader { len: 0 })) => return Some(Problem::Empty),
+        Err(TreeError::Lower(LowerError::NoHeader { .. })) if tree.passes_through() => return None,
+        Err(error) => return Some(Problem::Unreadable(error)),
+    };
+    let behind_header = len.saturating_sub(header.contents_at);
+    let there = behind_header & !(EXTENT as u64 - 1);
+    let wanted = header.size.checked_next_multiple_of(EXTENT as u64).unwrap_or(u64::MAX);
+    if wanted > there {
+        return Some(Problem::SizeTooLarge { size: header.size, there });
+    }
+    let bytes = behind_header.saturating_sub(wanted);
+    (bytes > 0).then_some(Problem::Behind { bytes })
+}
+
+impl CheckSummary {
+    fn add(&mut self, tree: &LowerTree, path: &TreePath, problem: Problem) {
+        let lower = tree.lower_path(path).unwrap_or_default();
+        self.findings.push(Finding { path: path.clone(), lower, problem });
+    }
+}

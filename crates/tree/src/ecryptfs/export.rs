@@ -1,0 +1,165 @@
+//! A whole lower directory, decrypted into a new directory on all cores. What fails is left out and named.
+
+use std::ffi::OsStr;
+use std::fs::DirBuilder;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use atrest_inside::{
+    CopyError, CopyOptions, CopyProgress, CopySummary, FileTree, Kind, Metadata, TreeError, TreePath,
+    copy_out,
+};
+use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps};
+
+use super::LowerTree;
+
+/// Directories nested more deeply are left out.
+const MAX_DEPTH: usize = 200;
+
+/// What was exported, and what was not.
+#[derive(Debug, Default)]
+pub struct ExportSummary {
+    /// Regular files.
+    pub files: u64,
+    /// Directories, without the root.
+    pub directories: u64,
+    /// Symbolic links.
+    pub links: u64,
+    /// Bytes of contents.
+    pub bytes: u64,
+    /// Devices, pipes and sockets.
+    pub skipped: u64,
+    /// What could not be decrypted or copied.
+    pub failed: Vec<(TreePath, CopyError)>,
+}
+
+/// Decrypts everything below the root of `tree` into `destination`, which is made. `progress` is called with bytes that were
+/// copied, from any thread.
+pub fn export(
+    tree: &LowerTree,
+    destination: &Path,
+    preserve_permissions: bool,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<ExportSummary, CopyError> {
+    let mut plan = Plan::default();
+    make_directory(destination)?;
+    plan.directory(tree, &TreePath::root(), destination, 0);
+    let options = CopyOptions { preserve_permissions, ..CopyOptions::default() };
+    let summary = Mutex::new(plan.summary);
+    rayon_core::scope(|scope| {
+        for (path, to) in &plan.leaves {
+            let summary = &summary;
+            let options = &options;
+            scope.spawn(move |_| {
+                let copied = copy_out(tree, path, to, options, &mut Told(progress));
+                let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+                match copied {
+                    Ok(copied) => summary.add(&copied),
+                    Err(error) => summary.failed.push((path.clone(), error)),
+                }
+            });
+        }
+    });
+    let mut summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // The deepest first: what is made in a directory changes its time.
+    for (path, to, metadata) in plan.directories.iter().rev() {
+        if let Err(error) = finish_directory(to, metadata, preserve_permissions) {
+            summary.failed.push((path.clone(), error));
+        }
+    }
+    summary.failed.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(summary)
+}
+
+/// What is to be copied once the directories are there.
+#[derive(Default)]
+struct Plan {
+    leaves: Vec<(TreePath, PathBuf)>,
+    directories: Vec<(TreePath, PathBuf, Metadata)>,
+    summary: ExportSummary,
+}
+
+impl Plan {
+    fn directory(&mut self, tree: &LowerTree, path: &TreePath, to: &Path, depth: usize) {
+        let entries = match tree.list(path) {
+            Ok(_) if depth >= MAX_DEPTH => {
+                let error = CopyError::TooDeep { path: path.clone(), limit: MAX_DEPTH };
+                return self.summary.failed.push((path.clone(), error));
+            }
+            Ok(entries) => entries,
+            Err(error) => return self.failed(path, error),
+        };
+        for entry in entries {
+            let inner = match path.join(&entry.name) {
+                Ok(inner) => inner,
+                Err(error) => {
+                    self.failed(path, error.into());
+                    continue;
+                }
+            };
+            let to = to.join(OsStr::from_bytes(&entry.name));
+            match entry.kind {
+                Kind::Directory => {
+                    let made = tree
+                        .metadata(&inner)
+                        .map_err(|error| CopyError::Tree { path: inner.clone(), error })
+                        .and_then(|metadata| make_directory(&to).map(|()| metadata));
+                    match made {
+                        Ok(metadata) => {
+                            self.summary.directories = self.summary.directories.saturating_add(1);
+                            self.directories.push((inner.clone(), to.clone(), metadata));
+                            self.directory(tree, &inner, &to, depth.saturating_add(1));
+                        }
+                        Err(error) => self.summary.failed.push((inner, error)),
+                    }
+                }
+                Kind::File | Kind::Link => self.leaves.push((inner, to)),
+                _ => self.summary.skipped = self.summary.skipped.saturating_add(1),
+            }
+        }
+    }
+
+    fn failed(&mut self, path: &TreePath, error: TreeError) {
+        self.summary.failed.push((path.clone(), CopyError::Tree { path: path.clone(), error }));
+    }
+}
+
+impl ExportSummary {
+    fn add(&mut self, copied: &CopySummary) {
+        self.files = self.files.saturating_add(copied.files);
+        self.links = self.links.saturating_add(copied.links);
+        self.bytes = self.bytes.saturating_add(copied.bytes);
+        self.skipped = self.skipped.saturating_add(copied.skipped);
+    }
+}
+
+struct Told<'a>(&'a (dyn Fn(u64) + Sync));
+
+impl CopyProgress for Told<'_> {
+    fn advanced(&mut self, bytes: u64) {
+        (self.0)(bytes);
+    }
+}
+
+fn make_directory(path: &Path) -> Result<(), CopyError> {
+    DirBuilder::new().mode(0o700).create(path).map_err(|error| CopyError::Host {
+        path: path.to_owned(),
+        errno: error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error()),
+    })
+}
+
+fn finish_directory(path: &Path, metadata: &Metadata, preserve: bool) -> Result<(), CopyError> {
+    let host =
+        |errno: rustix::io::Errno| CopyError::Host { path: path.to_owned(), errno: errno.raw_os_error() };
+    if preserve {
+        let umask = rustix::process::umask(Mode::empty());
+        rustix::process::umask(umask);
+        let mode = Mode::from_raw_mode(u32::from(metadata.mode) & 0o777) & !umask;
+        rustix::fs::chmod(path, mode).map_err(host)?;
+    }
+    let time = Timespec { tv_sec: metadata.modified.seconds, tv_nsec: metadata.modified.nanoseconds.into() };
+    let times = Timestamps { last_access: time, last_modification: time };
+    rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(host)
+}
