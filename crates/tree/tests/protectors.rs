@@ -8,13 +8,12 @@ use std::sync::{Arc, LazyLock};
 
 use atrest_engine::{Access as FileAccess, FileDevice};
 use atrest_inside::{
-    About, Access, Entry, FileTree, Metadata as FileMetadata, Space, TreeError, TreePath, open_tree,
+    About, Access, Entry, FileTree, KeyName, Metadata as FileMetadata, Space, TreeError, TreePath, open_tree,
 };
 use atrest_kdf::{CostParameter, KdfError};
 use atrest_testkit::oracle::{Program, tool, workspace};
 use atrest_tree::fscrypt::metadata::{
-    ChooseError, Metadata, MetadataError, PolicyDescriptor, PolicyKey, ProtectorSource, RecordDamage,
-    UnlockError,
+    ChooseError, Metadata, MetadataError, PolicyKey, ProtectorSource, RecordDamage, UnlockError,
 };
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha512};
@@ -66,9 +65,9 @@ fn is_named_so(key: &PolicyKey) -> bool {
         mac.update(text);
         mac.finalize().into_bytes()
     };
-    match key.descriptor {
-        PolicyDescriptor::V1(name) => Sha512::digest(Sha512::digest(&*key.key))[..8] == name,
-        PolicyDescriptor::V2(name) => hmac(&hmac(&[0; 64], &key.key), b"fscrypt\0\x01\x01")[..16] == name,
+    match key.name {
+        KeyName::Descriptor(name) => Sha512::digest(Sha512::digest(&*key.key))[..8] == name,
+        KeyName::Identifier(name) => hmac(&hmac(&[0; 64], &key.key), b"fscrypt\0\x01\x01")[..16] == name,
     }
 }
 
@@ -79,9 +78,9 @@ fn unlocked(metadata: &Metadata, protector: &str, secret: &[u8]) -> Result<Vec<S
     assert_eq!(unlocked.damaged, []);
     for key in &unlocked.keys {
         assert_eq!(key.key.len(), 64);
-        assert!(is_named_so(key), "{} has another key", key.descriptor);
+        assert!(is_named_so(key), "{} has another key", key.name);
     }
-    Ok(unlocked.keys.iter().map(|key| key.descriptor.to_string()).collect())
+    Ok(unlocked.keys.iter().map(|key| key.name.to_string()).collect())
 }
 
 #[test]
@@ -102,13 +101,13 @@ fn policies_and_protectors_are_those_that_fscrypt_lists() {
         .iter()
         .map(|policy| {
             let slots = policy.keys.iter().map(|slot| slot.protector.to_string()).collect();
-            (policy.descriptor.to_string(), slots)
+            (policy.key_name.to_string(), slots)
         })
         .collect();
     assert_eq!(ours, rows);
     assert_eq!(ours.len(), 5);
     for policy in metadata.policies() {
-        let old = matches!(policy.descriptor, PolicyDescriptor::V1(_));
+        let old = matches!(policy.key_name, KeyName::Descriptor(_));
         let expected = (1, 4, if old { 16 } else { 32 });
         assert_eq!((policy.contents, policy.filenames, policy.padding), expected);
     }
@@ -133,7 +132,7 @@ fn each_protector_unlocks_the_policies_that_it_protects() {
         let wanted = metadata.choose(Some(protector)).expect("one protector").descriptor;
         let policies = metadata.policies().iter();
         let protected = policies.filter(|policy| policy.keys.iter().any(|slot| slot.protector == wanted));
-        protected.map(|policy| policy.descriptor.to_string()).collect()
+        protected.map(|policy| policy.key_name.to_string()).collect()
     };
     let recovery = "Recovery passphrase for login";
     for (name, secret, count) in [
@@ -254,7 +253,7 @@ fn no_damage_gives_a_wrong_key_or_takes_other_records_along() {
     let intact = metadata();
     let token = intact.choose(Some("token")).expect("one protector").descriptor;
     let policy = intact.policies().iter().find(|policy| policy.keys[0].protector == token).expect("one");
-    let policy = policy.descriptor.to_string();
+    let policy = policy.key_name.to_string();
     let mut outcomes = BTreeMap::<&str, u32>::new();
     for (directory, name) in [("protectors", token.to_string()), ("policies", policy)] {
         let (path, bytes) = record(directory, &name);

@@ -85,6 +85,7 @@ it is asked about first.
 Examples:
   atrest bench io /var/tmp --table zynq
   atrest bench io . --table zynq --largest 200M --svg speed.svg
+  atrest bench io /var/tmp --table lg --svg cores.svg
   atrest bench io /dev/sdx --table zynq --yes")]
 pub struct BenchIoArgs {
     /// Directory or block device.
@@ -108,6 +109,9 @@ pub struct BenchIoArgs {
 pub enum IoTable {
     /// 10 to 2000 MiB in sequence, 4 KiB at random (an article on the Zynq UltraScale+).
     Zynq,
+    /// Files that are plain, on volumes, or encrypted each by itself as fscrypt and eCryptfs do it, with 1, 2 and all cores, with and without
+    /// read-ahead, decrypted on one thread and on several (slides by LG, 2016). A DIRECTORY with room for five times 256 MiB.
+    Lg,
 }
 
 /// Print a completion script for a shell.

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use atrest_tree::fscrypt::PolicyText;
 use clap::{Args, Subcommand};
 
+use super::inside::PartitionArgs;
 use super::size::parse_size;
 
 /// Work with trees of files that are encrypted file by file.
 #[derive(Debug, Subcommand)]
 pub enum TreeCommand {
     Build(Box<TreeBuildArgs>),
+    Policies(TreePoliciesArgs),
 }
 
 /// Build an ext4 image from a directory, without root and without mounting anything.
@@ -59,6 +61,21 @@ pub struct TreeBuildArgs {
     /// Take a master key from this file, every byte of it (16 to 64); `-` reads standard input to its end. Can be given more than once.
     #[arg(long, value_name = "FILE", help_heading = "Encryption")]
     pub fscrypt_key: Vec<PathBuf>,
+}
+
+/// List the policies and protectors that google/fscrypt keeps in a filesystem's directory .fscrypt.
+///
+/// Nothing is unlocked, and no secret is asked for. A record that is damaged is listed as such.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest tree policies home.img
+  atrest tree policies --json --partition 2 disk.img")]
+pub struct TreePoliciesArgs {
+    /// Image or block device with an ext4.
+    pub image: PathBuf,
+    #[command(flatten)]
+    pub partition: PartitionArgs,
 }
 
 /// A UUID in the usual notation.

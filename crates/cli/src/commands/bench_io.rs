@@ -7,6 +7,7 @@ use std::time::Duration;
 use atrest_engine::bench::io::{self as bench, Forgot, IoOptions, IoRow, Pair, Place, zynq};
 use serde_json::{Value, json};
 
+use super::bench_lg;
 use crate::args::tools::{BenchIoArgs, IoTable};
 use crate::failure::Failure;
 use crate::output::{Output, path_text};
@@ -16,7 +17,10 @@ const HEAD: &str =
     "                        plain   encrypted   overhead      article: plain   encrypted   overhead\n";
 
 pub fn run(args: &BenchIoArgs, output: &Output) -> Result<(), Failure> {
-    let IoTable::Zynq = args.table;
+    match args.table {
+        IoTable::Zynq => {}
+        IoTable::Lg => return bench_lg::run(args, output),
+    }
     let mut options = IoOptions::up_to(args.largest);
     options.time = Duration::from_secs(args.time);
     if options.sizes.is_empty() {

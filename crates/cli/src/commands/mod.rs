@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_io;
+mod bench_lg;
 mod bench_table;
 mod boot;
 mod bulk;
@@ -17,6 +18,7 @@ mod mapping;
 mod mount;
 mod options;
 mod passphrase;
+mod policies;
 mod preflight;
 mod reencrypt;
 mod serve;
@@ -83,6 +85,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Initramfs(InitramfsCommand::Add(args)) => initramfs::add(args, output)?,
         Command::Initramfs(InitramfsCommand::Info(args)) => initramfs::info(args, output)?,
         Command::Tree(TreeCommand::Build(args)) => tree::build(args, output)?,
+        Command::Tree(TreeCommand::Policies(args)) => policies::policies(args, output)?,
         Command::Passphrase(args) => passphrase::passphrase(args, output)?,
         Command::Kdf(KdfCommand::Cost(_)) => kdf::cost(output)?,
         Command::Bench(args) => bench::bench(args, output)?,

@@ -25,7 +25,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use atrest_cipher::Mapper;
 use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
+use atrest_secret::Locked;
 use atrest_volume::Volume;
 
 pub use error::DiskError;
@@ -92,6 +94,18 @@ impl Disk {
     /// against this. Bytes beyond the last whole 512-byte sector are left out.
     pub fn identity(media: Arc<dyn BlockDevice>, options: DiskOptions) -> Result<Self, DiskError> {
         let region = Region::identity(media.size());
+        Self::from_regions(media, vec![region], options, None)
+    }
+
+    /// The plaintext of `len` bytes at `media_offset`, under a mapper that nothing was said about but by the caller.
+    pub(crate) fn of_mapper(
+        media: Arc<dyn BlockDevice>,
+        mapper: Locked<Mapper>,
+        media_offset: u64,
+        len: u64,
+        options: DiskOptions,
+    ) -> Result<Self, DiskError> {
+        let region = Region { start: 0, len, media_offset, layer: Layer::Mapper(mapper) };
         Self::from_regions(media, vec![region], options, None)
     }
 

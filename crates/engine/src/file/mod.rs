@@ -209,6 +209,12 @@ impl FileDevice {
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Random);
     }
 
+    /// Takes that back.
+    pub(crate) fn expect_usual_reads(&self) {
+        // It is advice.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Normal);
+    }
+
     /// When a regular file was last written.
     pub fn modified(&self) -> Option<SystemTime> {
         match self.kind {

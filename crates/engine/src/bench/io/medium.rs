@@ -54,6 +54,11 @@ impl Target {
     pub fn size(&self) -> u64 {
         self.size
     }
+
+    /// Makes the kernel forget the file's pages, which must be on the medium.
+    pub fn forget_pages(&self) -> Result<(), BenchError> {
+        fadvise(&self.file, 0, None, Advice::DontNeed).map_err(|error| BenchError::Place(error.kind()))
+    }
 }
 
 impl Medium {
@@ -110,8 +115,7 @@ impl Medium {
     pub fn forget(&self, target: &Target) -> Result<(), BenchError> {
         if fs::write(DROP_CACHES, "3").is_err() {
             self.forgot.set(Forgot::Pages);
-            fadvise(&target.file, 0, None, Advice::DontNeed)
-                .map_err(|error| BenchError::Place(error.kind()))?;
+            target.forget_pages()?;
         }
         Ok(())
     }

@@ -2,8 +2,9 @@
 //!
 //! The method is that of an article on the Zynq ([`zynq`]): sizes of 10 to 2000 MiB in blocks of 1 MiB, random data, caches dropped before
 //! reading; its cipher is AES-XTS with a key of 256 bits on data units of 512 bytes. Writing ends when everything is on the medium. Plain is the file or
-//! device itself; encrypted is a [`Disk`](crate::Disk) on it.
+//! device itself; encrypted is a [`Disk`](crate::Disk) on it. [`lg`] compares kinds of encryption by the method of the LG slides.
 
+pub mod lg;
 mod medium;
 mod random;
 mod sequential;
@@ -13,6 +14,7 @@ pub mod zynq;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use lg::{Contender, LgOptions, LgRow, Work, lg_chart, measure_lg};
 pub use medium::Forgot;
 pub use svg::chart;
 

@@ -54,7 +54,7 @@ impl<'a> Prepared<'a> {
 
 /// Requests per second, until the time is over or every block was asked for once: no read finds what another one brought into a cache.
 /// Writes end when they are on the medium, which is part of the time.
-fn rate(
+pub fn rate(
     device: &dyn BlockDevice,
     size: u64,
     depth: usize,

@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-use atrest_inside::TreeError;
+use atrest_inside::{KeyName, TreeError};
 use atrest_kdf::KdfError;
 
-use super::hex::{PolicyDescriptor, ProtectorDescriptor};
+use super::hex::ProtectorDescriptor;
 
 /// `.fscrypt` can't be read.
 #[non_exhaustive]
@@ -114,10 +114,10 @@ pub enum UnlockError {
         /// The protector.
         protector: ProtectorDescriptor,
     },
-    /// The protector is unlocked, but a policy's key that it wraps is damaged.
+    /// The protector is unlocked, but a policy's key that it wraps was changed, or is another policy's.
     DamagedPolicyKey {
         /// The policy.
-        policy: PolicyDescriptor,
+        policy: KeyName,
     },
 }
 

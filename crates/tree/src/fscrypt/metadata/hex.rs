@@ -2,29 +2,11 @@
 
 use core::fmt;
 
-/// The name of a policy's master key, as the policy in the filesystem has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PolicyDescriptor {
-    /// The descriptor of a policy of version 1.
-    V1([u8; 8]),
-    /// The key identifier of a policy of version 2.
-    V2([u8; 16]),
-}
+use atrest_inside::KeyName;
 
-impl PolicyDescriptor {
-    /// From 16 or 32 hexadecimal digits in lower case, which is how they are written.
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        digits(text).map(Self::V1).or_else(|| digits(text).map(Self::V2))
-    }
-}
-
-impl fmt::Display for PolicyDescriptor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::V1(bytes) => write_hex(f, bytes),
-            Self::V2(bytes) => write_hex(f, bytes),
-        }
-    }
+/// The name of a policy from 16 (version 1) or 32 (version 2) hexadecimal digits in lower case, which is how they are written.
+pub(super) fn key_name(text: &[u8]) -> Option<KeyName> {
+    digits(text).map(KeyName::Descriptor).or_else(|| digits(text).map(KeyName::Identifier))
 }
 
 /// The name of a protector.
@@ -40,12 +22,8 @@ impl ProtectorDescriptor {
 
 impl fmt::Display for ProtectorDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(f, &self.0)
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
-}
-
-fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
 /// `N` bytes from twice as many digits. Upper case is refused: the same descriptor must not have two file names.
@@ -72,16 +50,16 @@ mod tests {
 
     #[test]
     fn descriptors_have_one_spelling() {
-        let policy = PolicyDescriptor::parse(b"63f29193c25decb7b69d05c6f0d8974c").expect("32 digits");
+        let policy = key_name(b"63f29193c25decb7b69d05c6f0d8974c").expect("32 digits");
         assert_eq!(policy.to_string(), "63f29193c25decb7b69d05c6f0d8974c");
-        assert!(matches!(PolicyDescriptor::parse(b"746031dd818d3a85"), Some(PolicyDescriptor::V1(_))));
+        assert!(matches!(key_name(b"746031dd818d3a85"), Some(KeyName::Descriptor(_))));
         let protector = ProtectorDescriptor::parse(b"746031dd818d3a85").expect("16 digits");
         assert_eq!(protector.0, [0x74, 0x60, 0x31, 0xdd, 0x81, 0x8d, 0x3a, 0x85]);
         for text in
             [&b""[..], b"746031dd818d3a8", b"746031dd818d3a855", b"746031DD818D3A85", b"746031dd818d3a8g"]
         {
             assert_eq!(ProtectorDescriptor::parse(text), None, "{text:?}");
-            assert_eq!(PolicyDescriptor::parse(text), None, "{text:?}");
+            assert_eq!(key_name(text), None, "{text:?}");
         }
     }
 }

@@ -17,7 +17,7 @@ mod wire;
 mod wrap;
 
 pub use error::{MetadataError, RecordDamage, UnlockError};
-pub use hex::{PolicyDescriptor, ProtectorDescriptor};
+pub use hex::ProtectorDescriptor;
 pub use record::{Hashing, Policy, PolicyKeySlot, Protector, ProtectorSource};
 pub use store::{ChooseError, Damaged, Link, Metadata};
 pub use unlock::{PolicyKey, Unlocked};

@@ -1,9 +1,10 @@
 //! Policies and protectors as they lie in their files: google/fscrypt's messages `PolicyData` and `ProtectorData`.
 
+use atrest_inside::KeyName;
 use atrest_kdf::{Argon2Cost, Argon2Kind};
 
 use super::error::RecordDamage;
-use super::hex::{PolicyDescriptor, ProtectorDescriptor};
+use super::hex::{ProtectorDescriptor, key_name};
 use super::wire::{Fields, Malformed, Value};
 use super::wrap::WrappedKey;
 
@@ -53,7 +54,7 @@ pub struct Hashing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The name of its key; its kind is the version of the policy.
-    pub descriptor: PolicyDescriptor,
+    pub key_name: KeyName,
     /// Number of the mode for contents, as [`EncryptionMode`](crate::fscrypt::EncryptionMode) has it.
     pub contents: u8,
     /// Number of the mode for names.
@@ -109,10 +110,10 @@ pub fn parse_policy(file: &[u8]) -> Result<Policy, RecordDamage> {
         padding @ (4 | 8 | 16 | 32) => padding as u8,
         _ => return Err(RecordDamage::Field { name: "padding" }),
     };
-    let descriptor = match (PolicyDescriptor::parse(bytes(descriptor)?), number(version)?) {
+    let key_name = match (key_name(bytes(descriptor)?), number(version)?) {
         // Before there was a version 2 none was written.
-        (Some(descriptor @ PolicyDescriptor::V1(_)), 0 | 1) => descriptor,
-        (Some(descriptor @ PolicyDescriptor::V2(_)), 2) => descriptor,
+        (Some(name @ KeyName::Descriptor(_)), 0 | 1) => name,
+        (Some(name @ KeyName::Identifier(_)), 2) => name,
         (_, 0..=2) => return Err(RecordDamage::Field { name: "key_descriptor" }),
         _ => return Err(RecordDamage::Field { name: "policy_version" }),
     };
@@ -123,7 +124,7 @@ pub fn parse_policy(file: &[u8]) -> Result<Policy, RecordDamage> {
         }
     }
     Ok(Policy {
-        descriptor,
+        key_name,
         contents: mode(contents, "contents")?,
         filenames: mode(filenames, "filenames")?,
         padding,

@@ -49,7 +49,7 @@ impl Metadata {
         let mut metadata = Self::default();
         for (path, name) in records(tree, b"/.fscrypt/policies")? {
             let parsed = contents(tree, &path).and_then(|file| parse_policy(&file)).and_then(|policy| {
-                match policy.descriptor.to_string().as_bytes() == name {
+                match policy.key_name.to_string().as_bytes() == name {
                     true => Ok(policy),
                     false => Err(RecordDamage::NameMismatch),
                 }

@@ -1,18 +1,19 @@
 //! From a protector and its secret to master keys.
 
+use atrest_inside::KeyName;
 use atrest_kdf::argon2;
 use atrest_secret::{SecretArray, SecretBytes};
 
+use super::super::keys::MasterKey;
 use super::error::UnlockError;
-use super::hex::PolicyDescriptor;
 use super::record::{PROTECTOR_KEY, Policy, Protector, ProtectorSource};
 
 /// The master key of a policy.
 #[derive(Debug)]
 pub struct PolicyKey {
-    /// Its name. Whether it is the key's own is for whoever takes the key to check.
-    pub descriptor: PolicyDescriptor,
-    /// The key itself: 64 bytes in locked memory.
+    /// What the policy calls it, which is what the key calls itself.
+    pub name: KeyName,
+    /// The key itself: 64 bytes in locked memory, for [`Keyring::add`](crate::fscrypt::Keyring::add).
     pub key: SecretBytes,
 }
 
@@ -21,8 +22,14 @@ pub struct PolicyKey {
 pub struct Unlocked {
     /// Keys, in the order of the policies.
     pub keys: Vec<PolicyKey>,
-    /// Policies that the protector is one of, but whose wrapped key was changed.
-    pub damaged: Vec<PolicyDescriptor>,
+    /// Policies that the protector protects, but whose wrapped key was changed or is another policy's.
+    pub damaged: Vec<KeyName>,
+}
+
+/// Whether this key's names for itself include `name`. A record that was put under another policy's name is authentic, too.
+fn calls_itself(key: &[u8], name: &KeyName) -> bool {
+    let key = MasterKey::new(SecretBytes::copy_from(key));
+    [key.identifier(), key.usual_descriptor()].contains(name)
 }
 
 /// Unlocks `protector` by a passphrase (the bytes of its text, without the end of the line) or by a raw key, and with it
@@ -57,8 +64,10 @@ pub(super) fn unlock(
     for policy in policies {
         for slot in policy.keys.iter().filter(|slot| slot.protector == protector.descriptor) {
             match slot.key.unwrap_with(&protector_key) {
-                Ok(key) => unlocked.keys.push(PolicyKey { descriptor: policy.descriptor, key }),
-                Err(_) => unlocked.damaged.push(policy.descriptor),
+                Ok(key) if calls_itself(&key, &policy.key_name) => {
+                    unlocked.keys.push(PolicyKey { name: policy.key_name, key });
+                }
+                _ => unlocked.damaged.push(policy.key_name),
             }
         }
     }
