@@ -45,6 +45,9 @@ impl ExtTree {
         if inode.flags & flag::PROTECTED != 0 {
             return Err(TreeError::Protected);
         }
+        if inode.is_encrypted() {
+            return Err(TreeError::Encrypted { inode: inode.number.into() });
+        }
         if inode.flags & flag::INLINE_DATA != 0 {
             return Err(TreeError::Unsupported);
         }
@@ -55,7 +58,7 @@ impl ExtTree {
         // All of it has a place before anything is written.
         let places = self.places(&inode, offset, data.len() as u64)?;
         for place in places {
-            self.overwrite_place(&inode, &place, offset, data)?;
+            self.overwrite_place(&place, offset, data)?;
         }
         Ok(())
     }
@@ -79,13 +82,7 @@ impl ExtTree {
     }
 
     /// Writes the part of `data`, which begins at byte `offset` of the file, that lies in some adjoining blocks.
-    fn overwrite_place(
-        &self,
-        inode: &Inode,
-        place: &Place,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<(), TreeError> {
+    fn overwrite_place(&self, place: &Place, offset: u64, data: &[u8]) -> Result<(), TreeError> {
         let size = u64::from(self.sb.block_size);
         let start = place.logical.saturating_mul(size);
         let len = place.len.saturating_mul(size);
@@ -94,7 +91,6 @@ impl ExtTree {
         // Bytes of a block that stay are read, and with them those behind the end of the file.
         if offset > start || end < start.saturating_add(len) {
             self.blocks.read_run(place.block, 0, &mut blocks)?;
-            self.decrypt(inode, place.logical, &mut blocks)?;
         }
         let skip = usize::try_from(start.saturating_sub(offset)).unwrap_or(0);
         let at = usize::try_from(offset.saturating_sub(start)).unwrap_or(0);
@@ -102,7 +98,6 @@ impl ExtTree {
         for (old, new) in blocks.iter_mut().skip(at).zip(new) {
             *old = *new;
         }
-        self.encrypt(inode, place.logical, &mut blocks)?;
         self.blocks.write_run(place.block, &blocks)
     }
 
@@ -120,13 +115,5 @@ impl ExtTree {
             *old = new;
         }
         self.blocks.write_run(block, &bytes)
-    }
-
-    fn decrypt(&self, _inode: &Inode, _logical: u64, _blocks: &mut [u8]) -> Result<(), TreeError> {
-        Ok(())
-    }
-
-    fn encrypt(&self, _inode: &Inode, _logical: u64, _blocks: &mut [u8]) -> Result<(), TreeError> {
-        Ok(())
     }
 }
