@@ -16,6 +16,8 @@ PROGRAMS = [
     "sbin/mke2fs", "sbin/mkfs.ext4", "sbin/e2fsck", "sbin/tune2fs", "sbin/debugfs", "sbin/dumpe2fs",
     "sbin/mkfs.fat", "sbin/fsck.fat", "bin/dash", "bin/kmod",
     "bin/ecryptfs-add-passphrase", "bin/ecryptfs-insert-wrapped-passphrase-into-keyring",
+    # It speaks fscrypt's ioctls.
+    "sbin/xfs_io",
     # Loaded with dlopen, hence invisible to the dependency scan.
     "lib/x86_64-linux-gnu/ossl-modules/legacy.so", "lib/x86_64-linux-gnu/libgcc_s.so.1",
     "lib/x86_64-linux-gnu/libsoftokn3.so", "lib/x86_64-linux-gnu/libfreebl*3.so",

@@ -23,7 +23,7 @@ KERNELS = {
 # emulated board of the boot tests takes what it needs from those for arm64.
 TOOLS = {
     "amd64": ["busybox-static", "cryptsetup-bin", "dash", "dmsetup", "dosfstools", "e2fsprogs", "ecryptfs-utils", "kmod",
-              "mount", "nbd-client", "util-linux"],
+              "mount", "nbd-client", "util-linux", "xfsprogs"],
     "arm64": ["busybox-static", "cryptsetup-bin"],
 }
 

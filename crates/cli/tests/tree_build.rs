@@ -51,3 +51,68 @@ fn wrong_arguments_are_named_and_nothing_is_made() {
     scratch.atrest(&["tree", "build", "tree", "img", "--size", "1M"]).fails(4, "does not fit");
     scratch.bash("! ls -A | grep img").ok();
 }
+
+/// `tree build tree img` with these words behind it.
+fn build(scratch: &Scratch, words: &str) -> common::Ran {
+    let mut arguments = vec!["tree", "build", "tree", "img"];
+    arguments.extend(words.split_whitespace());
+    scratch.atrest(&arguments)
+}
+
+#[test]
+fn encrypted_trees_are_clean_and_nothing_of_them_is_legible() {
+    let scratch = with_tree();
+    scratch.file("key", [7; 64]);
+    scratch.bash("for i in $(seq 400); do echo legible > tree/d/e/legible-$i; ln -s legible tree/d/e/link-$i; done").ok();
+    for words in [
+        "--policy v2",
+        "--policy v1:Adiantum:direct:pad=4",
+        "--policy v2:iv-ino-lblk-64 --into legacy",
+        "--encrypt d=v2:AES-256-XTS:AES-256-HCTR2",
+    ] {
+        let built = build(&scratch, &format!("--json --yes --fscrypt-key key {words}")).ok().json();
+        // Two directories, a file and a link; 400 of each; perhaps the directory around them.
+        let around = u64::from(words.contains("--into"));
+        assert_eq!(built["encrypted"], 804 + around, "{words}");
+        scratch.tool("e2fsck", &["-fn", "img"]).ok();
+        scratch.bash("! grep -q legible img").ok();
+    }
+}
+
+#[test]
+fn nothing_is_left_in_the_clear_by_mistake() {
+    let scratch = with_tree();
+    scratch.file("key", [7; 64]);
+    scratch.file("other", [8; 64]);
+    scratch.file("short", [7; 15]);
+    scratch.file("weak", [7; 16]);
+    let fails = |words: &str, says: &str| {
+        build(&scratch, words).fails(1, says);
+        scratch.bash("! ls -A | grep img").ok();
+    };
+    fails("--fscrypt-key key", "no --policy");
+    build(&scratch, "--policy v2").fails(1, "--fscrypt-key");
+    fails("--fscrypt-key key --encrypt d", "no policy says how");
+    fails("--fscrypt-key short --policy v2", "16 to 64 bytes, not 15");
+    fails("--fscrypt-key weak --policy v2", "at least 32 bytes, not 16");
+    fails("--fscrypt-key nowhere --policy v2", "nowhere");
+    fails(
+        "--fscrypt-key key --policy v2:key=00112233445566778899aabbccddeeff",
+        "is the key 00112233445566778899aabbccddeeff",
+    );
+    fails("--fscrypt-key key --fscrypt-key other --policy v2", "several keys");
+    fails("--fscrypt-key key --encrypt d=v2:pad=5", "\"pad=5\" is no part of a policy");
+    fails("--fscrypt-key key --encrypt d=v2 --encrypt d/e=v1", "no other can begin here");
+    fails("--fscrypt-key key --encrypt d=v2 --encrypt d=v2", "no other can begin here");
+    fails("--fscrypt-key key --encrypt /=v2", "must be a directory below the root");
+    fails("--fscrypt-key key --encrypt d/file=v2", "must be a directory below the root");
+    fails("--fscrypt-key key --encrypt nothing=v2", "must be a directory below the root");
+    scratch.bash("mkdir tree/f; ln tree/d/file tree/f/again").ok();
+    fails("--fscrypt-key key --encrypt d=v2", "one file can't obey both");
+    fails("--fscrypt-key key --policy v2 --encrypt d --encrypt f=v2:pad=4", "one file can't obey both");
+    build(&scratch, "--fscrypt-key key --policy v2").ok();
+    scratch.bash("rm img; echo in the clear > tree/top").ok();
+    fails("--fscrypt-key key --policy v2", "would stay in the clear");
+    scratch.bash("mkdir tree/g; ln -s $(printf '%04094d' 0) tree/g/long 2> /dev/null || ln -s $(printf '%04093d' 0) tree/g/long").ok();
+    build(&scratch, "--fscrypt-key key --encrypt g=v2").fails(1, "can't be stored encrypted");
+}

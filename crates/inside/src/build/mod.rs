@@ -86,7 +86,7 @@ pub fn build_image(
     let size = options.size.unwrap_or_else(|| space_needed::bytes(source)) / BLOCK as u64 * BLOCK as u64;
     let image = image::NewImage::create(path, size, options.replace)?;
     let layout = mke2fs::Layout {
-        inodes: space_needed::inodes(source),
+        inodes: space_needed::inodes(source, size),
         uuid: options.uuid.as_deref(),
         label: options.label.as_deref(),
         encrypt: !matches!(options.encrypt, Encrypt::Nothing),

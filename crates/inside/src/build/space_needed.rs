@@ -8,10 +8,10 @@ use crate::tree::Kind;
 const RESERVED_INODES: u64 = 11;
 const INODE: u64 = 256;
 
-/// Inodes for a source, and as many again in a quarter of their number for what comes later.
-pub(super) fn inodes(source: &Source) -> u64 {
+/// Inodes for a source in a filesystem of `size` bytes: a quarter more than it takes, and at least as many as mke2fs would make.
+pub(super) fn inodes(source: &Source, size: u64) -> u64 {
     let own = RESERVED_INODES + source.entries.len() as u64;
-    (own + own / 4).next_multiple_of(16) + 256
+    ((own + own / 4).next_multiple_of(16) + 256).max(size / 16384)
 }
 
 /// Bytes of a filesystem for a source, with a tenth more for what comes later.
@@ -32,7 +32,7 @@ pub(super) fn bytes(source: &Source) -> u64 {
             own + u64::from(!found.attributes.is_empty())
         })
         .sum();
-    let blocks = contents + (inodes(source) * INODE).div_ceil(block);
+    let blocks = contents + (inodes(source, contents * block) * INODE).div_ceil(block);
     // The extent trees, bitmaps, descriptors and copies of the superblock are less than one part in fifty.
     let used = blocks * block + blocks * block / 50;
     (used + used / 10 + (4 << 20) + journal(used)).next_multiple_of(1 << 20)

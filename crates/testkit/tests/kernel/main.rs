@@ -3,5 +3,6 @@
 mod dmcrypt;
 mod mapping;
 mod plain;
+mod trees;
 mod unlock;
 mod volumes;
