@@ -4,21 +4,22 @@ use atrest_device::BlockDevice;
 
 use super::attributes::{Attribute, Placed};
 use super::extents::{Extents, flat};
+use super::found::Found;
 use super::inode::{self, ATTRIBUTES_AT, Fresh, flag};
 use super::policies::{Created, NoCipher, Policies};
-use super::source::{Found, Source};
+use super::source::Source;
 use super::space::Space;
 use super::superblock::Superblock;
 use super::table::Table;
+use super::times::{self, clamp, whole};
 use super::{BuildError, BuildSummary, Unexpected, contents, dir};
-use crate::bytes::Fields;
 use crate::copy::CopyProgress;
 use crate::encryption::{EncryptionFault, InodeCipher};
 use crate::error::TreeError;
-use crate::tree::{Kind, Timestamp};
+use crate::tree::Kind;
 
-const ROOT: u32 = 2;
-const LOST_AND_FOUND: u32 = 11;
+pub(super) const ROOT: u32 = 2;
+pub(super) const LOST_AND_FOUND: u32 = 11;
 /// Directories with more subdirectories say that they have one name: nobody counts them.
 const MAX_SUBDIRECTORIES: u32 = 65_000;
 
@@ -56,7 +57,7 @@ pub(super) fn fill(
         filler.entry(entry, progress)?;
     }
     if let Some(time) = time {
-        filler.settle_times(time)?;
+        times::settle(&filler.space, &mut filler.table, time)?;
     }
     filler.table.write(device, &sb)?;
     filler.space.groups.write(device, &sb)?;
@@ -281,31 +282,6 @@ impl Filler<'_> {
         Ok(())
     }
 
-    /// Sets the times of the inodes that mke2fs made.
-    fn settle_times(&mut self, time: i64) -> Result<(), BuildError> {
-        let sb = self.space.sb;
-        let (seconds, extra) = inode::encode_time(whole(time));
-        for number in (1..=LOST_AND_FOUND).filter(|number| *number != ROOT) {
-            let raw = self.raw(number)?;
-            let fields = Fields(raw);
-            let is_there = fields.le16(0) != 0 || fields.le32(0xc) != 0;
-            let (generation, has_extra) = (fields.le32(0x64), fields.le16(0x80) >= 24);
-            if !is_there {
-                continue;
-            }
-            for (at, extra_at) in [(0x8, 0x8c), (0xc, 0x84), (0x10, 0x88), (0x90, 0x94)] {
-                if at < 128 || has_extra {
-                    super::put::le32(raw, at, seconds);
-                }
-                if has_extra {
-                    super::put::le32(raw, extra_at, extra);
-                }
-            }
-            inode::checksum_with(raw, sb, number, generation);
-        }
-        Ok(())
-    }
-
     fn count(&mut self, found: &Found, encrypted: bool) {
         let summary = &mut self.summary;
         summary.encrypted += u64::from(encrypted);
@@ -327,12 +303,4 @@ struct Body {
     map: [u8; 60],
     /// The map is an extent tree.
     in_blocks: bool,
-}
-
-fn whole(seconds: i64) -> Timestamp {
-    Timestamp { seconds, nanoseconds: 0 }
-}
-
-fn clamp(time: Timestamp, latest: Option<i64>) -> Timestamp {
-    latest.map_or(time, |latest| time.min(whole(latest)))
 }

@@ -10,6 +10,7 @@ mod dir;
 mod error;
 mod extents;
 mod fill;
+mod found;
 mod groups;
 mod holes;
 mod host_attributes;
@@ -23,6 +24,7 @@ mod space;
 mod space_needed;
 mod superblock;
 mod table;
+mod times;
 
 use std::path::Path;
 

@@ -8,15 +8,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::attributes::Attribute;
 use super::error::host;
+use super::found::Found;
 use super::{BLOCK, BuildError, holes, host_attributes};
-use crate::copy::kind;
 use crate::path::TreePath;
-use crate::tree::{Kind, Timestamp};
+use crate::tree::Kind;
 
 /// Levels of directories that are followed: each holds a file descriptor open.
 const MAX_DEPTH: usize = 200;
@@ -37,29 +36,6 @@ pub struct Source {
     pub(super) attributes_left_out: u64,
     /// The directory in which a file was opened last.
     last: RefCell<Option<(usize, OwnedFd)>>,
-}
-
-/// One file, directory or the like, however many names it has.
-pub(super) struct Found {
-    /// The directory where it was found first, and its name there.
-    pub(super) parent: usize,
-    name: Vec<u8>,
-    pub(super) kind: Kind,
-    pub(super) mode: u16,
-    pub(super) owner: (u32, u32),
-    pub(super) size: u64,
-    pub(super) links: u32,
-    pub(super) device: (u32, u32),
-    pub(super) accessed: Timestamp,
-    pub(super) changed: Timestamp,
-    pub(super) modified: Timestamp,
-    pub(super) attributes: Vec<Attribute>,
-    pub(super) target: Vec<u8>,
-    /// Names in a directory, and what they name.
-    pub(super) children: Vec<(Vec<u8>, usize)>,
-    /// Blocks of the image that a file's data takes.
-    pub(super) blocks: u64,
-    identity: (u64, u64),
 }
 
 impl Source {
@@ -281,33 +257,6 @@ impl Source {
                 == (now.identity, now.size, now.modified, now.changed)
         });
         if same { Ok(()) } else { Err(BuildError::SourceChanged { path: self.path_of(entry) }) }
-    }
-}
-
-impl Found {
-    fn new(stat: &Stat, parent: usize, name: &[u8]) -> Self {
-        let time = |seconds, nanoseconds| Timestamp {
-            seconds,
-            nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
-        };
-        Self {
-            parent,
-            name: name.to_vec(),
-            kind: kind(stat),
-            mode: (stat.st_mode & 0o7777) as u16,
-            owner: (stat.st_uid, stat.st_gid),
-            size: u64::try_from(stat.st_size).unwrap_or(0),
-            links: 0,
-            device: (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),
-            accessed: time(stat.st_atime, stat.st_atime_nsec),
-            changed: time(stat.st_ctime, stat.st_ctime_nsec),
-            modified: time(stat.st_mtime, stat.st_mtime_nsec),
-            attributes: Vec::new(),
-            target: Vec::new(),
-            children: Vec::new(),
-            blocks: 0,
-            identity: (stat.st_dev, stat.st_ino),
-        }
     }
 }
 
