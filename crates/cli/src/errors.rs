@@ -13,7 +13,7 @@ use atrest_engine::DiskError;
 use atrest_engine::bulk::BulkError;
 use atrest_engine::reencrypt::RewriteError;
 use atrest_format::luks2::{HeaderError as Luks2HeaderError, ReencryptionFault};
-use atrest_inside::{ChoiceError, TreeError};
+use atrest_inside::{ChoiceError, LowerError, TreeError};
 use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
@@ -290,6 +290,11 @@ impl From<TreeError> for Failure {
             TreeError::NotClean => Self::new(Code::Device, error).hint("mount it once, or run e2fsck on it"),
             TreeError::Protected => Self::new(Code::Refused, error),
             TreeError::Path(_) => Self::parameters(error),
+            TreeError::Lower(LowerError::NoKey { .. }) => Self::new(Code::Refused, error)
+                .hint("is the passphrase right? Another one can be given beside it by --ecryptfs-passphrase-file"),
+            TreeError::Lower(LowerError::NoHeader { .. }) => {
+                Self::new(Code::Device, error).hint("--ecryptfs-passthrough reads files that are not encrypted")
+            }
             _ => Self::new(Code::Device, error),
         }
     }

@@ -283,7 +283,7 @@ fn read_descriptor(number: u32) -> Result<SecretBytes, Failure> {
 
 /// A duplicate of this process's descriptor `number`. `pidfd_getfd` keeps its position and works for sockets;
 /// where the kernel or a sandbox refuses it, the descriptor's own name is opened instead.
-fn own_descriptor(number: u32) -> Result<OwnedFd, Failure> {
+pub fn own_descriptor(number: u32) -> Result<OwnedFd, Failure> {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
     let not_open = || {
         Failure::parameters(format!("file descriptor {number} is not open"))

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::ecryptfs::EcryptfsArgs;
 use super::open::UnlockArgs;
 
 /// List a directory inside a volume (ext4, FAT or LittleFS, with or without a partition table).
@@ -171,4 +172,6 @@ pub struct PartitionArgs {
     /// Number of the partition inside the volume [default: the only one with a filesystem].
     #[arg(long, value_name = "N")]
     pub partition: Option<u32>,
+    #[command(flatten)]
+    pub ecryptfs: EcryptfsArgs,
 }

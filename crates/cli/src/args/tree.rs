@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use atrest_tree::fscrypt::PolicyText;
 use clap::{Args, Subcommand};
 
+use super::ecryptfs::{TreeCheckArgs, TreeExportArgs, TreePassphraseCommand};
 use super::inside::PartitionArgs;
 use super::size::parse_size;
 
@@ -13,6 +14,10 @@ use super::size::parse_size;
 pub enum TreeCommand {
     Build(Box<TreeBuildArgs>),
     Policies(TreePoliciesArgs),
+    Check(TreeCheckArgs),
+    Export(TreeExportArgs),
+    #[command(subcommand)]
+    Passphrase(TreePassphraseCommand),
 }
 
 /// Build an ext4 image from a directory, without root and without mounting anything.

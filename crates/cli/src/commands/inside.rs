@@ -12,9 +12,9 @@ use atrest_inside::{
 };
 use serde_json::{Value, json};
 
-use super::flash;
 use super::text::counted;
 use super::unlock::{Use, unlock};
+use super::{ecryptfs, flash};
 use crate::args::inside::{CatArgs, CpArgs, DfArgs, LsArgs, MkdirArgs, PartitionArgs, RmArgs};
 use crate::args::open::UnlockArgs;
 use crate::failure::{Code, Failure};
@@ -115,7 +115,8 @@ fn split(text: &str) -> Option<(PathBuf, PathBuf)> {
     if text.starts_with("./") || text.starts_with("../") {
         // A local name may contain anything; a volume there is written with its directory all the same.
         let colon = text.rfind(":/")?;
-        return Path::new(&text[..colon]).is_file().then(|| (text[..colon].into(), text[colon + 1..].into()));
+        let place = Path::new(&text[..colon]);
+        return (place.is_file() || place.is_dir()).then(|| (text[..colon].into(), text[colon + 1..].into()));
     }
     let colon = text.find(":/")?;
     Some((text[..colon].into(), text[colon + 1..].into()))
@@ -235,6 +236,9 @@ pub fn open_as_it_is(
     write: bool,
     output: &Output,
 ) -> Result<Box<dyn FileTree>, Failure> {
+    if volume.is_dir() {
+        return Ok(Box::new(ecryptfs::open(volume, &partition.ecryptfs, output)?));
+    }
     if flash::is_flash_volume(volume, unlock_args) {
         return flash::tree(volume, unlock_args, partition, write, output);
     }

@@ -6,6 +6,7 @@ mod bench_lg;
 mod bench_table;
 mod boot;
 mod bulk;
+mod ecryptfs;
 mod fit;
 mod flash;
 mod format;
@@ -29,6 +30,7 @@ mod tools;
 mod tree;
 mod unlock;
 
+use crate::args::ecryptfs::TreePassphraseCommand;
 use crate::args::fit::FitCommand;
 use crate::args::header::HeaderCommand;
 use crate::args::initramfs::InitramfsCommand;
@@ -86,6 +88,13 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Initramfs(InitramfsCommand::Info(args)) => initramfs::info(args, output)?,
         Command::Tree(TreeCommand::Build(args)) => tree::build(args, output)?,
         Command::Tree(TreeCommand::Policies(args)) => policies::policies(args, output)?,
+        Command::Tree(TreeCommand::Check(args)) => return ecryptfs::check(args, output),
+        Command::Tree(TreeCommand::Export(args)) => return ecryptfs::export(args, output),
+        Command::Tree(TreeCommand::Passphrase(command)) => match command {
+            TreePassphraseCommand::Wrap(args) => ecryptfs::wrap(args, output)?,
+            TreePassphraseCommand::Unwrap(args) => ecryptfs::unwrap(args, output)?,
+            TreePassphraseCommand::Change(args) => ecryptfs::change(args, output)?,
+        },
         Command::Passphrase(args) => passphrase::passphrase(args, output)?,
         Command::Kdf(KdfCommand::Cost(_)) => kdf::cost(output)?,
         Command::Bench(args) => bench::bench(args, output)?,

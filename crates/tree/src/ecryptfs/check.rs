@@ -8,6 +8,7 @@ use rustix::fs::OFlags;
 
 use super::{EXTENT, EcryptfsError, EncryptedFile, LowerFile, LowerTree, NAME_PREFIX};
 
+const EXTENT_LEN: u64 = EXTENT as u64;
 /// Directories nested more deeply are not looked at.
 const MAX_DEPTH: usize = 200;
 
@@ -149,8 +150,8 @@ fn file(tree: &LowerTree, path: &TreePath) -> Option<Problem> {
         Err(error) => return Some(Problem::Unreadable(error)),
     };
     let behind_header = len.saturating_sub(header.contents_at);
-    let there = behind_header & !(EXTENT as u64 - 1);
-    let wanted = header.size.checked_next_multiple_of(EXTENT as u64).unwrap_or(u64::MAX);
+    let there = behind_header.saturating_sub(behind_header % EXTENT_LEN);
+    let wanted = header.size.checked_next_multiple_of(EXTENT_LEN).unwrap_or(u64::MAX);
     if wanted > there {
         return Some(Problem::SizeTooLarge { size: header.size, there });
     }

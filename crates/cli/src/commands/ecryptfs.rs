@@ -1,0 +1,258 @@
+//! eCryptfs directories: their keys, and `atrest tree check`, `export` and `passphrase`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use atrest_inside::{FileTree, LowerError, TreeError};
+use atrest_secret::{OsRandom, Passphrase, SecretBytes};
+use atrest_tree::ecryptfs::{
+    self, EcryptfsError, Keys, LowerTree, Problem, WrappedError, WrappedPassphrase, WrappedVersion,
+};
+use serde_json::{Value, json};
+
+use super::inside::copy_failure;
+use super::text::counted;
+use crate::args::ecryptfs::{ChangeArgs, EcryptfsArgs, TreeCheckArgs, TreeExportArgs, UnwrapArgs, WrapArgs};
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+use crate::progress::bytes_bar;
+use crate::secrets::{Source, own_descriptor, refuse_sharing_stdin};
+
+/// The keys that the arguments name, or one that is asked for.
+pub fn keys(args: &EcryptfsArgs, lower: &Path, output: &Output) -> Result<Keys, Failure> {
+    let mut sources: Vec<Source> =
+        args.ecryptfs_passphrase_file.iter().map(|file| Source::key_file(file)).collect();
+    sources.extend(args.ecryptfs_passphrase_fd.map(Source::Descriptor));
+    if sources.is_empty() {
+        sources.push(Source::Prompt { words: false });
+    }
+    let prompt = match &args.wrapped_passphrase {
+        None => format!("Passphrase of {}: ", lower.display()),
+        Some(wrapped) => format!("Passphrase for {}: ", wrapped.display()),
+    };
+    let mut keys = Keys::new();
+    for source in sources {
+        let mut passphrase = line(source.read(&prompt, output)?);
+        if let Some(file) = &args.wrapped_passphrase {
+            passphrase = wrapped(file)?.unwrap(&passphrase).map_err(|error| Failure::from(error).at(file))?;
+        }
+        keys.add_passphrase(&passphrase)?;
+    }
+    Ok(keys)
+}
+
+/// Opens a lower directory to be read.
+pub fn open(lower: &Path, args: &EcryptfsArgs, output: &Output) -> Result<LowerTree, Failure> {
+    let keys = keys(args, lower, output)?;
+    LowerTree::open(lower, keys, args.ecryptfs_passthrough).map_err(|error| Failure::from(error).at(lower))
+}
+
+pub fn check(args: &TreeCheckArgs, output: &Output) -> Result<u8, Failure> {
+    let tree = open(&args.lower, &args.keys, output)?;
+    let summary = ecryptfs::check(&tree);
+    let mut rows = Vec::new();
+    let mut text = String::new();
+    let mut damaged = false;
+    for finding in &summary.findings {
+        let large = matches!(finding.problem, Problem::SizeTooLarge { .. });
+        let mut repaired = false;
+        if args.repair && large {
+            output.confirm(&format!("{}: {}; the size is set to that", finding.path, finding.problem))?;
+            repaired = ecryptfs::repair_size(&tree, &finding.path)?;
+        }
+        damaged |= finding.problem.is_damage() && !repaired;
+        let note = if repaired { " (repaired)" } else { "" };
+        text += &format!("{}: {}{note}\n", finding.path, finding.problem);
+        rows.push(json!({
+            "path": finding.path.to_string(), "lower": finding.lower.to_string(), "problem": name(&finding.problem),
+            "text": finding.problem.to_string(), "damage": finding.problem.is_damage(), "repaired": repaired,
+        }));
+    }
+    text += &format!(
+        "{}, {}, {}: {}\n",
+        counted(summary.files, "file", "files"),
+        counted(summary.directories, "directory", "directories"),
+        counted(summary.links, "link", "links"),
+        match summary.findings.len() {
+            0 => "all in order".to_owned(),
+            count => counted(count as u64, "finding", "findings"),
+        }
+    );
+    let json: Value = json!({
+        "files": summary.files, "directories": summary.directories, "links": summary.links, "findings": rows,
+    });
+    output.report(&json, &text)?;
+    Ok(if damaged { Code::Device as u8 } else { 0 })
+}
+
+fn name(problem: &Problem) -> &'static str {
+    match problem {
+        Problem::Unreadable(TreeError::Lower(LowerError::NoKey { .. })) => "no-key",
+        Problem::Unreadable(TreeError::Lower(LowerError::NoHeader { .. })) => "no-header",
+        Problem::Unreadable(_) => "unreadable",
+        Problem::Name => "name",
+        Problem::Target(_) => "target",
+        Problem::SizeTooLarge { .. } => "size-too-large",
+        Problem::Empty => "empty",
+        Problem::Behind { .. } => "behind-end",
+        _ => "other",
+    }
+}
+
+pub fn export(args: &TreeExportArgs, output: &Output) -> Result<u8, Failure> {
+    if args.destination.symlink_metadata().is_ok() {
+        return Err(Failure::new(Code::Busy, "it exists already").at(&args.destination));
+    }
+    let tree = open(&args.lower, &args.keys, output)?;
+    let used = tree.space().map_or(0, |space| {
+        space.blocks.saturating_sub(space.free).saturating_mul(u64::from(space.block_size))
+    });
+    let bar = bytes_bar(used, output);
+    let exported = ecryptfs::export(&tree, &args.destination, args.preserve, &|bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    let done = exported.map_err(copy_failure)?;
+    for (_, error) in &done.failed {
+        output.warn(copy_failure(error.clone()).what().to_owned());
+    }
+    output.done(
+        &json!({
+            "files": done.files, "directories": done.directories, "links": done.links, "bytes": done.bytes,
+            "skipped": done.skipped,
+            "failed": done.failed.iter().map(|(path, error)| json!({
+                "path": path.to_string(), "error": error.to_string(),
+            })).collect::<Vec<_>>(),
+        }),
+        &format!(
+            "{}, {}, {}, {}; {} left out",
+            counted(done.files, "file", "files"),
+            counted(done.directories, "directory", "directories"),
+            counted(done.links, "link", "links"),
+            counted(done.bytes, "byte", "bytes"),
+            done.failed.len() as u64 + done.skipped,
+        ),
+    )?;
+    Ok(if done.failed.is_empty() { 0 } else { Code::Device as u8 })
+}
+
+pub fn wrap(args: &WrapArgs, output: &Output) -> Result<(), Failure> {
+    if args.file.symlink_metadata().is_ok() && !output.says_yes() {
+        return Err(Failure::new(Code::Busy, "it exists already").at(&args.file).hint("--yes replaces it"));
+    }
+    let inner = match &args.ecryptfs_passphrase_file {
+        Some(file) => Source::key_file(file),
+        None => Source::Prompt { words: false },
+    };
+    let wrapping = Source::from(&args.wrapping);
+    refuse_sharing_stdin(&inner, &wrapping)?;
+    let passphrase = line(inner.read_new("Passphrase of the tree", output)?);
+    let wrapping = line(wrapping.read_new("Passphrase to wrap it under", output)?);
+    let wrapped = WrappedPassphrase::wrap(&passphrase, &wrapping, WrappedVersion::V2, &mut OsRandom)?;
+    replace(&args.file, &wrapped.to_bytes())?;
+    output.done(&json!({ "path": args.file.to_string_lossy() }), &format!("{} is made", args.file.display()))
+}
+
+pub fn unwrap(args: &UnwrapArgs, output: &Output) -> Result<(), Failure> {
+    let wrapped = wrapped(&args.file)?;
+    // Before a passphrase is asked for.
+    let mut to: File = match (&args.to, args.to_fd) {
+        (Some(path), _) => OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| Failure::io(&error).at(path))?,
+        (None, Some(fd)) => own_descriptor(fd)?.into(),
+        (None, None) => return Err(Failure::parameters("--to or --to-fd says where the passphrase goes")),
+    };
+    let result = Source::from(&args.wrapping)
+        .read(&format!("Passphrase for {}: ", args.file.display()), output)
+        .and_then(|wrapping| Ok(wrapped.unwrap(&line(wrapping))?))
+        .and_then(|passphrase| Ok(to.write_all(passphrase.expose())?));
+    if let (Err(_), Some(path)) = (&result, &args.to) {
+        // It is ours, and holds nothing yet.
+        let _ = fs::remove_file(path);
+    }
+    result.map_err(|failure| failure.at(&args.file))
+}
+
+pub fn change(args: &ChangeArgs, output: &Output) -> Result<(), Failure> {
+    let (old, new) = (Source::from(&args.wrapping), Source::from(&args.new));
+    refuse_sharing_stdin(&old, &new)?;
+    let wrapped = wrapped(&args.file)?;
+    let old = line(old.read(&format!("Passphrase for {}: ", args.file.display()), output)?);
+    let passphrase = wrapped.unwrap(&old).map_err(|error| Failure::from(error).at(&args.file))?;
+    let new = line(new.read_new("New passphrase", output)?);
+    let wrapped = WrappedPassphrase::wrap(&passphrase, &new, WrappedVersion::V2, &mut OsRandom)?;
+    replace(&args.file, &wrapped.to_bytes())?;
+    output.done(
+        &json!({ "path": args.file.to_string_lossy() }),
+        &format!("{} is wrapped under the new passphrase", args.file.display()),
+    )
+}
+
+/// Without the newline that ends it: people write passphrases of eCryptfs with editors.
+fn line(passphrase: Passphrase) -> Passphrase {
+    match passphrase.expose().strip_suffix(b"\n") {
+        Some(line) => Passphrase::new(SecretBytes::copy_from(line)),
+        None => passphrase,
+    }
+}
+
+fn wrapped(file: &Path) -> Result<WrappedPassphrase, Failure> {
+    let mut bytes = Vec::new();
+    let read = File::open(file).and_then(|opened| {
+        use io::Read;
+        // Longer ones are none.
+        opened.take(4096).read_to_end(&mut bytes)
+    });
+    read.map_err(|error| Failure::io(&error).at(file))?;
+    WrappedPassphrase::parse(&bytes).map_err(|error| Failure::from(error).at(file))
+}
+
+/// The old file stays until the new one is on the media.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written.map_err(|error| Failure::io(&error).at(path))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| Failure::io(&error).at(parent))
+}
+
+impl From<EcryptfsError> for Failure {
+    fn from(error: EcryptfsError) -> Self {
+        match error {
+            EcryptfsError::Io(error) => Self::io(&error),
+            EcryptfsError::PassphraseTooLong { .. } => Self::parameters(error),
+            EcryptfsError::NoKey { .. } => Self::new(Code::Refused, error),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<WrappedError> for Failure {
+    fn from(error: WrappedError) -> Self {
+        match error {
+            WrappedError::WrongPassphrase { .. } => Self::new(Code::Refused, error),
+            WrappedError::Unusable { .. } => Self::parameters(error),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
