@@ -175,6 +175,8 @@ pub enum EncryptionFault {
     },
     /// Not whole data units, or too far into the file for the policy.
     Run,
+    /// The mode is safe for one snapshot of the medium only, and nobody has acknowledged that: nothing is encrypted.
+    SingleSnapshot,
     /// The system gave no random bytes for a nonce.
     Random,
     /// A cipher refused its key.
@@ -224,6 +226,9 @@ impl fmt::Display for EncryptionFault {
                 write!(f, "a name or link target of {len} bytes can't be stored encrypted")
             }
             Self::Run => f.write_str("these are no data units that its encryption policy can have"),
+            Self::SingleSnapshot => f.write_str(
+                "its mode shows what changes to whoever sees two snapshots of the medium, so it is only read",
+            ),
             Self::Random => f.write_str("the system gave no random bytes"),
             Self::Cipher => f.write_str("the cipher refused the key"),
         }

@@ -1,7 +1,7 @@
 //! The modes, keyed: contents in runs of data units, names one at a time.
 
 use atrest_cipher::{
-    Adiantum, CbcCts, Cipher, CipherSpec, DataUnitIndex, Hctr2, KeyError, Mapper, MapperOptions,
+    Adiantum, CbcCts, Cipher, CipherSpec, DataUnitIndex, Hctr2, KeyError, Mapper, MapperOptions, RunError,
 };
 use atrest_inside::EncryptionFault;
 use atrest_secret::Locked;
@@ -77,12 +77,14 @@ impl Contents {
         key: &[u8],
         rule: IvRule,
         unit: usize,
+        single_snapshot: bool,
     ) -> Result<Self, EncryptionFault> {
         let (text, iv_offset) = match (mode, rule) {
             (EncryptionMode::Aes256Xts, IvRule::Index) => ("aes-xts-plain64", 0),
             (EncryptionMode::Aes256Xts, IvRule::Inode(inode)) => ("aes-xts-plain64", u64::from(inode) << 32),
             (EncryptionMode::Aes256Xts, IvRule::HashedInode(hash)) => ("aes-xts-plain", hash.into()),
             (EncryptionMode::Aes128CbcEssiv, IvRule::Index) => ("aes-cbc-essiv:sha256", 0),
+            (EncryptionMode::ChaCha20, IvRule::Index) => ("chacha20-stream-plain64", 0),
             (EncryptionMode::Adiantum, IvRule::Index) => ("xchacha12,aes-adiantum-plain64", 0),
             (EncryptionMode::Adiantum, IvRule::Nonce(_)) => {
                 let adiantum = || Adiantum::new(Cipher::XChaCha12Aes, key, &MapperOptions::default());
@@ -98,6 +100,7 @@ impl Contents {
             iv_offset,
             iv_large: true,
             allow_equal_xts_halves: true,
+            single_snapshot,
             ..MapperOptions::default()
         };
         let mapper = Locked::try_new_with(|| Mapper::new(&spec, key, &options)).map_err(refused)?;
@@ -130,7 +133,10 @@ impl Contents {
                     Way::Encrypt => mapper.encrypt(first, units),
                     Way::Decrypt => mapper.decrypt(first, units),
                 };
-                done.map_err(|_| EncryptionFault::Run)
+                done.map_err(|error| match error {
+                    RunError::SingleSnapshot => EncryptionFault::SingleSnapshot,
+                    _ => EncryptionFault::Run,
+                })
             }
             Self::Adiantum(adiantum, rule, _) => {
                 if !units.len().is_multiple_of(unit) {
@@ -184,7 +190,7 @@ impl Names {
                 let hctr2 = || Hctr2::new(Cipher::Aes, key, &options);
                 NameCipher::Hctr2(Locked::try_new_with(hctr2).map_err(refused)?)
             }
-            EncryptionMode::Aes256Xts | EncryptionMode::Aes128CbcEssiv => {
+            EncryptionMode::Aes256Xts | EncryptionMode::Aes128CbcEssiv | EncryptionMode::ChaCha20 => {
                 return Err(EncryptionFault::Cipher);
             }
         };

@@ -28,6 +28,7 @@ impl FscryptInode {
     pub(super) fn new(
         key: &MasterKey,
         doubtful: bool,
+        single_snapshot: bool,
         context: &Context,
         inode: &EncryptedInode<'_>,
     ) -> Result<Self, EncryptionFault> {
@@ -36,7 +37,7 @@ impl FscryptInode {
         let block_size = usize::try_from(inode.filesystem.block_size).unwrap_or(usize::MAX);
         let part = if inode.kind == Kind::File {
             let unit = usize::try_from(policy.data_unit(inode.filesystem.block_size)).unwrap_or(usize::MAX);
-            Part::Contents(Contents::new(policy.contents, &file_key, rule, unit)?, rule)
+            Part::Contents(Contents::new(policy.contents, &file_key, rule, unit, single_snapshot)?, rule)
         } else {
             Part::Names(Names::new(policy.names, &file_key, rule)?)
         };

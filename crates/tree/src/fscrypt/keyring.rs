@@ -27,6 +27,7 @@ pub struct Keyring {
 struct State {
     keys: HashMap<KeyName, Held>,
     generation: u64,
+    single_snapshot: bool,
     /// By inode, filesystem and context, the oldest first.
     ciphers: Vec<(CipherName, Arc<FscryptInode>)>,
 }
@@ -97,6 +98,16 @@ impl Keyring {
         Ok(())
     }
 
+    /// Lets modes encrypt that keep contents secret from somebody who sees one snapshot of the medium only
+    /// ([`EncryptionMode::is_single_snapshot`](super::EncryptionMode::is_single_snapshot)). Says that nobody sees it twice: no backups, no
+    /// synchronization, no flash that keeps what was overwritten.
+    pub fn acknowledge_single_snapshot(&self) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.generation = state.generation.wrapping_add(1);
+        state.ciphers.clear();
+        state.single_snapshot = true;
+    }
+
     /// Forgets the key of this name, under its other name too if it has one. Whether there was one.
     pub fn remove(&self, name: &KeyName) -> bool {
         self.change(|keys| {
@@ -154,9 +165,9 @@ impl Encryption for Keyring {
         if let Some((_, cipher)) = state.ciphers.iter().find(|(known, _)| *known == name) {
             return Ok(Opened::Unlocked(cipher.clone() as Arc<dyn InodeCipher>));
         }
-        let generation = state.generation;
+        let (generation, single_snapshot) = (state.generation, state.single_snapshot);
         drop(state);
-        let cipher = Arc::new(FscryptInode::new(&held.key, held.doubtful, &context, inode)?);
+        let cipher = Arc::new(FscryptInode::new(&held.key, held.doubtful, single_snapshot, &context, inode)?);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if state.generation == generation {
             if state.ciphers.len() >= KEPT {

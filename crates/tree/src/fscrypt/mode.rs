@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+/// Far from the numbers that the kernel gives out one by one, so that it refuses the policy for good.
+const CHACHA20: u8 = 240;
+
 /// What contents or names are encrypted with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EncryptionMode {
@@ -17,6 +20,10 @@ pub enum EncryptionMode {
     Adiantum,
     /// AES-256-HCTR2: names.
     Aes256Hctr2,
+    /// ChaCha20 as a stream cipher: contents. An experiment of ours that no kernel opens, after a patch that was proposed in 2017 for CPUs without
+    /// instructions for AES, and not taken. Whoever sees a file's ciphertext before and after it was written again learns how its
+    /// plaintext changed ([`EncryptionMode::is_single_snapshot`]).
+    ChaCha20,
 }
 
 impl EncryptionMode {
@@ -29,6 +36,7 @@ impl EncryptionMode {
             6 => Self::Aes128Cts,
             9 => Self::Adiantum,
             10 => Self::Aes256Hctr2,
+            CHACHA20 => Self::ChaCha20,
             _ => return None,
         })
     }
@@ -42,6 +50,7 @@ impl EncryptionMode {
             Self::Aes128Cts => 6,
             Self::Adiantum => 9,
             Self::Aes256Hctr2 => 10,
+            Self::ChaCha20 => CHACHA20,
         }
     }
 
@@ -49,9 +58,15 @@ impl EncryptionMode {
     pub fn key_len(self) -> usize {
         match self {
             Self::Aes256Xts => 64,
-            Self::Aes256Cts | Self::Adiantum | Self::Aes256Hctr2 => 32,
+            Self::Aes256Cts | Self::Adiantum | Self::Aes256Hctr2 | Self::ChaCha20 => 32,
             Self::Aes128CbcEssiv | Self::Aes128Cts => 16,
         }
+    }
+
+    /// Whether it keeps contents secret from somebody who sees one snapshot of the medium only. What is so encrypts only after
+    /// [`Keyring::acknowledge_single_snapshot`](super::Keyring::acknowledge_single_snapshot), and always decrypts.
+    pub fn is_single_snapshot(self) -> bool {
+        self == Self::ChaCha20
     }
 }
 
@@ -65,6 +80,7 @@ impl fmt::Display for EncryptionMode {
             Self::Aes128Cts => "AES-128-CBC-CTS",
             Self::Adiantum => "Adiantum",
             Self::Aes256Hctr2 => "AES-256-HCTR2",
+            Self::ChaCha20 => "ChaCha20-experiment",
         })
     }
 }
@@ -77,7 +93,7 @@ mod tests {
     fn every_number_names_the_mode_that_stores_it_and_no_other() {
         let known: Vec<u8> =
             (0..=255).filter(|number| EncryptionMode::from_number(*number).is_some()).collect();
-        assert_eq!(known, [1, 4, 5, 6, 9, 10]);
+        assert_eq!(known, [1, 4, 5, 6, 9, 10, 240]);
         for number in known {
             assert_eq!(EncryptionMode::from_number(number).map(EncryptionMode::number), Some(number));
         }

@@ -109,6 +109,8 @@ impl Policy {
             | (Mode::Aes128CbcEssiv, Mode::Aes128Cts)
             | (Mode::Adiantum, Mode::Adiantum) => true,
             (Mode::Aes256Xts, Mode::Aes256Hctr2) => v2,
+            // Not the kernel's. Its nonces are unit numbers, so that each file needs a key of its own.
+            (Mode::ChaCha20, Mode::Aes256Cts) => v2 && self.key_use == KeyUse::PerFile,
             _ => false,
         };
         if !modes_fit {
