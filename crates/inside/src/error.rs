@@ -5,6 +5,7 @@ use atrest_littlefs as littlefs;
 use core::fmt;
 
 use crate::detect::FilesystemKind;
+use crate::encryption::{EncryptionFault, KeyName};
 use crate::path::PathError;
 
 /// A tree could not be opened, or an operation on it failed.
@@ -38,13 +39,27 @@ pub enum TreeError {
     },
     /// The filesystem is damaged.
     Corrupt(Damage),
-    /// A file, name or directory is encrypted by the filesystem (fscrypt), and its key is not ours.
+    /// A file is encrypted by the filesystem (fscrypt), and the tree was opened without a way to keys.
     Encrypted {
         /// The inode.
         inode: u64,
     },
     /// A file of an encrypted directory can't be read.
     Lower(LowerError),
+    /// A file is encrypted by the filesystem (fscrypt), and its key is not here.
+    Locked {
+        /// The inode.
+        inode: u64,
+        /// What its policy calls the key.
+        key: KeyName,
+    },
+    /// The encryption of an inode is not what it should be.
+    Encryption {
+        /// The inode.
+        inode: u64,
+        /// What is wrong.
+        fault: EncryptionFault,
+    },
     /// There is no such entry.
     NotFound,
     /// A part of the path that should be a directory is something else.
@@ -373,6 +388,13 @@ impl fmt::Display for TreeError {
             Self::Corrupt(damage) => write!(f, "the filesystem is damaged: {damage}"),
             Self::Encrypted { inode } => write!(f, "inode {inode} is encrypted by the filesystem (fscrypt)"),
             Self::Lower(error) => error.fmt(f),
+            Self::Locked { inode, key } => {
+                write!(
+                    f,
+                    "inode {inode} is encrypted by the filesystem (fscrypt), and its key {key} is not here"
+                )
+            }
+            Self::Encryption { inode, fault } => write!(f, "inode {inode}: {fault}"),
             Self::NotFound => f.write_str("no such file or directory"),
             Self::NotADirectory => f.write_str("a part of the path is not a directory"),
             Self::IsADirectory => f.write_str("it is a directory"),
@@ -425,6 +447,7 @@ impl core::error::Error for TreeError {
             Self::LittleFsDamage(error) => Some(error),
             Self::Path(error) => Some(error),
             Self::Lower(error) => Some(error),
+            Self::Encryption { fault, .. } => Some(fault),
             _ => None,
         }
     }

@@ -64,10 +64,20 @@ pub enum Access {
 /// FAT and LittleFS can be written. In ext2, ext3 and ext4 existing contents can be overwritten ([`FileTree::overwrites`]) and
 /// nothing else ([`About::writable`]).
 pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn FileTree>, TreeError> {
+    open_tree_with(device, access, None)
+}
+
+/// The same, with what decrypts the files, names and links that the filesystem itself encrypts (ext4). Without it, or without
+/// a key, names of a locked directory are what the kernel shows for them, and files can't be read.
+pub fn open_tree_with(
+    device: Arc<dyn BlockDevice>,
+    access: Access,
+    encryption: Option<Arc<dyn Encryption>>,
+) -> Result<Box<dyn FileTree>, TreeError> {
     use FilesystemKind as Fs;
     match detect(&*device)? {
         Some(Fs::Ext2 | Fs::Ext3 | Fs::Ext4) => {
-            Ok(Box::new(ext4::ExtTree::open(device)?.overwriting(access == Access::ReadWrite)))
+            Ok(Box::new(ext4::ExtTree::open(device, encryption)?.overwriting(access == Access::ReadWrite)))
         }
         Some(Fs::Fat12 | Fs::Fat16 | Fs::Fat32) => {
             Ok(Box::new(fat::FatTree::open(device, access == Access::ReadWrite)?))

@@ -1,6 +1,7 @@
 //! Directories: kernel Documentation/filesystems/ext4, "Directory Entries". Hash trees are laid out so that a linear
 //! reader sees their inner blocks as empty, so none of their code is needed here.
 
+use super::hash::NameHash;
 use super::inode::{Inode, flag};
 use super::superblock::Superblock;
 use super::{Blocks, incompat, map};
@@ -19,19 +20,19 @@ const TAIL: usize = 12;
 /// One entry as stored.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
+    /// Of an encrypted directory: the ciphertext.
     pub(super) name: Vec<u8>,
     pub(super) inode: u32,
     /// None where the filesystem does not store types in directories.
     pub(super) kind: Option<Kind>,
+    /// Hash and minor hash of the name, where the directory stores them.
+    pub(super) hash: Option<(u32, u32)>,
 }
 
 /// All entries but `.` and `..`.
 pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<Vec<Stored>, TreeError> {
     if dir.kind != Kind::Directory {
         return Err(TreeError::NotADirectory);
-    }
-    if dir.is_encrypted() {
-        return Err(TreeError::Encrypted { inode: dir.number.into() });
     }
     let mut found = Vec::new();
     if dir.flags & flag::INLINE_DATA != 0 {
@@ -57,12 +58,32 @@ pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<V
         for i in 0..run.len.min(left) {
             let block = blocks.read(first.saturating_add(i))?;
             let at = logical.saturating_add(i).saturating_mul(size);
-            check_tail(dir, &block, at)?;
+            // The root of an index was a leaf once, and its old tail may still be there, with a checksum of another kind in it.
+            if at > 0 || dir.flags & flag::INDEX == 0 {
+                check_tail(dir, &block, at)?;
+            }
             parse(sb, dir, &block, at, &mut found)?;
         }
         logical = logical.saturating_add(run.len);
     }
     Ok(found)
+}
+
+/// How a directory hashes its names; none where its names have no hash (kernel, `is_dx_dir`).
+pub(super) fn name_hash(
+    sb: &Superblock,
+    blocks: &Blocks,
+    dir: &Inode,
+) -> Result<Option<NameHash>, TreeError> {
+    let Some(hash) = sb.name_hash else { return Ok(None) };
+    if dir.flags & flag::INDEX != 0 && dir.flags & flag::INLINE_DATA == 0 {
+        // The root of the index lies behind the entries `.` and `..` of the first block.
+        let Some(first) = map::run(blocks, dir, 0)?.block else { return Err(damaged(dir, 0)) };
+        let version = Fields(&blocks.read(first)?).u8(28);
+        return Ok(Some(NameHash { version, ..hash }));
+    }
+    let one_block = dir.size.checked_div(sb.block_size.into()) == Some(1);
+    Ok((one_block || dir.flags & flag::INLINE_DATA != 0).then_some(hash))
 }
 
 fn damaged(dir: &Inode, at: u64) -> TreeError {
@@ -90,10 +111,13 @@ fn parse(
     found: &mut Vec<Stored>,
 ) -> Result<(), TreeError> {
     let typed = sb.has(incompat::FILETYPE);
+    // Without the key nobody can hash the folded names again.
+    let with_hashes = dir.is_encrypted() && dir.flags & flag::CASEFOLD != 0;
     let mut at: usize = 0;
     while at.saturating_add(HEADER) <= block.len() {
         let entry = Fields(block.get(at..).unwrap_or(&[]));
-        let bad = || damaged(dir, base.saturating_add(at as u64));
+        let start = at;
+        let bad = || damaged(dir, base.saturating_add(start as u64));
         // 64 KiB do not fit into 16 bits: the two low bits, always 0 otherwise, carry the high ones.
         let stored = u32::from(entry.le16(4));
         let len = match stored {
@@ -111,9 +135,20 @@ fn parse(
         if inode == 0 || matches!(name, b"." | b"..") {
             continue;
         }
-        if !is_valid_name(name) {
+        // The bytes of an encrypted name are any.
+        let possible = if dir.is_encrypted() { !name.is_empty() } else { is_valid_name(name) };
+        if !possible {
             return Err(Damage::Name { inode: dir.number.into() }.into());
         }
+        let hash = if with_hashes {
+            let at = HEADER.saturating_add(name_len).next_multiple_of(4);
+            if at.saturating_add(8) > len {
+                return Err(bad());
+            }
+            Some((entry.le32(at), entry.le32(at.saturating_add(4))))
+        } else {
+            None
+        };
         let kind = match entry.u8(7) {
             _ if !typed => None,
             1 => Some(Kind::File),
@@ -125,7 +160,7 @@ fn parse(
             7 => Some(Kind::Link),
             _ => None,
         };
-        found.push(Stored { name: name.to_vec(), inode, kind });
+        found.push(Stored { name: name.to_vec(), inode, kind, hash });
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Inodes: kernel Documentation/filesystems/ext4, "Index Nodes".
 
 use super::superblock::Superblock;
-use super::{Blocks, incompat};
+use super::{Blocks, incompat, xattr};
 use crate::build::{encode_time, put};
 use crate::bytes::{Fields, crc32c, wide};
 use crate::error::{Damage, TreeError};
@@ -13,9 +13,11 @@ pub(super) mod flag {
     /// Immutable, or only to be appended to, or covered by fs-verity's hashes.
     pub(crate) const PROTECTED: u32 = 0x10 | 0x20 | 0x10_0000;
     pub(crate) const ENCRYPT: u32 = 0x800;
+    pub(crate) const INDEX: u32 = 0x1000;
     pub(crate) const HUGE_FILE: u32 = 0x4_0000;
     pub(crate) const EXTENTS: u32 = 0x8_0000;
     pub(crate) const INLINE_DATA: u32 = 0x1000_0000;
+    pub(crate) const CASEFOLD: u32 = 0x4000_0000;
 }
 
 /// Largest file with an extent tree or a block map that we accept, in blocks: block numbers in a file have 32 bits.
@@ -117,29 +119,21 @@ impl Inode {
         data
     }
 
+    /// What lies behind the inode's fields: attributes, or nothing.
+    pub(super) fn attribute_space(&self) -> &[u8] {
+        let extra = usize::from(Fields(&self.raw).le16(0x80));
+        self.raw.get(128_usize.saturating_add(extra)..).unwrap_or(&[])
+    }
+
+    /// The block with further attributes, or 0.
+    pub(super) fn attribute_block(&self) -> u64 {
+        let fields = Fields(&self.raw);
+        wide(u32::from(fields.le16(0x76)), fields.le32(0x68))
+    }
+
     /// The value of `system.data`, if the extra space of the inode holds it.
     fn inline_attribute(&self) -> Option<&[u8]> {
-        const HEADER: u32 = 0xea02_0000;
-        const SYSTEM: u8 = 7;
-        let extra = usize::from(Fields(&self.raw).le16(0x80));
-        let space = self.raw.get(128_usize.checked_add(extra)?..)?;
-        if Fields(space).le32(0) != HEADER {
-            return None;
-        }
-        let space = space.get(4..)?;
-        let mut entries = space;
-        // Entries end with four zero bytes.
-        while Fields(entries).le32(0) != 0 && entries.len() >= 16 {
-            let entry = Fields(entries);
-            let name_len = usize::from(entry.u8(0));
-            if entry.u8(1) == SYSTEM && entry.slice(16, name_len) == b"data" && entry.le32(4) == 0 {
-                let start = usize::from(entry.le16(2));
-                let len = usize::try_from(entry.le32(8)).ok()?;
-                return space.get(start..start.checked_add(len)?);
-            }
-            entries = entries.get(16_usize.checked_add(name_len)?.next_multiple_of(4)..)?;
-        }
-        None
+        xattr::in_inode(self, (xattr::namespace::SYSTEM, b"data")).ok().flatten()
     }
 
     pub(super) fn metadata(&self) -> Metadata {

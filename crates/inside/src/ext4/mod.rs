@@ -4,13 +4,19 @@
 //! but never written, ignores a journal that wraps and revokes across transactions, and rejects times after 2038. The
 //! tests hold this reader against it, against `debugfs` and against the kernel.
 
+mod ahead;
 mod blocks;
+mod casefold;
 mod dir;
+mod encrypted;
+mod hash;
 mod inode;
 mod journal;
 mod map;
+mod nokey;
 mod overwrite;
 mod superblock;
+mod xattr;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +28,7 @@ use inode::{Inode, ROOT, flag};
 pub(crate) use superblock::{MAGIC, kind};
 use superblock::{Superblock, incompat};
 
+use crate::encryption::{Encryption, InodeCipher};
 use crate::error::{Damage, Feature, Field, TreeError};
 use crate::path::TreePath;
 use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Space, Stop, Timestamp};
@@ -35,6 +42,14 @@ const PIECE: usize = 1 << 20;
 
 type Names = Arc<HashMap<Vec<u8>, u32>>;
 
+/// The names of one directory.
+struct Known {
+    directory: u32,
+    /// Of the keys: other keys show other names.
+    generation: u64,
+    names: Names,
+}
+
 /// An ext2, ext3 or ext4 filesystem.
 pub(crate) struct ExtTree {
     sb: Superblock,
@@ -43,12 +58,16 @@ pub(crate) struct ExtTree {
     /// Contents of files may be overwritten.
     overwrites: bool,
     /// Most recently used last.
-    directories: Mutex<Vec<(u32, Names)>>,
+    directories: Mutex<Vec<Known>>,
+    encryption: Option<Arc<dyn Encryption>>,
 }
 
 impl ExtTree {
     /// Opens the filesystem that starts at the first byte of `device`. Never writes, whatever state it is in.
-    pub(crate) fn open(device: Arc<dyn BlockDevice>) -> Result<Self, TreeError> {
+    pub(crate) fn open(
+        device: Arc<dyn BlockDevice>,
+        encryption: Option<Arc<dyn Encryption>>,
+    ) -> Result<Self, TreeError> {
         let mut bytes = vec![0; superblock::AT];
         device.read_at(superblock::AT as u64, &mut bytes)?;
         let mut sb = Superblock::parse(&bytes, device.size())?;
@@ -85,7 +104,7 @@ impl ExtTree {
         if sb.errors {
             notes.push(Note::ErrorsRecorded);
         }
-        let tree = Self { sb, blocks, notes, overwrites: false, directories: Mutex::default() };
+        let tree = Self { sb, blocks, notes, overwrites: false, directories: Mutex::default(), encryption };
         // A filesystem without a readable root is not worth opening.
         if tree.inode(ROOT)?.kind != Kind::Directory {
             return Err(Damage::Inode(ROOT.into()).into());
@@ -100,46 +119,80 @@ impl ExtTree {
     fn find(&self, path: &TreePath) -> Result<Inode, TreeError> {
         let mut inode = self.inode(ROOT)?;
         for name in path.components() {
-            inode = self.inode(self.child(&inode, name)?)?;
+            let child = self.inode(self.child(&inode, name)?)?;
+            self.check_policy(&inode, &child)?;
+            inode = child;
         }
         Ok(inode)
     }
 
     fn child(&self, dir: &Inode, name: &[u8]) -> Result<u32, TreeError> {
+        let generation = self.generation();
         let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = directories.iter().position(|(number, _)| *number == dir.number) {
-            let known = directories.remove(at);
-            let found = known.1.get(name).copied();
-            directories.push(known);
-            return found.ok_or(TreeError::NotFound);
-        }
-        drop(directories);
-        let entries = dir::entries(&self.sb, &self.blocks, dir)?;
-        // The first of two equal names counts, in a damaged directory, as for the kernel.
-        let found = entries.iter().find(|entry| entry.name == name).map(|entry| entry.inode);
-        let names = entries.into_iter().rev().map(|entry| (entry.name, entry.inode)).collect();
-        self.remember(dir.number, Arc::new(names));
+        directories.retain(|known| known.generation == generation);
+        let at = directories.iter().position(|known| known.directory == dir.number);
+        let names = match at.map(|at| directories.remove(at)) {
+            Some(known) => {
+                let names = known.names.clone();
+                directories.push(known);
+                names
+            }
+            None => {
+                drop(directories);
+                let (entries, folds) = (self.entries(dir)?, self.folds(dir)?);
+                let mut names = HashMap::with_capacity(entries.len());
+                for entry in entries {
+                    // The first of two equal names counts, in a damaged directory, as for the kernel.
+                    if folds {
+                        names.entry(casefold::fold(&entry.name)).or_insert(entry.inode);
+                    }
+                    names.entry(entry.name).or_insert(entry.inode);
+                }
+                let names = Arc::new(names);
+                self.remember(Known { directory: dir.number, generation, names: names.clone() });
+                names
+            }
+        };
+        let found = match names.get(name).copied() {
+            None if self.folds(dir)? => names.get(&casefold::fold(name)).copied(),
+            found => found,
+        };
         found.ok_or(TreeError::NotFound)
     }
 
+    /// What says that other names may be shown than before.
+    fn generation(&self) -> u64 {
+        self.encryption.as_ref().map_or(0, |encryption| encryption.generation())
+    }
+
+    /// The entries of a directory, with the names as they are shown.
+    fn entries(&self, dir: &Inode) -> Result<Vec<dir::Stored>, TreeError> {
+        let entries = dir::entries(&self.sb, &self.blocks, dir)?;
+        if dir.is_encrypted() { self.show_names(dir, entries) } else { Ok(entries) }
+    }
+
+    fn name_hash(&self, dir: &Inode) -> Result<Option<hash::NameHash>, TreeError> {
+        dir::name_hash(&self.sb, &self.blocks, dir)
+    }
+
     /// Keeps the names of a directory, and fewer of others if need be.
-    fn remember(&self, directory: u32, names: Names) {
-        if names.len() > CACHED_NAMES {
+    fn remember(&self, new: Known) {
+        if new.names.len() > CACHED_NAMES {
             return;
         }
         let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept =
-            |all: &[(u32, Names)]| all.iter().fold(names.len(), |sum, (_, n)| sum.saturating_add(n.len()));
+        let kept = |all: &[Known]| {
+            all.iter().fold(new.names.len(), |sum, known| sum.saturating_add(known.names.len()))
+        };
         while directories.len() >= CACHED_DIRECTORIES || kept(&directories) > CACHED_NAMES {
             directories.remove(0);
         }
-        directories.push((directory, names));
+        directories.push(new);
     }
 
     fn file(&self, path: &TreePath) -> Result<Inode, TreeError> {
         let inode = self.find(path)?;
         match inode.kind {
-            Kind::File if inode.is_encrypted() => Err(TreeError::Encrypted { inode: inode.number.into() }),
             Kind::File => Ok(inode),
             Kind::Directory => Err(TreeError::IsADirectory),
             _ => Err(TreeError::NotAFile),
@@ -147,7 +200,13 @@ impl ExtTree {
     }
 
     /// Fills `buf` with the contents of an inode from byte `offset` on, and returns how many bytes there were.
-    fn read_inode(&self, inode: &Inode, offset: u64, buf: &mut [u8]) -> Result<usize, TreeError> {
+    fn read_inode(
+        &self,
+        inode: &Inode,
+        cipher: Option<&dyn InodeCipher>,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize, TreeError> {
         let left = usize::try_from(inode.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let len = buf.len().min(left);
         let buf = buf.get_mut(..len).unwrap_or(&mut []);
@@ -169,7 +228,10 @@ impl ExtTree {
             let step = rest.len().min(usize::try_from(there).unwrap_or(usize::MAX));
             let (now, later) = rest.split_at_mut(step);
             match run.block {
-                Some(block) => self.blocks.read_run(block, within, now)?,
+                Some(block) => match cipher {
+                    Some(cipher) => self.read_decrypted((inode, cipher), (block, within), at, now)?,
+                    None => self.blocks.read_run(block, within, now)?,
+                },
                 None => now.fill(0),
             }
             rest = later;
@@ -203,13 +265,19 @@ impl FileTree for ExtTree {
     }
 
     fn metadata(&self, path: &TreePath) -> Result<Metadata, TreeError> {
-        Ok(self.find(path)?.metadata())
+        let inode = self.find(path)?;
+        let mut metadata = inode.metadata();
+        // What is stored is longer than what a reader gets.
+        if inode.kind == Kind::Link && inode.is_encrypted() {
+            metadata.size = self.target(&inode)?.len() as u64;
+        }
+        Ok(metadata)
     }
 
     fn list(&self, path: &TreePath) -> Result<Vec<Entry>, TreeError> {
         let dir = self.find(path)?;
         let mut entries = Vec::new();
-        for stored in dir::entries(&self.sb, &self.blocks, &dir)? {
+        for stored in self.entries(&dir)? {
             let kind = match stored.kind {
                 Some(kind) => kind,
                 None => self.inode(stored.inode)?.kind,
@@ -220,7 +288,9 @@ impl FileTree for ExtTree {
     }
 
     fn read_at(&self, path: &TreePath, offset: u64, buf: &mut [u8]) -> Result<usize, TreeError> {
-        self.read_inode(&self.file(path)?, offset, buf)
+        let inode = self.file(path)?;
+        let cipher = self.contents_cipher(&inode)?;
+        self.read_inode(&inode, cipher.as_deref(), offset, buf)
     }
 
     fn read_to(
@@ -229,14 +299,21 @@ impl FileTree for ExtTree {
         sink: &mut dyn FnMut(&[u8]) -> Result<(), Stop>,
     ) -> Result<u64, TreeError> {
         let inode = self.file(path)?;
-        let mut piece = vec![0; usize::try_from(inode.size).unwrap_or(PIECE).min(PIECE)];
-        let mut offset: u64 = 0;
-        while offset < inode.size {
-            let len = self.read_inode(&inode, offset, &mut piece)?;
-            sink(piece.get(..len).unwrap_or(&[])).map_err(|Stop| TreeError::Stopped { at: offset })?;
-            offset = offset.saturating_add(len as u64);
+        let cipher = self.contents_cipher(&inode)?;
+        let piece = |buf: &mut Vec<u8>, offset: u64| {
+            let left = usize::try_from(inode.size.saturating_sub(offset)).unwrap_or(PIECE);
+            buf.resize(left.min(PIECE), 0);
+            self.read_inode(&inode, cipher.as_deref(), offset, buf)
+        };
+        if inode.size > PIECE as u64 {
+            return ahead::read(inode.size, &piece, sink);
         }
-        Ok(offset)
+        let mut buf = Vec::new();
+        let len = piece(&mut buf, 0)?;
+        if len > 0 {
+            sink(buf.get(..len).unwrap_or(&[])).map_err(|Stop| TreeError::Stopped { at: 0 })?;
+        }
+        Ok(len as u64)
     }
 
     fn overwrites(&self) -> bool {
@@ -256,25 +333,26 @@ impl FileTree for ExtTree {
     }
 
     fn read_link(&self, path: &TreePath) -> Result<Vec<u8>, TreeError> {
+        self.target(&self.find(path)?)
+    }
+}
+
+impl ExtTree {
+    fn target(&self, inode: &Inode) -> Result<Vec<u8>, TreeError> {
         // The kernel's limit, PATH_MAX.
         const MAX_TARGET: u64 = 4095;
-        let inode = self.find(path)?;
         if inode.kind != Kind::Link {
             return Err(TreeError::NotALink);
-        }
-        if inode.is_encrypted() {
-            return Err(TreeError::Encrypted { inode: inode.number.into() });
         }
         if inode.size == 0 || inode.size > MAX_TARGET {
             return Err(Damage::Inode(inode.number.into()).into());
         }
-        let len = usize::try_from(inode.size).unwrap_or(0);
+        let mut stored = vec![0; usize::try_from(inode.size).unwrap_or(0)];
         // Up to 59 bytes lie in the inode itself, in place of the map.
-        if len < 60 {
-            return Ok(inode.map().get(..len).unwrap_or(&[]).to_vec());
+        match inode.map().get(..stored.len()).filter(|short| short.len() < 60) {
+            Some(short) => stored.copy_from_slice(short),
+            None => _ = self.read_inode(inode, None, 0, &mut stored)?,
         }
-        let mut target = vec![0; len];
-        self.read_inode(&inode, 0, &mut target)?;
-        Ok(target)
+        if inode.is_encrypted() { self.link_target(inode, &stored) } else { Ok(stored) }
     }
 }

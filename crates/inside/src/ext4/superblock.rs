@@ -1,7 +1,9 @@
 //! The superblock and the group descriptors: kernel Documentation/filesystems/ext4, "Super Block" and "Block Group Descriptors".
 
+use super::hash::NameHash;
 use crate::bytes::{Fields, crc32c, wide};
 use crate::detect::FilesystemKind;
+use crate::encryption::EncryptedFilesystem;
 use crate::error::{Damage, Feature, Field, TreeError};
 
 pub(crate) const MAGIC: u16 = 0xef53;
@@ -10,7 +12,9 @@ pub(super) const AT: usize = 1024;
 
 pub(super) mod compat {
     pub(crate) const HAS_JOURNAL: u32 = 0x4;
+    pub(crate) const DIR_INDEX: u32 = 0x20;
     pub(crate) const SPARSE_SUPER2: u32 = 0x200;
+    pub(crate) const STABLE_INODES: u32 = 0x800;
 }
 
 pub(super) mod incompat {
@@ -79,6 +83,8 @@ pub(super) struct Superblock {
     pub(super) journal_inode: u32,
     /// Seed of every metadata checksum; none if the filesystem has none.
     pub(super) checksum_seed: Option<u32>,
+    /// How directories hash names; none if they have no indices.
+    pub(super) name_hash: Option<NameHash>,
     pub(super) uuid: [u8; 16],
     pub(super) label: Vec<u8>,
     /// Cleanly unmounted, as far as the state field says.
@@ -181,6 +187,11 @@ impl Superblock {
             backup_groups: [fields.le32(0x24c), fields.le32(0x250)],
             journal_inode: fields.le32(0xe0),
             checksum_seed: has_checksums.then_some(seed),
+            name_hash: (compat & compat::DIR_INDEX != 0).then(|| NameHash {
+                version: fields.u8(0xfc),
+                unsigned: fields.le32(0x160) & 2 != 0,
+                seed: [0xec, 0xf0, 0xf4, 0xf8].map(|at| fields.le32(at)),
+            }),
             uuid,
             label: label.split(|&byte| byte == 0).next().unwrap_or(&[]).to_vec(),
             clean: state & 1 != 0,
@@ -190,6 +201,15 @@ impl Superblock {
 
     pub(super) fn has(&self, incompat: u32) -> bool {
         self.incompat & incompat != 0
+    }
+
+    /// What the ciphers of encrypted inodes may depend on.
+    pub(super) fn encrypted_filesystem(&self) -> EncryptedFilesystem {
+        EncryptedFilesystem {
+            uuid: self.uuid,
+            block_size: self.block_size,
+            stable_inodes: self.compat & compat::STABLE_INODES != 0,
+        }
     }
 
     /// Whether the journal holds what the rest of the filesystem lacks.

@@ -1,7 +1,7 @@
 //! What a program is told of a tree's failure.
 
 use atrest_device::{Cause, FlashCause};
-use atrest_inside::{LowerError, TreeError};
+use atrest_inside::{EncryptionFault, LowerError, TreeError};
 use fuser::Errno;
 
 /// The error number that says it best.
@@ -19,6 +19,15 @@ pub(super) fn errno_of(error: &TreeError) -> Errno {
         TreeError::NotALink | TreeError::NotAFile | TreeError::BeyondEnd { .. } => Errno::EINVAL,
         TreeError::TooManyLinks { .. } => Errno::ELOOP,
         TreeError::Encrypted { .. } | TreeError::Lower(LowerError::NoKey { .. }) => Errno::EACCES,
+        // As the kernel says it.
+        TreeError::Locked { .. } => Errno::from_i32(rustix::io::Errno::NOKEY.raw_os_error()),
+        TreeError::Encryption { fault: EncryptionFault::KeyTooShort { .. }, .. } => {
+            Errno::from_i32(rustix::io::Errno::NOKEY.raw_os_error())
+        }
+        TreeError::Encryption {
+            fault: EncryptionFault::MixedPolicy { .. } | EncryptionFault::Unencrypted { .. },
+            ..
+        } => Errno::EPERM,
         // What moves files then copies them.
         TreeError::Unsupported => Errno::EXDEV,
         TreeError::Device(error) => errno_of_cause(error.cause),
