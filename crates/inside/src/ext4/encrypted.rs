@@ -175,6 +175,6 @@ impl ExtTree {
     }
 }
 
-fn failed(inode: &Inode, fault: EncryptionFault) -> TreeError {
+pub(super) fn failed(inode: &Inode, fault: EncryptionFault) -> TreeError {
     TreeError::Encryption { inode: inode.number.into(), fault }
 }

@@ -2,7 +2,8 @@
 //! a time. Blocks are written whole, so that a power loss leaves each one old or new as far as the media writes a block at once.
 
 use super::inode::{Inode, flag};
-use super::{ExtTree, map};
+use super::{ExtTree, encrypted, map};
+use crate::encryption::InodeCipher;
 use crate::error::TreeError;
 use crate::path::TreePath;
 use crate::tree::{Note, Timestamp};
@@ -45,9 +46,6 @@ impl ExtTree {
         if inode.flags & flag::PROTECTED != 0 {
             return Err(TreeError::Protected);
         }
-        if inode.is_encrypted() {
-            return Err(TreeError::Encrypted { inode: inode.number.into() });
-        }
         if inode.flags & flag::INLINE_DATA != 0 {
             return Err(TreeError::Unsupported);
         }
@@ -55,10 +53,12 @@ impl ExtTree {
             Some(end) if end <= inode.size => {}
             _ => return Err(TreeError::CannotGrow { size: inode.size }),
         }
+        // Whoever has no key writes nothing.
+        let cipher = self.contents_cipher(&inode)?;
         // All of it has a place before anything is written.
         let places = self.places(&inode, offset, data.len() as u64)?;
         for place in places {
-            self.overwrite_place(&place, offset, data)?;
+            self.overwrite_place((&inode, cipher.as_deref()), &place, offset, data)?;
         }
         Ok(())
     }
@@ -82,21 +82,36 @@ impl ExtTree {
     }
 
     /// Writes the part of `data`, which begins at byte `offset` of the file, that lies in some adjoining blocks.
-    fn overwrite_place(&self, place: &Place, offset: u64, data: &[u8]) -> Result<(), TreeError> {
+    fn overwrite_place(
+        &self,
+        (inode, cipher): (&Inode, Option<&dyn InodeCipher>),
+        place: &Place,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), TreeError> {
         let size = u64::from(self.sb.block_size);
         let start = place.logical.saturating_mul(size);
         let len = place.len.saturating_mul(size);
         let end = offset.saturating_add(data.len() as u64);
+        // Blocks are whole data units.
+        let first = |cipher: &dyn InodeCipher| start.checked_div(cipher.data_unit() as u64).unwrap_or(0);
+        let failed = |fault| encrypted::failed(inode, fault);
         let mut blocks = vec![0; usize::try_from(len).unwrap_or(0)];
         // Bytes of a block that stay are read, and with them those behind the end of the file.
         if offset > start || end < start.saturating_add(len) {
             self.blocks.read_run(place.block, 0, &mut blocks)?;
+            if let Some(cipher) = cipher {
+                cipher.decrypt_contents(first(cipher), &mut blocks).map_err(failed)?;
+            }
         }
         let skip = usize::try_from(start.saturating_sub(offset)).unwrap_or(0);
         let at = usize::try_from(offset.saturating_sub(start)).unwrap_or(0);
         let new = data.get(skip..).unwrap_or(&[]);
         for (old, new) in blocks.iter_mut().skip(at).zip(new) {
             *old = *new;
+        }
+        if let Some(cipher) = cipher {
+            cipher.encrypt_contents(first(cipher), &mut blocks).map_err(failed)?;
         }
         self.blocks.write_run(place.block, &blocks)
     }
