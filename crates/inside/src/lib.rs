@@ -23,6 +23,7 @@ mod littlefs;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod partition;
 mod path;
+pub mod posix;
 pub mod reach;
 mod resolve;
 mod tree;

@@ -20,3 +20,4 @@
 
 pub mod ecryptfs;
 pub mod fscrypt;
+pub mod lower;

@@ -3,6 +3,7 @@
 //! `fuser` could mount as well, but at the end of a session it unmounts whatever the directory shows by then, also what
 //! somebody else has mounted there since.
 
+use super::Options;
 use super::unmount::fusermount;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -23,24 +24,26 @@ const NAME: &str = "atrest";
 const ANSWER_ON: &str = "_FUSE_COMMFD";
 
 /// Mounts a FUSE file system without anybody behind it yet, and returns the descriptor to serve it on. Only this user
-/// sees into it.
-pub(super) fn mount(directory: &Path, read_only: bool) -> io::Result<OwnedFd> {
-    match mount_by_call(directory, read_only) {
+/// sees into it, unless it is to be shared.
+pub(super) fn mount(directory: &Path, read_only: bool, options: &Options) -> io::Result<OwnedFd> {
+    match mount_by_call(directory, read_only, options) {
         Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
-            mount_by_program(directory, read_only)
+            mount_by_program(directory, read_only, options)
         }
         outcome => outcome,
     }
 }
 
-fn mount_by_call(directory: &Path, read_only: bool) -> io::Result<OwnedFd> {
+fn mount_by_call(directory: &Path, read_only: bool, options: &Options) -> io::Result<OwnedFd> {
     let mode = std::fs::metadata(directory)?.mode();
     let device = File::options().read(true).write(true).open("/dev/fuse")?;
     let uid = rustix::process::getuid().as_raw();
     let gid = rustix::process::getgid().as_raw();
     let fd = device.as_raw_fd();
-    let data = format!("fd={fd},rootmode={mode:o},user_id={uid},group_id={gid},default_permissions");
-    let mut flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::NOATIME;
+    let shared = if options.shared { ",allow_other" } else { "" };
+    let data = format!("fd={fd},rootmode={mode:o},user_id={uid},group_id={gid},default_permissions{shared}");
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
+    flags.set(MountFlags::NOEXEC, !options.executable);
     flags.set(MountFlags::RDONLY, read_only);
     let data = CString::new(data)?;
     rustix::mount::mount(NAME, directory, format!("fuse.{NAME}"), flags, data.as_c_str())?;
@@ -48,11 +51,14 @@ fn mount_by_call(directory: &Path, read_only: bool) -> io::Result<OwnedFd> {
 }
 
 /// The program opens the device, mounts, and hands the descriptor over on its standard input.
-fn mount_by_program(directory: &Path, read_only: bool) -> io::Result<OwnedFd> {
+fn mount_by_program(directory: &Path, read_only: bool, options: &Options) -> io::Result<OwnedFd> {
     let program = fusermount().ok_or(Errno::PERM)?;
     let access = if read_only { "ro" } else { "rw" };
-    let options =
-        format!("{access},nosuid,nodev,noexec,noatime,default_permissions,fsname={NAME},subtype={NAME}");
+    let shared = if options.shared { ",allow_other" } else { "" };
+    let executable = if options.executable { "exec" } else { "noexec" };
+    let options = format!(
+        "{access},nosuid,nodev,{executable},noatime,default_permissions{shared},fsname={NAME},subtype={NAME}"
+    );
     let (ours, its) = UnixStream::pair()?;
     let mut command = Command::new(program);
     command.args(["-o", &options, "--"]).arg(directory).env(ANSWER_ON, "0");

@@ -1,5 +1,5 @@
 //! The FUSE face: a directory that holds the volume as one regular file, `DIR/volume` ([`mount`]), or the files of a tree
-//! inside the volume ([`mount_tree`]).
+//! inside the volume ([`mount_tree`]), or a tree with POSIX behaviour ([`mount_posix`]).
 //!
 //! About the one file:
 //!
@@ -21,12 +21,13 @@ mod cache;
 mod filesystem;
 mod kernel;
 mod mount;
+mod posix;
 mod tree;
 mod truncated;
 mod unmount;
 
 pub use cache::KernelCache;
-pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount, mount_tree};
+pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount, mount_posix, mount_tree};
 pub use unmount::{MountId, UnmountError};
 
 /// Name of the file in the mounted directory.

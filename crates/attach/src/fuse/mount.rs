@@ -4,10 +4,12 @@ use super::FILE_NAME;
 use super::cache::KernelCache;
 use super::filesystem::VolumeDirectory;
 use super::kernel;
+use super::posix::PosixDirectoryServer;
 use super::tree::TreeDirectory;
 use super::unmount::{MountId, UnmountError, fusermount};
 use crate::bytes::ByteDevice;
 use atrest_device::{BlockDevice, DeviceError};
+use atrest_inside::posix::{Errno, PosixTree};
 use atrest_inside::{FileTree, TreeError};
 use core::fmt;
 use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
@@ -24,12 +26,16 @@ pub struct Options {
     pub threads: usize,
     /// Let the kernel cache the file's pages. Off, every read and write reaches the volume (direct I/O).
     pub cached: bool,
+    /// Let other users see what is mounted, as far as permissions allow (`allow_other`).
+    pub shared: bool,
+    /// Let programs that are mounted be run.
+    pub executable: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { threads: (cores + 2).clamp(4, 16), cached: false }
+        Self { threads: (cores + 2).clamp(4, 16), cached: false, shared: false, executable: false }
     }
 }
 
@@ -110,6 +116,8 @@ pub enum WaitError {
     Flush(DeviceError),
     /// The same, of a tree.
     FlushTree(TreeError),
+    /// The same, of a tree with POSIX behaviour.
+    FlushPosix(Errno),
 }
 
 impl fmt::Display for WaitError {
@@ -118,6 +126,7 @@ impl fmt::Display for WaitError {
             WaitError::Session(error) => write!(f, "the FUSE session failed: {error}"),
             WaitError::Flush(error) => write!(f, "{error}"),
             WaitError::FlushTree(error) => write!(f, "what was written can't be made durable: {error}"),
+            WaitError::FlushPosix(error) => write!(f, "what was written can't be made durable: {error}"),
         }
     }
 }
@@ -128,6 +137,7 @@ impl core::error::Error for WaitError {
             WaitError::Session(error) => Some(error),
             WaitError::Flush(error) => Some(error),
             WaitError::FlushTree(error) => Some(error),
+            WaitError::FlushPosix(error) => Some(error),
         }
     }
 }
@@ -156,6 +166,7 @@ pub struct Unmounter {
 enum Served {
     Volume(Arc<ByteDevice>),
     Tree(Arc<dyn FileTree>),
+    Posix(Arc<dyn PosixTree>),
 }
 
 impl Served {
@@ -163,6 +174,7 @@ impl Served {
         match self {
             Self::Volume(device) => device.is_read_only(),
             Self::Tree(tree) => !tree.about().writable,
+            Self::Posix(tree) => !tree.is_writable(),
         }
     }
 
@@ -171,7 +183,13 @@ impl Served {
             _ if self.is_read_only() => Ok(()),
             Self::Volume(device) => device.flush().map_err(WaitError::Flush),
             Self::Tree(tree) => tree.flush().map_err(WaitError::FlushTree),
+            Self::Posix(tree) => tree.flush().map_err(WaitError::FlushPosix),
         }
+    }
+
+    /// Whether files and directories are seen rather than a volume's one file.
+    fn is_tree(&self) -> bool {
+        !matches!(self, Self::Volume(_))
     }
 }
 
@@ -191,6 +209,16 @@ pub fn mount_tree(tree: Arc<dyn FileTree>, directory: &Path, options: &Options) 
     Ok(mount)
 }
 
+/// Mounts a tree with POSIX behaviour. Its files can be used when this returns.
+pub fn mount_posix(
+    tree: Arc<dyn PosixTree>,
+    directory: &Path,
+    options: &Options,
+) -> Result<Mount, MountError> {
+    let filesystem = PosixDirectoryServer::new(tree.clone());
+    mount_served(Served::Posix(tree), filesystem, directory, options).map(|(mount, _)| mount)
+}
+
 fn mount_served(
     served: Served,
     filesystem: impl Filesystem,
@@ -200,7 +228,7 @@ fn mount_served(
     let directory = check_directory(directory)?;
     check_fuse()?;
     let failed = |error| MountError::Mount { path: directory.clone(), error };
-    let kernel = kernel::mount(&directory, served.is_read_only()).map_err(failed)?;
+    let kernel = kernel::mount(&directory, served.is_read_only(), options).map_err(failed)?;
     let id = MountId::at(&directory).map_err(failed)?;
     let mut mount = Mount { directory: directory.clone(), id, served, cache: None, session: None };
     match mount.serve(kernel, filesystem, options) {
@@ -224,7 +252,8 @@ impl Mount {
         config.n_threads = Some(options.threads.max(1));
         // A file descriptor per thread spares the threads a shared lock in the kernel.
         config.clone_fd = true;
-        let session = Session::from_fd(filesystem, kernel, SessionACL::Owner, config)?;
+        let seen_by = if options.shared { SessionACL::All } else { SessionACL::Owner };
+        let session = Session::from_fd(filesystem, kernel, seen_by, config)?;
         let notifier = session.notifier();
         let thread = std::thread::Builder::new().name("fuse".into());
         self.session = Some(thread.spawn(move || session.run())?);
@@ -232,7 +261,7 @@ impl Mount {
         let found = std::fs::metadata(self.place())?;
         let expected = match &self.served {
             Served::Volume(device) => found.len() == device.size(),
-            Served::Tree(_) => found.is_dir(),
+            Served::Tree(_) | Served::Posix(_) => found.is_dir(),
         };
         if expected { Ok(notifier) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
@@ -246,13 +275,13 @@ impl Mount {
     pub fn place(&self) -> PathBuf {
         match self.served {
             Served::Volume(_) => self.directory.join(FILE_NAME),
-            Served::Tree(_) => self.directory.clone(),
+            Served::Tree(_) | Served::Posix(_) => self.directory.clone(),
         }
     }
 
     /// Whether it shows a tree rather than a volume.
     pub fn is_tree(&self) -> bool {
-        matches!(self.served, Served::Tree(_))
+        self.served.is_tree()
     }
 
     /// What the kernel keeps of a tree.

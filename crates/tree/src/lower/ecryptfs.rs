@@ -1,0 +1,296 @@
+//! eCryptfs in between: names and contents are decrypted.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::Path;
+
+use atrest_inside::is_valid_name;
+use atrest_inside::posix::{Errno, Outcome};
+use atrest_secret::OsRandom;
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
+
+use super::identity::errno;
+use super::{MappedFile, Mapper};
+use crate::ecryptfs::{
+    EcryptfsError, EncryptedFile, FileCipher, FileOptions, Keys, LowerFile, NameCipher, NameError, Signature,
+};
+
+/// The attribute that holds a header where the lower file does not.
+const XATTR: &[u8] = b"user.ecryptfs";
+/// Bytes in the longest name that is at most 255 bytes once it is encrypted.
+const NAME_LEN: u32 = 143;
+/// Bytes in a name and in a link's target that Linux takes.
+const LOWER_NAME_LEN: usize = 255;
+const LOWER_TARGET_LEN: usize = 4095;
+/// Written at once where zeros are asked for.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+const KEEP_SIZE: u32 = 1;
+const PUNCH_HOLE: u32 = 2;
+const ZERO_RANGE: u32 = 16;
+
+/// The keys of a tree, and how what is new in it is encrypted.
+#[derive(Debug)]
+pub struct EcryptfsMapper {
+    keys: Keys,
+    new_files: FileOptions,
+    /// None where names are left as they are.
+    names: Option<NameCipher>,
+    passthrough: bool,
+}
+
+impl EcryptfsMapper {
+    /// New files are encrypted as `new_files` says, and names under the key of signature `names` with the cipher of the files.
+    /// With `passthrough`, files without a header are read and written as they are, otherwise they can't be opened.
+    pub fn new(
+        keys: Keys,
+        new_files: FileOptions,
+        names: Option<Signature>,
+        passthrough: bool,
+    ) -> Result<Self, EcryptfsError> {
+        for signature in &new_files.signatures {
+            keys.find(*signature).ok_or(EcryptfsError::NoKey { wanted: vec![*signature] })?;
+        }
+        let (cipher, key_len): (FileCipher, usize) = (new_files.cipher, new_files.key_len);
+        let names = names.map(|signature| NameCipher::new(&keys, signature, cipher, key_len)).transpose()?;
+        Ok(Self { keys, new_files, names, passthrough })
+    }
+
+    fn encode<'a>(&self, plain: &'a [u8], longest: usize) -> Outcome<Cow<'a, [u8]>> {
+        match &self.names {
+            None => Ok(Cow::Borrowed(plain)),
+            Some(names) => match names.encode(plain).map_err(|error| number(&error))? {
+                encoded if encoded.len() > longest => Err(Errno::NAMETOOLONG),
+                encoded => Ok(Cow::Owned(encoded)),
+            },
+        }
+    }
+}
+
+impl Mapper for EcryptfsMapper {
+    type File = Contents;
+
+    fn lower_name<'a>(&self, name: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
+        self.encode(name, LOWER_NAME_LEN)
+    }
+
+    fn plain_name<'a>(&self, lower: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.names.as_ref().map(|names| names.decode(lower)) {
+            Some(Ok(plain)) if is_valid_name(&plain) => Cow::Owned(plain),
+            _ => Cow::Borrowed(lower),
+        }
+    }
+
+    fn lower_target<'a>(&self, target: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
+        self.encode(target, LOWER_TARGET_LEN)
+    }
+
+    fn plain_target(&self, lower: Vec<u8>) -> Outcome<Vec<u8>> {
+        match self.names.as_ref().map(|names| names.decode(&lower)) {
+            None | Some(Err(NameError::Plain)) => Ok(lower),
+            Some(Ok(plain)) => Ok(plain),
+            Some(Err(NameError::NoKey { .. })) => Err(Errno::NOKEY),
+            Some(Err(_)) => Err(Errno::IO),
+        }
+    }
+
+    fn name_len(&self, lower: u32) -> u32 {
+        if self.names.is_some() { lower.min(NAME_LEN) } else { lower }
+    }
+
+    fn open(&self, lower: File, writable: bool) -> Outcome<Contents> {
+        if is_unmade(&lower)? {
+            if self.passthrough {
+                // As the module: what has no header is not given one.
+                return Ok(Contents::Plain(lower));
+            }
+            if !writable {
+                return Ok(Contents::Empty);
+            }
+            let made = EncryptedFile::create(lower, &self.keys, &self.new_files, &mut OsRandom);
+            return made.map(Contents::Encrypted).map_err(|error| number(&error));
+        }
+        let plain = if self.passthrough { lower.try_clone().ok() } else { None };
+        match (EncryptedFile::open(lower, &self.keys), plain) {
+            (Ok(opened), _) => Ok(Contents::Encrypted(opened)),
+            (Err(EcryptfsError::NoHeader { .. }), Some(plain)) => Ok(Contents::Plain(plain)),
+            (Err(error), _) => Err(number(&error)),
+        }
+    }
+
+    fn create(&self, lower: File) -> Outcome<Contents> {
+        EncryptedFile::create(lower, &self.keys, &self.new_files, &mut OsRandom)
+            .map(Contents::Encrypted)
+            .map_err(|error| number(&error))
+    }
+
+    fn size(&self, lower: &File) -> Option<u64> {
+        EncryptedFile::header(lower).ok().map(|(header, _)| header.size)
+    }
+
+    fn maps_sizes(&self) -> bool {
+        true
+    }
+
+    fn owns_xattr(&self, name: &[u8]) -> bool {
+        name == XATTR
+    }
+}
+
+/// What a lower directory looks like before it is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundNames {
+    /// It is empty.
+    None,
+    /// None of its names is encrypted.
+    Plain,
+    /// Some are, and the keys are at hand.
+    Encrypted,
+}
+
+/// Files whose headers are looked at before a mount.
+const SAMPLE: usize = 16;
+
+/// Looks at the top of a lower directory: [`EcryptfsError::NoKey`] if a name or one of the first files asks for a key that is not
+/// at hand, so that nothing is written under another one by mistake.
+pub fn look_at(directory: &Path, keys: &Keys) -> Result<FoundNames, EcryptfsError> {
+    let names = NameCipher::reading(keys);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(CWD, directory, flags, Mode::empty())?;
+    let mut found = FoundNames::None;
+    let mut files = 0_usize;
+    for entry in Dir::read_from(&opened)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match names.decode(name.to_bytes()) {
+            Ok(_) => found = FoundNames::Encrypted,
+            Err(NameError::NoKey { wanted }) => return Err(EcryptfsError::NoKey { wanted: vec![wanted] }),
+            Err(_) if found == FoundNames::None => found = FoundNames::Plain,
+            Err(_) => {}
+        }
+        if entry.file_type() == FileType::RegularFile && files < SAMPLE {
+            files = files.saturating_add(1);
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let Ok(file) = rustix::fs::openat(&opened, name, flags, Mode::empty()) else { continue };
+            if let Err(error @ EcryptfsError::NoKey { .. }) = EncryptedFile::open(File::from(file), keys) {
+                return Err(error);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a lower file was made, and then nothing was written into it.
+fn is_unmade(lower: &File) -> Outcome<bool> {
+    let empty = LowerFile::is_empty(lower).map_err(|error| errno(&error))?;
+    Ok(empty && lower.xattr().map_err(|error| errno(&error))?.is_none())
+}
+
+/// The contents of a lower file.
+#[derive(Debug)]
+pub enum Contents {
+    /// Encrypted.
+    Encrypted(EncryptedFile),
+    /// Without a header, read and written as it is.
+    Plain(File),
+    /// Without a header or anything else, on what can't be written.
+    Empty,
+}
+
+impl MappedFile for Contents {
+    fn plain_len(&self) -> Option<u64> {
+        match self {
+            Self::Encrypted(file) => Some(file.len()),
+            Self::Plain(_) | Self::Empty => None,
+        }
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Outcome<usize> {
+        match self {
+            Self::Encrypted(file) => read_all(file, offset, buf).map_err(|error| number(&error)),
+            Self::Plain(file) => MappedFile::read_at(file, offset, buf),
+            Self::Empty => Ok(0),
+        }
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Outcome<()> {
+        match self {
+            Self::Encrypted(file) => file.write_at(offset, data).map_err(|error| number(&error)),
+            Self::Plain(file) => MappedFile::write_at(file, offset, data),
+            Self::Empty => Err(Errno::ROFS),
+        }
+    }
+
+    fn set_len(&self, len: u64) -> Outcome<()> {
+        match self {
+            Self::Encrypted(file) => file.set_len(len).map_err(|error| number(&error)),
+            Self::Plain(file) => MappedFile::set_len(file, len),
+            Self::Empty => Err(Errno::ROFS),
+        }
+    }
+
+    fn sync(&self, data_only: bool) -> Outcome<()> {
+        match self {
+            // The size is contents of the lower file, or an attribute of it.
+            Self::Encrypted(file) => file.sync().map_err(|error| number(&error)),
+            Self::Plain(file) => MappedFile::sync(file, data_only),
+            Self::Empty => Ok(()),
+        }
+    }
+
+    /// Nothing can be set aside in the lower file: extents are there once they are written.
+    fn allocate(&self, mode: u32, offset: u64, len: u64) -> Outcome<()> {
+        let file = match self {
+            Self::Encrypted(file) => file,
+            Self::Plain(file) => return MappedFile::allocate(file, mode, offset, len),
+            Self::Empty => return Err(Errno::ROFS),
+        };
+        let end = offset.checked_add(len).ok_or(Errno::FBIG)?;
+        let has = file.len();
+        let zeros_to = match mode {
+            0 => {
+                if end > has {
+                    file.set_len(end).map_err(|error| number(&error))?;
+                }
+                return Ok(());
+            }
+            ZERO_RANGE => end,
+            mode if mode == PUNCH_HOLE | KEEP_SIZE || mode == ZERO_RANGE | KEEP_SIZE => end.min(has),
+            _ => return Err(Errno::OPNOTSUPP),
+        };
+        let mut at = offset;
+        while at < zeros_to {
+            let len = zeros_to.saturating_sub(at).min(ZEROS.len() as u64);
+            let zeros = ZEROS.get(..len as usize).unwrap_or(&[]);
+            file.write_at(at, zeros).map_err(|error| number(&error))?;
+            at = at.saturating_add(len);
+        }
+        Ok(())
+    }
+}
+
+/// Reads to the end of the file, or fails: the kernel takes less for the end.
+fn read_all(file: &EncryptedFile, offset: u64, buf: &mut [u8]) -> Result<usize, EcryptfsError> {
+    let mut done = 0_usize;
+    while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(offset.saturating_add(done as u64), rest)? {
+            0 => break,
+            read => done = done.saturating_add(read),
+        }
+    }
+    Ok(done)
+}
+
+/// The number that programs are told.
+fn number(error: &EcryptfsError) -> Errno {
+    match error {
+        EcryptfsError::Io(error) => errno(error),
+        EcryptfsError::NoKey { .. } | EcryptfsError::PublicKey { .. } => Errno::NOKEY,
+        EcryptfsError::TooLarge { .. } => Errno::FBIG,
+        EcryptfsError::NameTooLong { .. } => Errno::NAMETOOLONG,
+        _ => Errno::IO,
+    }
+}

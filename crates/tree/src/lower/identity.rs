@@ -1,0 +1,99 @@
+//! Nothing in between: names and contents are those of the lower directory.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use atrest_inside::posix::{Errno, Outcome};
+use rustix::fs::FallocateFlags;
+
+use super::{MappedFile, Mapper};
+
+/// Shows a lower directory as it is: what another mapper's work is measured against.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Identity;
+
+impl Mapper for Identity {
+    type File = File;
+
+    fn lower_name<'a>(&self, name: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn plain_name<'a>(&self, lower: &'a [u8]) -> Cow<'a, [u8]> {
+        Cow::Borrowed(lower)
+    }
+
+    fn lower_target<'a>(&self, target: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
+        Ok(Cow::Borrowed(target))
+    }
+
+    fn plain_target(&self, lower: Vec<u8>) -> Outcome<Vec<u8>> {
+        Ok(lower)
+    }
+
+    fn name_len(&self, lower: u32) -> u32 {
+        lower
+    }
+
+    fn open(&self, lower: File, _writable: bool) -> Outcome<File> {
+        Ok(lower)
+    }
+
+    fn create(&self, lower: File) -> Outcome<File> {
+        Ok(lower)
+    }
+
+    fn size(&self, _lower: &File) -> Option<u64> {
+        None
+    }
+
+    fn maps_sizes(&self) -> bool {
+        false
+    }
+
+    fn owns_xattr(&self, _name: &[u8]) -> bool {
+        false
+    }
+}
+
+impl MappedFile for File {
+    fn plain_len(&self) -> Option<u64> {
+        None
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Outcome<usize> {
+        let mut filled = 0_usize;
+        while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match FileExt::read_at(self, rest, offset.saturating_add(filled as u64)) {
+                Ok(0) => break,
+                Ok(read) => filled = filled.saturating_add(read),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(errno(&error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Outcome<()> {
+        self.write_all_at(data, offset).map_err(|error| errno(&error))
+    }
+
+    fn set_len(&self, len: u64) -> Outcome<()> {
+        rustix::fs::ftruncate(self, len)
+    }
+
+    fn sync(&self, data_only: bool) -> Outcome<()> {
+        if data_only { rustix::fs::fdatasync(self) } else { rustix::fs::fsync(self) }
+    }
+
+    fn allocate(&self, mode: u32, offset: u64, len: u64) -> Outcome<()> {
+        rustix::fs::fallocate(self, FallocateFlags::from_bits_retain(mode), offset, len)
+    }
+}
+
+/// The number behind an error of the system.
+pub(crate) fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,22 @@
+//! A lower directory of the host, served as a tree with POSIX behaviour ([`PosixTree`](atrest_inside::posix::PosixTree)).
+//!
+//! What stands between the tree and the directory is a [`Mapper`]: [`Identity`] shows everything as it is, and
+//! [`EcryptfsMapper`] decrypts names and contents.
+//!
+//! Every node that somebody knows holds an `O_PATH` descriptor of what it stands for, and names are resolved one by one below
+//! such a descriptor, without following links. So no link, no `..` and no rename by somebody else leads out of the lower directory,
+//! and a node stays itself under any name.
+
+mod attributes;
+mod directory;
+mod ecryptfs;
+mod identity;
+mod mapper;
+mod nodes;
+mod open;
+mod tree;
+
+pub use ecryptfs::{Contents, EcryptfsMapper, FoundNames, look_at};
+pub use identity::Identity;
+pub use mapper::{MappedFile, Mapper};
+pub use tree::{LowerError, LowerPosix};

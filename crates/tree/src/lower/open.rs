@@ -1,0 +1,182 @@
+//! Open files: one shared state for each lower file, however many have it open.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use atrest_inside::posix::{Errno, Opened, Outcome, PosixFile};
+use rustix::fs::{Mode, OFlags, Stat};
+
+use super::nodes::LowerNode;
+use super::{MappedFile, Mapper};
+
+/// What a node knows of those who have it open.
+pub(super) struct OpenState<F> {
+    handles: usize,
+    shared: Option<Shared<F>>,
+    /// What the lower file looked like when the last of them was done.
+    left: Option<Stamp>,
+    /// The size that it had when somebody looked.
+    pub size: Option<(Stamp, u64)>,
+}
+
+impl<F> Default for OpenState<F> {
+    fn default() -> Self {
+        Self { handles: 0, shared: None, left: None, size: None }
+    }
+}
+
+struct Shared<F> {
+    file: Arc<F>,
+    writable: bool,
+}
+
+impl<F: MappedFile> OpenState<F> {
+    /// Bytes of contents, of an open file.
+    pub fn open_len(&self) -> Option<u64> {
+        self.shared.as_ref().and_then(|shared| shared.file.plain_len())
+    }
+}
+
+/// Changes when anybody changes the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp(i64, i64, i64, i64, i64);
+
+impl Stamp {
+    pub fn of(stat: &Stat) -> Self {
+        let nanoseconds = |part: u64| i64::try_from(part).unwrap_or(0);
+        Self(
+            stat.st_size,
+            stat.st_mtime,
+            nanoseconds(stat.st_mtime_nsec),
+            stat.st_ctime,
+            nanoseconds(stat.st_ctime_nsec),
+        )
+    }
+}
+
+/// Opens lower files again by the descriptors of their nodes.
+pub(super) struct Opener {
+    /// `/proc/self/fd`.
+    pub proc_fds: OwnedFd,
+    pub writable: bool,
+}
+
+impl Opener {
+    /// The lower file itself, which is what the node's descriptor stands for, whatever its names are by now.
+    pub fn reopen<F>(&self, node: &LowerNode<F>, flags: OFlags) -> Outcome<File> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        Ok(rustix::fs::openat(&self.proc_fds, node.proc_name(), flags, Mode::empty())?.into())
+    }
+
+    /// A file for the handles of one node. The caller holds the node's state.
+    fn share<M: Mapper>(
+        &self,
+        mapper: &M,
+        node: &LowerNode<M::File>,
+        state: &mut OpenState<M::File>,
+        write: bool,
+        fresh: Option<File>,
+    ) -> Outcome<()> {
+        if state.shared.as_ref().is_some_and(|shared| shared.writable || !write) {
+            return Ok(());
+        }
+        if let Some(fresh) = fresh {
+            let file = Arc::new(mapper.create(fresh)?);
+            state.shared = Some(Shared { file, writable: true });
+            return Ok(());
+        }
+        // Whoever comes later may want to write, and contents that are encrypted are read before they are written.
+        let (lower, writable) = match self.writable.then(|| self.reopen(node, OFlags::RDWR)) {
+            Some(Ok(file)) => (file, true),
+            Some(Err(error)) if write => return Err(error),
+            None if write => return Err(Errno::ROFS),
+            _ => (self.reopen(node, OFlags::RDONLY)?, false),
+        };
+        let file = Arc::new(mapper.open(lower, writable)?);
+        state.shared = Some(Shared { file, writable });
+        Ok(())
+    }
+
+    pub fn open<M: Mapper>(
+        &self,
+        mapper: &M,
+        node: &Arc<LowerNode<M::File>>,
+        write: bool,
+        fresh: Option<File>,
+    ) -> Outcome<Opened> {
+        if !node.is_file() {
+            return Err(Errno::INVAL);
+        }
+        let mut state = node.state();
+        let unchanged = match (state.handles, state.left) {
+            (0, None) => false,
+            (0, Some(left)) => Stamp::of(&rustix::fs::fstat(&node.fd)?) == left,
+            _ => true,
+        };
+        self.share(mapper, node, &mut state, write, fresh)?;
+        state.handles = state.handles.saturating_add(1);
+        drop(state);
+        Ok(Opened { file: Box::new(Handle { node: Arc::clone(node) }), unchanged })
+    }
+
+    /// Sets the size of a file, whether somebody has it open or not.
+    pub fn set_len<M: Mapper>(&self, mapper: &M, node: &LowerNode<M::File>, len: u64) -> Outcome<()> {
+        if !node.is_file() {
+            return Err(Errno::INVAL);
+        }
+        let mut state = node.state();
+        self.share(mapper, node, &mut state, true, None)?;
+        let file = state.shared.as_ref().map(|shared| Arc::clone(&shared.file)).ok_or(Errno::IO)?;
+        let outcome = file.set_len(len);
+        if state.handles == 0 {
+            state.shared = None;
+            (state.size, state.left) = (None, None);
+        }
+        outcome
+    }
+}
+
+/// One who has a file open.
+struct Handle<F> {
+    node: Arc<LowerNode<F>>,
+}
+
+impl<F> Handle<F> {
+    fn file(&self) -> Outcome<Arc<F>> {
+        self.node.state().shared.as_ref().map(|shared| Arc::clone(&shared.file)).ok_or(Errno::BADF)
+    }
+}
+
+impl<F: MappedFile> PosixFile for Handle<F> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Outcome<usize> {
+        self.file()?.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Outcome<()> {
+        self.file()?.write_at(offset, data)
+    }
+
+    fn sync(&self, data_only: bool) -> Outcome<()> {
+        self.file()?.sync(data_only)
+    }
+
+    fn allocate(&self, mode: u32, offset: u64, len: u64) -> Outcome<()> {
+        self.file()?.allocate(mode, offset, len)
+    }
+}
+
+impl<F> Drop for Handle<F> {
+    fn drop(&mut self) {
+        let mut state = self.node.state();
+        state.handles = state.handles.saturating_sub(1);
+        if state.handles == 0 {
+            let shared = state.shared.take();
+            // Clocks of files are coarse: what was seen before says nothing.
+            state.size = None;
+            state.left = rustix::fs::fstat(&self.node.fd).ok().as_ref().map(Stamp::of);
+            drop(state);
+            drop(shared);
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! The tree itself.
+
+use core::fmt;
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use atrest_inside::is_valid_name;
+use atrest_inside::posix::{
+    Attributes, Change, Errno, New, Node, Opened, Outcome, Owner, PosixDirectory, PosixSpace, PosixTree,
+    Rename, SetXattr,
+};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, XattrFlags};
+use rustix::process::{Resource, Rlimit};
+
+use super::Mapper;
+use super::directory::OpenDirectory;
+use super::nodes::{LowerNode, Nodes};
+use super::open::Opener;
+
+/// Why a lower directory can't be served.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum LowerError {
+    /// The directory can't be opened.
+    Directory(io::Error),
+    /// Another process serves it, or this one does.
+    InUse,
+    /// `/proc` is not mounted: files can't be opened again without races.
+    NoProc(io::Error),
+}
+
+impl fmt::Display for LowerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(error) => write!(f, "cannot open the lower directory: {error}"),
+            Self::InUse => f.write_str("the lower directory is in use by another mount"),
+            Self::NoProc(error) => write!(f, "cannot use /proc/self/fd: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for LowerError {}
+
+/// A lower directory with POSIX behaviour, through a mapper.
+pub struct LowerPosix<M: Mapper> {
+    inner: Arc<Inner<M>>,
+}
+
+pub(super) struct Inner<M: Mapper> {
+    pub mapper: Arc<M>,
+    pub nodes: Nodes<M::File>,
+    pub opener: Opener,
+    /// Holds the lock as long as the tree lives, and answers for the whole filesystem.
+    root: OwnedFd,
+    gives_away: bool,
+}
+
+/// Names of attributes that would grant or deny access and that nobody here looks at.
+const ACLS: &[u8] = b"system.";
+
+impl<M: Mapper> LowerPosix<M> {
+    /// Opens a lower directory. A writable one is nobody else's until it is dropped; several may read one.
+    pub fn open(directory: &Path, mapper: M, writable: bool) -> Result<Self, LowerError> {
+        let failed = |error: Errno| LowerError::Directory(error.into());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(CWD, directory, flags, Mode::empty()).map_err(failed)?;
+        let lock = if writable {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        rustix::fs::flock(&root, lock).map_err(|error| match error {
+            Errno::WOULDBLOCK => LowerError::InUse,
+            error => failed(error),
+        })?;
+        let path = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc_fds = rustix::fs::openat(CWD, "/proc/self/fd", path, Mode::empty());
+        let proc_fds = proc_fds.map_err(|error| LowerError::NoProc(error.into()))?;
+        let node = rustix::fs::openat(&root, ".", path, Mode::empty()).map_err(failed)?;
+        let stat = rustix::fs::fstat(&node).map_err(failed)?;
+        raise_limit();
+        let inner = Inner {
+            mapper: Arc::new(mapper),
+            nodes: Nodes::new(node, &stat),
+            opener: Opener { proc_fds, writable },
+            root,
+            gives_away: rustix::process::geteuid().is_root(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+}
+
+/// Every node that the kernel knows holds a descriptor.
+fn raise_limit() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let highest = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // Without more of them, fewer nodes can be known at once.
+    let _ = rustix::process::setrlimit(Resource::Nofile, highest);
+}
+
+impl<M: Mapper> Inner<M> {
+    fn writable(&self) -> Outcome<()> {
+        if self.opener.writable { Ok(()) } else { Err(Errno::ROFS) }
+    }
+
+    /// The node under a name of the lower directory, with one reference more.
+    fn refer(&self, parent: impl AsFd, lower: &[u8]) -> Outcome<Arc<LowerNode<M::File>>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(parent, OsStr::from_bytes(lower), flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok(self.nodes.refer(fd, &stat))
+    }
+
+    /// What a node that was just referred to looks like.
+    fn told(&self, node: &LowerNode<M::File>) -> Outcome<Attributes> {
+        let attributes = self.attributes_of(node);
+        if attributes.is_err() {
+            self.nodes.forget(node.number, 1);
+        }
+        attributes
+    }
+
+    /// The name in the lower directory of an entry that there may be. One that the mapper would not have made is found, too.
+    fn lower_name<'a>(&self, parent: impl AsFd, name: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
+        if !is_valid_name(name) {
+            return Err(if name.len() > 255 { Errno::NAMETOOLONG } else { Errno::INVAL });
+        }
+        let mapped = self.mapper.lower_name(name);
+        if mapped.as_ref().is_ok_and(|mapped| **mapped == *name) {
+            return mapped;
+        }
+        let is_there = |lower: &[u8]| stat_at(&parent, lower).is_ok();
+        if mapped.as_ref().is_ok_and(|mapped| is_there(mapped)) {
+            return mapped;
+        }
+        if *self.mapper.plain_name(name) == *name && is_there(name) {
+            return Ok(Cow::Borrowed(name));
+        }
+        mapped
+    }
+
+    /// Gives something new to whoever made it, with the permissions that were asked for.
+    fn hand_over(
+        &self,
+        fd: impl AsFd + Copy,
+        proc_name: &str,
+        owner: Owner,
+        mode: Option<u32>,
+    ) -> Outcome<()> {
+        let stat = rustix::fs::fstat(fd)?;
+        if self.gives_away {
+            let uid = (owner.uid != stat.st_uid).then_some(owner.uid);
+            // Otherwise the directory has handed on its group.
+            let own_group = rustix::process::getegid().as_raw() == stat.st_gid;
+            let gid = (own_group && owner.gid != stat.st_gid).then_some(owner.gid);
+            if uid.is_some() || gid.is_some() {
+                self.chown(fd, uid, gid)?;
+            }
+        }
+        if let Some(mode) = mode {
+            // The set-group-ID bit of a directory is its parent's affair.
+            let wanted = (mode & 0o7777) | (stat.st_mode & 0o2000);
+            if rustix::fs::fstat(fd)?.st_mode & 0o7777 != wanted {
+                let wanted = Mode::from_raw_mode(wanted);
+                rustix::fs::chmodat(&self.opener.proc_fds, proc_name, wanted, AtFlags::empty())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A path that leads to the node's attributes; links have none that could be set.
+    fn xattr_path(&self, node: &LowerNode<M::File>, name: &[u8]) -> Outcome<String> {
+        if node.kind == FileType::Symlink || name.starts_with(ACLS) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        Ok(format!("/proc/self/fd/{}", node.proc_name()))
+    }
+}
+
+fn stat_at(parent: impl AsFd, lower: &[u8]) -> Outcome<Stat> {
+    rustix::fs::statat(parent, OsStr::from_bytes(lower), AtFlags::SYMLINK_NOFOLLOW)
+}
+
+impl<M: Mapper> PosixTree for LowerPosix<M> {
+    fn is_writable(&self) -> bool {
+        self.inner.opener.writable
+    }
+
+    fn lookup(&self, parent: Node, name: &[u8]) -> Outcome<Attributes> {
+        let parent = self.inner.nodes.get(parent)?;
+        let lower = self.inner.lower_name(&parent.fd, name)?;
+        let node = self.inner.refer(&parent.fd, &lower)?;
+        self.inner.told(&node)
+    }
+
+    fn forget(&self, node: Node, times: u64) {
+        self.inner.nodes.forget(node, times);
+    }
+
+    fn attributes(&self, node: Node) -> Outcome<Attributes> {
+        self.inner.attributes_of(&*self.inner.nodes.get(node)?)
+    }
+
+    fn set_attributes(&self, node: Node, change: &Change) -> Outcome<Attributes> {
+        self.inner.writable()?;
+        let node = self.inner.nodes.get(node)?;
+        self.inner.change(&node, change)?;
+        self.inner.attributes_of(&node)
+    }
+
+    fn read_link(&self, node: Node) -> Outcome<Vec<u8>> {
+        self.inner.target(&*self.inner.nodes.get(node)?)
+    }
+
+    fn make(&self, parent: Node, name: &[u8], new: New<'_>, owner: Owner) -> Outcome<Attributes> {
+        let inner = &*self.inner;
+        inner.writable()?;
+        let parent = inner.nodes.get(parent)?;
+        let lower = inner.lower_name(&parent.fd, name)?;
+        let (at, lower_name) = (&parent.fd, OsStr::from_bytes(&lower));
+        let mode = match new {
+            New::Directory { mode } => {
+                rustix::fs::mkdirat(at, lower_name, Mode::from_raw_mode(mode & 0o7777))?;
+                Some(mode)
+            }
+            New::Node { mode, device } => {
+                let kind = match FileType::from_raw_mode(mode) {
+                    FileType::Unknown => FileType::RegularFile,
+                    kind => kind,
+                };
+                rustix::fs::mknodat(at, lower_name, kind, Mode::from_raw_mode(mode & 0o7777), device.into())?;
+                Some(mode)
+            }
+            New::Link { target } => {
+                let target = inner.mapper.lower_target(target)?;
+                rustix::fs::symlinkat(OsStr::from_bytes(&target), at, lower_name)?;
+                None
+            }
+        };
+        let node = inner.refer(at, &lower)?;
+        let handed = inner.hand_over(node.fd.as_fd(), &node.proc_name(), owner, mode);
+        if let Err(error) = handed {
+            inner.nodes.forget(node.number, 1);
+            return Err(error);
+        }
+        inner.told(&node)
+    }
+
+    fn create(&self, parent: Node, name: &[u8], mode: u32, owner: Owner) -> Outcome<(Attributes, Opened)> {
+        let inner = &*self.inner;
+        inner.writable()?;
+        let parent = inner.nodes.get(parent)?;
+        let lower = inner.lower_name(&parent.fd, name)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let permissions = Mode::from_raw_mode(mode & 0o7777);
+        let file: File =
+            rustix::fs::openat(&parent.fd, OsStr::from_bytes(&lower), flags, permissions)?.into();
+        // The descriptor of what was made, not of what has the name by now.
+        let stat = rustix::fs::fstat(&file)?;
+        let path = OFlags::PATH | OFlags::CLOEXEC;
+        let proc_name = std::os::fd::AsRawFd::as_raw_fd(&file).to_string();
+        let fd = rustix::fs::openat(&inner.opener.proc_fds, proc_name, path, Mode::empty())?;
+        let node = inner.nodes.refer(fd, &stat);
+        let opened = inner
+            .hand_over(node.fd.as_fd(), &node.proc_name(), owner, Some(mode))
+            .and_then(|()| inner.opener.open(&*inner.mapper, &node, true, Some(file)));
+        match opened {
+            Ok(opened) => Ok((inner.told(&node)?, opened)),
+            Err(error) => {
+                inner.nodes.forget(node.number, 1);
+                Err(error)
+            }
+        }
+    }
+
+    fn link(&self, node: Node, parent: Node, name: &[u8]) -> Outcome<Attributes> {
+        let inner = &*self.inner;
+        inner.writable()?;
+        let (node, parent) = (inner.nodes.get(node)?, inner.nodes.get(parent)?);
+        let lower = inner.lower_name(&parent.fd, name)?;
+        let lower_name = OsStr::from_bytes(&lower);
+        if node.kind == FileType::Symlink {
+            rustix::fs::linkat(&node.fd, "", &parent.fd, lower_name, AtFlags::EMPTY_PATH)?;
+        } else {
+            let (fds, found) = (&inner.opener.proc_fds, node.proc_name());
+            rustix::fs::linkat(fds, found, &parent.fd, lower_name, AtFlags::SYMLINK_FOLLOW)?;
+        }
+        let node = inner.refer(&parent.fd, &lower)?;
+        inner.told(&node)
+    }
+
+    fn remove(&self, parent: Node, name: &[u8], directory: bool) -> Outcome<()> {
+        self.inner.writable()?;
+        let parent = self.inner.nodes.get(parent)?;
+        let lower = self.inner.lower_name(&parent.fd, name)?;
+        let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        rustix::fs::unlinkat(&parent.fd, OsStr::from_bytes(&lower), flags)
+    }
+
+    fn rename(&self, from: (Node, &[u8]), to: (Node, &[u8]), how: Rename) -> Outcome<()> {
+        let inner = &*self.inner;
+        inner.writable()?;
+        let (parent, new_parent) = (inner.nodes.get(from.0)?, inner.nodes.get(to.0)?);
+        let lower = inner.lower_name(&parent.fd, from.1)?;
+        let new_lower = inner.lower_name(&new_parent.fd, to.1)?;
+        let flags = match how {
+            Rename::Replace => RenameFlags::empty(),
+            Rename::NoReplace => RenameFlags::NOREPLACE,
+            Rename::Exchange => RenameFlags::EXCHANGE,
+        };
+        let (lower, new_lower) = (OsStr::from_bytes(&lower), OsStr::from_bytes(&new_lower));
+        rustix::fs::renameat_with(&parent.fd, lower, &new_parent.fd, new_lower, flags)
+    }
+
+    fn open(&self, node: Node, write: bool) -> Outcome<Opened> {
+        let inner = &*self.inner;
+        if write {
+            inner.writable()?;
+        }
+        inner.opener.open(&*inner.mapper, &inner.nodes.get(node)?, write, None)
+    }
+
+    fn open_directory(&self, node: Node) -> Outcome<Box<dyn PosixDirectory>> {
+        let node = self.inner.nodes.get(node)?;
+        let directory = self.inner.opener.reopen(&node, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Ok(Box::new(OpenDirectory { tree: Arc::clone(&self.inner), directory }))
+    }
+
+    fn space(&self) -> Outcome<PosixSpace> {
+        let found = rustix::fs::fstatvfs(&self.inner.root)?;
+        let name_len = u32::try_from(found.f_namemax).unwrap_or(255);
+        Ok(PosixSpace {
+            block_size: u32::try_from(found.f_frsize).unwrap_or(4096),
+            blocks: found.f_blocks,
+            free: found.f_bfree,
+            available: found.f_bavail,
+            nodes: found.f_files,
+            free_nodes: found.f_ffree,
+            name_len: self.inner.mapper.name_len(name_len),
+        })
+    }
+
+    fn xattr(&self, node: Node, name: &[u8]) -> Outcome<Vec<u8>> {
+        let inner = &*self.inner;
+        if inner.mapper.owns_xattr(name) {
+            return Err(Errno::NODATA);
+        }
+        let path = inner.xattr_path(&*inner.nodes.get(node)?, name)?;
+        let name = OsStr::from_bytes(name);
+        let mut value = vec![0; rustix::fs::getxattr(&path, name, &mut [0_u8; 0][..])?];
+        let len = rustix::fs::getxattr(&path, name, value.as_mut_slice())?;
+        value.truncate(len);
+        Ok(value)
+    }
+
+    fn xattrs(&self, node: Node) -> Outcome<Vec<u8>> {
+        let inner = &*self.inner;
+        let Ok(path) = inner.xattr_path(&*inner.nodes.get(node)?, b"") else { return Ok(Vec::new()) };
+        let mut names = vec![0; rustix::fs::listxattr(&path, &mut [0_u8; 0][..])?];
+        let len = rustix::fs::listxattr(&path, names.as_mut_slice())?;
+        let names = names.get(..len).unwrap_or(&[]).split_inclusive(|byte| *byte == 0);
+        let shown = names.filter(|name| {
+            let name = name.strip_suffix(&[0]).unwrap_or(name);
+            !inner.mapper.owns_xattr(name) && !name.starts_with(ACLS)
+        });
+        Ok(shown.flatten().copied().collect())
+    }
+
+    fn set_xattr(&self, node: Node, name: &[u8], value: &[u8], how: SetXattr) -> Outcome<()> {
+        let inner = &*self.inner;
+        inner.writable()?;
+        if inner.mapper.owns_xattr(name) {
+            return Err(Errno::PERM);
+        }
+        let path = inner.xattr_path(&*inner.nodes.get(node)?, name)?;
+        let flags = match how {
+            SetXattr::Any => XattrFlags::empty(),
+            SetXattr::Create => XattrFlags::CREATE,
+            SetXattr::Replace => XattrFlags::REPLACE,
+        };
+        rustix::fs::setxattr(&path, OsStr::from_bytes(name), value, flags)
+    }
+
+    fn remove_xattr(&self, node: Node, name: &[u8]) -> Outcome<()> {
+        let inner = &*self.inner;
+        inner.writable()?;
+        if inner.mapper.owns_xattr(name) {
+            return Err(Errno::NODATA);
+        }
+        let path = inner.xattr_path(&*inner.nodes.get(node)?, name)?;
+        rustix::fs::removexattr(&path, OsStr::from_bytes(name))
+    }
+
+    fn flush(&self) -> Outcome<()> {
+        rustix::fs::syncfs(&self.inner.root)
+    }
+}
+
+impl<M: Mapper> fmt::Debug for LowerPosix<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LowerPosix").field("writable", &self.inner.opener.writable).finish_non_exhaustive()
+    }
+}
