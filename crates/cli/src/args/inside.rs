@@ -135,14 +135,19 @@ pub struct DfArgs {
 ///
 /// Runs in the foreground until SIGTERM or SIGINT, until CMD of --run ends, or until `atrest close`. Once the files can be used it
 /// prints one line on standard output. Everything belongs to the caller; owners and permissions can't be changed.
+///
+/// An eCryptfs lower directory is mounted to be read and written as the kernel's module does it, with owners, permissions, links and
+/// extended attributes. New files and names are encrypted under the first passphrase.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest mount card.img mnt --daemon
+  atrest mount ~/.Private ~/Private --type ecryptfs --wrapped-passphrase ~/.ecryptfs/wrapped-passphrase --daemon
+  atrest mount lower mnt --type ecryptfs --ecryptfs-cipher aes --ecryptfs-key-bytes 32
   atrest mount card.img mnt --run sh -c 'cp -r photos \"$ATREST_PATH\"'
   atrest mount secret.img mnt --read-only")]
 pub struct MountArgs {
-    /// File or block device that holds the volume.
+    /// File or block device that holds the volume, or an eCryptfs lower directory.
     pub volume: PathBuf,
     /// Empty directory.
     pub directory: PathBuf,
@@ -159,6 +164,8 @@ pub struct MountArgs {
     pub partition: PartitionArgs,
     #[command(flatten)]
     pub unlock: UnlockArgs,
+    #[command(flatten)]
+    pub tree: super::mount_tree::MountTreeArgs,
     /// Run a command that finds the directory in $ATREST_PATH, serve for as long as it runs and end with its exit code. Must
     /// come last.
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, conflicts_with = "daemon",

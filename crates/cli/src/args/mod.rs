@@ -10,6 +10,7 @@ pub mod header;
 pub mod initramfs;
 pub mod inside;
 pub mod key;
+pub mod mount_tree;
 pub mod open;
 pub mod reencrypt;
 pub mod secrets;

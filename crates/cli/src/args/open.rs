@@ -159,6 +159,11 @@ pub enum VolumeType {
     Luks,
     /// Plain dm-crypt: no header; everything must be said here.
     Plain,
+    /// A lower directory of eCryptfs: for commands that work on files, and implied where a directory is given.
+    Ecryptfs,
+    /// A directory, shown by `mount` as it is: what eCryptfs is measured against.
+    #[value(hide = true)]
+    Directory,
 }
 
 /// What a plain volume has no header for.

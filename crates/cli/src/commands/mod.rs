@@ -17,6 +17,7 @@ mod kdf;
 mod key;
 mod mapping;
 mod mount;
+mod mount_tree;
 mod options;
 mod passphrase;
 mod policies;

@@ -9,7 +9,7 @@ use atrest_attach::session::{Entry, Kind, Registry};
 use atrest_inside::FileTree;
 use serde_json::json;
 
-use super::{inside, preflight};
+use super::{inside, mount_tree, preflight};
 use crate::args::inside::MountArgs;
 use crate::failure::Failure;
 use crate::output::{Output, path_text};
@@ -25,14 +25,23 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     };
     let registry = Registry::open()?;
     preflight::check_mount(args, &registry)?;
-    let write = args.unlock.writes_unless(args.read_only);
-    let tree = open(args, write, output)?;
-    let writable = tree.about().writable;
-    if !writable && !args.read_only {
-        output.warn("the files can only be read");
-    }
-    let signals = Signals::install()?;
-    let mount = fuse::mount_tree(tree, &args.directory, &fuse::Options::default())?;
+    let (signals, mount, writable) = match mount_tree::open(args, output)? {
+        Some(tree) => {
+            let (signals, writable) = (Signals::install()?, tree.is_writable());
+            let options =
+                fuse::Options { shared: args.tree.allow_other, executable: true, ..fuse::Options::default() };
+            (signals, fuse::mount_posix(tree, &args.directory, &options)?, writable)
+        }
+        None => {
+            let tree = open(args, args.unlock.writes_unless(args.read_only), output)?;
+            let writable = tree.about().writable;
+            if !writable && !args.read_only {
+                output.warn("the files can only be read");
+            }
+            let signals = Signals::install()?;
+            (signals, fuse::mount_tree(tree, &args.directory, &fuse::Options::default())?, writable)
+        }
+    };
     let name = match &args.name {
         Some(name) => name.clone(),
         None => registry.free_name(&args.volume)?,

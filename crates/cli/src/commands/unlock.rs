@@ -92,6 +92,7 @@ pub fn open_if(
     let mut volume = match args.kind {
         VolumeType::Luks => luks(path, &media, header.as_deref(), args, wanted, output)?,
         VolumeType::Plain => plain(path, &media, args, wanted, output)?,
+        VolumeType::Ecryptfs | VolumeType::Directory => return Err(no_volume().at(path)),
     };
     if let Some(size) = args.size {
         let (has, unit) = (volume.size(), volume.data_unit() as u64);
@@ -244,4 +245,10 @@ fn plain(
         }
     };
     opened.map_err(|error| Failure::from(error).at(path))
+}
+
+/// A directory was meant, and a volume is there or is needed.
+fn no_volume() -> Failure {
+    Failure::parameters("this is no directory, or the command works on volumes only")
+        .hint("`atrest mount LOWER DIR --type ecryptfs` mounts a lower directory of eCryptfs")
 }
