@@ -5,6 +5,7 @@
 //! Both directions are here, so that what writes such a filesystem uses the same hook as what reads it.
 
 use core::fmt;
+use core::str::FromStr;
 use std::sync::Arc;
 
 use crate::tree::Kind;
@@ -108,6 +109,34 @@ impl fmt::Display for KeyName {
             Self::Identifier(bytes) => bytes,
         };
         bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A key's name is 16 hexadecimal digits (a descriptor) or 32 (an identifier).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoKeyName;
+
+impl fmt::Display for NoKeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key is called by 16 hexadecimal digits (its descriptor) or 32 (its identifier)")
+    }
+}
+
+impl core::error::Error for NoKeyName {}
+
+impl FromStr for KeyName {
+    type Err = NoKeyName;
+
+    fn from_str(text: &str) -> Result<Self, NoKeyName> {
+        if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(NoKeyName);
+        }
+        match text.len() {
+            16 => u64::from_str_radix(text, 16).map(|name| Self::Descriptor(name.to_be_bytes())),
+            32 => u128::from_str_radix(text, 16).map(|name| Self::Identifier(name.to_be_bytes())),
+            _ => return Err(NoKeyName),
+        }
+        .map_err(|_| NoKeyName)
     }
 }
 
@@ -236,3 +265,18 @@ impl fmt::Display for EncryptionFault {
 }
 
 impl core::error::Error for EncryptionFault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_by_the_name_that_it_is_shown_by() {
+        for name in [KeyName::Descriptor(*b"\x00\x01\xfe1234\xff"), KeyName::Identifier([0xa5; 16])] {
+            assert_eq!(name.to_string().parse(), Ok(name));
+        }
+        for text in ["", "+123456789abcdef", "0123456789abcde", "0123456789abcdef0", "g123456789abcdef"] {
+            assert_eq!(text.parse::<KeyName>(), Err(NoKeyName), "{text}");
+        }
+    }
+}

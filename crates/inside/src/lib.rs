@@ -39,7 +39,7 @@ pub use build::{
 pub use copy::{CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_out};
 pub use detect::{FilesystemKind, detect};
 pub use encryption::{
-    EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, Opened,
+    EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, NoKeyName, Opened,
 };
 pub use error::{Damage, Feature, Field, LowerError, TreeError};
 pub use partition::{

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ecryptfs::EcryptfsArgs;
+use super::fscrypt::FscryptArgs;
 use super::open::UnlockArgs;
 
 /// List a directory inside a volume (ext4, FAT or LittleFS, with or without a partition table).
@@ -14,6 +15,7 @@ use super::open::UnlockArgs;
 Examples:
   atrest ls secret.img
   atrest ls -l secret.img /etc
+  atrest ls home.img /alice --fscrypt-key master.key
   atrest ls --json --partition 2 disk.img /")]
 pub struct LsArgs {
     /// File or block device that holds the volume.
@@ -179,6 +181,8 @@ pub struct PartitionArgs {
     /// Number of the partition inside the volume [default: the only one with a filesystem].
     #[arg(long, value_name = "N")]
     pub partition: Option<u32>,
+    #[command(flatten)]
+    pub fscrypt: FscryptArgs,
     #[command(flatten)]
     pub ecryptfs: EcryptfsArgs,
 }

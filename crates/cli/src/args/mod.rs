@@ -6,6 +6,7 @@ pub mod ecryptfs;
 pub mod fit;
 pub mod flash;
 pub mod format;
+pub mod fscrypt;
 pub mod header;
 pub mod initramfs;
 pub mod inside;
@@ -18,6 +19,7 @@ pub mod size;
 pub mod token;
 pub mod tools;
 pub mod tree;
+pub mod tree_keys;
 pub mod unlock;
 
 use clap::{Args, Parser, Subcommand};

@@ -145,6 +145,15 @@ pub struct UnlockArgs {
 }
 
 impl UnlockArgs {
+    /// Whether nothing was said that only a volume has: no kind, no header, no keyslot, no secret.
+    pub fn names_no_volume(&self) -> bool {
+        self.kind == VolumeType::Luks
+            && self.header.is_none()
+            && self.key_slot.is_none()
+            && self.store.is_none()
+            && self.secret.are_none()
+    }
+
     /// Whether the plaintext may be written, if it is not to be `read_only`. With a key that is weak it never is.
     pub fn writes_unless(&self, read_only: bool) -> bool {
         !read_only && !self.allow_equal_xts_halves

@@ -39,6 +39,15 @@ pub struct SecretArgs {
     pub volume_key_file: Option<PathBuf>,
 }
 
+impl SecretArgs {
+    /// Whether no option says where a secret comes from, so that it would be asked for.
+    pub fn are_none(&self) -> bool {
+        self.passphrase.key_file.is_none()
+            && self.passphrase.passphrase_fd.is_none()
+            && self.volume_key_file.is_none()
+    }
+}
+
 /// The passphrase that a keyslot gets.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "New passphrase")]

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use super::ecryptfs::{TreeCheckArgs, TreeExportArgs, TreePassphraseCommand};
 use super::inside::PartitionArgs;
 use super::size::parse_size;
+use super::tree_keys::{TreeKeysArgs, TreeLockArgs, TreeUnlockArgs};
 
 /// Work with trees of files that are encrypted file by file.
 #[derive(Debug, Subcommand)]
@@ -16,6 +17,9 @@ pub enum TreeCommand {
     Policies(TreePoliciesArgs),
     Check(TreeCheckArgs),
     Export(TreeExportArgs),
+    Unlock(TreeUnlockArgs),
+    Lock(TreeLockArgs),
+    Keys(TreeKeysArgs),
     #[command(subcommand)]
     Passphrase(TreePassphraseCommand),
 }

@@ -5,16 +5,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use atrest_engine::Disk;
+use atrest_device::BlockDevice;
+use atrest_engine::{Access as FileAccess, Disk};
 use atrest_inside::{
-    Access, CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, Kind, LastLink, Metadata, Stop,
-    TreeError, TreePath, copy_in, copy_out, detect, filesystem_device, open_tree, partitions, resolve,
+    Access, CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, FilesystemKind, Kind, LastLink,
+    Metadata, Stop, TreeError, TreePath, copy_in, copy_out, detect, filesystem_device, open_tree_with,
+    partitions, resolve,
 };
+use atrest_tree::fscrypt::Keyring;
 use serde_json::{Value, json};
 
+use super::target::open_device;
 use super::text::counted;
 use super::unlock::{Use, unlock};
-use super::{ecryptfs, flash};
+use super::{ecryptfs, flash, fscrypt};
 use crate::args::inside::{CatArgs, CpArgs, DfArgs, LsArgs, MkdirArgs, PartitionArgs, RmArgs};
 use crate::args::open::UnlockArgs;
 use crate::failure::{Code, Failure};
@@ -239,19 +243,48 @@ pub fn open_as_it_is(
     if volume.is_dir() {
         return Ok(Box::new(ecryptfs::open(volume, &partition.ecryptfs, output)?));
     }
+    let keyring = fscrypt::keyring(&partition.fscrypt, output)?;
+    open_with(volume, unlock_args, partition, write, keyring, output)
+}
+
+/// The same, of a file or block device, with keys for what the filesystem itself encrypts.
+pub fn open_with(
+    volume: &Path,
+    unlock_args: &UnlockArgs,
+    partition: &PartitionArgs,
+    write: bool,
+    keyring: Arc<Keyring>,
+    output: &Output,
+) -> Result<Box<dyn FileTree>, Failure> {
     if flash::is_flash_volume(volume, unlock_args) {
         return flash::tree(volume, unlock_args, partition, write, output);
     }
-    let disk = Arc::new(unlock(volume, unlock_args, Use { write, ..Use::default() }, output)?.disk);
-    let access = if write { Access::ReadWrite } else { Access::ReadOnly };
+    let (file_access, access) = match write {
+        true => (FileAccess::ReadWrite, Access::ReadWrite),
+        false => (FileAccess::ReadOnly, Access::ReadOnly),
+    };
+    let disk: Arc<dyn BlockDevice> = match is_bare_ext4(volume, unlock_args) {
+        true => Arc::new(open_device(volume, file_access)?),
+        false => Arc::new(unlock(volume, unlock_args, Use { write, ..Use::default() }, output)?.disk),
+    };
     let device =
         filesystem_device(disk, partition.partition).map_err(|error| Failure::from(error).at(volume))?;
-    let tree = open_tree(device, access).map_err(at(volume))?;
+    let tree = open_tree_with(device, access, Some(keyring)).map_err(at(volume))?;
     let about = tree.about();
     for note in &about.notes {
         output.warn(format!("{}: {note}", volume.display()));
     }
     Ok(tree)
+}
+
+/// Whether an ext2, ext3 or ext4 begins at the first byte: no volume, but directories in it may be encrypted. Other filesystems
+/// encrypt nothing, so they are no business of ours: whoever names one has mistaken it for a volume.
+fn is_bare_ext4(volume: &Path, unlock_args: &UnlockArgs) -> bool {
+    if !unlock_args.names_no_volume() {
+        return false;
+    }
+    let Ok(device) = open_device(volume, FileAccess::ReadOnly) else { return false };
+    matches!(detect(&device), Ok(Some(FilesystemKind::Ext2 | FilesystemKind::Ext3 | FilesystemKind::Ext4)))
 }
 
 fn find(tree: &dyn FileTree, path: &Path, last: LastLink) -> Result<TreePath, Failure> {

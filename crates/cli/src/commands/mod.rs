@@ -10,6 +10,7 @@ mod ecryptfs;
 mod fit;
 mod flash;
 mod format;
+mod fscrypt;
 mod header;
 mod initramfs;
 mod inside;
@@ -29,6 +30,7 @@ mod text;
 mod token;
 mod tools;
 mod tree;
+mod tree_keys;
 mod unlock;
 
 use crate::args::ecryptfs::TreePassphraseCommand;
@@ -91,6 +93,9 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Tree(TreeCommand::Policies(args)) => policies::policies(args, output)?,
         Command::Tree(TreeCommand::Check(args)) => return ecryptfs::check(args, output),
         Command::Tree(TreeCommand::Export(args)) => return ecryptfs::export(args, output),
+        Command::Tree(TreeCommand::Unlock(args)) => tree_keys::unlock(args, output)?,
+        Command::Tree(TreeCommand::Lock(args)) => tree_keys::lock(args, output)?,
+        Command::Tree(TreeCommand::Keys(args)) => tree_keys::keys(args, output)?,
         Command::Tree(TreeCommand::Passphrase(command)) => match command {
             TreePassphraseCommand::Wrap(args) => ecryptfs::wrap(args, output)?,
             TreePassphraseCommand::Unwrap(args) => ecryptfs::unwrap(args, output)?,

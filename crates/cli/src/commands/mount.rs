@@ -6,10 +6,11 @@ use std::sync::Arc;
 use atrest_attach::fuse;
 use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
 use atrest_attach::session::{Entry, Kind, Registry};
-use atrest_inside::FileTree;
+use atrest_inside::{FileTree, FilesystemKind};
+use atrest_tree::fscrypt::Keyring;
 use serde_json::json;
 
-use super::{inside, mount_tree, preflight};
+use super::{fscrypt, inside, mount_tree, preflight, tree_keys};
 use crate::args::inside::MountArgs;
 use crate::failure::Failure;
 use crate::output::{Output, path_text};
@@ -25,6 +26,7 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     };
     let registry = Registry::open()?;
     preflight::check_mount(args, &registry)?;
+    let mut keyring = None;
     let (signals, mount, writable) = match mount_tree::open(args, output)? {
         Some(tree) => {
             let (signals, writable) = (Signals::install()?, tree.is_writable());
@@ -33,7 +35,10 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
             (signals, fuse::mount_posix(tree, &args.directory, &options)?, writable)
         }
         None => {
-            let tree = open(args, args.unlock.writes_unless(args.read_only), output)?;
+            let keys = fscrypt::keyring(&args.partition.fscrypt, output)?;
+            let write = args.unlock.writes_unless(args.read_only);
+            let tree = open(args, write, keys.clone(), output)?;
+            keyring = Some(keys).filter(|_| tree.about().kind == FilesystemKind::Ext4);
             let writable = tree.about().writable;
             if !writable && !args.read_only {
                 output.warn("the files can only be read");
@@ -55,6 +60,11 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
             return Err(error.into());
         }
     };
+    // Until the end: keys come and go while the files are served.
+    let _control = match keyring.zip(mount.kernel_cache()) {
+        Some((keyring, cache)) => Some(tree_keys::listen(&registry, &name, keyring, cache)?),
+        None => None,
+    };
     let ready = json!({ "event": "ready", "name": name, "path": path_text(&mount.place()) });
     let ready = output.is_json().then(|| ready.to_string());
     let command = args.run.split_first().map(|(program, arguments)| {
@@ -75,7 +85,12 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
 }
 
 /// The tree, to be written if it can be.
-fn open(args: &MountArgs, write: bool, output: &Output) -> Result<Arc<dyn FileTree>, Failure> {
-    let tree = inside::open_as_it_is(&args.volume, &args.unlock, &args.partition, write, output)?;
+fn open(
+    args: &MountArgs,
+    write: bool,
+    keyring: Arc<Keyring>,
+    output: &Output,
+) -> Result<Arc<dyn FileTree>, Failure> {
+    let tree = inside::open_with(&args.volume, &args.unlock, &args.partition, write, keyring, output)?;
     Ok(Arc::from(tree))
 }
