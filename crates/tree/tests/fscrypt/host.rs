@@ -14,17 +14,19 @@ use crate::common::{Facts, assert_same, fill, keyring, master_key, of_image, of_
 const DESCRIPTOR: [u8; 8] = [0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77];
 
 /// Name, version, modes of contents and names, flags, log2 of the data unit or 0: what kernels have without further modules.
-type Case = (&'static str, u8, u8, u8, u8);
-const CASES: [Case; 9] = [
-    ("v2-pad4", 2, 1, 4, 0x00),
-    ("v2-pad8", 2, 1, 4, 0x01),
-    ("v2-pad16", 2, 1, 4, 0x02),
-    ("v2-pad32", 2, 1, 4, 0x03),
-    ("v2-lblk64", 2, 1, 4, 0x0b),
-    ("v2-lblk32", 2, 1, 4, 0x13),
-    ("v1-pad4", 1, 1, 4, 0x00),
-    ("v1-pad16", 1, 1, 4, 0x02),
-    ("v1-pad32", 1, 1, 4, 0x03),
+type Case = (&'static str, u8, u8, u8, u8, u8);
+const CASES: [Case; 11] = [
+    ("v2-pad4", 2, 1, 4, 0x00, 0),
+    ("v2-pad8", 2, 1, 4, 0x01, 0),
+    ("v2-pad16", 2, 1, 4, 0x02, 0),
+    ("v2-pad32", 2, 1, 4, 0x03, 0),
+    ("v2-lblk64", 2, 1, 4, 0x0b, 0),
+    ("v2-lblk32", 2, 1, 4, 0x13, 0),
+    ("v1-pad4", 1, 1, 4, 0x00, 0),
+    ("v1-pad16", 1, 1, 4, 0x02, 0),
+    ("v1-pad32", 1, 1, 4, 0x03, 0),
+    ("v2-unit512", 2, 1, 4, 0x02, 9),
+    ("v2-unit2048", 2, 1, 4, 0x02, 11),
 ];
 
 /// An image, mounted for as long as this lives.
@@ -107,7 +109,7 @@ fn write(
         assert_eq!(ours[0].to_string(), identifier);
         std::fs::create_dir(place.join("plain")).expect("a directory");
         fill(&place.join("plain"), 8, None);
-        for (name, version, contents, modes, flags) in cases {
+        for (name, version, contents, modes, flags, unit) in cases {
             let directory = place.join(name);
             std::fs::create_dir(&directory).expect("a directory");
             let key = if *version == 2 { identifier.clone() } else { hex(&DESCRIPTOR) };
@@ -115,7 +117,7 @@ fn write(
                 .arg("set-policy")
                 .arg(&directory)
                 .args([&key, &contents.to_string(), &modes.to_string()])
-                .args(["--flags", &flags.to_string()]));
+                .args(["--flags", &flags.to_string(), "--log2-unit", &unit.to_string()]));
             fill(&directory, names, large.filter(|_| flags & 3 == 3));
         }
         of_kernel(&place, true)
