@@ -2,4 +2,5 @@
 
 mod common;
 mod debian;
+mod hctr2;
 mod host;
