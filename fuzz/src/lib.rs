@@ -4,6 +4,7 @@
 //! mutations on the stable toolchain. Seeds come from real tools: `fuzz/make-seeds`.
 
 mod boot;
+mod ecryptfs;
 mod faces;
 mod flash;
 mod image;
@@ -16,6 +17,7 @@ pub mod random;
 mod trees;
 
 pub use boot::{cmdline, crypttab};
+pub use ecryptfs::{ecryptfs_header, ecryptfs_name, ecryptfs_wrapped};
 pub use faces::{checkpoint, checkpoint_seed, nbd, session};
 pub use flash::{flash_header, flash_header_seed};
 pub use image::Image;
@@ -53,6 +55,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("initramfs", initramfs),
     ("fit", fit),
     ("modules", modules),
+    ("ecryptfs_header", ecryptfs_header),
+    ("ecryptfs_name", ecryptfs_name),
+    ("ecryptfs_wrapped", ecryptfs_wrapped),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

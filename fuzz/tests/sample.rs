@@ -103,4 +103,7 @@ samples! {
     initramfs: 3_000;
     fit: 10_000;
     modules: 10_000;
+    ecryptfs_header: 10_000;
+    ecryptfs_name: 10_000;
+    ecryptfs_wrapped: 20_000;
 }
