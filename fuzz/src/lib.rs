@@ -11,6 +11,7 @@ mod image;
 mod images;
 mod json;
 mod luks;
+mod metadata;
 mod modes;
 mod names;
 pub mod random;
@@ -24,6 +25,7 @@ pub use image::Image;
 pub use images::{fit, initramfs, modules};
 pub use json::mutate_json;
 pub use luks::{header_restore, keyslot, luks1_header, luks2_header, luks2_json, luks2_volume};
+pub use metadata::fscrypt_metadata;
 pub use modes::{CIPHERS, cipher_modes};
 pub use names::{cipher_spec, plain_options};
 pub use trees::{ext4, fat, gpt, mbr};
@@ -58,6 +60,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ecryptfs_header", ecryptfs_header),
     ("ecryptfs_name", ecryptfs_name),
     ("ecryptfs_wrapped", ecryptfs_wrapped),
+    ("fscrypt_metadata", fscrypt_metadata),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

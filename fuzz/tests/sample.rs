@@ -106,4 +106,5 @@ samples! {
     ecryptfs_header: 10_000;
     ecryptfs_name: 10_000;
     ecryptfs_wrapped: 20_000;
+    fscrypt_metadata: 20_000;
 }

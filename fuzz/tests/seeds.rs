@@ -68,3 +68,16 @@ fn headers_parse_and_the_passphrase_opens_what_comes_with_its_area() {
     // The one with the area of cryptsetup's keyslot, and the one of few stripes.
     assert_eq!(opened, 2);
 }
+
+#[test]
+fn records_of_fscrypt_are_policies_and_protectors() {
+    use atrest_tree::fscrypt::metadata::{parse_policy, parse_protector};
+    let mut kinds = [0, 0];
+    for (name, seed) in seeds("fscrypt_metadata") {
+        match name.contains("policy") {
+            true => kinds[0] += usize::from(parse_policy(&seed).is_ok_and(|policy| !policy.keys.is_empty())),
+            false => kinds[1] += usize::from(parse_protector(&seed).is_ok()),
+        }
+    }
+    assert_eq!(kinds, [3, 4]);
+}
