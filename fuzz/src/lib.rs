@@ -7,6 +7,7 @@ mod boot;
 mod ecryptfs;
 mod faces;
 mod flash;
+mod fscrypt;
 mod image;
 mod images;
 mod json;
@@ -21,6 +22,9 @@ pub use boot::{cmdline, crypttab};
 pub use ecryptfs::{ecryptfs_header, ecryptfs_name, ecryptfs_wrapped};
 pub use faces::{checkpoint, checkpoint_seed, nbd, session};
 pub use flash::{flash_header, flash_header_seed};
+pub use fscrypt::{
+    ext4_encrypted, ext4_encrypted_seed, fscrypt_context, fscrypt_context_seed, fscrypt_keyring,
+};
 pub use image::Image;
 pub use images::{fit, initramfs, modules};
 pub use json::mutate_json;
@@ -61,6 +65,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ecryptfs_name", ecryptfs_name),
     ("ecryptfs_wrapped", ecryptfs_wrapped),
     ("fscrypt_metadata", fscrypt_metadata),
+    ("fscrypt_context", fscrypt_context),
+    ("ext4_encrypted", ext4_encrypted),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

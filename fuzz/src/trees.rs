@@ -84,7 +84,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 pub fn ext4(data: &[u8]) {
     let (_, image) = Image::decode(data);
     let Ok(tree) = open_tree(image.clone(), Access::ReadWrite) else { return };
-    exhaust(&*tree);
+    exhaust(&*tree, BYTES);
     let _ = resolve(&*tree, b"link/../a/b/.././x", LastLink::Follow);
     let _ = tree.flush();
     drop(tree);
@@ -95,7 +95,7 @@ pub fn ext4(data: &[u8]) {
 pub fn fat(data: &[u8]) {
     let (flags, image) = Image::decode(data);
     let Ok(tree) = open_tree(image.clone(), Access::ReadWrite) else { return };
-    exhaust(&*tree);
+    exhaust(&*tree, BYTES);
     if flags & 1 == 0 {
         assert_eq!(image.writes(), 0, "reading has written");
         return;
@@ -115,7 +115,7 @@ pub fn fat(data: &[u8]) {
         let _ = tree.remove(&TreePath::root().join(&entry.name).expect("listed names are valid"));
     }
     let _ = tree.flush();
-    exhaust(&*tree);
+    exhaust(&*tree, BYTES);
 }
 
 fn write(tree: &dyn FileTree, file: &TreePath, mut left: usize) -> Result<u64, atrest_inside::TreeError> {
@@ -127,8 +127,8 @@ fn write(tree: &dyn FileTree, file: &TreePath, mut left: usize) -> Result<u64, a
     })
 }
 
-/// Lists and reads what there is, within limits.
-fn exhaust(tree: &dyn FileTree) {
+/// Lists what there is and reads so many bytes of each file, within limits.
+pub(crate) fn exhaust(tree: &dyn FileTree, bytes: i64) {
     let _ = tree.about();
     let mut seen = 0;
     let mut ahead = vec![TreePath::root()];
@@ -145,7 +145,7 @@ fn exhaust(tree: &dyn FileTree) {
                 Kind::Directory if path.components().count() < DEPTH => ahead.push(path),
                 Kind::Link => drop(tree.read_link(&path)),
                 _ => {
-                    let mut left = BYTES;
+                    let mut left = bytes;
                     let _ = tree.read_to(&path, &mut |piece| {
                         left -= piece.len() as i64;
                         if left < 0 { Err(Stop) } else { Ok(()) }

@@ -107,4 +107,6 @@ samples! {
     ecryptfs_name: 10_000;
     ecryptfs_wrapped: 20_000;
     fscrypt_metadata: 20_000;
+    fscrypt_context: 5_000;
+    ext4_encrypted: 800;
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use atrest_device::BlockDevice;
 use atrest_format::luks2::{CopyKind, Header, Metadata};
-use atrest_fuzz::Image;
-use atrest_inside::{Access, TreePath, open_tree, partitions};
+use atrest_fuzz::{Image, fscrypt_keyring};
+use atrest_inside::{Access, Kind, TreeError, TreePath, open_tree, open_tree_with, partitions};
 use atrest_volume::{Devices, LockedVolume, Passphrase, UnlockOptions};
 
 fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
@@ -80,4 +80,33 @@ fn records_of_fscrypt_are_policies_and_protectors() {
         }
     }
     assert_eq!(kinds, [3, 4]);
+}
+
+#[test]
+fn encrypted_filesystems_are_read_with_the_key_alone() {
+    let file = TreePath::parse("secret/file").expect("a path");
+    let long = TreePath::parse("secret/inner/a long name for a file.text").expect("a path");
+    let link = TreePath::parse("secret/link").expect("a path");
+    for (name, seed) in seeds("ext4_encrypted") {
+        let (_, image) = Image::decode(&seed);
+        let tree = open_tree_with(image.clone(), Access::ReadOnly, Some(fscrypt_keyring().0))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut read = Vec::new();
+        tree.read_to(&file, &mut |piece| {
+            read.extend_from_slice(piece);
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(read == [b'x'; 3000], "{name}");
+        assert_eq!(tree.read_to(&long, &mut |_| Ok(())), Ok(9000), "{name}");
+        assert_eq!(tree.read_link(&link).as_deref(), Ok(&b"inner/a long name for a file.text"[..]), "{name}");
+        let locked = open_tree(image, Access::ReadOnly).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let secret = TreePath::parse("secret").expect("a path");
+        let hidden = locked.list(&secret).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(hidden.len(), 3, "{name}");
+        let one = hidden.iter().find(|entry| entry.kind == Kind::File).expect("a file");
+        let one = secret.join(&one.name).expect("listed names are valid");
+        let refused = locked.read_at(&one, 0, &mut [0; 16]);
+        assert!(matches!(refused, Err(TreeError::Encrypted { .. })), "{name}: {refused:?}");
+    }
 }

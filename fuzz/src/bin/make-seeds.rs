@@ -8,7 +8,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use atrest_fuzz::{CIPHERS, Image, checkpoint_seed, flash_header_seed};
+use atrest_fuzz::{
+    CIPHERS, Image, checkpoint_seed, ext4_encrypted_seed, flash_header_seed, fscrypt_context_seed,
+};
 use atrest_kdf::Hash;
 use atrest_keyslot::flash::KdfCost;
 use atrest_keyslot::luks1::{self, Header, HeaderParts};
@@ -26,6 +28,7 @@ fn main() {
     seeds.backups();
     seeds.partitions();
     seeds.filesystems();
+    seeds.encrypted();
     seeds.nbd();
     seeds.files();
 }
@@ -361,6 +364,41 @@ impl Seeds {
             self.put("fat", name, &Image::encode(0, &bytes));
             self.put("fat", &format!("{name}-write"), &Image::encode(1, &bytes));
         }
+    }
+
+    /// The metadata's checksums are left out but in one: they would keep most mutations from going any further.
+    fn encrypted(&self) {
+        for (name, policy) in [
+            ("v2", "v2"),
+            ("v2-checksums", "v2:pad=4"),
+            ("v2-units", "v2:unit=512"),
+            ("v2-lblk64", "v2:iv-ino-lblk-64"),
+            ("v1", "v1"),
+        ] {
+            for (i, flags) in [0, 64, 128].into_iter().enumerate() {
+                self.put("fscrypt_context", &format!("{name}-{i}"), &fscrypt_context_seed(policy, 9 | flags));
+            }
+            let work = self.work.join(name);
+            let image = self.work.join("encrypted");
+            let _ = fs::remove_file(&image);
+            ext4_encrypted_seed(&work, &image, policy);
+            if name != "v2-checksums" {
+                run("tune2fs", &[&"-O", &"^metadata_csum", &image], "");
+            }
+            let bytes = fs::read(&image).expect("readable");
+            self.put("ext4_encrypted", name, &Image::encode(0, &bytes));
+            if name == "v2" {
+                self.put("ext4_encrypted", "v2-locked", &Image::encode(1, &bytes));
+                self.put("ext4_encrypted", "v2-write", &Image::encode(2, &bytes));
+            }
+        }
+        for (name, policy) in [("adiantum", "v2:Adiantum:direct"), ("hctr2", "v2:AES-256-XTS:AES-256-HCTR2")]
+        {
+            for (i, flags) in [0, 64].into_iter().enumerate() {
+                self.put("fscrypt_context", &format!("{name}-{i}"), &fscrypt_context_seed(policy, 9 | flags));
+            }
+        }
+        self.put("fscrypt_context", "descriptor", &fscrypt_context_seed("v1:key=0011223344556677", 66));
     }
 
     fn nbd(&self) {
