@@ -45,6 +45,9 @@ fn without_the_key_names_say_nothing_and_files_are_refused() {
             assert!(cat.stdout.is_empty(), "{name} was read without its key");
         }
     }
+    // Nothing is made under names that are not the true ones.
+    scratch.atrest(&["cp", "-r", "img:/a", "out"]).fails(4, "its key");
+    scratch.bash("! test -e out").ok();
     scratch.bash("head -c 15 key > short").ok();
     scratch.atrest(&["ls", "img", "/a", "--fscrypt-key", "short"]).fails(1, "16 to 64 bytes, not 15");
     // What is meant for a volume is not taken for something else.

@@ -45,6 +45,12 @@ pub trait FileTree: Send + Sync {
         }
     }
 
+    /// Fails with [`TreeError::Locked`] or [`TreeError::Encrypted`] where the filesystem encrypts what is at `path` and the key is
+    /// not here: names and link targets can be shown then, but they are not the true ones.
+    fn check_readable(&self, _path: &TreePath) -> Result<(), TreeError> {
+        Ok(())
+    }
+
     /// The target of a symbolic link, any bytes.
     fn read_link(&self, _path: &TreePath) -> Result<Vec<u8>, TreeError> {
         Err(TreeError::NotALink)

@@ -95,6 +95,8 @@ impl Copy<'_> {
             .entries_left
             .checked_sub(1)
             .ok_or_else(|| CopyError::DirectoryLoop { path: from.clone() })?;
+        // Before anything is made by a name that says nothing.
+        self.tree.check_readable(from).map_err(|e| at(from, e))?;
         match metadata.kind {
             Kind::File => {
                 self.progress.started(from, metadata.kind, metadata.size);

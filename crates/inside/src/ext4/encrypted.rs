@@ -114,17 +114,21 @@ impl ExtTree {
         if inode.flags & flag::INLINE_DATA != 0 {
             return Err(Damage::Inode(inode.number.into()).into());
         }
+        let cipher = self.unlocked(inode)?;
+        let (unit, block) = (cipher.data_unit() as u64, u64::from(self.sb.block_size));
+        if unit == 0 || unit > block || block.checked_rem(unit) != Some(0) {
+            return Err(failed(inode, EncryptionFault::Run));
+        }
+        Ok(Some(cipher))
+    }
+
+    /// The cipher of an encrypted inode whose key must be here.
+    pub(super) fn unlocked(&self, inode: &Inode) -> Result<Arc<dyn InodeCipher>, TreeError> {
         let number = inode.number.into();
         match self.cipher(inode)? {
             Cipher::Locked(None) => Err(TreeError::Encrypted { inode: number }),
             Cipher::Locked(Some(key)) => Err(TreeError::Locked { inode: number, key }),
-            Cipher::Unlocked(cipher) => {
-                let (unit, block) = (cipher.data_unit() as u64, u64::from(self.sb.block_size));
-                if unit == 0 || unit > block || block.checked_rem(unit) != Some(0) {
-                    return Err(failed(inode, EncryptionFault::Run));
-                }
-                Ok(Some(cipher))
-            }
+            Cipher::Unlocked(cipher) => Ok(cipher),
         }
     }
 

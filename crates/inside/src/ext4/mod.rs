@@ -332,6 +332,11 @@ impl FileTree for ExtTree {
         if self.overwrites { self.blocks.flush() } else { Ok(()) }
     }
 
+    fn check_readable(&self, path: &TreePath) -> Result<(), TreeError> {
+        let inode = self.find(path)?;
+        if inode.is_encrypted() { self.unlocked(&inode).map(|_| ()) } else { Ok(()) }
+    }
+
     fn read_link(&self, path: &TreePath) -> Result<Vec<u8>, TreeError> {
         self.target(&self.find(path)?)
     }

@@ -94,12 +94,11 @@ impl Contents {
             _ => return Err(EncryptionFault::Cipher),
         };
         let spec: CipherSpec = text.parse().map_err(|_| EncryptionFault::Cipher)?;
-        // The kernel takes keys that HKDF gave as they are.
+        // Equal halves of an XTS key, which a master key of version 1 that repeats itself gives, are refused, as the kernel does.
         let options = MapperOptions {
             data_unit: unit,
             iv_offset,
             iv_large: true,
-            allow_equal_xts_halves: true,
             single_snapshot,
             ..MapperOptions::default()
         };
@@ -215,4 +214,18 @@ impl Names {
 
 fn refused(_: KeyError) -> EncryptionFault {
     EncryptionFault::Cipher
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_xts_key_of_two_equal_halves_is_refused() {
+        let key = |second: u8| [[7; 32], [second; 32]].concat();
+        let contents =
+            |key: &[u8]| Contents::new(EncryptionMode::Aes256Xts, key, IvRule::Index, 4096, false).err();
+        assert_eq!(contents(&key(7)), Some(EncryptionFault::Cipher));
+        assert_eq!(contents(&key(8)), None);
+    }
 }

@@ -141,9 +141,8 @@ impl Policy {
             return Err(EncryptionFault::UnstableInodes);
         }
         let unit = self.data_unit(filesystem.block_size);
-        // 32 bits of a sum don't tell units below the block apart from the next block's.
-        let whole_only = self.key_use == KeyUse::InodeLblk32;
-        let fits = if whole_only { unit == filesystem.block_size } else { unit <= filesystem.block_size };
+        // Indices have 32 bits in these IVs. A file of ext4 has so many blocks, and more of what is smaller; the kernel refuses it.
+        let fits = if by_inode { unit == filesystem.block_size } else { unit <= filesystem.block_size };
         match self.log2_data_unit {
             Some(log2) if !fits => Err(EncryptionFault::DataUnit { log2 }),
             _ => Ok(()),
@@ -315,8 +314,12 @@ mod tests {
             assert_eq!(fits(4096).is_ok(), (9..=12).contains(&log2), "{log2}");
             assert_eq!(fits(1024).is_ok(), (9..=10).contains(&log2), "{log2}");
         }
-        let sums = context(2, 1, 4, 16, 9).expect("on no filesystem in particular").policy;
-        assert_eq!(sums.check_for(&filesystem(4096)), Err(EncryptionFault::DataUnit { log2: 9 }));
+        for by_inode in [8, 16] {
+            let small = context(2, 1, 4, by_inode, 9).expect("on no filesystem in particular").policy;
+            assert_eq!(small.check_for(&filesystem(4096)), Err(EncryptionFault::DataUnit { log2: 9 }));
+            let whole = context(2, 1, 4, by_inode, 12).expect("on no filesystem in particular").policy;
+            assert_eq!(whole.check_for(&filesystem(4096)), Ok(()));
+        }
         let unstable = EncryptedFilesystem { stable_inodes: false, ..filesystem(4096) };
         let policy = context(2, 1, 4, 8, 0).expect("a policy").policy;
         assert_eq!(policy.check_for(&unstable), Err(EncryptionFault::UnstableInodes));
