@@ -6,11 +6,12 @@ use core::fmt;
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, for_any_aes, make_with_aes};
 use crate::block::{BlockCipher, Direction};
 use crate::block64::Chained64;
-use crate::library::{Cast6, Twofish};
+use crate::library::Cast6;
 use crate::mapper::KeyError;
 use crate::run::Run;
 use crate::spec::Cipher;
 use crate::tweak::Units;
+use crate::twofish::Twofish;
 
 /// A block cipher for [`CbcRuns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::chacha::{ChaChaRounds, StreamKey};
 use crate::data_rule::DataRule;
 use crate::data_rule::elephant::Elephant;
 use crate::data_rule::tcw::Tcw;
-use crate::library::{Camellia, Serpent, Twofish};
+use crate::library::{Camellia, Serpent};
 use crate::mapper::{KeyError, MapperOptions};
 use crate::mode::adiantum::{HashKeys, WideBlock};
 use crate::mode::cts;
@@ -23,6 +23,7 @@ use crate::run::{Position, Run};
 use crate::spec::{Cipher, CipherSpec, KeyedRule, Mode};
 use crate::speck::Speck;
 use crate::tweak::{Iv, TweakRule, Units};
+use crate::twofish::Twofish;
 
 /// Expanded keys of one block cipher in one mode.
 pub(crate) struct Keyed<C> {

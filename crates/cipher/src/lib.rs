@@ -75,6 +75,7 @@ mod run;
 mod spec;
 mod speck;
 mod tweak;
+mod twofish;
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 #[path = "../tests/valgrind/mod.rs"]
 #[allow(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Block ciphers that library crates bring. Serpent is bit-sliced; Twofish, CAST6 and Camellia read tables at
+//! Block ciphers that library crates bring. Serpent is bit-sliced; CAST6 and Camellia read tables at
 //! secret indices and are not constant-time.
 
 use serpent::cipher::consts::U16;
@@ -45,10 +45,6 @@ macro_rules! library_cipher {
 library_cipher!(
     /// Serpent, any key from 16 to 32 bytes.
     Serpent, true, Any => serpent::Serpent
-);
-library_cipher!(
-    /// Twofish, keys of 16, 24 and 32 bytes.
-    Twofish, false, Any => twofish::Twofish
 );
 library_cipher!(
     /// CAST6 (RFC 2612), keys of 16, 20 … 32 bytes.
