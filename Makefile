@@ -1,6 +1,6 @@
 # The commands of the project. Each installs what it needs first (scripts/setup); a second run finds it installed.
 
-.PHONY: all setup build static demo test test-full bench bench-embedded fuzz lint doc clean
+.PHONY: all setup build static demo test test-full bench bench-embedded bench-trees fuzz lint doc clean
 
 all: build
 
@@ -31,6 +31,10 @@ test-full:
 # Writes the ratios to BENCHMARKS.md, losses too.
 bench: setup
 	cargo run --locked --release --manifest-path bench/Cargo.toml
+
+# Encrypted directories through FUSE: against gocryptfs, and against the same server without encryption. As root.
+bench-trees: build
+	bench/trees
 
 # Counts instructions, code, RAM and stack on microcontrollers, and writes docs/EMBEDDED.md, a table of docs/FLASH.md and the figures that tests hold.
 bench-embedded: setup

@@ -18,6 +18,7 @@
 //! Memory: at most 2 MiB for each of [`Options::threads`] threads.
 
 mod cache;
+mod convert;
 mod filesystem;
 mod kernel;
 mod mount;

@@ -18,6 +18,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{EcryptfsError, EncryptedFile, Keys, LowerFile, NameCipher, NameError};
+use crate::lower::kind_of;
 
 /// Open files that are kept: whoever reads one piece of a file reads the next.
 const KEPT_FILES: usize = 16;
@@ -323,19 +324,6 @@ impl Directory {
 
 fn stat_at(directory: &OwnedFd, name: &[u8]) -> Result<Stat, TreeError> {
     rustix::fs::statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW).map_err(host)
-}
-
-fn kind_of(kind: FileType) -> Option<Kind> {
-    Some(match kind {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Link,
-        FileType::Fifo => Kind::Pipe,
-        FileType::Socket => Kind::Socket,
-        FileType::CharacterDevice => Kind::CharDevice,
-        FileType::BlockDevice => Kind::BlockDevice,
-        _ => return None,
-    })
 }
 
 fn host(error: Errno) -> TreeError {

@@ -7,7 +7,7 @@ use atrest_inside::{Kind, Metadata, Timestamp};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 
 use super::Mapper;
-use super::directory::kind_of;
+use super::kind_of;
 use super::nodes::LowerNode;
 use super::open::Stamp;
 use super::tree::Inner;

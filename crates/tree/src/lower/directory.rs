@@ -37,7 +37,8 @@ impl<M: Mapper> PosixDirectory for OpenDirectory<M> {
     }
 }
 
-pub(super) fn kind_of(kind: FileType) -> Option<Kind> {
+/// What an entry is; none if the directory does not tell.
+pub(crate) fn kind_of(kind: FileType) -> Option<Kind> {
     Some(match kind {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,

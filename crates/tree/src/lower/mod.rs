@@ -16,6 +16,7 @@ mod nodes;
 mod open;
 mod tree;
 
+pub(crate) use directory::kind_of;
 pub use ecryptfs::{Contents, EcryptfsMapper, FoundNames, look_at};
 pub use identity::Identity;
 pub use mapper::{MappedFile, Mapper};

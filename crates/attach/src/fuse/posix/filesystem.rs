@@ -18,8 +18,9 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-use super::convert::{errno, file_attributes, file_type, new_time};
+use super::convert::{errno, file_attributes, new_time};
 use super::handles::Handles;
+use crate::fuse::convert::file_type;
 
 /// How long the kernel may believe names and attributes: nobody else changes the tree.
 const TTL: Duration = Duration::from_secs(1);

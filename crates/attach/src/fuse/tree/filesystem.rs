@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use atrest_inside::{FileTree, Kind, MAX_NAME_LEN, Metadata, Timestamp, TreeError, TreePath};
+use atrest_inside::{FileTree, Kind, MAX_NAME_LEN, Metadata, TreeError, TreePath};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
@@ -16,6 +16,7 @@ use fuser::{
 
 use super::errors::errno_of;
 use super::nodes::Nodes;
+use crate::fuse::convert::{file_type, system_time, timestamp};
 
 /// How long the kernel may believe names and attributes: nobody else changes the tree.
 const TTL: Duration = Duration::from_secs(1);
@@ -478,32 +479,5 @@ fn answer(reply: ReplyEmpty, outcome: Outcome<()>) {
     match outcome {
         Ok(()) => reply.ok(),
         Err(errno) => reply.error(errno),
-    }
-}
-
-fn file_type(kind: Kind) -> FileType {
-    match kind {
-        Kind::File => FileType::RegularFile,
-        Kind::Directory => FileType::Directory,
-        Kind::Link => FileType::Symlink,
-        Kind::Pipe => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::CharDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
-    }
-}
-
-fn system_time(time: Timestamp) -> SystemTime {
-    let seconds = Duration::from_secs(time.seconds.unsigned_abs());
-    let whole =
-        if time.seconds < 0 { UNIX_EPOCH.checked_sub(seconds) } else { UNIX_EPOCH.checked_add(seconds) };
-    let exact = whole.and_then(|whole| whole.checked_add(Duration::from_nanos(time.nanoseconds.into())));
-    exact.unwrap_or(UNIX_EPOCH)
-}
-
-fn timestamp(time: SystemTime) -> Timestamp {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => Timestamp { seconds: since.as_secs().cast_signed(), nanoseconds: since.subsec_nanos() },
-        Err(before) => Timestamp { seconds: -(before.duration().as_secs().cast_signed()), nanoseconds: 0 },
     }
 }
