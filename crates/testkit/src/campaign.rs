@@ -2,7 +2,7 @@
 
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Random;
 
@@ -13,13 +13,26 @@ use crate::Random;
 pub struct Campaign {
     name: &'static str,
     sample: usize,
-    whole: usize,
+    whole: Whole,
+}
+
+/// When a campaign has run all its cases.
+#[derive(Clone, Copy, Debug)]
+enum Whole {
+    Cases(usize),
+    /// No case begins later than this.
+    Lasting(Duration),
 }
 
 impl Campaign {
     /// A campaign of `whole` cases, of which `sample` run in `make test`.
     pub const fn new(name: &'static str, sample: usize, whole: usize) -> Self {
-        Self { name, sample, whole }
+        Self { name, sample, whole: Whole::Cases(whole) }
+    }
+
+    /// A campaign that begins cases until so much time has passed, and at least `sample`, of which as many run in `make test`.
+    pub const fn lasting(name: &'static str, sample: usize, time: Duration) -> Self {
+        Self { name, sample, whole: Whole::Lasting(time) }
     }
 
     /// A campaign over a matrix, of which `sample` cells run in `make test`.
@@ -32,13 +45,17 @@ impl Campaign {
         env::var("ATREST_CAMPAIGN").is_ok_and(|value| value == "full")
     }
 
-    /// The numbers of the cases to run.
-    pub fn seeds(&self) -> Vec<u64> {
-        if let Some(seed) = replayed() {
-            return vec![seed];
-        }
-        let count = if Self::is_full() { self.whole } else { self.sample };
-        (1..=count as u64).collect()
+    /// The numbers of the cases to run, one after the other.
+    pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
+        let Self { sample, whole, .. } = *self;
+        let (first, count, time) = match (replayed(), whole) {
+            (Some(seed), _) => (seed, 1, Duration::ZERO),
+            (None, Whole::Cases(whole)) if Self::is_full() => (1, whole, Duration::ZERO),
+            (None, Whole::Lasting(time)) if Self::is_full() => (1, sample, time),
+            _ => (1, sample, Duration::ZERO),
+        };
+        let started = Instant::now();
+        (first..).take_while(move |seed| seed - first < count as u64 || started.elapsed() < time)
     }
 
     /// Runs a case per seed, with a generator made from it. All cases run; then the campaign fails if one did.
@@ -66,12 +83,18 @@ impl Campaign {
         self.each(chosen, |(_, item)| case(item), |(number, _)| *number);
     }
 
-    fn each<T>(&self, cases: Vec<T>, mut case: impl FnMut(&T), number: impl Fn(&T) -> u64) {
+    fn each<T>(
+        &self,
+        cases: impl IntoIterator<Item = T>,
+        mut case: impl FnMut(&T),
+        number: impl Fn(&T) -> u64,
+    ) {
         let started = Instant::now();
-        let mut failed = Vec::new();
-        for item in &cases {
-            if catch_unwind(AssertUnwindSafe(|| case(item))).is_err() {
-                let seed = number(item);
+        let (mut ran, mut failed) = (0_usize, Vec::new());
+        for item in cases {
+            ran += 1;
+            if catch_unwind(AssertUnwindSafe(|| case(&item))).is_err() {
+                let seed = number(&item);
                 println!(
                     "campaign {}: case {seed} failed; replay it alone with ATREST_SEED={seed}",
                     self.name
@@ -82,7 +105,7 @@ impl Campaign {
         println!(
             "campaign {}: {} cases passed, {} failed, {:.1} s",
             self.name,
-            cases.len() - failed.len(),
+            ran - failed.len(),
             failed.len(),
             started.elapsed().as_secs_f64()
         );
@@ -91,7 +114,7 @@ impl Campaign {
             "campaign {}: cases {failed:?} failed (ATREST_SEED=N replays one)",
             self.name
         );
-        assert!(!cases.is_empty(), "campaign {} ran no case", self.name);
+        assert!(ran > 0, "campaign {} ran no case", self.name);
     }
 }
 
@@ -115,6 +138,13 @@ mod tests {
         }));
         assert!(result.is_err());
         assert_eq!(seen, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_sample_of_what_lasts_is_as_many_cases_however_long_they_take() {
+        if !Campaign::is_full() && replayed().is_none() {
+            assert!(Campaign::lasting("test", 3, Duration::ZERO).seeds().eq([1, 2, 3]));
+        }
     }
 
     #[test]

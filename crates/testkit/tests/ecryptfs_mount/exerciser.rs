@@ -3,16 +3,16 @@
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use atrest_testkit::Random;
-use atrest_testkit::campaign::Campaign;
 
-use super::{KINDS, Mounted};
+use super::{Mounted, campaign, kind_and_operations};
 
 const LARGEST: u64 = 600_000;
+/// Changed at once, by a thread each.
+const FILES: u64 = 3;
 
 /// A process that maps files: safe Rust can't.
 struct MappingProcess {
@@ -74,14 +74,11 @@ fn open(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).expect("open")
 }
 
-fn exercise(path: PathBuf, random: &mut Random, until: Instant, operations: usize) {
+fn exercise(path: &Path, random: &mut Random, operations: usize) -> (usize, Vec<u8>) {
     let mut mapping = MappingProcess::new();
     let mut model: Vec<u8> = Vec::new();
-    let mut file = open(&path);
+    let mut file = open(path);
     for number in 0..operations {
-        if Instant::now() > until {
-            break;
-        }
         let offset = random.below(LARGEST);
         let len = match random.below(3) {
             0 => 1 + random.below(100),
@@ -116,7 +113,7 @@ fn exercise(path: PathBuf, random: &mut Random, until: Instant, operations: usiz
             }
             6 if model.len() < LARGEST as usize => {
                 let data = random.bytes(len.min(9000));
-                let appender = OpenOptions::new().append(true).open(&path).expect("open");
+                let appender = OpenOptions::new().append(true).open(path).expect("open");
                 (&appender).write_all(&data).expect("append");
                 model.extend(data);
             }
@@ -124,48 +121,57 @@ fn exercise(path: PathBuf, random: &mut Random, until: Instant, operations: usiz
                 let at = random.below(model.len() as u64);
                 let len = len.min(model.len() - at as usize).min(20_000);
                 let data = random.bytes(len);
-                assert_eq!(mapping.ask(&path, at, len, &hex(&data)), "done");
+                assert_eq!(mapping.ask(path, at, len, &hex(&data)), "done");
                 model[at as usize..][..len].copy_from_slice(&data);
             }
             8 if !model.is_empty() => {
                 let at = random.below(model.len() as u64);
                 let len = len.min(model.len() - at as usize).min(20_000);
-                let seen = mapping.ask(&path, at, len, "");
+                let seen = mapping.ask(path, at, len, "");
                 assert!(seen == hex(&model[at as usize..][..len]), "mapped: {}", told());
             }
             9 => {
                 drop(file);
-                file = open(&path);
+                file = open(path);
             }
             _ => file.sync_data().expect("fdatasync"),
         }
         assert_eq!(file.metadata().expect("fstat").len(), model.len() as u64, "{}", told());
     }
     drop(file);
-    assert!(std::fs::read(&path).expect("read") == model, "the whole file");
+    assert!(std::fs::read(path).expect("read") == model, "the whole file");
+    (operations, model)
 }
 
 #[test]
 fn a_file_is_what_was_done_to_it() {
-    let whole = Campaign::is_full();
-    let (time, operations) = if whole { (150, usize::MAX) } else { (4, 400) };
-    for kind in KINDS {
+    let mut operations = 0;
+    campaign("operations on files in a mount").run(|seed, _| {
+        let (kind, each) = kind_and_operations(seed);
+        println!("seed {seed}: {kind}, {FILES} files, {each} operations on each");
         let mut mounted = Mounted::new(kind);
-        let until = Instant::now() + Duration::from_secs(time);
-        std::thread::scope(|scope| {
-            for seed in 1..=3 {
-                let path = mounted.path().join(format!("file{seed}"));
-                scope.spawn(move || exercise(path, &mut Random::new(seed), until, operations));
-            }
+        let paths: Vec<_> = (0..FILES).map(|n| mounted.path().join(format!("file{n}"))).collect();
+        let models: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let files: Vec<_> = (0..)
+                .zip(&paths)
+                .map(|(n, path)| {
+                    scope.spawn(move || exercise(path, &mut Random::new(seed * FILES + n), each))
+                })
+                .collect();
+            let done = files.into_iter().map(|file| file.join().expect("no difference"));
+            done.map(|(count, model)| {
+                operations += count;
+                model
+            })
+            .collect()
         });
-        let before: Vec<Vec<u8>> =
-            (1..=3).map(|n| std::fs::read(mounted.path().join(format!("file{n}"))).expect("read")).collect();
         mounted.stop();
         mounted.start();
-        for (n, expected) in (1..).zip(before) {
-            let found = std::fs::read(mounted.path().join(format!("file{n}"))).expect("read");
-            assert!(found == expected, "{kind}: file{n} is another one after a new mount");
+        for (path, model) in paths.iter().zip(models) {
+            let found = std::fs::read(path).expect("read");
+            assert!(found == model, "{} is another one after a new mount", path.display());
         }
         mounted.stop();
-    }
+    });
+    println!("{operations} operations on files, each held against a model");
 }

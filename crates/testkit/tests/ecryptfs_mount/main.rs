@@ -8,8 +8,10 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use atrest_testkit::atrest::{Served, atrest, write_key};
+use atrest_testkit::campaign::Campaign;
 use atrest_testkit::oracle::Program;
 use tempfile::TempDir;
 
@@ -20,6 +22,17 @@ const KINDS: [&str; 4] = [
     "--type ecryptfs --ecryptfs-plain-names --ecryptfs-cipher twofish --ecryptfs-key-bytes 32",
     "--type ecryptfs --ecryptfs-xattr --ecryptfs-key-bytes 32",
 ];
+
+/// Ten minutes of random operations; a case of each kind in `make test`.
+fn campaign(name: &'static str) -> Campaign {
+    Campaign::lasting(name, KINDS.len(), Duration::from_secs(600))
+}
+
+/// What is mounted in the case of a seed, and how much is done to each file or tree in it.
+fn kind_and_operations(seed: u64) -> (&'static str, usize) {
+    let kinds = KINDS.len() as u64;
+    (KINDS[((seed - 1) % kinds) as usize], if seed <= kinds { 300 } else { 3000 })
+}
 
 struct Mounted {
     directory: TempDir,
@@ -41,7 +54,9 @@ impl Mounted {
 
     fn program(&self) -> Program {
         let path = self.directory.path();
-        let mut program = atrest("mount").words(&self.options);
+        // A name of its own: many lower directories of the name "lower" may be mounted at once.
+        let name = path.file_name().expect("a name").to_string_lossy().replace('.', "m");
+        let mut program = atrest("mount --name").arg(name).words(&self.options);
         if self.options.contains("ecryptfs") {
             program = program.arg("--ecryptfs-passphrase-file").arg(path.join("passphrase"));
         }

@@ -3,12 +3,13 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use atrest_testkit::Random;
-use atrest_testkit::campaign::Campaign;
 
-use super::{KINDS, Mounted};
+use super::{Mounted, campaign, kind_and_operations};
+
+/// Changed at once, by a thread each.
+const TREES: u64 = 3;
 
 /// A path below a root, out of few names, so that operations meet.
 fn some_path(random: &mut Random) -> PathBuf {
@@ -70,33 +71,39 @@ fn described(root: &Path, at: &Path, all: &mut Vec<String>) {
     }
 }
 
+/// Does the operations of a seed in both trees, and returns how many.
+fn operate_on_both(roots: &[PathBuf; 2], seed: u64, operations: usize) -> usize {
+    roots.iter().for_each(|root| fs::create_dir(root).expect("mkdir"));
+    let mut random = [Random::new(seed), Random::new(seed)];
+    for number in 0..operations {
+        let [here, there] = [0, 1].map(|i| operate(&roots[i], &mut random[i]));
+        assert_eq!(here, there, "operation {number} in {}", roots[0].display());
+    }
+    operations
+}
+
 #[test]
 fn a_tree_is_what_the_same_operations_make_of_a_plain_directory() {
-    let (time, operations) = if Campaign::is_full() { (150, usize::MAX) } else { (4, 500) };
-    for kind in KINDS {
+    let (mut operations, mut things) = (0, 0);
+    campaign("operations on trees in a mount").run(|seed, _| {
+        let (kind, each) = kind_and_operations(seed);
+        println!("seed {seed}: {kind}, {TREES} trees, {each} operations on each");
         let mut mounted = Mounted::new(kind);
         let plain = tempfile::tempdir().expect("a directory");
-        let until = Instant::now() + Duration::from_secs(time);
-        std::thread::scope(|scope| {
-            for seed in 1..=3_u64 {
-                let roots =
-                    [mounted.path(), plain.path().into()].map(|root| root.join(format!("tree{seed}")));
-                scope.spawn(move || {
-                    roots.iter().for_each(|root| fs::create_dir(root).expect("mkdir"));
-                    let mut random = [Random::new(seed), Random::new(seed)];
-                    for number in 0..operations {
-                        if Instant::now() > until {
-                            break;
-                        }
-                        let [here, there] = [0, 1].map(|i| operate(&roots[i], &mut random[i]));
-                        assert_eq!(here, there, "{kind}: operation {number} of seed {seed}");
-                    }
-                });
-            }
+        operations += std::thread::scope(|scope| {
+            let trees: Vec<_> = (0..TREES)
+                .map(|tree| {
+                    let roots =
+                        [mounted.path(), plain.path().into()].map(|root| root.join(format!("tree{tree}")));
+                    scope.spawn(move || operate_on_both(&roots, seed * TREES + tree, each))
+                })
+                .collect();
+            trees.into_iter().map(|tree| tree.join().expect("no difference")).sum::<usize>()
         });
         let mut expected = Vec::new();
         described(plain.path(), plain.path(), &mut expected);
         assert!(expected.len() > 10, "there is nothing to compare");
+        things += expected.len();
         for _ in 0..2 {
             let mut found = Vec::new();
             described(&mounted.path(), &mounted.path(), &mut found);
@@ -105,5 +112,6 @@ fn a_tree_is_what_the_same_operations_make_of_a_plain_directory() {
             mounted.start();
         }
         mounted.stop();
-    }
+    });
+    println!("{operations} operations in two trees each, {things} files, directories and links compared");
 }
