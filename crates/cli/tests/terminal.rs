@@ -285,3 +285,21 @@ fn a_made_passphrase_is_words_of_the_list_and_says_what_it_is_worth() {
     assert_ne!(scratch.atrest(&["passphrase"]).ok().stdout, text.stdout);
     assert_eq!(scratch.atrest(&["passphrase", "--words", "5"]).code, 1);
 }
+
+#[test]
+fn the_passphrase_of_a_protector_is_asked_for_again_if_it_is_wrong() {
+    let scratch = Scratch::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tree/tests/protectors/make.sh");
+    scratch.bash(&format!("unshare --mount --propagation private bash '{script}' \"$PWD\"")).ok();
+    let mut terminal = Terminal::new();
+    let cat = ["cat", "data.img", "/custom/file", "--fscrypt-protector", "mine"];
+    let child = terminal.start(&scratch.atrest_command(&cat));
+    for typed in ["correct horse \n", "correct horse\n"] {
+        terminal.shows("Passphrase of protector ");
+        terminal.shows(" (passphrase \"mine\"): ");
+        terminal.hides();
+        terminal.types(typed.as_bytes());
+    }
+    terminal.shows("what custom holds");
+    assert!(ends(child).success());
+}

@@ -32,8 +32,9 @@ pub struct Argon2Cost {
 impl Argon2Cost {
     /// Most memory that is accepted, in KiB: 4 GiB, as in cryptsetup.
     pub const MAX_MEMORY_KIB: u32 = 4 << 20;
-    /// Most lanes that are accepted. cryptsetup writes at most 4.
-    pub const MAX_LANES: u32 = 64;
+    /// Most lanes that are accepted. cryptsetup writes at most 4, google/fscrypt one for each processor, up to this. Lanes share the
+    /// memory, and never are there more threads than processors.
+    pub const MAX_LANES: u32 = 255;
     /// Most passes times KiB that are accepted: some hours on any machine. More is an attack on our time.
     pub const MAX_WORK: u64 = 1 << 34;
 

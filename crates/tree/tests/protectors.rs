@@ -105,7 +105,7 @@ fn policies_and_protectors_are_those_that_fscrypt_lists() {
         })
         .collect();
     assert_eq!(ours, rows);
-    assert_eq!(ours.len(), 5);
+    assert_eq!(ours.len(), 6);
     for policy in metadata.policies() {
         let old = matches!(policy.key_name, KeyName::Descriptor(_));
         let expected = (1, 4, if old { 16 } else { 32 });
@@ -122,7 +122,7 @@ fn policies_and_protectors_are_those_that_fscrypt_lists() {
     }
     let [link] = metadata.links() else { panic!("{:?}", metadata.links()) };
     assert!(protectors.contains(&format!("{}  Yes (/)  login protector for alice\n", link.descriptor)));
-    assert_eq!(protectors.lines().filter(|line| line.contains("protector ")).count(), 6);
+    assert_eq!(protectors.lines().filter(|line| line.contains("protector ")).count(), 7);
 }
 
 #[test]
@@ -141,6 +141,7 @@ fn each_protector_unlocks_the_policies_that_it_protects() {
         ("token", &MADE.raw_key, 1),
         (recovery, &MADE.recovery, 1),
         ("old", b"open sesame", 1),
+        ("lanes", b"many lanes", 1),
     ] {
         let expected = of(name);
         assert_eq!(expected.len(), count, "{name}");
@@ -177,7 +178,7 @@ fn a_wrong_secret_is_told_from_damage_and_from_no_protector() {
     assert_eq!(refused, Err(UnlockError::WrongSecret { protector }));
     assert_eq!(unlocked(&metadata, "token", b"short"), Err(UnlockError::RawKeyLen { len: 5 }));
     assert_eq!(metadata.choose(Some("nobody")).expect_err("none"), ChooseError::None);
-    assert_eq!(metadata.choose(None).expect_err("several"), ChooseError::Ambiguous { count: 5 });
+    assert_eq!(metadata.choose(None).expect_err("several"), ChooseError::Ambiguous { count: 6 });
     let system = Metadata::read(&*MADE.system).expect("fscrypt set it up");
     let login = system.choose(None).expect("the only one");
     let refused = system.unlock(login, b"x").expect_err("no policy is there");
@@ -281,7 +282,7 @@ fn no_damage_gives_a_wrong_key_or_takes_other_records_along() {
             };
             *outcomes.entry(outcome).or_default() += 1;
             let others = metadata.protectors().len() + metadata.policies().len();
-            assert_eq!(others + metadata.damaged().len(), 10, "{:?}", metadata.damaged());
+            assert_eq!(others + metadata.damaged().len(), 12, "{:?}", metadata.damaged());
             assert!(metadata.damaged().len() <= 1);
         }
     }
@@ -304,7 +305,9 @@ fn hostile_costs_are_refused_before_anything_is_derived() {
         message.extend_from_slice(hostile);
         let bytes = [&bytes[..at], &message, &bytes[at + costs.len()..]].concat();
         let metadata = Metadata::read(&Changed { path: path.clone(), bytes: &bytes }).expect("a tree");
-        assert_eq!(metadata.protectors().len(), 4);
+        assert_eq!(metadata.protectors().len(), 5);
+        let damaged = metadata.damaged()[0].clone();
+        assert_eq!(metadata.choose(Some(&mine)).expect_err("damaged"), ChooseError::Damaged(damaged));
         metadata.damaged()[0].damage
     };
     let parameter = |damage: RecordDamage| match damage {

@@ -15,6 +15,69 @@ pub struct FscryptArgs {
     /// call its key by another name than the key's own: DESCRIPTOR=FILE. Can be given more than once.
     #[arg(long, value_name = "[DESCRIPTOR=]FILE")]
     pub fscrypt_key: Vec<FscryptKey>,
+    #[command(flatten)]
+    pub protectors: ProtectorArgs,
+}
+
+impl FscryptArgs {
+    /// Whether no key is named.
+    pub fn are_none(&self) -> bool {
+        self.fscrypt_key.is_empty() && self.protectors.fscrypt_protector.is_empty()
+    }
+}
+
+/// Protectors that google/fscrypt keeps in the filesystem.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ProtectorArgs {
+    /// Unlock the policies of this protector of google/fscrypt, which is named by its descriptor or its name (`atrest tree policies`
+    /// lists both), or by nothing if there is only one. Its passphrase is asked for, or taken from FILE without the newline that ends
+    /// it; a raw key is all 32 bytes of FILE. `-` reads standard input to its end, /dev/fd/N a descriptor. A protector that lies on
+    /// another filesystem is named as in `fscrypt unlock --unlock-with`: PLACE:DESCRIPTOR, where PLACE is the directory in which that
+    /// filesystem is mounted, or its image. Can be given more than once.
+    #[arg(long, value_name = "[PLACE:]PROTECTOR[=FILE]")]
+    pub fscrypt_protector: Vec<FscryptProtector>,
+}
+
+/// A protector, and where its secret comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FscryptProtector {
+    /// Where the filesystem is that the protector lies on, if it is another one than that of the policies.
+    pub place: Option<PathBuf>,
+    /// Its descriptor or name; none means the only one.
+    pub protector: Option<String>,
+    /// Where the secret is; none means that it is asked for.
+    pub file: Option<PathBuf>,
+}
+
+impl FromStr for FscryptProtector {
+    type Err = Infallible;
+
+    /// A colon stands behind a place only if a descriptor follows: names may have colons. So may places and files.
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let ends_place = |&(at, _): &(usize, &str)| {
+            let rest = text.get(at + 1..).unwrap_or_default();
+            let end = rest.find('=').unwrap_or(rest.len());
+            at > 0 && rest.get(..end).and_then(descriptor).is_some()
+        };
+        let colon = text.match_indices(':').find(ends_place).map(|(at, _)| at);
+        let (place, rest) = match colon {
+            Some(at) => (text.get(..at), text.get(at + 1..).unwrap_or_default()),
+            None => (None, text),
+        };
+        let (protector, file) = match rest.split_once('=') {
+            Some((protector, file)) => (protector, Some(file)),
+            None => (rest, None),
+        };
+        let protector = match descriptor(protector) {
+            Some(_) => protector.to_ascii_lowercase(),
+            None => protector.to_owned(),
+        };
+        Ok(Self {
+            place: place.map(PathBuf::from),
+            protector: Some(protector).filter(|name| !name.is_empty()),
+            file: file.map(PathBuf::from),
+        })
+    }
 }
 
 /// A file with a master key, and what policies of version 1 call it.
@@ -48,6 +111,31 @@ fn descriptor(text: &str) -> Option<[u8; 8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_protector_is_told_from_its_place_and_its_file() {
+        let of = |text: &str| {
+            let Ok(given) = text.parse::<FscryptProtector>();
+            let path = |path: Option<PathBuf>| path.map(|path| path.display().to_string());
+            (path(given.place), given.protector, path(given.file))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let id = "0123456789abcdef";
+        for (text, place, protector, file) in [
+            ("mine", None, some("mine"), None),
+            ("mine=pass=word", None, some("mine"), some("pass=word")),
+            ("=key", None, None, some("key")),
+            ("", None, None, None),
+            ("0123456789ABCDEF=-", None, some(id), some("-")),
+            ("/:0123456789abcdef", some("/"), some(id), None),
+            ("a=b:c:0123456789abcdef=d:e", some("a=b:c"), some(id), some("d:e")),
+            ("odd: name", None, some("odd: name"), None),
+            ("x=y:0123456789abcdeg", None, some("x"), some("y:0123456789abcdeg")),
+            (":0123456789abcdef", None, some(":0123456789abcdef"), None),
+        ] {
+            assert_eq!(of(text), (place, protector, file), "{text}");
+        }
+    }
 
     #[test]
     fn a_descriptor_is_told_from_a_path_with_an_equals_sign() {

@@ -16,6 +16,7 @@ Examples:
   atrest ls secret.img
   atrest ls -l secret.img /etc
   atrest ls home.img /alice --fscrypt-key master.key
+  atrest ls home.img /alice --fscrypt-protector alice
   atrest ls --json --partition 2 disk.img /")]
 pub struct LsArgs {
     /// File or block device that holds the volume.

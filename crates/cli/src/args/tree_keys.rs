@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use atrest_inside::KeyName;
 use clap::Args;
 
-use super::fscrypt::FscryptKey;
+use super::fscrypt::FscryptArgs;
 
 /// Give a mounted filesystem master keys of fscrypt: what is encrypted under them can be read from then on.
 ///
@@ -15,14 +15,13 @@ use super::fscrypt::FscryptKey;
 Examples:
   atrest mount home.img mnt --daemon
   atrest tree unlock home --fscrypt-key master.key
+  atrest tree unlock home --fscrypt-protector alice
   atrest tree unlock home.img --fscrypt-key 0123456789abcdef=v1.key")]
 pub struct TreeUnlockArgs {
     /// Name of the mounted volume as `atrest status` shows it, or its path.
     pub name: PathBuf,
-    /// Take a master key from this file, every byte of it (16 to 64); `-` reads standard input to its end. A policy of version 1 may
-    /// call its key by another name than the key's own: DESCRIPTOR=FILE. Can be given more than once.
-    #[arg(long, value_name = "[DESCRIPTOR=]FILE", required = true)]
-    pub fscrypt_key: Vec<FscryptKey>,
+    #[command(flatten)]
+    pub fscrypt: FscryptArgs,
 }
 
 /// Take master keys of fscrypt from a mounted filesystem: what is encrypted under them is shown as without a key from then on.

@@ -17,7 +17,7 @@ impl FscryptKey {
     }
 }
 
-/// A keyring with all keys that were given, which may be none.
+/// A keyring with all keys that were given, which may be none. Those of protectors are not in it: they lie in the filesystem.
 pub fn keyring(args: &FscryptArgs, output: &Output) -> Result<Arc<Keyring>, Failure> {
     let keyring = Keyring::new();
     for given in &args.fscrypt_key {
@@ -29,4 +29,13 @@ pub fn keyring(args: &FscryptArgs, output: &Output) -> Result<Arc<Keyring>, Fail
         added.map_err(|error| Failure::parameters(error).at(&given.path))?;
     }
     Ok(Arc::new(keyring))
+}
+
+/// Refuses keys where nothing can be encrypted under them.
+pub fn refuse(args: &FscryptArgs) -> Result<(), Failure> {
+    match args.are_none() {
+        true => Ok(()),
+        false => Err(Failure::parameters("keys of fscrypt open an ext4, and this is a directory")
+            .hint("name the image or the block device")),
+    }
 }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::target::open_device;
 use super::text::counted;
 use super::unlock::{Use, unlock};
-use super::{ecryptfs, flash, fscrypt};
+use super::{ecryptfs, flash, fscrypt, protectors};
 use crate::args::inside::{CatArgs, CpArgs, DfArgs, LsArgs, MkdirArgs, PartitionArgs, RmArgs};
 use crate::args::open::UnlockArgs;
 use crate::failure::{Code, Failure};
@@ -241,6 +241,7 @@ pub fn open_as_it_is(
     output: &Output,
 ) -> Result<Box<dyn FileTree>, Failure> {
     if volume.is_dir() {
+        fscrypt::refuse(&partition.fscrypt)?;
         return Ok(Box::new(ecryptfs::open(volume, &partition.ecryptfs, output)?));
     }
     let keyring = fscrypt::keyring(&partition.fscrypt, output)?;
@@ -269,7 +270,12 @@ pub fn open_with(
     };
     let device =
         filesystem_device(disk, partition.partition).map_err(|error| Failure::from(error).at(volume))?;
-    let tree = open_tree_with(device, access, Some(keyring)).map_err(at(volume))?;
+    let tree = open_tree_with(device, access, Some(keyring.clone())).map_err(at(volume))?;
+    for unlocked in
+        protectors::unlock(&*tree, volume, &partition.fscrypt.protectors.fscrypt_protector, output)?
+    {
+        keyring.add(unlocked.key).map_err(Failure::parameters)?;
+    }
     let about = tree.about();
     for note in &about.notes {
         output.warn(format!("{}: {note}", volume.display()));

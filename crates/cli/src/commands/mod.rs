@@ -23,6 +23,7 @@ mod options;
 mod passphrase;
 mod policies;
 mod preflight;
+mod protectors;
 mod reencrypt;
 mod serve;
 mod target;

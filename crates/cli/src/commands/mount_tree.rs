@@ -7,7 +7,7 @@ use atrest_inside::posix::PosixTree;
 use atrest_tree::ecryptfs::{EcryptfsError, FileCipher, FileOptions, Keys, MetadataPlace};
 use atrest_tree::lower::{EcryptfsMapper, FoundNames, Identity, LowerError, LowerPosix, look_at};
 
-use super::ecryptfs;
+use super::{ecryptfs, fscrypt};
 use crate::args::inside::MountArgs;
 use crate::args::mount_tree::MountTreeArgs;
 use crate::args::open::VolumeType;
@@ -23,6 +23,7 @@ pub fn open(args: &MountArgs, output: &Output) -> Result<Option<Arc<dyn PosixTre
         _ if lower.is_dir() => false,
         _ => return Ok(None),
     };
+    fscrypt::refuse(&args.partition.fscrypt)?;
     if overlaps(lower, &args.directory)? {
         return Err(Failure::parameters("one of the two directories lies in the other").at(&args.directory));
     }

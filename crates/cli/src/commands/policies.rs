@@ -14,13 +14,12 @@ use atrest_tree::fscrypt::metadata::{
 use serde_json::{Value, json};
 
 use super::target::open_device;
-use crate::args::inside::PartitionArgs;
 use crate::args::tree::TreePoliciesArgs;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 
 pub fn policies(args: &TreePoliciesArgs, output: &Output) -> Result<(), Failure> {
-    let tree = filesystem(&args.image, &args.partition)?;
+    let tree = filesystem(&args.image, args.partition.partition)?;
     let metadata = Metadata::read(&*tree).map_err(|error| Failure::from(error).at(&args.image))?;
     output.report(
         &json!({
@@ -34,10 +33,9 @@ pub fn policies(args: &TreePoliciesArgs, output: &Output) -> Result<(), Failure>
 }
 
 /// The filesystem of an image, which is not encrypted as a whole.
-fn filesystem(image: &Path, partition: &PartitionArgs) -> Result<Box<dyn FileTree>, Failure> {
+pub fn filesystem(image: &Path, partition: Option<u32>) -> Result<Box<dyn FileTree>, Failure> {
     let device = Arc::new(open_device(image, FileAccess::ReadOnly)?);
-    let device =
-        filesystem_device(device, partition.partition).map_err(|error| Failure::from(error).at(image))?;
+    let device = filesystem_device(device, partition).map_err(|error| Failure::from(error).at(image))?;
     open_tree(device, Access::ReadOnly).map_err(|error| {
         let failure = Failure::from(error).at(image);
         match error {

@@ -18,7 +18,7 @@ use crate::progress;
 use crate::secrets::Source;
 
 /// How often a passphrase is asked for on a terminal.
-const TRIES: u32 = 3;
+pub const TRIES: u32 = 3;
 
 /// A header that was read, and the device it lies on.
 pub struct Target<'a> {

@@ -1,16 +1,17 @@
 //! `atrest tree unlock`, `lock` and `keys`, and what answers them in the process that serves a mounted filesystem.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atrest_attach::control::{Answer, AskError, Control, Request, ask};
 use atrest_attach::fuse::KernelCache;
-use atrest_attach::session::Registry;
+use atrest_attach::session::{Kind, Registry};
 use atrest_inside::KeyName;
 use atrest_secret::SecretBytes;
 use atrest_tree::fscrypt::Keyring;
 use serde_json::json;
 
+use super::protectors;
 use super::text::counted;
 use crate::args::tree_keys::{TreeKeysArgs, TreeLockArgs, TreeUnlockArgs};
 use crate::failure::{Code, Failure};
@@ -59,15 +60,22 @@ fn change(keyring: &Keyring, request: &Request<'_>) -> Answer {
 }
 
 pub fn unlock(args: &TreeUnlockArgs, output: &Output) -> Result<(), Failure> {
-    let served = Served::find(&args.name)?;
-    // All keys are read before the first is used.
-    let mut keys = Vec::new();
-    for given in &args.fscrypt_key {
-        keys.push((given, given.read(output)?));
+    if args.fscrypt.are_none() {
+        return Err(Failure::parameters("no key is named")
+            .hint("--fscrypt-key FILE gives one, --fscrypt-protector NAME unlocks those of a protector"));
     }
-    let mut names = Vec::new();
-    for (given, key) in &keys {
+    let served = Served::find(&args.name)?;
+    // All keys are there before the first is used.
+    let mut keys = Vec::new();
+    for given in &args.fscrypt.fscrypt_key {
         let name = given.descriptor.map(|descriptor| KeyName::Descriptor(descriptor).to_string());
+        keys.push((name, given.read(output)?));
+    }
+    let protectors = &args.fscrypt.protectors.fscrypt_protector;
+    let unlocked = protectors::unlock_mounted(&served.directory, protectors, output)?;
+    keys.extend(unlocked.into_iter().map(|unlocked| (None, unlocked.key)));
+    let mut names = Vec::new();
+    for (name, key) in &keys {
         let added = served.ask(&Request::Add { name: name.as_deref().unwrap_or_default(), key })?;
         names.extend(added.lines().map(str::to_owned));
     }
@@ -113,7 +121,9 @@ fn counted_keys(count: usize) -> String {
 /// A mounted filesystem that takes keys.
 struct Served {
     name: String,
-    socket: std::path::PathBuf,
+    socket: PathBuf,
+    /// Where it is mounted.
+    directory: PathBuf,
 }
 
 impl Served {
@@ -124,11 +134,13 @@ impl Served {
                 .hint("`atrest status` lists what is open; `atrest mount` mounts a filesystem")
         })?;
         let socket = registry.control_socket(&entry.name)?;
-        if !socket.exists() {
-            return Err(Failure::parameters(format!("{} takes no keys", entry.name))
-                .hint("only an ext4 that `atrest mount` shows has keys of fscrypt"));
+        match entry.kind {
+            Kind::Fuse { directory, tree: true, .. } if socket.exists() => {
+                Ok(Self { name: entry.name, socket, directory })
+            }
+            _ => Err(Failure::parameters(format!("{} takes no keys", entry.name))
+                .hint("only an ext4 that `atrest mount` shows has keys of fscrypt")),
         }
-        Ok(Self { name: entry.name, socket })
     }
 
     fn ask(&self, request: &Request<'_>) -> Result<String, Failure> {

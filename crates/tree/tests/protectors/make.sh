@@ -4,7 +4,7 @@
 #   unshare --mount --propagation private make.sh DIRECTORY
 #
 # Needs root, loop devices and a kernel with fscrypt. Leaves in DIRECTORY:
-#   data.img      an ext4 whose directories custom, shared, raw, login and old are encrypted
+#   data.img      an ext4 whose directories custom, shared, raw, login, lanes and old are encrypted
 #   system.img    the ext4 on which a user's login protector lies, to which data.img has a link
 #   raw.key       what the raw key protector wants
 #   status        what fscrypt says of data.img
@@ -40,9 +40,9 @@ echo 'alice:x:4242:4242::/home/alice:/bin/sh' >> root/etc/passwd
 echo 'alice:x:4242:' >> root/etc/group
 echo "alice:$(openssl passwd -6 'lögin pass'):19000:0:99999:7:::" >> root/etc/shadow
 
-config() { # POLICY-VERSION PADDING
+config() { # POLICY-VERSION PADDING [KIB LANES]
     cat > root/etc/fscrypt.conf << END
-{"source": "custom_passphrase", "hash_costs": {"time": "2", "memory": "512", "parallelism": "2"},
+{"source": "custom_passphrase", "hash_costs": {"time": "2", "memory": "${3-512}", "parallelism": "${4-2}"},
  "options": {"padding": "$2", "contents": "AES_256_XTS", "filenames": "AES_256_CTS", "policy_version": "$1"},
  "use_fs_keyring_for_v1_policies": true, "allow_cross_user_metadata": true}
 END
@@ -71,6 +71,9 @@ encrypt raw --source=raw_key --name=token --key=/raw.key < /dev/null
 mv root/raw.key .
 printf 'lögin pass\n' | encrypt login --source=pam_passphrase --user=alice
 sed -n '/^    [a-z]*$/ { s/ //gp; q }' root/data/login/fscrypt_recovery_readme.txt > recovery
+# As many lanes as a machine with 255 processors gets, and the least memory for them.
+config 2 32 2040 255
+echo 'many lanes' | encrypt lanes --name=lanes
 config 1 16
 echo 'open sesame' | encrypt old --name=old
 inside fscrypt status /data > status

@@ -120,8 +120,12 @@ impl Metadata {
             };
         }
         let linked = |link: &&Link| wanted.is_none_or(|text| text == link.descriptor.to_string());
-        match self.links.iter().find(linked) {
-            Some(link) => Err(ChooseError::Linked(link.clone())),
+        if let Some(link) = self.links.iter().find(linked) {
+            return Err(ChooseError::Linked(link.clone()));
+        }
+        let damaged = |damaged: &&Damaged| damaged.path.name() == wanted.map(str::as_bytes);
+        match self.damaged.iter().find(damaged) {
+            Some(damaged) => Err(ChooseError::Damaged(damaged.clone())),
             None => Err(ChooseError::None),
         }
     }
@@ -147,6 +151,8 @@ pub enum ChooseError {
     },
     /// It lies on another filesystem.
     Linked(Link),
+    /// Its record is damaged.
+    Damaged(Damaged),
 }
 
 impl fmt::Display for ChooseError {
@@ -160,6 +166,7 @@ impl fmt::Display for ChooseError {
                 link.descriptor,
                 DisplayName(link.target.replace('\n', ", ").as_bytes())
             ),
+            Self::Damaged(damaged) => write!(f, "{}: {}", damaged.path, damaged.damage),
         }
     }
 }
