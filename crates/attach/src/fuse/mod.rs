@@ -23,6 +23,7 @@ mod filesystem;
 mod kernel;
 mod mount;
 mod posix;
+mod read_ahead;
 mod tree;
 mod truncated;
 mod unmount;

@@ -5,6 +5,7 @@ use super::cache::KernelCache;
 use super::filesystem::VolumeDirectory;
 use super::kernel;
 use super::posix::PosixDirectoryServer;
+use super::read_ahead;
 use super::tree::TreeDirectory;
 use super::unmount::{MountId, UnmountError, fusermount};
 use crate::bytes::ByteDevice;
@@ -15,6 +16,7 @@ use core::fmt;
 use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -263,7 +265,11 @@ impl Mount {
             Served::Volume(device) => found.len() == device.size(),
             Served::Tree(_) | Served::Posix(_) => found.is_dir(),
         };
-        if expected { Ok(notifier) } else { Err(io::ErrorKind::InvalidData.into()) }
+        if !expected {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        read_ahead::raise(found.dev());
+        Ok(notifier)
     }
 
     /// Where it is mounted, as an absolute path.

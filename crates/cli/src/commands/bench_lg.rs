@@ -130,7 +130,7 @@ fn ratios(rows: &[LgRow]) -> Vec<(String, [f64; 5])> {
     }
     let threads = format!("read, {most} cores: threads on all to one thread");
     questions.push((threads, find(Work::Read, most), find(Work::ReadOneThread, most)));
-    for (ahead, not) in [(Work::Read, Work::ReadNotAhead), (Work::Random, Work::RandomNotAhead)] {
+    for (ahead, not) in [(Work::ReadPages, Work::ReadNotAhead), (Work::Random, Work::RandomNotAhead)] {
         let what = format!("{}, 1 core: with read-ahead to without", ahead.name());
         questions.push((what, find(ahead, 1), find(not, 1)));
     }

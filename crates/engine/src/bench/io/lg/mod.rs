@@ -60,7 +60,9 @@ pub enum Work {
     Read,
     /// The same, decrypted on one thread.
     ReadOneThread,
-    /// Read in sequence, 4 KiB at a time, with nothing read ahead. MiB/s.
+    /// Read in sequence, 4 KiB at a time, while what follows is read ahead. MiB/s.
+    ReadPages,
+    /// The same, with nothing read ahead: what read-ahead gives, and not what larger requests give.
     ReadNotAhead,
     /// 4 KiB read at random places, one request for each core under way, the kernel reading ahead as it likes. Requests per second.
     Random,
@@ -70,10 +72,11 @@ pub enum Work {
 
 impl Work {
     /// In the order of the table.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Write,
         Self::Read,
         Self::ReadOneThread,
+        Self::ReadPages,
         Self::ReadNotAhead,
         Self::Random,
         Self::RandomNotAhead,
@@ -85,7 +88,8 @@ impl Work {
             Self::Write => "write",
             Self::Read => "read",
             Self::ReadOneThread => "read, one thread",
-            Self::ReadNotAhead => "read, no read-ahead",
+            Self::ReadPages => "read by 4 KiB",
+            Self::ReadNotAhead => "read by 4 KiB, no read-ahead",
             Self::Random => "random read",
             Self::RandomNotAhead => "random read, no read-ahead",
         }
@@ -166,13 +170,13 @@ mod tests {
         };
         let mut rows = Vec::new();
         measure_lg(&place, &options, &mut |row| rows.push(row)).expect("it can be written");
-        assert_eq!(rows.len(), 11);
+        assert_eq!(rows.len(), 13);
         for row in &rows {
             assert!(row.speeds.iter().all(|speed| speed.is_finite() && *speed > 0.0), "{row:?}");
         }
         assert_eq!(directory.path().read_dir().expect("a directory").count(), 0, "a file is left");
         let chart = lg_chart(&rows);
-        assert_eq!(chart.matches("<rect class=\"bar\"").count(), 11 * 5, "{chart}");
+        assert_eq!(chart.matches("<rect class=\"bar\"").count(), 13 * 5, "{chart}");
         assert!(!chart.contains("NaN"), "{chart}");
     }
 

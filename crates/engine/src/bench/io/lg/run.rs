@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use atrest_device::BlockDevice;
+use atrest_device::{BlockDevice, DeviceError};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::super::MIB;
@@ -65,7 +65,8 @@ fn once(files: &Files, work: Work, cores: usize, time: Duration, data: &[u8]) ->
     match work {
         Work::Write => write(&disks, data),
         Work::Read | Work::ReadOneThread => read(&disks),
-        Work::ReadNotAhead => read_pages(&disks, time),
+        Work::ReadPages => read_pages(&disks, time, |disk, at, page| disk.read_at(at, page)),
+        Work::ReadNotAhead => read_pages(&disks, time, |disk, at, page| disk.read_alone(at, page)),
         Work::Random | Work::RandomNotAhead => random(&disks, cores, time),
     }
 }
@@ -92,13 +93,17 @@ fn read(disks: &[Disk]) -> Result<f64, BenchError> {
 }
 
 /// MiB/s, until the time is over or everything was read.
-fn read_pages(disks: &[Disk], time: Duration) -> Result<f64, BenchError> {
+fn read_pages(
+    disks: &[Disk],
+    time: Duration,
+    read: impl Fn(&Disk, u64, &mut [u8]) -> Result<(), DeviceError>,
+) -> Result<f64, BenchError> {
     let mut page = [0; PAGE];
     let mut pages = 0_u64;
     let begun = Instant::now();
     'all: for disk in disks {
         for at in (0..disk.size()).step_by(PAGE) {
-            disk.read_alone(at, &mut page).map_err(BenchError::Device)?;
+            read(disk, at, &mut page).map_err(BenchError::Device)?;
             pages += 1;
             if begun.elapsed() > time {
                 break 'all;

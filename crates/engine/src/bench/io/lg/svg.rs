@@ -18,7 +18,7 @@ const COLOURS: [&str; 6] = ["#9ecae1", "#4292c6", "#084594", "#fdae6b", "#e6550d
 const CHARTS: [(&str, &[Work], &[u32]); 4] = [
     ("Sequential write, MiB/s", &[Work::Write], &[4, 15]),
     ("Sequential read, MiB/s", &[Work::Read, Work::ReadOneThread], &[4, 13, 18, 21]),
-    ("Sequential read without read-ahead, MiB/s", &[Work::ReadNotAhead], &[]),
+    ("Sequential read by 4 KiB, MiB/s", &[Work::ReadPages, Work::ReadNotAhead], &[]),
     ("Random read of 4 KiB, requests/s", &[Work::Random, Work::RandomNotAhead], &[21]),
 ];
 
