@@ -13,7 +13,7 @@ use atrest_engine::DiskError;
 use atrest_engine::bulk::BulkError;
 use atrest_engine::reencrypt::RewriteError;
 use atrest_format::luks2::{HeaderError as Luks2HeaderError, ReencryptionFault};
-use atrest_inside::{ChoiceError, LowerError, TreeError};
+use atrest_inside::{ChoiceError, EncryptionFault, KeyName, LowerError, TreeError};
 use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
@@ -292,11 +292,37 @@ impl From<TreeError> for Failure {
             TreeError::Path(_) => Self::parameters(error),
             TreeError::Lower(LowerError::NoKey { .. }) => Self::new(Code::Refused, error)
                 .hint("is the passphrase right? Another one can be given beside it by --ecryptfs-passphrase-file"),
+            TreeError::Locked { .. } => Self::new(Code::Refused, error).hint(
+                "--fscrypt-key gives a key; --fscrypt-protector unlocks what google/fscrypt keeps (`atrest tree policies` lists it)",
+            ),
+            TreeError::Encryption { fault, .. } => encryption(fault, error),
+            TreeError::Corrupt(_) => Self::new(Code::Device, error).hint(
+                "a check of the filesystem (fsck) may mend it, on a copy first; `atrest cp -r --keep-going` saves what can be read",
+            ),
             TreeError::Lower(LowerError::NoHeader { .. }) => {
                 Self::new(Code::Device, error).hint("--ecryptfs-passthrough reads files that are not encrypted")
             }
             _ => Self::new(Code::Device, error),
         }
+    }
+}
+
+/// What is wrong with an inode's encryption: the key that was given, or the inode.
+fn encryption(fault: EncryptionFault, error: TreeError) -> Failure {
+    match fault {
+        EncryptionFault::Implausible(KeyName::Descriptor(_)) => Failure::new(Code::Refused, error)
+            .hint("is it the right file, and the right DESCRIPTOR before it in --fscrypt-key?"),
+        EncryptionFault::KeyTooShort { .. } => Failure::new(Code::Refused, error)
+            .hint("is the key file whole? --fscrypt-key takes every byte of it"),
+        EncryptionFault::Version(_) | EncryptionFault::Modes { .. } | EncryptionFault::Flags(_) => {
+            Failure::new(Code::Device, error).hint("a newer kernel or version of this program may know it")
+        }
+        EncryptionFault::SingleSnapshot | EncryptionFault::PlaintextLength { .. } => {
+            Failure::new(Code::Refused, error)
+        }
+        _ => Failure::new(Code::Device, error).hint(
+            "it is damaged, and only a backup has it; `atrest cp -r --keep-going` saves what can be read",
+        ),
     }
 }
 

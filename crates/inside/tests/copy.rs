@@ -9,7 +9,8 @@ use std::path::Path;
 use atrest_inside::{CopyError, CopyOptions, CopyProgress, FileTree, Kind, TreePath, copy_in, copy_out};
 use common::{Memory, open, path, pattern, run, sample_tree, walk};
 
-const ALL: CopyOptions = CopyOptions { recursive: true, overwrite: false, preserve_permissions: true };
+const ALL: CopyOptions =
+    CopyOptions { recursive: true, overwrite: false, preserve_permissions: true, keep_going: false };
 
 fn ext4(dir: &Path, from: &Path) -> Box<dyn FileTree> {
     let image = dir.join("image");

@@ -111,7 +111,8 @@ fn what_we_write_checks_clean_and_mtools_reads_it() {
         mkfs(&image, kib, options);
         let device = Memory::load(&image);
         let tree = open(device.clone());
-        let all = CopyOptions { recursive: true, overwrite: false, preserve_permissions: true };
+        let all =
+            CopyOptions { recursive: true, overwrite: false, preserve_permissions: true, keep_going: false };
         let summary = copy_in(&from, &*tree, &path("copied"), &all, &mut ()).expect("it fits");
         assert_eq!((summary.files, summary.directories, summary.skipped), (98, 4, 0));
         assert_same(&*tree, "copied", &from, PLAIN);

@@ -61,6 +61,7 @@ Examples:
   atrest cp secret.img:/etc/hostname .
   atrest cp -r secret.img:/photos ./photos
   atrest cp -rp secret.img:/srv/www ./www
+  atrest cp -r --keep-going damaged.img:/ ./recovered
   atrest cp -r ./photos stick.img:/")]
 pub struct CpArgs {
     /// From: VOLUME:/path or a local path.
@@ -73,6 +74,10 @@ pub struct CpArgs {
     /// Keep permissions as far as the umask lets, instead of 0600 (0700 for directories and what its owner can execute).
     #[arg(long, short = 'p')]
     pub preserve: bool,
+    /// Leave out what can't be read, because it is damaged or its key is missing, and name it; everything else is copied. Exit code 4
+    /// if anything was left out. Out of a volume only.
+    #[arg(long, requires = "recursive")]
+    pub keep_going: bool,
     #[command(flatten)]
     pub partition: PartitionArgs,
     #[command(flatten)]

@@ -24,7 +24,7 @@ use crate::args::open::UnlockArgs;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 
-pub fn ls(args: &LsArgs, output: &Output) -> Result<(), Failure> {
+pub fn ls(args: &LsArgs, output: &Output) -> Result<u8, Failure> {
     let tree = open(&args.volume, &args.unlock, &args.partition, false, output)?;
     let tree = &*tree;
     let path = find(tree, &args.path, LastLink::Follow)?;
@@ -36,19 +36,21 @@ pub fn ls(args: &LsArgs, output: &Output) -> Result<(), Failure> {
         for entry in entries {
             let inner = path.join(&entry.name).map_err(|error| at(&args.path)(error.into()))?;
             // Names alone need no look at each file.
-            let metadata = match args.long || output.is_json() {
-                true => Some(tree.metadata(&inner).map_err(|error| inner_failure(&inner, error))?),
-                false => None,
-            };
-            rows.push(Row { name: entry.name, link: link(tree, &inner, metadata.as_ref())?, metadata });
+            rows.push(match args.long || output.is_json() {
+                true => Row::look(tree, entry.name, &inner, output),
+                false => Row { name: entry.name, metadata: None, link: None, damage: None },
+            });
         }
     } else {
         let name = path.name().unwrap_or_default().to_vec();
-        rows.push(Row { name, link: link(tree, &path, Some(&metadata))?, metadata: Some(metadata) });
+        let link = link(tree, &path, Some(&metadata))?;
+        rows.push(Row { name, link, metadata: Some(metadata), damage: None });
     }
     let json: Vec<Value> = rows.iter().map(Row::json).collect();
     let text: String = rows.iter().map(|row| row.text(args.long)).collect();
-    output.report(&json, &text)
+    output.report(&json, &text)?;
+    let damaged = rows.iter().any(|row| row.damage.is_some());
+    Ok(if damaged { Code::Device as u8 } else { 0 })
 }
 
 pub fn cat(args: &CatArgs, output: &Output) -> Result<(), Failure> {
@@ -69,7 +71,7 @@ pub fn cat(args: &CatArgs, output: &Output) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-pub fn cp(args: &CpArgs, output: &Output) -> Result<(), Failure> {
+pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
     let (volume, inner, local, inward) = match (split(&args.source), split(&args.destination)) {
         (Some((volume, inner)), None) => (volume, inner, &args.destination, false),
         (None, Some((volume, inner))) => (volume, inner, &args.source, true),
@@ -81,6 +83,9 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<(), Failure> {
         }
     };
     let tree = open_as_it_is(&volume, &args.unlock, &args.partition, inward, output)?;
+    if inward && args.keep_going {
+        return Err(Failure::parameters("--keep-going is for copies out of a volume"));
+    }
     // What can't be made can be overwritten.
     if inward && !tree.about().writable && !tree.overwrites() {
         return Err(read_only(tree.about().kind.name(), &volume));
@@ -89,6 +94,7 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<(), Failure> {
         recursive: args.recursive,
         overwrite: output.says_yes(),
         preserve_permissions: args.preserve,
+        keep_going: args.keep_going,
     };
     let mut listener = Listener { output };
     let copied = if inward {
@@ -102,16 +108,22 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<(), Failure> {
     output.done(
         &json!({
             "files": done.files, "directories": done.directories, "links": done.links,
-            "bytes": done.bytes, "skipped": done.skipped,
+            "bytes": done.bytes, "skipped": done.skipped, "failed": done.failed,
         }),
         &format!(
-            "{}, {}, {}, {}",
+            "{}, {}, {}, {}{}",
             counted(done.files, "file", "files"),
             counted(done.directories, "directory", "directories"),
             counted(done.links, "link", "links"),
             counted(done.bytes, "byte", "bytes"),
+            if args.keep_going {
+                format!("; {} left out", done.failed + done.skipped)
+            } else {
+                String::new()
+            },
         ),
-    )
+    )?;
+    Ok(if done.failed == 0 { 0 } else { Code::Device as u8 })
 }
 
 /// `VOLUME:/path` in its two halves; `None` for a path of this system.
@@ -294,18 +306,61 @@ fn is_bare_ext4(volume: &Path, unlock_args: &UnlockArgs) -> bool {
 }
 
 fn find(tree: &dyn FileTree, path: &Path, last: LastLink) -> Result<TreePath, Failure> {
-    resolve(tree, path.as_os_str().as_bytes(), last).map_err(at(path))
+    let found = resolve(tree, path.as_os_str().as_bytes(), last);
+    // The last name of a path need not be there, but what is read must be.
+    let missing = match &found {
+        Ok(found) => tree.metadata(found).is_err_and(|error| error == TreeError::NotFound),
+        Err(error) => *error == TreeError::NotFound,
+    };
+    match locked_above(tree, path).filter(|_| missing) {
+        Some(locked) => Err(locked),
+        None => found.map_err(at(path)),
+    }
+}
+
+/// Where a name is not found, that may be because its directory is locked, and shows other names.
+fn locked_above(tree: &dyn FileTree, path: &Path) -> Option<Failure> {
+    let deepest = path.ancestors().skip(1).find_map(|above| {
+        let found = resolve(tree, above.as_os_str().as_bytes(), LastLink::Follow).ok();
+        found.filter(|found| tree.metadata(found).is_ok())
+    })?;
+    match tree.check_readable(&deepest) {
+        Err(locked @ (TreeError::Locked { .. } | TreeError::Encrypted { .. })) => {
+            Some(inner_failure(&deepest, locked))
+        }
+        _ => None,
+    }
 }
 
 struct Row {
     name: Vec<u8>,
     link: Option<Vec<u8>>,
     metadata: Option<Metadata>,
+    /// Why nothing more is known.
+    damage: Option<TreeError>,
 }
 
 impl Row {
+    /// What is known of an entry. One that is damaged takes no other along.
+    fn look(tree: &dyn FileTree, name: Vec<u8>, path: &TreePath, output: &Output) -> Self {
+        let found = tree.metadata(path);
+        let metadata = found.as_ref().ok().cloned();
+        let target = match &metadata {
+            Some(Metadata { kind: Kind::Link, .. }) => tree.read_link(path).map(Some),
+            _ => Ok(None),
+        };
+        let damage = found.err().or(target.as_ref().err().copied());
+        if let Some(error) = damage {
+            output.warn(format!("{path}: {error}"));
+        }
+        Self { name, link: target.unwrap_or(None), metadata, damage }
+    }
+
     fn json(&self) -> Value {
         let mut row = json!({ "name": String::from_utf8_lossy(&self.name) });
+        if let (Some(row), Some(damage)) = (row.as_object_mut(), &self.damage) {
+            row.insert("error".into(), damage.to_string().into());
+        }
         if let (Some(row), Some(metadata)) = (row.as_object_mut(), &self.metadata) {
             row.insert("kind".into(), metadata.kind.to_string().into());
             row.insert("size".into(), metadata.size.into());
@@ -322,8 +377,12 @@ impl Row {
 
     fn text(&self, long: bool) -> String {
         let name = DisplayName(&self.name);
-        let (true, Some(metadata)) = (long, &self.metadata) else {
-            return format!("{name}\n");
+        let metadata = match &self.metadata {
+            Some(metadata) if long => metadata,
+            None if long => {
+                return format!("?????????? {:>5} {:>5} {:>12} {:16} {name}\n", "?", "?", "?", "?");
+            }
+            _ => return format!("{name}\n"),
         };
         let target = self.link.as_ref().map(|link| format!(" -> {}", DisplayName(link))).unwrap_or_default();
         format!(
@@ -390,6 +449,10 @@ pub struct Listener<'a> {
 impl CopyProgress for Listener<'_> {
     fn skipped(&mut self, path: &TreePath, kind: Kind) {
         self.output.warn(format!("{path}: a {kind} is not copied"));
+    }
+
+    fn failed(&mut self, error: &CopyError) {
+        self.output.warn(copy_failure(error.clone()).what());
     }
 }
 

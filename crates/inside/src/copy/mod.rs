@@ -32,6 +32,8 @@ pub struct CopyOptions {
     /// the target can store them. Otherwise what is made on the host is its owner's alone. Times of the last change are
     /// always kept, owners never.
     pub preserve_permissions: bool,
+    /// What can't be read of a tree is left out and told to [`CopyProgress::failed`], instead of ending the copy.
+    pub keep_going: bool,
 }
 
 /// What was copied.
@@ -47,6 +49,8 @@ pub struct CopySummary {
     pub bytes: u64,
     /// Entries that the target can't hold, or that no copy should make (devices, pipes, sockets).
     pub skipped: u64,
+    /// Entries that could not be read, of a copy that was to keep going. Half a file is not left.
+    pub failed: u64,
 }
 
 /// Is told what a copy does.
@@ -59,6 +63,9 @@ pub trait CopyProgress {
 
     /// An entry was left out: see [`CopySummary::skipped`].
     fn skipped(&mut self, _path: &TreePath, _kind: Kind) {}
+
+    /// An entry was left out, for it could not be read: see [`CopyOptions::keep_going`].
+    fn failed(&mut self, _error: &CopyError) {}
 }
 
 impl CopyProgress for () {}

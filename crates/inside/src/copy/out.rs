@@ -155,10 +155,17 @@ impl Copy<'_> {
         }
         for Entry { name, .. } in self.tree.list(from).map_err(|e| at(from, e))? {
             let path = from.join(&name).map_err(|e| at(from, e))?;
-            let found = self.tree.metadata(&path).map_err(|e| at(&path, e))?;
             let name = OsStr::from_bytes(&name);
             let shown: PathBuf = shown.join(name);
-            self.entry(&path, &found, dir.as_fd(), name, &shown, depth + 1)?;
+            let found = self.tree.metadata(&path).map_err(|e| at(&path, e));
+            match found.and_then(|found| self.entry(&path, &found, dir.as_fd(), name, &shown, depth + 1)) {
+                // The tree's own fault, and not for lack of a place.
+                Err(error) if self.options.keep_going && !matches!(error, CopyError::Host { .. }) => {
+                    self.progress.failed(&error);
+                    self.summary.failed += 1;
+                }
+                copied => copied?,
+            }
         }
         self.summary.directories += 1;
         if !from.is_root() {
