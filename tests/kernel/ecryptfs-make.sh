@@ -50,6 +50,7 @@ lower() { # case options files
     mkdir "/mnt/$1"
     mount -i -t ecryptfs -o "ecryptfs_sig=$sig,$2" "/mnt/$1" /tmp/upper
     fill /tmp/upper "$3"
+    if [ -e /share/large ] && [ "$1" = aes256 ]; then cp /share/large /tmp/upper; fi
     umount /tmp/upper
     echo 3 > /proc/sys/vm/drop_caches
     mount -i -t ecryptfs -o "ecryptfs_sig=$sig,$2" "/mnt/$1" /tmp/upper

@@ -2,7 +2,7 @@
 # An ext4 on /dev/vda with a directory for each line of /share/cases (name, version, modes of contents and names, flags, `fold` or
 # `-`; version `-` for one in the clear), filled and then told of. For each STATE, locked and unlocked: /share/STATE.stat has a line for
 # each entry, STATE.links each link and then its target, unlocked.sums the contents of files. /share/refused has the cases that
-# this kernel does not take.
+# this kernel does not take. /share/large is copied into the directory $1.
 set -u
 descriptor=0011223344556677
 fail() { echo "$*"; exit 1; }
@@ -63,6 +63,7 @@ while read -r name version contents names flags fold; do
     if { [ "$version" = - ] || xfs_io -c "set_encpolicy -v $version -c $contents -n $names -f $flags $key" "/mnt/$name" 2> /tmp/why; } \
         && mkdir "/mnt/$name/first" 2> /tmp/why; then
         fill "/mnt/$name" || fail "$name: not filled"
+        [ "$name" != "$1" ] || cp /share/large "/mnt/$name/large" || fail "$name: no room"
         [ "$fold" = - ] || [ "$(cat "/mnt/$name/ONE byte")" = x ] || fail "$name: is not casefolded"
         echo "$name: filled at $(cut -d' ' -f1 /proc/uptime)"
     else

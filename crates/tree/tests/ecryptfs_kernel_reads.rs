@@ -1,19 +1,21 @@
-//! Lower trees that we wrote: the kernel's eCryptfs mounts them, reads what was written and goes on writing there. A file beyond
-//! 4 GiB is among them, sparse below.
+//! Lower trees that we wrote, one of them through a mount of ours: the kernel's eCryptfs mounts them, reads what was written and goes
+//! on writing there. A file beyond 4 GiB is among them, sparse below, and the key of one comes from a passphrase that we wrapped.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 
 use atrest_inside::{FileTree, TreePath};
 use atrest_secret::{OsRandom, Passphrase};
+use atrest_testkit::atrest::{Served, atrest, write_key};
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::{Program, tool};
 use atrest_testkit::{Campaign, Random};
 use atrest_tree::ecryptfs::{
     EncryptedFile, FileCipher, FileOptions, Keys, LowerFile, LowerTree, MetadataPlace, NameCipher, Signature,
+    WrappedPassphrase, WrappedVersion,
 };
 use sha2::{Digest, Sha256};
 
@@ -30,6 +32,8 @@ const CASES: [(&str, FileCipher, usize, MetadataPlace, bool); 11] = [
     ("cast6", FileCipher::Cast6, 32, MetadataPlace::File, true),
     ("xattr", FileCipher::Aes256, 32, MetadataPlace::Xattr, true),
 ];
+/// A case that is written through `atrest mount`.
+const MOUNTED: &str = "mounted";
 const SAMPLE: [&str; 5] = ["plain-names", "aes128", "blowfish56", "cast6", "xattr"];
 /// Where the contents of the huge file begin that are not a hole below.
 const HUGE: u64 = (1 << 32) + 4096;
@@ -80,6 +84,12 @@ fn fill(writer: &mut Writer<'_>, more: usize, random: &mut Random) {
         random.fill(&mut contents);
         writer.write(&format!("bytes-{len}"), &contents);
     }
+    // The most that whole campaigns ask for.
+    if more > 2 && writer.options.cipher == FileCipher::Aes256 {
+        let mut contents = vec![0; 64 << 20];
+        random.fill(&mut contents);
+        writer.write("64 MiB", &contents);
+    }
     writer.write(&"n".repeat(143), b"a long name");
     writer.write("x", b"a short name");
     for i in 0..more {
@@ -102,6 +112,43 @@ fn fill(writer: &mut Writer<'_>, more: usize, random: &mut Random) {
         Some(names) => names.encode(target.as_bytes()).expect("short enough"),
     };
     symlink(std::ffi::OsStr::from_bytes(&link), writer.name("link")).expect("a link");
+}
+
+/// What programs do to files in a mounted directory.
+fn through_a_mount(work: &Path, lower: &Path, more: usize, random: &mut Random) -> BTreeMap<String, String> {
+    let mount = work.join("mount");
+    fs::create_dir(&mount).expect("a directory");
+    write_key(work, "passphrase", b"correct horse");
+    let program =
+        atrest("mount --type ecryptfs --ecryptfs-key-bytes 32 --ecryptfs-passphrase-file passphrase");
+    let server = Served::start(program.arg(lower).arg(&mount).current_dir(work));
+    let mut expected = BTreeMap::new();
+    let mut expect = |name: &str, contents: &[u8]| {
+        let hash = hex(&fs::read(mount.join(name)).expect("readable"));
+        assert_eq!(hash, hex(contents), "{name}");
+        expected.insert(format!("./{name}"), hash);
+    };
+    fs::create_dir_all(mount.join("directory/inner")).expect("room");
+    for i in 0..more.max(11) {
+        let mut contents = vec![0; [0, 1, 4095, 4096, 4097, 45_001, 300_000][i % 7]];
+        random.fill(&mut contents);
+        let name = format!("directory/inner/{}{i}", "w".repeat(i * 11 % 140));
+        fs::write(mount.join(&name), &contents).expect("room");
+        expect(&name, &contents);
+    }
+    let file = File::create(mount.join("new")).expect("room");
+    file.write_all_at(b"tail", 70_000).expect("room");
+    file.write_all_at(b"head", 0).expect("room");
+    file.set_len(70_003).expect("room");
+    drop(file);
+    fs::rename(mount.join("new"), mount.join("grown")).expect("room");
+    let mut contents = b"head".to_vec();
+    contents.resize(70_000, 0);
+    contents.extend(b"tai");
+    expect("grown", &contents);
+    symlink("a/target/".repeat(40), mount.join("link")).expect("a link");
+    server.stop();
+    expected
 }
 
 /// As large as it is because its header says so: the extents before [`HUGE`] are holes of the lower file.
@@ -157,8 +204,16 @@ fn what_we_write_the_module_reads_and_goes_on_with() {
         cases += if place == MetadataPlace::Xattr { ",ecryptfs_xattr_metadata\n" } else { "\n" };
         all.push((case, writer.expected));
     }
+    let lower = root.join(MOUNTED);
+    fs::create_dir(&lower).expect("a directory");
+    all.push((MOUNTED, through_a_mount(work.path(), &lower, more, &mut random)));
+    cases += &format!("{MOUNTED} ecryptfs_cipher=aes,ecryptfs_key_bytes=32,ecryptfs_fnek_sig=FNEK\n");
+    let wrapping = Passphrase::copy_from(b"login passphrase");
+    let passphrase = Passphrase::copy_from(b"correct horse");
+    let wrapped = WrappedPassphrase::wrap(&passphrase, &wrapping, WrappedVersion::V2, &mut OsRandom);
+    fs::write(share.join("wrapped"), wrapped.expect("a good passphrase").to_bytes()).expect("room");
     fs::write(share.join("cases"), cases).expect("room");
-    File::create(&image).and_then(|file| file.set_len(600 << 20)).expect("room");
+    File::create(&image).and_then(|file| file.set_len(1 << 30)).expect("room");
     let mke2fs = Program::at(tool("mke2fs")).args(["-q", "-t", "ext4", "-F", "-d"]);
     mke2fs.arg(&root).arg(&image).run().expect_code(0);
     Kernel::script("ecryptfs-read.sh").disk(&image).share(&share).ok("");
@@ -167,6 +222,11 @@ fn what_we_write_the_module_reads_and_goes_on_with() {
         let links = fs::read_to_string(share.join(format!("{case}.links"))).expect("what the guest told");
         assert_eq!(links.trim_end(), "a/target/".repeat(40), "{case}");
     }
+    println!(
+        "{} files in {} trees agree",
+        all.iter().map(|(_, expected)| expected.len()).sum::<usize>() + 1,
+        all.len()
+    );
     let told = fs::read_to_string(share.join("aes128.huge")).expect("what the guest told");
     assert_eq!(told.split_whitespace().next(), Some(&*huge_hash));
     what_the_module_added(&image, &work.path().join("after"), &keys);
@@ -176,9 +236,13 @@ fn what_we_write_the_module_reads_and_goes_on_with() {
 fn what_the_module_added(image: &Path, to: &Path, keys: &Keys) {
     fs::create_dir(to).expect("a directory");
     let commands = to.with_extension("commands");
-    fs::write(&commands, format!("rdump /aes128 {0}\nrdump /cast6 {0}\n", to.display())).expect("room");
+    fs::write(
+        &commands,
+        format!("rdump /aes128 {0}\nrdump /cast6 {0}\nrdump /{MOUNTED} {0}\n", to.display()),
+    )
+    .expect("room");
     Program::at(tool("debugfs")).arg("-f").arg(&commands).arg(image).run().expect_code(0);
-    for case in ["aes128", "cast6"] {
+    for case in ["aes128", "cast6", MOUNTED] {
         let tree = LowerTree::open(&to.join(case), keys.clone(), false).expect("a directory");
         let read = |name: &str, offset: u64, len: usize| {
             let mut bytes = vec![0; len];

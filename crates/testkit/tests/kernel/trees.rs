@@ -104,13 +104,16 @@ fn build(scratch: &Path, policies: &[&str], files: usize) -> PathBuf {
         "master.key",
         &(0..64_u8).map(|i| i.wrapping_mul(11).wrapping_add(5)).collect::<Vec<_>>(),
     );
-    let mut build = atrest("tree build --size 96M --fscrypt-key master.key tree image").current_dir(scratch);
+    let mut build = atrest("tree build --size 192M --fscrypt-key master.key tree image").current_dir(scratch);
     for (i, policy) in policies.iter().enumerate() {
         fill(&tree.join(format!("p{i}")), files, &mut random);
         build = build.arg("--encrypt").arg(format!("p{i}={policy}"));
     }
     fill(&tree.join("clear"), files, &mut random);
     Program::named("mkfifo").arg(tree.join("p0/pipe")).ok();
+    if Campaign::is_full() {
+        fs::write(tree.join("p3/large"), random.bytes(64 << 20)).expect("room for 64 MiB");
+    }
     build.ok();
     image
 }
@@ -131,6 +134,7 @@ fn a_built_tree_is_read_and_written_by_the_running_kernel() {
     assert_eq!(judged.matches("v2 contents=1 names=4 flags=").count(), 7, "{judged}");
     assert_eq!(judged.matches("v1 contents=1 names=4 flags=").count(), 2, "{judged}");
     assert!(judged.contains("names read and written by the kernel"), "{judged}");
+    println!("{}", judged.lines().last().unwrap_or_default());
 }
 
 #[test]
@@ -147,5 +151,6 @@ fn a_built_tree_is_read_and_written_by_a_kernel_with_more_ciphers() {
     fs::write(share.join("expected"), &expected.stdout).expect("written");
     let judged = Kernel::script("tree-guest.sh").disk(&image).share(&share).ok("").text();
     assert!(judged.contains("written, and clean"), "{judged}");
+    println!("{}", judged.lines().find(|line| line.ends_with("entries read")).unwrap_or_default());
     Program::named("e2fsck").arg("-fn").arg(&image).ok();
 }
