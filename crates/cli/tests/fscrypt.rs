@@ -3,6 +3,9 @@
 mod common;
 
 use common::Scratch;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
 
 /// An image with two encrypted directories, and their key.
 fn image() -> Scratch {
@@ -79,4 +82,35 @@ fn keys_come_and_go_while_the_files_are_mounted() {
     assert_eq!(lock(&["keys", "fscrypt-test"]).ok().stdout, "");
     scratch.atrest(&["close", "fscrypt-test"]).ok();
     lock(&["keys", "fscrypt-test"]).fails(4, "no open volume is called fscrypt-test");
+}
+
+#[test]
+fn a_file_that_is_open_when_its_key_goes_says_that_the_key_is_missing() {
+    let scratch = image();
+    scratch.bash("mkdir m").ok();
+    let name = scratch.session();
+    let mount = ["mount", "img", "m", "--daemon", "--name", &name, "--fscrypt-key", "key"];
+    scratch.atrest(&mount).ok();
+    let open = |path: &str| fs::File::open(scratch.path(path)).expect("its key is there");
+    let (mut top, deep, big) = (open("m/a/hello"), open("m/a/sub/big"), open("m/a/sub"));
+    let mut text = String::new();
+    top.read_to_string(&mut text).expect("its key is there");
+    assert_eq!(text, "hello\n");
+    scratch.atrest(&["tree", "lock", &name]).ok();
+    let missing = |result: std::io::Result<usize>| {
+        let error = result.expect_err("its key is gone");
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NOKEY.raw_os_error()), "{error}");
+    };
+    missing(top.read_at(&mut [0; 100], 0));
+    missing(deep.read_at(&mut [0; 100], 2 << 20));
+    missing(big.metadata().map(|_| 0));
+    // Who looks by name is told that there is no such name, as the kernel does.
+    scratch.bash("! cat m/a/hello 2> said && grep -q 'No such file' said").ok();
+    scratch.atrest(&["tree", "unlock", &name, "--fscrypt-key", "key"]).ok();
+    assert_eq!(top.read_at(&mut [0; 100], 0).expect("its key is there again"), 6);
+    let mut read = vec![0; 3 << 20];
+    deep.read_exact_at(&mut read, 0).expect("its key is there again");
+    assert!(read == fs::read(scratch.path("tree/a/sub/big")).expect("the original"));
+    drop((top, deep, big));
+    scratch.atrest(&["close", &name]).ok();
 }

@@ -108,7 +108,22 @@ impl TreeDirectory {
 
     fn of(&self, ino: INodeNo) -> Outcome<FileAttr> {
         let path = self.path(ino)?;
-        Ok(self.attributes(ino, &self.metadata(&path)?))
+        let metadata = self.tree.metadata(&path).map_err(|error| self.errno_of_open(&path, &error))?;
+        Ok(self.attributes(ino, &metadata))
+    }
+
+    /// What a program is told of a file that it has open: where the name is gone because its directory was locked meanwhile, that
+    /// the key is missing.
+    fn errno_of_open(&self, path: &TreePath, error: &TreeError) -> Errno {
+        let mut above = path.parent().filter(|_| *error == TreeError::NotFound);
+        while let Some(directory) = above {
+            match self.tree.check_readable(&directory) {
+                Err(TreeError::NotFound) => above = directory.parent(),
+                Err(locked @ TreeError::Locked { .. }) => return errno_of(&locked),
+                _ => break,
+            }
+        }
+        errno_of(error)
     }
 
     fn make(&self, path: &TreePath, exclusive: bool) -> Outcome<FileAttr> {
@@ -354,7 +369,7 @@ impl Filesystem for TreeDirectory {
             match self.tree.read_at(&path, offset + len as u64, rest) {
                 Ok(0) => break,
                 Ok(read) => len += read,
-                Err(error) => return reply.error(errno_of(&error)),
+                Err(error) => return reply.error(self.errno_of_open(&path, &error)),
             }
         }
         reply.data(buf.get(..len).unwrap_or(&[]));
