@@ -317,9 +317,9 @@ fn encryption(fault: EncryptionFault, error: TreeError) -> Failure {
         EncryptionFault::Version(_) | EncryptionFault::Modes { .. } | EncryptionFault::Flags(_) => {
             Failure::new(Code::Device, error).hint("a newer kernel or version of this program may know it")
         }
-        EncryptionFault::SingleSnapshot | EncryptionFault::PlaintextLength { .. } => {
-            Failure::new(Code::Refused, error)
-        }
+        EncryptionFault::SingleSnapshot => Failure::new(Code::Refused, error)
+            .hint("--single-snapshot says that nobody sees the medium both before and after"),
+        EncryptionFault::PlaintextLength { .. } => Failure::new(Code::Refused, error),
         _ => Failure::new(Code::Device, error).hint(
             "it is damaged, and only a backup has it; `atrest cp -r --keep-going` saves what can be read",
         ),

@@ -116,3 +116,28 @@ fn nothing_is_left_in_the_clear_by_mistake() {
     scratch.bash("mkdir tree/g; ln -s $(printf '%04094d' 0) tree/g/long 2> /dev/null || ln -s $(printf '%04093d' 0) tree/g/long").ok();
     build(&scratch, "--fscrypt-key key --encrypt g=v2").fails(1, "can't be stored encrypted");
 }
+
+#[test]
+fn chacha20_is_written_only_if_nobody_sees_it_twice() {
+    let scratch = with_tree();
+    scratch.file("key", [7; 64]);
+    let words = "--policy v2:ChaCha20 --fscrypt-key key";
+    build(&scratch, words).fails(1, "a single snapshot").fails(1, "--single-snapshot");
+    let own = "--encrypt d=v2:ChaCha20 --fscrypt-key key";
+    build(&scratch, own).fails(1, "a single snapshot");
+    for refused in ["v1:ChaCha20", "v2:ChaCha20:direct", "v2:AES-256-XTS:ChaCha20"] {
+        build(&scratch, &format!("--policy {refused} --fscrypt-key key --single-snapshot"))
+            .fails(1, "encryption");
+    }
+    scratch.bash("! ls -A | grep img").ok();
+    build(&scratch, &format!("{words} --single-snapshot")).ok();
+    scratch.tool("e2fsck", &["-fn", "img"]).ok();
+    let cat = ["cat", "img", "/d/file", "--fscrypt-key", "key"];
+    assert_eq!(scratch.atrest(&cat).ok().stdout, "text\n");
+    scratch.bash("cp img before; echo TEXT > new").ok();
+    let overwrite = ["cp", "new", "img:/d/file", "--yes", "--fscrypt-key", "key"];
+    scratch.atrest(&overwrite).fails(2, "two snapshots").fails(2, "--single-snapshot");
+    scratch.bash("cmp img before").ok();
+    scratch.atrest(&[&overwrite[..], &["--single-snapshot"]].concat()).ok();
+    assert_eq!(scratch.atrest(&cat).ok().stdout, "TEXT\n");
+}

@@ -33,7 +33,7 @@ pub enum TreeCommand {
 /// that lies there is refused, unless --into puts everything into one encrypted directory, or --encrypt names what is encrypted.
 ///
 /// A POLICY is v1 or v2 and, behind colons, the modes of contents and names (AES-256-XTS and AES-256-CTS or AES-256-HCTR2; AES-128-CBC and
-/// AES-128-CTS; Adiantum twice), pad=4|8|16|32, one of direct, iv-ino-lblk-64 and iv-ino-lblk-32, unit=BYTES of a data unit, and
+/// AES-128-CTS; Adiantum twice; as an experiment, ChaCha20 for contents), pad=4|8|16|32, one of direct, iv-ino-lblk-64 and iv-ino-lblk-32, unit=BYTES of a data unit, and
 /// key=HEX, the key's identifier (v2) or descriptor (v1). What is left out is AES-256, pad=32 and the only key.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
@@ -70,6 +70,10 @@ pub struct TreeBuildArgs {
     /// Take a master key from this file, every byte of it (16 to 64); `-` reads standard input to its end. Can be given more than once.
     #[arg(long, value_name = "FILE", help_heading = "Encryption")]
     pub fscrypt_key: Vec<PathBuf>,
+    /// Encrypt contents with ChaCha20 although that is safe for a single snapshot of the image only: whoever sees it before and after a
+    /// file was overwritten learns how its contents changed. An experiment that no kernel opens. Without this, such a policy is refused.
+    #[arg(long, help_heading = "Encryption")]
+    pub single_snapshot: bool,
 }
 
 /// List the policies and protectors that google/fscrypt keeps in a filesystem's directory .fscrypt.

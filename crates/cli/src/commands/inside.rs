@@ -257,6 +257,9 @@ pub fn open_as_it_is(
         return Ok(Box::new(ecryptfs::open(volume, &partition.ecryptfs, output)?));
     }
     let keyring = fscrypt::keyring(&partition.fscrypt, output)?;
+    if unlock_args.single_snapshot {
+        keyring.acknowledge_single_snapshot();
+    }
     open_with(volume, unlock_args, partition, write, keyring, output)
 }
 

@@ -50,6 +50,9 @@ pub fn build(args: &TreeBuildArgs, output: &Output) -> Result<(), Failure> {
 /// What is encrypted, and with which keys.
 fn encryption(args: &TreeBuildArgs, output: &Output) -> Result<Encrypt, Failure> {
     let keyring = Arc::new(Keyring::new());
+    if args.single_snapshot {
+        keyring.acknowledge_single_snapshot();
+    }
     let mut keys = Vec::new();
     for path in &args.fscrypt_key {
         let key = read_fscrypt_key(path, output)?;
@@ -59,6 +62,12 @@ fn encryption(args: &TreeBuildArgs, output: &Output) -> Result<Encrypt, Failure>
         keys.push((names, copy));
     }
     let policy = |text: &PolicyText| -> Result<Arc<NewPolicy>, Failure> {
+        if text.is_single_snapshot() && !args.single_snapshot {
+            return Err(Failure::parameters(
+                "ChaCha20 hides contents only from whoever sees a single snapshot of the image: two of them show how files changed",
+            )
+            .hint("Adiantum has no such limit; --single-snapshot says that nobody will see two (docs/FSCRYPT.md)"));
+        }
         let wanted = text.key();
         let known = keys.iter().position(|(names, _)| wanted.is_some_and(|wanted| names.contains(&wanted)));
         let (names, key) = match (known, &*keys) {

@@ -49,6 +49,11 @@ impl PolicyText {
         matches!(self.key_use, KeyUse::InodeLblk64 | KeyUse::InodeLblk32)
     }
 
+    /// Whether whoever sees the medium twice learns what changed ([`EncryptionMode::is_single_snapshot`]).
+    pub fn is_single_snapshot(&self) -> bool {
+        self.contents.is_single_snapshot()
+    }
+
     fn under(&self, key: KeyName) -> Policy {
         Policy {
             contents: self.contents,
@@ -89,7 +94,7 @@ impl fmt::Display for PolicyTextError {
             Self::Part(part) => write!(
                 f,
                 "\"{part}\" is no part of a policy, or is there twice; known are modes (AES-256-XTS, AES-256-CTS, AES-256-HCTR2, \
-                 AES-128-CBC, AES-128-CTS, Adiantum), pad=4|8|16|32, direct, iv-ino-lblk-64, iv-ino-lblk-32, unit=512..65536, key=HEX"
+                 AES-128-CBC, AES-128-CTS, Adiantum, ChaCha20), pad=4|8|16|32, direct, iv-ino-lblk-64, iv-ino-lblk-32, unit=512..65536, key=HEX"
             ),
             Self::Fault(fault) => fault.fmt(f),
         }
@@ -182,6 +187,8 @@ fn mode_of(text: &str) -> Option<EncryptionMode> {
         "AES-128-CTS" | "AES-128-CBC-CTS" => EncryptionMode::Aes128Cts,
         "ADIANTUM" => EncryptionMode::Adiantum,
         "AES-256-HCTR2" => EncryptionMode::Aes256Hctr2,
+        // No kernel has it.
+        "CHACHA20" | "CHACHA20-EXPERIMENT" => EncryptionMode::ChaCha20,
         _ => return None,
     })
 }
