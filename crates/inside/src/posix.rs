@@ -40,6 +40,10 @@ pub trait PosixTree: Send + Sync {
     /// Changes attributes, the size among them, and returns what they are then.
     fn set_attributes(&self, node: Node, change: &Change) -> Outcome<Attributes>;
 
+    /// Takes the set-user-ID and set-group-ID bits off a file, as before a change of its contents by somebody who may not let
+    /// them stand.
+    fn drop_set_ids(&self, node: Node) -> Outcome<()>;
+
     /// The target of a symbolic link.
     fn read_link(&self, node: Node) -> Outcome<Vec<u8>>;
 

@@ -1,5 +1,6 @@
 //! eCryptfs directories mounted to be written, and the same server over a directory as it is.
 
+mod behaviour;
 mod exerciser;
 mod kills;
 mod operations;

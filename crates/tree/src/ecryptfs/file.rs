@@ -174,6 +174,17 @@ impl<L: LowerFile> EncryptedFile<L> {
         Ok(self.lower.set_len(self.contents_at.saturating_add(extents))?)
     }
 
+    /// Sets room aside in the lower file for the extents of these bytes, without making it longer. An error if there is none.
+    pub fn reserve(&self, offset: u64, len: u64) -> Result<(), EcryptfsError> {
+        let first = offset / EXTENT_LEN;
+        let end = offset.saturating_add(len).div_ceil(EXTENT_LEN);
+        if end.saturating_mul(EXTENT_LEN) > max_size(self.contents_at) {
+            return Err(EcryptfsError::TooLarge { size: offset.saturating_add(len) });
+        }
+        let from = self.place_of(first);
+        Ok(self.lower.reserve(from, self.place_of(end).saturating_sub(from))?)
+    }
+
     /// Makes all that was written before durable in the lower file.
     pub fn sync(&self) -> Result<(), EcryptfsError> {
         Ok(self.lower.sync()?)
@@ -264,7 +275,21 @@ impl<L: LowerFile> EncryptedFile<L> {
 
     /// Zeros from the end of the contents to there. The size stays as it is.
     fn zeros_to(&self, state: &State, end: u64) -> Result<(), EcryptfsError> {
+        let written = self.write_zeros(state, end);
+        if written.is_err() {
+            // What there is of them belongs to nobody: the room may be wanted elsewhere.
+            let extents = state.size.div_ceil(EXTENT_LEN);
+            let _ = self.lower.set_len(self.place_of(extents));
+        }
+        written
+    }
+
+    fn write_zeros(&self, state: &State, end: u64) -> Result<(), EcryptfsError> {
         let mut at = state.size;
+        if end.saturating_sub(at) > PIECE as u64 {
+            // Rather than to find only in the end that so much can't be written.
+            self.reserve(at, end.saturating_sub(at))?;
+        }
         while at < end {
             // To the end of a piece, so that all but the first are whole extents.
             let stop = (at | LAST_OF_PIECE).saturating_add(1).min(end);

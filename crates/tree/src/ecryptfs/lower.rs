@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 const XATTR: &str = "user.ecryptfs";
@@ -23,6 +24,12 @@ pub trait LowerFile: Send + Sync {
 
     /// Cuts or extends the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Sets room aside for bytes that will be written, without making the file longer: an error if there is none. Where the
+    /// system can't do that, nothing happens.
+    fn reserve(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Makes everything durable that was written.
     fn sync(&self) -> io::Result<()>;
@@ -63,6 +70,22 @@ impl LowerFile for File {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         Self::set_len(self, len)
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        let reserve = |offset, len| match fallocate(self, FallocateFlags::KEEP_SIZE, offset, len) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            outcome => outcome,
+        };
+        let Some(before_last) = len.checked_sub(1) else { return Ok(()) };
+        // Whether a file may be as long as that.
+        reserve(offset.saturating_add(before_last), 1)?;
+        // Some filesystems fill the disk before they find that it does not suffice.
+        let found = rustix::fs::fstatvfs(self)?;
+        if len > found.f_bfree.saturating_mul(found.f_frsize).saturating_add(self.len()?) {
+            return Err(Errno::NOSPC.into());
+        }
+        Ok(reserve(offset, len)?)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -87,6 +87,19 @@ impl<M: Mapper> Inner<M> {
         Ok(())
     }
 
+    pub fn drop_set_ids(&self, node: &LowerNode<M::File>) -> Outcome<()> {
+        // What anybody else changes, the system sees to.
+        if !self.is_root || !node.is_file() {
+            return Ok(());
+        }
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&node.fd)?.st_mode & 0o7777);
+        let left = mode.difference(Mode::SUID | Mode::SGID);
+        if left == mode {
+            return Ok(());
+        }
+        rustix::fs::chmodat(&self.opener.proc_fds, node.proc_name(), left, AtFlags::empty())
+    }
+
     pub fn chown(&self, fd: impl AsFd, uid: Option<u32>, gid: Option<u32>) -> Outcome<()> {
         let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
         rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)

@@ -241,7 +241,7 @@ impl MappedFile for Contents {
         }
     }
 
-    /// Nothing can be set aside in the lower file: extents are there once they are written.
+    /// Holes are not punched but filled with zeros: the module reads none.
     fn allocate(&self, mode: u32, offset: u64, len: u64) -> Outcome<()> {
         let file = match self {
             Self::Encrypted(file) => file,
@@ -257,6 +257,7 @@ impl MappedFile for Contents {
                 }
                 return Ok(());
             }
+            KEEP_SIZE => return file.reserve(offset, len).map_err(|error| number(&error)),
             ZERO_RANGE => end,
             mode if mode == PUNCH_HOLE | KEEP_SIZE || mode == ZERO_RANGE | KEEP_SIZE => end.min(has),
             _ => return Err(Errno::OPNOTSUPP),

@@ -15,6 +15,7 @@ mod mapper;
 mod nodes;
 mod open;
 mod tree;
+mod xattrs;
 
 pub(crate) use directory::kind_of;
 pub use ecryptfs::{Contents, EcryptfsMapper, FoundNames, look_at};

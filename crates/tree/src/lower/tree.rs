@@ -15,7 +15,7 @@ use atrest_inside::posix::{
     Attributes, Change, Errno, New, Node, Opened, Outcome, Owner, PosixDirectory, PosixSpace, PosixTree,
     Rename, SetXattr,
 };
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, XattrFlags};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat};
 use rustix::process::{Resource, Rlimit};
 
 use super::Mapper;
@@ -58,11 +58,9 @@ pub(super) struct Inner<M: Mapper> {
     pub opener: Opener,
     /// Holds the lock as long as the tree lives, and answers for the whole filesystem.
     root: OwnedFd,
-    gives_away: bool,
+    /// Root's process: it gives files away, and the system lets it leave bits that others may not.
+    pub is_root: bool,
 }
-
-/// Names of attributes that would grant or deny access and that nobody here looks at.
-const ACLS: &[u8] = b"system.";
 
 impl<M: Mapper> LowerPosix<M> {
     /// Opens a lower directory. A writable one is nobody else's until it is dropped; several may read one.
@@ -90,7 +88,7 @@ impl<M: Mapper> LowerPosix<M> {
             nodes: Nodes::new(node, &stat),
             opener: Opener { proc_fds, writable },
             root,
-            gives_away: rustix::process::geteuid().is_root(),
+            is_root: rustix::process::geteuid().is_root(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -154,7 +152,7 @@ impl<M: Mapper> Inner<M> {
         mode: Option<u32>,
     ) -> Outcome<()> {
         let stat = rustix::fs::fstat(fd)?;
-        if self.gives_away {
+        if self.is_root {
             let uid = (owner.uid != stat.st_uid).then_some(owner.uid);
             // Otherwise the directory has handed on its group.
             let own_group = rustix::process::getegid().as_raw() == stat.st_gid;
@@ -172,14 +170,6 @@ impl<M: Mapper> Inner<M> {
             }
         }
         Ok(())
-    }
-
-    /// A path that leads to the node's attributes; links have none that could be set.
-    fn xattr_path(&self, node: &LowerNode<M::File>, name: &[u8]) -> Outcome<String> {
-        if node.kind == FileType::Symlink || name.starts_with(ACLS) {
-            return Err(Errno::OPNOTSUPP);
-        }
-        Ok(format!("/proc/self/fd/{}", node.proc_name()))
     }
 }
 
@@ -212,6 +202,10 @@ impl<M: Mapper> PosixTree for LowerPosix<M> {
         let node = self.inner.nodes.get(node)?;
         self.inner.change(&node, change)?;
         self.inner.attributes_of(&node)
+    }
+
+    fn drop_set_ids(&self, node: Node) -> Outcome<()> {
+        self.inner.drop_set_ids(&*self.inner.nodes.get(node)?)
     }
 
     fn read_link(&self, node: Node) -> Outcome<Vec<u8>> {
@@ -347,54 +341,21 @@ impl<M: Mapper> PosixTree for LowerPosix<M> {
     }
 
     fn xattr(&self, node: Node, name: &[u8]) -> Outcome<Vec<u8>> {
-        let inner = &*self.inner;
-        if inner.mapper.owns_xattr(name) {
-            return Err(Errno::NODATA);
-        }
-        let path = inner.xattr_path(&*inner.nodes.get(node)?, name)?;
-        let name = OsStr::from_bytes(name);
-        let mut value = vec![0; rustix::fs::getxattr(&path, name, &mut [0_u8; 0][..])?];
-        let len = rustix::fs::getxattr(&path, name, value.as_mut_slice())?;
-        value.truncate(len);
-        Ok(value)
+        self.inner.xattr(&*self.inner.nodes.get(node)?, name)
     }
 
     fn xattrs(&self, node: Node) -> Outcome<Vec<u8>> {
-        let inner = &*self.inner;
-        let Ok(path) = inner.xattr_path(&*inner.nodes.get(node)?, b"") else { return Ok(Vec::new()) };
-        let mut names = vec![0; rustix::fs::listxattr(&path, &mut [0_u8; 0][..])?];
-        let len = rustix::fs::listxattr(&path, names.as_mut_slice())?;
-        let names = names.get(..len).unwrap_or(&[]).split_inclusive(|byte| *byte == 0);
-        let shown = names.filter(|name| {
-            let name = name.strip_suffix(&[0]).unwrap_or(name);
-            !inner.mapper.owns_xattr(name) && !name.starts_with(ACLS)
-        });
-        Ok(shown.flatten().copied().collect())
+        self.inner.xattrs(&*self.inner.nodes.get(node)?)
     }
 
     fn set_xattr(&self, node: Node, name: &[u8], value: &[u8], how: SetXattr) -> Outcome<()> {
-        let inner = &*self.inner;
-        inner.writable()?;
-        if inner.mapper.owns_xattr(name) {
-            return Err(Errno::PERM);
-        }
-        let path = inner.xattr_path(&*inner.nodes.get(node)?, name)?;
-        let flags = match how {
-            SetXattr::Any => XattrFlags::empty(),
-            SetXattr::Create => XattrFlags::CREATE,
-            SetXattr::Replace => XattrFlags::REPLACE,
-        };
-        rustix::fs::setxattr(&path, OsStr::from_bytes(name), value, flags)
+        self.inner.writable()?;
+        self.inner.set_xattr(&*self.inner.nodes.get(node)?, name, value, how)
     }
 
     fn remove_xattr(&self, node: Node, name: &[u8]) -> Outcome<()> {
-        let inner = &*self.inner;
-        inner.writable()?;
-        if inner.mapper.owns_xattr(name) {
-            return Err(Errno::NODATA);
-        }
-        let path = inner.xattr_path(&*inner.nodes.get(node)?, name)?;
-        rustix::fs::removexattr(&path, OsStr::from_bytes(name))
+        self.inner.writable()?;
+        self.inner.remove_xattr(&*self.inner.nodes.get(node)?, name)
     }
 
     fn flush(&self) -> Outcome<()> {

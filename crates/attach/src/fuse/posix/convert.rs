@@ -3,7 +3,7 @@
 use atrest_inside::posix::{Attributes, NewTime};
 use fuser::{Errno, FileAttr, INodeNo, TimeOrNow};
 
-use crate::fuse::convert::{file_type, system_time, timestamp};
+use crate::fuse::convert::{file_type, sent_time, system_time};
 
 pub fn errno(error: atrest_inside::posix::Errno) -> Errno {
     Errno::from_i32(error.raw_os_error())
@@ -34,6 +34,6 @@ pub fn file_attributes(attributes: &Attributes) -> FileAttr {
 pub fn new_time(time: TimeOrNow) -> NewTime {
     match time {
         TimeOrNow::Now => NewTime::Now,
-        TimeOrNow::SpecificTime(time) => NewTime::At(timestamp(time)),
+        TimeOrNow::SpecificTime(time) => NewTime::At(sent_time(time)),
     }
 }

@@ -13,9 +13,9 @@ use atrest_inside::posix::{
     PosixFile, PosixTree, Rename, SetXattr,
 };
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
 use super::convert::{errno, file_attributes, new_time};
@@ -59,6 +59,11 @@ impl PosixDirectoryServer {
         let mut flags = FopenFlags::FOPEN_NOFLUSH;
         flags.set(FopenFlags::FOPEN_KEEP_CACHE, opened.unchanged);
         (self.files.add(Arc::from(opened.file)), flags)
+    }
+
+    /// Before a change that the kernel sends without saying whether set-ID bits may stand: they may where root asks.
+    fn before_change(&self, request: &Request, ino: INodeNo) -> TreeOutcome<()> {
+        if request.uid() == 0 { Ok(()) } else { self.tree.drop_set_ids(node(ino)) }
     }
 }
 
@@ -108,7 +113,9 @@ impl Filesystem for PosixDirectoryServer {
             let _ = config.set_max_readahead(most);
         }
         let _ = config.set_max_background(MAX_BACKGROUND);
-        let _ = config.add_capabilities(fuser::InitFlags::FUSE_PARALLEL_DIROPS);
+        let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
+        // Or else the kernel asks for `security.capability` before every write.
+        let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
         Ok(())
     }
 
@@ -126,7 +133,7 @@ impl Filesystem for PosixDirectoryServer {
 
     fn setattr(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -144,7 +151,8 @@ impl Filesystem for PosixDirectoryServer {
     ) {
         let (accessed, modified) = (atime.map(new_time), mtime.map(new_time));
         let change = Change { mode, uid, gid, size, accessed, modified };
-        attr(reply, self.tree.set_attributes(node(ino), &change));
+        let outcome = if size.is_some() { self.before_change(request, ino) } else { Ok(()) };
+        attr(reply, outcome.and_then(|()| self.tree.set_attributes(node(ino), &change)));
     }
 
     fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
@@ -303,15 +311,20 @@ impl Filesystem for PosixDirectoryServer {
     fn write(
         &self,
         _request: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         data: &[u8],
-        _write_flags: WriteFlags,
+        write_flags: WriteFlags,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
+            && let Err(error) = self.tree.drop_set_ids(node(ino))
+        {
+            return reply.error(errno(error));
+        }
         // With O_SYNC and O_DSYNC the kernel asks for a sync by itself.
         match self.files.get(fh).and_then(|file| file.write_at(offset, data).map_err(errno)) {
             Ok(()) => reply.written(data.len() as u32),
@@ -354,8 +367,8 @@ impl Filesystem for PosixDirectoryServer {
 
     fn fallocate(
         &self,
-        _request: &Request,
-        _ino: INodeNo,
+        request: &Request,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         length: u64,
@@ -363,7 +376,11 @@ impl Filesystem for PosixDirectoryServer {
         reply: ReplyEmpty,
     ) {
         match self.files.get(fh) {
-            Ok(file) => answer(reply, file.allocate(mode.cast_unsigned(), offset, length)),
+            Ok(file) => answer(
+                reply,
+                self.before_change(request, ino)
+                    .and_then(|()| file.allocate(mode.cast_unsigned(), offset, length)),
+            ),
             Err(error) => reply.error(error),
         }
     }

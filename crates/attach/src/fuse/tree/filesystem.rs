@@ -16,7 +16,7 @@ use fuser::{
 
 use super::errors::errno_of;
 use super::nodes::Nodes;
-use crate::fuse::convert::{file_type, system_time, timestamp};
+use crate::fuse::convert::{file_type, sent_time, system_time};
 
 /// How long the kernel may believe names and attributes: nobody else changes the tree.
 const TTL: Duration = Duration::from_secs(1);
@@ -172,7 +172,7 @@ impl TreeDirectory {
                 TimeOrNow::SpecificTime(time) => time,
                 TimeOrNow::Now => SystemTime::now(),
             };
-            self.tree.set_modified(&path, timestamp(time)).map_err(|error| errno_of(&error))?;
+            self.tree.set_modified(&path, sent_time(time)).map_err(|error| errno_of(&error))?;
         }
         self.of(ino)
     }
