@@ -117,6 +117,11 @@ impl<L: LowerFile> EncryptedFile<L> {
         &self.lower
     }
 
+    /// Where contents begin in the lower file.
+    pub fn contents_at(&self) -> u64 {
+        self.contents_at
+    }
+
     /// Bytes of contents.
     pub fn len(&self) -> u64 {
         self.read_state().size

@@ -141,8 +141,9 @@ impl Contents {
                 if !units.len().is_multiple_of(unit) {
                     return Err(EncryptionFault::Run);
                 }
-                for (index, unit) in (first..).zip(units.chunks_mut(unit)) {
-                    let iv = rule.iv(index);
+                // Not a range from `first`: that steps once more after the last unit there can be.
+                for (index, unit) in units.chunks_mut(unit).enumerate() {
+                    let iv = rule.iv(first.saturating_add(index as u64));
                     let done = match way {
                         Way::Encrypt => adiantum.encrypt(&iv, unit),
                         Way::Decrypt => adiantum.decrypt(&iv, unit),

@@ -208,6 +208,14 @@ impl MappedFile for Contents {
         }
     }
 
+    fn lower(&self) -> Option<(&File, u64)> {
+        match self {
+            Self::Encrypted(file) => Some((file.lower(), file.contents_at())),
+            Self::Plain(file) => Some((file, 0)),
+            Self::Empty => None,
+        }
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Outcome<usize> {
         match self {
             Self::Encrypted(file) => read_all(file, offset, buf).map_err(|error| number(&error)),

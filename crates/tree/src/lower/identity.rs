@@ -63,6 +63,10 @@ impl MappedFile for File {
         None
     }
 
+    fn lower(&self) -> Option<(&File, u64)> {
+        Some((self, 0))
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Outcome<usize> {
         let mut filled = 0_usize;
         while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {

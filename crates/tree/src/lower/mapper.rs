@@ -47,6 +47,9 @@ pub trait MappedFile: Send + Sync {
     /// Bytes of contents, where they are not the lower file's length.
     fn plain_len(&self) -> Option<u64>;
 
+    /// The lower file, and where contents begin in it.
+    fn lower(&self) -> Option<(&File, u64)>;
+
     /// Reads until `buf` is full or the file ends.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Outcome<usize>;
 

@@ -15,6 +15,7 @@ mod mapper;
 mod nodes;
 mod open;
 mod tree;
+mod write_behind;
 mod xattrs;
 
 pub(crate) use directory::kind_of;

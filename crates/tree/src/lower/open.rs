@@ -8,6 +8,7 @@ use atrest_inside::posix::{Errno, Opened, Outcome, PosixFile};
 use rustix::fs::{Mode, OFlags, Stat};
 
 use super::nodes::LowerNode;
+use super::write_behind::WriteBehind;
 use super::{MappedFile, Mapper};
 
 /// What a node knows of those who have it open.
@@ -117,7 +118,10 @@ impl Opener {
         self.share(mapper, node, &mut state, write, fresh)?;
         state.handles = state.handles.saturating_add(1);
         drop(state);
-        Ok(Opened { file: Box::new(Handle { node: Arc::clone(node) }), unchanged })
+        Ok(Opened {
+            file: Box::new(Handle { node: Arc::clone(node), behind: WriteBehind::default() }),
+            unchanged,
+        })
     }
 
     /// Sets the size of a file, whether somebody has it open or not.
@@ -140,6 +144,7 @@ impl Opener {
 /// One who has a file open.
 struct Handle<F> {
     node: Arc<LowerNode<F>>,
+    behind: WriteBehind,
 }
 
 impl<F> Handle<F> {
@@ -154,7 +159,10 @@ impl<F: MappedFile> PosixFile for Handle<F> {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Outcome<()> {
-        self.file()?.write_at(offset, data)
+        let file = self.file()?;
+        file.write_at(offset, data)?;
+        self.behind.wrote(file.lower(), offset, data.len());
+        Ok(())
     }
 
     fn sync(&self, data_only: bool) -> Outcome<()> {
