@@ -125,6 +125,42 @@ fn the_main_path_needs_no_root() {
 }
 
 #[test]
+fn an_ecryptfs_directory_is_mounted_without_root_and_behaves_as_a_plain_one() {
+    let user = User::new();
+    if done_with_usual_devices(
+        "an_ecryptfs_directory_is_mounted_without_root_and_behaves_as_a_plain_one",
+        &user,
+    ) {
+        return;
+    }
+    tool("fusermount3");
+    let scripts = workspace().join("crates/testkit/tests/ecryptfs_mount/behaviour");
+    fs::create_dir(user.path("scripts")).expect("make a directory");
+    for name in ["check.py", "files.py", "names.py"] {
+        fs::copy(scripts.join(name), user.path("scripts").join(name)).expect("copy a script");
+    }
+    user.shell("mkdir lower plain && printf 'a passphrase' > key && chmod 600 key");
+    for name in ["files", "names"] {
+        user.shell(&format!("python3 -B scripts/{name}.py \"$PWD/plain\" > {name}.plain"));
+        let script = format!("python3 -B scripts/{name}.py \"$PWD/mount\" > {name}.mounted");
+        user.atrest("mount lower mount --type ecryptfs --ecryptfs-passphrase-file key --run sh -c")
+            .arg(script)
+            .ok();
+        let lines = |kind: &str| -> Vec<String> {
+            let text = fs::read_to_string(user.path(&format!("{name}.{kind}"))).expect("what the steps gave");
+            text.lines().map(str::to_owned).collect()
+        };
+        let (plain, mounted) = (lines("plain"), lines("mounted"));
+        assert!(plain.len() > 100 && plain.len() == mounted.len(), "{} steps", plain.len());
+        for (plain, mounted) in plain.iter().zip(&mounted) {
+            // What `docs/ECRYPTFS.md` says a mount does otherwise.
+            let otherwise = ["collapse: ENOTSUP", "insert: ENOTSUP", "unnamed: ENOTSUP"];
+            assert!(plain == mounted || otherwise.contains(&mounted.as_str()), "{plain}, mounted: {mounted}");
+        }
+    }
+}
+
+#[test]
 fn missing_permission_is_said_as_such() {
     let user = User::new();
     if user.is_root {

@@ -1,6 +1,7 @@
 //! What programs do to files, done in a mount and in a plain directory: every step must end the same way in both.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -105,5 +106,56 @@ fn users_may_do_what_they_may_in_a_plain_directory() {
     let as_nobody = Program::named("setpriv").words("--reuid=65534 --regid=65534 --clear-groups ls");
     let outcome = as_nobody.arg(mounted.path()).run();
     assert!(!outcome.is_ok() && outcome.messages().contains("denied"), "{}", outcome.messages());
+    mounted.stop();
+}
+
+#[test]
+fn files_that_are_not_encrypted_pass_through_where_that_was_asked_for() {
+    let mut mounted = Mounted::new("--type ecryptfs");
+    fs::write(mounted.path().join("secret"), b"secret").expect("write");
+    fs::write(mounted.lower().join("plain"), b"plain").expect("write");
+    // Otherwise it is seen and can be moved and removed, but not opened.
+    let plain = mounted.path().join("plain");
+    assert_eq!(fs::read(&plain).expect_err("not encrypted").raw_os_error(), Some(libc::EIO));
+    assert_eq!(fs::write(&plain, b"x").expect_err("not encrypted").raw_os_error(), Some(libc::EIO));
+    fs::rename(&plain, mounted.path().join("moved")).expect("rename");
+    fs::rename(mounted.path().join("moved"), &plain).expect("rename");
+    assert_eq!(fs::read(mounted.path().join("secret")).expect("read"), b"secret");
+    mounted.stop();
+    mounted.options += " --ecryptfs-passthrough";
+    mounted.start();
+    assert_eq!(fs::read(&plain).expect("read"), b"plain");
+    fs::write(&plain, b"as it is").expect("write");
+    let file = fs::File::options().append(true).open(&plain).expect("open");
+    file.set_len(5).expect("cut");
+    (&file).write_all(b"end").expect("append");
+    drop(file);
+    let through = |mounted: &Mounted| {
+        let lower = fs::read_dir(mounted.lower()).expect("list").map(|entry| entry.expect("an entry").path());
+        lower.filter(|path| fs::read(path).expect("read") == b"as itend").count()
+    };
+    assert_eq!(through(&mounted), 1, "what passes through is not encrypted");
+    assert_eq!(fs::metadata(&plain).expect("stat").len(), 8);
+    fs::write(mounted.path().join("new"), b"new").expect("write");
+    mounted.stop();
+
+    // Read only, nothing changes, and everything is read.
+    mounted.options += " --read-only";
+    mounted.start();
+    for (name, contents) in [("plain", "as itend"), ("new", "new"), ("secret", "secret")] {
+        assert_eq!(fs::read_to_string(mounted.path().join(name)).expect("read"), contents);
+    }
+    let at = |name: &str| mounted.path().join(name);
+    for refused in [
+        fs::write(at("new"), b"x"),
+        fs::write(at("newer"), b"x"),
+        fs::remove_file(at("new")),
+        fs::rename(at("new"), at("newer")),
+        fs::create_dir(at("directory")),
+        fs::hard_link(at("new"), at("link")),
+        fs::set_permissions(at("new"), fs::Permissions::from_mode(0o600)),
+    ] {
+        assert_eq!(refused.expect_err("read only").raw_os_error(), Some(libc::EROFS));
+    }
     mounted.stop();
 }
