@@ -299,6 +299,13 @@ impl From<TreeError> for Failure {
             TreeError::Corrupt(_) => Self::new(Code::Device, error).hint(
                 "a check of the filesystem (fsck) may mend it, on a copy first; `atrest cp -r --keep-going` saves what can be read",
             ),
+            TreeError::Lower(LowerError::Truncated { .. }) => Self::new(Code::Device, error)
+                .hint("what is before it can be read; `atrest tree check --repair` sets the size to what is there"),
+            TreeError::Lower(LowerError::UnknownHeader) => {
+                Self::new(Code::Device, error).hint("it is damaged, or a newer version of this program may know it")
+            }
+            TreeError::Lower(LowerError::Header) => Self::new(Code::Device, error)
+                .hint("the file's key was in it: only a backup has it; other files are not concerned"),
             TreeError::Lower(LowerError::NoHeader { .. }) => {
                 Self::new(Code::Device, error).hint("--ecryptfs-passthrough reads files that are not encrypted")
             }

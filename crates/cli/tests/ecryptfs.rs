@@ -178,3 +178,91 @@ fn wrapped_passphrases_are_made_used_changed_and_written_out() {
     assert_eq!(mode & 0o777, 0o600);
     scratch.atrest(&unwrap[..]).fails(1, "");
 }
+
+/// What is wrong with `/file` if its lower file is these bytes.
+fn cat_as(scratch: &Scratch, lower: &Lower, bytes: &[u8]) -> common::Ran {
+    fs::write(scratch.path("lower").join(lower.encode("file")), bytes).expect("room");
+    let ran = scratch.bash("ulimit -v 600000; $ATREST cat lower /file --ecryptfs-passphrase-file key");
+    // Others are not concerned, whatever it is.
+    assert!(run(scratch, &["cat", "lower", "/directory/large"]).ok().raw == large());
+    assert!(ran.stdout.is_empty(), "{}", ran.stdout);
+    ran
+}
+
+#[test]
+fn headers_that_are_cut_damaged_or_unknown_are_told_by_what_is_wrong() {
+    let (scratch, lower) = with_lower();
+    let whole = fs::read(scratch.path("lower").join(lower.encode("file"))).expect("its lower file");
+    assert_eq!(whole.len(), 8192 + 4096);
+    let cut = |len: usize| cat_as(&scratch, &lower, &whole[..len]);
+    for len in [0, 10, 15] {
+        cut(len).fails(4, "/file").fails(4, "has no header");
+    }
+    for len in [16, 24, 30, 60] {
+        cut(len).fails(4, "/file").fails(4, "header").fails(4, "only a backup has it");
+    }
+    for len in [100, 1000, 4096, 8192, 8192 + 2048, 8192 + 4095] {
+        cut(len).fails(4, "/file").fails(4, "extent 0").fails(4, "tree check --repair");
+    }
+    let changed = |at: usize, new: &[u8]| {
+        let mut bytes = whole.clone();
+        bytes[at..at + new.len()].copy_from_slice(new);
+        cat_as(&scratch, &lower, &bytes)
+    };
+    changed(16, &[9]).fails(4, "/file").fails(4, "a newer version");
+    // Behind tag, length and version of the packet.
+    assert_eq!(whole[26], 0x8c);
+    changed(29, &[0x63]).fails(4, "/file").fails(4, "a newer version");
+    changed(0, &[0xff]).fails(4, "/file").fails(4, "header");
+    changed(26, &[0]).fails(4, "/file").fails(4, "header");
+    changed(8, &[!whole[8]]).fails(4, "has no header");
+    // A size that is not there is not allocated: what is there is read.
+    let path = scratch.path("lower").join(lower.encode("file"));
+    fs::write(path, [&[0x3f, 0xff], &whole[2..]].concat()).expect("room");
+    let ran = scratch.bash("ulimit -v 600000; $ATREST cat lower /file --ecryptfs-passphrase-file key");
+    let ran = ran.fails(4, "within extent 1");
+    assert!(ran.raw.len() == 4096 && ran.raw.starts_with(b"text\n"), "{} bytes", ran.raw.len());
+}
+
+#[test]
+fn files_of_several_keys_are_read_with_theirs() {
+    let (scratch, _) = with_lower();
+    let mut other = Lower::new();
+    let [content, _] = other.keys.add_passphrase(&Passphrase::copy_from(b"other")).expect("a passphrase");
+    other.options.signatures = vec![content];
+    other.write(&scratch.path("lower").join(other.encode("theirs")), b"theirs\n");
+    scratch.file("other", b"other\n");
+    assert_eq!(run(&scratch, &["cat", "lower", "/file"]).ok().stdout, "text\n");
+    let signature = content.to_string();
+    run(&scratch, &["cat", "lower", "/theirs"]).fails(2, &signature).fails(2, "--ecryptfs-passphrase-file");
+    let both = ["--ecryptfs-passphrase-file", "other"];
+    assert_eq!(run(&scratch, &[&["cat", "lower", "/theirs"][..], &both].concat()).ok().stdout, "theirs\n");
+    let check = run(&scratch, &["tree", "check", "--contents", "--json", "lower"]).fails(4, "").json();
+    assert_eq!(
+        (&check["findings"][0]["problem"], &check["findings"][1]),
+        (&"no-key".into(), &serde_json::Value::Null)
+    );
+    run(&scratch, &["cp", "-r", "lower:/", "out"]).fails(2, "/theirs");
+    scratch.bash("rm -rf out").ok();
+    run(&scratch, &["cp", "-r", "--keep-going", "lower:/", "out"]).fails(4, "/theirs");
+    assert_eq!(fs::read(scratch.path("out/file")).expect("copied"), b"text\n");
+    assert!(!scratch.path("out/theirs").exists());
+}
+
+#[test]
+fn contents_are_read_where_that_is_asked_for() {
+    let (scratch, lower) = with_lower();
+    let check = |words: &[&str]| run(&scratch, &[&["tree", "check", "lower", "--json"], words].concat());
+    let sound = check(&["--contents"]).ok().json();
+    assert_eq!((&sound["bytes"], &sound["contents_read"]), (&(4096 + 684 * 4096).into(), &true.into()));
+    // What a crash of the lower filesystem leaves.
+    let large = scratch.path("lower").join(lower.encode("directory")).join(lower.encode("large"));
+    let file = OpenOptions::new().write(true).open(large).expect("there");
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0; 3 * 4096], 8192 + 5 * 4096).expect("written");
+    check(&[]).ok();
+    let found = check(&["--contents"]).fails(4, "").json();
+    let row = &found["findings"][0];
+    assert_eq!((&row["path"], &row["problem"]), (&"/directory/large".into(), &"zeros".into()));
+    let text = row["text"].as_str().expect("text");
+    assert!(text.contains("3 of its extents") && text.contains("at byte 20480"), "{text}");
+}

@@ -26,17 +26,22 @@ pub struct EcryptfsArgs {
 
 /// Look at every file of an eCryptfs directory without changing anything.
 ///
-/// Finds damaged headers, lower files that end early, names and link targets that no key decrypts, and files that are not encrypted.
-/// Exit code 4 if anything is damaged.
+/// Finds damaged headers, lower files that end early, names and link targets that no key decrypts, and files that are not encrypted;
+/// with --contents also extents that can't be read or are zeros. Exit code 4 if anything is damaged. eCryptfs has no checksums: contents
+/// that were changed decrypt to other contents, and nothing finds that.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest tree check ~/.Private --wrapped-passphrase ~/.ecryptfs/wrapped-passphrase
   atrest tree check --json lower --ecryptfs-passphrase-file passphrase
+  atrest tree check lower --contents --ecryptfs-passphrase-file passphrase
   atrest tree check lower --repair --ecryptfs-passphrase-file passphrase")]
 pub struct TreeCheckArgs {
     /// The lower directory.
     pub lower: PathBuf,
+    /// Read all contents, too, on all cores.
+    #[arg(long)]
+    pub contents: bool,
     /// Set sizes that are larger than the lower file has contents to what is there. Asks before it does, unless --yes is given.
     #[arg(long)]
     pub repair: bool,

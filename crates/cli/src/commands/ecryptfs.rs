@@ -5,11 +5,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use atrest_inside::{FileTree, LowerError, TreeError};
+use atrest_inside::{LowerError, TreeError};
 use atrest_secret::{OsRandom, Passphrase, SecretBytes};
 use atrest_tree::ecryptfs::{
-    self, EcryptfsError, Keys, LowerTree, Problem, WrappedError, WrappedPassphrase, WrappedVersion,
+    self, EcryptfsError, ExportProgress, Keys, LowerTree, Problem, WrappedError, WrappedPassphrase,
+    WrappedVersion,
 };
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::inside::copy_failure;
@@ -51,7 +53,12 @@ pub fn open(lower: &Path, args: &EcryptfsArgs, output: &Output) -> Result<LowerT
 
 pub fn check(args: &TreeCheckArgs, output: &Output) -> Result<u8, Failure> {
     let tree = open(&args.lower, &args.keys, output)?;
-    let summary = ecryptfs::check(&tree);
+    let mut summary = ecryptfs::check(&tree);
+    if args.contents {
+        let bar = bytes_bar(summary.bytes, output);
+        ecryptfs::check_contents(&tree, &mut summary, &|bytes| bar.inc(bytes));
+        bar.finish_and_clear();
+    }
     let mut rows = Vec::new();
     let mut text = String::new();
     let mut damaged = false;
@@ -81,7 +88,8 @@ pub fn check(args: &TreeCheckArgs, output: &Output) -> Result<u8, Failure> {
         }
     );
     let json: Value = json!({
-        "files": summary.files, "directories": summary.directories, "links": summary.links, "findings": rows,
+        "files": summary.files, "directories": summary.directories, "links": summary.links, "bytes": summary.bytes,
+        "contents_read": args.contents, "findings": rows,
     });
     output.report(&json, &text)?;
     Ok(if damaged { Code::Device as u8 } else { 0 })
@@ -95,6 +103,8 @@ fn name(problem: &Problem) -> &'static str {
         Problem::Name => "name",
         Problem::Target(_) => "target",
         Problem::SizeTooLarge { .. } => "size-too-large",
+        Problem::Extents { .. } => "extents",
+        Problem::Zeros { .. } => "zeros",
         Problem::Empty => "empty",
         Problem::Behind { .. } => "behind-end",
         _ => "other",
@@ -106,12 +116,9 @@ pub fn export(args: &TreeExportArgs, output: &Output) -> Result<u8, Failure> {
         return Err(Failure::new(Code::Busy, "it exists already").at(&args.destination));
     }
     let tree = open(&args.lower, &args.keys, output)?;
-    let used = tree.space().map_or(0, |space| {
-        space.blocks.saturating_sub(space.free).saturating_mul(u64::from(space.block_size))
-    });
-    let bar = bytes_bar(used, output);
-    let exported = ecryptfs::export(&tree, &args.destination, args.preserve, &|bytes| bar.inc(bytes));
-    bar.finish_and_clear();
+    let bar = Bar(bytes_bar(0, output));
+    let exported = ecryptfs::export(&tree, &args.destination, args.preserve, &bar);
+    bar.0.finish_and_clear();
     let done = exported.map_err(copy_failure)?;
     for (_, error) in &done.failed {
         output.warn(copy_failure(error.clone()).what().to_owned());
@@ -134,6 +141,19 @@ pub fn export(args: &TreeExportArgs, output: &Output) -> Result<u8, Failure> {
         ),
     )?;
     Ok(if done.failed.is_empty() { 0 } else { Code::Device as u8 })
+}
+
+/// A bar that learns how long it is.
+struct Bar(ProgressBar);
+
+impl ExportProgress for Bar {
+    fn begins(&self, bytes: u64) {
+        self.0.set_length(bytes);
+    }
+
+    fn advanced(&self, bytes: u64) {
+        self.0.inc(bytes);
+    }
 }
 
 pub fn wrap(args: &WrapArgs, output: &Output) -> Result<(), Failure> {

@@ -42,6 +42,22 @@ pub enum Problem {
     },
     /// The lower file is empty: it was made, and a crash came before its header was written. Nothing was in it.
     Empty,
+    /// Extents of the lower file can't be read.
+    Extents {
+        /// The first of them.
+        first: u64,
+        /// How many.
+        extents: u64,
+        /// What the system said of the last one (`errno`).
+        errno: i32,
+    },
+    /// Extents of the lower file are zeros, which no ciphertext is: they were never written, or are lost. They read as zeros.
+    Zeros {
+        /// The first of them.
+        first: u64,
+        /// How many.
+        extents: u64,
+    },
     /// Bytes follow the last extent: a crash came while the file was written or cut. They are not part of it.
     Behind {
         /// Bytes in the lower file that are no contents.
@@ -64,6 +80,17 @@ impl fmt::Display for Problem {
             Self::SizeTooLarge { size, there } => {
                 write!(f, "its header claims {size} bytes, but only {there} are there; these can be read")
             }
+            Self::Extents { first, extents, errno } => write!(
+                f,
+                "{extents} of its extents can't be read, the first of them at byte {}: {}",
+                first.saturating_mul(EXTENT_LEN),
+                std::io::Error::from_raw_os_error(*errno)
+            ),
+            Self::Zeros { first, extents } => write!(
+                f,
+                "{extents} of its extents are zeros in the lower file, the first of them at byte {}: never written, or lost",
+                first.saturating_mul(EXTENT_LEN)
+            ),
             Self::Empty => f.write_str("the lower file is empty: it has no header, and nothing was in it"),
             Self::Behind { bytes } => write!(f, "{bytes} bytes follow its last extent and belong to nothing"),
         }
@@ -79,8 +106,12 @@ pub struct CheckSummary {
     pub directories: u64,
     /// Symbolic links.
     pub links: u64,
+    /// Bytes of contents in the files that can be read, in whole extents.
+    pub bytes: u64,
     /// Everything that is not as it should be.
     pub findings: Vec<Finding>,
+    /// Files with a header and a key.
+    pub(super) readable: Vec<TreePath>,
 }
 
 /// Looks at every entry of a lower directory, without reading contents.
@@ -92,7 +123,7 @@ pub fn check(tree: &LowerTree) -> CheckSummary {
 
 /// Sets the size of a file to what is there. The file is looked at anew; `false` if there is nothing to repair by now.
 pub fn repair_size(tree: &LowerTree, path: &TreePath) -> Result<bool, TreeError> {
-    let Some(Problem::SizeTooLarge { there, .. }) = file(tree, path) else {
+    let (Some(Problem::SizeTooLarge { there, .. }), _) = file(tree, path) else {
         return Ok(false);
     };
     let lower = tree.open_lower_for(path, OFlags::RDWR)?;
@@ -120,8 +151,13 @@ fn directory(tree: &LowerTree, path: &TreePath, depth: usize, summary: &mut Chec
             Kind::Directory => directory(tree, &inner, depth.saturating_add(1), summary),
             Kind::File => {
                 summary.files = summary.files.saturating_add(1);
-                if let Some(problem) = file(tree, &inner) {
+                let (problem, bytes) = file(tree, &inner);
+                if let Some(problem) = problem {
                     summary.add(tree, &inner, problem);
+                }
+                if let Some(bytes) = bytes {
+                    summary.bytes = summary.bytes.saturating_add(bytes);
+                    summary.readable.push(inner);
                 }
             }
             Kind::Link => {
@@ -135,7 +171,8 @@ fn directory(tree: &LowerTree, path: &TreePath, depth: usize, summary: &mut Chec
     }
 }
 
-fn file(tree: &LowerTree, path: &TreePath) -> Option<Problem> {
+/// What is wrong with a file, and how many bytes of contents it has if it can be opened.
+fn file(tree: &LowerTree, path: &TreePath) -> (Option<Problem>, Option<u64>) {
     let opened = tree.open_lower(path).and_then(|file| {
         let len = LowerFile::len(&file).map_err(EcryptfsError::from)?;
         let header = EncryptedFile::header(&file)?.0;
@@ -145,22 +182,22 @@ fn file(tree: &LowerTree, path: &TreePath) -> Option<Problem> {
     });
     let (len, header) = match opened {
         Ok(opened) => opened,
-        Err(TreeError::Lower(LowerError::NoHeader { len: 0 })) => return Some(Problem::Empty),
-        Err(TreeError::Lower(LowerError::NoHeader { .. })) if tree.passes_through() => return None,
-        Err(error) => return Some(Problem::Unreadable(error)),
+        Err(TreeError::Lower(LowerError::NoHeader { len: 0 })) => return (Some(Problem::Empty), None),
+        Err(TreeError::Lower(LowerError::NoHeader { .. })) if tree.passes_through() => return (None, None),
+        Err(error) => return (Some(Problem::Unreadable(error)), None),
     };
     let behind_header = len.saturating_sub(header.contents_at);
     let there = behind_header.saturating_sub(behind_header % EXTENT_LEN);
     let wanted = header.size.checked_next_multiple_of(EXTENT_LEN).unwrap_or(u64::MAX);
     if wanted > there {
-        return Some(Problem::SizeTooLarge { size: header.size, there });
+        return (Some(Problem::SizeTooLarge { size: header.size, there }), Some(there));
     }
     let bytes = behind_header.saturating_sub(wanted);
-    (bytes > 0).then_some(Problem::Behind { bytes })
+    ((bytes > 0).then_some(Problem::Behind { bytes }), Some(wanted))
 }
 
 impl CheckSummary {
-    fn add(&mut self, tree: &LowerTree, path: &TreePath, problem: Problem) {
+    pub(super) fn add(&mut self, tree: &LowerTree, path: &TreePath, problem: Problem) {
         let lower = tree.lower_path(path).unwrap_or_default();
         self.findings.push(Finding { path: path.clone(), lower, problem });
     }

@@ -120,6 +120,11 @@ pub enum PacketDamage {
         /// Byte of the packets at which it begins.
         at: usize,
     },
+    /// It wraps a key for a cipher of this number, which none has.
+    Cipher {
+        /// The number.
+        code: u8,
+    },
     /// Another packet must be here.
     Unexpected {
         /// Byte of the packets at which it begins.
@@ -152,6 +157,7 @@ impl fmt::Display for PacketDamage {
             Self::Short { at } => write!(f, "the packet at byte {at} ends early"),
             Self::Length { at } => write!(f, "the packet at byte {at} has an impossible length"),
             Self::Field { at } => write!(f, "the packet at byte {at} has an impossible field"),
+            Self::Cipher { code } => write!(f, "no cipher has the number {code:#04x}"),
             Self::Unexpected { at, tag } => {
                 write!(f, "a packet of tag {tag:#04x} at byte {at} has no place there")
             }
@@ -257,7 +263,10 @@ impl From<HeaderDamage> for EcryptfsError {
 
 impl From<PacketDamage> for EcryptfsError {
     fn from(damage: PacketDamage) -> Self {
-        Self::Packets(damage)
+        match damage {
+            PacketDamage::Cipher { code } => Self::UnknownCipher(code),
+            damage => Self::Packets(damage),
+        }
     }
 }
 

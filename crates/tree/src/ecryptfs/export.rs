@@ -13,7 +13,7 @@ use atrest_inside::{
 };
 use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps};
 
-use super::LowerTree;
+use super::{HEADER_LEN, LowerTree};
 
 /// Directories nested more deeply are left out.
 const MAX_DEPTH: usize = 200;
@@ -35,17 +35,26 @@ pub struct ExportSummary {
     pub failed: Vec<(TreePath, CopyError)>,
 }
 
-/// Decrypts everything below the root of `tree` into `destination`, which is made. `progress` is called with bytes that were
-/// copied, from any thread.
+/// Is told what an export does, by any thread.
+pub trait ExportProgress: Sync {
+    /// The tree was looked through, and its lower files have room for so many bytes of contents.
+    fn begins(&self, bytes: u64);
+
+    /// So many bytes more were copied.
+    fn advanced(&self, bytes: u64);
+}
+
+/// Decrypts everything below the root of `tree` into `destination`, which is made.
 pub fn export(
     tree: &LowerTree,
     destination: &Path,
     preserve_permissions: bool,
-    progress: &(dyn Fn(u64) + Sync),
+    progress: &dyn ExportProgress,
 ) -> Result<ExportSummary, CopyError> {
     let mut plan = Plan::default();
     make_directory(destination)?;
     plan.directory(tree, &TreePath::root(), destination, 0);
+    progress.begins(plan.bytes);
     let options = CopyOptions { preserve_permissions, ..CopyOptions::default() };
     let summary = Mutex::new(plan.summary);
     rayon_core::scope(|scope| {
@@ -78,6 +87,8 @@ pub fn export(
 struct Plan {
     leaves: Vec<(TreePath, PathBuf)>,
     directories: Vec<(TreePath, PathBuf, Metadata)>,
+    /// Of contents, as far as the sizes of lower files tell.
+    bytes: u64,
     summary: ExportSummary,
 }
 
@@ -115,7 +126,12 @@ impl Plan {
                         Err(error) => self.summary.failed.push((inner, error)),
                     }
                 }
-                Kind::File | Kind::Link => self.leaves.push((inner, to)),
+                Kind::File => {
+                    let len = tree.lower_len(&inner).unwrap_or(0);
+                    self.bytes = self.bytes.saturating_add(len.saturating_sub(HEADER_LEN));
+                    self.leaves.push((inner, to));
+                }
+                Kind::Link => self.leaves.push((inner, to)),
                 _ => self.summary.skipped = self.summary.skipped.saturating_add(1),
             }
         }
@@ -135,11 +151,11 @@ impl ExportSummary {
     }
 }
 
-struct Told<'a>(&'a (dyn Fn(u64) + Sync));
+struct Told<'a>(&'a dyn ExportProgress);
 
 impl CopyProgress for Told<'_> {
     fn advanced(&mut self, bytes: u64) {
-        (self.0)(bytes);
+        self.0.advanced(bytes);
     }
 }
 

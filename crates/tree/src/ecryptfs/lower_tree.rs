@@ -86,6 +86,11 @@ impl LowerTree {
         self.passthrough
     }
 
+    /// Bytes in the lower file at `path`, which is not opened.
+    pub(super) fn lower_len(&self, path: &TreePath) -> Result<u64, TreeError> {
+        Ok(self.stat(&self.lower_path(path)?)?.st_size as u64)
+    }
+
     /// The lower file at `path`, opened to be read.
     pub fn open_lower(&self, path: &TreePath) -> Result<File, TreeError> {
         self.open_lower_for(path, OFlags::RDONLY)

@@ -146,7 +146,7 @@ fn passphrase(body: &[u8], signature: Signature, at: usize) -> Result<FileKeyPac
     let [4, code, 3, 1, salt @ .., _iterations] = fixed else {
         return Err(PacketDamage::Field { at });
     };
-    let cipher = FileCipher::from_code(*code).ok_or(PacketDamage::Field { at })?;
+    let cipher = FileCipher::from_code(*code).ok_or(PacketDamage::Cipher { code: *code })?;
     let expected = cipher.key_lens().iter().any(|len| cipher.wrapped_len(*len) == wrapped.len());
     if wrapped.len() > MAX_WRAPPED || !expected {
         return Err(PacketDamage::Length { at });
