@@ -1,6 +1,6 @@
 //! Runs of extents under a file's key.
 
-use atrest_cipher::{CbcRuns, Direction};
+use atrest_cipher::{CbcCipher, CbcRuns, Direction};
 use atrest_secret::{Locked, Random, SecretArray, SecretBytes};
 use md5::{Digest, Md5};
 
@@ -10,8 +10,10 @@ use super::{EcryptfsError, FileCipher, Token};
 /// Bytes under one IV.
 pub const EXTENT: usize = 4096;
 
-/// Shorter runs are not worth waking another core for.
-const SPLIT: usize = 128;
+/// Bytes that are worth another core. A megabyte of AES is done before it wakes, and then it looks for more work for a while, which
+/// keeps it from those who copy what was decrypted. The other ciphers take ten times as long at least.
+const WORTH_A_CORE_AES: usize = 2 << 20;
+const WORTH_A_CORE: usize = 64 << 10;
 /// Digits of the largest 64-bit number are more than an IV's hash has room for; the kernel cuts them.
 const DIGITS: usize = 15;
 
@@ -77,9 +79,18 @@ impl Contents {
         self.apply(Direction::Decrypt, first, run);
     }
 
+    /// Whether so many bytes are to be cut in two, for two cores.
+    pub(super) fn worth_two_cores(&self, len: usize) -> bool {
+        let worth_one = match self.cipher.cipher() {
+            CbcCipher::Aes => WORTH_A_CORE_AES,
+            _ => WORTH_A_CORE,
+        };
+        len / 2 >= worth_one && rayon_core::current_num_threads() > 1
+    }
+
     fn apply(&self, direction: Direction, first: u64, run: &mut [u8]) {
         let extents = run.len() / EXTENT;
-        if extents >= SPLIT && rayon_core::current_num_threads() > 1 {
+        if self.worth_two_cores(run.len()) {
             let half = extents / 2;
             let (left, right) = run.split_at_mut(half.saturating_mul(EXTENT));
             rayon_core::join(

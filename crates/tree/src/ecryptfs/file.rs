@@ -24,8 +24,6 @@ const WHOLE_EXTENTS: usize = !(EXTENT - 1);
 /// Most that is encrypted before it is written.
 const PIECE: usize = 1 << 20;
 const LAST_OF_PIECE: u64 = PIECE as u64 - 1;
-/// Longer reads are split: cores read and decrypt a part each.
-const READ_SPLIT: usize = 1 << 19;
 
 /// How a new file is encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,7 +208,8 @@ impl<L: LowerFile> EncryptedFile<L> {
 
     /// Reads what is inside the file; short before an extent that is not there.
     fn read_part(&self, state: &State, offset: u64, buf: &mut [u8]) -> Result<usize, EcryptfsError> {
-        if buf.len() >= READ_SPLIT && rayon_core::current_num_threads() > 1 {
+        // Cores read and decrypt a part each.
+        if self.contents.worth_two_cores(buf.len()) {
             let middle = offset.saturating_add(buf.len() as u64 / 2) & BEFORE_EXTENT;
             let left_len = middle.saturating_sub(offset) as usize;
             let (left, right) = buf.split_at_mut(left_len);
@@ -233,8 +232,8 @@ impl<L: LowerFile> EncryptedFile<L> {
                 self.read_extents(state, at / EXTENT_LEN, rest.get_mut(..whole).unwrap_or(&mut []))
             } else {
                 let mut extent = WipedBytes::new(EXTENT);
-                self.read_extents(state, at / EXTENT_LEN, &mut extent.0).map(|read| {
-                    let from = extent.0.get(inside..read.max(inside)).unwrap_or(&[]);
+                self.read_extents(state, at / EXTENT_LEN, &mut extent.bytes).map(|read| {
+                    let from = extent.bytes.get(inside..read.max(inside)).unwrap_or(&[]);
                     rest.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
                     from.len().min(rest.len())
                 })
@@ -330,6 +329,7 @@ impl<L: LowerFile> EncryptedFile<L> {
             filling.fill(done, run.get_mut(inside).unwrap_or(&mut []));
             self.contents.encrypt(first, run);
             self.lower.write_at(self.place_of(first), run)?;
+            buffer.are_ciphertext();
             at = stop;
         }
         Ok(())
@@ -402,24 +402,36 @@ impl Filling<'_> {
 }
 
 /// Contents on their way, wiped. Files are larger than what can be locked.
-struct WipedBytes(Vec<u8>);
+struct WipedBytes {
+    bytes: Vec<u8>,
+    /// Whether there may be contents in them.
+    plain: bool,
+}
 
 impl WipedBytes {
     fn new(len: usize) -> Self {
-        Self(vec![0; len])
+        Self { bytes: vec![0; len], plain: true }
     }
 
     /// So many zeros.
     fn of(&mut self, len: usize) -> &mut [u8] {
-        self.0.clear();
-        self.0.resize(len, 0);
-        &mut self.0
+        self.plain = true;
+        self.bytes.clear();
+        self.bytes.resize(len, 0);
+        &mut self.bytes
+    }
+
+    /// All of them have been encrypted. Wiping a long run takes longer than that did.
+    fn are_ciphertext(&mut self) {
+        self.plain = false;
     }
 }
 
 impl Drop for WipedBytes {
     fn drop(&mut self) {
-        atrest_secret::wipe(&mut self.0);
+        if self.plain {
+            atrest_secret::wipe(&mut self.bytes);
+        }
     }
 }
 

@@ -12,8 +12,10 @@ use super::policy::NONCE_LEN;
 /// Bytes of the IV of Adiantum and HCTR2; the other modes take the first 16 of them.
 const IV_LEN: usize = 32;
 
-/// Less than this of contents is not worth handing to another core.
-const GRAIN: usize = 128 << 10;
+/// Less than this of contents is not worth handing to another core: it is done before that wakes.
+const GRAIN: usize = 1 << 20;
+/// The same of Adiantum, which is slower.
+const GRAIN_OF_ADIANTUM: usize = 128 << 10;
 
 /// Encrypting or decrypting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +119,11 @@ impl Contents {
     pub(super) fn apply(&self, way: Way, first: u64, units: &mut [u8]) -> Result<(), EncryptionFault> {
         let unit = self.data_unit().max(1);
         let count = units.len().checked_div(unit).unwrap_or(0);
-        if units.len() >= GRAIN.saturating_mul(2) && count >= 2 {
+        let grain = match self {
+            Self::Mapped(_) => GRAIN,
+            Self::Adiantum(..) => GRAIN_OF_ADIANTUM,
+        };
+        if units.len() / 2 >= grain && count >= 2 {
             let half = count / 2;
             let (left, right) = units.split_at_mut(half.saturating_mul(unit));
             let middle = first.checked_add(half as u64).ok_or(EncryptionFault::Run)?;
