@@ -37,7 +37,7 @@ fill() { # directory files
     head -c 60000 /share/plain.bin > inside; printf 'inside' | dd of=inside bs=1 seek=45053 conv=notrunc 2> /dev/null
     head -c 5000 /share/plain.bin > before; mv before directory/after
     ln appended directory/second-name
-    chmod 0751 cut; chmod 0600 inside
+    chmod 0751 cut; chmod 0600 inside; chown 1000:70000 cut directory
     i=0
     while [ "$i" -lt "$2" ]; do
         name=$(head -c $((i * 7 % 137 + 1)) /dev/zero | tr '\0' x)$i
@@ -55,7 +55,7 @@ lower() { # case options files
     echo 3 > /proc/sys/vm/drop_caches
     mount -i -t ecryptfs -o "ecryptfs_sig=$sig,$2" "/mnt/$1" /tmp/upper
     (cd /tmp/upper && find . -type f -exec sha256sum {} +) > "/share/$1.files"
-    (cd /tmp/upper && find . -exec stat -c '%n|%F|%a|%s|%h|%Y' {} + && find . -type l -exec readlink {} \;) > "/share/$1.stat"
+    (cd /tmp/upper && find . -exec stat -c '%n|%F|%a|%s|%h|%Y|%u|%g' {} + && find . -type l -exec readlink {} \;) > "/share/$1.stat"
     umount /tmp/upper
     echo "$1: made [$(cut -d' ' -f1 /proc/uptime)]"
 }

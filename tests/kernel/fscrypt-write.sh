@@ -2,7 +2,8 @@
 # An ext4 on /dev/vda with a directory for each line of /share/cases (name, version, modes of contents and names, flags, `fold` or
 # `-`; version `-` for one in the clear), filled and then told of. For each STATE, locked and unlocked: /share/STATE.stat has a line for
 # each entry, STATE.links each link and then its target, unlocked.sums the contents of files. /share/refused has the cases that
-# this kernel does not take. /share/large is copied into the directory $1.
+# this kernel does not take. /share/large is copied into the directory $1,
+# beside names of each length.
 set -u
 descriptor=0011223344556677
 fail() { echo "$*"; exit 1; }
@@ -32,6 +33,14 @@ fill() {
     ln -s t short && ln -s ../a/target/path 'a link' && ln -s "$(printf '%0400d' 3)" 'a long link' || return 1
     ln 'one byte' Sub/again && chown 1000:70000 'one byte' && chmod 640 'one byte' && mkfifo pipe || return 1
     cd /
+}
+more() {
+    cp /share/large "$1/large" && mkdir "$1/lengths" || return 1
+    i=1
+    while [ $i -le 255 ]; do
+        printf '%d' $i > "$1/lengths/$(printf "%0${i}d" 5)" || return 1
+        i=$((i + 1))
+    done
 }
 tell() {
     cd /mnt || exit 1
@@ -63,7 +72,7 @@ while read -r name version contents names flags fold; do
     if { [ "$version" = - ] || xfs_io -c "set_encpolicy -v $version -c $contents -n $names -f $flags $key" "/mnt/$name" 2> /tmp/why; } \
         && mkdir "/mnt/$name/first" 2> /tmp/why; then
         fill "/mnt/$name" || fail "$name: not filled"
-        [ "$name" != "$1" ] || cp /share/large "/mnt/$name/large" || fail "$name: no room"
+        [ "$name" != "$1" ] || more "/mnt/$name" || fail "$name: no room"
         [ "$fold" = - ] || [ "$(cat "/mnt/$name/ONE byte")" = x ] || fail "$name: is not casefolded"
         echo "$name: filled at $(cut -d' ' -f1 /proc/uptime)"
     else

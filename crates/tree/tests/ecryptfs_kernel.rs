@@ -79,15 +79,16 @@ fn walk(directory: &Path, visit: &mut dyn FnMut(&Path)) {
     }
 }
 
-/// What `stat -c '%n|%F|%a|%s|%h|%Y'` and `readlink` say of a tree, without sizes of directories; and without numbers of
+/// What `stat -c '%n|%F|%a|%s|%h|%Y|%u|%g'` and `readlink` say of a tree, without sizes of directories; and without numbers of
 /// links, because debugfs copies a file for each of its names; nor times of
-/// links, which it does not set.
+/// links, which it does not set, as it does not set their owners: those are all of root.
 #[derive(Debug, PartialEq)]
 struct Found {
     kind: Kind,
     mode: u16,
     size: u64,
     modified: i64,
+    owner: (u32, u32),
     hash: Option<String>,
     target: Option<String>,
 }
@@ -116,6 +117,7 @@ fn found(tree: &LowerTree, path: &TreePath, all: &mut BTreeMap<String, Found>) {
             mode: metadata.mode,
             size: if directory { 0 } else { metadata.size },
             modified: if metadata.kind == Kind::Link { 0 } else { metadata.modified.seconds },
+            owner: (metadata.uid, metadata.gid),
             hash,
             target,
         },
@@ -137,11 +139,12 @@ fn told(share: &Path, case: &str) -> BTreeMap<String, Found> {
         .collect();
     let (mut all, mut links) = (BTreeMap::new(), Vec::new());
     let stat = read("stat");
-    let mut targets = stat.lines().filter(|line| line.split('|').count() < 6);
-    for line in stat.lines().filter(|line| line.split('|').count() >= 6) {
+    let mut targets = stat.lines().filter(|line| line.split('|').count() < 8);
+    for line in stat.lines().filter(|line| line.split('|').count() >= 8) {
         let mut fields = line.rsplit('|');
         let mut number =
             |radix| u64::from_str_radix(fields.next().expect("a field"), radix).expect("a number");
+        let (gid, uid) = (number(10) as u32, number(10) as u32);
         let (modified, _links, size, mode) = (number(10), number(10), number(10), number(8));
         let kind = match fields.next() {
             Some("directory") => Kind::Directory,
@@ -161,6 +164,7 @@ fn told(share: &Path, case: &str) -> BTreeMap<String, Found> {
                 mode: mode as u16,
                 size: if directory { 0 } else { size },
                 modified: if kind == Kind::Link { 0 } else { modified as i64 },
+                owner: (uid, gid),
                 hash: hashes.get(&name).cloned(),
                 target: None,
             },

@@ -98,4 +98,9 @@ fn what_is_overwritten_is_what_the_kernel_reads() {
         .ok()
         .text();
     assert!(judged.contains("names read and written by the kernel"), "{judged}");
+    println!(
+        "{} overwritten files of {} policies are as they should be",
+        sizes.len() * POLICIES.len(),
+        POLICIES.len()
+    );
 }

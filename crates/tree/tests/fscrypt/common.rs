@@ -197,6 +197,7 @@ pub fn fill(dir: &Path, names: usize, large: Option<u64>) {
                 .expect("a link");
         }
     }
+    metadata_of_all_kinds(dir);
     let mut sparse = std::fs::File::create(dir.join("sparse")).expect("a file");
     for at in [5_000_u64, 300_000, 3_000_000] {
         sparse.seek(SeekFrom::Start(at)).expect("a place");
@@ -218,5 +219,24 @@ pub fn fill(dir: &Path, names: usize, large: Option<u64>) {
         for _ in 0..len >> 20 {
             file.write_all(&piece).expect("data");
         }
+    }
+}
+
+/// Owners, permissions, times, second names and special files, and extended attributes in a block of their own.
+fn metadata_of_all_kinds(dir: &Path) {
+    use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags};
+    let (owned, twice) = (dir.join("1 bytes"), dir.join("4097 bytes"));
+    std::os::unix::fs::chown(&owned, Some(1000), Some(70_000)).expect("root");
+    rustix::fs::chmod(&owned, Mode::from_raw_mode(0o4751)).expect("root");
+    std::fs::hard_link(&twice, dir.join("second name")).expect("a link");
+    for (name, len) in [("user.short", 5), ("user.long", 700)] {
+        rustix::fs::setxattr(&twice, name, &vec![b'a'; len], XattrFlags::empty()).expect("room");
+    }
+    let pipe = dir.join("pipe");
+    rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o604), 0).expect("a pipe");
+    for (name, tv_sec) in [("15 bytes", -1_000_000_000), ("16 bytes", 5_000_000_000)] {
+        let time = Timespec { tv_sec, tv_nsec: 123_456_789 };
+        let times = Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(CWD, dir.join(name), &times, AtFlags::empty()).expect("a time");
     }
 }
