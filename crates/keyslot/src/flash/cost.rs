@@ -2,9 +2,8 @@
 
 use core::fmt;
 
+use atrest_codec::{Le, decode, encode};
 use atrest_kdf::{CatenaCost, CatenaGraph, Hash};
-
-use super::params::{Reader, Writer};
 
 /// Most hash calls that a derivation may take, about: minutes on a fast machine, days on a chip. A header that asks for more is
 /// refused as an attack on our time.
@@ -101,49 +100,40 @@ impl KdfCost {
 
     /// Number and cost, 13 bytes.
     pub(super) fn encode(&self) -> [u8; 13] {
-        let mut bytes = [0; 13];
-        let mut writer = Writer { rest: &mut bytes };
         match self {
-            Self::Pbkdf2 { iterations } => {
-                writer.put(&[1]);
-                writer.put(&iterations.to_le_bytes());
-            }
+            Self::Pbkdf2 { iterations } => encode(([1], Le(*iterations), [0; 8])),
             Self::Catena(cost) => {
                 let number = match cost.graph {
                     CatenaGraph::BitReversal => 2,
                     CatenaGraph::DoubleButterfly => 3,
                 };
-                writer.put(&[number, cost.lambda, cost.min_garlic, cost.garlic]);
+                encode(([number, cost.lambda, cost.min_garlic, cost.garlic], [0; 9]))
             }
             Self::Argon2id { time, memory_kib, lanes } => {
-                writer.put(&[4]);
-                writer.put(&time.to_le_bytes());
-                writer.put(&memory_kib.to_le_bytes());
-                writer.put(&lanes.to_le_bytes());
+                encode(([4], Le(*time), Le(*memory_kib), Le(*lanes)))
             }
         }
-        bytes
     }
 
     /// None if the derivation is not known or bytes that it does not use are not zeros.
     pub(super) fn decode(bytes: &[u8; 13]) -> Option<Self> {
-        let mut reader = Reader { rest: bytes };
-        let [number] = reader.take();
-        let catena = |reader: &mut Reader<'_>, graph| {
-            let [lambda, min_garlic, garlic] = reader.take();
-            Self::Catena(CatenaCost { graph, lambda, min_garlic, garlic })
+        let ([number], cost): ([u8; 1], [u8; 12]) = decode(bytes);
+        let catena = |graph| {
+            let ([lambda, min_garlic, garlic], zeros): ([u8; 3], [u8; 9]) = decode(&cost);
+            (zeros == [0; 9]).then_some(Self::Catena(CatenaCost { graph, lambda, min_garlic, garlic }))
         };
-        let cost = match number {
-            1 => Self::Pbkdf2 { iterations: u32::from_le_bytes(reader.take()) },
-            2 => catena(&mut reader, CatenaGraph::BitReversal),
-            3 => catena(&mut reader, CatenaGraph::DoubleButterfly),
-            4 => Self::Argon2id {
-                time: u32::from_le_bytes(reader.take()),
-                memory_kib: u32::from_le_bytes(reader.take()),
-                lanes: u32::from_le_bytes(reader.take()),
-            },
-            _ => return None,
-        };
-        reader.rest.iter().all(|byte| *byte == 0).then_some(cost)
+        match number {
+            1 => {
+                let (Le(iterations), zeros): (Le<u32>, [u8; 8]) = decode(&cost);
+                (zeros == [0; 8]).then_some(Self::Pbkdf2 { iterations })
+            }
+            2 => catena(CatenaGraph::BitReversal),
+            3 => catena(CatenaGraph::DoubleButterfly),
+            4 => {
+                let (Le(time), Le(memory_kib), Le(lanes)) = decode(&cost);
+                Some(Self::Argon2id { time, memory_kib, lanes })
+            }
+            _ => None,
+        }
     }
 }

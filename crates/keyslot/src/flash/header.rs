@@ -1,10 +1,11 @@
 //! A header as a view of its 512 bytes, checked in place, and the changes to them.
 
+use atrest_codec::{Be, Le, Reader, Rows, decode, encode, split, split_mut};
 use atrest_secret::constant_time_eq;
 use sha2::block_api::compress256;
 
 use super::cost::KdfCost;
-use super::params::{Params, Reader, Writer};
+use super::params::Params;
 use super::slot::SlotBytes;
 use super::{
     CHECKSUM_LEN, HEADER_LEN, HeaderError, MAGIC, PARAMS_LEN, SLOT_LEN, SLOT_SALT_LEN, SLOTS, VERSION,
@@ -15,7 +16,7 @@ use super::{
 pub struct Header<'a> {
     params: Params,
     sequence: u64,
-    slots: &'a [u8],
+    slots: &'a [u8; SLOTS_LEN],
 }
 
 /// A keyslot in use.
@@ -33,6 +34,10 @@ pub struct Slot<'a> {
     pub(super) bound: &'a [u8; BOUND_LEN],
 }
 
+/// Bytes before the checksum.
+const BODY_LEN: usize = HEADER_LEN - CHECKSUM_LEN;
+/// Bytes of all keyslots.
+const SLOTS_LEN: usize = SLOTS * SLOT_LEN;
 /// Bytes of a keyslot before the wrapped key.
 pub(super) const BOUND_LEN: usize = 32;
 
@@ -54,11 +59,11 @@ impl<'a> Header<'a> {
         if is_blank(bytes) {
             return Err(HeaderError::Blank);
         }
-        let mut reader = Reader { rest: bytes };
-        if reader.take() != MAGIC {
+        let (start, _): (&[u8; 10], &[u8; HEADER_LEN - 10]) = split(bytes);
+        let (magic, Le(version)): ([u8; 8], _) = decode(start);
+        if magic != MAGIC {
             return Err(HeaderError::Foreign);
         }
-        let version = u16::from_le_bytes(reader.take());
         if !is_whole(bytes) {
             return Err(HeaderError::Checksum);
         }
@@ -71,8 +76,8 @@ impl<'a> Header<'a> {
     /// What a whole header says, if that is acceptable.
     #[inline(never)] // see `is_whole`
     fn fields(bytes: &'a [u8; HEADER_LEN]) -> Result<Self, HeaderError> {
-        let (body, _) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(HeaderError::Checksum)?;
-        let (start, slots) = body.split_first_chunk::<PARAMS_LEN>().ok_or(HeaderError::Checksum)?;
+        let (body, _checksum): (&[u8; BODY_LEN], &[u8; CHECKSUM_LEN]) = split(bytes);
+        let (start, slots) = split(body);
         let (params, sequence) = Params::decode(start).map_err(HeaderError::Params)?;
         let header = Self { params, sequence, slots };
         for number in 0..SLOTS {
@@ -106,9 +111,9 @@ impl<'a> Header<'a> {
         let slots: &'a [[u8; SLOT_LEN]] = self.slots.as_chunks::<SLOT_LEN>().0;
         let Some(slot) = slots.get(number) else { return Ok(None) };
         let junk = HeaderError::SlotJunk { slot: number };
-        let (bound, wrapped) = slot.split_first_chunk::<BOUND_LEN>().ok_or(junk)?;
-        let mut reader = Reader { rest: bound };
-        let [state, flags] = reader.take();
+        let (bound, wrapped): (&'a [u8; BOUND_LEN], &'a [u8; SLOT_LEN - BOUND_LEN]) = split(slot);
+        let (derivation, salt): (&[u8; BOUND_LEN - SLOT_SALT_LEN], &[u8; SLOT_SALT_LEN]) = split(bound);
+        let ([state, flags], kdf, [zero]): ([u8; 2], [u8; 13], [u8; 1]) = decode(derivation);
         match state {
             0 if slot.iter().all(|byte| *byte == 0) => return Ok(None),
             0 => return Err(junk),
@@ -120,16 +125,15 @@ impl<'a> Header<'a> {
             NEEDS_DEVICE => true,
             _ => return Err(HeaderError::SlotFlags { slot: number, flags }),
         };
-        let kdf = reader.take::<13>();
         let [kdf_number, ..] = kdf;
         let kdf = KdfCost::decode(&kdf).ok_or(HeaderError::SlotKdf { slot: number, kdf: kdf_number })?;
         if !kdf.is_acceptable() {
             return Err(HeaderError::SlotCost { slot: number, cost: kdf });
         }
-        let [zero] = reader.take();
-        let salt = reader.rest.first_chunk::<SLOT_SALT_LEN>().ok_or(junk)?;
-        let (wrapped, zeros) = wrapped.split_at_checked(wrapped_len(&self.params)).ok_or(junk)?;
-        if zero != 0 || zeros.iter().any(|byte| *byte != 0) {
+        let mut reader = Reader::new(wrapped);
+        let wrapped = reader.bytes(wrapped_len(&self.params)).map_err(|_| junk)?;
+        reader.finish_zeros().map_err(|_| junk)?;
+        if zero != 0 {
             return Err(junk);
         }
         Ok(Some(Slot { kdf, needs_device, salt, wrapped, bound }))
@@ -141,13 +145,15 @@ impl<'a> Header<'a> {
 fn is_whole(bytes: &[u8; HEADER_LEN]) -> bool {
     let mut sum = [0; CHECKSUM_LEN];
     checksum(bytes, &mut sum);
-    bytes.last_chunk::<CHECKSUM_LEN>().is_some_and(|stored| constant_time_eq(&sum, stored))
+    let (_, stored): (&[u8; BODY_LEN], &[u8; CHECKSUM_LEN]) = split(bytes);
+    constant_time_eq(&sum, stored)
 }
 
 /// SHA-256 of what is before the checksum, block by block (FIPS 180-4, sections 5.1.1, 5.3.3 and 6.2): half the stack of a hash that
 /// takes any length.
 fn checksum(bytes: &[u8; HEADER_LEN], sum: &mut [u8; CHECKSUM_LEN]) {
-    let body = bytes.get(..HEADER_LEN - CHECKSUM_LEN).unwrap_or_default();
+    let (body, _): (&[u8; BODY_LEN], &[u8; CHECKSUM_LEN]) = split(bytes);
+    let (blocks, rest): (&[u8; BODY_LEN - 32], &[u8; 32]) = split(body);
     let mut state = [
         0x6a09_e667,
         0xbb67_ae85,
@@ -158,23 +164,15 @@ fn checksum(bytes: &[u8; HEADER_LEN], sum: &mut [u8; CHECKSUM_LEN]) {
         0x1f83_d9ab,
         0x5be0_cd19,
     ];
-    let (blocks, rest) = body.as_chunks();
-    compress256(&mut state, blocks);
-    let mut last = [0; 64];
-    let mut writer = Writer { rest: &mut last };
-    writer.put(rest);
-    writer.put(&[0x80]);
-    if let Some(bits) = last.last_chunk_mut() {
-        *bits = (body.len() as u64).wrapping_mul(8).to_be_bytes();
-    }
-    compress256(&mut state, &[last]);
-    for (bytes, word) in sum.as_chunks_mut().0.iter_mut().zip(state) {
-        *bytes = word.to_be_bytes();
-    }
+    compress256(&mut state, blocks.as_chunks().0);
+    let bits = const { BODY_LEN as u64 * 8 };
+    compress256(&mut state, &[encode((*rest, [0x80], [0; 23], Be(bits)))]);
+    *sum = encode(Rows(state.map(Be)));
 }
 
 /// Bytes of a wrapped volume key.
 pub(super) fn wrapped_len(params: &Params) -> usize {
+    // cannot overflow: a length of one byte and a constant.
     usize::from(params.key_len).saturating_add(crate::wrap::OVERHEAD)
 }
 
@@ -187,8 +185,9 @@ impl<'a> HeaderEdit<'a> {
     /// A new header without keys.
     pub fn create(bytes: &'a mut [u8; HEADER_LEN], params: &Params) -> Result<Self, HeaderError> {
         params.check().map_err(HeaderError::Params)?;
-        bytes.fill(0);
-        Writer { rest: bytes }.put(&params.encode(0));
+        let (start, rest): (_, &mut [u8; HEADER_LEN - PARAMS_LEN]) = split_mut(bytes);
+        *start = params.encode(0);
+        rest.fill(0);
         Ok(Self { bytes })
     }
 
@@ -201,25 +200,22 @@ impl<'a> HeaderEdit<'a> {
     /// Puts a key into a keyslot; None empties it. False if there is no keyslot of that number.
     #[must_use]
     pub fn put_slot(&mut self, number: usize, slot: Option<&SlotBytes>) -> bool {
-        let slots = self.bytes.get_mut(PARAMS_LEN..).unwrap_or_default();
-        let Some(place) = slots.as_chunks_mut::<SLOT_LEN>().0.get_mut(number).filter(|_| number < SLOTS)
-        else {
-            return false;
-        };
+        let (body, _): (&mut [u8; BODY_LEN], &mut [u8; CHECKSUM_LEN]) = split_mut(self.bytes);
+        let (_, slots): (&mut [u8; PARAMS_LEN], &mut [u8; SLOTS_LEN]) = split_mut(body);
+        let Some(place) = slots.as_chunks_mut::<SLOT_LEN>().0.get_mut(number) else { return false };
         *place = slot.map_or([0; SLOT_LEN], |slot| slot.0);
         true
     }
 
     /// Sets the sequence number and the checksum: now the bytes are a header.
     pub fn finish(self, sequence: u64) {
-        if let Some(place) = self.bytes.get_mut(SEQUENCE_AT..) {
-            Writer { rest: place }.put(&sequence.to_le_bytes());
-        }
+        let (_, rest): (&mut [u8; SEQUENCE_AT], &mut [u8; HEADER_LEN - SEQUENCE_AT]) = split_mut(self.bytes);
+        let (place, _): (_, &mut [u8; HEADER_LEN - SEQUENCE_AT - 8]) = split_mut(rest);
+        *place = sequence.to_le_bytes();
         let mut sum = [0; CHECKSUM_LEN];
         checksum(self.bytes, &mut sum);
-        if let Some(place) = self.bytes.last_chunk_mut() {
-            *place = sum;
-        }
+        let (_, place): (&mut [u8; BODY_LEN], _) = split_mut(self.bytes);
+        *place = sum;
     }
 }
 

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use atrest_codec::{Le, decode, encode};
+
 use super::{MAGIC, MAX_KEY_LEN, PARAMS_LEN, VERSION};
 
 /// A volume's UUID, in the order of its hexadecimal digits.
@@ -199,6 +201,10 @@ pub enum ParamsError {
     Sizes(FlashSizes),
 }
 
+/// Magic and version; cipher and key length; protection; sequence number; UUID; sizes; data unit.
+type Fields =
+    (([u8; 8], Le<u16>), [u8; 2], [u8; 4], Le<u64>, Uuid, (Le<u32>, Le<u32>, Le<u32>, Le<u64>), Le<u32>);
+
 impl Params {
     /// Whether they go together.
     pub fn check(&self) -> Result<(), ParamsError> {
@@ -229,39 +235,26 @@ impl Params {
 
     /// The fields behind the magic and the version, without the sequence number: what wrapping keys depend on.
     pub(super) fn encode(&self, sequence: u64) -> [u8; PARAMS_LEN] {
-        let mut bytes = [0; PARAMS_LEN];
-        let mut writer = Writer { rest: &mut bytes };
-        writer.put(&MAGIC);
-        writer.put(&VERSION.to_le_bytes());
-        writer.put(&[self.cipher.code(), self.key_len]);
-        writer.put(&self.protection.encode());
-        writer.put(&sequence.to_le_bytes());
-        writer.put(&self.uuid);
-        writer.put(&self.sizes.read_size.to_le_bytes());
-        writer.put(&self.sizes.prog_size.to_le_bytes());
-        writer.put(&self.sizes.erase_size.to_le_bytes());
-        writer.put(&self.sizes.block_count.to_le_bytes());
-        writer.put(&self.data_unit.to_le_bytes());
-        bytes
+        let FlashSizes { read_size, prog_size, erase_size, block_count } = self.sizes;
+        let fields: Fields = (
+            (MAGIC, Le(VERSION)),
+            [self.cipher.code(), self.key_len],
+            self.protection.encode(),
+            Le(sequence),
+            self.uuid,
+            (Le(read_size), Le(prog_size), Le(erase_size), Le(block_count)),
+            Le(self.data_unit),
+        );
+        encode(fields)
     }
 
     /// Reads what follows the magic and the version, and checks it. Gives the sequence number beside it.
     pub(super) fn decode(bytes: &[u8; PARAMS_LEN]) -> Result<(Self, u64), ParamsError> {
-        let mut reader = Reader { rest: bytes };
-        let _magic_and_version: [u8; 10] = reader.take();
-        let [code, key_len] = reader.take();
+        let (_, [code, key_len], level, Le(sequence), uuid, sizes, Le(data_unit)): Fields = decode(bytes);
         let cipher = FlashCipher::from_code(code).ok_or(ParamsError::Cipher { code })?;
-        let level = reader.take();
         let protection = Protection::decode(level).ok_or(ParamsError::Protection { bytes: level })?;
-        let sequence = u64::from_le_bytes(reader.take());
-        let uuid = reader.take();
-        let sizes = FlashSizes {
-            read_size: u32::from_le_bytes(reader.take()),
-            prog_size: u32::from_le_bytes(reader.take()),
-            erase_size: u32::from_le_bytes(reader.take()),
-            block_count: u64::from_le_bytes(reader.take()),
-        };
-        let data_unit = u32::from_le_bytes(reader.take());
+        let (Le(read_size), Le(prog_size), Le(erase_size), Le(block_count)) = sizes;
+        let sizes = FlashSizes { read_size, prog_size, erase_size, block_count };
         let params = Self { cipher, key_len, protection, uuid, sizes, data_unit };
         params.check()?;
         Ok((params, sequence))
@@ -333,33 +326,6 @@ impl Protection {
             }
             _ => None,
         }
-    }
-}
-
-/// Takes fields of a record one after the other. Behind its end there are zeros.
-pub(super) struct Reader<'a> {
-    pub(super) rest: &'a [u8],
-}
-
-impl Reader<'_> {
-    pub(super) fn take<const N: usize>(&mut self) -> [u8; N] {
-        let (field, rest) = self.rest.split_first_chunk().unwrap_or((&[0; N], &[]));
-        self.rest = rest;
-        *field
-    }
-}
-
-/// Puts fields into a record one after the other.
-pub(super) struct Writer<'a> {
-    pub(super) rest: &'a mut [u8],
-}
-
-impl Writer<'_> {
-    pub(super) fn put(&mut self, field: &[u8]) {
-        let rest = core::mem::take(&mut self.rest);
-        let (now, rest) = rest.split_at_mut(field.len().min(rest.len()));
-        now.copy_from_slice(field.get(..now.len()).unwrap_or_default());
-        self.rest = rest;
     }
 }
 

@@ -5,6 +5,7 @@
 
 use core::fmt;
 
+use atrest_codec::{Writer, encode, split_mut};
 use atrest_secret::{Random, SecretArray, wipe};
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
@@ -13,7 +14,7 @@ use sha2::Sha256;
 use super::cost::KdfCost;
 use super::derive::Derive;
 use super::header::{BOUND_LEN, IN_USE, NEEDS_DEVICE, Slot, wrapped_len};
-use super::params::{Params, Uuid, Writer};
+use super::params::{Params, Uuid};
 use super::{MAX_KEY_LEN, MAX_PASSPHRASE_LEN, PARAMS_LEN, SLOT_LEN, SlotError};
 use crate::wrap;
 
@@ -106,14 +107,12 @@ pub fn seal_slot(
         return Err(SlotError::Cost(kdf.cost));
     }
     let mut bytes = [0; SLOT_LEN];
-    let mut writer = Writer { rest: &mut bytes };
-    writer.put(&[IN_USE, if device.is_some() { NEEDS_DEVICE } else { 0 }]);
-    writer.put(&kdf.cost.encode());
-    writer.put(&[0]);
-    writer.put(&kdf.salt);
-    let (bound, wrapped) = bytes.split_first_chunk_mut::<BOUND_LEN>().ok_or(SlotError::WrongKey)?;
+    let (bound, place): (_, &mut [u8; SLOT_LEN - BOUND_LEN]) = split_mut(&mut bytes);
+    let flags = if device.is_some() { NEEDS_DEVICE } else { 0 };
+    *bound = encode(([IN_USE, flags], kdf.cost.encode(), [0], kdf.salt));
     let wrapping = wrapping_key(params, bound, derived, device)?;
-    let wrapped = wrapped.get_mut(..wrapped_len(params)).ok_or(SlotError::WrongKey)?;
+    let mut writer = Writer::new(place);
+    let wrapped = writer.place(wrapped_len(params)).map_err(|_| SlotError::OtherVolume)?;
     wrap::wrap(&*wrapping, key.expose(), wrapped).map_err(|_| SlotError::WrongKey)?;
     Ok(SlotBytes(bytes))
 }
@@ -155,9 +154,9 @@ fn wrapping_key(
     let mut wrapping = hmac_sha256(derived, &[KEYSLOT_LABEL, &fields, bound]);
     if let Some(device) = device {
         let mut message = SecretArray::<56>::zeroed();
-        let mut writer = Writer { rest: &mut *message };
-        writer.put(DEVICE_LABEL);
-        writer.put(&*wrapping);
+        let (label, key): (&mut [u8; 24], &mut [u8; 32]) = split_mut(&mut message);
+        *label = *DEVICE_LABEL;
+        key.copy_from_slice(&*wrapping);
         device.mac(&message, &mut wrapping).map_err(SlotError::Device)?;
     }
     Ok(wrapping)
@@ -167,7 +166,8 @@ fn wrapping_key(
 fn hmac_sha256(key: &[u8; 32], parts: &[&[u8]]) -> SecretArray<32> {
     // RFC 2104: a key shorter than a block of the hash is filled up with zeros.
     let mut block = SecretArray::<64>::zeroed();
-    Writer { rest: &mut *block }.put(key);
+    let (start, _zeros): (&mut [u8; 32], &mut [u8; 32]) = split_mut(&mut block);
+    start.copy_from_slice(key);
     let mut mac = Hmac::<Sha256>::new((&*block).into());
     parts.iter().for_each(|part| mac.update(part));
     let mut sum = mac.finalize().into_bytes();
