@@ -65,6 +65,8 @@ pub enum TrustedStoreError {
     WornOut,
     /// Somebody else uses the store.
     Busy,
+    /// The store authenticates what it holds, and has been given no key to do it with.
+    NoKey,
     /// The store's own code.
     Driver(i32),
 }
@@ -83,6 +85,7 @@ impl fmt::Display for TrustedStoreError {
                 "the trusted store cannot be written any more: read the volume without freshness and copy it to a new one",
             ),
             Self::Busy => f.write_str("the trusted store is in use"),
+            Self::NoKey => f.write_str("the trusted store has no key: the volume has not been unlocked"),
             Self::Driver(code) => write!(f, "the trusted store failed with error {code}"),
         }
     }

@@ -263,6 +263,19 @@ fn an_entry_is_that_of_an_independent_implementation() {
 }
 
 #[test]
+fn a_counter_store_takes_no_key_that_was_never_filled_in() {
+    let log = SharedFlash::new(EmulatedFlash::new(FlashGeometry::new(1, 64, 128, 2).expect("a geometry")));
+    for key in [
+        SealedKey { volume_key: &[], ..KEY },
+        SealedKey { volume_key: &[0; 32], ..KEY },
+        SealedKey { uuid: &[0; 16], ..KEY },
+    ] {
+        let store = CounterStore::<_, _, 64>::new(log.clone(), Counter::at(7), &key);
+        assert_eq!(store.map(|_| ()), Err(TrustedStoreError::NoKey));
+    }
+}
+
+#[test]
 fn a_counter_store_says_what_is_wrong() {
     let geometry = FlashGeometry::new(1, 32, 128, 2).expect("a geometry");
     let log = SharedFlash::new(EmulatedFlash::new(geometry));

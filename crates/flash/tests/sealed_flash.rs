@@ -9,7 +9,7 @@ use atrest_cipher::aead::{
 };
 use atrest_device::{FlashCause, FlashDevice, TrustedStoreError};
 use atrest_flash::sealed::{SealedError, SealedKey, SealedMedium, SealedOptions, Tickets, Verdict};
-use sealed::{BLOCKS, Bench, KEY, OPTIONS, Units, Volume};
+use sealed::{BLOCKS, Bench, KEY, OPTIONS, Reader, Units, Volume};
 
 /// Some blocks with something in them, synced.
 fn used<A: Aead>(bench: &Bench) -> Volume<A> {
@@ -297,4 +297,64 @@ fn after_a_close_that_failed_nothing_is_changed_before_the_store_is_written() {
     bench.store.fail(None);
     volume.put(3, 4, 1).expect("program");
     assert!(!closed(&bench), "written before the unit was");
+}
+
+#[test]
+fn a_key_that_was_never_filled_in_opens_and_formats_nothing() {
+    let bench = Bench::new(OPTIONS);
+    drop(used::<AsconAead128>(&bench));
+    let (medium, record) = (bench.medium.lock().image().clone(), bench.store.record());
+    let keys = [
+        SealedKey { volume_key: &[], uuid: &[0; 16] },
+        SealedKey { volume_key: &[], ..KEY },
+        SealedKey { volume_key: &[0], ..KEY },
+        SealedKey { volume_key: &[0; 32], ..KEY },
+        SealedKey { uuid: &[0; 16], ..KEY },
+    ];
+    for key in keys {
+        let memory = || (vec![Default::default(); 12], vec![0; 96]);
+        let fresh = Bench::new(OPTIONS);
+        let (table, buffer) = memory();
+        let made = Volume::<AsconAead128>::format(
+            fresh.medium.clone(),
+            fresh.store.clone(),
+            &key,
+            OPTIONS,
+            table,
+            buffer,
+        );
+        assert_eq!(made.map(|_| ()), Err(SealedError::NoKey));
+        assert_eq!(fresh.store.record(), None);
+        let opens = [Volume::<AsconAead128>::format_over, Volume::<AsconAead128>::mount];
+        for open in opens {
+            let (table, buffer) = memory();
+            let opened = open(bench.medium.clone(), bench.store.clone(), &key, OPTIONS, table, buffer);
+            assert_eq!(opened.map(|_| ()), Err(SealedError::NoKey));
+        }
+        let (table, buffer) = memory();
+        let read = Reader::<AsconAead128>::open_without_freshness(
+            bench.medium.clone(),
+            &key,
+            OPTIONS,
+            table,
+            buffer,
+        );
+        assert_eq!(read.map(|_| ()), Err(SealedError::NoKey));
+    }
+    assert!(*bench.medium.lock().image() == medium, "the medium was changed");
+    assert_eq!(bench.store.record(), record);
+    // One byte suffices: keys and identifiers may begin or end with zeros.
+    let mut last = [0; 32];
+    last[31] = 1;
+    let key = SealedKey { volume_key: &last, uuid: &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
+    let (table, buffer) = (vec![Default::default(); 12], vec![0; 96]);
+    let other = Volume::<AsconAead128>::mount(
+        bench.medium.clone(),
+        bench.store.clone(),
+        &key,
+        OPTIONS,
+        table,
+        buffer,
+    );
+    assert_eq!(other.map(|_| ()), Err(SealedError::OtherVolume));
 }

@@ -475,6 +475,21 @@ fn without_random_bytes_there_is_no_key_and_no_salt() {
 }
 
 #[test]
+fn a_key_of_zeros_is_none() {
+    /// A source that is not connected.
+    struct Silent;
+    impl Random for Silent {
+        fn fill(&mut self, out: &mut [u8]) -> Result<(), RandomError> {
+            out.fill(0);
+            Ok(())
+        }
+    }
+    let mut key = FlashKey::empty();
+    assert_eq!(key.generate(&params(), &mut Silent), Err(SlotError::Random));
+    assert!(key.expose().is_empty());
+}
+
+#[test]
 fn a_key_is_not_put_into_another_volume() {
     let other = Params { uuid: [1; 16], ..params() };
     let kdf = SlotKdf { cost: FEW, salt: [1; 16] };

@@ -16,6 +16,8 @@ pub enum SealedError {
     Layout(LayoutError),
     /// The cipher does not take the key.
     Key(KeyError),
+    /// The volume key is empty or all zeros, or the identifier is nil: no passphrase has opened the volume yet.
+    NoKey,
     /// The table has fewer entries than the medium has erase blocks.
     TableTooSmall {
         /// Entries that are needed.
@@ -89,6 +91,7 @@ impl fmt::Display for SealedError {
         match self {
             Self::Layout(error) => error.fmt(f),
             Self::Key(error) => error.fmt(f),
+            Self::NoKey => f.write_str("there is no key: the volume key is empty or all zeros, or the identifier is nil"),
             Self::TableTooSmall { needs, has } => {
                 write!(f, "the table has {has} entries, the medium {needs} erase blocks")
             }

@@ -218,6 +218,9 @@ pub(super) fn cells<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     options: &SealedOptions,
     mut buffer: B,
 ) -> Result<Cells<A, D, B>, SealedError> {
+    if !key.is_filled_in() {
+        return Err(SealedError::NoKey);
+    }
     if !options.are_possible() {
         return Err(SealedError::Option);
     }

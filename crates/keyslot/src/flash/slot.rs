@@ -203,6 +203,10 @@ impl FlashKey {
         let len = usize::from(params.key_len);
         let to = self.bytes.get_mut(..len).ok_or(SlotError::OtherVolume)?;
         random.fill(to)?;
+        // What a source that is not connected gives. Every byte is looked at, whatever it is.
+        if to.iter().fold(0, |all, byte| all | byte) == 0 {
+            return Err(SlotError::Random);
+        }
         (self.len, self.uuid) = (len, params.uuid);
         Ok(())
     }

@@ -65,8 +65,11 @@ struct Entry {
 }
 
 impl<C: MonotonicCounter, D: FlashDevice, const N: usize> CounterStore<C, D, N> {
-    /// Reads nothing yet. The key is that of the volume.
+    /// Reads nothing yet. The key is that of the volume; one that was never filled in is refused.
     pub fn new(log: D, counter: C, key: &SealedKey<'_>) -> Result<Self, TrustedStoreError> {
+        if !key.is_filled_in() {
+            return Err(TrustedStoreError::NoKey);
+        }
         let (log, key) = (Log::new(log, ENTRY_LEN)?, keys::log(key));
         Ok(Self { counter, log, key, own: None, held: None, written: None })
     }
