@@ -23,7 +23,7 @@ pub const DEFAULT_KEY_LEN: usize = 32;
 pub const DEFAULT_HASH: PlainHash = PlainHash::new(Hash::Ripemd160);
 
 /// Where the key comes from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum PlainKey<'a> {
     /// A passphrase, from a prompt or from standard input as a whole, and the rule that hashes it.
     Passphrase(&'a Passphrase, PlainHash),
@@ -95,6 +95,15 @@ fn derive(key: PlainKey<'_>, len: usize) -> Result<VolumeKey, PlainOpenError> {
             Some(key) => Ok(VolumeKey::copy_from(key)),
             None => Err(PlainOpenError::KeyFileTooShort { has: bytes.len(), needs: len }),
         },
+    }
+}
+
+impl fmt::Debug for PlainKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passphrase(_, hash) => write!(f, "PlainKey::Passphrase(.., {hash:?})"),
+            Self::KeyFile(_) => f.write_str("PlainKey::KeyFile(..)"),
+        }
     }
 }
 

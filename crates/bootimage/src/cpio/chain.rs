@@ -2,6 +2,7 @@
 //! microcode from the first of them, which is not compressed, and everything from all.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use crate::compress::{Compression, unpack_one, unsupported_name};
 
@@ -23,7 +24,6 @@ impl Default for Limits {
 }
 
 /// One archive or one compressed stream of an initramfs file.
-#[derive(Debug)]
 pub struct Segment<'a> {
     /// Where it begins in the file.
     pub offset: usize,
@@ -31,10 +31,21 @@ pub struct Segment<'a> {
     pub len: usize,
     /// How it is compressed.
     pub compression: Compression,
-    /// What it unpacks to.
+    /// What it unpacks to. Key files may be in it.
     pub content: Cow<'a, [u8]>,
     /// Its files, in order; their `data` lies in `content`.
     pub entries: Vec<Entry>,
+}
+
+impl fmt::Debug for Segment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment")
+            .field("offset", &self.offset)
+            .field("len", &self.len)
+            .field("compression", &self.compression)
+            .field("entries", &self.entries)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Segment<'_> {

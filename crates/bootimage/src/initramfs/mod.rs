@@ -9,6 +9,8 @@ pub use add::{AddOptions, add};
 pub use contents::{Contents, Report};
 pub use error::InitramfsError;
 
+use std::fmt;
+
 use zeroize::Zeroizing;
 
 use crate::compress::{Compression, pack};
@@ -19,12 +21,17 @@ use crate::cpio::Archive;
 pub const MODULE_LIST: &str = "etc/atrest/modules";
 
 /// A finished initramfs file.
-#[derive(Debug)]
 pub struct Image {
     /// The file. Wiped when dropped, because keys may be in it.
     pub file: Zeroizing<Vec<u8>>,
     /// What went in.
     pub report: Report,
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Image({} bytes, {:?})", self.file.len(), self.report)
+    }
 }
 
 /// Makes an initramfs with `contents.unlocker` as `/init`.
