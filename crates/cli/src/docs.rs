@@ -104,7 +104,7 @@ fn reference() -> String {
 }
 
 /// Calls `visit` with each command and its full name, without clap's own `help`.
-fn each_command(visit: &mut dyn FnMut(&str, &Command)) {
+pub(crate) fn each_command(visit: &mut dyn FnMut(&str, &Command)) {
     fn walk(path: &str, command: &Command, visit: &mut dyn FnMut(&str, &Command)) {
         for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
             let path = format!("{path} {}", sub.get_name());

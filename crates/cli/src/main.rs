@@ -9,6 +9,8 @@ mod docs;
 mod errors;
 mod failure;
 mod flash_errors;
+#[cfg(test)]
+mod letters;
 mod output;
 mod progress;
 mod prompt;

@@ -115,8 +115,10 @@ impl Output {
         }
         let warning = plain(warning);
         let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| {
+            // cryptsetup's -q answers all questions.
+            let quiet = if self.quiet { "; -q is --quiet here, and answers no question" } else { "" };
             Failure::parameters(format!("{warning}; there is no terminal to ask on"))
-                .hint("pass --yes if that is meant")
+                .hint(format!("pass --yes if that is meant{quiet}"))
         })?;
         let mut answer = String::new();
         write!(&terminal, "WARNING: {warning}.\nType YES in capital letters to go on: ")?;

@@ -28,12 +28,13 @@ enum Answer {
 }
 
 /// Asks on the process's terminal, again if a signal came between that the process lived through (Ctrl-Z and `fg`).
-pub fn ask(prompt: &str) -> Result<SecretBytes, Failure> {
+/// Without a terminal, the options `instead` are named.
+pub fn ask(prompt: &str, instead: &str) -> Result<SecretBytes, Failure> {
     // Non-blocking, so that nothing but `wait` waits: it sees signals. The description is new and shared with nobody.
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let terminal = rustix::fs::open("/dev/tty", flags, Mode::empty()).map_err(|_| no_terminal())?;
+    let terminal = rustix::fs::open("/dev/tty", flags, Mode::empty()).map_err(|_| no_terminal(instead))?;
     loop {
-        match ask_once(&terminal, prompt)? {
+        match ask_once(&terminal, prompt, instead)? {
             Answer::Line(line) => return Ok(line),
             Answer::Interrupted => {}
             Answer::Nothing => return Err(Failure::parameters("no passphrase was typed")),
@@ -45,13 +46,13 @@ pub fn ask(prompt: &str) -> Result<SecretBytes, Failure> {
     }
 }
 
-fn no_terminal() -> Failure {
+fn no_terminal(instead: &str) -> Failure {
     Failure::parameters("there is no terminal to ask for the passphrase on")
-        .hint("give it by --key-file FILE, --key-file - (standard input) or --passphrase-fd N")
+        .hint(format!("give it by {instead}"))
 }
 
-fn ask_once(terminal: &OwnedFd, prompt: &str) -> Result<Answer, Failure> {
-    let modes = tcgetattr(terminal).map_err(|_| no_terminal())?;
+fn ask_once(terminal: &OwnedFd, prompt: &str, instead: &str) -> Result<Answer, Failure> {
+    let modes = tcgetattr(terminal).map_err(|_| no_terminal(instead))?;
     // A job in the background stops here until it is called back; with signals held it would not.
     tcsetattr(terminal, OptionalActions::Now, &modes).map_err(io::Error::from)?;
     // Dropped last: by then echo is on again.

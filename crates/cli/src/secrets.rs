@@ -30,12 +30,17 @@ pub enum Source {
     Prompt {
         /// What is typed is a passphrase of words.
         words: bool,
+        /// It is asked for twice, although it is none that is new.
+        verify: bool,
+        /// The options that give it where there is no terminal.
+        instead: &'static str,
     },
 }
 
 impl From<&PassphraseArgs> for Source {
     fn from(args: &PassphraseArgs) -> Self {
-        Self::new(&args.key_file, args.keyfile_offset, args.keyfile_size, args.passphrase_fd, args.words)
+        let prompt = Self::typed(args, "--key-file FILE, --key-file - (standard input) or --passphrase-fd N");
+        Self::new(&args.key_file, args.keyfile_offset, args.keyfile_size, args.passphrase_fd, prompt)
     }
 }
 
@@ -46,7 +51,11 @@ impl From<&NewPassphraseArgs> for Source {
             args.new_keyfile_offset,
             args.new_keyfile_size,
             args.new_passphrase_fd,
-            args.new_words,
+            Self::Prompt {
+                words: args.new_words,
+                verify: true,
+                instead: "--new-key-file FILE, --new-key-file - (standard input) or --new-passphrase-fd N",
+            },
         )
     }
 }
@@ -57,13 +66,18 @@ impl Source {
         offset: Option<u64>,
         size: Option<u64>,
         fd: Option<u32>,
-        words: bool,
+        prompt: Self,
     ) -> Self {
         match (file, fd) {
             (Some(path), _) => Self::File { path: path.clone(), offset: offset.unwrap_or(0), size },
             (None, Some(fd)) => Self::Descriptor(fd),
-            (None, None) => Self::Prompt { words },
+            (None, None) => prompt,
         }
+    }
+
+    /// What a person types, in the way that `args` says. Without a terminal the options `instead` are named.
+    pub fn typed(args: &PassphraseArgs, instead: &'static str) -> Self {
+        Self::Prompt { words: args.words, verify: args.verify_passphrase, instead }
     }
 
     /// A whole key file.
@@ -89,36 +103,48 @@ impl Source {
         }
     }
 
-    /// The passphrase that opens something. A terminal asks with `prompt`.
+    /// The passphrase that opens something. A terminal asks for `prompt`, and with --verify-passphrase once more.
     pub fn read(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
+        let passphrase = self.read_once(prompt, output)?;
+        match self {
+            Self::Prompt { verify: true, .. } => self.verified(passphrase, prompt),
+            _ => Ok(passphrase),
+        }
+    }
+
+    /// A new passphrase: a terminal asks twice, and it must not be empty.
+    pub fn read_new(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
+        let passphrase = self.read_once(prompt, output)?;
+        if passphrase.expose().is_empty() {
+            return Err(Failure::parameters("a new passphrase must not be empty"));
+        }
+        self.verified(passphrase, prompt)
+    }
+
+    fn read_once(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
         let bytes = match self {
             Self::File { path, offset, size } => read_key_file(path, *offset, *size, output)?,
             Self::Descriptor(fd) => read_descriptor(*fd)?,
-            Self::Prompt { words } => typed(prompt, *words)?,
+            Self::Prompt { words, instead, .. } => typed(&format!("{prompt}: "), *words, instead)?,
         };
         output.warn_if_unlocked();
         Ok(Passphrase::new(bytes))
     }
 
-    /// A new passphrase: a terminal asks twice, and it must not be empty.
-    pub fn read_new(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
-        let passphrase = self.read(&format!("{prompt}: "), output)?;
-        if passphrase.expose().is_empty() {
-            return Err(Failure::parameters("a new passphrase must not be empty"));
+    /// The passphrase, if it was typed the same a second time. What was not typed can't be mistyped.
+    fn verified(&self, passphrase: Passphrase, prompt: &str) -> Result<Passphrase, Failure> {
+        let Self::Prompt { words, instead, .. } = self else { return Ok(passphrase) };
+        let again = typed(&format!("{prompt} once more: "), *words, instead)?;
+        match passphrase == Passphrase::new(again) {
+            true => Ok(passphrase),
+            false => Err(Failure::new(Code::Refused, "the two passphrases differ; nothing was changed")),
         }
-        if let Self::Prompt { words } = self {
-            let again = typed(&format!("{prompt} once more: "), *words)?;
-            if passphrase != Passphrase::new(again) {
-                return Err(Failure::new(Code::Refused, "the two passphrases differ; nothing was changed"));
-            }
-        }
-        Ok(passphrase)
     }
 }
 
 /// What is typed at the question, in the normal form if it is words.
-fn typed(prompt: &str, words: bool) -> Result<SecretBytes, Failure> {
-    let line = ask(prompt)?;
+fn typed(prompt: &str, words: bool, instead: &str) -> Result<SecretBytes, Failure> {
+    let line = ask(prompt, instead)?;
     if !words {
         return Ok(line);
     }

@@ -260,3 +260,36 @@ fn a_reader_that_goes_away_is_no_error_to_talk_about() {
     let ran = scratch.bash("$ATREST info vol | true; echo ${PIPESTATUS[0]}").ok();
     assert_eq!(ran.stderr, "");
 }
+
+#[test]
+fn no_letter_answers_a_question() {
+    let scratch = Scratch::with_volume();
+    for name in ["x.img", "raw"] {
+        scratch.bash(&format!("truncate -s 4M {name} && mke2fs -q -t ext4 {name}")).ok();
+    }
+    scratch.bash("$ATREST header backup vol backup").ok();
+    scratch.bash("$ATREST encrypt --key-file key x.img vol --yes").ok();
+    let all = || ["x.img", "vol", "raw", "backup"].map(|name| fs::read(scratch.path(name)).expect("a file"));
+    let before = all();
+    let commands: [&[&str]; 8] = [
+        &["format", "--key-file", "key", "x.img"],
+        &["format", "--key-file", "key", "vol"],
+        &["erase", "vol"],
+        &["header", "restore", "vol", "backup"],
+        &["key", "remove", "--key-file", "key", "vol"],
+        &["key", "export", "--key-file", "key", "vol", "vk"],
+        &["encrypt", "--key-file", "key", "raw", "vol"],
+        &["decrypt", "--key-file", "key", "vol", "x.img"],
+    ];
+    for command in commands {
+        for letters in [&["-y"][..], &["-q"], &["-qy"], &["-q", "-y"]] {
+            let ran = scratch.atrest(&[command, letters].concat());
+            assert_eq!(ran.code, 1, "{command:?} {letters:?}: {}", ran.stderr);
+            assert!(all() == before, "{command:?} {letters:?} changed something");
+            assert!(!scratch.path("vk").exists());
+        }
+    }
+    let asked = scratch.atrest(&["format", "-q", "--key-file", "key", "x.img"]);
+    let hint = "pass --yes if that is meant; -q is --quiet here, and answers no question";
+    asked.fails(1, hint);
+}

@@ -2,99 +2,9 @@
 
 mod common;
 
+use common::terminal::{Terminal, ends};
 use common::{CHEAP, Scratch};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus};
-use std::time::{Duration, Instant};
-
-/// The two ends of a pseudoterminal.
-struct Terminal {
-    hand: OwnedFd,
-    line: OwnedFd,
-    shown: Vec<u8>,
-}
-
-impl Terminal {
-    fn new() -> Self {
-        let hand =
-            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
-        grantpt(&hand).expect("its other end");
-        unlockpt(&hand).expect("its other end");
-        let name = ptsname(&hand, Vec::new()).expect("its name");
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let line = rustix::fs::open(&name, flags, Mode::empty()).expect("its other end");
-        Self { hand, line, shown: Vec::new() }
-    }
-
-    /// Starts `command` as the leader of a session with this terminal.
-    fn start(&self, command: &Command) -> Child {
-        let mut session = Command::new("setsid");
-        session.arg("--ctty").arg(command.get_program()).args(command.get_args());
-        session.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        session.current_dir(command.get_current_dir().expect("a scratch directory"));
-        let end = || self.line.try_clone().expect("another descriptor");
-        session.stdin(end()).stdout(end()).stderr(end());
-        session.spawn().expect("setsid starts; run scripts/setup")
-    }
-
-    /// Waits until the terminal shows `text`, and forgets what it showed up to there.
-    #[track_caller]
-    fn shows(&mut self, text: &str) {
-        let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
-        loop {
-            let found = self.shown.windows(text.len()).position(|window| window == text.as_bytes());
-            if let Some(at) = found {
-                self.shown.drain(..at + text.len());
-                return;
-            }
-            let mut ready = [PollFd::new(&self.hand, PollFlags::IN)];
-            let ready = poll(&mut ready, Some(&patience)).expect("poll");
-            assert_ne!(ready, 0, "\"{text}\" is missing in: {}", String::from_utf8_lossy(&self.shown));
-            let mut bytes = [0; 4096];
-            let read = rustix::io::read(&self.hand, &mut bytes[..]).expect("what the terminal shows");
-            self.shown.extend_from_slice(&bytes[..read]);
-        }
-    }
-
-    fn types(&self, bytes: &[u8]) {
-        assert_eq!(rustix::io::write(&self.hand, bytes), Ok(bytes.len()));
-    }
-
-    fn modes(&self) -> Termios {
-        tcgetattr(&self.line).expect("the terminal's modes")
-    }
-
-    fn echoes(&self) -> bool {
-        self.modes().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG)
-    }
-
-    /// Waits until typing is hidden. What was typed before is thrown away by cryptsetup.
-    fn hides(&self) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while self.modes().local_modes.contains(LocalModes::ECHO) {
-            assert!(Instant::now() < deadline, "what is typed stays visible");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// What was typed and not read by anybody.
-    fn left(&self) -> u64 {
-        // In canonical mode only whole lines count.
-        let mut raw = self.modes();
-        raw.local_modes.remove(LocalModes::ICANON);
-        tcsetattr(&self.line, OptionalActions::Now, &raw).expect("raw mode");
-        rustix::io::ioctl_fionread(&self.line).expect("how much is left")
-    }
-}
-
-fn ends(mut child: Child) -> ExitStatus {
-    child.wait().expect("it ends")
-}
 
 /// A volume that opens with these bytes.
 fn volume(passphrase: &[u8]) -> Scratch {
@@ -302,4 +212,115 @@ fn the_passphrase_of_a_protector_is_asked_for_again_if_it_is_wrong() {
     }
     terminal.shows("what custom holds");
     assert!(ends(child).success());
+}
+
+#[test]
+fn verify_passphrase_asks_twice_and_stops_where_the_two_differ() {
+    let scratch = volume(b"secret");
+    let plain = ["--type", "plain", "-c", "aes-xts-plain64", "-s", "256", "--hash", "sha256"];
+    scratch.bash("truncate -s 1M plain").ok();
+    let decrypt = [&["decrypt", "plain", "out"][..], &plain].concat();
+    let cases: [(&[&str], i32); 2] = [(&["key", "test", "vol"], 0), (&decrypt, 0)];
+    for (args, code) in cases {
+        for letter in ["-y", "--verify-passphrase"] {
+            let typed = [args, &[letter]].concat();
+            let mut terminal = Terminal::new();
+            let child = terminal.start(&scratch.atrest_command(&typed));
+            for prompt in ["Passphrase for ", " once more: "] {
+                terminal.shows(prompt);
+                terminal.hides();
+                terminal.types(b"secret\n");
+            }
+            assert_eq!(ends(child).code(), Some(code), "{typed:?}");
+            scratch.bash("rm -f out").ok();
+
+            let mut terminal = Terminal::new();
+            let child = terminal.start(&scratch.atrest_command(&typed));
+            for (prompt, line) in [("Passphrase for ", "secret\n"), (" once more: ", "Secret\n")] {
+                terminal.shows(prompt);
+                terminal.hides();
+                terminal.types(line.as_bytes());
+            }
+            terminal.shows("the two passphrases differ; nothing was changed");
+            assert_eq!(ends(child).code(), Some(2), "{typed:?}");
+            assert!(!scratch.path("out").exists());
+        }
+        // Without it, once.
+        let mut terminal = Terminal::new();
+        let child = terminal.start(&scratch.atrest_command(args));
+        terminal.shows("Passphrase for ");
+        terminal.hides();
+        terminal.types(b"secret\n");
+        assert_eq!(ends(child).code(), Some(code), "{args:?}");
+        scratch.bash("rm -f out").ok();
+    }
+}
+
+#[test]
+fn verify_passphrase_answers_no_question() {
+    let scratch = Scratch::new();
+    scratch.bash("truncate -s 20M x.img && mke2fs -q -t ext4 x.img").ok();
+    let before = std::fs::read(scratch.path("x.img")).expect("the image");
+    let mut terminal = Terminal::new();
+    let child = terminal.start(&scratch.atrest_command(&["format", "-y", "x.img"]));
+    terminal.shows("Type YES in capital letters to go on: ");
+    terminal.types(b"y\n");
+    terminal.shows("not confirmed; nothing was changed");
+    assert_eq!(ends(child).code(), Some(1));
+    assert!(std::fs::read(scratch.path("x.img")).expect("the image") == before);
+}
+
+/// How often a key is derived with the memory that the volume asks for, by what the system is asked to map.
+fn derivations(trace: &str) -> usize {
+    let whole = |line: &&str| {
+        let len =
+            line.split_once("mmap(NULL, ").and_then(|(_, rest)| rest.split_once(',')).map(|(len, _)| len);
+        // Memory that is used, and of a size that nothing else has.
+        line.contains("PROT_READ|PROT_WRITE")
+            && len
+                .and_then(|len| len.parse::<u64>().ok())
+                .is_some_and(|len| (69 << 20..70 << 20).contains(&len))
+    };
+    trace.lines().filter(whole).count()
+}
+
+#[test]
+fn what_is_typed_is_derived_no_more_often_than_needed() {
+    let costly = [
+        "--pbkdf",
+        "argon2id",
+        "--pbkdf-memory",
+        "70656",
+        "--pbkdf-parallel",
+        "1",
+        "--pbkdf-force-iterations",
+        "4",
+    ];
+    let scratch = Scratch::new();
+    scratch.file("key", b"secret");
+    scratch.atrest(&[&["format", "--size", "20M", "--key-file", "key", "vol"][..], &costly].concat()).ok();
+    let add = [&["key", "add", "vol"][..], &costly].concat();
+    // What is typed at which question, and how many passphrases there are to derive.
+    let runs: [(&[&str], &[&str], usize); 4] = [
+        (&["key", "test", "vol"], &["secret"], 1),
+        (&add, &["secret", "second", "second"], 2),
+        (&["key", "kill", "vol", "1"], &["secret"], 1),
+        (&["key", "export", "vol", "exported", "--yes"], &["secret"], 1),
+    ];
+    for (args, typed, expected) in runs {
+        let mut traced = scratch.command("strace");
+        traced
+            .args(["-f", "-qq", "-o", "trace", "-e", "trace=mmap", env!("CARGO_BIN_EXE_atrest")])
+            .args(args);
+        let mut terminal = Terminal::new();
+        let child = terminal.start(&traced);
+        for line in typed {
+            terminal.shows(": ");
+            terminal.hides();
+            terminal.types(format!("{line}\n").as_bytes());
+        }
+        assert_eq!(ends(child).code(), Some(0), "{args:?}");
+        let trace = std::fs::read_to_string(scratch.path("trace")).expect("a trace");
+        assert_eq!(derivations(&trace), expected, "{args:?}");
+    }
 }

@@ -19,7 +19,8 @@ pub struct EcryptfsArgs {
     /// opens that.
     #[arg(long, value_name = "FILE")]
     pub wrapped_passphrase: Option<PathBuf>,
-    /// Read files that are not encrypted as they are (the kernel's mount option `ecryptfs_passthrough`).
+    /// Take a directory that holds files that are not encrypted, and read and write those as they are (the kernel's mount option
+    /// `ecryptfs_passthrough`). Without this, a directory with no encrypted file is refused, and so is writing where there are both.
     #[arg(long)]
     pub ecryptfs_passthrough: bool,
 }

@@ -145,7 +145,10 @@ pub struct DfArgs {
 /// prints one line on standard output. Everything belongs to the caller; owners and permissions can't be changed.
 ///
 /// An eCryptfs lower directory is mounted to be read and written as the kernel's module does it, with owners, permissions, links and
-/// extended attributes. New files and names are encrypted under the first passphrase.
+/// extended attributes. New files and names are encrypted under the first passphrase. An empty directory begins a new tree.
+///
+/// An eCryptfs passphrase is hashed weakly: one graphics card tries some 100,000 a second, on all trees at once. Choose at least 10 random
+/// words (`atrest passphrase`), or a LUKS volume instead.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -49,11 +49,11 @@ pub struct GlobalArgs {
     /// Report as JSON on standard output, errors as one JSON line on standard error.
     #[arg(long, global = true)]
     pub json: bool,
-    /// Say nothing but what was asked for and errors.
+    /// Say nothing but what was asked for and errors. Unlike cryptsetup's -q, this answers no question: --yes does.
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// Answer YES to every question about overwriting or destroying data.
-    #[arg(long, short, global = true)]
+    /// Answer YES to every question about overwriting or destroying data. It has no short form: cryptsetup's -y is --verify-passphrase.
+    #[arg(long, global = true)]
     pub yes: bool,
 }
 

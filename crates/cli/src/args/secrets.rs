@@ -26,6 +26,10 @@ pub struct PassphraseArgs {
     /// The passphrase is words as `atrest passphrase` makes them: type at least four letters of each, in any case and spacing.
     #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd"])]
     pub words: bool,
+    /// Ask on the terminal for every passphrase twice, and stop if the two differ. A new passphrase is asked for twice in any case. Has no
+    /// effect on what comes from a file or descriptor.
+    #[arg(long, short = 'y')]
+    pub verify_passphrase: bool,
 }
 
 /// The passphrase or the volume key that opens a volume.

@@ -8,7 +8,7 @@ use std::path::Path;
 use atrest_inside::{LowerError, TreeError};
 use atrest_secret::{OsRandom, Passphrase, SecretBytes};
 use atrest_tree::ecryptfs::{
-    self, EcryptfsError, ExportProgress, Keys, LowerTree, Problem, WrappedError, WrappedPassphrase,
+    self, EcryptfsError, ExportProgress, Keys, LowerTree, Problem, Survey, WrappedError, WrappedPassphrase,
     WrappedVersion,
 };
 use indicatif::ProgressBar;
@@ -17,22 +17,109 @@ use serde_json::{Value, json};
 use super::inside::copy_failure;
 use super::text::counted;
 use crate::args::ecryptfs::{ChangeArgs, EcryptfsArgs, TreeCheckArgs, TreeExportArgs, UnwrapArgs, WrapArgs};
+use crate::args::secrets::PassphraseArgs;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress::bytes_bar;
 use crate::secrets::{Source, own_descriptor, refuse_sharing_stdin};
 
+/// What a lower directory is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is read only.
+    Read,
+    /// New files may be encrypted in it.
+    Write,
+}
+
+/// Looks at what `lower` holds, before any passphrase is asked for. Says whether a new tree begins there.
+pub fn look(lower: &Path, args: &EcryptfsArgs, purpose: Purpose) -> Result<bool, Failure> {
+    let found = ecryptfs::survey(lower).map_err(|error| Failure::io(&error).at(lower))?;
+    let refused = |what: String| Err(Failure::new(Code::Device, what).at(lower));
+    match found {
+        Survey::Empty => Ok(purpose == Purpose::Write),
+        Survey::Ecryptfs => Ok(false),
+        Survey::Foreign(tree) => refused(format!("this is a directory of {tree}, not of eCryptfs"))
+            .map_err(|failure| failure.hint(format!("{tree} itself opens it"))),
+        _ if args.ecryptfs_passthrough => Ok(false),
+        Survey::Mixed { .. } if purpose == Purpose::Read => Ok(false),
+        Survey::Mixed { plain } => {
+            refused(format!("it has both encrypted files and others, such as {}", plain.display())).map_err(
+                |failure| {
+                    failure.hint(
+                        "--read-only mounts it without a risk; --ecryptfs-passthrough serves the others as they are, and encrypts new files among them",
+                    )
+                },
+            )
+        }
+        Survey::Plain { entry } => {
+            refused(format!("nothing in it is encrypted by eCryptfs; it holds {}", entry.display())).map_err(
+                |failure| {
+                    failure.hint(
+                        "an empty directory begins a new tree; --ecryptfs-passthrough takes this one, and new files are encrypted among those that are not",
+                    )
+                },
+            )
+        }
+    }
+}
+
+/// How a tree's passphrase is given without a terminal.
+const INSTEAD: &str = "--ecryptfs-passphrase-file FILE or --ecryptfs-passphrase-fd N";
+
+/// Options that give the passphrase of a volume. To take no notice of them would ask for what was given.
+fn refuse_volume_options(given: &PassphraseArgs) -> Result<(), Failure> {
+    let option = match given {
+        PassphraseArgs { key_file: Some(_), .. } => "--key-file",
+        PassphraseArgs { passphrase_fd: Some(_), .. } => "--passphrase-fd",
+        _ => return Ok(()),
+    };
+    Err(Failure::parameters(format!("{option} is for volumes, and this is an eCryptfs directory"))
+        .hint(format!("give its passphrase by {INSTEAD}")))
+}
+
+/// What is said before a person chooses the passphrase of a new tree.
+const WORTH: &str = "eCryptfs derives its keys weakly: 65,536 rounds of SHA-512 with a salt that is the same everywhere. One graphics \
+                     card tries some 100,000 passphrases a second, on all trees of the world at once. `atrest passphrase` makes one of 10 \
+                     words, which withstands that";
+
+/// A passphrase for a tree that begins now: one that is typed is asked for twice.
+pub fn new_keys(
+    args: &EcryptfsArgs,
+    given: &PassphraseArgs,
+    lower: &Path,
+    output: &Output,
+) -> Result<Keys, Failure> {
+    let is_typed = args.ecryptfs_passphrase_file.is_empty() && args.ecryptfs_passphrase_fd.is_none();
+    if !is_typed || args.wrapped_passphrase.is_some() {
+        return keys(args, given, lower, output);
+    }
+    refuse_volume_options(given)?;
+    output.note(WORTH);
+    let prompt = format!("New passphrase of {} (weakly hashed: choose 10 random words)", lower.display());
+    let passphrase = line(Source::typed(given, INSTEAD).read_new(&prompt, output)?);
+    let mut keys = Keys::new();
+    keys.add_passphrase(&passphrase)?;
+    Ok(keys)
+}
+
 /// The keys that the arguments name, or one that is asked for.
-pub fn keys(args: &EcryptfsArgs, lower: &Path, output: &Output) -> Result<Keys, Failure> {
+pub fn keys(
+    args: &EcryptfsArgs,
+    given: &PassphraseArgs,
+    lower: &Path,
+    output: &Output,
+) -> Result<Keys, Failure> {
+    refuse_volume_options(given)?;
     let mut sources: Vec<Source> =
         args.ecryptfs_passphrase_file.iter().map(|file| Source::key_file(file)).collect();
     sources.extend(args.ecryptfs_passphrase_fd.map(Source::Descriptor));
     if sources.is_empty() {
-        sources.push(Source::Prompt { words: false });
+        sources.push(Source::typed(given, INSTEAD));
     }
     let prompt = match &args.wrapped_passphrase {
-        None => format!("Passphrase of {}: ", lower.display()),
-        Some(wrapped) => format!("Passphrase for {}: ", wrapped.display()),
+        None => format!("Passphrase of {}", lower.display()),
+        Some(wrapped) => format!("Passphrase for {}", wrapped.display()),
     };
     let mut keys = Keys::new();
     for source in sources {
@@ -46,13 +133,19 @@ pub fn keys(args: &EcryptfsArgs, lower: &Path, output: &Output) -> Result<Keys, 
 }
 
 /// Opens a lower directory to be read.
-pub fn open(lower: &Path, args: &EcryptfsArgs, output: &Output) -> Result<LowerTree, Failure> {
-    let keys = keys(args, lower, output)?;
+pub fn open(
+    lower: &Path,
+    args: &EcryptfsArgs,
+    given: &PassphraseArgs,
+    output: &Output,
+) -> Result<LowerTree, Failure> {
+    look(lower, args, Purpose::Read)?;
+    let keys = keys(args, given, lower, output)?;
     LowerTree::open(lower, keys, args.ecryptfs_passthrough).map_err(|error| Failure::from(error).at(lower))
 }
 
 pub fn check(args: &TreeCheckArgs, output: &Output) -> Result<u8, Failure> {
-    let tree = open(&args.lower, &args.keys, output)?;
+    let tree = open(&args.lower, &args.keys, &PassphraseArgs::default(), output)?;
     let mut summary = ecryptfs::check(&tree);
     if args.contents {
         let bar = bytes_bar(summary.bytes, output);
@@ -115,7 +208,7 @@ pub fn export(args: &TreeExportArgs, output: &Output) -> Result<u8, Failure> {
     if args.destination.symlink_metadata().is_ok() {
         return Err(Failure::new(Code::Busy, "it exists already").at(&args.destination));
     }
-    let tree = open(&args.lower, &args.keys, output)?;
+    let tree = open(&args.lower, &args.keys, &PassphraseArgs::default(), output)?;
     let bar = Bar(bytes_bar(0, output));
     let exported = ecryptfs::export(&tree, &args.destination, args.preserve, &bar);
     bar.0.finish_and_clear();
@@ -162,7 +255,7 @@ pub fn wrap(args: &WrapArgs, output: &Output) -> Result<(), Failure> {
     }
     let inner = match &args.ecryptfs_passphrase_file {
         Some(file) => Source::key_file(file),
-        None => Source::Prompt { words: false },
+        None => Source::typed(&PassphraseArgs::default(), "--ecryptfs-passphrase-file FILE"),
     };
     let wrapping = Source::from(&args.wrapping);
     refuse_sharing_stdin(&inner, &wrapping)?;
@@ -187,7 +280,7 @@ pub fn unwrap(args: &UnwrapArgs, output: &Output) -> Result<(), Failure> {
         (None, None) => return Err(Failure::parameters("--to or --to-fd says where the passphrase goes")),
     };
     let result = Source::from(&args.wrapping)
-        .read(&format!("Passphrase for {}: ", args.file.display()), output)
+        .read(&format!("Passphrase for {}", args.file.display()), output)
         .and_then(|wrapping| Ok(wrapped.unwrap(&line(wrapping))?))
         .and_then(|passphrase| Ok(to.write_all(passphrase.expose())?));
     if let (Err(_), Some(path)) = (&result, &args.to) {
@@ -201,7 +294,7 @@ pub fn change(args: &ChangeArgs, output: &Output) -> Result<(), Failure> {
     let (old, new) = (Source::from(&args.wrapping), Source::from(&args.new));
     refuse_sharing_stdin(&old, &new)?;
     let wrapped = wrapped(&args.file)?;
-    let old = line(old.read(&format!("Passphrase for {}: ", args.file.display()), output)?);
+    let old = line(old.read(&format!("Passphrase for {}", args.file.display()), output)?);
     let passphrase = wrapped.unwrap(&old).map_err(|error| Failure::from(error).at(&args.file))?;
     let new = line(new.read_new("New passphrase", output)?);
     let wrapped = WrappedPassphrase::wrap(&passphrase, &new, WrappedVersion::V2, &mut OsRandom)?;

@@ -23,6 +23,7 @@ use crate::args::inside::{CatArgs, CpArgs, DfArgs, LsArgs, MkdirArgs, PartitionA
 use crate::args::open::UnlockArgs;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
+use crate::secrets::Source;
 
 pub fn ls(args: &LsArgs, output: &Output) -> Result<u8, Failure> {
     let tree = open(&args.volume, &args.unlock, &args.partition, false, output)?;
@@ -254,7 +255,12 @@ pub fn open_as_it_is(
 ) -> Result<Box<dyn FileTree>, Failure> {
     if volume.is_dir() {
         fscrypt::refuse(&partition.fscrypt)?;
-        return Ok(Box::new(ecryptfs::open(volume, &partition.ecryptfs, output)?));
+        return Ok(Box::new(ecryptfs::open(
+            volume,
+            &partition.ecryptfs,
+            &unlock_args.secret.passphrase,
+            output,
+        )?));
     }
     let keyring = fscrypt::keyring(&partition.fscrypt, output)?;
     if unlock_args.single_snapshot {
@@ -286,9 +292,9 @@ pub fn open_with(
     let device =
         filesystem_device(disk, partition.partition).map_err(|error| Failure::from(error).at(volume))?;
     let tree = open_tree_with(device, access, Some(keyring.clone())).map_err(at(volume))?;
-    for unlocked in
-        protectors::unlock(&*tree, volume, &partition.fscrypt.protectors.fscrypt_protector, output)?
-    {
+    let typed = Source::typed(&unlock_args.secret.passphrase, protectors::INSTEAD);
+    let given = &partition.fscrypt.protectors.fscrypt_protector;
+    for unlocked in protectors::unlock(&*tree, volume, given, &typed, output)? {
         keyring.add(unlocked.key).map_err(Failure::parameters)?;
     }
     let about = tree.about();

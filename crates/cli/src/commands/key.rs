@@ -49,15 +49,42 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     } else {
         let existing = Source::from(&args.secret.passphrase);
         refuse_sharing_stdin(&existing, &new)?;
-        let existing = existing_passphrase(&existing, &target, args.key_slot, output)?;
+        // Derived once: what it opens is the credential for the new keyslot.
+        let key = match existing.is_prompt() {
+            true => Existing::Key(volume_key(&existing, &target, args.key_slot, output)?),
+            false => Existing::Passphrase(existing.read("Existing passphrase", output)?),
+        };
         let new = new.read_new("New passphrase", output)?;
         let spinner = progress::spinner("deriving the key", output);
-        let credential = Credential::Passphrase(&existing, args.key_slot);
+        let credential = match &key {
+            Existing::Key(key) => Credential::VolumeKey(key),
+            Existing::Passphrase(passphrase) => Credential::Passphrase(passphrase, args.key_slot),
+        };
         let added = target.locked.add_key(&target.device, credential, &new, &options);
         spinner.finish_and_clear();
         added.map_err(|error| Failure::from(error).at(target.path))?
     };
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with the new passphrase"))
+}
+
+/// What proves that a passphrase may be added.
+enum Existing {
+    /// What a typed passphrase opened, before the new one was asked for.
+    Key(VolumeKey),
+    /// One that is tried together with the change.
+    Passphrase(Passphrase),
+}
+
+/// The key that a typed passphrase opens. A wrong one is told before the new one is asked for.
+fn volume_key(
+    source: &Source,
+    target: &Target<'_>,
+    slot: Option<u32>,
+    output: &Output,
+) -> Result<VolumeKey, Failure> {
+    with_passphrase(source, target.path, output, |passphrase| {
+        target.locked.volume_key(&target.device, passphrase, slot).map(|(_, key)| key)
+    })
 }
 
 /// The existing passphrase. Somebody who types it learns that it is wrong before he types the new one twice.
@@ -67,9 +94,8 @@ fn existing_passphrase(
     slot: Option<u32>,
     output: &Output,
 ) -> Result<Passphrase, Failure> {
-    let prompt = format!("Existing passphrase for {}: ", target.path.display());
     if !source.is_prompt() {
-        return source.read(&prompt, output);
+        return source.read("Existing passphrase", output);
     }
     let mut typed = None;
     with_passphrase(source, target.path, output, |passphrase| {

@@ -7,7 +7,8 @@ use atrest_inside::posix::PosixTree;
 use atrest_tree::ecryptfs::{EcryptfsError, FileCipher, FileOptions, Keys, MetadataPlace};
 use atrest_tree::lower::{EcryptfsMapper, FoundNames, Identity, LowerError, LowerPosix, look_at};
 
-use super::{ecryptfs, fscrypt};
+use super::ecryptfs::{self, Purpose};
+use super::fscrypt;
 use crate::args::inside::MountArgs;
 use crate::args::mount_tree::MountTreeArgs;
 use crate::args::open::VolumeType;
@@ -31,7 +32,12 @@ pub fn open(args: &MountArgs, output: &Output) -> Result<Option<Arc<dyn PosixTre
     if as_it_is {
         return Ok(Some(Arc::new(LowerPosix::open(lower, Identity, write).map_err(failed(lower))?)));
     }
-    let keys = ecryptfs::keys(&args.partition.ecryptfs, lower, output)?;
+    let given = &args.unlock.secret.passphrase;
+    let purpose = if write { Purpose::Write } else { Purpose::Read };
+    let keys = match ecryptfs::look(lower, &args.partition.ecryptfs, purpose)? {
+        true => ecryptfs::new_keys(&args.partition.ecryptfs, given, lower, output)?,
+        false => ecryptfs::keys(&args.partition.ecryptfs, given, lower, output)?,
+    };
     let mapper = mapper(args, keys).map_err(|failure| failure.at(lower))?;
     Ok(Some(Arc::new(LowerPosix::open(lower, mapper, write).map_err(failed(lower))?)))
 }

@@ -13,10 +13,14 @@ use atrest_tree::fscrypt::metadata::{
 use super::policies;
 use super::target::TRIES;
 use crate::args::fscrypt::FscryptProtector;
+use crate::args::secrets::PassphraseArgs;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress;
 use crate::secrets::Source;
+
+/// How the passphrase of a protector is given without a terminal.
+pub const INSTEAD: &str = "--fscrypt-protector NAME=FILE";
 
 /// The master keys that these protectors unlock in a filesystem, in which `.fscrypt` lies in the root. `shown` is what the
 /// filesystem is called.
@@ -24,6 +28,7 @@ pub fn unlock(
     tree: &dyn FileTree,
     shown: &Path,
     given: &[FscryptProtector],
+    typed: &Source,
     output: &Output,
 ) -> Result<Vec<PolicyKey>, Failure> {
     let mut keys = Vec::new();
@@ -35,7 +40,7 @@ pub fn unlock(
     let chosen: Vec<Protector> =
         given.iter().map(|given| choose(&metadata, shown, given)).collect::<Result<_, _>>()?;
     for (given, protector) in given.iter().zip(&chosen) {
-        let unlocked = unlock_one(&metadata, protector, given.file.as_deref(), output)
+        let unlocked = unlock_one(&metadata, protector, given.file.as_deref(), typed, output)
             .map_err(|failure| failure.at(shown))?;
         for policy in &unlocked.damaged {
             let damaged = UnlockError::DamagedPolicyKey { policy: *policy };
@@ -54,7 +59,10 @@ pub fn unlock_mounted(
 ) -> Result<Vec<PolicyKey>, Failure> {
     match given {
         [] => Ok(Vec::new()),
-        given => unlock(&mounted(directory)?, directory, given, output),
+        given => {
+            let typed = Source::typed(&PassphraseArgs::default(), INSTEAD);
+            unlock(&mounted(directory)?, directory, given, &typed, output)
+        }
     }
 }
 
@@ -103,6 +111,7 @@ fn unlock_one(
     metadata: &Metadata,
     protector: &Protector,
     file: Option<&Path>,
+    typed: &Source,
     output: &Output,
 ) -> Result<Unlocked, Failure> {
     let source = match (file, &protector.source) {
@@ -111,12 +120,12 @@ fn unlock_one(
             return Err(Failure::parameters(format!("{} wants a file", called(protector)))
                 .hint(format!("--fscrypt-protector {}=FILE", protector.descriptor)));
         }
-        (None, _) => Source::Prompt { words: false },
+        (None, _) => typed.clone(),
     };
     let mut tries = if source.is_prompt() { TRIES } else { 1 };
     loop {
         tries -= 1;
-        let secret = source.read(&format!("Passphrase of {}: ", called(protector)), output)?;
+        let secret = source.read(&format!("Passphrase of {}", called(protector)), output)?;
         let spinner = progress::spinner("deriving the key", output);
         let unlocked = metadata.unlock(protector, text(protector, &secret));
         spinner.finish_and_clear();

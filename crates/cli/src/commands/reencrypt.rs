@@ -77,7 +77,7 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
         let of_data: Vec<u32> = locked.info().keyslots.iter().map(|slot| slot.id).collect();
         for other in of_data.into_iter().filter(|id| *id != slot && locked.opens_data(*id)) {
             if !args.drop_slot.contains(&other) && args.also_key_file.is_empty() {
-                let prompt = format!("Passphrase of keyslot {other}: ");
+                let prompt = format!("Passphrase of keyslot {other}");
                 passphrases.push((first.read(&prompt, output)?, Some(other)));
             }
         }

@@ -105,7 +105,7 @@ pub fn with_passphrase<T, E: WrongPassphrase + Into<Failure>>(
     let mut tries = if source.is_prompt() { TRIES } else { 1 };
     loop {
         tries -= 1;
-        let passphrase = source.read(&format!("Passphrase for {}: ", path.display()), output)?;
+        let passphrase = source.read(&format!("Passphrase for {}", path.display()), output)?;
         let spinner = progress::spinner("deriving the key", output);
         let result = attempt(&passphrase);
         spinner.finish_and_clear();

@@ -233,7 +233,7 @@ fn plain(
         let key = secrets::read_volume_key(file, output)?;
         plain::open(media, &options, PlainKey::KeyFile(key.expose()), &unlock)
     } else {
-        let prompt = format!("Passphrase for {}: ", path.display());
+        let prompt = format!("Passphrase for {}", path.display());
         if source.is_key_file() {
             let key = source.read(&prompt, output)?;
             plain::open(media, &options, PlainKey::KeyFile(key.expose()), &unlock)

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod sealed;
+pub mod terminal;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -20,6 +20,7 @@ mod lower_tree;
 mod name;
 mod packet;
 mod scan;
+mod survey;
 mod wrapped;
 
 pub use check::{CheckSummary, Finding, Problem, check, repair_size};
@@ -35,4 +36,5 @@ pub use lower_tree::LowerTree;
 pub use name::{NAME_PREFIX, NameCipher, NameError};
 pub use packet::{FileKeyPacket, PacketSet, WrappedKey};
 pub use scan::check_contents;
+pub use survey::{ForeignTree, Survey, survey};
 pub use wrapped::{WrappedError, WrappedPassphrase, WrappedVersion};

@@ -1,0 +1,95 @@
+//! A terminal of the test's own, for what a person types.
+
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+/// The two ends of a pseudoterminal.
+pub struct Terminal {
+    hand: OwnedFd,
+    line: OwnedFd,
+    shown: Vec<u8>,
+}
+
+impl Terminal {
+    pub fn new() -> Self {
+        let hand =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+        grantpt(&hand).expect("its other end");
+        unlockpt(&hand).expect("its other end");
+        let name = ptsname(&hand, Vec::new()).expect("its name");
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let line = rustix::fs::open(&name, flags, Mode::empty()).expect("its other end");
+        Self { hand, line, shown: Vec::new() }
+    }
+
+    /// Starts `command` as the leader of a session with this terminal.
+    pub fn start(&self, command: &Command) -> Child {
+        let mut session = Command::new("setsid");
+        session.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        session.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        session.current_dir(command.get_current_dir().expect("a scratch directory"));
+        let end = || self.line.try_clone().expect("another descriptor");
+        session.stdin(end()).stdout(end()).stderr(end());
+        session.spawn().expect("setsid starts; run scripts/setup")
+    }
+
+    /// Waits until the terminal shows `text`, and forgets what it showed up to there.
+    #[track_caller]
+    pub fn shows(&mut self, text: &str) {
+        let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
+        loop {
+            let found = self.shown.windows(text.len()).position(|window| window == text.as_bytes());
+            if let Some(at) = found {
+                self.shown.drain(..at + text.len());
+                return;
+            }
+            let mut ready = [PollFd::new(&self.hand, PollFlags::IN)];
+            let ready = poll(&mut ready, Some(&patience)).expect("poll");
+            assert_ne!(ready, 0, "\"{text}\" is missing in: {}", String::from_utf8_lossy(&self.shown));
+            let mut bytes = [0; 4096];
+            let read = rustix::io::read(&self.hand, &mut bytes[..]).expect("what the terminal shows");
+            self.shown.extend_from_slice(&bytes[..read]);
+        }
+    }
+
+    pub fn types(&self, bytes: &[u8]) {
+        assert_eq!(rustix::io::write(&self.hand, bytes), Ok(bytes.len()));
+    }
+
+    pub fn modes(&self) -> Termios {
+        tcgetattr(&self.line).expect("the terminal's modes")
+    }
+
+    pub fn echoes(&self) -> bool {
+        self.modes().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG)
+    }
+
+    /// Waits until typing is hidden. What was typed before is thrown away by cryptsetup.
+    pub fn hides(&self) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.modes().local_modes.contains(LocalModes::ECHO) {
+            assert!(Instant::now() < deadline, "what is typed stays visible");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// What was typed and not read by anybody.
+    pub fn left(&self) -> u64 {
+        // In canonical mode only whole lines count.
+        let mut raw = self.modes();
+        raw.local_modes.remove(LocalModes::ICANON);
+        tcsetattr(&self.line, OptionalActions::Now, &raw).expect("raw mode");
+        rustix::io::ioctl_fionread(&self.line).expect("how much is left")
+    }
+}
+
+/// How a child ends.
+pub fn ends(mut child: Child) -> ExitStatus {
+    child.wait().expect("it ends")
+}
