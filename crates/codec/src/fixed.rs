@@ -1,5 +1,8 @@
 //! Layouts of fixed length. Their length is a constant, so the compiler checks that a record is neither too short nor
 //! too long for its fields.
+//!
+//! Everything here is inlined whatever the level of optimisation: then the compiler sees that no error can occur and that
+//! no copy is needed. What remains on a microcontroller are loads and stores.
 
 use crate::{ReadError, Reader, WriteError, Writer};
 
@@ -38,7 +41,7 @@ pub struct Rows<T, const N: usize>(pub [T; N]);
 /// Returns the fields of a record.
 ///
 /// Does not compile unless the fields are as long as the record.
-#[inline]
+#[inline(always)]
 pub fn decode<T: Fixed, const N: usize>(record: &[u8; N]) -> T {
     const { assert!(T::LEN == N, "the fields are not as long as the record") };
     match T::read(&mut Reader::new(record)) {
@@ -50,7 +53,7 @@ pub fn decode<T: Fixed, const N: usize>(record: &[u8; N]) -> T {
 /// Returns the record that consists of these fields.
 ///
 /// Does not compile unless the record is as long as the fields.
-#[inline]
+#[inline(always)]
 pub fn encode<T: Fixed, const N: usize>(fields: T) -> [u8; N] {
     const { assert!(T::LEN == N, "the fields are not as long as the record") };
     let mut record = [0; N];
@@ -63,7 +66,7 @@ pub fn encode<T: Fixed, const N: usize>(fields: T) -> [u8; N] {
 /// Returns the two parts of a record without copying them.
 ///
 /// Does not compile unless the parts are together as long as the record.
-#[inline]
+#[inline(always)]
 pub const fn split<const A: usize, const B: usize, const N: usize>(record: &[u8; N]) -> (&[u8; A], &[u8; B]) {
     const { assert_sum(A, B, N) };
     match (record.first_chunk(), record.last_chunk()) {
@@ -75,7 +78,7 @@ pub const fn split<const A: usize, const B: usize, const N: usize>(record: &[u8;
 /// Returns the two parts of a record to be changed.
 ///
 /// Does not compile unless the parts are together as long as the record.
-#[inline]
+#[inline(always)]
 pub const fn split_mut<const A: usize, const B: usize, const N: usize>(
     record: &mut [u8; N],
 ) -> (&mut [u8; A], &mut [u8; B]) {
@@ -92,12 +95,12 @@ const fn assert_sum(a: usize, b: usize, n: usize) {
 impl<const N: usize> Fixed for [u8; N] {
     const LEN: usize = N;
 
-    #[inline]
+    #[inline(always)]
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
         reader.array()
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
         writer.bytes(self)
     }
@@ -108,7 +111,7 @@ impl<T: Fixed, const N: usize> Fixed for Rows<T, N> {
     #[allow(clippy::arithmetic_side_effects)]
     const LEN: usize = T::LEN * N;
 
-    #[inline]
+    #[inline(always)]
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
         const { assert!(N > 0, "there is at least one row") };
         let mut rows = [T::read(reader)?; N];
@@ -118,7 +121,7 @@ impl<T: Fixed, const N: usize> Fixed for Rows<T, N> {
         Ok(Self(rows))
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
         self.0.iter().try_for_each(|row| row.write(writer))
     }
@@ -130,12 +133,12 @@ macro_rules! numbers {
             impl Fixed for Le<$number> {
                 const LEN: usize = size_of::<$number>();
 
-                #[inline]
+                #[inline(always)]
                 fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
                     reader.array().map(|bytes| Self($number::from_le_bytes(bytes)))
                 }
 
-                #[inline]
+                #[inline(always)]
                 fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
                     writer.bytes(&self.0.to_le_bytes())
                 }
@@ -144,12 +147,12 @@ macro_rules! numbers {
             impl Fixed for Be<$number> {
                 const LEN: usize = size_of::<$number>();
 
-                #[inline]
+                #[inline(always)]
                 fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
                     reader.array().map(|bytes| Self($number::from_be_bytes(bytes)))
                 }
 
-                #[inline]
+                #[inline(always)]
                 fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
                     writer.bytes(&self.0.to_be_bytes())
                 }
@@ -171,12 +174,12 @@ macro_rules! tuples {
                 #[allow(clippy::arithmetic_side_effects)]
                 const LEN: usize = 0 $(+ $field::LEN)+;
 
-                #[inline]
+                #[inline(always)]
                 fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
                     Ok(($($field::read(reader)?,)+))
                 }
 
-                #[inline]
+                #[inline(always)]
                 #[allow(non_snake_case)]
                 fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
                     let ($($field,)+) = self;

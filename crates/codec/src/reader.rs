@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`ReadError::Short`] if there are fewer. All methods that take a field share this.
-    #[inline]
+    #[inline(always)]
     pub const fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
         match self.array_ref() {
             Ok(field) => Ok(*field),
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`ReadError::Short`].
-    #[inline]
+    #[inline(always)]
     pub const fn array_ref<const N: usize>(&mut self) -> Result<&'a [u8; N], ReadError> {
         match self.rest.split_first_chunk() {
             Some((field, rest)) => {

@@ -39,7 +39,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// [`WriteError::Full`] if they do not fit. All methods that write share this.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&mut self, field: &[u8]) -> Result<(), WriteError> {
         self.place(field.len())?.copy_from_slice(field);
         Ok(())
@@ -59,7 +59,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// [`WriteError::Full`].
-    #[inline]
+    #[inline(always)]
     pub fn place(&mut self, len: usize) -> Result<&'a mut [u8], WriteError> {
         if len > self.rest.len() {
             return Err(WriteError::Full);

@@ -46,6 +46,7 @@ pub fn split(
     let has = out.len();
     let out = out.get_mut(..needs).ok_or(AfError::BufferLen { has, needs })?;
     // The last stripe serves as the accumulator: all others are random, and it makes up the difference.
+    // cannot be less: split_len has multiplied the key's length.
     let (others, last) = out.split_at_mut(needs.saturating_sub(key.len()));
     last.fill(0);
     with_wiped_stack(|| {
@@ -96,13 +97,16 @@ impl<'k, H: AfHash> Merge<'k, H> {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let mut bytes = bytes;
         while self.left > 0 && !bytes.is_empty() {
+            // cannot be out of range: a stripe that is whole sets `at` back to 0.
             let place = self.key.get_mut(self.at..).unwrap_or_default();
             let (now, later) = bytes.split_at(place.len().min(bytes.len()));
             xor(place, now);
             bytes = later;
+            // cannot overflow: `now` is no longer than the rest of the key.
             self.at = self.at.saturating_add(now.len());
             if self.at == self.key.len() {
                 self.at = 0;
+                // cannot be less: the loop ends at 0.
                 self.left = self.left.saturating_sub(1);
                 // The last stripe makes up the difference to the key itself.
                 if self.left > 0 {

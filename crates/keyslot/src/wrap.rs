@@ -36,7 +36,8 @@ pub fn wrap(wrapping_key: &[u8], key: &[u8], wrapped: &mut [u8]) -> Result<(), W
     check_len(key, wrapped)?;
     let mut cipher = AesBlock::empty();
     expand(&mut cipher, wrapping_key)?;
-    let Some((check, registers)) = wrapped.split_first_chunk_mut::<8>() else { return Ok(()) };
+    let len = WrapError::Len { key: key.len(), wrapped: wrapped.len() };
+    let (check, registers) = wrapped.split_first_chunk_mut::<8>().ok_or(len)?;
     registers.copy_from_slice(key);
     let mut a = CHECK;
     let mut step = 0_u64;
@@ -61,7 +62,8 @@ pub fn unwrap(wrapping_key: &[u8], wrapped: &[u8], key: &mut [u8]) -> Result<(),
     check_len(key, wrapped)?;
     let mut cipher = AesBlock::empty();
     expand(&mut cipher, wrapping_key)?;
-    let Some((check, registers)) = wrapped.split_first_chunk::<8>() else { return Ok(()) };
+    let len = WrapError::Len { key: key.len(), wrapped: wrapped.len() };
+    let (check, registers) = wrapped.split_first_chunk::<8>().ok_or(len)?;
     key.copy_from_slice(registers);
     let (registers, _) = key.as_chunks_mut::<8>();
     let mut a = u64::from_be_bytes(*check);

@@ -66,10 +66,12 @@ impl KdfCost {
     /// Hash calls, about; of Argon2id, blocks of a KiB that are computed.
     pub fn work(&self) -> u64 {
         match self {
+            // cannot overflow: a number of 32 bits times 2.
             Self::Pbkdf2 { iterations } => u64::from(*iterations).saturating_mul(2),
             Self::Catena(cost) if cost.check().is_err() => u64::MAX,
             Self::Catena(cost) => cost.nodes(),
             Self::Argon2id { time, memory_kib, .. } => {
+                // cannot overflow: two numbers of 32 bits.
                 u64::from(*time).saturating_mul(u64::from(*memory_kib))
             }
         }
@@ -80,6 +82,7 @@ impl KdfCost {
         match self {
             Self::Pbkdf2 { .. } => 0,
             Self::Catena(cost) => cost.memory_bytes(Hash::Sha256),
+            // cannot overflow: a number of 32 bits times 1024.
             Self::Argon2id { memory_kib, .. } => u64::from(*memory_kib).saturating_mul(1024),
         }
     }
@@ -90,9 +93,9 @@ impl KdfCost {
             Self::Pbkdf2 { iterations } => *iterations > 0,
             Self::Catena(cost) => cost.check().is_ok(),
             Self::Argon2id { time, memory_kib, lanes } => {
-                *time > 0
-                    && (1..=MAX_LANES).contains(lanes)
-                    && (lanes.saturating_mul(8)..=MAX_MEMORY_KIB).contains(memory_kib)
+                // intended: what overflows is more than MAX_LANES.
+                let least = lanes.saturating_mul(8);
+                *time > 0 && (1..=MAX_LANES).contains(lanes) && (least..=MAX_MEMORY_KIB).contains(memory_kib)
             }
         };
         is_defined && self.work() <= MAX_WORK

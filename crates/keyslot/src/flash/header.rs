@@ -1,6 +1,6 @@
 //! A header as a view of its 512 bytes, checked in place, and the changes to them.
 
-use atrest_codec::{Be, Le, Reader, Rows, decode, encode, split, split_mut};
+use atrest_codec::{Reader, decode, split, split_mut};
 use atrest_secret::constant_time_eq;
 use sha2::block_api::compress256;
 
@@ -59,11 +59,12 @@ impl<'a> Header<'a> {
         if is_blank(bytes) {
             return Err(HeaderError::Blank);
         }
-        let (start, _): (&[u8; 10], &[u8; HEADER_LEN - 10]) = split(bytes);
-        let (magic, Le(version)): ([u8; 8], _) = decode(start);
-        if magic != MAGIC {
+        let (magic, rest): (&[u8; 8], &[u8; HEADER_LEN - 8]) = split(bytes);
+        if *magic != MAGIC {
             return Err(HeaderError::Foreign);
         }
+        let (version, _): (&[u8; 2], &[u8; HEADER_LEN - 10]) = split(rest);
+        let version = u16::from_le_bytes(*version);
         if !is_whole(bytes) {
             return Err(HeaderError::Checksum);
         }
@@ -143,15 +144,14 @@ impl<'a> Header<'a> {
 /// Whether the checksum fits. Not inlined, so that what hashing needs of a small stack is gone when the rest is looked at.
 #[inline(never)]
 fn is_whole(bytes: &[u8; HEADER_LEN]) -> bool {
-    let mut sum = [0; CHECKSUM_LEN];
-    checksum(bytes, &mut sum);
+    let sum = checksum(bytes);
     let (_, stored): (&[u8; BODY_LEN], &[u8; CHECKSUM_LEN]) = split(bytes);
-    constant_time_eq(&sum, stored)
+    constant_time_eq(sum.as_flattened(), stored)
 }
 
 /// SHA-256 of what is before the checksum, block by block (FIPS 180-4, sections 5.1.1, 5.3.3 and 6.2): half the stack of a hash that
 /// takes any length.
-fn checksum(bytes: &[u8; HEADER_LEN], sum: &mut [u8; CHECKSUM_LEN]) {
+fn checksum(bytes: &[u8; HEADER_LEN]) -> [[u8; 4]; CHECKSUM_LEN / 4] {
     let (body, _): (&[u8; BODY_LEN], &[u8; CHECKSUM_LEN]) = split(bytes);
     let (blocks, rest): (&[u8; BODY_LEN - 32], &[u8; 32]) = split(body);
     let mut state = [
@@ -164,10 +164,16 @@ fn checksum(bytes: &[u8; HEADER_LEN], sum: &mut [u8; CHECKSUM_LEN]) {
         0x1f83_d9ab,
         0x5be0_cd19,
     ];
+    // In place, field by field: a record that is made as a whole and copied takes more of a small stack.
+    let mut last = [0; 64];
+    let (start, padding): (&mut [u8; 32], &mut [u8; 32]) = split_mut(&mut last);
+    let ([mark, _zeros @ ..], bits): (&mut [u8; 24], &mut [u8; 8]) = split_mut(padding);
+    *start = *rest;
+    *mark = 0x80;
+    *bits = const { BODY_LEN as u64 * 8 }.to_be_bytes();
     compress256(&mut state, blocks.as_chunks().0);
-    let bits = const { BODY_LEN as u64 * 8 };
-    compress256(&mut state, &[encode((*rest, [0x80], [0; 23], Be(bits)))]);
-    *sum = encode(Rows(state.map(Be)));
+    compress256(&mut state, &[last]);
+    state.map(u32::to_be_bytes)
 }
 
 /// Bytes of a wrapped volume key.
@@ -212,10 +218,9 @@ impl<'a> HeaderEdit<'a> {
         let (_, rest): (&mut [u8; SEQUENCE_AT], &mut [u8; HEADER_LEN - SEQUENCE_AT]) = split_mut(self.bytes);
         let (place, _): (_, &mut [u8; HEADER_LEN - SEQUENCE_AT - 8]) = split_mut(rest);
         *place = sequence.to_le_bytes();
-        let mut sum = [0; CHECKSUM_LEN];
-        checksum(self.bytes, &mut sum);
-        let (_, place): (&mut [u8; BODY_LEN], _) = split_mut(self.bytes);
-        *place = sum;
+        let sum = checksum(self.bytes);
+        let (_, place): (&mut [u8; BODY_LEN], &mut [u8; CHECKSUM_LEN]) = split_mut(self.bytes);
+        place.copy_from_slice(sum.as_flattened());
     }
 }
 

@@ -269,11 +269,13 @@ impl FlashSizes {
 
     /// The first erase block behind both copies of the header: where the data begins.
     pub const fn first_data_block(&self) -> u64 {
+        // cannot overflow: at most 512 blocks of a byte.
         self.blocks_per_copy().saturating_mul(2)
     }
 
     /// Bytes in all.
     pub const fn size(&self) -> u64 {
+        // cannot overflow: `are_possible` has multiplied them with a check.
         self.block_count.saturating_mul(self.erase_size as u64)
     }
 

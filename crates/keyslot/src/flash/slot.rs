@@ -213,6 +213,7 @@ impl FlashKey {
 
     /// The key itself; no bytes if there is none.
     pub fn expose(&self) -> &[u8] {
+        // cannot be out of range: the length is set only after a key was put into so many bytes.
         self.bytes.get(..self.len).unwrap_or_default()
     }
 

@@ -3,6 +3,7 @@
 //! Names of ciphers and hashes that this build does not know are no damage: they parse, and unlocking refuses them.
 
 use atrest_cipher::{CipherSpec, SpecError};
+use atrest_codec::{Be, ReadError, Reader, Rows, encode};
 use atrest_kdf::Hash;
 
 use super::text::Text;
@@ -80,6 +81,7 @@ pub enum SlotState {
 
 /// Sectors that a split key takes: `key_len * stripes` bytes, rounded up.
 pub const fn area_sectors(key_len: usize, stripes: u32) -> u64 {
+    // cannot overflow: keys have at most 512 bytes. Without that check the area is larger than any device.
     (key_len as u64).saturating_mul(stripes as u64).div_ceil(SECTOR)
 }
 
@@ -98,6 +100,7 @@ impl Header {
         let key_len = u32::try_from(parts.key_len)
             .ok()
             .filter(|&len| key_len_is_possible(len))
+            // intended: for people; a longer key is as impossible.
             .ok_or(HeaderError::KeyLen { bytes: u32::try_from(parts.key_len).unwrap_or(u32::MAX) })?;
         let mut slots = [RawSlot::default(); SLOTS];
         for (slot, sector) in slots.iter_mut().zip(default_sectors(parts.key_len)) {
@@ -106,6 +109,7 @@ impl Header {
         let behind_areas = behind_default_areas(parts.key_len);
         let data_sector = match parts.data_sector {
             Some(sector) => sector,
+            // cannot overflow: the areas end before 2^16, so this is less than twice that, or the alignment itself.
             None => behind_areas.checked_next_multiple_of(parts.alignment.max(1)).unwrap_or(u32::MAX),
         };
         let header = Self {
@@ -245,19 +249,17 @@ impl Header {
     /// Bytes from the device's start to a keyslot's area, and bytes in the area.
     pub fn area(&self, number: usize) -> Option<(u64, usize)> {
         let slot = self.slot(number)?;
+        // cannot overflow: at most 512 bytes of key times 2^16 stripes.
         let len = area_sectors(self.key_len(), slot.stripes).saturating_mul(SECTOR);
+        // cannot overflow: a number of 32 bits times 512.
         Some((u64::from(slot.sector).saturating_mul(SECTOR), usize::try_from(len).ok()?))
     }
 
     /// Bytes from the device's start to the end of the last keyslot area.
     pub fn areas_end(&self) -> u64 {
-        self.fields
-            .slots
-            .iter()
-            .map(|slot| slot.end(self.fields.key_len))
-            .max()
-            .unwrap_or(0)
-            .saturating_mul(SECTOR)
+        let ends = self.fields.slots.iter().map(|slot| slot.end(self.fields.key_len));
+        // cannot overflow: sectors are numbers of 32 bits, and areas have less than 2^17 of them.
+        ends.fold(0, u64::max).saturating_mul(SECTOR)
     }
 
     /// The rules that tie fields together. Rules for free keyslots are the same: an area must be safe to write to.
@@ -285,17 +287,21 @@ pub(super) fn default_sectors(key_len: usize) -> [u32; SLOTS] {
     let mut sector = AREA_ALIGNMENT;
     [(); SLOTS].map(|()| {
         let this = sector;
+        // cannot overflow: eight areas of the longest key have less than 2^16 sectors.
         sector = sector.saturating_add(step);
         this
     })
 }
 
 fn behind_default_areas(key_len: usize) -> u32 {
+    // cannot overflow: see default_sectors.
     default_step(key_len).saturating_mul(SLOTS as u32).saturating_add(AREA_ALIGNMENT)
 }
 
 fn default_step(key_len: usize) -> u32 {
+    // cannot overflow: a key has at most MAX_KEY_LEN bytes, so this is at most 4000 sectors.
     let sectors = u32::try_from(area_sectors(key_len, STRIPES)).unwrap_or(u32::MAX);
+    // cannot overflow: as above.
     sectors.checked_next_multiple_of(AREA_ALIGNMENT).unwrap_or(u32::MAX)
 }
 
@@ -336,6 +342,7 @@ impl RawSlot {
 
     /// First sector behind the area.
     fn end(&self, key_len: u32) -> u64 {
+        // cannot overflow: a number of 32 bits and at most 2^64 / 512 sectors.
         u64::from(self.sector).saturating_add(area_sectors(key_len as usize, self.stripes))
     }
 
@@ -364,71 +371,51 @@ impl RawSlot {
 
 impl Fields {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, HeaderError> {
-        let truncated = HeaderError::Truncated { has: bytes.len() };
-        let mut reader = Reader { rest: bytes.get(..HEADER_LEN).ok_or(truncated.clone())? };
-        // The reader can't run dry: the fields add up to HEADER_LEN. It reports truncation all the same.
-        let mut next = || -> Result<Self, Option<HeaderError>> {
-            if reader.bytes::<6>()? != MAGIC {
-                return Err(Some(HeaderError::Magic));
-            }
-            let version = u16::from_be_bytes(reader.bytes()?);
-            if version != VERSION {
-                return Err(Some(HeaderError::Version { version }));
-            }
-            let text = |field| Some(HeaderError::Text { field });
-            Ok(Self {
-                cipher_name: Text::from_bytes_not_empty(reader.bytes()?)
-                    .ok_or(text(TextField::CipherName))?,
-                cipher_mode: Text::from_bytes_not_empty(reader.bytes()?)
-                    .ok_or(text(TextField::CipherMode))?,
-                hash: Text::from_bytes_not_empty(reader.bytes()?).ok_or(text(TextField::Hash))?,
-                data_sector: reader.number()?,
-                key_len: reader.number()?,
-                digest: reader.bytes()?,
-                digest_salt: reader.bytes()?,
-                digest_iterations: reader.number()?,
-                uuid: Text::from_bytes(reader.bytes()?).ok_or(text(TextField::Uuid))?,
-                slots: {
-                    let mut slots = [RawSlot::default(); SLOTS];
-                    for slot in &mut slots {
-                        *slot = RawSlot {
-                            state: reader.number()?,
-                            iterations: reader.number()?,
-                            salt: reader.bytes()?,
-                            sector: reader.number()?,
-                            stripes: reader.number()?,
-                        };
-                    }
-                    slots
-                },
-            })
+        let short = |_: ReadError| HeaderError::Truncated { has: bytes.len() };
+        let mut reader = Reader::new(bytes).sub(HEADER_LEN).map_err(short)?;
+        if reader.array().map_err(short)? != MAGIC {
+            return Err(HeaderError::Magic);
+        }
+        let version = reader.be16().map_err(short)?;
+        if version != VERSION {
+            return Err(HeaderError::Version { version });
+        }
+        let text = |field| HeaderError::Text { field };
+        let mut name = |field| Text::from_bytes_not_empty(reader.array().map_err(short)?).ok_or(text(field));
+        let (cipher_name, cipher_mode) = (name(TextField::CipherName)?, name(TextField::CipherMode)?);
+        let hash = name(TextField::Hash)?;
+        let mut fields = Self {
+            cipher_name,
+            cipher_mode,
+            hash,
+            data_sector: reader.be32().map_err(short)?,
+            key_len: reader.be32().map_err(short)?,
+            digest: reader.array().map_err(short)?,
+            digest_salt: reader.array().map_err(short)?,
+            digest_iterations: reader.be32().map_err(short)?,
+            uuid: Text::from_bytes(reader.array().map_err(short)?).ok_or(text(TextField::Uuid))?,
+            slots: [RawSlot::default(); SLOTS],
         };
-        next().map_err(|error| error.unwrap_or(truncated))
+        for slot in &mut fields.slots {
+            let (Be(state), Be(iterations), salt, Be(sector), Be(stripes)) = reader.field().map_err(short)?;
+            *slot = RawSlot { state, iterations, salt, sector, stripes };
+        }
+        reader.finish().map_err(short)?;
+        Ok(fields)
     }
 
     fn encode(&self) -> [u8; HEADER_LEN] {
-        let mut out = [0; HEADER_LEN];
-        let mut writer = Writer { rest: &mut out };
-        writer.bytes(&MAGIC);
-        writer.bytes(&VERSION.to_be_bytes());
-        writer.bytes(self.cipher_name.bytes());
-        writer.bytes(self.cipher_mode.bytes());
-        writer.bytes(self.hash.bytes());
-        writer.number(self.data_sector);
-        writer.number(self.key_len);
-        writer.bytes(&self.digest);
-        writer.bytes(&self.digest_salt);
-        writer.number(self.digest_iterations);
-        writer.bytes(self.uuid.bytes());
-        for slot in &self.slots {
-            writer.number(slot.state);
-            writer.number(slot.iterations);
-            writer.bytes(&slot.salt);
-            writer.number(slot.sector);
-            writer.number(slot.stripes);
-        }
-        debug_assert!(writer.rest.is_empty());
-        out
+        let slots = self.slots.map(|RawSlot { state, iterations, salt, sector, stripes }| {
+            (Be(state), Be(iterations), salt, Be(sector), Be(stripes))
+        });
+        encode((
+            (MAGIC, Be(VERSION)),
+            (*self.cipher_name.bytes(), *self.cipher_mode.bytes(), *self.hash.bytes()),
+            (Be(self.data_sector), Be(self.key_len)),
+            (self.digest, self.digest_salt, Be(self.digest_iterations)),
+            *self.uuid.bytes(),
+            Rows(slots),
+        ))
     }
 
     /// The first two keyslots whose areas share sectors.
@@ -442,40 +429,5 @@ impl Fields {
             })?;
             Some((a, b))
         })
-    }
-}
-
-/// Takes fields off the front. `None` says that nothing is left.
-struct Reader<'a> {
-    rest: &'a [u8],
-}
-
-impl Reader<'_> {
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Option<HeaderError>> {
-        let (field, rest) = self.rest.split_first_chunk().ok_or(None)?;
-        self.rest = rest;
-        Ok(*field)
-    }
-
-    fn number(&mut self) -> Result<u32, Option<HeaderError>> {
-        self.bytes().map(u32::from_be_bytes)
-    }
-}
-
-/// Puts fields to the front.
-struct Writer<'a> {
-    rest: &'a mut [u8],
-}
-
-impl Writer<'_> {
-    fn bytes(&mut self, field: &[u8]) {
-        if let Some((place, rest)) = core::mem::take(&mut self.rest).split_at_mut_checked(field.len()) {
-            place.copy_from_slice(field);
-            self.rest = rest;
-        }
-    }
-
-    fn number(&mut self, field: u32) {
-        self.bytes(&field.to_be_bytes());
     }
 }

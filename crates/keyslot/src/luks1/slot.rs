@@ -38,7 +38,8 @@ fn open_unwiped(
     let (hash, cipher) = algorithms(header)?;
     check_buffers(header, number, area, key.len())?;
     let mut wrapping = SecretArray::<MAX_KEY_LEN>::zeroed();
-    let wrapping = wrapping.get_mut(..header.key_len()).unwrap_or_default();
+    let bytes = header.key_len();
+    let wrapping = wrapping.get_mut(..bytes).ok_or(SlotError::KeyLenForCipher { bytes })?;
     pbkdf2(hash, passphrase, &slot.salt, slot.iterations, wrapping)?;
     area::decrypt(&cipher, wrapping, area)?;
     af::merge(hash, area, slot.stripes, key)?;
@@ -101,7 +102,8 @@ fn seal_unwiped(
     let (hash, cipher) = algorithms(header)?;
     check_buffers(header, number, area, key.len())?;
     let mut wrapping = SecretArray::<MAX_KEY_LEN>::zeroed();
-    let wrapping = wrapping.get_mut(..header.key_len()).unwrap_or_default();
+    let bytes = header.key_len();
+    let wrapping = wrapping.get_mut(..bytes).ok_or(SlotError::KeyLenForCipher { bytes })?;
     pbkdf2(hash, passphrase, salt, iterations, wrapping)?;
     area.fill(0);
     af::split(hash, key, slot.stripes, random, area)?;

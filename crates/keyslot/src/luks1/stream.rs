@@ -116,7 +116,8 @@ impl<F: FnMut(u64)> ChipUnlock<'_, F> {
         }
 
         let mut wrapping = SecretArray::<MAX_XTS_KEY_LEN>::zeroed();
-        let wrapping = wrapping.get_mut(..header.key_len()).unwrap_or_default();
+        let bytes = header.key_len();
+        let wrapping = wrapping.get_mut(..bytes).ok_or(SlotError::KeyLenForCipher { bytes })?;
         self.derive::<H>(passphrase, &slot.salt, slot.iterations, wrapping)?;
         let cipher = self
             .cipher
@@ -125,16 +126,18 @@ impl<F: FnMut(u64)> ChipUnlock<'_, F> {
             .map_err(slot_error)?;
         wipe(wrapping);
 
-        let to = key.sized(header.key_len());
+        let to = key.sized(bytes).ok_or(SlotError::KeyLenForCipher { bytes })?;
         let mut merge = Merge::new(Fixed::<H>(PhantomData), slot.stripes, to).map_err(slot_error)?;
         let sectors = area_sectors(header.key_len(), slot.stripes);
         for index in 0..sectors {
+            // cannot overflow: a number of 32 bits and less than 2^17 sectors.
             read(u64::from(slot.sector).saturating_add(index), sector).map_err(StreamError::Read)?;
             cipher
                 .decrypt(DataUnitIndex(index), &mut **sector)
                 .map_err(AreaError::Run)
                 .map_err(slot_error)?;
             merge.push(&**sector);
+            // cannot be less: the loop ends before.
             (self.between)(sectors.saturating_sub(index));
         }
         merge.finish().map_err(slot_error)
@@ -175,6 +178,7 @@ impl ChipKey {
 
     /// The key, for a cipher; nothing if no keyslot was opened.
     pub fn expose(&self) -> &[u8] {
+        // cannot be out of range: `sized` alone sets the length, and has looked.
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
@@ -185,9 +189,10 @@ impl ChipKey {
     }
 
     /// Room for a key of `len` bytes, at most [`MAX_XTS_KEY_LEN`].
-    fn sized(&mut self, len: usize) -> &mut [u8] {
+    fn sized(&mut self, len: usize) -> Option<&mut [u8]> {
+        let room = self.bytes.get_mut(..len)?;
         self.len = len;
-        self.bytes.get_mut(..len).unwrap_or_default()
+        Some(room)
     }
 }
 

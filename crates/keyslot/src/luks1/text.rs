@@ -28,8 +28,9 @@ impl<const N: usize> Text<N> {
     }
 
     pub(super) fn as_str(&self) -> &str {
+        // cannot be empty: splitting yields one part at least.
         let text = self.0.split(|&byte| byte == 0).next().unwrap_or_default();
-        // Checked to be ASCII.
+        // cannot fail: `from_bytes` takes printable ASCII alone.
         core::str::from_utf8(text).unwrap_or_default()
     }
 
