@@ -3,6 +3,8 @@
 
 use core::fmt;
 
+use atrest_codec::{Le, decode};
+
 /// Bytes that the superblock takes on the media, of which 512 are read.
 pub const SUPERBLOCK_LEN: usize = 4096;
 
@@ -39,26 +41,27 @@ pub enum SuperblockError {
     },
 }
 
+/// Magic, version, interleaving, bytes of tag, journal sections, sectors provided, flags, size of a data unit, the rest.
+type Fields = ([u8; 8], [u8; 1], [u8; 1], Le<u16>, [u8; 4], Le<u64>, [u8; 4], [u8; 1], [u8; 11]);
+
 impl Superblock {
     /// Reads the first bytes of a dm-integrity device, of which at least 40 are needed.
     pub fn parse(bytes: &[u8]) -> Result<Self, SuperblockError> {
         let bytes: &[u8; 40] = bytes.first_chunk().ok_or(SuperblockError::Missing)?;
-        let [m0, m1, m2, m3, m4, m5, m6, m7, version, _interleave, t0, t1, _, _, _, _, rest @ ..] = *bytes;
-        if [m0, m1, m2, m3, m4, m5, m6, m7] != MAGIC {
+        let (magic, [version], _, Le(tag_len), _, Le(sectors), _, [log2_sectors], _): Fields = decode(bytes);
+        if magic != MAGIC {
             return Err(SuperblockError::Missing);
         }
         if !(1..=5).contains(&version) {
             return Err(SuperblockError::Version(version));
         }
-        let [p0, p1, p2, p3, p4, p5, p6, p7, _, _, _, _, log2_sectors, ..] = rest;
-        let sectors = u64::from_le_bytes([p0, p1, p2, p3, p4, p5, p6, p7]);
         if log2_sectors > 3 {
             return Err(SuperblockError::DataUnit { log2_sectors });
         }
         let data_unit = 512_u32 << log2_sectors;
         let provided = sectors.checked_mul(512).filter(|bytes| bytes.is_multiple_of(data_unit.into()));
         let provided = provided.ok_or(SuperblockError::Provided { sectors })?;
-        Ok(Self { tag_len: u16::from_le_bytes([t0, t1]), provided, data_unit })
+        Ok(Self { tag_len, provided, data_unit })
     }
 }
 

@@ -50,11 +50,11 @@ impl PlainOptions {
             return Err(PlainError::NothingLarge);
         }
         let unit = u64::from(self.data_unit);
-        // The data unit was checked to be a multiple of a sector.
-        let unit_sectors = unit.checked_div(SECTOR).unwrap_or(1).max(1);
-        let device = device_size.checked_div(SECTOR).unwrap_or(0);
+        let unit_sectors = unit / SECTOR;
+        let device = device_size / SECTOR;
         let beyond = PlainError::BeyondDevice {
             first: self.offset,
+            // intended: for people; what overflows is beyond every device.
             end: self.offset.saturating_add(self.size.unwrap_or(unit_sectors)),
             device,
         };
@@ -71,11 +71,15 @@ impl PlainOptions {
                 return Err(PlainError::Misaligned { field: what, sectors: value, multiple: unit_sectors });
             }
         }
-        let iv_offset =
-            if self.iv_large { self.skip.checked_div(unit_sectors).unwrap_or(0) } else { self.skip };
+        let iv_offset = match self.iv_large {
+            // cannot be divided by 0: a data unit has one sector at least.
+            true => self.skip.checked_div(unit_sectors).unwrap_or(0),
+            false => self.skip,
+        };
         Ok(PlainLayout {
-            // Both lie inside the device, whose size in bytes is a u64.
+            // cannot overflow: it lies inside the device, whose size in bytes is a u64.
             media_offset: self.offset.saturating_mul(SECTOR),
+            // cannot overflow: it lies inside the device, too.
             len: sectors.saturating_mul(SECTOR),
             iv_offset,
         })

@@ -12,6 +12,8 @@
 
 use alloc::vec::Vec;
 
+use atrest_codec::{Be, Reader, WriteError, Writer, decode, encode, split, split_mut};
+
 use super::{BINARY_SIZE, HEADER_SIZES, HeaderError, HeaderText};
 
 const MAGIC_PRIMARY: [u8; 6] = *b"LUKS\xBA\xBE";
@@ -19,6 +21,24 @@ const MAGIC_SECONDARY: [u8; 6] = *b"SKUL\xBA\xBE";
 const VERSION: u16 = 2;
 const CHECKSUM_OFFSET: usize = 448;
 const CHECKSUM_LEN: usize = 64;
+/// Bytes before the zeros at the end.
+const FIELDS_LEN: usize = CHECKSUM_OFFSET + CHECKSUM_LEN;
+
+/// The fields in the order of the table above.
+type Fields = (
+    [u8; 6],
+    Be<u16>,
+    Be<u64>,
+    Be<u64>,
+    [u8; 48],
+    [u8; 32],
+    [u8; 64],
+    [u8; 40],
+    [u8; 48],
+    Be<u64>,
+    [u8; 184],
+    [u8; CHECKSUM_LEN],
+);
 
 /// Which copy of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,23 +83,22 @@ pub enum Checksum {
 /// Bytes in the header copy that starts with `binary` (at least 512 bytes), so that the caller knows how much to
 /// read. Checks everything that does not need the rest: magic, version, size, offset.
 pub fn header_size(binary: &[u8], copy: CopyKind, offset: u64) -> Result<u64, HeaderError> {
-    let fields = Fields(binary);
+    let short = |_| HeaderError::TooShort { needs: BINARY_SIZE as u64, has: binary.len() as u64 };
+    let fields: Fields = Reader::new(binary).field().map_err(short)?;
+    let (found, Be(version), Be(size), _, _, _, _, _, _, Be(claims), _, _) = fields;
     let magic = match copy {
         CopyKind::Primary => MAGIC_PRIMARY,
         CopyKind::Secondary => MAGIC_SECONDARY,
     };
-    if fields.array::<6>(0)? != magic {
+    if found != magic {
         return Err(HeaderError::Magic);
     }
-    let version = u16::from_be_bytes(fields.array(6)?);
     if version != VERSION {
         return Err(HeaderError::Version { version });
     }
-    let size = u64::from_be_bytes(fields.array(8)?);
     if !HEADER_SIZES.contains(&size) {
         return Err(HeaderError::HeaderSize { bytes: size });
     }
-    let claims = u64::from_be_bytes(fields.array(256)?);
     let must = match copy {
         CopyKind::Primary => 0,
         CopyKind::Secondary => size,
@@ -97,11 +116,13 @@ impl BinaryHeader {
         let has = bytes.len() as u64;
         let whole = usize::try_from(header_size).ok().and_then(|size| bytes.get(..size));
         let whole = whole.ok_or(HeaderError::TooShort { needs: header_size, has })?;
-        let (binary, json) =
-            whole.split_at_checked(BINARY_SIZE).ok_or(HeaderError::TooShort { needs: header_size, has })?;
-        let fields = Fields(binary);
-        let checksum = Checksum::from_name(fields.text::<32>(72)?.as_str())?;
-        let stored: [u8; CHECKSUM_LEN] = fields.array(CHECKSUM_OFFSET)?;
+        let (binary, json) = whole
+            .split_first_chunk::<BINARY_SIZE>()
+            .ok_or(HeaderError::TooShort { needs: header_size, has })?;
+        let (start, _): (&[u8; FIELDS_LEN], &[u8; BINARY_SIZE - FIELDS_LEN]) = split(binary);
+        let fields: Fields = decode(start);
+        let (_, _, _, Be(sequence), label, algorithm, _, uuid, subsystem, _, _, stored) = fields;
+        let checksum = Checksum::from_name(text(&algorithm).as_str())?;
         // Bytes behind the hash's own length are not part of the comparison, as in cryptsetup.
         let computed = checksum.of(binary, json);
         if stored.get(..computed.len()) != Some(computed.as_slice()) {
@@ -109,10 +130,10 @@ impl BinaryHeader {
         }
         let header = Self {
             header_size,
-            sequence: u64::from_be_bytes(fields.array(16)?),
-            label: fields.text::<48>(24)?,
-            subsystem: fields.text::<48>(208)?,
-            uuid: fields.text::<40>(168)?,
+            sequence,
+            label: text(&label),
+            subsystem: text(&subsystem),
+            uuid: text(&uuid),
             checksum,
         };
         Ok((header, json))
@@ -120,6 +141,7 @@ impl BinaryHeader {
 
     /// Bytes in the JSON area of a copy.
     pub fn json_size(&self) -> u64 {
+        // cannot be less: only sizes of HEADER_SIZES are read, and no others are written.
         self.header_size.saturating_sub(BINARY_SIZE as u64)
     }
 
@@ -128,32 +150,44 @@ impl BinaryHeader {
     pub fn encode(&self, copy: CopyKind, salt: &[u8; 64], json: &str) -> Result<Vec<u8>, HeaderError> {
         let must = self.json_size();
         if json.len() as u64 >= must || !HEADER_SIZES.contains(&self.header_size) {
+            // cannot overflow: no text in memory has 2^64 bytes.
             return Err(HeaderError::TooShort { needs: (json.len() as u64).saturating_add(1), has: must });
         }
         let (magic, offset) = match copy {
             CopyKind::Primary => (MAGIC_PRIMARY, 0),
             CopyKind::Secondary => (MAGIC_SECONDARY, self.header_size),
         };
-        let mut out = Vec::with_capacity(usize::try_from(self.header_size).unwrap_or(0));
-        out.extend_from_slice(&magic);
-        out.extend_from_slice(&VERSION.to_be_bytes());
-        out.extend_from_slice(&self.header_size.to_be_bytes());
-        out.extend_from_slice(&self.sequence.to_be_bytes());
-        push_text(&mut out, self.label.as_bytes(), 48, "label")?;
-        push_text(&mut out, self.checksum.name().as_bytes(), 32, "checksum algorithm")?;
-        out.extend_from_slice(salt);
-        push_text(&mut out, self.uuid.as_bytes(), 40, "uuid")?;
-        push_text(&mut out, self.subsystem.as_bytes(), 48, "subsystem")?;
-        out.extend_from_slice(&offset.to_be_bytes());
-        out.resize(BINARY_SIZE, 0);
-        let mut area = Vec::with_capacity(usize::try_from(must).unwrap_or(0));
-        area.extend_from_slice(json.as_bytes());
-        area.resize(usize::try_from(must).unwrap_or(0), 0);
-        let sum = self.checksum.of(&out, &area);
-        for (place, byte) in out.iter_mut().skip(CHECKSUM_OFFSET).zip(sum) {
-            *place = byte;
-        }
-        out.append(&mut area);
+        let fields: Fields = (
+            magic,
+            Be(VERSION),
+            Be(self.header_size),
+            Be(self.sequence),
+            padded(self.label.as_bytes(), "label")?,
+            padded(self.checksum.name().as_bytes(), "checksum algorithm")?,
+            *salt,
+            padded(self.uuid.as_bytes(), "uuid")?,
+            padded(self.subsystem.as_bytes(), "subsystem")?,
+            Be(offset),
+            [0; 184],
+            [0; CHECKSUM_LEN],
+        );
+        let mut binary: [u8; BINARY_SIZE] =
+            encode((encode::<_, FIELDS_LEN>(fields), [0; BINARY_SIZE - FIELDS_LEN]));
+        // At most 4 MiB: the size is one of a fixed list.
+        let mut out = alloc::vec![0; self.header_size as usize];
+        let mut writer = Writer::new(&mut out);
+        let full = |_: WriteError| HeaderError::TooShort { needs: json.len() as u64, has: must };
+        let place = writer.place(BINARY_SIZE).map_err(full)?;
+        let area = writer.place(must as usize).map_err(full)?;
+        writer.finish().map_err(full)?;
+        let mut text = Writer::new(area);
+        text.bytes(json.as_bytes()).map_err(full)?;
+        text.finish_zeros();
+        let sum = self.checksum.of(&binary, area);
+        let (_, rest): (&mut [u8; CHECKSUM_OFFSET], &mut [u8; BINARY_SIZE - CHECKSUM_OFFSET]) =
+            split_mut(&mut binary);
+        Writer::new(rest).bytes(&sum).map_err(full)?;
+        place.copy_from_slice(&binary);
         Ok(out)
     }
 }
@@ -177,12 +211,13 @@ impl Checksum {
     }
 
     /// Hash over the binary header, its checksum field as zeros, and the JSON area.
-    fn of(self, binary: &[u8], json: &[u8]) -> Vec<u8> {
-        fn hash<D: sha2::digest::Digest>(binary: &[u8], json: &[u8]) -> Vec<u8> {
-            let (before, rest) = binary.split_at_checked(CHECKSUM_OFFSET).unwrap_or((binary, &[]));
-            let after = rest.get(CHECKSUM_LEN..).unwrap_or(&[]);
+    fn of(self, binary: &[u8; BINARY_SIZE], json: &[u8]) -> Vec<u8> {
+        fn hash<D: sha2::digest::Digest>(binary: &[u8; BINARY_SIZE], json: &[u8]) -> Vec<u8> {
+            let (before, rest): (&[u8; CHECKSUM_OFFSET], &[u8; BINARY_SIZE - CHECKSUM_OFFSET]) =
+                split(binary);
+            let (_, after): (&[u8; CHECKSUM_LEN], &[u8; BINARY_SIZE - FIELDS_LEN]) = split(rest);
             let mut state = D::new();
-            for part in [before, &[0; CHECKSUM_LEN], after, json] {
+            for part in [&before[..], &[0; CHECKSUM_LEN], after, json] {
                 state.update(part);
             }
             state.finalize().to_vec()
@@ -197,28 +232,18 @@ impl Checksum {
 }
 
 /// A text field: NUL-terminated and padded with NULs.
-fn push_text(out: &mut Vec<u8>, text: &[u8], len: usize, field: &'static str) -> Result<(), HeaderError> {
-    let padding = len.checked_sub(text.len()).filter(|padding| *padding > 0);
-    let padding = padding.filter(|_| !text.contains(&0)).ok_or(HeaderError::BinaryText { field })?;
-    out.extend_from_slice(text);
-    out.extend(core::iter::repeat_n(0, padding));
-    Ok(())
+fn padded<const N: usize>(text: &[u8], field: &'static str) -> Result<[u8; N], HeaderError> {
+    let mut out = [0; N];
+    if text.len() >= N || text.contains(&0) {
+        return Err(HeaderError::BinaryText { field });
+    }
+    Writer::new(&mut out).bytes(text).map_err(|_| HeaderError::BinaryText { field })?;
+    Ok(out)
 }
 
-/// Fields at fixed offsets.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn array<const N: usize>(&self, offset: usize) -> Result<[u8; N], HeaderError> {
-        let short = HeaderError::TooShort { needs: BINARY_SIZE as u64, has: self.0.len() as u64 };
-        self.0.get(offset..).and_then(|rest| rest.first_chunk::<N>()).copied().ok_or(short)
-    }
-
-    fn text<const N: usize>(&self, offset: usize) -> Result<HeaderText, HeaderError> {
-        let bytes: [u8; N] = self.array(offset)?;
-        // cryptsetup ends a field without a NUL at its last byte.
-        let text = bytes.split_last().map_or(bytes.as_slice(), |(_, text)| text);
-        let text = text.split(|byte| *byte == 0).next().unwrap_or(&[]);
-        Ok(text.into())
-    }
+/// Text up to the first NUL. cryptsetup ends a field without a NUL at its last byte.
+fn text(field: &[u8]) -> HeaderText {
+    let text = field.split_last().map_or(field, |(_, text)| text);
+    let len = text.iter().position(|byte| *byte == 0);
+    len.and_then(|len| text.get(..len)).unwrap_or(text).into()
 }

@@ -103,6 +103,7 @@ impl Composition {
     pub fn requirements(mut self, requirements: &[Requirement]) -> Self {
         in_section(&mut self.document, Section::Config, |config| {
             let names: Vec<&str> = requirements.iter().map(Requirement::name).collect();
+            // intended: without requirements there is no such object yet.
             let mut object = config.object("requirements").unwrap_or_default();
             object.set("mandatory", &names);
             match names.is_empty() {

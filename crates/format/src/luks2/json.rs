@@ -35,6 +35,7 @@ pub(crate) fn text_of_area(area: &[u8]) -> Result<&str, HeaderError> {
     let len = area.iter().position(|byte| *byte == 0).ok_or(HeaderError::JsonUnterminated)?;
     let (text, padding) = area.split_at_checked(len).ok_or(HeaderError::JsonUnterminated)?;
     if let Some(at) = padding.iter().position(|byte| *byte != 0) {
+        // cannot overflow: both count bytes of one slice.
         return Err(HeaderError::JsonTrailingBytes { offset: len.saturating_add(at) as u64 });
     }
     let text =
@@ -58,8 +59,11 @@ pub(crate) fn check(text: &str) -> Result<(), HeaderError> {
 }
 
 fn offset_of(text: &str, error: &serde_json::Error) -> u64 {
-    let before: usize =
-        text.split('\n').take(error.line().saturating_sub(1)).map(|line| line.len().saturating_add(1)).sum();
+    // cannot be less: the parser counts lines and columns from 1, and a column of 0 is the line's end before it.
+    let lines = error.line().saturating_sub(1);
+    // cannot overflow: no more than the bytes of one text.
+    let before: usize = text.split('\n').take(lines).map(|line| line.len().saturating_add(1)).sum();
+    // cannot overflow: no more than the bytes of one text.
     before.saturating_add(error.column()).saturating_sub(1) as u64
 }
 
@@ -119,6 +123,7 @@ impl Object {
     }
 
     pub(crate) fn to_text(&self) -> String {
+        // cannot fail: names are strings and values are JSON texts already.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -179,6 +184,7 @@ impl Node<'_> {
     }
 
     fn inner(self) -> Self {
+        // cannot overflow: the depth is compared with MAX_DEPTH at each step.
         Self { depth: self.depth.saturating_add(1), fault: self.fault }
     }
 }
@@ -218,6 +224,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let mut count = 0_usize;
         while list.next_element_seed(self.inner())?.is_some() {
+            // cannot overflow: compared with MAX_MEMBERS at each step.
             count = count.saturating_add(1);
             if count > MAX_MEMBERS {
                 return Err(self.fail(HeaderError::JsonMembers));

@@ -106,17 +106,21 @@ impl Metadata {
 
     /// First byte of the keyslots area.
     pub fn keyslots_start(&self) -> u64 {
+        // cannot overflow: rules::sizes takes JSON sizes of a fixed list, up to 4 MiB.
         self.config.json_size.saturating_add(super::BINARY_SIZE as u64).saturating_mul(2)
     }
 
     /// First byte behind the keyslots area.
     pub fn keyslots_end(&self) -> u64 {
+        // cannot overflow: rules::sizes takes up to 128 MiB of keyslots.
         self.keyslots_start().saturating_add(self.config.keyslots_size)
     }
 
     /// First byte of the data on the data device.
     pub fn data_offset(&self) -> u64 {
-        self.segments.iter().filter(|s| !s.is_backup()).map(|s| s.offset).min().unwrap_or(0)
+        let active = self.segments.iter().filter(|s| !s.is_backup()).map(|s| s.offset);
+        // cannot be empty: rules::segments asks for an active segment.
+        active.min().unwrap_or(0)
     }
 
     /// Start of the first gap of the keyslots area that has room for `size` bytes.
@@ -128,28 +132,24 @@ impl Metadata {
     pub fn largest_free_area(&self) -> Option<(u64, u64)> {
         let gaps = self.gaps().into_iter();
         let larger = |best: (u64, u64), gap: (u64, u64)| if gap.1 > best.1 { gap } else { best };
-        gaps.map(|(start, room)| {
-            (start, room.saturating_sub(room.checked_rem(super::AREA_ALIGNMENT).unwrap_or(0)))
-        })
-        .reduce(larger)
-        .filter(|(_, room)| *room > 0)
+        gaps.map(|(start, room)| (start, room & !(super::AREA_ALIGNMENT - 1)))
+            .reduce(larger)
+            .filter(|(_, room)| *room > 0)
     }
 
     /// Starts and sizes of what is free in the keyslots area.
     fn gaps(&self) -> Vec<(u64, u64)> {
-        let mut areas: Vec<(u64, u64)> = self
-            .keyslots
-            .iter()
-            .map(|k| (k.area.offset, k.area.offset.saturating_add(k.area.size)))
-            .collect();
-        areas.push((self.keyslots_end(), u64::MAX));
+        let mut areas: Vec<(u64, u64)> =
+            self.keyslots.iter().map(|keyslot| (keyslot.area.offset, keyslot.area.end())).collect();
+        areas.push((self.keyslots_end(), self.keyslots_end()));
         areas.sort_unstable();
         let mut start = self.keyslots_start();
         let mut gaps = Vec::new();
         for (from, to) in areas {
-            if start < from {
-                gaps.push((start, from.saturating_sub(start)));
+            if let Some(room) = from.checked_sub(start).filter(|room| *room > 0) {
+                gaps.push((start, room));
             }
+            // cannot overflow: rules::areas keeps all areas before keyslots_end.
             start = start.max(to.checked_next_multiple_of(super::AREA_ALIGNMENT).unwrap_or(u64::MAX));
         }
         gaps
@@ -339,9 +339,11 @@ fn kdf(keyslot: &Fields<'_>) -> Result<Kdf, HeaderError> {
     let kdf = Fields { object: &object, item: keyslot.item };
     let argon2 = || {
         let lanes = kdf.bounded("kdf.cpus", 1, super::MAX_ARGON2_LANES)?;
+        // cannot overflow: at most MAX_ARGON2_LANES.
+        let least = lanes.saturating_mul(8);
         Ok(Argon2 {
             time: kdf.bounded("kdf.time", 1, u32::MAX)?,
-            memory_kib: kdf.bounded("kdf.memory", lanes.saturating_mul(8), super::MAX_ARGON2_MEMORY_KIB)?,
+            memory_kib: kdf.bounded("kdf.memory", least, super::MAX_ARGON2_MEMORY_KIB)?,
             lanes,
             salt: kdf.salt("kdf.salt")?,
         })
@@ -387,7 +389,7 @@ fn checksums(area: &Fields<'_>) -> Result<Checksums, HeaderError> {
 
 fn shift(area: &Fields<'_>) -> Result<Shift, HeaderError> {
     let (place, value) = (area.item.at("area.shift_size"), area.decimal("area.shift_size")?);
-    if value == 0 {
+    if value == 0 || value > super::MAX_BYTES {
         return Err(HeaderError::OutOfBounds { place, value });
     }
     multiple_of_sector(place, value)?;

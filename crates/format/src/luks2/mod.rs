@@ -38,6 +38,9 @@ pub const HEADER_SIZES: [u64; 9] =
     [0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
 /// The keyslots area is at most 128 MiB.
 pub const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
+/// Offsets and sizes of segments, and the shift of a re-encryption, are at most 4 EiB, half of the largest device that Linux has. So the end of a range
+/// fits in 64 bits, as does what is computed from three of them.
+pub const MAX_BYTES: u64 = 1 << 62;
 /// Keyslots, tokens and segments are numbered from 0 to below this.
 pub const MAX_KEYSLOTS: u32 = 32;
 /// Digests are numbered from 0 to below this.
@@ -55,5 +58,6 @@ pub const MAX_ARGON2_LANES: u32 = 64;
 
 /// Bytes of a keyslot area for a key of `key_len` bytes, as cryptsetup allocates it.
 pub fn area_size(key_len: u32) -> u64 {
+    // cannot overflow: a number of 32 bits times 4000.
     u64::from(key_len).saturating_mul(u64::from(AF_STRIPES)).next_multiple_of(AREA_ALIGNMENT)
 }

@@ -280,6 +280,7 @@ impl Reencryption {
     /// How what the verification digest is made of begins. The keys follow, the old one first (a key that stays the same once),
     /// and then [`verified_metadata`](Self::verified_metadata).
     pub fn verification_prefix(&self) -> [u8; 2] {
+        // cannot overflow: the version is 2 or 3.
         [b'v', b'0'.saturating_add(self.version)]
     }
 

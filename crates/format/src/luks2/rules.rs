@@ -6,7 +6,8 @@ use atrest_cipher::CipherSpec;
 
 use super::view::{AreaKind, Keyslot, KeyslotKind, Requirement, Segment, SegmentKind, SegmentSize};
 use super::{
-    AREA_ALIGNMENT, HEADER_SIZES, HeaderError, MAX_KEYSLOTS_SIZE, Metadata, Place, Section, area_size,
+    AREA_ALIGNMENT, HEADER_SIZES, HeaderError, MAX_BYTES, MAX_KEYSLOTS_SIZE, Metadata, Place, Section,
+    area_size,
 };
 
 /// Applies every rule; `json_size` is the size of the JSON area in bytes.
@@ -54,7 +55,8 @@ fn references(metadata: &Metadata) -> Result<(), HeaderError> {
     }
     for keyslot in metadata.keyslots() {
         let digests = metadata.digests().iter().filter(|digest| digest.keyslots.contains(&keyslot.id));
-        let count = u32::try_from(digests.count()).unwrap_or(u32::MAX);
+        // At most MAX_DIGESTS.
+        let count = digests.count() as u32;
         if count != 1 && matches!(keyslot.kind, KeyslotKind::Luks2 { .. }) {
             return Err(HeaderError::KeyslotDigests { keyslot: keyslot.id, count });
         }
@@ -78,6 +80,7 @@ fn segments(metadata: &Metadata) -> Result<(), HeaderError> {
         return Err(HeaderError::SegmentNumbers);
     }
     let active = || all.iter().take(count);
+    // cannot be less: count is not 0.
     for segment in active().take(count.saturating_sub(1)) {
         if segment.size == SegmentSize::Dynamic {
             return Err(HeaderError::SegmentAfterDynamic { segment: segment.id });
@@ -95,17 +98,29 @@ fn segments(metadata: &Metadata) -> Result<(), HeaderError> {
             }
         }
     }
+    // Backup segments as well: re-encryption computes with them.
+    for segment in all {
+        let item = Section::Segments.member(segment.id);
+        let size = match segment.size {
+            SegmentSize::Dynamic => 0,
+            SegmentSize::Fixed(size) => size,
+        };
+        for (place, value) in [(item.at("offset"), segment.offset), (item.at("size"), size)] {
+            if value > MAX_BYTES {
+                return Err(HeaderError::OutOfBounds { place, value });
+            }
+        }
+    }
     Ok(())
 }
 
 /// Data at offset 0 means a detached header, which has no data behind it.
 fn data_start(metadata: &Metadata) -> Result<(), HeaderError> {
     let crypt = metadata.segments().iter().filter(|s| matches!(s.kind, SegmentKind::Crypt { .. }));
-    let data = crypt.map(|segment| segment.offset).min().unwrap_or(0);
     let end = metadata.keyslots_end();
-    match data != 0 && data < end {
-        true => Err(HeaderError::KeyslotsReachData { end, data }),
-        false => Ok(()),
+    match crypt.map(|segment| segment.offset).min() {
+        Some(data) if data != 0 && data < end => Err(HeaderError::KeyslotsReachData { end, data }),
+        _ => Ok(()),
     }
 }
 
@@ -152,6 +167,7 @@ fn keys(metadata: &Metadata) -> Result<(), HeaderError> {
             return Err(HeaderError::OutOfBounds { place, value: 0 });
         }
         // The last stripe is padded to a sector; cryptsetup rounds the area up further.
+        // cannot overflow: a number of 32 bits times 4000.
         let needs = u64::from(keyslot.key_len).saturating_mul(4000).next_multiple_of(512);
         debug_assert!(needs <= area_size(keyslot.key_len));
         if keyslot.area.size < needs {

@@ -106,6 +106,14 @@ pub struct Area {
     pub kind: AreaKind,
 }
 
+impl Area {
+    /// First byte behind it on the header device.
+    pub fn end(&self) -> u64 {
+        // cannot overflow: what is read lies in the keyslots area (rules::areas), and what is made does so, too.
+        self.offset.saturating_add(self.size)
+    }
+}
+
 /// Contents of a keyslot area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AreaKind {

@@ -143,3 +143,36 @@ fn the_newer_good_copy_counts() {
     let other = other.encode(CopyKind::Secondary, &[8; 64]).expect("encodes");
     assert_eq!(choose(&primary(3), &other).expect("first").secondary, Some(HeaderError::Differs));
 }
+
+/// A copy of every length: one byte short is refused, and so is every shorter one.
+#[test]
+fn a_copy_that_ends_early_is_refused_at_every_length() {
+    let bytes = primary(3);
+    for len in (0..600).chain([4095, 4096, 4097, 0x4000 - 1]) {
+        let error = parse(&bytes[..len]).expect_err("too short");
+        assert!(matches!(error, HeaderError::TooShort { .. }), "{len}: {error:?}");
+    }
+    assert!(parse(&bytes).is_ok());
+}
+
+/// The longest texts that fit their fields with a NUL, and the first ones that do not.
+#[test]
+fn a_text_that_does_not_fit_is_refused_and_not_cut() {
+    type Set = fn(&mut BinaryHeader, &str);
+    let fields: [(Set, usize); 3] = [
+        (|header, text| header.label = text.into(), 48),
+        (|header, text| header.subsystem = text.into(), 48),
+        (|header, text| header.uuid = text.into(), 40),
+    ];
+    for (set, len) in fields {
+        let mut header = header(3);
+        set(&mut header.binary, &"x".repeat(len - 1));
+        let bytes = header.encode(CopyKind::Primary, &[7; 64]).expect("fits");
+        assert_eq!(parse(&bytes).expect("parses").binary, header.binary);
+        for text in ["x".repeat(len), "x".repeat(len + 1), "a\0b".into()] {
+            set(&mut header.binary, &text);
+            let error = header.encode(CopyKind::Primary, &[7; 64]).expect_err("refused");
+            assert!(matches!(error, HeaderError::BinaryText { .. }), "{text:?}: {error:?}");
+        }
+    }
+}

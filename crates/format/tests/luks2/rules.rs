@@ -464,3 +464,31 @@ fn the_json_text_itself_is_strict() {
     assert_eq!(refused(&area(&wide)), HeaderError::JsonMembers);
     assert_eq!(area(&text).len(), JSON_SIZE);
 }
+
+/// What is computed from offsets and sizes has to fit in 64 bits, also for segments that only remember a state.
+#[test]
+fn no_offset_or_size_is_beyond_every_medium() {
+    const MOST: u64 = atrest_format::luks2::MAX_BYTES;
+    let backup = |m: &mut Value, offset: u64, size: &str| {
+        m["segments"]["1"] =
+            json!({"type": "linear", "offset": offset.to_string(), "size": size, "flags": ["backup-final"]});
+    };
+    let of_backup = |field| Section::Segments.member(1).at(field);
+    for value in [MOST + 512, 1 << 63, u64::MAX - 511] {
+        let text = value.to_string();
+        let refused = |place| HeaderError::OutOfBounds { place, value };
+        assert_eq!(spoilt(|m| backup(m, value, "dynamic")), refused(of_backup("offset")));
+        assert_eq!(spoilt(|m| backup(m, value, "512")), refused(of_backup("offset")));
+        assert_eq!(spoilt(|m| backup(m, 0, &text)), refused(of_backup("size")));
+        assert_eq!(spoilt(|m| m["segments"]["0"]["offset"] = json!(text)), refused(segment("offset")));
+    }
+    let size = MOST + 4096;
+    assert_eq!(
+        spoilt(|m| m["segments"]["0"]["size"] = json!(size.to_string())),
+        HeaderError::OutOfBounds { place: segment("size"), value: size }
+    );
+    let mut largest = metadata();
+    backup(&mut largest, MOST, &MOST.to_string());
+    let largest = parse(&largest).expect("passes");
+    assert_eq!(largest.segments().last().map(|segment| segment.offset), Some(MOST));
+}
