@@ -9,7 +9,7 @@ use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry};
 use atrest_flash::sealed::SealedOptions;
 use atrest_testkit::flash::{Adversary, Attack};
 use atrest_testkit::{Campaign, Random};
-use littlefs::{Tree, read_all_on, suite};
+use littlefs::{Change, Tree, play_on, read_all_on, suite};
 use sealed_rig::{OPTIONS, Parts, Trouble, on, read_all, read_live};
 
 /// A volume in use, anchored, and who watched it.
@@ -22,10 +22,40 @@ struct Case {
 
 fn case(changes: usize) -> Case {
     let options = SealedOptions { anchor_every: 1, ..OPTIONS };
-    let parts = Parts::formatted(options);
-    let run = parts.record(Tree::new(), &suite(64 * 640)[..changes], true);
+    let changes = &suite(64 * 640)[..changes];
+    let (before, after) = changes.split_at(changes.len() / 2);
+    let (parts, tree) = (1..)
+        .find_map(|seed| {
+            let parts = Parts::formatted(options);
+            let tree = with_refusals(&parts, before, seed)?;
+            Some((parts, tree))
+        })
+        .expect("a seed");
+    let run = parts.record(tree, after, true);
     let tree = run.played.states.last().expect("a state").clone();
-    Case { parts, adversary: Adversary::new(&run.recording), tree, steps: run.recording.len() }
+    let withheld = std::mem::take(&mut parts.medium.lock().refusals().withheld);
+    let adversary = Adversary::new(&run.recording).with_withheld(withheld);
+    Case { parts, adversary, tree, steps: run.recording.len() }
+}
+
+/// Sessions that end with an operation that is refused, and are closed in good order; the next one tries the same change again. None if
+/// littlefs gives up, or no program was refused.
+fn with_refusals(parts: &Parts, changes: &[Change], seed: u64) -> Option<Tree> {
+    let (mut tree, mut left) = (Tree::new(), changes);
+    for session in 0..8 {
+        let mut storage = parts.storage().ok()?;
+        parts.medium.lock().refusals().at_random = Some((Random::new(seed * 100 + session), 50));
+        let (played, result) = play_on(&mut storage, tree, left, |_| {});
+        parts.medium.lock().refusals().at_random = None;
+        tree = read_all_on(&mut storage).ok()?;
+        storage.into_device().close().ok()?;
+        left = &left[played.states.len() - 1..];
+        if result.is_ok() {
+            break;
+        }
+    }
+    let refused = !parts.medium.lock().refusals().withheld.is_empty();
+    (left.is_empty() && refused).then_some(tree)
 }
 
 /// Attacks by what came of them.
@@ -102,6 +132,7 @@ fn no_systematic_attack_below_littlefs_goes_undetected() {
         attacks.extend(pairs.map(|(a, b)| Attack::SwapUnits { a: (block, a), b: (block, b) }));
     }
     attacks.extend((0..case.steps).map(|step| Attack::ReplayImage { step }));
+    attacks.extend((0..case.adversary.withheld()).map(|program| Attack::Deliver { program }));
     let mut tally = Tally::default();
     Campaign::matrix("sealed adversary, littlefs, systematic", 250).over(&attacks, |attack| {
         tally.judge(&case, *attack, false);

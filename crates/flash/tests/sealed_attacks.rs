@@ -6,7 +6,7 @@ mod sealed;
 use std::collections::BTreeMap;
 
 use atrest_cipher::aead::AsconAead128;
-use atrest_device::{FlashCause, FlashDevice};
+use atrest_device::{FlashCause, FlashDevice, TrustedStoreError};
 use atrest_flash::sealed::{SealedOptions, Tickets};
 use atrest_testkit::flash::{Adversary, EmulatedFlash, SharedFlash, TrustedMemory};
 use atrest_testkit::{Campaign, Random};
@@ -29,21 +29,41 @@ fn used(seed: u64, tickets: Tickets, closed: bool) -> Case {
     bench.medium.lock().record();
     let mut volume: Volume<AsconAead128> = bench.format().expect("format");
     let mut fills = [UNITS; BLOCKS as usize];
-    for step in 0..150 {
+    for step in 0..200 {
+        if step % 25 == 24 {
+            // Closed in good order, or not, and opened again; what was refused may come in the next session.
+            refuse(&bench, 0);
+            bench.store.fail(None);
+            match random.below(3) {
+                0 => volume.anchor().expect("anchor"),
+                _ => volume.close().expect("close"),
+            }
+            volume = bench.mount().expect("mount");
+            for (block, fill) in (0..).zip(&mut fills) {
+                *fill = free(&mut volume, block);
+            }
+        }
+        refuse(&bench, if step % 3 == 0 { random.draw() } else { 0 });
+        let failing = random.below(20) == 0;
+        bench.store.fail(failing.then_some(TrustedStoreError::Driver(1)));
         let block = random.below(BLOCKS);
         let fill = &mut fills[block as usize];
-        if *fill == UNITS || random.below(10) == 0 {
-            volume.clear(block).expect("erase");
-            *fill = 0;
+        let more = 1 + random.below(4);
+        if *fill + more > UNITS || random.below(10) == 0 {
+            *fill = if volume.clear(block).is_ok() { 0 } else { UNITS };
         }
-        for _ in 0..=random.below(4).min(UNITS - 1 - *fill) {
-            volume.put(block, *fill, step as u8).expect("program");
-            *fill += 1;
+        for _ in 0..more.min(UNITS - *fill) {
+            *fill = if volume.put(block, *fill, step as u8).is_ok() { *fill + 1 } else { UNITS };
+            if *fill == UNITS {
+                break;
+            }
         }
         if random.below(4) == 0 {
-            volume.sync().expect("sync");
+            let _ = volume.sync();
         }
     }
+    refuse(&bench, 0);
+    bench.store.fail(None);
     if closed {
         volume.close().expect("close")
     } else {
@@ -51,12 +71,30 @@ fn used(seed: u64, tickets: Tickets, closed: bool) -> Case {
     }
     drop(volume);
     let recording = bench.medium.lock().finish_recording();
-    let mut case = Case { adversary: Adversary::new(&recording), bench, answers: BTreeMap::new() };
+    let withheld = std::mem::take(&mut bench.medium.lock().refusals().withheld);
+    assert!(withheld.len() > 5, "programs were refused");
+    let adversary = Adversary::new(&recording).with_withheld(withheld);
+    let mut case = Case { adversary, bench, answers: BTreeMap::new() };
     let copy = case.copy();
     let mut volume: Volume<AsconAead128> = copy.mount().expect("mount");
     case.answers = read(&mut volume);
     assert!(case.answers.values().filter(|answer| answer.is_ok()).count() > 50, "it is in use");
     case
+}
+
+/// The first unit of a block that can be programmed.
+fn free(volume: &mut Volume<AsconAead128>, block: u64) -> u64 {
+    let is_free = |unit: &u64| {
+        let (address, len) = volume.at(block, *unit);
+        volume.is_blank(address, len as u64, &mut []) == Ok(true)
+    };
+    (0..UNITS).find(is_free).unwrap_or(UNITS)
+}
+
+/// From now on one operation of six is refused, or none.
+fn refuse(bench: &Bench, seed: u64) {
+    let mut medium = bench.medium.lock();
+    medium.refusals().at_random = (seed != 0).then(|| (Random::new(seed), 6));
 }
 
 impl Case {

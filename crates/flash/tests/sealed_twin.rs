@@ -26,6 +26,8 @@ const SLOT: usize = 32;
 const ERASE: usize = UNITS * STRIDE + SLOT;
 /// The power is off.
 const OFF: i32 = -7;
+/// The operation is refused.
+const REFUSED: i32 = -8;
 
 /// Medium and store that know what has to happen next.
 #[derive(Default)]
@@ -83,8 +85,12 @@ impl Script {
     }
 
     fn end(&mut self, cut: Cut) -> Result<(), i32> {
-        self.off = cut != Cut::None;
-        if self.off { Err(OFF) } else { Ok(()) }
+        self.off = !matches!(cut, Cut::None | Cut::Refused);
+        match cut {
+            Cut::None => Ok(()),
+            Cut::Refused => Err(REFUSED),
+            Cut::Before | Cut::Torn | Cut::After => Err(OFF),
+        }
     }
 }
 
@@ -407,6 +413,9 @@ impl<A: Aead, S: Store> Twin for Real<A, S> {
                             )
                     ),
                     (Outcome::Stopped(Stop::Store), Err(SealedError::Store(_))) => true,
+                    (Outcome::Stopped(Stop::Medium), Err(error)) => {
+                        *error == SealedError::Medium(FlashCause::Driver(REFUSED))
+                    }
                     _ => false,
                 };
                 assert!(agrees, "{op:?}: {outcome:?}, {opened:?}");
@@ -420,6 +429,7 @@ impl<A: Aead, S: Store> Twin for Real<A, S> {
                 let agrees = match outcome {
                     Outcome::Done => done == Ok(()),
                     Outcome::Stopped(Stop::Bad) => matches!(done, Err(FlashCause::BadBlock { .. })),
+                    Outcome::Stopped(Stop::Medium) => done == Err(FlashCause::Driver(REFUSED)),
                     Outcome::Stopped(Stop::Store) => matches!(done, Err(FlashCause::TrustedStore(_))),
                     Outcome::Stopped(Stop::Tampered) => done == Err(FlashCause::Stopped),
                     Outcome::Stopped(Stop::Closed) => {

@@ -22,7 +22,7 @@ fn the_design_holds() {
 #[test]
 fn every_flaw_is_seen() {
     for flaw in Flaw::ALL {
-        let seen = (1..=4_000).find_map(|seed| {
+        let seen = (1..=10_000).find_map(|seed| {
             let (_, violation) = run(
                 Setup { seed, flaw: Some(flaw), marginal: false, cycles: CYCLES, trust: Trust::Record },
                 &mut (),

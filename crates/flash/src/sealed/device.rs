@@ -93,7 +93,6 @@ where
     fn burn(&mut self, block: u32, unit: u32, epoch: u64) {
         let stored = matches!(self.cells.open_unit(block, unit, Some(epoch)), Ok(Some(_)));
         self.put_back(block, epoch, unit.saturating_add(stored.into()));
-        self.gap = true;
         // If this fails it is done before the next change.
         let _ = self.write_record(false, None);
     }
@@ -159,13 +158,17 @@ where
             self.gap = true;
             return Ok(false);
         }
-        if !self.is_ordered() {
-            self.cells.sync()?;
+        if !self.is_ordered()
+            && let Err(cause) = self.cells.sync()
+        {
+            // The block is announced by this ticket or by the next record, never by two tickets.
+            self.gap = true;
+            return Err(cause);
         }
         Ok(true)
     }
 
-    /// A block that went bad holds this many units, and takes no more.
+    /// A block that went bad holds this many units, and takes no more. The record is written before the next change.
     fn put_back(&mut self, block: u32, epoch: u64, fill: u32) {
         let mut held = BlockState::holding(epoch, fill);
         held.close();
@@ -174,7 +177,7 @@ where
             *state = held;
         }
         self.slots.remove(block);
-        self.changed = true;
+        (self.changed, self.gap) = (true, true);
     }
 
     fn for_units(

@@ -114,7 +114,7 @@ where
             return Err(SealedError::CounterBehind { limit: record.limit(), unused });
         }
         if record.clean {
-            volume.resume(&record, scan.sum)?;
+            volume.resume(&record, scan.sum);
             volume.store.claim().map_err(SealedError::Store)?;
         } else {
             // Storing another record claims this one.
@@ -123,26 +123,12 @@ where
         Ok(volume)
     }
 
-    /// After a clean record: goes on where that left off.
-    fn resume(&mut self, record: &Record, sum: u128) -> Result<(), SealedError> {
-        (self.next, self.anchor, self.start) = (record.anchor, record.anchor, record.start);
+    /// After a clean record: serials go on where that left off. Blocks that were begun before take no more units, as one of them may
+    /// have been closed because a program or erase failed: what failed and what came in its place would share block, epoch and unit.
+    fn resume(&mut self, record: &Record, sum: u128) {
+        (self.next, self.anchor, self.start) = (record.anchor, record.anchor, record.anchor);
         self.limit = record.limit();
         (self.sum, self.clean) = (sum, true);
-        if self.options.medium == SealedMedium::Card {
-            return Ok(());
-        }
-        for block in 0..blocks(&self.cells.layout) {
-            let state = self.state(block);
-            let open = state.fill() != 0 && state.fill() < self.cells.layout.units() && self.is_open(&state);
-            // Junk behind the last unit would be programmed over.
-            if open
-                && !self.cells.is_blank_from(block, state.fill()).map_err(SealedError::Medium)?
-                && let Some(entry) = self.state_mut(block)
-            {
-                entry.close();
-            }
-        }
-        Ok(())
     }
 
     /// After any other: what was found is anchored, with serials that nobody can have used, and only then is a block scrubbed

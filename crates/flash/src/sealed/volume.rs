@@ -18,7 +18,7 @@ use super::table::BlockState;
 /// buffer of [`stride`](super::SealedLayout::stride) bytes. What is guaranteed, and what is not, is in docs/SEALED-FLASH.md.
 ///
 /// Units are programmed from the first of a block on (one that is left out is programmed with 0xFF); reads and programs are of whole units. Reading a unit that was not programmed gives 0xFF
-/// where it still can be, and zeros where not (after a power loss no block is appended to that was begun before it).
+/// where it still can be, and zeros where not (no block is appended to that was begun before the volume was opened).
 /// The first unit that is not what was stored ends all writing.
 pub struct SealedFlash<A, D, S, T, B> {
     pub(super) cells: Cells<A, D, B>,
@@ -65,8 +65,8 @@ where
         if self.changed || self.tampered { self.write_record(false, None) } else { self.cells.sync() }
     }
 
-    /// The same before power is switched off in good order. The next opening finds nothing in doubt, and goes on filling the
-    /// blocks that were begun.
+    /// The same before power is switched off in good order. The next opening finds nothing in doubt. Blocks that were begun take no
+    /// more units after it.
     pub fn close(&mut self) -> Result<(), FlashCause> {
         if self.clean && !self.tampered { self.cells.sync() } else { self.write_record(true, None) }
     }

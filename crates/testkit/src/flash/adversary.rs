@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::image::{Block, ERASED, FlashImage};
 use super::power_cut::FlashRecording;
+use super::refusals::Withheld;
 use crate::Random;
 
 /// Every version of every block that a recording saw.
@@ -12,6 +13,7 @@ use crate::Random;
 pub struct Adversary {
     blocks: Vec<Vec<Arc<Block>>>,
     images: Vec<FlashImage>,
+    withheld: Vec<Withheld>,
 }
 
 /// Something done to a medium behind its owner's back. Its `Display` form names it.
@@ -77,6 +79,11 @@ pub enum Attack {
         /// First unit that goes.
         from: usize,
     },
+    /// Puts the bytes of a program that was refused in their place.
+    Deliver {
+        /// Which one.
+        program: usize,
+    },
 }
 
 impl fmt::Display for Attack {
@@ -92,6 +99,7 @@ impl fmt::Display for Attack {
             Self::SwapUnits { a, b } => write!(f, "swap units {}.{} and {}.{}", a.0, a.1, b.0, b.1),
             Self::SwapBlocks { a, b } => write!(f, "swap blocks {a} and {b}"),
             Self::Truncate { block, from } => write!(f, "truncate block {block} from unit {from} on"),
+            Self::Deliver { program } => write!(f, "deliver refused program {program}"),
         }
     }
 }
@@ -113,7 +121,17 @@ impl Adversary {
                 }
             }
         }
-        Self { blocks, images }
+        Self { blocks, images, withheld: Vec::new() }
+    }
+
+    /// The same, who has refused these programs before.
+    pub fn with_withheld(self, withheld: Vec<Withheld>) -> Self {
+        Self { withheld, ..self }
+    }
+
+    /// Programs that were refused.
+    pub fn withheld(&self) -> usize {
+        self.withheld.len()
     }
 
     /// Versions of a block that were seen.
@@ -128,7 +146,7 @@ impl Adversary {
         let block = random.below(blocks) as usize;
         let unit = random.below(units) as usize;
         let version = random.below(self.blocks[block].len() as u64) as usize;
-        match random.below(8) {
+        match random.below(if self.withheld.is_empty() { 8 } else { 10 }) {
             0 => {
                 let byte = random.below(u64::from(geometry.erase_size())) as usize;
                 Attack::FlipBit { block, byte, bit: random.below(8) as u8 }
@@ -142,6 +160,7 @@ impl Adversary {
                 Attack::SwapUnits { a: (block, unit), b }
             }
             6 => Attack::SwapBlocks { a: block, b: random.below(blocks) as usize },
+            8.. => Attack::Deliver { program: random.below(self.withheld.len() as u64) as usize },
             _ => Attack::Truncate { block, from: unit },
         }
     }
@@ -164,6 +183,14 @@ impl Adversary {
                 image.put_block(block, Arc::clone(&self.blocks[block][version]));
             }
             Attack::ReplayImage { step } => *image = self.images[step].clone(),
+            Attack::Deliver { program } => {
+                let (address, bytes) = &self.withheld[program];
+                let erase = u64::from(image.geometry().erase_size());
+                let (block, first) = ((address / erase) as usize, (address % erase) as usize / prog);
+                for (unit, bytes) in (first..).zip(bytes.chunks(prog)) {
+                    image.put_unit(block, unit, bytes);
+                }
+            }
             Attack::SwapUnits { a, b } => {
                 image.put_unit(a.0, a.1, before.unit(b.0, b.1));
                 image.put_unit(b.0, b.1, before.unit(a.0, a.1));

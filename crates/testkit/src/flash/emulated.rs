@@ -4,6 +4,7 @@ use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOpe
 
 use super::image::FlashImage;
 use super::power_cut::{FlashOp, FlashRecording};
+use super::refusals::Refusals;
 
 /// How a worn-out block shows it: the five ways of littlefs's own emulated device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,7 @@ pub struct EmulatedFlash {
     bad: Vec<(usize, BadBlock)>,
     endurance: Option<(u32, BadBlock)>,
     recording: Option<FlashRecording>,
+    refusals: Refusals,
 }
 
 impl EmulatedFlash {
@@ -79,7 +81,7 @@ impl EmulatedFlash {
     /// A medium that holds this, unworn.
     pub fn with_image(image: FlashImage) -> Self {
         let wear = Wear::new(image.geometry());
-        Self { image, wear, bad: Vec::new(), endurance: None, recording: None }
+        Self { image, wear, bad: Vec::new(), endurance: None, recording: None, refusals: Refusals::default() }
     }
 
     /// Makes a block bad. A block may be bad in several ways.
@@ -105,6 +107,11 @@ impl EmulatedFlash {
     /// What was done to the medium.
     pub fn wear(&self) -> &Wear {
         &self.wear
+    }
+
+    /// What an adversary on the bus refuses, and what he has kept of it.
+    pub fn refusals(&mut self) -> &mut Refusals {
+        &mut self.refusals
     }
 
     /// Starts a new recording from the present contents.
@@ -215,6 +222,10 @@ impl FlashDevice for EmulatedFlash {
     fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
         self.geometry().check(FlashOperation::Prog, address, data.len() as u64)?;
         self.wear.transfers += 1;
+        if let Err(cause) = self.refusals.take(FlashOperation::Prog) {
+            self.refusals.withheld.push((address, data.to_vec()));
+            return Err(FlashError::new(FlashOperation::Prog, address, data.len() as u64, cause));
+        }
         let prog = self.geometry().prog_size() as usize;
         for (unit, at) in data.chunks(prog).zip((address..).step_by(prog)) {
             self.prog_unit(at, unit)
@@ -225,6 +236,9 @@ impl FlashDevice for EmulatedFlash {
 
     fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
         self.geometry().check(FlashOperation::Erase, address, len)?;
+        self.refusals
+            .take(FlashOperation::Erase)
+            .map_err(|cause| FlashError::new(FlashOperation::Erase, address, len, cause))?;
         let erase = u64::from(self.geometry().erase_size());
         for block in address / erase..(address + len) / erase {
             self.erase_block(block as usize)
@@ -234,6 +248,9 @@ impl FlashDevice for EmulatedFlash {
     }
 
     fn sync(&mut self) -> Result<(), FlashError> {
+        self.refusals
+            .take(FlashOperation::Sync)
+            .map_err(|cause| FlashError::new(FlashOperation::Sync, 0, 0, cause))?;
         self.wear.syncs += 1;
         if let Some(recording) = &mut self.recording {
             recording.sync();

@@ -7,6 +7,7 @@
 //! * [`EmulatedCard`]: a memory card, that loses any of what was written since the last sync, sector by sector.
 //! * [`TrustedMemory`]: the store that the adversary can't reach.
 //! * [`Adversary`]: every version of every unit and block that a recording saw, put back, moved or damaged.
+//! * [`Refusals`]: operations that report an error, and what was sent to the medium in them.
 //!
 //! What we assume of the media: a cut operation may have happened not at all, in part of its bytes, in part of its bits,
 //! as garbage, or as something that its error-correcting code refuses to read; its unit (for an erase its block) only.
@@ -17,6 +18,7 @@ mod card;
 mod emulated;
 mod image;
 mod power_cut;
+mod refusals;
 pub mod sealed_model;
 mod shared;
 mod trusted;
@@ -26,5 +28,6 @@ pub use card::{CardCut, CardRecording, EmulatedCard};
 pub use emulated::{BadBlock, EmulatedFlash, Wear};
 pub use image::{FlashImage, Tear};
 pub use power_cut::{Caching, FlashOp, FlashRecording, PowerCut};
+pub use refusals::{Refusals, Withheld};
 pub use shared::SharedFlash;
 pub use trusted::{TrustedMemory, TrustedRecord, TrustedWrite};

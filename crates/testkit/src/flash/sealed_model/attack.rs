@@ -11,6 +11,12 @@ pub(super) fn attack(world: &mut World) {
 }
 
 fn change(world: &mut World) {
+    if !world.withheld.is_empty() && world.random.below(4) == 0 {
+        // What was refused comes now.
+        let (block, cell, content) = *world.random.pick(&world.withheld.clone());
+        world.medium[block][cell] = content;
+        return;
+    }
     let kinds = if world.trust == Trust::Counter { 22 } else { 11 };
     let (kind, block) = (world.random.below(kinds), below(world, BLOCKS));
     let cell = below(world, MARKED_CELLS);

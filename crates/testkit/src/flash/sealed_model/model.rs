@@ -1,6 +1,6 @@
 //! The algorithm, on ideal cells.
 
-use super::world::{BLOCKS, Change, Content, Contents, Trust, UNITS, World};
+use super::world::{BLOCKS, Change, Content, Contents, Fault, Trust, UNITS, World};
 
 mod answer;
 mod cells;
@@ -135,7 +135,10 @@ impl Model {
         let record = Record { anchor: self.next, start: self.start, clean, victim: victim.map(stamp) };
         let attempt = world.attempt(record, sum, self.contents.clone());
         let stored = match world.trust {
-            Trust::Record => world.store(attempt).map_err(Stop::from),
+            Trust::Record => world.store(attempt).map_err(|fault| match fault {
+                Fault::PowerLoss => Stop::PowerLoss,
+                Fault::Refused => Stop::Store,
+            }),
             Trust::Counter => self.store.store(world, attempt),
         };
         if stored.is_err() {
@@ -202,23 +205,22 @@ impl Model {
         self.in_flight[block] = true;
         world.seal(serial);
         let cell = world.cell(Content::Unit { block, unit, epoch: self.epoch[block], serial, data });
-        world.prog(block, unit, cell, Change::Unit(block, unit, data))?;
-        if self.read_back && open_unit(world, block, unit, Some(self.epoch[block])).is_none() {
-            world.spoil(block, unit);
-            self.fill[block] -= 1;
-            self.contents[block].pop();
-            self.closed[block] = true;
-            if unit == 0 {
-                self.epoch[block] = 0;
-                self.erased[block] = false;
-                self.in_flight[block] = false;
+        let epoch = Some(self.epoch[block]);
+        match world.prog(block, unit, cell, Change::Unit(block, unit, data)) {
+            Err(Fault::PowerLoss) => return Err(Stop::PowerLoss),
+            Err(Fault::Refused) => {
+                // What verifies counts.
+                let stored = open_unit(world, block, unit, epoch).is_some();
+                if !stored {
+                    world.spoil(block, unit);
+                }
+                return Err(self.put_back(world, block, unit + usize::from(stored), Stop::Medium));
             }
-            self.slots.retain(|slot| *slot != block);
-            self.gap = true;
-            match self.write_record(world, false, None) {
-                Err(Stop::PowerLoss) => return Err(Stop::PowerLoss),
-                _ => return Err(Stop::Bad),
+            Ok(()) if self.read_back && open_unit(world, block, unit, epoch).is_none() => {
+                world.spoil(block, unit);
+                return Err(self.put_back(world, block, unit, Stop::Bad));
             }
+            Ok(()) => {}
         }
         if unit == 0 {
             if self.slots.len() == SLOTS {
@@ -245,12 +247,41 @@ impl Model {
             }
             self.changed = true;
         }
+        match world.erase(block, true) {
+            Err(Fault::PowerLoss) => return Err(Stop::PowerLoss),
+            Err(Fault::Refused) => {
+                let epoch = Some(self.epoch[block]);
+                let opens = |unit: &usize| open_unit(world, block, *unit, epoch).is_some();
+                let held = (0..self.fill[block]).take_while(opens).count();
+                world.spoil_from(block, held);
+                return Err(self.put_back(world, block, held, Stop::Medium));
+            }
+            Ok(()) => {}
+        }
         self.epoch[block] = 0;
         self.fill[block] = 0;
         self.contents[block].clear();
         self.erased[block] = true;
         self.closed[block] = false;
-        Ok(world.erase(block, true)?)
+        Ok(())
+    }
+
+    /// After a program or erase that failed: the block holds so many units and takes no more, which is anchored at once if it can be.
+    fn put_back(&mut self, world: &mut World, block: usize, fill: usize, why: Stop) -> Stop {
+        self.fill[block] = fill;
+        self.contents[block].truncate(fill);
+        self.closed[block] = true;
+        self.in_flight[block] = fill > 0;
+        if fill == 0 {
+            self.epoch[block] = 0;
+            self.erased[block] = false;
+        }
+        self.slots.retain(|slot| *slot != block);
+        (self.changed, self.gap) = (true, true);
+        match self.write_record(world, false, None) {
+            Err(Stop::PowerLoss) => Stop::PowerLoss,
+            _ => why,
+        }
     }
 
     fn announce(&mut self, world: &mut World, block: usize) -> Result<bool, Stop> {
@@ -267,13 +298,20 @@ impl Model {
         world.seal(serial);
         let epoch = self.epoch[home];
         let cell = world.cell(Content::Ticket { block: home, epoch, serial, victim });
-        world.prog(home, UNITS, cell, Change::Doubtful(block))?;
-        if self.read_back && open_ticket(world, home, epoch) != Some((serial, victim)) {
+        let done = world.prog(home, UNITS, cell, Change::Doubtful(block));
+        if matches!(done, Err(Fault::PowerLoss)) {
+            return Err(Stop::PowerLoss);
+        }
+        if done.is_err() || self.read_back && open_ticket(world, home, epoch) != Some((serial, victim)) {
             self.gap = true;
             return Ok(false);
         }
-        if !world.ordered {
-            world.sync()?;
+        if !world.ordered
+            && let Err(fault) = world.sync()
+        {
+            // The block is announced by this ticket or by the next record, never by two tickets.
+            self.gap |= !self.has(Flaw::AnnounceTwice);
+            return Err(fault.into());
         }
         Ok(true)
     }

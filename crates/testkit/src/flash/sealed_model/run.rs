@@ -94,6 +94,8 @@ pub struct Statistics {
     pub choices: u64,
     /// Volumes that were made again under the same key, when everything had been wiped.
     pub formats: u64,
+    /// Programs, erases, syncs, increments and writes of the store that were refused.
+    pub refusals: u64,
 }
 
 impl Statistics {
@@ -110,6 +112,7 @@ impl Statistics {
         self.steps += other.steps;
         self.choices += other.choices;
         self.formats += other.formats;
+        self.refusals += other.refusals;
         self.operations.iter_mut().zip(other.operations).for_each(|(sum, more)| *sum += more);
     }
 }
@@ -140,6 +143,7 @@ pub fn run<T: Twin>(setup: Setup, twin: &mut T) -> (Statistics, Option<Violation
     run.all(setup.cycles);
     run.statistics.operations = run.world.counts;
     (run.statistics.steps, run.statistics.choices) = (run.world.log.steps, run.world.log.choices);
+    run.statistics.refusals = run.world.refusals;
     (run.statistics, run.world.violation)
 }
 
@@ -153,10 +157,11 @@ impl<T: Twin> Run<'_, T> {
                 self.world.log.bad.get_or_insert(page);
             }
             self.world.fuse = (self.world.random.below(5) > 0).then(|| self.world.random.below(22));
+            self.world.refusing = self.world.random.below(3) == 0;
             if self.use_volume(&mut model, cycle % 3 == 2) {
                 self.statistics.cuts += 1;
             }
-            self.world.fuse = None;
+            (self.world.fuse, self.world.refusing) = (None, false);
             if self.world.random.below(10) < 6 {
                 self.snapshot();
                 self.attack();
@@ -199,23 +204,36 @@ impl<T: Twin> Run<'_, T> {
                 ops = self.reads(3);
             }
             for op in ops {
-                match self.step(model, op) {
+                let mut outcome = self.step(model, op);
+                if outcome == Outcome::Stopped(Stop::Medium) && self.world.random.below(2) == 0 {
+                    // Who is refused tries again.
+                    outcome = self.step(model, op);
+                }
+                match outcome {
                     Outcome::Stopped(Stop::PowerLoss) => return true,
                     Outcome::Stopped(Stop::Tampered) => return self.idle_cut(),
-                    Outcome::Stopped(Stop::Bad) => break,
+                    Outcome::Stopped(Stop::Bad | Stop::Medium | Stop::Store) => break,
                     _ => {}
                 }
             }
         }
-        if self.world.random.below(10) < 3 {
-            return self.step(model, Op::Close) == Outcome::Stopped(Stop::PowerLoss);
+        // After a refusal the volume is closed more often: what must not be forgotten over that is what counts.
+        let closes = if self.world.refusing { 7 } else { 3 };
+        if self.world.random.below(10) < closes {
+            for _ in 0..3 {
+                match self.step(model, Op::Close) {
+                    Outcome::Done => return false,
+                    Outcome::Stopped(Stop::PowerLoss) => return true,
+                    _ => {}
+                }
+            }
         }
         self.idle_cut()
     }
 
     /// Power is lost while nothing is done.
     fn idle_cut(&mut self) -> bool {
-        self.world.fuse = Some(0);
+        (self.world.fuse, self.world.refusing) = (Some(0), false);
         self.world.sync().is_err()
     }
 
@@ -270,8 +288,11 @@ impl<T: Twin> Run<'_, T> {
             self.twin.before(&self.world, Op::Mount);
             self.world.events.clear();
             self.world.opening = true;
+            self.world.refusing = attempt < 4 && self.world.random.below(8) == 0;
+            let refusals = self.world.refusals;
             let result = Model::mount(&mut self.world, self.flaw);
-            self.world.opening = false;
+            let refused = std::mem::take(&mut self.world.log.failed) | (self.world.refusals > refusals);
+            (self.world.opening, self.world.refusing) = (false, false);
             let outcome = result.as_ref().map_or_else(|stop| Outcome::Stopped(*stop), |_| Outcome::Done);
             self.twin.after(&self.world, result.as_ref().ok(), Op::Mount, outcome);
             match result {
@@ -296,7 +317,9 @@ impl<T: Twin> Run<'_, T> {
                     }
                     return self.world.violation.is_none().then_some(model);
                 }
-                Err(Stop::PowerLoss) => {
+                Err(stop)
+                    if stop == Stop::PowerLoss || refused && [Stop::Medium, Stop::Store].contains(&stop) =>
+                {
                     if let Some(attempt) = self.world.attempts.get(attempts) {
                         // What may be anchored must have been permitted.
                         let (permitted, number) =
@@ -313,7 +336,6 @@ impl<T: Twin> Run<'_, T> {
                         self.attack();
                     }
                 }
-                Err(Stop::Store) if std::mem::take(&mut self.world.log.failed) => {}
                 Err(_) => {
                     if !self.attacked {
                         if !self.world.marginal {

@@ -21,9 +21,14 @@ pub const UNITS: usize = 4;
 /// Cells in a block.
 pub const MARKED_CELLS: usize = UNITS + 1;
 
-/// The power is off.
+/// Why an operation did not come to its end.
 #[derive(Debug)]
-pub struct PowerLoss;
+pub enum Fault {
+    /// The power is off.
+    PowerLoss,
+    /// Medium or store reports an error.
+    Refused,
+}
 
 /// What was done to the contents since the record was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +73,12 @@ pub struct World {
     pub log: Log,
     /// Whether the counter says now and then that it failed.
     pub flaky: bool,
+    /// Whether an adversary on the bus refuses operations now and then.
+    pub refusing: bool,
+    /// Programs that were refused: block, cell, and what was to be programmed.
+    pub(super) withheld: Vec<(usize, usize, Cell)>,
+    /// Operations that were refused.
+    pub(super) refusals: u64,
     pub(super) fuse: Option<u64>,
     pub(super) random: Random,
     /// What was ever sent to each cell, and the medium at some times.
@@ -111,6 +122,9 @@ impl World {
             opening: false,
             log: Log::default(),
             flaky: false,
+            refusing: false,
+            withheld: Vec::new(),
+            refusals: 0,
             fuse: None,
             random,
             history: vec![Default::default(); BLOCKS],
@@ -129,6 +143,10 @@ impl World {
     }
 
     fn tick(&mut self) -> Cut {
+        if self.refusing && self.random.below(12) == 0 {
+            self.refusals += 1;
+            return Cut::Refused;
+        }
         match &mut self.fuse {
             None => Cut::None,
             Some(0) => *self.random.pick(&[Cut::Before, Cut::Torn, Cut::After]),
@@ -139,7 +157,24 @@ impl World {
         }
     }
 
-    fn lose(&mut self) -> PowerLoss {
+    /// What comes of an operation.
+    fn ended(&mut self, cut: Cut) -> Result<(), Fault> {
+        match cut {
+            Cut::None => Ok(()),
+            Cut::Refused => Err(Fault::Refused),
+            Cut::Before | Cut::Torn | Cut::After => Err(self.lose()),
+        }
+    }
+
+    /// How far an operation comes: one that is refused may have done nothing, a part, or all.
+    fn extent(&mut self, cut: Cut) -> Cut {
+        match cut {
+            Cut::Refused => *self.random.pick(&[Cut::Before, Cut::Before, Cut::Torn, Cut::After]),
+            cut => cut,
+        }
+    }
+
+    fn lose(&mut self) -> Fault {
         self.fuse = None;
         if !self.ordered {
             for (block, versions) in std::mem::take(&mut self.unsynced) {
@@ -152,7 +187,7 @@ impl World {
         }
         self.unsynced.clear();
         self.lose_log();
-        PowerLoss
+        Fault::PowerLoss
     }
 
     fn keep(&mut self, block: usize) {
@@ -172,7 +207,7 @@ impl World {
         cell: usize,
         content: Cell,
         change: Change,
-    ) -> Result<(), PowerLoss> {
+    ) -> Result<(), Fault> {
         self.truth.changes.push(change);
         self.history[block][cell].push(content);
         self.counts[1] += 1;
@@ -182,9 +217,17 @@ impl World {
             self.violate("a unit was programmed twice");
         }
         let cut = self.tick();
+        if cut == Cut::Refused {
+            // The latest few.
+            self.withheld.push((block, cell, content));
+            if self.withheld.len() > 4 {
+                self.withheld.remove(0);
+            }
+        }
         let mut left = medium;
-        if cut != Cut::Before {
-            let value = if cut == Cut::Torn { self.torn(content) } else { content };
+        let extent = self.extent(cut);
+        if extent != Cut::Before {
+            let value = if extent == Cut::Torn { self.torn(content) } else { content };
             let spoilt = self.cell(Content::Garbage);
             self.honest[block][cell] = if honest == 0 { value } else { spoilt };
             left = if medium == 0 { value } else { spoilt };
@@ -200,16 +243,25 @@ impl World {
         self.truth.spoilt = Some(block);
     }
 
+    /// An erase failed, and nothing verifies from this cell on: so it is on the honest twin.
+    pub(super) fn spoil_from(&mut self, block: usize, cell: usize) {
+        for cell in cell..UNITS {
+            if self.honest[block][cell] != 0 {
+                self.honest[block][cell] = self.cell(Content::Garbage);
+            }
+        }
+    }
+
     /// `counted` is not the case for a block that is scrubbed, in which nothing is that anybody could see.
-    pub(super) fn erase(&mut self, block: usize, counted: bool) -> Result<(), PowerLoss> {
+    pub(super) fn erase(&mut self, block: usize, counted: bool) -> Result<(), Fault> {
         if counted {
             self.truth.changes.push(Change::Doubtful(block));
         }
         self.counts[2] += 1;
         self.keep(block);
         let cut = self.tick();
-        match cut {
-            Cut::Before => {}
+        match self.extent(cut) {
+            Cut::Before | Cut::Refused => {}
             Cut::Torn => {
                 for cell in 0..MARKED_CELLS {
                     let roll = self.random.below(20);
@@ -234,19 +286,17 @@ impl World {
         result
     }
 
-    fn finish(&mut self, cut: Cut) -> Result<(), PowerLoss> {
+    fn finish(&mut self, cut: Cut) -> Result<(), Fault> {
         if matches!(cut, Cut::None | Cut::After) {
             self.truth.done = self.truth.changes.len();
         }
-        if cut == Cut::None { Ok(()) } else { Err(self.lose()) }
+        self.ended(cut)
     }
 
-    pub(super) fn sync(&mut self) -> Result<(), PowerLoss> {
+    pub(super) fn sync(&mut self) -> Result<(), Fault> {
         let cut = self.tick();
         self.events.push(Event::Sync(cut));
-        if cut != Cut::None {
-            return Err(self.lose());
-        }
+        self.ended(cut)?;
         self.unsynced.clear();
         self.log.unsynced = None;
         Ok(())
@@ -266,11 +316,11 @@ impl World {
     }
 
     /// Replaces the record: whole or not at all.
-    pub(super) fn store(&mut self, attempt: usize) -> Result<(), PowerLoss> {
+    pub(super) fn store(&mut self, attempt: usize) -> Result<(), Fault> {
         let cut = self.tick();
         let landed = match cut {
             Cut::Before => false,
-            Cut::Torn => self.random.below(2) == 0,
+            Cut::Torn | Cut::Refused => self.random.below(2) == 0,
             Cut::None | Cut::After => true,
         };
         let record = self.attempts[attempt].record.expect("an attempt");
@@ -278,7 +328,7 @@ impl World {
         if landed {
             self.truth = self.attempts[attempt].clone();
         }
-        if cut == Cut::None { Ok(()) } else { Err(self.lose()) }
+        self.ended(cut)
     }
 
     /// A serial seals once.

@@ -1,6 +1,6 @@
 //! What comes of operations.
 
-use super::super::world::{PowerLoss, Unstepped};
+use super::super::world::{Fault, Unstepped};
 
 /// Why an operation ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Stop {
     Closed,
     /// What was programmed does not read back.
     Bad,
+    /// The medium reports an error.
+    Medium,
     /// Tampering was found before.
     Tampered,
     /// The record could not be stored.
@@ -56,8 +58,11 @@ impl From<Unstepped> for Stop {
     }
 }
 
-impl From<PowerLoss> for Stop {
-    fn from(_: PowerLoss) -> Self {
-        Self::PowerLoss
+impl From<Fault> for Stop {
+    fn from(why: Fault) -> Self {
+        match why {
+            Fault::PowerLoss => Self::PowerLoss,
+            Fault::Refused => Self::Medium,
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! increments the counter: now nobody else can have written anything for the number after that. Whatever is written for that one alone
 //! counts, as soon as the counter shows it: the next record, or what was found once more. From there on each record takes one increment.
 
-use super::super::world::{Content, Entry, LOG_CELLS, LOG_PAGES, World};
+use super::super::world::{Content, Entry, Fault, LOG_CELLS, LOG_PAGES, World};
 use super::{Flaw, READS, Refusal, Stop};
 
 /// What is in memory of the log.
@@ -150,9 +150,11 @@ impl CounterStore {
             if home == Some(page) && !self.has(Flaw::OnePage) {
                 continue;
             }
-            world.log_erase(page)?;
-            if self.place(world, page, 0, wanted)? {
-                return Ok(page);
+            match world.log_erase(page) {
+                Err(Fault::PowerLoss) => return Err(Stop::PowerLoss),
+                Err(Fault::Refused) => {}
+                Ok(()) if self.place(world, page, 0, wanted)? => return Ok(page),
+                Ok(()) => {}
             }
             if self.has(Flaw::StayPut) {
                 break;
@@ -164,9 +166,16 @@ impl CounterStore {
     /// Writes an entry there; whether it reads right.
     fn place(&mut self, world: &mut World, page: usize, index: usize, wanted: Entry) -> Result<bool, Stop> {
         self.next = (page, index + 1);
-        world.log_prog(page, index, wanted)?;
+        match world.log_prog(page, index, wanted) {
+            Err(Fault::PowerLoss) => return Err(Stop::PowerLoss),
+            Err(Fault::Refused) => return Ok(false),
+            Ok(()) => {}
+        }
         if !self.has(Flaw::NoSync) {
-            world.sync()?;
+            world.sync().map_err(|fault| match fault {
+                Fault::PowerLoss => Stop::PowerLoss,
+                Fault::Refused => Stop::Store,
+            })?;
         }
         Ok((0..READS).all(|_| entry(world, page, index) == Some(wanted)))
     }

@@ -23,8 +23,12 @@ pub enum Flaw {
     NoScrub,
     /// It is erased before it is anchored that it was void.
     ScrubFirst,
-    /// Units behind the last one are taken for blank.
+    /// Blocks begun before the volume was closed go on after it, and units behind the last one are taken for blank.
     NoBlankCheck,
+    /// The same, but not if something stands behind the last unit: that a program or erase failed is forgotten.
+    Reopen,
+    /// A ticket whose sync failed is written once more.
+    AnnounceTwice,
     /// Of a log that a counter vouches for, what is found is taken, and the next record written under the next number.
     NoClaim,
     /// The same, but an entry for the next number is taken, after incrementing the counter, if one is seen.
@@ -53,7 +57,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Mix,
         Self::Append,
         Self::MediumCounter,
@@ -65,6 +69,8 @@ impl Flaw {
         Self::NoScrub,
         Self::ScrubFirst,
         Self::NoBlankCheck,
+        Self::Reopen,
+        Self::AnnounceTwice,
     ];
 
     /// Those of a store that a counter vouches for.

@@ -171,11 +171,16 @@ impl Model {
     }
 
     fn resume(&mut self, world: &World, record: &Record) {
-        (self.next, self.anchor, self.start) = (record.anchor, record.anchor, record.start);
+        // Blocks begun before take no more units: whether one was closed by a failure is not known any more.
+        (self.next, self.anchor, self.start) = (record.anchor, record.anchor, record.anchor);
         (self.limit, self.clean) = (record.anchor + RESERVE, true);
+        if !self.has(Flaw::Reopen) && !self.has(Flaw::NoBlankCheck) {
+            return;
+        }
+        self.start = record.start;
         for block in 0..BLOCKS {
             let junk = world.medium[block][self.fill[block]..UNITS].iter().any(|cell| *cell != 0);
-            self.closed[block] |= junk && !self.has(Flaw::NoBlankCheck);
+            self.closed[block] |= junk && self.has(Flaw::Reopen);
         }
     }
 

@@ -1,6 +1,6 @@
 //! A log on the medium and a counter that only rises: what a store is made of where nothing else can be trusted.
 
-use super::{BLANK, Cell, Content, Cut, Event, MARKED_CELLS, PowerLoss, Trust, Truth, World};
+use super::{BLANK, Cell, Content, Cut, Event, Fault, MARKED_CELLS, Trust, Truth, World};
 
 /// Pages of the log: one of them may be bad.
 pub const LOG_PAGES: usize = 3;
@@ -57,14 +57,15 @@ impl World {
         page: usize,
         index: usize,
         entry: Entry,
-    ) -> Result<(), PowerLoss> {
+    ) -> Result<(), Fault> {
         let content = self.cell(Content::Entry(entry));
         self.log.history.push((content, self.medium.clone()));
         self.keep_log();
         let cut = self.tick();
         let mut left = self.log.pages[page][index];
-        if cut != Cut::Before {
-            let value = match cut {
+        let extent = self.extent(cut);
+        if extent != Cut::Before {
+            let value = match extent {
                 _ if self.log.bad == Some(page) => 0,
                 Cut::Torn => self.torn(content),
                 _ => content,
@@ -77,16 +78,17 @@ impl World {
         }
         let record = self.attempts[entry.attempt].record.expect("an attempt");
         self.events.push(Event::LogProg { page, index, content, entry: (record, entry.number), left, cut });
-        if cut == Cut::None { Ok(()) } else { Err(self.lose()) }
+        self.ended(cut)
     }
 
-    pub(in crate::flash::sealed_model) fn log_erase(&mut self, page: usize) -> Result<(), PowerLoss> {
+    pub(in crate::flash::sealed_model) fn log_erase(&mut self, page: usize) -> Result<(), Fault> {
         self.keep_log();
         let cut = self.tick();
+        let extent = self.extent(cut);
         for index in 0..LOG_CELLS {
             let old = self.log.pages[page][index];
-            self.log.pages[page][index] = match cut {
-                Cut::Before => old,
+            self.log.pages[page][index] = match extent {
+                Cut::Before | Cut::Refused => old,
                 _ if self.log.bad == Some(page) => old,
                 Cut::None | Cut::After => 0,
                 Cut::Torn => match self.random.below(3) {
@@ -97,17 +99,20 @@ impl World {
             };
         }
         self.events.push(Event::LogErase { page, left: self.log.pages[page], cut });
-        if cut == Cut::None { Ok(()) } else { Err(self.lose()) }
+        self.ended(cut)
     }
 
     /// Increments the counter. What the newest entry for its value anchors is the truth from now on, if nobody interferes.
     pub(in crate::flash::sealed_model) fn step(&mut self) -> Result<(), Unstepped> {
-        let cut = self.tick();
-        let failed = cut == Cut::None && self.flaky && self.random.below(40) == 0;
+        let (cut, refused) = match self.tick() {
+            Cut::Refused => (Cut::None, true),
+            cut => (cut, false),
+        };
+        let failed = refused || cut == Cut::None && self.flaky && self.random.below(40) == 0;
         let landed = match cut {
             Cut::Before => false,
             Cut::None if !failed => true,
-            Cut::None | Cut::Torn => self.random.below(2) == 0,
+            Cut::None | Cut::Torn | Cut::Refused => self.random.below(2) == 0,
             Cut::After => true,
         };
         self.events.push(Event::Step { landed, cut, failed });

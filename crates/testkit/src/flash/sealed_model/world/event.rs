@@ -45,16 +45,18 @@ pub enum Content {
     Entry(Entry),
 }
 
-/// How the power failed in an operation.
+/// How an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// It did not.
     None,
-    /// Before anything had happened.
+    /// It reports an error, and nothing, all or a part of it has happened. The power stays on.
+    Refused,
+    /// The power failed before anything had happened.
     Before,
-    /// In the middle.
+    /// The power failed in the middle.
     Torn,
-    /// When everything had happened.
+    /// The power failed when everything had happened.
     After,
 }
 
