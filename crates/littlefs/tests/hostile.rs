@@ -11,6 +11,8 @@ use atrest_testkit::{Campaign, Random};
 
 const BLOCK: usize = 512;
 const BLOCKS: u64 = 48;
+/// The tag that says where a directory lies.
+const DIRECTORY: u32 = 0x200;
 
 fn geometry() -> FlashGeometry {
     FlashGeometry::new(16, 16, BLOCK as u32, BLOCKS).expect("a geometry")
@@ -184,10 +186,18 @@ impl Log {
     }
 }
 
+/// What the entries of directories name their blocks with.
+fn pairs(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let logs = bytes.chunks(BLOCK).filter_map(Log::read);
+    let tags = logs.flat_map(|log| log.tags);
+    tags.filter(|(tag, data)| tag >> 20 == DIRECTORY && data.len() == 8).map(|(_, data)| data).collect()
+}
+
 /// Rewrites one or more logs; says where.
 fn attack(bytes: &mut [u8], random: &mut Random) {
     let logs: Vec<usize> =
         (0..BLOCKS as usize).filter(|block| Log::read(&bytes[block * BLOCK..][..BLOCK]).is_some()).collect();
+    let pairs = pairs(bytes);
     for _ in 0..1 + random.below(3) {
         let block = *random.pick(&logs);
         let range = block * BLOCK..(block + 1) * BLOCK;
@@ -195,6 +205,13 @@ fn attack(bytes: &mut [u8], random: &mut Random) {
         for _ in 0..1 + random.below(2) {
             if !log.tags.is_empty() {
                 log.change(random);
+            }
+        }
+        // A directory in a second place.
+        let directories = log.tags.iter_mut().filter(|(tag, data)| tag >> 20 == DIRECTORY && data.len() == 8);
+        for (_, data) in directories {
+            if random.below(4) == 0 {
+                data.clone_from(random.pick(&pairs));
             }
         }
         // Newer than its other half, most of the time.
@@ -233,6 +250,18 @@ fn use_all(fs: &mut LittleFs<Patient>, dir: &str, depth: usize, visits: &mut usi
     let _ = fs.space();
 }
 
+/// A directory takes two blocks, and is in one place.
+fn count_directories(fs: &mut LittleFs<Patient>) {
+    let (mut ahead, mut count) = (vec![String::new()], 0);
+    while let Some(dir) = ahead.pop() {
+        count += 1;
+        assert!(count <= BLOCKS / 2, "more directories than blocks for them");
+        let entries = fs.read_dir(dir.as_bytes()).unwrap_or_default();
+        let inner = entries.into_iter().filter(|entry| entry.kind == Kind::Directory);
+        ahead.extend(inner.map(|entry| format!("{dir}/{}", String::from_utf8_lossy(&entry.name))));
+    }
+}
+
 /// Mounts to read and to write; returns whether it was let through.
 fn survive(bytes: &[u8], limit: u64) -> bool {
     let _ = probe(|at, buf| {
@@ -247,6 +276,7 @@ fn survive(bytes: &[u8], limit: u64) -> bool {
         let left = Rc::new(Cell::new(limit));
         let flash = EmulatedFlash::with_image(FlashImage::from_bytes(geometry(), bytes));
         if let Ok(mut fs) = LittleFs::mount(Patient { flash, left: left.clone() }, writable) {
+            count_directories(&mut fs);
             use_all(&mut fs, "", 0, &mut 0);
             let _ = fs.unmount();
             mounted = true;
@@ -333,6 +363,15 @@ fn each_defect_is_named() {
         set(0x600, 0, 0),
         Err(MountError::Damaged(Damage::EndlessList { .. } | Damage::Tag { .. }))
     ));
+    // Two directories of the root in one place, and one that is in itself.
+    for pair in pairs(&sample()) {
+        let shared = with_change(|log| {
+            let directories =
+                log.tags.iter_mut().filter(|(tag, data)| tag >> 20 == DIRECTORY && data.len() == 8);
+            directories.map(|(_, data)| data.clone_from(&pair)).count() > 0
+        });
+        assert!(matches!(shared, Err(MountError::Damaged(Damage::SharedDirectory { .. }))), "{shared:?}");
+    }
     let superblock = |word: usize, value: u32| {
         with_change(|log| {
             let found = log.tags.iter_mut().find(|(tag, data)| tag >> 20 == 0x201 && data.len() == 24);

@@ -48,8 +48,8 @@ pub enum Damage {
         /// Its blocks.
         pair: [u32; 2],
     },
-    /// A directory contains itself.
-    DirectoryLoop {
+    /// A directory is in two places, one of which may be inside it.
+    SharedDirectory {
         /// Its blocks.
         pair: [u32; 2],
     },
@@ -113,7 +113,15 @@ impl From<Damage> for Failure {
 #[derive(Default)]
 struct Directory {
     pairs: Vec<Pair>,
-    children: Vec<Pair>,
+    children: Vec<Child>,
+}
+
+/// An entry that is a directory.
+struct Child {
+    pair: Pair,
+    /// The pair of blocks that it lies in, and its place there.
+    inside: Pair,
+    id: usize,
 }
 
 fn walk<D: FlashDevice>(device: &mut D) -> Result<Summary, Failure> {
@@ -139,7 +147,8 @@ fn walk<D: FlashDevice>(device: &mut D) -> Result<Summary, Failure> {
         }
         let Some(directory) = directories.last_mut() else { break };
         directory.pairs.push(pair);
-        directory.children.extend(&contents.directories);
+        let child = |&(id, own): &(usize, Pair)| Child { pair: own, inside: pair, id };
+        directory.children.extend(contents.directories.iter().map(child));
         files = files.saturating_add(contents.files);
         counts.insert(sorted(pair), contents.count);
         for (sum, part) in state.iter_mut().zip(contents.state) {
@@ -157,9 +166,10 @@ fn walk<D: FlashDevice>(device: &mut D) -> Result<Summary, Failure> {
     if block_size != geometry.erase_size() || u64::from(block_count) != geometry.block_count() {
         return Err(Failure::Mount(MountError::OtherGeometry { block_size, block_count, device: geometry }));
     }
-    let strays = strays(device, &directories)?;
-    loops(&directories, root)?;
-    pending_move(state, &counts)?;
+    let heads = heads(&directories);
+    let strays = strays(device, &directories, &heads)?;
+    let moved = pending_move(state, &counts)?;
+    each_in_one_place(&directories, &heads, root, moved)?;
     let interrupted = !strays.is_empty() || state.iter().any(|word| *word != 0);
     let count = directories.len().saturating_sub(root);
     Ok(Summary { version, block_size, block_count, name_max, directories: count, files, interrupted })
@@ -179,72 +189,88 @@ fn limits(name_max: u32, file_max: u32, attr_max: u32) -> Result<(), Damage> {
     }
 }
 
+/// Which directory each block begins.
+fn heads(directories: &[Directory]) -> Heads {
+    let firsts =
+        directories.iter().enumerate().filter_map(|(i, directory)| Some((i, directory.pairs.first()?)));
+    firsts.flat_map(|(i, pair)| pair.map(|block| (block, i))).filter(|(block, _)| *block != NULL).collect()
+}
+
+/// Directories by their blocks; a block has one place in the list of all directories.
+type Heads = BTreeMap<u32, usize>;
+
+/// The directory whose first pair this is, or was: one block of two is enough.
+fn head(heads: &Heads, pair: Pair) -> Option<usize> {
+    pair.iter().filter_map(|block| heads.get(block)).min().copied()
+}
+
 /// Every directory is in the list. A power loss while one was moved to other blocks leaves it there under its old pair, which
 /// shares a block with the new one: then the new pair is checked, too.
-fn strays<D: FlashDevice>(device: &mut D, directories: &[Directory]) -> Result<Vec<Pair>, Failure> {
+fn strays<D: FlashDevice>(
+    device: &mut D,
+    directories: &[Directory],
+    heads: &Heads,
+) -> Result<Vec<Pair>, Failure> {
+    let listed: BTreeSet<u32> =
+        directories.iter().flat_map(|directory| &directory.pairs).flatten().copied().collect();
     let mut strays = Vec::new();
-    for pair in directories.iter().flat_map(|directory| &directory.children) {
-        let Some(found) = head(directories, *pair) else {
-            return Err(Damage::LostDirectory { pair: *pair }.into());
+    for pair in directories.iter().flat_map(|directory| &directory.children).map(|child| child.pair) {
+        let Some(found) = head(heads, pair) else {
+            return Err(Damage::LostDirectory { pair }.into());
         };
         let exact = directories.get(found).and_then(|directory| directory.pairs.first());
-        if exact.is_none_or(|listed| sorted(*listed) != sorted(*pair)) {
-            let contents = contents(device, *pair)?;
-            let known = contents.directories.iter().all(|child| head(directories, *child).is_some());
+        if exact.is_none_or(|listed| sorted(*listed) != sorted(pair)) {
+            let contents = contents(device, pair)?;
+            let known = contents.directories.iter().all(|(_, child)| head(heads, *child).is_some());
             if !known || contents.superblock.is_some() {
-                return Err(Damage::LostDirectory { pair: *pair }.into());
+                return Err(Damage::LostDirectory { pair }.into());
             }
             if let Some((tail, _)) = contents.tail
-                && !directories
-                    .iter()
-                    .any(|directory| directory.pairs.iter().any(|listed| shares(*listed, tail)))
+                && !tail.iter().any(|block| *block != NULL && listed.contains(block))
             {
                 return Err(Damage::LostDirectory { pair: tail }.into());
             }
-            strays.push(*pair);
+            strays.push(pair);
         }
     }
     Ok(strays)
 }
 
-/// The directory whose first pair this is, or was.
-fn head(directories: &[Directory], pair: Pair) -> Option<usize> {
-    directories.iter().position(|directory| directory.pairs.first().is_some_and(|first| shares(*first, pair)))
-}
-
-/// No directory is below itself.
-fn loops(directories: &[Directory], root: usize) -> Result<(), Damage> {
-    // Each directory on the way down, with the children that are still to be looked at.
-    let mut way: Vec<(usize, core::slice::Iter<'_, Pair>)> = Vec::new();
-    let mut done: BTreeSet<usize> = BTreeSet::new();
-    let start = directories.get(root).map(|directory| directory.children.iter());
-    way.extend(start.map(|children| (root, children)));
-    while let Some((directory, children)) = way.last_mut() {
-        let Some(pair) = children.next() else {
-            done.insert(*directory);
-            way.pop();
-            continue;
-        };
-        let Some(child) = head(directories, *pair) else { continue };
-        if way.iter().any(|(above, _)| *above == child) {
-            return Err(Damage::DirectoryLoop { pair: *pair });
-        }
-        if let Some(found) = directories.get(child).filter(|_| !done.contains(&child)) {
-            way.push((child, found.children.iter()));
+/// No directory is below itself, and none is in two places. While one is being moved, its old entry does not count.
+fn each_in_one_place(
+    directories: &[Directory],
+    heads: &Heads,
+    root: usize,
+    moved: Option<(Pair, usize)>,
+) -> Result<(), Damage> {
+    let mut entered: BTreeSet<usize> = BTreeSet::from([root]);
+    let mut ahead = vec![root];
+    while let Some(directory) = ahead.pop().and_then(|own| directories.get(own)) {
+        for child in &directory.children {
+            let is_moved = moved.is_some_and(|(pair, id)| shares(pair, child.inside) && id == child.id);
+            let Some(found) = head(heads, child.pair).filter(|_| !is_moved) else { continue };
+            if !entered.insert(found) {
+                return Err(Damage::SharedDirectory { pair: child.pair });
+            }
+            ahead.push(found);
         }
     }
     Ok(())
 }
 
-/// A move that was interrupted names an entry of a directory in the list.
-fn pending_move(state: [u32; 3], counts: &BTreeMap<Pair, usize>) -> Result<(), Damage> {
+/// The entry that was being moved, which is one of a directory in the list.
+fn pending_move(state: [u32; 3], counts: &BTreeMap<Pair, usize>) -> Result<Option<(Pair, usize)>, Damage> {
     let [tag, a, b] = state;
     if tag & 0x7000_0000 == 0 {
-        return Ok(());
+        return Ok(None);
     }
     let id = (tag >> 10 & 0x3ff) as usize;
     let known = counts.iter().any(|(pair, count)| shares(*pair, [a, b]) && id < *count);
-    if known && tag >> 20 & 0x7ff == 0x4ff { Ok(()) } else { Err(Damage::Move { pair: [a, b] }) }
+    if known && tag >> 20 & 0x7ff == 0x4ff {
+        Ok(Some(([a, b], id)))
+    } else {
+        Err(Damage::Move { pair: [a, b] })
+    }
 }
 
 fn sorted([a, b]: Pair) -> Pair {
@@ -270,8 +296,8 @@ impl fmt::Display for Damage {
             Self::LostDirectory { pair: [a, b] } => {
                 write!(f, "the directory in blocks {a} and {b} is not in the list of directories")
             }
-            Self::DirectoryLoop { pair: [a, b] } => {
-                write!(f, "the directory in blocks {a} and {b} contains itself")
+            Self::SharedDirectory { pair: [a, b] } => {
+                write!(f, "the directory in blocks {a} and {b} is in two places, or inside itself")
             }
             Self::Move { pair: [a, b] } => {
                 write!(f, "a move out of blocks {a} and {b} was interrupted, where nothing could be moved")

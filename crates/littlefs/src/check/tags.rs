@@ -12,8 +12,8 @@ const NO_ID: u16 = 0x3ff;
 /// What a directory block holds.
 #[derive(Default)]
 pub(super) struct Contents {
-    /// Pairs of the directories in it.
-    pub directories: Vec<Pair>,
+    /// Ids and pairs of the directories in it.
+    pub directories: Vec<(usize, Pair)>,
     /// Files in it.
     pub files: usize,
     /// Entries of any kind.
@@ -86,10 +86,10 @@ pub(super) fn check(log: &Log, geometry: FlashGeometry) -> Result<Contents, Dama
         }
     }
     contents.count = entries.len();
-    for entry in entries {
+    for (id, entry) in entries.into_iter().enumerate() {
         let Some(tag) = entry.structure else { continue };
         match (entry.name, tag.kind) {
-            (0x002, 0x200) => contents.directories.push(log.pair(&tag)),
+            (0x002, 0x200) => contents.directories.push((id, log.pair(&tag))),
             (0x001, 0x201 | 0x202) => contents.files = contents.files.saturating_add(1),
             (0x0ff, 0x201) if tag.len == 24 => {
                 contents.superblock = Some(std::array::from_fn(|index| log.word(&tag, index)));
