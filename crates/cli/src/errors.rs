@@ -263,6 +263,9 @@ impl From<BulkError> for Failure {
     }
 }
 
+/// What helps where a filesystem is damaged.
+pub const CHECK_IT: &str = "a check of the filesystem (fsck) may mend it, on a copy first; `atrest cp -r --keep-going` saves what can be read";
+
 impl From<TreeError> for Failure {
     fn from(error: TreeError) -> Self {
         match error {
@@ -296,9 +299,7 @@ impl From<TreeError> for Failure {
                 "--fscrypt-key gives a key; --fscrypt-protector unlocks what google/fscrypt keeps (`atrest tree policies` lists it)",
             ),
             TreeError::Encryption { fault, .. } => encryption(fault, error),
-            TreeError::Corrupt(_) => Self::new(Code::Device, error).hint(
-                "a check of the filesystem (fsck) may mend it, on a copy first; `atrest cp -r --keep-going` saves what can be read",
-            ),
+            TreeError::Corrupt(_) => Self::new(Code::Device, error).hint(CHECK_IT),
             TreeError::Lower(LowerError::Truncated { .. }) => Self::new(Code::Device, error)
                 .hint("what is before it can be read; `atrest tree check --repair` sets the size to what is there"),
             TreeError::Lower(LowerError::UnknownHeader) => {

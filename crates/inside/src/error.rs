@@ -77,6 +77,8 @@ pub enum TreeError {
     },
     /// The entry exists already.
     Exists,
+    /// A directory was to be moved into itself.
+    IntoItself,
     /// The directory is not empty.
     NotEmpty,
     /// This tree, or the media under it, is read-only.
@@ -274,6 +276,13 @@ pub enum Damage {
     },
     /// A FAT entry or a directory entry names a cluster that does not exist.
     Cluster(u32),
+    /// A cluster belongs to more than one file or directory.
+    SharedCluster(u32),
+    /// A directory is found in more than one place.
+    SharedDirectory {
+        /// The inode.
+        inode: u64,
+    },
     /// A cluster chain is longer than it can be: it runs in a circle.
     EndlessChain,
     /// FAT structures contradict each other: a file is longer than its clusters, a slot lies outside its directory.
@@ -347,6 +356,10 @@ impl fmt::Display for Damage {
             Self::Name { inode } => write!(f, "directory {inode} holds an impossible file name"),
             Self::Journal { block } => write!(f, "block {block} of the journal is damaged"),
             Self::Cluster(cluster) => write!(f, "cluster {cluster} does not exist"),
+            Self::SharedCluster(cluster) => {
+                write!(f, "cluster {cluster} belongs to more than one file or directory")
+            }
+            Self::SharedDirectory { inode } => write!(f, "directory {inode} is found in more than one place"),
             Self::EndlessChain => f.write_str("a cluster chain runs in a circle"),
             Self::FatStructure => f.write_str("FAT structures contradict each other"),
         }
@@ -402,6 +415,7 @@ impl fmt::Display for TreeError {
             Self::NotALink => f.write_str("it is not a symbolic link"),
             Self::TooManyLinks { limit } => write!(f, "more than {limit} symbolic links on the way"),
             Self::Exists => f.write_str("it exists already"),
+            Self::IntoItself => f.write_str("a directory cannot be moved into itself"),
             Self::NotEmpty => f.write_str("the directory is not empty"),
             Self::ReadOnly => f.write_str("the file tree is read-only"),
             Self::Unsupported => f.write_str("this cannot be done in such a filesystem here"),

@@ -27,6 +27,7 @@ pub mod posix;
 pub mod reach;
 mod resolve;
 mod tree;
+mod walk;
 mod window;
 
 use std::sync::Arc;
@@ -48,7 +49,8 @@ pub use partition::{
 };
 pub use path::{DisplayName, MAX_NAME_LEN, PathError, TreePath, is_valid_name};
 pub use resolve::{LastLink, resolve};
-pub use tree::{About, Entry, FileTree, Kind, Metadata, Note, Space, Stop, Timestamp};
+pub use tree::{About, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp};
+pub use walk::{MAX_DEPTH, Step, Visit, Walk, WalkError, remove};
 pub use window::Window;
 
 /// How a tree is opened.

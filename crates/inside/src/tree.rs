@@ -5,6 +5,7 @@ use core::fmt;
 
 use crate::error::TreeError;
 use crate::path::TreePath;
+use crate::walk::WalkError;
 
 /// A tree of directories, files and links.
 ///
@@ -92,9 +93,17 @@ pub trait FileTree: Send + Sync {
         Err(TreeError::ReadOnly)
     }
 
-    /// Moves an entry. A file may replace a file, and a directory an empty one.
-    fn rename(&self, _from: &TreePath, _to: &TreePath) -> Result<(), TreeError> {
+    /// Moves an entry. With [`IfExists::Replace`] a file may take the place of a file, and a directory that of an empty one.
+    /// A directory can't be moved into itself ([`TreeError::IntoItself`]).
+    fn rename(&self, _from: &TreePath, _to: &TreePath, _if_exists: IfExists) -> Result<(), TreeError> {
         Err(TreeError::Unsupported)
+    }
+
+    /// Fails if two entries below `path` claim the same part of the medium, or if what is there is too damaged to tell.
+    /// A copy would multiply it, and removing one entry would free what belongs to the other. May follow every file.
+    /// Trees whose format leaves no room for this, or that can't be changed, find nothing.
+    fn check_unshared(&self, _path: &TreePath) -> Result<(), WalkError> {
+        Ok(())
     }
 
     /// Sets the time of a file's last change, as exactly as the filesystem can store it.
@@ -106,6 +115,15 @@ pub trait FileTree: Send + Sync {
     fn flush(&self) -> Result<(), TreeError> {
         Ok(())
     }
+}
+
+/// What a rename does where the new name is taken already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfExists {
+    /// It replaces what is there.
+    Replace,
+    /// It fails with [`TreeError::Exists`].
+    Fail,
 }
 
 /// A source or a sink gave up, for a reason that it keeps itself.
@@ -182,7 +200,7 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// What it names.
     pub kind: Kind,
-    /// Number of the inode, or 0 where the filesystem has none.
+    /// Number of the inode (FAT: first cluster of a directory), or 0 where there is none.
     pub inode: u64,
 }
 
@@ -234,7 +252,7 @@ pub struct Metadata {
     pub gid: u32,
     /// Names that refer to it.
     pub links: u32,
-    /// Number of the inode, or 0 where the filesystem has none.
+    /// Number of the inode (FAT: first cluster of a directory), or 0 where there is none.
     pub inode: u64,
     /// Bytes allocated, rounded to what the filesystem counts.
     pub allocated: u64,

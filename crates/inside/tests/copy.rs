@@ -6,7 +6,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use atrest_inside::{CopyError, CopyOptions, CopyProgress, FileTree, Kind, TreePath, copy_in, copy_out};
+use atrest_inside::{
+    CopyError, CopyOptions, CopyProgress, CopySummary, Damage, FileTree, Kind, TreeError, TreePath,
+    WalkError, copy_in, copy_out,
+};
 use common::{Memory, open, path, pattern, run, sample_tree, walk};
 
 const ALL: CopyOptions =
@@ -147,7 +150,7 @@ fn hostile_names_and_circles_stop_a_copy() {
         let tree = patched(b"\x03\x01bbb", hostile);
         let copied = copy_out(&*tree, &path("victim"), &to, &ALL, &mut ());
         assert!(matches!(copied, Err(CopyError::Tree { .. })), "{hostile:?}: {copied:?}");
-        fs::remove_dir_all(&to).expect("made");
+        assert!(!to.exists(), "something is made of a directory that can't be read");
     }
     // The directory `aa` becomes its own parent: entry inode number of `victim`.
     let listed = run("debugfs", &[&"-R", &"ls -l victim", &image]);
@@ -160,7 +163,14 @@ fn hostile_names_and_circles_stop_a_copy() {
     let entry = |inode: u32| [&inode.to_le_bytes()[..], b"\x0c\x00\x02\x02aa"].concat();
     let tree = patched(&entry(child), &entry(own));
     let copied = copy_out(&*tree, &path("victim"), &to, &ALL, &mut ());
-    assert!(matches!(copied, Err(CopyError::DirectoryLoop { .. })), "{copied:?}");
+    let twice = WalkError::Twice { first: path("victim"), second: path("victim/aa") };
+    assert_eq!(copied, Err(CopyError::Walk(twice)));
+    // Whoever lists it meets the same directory at once, and no deeper.
+    assert!(tree.list(&path("victim")).is_ok());
+    let number = u64::from(own);
+    let shared = TreeError::Corrupt(Damage::SharedDirectory { inode: number });
+    assert_eq!(tree.list(&path("victim/aa")), Err(shared));
+    assert_eq!(tree.metadata(&path("victim/aa/aa")), Err(shared));
 }
 
 #[test]
@@ -188,7 +198,15 @@ fn circles_in_fat_and_sources_that_are_no_files_stop_a_copy() {
     }
     let tree = open(Memory::new(bytes));
     let copied = copy_out(&*tree, &path("a"), &to, &ALL, &mut ());
-    assert!(matches!(copied, Err(CopyError::TooDeep { .. } | CopyError::DirectoryLoop { .. })), "{copied:?}");
+    let cluster = u32::from(u16::from_le_bytes(a));
+    let shared = |copied: Result<_, CopyError>, first: &str, second: &str| {
+        let (first, second) = (path(first), path(second));
+        assert_eq!(copied, Err(CopyError::Walk(WalkError::SharedCluster { cluster, first, second })));
+    };
+    shared(copied, "a", "a/c");
+    let removed = atrest_inside::remove(&*tree, &path("a"), true);
+    shared(removed.map_err(CopyError::from).map(|_| CopySummary::default()), "a", "a/c");
+    assert_eq!(tree.list(&path("a")).expect("there").len(), 2, "nothing is removed");
 
     let tree = open(Memory::load(&image));
     let pipe = dir.path().join("pipe");

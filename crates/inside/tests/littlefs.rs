@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use atrest_device::{FlashDevice, FlashError, FlashGeometry};
 use atrest_inside::{
-    Access, CopyOptions, FileTree, FilesystemKind, Kind, Stop, TreeError, TreePath, copy_in, copy_out,
-    detect, open_flash_tree, open_tree,
+    Access, CopyOptions, FileTree, FilesystemKind, IfExists, Kind, Stop, TreeError, TreePath, copy_in,
+    copy_out, detect, open_flash_tree, open_tree,
 };
 use atrest_littlefs::{FormatOptions, format};
 use atrest_testkit::Random;
@@ -87,11 +87,14 @@ fn everything_a_tree_can_do_is_there_after_another_mount() {
     }
     assert_eq!(tree.write_at(&path("pieces"), 60_001, b"x"), Err(TreeError::BeyondEnd { size: 60_000 }));
     tree.truncate(&path("pieces"), 50_000).expect("cut");
-    tree.rename(&path("small"), &path("a/moved")).expect("moved");
-    tree.rename(&path("a/b"), &path("c")).expect("moved");
+    tree.rename(&path("small"), &path("a/moved"), IfExists::Replace).expect("moved");
+    tree.rename(&path("a/b"), &path("c"), IfExists::Replace).expect("moved");
     assert_eq!(tree.make_dir(&path("c")), Err(TreeError::Exists));
     assert_eq!(tree.remove(&path("c")), Err(TreeError::NotEmpty));
-    assert_eq!(tree.rename(&path("c"), &path("c/inside")).map_err(|_| ()), Err(()));
+    let into_itself = tree.rename(&path("c"), &path("c/inside"), IfExists::Replace);
+    assert_eq!(into_itself, Err(TreeError::IntoItself));
+    let taken = tree.rename(&path("c"), &path("a/moved"), IfExists::Fail);
+    assert_eq!(taken, Err(TreeError::Exists));
     assert_eq!(write(&*tree, "c", b""), Err(TreeError::IsADirectory));
     assert_eq!(write(&*tree, &"n".repeat(256), b""), Err(TreeError::UnsupportedName { len: 256 }));
     // What replaces a file and fails leaves it as it was.

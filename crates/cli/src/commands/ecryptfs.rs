@@ -200,6 +200,8 @@ fn name(problem: &Problem) -> &'static str {
         Problem::Zeros { .. } => "zeros",
         Problem::Empty => "empty",
         Problem::Behind { .. } => "behind-end",
+        Problem::TooDeep { .. } => "too-deep",
+        Problem::Twice => "twice",
         _ => "other",
     }
 }

@@ -9,8 +9,8 @@ use atrest_device::BlockDevice;
 use atrest_engine::{Access as FileAccess, Disk};
 use atrest_inside::{
     Access, CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, FilesystemKind, Kind, LastLink,
-    Metadata, Stop, TreeError, TreePath, copy_in, copy_out, detect, filesystem_device, open_tree_with,
-    partitions, resolve,
+    Metadata, Stop, TreeError, TreePath, WalkError, copy_in, copy_out, detect, filesystem_device,
+    open_tree_with, partitions, remove, resolve,
 };
 use atrest_tree::fscrypt::Keyring;
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use super::unlock::{Use, unlock};
 use super::{ecryptfs, flash, fscrypt, protectors};
 use crate::args::inside::{CatArgs, CpArgs, DfArgs, LsArgs, MkdirArgs, PartitionArgs, RmArgs};
 use crate::args::open::UnlockArgs;
+use crate::errors::CHECK_IT;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::secrets::Source;
@@ -184,27 +185,9 @@ fn is_dir(tree: &dyn FileTree, path: &TreePath) -> bool {
 pub fn rm(args: &RmArgs, output: &Output) -> Result<(), Failure> {
     let tree = open(&args.volume, &args.unlock, &args.partition, true, output)?;
     let path = find(&*tree, &args.path, LastLink::Keep)?;
-    let mut removed = 0_u64;
-    remove(&*tree, &path, args.recursive, &mut removed)?;
+    let removed = remove(&*tree, &path, args.recursive).map_err(|error| copy_failure(error.into()))?;
     tree.flush().map_err(at(&args.volume))?;
     output.done(&json!({ "removed": removed }), &format!("{} removed", counted(removed, "entry", "entries")))
-}
-
-/// Removes an entry, and everything in it if that is asked for. The root itself stays.
-fn remove(tree: &dyn FileTree, path: &TreePath, recursive: bool, removed: &mut u64) -> Result<(), Failure> {
-    let failed = |error| inner_failure(path, error);
-    let kind = tree.metadata(path).map_err(failed)?.kind;
-    if kind == Kind::Directory && recursive {
-        for entry in tree.list(path).map_err(failed)? {
-            let inner = path.join(&entry.name).map_err(|error| failed(error.into()))?;
-            remove(tree, &inner, recursive, removed)?;
-        }
-    }
-    if !path.is_root() || !recursive {
-        tree.remove(path).map_err(failed)?;
-        *removed += 1;
-    }
-    Ok(())
 }
 
 pub fn df(args: &DfArgs, output: &Output) -> Result<(), Failure> {
@@ -480,6 +463,10 @@ pub fn copy_failure(error: CopyError) -> Failure {
         CopyError::Tree { path, error: TreeError::Exists } => exists(&path),
         CopyError::Tree { path, error } => inner_failure(&path, error),
         CopyError::Host { path, errno } => Failure::io(&io::Error::from_raw_os_error(errno)).at(&path),
+        error @ CopyError::Walk(WalkError::TooDeep { .. }) => Failure::new(Code::Device, error),
+        error @ (CopyError::Walk(_) | CopyError::LargerThanFilesystem { .. }) => {
+            Failure::new(Code::Device, error).hint(CHECK_IT)
+        }
         error => Failure::new(Code::Device, error),
     }
 }

@@ -16,9 +16,8 @@ use super::found::Found;
 use super::{BLOCK, BuildError, holes, host_attributes};
 use crate::path::TreePath;
 use crate::tree::Kind;
+use crate::walk::MAX_DEPTH;
 
-/// Levels of directories that are followed: each holds a file descriptor open.
-const MAX_DEPTH: usize = 200;
 /// Names of one file: the kernel's limit.
 const MAX_LINKS: u32 = 65_000;
 const LOST_AND_FOUND: &[u8] = b"lost+found";

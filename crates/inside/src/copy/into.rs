@@ -8,10 +8,11 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{CopyError, CopyOptions, CopyProgress, CopySummary, MAX_DEPTH, PIECE, at, host};
+use super::{CopyError, CopyOptions, CopyProgress, CopySummary, PIECE, at, host};
 use crate::error::TreeError;
 use crate::path::TreePath;
 use crate::tree::{FileTree, Kind, Stop, Timestamp};
+use crate::walk::{MAX_DEPTH, WalkError};
 
 /// Copies the host's file or directory `from` to the entry `to` of the tree, or into it if that is a directory, and makes
 /// the result durable. Symbolic links, devices and the like are left out and counted as skipped.
@@ -61,7 +62,7 @@ impl Copy<'_> {
         depth: usize,
     ) -> Result<(), CopyError> {
         if depth >= MAX_DEPTH {
-            return Err(CopyError::TooDeep { path: to.clone(), limit: MAX_DEPTH });
+            return Err(WalkError::TooDeep { path: to.clone(), limit: MAX_DEPTH }.into());
         }
         self.progress.started(to, Kind::Directory, 0);
         if !to.is_root() {

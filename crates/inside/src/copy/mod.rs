@@ -11,13 +11,12 @@ use rustix::io::Errno;
 use crate::error::TreeError;
 use crate::path::TreePath;
 use crate::tree::Kind;
+use crate::walk::WalkError;
 
 pub use into::copy_in;
 pub(crate) use into::kind;
 pub use out::copy_out;
 
-/// Levels of directories that a copy descends: each holds a file descriptor open, and trees can be hostile.
-const MAX_DEPTH: usize = 200;
 /// Bytes moved at once.
 const PIECE: usize = 1 << 20;
 
@@ -88,18 +87,24 @@ pub enum CopyError {
         /// With this error number (`errno`).
         errno: i32,
     },
-    /// Directories are nested more deeply than we follow.
-    TooDeep {
+    /// The tree can't be walked through: it is damaged, or nested too deeply.
+    Walk(WalkError),
+    /// The files that were copied are larger than the filesystem that they lie in: it is damaged.
+    LargerThanFilesystem {
         /// Here.
         path: TreePath,
-        /// The limit.
-        limit: usize,
+        /// Bytes in the filesystem.
+        size: u64,
     },
-    /// A directory contains itself, or is found in two places: the filesystem is damaged.
-    DirectoryLoop {
-        /// Here.
-        path: TreePath,
-    },
+}
+
+impl From<WalkError> for CopyError {
+    fn from(error: WalkError) -> Self {
+        match error {
+            WalkError::Tree { path, error } => Self::Tree { path, error },
+            error => Self::Walk(error),
+        }
+    }
 }
 
 impl fmt::Display for CopyError {
@@ -109,11 +114,9 @@ impl fmt::Display for CopyError {
             Self::Host { path, errno } => {
                 write!(f, "{}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
             }
-            Self::TooDeep { path, limit } => {
-                write!(f, "{path}: directories are nested more than {limit} deep")
-            }
-            Self::DirectoryLoop { path } => {
-                write!(f, "{path}: this directory is found in more than one place; the filesystem is damaged")
+            Self::Walk(error) => error.fmt(f),
+            Self::LargerThanFilesystem { path, size } => {
+                write!(f, "{path}: the files are larger than their filesystem of {size} bytes; it is damaged")
             }
         }
     }
@@ -123,6 +126,7 @@ impl core::error::Error for CopyError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Tree { error, .. } => Some(error),
+            Self::Walk(error) => Some(error),
             _ => None,
         }
     }

@@ -1,7 +1,6 @@
 //! Out of a tree onto the host. Names and links come from a filesystem that may be hostile, so every host path below the
 //! target is used one component at a time, relative to an open directory, and no link on the host is followed there.
 
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -10,10 +9,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
-use super::{CopyError, CopyOptions, CopyProgress, CopySummary, MAX_DEPTH, at, host};
+use super::{CopyError, CopyOptions, CopyProgress, CopySummary, at, host};
+use crate::detect::FilesystemKind;
 use crate::error::TreeError;
 use crate::path::TreePath;
-use crate::tree::{Entry, FileTree, Kind, Metadata, Stop, Timestamp};
+use crate::tree::{FileTree, Kind, Metadata, Stop, Timestamp};
+use crate::walk::{Step, Visit, Walk};
 
 /// Zeros in runs of this many bytes are left out of the host's file, which then has a hole there.
 const HOLE: usize = 4096;
@@ -34,18 +35,9 @@ pub fn copy_out(
     if metadata.kind == Kind::Directory && !options.recursive {
         return Err(at(from, TreeError::IsADirectory));
     }
-    let entries = tree.about().size / 32;
-    let mut copy = Copy {
-        tree,
-        options,
-        progress,
-        summary: CopySummary::default(),
-        seen: HashSet::new(),
-        umask: umask(),
-        follow_target: false,
-        // A directory entry takes 32 bytes of FAT and 8 of ext at least, but ext's directories can't be seen twice.
-        entries_left: entries.saturating_add(65536),
-    };
+    if metadata.kind == Kind::Directory && !options.keep_going {
+        tree.check_unshared(from)?;
+    }
     // The user's own path: its links count.
     let target = match std::fs::metadata(to) {
         Ok(found) if found.is_dir() => {
@@ -53,18 +45,32 @@ pub fn copy_out(
         }
         _ => to.to_owned(),
     };
-    // A name that came from the tree may meet a link that an earlier copy left there.
-    copy.follow_target = target == to;
-    let Some(name) = target.file_name() else {
-        // `to` is `/`, `.` or ends with `..`: a directory that exists, into which the root goes.
-        let dir = open_dir(CWD, &target, OFlags::empty()).map_err(|e| host(&target, e))?;
-        copy.children(from, &metadata, &dir, &target, 0)?;
-        return Ok(copy.summary);
+    let about = tree.about();
+    let mut copy = Copy {
+        tree,
+        options,
+        progress,
+        summary: CopySummary::default(),
+        umask: umask(),
+        // A name that came from the tree may meet a link that an earlier copy left there.
+        follow_target: target == to,
+        most: shares_nothing(about.kind).then_some(about.size),
     };
-    let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let dir = open_dir(CWD, parent, OFlags::empty()).map_err(|e| host(parent, e))?;
-    copy.entry(from, &metadata, dir.as_fd(), name, &target, 0)?;
+    let name = target.file_name();
+    let start = match name {
+        Some(_) => target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+        // `to` is `/`, `.` or ends with `..`: a directory that exists, into which the root goes.
+        None => &target,
+    };
+    let dir = open_dir(CWD, start, OFlags::empty()).map_err(|e| host(start, e))?;
+    copy.walk(from, name, Place { dir, shown: start.to_owned() })?;
     Ok(copy.summary)
+}
+
+/// Whether each file has room of its own and no holes, so that all together are never larger than the filesystem.
+fn shares_nothing(kind: FilesystemKind) -> bool {
+    use FilesystemKind as Fs;
+    matches!(kind, Fs::Fat12 | Fs::Fat16 | Fs::Fat32 | Fs::LittleFs)
 }
 
 struct Copy<'a> {
@@ -72,109 +78,118 @@ struct Copy<'a> {
     options: &'a CopyOptions,
     progress: &'a mut dyn CopyProgress,
     summary: CopySummary,
-    /// Inodes of the directories copied so far.
-    seen: HashSet<u64>,
     umask: Mode,
     /// Whether the user typed the target's last component, so that a link there is the user's.
     follow_target: bool,
-    /// How many entries the filesystem can have at most; a FAT whose directories form a circle has more.
-    entries_left: u64,
+    /// Bytes that all files together can have.
+    most: Option<u64>,
+}
+
+/// A directory of the host, and its name for errors.
+struct Place {
+    dir: OwnedFd,
+    shown: PathBuf,
 }
 
 impl Copy<'_> {
-    fn entry(
-        &mut self,
-        from: &TreePath,
-        metadata: &Metadata,
-        dir: BorrowedFd<'_>,
-        name: &OsStr,
-        shown: &Path,
-        depth: usize,
-    ) -> Result<(), CopyError> {
-        self.entries_left = self
-            .entries_left
-            .checked_sub(1)
-            .ok_or_else(|| CopyError::DirectoryLoop { path: from.clone() })?;
-        // Before anything is made by a name that says nothing.
-        self.tree.check_readable(from).map_err(|e| at(from, e))?;
-        match metadata.kind {
-            Kind::File => {
-                self.progress.started(from, metadata.kind, metadata.size);
-                self.file(from, metadata, dir, name, shown)
-            }
-            Kind::Directory => {
-                self.progress.started(from, metadata.kind, 0);
-                self.directory(from, metadata, dir, name, shown, depth)
-            }
-            Kind::Link => {
-                self.progress.started(from, metadata.kind, 0);
-                self.link(from, metadata, dir, name, shown)
-            }
-            Kind::Pipe | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => {
-                self.progress.skipped(from, metadata.kind);
-                self.summary.skipped += 1;
-                Ok(())
-            }
-        }
-    }
-
-    fn directory(
-        &mut self,
-        from: &TreePath,
-        metadata: &Metadata,
-        dir: BorrowedFd<'_>,
-        name: &OsStr,
-        shown: &Path,
-        depth: usize,
-    ) -> Result<(), CopyError> {
-        match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
-            // One that is there already keeps its permissions, unless those of the tree are asked for.
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(host(shown, error)),
-        }
-        // The target itself may be a link that the user made; below it none is followed.
-        let typed = depth == 0 && self.follow_target;
-        let nofollow = if typed { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let new = open_dir(dir, Path::new(name), nofollow).map_err(|e| host(shown, e))?;
-        self.children(from, metadata, &new, shown, depth)
-    }
-
-    fn children(
-        &mut self,
-        from: &TreePath,
-        metadata: &Metadata,
-        dir: &OwnedFd,
-        shown: &Path,
-        depth: usize,
-    ) -> Result<(), CopyError> {
-        if depth >= MAX_DEPTH {
-            return Err(CopyError::TooDeep { path: from.clone(), limit: MAX_DEPTH });
-        }
-        if metadata.inode != 0 && !self.seen.insert(metadata.inode) {
-            return Err(CopyError::DirectoryLoop { path: from.clone() });
-        }
-        for Entry { name, .. } in self.tree.list(from).map_err(|e| at(from, e))? {
-            let path = from.join(&name).map_err(|e| at(from, e))?;
-            let name = OsStr::from_bytes(&name);
-            let shown: PathBuf = shown.join(name);
-            let found = self.tree.metadata(&path).map_err(|e| at(&path, e));
-            match found.and_then(|found| self.entry(&path, &found, dir.as_fd(), name, &shown, depth + 1)) {
-                // The tree's own fault, and not for lack of a place.
-                Err(error) if self.options.keep_going && !matches!(error, CopyError::Host { .. }) => {
+    /// Copies what is at `from` into the host's directory `start` as `name`, or a directory's contents where that is `None`.
+    fn walk(&mut self, from: &TreePath, name: Option<&OsStr>, start: Place) -> Result<(), CopyError> {
+        let mut walk = Walk::new(self.tree, from);
+        // The host's directories on the way down.
+        let mut places = vec![start];
+        while let Some(step) = walk.next() {
+            let copied = step.map_err(CopyError::from).and_then(|step| {
+                let entered = matches!(step, Step::Enter(_));
+                self.step(&step, name, &mut places).inspect_err(|_| {
+                    if entered {
+                        walk.leave_out();
+                    }
+                })
+            });
+            match copied {
+                // The tree's own fault, below the start and not for lack of a place.
+                Err(error)
+                    if self.options.keep_going
+                        && places.len() > 1
+                        && !matches!(error, CopyError::Host { .. }) =>
+                {
                     self.progress.failed(&error);
                     self.summary.failed += 1;
                 }
                 copied => copied?,
             }
         }
-        self.summary.directories += 1;
-        if !from.is_root() {
-            if self.options.preserve_permissions {
-                rustix::fs::fchmod(dir, self.mode(metadata)).map_err(|e| host(shown, e))?;
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step, top: Option<&OsStr>, places: &mut Vec<Place>) -> Result<(), CopyError> {
+        let (Step::Enter(visit) | Step::Leave(visit) | Step::Leaf(visit)) = step;
+        let Visit { path, depth, metadata: Some(metadata), .. } = visit else { return Ok(()) };
+        if let Step::Leave(_) = step {
+            return places.pop().map_or(Ok(()), |place| self.finish(path, metadata, &place));
+        }
+        // Before anything is made by a name that says nothing.
+        self.tree.check_readable(path).map_err(|e| at(path, e))?;
+        let Some(parent) = places.last() else { return Ok(()) };
+        let name = if *depth == 0 { top } else { path.name().map(OsStr::from_bytes) };
+        let shown = name.map_or(parent.shown.clone(), |name| parent.shown.join(name));
+        match (step, name) {
+            (Step::Enter(_), Some(name)) => {
+                self.progress.started(path, metadata.kind, 0);
+                // The target itself may be a link that the user made; below it none is followed.
+                let dir = make_directory(parent, name, &shown, *depth == 0 && self.follow_target)?;
+                places.push(Place { dir, shown });
             }
-            rustix::fs::futimens(dir, &times(metadata.modified)).map_err(|e| host(shown, e))?;
+            (Step::Enter(_), None) => {
+                let dir = parent.dir.try_clone().map_err(|_| host(&shown, Errno::MFILE))?;
+                places.push(Place { dir, shown });
+            }
+            (_, Some(name)) => self.leaf(path, metadata, parent.dir.as_fd(), name, &shown)?,
+            (_, None) => return Err(at(path, TreeError::NotADirectory)),
         }
         Ok(())
+    }
+
+    /// Gives a directory its attributes, once all is in it.
+    fn finish(&mut self, path: &TreePath, metadata: &Metadata, place: &Place) -> Result<(), CopyError> {
+        self.summary.directories += 1;
+        if path.is_root() {
+            return Ok(());
+        }
+        let failed = |errno| host(&place.shown, errno);
+        if self.options.preserve_permissions {
+            rustix::fs::fchmod(&place.dir, self.mode(metadata)).map_err(failed)?;
+        }
+        rustix::fs::futimens(&place.dir, &times(metadata.modified)).map_err(failed)
+    }
+
+    fn leaf(
+        &mut self,
+        from: &TreePath,
+        metadata: &Metadata,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        shown: &Path,
+    ) -> Result<(), CopyError> {
+        match metadata.kind {
+            Kind::File => {
+                let copied = self.summary.bytes.checked_add(metadata.size);
+                if let Some(size) = self.most.filter(|&most| copied.is_none_or(|copied| copied > most)) {
+                    return Err(CopyError::LargerThanFilesystem { path: from.clone(), size });
+                }
+                self.progress.started(from, metadata.kind, metadata.size);
+                self.file(from, metadata, dir, name, shown)
+            }
+            Kind::Link => {
+                self.progress.started(from, metadata.kind, 0);
+                self.link(from, metadata, dir, name, shown)
+            }
+            kind => {
+                self.progress.skipped(from, kind);
+                self.summary.skipped += 1;
+                Ok(())
+            }
+        }
     }
 
     fn file(
@@ -297,6 +312,17 @@ impl Copy<'_> {
             _ => Mode::RWXU,
         }
     }
+}
+
+/// Makes a directory of the host and opens it. One that is there already keeps its permissions, unless those of the tree are
+/// asked for.
+fn make_directory(parent: &Place, name: &OsStr, shown: &Path, follow: bool) -> Result<OwnedFd, CopyError> {
+    match rustix::fs::mkdirat(&parent.dir, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(host(shown, error)),
+    }
+    let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+    open_dir(&parent.dir, Path::new(name), nofollow).map_err(|e| host(shown, e))
 }
 
 /// The process's umask, which the kernel shows without changing it. Where it can't be seen, only the owner gets anything.

@@ -49,6 +49,10 @@ pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<V
         return Err(TreeError::TooLarge { limit: MAX_SIZE });
     }
     let size = u64::from(sb.block_size);
+    // A directory has no holes. One that maps the same blocks again and again is larger than the filesystem.
+    if dir.size > sb.blocks.saturating_mul(size) {
+        return Err(damaged(dir, 0));
+    }
     let mut logical: u64 = 0;
     while logical.saturating_mul(size) < dir.size {
         let at = logical.saturating_mul(size);

@@ -40,7 +40,8 @@ const CACHED_NAMES: usize = 1_000_000;
 /// Bytes handed over at once by `read_to`.
 const PIECE: usize = 1 << 20;
 
-type Names = Arc<HashMap<Vec<u8>, u32>>;
+/// Inodes of names, and where in the directory they stand.
+type Names = Arc<HashMap<Vec<u8>, (u32, usize)>>;
 
 /// The names of one directory.
 struct Known {
@@ -59,6 +60,8 @@ pub(crate) struct ExtTree {
     overwrites: bool,
     /// Most recently used last.
     directories: Mutex<Vec<Known>>,
+    /// By which entry of which directory each directory was entered: there is only one in a sound filesystem.
+    entered: Mutex<HashMap<u32, (u32, usize)>>,
     encryption: Option<Arc<dyn Encryption>>,
 }
 
@@ -104,7 +107,8 @@ impl ExtTree {
         if sb.errors {
             notes.push(Note::ErrorsRecorded);
         }
-        let tree = Self { sb, blocks, notes, overwrites: false, directories: Mutex::default(), encryption };
+        let (directories, entered) = Default::default();
+        let tree = Self { sb, blocks, notes, overwrites: false, directories, entered, encryption };
         // A filesystem without a readable root is not worth opening.
         if tree.inode(ROOT)?.kind != Kind::Directory {
             return Err(Damage::Inode(ROOT.into()).into());
@@ -119,14 +123,28 @@ impl ExtTree {
     fn find(&self, path: &TreePath) -> Result<Inode, TreeError> {
         let mut inode = self.inode(ROOT)?;
         for name in path.components() {
-            let child = self.inode(self.child(&inode, name)?)?;
+            let (number, place) = self.child(&inode, name)?;
+            let child = self.inode(number)?;
+            if child.kind == Kind::Directory {
+                self.enter(&child, (inode.number, place))?;
+            }
             self.check_policy(&inode, &child)?;
             inode = child;
         }
         Ok(inode)
     }
 
-    fn child(&self, dir: &Inode, name: &[u8]) -> Result<u32, TreeError> {
+    /// Fails if a directory is entered by another entry than before: it may contain itself.
+    fn enter(&self, directory: &Inode, entry: (u32, usize)) -> Result<(), TreeError> {
+        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        if directory.number == ROOT || *entered.entry(directory.number).or_insert(entry) != entry {
+            return Err(Damage::SharedDirectory { inode: directory.number.into() }.into());
+        }
+        Ok(())
+    }
+
+    /// The inode that a name stands for, and the name's place in the directory.
+    fn child(&self, dir: &Inode, name: &[u8]) -> Result<(u32, usize), TreeError> {
         let generation = self.generation();
         let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         directories.retain(|known| known.generation == generation);
@@ -141,12 +159,13 @@ impl ExtTree {
                 drop(directories);
                 let (entries, folds) = (self.entries(dir)?, self.folds(dir)?);
                 let mut names = HashMap::with_capacity(entries.len());
-                for entry in entries {
+                for (place, entry) in entries.into_iter().enumerate() {
+                    let found = (entry.inode, place);
                     // The first of two equal names counts, in a damaged directory, as for the kernel.
                     if folds {
-                        names.entry(casefold::fold(&entry.name)).or_insert(entry.inode);
+                        names.entry(casefold::fold(&entry.name)).or_insert(found);
                     }
-                    names.entry(entry.name).or_insert(entry.inode);
+                    names.entry(entry.name).or_insert(found);
                 }
                 let names = Arc::new(names);
                 self.remember(Known { directory: dir.number, generation, names: names.clone() });

@@ -15,6 +15,10 @@ const SLOT: usize = 32;
 /// Slots that a directory may have.
 const MAX_SLOTS: usize = 65536;
 const DELETED: u8 = 0xe5;
+/// Slots in 512 bytes, which media write whole or not at all.
+const SLOTS_IN_SECTOR: usize = 16;
+const OWN: [u8; 11] = *b".          ";
+const PARENT: [u8; 11] = *b"..         ";
 
 mod attribute {
     pub(crate) const READ_ONLY: u8 = 0x01;
@@ -31,6 +35,15 @@ pub(super) enum Place {
     Area(u64, u32),
     /// A chain of clusters.
     Chain(u32),
+}
+
+/// In which order the sectors of an entry reach the medium.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// In any: until the next flush nothing is promised.
+    Any,
+    /// So that the entry never stands there without its long name.
+    Durable,
 }
 
 /// A directory in memory.
@@ -57,6 +70,11 @@ pub(super) struct Found {
 impl Found {
     fn fields(&self) -> Fields<'_> {
         Fields(&self.bytes)
+    }
+
+    /// The slot of the entry itself, behind those of its long name.
+    pub(super) fn slot(&self) -> usize {
+        self.slots.end.saturating_sub(1)
     }
 
     pub(super) fn is_dir(&self) -> bool {
@@ -155,14 +173,19 @@ impl Directory {
     }
 
     /// Where its first byte lies or which cluster it starts with: what names it in errors.
-    fn number(&self) -> u64 {
+    pub(super) fn number(&self) -> u64 {
         match self.place {
             Place::Area(..) => 0,
             Place::Chain(cluster) => cluster.into(),
         }
     }
 
-    fn damaged(&self, slot: usize) -> TreeError {
+    /// Where its slots lie; nowhere if it is a fixed root directory.
+    pub(super) fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    pub(super) fn damaged(&self, slot: usize) -> TreeError {
         Damage::Directory { inode: self.number(), at: slot.saturating_mul(SLOT) as u64 }.into()
     }
 
@@ -189,7 +212,7 @@ impl Directory {
                     Some(found) => found,
                     None => (name::decode_short(&short, fields.u8(12)), i),
                 };
-                if short == *b".          " || short == *b"..         " {
+                if short == OWN || short == PARENT {
                     continue;
                 }
                 if !is_valid_name(name.as_bytes()) {
@@ -232,13 +255,28 @@ impl Directory {
 
     /// Writes an entry that was changed.
     pub(super) fn update(&mut self, table: &mut Table, found: &Found) -> Result<(), TreeError> {
-        self.put(table, found.slots.end.saturating_sub(1), &found.bytes)
+        self.put(table, found.slot(), &found.bytes)
     }
 
     /// Takes an entry out. Its clusters are the caller's.
     pub(super) fn remove(&mut self, table: &mut Table, found: &Found) -> Result<(), TreeError> {
-        // The entry itself first: slots of a long name without one are harmless.
+        self.remove_in(table, found, Order::Any)
+    }
+
+    /// Takes an entry out, the entry itself first: without one, slots of a long name are harmless.
+    pub(super) fn remove_in(
+        &mut self,
+        table: &mut Table,
+        found: &Found,
+        order: Order,
+    ) -> Result<(), TreeError> {
         for slot in found.slots.clone().rev() {
+            if order == Order::Durable
+                && slot != found.slot()
+                && slot % SLOTS_IN_SECTOR == SLOTS_IN_SECTOR - 1
+            {
+                table.settle()?;
+            }
             let at = slot.saturating_mul(SLOT);
             let mut bytes: [u8; SLOT] = Fields(&self.slots).array(at);
             if let Some(first) = bytes.first_mut() {
@@ -258,37 +296,139 @@ impl Directory {
         is_dir: bool,
         now: Timestamp,
     ) -> Result<Found, TreeError> {
-        let taken: HashSet<[u8; 11]> = self.entries.iter().map(|entry| entry.short).collect();
-        let new = NewName::new(name, |short| taken.contains(short))?;
-        let long = new.long_slots();
-        let start = self.room(table, long.len().saturating_add(1))?;
-        let own = start.saturating_add(long.len());
-        let mut found = Found {
-            name: String::from_utf8_lossy(name).into_owned(),
-            short: new.short,
-            slots: start..own.saturating_add(1),
-            bytes: [0; SLOT],
-        };
+        let new = self.new_name(name, None)?;
+        let mut found = Found { name: String::new(), short: new.short, slots: 0..0, bytes: [0; SLOT] };
         let (date, clock, tenths) = time::fields(now);
-        found.put(0, &new.short);
-        found.put(11, &[if is_dir { attribute::DIRECTORY } else { attribute::ARCHIVE }, new.flags, tenths]);
+        found.put(11, &[if is_dir { attribute::DIRECTORY } else { attribute::ARCHIVE }, 0, tenths]);
         found.put(14, &clock.to_le_bytes());
         found.put(16, &date.to_le_bytes());
         found.set_modified(now);
+        let start = self.reserve(table, new.slots())?;
+        self.write_entry(table, start, &new, found)
+    }
+
+    /// How a name is stored beside those that are there; `except` one that it replaces.
+    pub(super) fn new_name(&self, name: &[u8], except: Option<&Found>) -> Result<NewName, TreeError> {
+        let others = self.entries.iter().filter(|entry| except.is_none_or(|gone| entry.slots != gone.slots));
+        let taken: HashSet<[u8; 11]> = others.map(|entry| entry.short).collect();
+        NewName::new(name, |short| taken.contains(short))
+    }
+
+    /// Finds room for so many adjoining slots, and sees to it that the directory still ends behind them. Nothing of that shows.
+    pub(super) fn reserve(&mut self, table: &mut Table, count: usize) -> Result<usize, TreeError> {
+        let start = self.room(table, count)?;
         // What was free behind the last entry may hold anything: the new end must say that it is one.
-        let end = own.saturating_add(1);
+        let end = start.saturating_add(count);
         if end > self.used {
             self.used = end;
             if end < self.slots.len() / SLOT {
                 self.put(table, end, &[0; SLOT])?;
             }
         }
-        for (slot, bytes) in (start..).zip(&long) {
+        Ok(start)
+    }
+
+    /// Writes an entry under a new name into slots that are free.
+    pub(super) fn write_entry(
+        &mut self,
+        table: &mut Table,
+        start: usize,
+        new: &NewName,
+        found: Found,
+    ) -> Result<Found, TreeError> {
+        self.write_entry_in(table, start, new, found, Order::Any)
+    }
+
+    /// Writes an entry under a new name into slots that are free, the entry itself last.
+    pub(super) fn write_entry_in(
+        &mut self,
+        table: &mut Table,
+        start: usize,
+        new: &NewName,
+        mut found: Found,
+        order: Order,
+    ) -> Result<Found, TreeError> {
+        let own = start.saturating_add(new.long_slots().len());
+        found.name = new.text.clone();
+        found.short = new.short;
+        found.slots = start..own.saturating_add(1);
+        found.put(0, &new.short);
+        found.put(12, &[new.flags]);
+        for (slot, bytes) in (start..).zip(&new.long_slots()) {
             self.put(table, slot, bytes)?;
+        }
+        if order == Order::Durable && start / SLOTS_IN_SECTOR != own / SLOTS_IN_SECTOR {
+            table.settle()?;
         }
         self.put(table, own, &found.bytes)?;
         self.entries.push(found.clone());
         Ok(found)
+    }
+
+    /// Finds room for so many slots in the sector in which all of `own` lie, over which they may be written. Then the entry
+    /// changes its name in a single write of a sector.
+    pub(super) fn room_beside(&self, count: usize, own: &Found) -> Option<usize> {
+        let sector = own.slots.start / SLOTS_IN_SECTOR;
+        if own.slot() / SLOTS_IN_SECTOR != sector {
+            return None;
+        }
+        let first = sector.saturating_mul(SLOTS_IN_SECTOR);
+        let end = first.saturating_add(SLOTS_IN_SECTOR).min(self.slots.len() / SLOT);
+        let byte = |slot: usize| Fields(&self.slots).u8(slot.saturating_mul(SLOT));
+        let is_free = |slot: usize| slot >= self.used || own.slots.contains(&slot) || byte(slot) == DELETED;
+        (first..end.saturating_sub(count).saturating_add(1)).find(|&start| {
+            let stop = start.saturating_add(count);
+            // Slots behind the last entry may be taken if none is left out and the next one ends the directory.
+            let ends = stop <= self.used
+                || (start <= self.used && (stop == self.slots.len() / SLOT || byte(stop) == 0));
+            stop <= end && ends && (start..stop).all(is_free)
+        })
+    }
+
+    /// Writes an entry under a new name into slots that [`room_beside`](Self::room_beside) found, and frees its old ones.
+    pub(super) fn rewrite(
+        &mut self,
+        table: &mut Table,
+        start: usize,
+        new: &NewName,
+        found: &Found,
+    ) -> Result<(), TreeError> {
+        self.remove(table, found)?;
+        self.used = self.used.max(start.saturating_add(new.slots()));
+        self.write_entry(table, start, new, found.clone()).map(|_| ())
+    }
+
+    /// Whether an entry lies in the sector that holds another one with all of its long name.
+    pub(super) fn in_one_sector(entry: &Found, whole: &Found) -> bool {
+        let sector = |slot: usize| slot / SLOTS_IN_SECTOR;
+        sector(entry.slot()) == sector(whole.slot()) && sector(whole.slots.start) == sector(whole.slot())
+    }
+
+    /// Gives an entry what belongs to another one: all but its name.
+    pub(super) fn take_over(
+        &mut self,
+        table: &mut Table,
+        entry: &Found,
+        from: &Found,
+    ) -> Result<(), TreeError> {
+        let name = entry.fields();
+        let mut taken = Found { bytes: from.bytes, ..entry.clone() };
+        taken.put(0, &name.array::<11>(0));
+        taken.put(12, &[name.u8(12)]);
+        self.update(table, &taken)
+    }
+
+    /// Whether the directory's `..` can be set.
+    pub(super) fn has_parent_entry(&self) -> bool {
+        Fields(&self.slots).array::<11>(SLOT) == PARENT
+    }
+
+    /// Sets the first cluster (0: the root) of the directory that `..` leads to.
+    pub(super) fn set_parent(&mut self, table: &mut Table, cluster: u32) -> Result<(), TreeError> {
+        let mut entry =
+            Found { name: String::new(), short: PARENT, slots: 1..2, bytes: Fields(&self.slots).array(SLOT) };
+        entry.set_contents(cluster, 0);
+        self.update(table, &entry)
     }
 
     /// Finds `count` adjoining free slots, in a longer directory if need be.
@@ -314,11 +454,14 @@ impl Directory {
             return Err(TreeError::NoSpace);
         };
         let new = table.allocate(last, 1)?;
+        let size = usize::try_from(table.boot.cluster_size()).unwrap_or(0);
         for cluster in clusters(&new) {
-            clear(table, cluster)?;
+            let at = table.boot.cluster(cluster).ok_or(Damage::Cluster(cluster))?;
+            // Before the link to it reaches the medium: what the cluster held may look like entries.
+            table.cache.write_through(at, &vec![0; size])?;
+            table.cache.device().flush()?;
         }
         self.runs.extend(new);
-        let size = usize::try_from(table.boot.cluster_size()).unwrap_or(0);
         self.slots.resize(self.slots.len().saturating_add(size), 0);
         Ok(())
     }
@@ -330,11 +473,10 @@ pub(super) fn make(table: &mut Table, parent: u32, now: Timestamp) -> Result<u32
     let cluster = clusters(&runs).next().ok_or(Damage::FatStructure)?;
     clear(table, cluster)?;
     let at = table.boot.cluster(cluster).ok_or(Damage::Cluster(cluster))?;
-    for (i, (short, target)) in [(b".          ", cluster), (b"..         ", parent)].into_iter().enumerate()
-    {
-        let mut entry = Found { name: String::new(), short: *short, slots: 0..0, bytes: [0; SLOT] };
+    for (i, (short, target)) in [(OWN, cluster), (PARENT, parent)].into_iter().enumerate() {
+        let mut entry = Found { name: String::new(), short, slots: 0..0, bytes: [0; SLOT] };
         let (date, clock, _) = time::fields(now);
-        entry.put(0, short);
+        entry.put(0, &short);
         entry.put(11, &[attribute::DIRECTORY]);
         entry.put(14, &clock.to_le_bytes());
         entry.put(16, &date.to_le_bytes());

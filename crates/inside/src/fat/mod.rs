@@ -5,12 +5,16 @@
 //!
 //! Tables and directories are changed in memory and written by a flush; file contents go to the device at once. From the
 //! first change to the end of the next flush the filesystem is marked as in use. After a write that failed half-way
-//! nothing more is written.
+//! nothing more is written. A rename is durable when it returns.
+//!
+//! Nothing is freed unless each cluster has one owner in the whole filesystem: freeing a shared one would destroy the other's.
 
 mod boot;
 mod cache;
 mod dir;
 mod name;
+mod owners;
+mod rename;
 mod table;
 mod time;
 
@@ -21,11 +25,13 @@ use atrest_device::BlockDevice;
 pub(crate) use boot::BootSector;
 use cache::Cache;
 use dir::{Directory, Found, Place};
+use owners::{Entered, Start};
 use table::{Run, Table};
 
 use crate::error::{Damage, TreeError};
 use crate::path::TreePath;
-use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Space, Stop, Timestamp};
+use crate::tree::{About, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp};
+use crate::walk::WalkError;
 
 /// Bytes handed to and from callers at once.
 const PIECE: usize = 1 << 20;
@@ -42,6 +48,11 @@ struct State {
     table: Table,
     /// The chain that was used last, by its first cluster: reading a file in pieces follows it once.
     last_chain: Option<(u32, Vec<Run>)>,
+    entered: Entered,
+    /// Each cluster has one owner, as was found. What is written here does not change that.
+    is_unshared: bool,
+    /// The change that is under way has begun to change something.
+    begun: bool,
     /// Changed since the last flush; the media says so.
     changed: bool,
     /// A write failed half-way.
@@ -67,8 +78,15 @@ impl FatTree {
             notes: if boot.dirty { vec![Note::NotCleanlyUnmounted] } else { Vec::new() },
         };
         let cache = Cache::new(device, boot.size());
-        let mut state =
-            State { table: Table::new(boot, cache)?, last_chain: None, changed: false, failed: false };
+        let mut state = State {
+            table: Table::new(boot, cache)?,
+            last_chain: None,
+            entered: Entered::default(),
+            is_unshared: false,
+            begun: false,
+            changed: false,
+            failed: false,
+        };
         state.directory(&TreePath::root())?;
         Ok(Self { about, state: Mutex::new(state) })
     }
@@ -87,10 +105,14 @@ impl FatTree {
             return Err(TreeError::EarlierWriteFailed);
         }
         state.last_chain = None;
+        state.begun = false;
         let result = op(&mut state);
-        if let Err(TreeError::Device(_) | TreeError::Corrupt(_)) = &result {
+        if let Err(TreeError::Device(_) | TreeError::Corrupt(_)) = &result
+            && state.begun
+        {
             state.failed = true;
             state.table.cache.discard();
+            state.entered.clear();
         }
         result
     }
@@ -99,21 +121,65 @@ impl FatTree {
 impl State {
     /// The directory at `path`.
     fn directory(&mut self, path: &TreePath) -> Result<Directory, TreeError> {
-        let mut place = dir::root(&self.table);
+        Ok(self.way(path)?.0)
+    }
+
+    /// The directory at `path`, and the numbers of all on the way to it, its own included.
+    fn way(&mut self, path: &TreePath) -> Result<(Directory, Vec<u64>), TreeError> {
+        let root = dir::root(&self.table);
+        let mut directory = Directory::read(&mut self.table, root)?;
+        self.entered.enter(&directory, None)?;
+        let mut way = vec![directory.number()];
         for name in path.components() {
-            let parent = Directory::read(&mut self.table, place)?;
-            let found = parent.find(name).ok_or(TreeError::NotFound)?;
+            let found = directory.find(name).ok_or(TreeError::NotFound)?;
             if !found.is_dir() {
                 return Err(TreeError::NotADirectory);
             }
-            place = self.place(found);
+            let place = Place::Chain(found.cluster(&self.table));
+            let inner = Directory::read(&mut self.table, place)?;
+            self.entered.enter(&inner, Some((&directory, found)))?;
+            directory = inner;
+            way.push(directory.number());
         }
-        Directory::read(&mut self.table, place)
+        Ok((directory, way))
     }
 
-    /// Where the contents of a directory are.
-    fn place(&self, found: &Found) -> Place {
-        Place::Chain(found.cluster(&self.table))
+    /// Fails unless each cluster has one owner. Looks at the whole filesystem, once.
+    fn check_unshared(&mut self) -> Result<(), TreeError> {
+        match self.survey(&TreePath::root()) {
+            Ok(()) => Ok(()),
+            Err(WalkError::SharedCluster { cluster, .. }) => Err(Damage::SharedCluster(cluster).into()),
+            Err(WalkError::Tree { error, .. }) => Err(error),
+            // A survey has no other limits.
+            Err(_) => Err(Damage::FatStructure.into()),
+        }
+    }
+
+    fn survey(&mut self, path: &TreePath) -> Result<(), WalkError> {
+        if self.is_unshared {
+            return Ok(());
+        }
+        let failed = |error| WalkError::Tree { path: path.clone(), error };
+        let start = match path.is_root() {
+            true => Start::Directory(dir::root(&self.table)),
+            false => {
+                let (_, found) = self.find(path).map_err(failed)?;
+                match (found.is_dir(), found.cluster(&self.table)) {
+                    (true, cluster) => Start::Directory(Place::Chain(cluster)),
+                    (false, cluster) => Start::File(cluster),
+                }
+            }
+        };
+        owners::survey(&mut self.table, path, &start)?;
+        self.is_unshared = path.is_root();
+        Ok(())
+    }
+
+    /// The directory behind an entry, which must be empty.
+    fn empty(&mut self, found: &Found) -> Result<Directory, TreeError> {
+        let place = Place::Chain(found.cluster(&self.table));
+        let inner = Directory::read(&mut self.table, place)?;
+        if inner.entries.is_empty() { Ok(inner) } else { Err(TreeError::NotEmpty) }
     }
 
     /// The directory in which `path` lies, and its last name.
@@ -206,6 +272,7 @@ impl State {
 
     /// Before the first change: says on the media that the filesystem is in use.
     fn mark(&mut self) -> Result<(), TreeError> {
+        self.begun = true;
         if !self.changed {
             self.set_state(true)?;
             self.changed = true;
@@ -281,7 +348,12 @@ impl State {
     }
 }
 
-fn metadata(found: &Found) -> Metadata {
+/// The number of a directory, which names it as an inode does elsewhere.
+fn number(found: &Found, table: &Table) -> u64 {
+    if found.is_dir() { found.cluster(table).into() } else { 0 }
+}
+
+fn metadata(found: &Found, table: &Table) -> Metadata {
     let (kind, mode) = if found.is_dir() { (Kind::Directory, 0o755) } else { (Kind::File, 0o644) };
     Metadata {
         kind,
@@ -290,7 +362,7 @@ fn metadata(found: &Found) -> Metadata {
         uid: 0,
         gid: 0,
         links: 1,
-        inode: 0,
+        inode: number(found, table),
         allocated: found.size().into(),
         modified: found.modified(),
         accessed: found.accessed(),
@@ -313,7 +385,8 @@ impl FileTree for FatTree {
     fn metadata(&self, path: &TreePath) -> Result<Metadata, TreeError> {
         if path.is_root() {
             let never = Timestamp::default();
-            let (uid, gid, links, inode, size, allocated) = (0, 0, 1, 0, 0, 0);
+            let inode = self.lock().table.boot.root_cluster.into();
+            let (uid, gid, links, size, allocated) = (0, 0, 1, 0, 0);
             let (kind, mode) = (Kind::Directory, 0o755);
             let (modified, accessed, changed) = (never, never, never);
             return Ok(Metadata {
@@ -330,13 +403,19 @@ impl FileTree for FatTree {
                 changed,
             });
         }
-        Ok(metadata(&self.lock().find(path)?.1))
+        let mut state = self.lock();
+        let (_, found) = state.find(path)?;
+        Ok(metadata(&found, &state.table))
     }
 
     fn list(&self, path: &TreePath) -> Result<Vec<Entry>, TreeError> {
-        let directory = self.lock().directory(path)?;
+        let mut state = self.lock();
+        let directory = state.directory(path)?;
         let kind = |found: &Found| if found.is_dir() { Kind::Directory } else { Kind::File };
-        let entry = |found: Found| Entry { kind: kind(&found), name: found.name.into_bytes(), inode: 0 };
+        let entry = |found: Found| {
+            let (kind, inode) = (kind(&found), number(&found, &state.table));
+            Entry { name: found.name.into_bytes(), kind, inode }
+        };
         Ok(directory.entries.into_iter().map(entry).collect())
     }
 
@@ -375,6 +454,7 @@ impl FileTree for FatTree {
             let (mut found, existed) = match dir.find(name).cloned() {
                 Some(found) if found.is_dir() => return Err(TreeError::IsADirectory),
                 Some(found) => {
+                    state.check_unshared()?;
                     state.mark()?;
                     (found, true)
                 }
@@ -455,6 +535,7 @@ impl FileTree for FatTree {
             }
             let runs = state.chain(&found)?;
             state.last_chain = None;
+            state.check_unshared()?;
             state.mark()?;
             let keep = usize::try_from(state.needed(size)).unwrap_or(0);
             let first = found.cluster(&state.table);
@@ -498,19 +579,26 @@ impl FileTree for FatTree {
     fn remove(&self, path: &TreePath) -> Result<(), TreeError> {
         self.change(|state| {
             let (mut dir, found) = state.find(path)?;
-            if found.is_dir() {
-                let place = state.place(&found);
-                if !Directory::read(&mut state.table, place)?.entries.is_empty() {
-                    return Err(TreeError::NotEmpty);
-                }
-            }
+            let inner = if found.is_dir() { Some(state.empty(&found)?) } else { None };
+            state.check_unshared()?;
             state.mark()?;
             dir.remove(&mut state.table, &found)?;
+            if let Some(inner) = inner {
+                state.entered.forget(&inner);
+            }
             match found.cluster(&state.table) {
                 0 => Ok(()),
                 first => state.table.release(first),
             }
         })
+    }
+
+    fn rename(&self, from: &TreePath, to: &TreePath, if_exists: IfExists) -> Result<(), TreeError> {
+        self.change(|state| state.rename(from, to, if_exists))
+    }
+
+    fn check_unshared(&self, path: &TreePath) -> Result<(), WalkError> {
+        self.lock().survey(path)
     }
 
     fn set_modified(&self, path: &TreePath, time: Timestamp) -> Result<(), TreeError> {

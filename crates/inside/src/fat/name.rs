@@ -49,6 +49,8 @@ pub(super) fn fold(name: &str) -> String {
 /// A name about to be stored.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NewName {
+    /// As it is shown.
+    pub(super) text: String,
     pub(super) short: [u8; 11],
     /// Byte 12 of the entry.
     pub(super) flags: u8,
@@ -67,10 +69,15 @@ impl NewName {
             return Err(unsupported);
         }
         if let Some((short, flags)) = exact(text).filter(|(short, _)| !taken(short)) {
-            return Ok(Self { short, flags, long: Vec::new() });
+            return Ok(Self { text: text.to_owned(), short, flags, long: Vec::new() });
         }
         let short = numbered(text, taken).ok_or(TreeError::NoSpace)?;
-        Ok(Self { short, flags: 0, long })
+        Ok(Self { text: text.to_owned(), short, flags: 0, long })
+    }
+
+    /// Slots that it takes, that of the entry included.
+    pub(super) fn slots(&self) -> usize {
+        self.long.len().div_ceil(UNITS).saturating_add(1)
     }
 
     /// The slots in front of the entry itself, in their order on the media.
@@ -179,9 +186,18 @@ mod tests {
 
     #[test]
     fn names_that_fit_take_no_long_name() {
-        assert_eq!(new("README.TXT"), NewName { short: *b"README  TXT", flags: 0, long: vec![] });
-        assert_eq!(new("lower.TXT"), NewName { short: *b"LOWER   TXT", flags: LOWER_BASE, long: vec![] });
-        assert_eq!(new("a"), NewName { short: *b"A          ", flags: LOWER_BASE, long: vec![] });
+        assert_eq!(
+            new("README.TXT"),
+            NewName { text: "README.TXT".into(), short: *b"README  TXT", flags: 0, long: vec![] }
+        );
+        assert_eq!(
+            new("lower.TXT"),
+            NewName { text: "lower.TXT".into(), short: *b"LOWER   TXT", flags: LOWER_BASE, long: vec![] }
+        );
+        assert_eq!(
+            new("a"),
+            NewName { text: "a".into(), short: *b"A          ", flags: LOWER_BASE, long: vec![] }
+        );
         assert_eq!(decode_short(b"LOWER   TXT", LOWER_BASE), "lower.TXT");
         assert_eq!(decode_short(b"\x05\x81      \xe1  ", 0), "σü.ß");
     }
@@ -209,7 +225,7 @@ mod tests {
             let text = "é".repeat(len);
             let name = new(&text);
             let slots = name.long_slots();
-            assert_eq!(slots.len(), len.div_ceil(13));
+            assert_eq!((slots.len(), name.slots()), (len.div_ceil(13), len.div_ceil(13) + 1));
             assert_eq!(slots[0][0], 0x40 | slots.len() as u8);
             let read: Vec<u16> = slots
                 .iter()

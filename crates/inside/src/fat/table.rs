@@ -158,6 +158,29 @@ impl Table {
         if limit > self.boot.clusters { Err(Damage::EndlessChain.into()) } else { Ok(runs) }
     }
 
+    /// Calls `visit` with every cluster of a chain until it says no, and returns the cluster of which it did.
+    pub(super) fn follow(
+        &mut self,
+        first: u32,
+        mut visit: impl FnMut(u32) -> bool,
+    ) -> Result<Option<u32>, TreeError> {
+        let mut next = (first != 0).then_some(first);
+        let mut left = self.boot.clusters;
+        while let Some(cluster) = next {
+            let link = self.link(cluster)?;
+            if !visit(cluster) {
+                return Ok(Some(cluster));
+            }
+            left = left.checked_sub(1).ok_or(Damage::EndlessChain)?;
+            next = match link {
+                Link::Next(next) => Some(next),
+                Link::End => None,
+                Link::Free | Link::Bad => return Err(Damage::Cluster(cluster).into()),
+            };
+        }
+        Ok(None)
+    }
+
     /// Takes `count` free clusters and links them behind `last` (0: as a new chain). Takes none if there are not enough.
     pub(super) fn allocate(&mut self, last: u32, count: u32) -> Result<Vec<Run>, TreeError> {
         if self.free()? < count {
@@ -217,6 +240,12 @@ impl Table {
             self.release(next)?;
         }
         self.set(last, Link::End)
+    }
+
+    /// Makes everything durable that was changed so far.
+    pub(super) fn settle(&mut self) -> Result<(), TreeError> {
+        self.cache.write_back()?;
+        Ok(self.cache.device().flush()?)
     }
 
     /// Number of free clusters, counted if it is not known.

@@ -17,7 +17,7 @@ use atrest_littlefs::{
 use crate::detect::FilesystemKind;
 use crate::error::TreeError;
 use crate::path::{TreePath, is_valid_name};
-use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Space, Stop, Timestamp};
+use crate::tree::{About, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp};
 use block::BlockFlash;
 
 /// Bytes handed to and from callers at once.
@@ -252,12 +252,29 @@ impl<D: FlashDevice + Send> FileTree for LittleFsTree<D> {
         self.change()?.fs.remove(path.as_bytes()).map_err(tree_error)
     }
 
-    fn rename(&self, from: &TreePath, to: &TreePath) -> Result<(), TreeError> {
+    fn rename(&self, from: &TreePath, to: &TreePath, if_exists: IfExists) -> Result<(), TreeError> {
         check_name(to.name().ok_or(TreeError::Exists)?)?;
         if from.is_root() {
             return Err(TreeError::IsADirectory);
         }
-        self.change()?.fs.rename(from.as_bytes(), to.as_bytes()).map_err(tree_error)
+        let mut state = self.change()?;
+        let found = state.fs.stat(from.as_bytes()).map_err(tree_error)?;
+        // Names are what they look like here: no links, and no letters that are the same.
+        let mut below = to.components();
+        if from.components().all(|name| below.next() == Some(name))
+            && below.next().is_some()
+            && found.kind == atrest_littlefs::Kind::Directory
+        {
+            return Err(TreeError::IntoItself);
+        }
+        if if_exists == IfExists::Fail {
+            match state.fs.stat(to.as_bytes()) {
+                Err(LittleFsError::NotFound) => {}
+                Ok(_) => return Err(TreeError::Exists),
+                Err(error) => return Err(tree_error(error)),
+            }
+        }
+        state.fs.rename(from.as_bytes(), to.as_bytes()).map_err(tree_error)
     }
 
     /// littlefs stores no times.

@@ -3,14 +3,12 @@
 
 use core::fmt;
 
-use atrest_inside::{FileTree, Kind, LowerError, TreeError, TreePath};
+use atrest_inside::{FileTree, Kind, LowerError, Step, TreeError, TreePath, Visit, Walk, WalkError};
 use rustix::fs::OFlags;
 
 use super::{EXTENT, EcryptfsError, EncryptedFile, LowerFile, LowerTree, NAME_PREFIX};
 
 const EXTENT_LEN: u64 = EXTENT as u64;
-/// Directories nested more deeply are not looked at.
-const MAX_DEPTH: usize = 200;
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +27,13 @@ pub struct Finding {
 pub enum Problem {
     /// The file can't be opened.
     Unreadable(TreeError),
+    /// Directories are nested too deeply: what is in this one was not looked at.
+    TooDeep {
+        /// Levels that are looked at.
+        limit: usize,
+    },
+    /// The same directory was found elsewhere, perhaps above itself, and was not looked at again.
+    Twice,
     /// The name can't be decrypted: damaged, or under a key that is not at hand.
     Name,
     /// The target of a link can't be decrypted.
@@ -66,9 +71,9 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Whether something is lost or can't be read, rather than left over.
+    /// Whether something is lost or can't be read, rather than left over or seen twice.
     pub fn is_damage(&self) -> bool {
-        !matches!(self, Self::Behind { .. })
+        !matches!(self, Self::Behind { .. } | Self::Twice)
     }
 }
 
@@ -76,6 +81,13 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(error) | Self::Target(error) => error.fmt(f),
+            Self::TooDeep { limit } => {
+                write!(
+                    f,
+                    "directories are nested more than {limit} deep; what is in this one was not looked at"
+                )
+            }
+            Self::Twice => f.write_str("it is the same directory as one that was looked at before"),
             Self::Name => f.write_str("the name can't be decrypted: it is damaged, or its key was not given"),
             Self::SizeTooLarge { size, there } => {
                 write!(f, "its header claims {size} bytes, but only {there} are there; these can be read")
@@ -117,7 +129,20 @@ pub struct CheckSummary {
 /// Looks at every entry of a lower directory, without reading contents.
 pub fn check(tree: &LowerTree) -> CheckSummary {
     let mut summary = CheckSummary::default();
-    directory(tree, &TreePath::root(), 0, &mut summary);
+    for step in Walk::by_names(tree, &TreePath::root()) {
+        match step {
+            Ok(Step::Enter(visit)) => {
+                summary.directories = summary.directories.saturating_add(1);
+                summary.look_at_name(tree, &visit.path);
+            }
+            Ok(Step::Leave(_)) => {}
+            Ok(Step::Leaf(visit)) => {
+                summary.look_at_name(tree, &visit.path);
+                leaf(tree, visit, &mut summary);
+            }
+            Err(error) => summary.unreadable(tree, error),
+        }
+    }
     summary
 }
 
@@ -133,41 +158,27 @@ pub fn repair_size(tree: &LowerTree, path: &TreePath) -> Result<bool, TreeError>
     Ok(true)
 }
 
-fn directory(tree: &LowerTree, path: &TreePath, depth: usize, summary: &mut CheckSummary) {
-    summary.directories = summary.directories.saturating_add(1);
-    let entries = match tree.list(path) {
-        Ok(_) if depth >= MAX_DEPTH => {
-            return summary.add(tree, path, Problem::Unreadable(TreeError::Unsupported));
-        }
-        Ok(entries) => entries,
-        Err(error) => return summary.add(tree, path, Problem::Unreadable(error)),
-    };
-    for entry in entries {
-        let Ok(inner) = path.join(&entry.name) else { continue };
-        if entry.name.starts_with(NAME_PREFIX) {
-            summary.add(tree, &inner, Problem::Name);
-        }
-        match entry.kind {
-            Kind::Directory => directory(tree, &inner, depth.saturating_add(1), summary),
-            Kind::File => {
-                summary.files = summary.files.saturating_add(1);
-                let (problem, bytes) = file(tree, &inner);
-                if let Some(problem) = problem {
-                    summary.add(tree, &inner, problem);
-                }
-                if let Some(bytes) = bytes {
-                    summary.bytes = summary.bytes.saturating_add(bytes);
-                    summary.readable.push(inner);
-                }
+fn leaf(tree: &LowerTree, visit: Visit, summary: &mut CheckSummary) {
+    let path = visit.path;
+    match visit.kind {
+        Kind::File => {
+            summary.files = summary.files.saturating_add(1);
+            let (problem, bytes) = file(tree, &path);
+            if let Some(problem) = problem {
+                summary.add(tree, &path, problem);
             }
-            Kind::Link => {
-                summary.links = summary.links.saturating_add(1);
-                if let Err(error) = tree.read_link(&inner) {
-                    summary.add(tree, &inner, Problem::Target(error));
-                }
+            if let Some(bytes) = bytes {
+                summary.bytes = summary.bytes.saturating_add(bytes);
+                summary.readable.push(path);
             }
-            _ => {}
         }
+        Kind::Link => {
+            summary.links = summary.links.saturating_add(1);
+            if let Err(error) = tree.read_link(&path) {
+                summary.add(tree, &path, Problem::Target(error));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -197,6 +208,29 @@ fn file(tree: &LowerTree, path: &TreePath) -> (Option<Problem>, Option<u64>) {
 }
 
 impl CheckSummary {
+    fn look_at_name(&mut self, tree: &LowerTree, path: &TreePath) {
+        if path.name().is_some_and(|name| name.starts_with(NAME_PREFIX)) {
+            self.add(tree, path, Problem::Name);
+        }
+    }
+
+    /// A directory that the walk can't enter.
+    fn unreadable(&mut self, tree: &LowerTree, error: WalkError) {
+        match error {
+            WalkError::Tree { path, error } => {
+                self.directories = self.directories.saturating_add(1);
+                self.look_at_name(tree, &path);
+                self.add(tree, &path, Problem::Unreadable(error));
+            }
+            WalkError::TooDeep { path, limit } => self.add(tree, &path, Problem::TooDeep { limit }),
+            WalkError::Twice { second: path, .. } | WalkError::SharedCluster { second: path, .. } => {
+                self.add(tree, &path, Problem::Twice);
+            }
+            // There is no limit to the entries of a lower directory.
+            _ => self.add(tree, &TreePath::root(), Problem::Unreadable(TreeError::Unsupported)),
+        }
+    }
+
     pub(super) fn add(&mut self, tree: &LowerTree, path: &TreePath, problem: Problem) {
         let lower = tree.lower_path(path).unwrap_or_default();
         self.findings.push(Finding { path: path.clone(), lower, problem });

@@ -8,15 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use atrest_inside::{
-    CopyError, CopyOptions, CopyProgress, CopySummary, FileTree, Kind, Metadata, TreeError, TreePath,
-    copy_out,
+    CopyError, CopyOptions, CopyProgress, CopySummary, FileTree, Kind, Metadata, Step, TreePath, Visit, Walk,
+    WalkError, copy_out,
 };
 use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps};
 
 use super::{HEADER_LEN, LowerTree};
-
-/// Directories nested more deeply are left out.
-const MAX_DEPTH: usize = 200;
 
 /// What was exported, and what was not.
 #[derive(Debug, Default)]
@@ -53,7 +50,7 @@ pub fn export(
 ) -> Result<ExportSummary, CopyError> {
     let mut plan = Plan::default();
     make_directory(destination)?;
-    plan.directory(tree, &TreePath::root(), destination, 0);
+    plan.make(tree, destination);
     progress.begins(plan.bytes);
     let options = CopyOptions { preserve_permissions, ..CopyOptions::default() };
     let summary = Mutex::new(plan.summary);
@@ -93,52 +90,55 @@ struct Plan {
 }
 
 impl Plan {
-    fn directory(&mut self, tree: &LowerTree, path: &TreePath, to: &Path, depth: usize) {
-        let entries = match tree.list(path) {
-            Ok(_) if depth >= MAX_DEPTH => {
-                let error = CopyError::TooDeep { path: path.clone(), limit: MAX_DEPTH };
-                return self.summary.failed.push((path.clone(), error));
-            }
-            Ok(entries) => entries,
-            Err(error) => return self.failed(path, error),
-        };
-        for entry in entries {
-            let inner = match path.join(&entry.name) {
-                Ok(inner) => inner,
-                Err(error) => {
-                    self.failed(path, error.into());
-                    continue;
-                }
-            };
-            let to = to.join(OsStr::from_bytes(&entry.name));
-            match entry.kind {
-                Kind::Directory => {
-                    let made = tree
-                        .metadata(&inner)
-                        .map_err(|error| CopyError::Tree { path: inner.clone(), error })
-                        .and_then(|metadata| make_directory(&to).map(|()| metadata));
-                    match made {
-                        Ok(metadata) => {
-                            self.summary.directories = self.summary.directories.saturating_add(1);
-                            self.directories.push((inner.clone(), to.clone(), metadata));
-                            self.directory(tree, &inner, &to, depth.saturating_add(1));
-                        }
-                        Err(error) => self.summary.failed.push((inner, error)),
+    /// Makes the directories and notes what is to be in them.
+    fn make(&mut self, tree: &LowerTree, destination: &Path) {
+        let mut walk = Walk::by_names(tree, &TreePath::root());
+        while let Some(step) = walk.next() {
+            match step {
+                Ok(Step::Enter(visit)) if visit.path.is_root() => {}
+                Ok(Step::Enter(visit)) => {
+                    if let Err(error) = self.directory(tree, &visit.path, destination) {
+                        self.summary.failed.push((visit.path, error));
+                        walk.leave_out();
                     }
                 }
-                Kind::File => {
-                    let len = tree.lower_len(&inner).unwrap_or(0);
-                    self.bytes = self.bytes.saturating_add(len.saturating_sub(HEADER_LEN));
-                    self.leaves.push((inner, to));
-                }
-                Kind::Link => self.leaves.push((inner, to)),
-                _ => self.summary.skipped = self.summary.skipped.saturating_add(1),
+                Ok(Step::Leave(_)) => {}
+                Ok(Step::Leaf(visit)) => self.leaf(tree, visit, destination),
+                Err(error) => self.failed(error),
             }
         }
     }
 
-    fn failed(&mut self, path: &TreePath, error: TreeError) {
-        self.summary.failed.push((path.clone(), CopyError::Tree { path: path.clone(), error }));
+    fn directory(&mut self, tree: &LowerTree, path: &TreePath, destination: &Path) -> Result<(), CopyError> {
+        let to = destination.join(OsStr::from_bytes(path.as_bytes()));
+        let metadata = tree.metadata(path).map_err(|error| CopyError::Tree { path: path.clone(), error })?;
+        make_directory(&to)?;
+        self.summary.directories = self.summary.directories.saturating_add(1);
+        self.directories.push((path.clone(), to, metadata));
+        Ok(())
+    }
+
+    fn leaf(&mut self, tree: &LowerTree, visit: Visit, destination: &Path) {
+        let to = destination.join(OsStr::from_bytes(visit.path.as_bytes()));
+        match visit.kind {
+            Kind::File => {
+                let len = tree.lower_len(&visit.path).unwrap_or(0);
+                self.bytes = self.bytes.saturating_add(len.saturating_sub(HEADER_LEN));
+                self.leaves.push((visit.path, to));
+            }
+            Kind::Link => self.leaves.push((visit.path, to)),
+            _ => self.summary.skipped = self.summary.skipped.saturating_add(1),
+        }
+    }
+
+    fn failed(&mut self, error: WalkError) {
+        let path = match &error {
+            WalkError::Tree { path, .. }
+            | WalkError::TooDeep { path, .. }
+            | WalkError::Twice { second: path, .. } => path.clone(),
+            _ => TreePath::root(),
+        };
+        self.summary.failed.push((path, error.into()));
     }
 }
 

@@ -141,6 +141,9 @@ impl LowerTree {
         let opened = self.open_directory(lower)?;
         let mut directory = Directory::default();
         let mut left = Vec::new();
+        // Numbers of another filesystem that is mounted below may be the same.
+        let is_ours = self.is_ours(&rustix::fs::fstat(&opened).map_err(host)?)?;
+        let inode = |inode: u64| if is_ours { inode } else { 0 };
         for entry in Dir::read_from(&opened).map_err(host)? {
             let entry = entry.map_err(host)?;
             let name = entry.file_name().to_bytes();
@@ -154,8 +157,8 @@ impl LowerTree {
                 }
             };
             match self.names.decode(name) {
-                Ok(plain) if is_valid_name(&plain) => directory.add(plain, name, kind, entry.ino()),
-                _ => left.push((name.to_vec(), kind, entry.ino())),
+                Ok(plain) if is_valid_name(&plain) => directory.add(plain, name, kind, inode(entry.ino())),
+                _ => left.push((name.to_vec(), kind, inode(entry.ino()))),
             }
         }
         // After those that were encrypted: a name in plain can't take the place of one of them.
@@ -169,6 +172,11 @@ impl LowerTree {
         }
         directories.insert(path.clone(), Arc::clone(&directory));
         Ok(directory)
+    }
+
+    /// Whether something lies in the filesystem of the lower directory itself.
+    fn is_ours(&self, stat: &Stat) -> Result<bool, TreeError> {
+        Ok(stat.st_dev == rustix::fs::fstat(&self.root).map_err(host)?.st_dev)
     }
 
     fn stat(&self, lower: &TreePath) -> Result<Stat, TreeError> {
@@ -251,7 +259,6 @@ impl FileTree for LowerTree {
         let lower = self.lower_path(path)?;
         let stat = self.stat(&lower)?;
         let kind = kind_of(FileType::from_raw_mode(stat.st_mode)).unwrap_or(Kind::File);
-        let root = rustix::fs::fstat(&self.root).map_err(host)?;
         let time = |seconds: i64, nanoseconds: u64| Timestamp { seconds, nanoseconds: nanoseconds as u32 };
         Ok(Metadata {
             kind,
@@ -260,8 +267,7 @@ impl FileTree for LowerTree {
             uid: stat.st_uid,
             gid: stat.st_gid,
             links: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
-            // Numbers of another filesystem that is mounted below may be the same.
-            inode: if stat.st_dev == root.st_dev { stat.st_ino } else { 0 },
+            inode: if self.is_ours(&stat)? { stat.st_ino } else { 0 },
             allocated: (stat.st_blocks as u64).saturating_mul(512),
             modified: time(stat.st_mtime, stat.st_mtime_nsec),
             accessed: time(stat.st_atime, stat.st_atime_nsec),

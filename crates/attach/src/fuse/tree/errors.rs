@@ -16,7 +16,9 @@ pub(super) fn errno_of(error: &TreeError) -> Errno {
         TreeError::NoSpace => Errno::ENOSPC,
         TreeError::TooLarge { .. } => Errno::EFBIG,
         TreeError::UnsupportedName { .. } | TreeError::Path(_) => Errno::ENAMETOOLONG,
-        TreeError::NotALink | TreeError::NotAFile | TreeError::BeyondEnd { .. } => Errno::EINVAL,
+        TreeError::NotALink | TreeError::NotAFile | TreeError::BeyondEnd { .. } | TreeError::IntoItself => {
+            Errno::EINVAL
+        }
         TreeError::TooManyLinks { .. } => Errno::ELOOP,
         TreeError::Encrypted { .. } | TreeError::Lower(LowerError::NoKey { .. }) => Errno::EACCES,
         // As the kernel says it.

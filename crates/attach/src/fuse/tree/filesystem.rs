@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use atrest_inside::{FileTree, Kind, MAX_NAME_LEN, Metadata, TreeError, TreePath};
+use atrest_inside::{FileTree, IfExists, Kind, MAX_NAME_LEN, Metadata, TreeError, TreePath};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
@@ -193,12 +193,11 @@ impl TreeDirectory {
         if flags.intersects(RenameFlags::RENAME_EXCHANGE | RenameFlags::RENAME_WHITEOUT) {
             return Err(Errno::EINVAL);
         }
-        match self.tree.metadata(to) {
-            Ok(_) if flags.contains(RenameFlags::RENAME_NOREPLACE) => return Err(Errno::EEXIST),
-            Ok(_) if from == to => return Ok(()),
-            _ => {}
-        }
-        self.tree.rename(from, to).map_err(|error| errno_of(&error))?;
+        let if_exists = match flags.contains(RenameFlags::RENAME_NOREPLACE) {
+            true => IfExists::Fail,
+            false => IfExists::Replace,
+        };
+        self.tree.rename(from, to, if_exists).map_err(|error| errno_of(&error))?;
         self.nodes().renamed(from, to);
         Ok(())
     }
