@@ -55,6 +55,8 @@ mod luks1;
 mod nor;
 #[cfg(feature = "embedded-storage-async")]
 mod nor_async;
+#[cfg(feature = "embedded-storage")]
+mod nor_driver;
 mod place;
 #[cfg(feature = "sealed")]
 pub mod sealed;
@@ -74,6 +76,8 @@ pub use littlefs::{LittlefsError, LittlefsGeometry, LittlefsStorage};
 #[cfg(feature = "embedded-sdmmc")]
 pub use luks1::{Luks1Card, Luks1CardError};
 #[cfg(feature = "embedded-storage")]
-pub use nor::{NorDriver, NorDriverError, NorError, NorStorage};
+pub use nor::{NorDriverError, NorError, NorStorage};
+#[cfg(feature = "embedded-storage")]
+pub use nor_driver::{ByOperation, NorDriver, NorFault, NorFaults};
 #[cfg(any(feature = "embedded-sdmmc", feature = "block-device-driver"))]
 pub use place::{CardError, CardSetupError};

@@ -1,8 +1,8 @@
-//! A flash device as embedded-storage's `NorFlash`, and a driver written against that as a flash device.
+//! A flash device as embedded-storage's `NorFlash`.
 
 use core::fmt;
 
-use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, GeometryError};
+use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
 
 /// A [`FlashDevice`] as a [`NorFlash`] with these units. Never as a `MultiwriteNorFlash`: a unit of ciphertext can't be written
@@ -113,76 +113,6 @@ impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize> N
     }
 }
 
-/// A driver that implements [`NorFlash`] as a [`FlashDevice`]: what most crates for chips offer.
-pub struct NorDriver<F> {
-    driver: F,
-    geometry: FlashGeometry,
-}
-
-impl<F: NorFlash> NorDriver<F> {
-    /// Takes the driver's units, and as many of its erase blocks as are whole.
-    pub fn new(driver: F) -> Result<Self, GeometryError> {
-        let unit = |bytes: usize| u32::try_from(bytes).unwrap_or(0);
-        let blocks = driver.capacity().checked_div(F::ERASE_SIZE).unwrap_or(0) as u64;
-        let geometry =
-            FlashGeometry::new(unit(F::READ_SIZE), unit(F::WRITE_SIZE), unit(F::ERASE_SIZE), blocks)?;
-        Ok(Self { driver, geometry })
-    }
-
-    /// Gives the driver back.
-    pub fn into_driver(self) -> F {
-        self.driver
-    }
-
-    /// The driver's 32-bit address, of a range that was checked.
-    fn address(&self, operation: FlashOperation, address: u64, len: u64) -> Result<u32, FlashError> {
-        self.geometry.check(operation, address, len)?;
-        let outside = FlashCause::OutOfBounds { size: 1 << 32 };
-        u32::try_from(address).map_err(|_| FlashError::new(operation, address, len, outside))
-    }
-
-    fn failed(operation: FlashOperation, address: u64, len: u64, error: &F::Error) -> FlashError {
-        let cause = match error.kind() {
-            NorFlashErrorKind::NotAligned => FlashCause::Misaligned { multiple: 0 },
-            NorFlashErrorKind::OutOfBounds => FlashCause::OutOfBounds { size: 0 },
-            _ => FlashCause::Driver(0),
-        };
-        FlashError::new(operation, address, len, cause)
-    }
-}
-
-impl<F: NorFlash> FlashDevice for NorDriver<F> {
-    fn geometry(&self) -> FlashGeometry {
-        self.geometry
-    }
-
-    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-        let len = buf.len() as u64;
-        let offset = self.address(FlashOperation::Read, address, len)?;
-        self.driver
-            .read(offset, buf)
-            .map_err(|error| Self::failed(FlashOperation::Read, address, len, &error))
-    }
-
-    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
-        let len = data.len() as u64;
-        let offset = self.address(FlashOperation::Prog, address, len)?;
-        self.driver
-            .write(offset, data)
-            .map_err(|error| Self::failed(FlashOperation::Prog, address, len, &error))
-    }
-
-    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
-        let from = self.address(FlashOperation::Erase, address, len)?;
-        let to = self.address(FlashOperation::Erase, address.saturating_add(len), 0)?;
-        self.driver.erase(from, to).map_err(|error| Self::failed(FlashOperation::Erase, address, len, &error))
-    }
-
-    fn sync(&mut self) -> Result<(), FlashError> {
-        Ok(())
-    }
-}
-
 impl NorFlashError for NorDriverError {
     fn kind(&self) -> NorFlashErrorKind {
         match self.0.cause {
@@ -198,12 +128,6 @@ impl<D, const READ: usize, const PROG: usize, const ERASE: usize> fmt::Debug
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("NorStorage(..)")
-    }
-}
-
-impl<F> fmt::Debug for NorDriver<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NorDriver").field("geometry", &self.geometry).finish_non_exhaustive()
     }
 }
 
