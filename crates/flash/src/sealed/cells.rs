@@ -25,10 +25,10 @@ pub(crate) enum Cell {
     Slot,
 }
 
-const UNIT: u8 = 1;
-const TICKET: u8 = 2;
+pub(super) const UNIT: u8 = 1;
+pub(super) const TICKET: u8 = 2;
 /// Bytes of associated data: two less than a cipher block, which CCM fills with their length.
-const ASSOCIATED: usize = 14;
+pub(super) const ASSOCIATED: usize = 14;
 /// How often a unit that does not verify is read: a marginal cell or a disturbed bus may read right the next time.
 const READS: usize = 3;
 
@@ -201,8 +201,18 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         self.device.prog(address, cell).map_err(|error| error.cause)
     }
 
+    /// Where cells are read to and opened.
+    pub(super) fn buffer(&mut self) -> &mut [u8] {
+        self.buffer.as_mut()
+    }
+
+    /// The medium, and where cells are read to.
+    pub(super) fn device_and_buffer(&mut self) -> (&mut D, &mut [u8]) {
+        (&mut self.device, self.buffer.as_mut())
+    }
+
     /// Reads a cell into the buffer: its serial. None if the medium's own code refuses to read it.
-    fn read(&mut self, address: u64, len: u32, data: usize) -> Result<Option<u64>, FlashCause> {
+    pub(super) fn read(&mut self, address: u64, len: u32, data: usize) -> Result<Option<u64>, FlashCause> {
         let cell = self.buffer.as_mut().get_mut(..len as usize).unwrap_or_default();
         match self.device.read(address, cell) {
             Ok(()) => {}
@@ -216,7 +226,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// Opens the data at the start of the buffer, behind which serial and tag stand.
-    fn open(&mut self, serial: u64, associated: &[u8], len: usize) -> bool {
+    pub(super) fn open(&mut self, serial: u64, associated: &[u8], len: usize) -> bool {
         let Some((data, rest)) = self.buffer.as_mut().split_at_mut_checked(len) else { return false };
         let tag = rest.get(SERIAL_LEN..).and_then(|rest| rest.get(..A::TAG_LEN));
         let Some(tag) = tag.and_then(|tag| A::Tag::try_from(tag).ok()) else { return false };
@@ -236,7 +246,7 @@ fn nonce<A: Aead>(serial: u64) -> A::Nonce {
 }
 
 /// What a cell is and where: it opens nowhere else, and under no other epoch of its block.
-fn associated(kind: u8, block: u32, unit: u32, epoch: u64) -> [u8; ASSOCIATED] {
+pub(super) fn associated(kind: u8, block: u32, unit: u32, epoch: u64) -> [u8; ASSOCIATED] {
     let [a, b, c, d] = block.to_le_bytes();
     let [e, f, g, h] = unit.to_le_bytes();
     let [i, j, k, l, m] = serial::to_bytes(epoch);

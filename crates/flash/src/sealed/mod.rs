@@ -5,6 +5,8 @@
 
 mod behind;
 mod cells;
+mod correct;
+mod damage;
 mod device;
 mod error;
 mod keys;

@@ -8,7 +8,7 @@ use super::error::SealedError;
 use super::keys::{Keys, SealedKey};
 use super::layout::SealedLayout;
 use super::options::{SealedMedium, SealedOptions};
-use super::record::{self, Record};
+use super::record::{self, BODY, Record};
 use super::scan::{self, Scan};
 use super::serial::{self, RECORD_BITS, SERIAL_END};
 use super::slots::Slots;
@@ -92,20 +92,13 @@ where
         }
         let record = Record::parse(&body).ok_or(SealedError::LaterVersion)?;
         let mut scan = Scan::new(&record);
-        scan.read(&mut volume.cells, volume.table.as_mut())?;
-        scan.take_back_marginal(&mut volume.cells, volume.table.as_mut())?;
-        scan.check_serials()?;
-        scan.apply_tickets(&volume.cells.keys, volume.table.as_mut())?;
-        let good = |keys: &Keys<A>, sum| atrest_secret::constant_time_eq(&keys.anchor(sum, &body), &tag);
-        let table = volume.table.as_mut();
-        if !good(&volume.cells.keys, scan.sum) {
-            let keys = &volume.cells.keys;
-            let found = scan::without_one(scan.sum, table, keys, |sum| good(keys, sum));
-            let Some((block, state, sum)) = found else { return Err(scan.not_anchored()) };
-            if let Some(entry) = table.get_mut(block) {
-                *entry = state;
+        if let Err(error) = volume.compare(&mut scan, &body, &tag) {
+            scan = Scan::past_damage(&record);
+            let may_be_damage = matches!(error, SealedError::NotAnchored { .. } | SealedError::Gap { .. });
+            if !may_be_damage || volume.compare(&mut scan, &body, &tag).is_err() {
+                return Err(error);
             }
-            scan.sum = sum;
+            volume.damaged = true;
         }
         // A record that was written beside another counter, or none, and brought here.
         if let Some(unused) = records.map(|records| serial::unused_after(records).unwrap_or(SERIAL_END))
@@ -121,6 +114,31 @@ where
             volume.recover(scan.limit, scan.torn)?;
         }
         Ok(volume)
+    }
+
+    /// Reads the medium and holds it against a record. Nothing is changed but what is in memory.
+    fn compare(&mut self, scan: &mut Scan, body: &[u8; BODY], tag: &[u8; 16]) -> Result<(), SealedError> {
+        let (cells, table) = (&mut self.cells, self.table.as_mut());
+        let good = |keys: &Keys<A>, sum| atrest_secret::constant_time_eq(&keys.anchor(sum, body), tag);
+        scan.read(cells, table)?;
+        scan.take_back_marginal(cells, table)?;
+        scan.check_serials()?;
+        scan.apply_tickets(cells, table)?;
+        if good(&cells.keys, scan.sum) {
+            return Ok(());
+        }
+        if scan.past {
+            let found = scan.explain(cells, table, |cells, sum| good(&cells.keys, sum))?;
+            scan.sum = found.ok_or(scan.not_anchored())?;
+            return Ok(());
+        }
+        let found = scan::without_one(scan.sum, table, &cells.keys, |sum| good(&cells.keys, sum));
+        let Some((block, state, sum)) = found else { return Err(scan.not_anchored()) };
+        if let Some(entry) = table.get_mut(block) {
+            *entry = state;
+        }
+        scan.sum = sum;
+        Ok(())
     }
 
     /// After a clean record: serials go on where that left off. Blocks that were begun before take no more units, as one of them may
@@ -193,6 +211,7 @@ where
             slots: Slots::default(),
             syncs: 0,
             tampered: false,
+            damaged: false,
         })
     }
 }

@@ -4,6 +4,7 @@ use atrest_cipher::aead::Aead;
 use atrest_device::FlashDevice;
 
 use super::cells::{Cell, Cells};
+use super::damage::MOST_OTHERS;
 use super::error::SealedError;
 use super::keys::Keys;
 use super::layout::SealedLayout;
@@ -16,13 +17,19 @@ use super::volume::{MOST_TICKETS, stamp};
 pub(super) struct Scan {
     cached: bool,
     clean: bool,
-    anchor: u64,
+    /// Whether units that fail are gone past.
+    pub(super) past: bool,
+    /// A newer block was taken for one whose first unit is lost altogether.
+    pub(super) lost: bool,
+    /// Older blocks that may be something else than what they are taken for: what they are taken for, and what else.
+    pub(super) others: [Option<(Stamp, Stamp)>; MOST_OTHERS],
+    pub(super) anchor: u64,
     /// No serial from here on can be there.
     pub(super) limit: u64,
     /// Of the anchored state, as far as it has been seen.
     pub(super) sum: u128,
     /// Cells newer than the anchor.
-    in_flight: u64,
+    pub(super) in_flight: u64,
     /// The newest of them: its serial and place.
     newest: Option<(u64, u32, Cell)>,
     /// The newest serial of all.
@@ -44,6 +51,9 @@ impl Scan {
         Self {
             cached: record.cached,
             clean: record.clean,
+            past: false,
+            lost: false,
+            others: [None; MOST_OTHERS],
             anchor: record.anchor,
             limit: record.anchor.saturating_add(1_u64.wrapping_shl(record.reserve.into())),
             sum: 0,
@@ -62,7 +72,10 @@ impl Scan {
         table: &mut [BlockState],
     ) -> Result<(), SealedError> {
         for (block, state) in (0..blocks(&cells.layout)).zip(table) {
-            *state = self.read_block(cells, block)?;
+            *state = match self.past {
+                false => self.read_block(cells, block)?,
+                true => self.read_damaged_block(cells, block)?,
+            };
         }
         Ok(())
     }
@@ -105,7 +118,7 @@ impl Scan {
     }
 
     /// Counts a cell if it is in flight; 1 if it is anchored.
-    fn note(&mut self, serial: u64, block: u32, cell: Cell) -> u32 {
+    pub(super) fn note(&mut self, serial: u64, block: u32, cell: Cell) -> u32 {
         self.top = self.top.max(serial);
         if serial < self.anchor {
             return 1;
@@ -117,7 +130,7 @@ impl Scan {
         0
     }
 
-    fn add_ticket(&mut self, serial: u64, victim: Stamp) -> Result<(), SealedError> {
+    pub(super) fn add_ticket(&mut self, serial: u64, victim: Stamp) -> Result<(), SealedError> {
         let full = SealedError::NotAnchored { anchor: self.anchor, newest: self.top };
         if self.tickets.iter().flatten().any(|(_, ticket)| ticket.block == victim.block) {
             return Err(full);
@@ -176,9 +189,9 @@ impl Scan {
     }
 
     /// Blocks that may have been erased count as what they had held; what a cut erase has left of one is void.
-    pub(super) fn apply_tickets<A: Aead>(
+    pub(super) fn apply_tickets<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
-        keys: &Keys<A>,
+        cells: &mut Cells<A, D, B>,
         table: &mut [BlockState],
     ) -> Result<(), SealedError> {
         for (_, ticket) in self.tickets.into_iter().flatten() {
@@ -190,10 +203,12 @@ impl Scan {
             }
             let found = stamp(ticket.block, state);
             if is_old {
-                self.sum = self.sum.wrapping_sub(keys.share(found));
+                self.sum = self.sum.wrapping_sub(cells.keys.share(found));
             }
-            self.sum = self.sum.wrapping_add(keys.share(ticket));
-            if is_old && found != ticket {
+            self.sum = self.sum.wrapping_add(cells.keys.share(ticket));
+            // A unit that fails in it is as good as torn: the block was about to be erased.
+            let whole = !self.past || cells.count(found.block, found.epoch, found.fill) == found.fill;
+            if is_old && (found != ticket || !whole) {
                 *state = BlockState::VOID;
                 if self.torn.replace(ticket.block).is_some() {
                     return Err(self.not_anchored());

@@ -47,6 +47,8 @@ pub struct SealedFlash<A, D, S, T, B> {
     pub(super) slots: Slots,
     pub(super) syncs: u32,
     pub(super) tampered: bool,
+    /// Units failed when the volume was opened. The blocks with them are closed.
+    pub(super) damaged: bool,
 }
 
 /// Tickets in blocks between two writes of the record, at most.
@@ -89,6 +91,12 @@ where
     /// Whether a unit was found that is not what was stored.
     pub fn is_stopped(&self) -> bool {
         self.tampered
+    }
+
+    /// Whether units failed when the volume was opened, whose place and number the record confirms all the same. Reading one of them is
+    /// [`Tampered`](FlashCause::Tampered) and stops nothing; blocks with such units take no more before they are erased.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged
     }
 
     /// Anchors the present state, and names the block that is erased next.

@@ -161,10 +161,10 @@ impl Recorded {
 pub fn read_all(parts: &Parts) -> Result<Tree, Trouble> {
     let mut storage = parts.storage().map_err(Trouble::Refused)?;
     let tree = read_all_on(&mut storage);
-    let stopped = storage.device().is_stopped();
+    let (stopped, damaged) = (storage.device().is_stopped(), storage.device().is_damaged());
     match tree {
         Ok(tree) if !stopped => Ok(tree),
-        other => Err(Trouble::Reading(other.map_err(|error| error.code()).err(), stopped)),
+        other => Err(Trouble::Reading(other.map_err(|error| error.code()).err(), stopped || damaged)),
     }
 }
 

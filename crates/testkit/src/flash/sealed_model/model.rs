@@ -5,6 +5,7 @@ use super::world::{BLOCKS, Change, Content, Contents, Fault, Trust, UNITS, World
 mod answer;
 mod cells;
 mod counter;
+mod damage;
 mod flaw;
 mod opening;
 
@@ -71,6 +72,7 @@ pub struct Model {
     changed: bool,
     gap: bool,
     tampered: bool,
+    damaged: bool,
     tickets: usize,
     slots: Vec<usize>,
     store: CounterStore,
@@ -96,6 +98,7 @@ impl Model {
             changed: false,
             gap: false,
             tampered: false,
+            damaged: false,
             tickets: 0,
             slots: Vec::new(),
             store: CounterStore::new(flaw),
@@ -329,7 +332,7 @@ impl Model {
                 return Answer::Data(data);
             }
         }
-        self.tampered = true;
+        self.tampered |= !self.is_hole(block);
         Answer::Tampered
     }
 }

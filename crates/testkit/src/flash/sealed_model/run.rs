@@ -80,6 +80,8 @@ pub struct Statistics {
     pub mounts: u64,
     /// Times that it was refused.
     pub refused: u64,
+    /// Times that it was opened past something that fails.
+    pub damaged: u64,
     /// Reads that told of tampering.
     pub detected: u64,
     /// Reads.
@@ -106,6 +108,7 @@ impl Statistics {
         self.attacks += other.attacks;
         self.mounts += other.mounts;
         self.refused += other.refused;
+        self.damaged += other.damaged;
         self.detected += other.detected;
         self.reads += other.reads;
         self.marginal_alarms += other.marginal_alarms;
@@ -270,7 +273,7 @@ impl<T: Twin> Run<'_, T> {
             Answer::Open | Answer::Closed | Answer::Void if stored.is_some() => {
                 self.world.violate("stored data was not returned");
             }
-            Answer::Tampered if self.attacked => self.statistics.detected += 1,
+            Answer::Tampered if self.attacked || model.is_hole(block) => self.statistics.detected += 1,
             Answer::Tampered if self.world.marginal => self.statistics.marginal_alarms += 1,
             Answer::Tampered => self.world.violate("false alarm on read"),
             _ => {}
@@ -297,6 +300,7 @@ impl<T: Twin> Run<'_, T> {
             self.twin.after(&self.world, result.as_ref().ok(), Op::Mount, outcome);
             match result {
                 Ok(mut model) => {
+                    self.statistics.damaged += u64::from(model.is_damaged());
                     if !self.world.opened.permits(&model.contents, self.world.ordered) {
                         self.world.violate("undetected: a state that the volume never had");
                     } else if !self.attacked

@@ -53,6 +53,8 @@ pub enum Flaw {
     FormatAtOne,
     /// After a write of the record that failed, which may be a clean one, changes are made.
     GoOn,
+    /// Whatever fails costs the volume. Loses what is there, and hides nothing.
+    NoDamage,
 }
 
 impl Flaw {

@@ -1,9 +1,17 @@
 //! Opening: what is on the medium is held against the record, and accepted once.
 
 use super::super::world::{BLOCKS, Trust, UNITS, World};
+use super::damage::Holes;
 use super::{
     Flaw, MOST_TICKETS, Model, READS, RESERVE, Record, Refusal, Stamp, Stop, open_ticket, open_unit,
 };
+
+/// What the medium shows, if the record confirms it.
+struct Found {
+    torn: Option<usize>,
+    top: u64,
+    newest: Option<u64>,
+}
 
 impl Model {
     pub(in crate::flash::sealed_model) fn mount(world: &mut World, flaw: Option<Flaw>) -> Result<Self, Stop> {
@@ -17,16 +25,55 @@ impl Model {
         };
         let record = opened.record.expect("formatted");
         world.opened = opened;
+        let found = match model.compare(world, &record, false) {
+            Ok(found) => found,
+            // What fails may be damage, and the record confirm the rest.
+            Err(Stop::Refused(why @ (Refusal::Gap | Refusal::NotAnchored))) if !model.has(Flaw::NoDamage) => {
+                model.compare(world, &record, true).map_err(|_| Stop::Refused(why))?
+            }
+            Err(stop) => return Err(stop),
+        };
+        if world.trust == Trust::Counter {
+            world.accept(world.opened.number);
+        }
+        if record.clean {
+            if world.trust == Trust::Counter {
+                model.store.claim(world)?;
+            }
+            model.resume(world, &record);
+        } else {
+            model.recover(world, &record, found.torn, found.top, found.newest)?;
+        }
+        Ok(model)
+    }
+
+    /// Reads the medium and holds it against the record; the second time past what fails.
+    fn compare(&mut self, world: &mut World, record: &Record, past: bool) -> Result<Found, Stop> {
         let refused = |why| Err(Stop::Refused(why));
         let limit = record.anchor + RESERVE;
+        self.forget();
+        self.damaged = past;
+        let mut holes = Holes::default();
         let mut base: [Option<(u64, usize)>; BLOCKS] = [None; BLOCKS];
         let mut tickets: Vec<(u64, Stamp)> = record.victim.map(|victim| (0, victim)).into_iter().collect();
         // Serial, block and cell of what is newer than the record.
         let mut newer: Vec<(u64, usize, usize)> = Vec::new();
         let mut top = 0;
         for (block, base) in base.iter_mut().enumerate() {
+            if past {
+                let (anchored, ticket) = self.look_past(world, record, block, &mut newer, &mut holes)?;
+                *base = anchored;
+                if let Some(ticket) = ticket {
+                    newer.push((ticket.0, block, UNITS));
+                    if tickets.iter().any(|(_, known)| known.0 == ticket.1.0) {
+                        return refused(Refusal::NotAnchored);
+                    }
+                    tickets.push(ticket);
+                }
+                continue;
+            }
             let Some((epoch, _)) = open_unit(world, block, 0, None) else { continue };
-            model.epoch[block] = epoch;
+            self.epoch[block] = epoch;
             let (mut anchored, mut last) = (0, 0);
             for unit in 0..UNITS {
                 let Some((serial, data)) = open_unit(world, block, unit, Some(epoch)) else { break };
@@ -35,16 +82,16 @@ impl Model {
                 }
                 last = serial;
                 top = top.max(serial);
-                model.fill[block] += 1;
-                model.contents[block].push(data);
+                self.fill[block] += 1;
+                self.contents[block].push(data);
                 if serial >= record.anchor {
                     newer.push((serial, block, unit));
                 } else {
                     anchored += 1;
                 }
             }
-            if model.fill[block] == 0 {
-                model.epoch[block] = 0;
+            if self.fill[block] == 0 {
+                self.epoch[block] = 0;
                 continue;
             }
             if epoch < record.anchor {
@@ -63,27 +110,36 @@ impl Model {
         if tickets.iter().filter(|(serial, _)| *serial > 0).count() > MOST_TICKETS {
             return refused(Refusal::NotAnchored);
         }
-        model.take_back_marginal(world, &mut newer, &mut tickets);
-        let newest = newer.iter().map(|(serial, ..)| *serial).max();
+        let last = newer.iter().map(|(serial, ..)| *serial).max();
+        self.take_back_marginal(world, &mut newer, &mut tickets);
+        let mut newest = newer.iter().map(|(serial, ..)| *serial).max();
+        if past && newest != last {
+            // Serials have no gap, which is checked next: the one before it may be that of a unit that fails.
+            newest = last.map(|last| last - 1).filter(|_| newer.len() + holes.in_flight > 0);
+        }
         if newest.is_some_and(|newest| record.clean || newest >= limit) {
             return refused(Refusal::Future);
         }
-        let gapless = newest.is_none_or(|newest| newest - record.anchor + 1 == newer.len() as u64);
-        if world.ordered && !gapless && !model.has(Flaw::Mix) {
+        let gapless =
+            newest.is_none_or(|newest| newest - record.anchor + 1 == (newer.len() + holes.in_flight) as u64);
+        if world.ordered && !gapless && !self.has(Flaw::Mix) {
             return refused(Refusal::Gap);
         }
         let mut torn = Vec::new();
         for (_, (block, epoch, fill)) in tickets {
-            let is_old = model.fill[block] > 0 && model.epoch[block] < record.anchor;
-            if is_old && model.fill[block] != base[block].map_or(0, |(_, anchored)| anchored) {
+            let is_old = self.fill[block] > 0 && self.epoch[block] < record.anchor;
+            if is_old && self.fill[block] != base[block].map_or(0, |(_, anchored)| anchored) {
                 return refused(Refusal::NotAnchored);
             }
-            let differs = is_old && base[block] != Some((epoch, fill));
-            if differs && !model.has(Flaw::Partial) {
+            let whole = !past
+                || (0..self.fill[block])
+                    .all(|unit| open_unit(world, block, unit, Some(self.epoch[block])).is_some());
+            let differs = is_old && (base[block] != Some((epoch, fill)) || !whole);
+            if differs && !self.has(Flaw::Partial) {
                 torn.push(block);
-                model.make_void(block);
+                self.make_void(block);
             }
-            if !(model.has(Flaw::Partial) && is_old) {
+            if !(self.has(Flaw::Partial) && is_old) {
                 base[block] = Some((epoch, fill));
             }
         }
@@ -94,21 +150,17 @@ impl Model {
             .filter_map(|block| base[block].map(|(epoch, fill)| (block, epoch, fill)))
             .filter(|(_, _, fill)| *fill > 0)
             .collect();
-        if sum != world.opened.sum && !model.without_one(&sum, &world.opened.sum, record.anchor) {
-            return refused(Refusal::NotAnchored);
-        }
-        if world.trust == Trust::Counter {
-            world.accept(world.opened.number);
-        }
-        if record.clean {
-            if world.trust == Trust::Counter {
-                model.store.claim(world)?;
+        if sum != world.opened.sum {
+            let anchored = world.opened.sum.clone();
+            let explained = match past {
+                false => self.without_one(&sum, &anchored, record.anchor),
+                true => holes.lost == 0 && self.explain(world, &sum, record, &holes),
+            };
+            if !explained {
+                return refused(Refusal::NotAnchored);
             }
-            model.resume(world, &record);
-        } else {
-            model.recover(world, &record, torn.first().copied(), top, newest)?;
         }
-        Ok(model)
+        Ok(Found { torn: torn.first().copied(), top, newest })
     }
 
     /// The newest cell is read again; if it does not open every time it is taken as not there.
@@ -136,6 +188,7 @@ impl Model {
             } else {
                 self.fill[block] = cell;
                 self.contents[block].truncate(cell);
+                self.closed[block] = false;
             }
             return;
         }
@@ -164,7 +217,7 @@ impl Model {
         false
     }
 
-    fn make_void(&mut self, block: usize) {
+    pub(super) fn make_void(&mut self, block: usize) {
         self.epoch[block] = 0;
         self.fill[block] = 0;
         self.contents[block].clear();

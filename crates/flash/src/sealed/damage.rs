@@ -1,0 +1,269 @@
+//! Opening a volume of which something was damaged. docs/SEALED-FLASH.md, "Damage", has what is proven, and how.
+//!
+//! The record's sum is over block, epoch and number of units. So a unit that fails its tag costs nothing but itself, as long as epoch
+//! and number are proven by something else: by units behind it, by a tag that verifies with one bit put right, or by the record itself,
+//! which confirms no other numbers than those that are anchored.
+
+use atrest_cipher::aead::Aead;
+use atrest_device::FlashDevice;
+
+use super::cells::{Cell, Cells};
+use super::error::SealedError;
+use super::record::{Record, Stamp};
+use super::scan::Scan;
+use super::table::BlockState;
+use super::volume::stamp;
+
+/// Blocks that may be something else than what they are taken for, at most. All combinations are tried.
+pub(super) const MOST_OTHERS: usize = 8;
+
+/// So many serials before that of a later unit the first unit of its block is looked for.
+const SEARCH: u64 = 256;
+
+impl Scan {
+    /// The second look at a medium that the record did not confirm: goes past what fails.
+    pub(super) fn past_damage(record: &Record) -> Self {
+        let mut scan = Self::new(record);
+        scan.past = true;
+        scan
+    }
+
+    /// The state of a block in which units may fail. Those that fail before the last that verifies were there: units of a block are
+    /// programmed in order, so one behind them proves it. What else the block may have been is noted for [`explain`](Self::explain).
+    pub(super) fn read_damaged_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &mut self,
+        cells: &mut Cells<A, D, B>,
+        block: u32,
+    ) -> Result<BlockState, SealedError> {
+        let medium = SealedError::Medium;
+        let Some((epoch, first)) = self.first_unit(cells, block)? else { return Ok(BlockState::VOID) };
+        let mut anchored = self.note(epoch, block, Cell::Unit(0));
+        // The last unit that is proven, its serial, and the first that fails.
+        let (mut at, mut last) = (0_u32, epoch);
+        let mut hole = (!first).then_some(0);
+        for unit in 1..cells.layout.units() {
+            let Some(serial) = cells.open_unit(block, unit, Some(epoch)).map_err(medium)? else { continue };
+            let failed = unit.saturating_sub(at).saturating_sub(1);
+            if serial.checked_sub(last).is_none_or(|more| more <= failed.into()) {
+                // Each unit between takes a serial.
+                return Err(self.not_anchored());
+            }
+            if failed > 0 {
+                hole = hole.or(Some(at.saturating_add(1)));
+            }
+            if serial < self.anchor {
+                anchored = unit.saturating_add(1);
+            } else {
+                let border =
+                    if last < self.anchor { self.border(cells, block, epoch, at, unit)? } else { at };
+                if last < self.anchor {
+                    anchored = border.saturating_add(1);
+                }
+                let newer = unit.saturating_sub(border).saturating_sub(1);
+                self.in_flight = self.in_flight.saturating_add(newer.into());
+            }
+            self.note(serial, block, Cell::Unit(unit));
+            (at, last) = (unit, serial);
+        }
+        let (mut fill, mut whole) = (at.saturating_add(1), hole.is_none());
+        let mut longer = fill;
+        while longer < cells.layout.units()
+            && let Some(found) = cells.correct_unit(block, longer, Some(epoch), self.limit).map_err(medium)?
+            && found.serial > last
+        {
+            last = found.serial;
+            longer = longer.saturating_add(1);
+            if found.serial >= self.anchor && fill.saturating_add(1) == longer {
+                self.note(found.serial, block, Cell::Unit(fill));
+                (fill, whole) = (longer, false);
+            }
+        }
+        self.read_damaged_ticket(cells, block, epoch)?;
+        let stamp = |fill| Stamp { block, epoch, fill };
+        let is_old = anchored == fill;
+        if is_old && !first {
+            // Perhaps what a cut erase has left.
+            self.may_be(stamp(0), stamp(longer));
+            return Ok(BlockState::VOID);
+        }
+        if is_old && longer > fill {
+            self.may_be(stamp(fill), stamp(longer));
+        }
+        if is_old && let Some(hole) = hole {
+            self.may_be(stamp(fill), stamp(hole));
+        }
+        self.sum = self.sum.wrapping_add(cells.keys.share(stamp(anchored)));
+        let mut state = BlockState::holding(epoch, fill);
+        state.set_in_flight(!is_old);
+        if !whole {
+            state.close();
+        }
+        Ok(state)
+    }
+
+    /// A block that is taken for one may as well be the other.
+    fn may_be(&mut self, taken_for: Stamp, other: Stamp) {
+        if let Some(free) = self.others.iter_mut().find(|other| other.is_none()) {
+            *free = Some((taken_for, other));
+        }
+    }
+
+    fn read_damaged_ticket<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &mut self,
+        cells: &mut Cells<A, D, B>,
+        block: u32,
+        epoch: u64,
+    ) -> Result<(), SealedError> {
+        let medium = SealedError::Medium;
+        if cells.layout.slot() == 0 {
+            return Ok(());
+        }
+        let ticket = match cells.open_ticket(block, epoch).map_err(medium)? {
+            Some(ticket) => Some(ticket),
+            None => cells.correct_ticket(block, epoch, self.limit).map_err(medium)?,
+        };
+        match ticket {
+            Some((serial, victim)) if serial >= self.anchor => {
+                self.note(serial, block, Cell::Slot);
+                self.add_ticket(serial, victim)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Epoch of a block, and whether its first unit verifies. A first unit that is lost altogether leaves a void block, unless it is newer than
+    /// the record: what a cut erase has left looks the same, and only the record tells.
+    fn first_unit<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &mut self,
+        cells: &mut Cells<A, D, B>,
+        block: u32,
+    ) -> Result<Option<(u64, bool)>, SealedError> {
+        let medium = SealedError::Medium;
+        if let Some(epoch) = cells.open_unit(block, 0, None).map_err(medium)? {
+            return Ok(Some((epoch, true)));
+        }
+        if let Some(found) = cells.correct_unit(block, 0, None, self.limit).map_err(medium)? {
+            return Ok(Some((found.serial, false)));
+        }
+        let Some(epoch) = self.lost_epoch(cells, block)?.filter(|epoch| *epoch >= self.anchor) else {
+            return Ok(None);
+        };
+        // The next opening has to find it by the record, which proves one such block.
+        if core::mem::replace(&mut self.lost, true) {
+            return Err(self.not_anchored());
+        }
+        Ok(Some((epoch, false)))
+    }
+
+    /// Of units that fail between two that do not, the last that is anchored: the one of `at` if none can be told to be. All are older than
+    /// `until`, which is newer than the record.
+    fn border<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &self,
+        cells: &mut Cells<A, D, B>,
+        block: u32,
+        epoch: u64,
+        at: u32,
+        until: u32,
+    ) -> Result<u32, SealedError> {
+        let mut border = at;
+        for unit in at.saturating_add(1)..until {
+            let found =
+                cells.correct_unit(block, unit, Some(epoch), self.limit).map_err(SealedError::Medium)?;
+            if found.is_some_and(|found| found.serial < self.anchor) {
+                border = unit;
+            }
+        }
+        Ok(border)
+    }
+
+    /// The epoch of a block whose first unit is lost, though something stands there: the first unit behind it that may be one opens under that
+    /// epoch alone.
+    fn lost_epoch<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &self,
+        cells: &mut Cells<A, D, B>,
+        block: u32,
+    ) -> Result<Option<u64>, SealedError> {
+        let medium = SealedError::Medium;
+        if !cells.may_stand(block, 0).map_err(medium)? {
+            return Ok(None);
+        }
+        for unit in 1..cells.layout.units() {
+            let Some(serial) = cells.serial_of(block, unit, self.limit).map_err(medium)? else { continue };
+            let Some(newest) = serial.checked_sub(unit.into()) else { return Ok(None) };
+            for epoch in (newest.saturating_sub(SEARCH)..=newest).rev() {
+                if cells.open_unit(block, unit, Some(epoch)).map_err(medium)?.is_some() {
+                    return Ok(Some(epoch));
+                }
+            }
+            return Ok(None);
+        }
+        Ok(None)
+    }
+
+    /// Looks for the blocks that are not as the scan took them. A sum that the record confirms is the anchored state, whatever led to it.
+    pub(super) fn explain<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &self,
+        cells: &mut Cells<A, D, B>,
+        table: &mut [BlockState],
+        good: impl Fn(&Cells<A, D, B>, u128) -> bool,
+    ) -> Result<Option<u128>, SealedError> {
+        if self.lost {
+            return Ok(None);
+        }
+        let closed = |stamp: Stamp| {
+            let mut state = BlockState::holding(stamp.epoch, stamp.fill);
+            state.close();
+            state
+        };
+        // Any of those that may be something else.
+        let known = self.others.iter().flatten().count() as u32;
+        for chosen in 1..1_u32.wrapping_shl(known) {
+            let others =
+                || (0..known).zip(self.others.iter().flatten()).filter(|(at, _)| chosen >> at & 1 == 1);
+            let sum = others().fold(self.sum, |sum, (_, (taken_for, other))| {
+                sum.wrapping_sub(cells.keys.share(*taken_for)).wrapping_add(cells.keys.share(*other))
+            });
+            if good(cells, sum) {
+                for (_, (_, other)) in others() {
+                    if let Some(entry) = table.get_mut(other.block as usize) {
+                        *entry = closed(*other);
+                    }
+                }
+                return Ok(Some(sum));
+            }
+        }
+        // Or a single one of all.
+        let units = cells.layout.units();
+        for (block, state) in (0..).zip(table) {
+            if state.is_in_flight() {
+                continue;
+            }
+            // Without its first unit a block holds as many as verify or more; otherwise perhaps fewer.
+            let (epoch, rest, proven, fewest) = if state.fill() == 0 {
+                let lost = self.lost_epoch(cells, block)?;
+                let Some(epoch) = lost.filter(|epoch| *epoch < self.anchor) else { continue };
+                let proven = cells.last(block, epoch).map_err(SealedError::Medium)?.saturating_add(1);
+                (epoch, self.sum, proven, proven)
+            } else {
+                let rest = self.sum.wrapping_sub(cells.keys.share(stamp(block, state)));
+                (state.epoch(), rest, state.fill(), 0)
+            };
+            for fill in fewest..units.saturating_add(1) {
+                // A unit that is gone without a trace was cut off or put back, rather than damaged.
+                let longer = fill.checked_sub(1).filter(|unit| *unit >= proven);
+                if let Some(unit) = longer
+                    && !cells.may_stand(block, unit).map_err(SealedError::Medium)?
+                {
+                    break;
+                }
+                let found = Stamp { block, epoch, fill };
+                let sum = rest.wrapping_add(cells.keys.share(found));
+                if fill != state.fill() && good(cells, sum) {
+                    *state = closed(found);
+                    return Ok(Some(sum));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
