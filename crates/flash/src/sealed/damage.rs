@@ -17,6 +17,9 @@ use super::volume::stamp;
 /// Blocks that may be something else than what they are taken for, at most. All combinations are tried.
 pub(super) const MOST_OTHERS: usize = 8;
 
+/// Beside so many of them a single block of all is looked for that is something else again: each of them doubles the work.
+const MOST_BESIDE: u32 = 4;
+
 /// So many serials before that of a later unit the first unit of its block is looked for.
 const SEARCH: u64 = 256;
 
@@ -210,29 +213,58 @@ impl Scan {
         if self.lost {
             return Ok(None);
         }
-        let closed = |stamp: Stamp| {
-            let mut state = BlockState::holding(stamp.epoch, stamp.fill);
-            state.close();
-            state
-        };
-        // Any of those that may be something else.
         let known = self.others.iter().flatten().count() as u32;
-        for chosen in 1..1_u32.wrapping_shl(known) {
-            let others =
-                || (0..known).zip(self.others.iter().flatten()).filter(|(at, _)| chosen >> at & 1 == 1);
-            let sum = others().fold(self.sum, |sum, (_, (taken_for, other))| {
-                sum.wrapping_sub(cells.keys.share(*taken_for)).wrapping_add(cells.keys.share(*other))
-            });
+        let sets = 1_u32.wrapping_shl(known);
+        for chosen in 1..sets {
+            let sum = self.sum_of(cells, chosen);
             if good(cells, sum) {
-                for (_, (_, other)) in others() {
-                    if let Some(entry) = table.get_mut(other.block as usize) {
-                        *entry = closed(*other);
-                    }
+                self.choose(chosen, table);
+                return Ok(Some(sum));
+            }
+        }
+        // And a single one of all.
+        let sets = if known <= MOST_BESIDE { sets } else { 1 };
+        for chosen in 0..sets {
+            let sum = self.sum_of(cells, chosen);
+            if let Some((found, sum)) = self.explain_one(cells, table, sum, &good)? {
+                self.choose(chosen, table);
+                if let Some(entry) = table.get_mut(found.block as usize) {
+                    *entry = closed(found);
                 }
                 return Ok(Some(sum));
             }
         }
-        // Or a single one of all.
+        Ok(None)
+    }
+
+    /// The sum if those that are chosen are the other thing that they may be.
+    fn sum_of<A: Aead, D, B>(&self, cells: &Cells<A, D, B>, chosen: u32) -> u128 {
+        self.chosen(chosen).fold(self.sum, |sum, (taken_for, other)| {
+            sum.wrapping_sub(cells.keys.share(taken_for)).wrapping_add(cells.keys.share(other))
+        })
+    }
+
+    fn choose(&self, chosen: u32, table: &mut [BlockState]) {
+        for (_, other) in self.chosen(chosen) {
+            if let Some(entry) = table.get_mut(other.block as usize) {
+                *entry = closed(other);
+            }
+        }
+    }
+
+    fn chosen(&self, chosen: u32) -> impl Iterator<Item = (Stamp, Stamp)> {
+        let others = (0_u32..).zip(self.others.iter().flatten());
+        others.filter(move |(at, _)| chosen.wrapping_shr(*at) & 1 == 1).map(|(_, pair)| *pair)
+    }
+
+    /// The one block that is shorter, longer or not void.
+    fn explain_one<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &self,
+        cells: &mut Cells<A, D, B>,
+        table: &[BlockState],
+        sum: u128,
+        good: impl Fn(&Cells<A, D, B>, u128) -> bool,
+    ) -> Result<Option<(Stamp, u128)>, SealedError> {
         let units = cells.layout.units();
         for (block, state) in (0..).zip(table) {
             if state.is_in_flight() {
@@ -243,10 +275,9 @@ impl Scan {
                 let lost = self.lost_epoch(cells, block)?;
                 let Some(epoch) = lost.filter(|epoch| *epoch < self.anchor) else { continue };
                 let proven = cells.last(block, epoch).map_err(SealedError::Medium)?.saturating_add(1);
-                (epoch, self.sum, proven, proven)
+                (epoch, sum, proven, proven)
             } else {
-                let rest = self.sum.wrapping_sub(cells.keys.share(stamp(block, state)));
-                (state.epoch(), rest, state.fill(), 0)
+                (state.epoch(), sum.wrapping_sub(cells.keys.share(stamp(block, state))), state.fill(), 0)
             };
             for fill in fewest..units.saturating_add(1) {
                 // A unit that is gone without a trace was cut off or put back, rather than damaged.
@@ -259,11 +290,17 @@ impl Scan {
                 let found = Stamp { block, epoch, fill };
                 let sum = rest.wrapping_add(cells.keys.share(found));
                 if fill != state.fill() && good(cells, sum) {
-                    *state = closed(found);
-                    return Ok(Some(sum));
+                    return Ok(Some((found, sum)));
                 }
             }
         }
         Ok(None)
     }
+}
+
+/// A block that holds what the record says, and takes no more.
+fn closed(stamp: Stamp) -> BlockState {
+    let mut state = BlockState::holding(stamp.epoch, stamp.fill);
+    state.close();
+    state
 }

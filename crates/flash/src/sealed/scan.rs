@@ -181,8 +181,8 @@ impl Scan {
         if newest >= limit {
             return Err(SealedError::StoreOlder { limit, found: newest });
         }
-        let expected = newest.saturating_sub(self.anchor).saturating_add(1);
-        if !self.cached && expected != self.in_flight {
+        let expected = newest.checked_add(1).and_then(|next| next.checked_sub(self.anchor));
+        if !self.cached && expected != Some(self.in_flight) {
             return Err(SealedError::Gap { anchor: self.anchor, newest, found: self.in_flight });
         }
         Ok(())

@@ -1,10 +1,14 @@
 //! Opening a medium of which something was damaged: units that fail are gone past, where it is proven that they were there.
 
 use super::super::world::{BLOCKS, Content, UNITS, World};
-use super::{Model, RESERVE, Record, Refusal, Stamp, Stop, open_ticket, open_unit};
+use super::{Flaw, Model, RESERVE, Record, Refusal, Stamp, Stop, open_ticket, open_unit};
 
 /// So many serials before that of a later unit the first unit of its block is looked for.
 const SEARCH: u64 = 256;
+/// Blocks that may be something else, at most.
+const MOST_OTHERS: usize = 8;
+/// Beside so many of them a single other one is looked for.
+const MOST_BESIDE: usize = 4;
 
 /// Units that fail.
 #[derive(Default)]
@@ -15,6 +19,14 @@ pub(super) struct Holes {
     pub lost: usize,
     /// What older blocks may be instead of what they are taken for.
     pub others: Vec<Stamp>,
+}
+
+impl Holes {
+    fn may_be(&mut self, other: Stamp) {
+        if self.others.len() < MOST_OTHERS {
+            self.others.push(other);
+        }
+    }
 }
 
 /// Epoch and number of anchored units.
@@ -99,19 +111,25 @@ impl Model {
                 (fill, is_whole) = (longer, false);
             }
         }
+        if self.has(Flaw::HoleAtEnd) && fill < UNITS && world.medium[block][fill] != 0 {
+            (holes.in_flight, fill, longer) = (holes.in_flight + 1, fill + 1, longer + 1);
+            is_whole = false;
+        }
         let anchored = serials.iter().filter(|(_, serial)| *serial < anchor).map(|(unit, _)| unit + 1).max();
         let ticket =
             open_ticket(world, block, epoch).or_else(|| corrected_ticket(world, block, epoch, limit));
         let ticket = ticket.filter(|(serial, _)| *serial >= anchor);
         let is_old = anchored == Some(fill);
         if is_old && whole.is_none() {
-            holes.others.push((block, epoch, longer));
+            holes.may_be((block, epoch, longer));
             return Ok((None, ticket));
         }
         if is_old && longer > fill {
-            holes.others.push((block, epoch, longer));
+            holes.may_be((block, epoch, longer));
         }
-        holes.others.extend(hole.filter(|_| is_old).map(|hole| (block, epoch, hole)));
+        if let Some(hole) = hole.filter(|_| is_old) {
+            holes.may_be((block, epoch, hole));
+        }
         newer.extend(
             serials
                 .iter()
@@ -152,14 +170,26 @@ impl Model {
             (0..BLOCKS).filter(|block| of(found, *block) != of(&anchored, *block)).collect();
         let other = |block: &usize| of(&anchored, *block).filter(|stamp| holes.others.contains(stamp));
         let others: Vec<Stamp> = differing.iter().filter_map(other).collect();
-        if others.len() == differing.len() {
+        let rest: Vec<usize> = differing.into_iter().filter(|block| other(block).is_none()).collect();
+        let explained = match rest.as_slice() {
+            [] => true,
+            [block] if others.is_empty() || holes.others.len() <= MOST_BESIDE => {
+                self.explain_one(world, *block, found, record)
+            }
+            _ => false,
+        };
+        if explained {
             for (block, epoch, fill) in others {
                 self.hold(world, block, epoch, fill);
                 self.closed[block] = true;
             }
-            return true;
         }
-        let &[block] = differing.as_slice() else { return false };
+        explained
+    }
+
+    /// Whether a block is shorter, longer or not void.
+    fn explain_one(&mut self, world: &mut World, block: usize, found: &[Stamp], record: &Record) -> bool {
+        let anchored = world.opened.sum.clone();
         let was = anchored.iter().find(|stamp| stamp.0 == block);
         let shown = found.iter().find(|stamp| stamp.0 == block);
         let wanted = was.map_or(0, |(_, _, fill)| *fill);

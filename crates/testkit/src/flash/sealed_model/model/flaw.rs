@@ -53,13 +53,14 @@ pub enum Flaw {
     FormatAtOne,
     /// After a write of the record that failed, which may be a clean one, changes are made.
     GoOn,
-    /// Whatever fails costs the volume. Loses what is there, and hides nothing.
-    NoDamage,
+    /// What fails behind the last unit of a block counts as a unit that is newer than the record.
+    HoleAtEnd,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
+        Self::HoleAtEnd,
         Self::Mix,
         Self::Append,
         Self::MediumCounter,

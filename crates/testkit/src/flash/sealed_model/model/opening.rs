@@ -28,7 +28,7 @@ impl Model {
         let found = match model.compare(world, &record, false) {
             Ok(found) => found,
             // What fails may be damage, and the record confirm the rest.
-            Err(Stop::Refused(why @ (Refusal::Gap | Refusal::NotAnchored))) if !model.has(Flaw::NoDamage) => {
+            Err(Stop::Refused(why @ (Refusal::Gap | Refusal::NotAnchored))) => {
                 model.compare(world, &record, true).map_err(|_| Stop::Refused(why))?
             }
             Err(stop) => return Err(stop),
@@ -121,7 +121,7 @@ impl Model {
             return refused(Refusal::Future);
         }
         let gapless =
-            newest.is_none_or(|newest| newest - record.anchor + 1 == (newer.len() + holes.in_flight) as u64);
+            newest.is_none_or(|newest| newest + 1 - record.anchor == (newer.len() + holes.in_flight) as u64);
         if world.ordered && !gapless && !self.has(Flaw::Mix) {
             return refused(Refusal::Gap);
         }
