@@ -5,6 +5,7 @@ use core::fmt;
 use crate::block::Direction;
 use crate::keyed::AnyKeyed;
 use crate::mapper::{KeyError, MapperOptions};
+use crate::run::without_traces;
 use crate::spec::{Cipher, CipherSpec, Mode};
 
 /// Why a data unit was refused. Nothing was written.
@@ -118,6 +119,6 @@ fn apply(
     if dst.len() < 16 {
         return Err(WideBlockError::TooShort { len: dst.len() });
     }
-    keyed.wide_unit(direction, tweak, src, dst);
+    without_traces(|| keyed.wide_unit(direction, tweak, src, dst));
     Ok(())
 }

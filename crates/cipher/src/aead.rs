@@ -37,6 +37,7 @@ use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::aes::{Aes128, Aes256};
 
 use crate::mapper::KeyError;
+use crate::run::without_traces;
 
 /// A keyed cipher that authenticates what it encrypts, and associated data beside it.
 pub trait Aead: Sized {
@@ -139,7 +140,8 @@ macro_rules! library_aead {
                 data: &mut [u8],
             ) -> Result<Self::Tag, SealError> {
                 let too_long = SealError::TooLong { data: data.len(), associated: associated.len() };
-                let tag = self.0.encrypt_inout_detached(nonce.into(), associated, data.into());
+                let tag =
+                    without_traces(|| self.0.encrypt_inout_detached(nonce.into(), associated, data.into()));
                 tag.map(Into::into).map_err(|_| too_long)
             }
 
@@ -150,8 +152,9 @@ macro_rules! library_aead {
                 data: &mut [u8],
                 tag: &Self::Tag,
             ) -> Result<(), OpenError> {
-                let opened =
-                    self.0.decrypt_inout_detached(nonce.into(), associated, (&mut *data).into(), tag.into());
+                let opened = without_traces(|| {
+                    self.0.decrypt_inout_detached(nonce.into(), associated, (&mut *data).into(), tag.into())
+                });
                 // Whether a library decrypts before it knows is its own affair.
                 opened.map_err(|_| {
                     atrest_secret::wipe(data);

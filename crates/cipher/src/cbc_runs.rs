@@ -8,7 +8,7 @@ use crate::block::{BlockCipher, Direction};
 use crate::block64::Chained64;
 use crate::library::Cast6;
 use crate::mapper::KeyError;
-use crate::run::Run;
+use crate::run::{Run, without_traces};
 use crate::spec::Cipher;
 use crate::tweak::Units;
 use crate::twofish::Twofish;
@@ -203,9 +203,11 @@ impl CbcRuns {
         }
         let unit_blocks = self.data_unit / 16;
         if len > 0 {
-            for_chained!(&self.chained,
-                cipher => cipher.cbc(direction, Units::listed(ivs, unit_blocks), run),
-                short => short.run(direction, ivs, unit_blocks, run));
+            without_traces(|| {
+                for_chained!(&self.chained,
+                    cipher => cipher.cbc(direction, Units::listed(ivs, unit_blocks), run),
+                    short => short.run(direction, ivs, unit_blocks, run));
+            });
         }
         Ok(())
     }
@@ -214,9 +216,11 @@ impl CbcRuns {
         if !blocks.len().is_multiple_of(self.cipher.block_len()) {
             return Err(CbcRunsError::PartialBlock { len: blocks.len() });
         }
-        for_chained!(&self.chained,
-            cipher => cipher.apply(direction, blocks.as_chunks_mut().0),
-            short => short.ecb(direction, blocks));
+        without_traces(|| {
+            for_chained!(&self.chained,
+                cipher => cipher.apply(direction, blocks.as_chunks_mut().0),
+                short => short.ecb(direction, blocks));
+        });
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! A cipher in a mode with its key: what a mapper holds, for every cipher and backend.
 
-use atrest_secret::{SecretArray, constant_time_eq};
+use atrest_secret::{SecretArray, constant_time_eq, with_wiped_stack};
 
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, VectorChoice, for_any_aes, make_with_aes};
 use crate::block::{BlockCipher, Direction};
@@ -19,7 +19,7 @@ use crate::mode::stream::StreamKeyed;
 use crate::mode::xts::{self, XtsUnits};
 use crate::multi::MultiKeyed;
 use crate::noekeon::Noekeon;
-use crate::run::{Position, Run};
+use crate::run::{Position, Run, without_traces};
 use crate::spec::{Cipher, CipherSpec, KeyedRule, Mode};
 use crate::speck::Speck;
 use crate::tweak::{Iv, TweakRule, Units};
@@ -253,6 +253,15 @@ impl AnyKeyed {
             Short(keyed) => keyed.run(direction, position, run),
             Stream(keyed) => keyed.run(position, run),
             Multi(keyed) => keyed.run(direction, position, run));
+    }
+
+    /// As [`AnyKeyed::run`], and wipes the stack that the run used.
+    pub(crate) fn run_without_traces(&self, direction: Direction, position: Position, run: Run<'_>) {
+        match self {
+            // Expands keys on the stack, which takes five times what a run takes.
+            Self::Multi(_) => with_wiped_stack(|| self.run(direction, position, run)),
+            _ => without_traces(|| self.run(direction, position, run)),
+        }
     }
 
     /// Whether a run may begin and end within a data unit, at any multiple of 16 bytes.

@@ -125,6 +125,19 @@ impl RunError {
     }
 }
 
+/// Stack below a run that is wiped after it. The deepest run takes 12 KiB in a release and 17 KiB in a build for tests;
+/// `tests/stack.rs` fails if one goes below this.
+pub(crate) const WIPED_STACK: usize = 24 << 10;
+
+/// Runs a cipher and wipes the stack that it used, where there is `std`.
+///
+/// Compilers spill round keys to the stack, and the first round keys of AES are the key. They must not lie there while a
+/// thread waits for its next request.
+#[inline(always)]
+pub(crate) fn without_traces<R>(cipher: impl FnOnce() -> R) -> R {
+    atrest_secret::with_wiped_stack_up_to::<WIPED_STACK, R>(cipher)
+}
+
 /// Cipher blocks to be turned into as many others, in place or from a source.
 ///
 /// Invariant: `src`, if there is one, is as long as `dst`.

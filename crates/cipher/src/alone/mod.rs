@@ -11,7 +11,7 @@ use core::fmt;
 use crate::block::Direction;
 use crate::data_unit::{DataUnitCipher, by_inherent_methods};
 use crate::mapper::{KeyError, MapperOptions, Numbering};
-use crate::run::{DataUnitIndex, Position, Run, RunError};
+use crate::run::{DataUnitIndex, Position, Run, RunError, without_traces};
 
 pub use cbc::AesCbcEssiv;
 pub use hctr2::Hctr2Plain64;
@@ -141,7 +141,7 @@ impl<K: Keys> Plain64<K> {
             None => Run::in_place(dst),
         };
         if let Some(position) = self.numbering.position(first, len)? {
-            self.keys.run(direction, position, run);
+            without_traces(|| self.keys.run(direction, position, run));
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl<K: Keys> Plain64<K> {
     ) -> Result<(), RunError> {
         let granularity = self.granularity();
         if let Some(position) = self.numbering.position_at(unit, offset, bytes.len(), granularity)? {
-            self.keys.run(direction, position, Run::in_place(bytes));
+            without_traces(|| self.keys.run(direction, position, Run::in_place(bytes)));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! registers the system saves.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
+use core::sync::atomic::{AtomicU16, Ordering};
 
 /// Answers to the questions of the backends. A feature counts only if the system saves the registers that it uses.
 #[derive(Clone, Copy)]
@@ -21,25 +22,12 @@ pub(super) struct Cpu {
 }
 
 impl Cpu {
-    /// Asks the CPU. Miri has none: there nothing is but what every CPU has.
+    /// Asks the CPU which instructions it has, and which registers the system saves. Under Miri there is no CPU to ask.
     pub(super) fn ask() -> Self {
-        if cfg!(miri) {
-            return Self {
-                aes: false,
-                pclmul: false,
-                avx: false,
-                avx2: false,
-                avx512: false,
-                ifma: false,
-                vaes: false,
-            };
-        }
-        // Leaves 0 and 1 are there on every CPU with 64-bit mode.
-        let basic = __cpuid(1).ecx;
-        let extended = (__cpuid(0).eax >= 7).then(|| __cpuid_count(7, 0));
-        let (extended_b, extended_c) = extended.map_or((0, 0), |leaf| (leaf.ebx, leaf.ecx));
-        let saved = if all(basic, &[27]) {
-            // SAFETY: bit 27, OSXSAVE, says that XGETBV may be used.
+        let features = if cfg!(miri) { 0 } else { features() };
+        let has = |feature: u16| features & feature == feature;
+        let saved = if has(XSAVE) {
+            // SAFETY: bit 27 of leaf 1, OSXSAVE, says that XGETBV may be used.
             unsafe { registers_saved() }
         } else {
             0
@@ -48,13 +36,13 @@ impl Cpu {
         let ymm_saved = saved & 0b110 == 0b110;
         let zmm_saved = ymm_saved && saved & 0b1110_0000 == 0b1110_0000;
         Self {
-            aes: all(basic, &[25]),
-            pclmul: all(basic, &[1]),
-            avx: ymm_saved && all(basic, &[28]),
-            avx2: ymm_saved && all(extended_b, &[5]),
-            avx512: zmm_saved && all(extended_b, &[16, 17, 30, 31]),
-            ifma: zmm_saved && all(extended_b, &[16, 17, 21, 30, 31]),
-            vaes: ymm_saved && all(extended_c, &[9, 10]),
+            aes: has(AES),
+            pclmul: has(PCLMUL),
+            avx: ymm_saved && has(AVX),
+            avx2: ymm_saved && has(AVX2),
+            avx512: zmm_saved && has(AVX512),
+            ifma: zmm_saved && has(AVX512 | IFMA),
+            vaes: ymm_saved && has(VAES),
         }
     }
 
@@ -81,6 +69,50 @@ impl Cpu {
     pub(super) fn has_vaes_512(self) -> bool {
         self.has_vaes_256() && self.avx512
     }
+}
+
+const AES: u16 = 1;
+const PCLMUL: u16 = 1 << 1;
+const XSAVE: u16 = 1 << 2;
+const AVX: u16 = 1 << 3;
+const AVX2: u16 = 1 << 4;
+const AVX512: u16 = 1 << 5;
+const IFMA: u16 = 1 << 6;
+const VAES: u16 = 1 << 7;
+/// Set in every answer, so that no answer is 0.
+const ASKED: u16 = 1 << 15;
+
+/// The features that CPUID reports. They never change, so it is asked once: under a hypervisor the instruction takes
+/// microseconds. XCR0 is cheap to read, and read every time.
+fn features() -> u16 {
+    static ANSWER: AtomicU16 = AtomicU16::new(0);
+    let known = ANSWER.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    // Threads that come here together all find the same.
+    let asked = ask_cpuid();
+    ANSWER.store(asked, Ordering::Relaxed);
+    asked
+}
+
+fn ask_cpuid() -> u16 {
+    // Leaves 0 and 1 are there on every CPU with 64-bit mode.
+    let basic = __cpuid(1).ecx;
+    let extended = (__cpuid(0).eax >= 7).then(|| __cpuid_count(7, 0));
+    let (extended_b, extended_c) = extended.map_or((0, 0), |leaf| (leaf.ebx, leaf.ecx));
+    let questions: [(u16, u32, &[u32]); 8] = [
+        (AES, basic, &[25]),
+        (PCLMUL, basic, &[1]),
+        (XSAVE, basic, &[27]),
+        (AVX, basic, &[28]),
+        (AVX2, extended_b, &[5]),
+        (AVX512, extended_b, &[16, 17, 30, 31]),
+        (IFMA, extended_b, &[21]),
+        (VAES, extended_c, &[9, 10]),
+    ];
+    let found = questions.iter().filter(|(_, register, bits)| all(*register, bits));
+    found.fold(ASKED, |features, (feature, ..)| features | feature)
 }
 
 /// Whether all of these bits are set.
