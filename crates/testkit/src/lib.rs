@@ -7,6 +7,7 @@
 //! * [`board`]: an aarch64 board under emulation that boots Linux with U-Boot.
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
+//! * [`memory`]: the memory of a test's own process, searched for keys.
 //! * [`atrest`]: the program under test, as a user runs it.
 //! * [`campaign`], [`random`]: seeded samples of long campaigns, each case replayable from the seed that it prints.
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod fault;
 pub mod firmware;
 pub mod flash;
 pub mod kernel;
+pub mod memory;
 pub mod nbd;
 pub mod oracle;
 pub mod power_loss;

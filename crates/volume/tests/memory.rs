@@ -2,13 +2,12 @@
 //!
 //! A test program of its own, because it reads all its memory and other tests would leave their keys there.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use atrest_cipher::{BackendChoice, DataUnitIndex, Mapper};
+use atrest_cipher::{BackendChoice, DataUnitIndex};
 use atrest_secret::{OsRandom, Random, SecretBytes};
 use atrest_testkit::FaultDevice;
+use atrest_testkit::memory::{PIECE, found_outside, pieces, round_keys};
 use atrest_volume::luks1::{self, Luks1};
 use atrest_volume::luks2::{self, Luks2};
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
@@ -16,72 +15,6 @@ use atrest_volume::{
     Devices, FormatOptions, KeyslotOptions, Passphrase, PbkdfKind, PbkdfOptions, UnlockOptions, Volume,
     VolumeKey,
 };
-
-/// Bytes of a key or round key that are looked for at a time.
-const PIECE: usize = 16;
-
-/// Readable memory, as start and length; secrets' own pages, which are left out of core dumps, or all others.
-fn memory(secret: bool) -> Vec<(u64, usize)> {
-    let smaps = fs::read_to_string("/proc/self/smaps").expect("Linux has /proc/self/smaps");
-    let mut regions = Vec::new();
-    let mut region = None;
-    for line in smaps.lines() {
-        let mut words = line.split(' ');
-        let first = words.next().unwrap_or_default();
-        if let Some((from, to)) = first.split_once('-') {
-            let bound = |text| u64::from_str_radix(text, 16).expect("hexadecimal");
-            let writable = words.next().is_some_and(|rights| rights.starts_with("rw"));
-            region = writable.then(|| (bound(from), (bound(to) - bound(from)) as usize));
-        } else if first == "VmFlags:"
-            && let Some(region) = region
-            && line.split(' ').any(|flag| flag == "dd") == secret
-        {
-            regions.push(region);
-        }
-    }
-    regions
-}
-
-/// Addresses outside of secrets' own pages at which one of the needles lies. The copies that this makes of memory are
-/// in such pages themselves.
-fn found_outside(needles: &[SecretBytes]) -> Vec<u64> {
-    const WINDOW: usize = 1 << 20;
-    let memory_file = File::open("/proc/self/mem").expect("our own memory");
-    let mut window = SecretBytes::zeroed(WINDOW);
-    let mut found = Vec::new();
-    let prefix = |piece: &[u8]| usize::from(u16::from_le_bytes([piece[0], piece[1]]));
-    let mut begins_a_needle = vec![false; 1 << 16];
-    for needle in needles {
-        begins_a_needle[prefix(needle)] = true;
-    }
-    for (start, len) in memory(false) {
-        for skip in (0..len).step_by(WINDOW - PIECE) {
-            let here = &mut window[..WINDOW.min(len - skip)];
-            if memory_file.read_exact_at(here, start + skip as u64).is_err() {
-                continue; // Guard pages and what was unmapped since.
-            }
-            for (at, piece) in here.windows(PIECE).enumerate() {
-                if begins_a_needle[prefix(piece)] && needles.iter().any(|needle| needle[..] == *piece) {
-                    found.push(start + (skip + at) as u64);
-                }
-            }
-        }
-    }
-    found
-}
-
-/// Everything in a mapper that looks random: its round keys in the form that its backend keeps them in.
-fn round_keys(mapper: &Mapper) -> Vec<SecretBytes> {
-    let file = File::open("/proc/self/mem").expect("our own memory");
-    let mut bytes = SecretBytes::zeroed(size_of_val(mapper));
-    file.read_exact_at(&mut bytes, std::ptr::from_ref(mapper) as u64).expect("the mapper is mapped");
-    bytes.chunks_exact(PIECE).filter(|piece| looks_random(piece)).map(SecretBytes::copy_from).collect()
-}
-
-fn looks_random(piece: &[u8]) -> bool {
-    let distinct = (0..=u8::MAX).filter(|byte| piece.contains(byte)).count();
-    distinct >= 11
-}
 
 fn keyslot(kind: PbkdfKind) -> KeyslotOptions {
     let argon2 = kind != PbkdfKind::Pbkdf2;
@@ -113,12 +46,12 @@ fn check(name: &str, key: &VolumeKey, unlock: impl FnOnce(&Passphrase) -> Volume
     let passphrase = Passphrase::copy_from(b"correct horse battery staple");
     let volume = unlock(&passphrase);
     let mapper = &volume.segments()[0].mapper;
-    let mut needles: Vec<_> = key.expose().chunks_exact(PIECE).map(SecretBytes::copy_from).collect();
+    let mut needles = pieces(key.expose());
     // The portable backend keeps every bit as a byte, which does not look random; what does in such a mapper is padding, with
     // bytes that were on the stack before, a salt perhaps.
     if mapper.backend_name() != "portable" {
         // The key is looked for in full, of the many round keys some.
-        needles.extend(round_keys(mapper).into_iter().take(24));
+        needles.extend(round_keys::<atrest_cipher::Mapper>(mapper).into_iter().take(24));
         assert!(needles.len() > key.len() / PIECE, "{name}: no round keys");
     }
     let found = found_outside(&needles);

@@ -1,0 +1,117 @@
+//! What serving a volume leaves in this process's memory: its key and round keys lie in locked pages only, also after
+//! reads and writes through NBD and FUSE.
+//!
+//! A test program of its own, because it reads all its memory and other tests would leave their keys there.
+
+mod common;
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use atrest_attach::fuse;
+use atrest_cipher::{BackendChoice, CipherSpec};
+use atrest_device::BlockDevice;
+use atrest_engine::{Disk, DiskOptions};
+use atrest_secret::{OsRandom, Random, SecretBytes};
+use atrest_testkit::memory::{PIECE, found_outside, pieces, round_keys};
+use atrest_volume::plain::{self, PlainKey, PlainOptions};
+use atrest_volume::{UnlockOptions, VolumeKey};
+use common::{Memory, Serving, run, wait_until};
+
+const SIZE: u64 = 8 << 20;
+
+/// Cipher and bytes of key.
+const CIPHERS: [(&str, usize); 6] = [
+    ("aes-xts-plain64", 32),
+    ("aes-xts-plain64", 64),
+    ("aes-cbc-essiv:sha256", 32),
+    ("xchacha12,aes-adiantum-plain64", 32),
+    ("aes-hctr2-plain64", 32),
+    ("serpent-xts-plain64", 64),
+];
+
+/// A volume with a fresh key, as plaintext, and what must not be found.
+fn volume(cipher: &str, key_len: usize, backend: BackendChoice) -> (Arc<dyn BlockDevice>, Vec<SecretBytes>) {
+    let cipher: CipherSpec = cipher.parse().expect("a cipher");
+    let key = VolumeKey::generate(key_len, &mut OsRandom).expect("random");
+    let media = Memory::new(SIZE);
+    let options = PlainOptions::new(cipher, key_len);
+    let unlock = UnlockOptions { backend: Some(backend), ..UnlockOptions::default() };
+    let volume = plain::open(&media, &options, PlainKey::KeyFile(key.expose()), &unlock).expect("opens");
+    let mapper: &atrest_cipher::Mapper = &volume.segments()[0].mapper;
+    let mut needles = pieces(key.expose());
+    // The portable backend keeps every bit as a byte, which does not look random.
+    if mapper.backend_name() != "portable" {
+        needles.extend(round_keys(mapper));
+    }
+    let disk = Disk::new(Arc::new(media), volume, DiskOptions::default()).expect("a disk");
+    (Arc::new(disk), needles)
+}
+
+/// Reads and writes, small and large, by programs that are not this process.
+fn through_nbd(disk: Arc<dyn BlockDevice>) -> Serving {
+    let serving = Serving::start(disk);
+    let file = serving.directory.path().join("copy");
+    let file = file.to_str().expect("plain letters");
+    run("nbdcopy", &["--connections=4", &serving.uri, file]);
+    run("nbdcopy", &["--connections=4", "--flush", file, &serving.uri]);
+    run("nbdcopy", &["--synchronous", "--request-size=4096", "--connections=1", &serving.uri, file]);
+    serving
+}
+
+struct Mounted {
+    mount: Option<fuse::Mount>,
+    _directory: tempfile::TempDir,
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(mount) = self.mount.take() {
+            wait_until("nobody uses the file", || {
+                !matches!(mount.unmounter().unmount(), Err(fuse::UnmountError::Busy))
+            });
+            mount.wait().expect("it ended");
+        }
+    }
+}
+
+fn through_fuse(disk: Arc<dyn BlockDevice>) -> Mounted {
+    let directory = tempfile::tempdir().expect("a directory");
+    let point = directory.path().join("m");
+    std::fs::create_dir(&point).expect("created");
+    let mount = fuse::mount(disk, &point, &fuse::Options::default()).expect("FUSE: run scripts/setup");
+    let file = OpenOptions::new().read(true).write(true).open(mount.place()).expect("opens");
+    let mut data = vec![0; 2 << 20];
+    for (offset, len) in [(0, 2 << 20), (4096, 4096), (12_345, 17), (1 << 20, 512)] {
+        file.read_exact_at(&mut data[..len], offset).expect("read");
+        file.write_all_at(&data[..len], offset + (4 << 20)).expect("written");
+    }
+    file.sync_all().expect("flushed");
+    Mounted { mount: Some(mount), _directory: directory }
+}
+
+#[test]
+fn serving_leaves_keys_in_locked_memory_only() {
+    // The search itself finds what is there.
+    let mut there = vec![0; 64];
+    OsRandom.fill(&mut there).expect("random");
+    let at = there.as_ptr() as u64;
+    assert!(found_outside(&pieces(&there[7..7 + PIECE])).contains(&(at + 7)), "the search finds nothing");
+
+    let mut wrong = Vec::new();
+    for (cipher, key_len) in CIPHERS {
+        for backend in BackendChoice::detected() {
+            let (disk, needles) = volume(cipher, key_len, backend);
+            let serving = through_nbd(disk.clone());
+            let mounted = through_fuse(disk);
+            // Some of the threads have ended, others wait for requests.
+            let found = found_outside(&needles);
+            drop((serving, mounted));
+            if !found.is_empty() {
+                wrong.push(format!("{cipher}, {key_len} bytes, {}: {found:x?}", backend.name()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,80 @@
+//! The memory of this process, searched for keys that should lie in locked pages only.
+//!
+//! Use it in a test program of its own: other tests in the same process leave their keys there.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use atrest_secret::SecretBytes;
+
+/// Bytes of a key or round key that are looked for at a time.
+pub const PIECE: usize = 16;
+
+/// Addresses outside of secrets' own pages at which one of the needles lies, each [`PIECE`] bytes long. The copies of memory
+/// that the search makes are in such pages themselves.
+pub fn found_outside(needles: &[SecretBytes]) -> Vec<u64> {
+    const WINDOW: usize = 1 << 20;
+    let memory_file = File::open("/proc/self/mem").expect("our own memory");
+    let mut window = SecretBytes::zeroed(WINDOW);
+    let mut found = Vec::new();
+    let prefix = |piece: &[u8]| usize::from(u16::from_le_bytes([piece[0], piece[1]]));
+    let mut begins_a_needle = vec![false; 1 << 16];
+    for needle in needles {
+        begins_a_needle[prefix(needle)] = true;
+    }
+    for (start, len) in unprotected() {
+        for skip in (0..len).step_by(WINDOW - PIECE) {
+            let here = &mut window[..WINDOW.min(len - skip)];
+            if memory_file.read_exact_at(here, start + skip as u64).is_err() {
+                continue; // Guard pages and what was unmapped since.
+            }
+            for (at, piece) in here.windows(PIECE).enumerate() {
+                if begins_a_needle[prefix(piece)] && needles.iter().any(|needle| needle[..] == *piece) {
+                    found.push(start + (skip + at) as u64);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// A key in pieces.
+pub fn pieces(key: &[u8]) -> Vec<SecretBytes> {
+    key.chunks_exact(PIECE).map(SecretBytes::copy_from).collect()
+}
+
+/// Everything in a keyed cipher that looks random: its round keys in the form in which its backend keeps them.
+pub fn round_keys<C>(cipher: &C) -> Vec<SecretBytes> {
+    let file = File::open("/proc/self/mem").expect("our own memory");
+    let mut bytes = SecretBytes::zeroed(size_of_val(cipher));
+    file.read_exact_at(&mut bytes, std::ptr::from_ref(cipher) as u64).expect("the cipher is mapped");
+    bytes.chunks_exact(PIECE).filter(|piece| looks_random(piece)).map(SecretBytes::copy_from).collect()
+}
+
+fn looks_random(piece: &[u8]) -> bool {
+    let distinct = (0..=u8::MAX).filter(|byte| piece.contains(byte)).count();
+    distinct >= 11
+}
+
+/// Writable memory, as start and length, but for secrets' own pages: locked, or where the limit forbids that, at least left out
+/// of core dumps.
+fn unprotected() -> Vec<(u64, usize)> {
+    let smaps = fs::read_to_string("/proc/self/smaps").expect("Linux has /proc/self/smaps");
+    let mut regions = Vec::new();
+    let mut region = None;
+    for line in smaps.lines() {
+        let mut words = line.split(' ');
+        let first = words.next().unwrap_or_default();
+        if let Some((from, to)) = first.split_once('-') {
+            let bound = |text| u64::from_str_radix(text, 16).expect("hexadecimal");
+            let writable = words.next().is_some_and(|rights| rights.starts_with("rw"));
+            region = writable.then(|| (bound(from), (bound(to) - bound(from)) as usize));
+        } else if first == "VmFlags:"
+            && let Some(region) = region
+            && !line.split(' ').any(|flag| flag == "dd")
+        {
+            regions.push(region);
+        }
+    }
+    regions
+}
