@@ -9,6 +9,7 @@ use atrest_boot::config::{self, CMDLINE, CRYPTTAB};
 use atrest_boot::console::Console;
 use atrest_boot::unlock::{Level, Unlocker, select};
 use atrest_boot::{init, self_test};
+use atrest_kdf::WorkLimit;
 
 const USAGE: &str = "\
 atrest-init: unlocks encrypted volumes at boot
@@ -28,6 +29,11 @@ Exit codes: 0 done, 1 wrong arguments, 2 a passphrase was wrong or refused, 4 a 
 
 fn main() -> ExitCode {
     atrest_secret::forbid_core_dumps();
+    // Nobody can interrupt the first process: a hostile header must not hold the boot up for ever.
+    WorkLimit::set_default(
+        WorkLimit::DEFAULT,
+        Some(|expected| eprintln!("atrest-init: deriving the key takes about {} s", expected.as_secs())),
+    );
     if std::process::id() == 1 {
         init::run();
         return ExitCode::FAILURE;

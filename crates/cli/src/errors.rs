@@ -14,6 +14,7 @@ use atrest_engine::bulk::BulkError;
 use atrest_engine::reencrypt::RewriteError;
 use atrest_format::luks2::{HeaderError as Luks2HeaderError, ReencryptionFault};
 use atrest_inside::{ChoiceError, EncryptionFault, KeyName, LowerError, TreeError};
+use atrest_kdf::KdfError;
 use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
@@ -90,6 +91,13 @@ impl From<OpenError> for Failure {
     }
 }
 
+/// A derivation that takes longer than --max-kdf-time.
+pub fn too_much_work(error: KdfError) -> Failure {
+    Failure::new(Code::Device, error).hint(
+        "--max-kdf-time SECONDS permits more; a header that somebody else wrote may only be made to keep your machine busy",
+    )
+}
+
 impl From<UnlockError> for Failure {
     fn from(error: UnlockError) -> Self {
         match error {
@@ -125,6 +133,7 @@ impl From<UnlockError> for Failure {
                 Self::new(Code::Device, error).hint("`atrest reencrypt --resume` goes on with it")
             }
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
+            UnlockError::Kdf(kdf @ KdfError::TooMuchWork { .. }) => too_much_work(kdf),
             UnlockError::Key(KeyError::EqualXtsHalves) => Self::new(Code::Device, error).hint(EQUAL_HALVES_HINT),
             UnlockError::DataDeviceTooSmall { .. } => {
                 Self::new(Code::Device, error).hint("is the image cut off, or does the header belong to another one?")
@@ -151,6 +160,7 @@ impl From<FormatError> for Failure {
             FormatError::Device(device) => device.into(),
             FormatError::Option(option) => option.into(),
             FormatError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
+            FormatError::Kdf(kdf @ KdfError::TooMuchWork { .. }) => too_much_work(kdf),
             FormatError::Kdf(_) => Self::parameters(error),
             _ => Self::new(Code::Device, error),
         }
@@ -207,6 +217,7 @@ impl From<ChangeError> for Failure {
             ChangeError::Unlock(unlock) => unlock.into(),
             ChangeError::Option(option) => option.into(),
             ChangeError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
+            ChangeError::Kdf(kdf @ KdfError::TooMuchWork { .. }) => too_much_work(kdf),
             ChangeError::Kdf(_) | ChangeError::NotInFormat | ChangeError::BadToken => Self::parameters(error),
             ChangeError::NoFreeKeyslot => Self::parameters(error).hint("remove one with `atrest key remove` first"),
             ChangeError::KeyslotInUse { .. } => Self::parameters(error).hint("`atrest key list` shows which are free"),

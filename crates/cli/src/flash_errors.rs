@@ -7,8 +7,10 @@ use atrest_engine::TrustedFileError;
 use atrest_engine::flash::{DetectError, FlashOpenError};
 use atrest_flash::FlashHeaderError;
 use atrest_flash::sealed::{LayoutError, SealedError};
+use atrest_kdf::KdfError;
 use atrest_keyslot::flash::{DeriveError, HeaderError, MAX_PASSPHRASE_LEN, SlotError};
 
+use crate::errors::too_much_work;
 use crate::failure::{Code, Failure};
 
 const CUT: &str = "was the image cut off, or is the card smaller than it says? Nothing was written";
@@ -165,6 +167,7 @@ fn of_slot(error: SlotError) -> Failure {
             Failure::new(Code::Refused, error).hint("open it with that chip, or with a passphrase of another keyslot")
         }
         SlotError::Cost(_) => Failure::parameters(error).hint("ask for less work"),
+        SlotError::Derive(DeriveError::Kdf(kdf @ KdfError::TooMuchWork { .. })) => too_much_work(kdf),
         SlotError::Derive(DeriveError::Kdf(_)) => {
             Failure::new(Code::Memory, error).hint("close other programs, or use a machine with more memory")
         }

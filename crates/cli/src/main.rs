@@ -17,7 +17,9 @@ mod prompt;
 mod secrets;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use atrest_kdf::WorkLimit;
 use clap::Parser;
 use clap::error::ErrorKind;
 
@@ -32,6 +34,9 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let output = Output::new(&cli.global);
+    let announce =
+        (!output.is_json() && !output.is_quiet()).then_some(progress::announce_derivation as fn(_));
+    WorkLimit::set_default(Duration::from_secs(cli.global.max_kdf_time), announce);
     let result = commands::run(&cli, &output);
     output.warn_if_unlocked();
     match result {

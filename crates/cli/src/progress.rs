@@ -22,6 +22,11 @@ pub fn spinner(what: &'static str, output: &Output) -> ProgressBar {
     spinner
 }
 
+/// Says how long a slow key derivation will take, before most of it is done.
+pub fn announce_derivation(expected: Duration) {
+    eprintln!("atrest: deriving the key takes about {} s here; Ctrl-C ends it", expected.as_secs());
+}
+
 /// A bar for `total` bytes.
 pub fn bytes_bar(total: u64, output: &Output) -> ProgressBar {
     if !is_drawn(output) {

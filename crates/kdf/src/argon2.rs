@@ -79,8 +79,24 @@ pub fn argon2(cost: &Argon2Cost, passphrase: &[u8], salt: &[u8], out: &mut [u8])
         }
     }
     #[cfg(feature = "std")]
-    crate::memory::check(cost.memory_bytes())?;
+    {
+        crate::memory::check(cost.memory_bytes())?;
+        let sample =
+            Argon2Cost { time: 1, memory_kib: cost.memory_kib.min(SAMPLE_KIB.max(8 * cost.lanes)), ..*cost };
+        let measure = || {
+            let mut key = [0; 32];
+            unbounded(&sample, b"a passphrase", b"some salt of any value", &mut key)?;
+            Ok(u64::from(sample.memory_kib))
+        };
+        let work = u64::from(cost.time) * u64::from(cost.memory_kib);
+        crate::limit::at_once(work, QUICK_WORK, measure, || unbounded(cost, passphrase, salt, out))
+    }
+    #[cfg(not(feature = "std"))]
+    unbounded(cost, passphrase, salt, out)
+}
 
+/// Derives without a look at the time. All parameters were checked.
+fn unbounded(cost: &Argon2Cost, passphrase: &[u8], salt: &[u8], out: &mut [u8]) -> Result<(), KdfError> {
     let needs = cost.memory_bytes();
     let mut area = WorkArea::new(cost.memory_kib)?;
     let algorithm = match cost.kind {
@@ -100,6 +116,13 @@ pub fn argon2(cost: &Argon2Cost, passphrase: &[u8], salt: &[u8], out: &mut [u8])
     #[cfg(not(feature = "std"))]
     atrest_secret::with_wiped_stack(derive)
 }
+
+/// KiB of memory of a derivation that tells how fast this machine is: more than a core's cache, and some milliseconds.
+#[cfg(feature = "std")]
+const SAMPLE_KIB: u32 = 16 << 10;
+/// Passes times KiB that no machine needs many seconds for: 4 GiB.
+#[cfg(feature = "std")]
+const QUICK_WORK: u64 = 4 << 20;
 
 /// Argon2's memory, wiped when it is given back.
 struct WorkArea(Vec<Block>);

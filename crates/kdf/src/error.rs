@@ -48,6 +48,15 @@ pub enum KdfError {
         /// Bytes that the derivation needs.
         needs: u64,
     },
+    /// The derivation would take longer than its caller permits.
+    TooMuchWork {
+        /// Seconds of processor time that it would take here, about.
+        seconds: u64,
+        /// Seconds that it may take.
+        limit: u64,
+    },
+    /// The caller ended the derivation.
+    Cancelled,
 }
 
 /// The cost parameters of the memory-hard functions.
@@ -113,6 +122,13 @@ impl fmt::Display for KdfError {
             KdfError::AllocationFailed { needs } => {
                 write!(f, "the {needs} bytes of memory for key derivation could not be allocated")
             }
+            KdfError::TooMuchWork { seconds, limit } => {
+                write!(
+                    f,
+                    "key derivation would take about {seconds} s here, more than the {limit} s that it may take"
+                )
+            }
+            KdfError::Cancelled => f.write_str("key derivation was cancelled"),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! PBKDF2 (RFC 8018) with every hash that LUKS headers name, Catena, plain mode's hashing and the digests themselves need
 //! no heap; the first two can be done in steps. Argon2 (RFC 9106, from a library crate) and scrypt (RFC 7914) need
 //! `alloc`; with `std` their memory is checked against what the system can give before it is taken, lanes get threads
-//! of their own, and costs can be calibrated by the clock.
+//! of their own, costs can be calibrated by the clock, and a [`WorkLimit`] bounds what a header may ask for.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -29,6 +29,8 @@ pub mod calibrate;
 #[cfg(feature = "std")]
 mod lanes;
 #[cfg(feature = "std")]
+mod limit;
+#[cfg(feature = "std")]
 mod memory;
 #[cfg(feature = "alloc")]
 mod scrypt;
@@ -42,5 +44,19 @@ pub use catena::{Catena, CatenaCost, CatenaDomain, CatenaGraph, CatenaInput, cat
 pub use error::{CostParameter, KdfError};
 pub use hash::{Hash, digest};
 #[cfg(feature = "std")]
+pub use limit::WorkLimit;
+#[cfg(feature = "std")]
 pub use memory::available_memory;
 pub use pbkdf2::{Pbkdf2, Progress, pbkdf2, pbkdf2_sha256_with};
+
+/// Does all steps of a derivation, with `std` as long as its limit permits.
+#[cfg_attr(feature = "std", allow(unused_mut))]
+fn to_the_end(mut step: impl FnMut(u32) -> Progress) -> Result<(), KdfError> {
+    #[cfg(feature = "std")]
+    return limit::in_steps(step);
+    #[cfg(not(feature = "std"))]
+    {
+        while step(u32::MAX) != Progress::Done {}
+        Ok(())
+    }
+}

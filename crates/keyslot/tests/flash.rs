@@ -1,8 +1,10 @@
 //! The flash header: RFC 3394, the codec against its table, and everything that a header may not say.
 
-use atrest_kdf::{CatenaCost, CatenaGraph, KdfError};
+use std::time::{Duration, Instant};
+
+use atrest_kdf::{CatenaCost, CatenaGraph, KdfError, WorkLimit};
 use atrest_keyslot::flash::{
-    AnyKdf, ChipKdfs, Derive, DeriveError, Derived, DeviceSecret, FlashCipher, FlashKey, FlashSizes,
+    AnyKdf, AtMost, ChipKdfs, Derive, DeriveError, Derived, DeviceSecret, FlashCipher, FlashKey, FlashSizes,
     Freshness, HEADER_LEN, Header, HeaderEdit, HeaderError, HmacSecret, KdfCost, MAX_PASSPHRASE_LEN, Params,
     ParamsError, Pbkdf2Kdf, Protection, SLOTS, SlotError, SlotKdf, TicketPolicy, open_slot, seal_slot,
 };
@@ -497,4 +499,52 @@ fn a_key_is_not_put_into_another_volume() {
     assert_eq!(sealed(&volume_key(&other)), Some(SlotError::OtherVolume));
     assert_eq!(sealed(&FlashKey::empty()), Some(SlotError::OtherVolume));
     assert_eq!(sealed(&volume_key(&params())), None);
+}
+
+#[test]
+fn a_header_can_ask_a_chip_for_no_more_work_than_the_program_permits() {
+    let salt = [3; 16];
+    let mut out = [7; 32];
+    let mut bounded = AtMost { work: 2000, kdf: Pbkdf2Kdf(|_| {}) };
+    for (iterations, fits) in [(1000, true), (1001, false), (u32::MAX, false)] {
+        let result = bounded.derive(&KdfCost::Pbkdf2 { iterations }, b"pass", &salt, &mut out);
+        assert_eq!(result.is_ok(), fits, "{iterations}");
+        if !fits {
+            let work = 2 * u64::from(iterations);
+            assert_eq!(result, Err(DeriveError::TooMuchWork { work, most: 2000 }));
+            assert_eq!(out, [0; 32]);
+        }
+    }
+    let catena = KdfCost::catena(12);
+    let mut memory = vec![0; 128 << 10];
+    let mut chip = AtMost { work: catena.work() - 1, kdf: ChipKdfs { memory: &mut memory, between: |_| {} } };
+    assert!(matches!(chip.derive(&catena, b"pass", &salt, &mut out), Err(DeriveError::TooMuchWork { .. })));
+    chip.work += 1;
+    chip.derive(&catena, b"pass", &salt, &mut out).expect("as much as is permitted");
+}
+
+#[test]
+fn a_header_can_ask_a_desk_for_no_more_time_than_the_caller_states() {
+    let salt = [3; 16];
+    let costs = [
+        KdfCost::Pbkdf2 { iterations: u32::MAX / 2 },
+        KdfCost::Catena(CatenaCost {
+            graph: CatenaGraph::BitReversal,
+            lambda: 255,
+            min_garlic: 18,
+            garlic: 18,
+        }),
+        KdfCost::Argon2id { time: 1 << 16, memory_kib: 1 << 16, lanes: 1 },
+    ];
+    for cost in costs {
+        assert!(cost.is_acceptable(), "{cost}: the header itself is in order");
+        let limit = WorkLimit { time: Duration::from_secs(2), ..WorkLimit::default() };
+        let begun = Instant::now();
+        let refused = limit.during(|| AnyKdf.derive(&cost, b"pass", &salt, &mut [0; 32]));
+        assert!(
+            matches!(refused, Err(DeriveError::Kdf(KdfError::TooMuchWork { limit: 2, .. }))),
+            "{cost}: {refused:?}"
+        );
+        assert!(begun.elapsed() < Duration::from_secs(20), "{cost}");
+    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use atrest_attach::dm;
 use atrest_cipher::CipherSpec;
 use atrest_engine::{Access, FileDevice};
+use atrest_kdf::WorkLimit;
 use atrest_kdf::plain::PlainHash;
 use atrest_secret::{Passphrase, SecretBytes};
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
@@ -105,7 +106,10 @@ fn luks(
         }
     }
     let options = unlock_options(entry);
-    unlocker.with_keys(entry, source, &mut |passphrase| locked.unlock(devices, passphrase, &options))
+    unlocker.with_keys(entry, source, &mut |passphrase| {
+        // All keyslots together.
+        WorkLimit::default().during(|| locked.unlock(devices, passphrase, &options))
+    })
 }
 
 fn plain(

@@ -22,6 +22,7 @@ pub mod tree;
 pub mod tree_keys;
 pub mod unlock;
 
+use atrest_kdf::WorkLimit;
 use clap::{Args, Parser, Subcommand};
 
 /// Encrypted volumes in user space: LUKS2, LUKS1, plain dm-crypt and flash, without root and without device-mapper.
@@ -55,6 +56,10 @@ pub struct GlobalArgs {
     /// Answer YES to every question about overwriting or destroying data. It has no short form: cryptsetup's -y is --verify-passphrase.
     #[arg(long, global = true)]
     pub yes: bool,
+    /// Seconds of processor time that a passphrase's key derivation may take. A header that asks for more is refused.
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = WorkLimit::DEFAULT.as_secs(),
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_kdf_time: u64,
 }
 
 #[derive(Debug, Subcommand)]

@@ -14,6 +14,7 @@ use super::policies;
 use super::target::TRIES;
 use crate::args::fscrypt::FscryptProtector;
 use crate::args::secrets::PassphraseArgs;
+use crate::errors::too_much_work;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress;
@@ -165,6 +166,7 @@ impl From<UnlockError> for Failure {
             UnlockError::WrongSecret { .. } => Self::new(Code::Refused, error)
                 .hint("`atrest tree policies` lists the protectors; each of a policy's opens it"),
             UnlockError::RawKeyLen { .. } => Self::parameters(error),
+            UnlockError::Kdf(kdf @ KdfError::TooMuchWork { .. }) => too_much_work(kdf),
             UnlockError::Kdf(KdfError::NotEnoughMemory { .. } | KdfError::AllocationFailed { .. }) => {
                 Self::new(Code::Memory, error)
                     .hint("close other programs, or use a machine (or container limit) with more memory")

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use atrest_engine::{Access, FileDevice};
+use atrest_kdf::WorkLimit;
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::{ChangeError, LockedVolume, UnlockError};
@@ -107,7 +108,7 @@ pub fn with_passphrase<T, E: WrongPassphrase + Into<Failure>>(
         tries -= 1;
         let passphrase = source.read(&format!("Passphrase for {}", path.display()), output)?;
         let spinner = progress::spinner("deriving the key", output);
-        let result = attempt(&passphrase);
+        let result = WorkLimit::default().during(|| attempt(&passphrase));
         spinner.finish_and_clear();
         match result {
             Err(error) if error.is_wrong_passphrase() && tries > 0 => {

@@ -20,7 +20,7 @@ use digest::Digest;
 
 use crate::fixed::Digests;
 use crate::hash::with_hash;
-use crate::{CostParameter, Hash, KdfError, Progress};
+use crate::{CostParameter, Hash, KdfError, to_the_end};
 
 pub use steps::Catena;
 
@@ -157,7 +157,7 @@ pub fn catena(
     with_wiped_stack(|| {
         with_hash!(hash, H => {
             let mut run = Catena::<H>::new(cost, input, memory, out)?;
-            while run.step(u32::MAX) != Progress::Done {}
+            to_the_end(|nodes| run.step(nodes))?;
         });
         Ok(())
     })
@@ -176,7 +176,7 @@ pub fn catena_update(
     with_wiped_stack(|| {
         with_hash!(hash, H => {
             let mut run = Catena::<H>::update(cost, garlic, salt, memory, hashed)?;
-            while run.step(u32::MAX) != Progress::Done {}
+            to_the_end(|nodes| run.step(nodes))?;
         });
         Ok(())
     })

@@ -6,11 +6,13 @@ mod steps;
 use atrest_secret::with_wiped_stack;
 
 use crate::hash::with_hash;
-use crate::{Hash, KdfError, Sha256Backend};
+use crate::{Hash, KdfError, Sha256Backend, to_the_end};
 
 pub use steps::{Pbkdf2, Progress};
 
 /// Fills `out` with PBKDF2-HMAC. `out` may have any length that is not zero.
+///
+/// With `std`, the time is bounded by a `WorkLimit`. After an error `out` is zeros.
 pub fn pbkdf2(
     hash: Hash,
     passphrase: &[u8],
@@ -21,7 +23,7 @@ pub fn pbkdf2(
     with_wiped_stack(|| {
         with_hash!(hash, H => {
             let mut run = Pbkdf2::<H>::new(passphrase, salt, iterations, out)?;
-            while run.step(u32::MAX) != Progress::Done {}
+            to_the_end(|iterations| run.step(iterations))?;
         });
         Ok(())
     })
@@ -38,7 +40,6 @@ pub fn pbkdf2_sha256_with(
     with_wiped_stack(|| {
         let mut run =
             Pbkdf2::<crate::fixed::Sha256>::with_backend(backend, passphrase, salt, iterations, out)?;
-        while run.step(u32::MAX) != Progress::Done {}
-        Ok(())
+        to_the_end(|iterations| run.step(iterations))
     })
 }

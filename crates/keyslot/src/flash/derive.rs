@@ -30,6 +30,49 @@ pub enum DeriveError {
     NotHere(KdfCost),
     /// The derivation was refused; too little memory is the usual reason.
     Kdf(KdfError),
+    /// The keyslot asks for more work than [`AtMost`] permits. Nothing was derived.
+    TooMuchWork {
+        /// [`KdfCost::work`] of the keyslot.
+        work: u64,
+        /// What is permitted.
+        most: u64,
+    },
+}
+
+/// A derivation with a bound: for chips, which have no clock to bound it by.
+///
+/// A header can ask for [`MAX_WORK`](super::MAX_WORK) hash calls in each of its keyslots, which keeps a chip busy for days.
+/// A program that knows what its keyslots cost permits a little more than that.
+///
+/// ```
+/// use atrest_keyslot::flash::{AtMost, Pbkdf2Kdf};
+///
+/// let mut kdf = AtMost { work: 2 * 20_000, kdf: Pbkdf2Kdf(|_| {}) }; // PBKDF2 takes two hash calls for an iteration
+/// # let _ = &mut kdf;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct AtMost<K> {
+    /// Most work of one keyslot, as [`KdfCost::work`] counts it.
+    pub work: u64,
+    /// The derivation.
+    pub kdf: K,
+}
+
+impl<K: Derive> Derive for AtMost<K> {
+    fn derive(
+        &mut self,
+        cost: &KdfCost,
+        passphrase: &[u8],
+        salt: &[u8; SLOT_SALT_LEN],
+        out: &mut [u8; 32],
+    ) -> Result<(), DeriveError> {
+        let (work, most) = (cost.work(), self.work);
+        if work > most {
+            out.fill(0);
+            return Err(DeriveError::TooMuchWork { work, most });
+        }
+        self.kdf.derive(cost, passphrase, salt, out)
+    }
 }
 
 /// PBKDF2 alone. The function is called every few milliseconds of work with the iterations that are left: for a watchdog, or a bar.
@@ -169,6 +212,9 @@ impl fmt::Display for DeriveError {
         match self {
             Self::NotHere(cost) => write!(f, "this program does not contain {}", cost.name()),
             Self::Kdf(error) => error.fmt(f),
+            Self::TooMuchWork { work, most } => {
+                write!(f, "the keyslot asks for {work} hash calls, and {most} are permitted")
+            }
         }
     }
 }

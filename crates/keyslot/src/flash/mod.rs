@@ -16,7 +16,7 @@ mod slot;
 pub use cost::{KdfCost, MAX_WORK};
 #[cfg(feature = "alloc")]
 pub use derive::AnyKdf;
-pub use derive::{ChipKdfs, Derive, DeriveError, Pbkdf2Kdf};
+pub use derive::{AtMost, ChipKdfs, Derive, DeriveError, Pbkdf2Kdf};
 pub use error::{HeaderError, SlotError};
 pub use header::{Header, HeaderEdit, Slot, is_blank};
 pub use params::{

@@ -12,6 +12,7 @@ mod media;
 
 use atrest_cipher::{KeyError, Mapper, MapperOptions};
 use atrest_device::{BlockDevice, LockMode, SECTOR_SIZE};
+use atrest_kdf::KdfError;
 use atrest_keyslot::luks1::{self, Header, SlotError};
 use atrest_secret::{Locked, SecretBytes};
 
@@ -90,7 +91,12 @@ impl Luks1 {
             match self.try_slot(header, number, passphrase) {
                 Ok(key) => return Ok((number, key)),
                 Err(UnlockError::WrongPassphrase) => refused = true,
-                Err(error @ (UnlockError::KeyslotDamaged { .. } | UnlockError::Device(_))) => {
+                // Another keyslot may open.
+                Err(
+                    error @ (UnlockError::KeyslotDamaged { .. }
+                    | UnlockError::Device(_)
+                    | UnlockError::Kdf(KdfError::TooMuchWork { .. })),
+                ) => {
                     failure.get_or_insert(error);
                 }
                 Err(error) => return Err(error),

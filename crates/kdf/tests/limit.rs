@@ -1,0 +1,99 @@
+//! How long a derivation may take: whatever costs a header asks for, its time is bounded, told and can be cut short.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use atrest_kdf::{
+    Argon2Cost, Argon2Kind, CatenaCost, CatenaGraph, CatenaInput, Hash, KdfError, WorkLimit, argon2, catena,
+    pbkdf2,
+};
+
+fn seconds(time: u64) -> WorkLimit {
+    WorkLimit { time: Duration::from_secs(time), cancel: None, announce: None }
+}
+
+fn hostile(hash: Hash) -> Result<(), KdfError> {
+    pbkdf2(hash, b"passphrase", b"salt", u32::MAX, &mut [0; 64])
+}
+
+#[test]
+fn too_much_work_is_refused_before_it_is_done() {
+    for hash in Hash::ALL {
+        let begun = Instant::now();
+        let refused = seconds(20).during(|| hostile(hash));
+        assert!(
+            matches!(refused, Err(KdfError::TooMuchWork { seconds, limit: 20 }) if seconds > 20),
+            "{hash:?}: {refused:?}"
+        );
+        assert!(begun.elapsed() < Duration::from_secs(5), "{hash:?}");
+    }
+    let cost = Argon2Cost { kind: Argon2Kind::Id, time: 1 << 20, memory_kib: 16 << 10, lanes: 2 };
+    let refused = seconds(20).during(|| argon2(&cost, b"passphrase", b"some salt", &mut [0; 32]));
+    assert!(matches!(refused, Err(KdfError::TooMuchWork { .. })), "{refused:?}");
+    let cost = CatenaCost { graph: CatenaGraph::DoubleButterfly, lambda: 255, min_garlic: 1, garlic: 20 };
+    let mut memory = vec![0; cost.memory_bytes(Hash::Sha256) as usize];
+    let input = CatenaInput { passphrase: b"passphrase", salt: b"salt", ..CatenaInput::default() };
+    let refused = seconds(20).during(|| catena(Hash::Sha256, &cost, &input, &mut memory, &mut [0; 32]));
+    assert!(matches!(refused, Err(KdfError::TooMuchWork { .. })), "{refused:?}");
+}
+
+#[test]
+fn whoever_states_no_limit_has_one() {
+    // Whirlpool has no fast path: 2^32 of four blocks take hours on any machine.
+    let refused = pbkdf2(Hash::Whirlpool, b"passphrase", b"salt", u32::MAX, &mut [0; 64]);
+    let limit = WorkLimit::DEFAULT.as_secs();
+    assert!(matches!(refused, Err(KdfError::TooMuchWork { limit: has, .. }) if has == limit), "{refused:?}");
+}
+
+#[test]
+fn derivations_share_the_time_of_their_limit() {
+    let mut key = [0; 32];
+    let refused = WorkLimit { time: Duration::from_millis(600), ..seconds(0) }
+        .during(|| (0..100).find_map(|_| pbkdf2(Hash::Whirlpool, b"a", b"b", 100_000, &mut key).err()));
+    assert!(matches!(refused, Some(KdfError::TooMuchWork { .. })), "{refused:?}");
+    assert_eq!(key, [0; 32], "what was given up leaves nothing");
+}
+
+#[test]
+fn a_slow_derivation_within_its_limit_is_announced_and_right() {
+    static ANNOUNCED: AtomicUsize = AtomicUsize::new(0);
+    let limit = WorkLimit {
+        announce: Some(|expected| {
+            assert!(expected >= Duration::from_secs(5));
+            ANNOUNCED.fetch_add(1, Ordering::Relaxed);
+        }),
+        cancel: Some(Arc::new(AtomicBool::new(false))),
+        ..seconds(100_000)
+    };
+    // Cancelled as soon as it was announced, or the test would take as long as it says.
+    let flag = limit.cancel.clone().expect("set above");
+    let watcher = thread::spawn(move || {
+        while ANNOUNCED.load(Ordering::Relaxed) == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        flag.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(limit.during(|| hostile(Hash::Sha512)), Err(KdfError::Cancelled));
+    watcher.join().expect("announced");
+    assert_eq!(ANNOUNCED.load(Ordering::Relaxed), 1);
+
+    // Computed in steps or in one: the same. RFC 7914, section 11.
+    let mut key = [0; 64];
+    seconds(100).during(|| pbkdf2(Hash::Sha256, b"Password", b"NaCl", 80_000, &mut key)).expect("in time");
+    assert_eq!(key[..8], [0x4d, 0xdc, 0xd8, 0xf6, 0x0b, 0x98, 0xbe, 0x21]);
+}
+
+#[test]
+fn a_limit_ends_with_its_work() {
+    let slow = || pbkdf2(Hash::Whirlpool, b"a", b"b", 600_000, &mut [0; 32]);
+    let none = || seconds(0).during(slow);
+    assert!(matches!(none(), Err(KdfError::TooMuchWork { limit: 0, .. })));
+    // Within a limit the inner one counts, and after it the outer one again.
+    seconds(100).during(|| {
+        assert!(none().is_err());
+        slow().expect("in time");
+    });
+    slow().expect("in time");
+}
