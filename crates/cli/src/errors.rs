@@ -78,7 +78,7 @@ impl From<OpenError> for Failure {
         match error {
             OpenError::Device(device) => device.into(),
             OpenError::NotLuks => Self::new(Code::Device, "it is not a LUKS volume, nor encrypted flash: no header was found")
-                .hint("a detached header is named by --header; a volume without a header is opened by --type plain"),
+                .hint("is it the right file or device? A detached header is named by --header"),
             OpenError::UnknownVersion { .. } => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
             OpenError::Luks1(Luks1HeaderError::Truncated { .. })
             | OpenError::Luks2 { primary: Luks2HeaderError::TooShort { .. }, .. } => {
@@ -113,7 +113,7 @@ impl From<UnlockError> for Failure {
                 Self::new(Code::Parameters, error).hint("`atrest key list` shows the keyslots in use")
             }
             UnlockError::NoKeyslot => Self::new(Code::Refused, error)
-                .hint("it was erased; only a header backup or --volume-key-file can open it"),
+                .hint("--key-slot tries one that is to be ignored; if all are erased, only a header backup or --volume-key-file opens it"),
             UnlockError::KeyslotDamaged { .. } => Self::new(Code::Device, error)
                 .hint("try another passphrase, or restore a backup with `atrest header restore`"),
             UnlockError::Unbound { .. } => {
@@ -289,7 +289,10 @@ impl From<TreeError> for Failure {
             }
             TreeError::Exists => Self::new(Code::Busy, error).hint("--yes replaces it"),
             TreeError::IsADirectory => Self::new(Code::Device, error).hint("cp -r copies directories"),
-            TreeError::ReadOnly => Self::new(Code::Refused, error),
+            TreeError::ReadOnly => Self::new(Code::Refused, error).hint(
+                "ext4 is read here, and files in it are only overwritten; to make some, serve the volume by `atrest open --fuse DIR` and, \
+                 as root, mount -o loop DIR/volume /mnt",
+            ),
             TreeError::NoSpace => Self::new(Code::Device, error).hint("remove something first, or use a larger medium; what was there is unharmed"),
             TreeError::LargerThanDevice { .. } => Self::new(Code::Device, error).hint("was the image or card cut off?"),
             TreeError::Flash(error) => error.into(),
@@ -402,6 +405,10 @@ impl From<MountError> for Failure {
                 .hint("--nbd needs no FUSE; `atrest ls`, `cat` and `cp` need neither"),
             MountError::FuseDevice(reason) => {
                 Self::io(reason).saying(error).hint("ask for access to /dev/fuse, or use --nbd")
+            }
+            MountError::Directory { path, error: reason } if reason.kind() == io::ErrorKind::NotFound => {
+                Self::new(Code::Device, format!("{}: there is no such directory", path.display()))
+                    .hint(format!("make it first: mkdir -p {}", path.display()))
             }
             MountError::Directory { error: reason, .. } | MountError::Mount { error: reason, .. } => {
                 Self::io(reason).saying(error)

@@ -28,12 +28,14 @@ pub struct Failure {
     code: u8,
     what: String,
     hint: Option<String>,
+    /// A file was not found, or one of the directories that lead to it.
+    missing: bool,
 }
 
 impl Failure {
     /// Something failed that `what` names in one sentence.
     pub fn new(code: Code, what: impl fmt::Display) -> Self {
-        Self { code: code as u8, what: what.to_string(), hint: None }
+        Self { code: code as u8, what: what.to_string(), hint: None, missing: false }
     }
 
     /// Wrong arguments.
@@ -43,7 +45,7 @@ impl Failure {
 
     /// Ends with this code and says nothing: the reason is known to whoever reads the code.
     pub fn silent(code: u8) -> Self {
-        Self { code, what: String::new(), hint: None }
+        Self { code, what: String::new(), hint: None, missing: false }
     }
 
     /// Adds what to try next.
@@ -59,6 +61,13 @@ impl Failure {
 
     /// Names the file that the failure is about.
     pub fn at(mut self, path: &Path) -> Self {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(parent) = parent.filter(|parent| self.missing && !parent.exists()) {
+            self.missing = false;
+            self.what = format!("{}: there is no such directory", parent.display());
+            return self.hint(format!("make it first: mkdir -p {}", parent.display()));
+        }
+        self.missing = false;
         if !self.what.is_empty() {
             self.what = format!("{}: {}", path.display(), self.what);
         }
@@ -99,7 +108,7 @@ impl Failure {
         use io::ErrorKind as Kind;
         let failure = |code, what: &str| Self::new(code, what);
         match error.kind() {
-            Kind::NotFound => failure(Code::Device, "there is no such file"),
+            Kind::NotFound => Self { missing: true, ..failure(Code::Device, "there is no such file") },
             Kind::PermissionDenied => failure(Code::Refused, "permission denied")
                 .hint("check its owner and mode, or run as a user who may access it"),
             Kind::AlreadyExists => {
@@ -109,7 +118,8 @@ impl Failure {
             Kind::IsADirectory => failure(Code::Device, "it is a directory"),
             Kind::OutOfMemory => failure(Code::Memory, "out of memory"),
             Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => {
-                failure(Code::Device, &format!("no space is left ({error})"))
+                failure(Code::Device, &format!("no space is left ({})", numberless(&error.to_string()).0))
+                    .hint("free some space, or choose a place with more")
             }
             Kind::ResourceBusy => failure(Code::Busy, "it is in use"),
             // The reader of a pipe went away: what SIGPIPE would have said, had Rust not blocked it.
@@ -123,20 +133,112 @@ impl Failure {
         if self.what.is_empty() {
             return;
         }
-        let text = if json {
-            let error = serde_json::json!({ "code": self.code, "message": self.what, "hint": self.hint });
-            format!("{}\n", serde_json::json!({ "error": error }))
-        } else {
-            let hint = self.hint.as_ref().map(|hint| format!("  {}\n", plain(hint))).unwrap_or_default();
-            format!("atrest: {}\n{hint}", plain(&self.what))
-        };
         // Nobody is left to tell if standard error is gone.
-        let _ = io::stderr().write_all(text.as_bytes());
+        let _ = io::stderr().write_all(self.text(json).as_bytes());
+    }
+
+    /// What is printed: never the number of a system's error without a word on what to do.
+    fn text(&self, json: bool) -> String {
+        let (what, number) = numberless(&self.what);
+        let hint = self.hint.clone().or_else(|| number.map(|number| advice(number).to_owned()));
+        if json {
+            let error = serde_json::json!({ "code": self.code, "message": what, "hint": hint });
+            return format!("{}\n", serde_json::json!({ "error": error }));
+        }
+        let hint = hint.map(|hint| format!("  {}\n", plain(&hint))).unwrap_or_default();
+        format!("atrest: {}\n{hint}", plain(&what))
+    }
+}
+
+/// `text` without the numbers that the standard library adds to the system's errors, and the last of them.
+pub fn numberless(text: &str) -> (String, Option<i32>) {
+    let (mut rest, mut left, mut number) = (text, String::new(), None);
+    while let Some((before, behind)) = rest.split_once(" (os error ") {
+        let Some((digits, after)) = behind.split_once(')') else { break };
+        let Ok(found) = digits.parse() else { break };
+        left.push_str(before);
+        (rest, number) = (after, Some(found));
+    }
+    left.push_str(rest);
+    (left, number)
+}
+
+/// What a person can do about an error of the system.
+fn advice(number: i32) -> &'static str {
+    use rustix::io::Errno;
+    match Errno::from_raw_os_error(number) {
+        Errno::NOENT | Errno::NOTDIR => "check the path; the directory that it names must be there",
+        Errno::PERM | Errno::ACCESS => "check its owner and mode, or run as a user who may access it",
+        Errno::EXIST | Errno::NOTEMPTY => "choose another name, or remove it first",
+        Errno::ISDIR => "name a file, not a directory",
+        Errno::IO | Errno::REMOTEIO | Errno::TIMEDOUT => {
+            "the device or filesystem failed, and `dmesg` says more; copy what can still be read before anything else"
+        }
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => "free some space, or choose a place with more",
+        Errno::ROFS => "the filesystem there is read-only: mount it to be written, or choose another place",
+        Errno::BUSY | Errno::TXTBSY => "end what uses it (`fuser -v` lists that) and try again",
+        Errno::MFILE | Errno::NFILE => "raise the limit of open files: `ulimit -n`",
+        Errno::NOMEM | Errno::AGAIN | Errno::NOBUFS => {
+            "close other programs, or raise the limits of this one (`ulimit -a`)"
+        }
+        Errno::NAMETOOLONG => "choose a shorter name",
+        Errno::LOOP => "the path leads through too many links, or a link where none may be",
+        Errno::NODEV | Errno::NXIO => "the device is gone, or its driver is not loaded",
+        Errno::NOTCONN | Errno::CONNREFUSED | Errno::PIPE => {
+            "the process that served it has ended: `atrest status` shows it, and `atrest close` removes what it left"
+        }
+        Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY => {
+            "this kernel or filesystem can't do that: choose another place"
+        }
+        Errno::ADDRINUSE | Errno::ADDRNOTAVAIL => "choose another address or port",
+        Errno::STALE => "the file was replaced meanwhile: try again",
+        _ => "the system refused that; `dmesg` may say more, and `strace` shows the call",
     }
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::io(&error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_of_the_system_says_what_to_do() {
+        for number in 1..=133 {
+            let error = io::Error::from_raw_os_error(number);
+            let direct = Failure::io(&error);
+            let wrapped = Failure::new(Code::Device, format!("cannot use it: {error}; {error}"));
+            if error.kind() == io::ErrorKind::BrokenPipe {
+                continue;
+            }
+            for (failure, json) in [(&direct, false), (&direct, true), (&wrapped, false), (&wrapped, true)] {
+                let text = failure.text(json);
+                assert!(!text.contains("os error"), "{text}");
+            }
+            assert_eq!(wrapped.text(false).lines().count(), 2, "{}", wrapped.text(false));
+            let name = error.to_string();
+            let name = name.split(" (os").next().expect("a name");
+            if direct.text(false).contains(&format!("atrest: {name}\n")) {
+                assert_eq!(direct.text(false).lines().count(), 2, "{}", direct.text(false));
+            }
+        }
+    }
+
+    #[test]
+    fn other_numbers_stay() {
+        for text in ["", "no number", "a (os error x)", "a (os error 5", "16 bytes (5)"] {
+            assert_eq!(numberless(text), (text.to_owned(), None));
+        }
+        assert_eq!(numberless("a (os error 5) b (os error 7)"), ("a b".to_owned(), Some(7)));
+    }
+
+    #[test]
+    fn a_hint_that_is_there_stays() {
+        let failure = Failure::new(Code::Device, "a (os error 5)").hint("do this");
+        assert_eq!(failure.text(false), "atrest: a\n  do this\n");
     }
 }

@@ -15,6 +15,7 @@ mod output;
 mod progress;
 mod prompt;
 mod secrets;
+mod usage;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     atrest_secret::forbid_core_dumps();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return refused(&error),
     };
     let output = Output::new(&cli.global);
     let announce =
@@ -50,9 +51,12 @@ fn main() -> ExitCode {
 
 /// Help and version are answers; everything else that the parser stops at is a wrong parameter, which cryptsetup
 /// reports as 1 where clap would say 2.
-fn usage(error: &clap::Error) -> ExitCode {
-    // If nobody reads the help there is nobody to tell.
-    let _ = error.print();
+fn refused(error: &clap::Error) -> ExitCode {
+    match usage::answer(error) {
+        Some(failure) => failure.print(false),
+        // If nobody reads the help there is nobody to tell.
+        None => drop(error.print()),
+    }
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
         _ => ExitCode::from(Failure::parameters("").code()),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use atrest_inside::DisplayName;
 
 use crate::args::GlobalArgs;
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, numberless};
 
 /// How this run talks.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ impl Output {
     /// Something worth knowing, on standard error: one line, of JSON if answers are.
     pub fn warn(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            let text = text.to_string();
+            let (text, _) = numberless(&text.to_string());
             let line = match self.json {
                 true => serde_json::json!({ "warning": text }).to_string(),
                 false => format!("atrest: warning: {}", plain(&text)),

@@ -12,6 +12,7 @@ use atrest_secret::{Passphrase, SecretBytes, VolumeKey, with_wiped_stack};
 use rustix::fs::{FileType, Mode, SeekFrom};
 
 use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs};
+use crate::commands::TRIES;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::prompt::ask;
@@ -142,15 +143,29 @@ impl Source {
     }
 }
 
-/// What is typed at the question, in the normal form if it is words.
+/// What is typed at the question, in the normal form if it is words. Words with a typo are asked for again.
 fn typed(prompt: &str, words: bool, instead: &str) -> Result<SecretBytes, Failure> {
-    let line = ask(prompt, instead)?;
-    if !words {
-        return Ok(line);
+    let mut tries = if words { TRIES } else { 1 };
+    loop {
+        tries -= 1;
+        let line = ask(prompt, instead)?;
+        if !words {
+            return Ok(line);
+        }
+        match normal_form(&line) {
+            Err(failure) if tries > 0 => {
+                failure.print(false);
+                eprintln!("atrest: try again");
+            }
+            form => return form,
+        }
     }
+}
+
+fn normal_form(line: &SecretBytes) -> Result<SecretBytes, Failure> {
     let mut normal = SecretBytes::zeroed(max_len(line.len() / 4 + 1));
     // It has an array on its stack that says something about the line.
-    let (len, _) = with_wiped_stack(|| normalise(&line, &mut normal)).map_err(|error| {
+    let (len, _) = with_wiped_stack(|| normalise(line, &mut normal)).map_err(|error| {
         let mut hint =
             String::from("`atrest passphrase` makes passphrases of words; leave out --words for any other");
         // Words that are like a part of the passphrase are for the person at the terminal, and for no log.

@@ -43,7 +43,7 @@ fn what_is_no_volume_ends_with_4() {
 #[test]
 fn errors_are_one_line_of_json_if_asked_for() {
     let scratch = Scratch::new();
-    let ran = scratch.atrest(&["info", "--json", "missing"]).fails(4, "");
+    let ran = scratch.atrest(&["info", "--json", "missing"]).fails(4, "there is no such file");
     let error: serde_json::Value = serde_json::from_str(ran.stderr.trim_end()).expect("JSON");
     assert_eq!(error["error"]["code"], 4);
     assert!(error["error"]["message"].as_str().is_some_and(|text| text.contains("missing")));
@@ -133,7 +133,7 @@ fn options_that_no_format_has_are_refused_before_anything_is_made() {
         ran
     };
     format(&["--cipher", "rot13-xts-plain64"]).fails(1, "rot13");
-    format(&["--cipher", "aes-xts-plain64", "--key-size", "72"]).fails(1, "9 bytes");
+    format(&["--cipher", "aes-xts-plain64", "--key-size", "72"]).fails(1, "72 bits");
     format(&["--cipher", "cipher_null-ecb"]).fails(1, "null cipher");
     format(&["--hash", "md5000"]).fails(1, "md5000");
     format(&["--sector-size", "777"]).fails(1, "777");
@@ -201,9 +201,9 @@ fn a_full_disk_is_named_and_leaves_no_half_made_file() {
     let limited = |line: &str| scratch.bash(&format!("trap '' XFSZ; ulimit -f 2048; {line}"));
     limited("$ATREST header backup vol backup").fails(4, "no space");
     assert!(!scratch.path("backup").exists());
-    limited("$ATREST decrypt --key-file key vol plain").fails(4, "");
+    limited("$ATREST decrypt --key-file key vol plain").fails(4, "no space is left");
     limited("$ATREST format --size 20M --key-file key --pbkdf-force-iterations 1000 --pbkdf pbkdf2 new")
-        .fails(4, "");
+        .fails(4, "no space is left");
     assert!(!scratch.path("new").exists());
     scratch.bash("$ATREST info vol > /dev/full").fails(4, "no space");
 }

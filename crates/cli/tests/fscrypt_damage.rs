@@ -184,7 +184,7 @@ fn contexts_that_are_missing_cut_or_of_another_policy_are_told_by_their_inode() 
         listed.lines().count() == 3 && listed.contains("?????????? ") && listed.contains("link -> hello"),
         "{listed}"
     );
-    let listed = image.run("ls --json bad.img /a").fails(4, "").json();
+    let listed = image.run("ls --json bad.img /a").fails(4, &other_policy).json();
     assert!(listed[0]["error"].as_str().is_some_and(|error| error.contains(&other_policy)), "{listed}");
     image.says("cp -r bad.img:/a copy", 4, &format!("/a/hello: inode {hello}"));
     image.scratch.bash("rm -rf copy").ok();

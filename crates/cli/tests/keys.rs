@@ -135,7 +135,9 @@ fn an_unbound_key_opens_no_data() {
     scratch.file("other", "other");
     assert_eq!(add(&scratch, "other", &["--unbound", "--key-size", "256"]).ok().json()["keyslot"], 1);
     assert_eq!(test(&scratch, "other").ok().json()["keyslot"], 1);
-    scratch.atrest(&["decrypt", "--key-file", "other", "vol", "plain"]).fails(2, "");
+    scratch
+        .atrest(&["decrypt", "--key-file", "other", "vol", "plain"])
+        .fails(2, "wrong passphrase: no keyslot opens with it");
     assert!(scratch.tool("cryptsetup", &["luksDump", "vol"]).ok().stdout.contains("unbound"));
     // It does not count as a way in.
     scratch.atrest(&["key", "remove", "--key-file", "key", "vol"]).fails(1, "last passphrase");

@@ -145,7 +145,7 @@ fn a_command_runs_for_as_long_as_the_volume_is_served() {
     let run = |more: &[&str]| {
         scratch.atrest(&[&["open", "--key-file", "key", "--nbd", "vol", "--run"], more].concat())
     };
-    let ran = run(&["sh", "-c", "nbdinfo --size \"$ATREST_URI\"; exit 7"]).fails(7, "");
+    let ran = run(&["sh", "-c", "nbdinfo --size \"$ATREST_URI\"; exit 7"]).reports(7);
     assert!(ran.stdout.contains("4194304"), "{}", ran.stdout);
     run(&["no-such-command-here"]).fails(1, "no-such-command-here");
     assert!(!scratch.is_open("vol"));
@@ -189,7 +189,9 @@ fn a_whole_image_goes_in_and_out() {
     scratch.atrest(&["decrypt", "--key-file", "key", "vol", "plain"]).fails(1, "--yes");
     scratch.atrest(&["decrypt", "--yes", "--key-file", "key", "vol", "plain"]).ok();
     scratch.file("large", vec![1; (4 << 20) + 1]);
-    scratch.atrest(&["encrypt", "--yes", "--key-file", "key", "large", "vol"]).fails(4, "");
+    scratch
+        .atrest(&["encrypt", "--yes", "--key-file", "key", "large", "vol"])
+        .fails(4, "the source of 4194305 bytes does not fit in the volume, which holds 4194304");
 }
 
 #[test]

@@ -39,8 +39,10 @@ fn a_detached_header_is_in_use_as_long_as_its_volume_is() {
     format("data").ok();
     scratch.atrest(&["header", "backup", "data", "--header", "header", "backup"]).ok();
     let open = Open::new(&scratch, &["--key-file", "key", "--header", "header", "data"]);
-    format("other").fails(5, "");
-    scratch.atrest(&["header", "restore", "--yes", "data", "--header", "header", "backup"]).fails(5, "");
+    format("other").fails(5, "header: it is busy: another process uses it");
+    scratch
+        .atrest(&["header", "restore", "--yes", "data", "--header", "header", "backup"])
+        .fails(5, "header: it is busy: another process uses it");
     let add = ["key", "add", "data", "--header", "header", "--key-file", "key", "--new-key-file", "new"];
     scratch.atrest(&[&add, &CHEAP[..]].concat()).ok();
     drop(open);

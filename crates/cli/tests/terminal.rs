@@ -145,6 +145,10 @@ fn a_typed_word_that_is_none_is_named_by_its_place() {
     terminal.shows("word 4 is not in the list of words");
     // This standard error is the terminal.
     terminal.shows("did you mean \"across\", \"action\" or \"actor\"?");
+    // It is asked for again, until nothing is typed.
+    terminal.shows("for vol: ");
+    terminal.hides();
+    terminal.types(b"\x04");
     assert_eq!(ends(child).code(), Some(1));
 
     let mut terminal = Terminal::new();
@@ -155,6 +159,9 @@ fn a_typed_word_that_is_none_is_named_by_its_place() {
     terminal.shows("for vol: ");
     terminal.hides();
     terminal.types(b"abandon act zoo actros\n");
+    terminal.shows("for vol: ");
+    terminal.hides();
+    terminal.types(b"\x04");
     terminal.shows("code 1");
     assert_eq!(ends(child).code(), Some(0));
     let log = std::fs::read_to_string(scratch.path("log")).expect("text");

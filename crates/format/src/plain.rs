@@ -41,7 +41,7 @@ impl PlainOptions {
             return Err(PlainError::NullCipher);
         }
         if !self.cipher.key_len_is_valid(self.key_len) {
-            return Err(PlainError::KeyLen { bytes: self.key_len });
+            return Err(PlainError::KeyLen { bytes: self.key_len, takes: self.cipher.key_lens() });
         }
         if !matches!(self.data_unit, 512 | 1024 | 2048 | 4096) {
             return Err(PlainError::DataUnit { bytes: self.data_unit });
@@ -107,6 +107,8 @@ pub enum PlainError {
     KeyLen {
         /// Bytes.
         bytes: usize,
+        /// Bytes that its keys can have, shortest first.
+        takes: &'static [usize],
     },
     /// A data unit is 512, 1024, 2048 or 4096 bytes.
     DataUnit {
@@ -146,11 +148,35 @@ pub enum PlainField {
     Skip,
 }
 
+/// Lengths of keys in bytes, shown in bits: "128, 192 or 256".
+#[derive(Clone, Copy, Debug)]
+pub struct KeySizes<'a>(pub &'a [usize]);
+
+impl fmt::Display for KeySizes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = self.0.len().saturating_sub(1);
+        for (i, bytes) in self.0.iter().enumerate() {
+            let before = match i {
+                0 => "",
+                i if i == last => " or ",
+                _ => ", ",
+            };
+            write!(f, "{before}{}", bytes.saturating_mul(8))?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for PlainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NullCipher => f.write_str("a null cipher keeps nothing secret"),
-            Self::KeyLen { bytes } => write!(f, "the cipher has no keys of {bytes} bytes"),
+            Self::KeyLen { bytes, takes } => write!(
+                f,
+                "the cipher has no keys of {} bits; it takes {} bits",
+                bytes.saturating_mul(8),
+                KeySizes(takes)
+            ),
             Self::DataUnit { bytes } => {
                 write!(f, "sectors of {bytes} bytes are not possible (512, 1024, 2048 or 4096)")
             }
@@ -209,7 +235,7 @@ mod tests {
             change(&mut options);
             options.layout(size).expect_err("refused")
         };
-        assert_eq!(refused(|o| o.key_len = 33, 4096), PlainError::KeyLen { bytes: 33 });
+        assert_eq!(refused(|o| o.key_len = 33, 4096), PlainError::KeyLen { bytes: 33, takes: &[32, 48, 64] });
         assert_eq!(refused(|o| o.data_unit = 8192, 1 << 20), PlainError::DataUnit { bytes: 8192 });
         assert_eq!(refused(|o| o.data_unit = 0, 1 << 20), PlainError::DataUnit { bytes: 0 });
         assert_eq!(refused(|o| o.iv_large = true, 4096), PlainError::NothingLarge);

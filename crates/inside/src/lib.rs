@@ -18,6 +18,7 @@ mod error;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod ext4;
 mod fat;
+mod foreign;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod littlefs;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -43,6 +44,7 @@ pub use encryption::{
     EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, NoKeyName, Opened,
 };
 pub use error::{Damage, Feature, Field, LowerError, TreeError};
+pub use foreign::{Foreign, foreign};
 pub use partition::{
     Candidate, ChoiceError, GptDamage, Partition, PartitionError, PartitionTable, Scheme, TableCopy,
     filesystem_device, partitions,

@@ -149,6 +149,8 @@ pub enum OptionError {
     KeyLength {
         /// Bytes asked for.
         bytes: usize,
+        /// Bytes that its keys can have, shortest first.
+        takes: &'static [usize],
     },
     /// The given volume key is not as long as the options say.
     VolumeKeyLength {
@@ -157,8 +159,15 @@ pub enum OptionError {
         /// Bytes it must have.
         needs: usize,
     },
-    /// The sector size is not 512, 1024, 2048 or 4096, or the format has no choice.
+    /// The sector size is not 512, 1024, 2048 or 4096, or less than the device's.
     DataUnit {
+        /// Bytes asked for.
+        bytes: u32,
+        /// Bytes that a sector of the device has: none is smaller.
+        least: u32,
+    },
+    /// LUKS1 has sectors of 512 bytes.
+    DataUnitLuks1 {
         /// Bytes asked for.
         bytes: u32,
     },
@@ -422,11 +431,26 @@ impl fmt::Display for OptionError {
             Self::SingleSnapshot => f.write_str(
                 "the cipher is safe for a single snapshot only, not for what is written again and again",
             ),
-            Self::KeyLength { bytes } => write!(f, "the cipher has no keys of {bytes} bytes"),
+            Self::KeyLength { bytes, takes } => write!(
+                f,
+                "the cipher has no keys of {} bits; it takes {} bits",
+                bytes.saturating_mul(8),
+                atrest_format::plain::KeySizes(takes)
+            ),
             Self::VolumeKeyLength { has, needs } => {
                 write!(f, "the volume key has {has} bytes instead of {needs}")
             }
-            Self::DataUnit { bytes } => write!(f, "sectors of {bytes} bytes are not possible here"),
+            Self::DataUnit { bytes, least } if bytes < least => write!(
+                f,
+                "sectors of {bytes} bytes are smaller than those of the device, which have {least} bytes"
+            ),
+            Self::DataUnit { bytes, .. } => write!(
+                f,
+                "sectors of {bytes} bytes are not possible; they have 512, 1024, 2048 or 4096 bytes"
+            ),
+            Self::DataUnitLuks1 { bytes } => {
+                write!(f, "sectors of {bytes} bytes are not possible in LUKS1; they have 512 bytes")
+            }
             Self::MetadataSize { bytes } => {
                 write!(f, "a metadata size of {bytes} bytes is not possible (16 KiB to 4 MiB, powers of two)")
             }

@@ -25,8 +25,8 @@ Examples:
 pub struct FormatArgs {
     /// File or block device that becomes the volume.
     pub path: PathBuf,
-    /// Kind of header. `flash` makes encrypted flash with an empty LittleFS in it, which microcontrollers open; `sealed` the
-    /// same, and whatever is changed or put back is found out.
+    /// Kind of header. `flash` makes encrypted flash with an empty LittleFS in it, which microcontrollers open. `sealed` authenticates it:
+    /// changed data is detected, and with the trusted store (--store) also older data, unless the store is put back together with it.
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = LuksType::Luks2)]
     pub kind: LuksType,
     /// Create the file with this size, headers included (units: K, M, G, T).

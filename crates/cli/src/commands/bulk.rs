@@ -12,6 +12,7 @@ use atrest_engine::bulk::{self, BulkError, BulkOptions, Destination, Summary};
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use super::format::is_same;
 use super::target::{contents, open_device};
 use super::text::counted;
 use super::unlock::{Use, unlock};
@@ -28,16 +29,27 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
     if zones.resilience.is_some() || zones.resilience_hash.is_some() || zones.hotzone_size.is_some() {
         return Err(Failure::parameters("--resilience and --hotzone-size are for --in-place"));
     }
+    refuse_stream(&args.source, "the plaintext is read at any place, not as a stream")?;
+    if is_same(&args.source, volume) {
+        return Err(Failure::parameters("the source and the volume are the same file")
+            .at(volume)
+            .hint("--in-place encrypts a file or device where it is"));
+    }
     let source = open_device(&args.source, Access::ReadOnlyShared)?;
     let wanted = Use { write: true, threads: args.how.threads, ..Use::default() };
     let unlocked = unlock(volume, &args.unlock, wanted, output)?;
     let disk = Arc::new(unlocked.disk);
-    if !args.how.resume
-        && let Some(found) = super::inside::describe(&disk)
-    {
-        output.confirm(&format!("{} holds {found}, which is overwritten", volume.display()))?;
-    }
     let checkpoint = bulk::checkpoint_path(volume, &args.source);
+    let interrupted = interrupted(&args.how, checkpoint.as_deref());
+    match super::inside::describe(&disk).filter(|_| !args.how.resume) {
+        Some(found) => {
+            let more = interrupted.map(|told| format!("; {told}")).unwrap_or_default();
+            output.confirm(&format!("{} holds {found}, which is overwritten{more}", volume.display()))?;
+        }
+        None => interrupted
+            .into_iter()
+            .for_each(|told| output.warn(format_args!("this run starts again; {told}"))),
+    }
     let mut options = options(&args.how, checkpoint.as_deref(), source.modified());
     let stop = Stop::on_signals()?;
     options.cancel = Some(&stop.asked);
@@ -49,22 +61,47 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
 pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
     let wanted = Use { threads: args.how.threads, ..Use::default() };
     let at = |error| Failure::from(error).at(&args.destination);
+    refuse_stream(&args.destination, "the plaintext is written at any place, not as a stream")?;
+    if is_same(&args.volume, &args.destination) {
+        return Err(Failure::parameters("the volume and the destination are the same file")
+            .at(&args.destination)
+            .hint(
+                "name another destination; `cryptsetup reencrypt --decrypt` decrypts a volume where it is",
+            ));
+    }
+    let checkpoint = bulk::checkpoint_path(&args.destination, &args.volume);
+    let interrupted = interrupted(&args.how, checkpoint.as_deref());
     let destination = Destination::look(&args.destination, args.how.resume).map_err(at)?;
     if !args.how.resume
         && let Some(device) = destination.data()
     {
         let (path, contents) = (args.destination.display(), contents(device));
-        output.confirm(&format!("{path} holds {contents}, which is overwritten"))?;
+        let more = interrupted.map(|told| format!("; {told}")).unwrap_or_default();
+        output.confirm(&format!("{path} holds {contents}, which is overwritten{more}"))?;
     }
     let unlocked = unlock(&args.volume, &args.unlock, wanted, output)?;
     let disk = Arc::new(unlocked.disk);
-    let checkpoint = bulk::checkpoint_path(&args.destination, &args.volume);
     let mut options = options(&args.how, checkpoint.as_deref(), unlocked.modified);
     let stop = Stop::on_signals()?;
     options.cancel = Some(&stop.asked);
     let mut listener = Listener::new(disk.size(), output);
     let result = bulk::decrypt_to(&disk, destination, options, &mut listener);
     listener.finish(result, &stop, checkpoint.as_deref(), &args.destination)
+}
+
+/// What there is to say of an earlier run that did not finish, where this one does not go on with it.
+fn interrupted(how: &BulkArgs, checkpoint: Option<&Path>) -> Option<String> {
+    let checkpoint = checkpoint.filter(|checkpoint| !how.resume && checkpoint.exists())?;
+    Some(format!("an interrupted run left {}, and --resume goes on with it", checkpoint.display()))
+}
+
+/// `-` is a stream to many programs. Here it would be a file of that name.
+fn refuse_stream(path: &Path, why: &str) -> Result<(), Failure> {
+    match path.as_os_str() == "-" {
+        false => Ok(()),
+        true => Err(Failure::parameters(format!("\"-\" is no file: {why}"))
+            .hint("name a file, or write ./- for one of this name")),
+    }
 }
 
 fn options<'a>(

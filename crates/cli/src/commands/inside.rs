@@ -84,6 +84,14 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
             .hint("as in: atrest cp secret.img:/etc/hostname ."));
         }
     };
+    if local == "-" {
+        return Err(Failure::parameters("\"-\" is no file: cp copies files, not streams").hint(
+            match inward {
+                true => "name a file, or write ./- for one of this name",
+                false => "`atrest cat` writes a file to standard output; write ./- for a file of this name",
+            },
+        ));
+    }
     let tree = open_as_it_is(&volume, &args.unlock, &args.partition, inward, output)?;
     if inward && args.keep_going {
         return Err(Failure::parameters("--keep-going is for copies out of a volume"));

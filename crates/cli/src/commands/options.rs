@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use atrest_cipher::CipherSpec;
+use atrest_cipher::{CipherSpec, SpecError};
 use atrest_kdf::Hash;
 use atrest_volume::{KeyslotOptions, PbkdfOptions};
 
@@ -14,8 +14,19 @@ use crate::failure::Failure;
 /// A cipher by dm-crypt's name.
 pub fn cipher(text: &str) -> Result<CipherSpec, Failure> {
     CipherSpec::from_str(text).map_err(|error| {
-        Failure::parameters(format!("the cipher \"{text}\" can't be used: {error}"))
-            .hint("write it as dm-crypt does, as in aes-xts-plain64; `atrest bench` lists the ciphers")
+        let failure = Failure::parameters(format!("the cipher \"{text}\" can't be used: {error}"));
+        failure.hint(match error {
+            SpecError::UnknownIv | SpecError::MissingIv | SpecError::UnexpectedIvOptions => {
+                "IV rules are null, plain, plain64, plain64be, benbi, essiv:HASH, eboiv, elephant, tcw and lmk, as in aes-xts-plain64"
+            }
+            SpecError::UnknownMode => {
+                "modes are xts, cbc, lrw, ctr, ecb, adiantum, hpolyc, hctr2 and xex1, as in aes-xts-plain64"
+            }
+            SpecError::UnknownHash | SpecError::MissingHash => {
+                "for instance sha256, as in aes-cbc-essiv:sha256"
+            }
+            _ => "write it as dm-crypt does, as in aes-xts-plain64; `atrest bench` lists the ciphers",
+        })
     })
 }
 

@@ -207,7 +207,16 @@ fn encrypt_shifted(
                     "the {name} on it has {bytes} bytes and reaches into the last {reduction}, which the header needs"
                 ),
             );
-            return Err(failure.at(path).hint(reach::how_to_shrink(name, path, least)));
+            let hint = match data.is_block_device() {
+                true => reach::how_to_shrink(name, path, least),
+                // Of a fixed length: said twice, it is done once.
+                false => format!(
+                    "make the file longer, which changes nothing in it: truncate -s {} {}",
+                    bytes.saturating_add(reduction),
+                    path.display()
+                ),
+            };
+            return Err(failure.at(path).hint(hint));
         }
         None => {
             output.confirm(&format!("it is not known what is on it, and how far that reaches; {free}"))?

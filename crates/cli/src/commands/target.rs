@@ -6,14 +6,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use atrest_engine::{Access, FileDevice};
+use atrest_inside::{Foreign, foreign};
 use atrest_kdf::WorkLimit;
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::reencrypt::ReencryptError;
-use atrest_volume::{ChangeError, LockedVolume, UnlockError};
+use atrest_volume::{ChangeError, LockedVolume, OpenError, UnlockError};
 
 use super::flash;
 use crate::args::key::TargetArgs;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::progress;
 use crate::secrets::Source;
@@ -47,8 +48,55 @@ impl<'a> Target<'a> {
         flash::refuse_store(args.store.is_some())?;
         let path = header_path(args);
         let device = open_device(path, access)?;
-        let locked = LockedVolume::read(&device).map_err(|error| Failure::from(error).at(path))?;
+        let locked = LockedVolume::read(&device).map_err(|error| no_header(error, &device).at(path))?;
         Ok(Self { path, device, locked })
+    }
+}
+
+/// Why a header can't be read, and, where none is, what is there instead.
+pub fn no_header(error: OpenError, device: &FileDevice) -> Failure {
+    let OpenError::NotLuks = error else { return error.into() };
+    let failure = |what: &str, hint: &str| {
+        Failure::new(Code::Device, format!("it is not a LUKS volume, nor encrypted flash: {what}")).hint(hint)
+    };
+    let found = match foreign(device) {
+        Ok(found) => found,
+        Err(error) => return error.into(),
+    };
+    match found {
+        Foreign::BitLocker => failure(
+            "it is encrypted by BitLocker, which atrest does not know",
+            "on Linux, `cryptsetup open --type bitlk` opens it",
+        ),
+        Foreign::FileVault => failure(
+            "it is encrypted by FileVault 2, which atrest does not know",
+            "on Linux, `cryptsetup open --type fvault2` opens it",
+        ),
+        Foreign::Apfs => failure(
+            "it holds APFS, which FileVault may encrypt",
+            "macOS opens it; atrest knows neither of the two",
+        ),
+        Foreign::Filesystem(kind) => failure(
+            &format!("it holds {kind}, which is not encrypted"),
+            "mount it as it is; `atrest encrypt --in-place` encrypts it",
+        ),
+        Foreign::Partitions(scheme) => failure(
+            &format!("it has a {scheme} partition table"),
+            "if the volume is in one of its partitions, name that: `lsblk` lists them",
+        ),
+        Foreign::Blank => failure(
+            "nothing is on it",
+            "is it the right file or device? A detached header is named by --header",
+        ),
+        Foreign::Random => failure(
+            "no header was found, and what is there looks random",
+            "VeraCrypt, TrueCrypt and loop-AES volumes look like that, which atrest does not know: `cryptsetup open --type tcrypt` tries the \
+             first two. Of a LUKS volume with a detached header, name that by --header",
+        ),
+        _ => failure(
+            "no header was found",
+            "is it the right file or device? A detached header is named by --header",
+        ),
     }
 }
 
@@ -69,6 +117,19 @@ pub fn contents(device: &FileDevice) -> String {
         Err(_) if flash::is_on(device) => flash::describe(device),
         Err(_) if device.is_block_device() => String::from("a block device and whatever is on it"),
         Err(_) => String::from("data"),
+    }
+}
+
+/// Where a passphrase could not be asked for: names the tokens that might have stood for one, had they been of use here.
+pub fn with_tokens(failure: Failure, locked: &LockedVolume) -> Failure {
+    let tokens = locked.info().tokens;
+    let kinds: Vec<String> = tokens.iter().map(|token| format!("{} ({})", token.id, token.kind)).collect();
+    match kinds.as_slice() {
+        [] => failure,
+        [kind] => failure.adding(format!("token {kind} of the volume can't be used by atrest")),
+        kinds => {
+            failure.adding(format!("the tokens {} of the volume can't be used by atrest", kinds.join(", ")))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use atrest_volume::plain::{self, PlainKey, PlainOptions};
 use atrest_volume::{Devices, LockedVolume, UnlockOptions, Volume};
 
 use super::target::{open_device, with_passphrase};
-use super::{flash, options};
+use super::{flash, options, target};
 use crate::args::open::{UnlockArgs, VolumeType};
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -190,7 +190,9 @@ fn luks(
             .hint("`atrest mount` shows the files in it; ls, cat and cp work without a mount"));
     }
     let header_path = args.header.as_deref().unwrap_or(path);
-    let locked = LockedVolume::read(devices.header).map_err(|error| Failure::from(error).at(header_path))?;
+    let holds_header = header.unwrap_or(media);
+    let locked = LockedVolume::read(devices.header)
+        .map_err(|error| target::no_header(error, holds_header).at(header_path))?;
     let options = UnlockOptions { slot: args.key_slot, ..unlock_options(args, wanted) };
     if let Some(file) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(file, output)?;
@@ -198,8 +200,12 @@ fn luks(
             .unlock_with_key(devices, &key, &options)
             .map_err(|error| Failure::from(error).at(path));
     }
-    with_passphrase(&Source::from(&args.secret.passphrase), path, output, |passphrase| {
-        locked.unlock(devices, passphrase, &options)
+    let source = Source::from(&args.secret.passphrase);
+    let opened =
+        with_passphrase(&source, path, output, |passphrase| locked.unlock(devices, passphrase, &options));
+    opened.map_err(|failure| match source.is_prompt() && failure.code() == Code::Parameters as u8 {
+        true => target::with_tokens(failure, &locked),
+        false => failure,
     })
 }
 

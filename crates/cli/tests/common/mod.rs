@@ -38,9 +38,24 @@ impl Ran {
     /// Fails unless it ended with this code and said this on standard error.
     #[track_caller]
     pub fn fails(self, code: i32, says: &str) -> Self {
+        assert!(code == 0 || !says.is_empty(), "what it must say is left open");
+        self.ends(code, says)
+    }
+
+    /// Fails unless it ended with this code and said all it had to say on standard output.
+    #[track_caller]
+    pub fn reports(self, code: i32) -> Self {
+        let ran = self.ends(code, "");
+        assert_eq!(ran.stderr, "");
+        ran
+    }
+
+    #[track_caller]
+    fn ends(self, code: i32, says: &str) -> Self {
         assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
         assert!(self.stderr.contains(says), "\"{says}\" is missing in: {}", self.stderr);
         assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        assert!(!self.stderr.contains("os error"), "a number says nothing to a person: {}", self.stderr);
         self
     }
 

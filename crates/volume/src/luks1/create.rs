@@ -99,11 +99,11 @@ impl Plan {
         let given = options.volume_key.as_ref().map(VolumeKey::len);
         let key_len = options.key_len.or(given).unwrap_or(longest);
         if !cipher.key_len_is_valid(key_len) {
-            return Err(OptionError::KeyLength { bytes: key_len }.into());
+            return Err(OptionError::KeyLength { bytes: key_len, takes: cipher.key_lens() }.into());
         }
         match options.data_unit {
             None | Some(512) => {}
-            Some(bytes) => return Err(OptionError::DataUnit { bytes }.into()),
+            Some(bytes) => return Err(OptionError::DataUnitLuks1 { bytes }.into()),
         }
         if options.label.is_some()
             || options.subsystem.is_some()

@@ -99,7 +99,7 @@ pub(super) fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<Crea
     let key_len = options.key_len.or(options.volume_key.as_ref().map(VolumeKey::len));
     let key_len = key_len.unwrap_or_else(|| default_key_len(&cipher));
     if !cipher.key_len_is_valid(key_len) {
-        return Err(OptionError::KeyLength { bytes: key_len }.into());
+        return Err(OptionError::KeyLength { bytes: key_len, takes: cipher.key_lens() }.into());
     }
     for text in [&options.label, &options.subsystem].into_iter().flatten() {
         check_label(text)?;
@@ -142,11 +142,10 @@ fn data_unit(data: &dyn BlockDevice, options: &FormatOptions) -> Result<u32, For
         None if data.geometry().physical_block >= 4096 && data.size().is_multiple_of(4096) => 4096,
         None => 512,
     };
-    let possible =
-        matches!(chosen, 512 | 1024 | 2048 | 4096) && chosen >= data.geometry().logical_block.min(4096);
-    match possible {
+    let least = data.geometry().logical_block.min(4096);
+    match matches!(chosen, 512 | 1024 | 2048 | 4096) && chosen >= least {
         true => Ok(chosen),
-        false => Err(OptionError::DataUnit { bytes: chosen }.into()),
+        false => Err(OptionError::DataUnit { bytes: chosen, least }.into()),
     }
 }
 
@@ -310,7 +309,7 @@ pub(super) fn area_cipher(
     let key_len = options.area_key_len.unwrap_or(default);
     match cipher.key_len_is_valid(key_len) {
         true => Ok((cipher, key_len)),
-        false => Err(OptionError::KeyLength { bytes: key_len }),
+        false => Err(OptionError::KeyLength { bytes: key_len, takes: cipher.key_lens() }),
     }
 }
 

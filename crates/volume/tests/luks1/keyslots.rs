@@ -187,9 +187,12 @@ fn options_that_luks1_does_not_have_are_refused_before_anything_is_written() {
     assert_eq!(refused(FormatOptions { metadata_size: Some(16384), ..base() }), OptionError::NotInFormat);
     assert_eq!(
         refused(FormatOptions { data_unit: Some(4096), ..base() }),
-        OptionError::DataUnit { bytes: 4096 }
+        OptionError::DataUnitLuks1 { bytes: 4096 }
     );
-    assert_eq!(refused(FormatOptions { key_len: Some(17), ..base() }), OptionError::KeyLength { bytes: 17 });
+    assert_eq!(
+        refused(FormatOptions { key_len: Some(17), ..base() }),
+        OptionError::KeyLength { bytes: 17, takes: &[32, 48, 64] }
+    );
     assert_eq!(refused(FormatOptions { uuid: Some("x".into()), ..base() }), OptionError::Uuid);
     assert_eq!(refused(FormatOptions { hash: Some(Hash::Blake2s128), ..base() }), OptionError::Pbkdf);
     assert_eq!(refused(slot(in_slot(8))), OptionError::SlotNumber { slot: 8, count: 8 });

@@ -44,9 +44,12 @@ fn options_that_can_not_be_used_are_refused_before_anything_is_written() {
     );
     assert_eq!(
         refused(FormatOptions { data_unit: Some(8192), ..small() }),
-        OptionError::DataUnit { bytes: 8192 }
+        OptionError::DataUnit { bytes: 8192, least: 512 }
     );
-    assert_eq!(refused(FormatOptions { key_len: Some(33), ..small() }), OptionError::KeyLength { bytes: 33 });
+    assert_eq!(
+        refused(FormatOptions { key_len: Some(33), ..small() }),
+        OptionError::KeyLength { bytes: 33, takes: &[32, 48, 64] }
+    );
     assert_eq!(
         refused(FormatOptions { cipher: Some(spec("cipher_null-ecb")), ..small() }),
         OptionError::NullCipher

@@ -166,7 +166,7 @@ fn target(previous: &Segment, options: &ReencryptOptions) -> Result<Target, Reen
     }
     let data_unit = options.data_unit.unwrap_or(*sector_size);
     if !matches!(data_unit, 512 | 1024 | 2048 | 4096) {
-        return Err(OptionError::DataUnit { bytes: data_unit }.into());
+        return Err(OptionError::DataUnit { bytes: data_unit, least: 512 }.into());
     }
     let key_len = options.key_len.or_else(|| options.cipher.as_ref().map(create::default_key_len));
     Ok(Target { cipher, data_unit, key_len })
@@ -174,7 +174,7 @@ fn target(previous: &Segment, options: &ReencryptOptions) -> Result<Target, Reen
 
 fn check_key(target: &Target, key: &VolumeKey) -> Result<(), ReencryptError> {
     if !target.cipher.key_len_is_valid(key.len()) {
-        return Err(OptionError::KeyLength { bytes: key.len() }.into());
+        return Err(OptionError::KeyLength { bytes: key.len(), takes: target.cipher.key_lens() }.into());
     }
     let unit = MapperOptions {
         data_unit: usize::try_from(target.data_unit).unwrap_or(0),

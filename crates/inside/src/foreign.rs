@@ -1,0 +1,67 @@
+//! What something is that holds no volume of ours: other programs' encrypted volumes, by their signatures, and what can't be told.
+
+use atrest_device::{BlockDevice, DeviceError};
+
+use crate::partition::Scheme;
+use crate::{FilesystemKind, detect, partitions};
+
+/// What was found in place of a volume.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// BitLocker: a drive of Windows, or one that can be carried (BitLocker To Go).
+    BitLocker,
+    /// FileVault 2 on CoreStorage.
+    FileVault,
+    /// An APFS container, which FileVault may encrypt.
+    Apfs,
+    /// A filesystem in the clear.
+    Filesystem(FilesystemKind),
+    /// A partition table of this scheme.
+    Partitions(Scheme),
+    /// Nothing at all: no bytes, or the first ones are zeros.
+    Blank,
+    /// Bytes that look random: VeraCrypt, TrueCrypt, loop-AES and plain dm-crypt look so, and compressed data too.
+    Random,
+    /// Something else.
+    Unknown,
+}
+
+/// Bytes from the start that are held to be random or not.
+const SAMPLE: usize = 4096;
+/// Of 4096 random bytes, fewer than 240 different values happen about never.
+const VALUES: usize = 240;
+
+/// What is on a device that holds no volume of ours.
+pub fn foreign(device: &dyn BlockDevice) -> Result<Foreign, DeviceError> {
+    let mut start = vec![0; device.size().min(SAMPLE as u64) as usize];
+    device.read_at(0, &mut start)?;
+    let has = |at: usize, bytes: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(bytes));
+    if has(3, b"-FVE-FS-") || (has(3, b"MSWIN4.1") && has(424, &BITLOCKER_TO_GO)) {
+        return Ok(Foreign::BitLocker);
+    }
+    // The volume header of CoreStorage: its signature, version and number of bits in a block number.
+    if has(88, b"CS") && has(8, &1_u16.to_le_bytes()) {
+        return Ok(Foreign::FileVault);
+    }
+    match detect(device)? {
+        Some(FilesystemKind::BitLocker) => return Ok(Foreign::BitLocker),
+        Some(FilesystemKind::Apfs) => return Ok(Foreign::Apfs),
+        Some(kind) => return Ok(Foreign::Filesystem(kind)),
+        None => {}
+    }
+    if let Ok(Some(table)) = partitions(device) {
+        return Ok(Foreign::Partitions(table.scheme));
+    }
+    if start.iter().all(|byte| *byte == 0) {
+        return Ok(Foreign::Blank);
+    }
+    let mut seen = [false; 256];
+    start.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+    let values = seen.iter().filter(|seen| **seen).count();
+    Ok(if start.len() == SAMPLE && values >= VALUES { Foreign::Random } else { Foreign::Unknown })
+}
+
+/// The GUID by which BitLocker To Go is known, at byte 424 of a boot sector of FAT (libbde, "BitLocker Drive Encryption format").
+const BITLOCKER_TO_GO: [u8; 16] =
+    [0x3b, 0xd6, 0x67, 0x49, 0x29, 0x2e, 0xd8, 0x4a, 0x83, 0x99, 0xf6, 0xa3, 0x39, 0xe3, 0xd0, 0x01];
