@@ -4,14 +4,19 @@ use crate::{Cause, DeviceError, Operation};
 
 /// Random-access storage of a fixed size in bytes, usable by several threads at once.
 ///
+/// Every device is addressed by the byte: each operation takes any range inside the device, unless its own
+/// documentation says otherwise. [`geometry`](Self::geometry) says what is fast, not what is allowed. A device whose
+/// media knows only blocks cuts, reads and rewrites them itself, so nothing above a device does.
+///
 /// Reads and writes transfer the whole buffer or fail. Writes to overlapping ranges from different threads
-/// leave either one's bytes, as on a disk. A write is durable only after a later [`flush`](Self::flush)
+/// leave either one's bytes, as on a disk. An operation on one range never disturbs a reader or writer of other bytes,
+/// even if both lie in the same block. A write is durable only after a later [`flush`](Self::flush)
 /// returned `Ok`; once a flush has failed, every later write and flush fails too.
 pub trait BlockDevice: Send + Sync {
     /// Size in bytes.
     fn size(&self) -> u64;
 
-    /// Block sizes that callers should honour. The default suits regular files.
+    /// Block sizes that are fast. The default suits regular files.
     fn geometry(&self) -> Geometry {
         Geometry::default()
     }
@@ -36,26 +41,29 @@ pub trait BlockDevice: Send + Sync {
         self.read_at(offset, buf)
     }
 
-    /// Tells the media that a range is no longer used; its contents are undefined afterwards.
+    /// Tells the media that a range is no longer used; its contents are undefined afterwards. Bytes outside the range
+    /// stay, also where they share a block with it.
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         Err(DeviceError::new(Operation::Discard, offset, len, Cause::Unsupported))
     }
 
-    /// Writes zeros over a range. The default writes them from a 4 KiB block.
+    /// Stores zeros in a range; it is no hole afterwards. The default writes them from a block of 4 KiB.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         const ZEROS: [u8; 4096] = [0; 4096];
         self.check_range(Operation::Write, offset, len)?;
         let mut done = 0;
         while done < len {
-            let step = (len - done).min(ZEROS.len() as u64);
-            self.write_at(offset + done, &ZEROS[..step as usize])?;
+            let at = offset + done;
+            // All steps but the first begin at a multiple of the block.
+            let step = (ZEROS.len() as u64 - at % ZEROS.len() as u64).min(len - done);
+            self.write_at(at, &ZEROS[..step as usize])?;
             done += step;
         }
         Ok(())
     }
 
-    /// The extent that starts at byte `offset` and whether it is known to be a hole. It ends at `offset + len` at
-    /// the latest. The default knows of no holes.
+    /// Returns the extent that starts at byte `offset`, and whether it is known to be a hole. It ends at
+    /// `offset + len` at the latest, and is empty only if `len` is 0. The default knows of no holes.
     fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
         self.check_range(Operation::Read, offset, len)?;
         Ok(Extent { len, hole: false })
@@ -86,7 +94,7 @@ pub trait BlockDevice: Send + Sync {
 /// Block sizes of a device, in bytes, powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// The smallest unit that can be addressed.
+    /// The block in which a partition table on the device counts. Smaller writes cost a read-modify-write cycle.
     pub logical_block: u32,
     /// The smallest unit that the media writes without a read-modify-write cycle.
     pub physical_block: u32,

@@ -3,6 +3,7 @@
 //! * [`fault`] and [`power_loss`]: a memory device that fails on demand, records what was written and replays every
 //!   state in which a power loss could have left it.
 //! * [`flash`]: the same for flash media, which are erased and programmed, and an adversary who puts old contents back.
+//! * [`torn`]: a memory device whose writes are seen half done.
 //! * [`firmware`]: microcontrollers under emulation.
 //! * [`board`]: an aarch64 board under emulation that boots Linux with U-Boot.
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
@@ -25,7 +26,9 @@ pub mod nbd;
 pub mod oracle;
 pub mod power_loss;
 pub mod random;
+pub mod torn;
 
 pub use campaign::Campaign;
 pub use fault::FaultDevice;
 pub use random::Random;
+pub use torn::TornDevice;

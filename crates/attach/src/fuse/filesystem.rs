@@ -2,8 +2,7 @@
 
 use super::FILE_NAME;
 use super::truncated::Writers;
-use crate::bytes::ByteDevice;
-use atrest_device::{Cause, DeviceError};
+use atrest_device::{BlockDevice, Cause, DeviceError};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -28,7 +27,7 @@ const MAX_TRANSFER: u32 = 1 << 20;
 const MAX_BACKGROUND: u16 = 64;
 
 pub(super) struct VolumeDirectory {
-    device: Arc<ByteDevice>,
+    device: Arc<dyn BlockDevice>,
     /// Whether the kernel's page cache lies between the file's users and the volume.
     cached: bool,
     uid: u32,
@@ -49,7 +48,7 @@ thread_local! {
 }
 
 impl VolumeDirectory {
-    pub fn new(device: Arc<ByteDevice>, cached: bool) -> Self {
+    pub fn new(device: Arc<dyn BlockDevice>, cached: bool) -> Self {
         let since = SystemTime::now();
         Self {
             device,

@@ -8,7 +8,6 @@ use super::posix::PosixDirectoryServer;
 use super::read_ahead;
 use super::tree::TreeDirectory;
 use super::unmount::{MountId, UnmountError, fusermount};
-use crate::bytes::ByteDevice;
 use atrest_device::{BlockDevice, DeviceError};
 use atrest_inside::posix::{Errno, PosixTree};
 use atrest_inside::{FileTree, TreeError};
@@ -166,7 +165,7 @@ pub struct Unmounter {
 /// What is mounted.
 #[derive(Clone)]
 enum Served {
-    Volume(Arc<ByteDevice>),
+    Volume(Arc<dyn BlockDevice>),
     Tree(Arc<dyn FileTree>),
     Posix(Arc<dyn PosixTree>),
 }
@@ -197,7 +196,6 @@ impl Served {
 
 /// Mounts a device as `directory/volume`. The file can be used when this returns.
 pub fn mount(device: Arc<dyn BlockDevice>, directory: &Path, options: &Options) -> Result<Mount, MountError> {
-    let device = Arc::new(ByteDevice::new(device));
     let filesystem = VolumeDirectory::new(device.clone(), options.cached);
     mount_served(Served::Volume(device), filesystem, directory, options).map(|(mount, _)| mount)
 }

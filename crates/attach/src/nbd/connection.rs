@@ -223,7 +223,7 @@ impl Connection<'_> {
     }
 
     fn read(&self, request: &Request, input: Input, buffer: &mut Buffer) -> Result<(), Lost> {
-        let device = &self.export.device;
+        let device = &*self.export.device;
         if request.len as usize <= CHUNK {
             self.hand_on(input);
             let data = buffer.slice(request.len as usize);
@@ -304,7 +304,7 @@ impl Connection<'_> {
 }
 
 /// A range in pieces of [`CHUNK`] bytes, cut at multiples of it so that only the first and last are unaligned.
-fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize)> {
+pub(super) fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize)> {
     let end = offset + len as u64;
     let mut at = offset;
     core::iter::from_fn(move || {

@@ -6,12 +6,13 @@ use super::proto::{
     handshake_flag, info, option, option_reply, option_reply_header,
 };
 use super::stream::{Input, Lost, Output};
-use crate::bytes::ByteDevice;
+use atrest_device::BlockDevice;
+use std::sync::Arc;
 
 /// What is served, and under which name.
 pub(super) struct Export {
     pub name: String,
-    pub device: ByteDevice,
+    pub device: Arc<dyn BlockDevice>,
 }
 
 /// What a client has negotiated.
@@ -156,7 +157,7 @@ impl Negotiation<'_> {
             self.reply(option, option_reply::INFO, &[&info::NAME.to_be_bytes(), name])?;
         }
         if asked(info::BLOCK_SIZE) {
-            let sizes = [1, device.preferred_block(), MAX_PAYLOAD].map(u32::to_be_bytes);
+            let sizes = [1, preferred_block(&**device), MAX_PAYLOAD].map(u32::to_be_bytes);
             let sizes = concat(&[&info::BLOCK_SIZE.to_be_bytes(), &sizes[0], &sizes[1], &sizes[2]]);
             self.reply(option, option_reply::INFO, &[&sizes])?;
         }
@@ -254,6 +255,12 @@ fn parse_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn concat(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
+}
+
+/// The smallest write that needs no read before it, in bytes.
+fn preferred_block(device: &dyn BlockDevice) -> u32 {
+    let geometry = device.geometry();
+    geometry.physical_block.max(geometry.logical_block).max(4096)
 }
 
 fn be32(bytes: &[u8]) -> u32 {

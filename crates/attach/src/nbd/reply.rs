@@ -1,6 +1,6 @@
 //! Carrying a request out on the device, and its reply: simple, or structured in one or more chunks.
 
-use super::connection::CHUNK;
+use super::connection::pieces;
 use super::error::{errno, errno_of};
 use super::handshake::{Export, Terms};
 use super::proto::{
@@ -8,8 +8,7 @@ use super::proto::{
     data_chunk_header, simple_reply,
 };
 use super::stream::{Lost, Output};
-use crate::bytes::ByteDevice;
-use atrest_device::{Cause, DeviceError};
+use atrest_device::{BlockDevice, Cause, DeviceError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -58,9 +57,6 @@ impl Parts {
     }
 }
 
-/// Zeros are written in steps of this many bytes, so that an unaligned write of another client, which needs the
-/// device for itself, never waits for all of 4 GiB.
-const ZERO_STEP: u64 = 16 << 20;
 /// Most extents in one block status reply.
 const MAX_EXTENTS: usize = 1024;
 
@@ -142,30 +138,27 @@ impl Replies {
     /// after the header can't be reported, so it ends the connection, as the protocol demands.
     pub fn long_simple_read(
         &self,
-        device: &ByteDevice,
+        device: &dyn BlockDevice,
         request: &Request,
         buffer: &mut [u8],
     ) -> Result<(), Lost> {
-        let total = u64::from(request.len);
-        let mut first = total.min(CHUNK as u64) as usize;
-        if let Err(error) = device.read_at(request.offset, &mut buffer[..first]) {
+        let mut pieces = pieces(request.offset, request.len as usize);
+        let Some((offset, len)) = pieces.next() else { return self.data(request, &[]) };
+        if let Err(error) = device.read_at(offset, &mut buffer[..len]) {
             return self.failure(request, &Failure::of(&error));
         }
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        output.send(&[&simple_reply(request.cookie, 0), &buffer[..first]])?;
-        let mut done = first as u64;
-        while done < total {
-            first = (total - done).min(CHUNK as u64) as usize;
-            device.read_at(request.offset + done, &mut buffer[..first]).map_err(|_| Lost)?;
-            output.send(&[&buffer[..first]])?;
-            done += first as u64;
+        output.send(&[&simple_reply(request.cookie, 0), &buffer[..len]])?;
+        for (offset, len) in pieces {
+            device.read_at(offset, &mut buffer[..len]).map_err(|_| Lost)?;
+            output.send(&[&buffer[..len]])?;
         }
         Ok(())
     }
 
     /// A write whose payload is all here.
     pub fn write(&self, export: &Export, request: &Request, data: &[u8]) -> Result<(), Lost> {
-        let device = &export.device;
+        let device = &*export.device;
         let outcome = device.write_at(request.offset, data).and_then(|()| force(device, request));
         self.outcome(request, outcome)
     }
@@ -187,13 +180,13 @@ impl Replies {
         let failure = parts.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         match failure {
             Some(failure) => self.failure(&parts.request, &failure),
-            None => self.outcome(&parts.request, force(&export.device, &parts.request)),
+            None => self.outcome(&parts.request, force(&*export.device, &parts.request)),
         }
     }
 
     /// Every command without a payload in the request.
     pub fn answer(&self, export: &Export, request: &Request) -> Result<(), Lost> {
-        let device = &export.device;
+        let device = &*export.device;
         match request.command {
             Command::Flush => self.outcome(request, device.flush()),
             Command::Trim => {
@@ -205,8 +198,9 @@ impl Replies {
                 self.outcome(request, trimmed.and_then(|()| force(device, request)))
             }
             Command::WriteZeroes => {
-                let zeroed = write_zeroes(device, request).and_then(|()| force(device, request));
-                self.outcome(request, zeroed)
+                // A device stores zeros, so NBD_CMD_FLAG_NO_HOLE asks for what is done anyway.
+                let zeroed = device.write_zeroes(request.offset, u64::from(request.len));
+                self.outcome(request, zeroed.and_then(|()| force(device, request)))
             }
             Command::BlockStatus => self.block_status(device, request),
             Command::Read | Command::Write | Command::Disconnect | Command::Unknown => {
@@ -215,7 +209,7 @@ impl Replies {
         }
     }
 
-    fn block_status(&self, device: &ByteDevice, request: &Request) -> Result<(), Lost> {
+    fn block_status(&self, device: &dyn BlockDevice, request: &Request) -> Result<(), Lost> {
         let most = if request.has(command_flag::REQ_ONE) { 1 } else { MAX_EXTENTS };
         let mut extents: Vec<(u32, u32)> = Vec::new();
         let (mut at, end) = (request.offset, request.offset + u64::from(request.len));
@@ -249,23 +243,8 @@ impl Replies {
 }
 
 /// Makes a write durable before its reply, if the client asked for it.
-fn force(device: &ByteDevice, request: &Request) -> Result<(), DeviceError> {
+fn force(device: &dyn BlockDevice, request: &Request) -> Result<(), DeviceError> {
     if request.has(command_flag::FUA) { device.flush() } else { Ok(()) }
-}
-
-fn write_zeroes(device: &ByteDevice, request: &Request) -> Result<(), DeviceError> {
-    let end = request.offset + u64::from(request.len);
-    let mut at = request.offset;
-    while at < end {
-        let step = (end - at).min(ZERO_STEP);
-        if request.has(command_flag::NO_HOLE) {
-            device.write_explicit_zeroes(at, step)?;
-        } else {
-            device.write_zeroes(at, step)?;
-        }
-        at += step;
-    }
-    Ok(())
 }
 
 /// An error chunk, with the failing offset where one is known that lies in the request.

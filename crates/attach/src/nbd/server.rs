@@ -7,7 +7,6 @@ use super::handshake::{Export, negotiate};
 use super::listen::{Endpoint, Listener};
 use super::proto::MAX_STRING;
 use super::stream::{Input, Output};
-use crate::bytes::ByteDevice;
 use atrest_device::BlockDevice;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -110,7 +109,7 @@ impl Server {
         let listener = Listener::bind(endpoint)?;
         let shared =
             Shared { stop: AtomicBool::new(false), wake, clients: Mutex::default(), left: Condvar::new() };
-        let export = Export { name: name.clone(), device: ByteDevice::new(device) };
+        let export = Export { name: name.clone(), device };
         Ok(Self { listener, export: Arc::new(export), options, shared: Arc::new(shared) })
     }
 

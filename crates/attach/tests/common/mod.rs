@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Bytes per block of [`Memory`]: no access may be unaligned, as on a volume with large data units.
+/// Bytes per block of [`Memory`], which discards and finds holes in whole blocks.
 pub const BLOCK: u64 = 4096;
 
 pub struct Memory {
@@ -70,12 +70,8 @@ impl Memory {
 
     fn check(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.check_range(operation, offset, len)?;
-        let failed = |cause| Err(DeviceError::new(operation, offset, len, cause));
-        if !offset.is_multiple_of(BLOCK) || !len.is_multiple_of(BLOCK) {
-            return failed(Cause::Misaligned { multiple: BLOCK as u32 });
-        }
         match *self.broken.lock().unwrap() {
-            Some((block, cause)) if (offset / BLOCK..(offset + len) / BLOCK).contains(&block) => {
+            Some((block, cause)) if (offset / BLOCK..(offset + len).div_ceil(BLOCK)).contains(&block) => {
                 Err(DeviceError::new(operation, block * BLOCK, BLOCK, cause))
             }
             _ => Ok(()),
@@ -109,7 +105,7 @@ impl BlockDevice for Memory {
         drop(open);
         self.check(Operation::Write, offset, data.len() as u64)?;
         self.bytes.lock().unwrap()[offset as usize..][..data.len()].copy_from_slice(data);
-        let blocks = (offset / BLOCK) as usize..((offset + data.len() as u64) / BLOCK) as usize;
+        let blocks = (offset / BLOCK) as usize..(offset + data.len() as u64).div_ceil(BLOCK) as usize;
         self.holes.lock().unwrap()[blocks].fill(false);
         Ok(())
     }
@@ -127,18 +123,22 @@ impl BlockDevice for Memory {
     }
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.check(Operation::Discard, offset, len)?;
+        let (start, end) = (offset.next_multiple_of(BLOCK), (offset + len) / BLOCK * BLOCK);
+        if start >= end {
+            return Ok(());
+        }
         self.discards.fetch_add(1, Ordering::SeqCst);
-        self.bytes.lock().unwrap()[offset as usize..][..len as usize].fill(0);
-        self.holes.lock().unwrap()[(offset / BLOCK) as usize..((offset + len) / BLOCK) as usize].fill(true);
+        self.bytes.lock().unwrap()[start as usize..end as usize].fill(0);
+        self.holes.lock().unwrap()[(start / BLOCK) as usize..(end / BLOCK) as usize].fill(true);
         Ok(())
     }
     fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
         self.check(Operation::Read, offset, len)?;
         let holes = self.holes.lock().unwrap();
-        let blocks = &holes[(offset / BLOCK) as usize..((offset + len) / BLOCK) as usize];
+        let blocks = &holes[(offset / BLOCK) as usize..(offset + len).div_ceil(BLOCK) as usize];
         let hole = blocks.first().copied().unwrap_or(false);
         let same = blocks.iter().take_while(|&&other| other == hole).count() as u64;
-        Ok(Extent { len: same * BLOCK, hole })
+        Ok(Extent { len: (same * BLOCK).saturating_sub(offset % BLOCK).min(len), hole })
     }
 }
 

@@ -5,6 +5,7 @@ use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
 use atrest_secret::Locked;
 use atrest_volume::Segment;
 
+use super::bytes::Cut;
 use super::{CHUNK, DiskError, MAX_DATA_UNIT};
 
 /// What lies between plaintext and media.
@@ -13,20 +14,21 @@ pub enum Layer {
     Identity,
 }
 
+/// Where the media's bytes are read from.
+#[derive(Clone, Copy)]
+pub enum Source {
+    /// From its cache, if it has one.
+    Cache,
+    /// From the media itself.
+    Media,
+}
+
 /// A segment. Offsets called `at` count from its start.
 pub struct Region {
     pub start: u64,
     pub len: u64,
     pub media_offset: u64,
     pub layer: Layer,
-}
-
-/// A range cut at data units: bytes of the first, partial one, of whole ones, and of the last, partial one.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Cut {
-    pub head: usize,
-    pub whole: usize,
-    pub tail: usize,
 }
 
 impl Region {
@@ -81,11 +83,16 @@ impl Region {
     }
 
     pub fn cut(&self, at: u64, len: usize) -> Cut {
-        let unit = self.unit();
-        let skip = (at % unit as u64) as usize;
-        let head = if skip == 0 { 0 } else { (unit - skip).min(len) };
-        let tail = (len - head) % unit;
-        Cut { head, whole: len - head - tail, tail }
+        let (_, skip) = self.unit_of(at);
+        Cut::new(self.unit(), skip, len)
+    }
+
+    /// The whole data units inside a range: where they begin, and how many bytes they are. None: 0 bytes.
+    pub fn whole_units(&self, at: u64, len: u64) -> (u64, u64) {
+        let unit = self.unit() as u64;
+        let start = at.next_multiple_of(unit);
+        let end = (at + len) / unit * unit;
+        (start, end.saturating_sub(start))
     }
 
     /// Where the data unit that holds byte `at` begins, and how far into it that byte is.
@@ -124,12 +131,19 @@ impl Region {
         }
     }
 
-    pub fn read(&self, media: &dyn BlockDevice, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        media.read_at(self.media_offset + at, buf).map_err(|error| self.located(error))
-    }
-
-    pub fn read_media(&self, media: &dyn BlockDevice, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        media.read_media_at(self.media_offset + at, buf).map_err(|error| self.located(error))
+    pub fn read(
+        &self,
+        media: &dyn BlockDevice,
+        source: Source,
+        at: u64,
+        buf: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        let offset = self.media_offset + at;
+        match source {
+            Source::Cache => media.read_at(offset, buf),
+            Source::Media => media.read_media_at(offset, buf),
+        }
+        .map_err(|error| self.located(error))
     }
 
     pub fn write(&self, media: &dyn BlockDevice, at: u64, data: &[u8]) -> Result<(), DeviceError> {

@@ -12,6 +12,7 @@
 //! A hole in the media is data: it reads as the decryption of zeros, as with dm-crypt, and zeros are written
 //! encrypted. Otherwise whoever holds the media could tell, or choose, what reads as zeros.
 
+mod bytes;
 mod error;
 mod layer;
 pub(crate) mod parallel;
@@ -31,7 +32,7 @@ use atrest_secret::Locked;
 use atrest_volume::Volume;
 
 pub use error::DiskError;
-use layer::{Layer, Region};
+use layer::{Layer, Region, Source};
 use parallel::Helpers;
 use stream::Stream;
 use units::Units;
@@ -176,11 +177,11 @@ impl Disk {
     pub(crate) fn write_consuming(&self, offset: u64, data: &mut [u8]) -> Result<(), DeviceError> {
         self.check_writable(Operation::Write, offset, data.len() as u64)?;
         for (region, at, range) in self.parts(offset, data.len()) {
-            let Some(data) = data.get_mut(range) else { continue };
+            let data = &mut data[range];
             let cut = region.cut(at, data.len());
             let (head, rest) = data.split_at_mut(cut.head);
             let (whole, tail) = rest.split_at_mut(cut.whole);
-            self.write_partial(region, at, head)?;
+            self.write_run(region, at, head)?;
             let at = at + head.len() as u64;
             for (index, chunk) in whole.chunks_mut(region.chunk()).enumerate() {
                 let at = at + (index * region.chunk()) as u64;
@@ -188,7 +189,7 @@ impl Disk {
                 let _shared = self.units.share(region.start + at, chunk.len());
                 region.write(&*self.media, at, chunk)?;
             }
-            self.write_partial(region, at + whole.len() as u64, tail)?;
+            self.write_run(region, at + whole.len() as u64, tail)?;
         }
         self.check_acknowledging(Operation::Write, offset, data.len() as u64)
     }
@@ -196,7 +197,13 @@ impl Disk {
     /// Reads like [`BlockDevice::read_at`], on the calling thread alone.
     pub(crate) fn read_alone(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
-        self.read_parts(offset, buf, |region, at, whole| self.read_piece(region, at, whole))
+        for (region, at, range) in self.parts(offset, buf.len()) {
+            let buf = &mut buf[range];
+            self.read_range(region, Source::Cache, at, buf, |at, whole| {
+                self.read_piece(region, Source::Cache, at, whole)
+            })?;
+        }
+        Ok(())
     }
 
     /// What the media would hold if `data` were written at `offset`, which must be a multiple of the data unit. The
@@ -209,9 +216,7 @@ impl Disk {
                 out.resize(range.start + range.len().next_multiple_of(region.unit()), 0);
             }
             let end = if range.end == data.len() { out.len() } else { range.end };
-            if let Some(run) = out.get_mut(range.start..end) {
-                region.encrypt(at, run)?;
-            }
+            region.encrypt(at, &mut out[range.start..end])?;
         }
         Ok(out)
     }
@@ -225,7 +230,7 @@ impl Disk {
             let start = at / unit * unit;
             let end = (at + range.len() as u64).next_multiple_of(unit);
             let mut run = vec![0; (end - start) as usize];
-            region.read(&*self.media, start, &mut run)?;
+            region.read(&*self.media, Source::Cache, start, &mut run)?;
             out.append(&mut run);
         }
         Ok(out)
@@ -233,46 +238,38 @@ impl Disk {
 
     /// The regions that a range touches: each with the offset inside it and the part of the range.
     fn parts(&self, offset: u64, len: usize) -> impl Iterator<Item = (&Region, u64, Range<usize>)> {
-        let end = offset + len as u64;
+        self.spans(offset, len as u64).map(move |(region, at, len)| {
+            let skip = (region.start + at - offset) as usize;
+            (region, at, skip..skip + len as usize)
+        })
+    }
+
+    /// The regions that a range touches: each with the offset inside it and the bytes of the range that lie in it.
+    fn spans(&self, offset: u64, len: u64) -> impl Iterator<Item = (&Region, u64, u64)> {
+        let end = offset + len;
         self.regions
             .iter()
             .skip_while(move |region| region.end() <= offset)
             .take_while(move |region| region.start < end)
             .map(move |region| {
                 let from = region.start.max(offset);
-                let to = region.end().min(end);
-                (region, from - region.start, (from - offset) as usize..(to - offset) as usize)
+                (region, from - region.start, region.end().min(end) - from)
             })
     }
 
-    fn read_parts(
-        &self,
-        offset: u64,
-        buf: &mut [u8],
-        mut read_whole: impl FnMut(&Region, u64, &mut [u8]) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        for (region, at, range) in self.parts(offset, buf.len()) {
-            let Some(buf) = buf.get_mut(range) else { continue };
-            let cut = region.cut(at, buf.len());
-            let (head, rest) = buf.split_at_mut(cut.head);
-            let (whole, tail) = rest.split_at_mut(cut.whole);
-            self.read_partial(region, at, head)?;
-            let at = at + head.len() as u64;
-            if !whole.is_empty() {
-                read_whole(region, at, whole)?;
-            }
-            self.read_partial(region, at + whole.len() as u64, tail)?;
-        }
-        Ok(())
-    }
-
     /// Reads whole data units on this thread.
-    fn read_piece(&self, region: &Region, at: u64, piece: &mut [u8]) -> Result<(), DeviceError> {
+    fn read_piece(
+        &self,
+        region: &Region,
+        source: Source,
+        at: u64,
+        piece: &mut [u8],
+    ) -> Result<(), DeviceError> {
         for (index, chunk) in piece.chunks_mut(region.chunk()).enumerate() {
             let at = at + (index * region.chunk()) as u64;
             {
                 let _shared = self.units.share(region.start + at, chunk.len());
-                region.read(&*self.media, at, chunk)?;
+                region.read(&*self.media, source, at, chunk)?;
             }
             region.decrypt(at, chunk)?;
         }
@@ -287,7 +284,7 @@ impl Disk {
                 let stored = match region.layer {
                     Layer::Identity => chunk,
                     Layer::Mapper(_) => {
-                        let run = scratch.get_mut(..chunk.len()).unwrap_or_default();
+                        let run = &mut scratch[..chunk.len()];
                         region.encrypt_to(at, chunk, run)?;
                         &*run
                     }
@@ -305,7 +302,7 @@ impl Disk {
         with_scratch(step, |scratch| {
             for skip in (0..len).step_by(step.max(1)) {
                 let at = at + skip as u64;
-                let chunk = scratch.get_mut(..step.min(len - skip)).unwrap_or_default();
+                let chunk = &mut scratch[..step.min(len - skip)];
                 chunk.fill(0);
                 region.encrypt(at, chunk)?;
                 let _shared = self.units.share(region.start + at, chunk.len());
@@ -313,37 +310,6 @@ impl Disk {
             }
             Ok(())
         })
-    }
-
-    /// Reads less than a data unit, without crossing the end of one.
-    fn read_partial(&self, region: &Region, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        if buf.is_empty() {
-            return Ok(());
-        }
-        let (first, skip) = region.unit_of(at);
-        let mut unit = vec![0; region.unit()];
-        {
-            let _shared = self.units.share(region.start + first, unit.len());
-            region.read(&*self.media, first, &mut unit)?;
-        }
-        region.decrypt(first, &mut unit)?;
-        buf.copy_from_slice(&unit[skip..skip + buf.len()]);
-        Ok(())
-    }
-
-    /// Writes less than a data unit, without crossing the end of one: nobody else touches the unit meanwhile.
-    fn write_partial(&self, region: &Region, at: u64, data: &[u8]) -> Result<(), DeviceError> {
-        if data.is_empty() {
-            return Ok(());
-        }
-        let (first, skip) = region.unit_of(at);
-        let mut unit = vec![0; region.unit()];
-        let _alone = self.units.exclude(region.start + first, unit.len());
-        region.read(&*self.media, first, &mut unit)?;
-        region.decrypt(first, &mut unit)?;
-        unit[skip..skip + data.len()].copy_from_slice(data);
-        region.encrypt(first, &mut unit)?;
-        region.write(&*self.media, first, &unit)
     }
 
     fn check_writable(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
@@ -387,28 +353,32 @@ impl BlockDevice for Disk {
         if let Some((from, len)) = self.stream.ahead(offset, buf.len() as u64, self.size) {
             self.prefetch(from, len);
         }
-        self.read_parts(offset, buf, |region, at, whole| {
-            self.helpers.split_mut(whole, region.unit(), |skip, piece| {
-                self.read_piece(region, at + skip as u64, piece)
-            })
-        })
+        for (region, at, range) in self.parts(offset, buf.len()) {
+            let buf = &mut buf[range];
+            self.read_range(region, Source::Cache, at, buf, |at, whole| {
+                self.helpers.split_mut(whole, region.unit(), |skip, piece| {
+                    self.read_piece(region, Source::Cache, at + skip as u64, piece)
+                })
+            })?;
+        }
+        Ok(())
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.check_writable(Operation::Write, offset, data.len() as u64)?;
         for (region, at, range) in self.parts(offset, data.len()) {
-            let Some(data) = data.get(range) else { continue };
+            let data = &data[range];
             let cut = region.cut(at, data.len());
             let (head, rest) = data.split_at(cut.head);
             let (whole, tail) = rest.split_at(cut.whole);
-            self.write_partial(region, at, head)?;
+            self.write_run(region, at, head)?;
             let at = at + head.len() as u64;
             if !whole.is_empty() {
                 self.helpers.split(whole, region.unit(), |skip, piece| {
                     self.write_piece(region, at + skip as u64, piece)
                 })?;
             }
-            self.write_partial(region, at + whole.len() as u64, tail)?;
+            self.write_run(region, at + whole.len() as u64, tail)?;
         }
         // A flush that failed meanwhile may have been about these bytes.
         self.check_acknowledging(Operation::Write, offset, data.len() as u64)
@@ -423,12 +393,10 @@ impl BlockDevice for Disk {
     fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
         for (region, at, range) in self.parts(offset, buf.len()) {
-            let Some(buf) = buf.get_mut(range) else { continue };
-            let (first, skip) = region.unit_of(at);
-            let mut run = vec![0; (skip + buf.len()).next_multiple_of(region.unit())];
-            region.read_media(&*self.media, first, &mut run)?;
-            region.decrypt(first, &mut run)?;
-            buf.copy_from_slice(&run[skip..skip + buf.len()]);
+            let buf = &mut buf[range];
+            self.read_range(region, Source::Media, at, buf, |at, whole| {
+                self.read_piece(region, Source::Media, at, whole)
+            })?;
         }
         Ok(())
     }
@@ -441,48 +409,42 @@ impl BlockDevice for Disk {
             return Ok(());
         }
         // No exclusion of partial writes is needed: they may at worst bring back what is undefined anyway.
-        for_steps(offset, len, |offset, len| {
-            for (region, at, range) in self.parts(offset, len) {
-                let cut = region.cut(at, range.len());
-                if cut.whole > 0 {
-                    region.discard(&*self.media, at + cut.head as u64, cut.whole as u64)?;
-                }
+        for (region, at, len) in self.spans(offset, len) {
+            let (start, whole) = region.whole_units(at, len);
+            if whole > 0 {
+                region.discard(&*self.media, start, whole)?;
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// Encrypts zeros: never a hole.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        const ZEROS: [u8; 4096] = [0; 4096];
         self.check_writable(Operation::Write, offset, len)?;
-        let partial = |region: &Region, mut at: u64, mut len: usize| {
-            while let Some(zeros) = ZEROS.get(..len.min(ZEROS.len())).filter(|zeros| !zeros.is_empty()) {
-                self.write_partial(region, at, zeros)?;
-                at += zeros.len() as u64;
-                len -= zeros.len();
+        for (region, at, len) in self.spans(offset, len) {
+            let (start, whole) = region.whole_units(at, len);
+            if whole == 0 {
+                self.zero_parts(region, at, len)?;
+                continue;
             }
-            Ok(())
-        };
-        for_steps(offset, len, |offset, len| {
-            for (region, at, range) in self.parts(offset, len) {
-                let cut = region.cut(at, range.len());
-                partial(region, at, cut.head)?;
-                let at = at + cut.head as u64;
-                self.helpers.split_len(cut.whole, region.unit(), |skip, len| {
-                    self.zero_piece(region, at + skip as u64, len)
+            self.zero_parts(region, at, start - at)?;
+            let mut done = 0;
+            while done < whole {
+                let step = (whole - done).min(MAX_STEP / region.unit() as u64 * region.unit() as u64);
+                self.helpers.split_len(step as usize, region.unit(), |skip, len| {
+                    self.zero_piece(region, start + done + skip as u64, len)
                 })?;
-                partial(region, at + cut.whole as u64, cut.tail)?;
+                done += step;
             }
-            Ok(())
-        })?;
+            self.zero_parts(region, start + whole, at + len - start - whole)?;
+        }
         self.check_acknowledging(Operation::Write, offset, len)
     }
 
     fn prefetch(&self, offset: u64, len: u64) {
-        let len = len.min(self.size.saturating_sub(offset)).min(MAX_STEP);
-        for (region, at, range) in self.parts(offset, len as usize) {
-            self.media.prefetch(region.media_offset + at, range.len() as u64);
+        let len = len.min(self.size.saturating_sub(offset));
+        for (region, at, len) in self.spans(offset, len) {
+            self.media.prefetch(region.media_offset + at, len);
         }
     }
 }
@@ -498,21 +460,6 @@ impl std::fmt::Debug for Disk {
             .field("has_detached_header", &self.header.is_some())
             .finish_non_exhaustive()
     }
-}
-
-/// Runs `work` over a range of any length, at most [`MAX_STEP`] bytes at a time.
-fn for_steps(
-    offset: u64,
-    len: u64,
-    mut work: impl FnMut(u64, usize) -> Result<(), DeviceError>,
-) -> Result<(), DeviceError> {
-    let mut done = 0;
-    while done < len {
-        let step = (len - done).min(MAX_STEP);
-        work(offset + done, step as usize)?;
-        done += step;
-    }
-    Ok(())
 }
 
 /// Lends this thread's scratch buffer, at least `len` bytes long. It is taken out for the time being, so that a disk

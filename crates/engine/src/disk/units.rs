@@ -3,7 +3,9 @@
 //! Writing part of a data unit reads, changes and rewrites all of it, so it must exclude other partial writes (one
 //! would undo the other), aligned writes (it would bring old bytes back) and reads (they could see half of the new
 //! ciphertext, which decrypts to garbage even where the plaintext did not change). Everybody else may run together:
-//! whole-unit writes over each other are the caller's race, as on a disk.
+//! whole-unit writes over each other are the caller's race, as on a disk. This works only if a partial write comes
+//! here as one. A caller who reads a unit, changes a part and writes all of it back would be taken for a writer of
+//! whole units, and readers would see its write half done.
 //!
 //! So an aligned access *shares* the units it touches and a partial write *excludes*. The units are grouped into
 //! stretches of [`STRETCH`] bytes, each stretch is guarded by one of [`SHARDS`] reader-writer locks on cache lines of
