@@ -39,9 +39,15 @@ impl From<DeviceError> for Failure {
             }
             (Operation::Open | Operation::Lock, Cause::Busy) => {
                 Self::new(Code::Busy, "it is busy: another process uses it").hint(
-                    "`atrest status` shows what is open; a mounted or mapped block device is busy as well",
+                    "`atrest status` shows what is open; a mounted or mapped block device is busy as well, and so is \
+                     the file behind a loop device in use (`losetup -l`)",
                 )
             }
+            (Operation::Open, Cause::OutOfReach) => Self::new(
+                Code::Busy,
+                "the file behind the loop device can't be opened, so others can't be kept from writing to it",
+            )
+            .hint("open that file itself (`losetup -l` names it), as a user who may write to it, or try --read-only"),
             (Operation::Open, Cause::NoSpace) => Self::new(Code::Device, Cause::NoSpace),
             (Operation::Open, Cause::ReadOnly) => {
                 Self::new(Code::Refused, "it lies on a read-only filesystem").hint("try --read-only")

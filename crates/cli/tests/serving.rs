@@ -49,3 +49,36 @@ fn a_detached_header_is_in_use_as_long_as_its_volume_is() {
     scratch.atrest(&["key", "test", "data", "--header", "header", "--key-file", "new"]).ok();
     format("other").ok();
 }
+
+/// Detaches a loop device when the test ends, also by a failure.
+struct Loop<'a>(&'a Scratch, String);
+
+impl Drop for Loop<'_> {
+    fn drop(&mut self) {
+        self.0.bash(&format!("losetup --detach {}", self.1));
+    }
+}
+
+#[test]
+fn a_volume_in_a_file_has_one_writer_whether_it_is_opened_by_its_name_or_by_a_loop_device() {
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse");
+    scratch.bash("truncate -s 20M vol.img").ok();
+    scratch.atrest(&[&["format", "--yes", "--key-file", "key"], &CHEAP[..], &["vol.img"]].concat()).ok();
+    let attached = scratch.bash("losetup --find --show vol.img").ok();
+    let disk = Loop(&scratch, attached.stdout.trim().to_owned());
+    for (first, second) in [("vol.img", disk.1.as_str()), (disk.1.as_str(), "vol.img")] {
+        let open = Open::new(&scratch, &["--key-file", "key", first]);
+        scratch.atrest(&["open", "--key-file", "key", "--nbd", "other", second]).fails(5, "losetup -l");
+        scratch.atrest(&["format", "--yes", "--key-file", "key", second]).fails(5, "");
+        scratch.atrest(&["key", "test", "--key-file", "key", second]).ok();
+        drop(open);
+        drop(Open::new(&scratch, &["--key-file", "key", second]));
+    }
+    // The kernel as the other writer, as cryptsetup and mount make it.
+    let mounted = format!("mkfs.ext4 -q -F {0} && mkdir m && mount {0} m", disk.1);
+    scratch.bash(&mounted).ok();
+    let refused = scratch.atrest(&["format", "--yes", "--key-file", "key", "vol.img"]);
+    scratch.bash("umount m").ok();
+    refused.fails(5, "it is busy");
+}

@@ -52,6 +52,9 @@ pub enum Cause {
     ReadOnly,
     /// Another process holds the lock.
     Busy,
+    /// What holds the bytes can't be opened, so it can't be locked: a loop device's file was deleted, moved out of
+    /// sight or belongs to somebody else.
+    OutOfReach,
     /// The operation is not supported by this device.
     Unsupported,
     /// An earlier flush failed, so nothing can be acknowledged any more.
@@ -105,6 +108,7 @@ impl fmt::Display for Cause {
             Cause::NoSpace => f.write_str("no space is left on the media"),
             Cause::ReadOnly => f.write_str("the device is open for reading only"),
             Cause::Busy => f.write_str("another process is using it"),
+            Cause::OutOfReach => f.write_str("the file behind it can't be opened, so it can't be locked"),
             Cause::Unsupported => f.write_str("the device does not support it"),
             Cause::EarlierFlushFailed => f.write_str("an earlier flush failed; earlier writes may be lost"),
             Cause::Misaligned { multiple } => write!(f, "the range is not a multiple of {multiple} bytes"),

@@ -19,5 +19,5 @@ mod sys;
 mod trusted;
 
 pub use disk::{Disk, DiskError, DiskOptions};
-pub use file::{Access, FileDevice, NewFile};
+pub use file::{Access, FileDevice, NewFile, loop_devices_on};
 pub use trusted::{TrustedFile, TrustedFileError};

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 
 use atrest_device::{Cause, LockMode};
 
@@ -37,9 +38,53 @@ pub fn block_device_discard(device: &File, offset: u64, len: u64) -> io::Result<
     check(unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD, range.as_ptr()) })
 }
 
+/// What a loop device is attached to (`struct loop_info64`).
+#[derive(Clone, Copy, Debug)]
+pub struct LoopStatus {
+    /// Number of the device that the file lies on, as in `st_dev`.
+    pub device: u64,
+    /// The file's inode.
+    pub inode: u64,
+    /// The byte of the file with which the device begins.
+    pub offset: u64,
+    /// It goes with its last user, as one that was made for a mapping or a mount does.
+    pub is_transient: bool,
+}
+
+/// `LOOP_GET_STATUS64`.
+const LOOP_GET_STATUS64: libc::Ioctl = 0x4c05;
+/// `struct loop_info64` has 232 bytes, which begin with five 64-bit numbers and four 32-bit ones. The last of them are
+/// the flags.
+const LOOP_INFO64: usize = 232 / 8;
+/// `LO_FLAGS_AUTOCLEAR`.
+const AUTOCLEAR: u32 = 4;
+
+/// What a loop device, or a partition of one, is attached to. Fails for any other device.
+pub fn loop_status(device: &File) -> io::Result<LoopStatus> {
+    let metadata = device.metadata()?;
+    if !metadata.file_type().is_block_device() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut info = [0_u64; LOOP_INFO64];
+    // SAFETY: the descriptor is an open block device. A loop device writes one `struct loop_info64`, which is no longer
+    // than the array and aligned as it is; other block devices refuse the number, which is that of loop devices alone.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) })?;
+    let [device, inode, _, offset, _, _, flags, ..] = info;
+    let [_, _, _, _, flags @ ..] = flags.to_ne_bytes();
+    let is_transient = u32::from_ne_bytes(flags) & AUTOCLEAR != 0;
+    Ok(LoopStatus { device, inode, offset, is_transient })
+}
+
 /// Takes a lock on a whole file that belongs to the open file description (`F_OFD_SETLK`), without waiting.
 /// It is independent of `flock`, which cryptsetup uses for metadata.
 pub fn lock_description(file: &File, mode: LockMode) -> io::Result<()> {
+    // No bytes at all stand for all of them, those behind the end too.
+    lock_range(file, mode, 0, 0)
+}
+
+/// Takes such a lock on a range of a file; a length of 0 stands for everything behind `start`.
+pub fn lock_range(file: &File, mode: LockMode, start: u64, len: u64) -> io::Result<()> {
+    let too_far = |_| io::Error::from_raw_os_error(libc::EOVERFLOW);
     let kind = match mode {
         LockMode::Shared => libc::F_RDLCK,
         LockMode::Exclusive => libc::F_WRLCK,
@@ -48,6 +93,8 @@ pub fn lock_description(file: &File, mode: LockMode) -> io::Result<()> {
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = start.try_into().map_err(too_far)?;
+    lock.l_len = len.try_into().map_err(too_far)?;
     // SAFETY: the descriptor is open, and F_OFD_SETLK only reads the structure, whose l_pid is 0 as it demands.
     check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) })
 }

@@ -5,6 +5,9 @@
 //! one must check that the name still means the same file. Where that directory can't be used (no root), the
 //! device node itself is `flock`ed: that keeps our own processes and udev's probing apart, but not cryptsetup, which
 //! can't lock either without root.
+//!
+//! A header in a file can be reached through loop devices as well. There the lock is taken under both names, in one
+//! order: first the lock files of the block devices, by name, then the file behind them.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -17,6 +20,8 @@ use std::thread::ThreadId;
 use atrest_device::{Cause, LockMode};
 use rustix::fs::FlockOperation;
 
+use super::below;
+use super::loops::{self, Identity};
 use crate::sys;
 
 /// Where cryptsetup keeps its lock files (its build default).
@@ -25,10 +30,18 @@ const LOCK_DIRECTORY: &str = "/run/cryptsetup";
 /// The metadata lock of one device: shared by its threads, nested within each.
 #[derive(Debug)]
 pub struct MetadataLock {
-    /// Name of the lock file, for block devices.
-    resource: Option<PathBuf>,
+    place: Place,
     state: Mutex<State>,
     released: Condvar,
+}
+
+/// What is locked.
+#[derive(Debug)]
+enum Place {
+    /// A regular file, and the loop devices over it.
+    File(Identity),
+    /// A block device, by the name of its lock file, and the file behind it.
+    Device(PathBuf),
 }
 
 #[derive(Debug, Default)]
@@ -41,20 +54,24 @@ struct State {
 #[derive(Debug)]
 struct Held {
     mode: LockMode,
+    locks: Vec<Lock>,
+}
+
+#[derive(Debug)]
+struct Lock {
     file: File,
     /// The lock file to remove when nobody else waits for it.
     resource: Option<PathBuf>,
 }
 
 impl MetadataLock {
-    pub fn on_file() -> Self {
-        Self { resource: None, state: Mutex::default(), released: Condvar::new() }
+    pub fn on_file(file: Identity) -> Self {
+        Self { place: Place::File(file), state: Mutex::default(), released: Condvar::new() }
     }
 
     pub fn on_block_device(device_number: u64) -> Self {
-        let name = format!("L_{}:{}", rustix::fs::major(device_number), rustix::fs::minor(device_number));
-        let resource = Some(Path::new(LOCK_DIRECTORY).join(name));
-        Self { resource, state: Mutex::default(), released: Condvar::new() }
+        let number = format!("{}:{}", rustix::fs::major(device_number), rustix::fs::minor(device_number));
+        Self { place: Place::Device(resource(&number)), state: Mutex::default(), released: Condvar::new() }
     }
 
     /// Takes the lock, waiting for other processes and for other threads of this one. A thread that holds it may
@@ -78,14 +95,8 @@ impl MetadataLock {
                 Some(_) => state = self.released.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
-        let held = match &self.resource {
-            None => lock_itself(mode, device, writable),
-            Some(resource) => match lock_resource(mode, resource) {
-                Err(error) if is_unusable(&error) => lock_itself(mode, device, writable),
-                result => result,
-            },
-        };
-        state.held = Some(held.map_err(|error| sys::cause(&error))?);
+        let locks = self.place.lock(mode, device, writable).map_err(|error| sys::cause(&error))?;
+        state.held = Some(Held { mode, locks });
         state.holders.push(me);
         Ok(())
     }
@@ -111,7 +122,51 @@ impl MetadataLock {
     }
 }
 
+impl Place {
+    fn lock(&self, mode: LockMode, device: &File, writable: bool) -> io::Result<Vec<Lock>> {
+        let mut locks = Vec::new();
+        match self {
+            Self::File(identity) => {
+                let mut names: Vec<PathBuf> = Vec::new();
+                for device in loops::over(*identity) {
+                    names.extend(device.numbers().iter().map(|number| resource(number)));
+                }
+                names.sort();
+                for name in names {
+                    match lock_resource(mode, &name) {
+                        Err(error) if is_unusable(&error) => break,
+                        lock => locks.push(lock?),
+                    }
+                }
+                locks.push(lock_itself(mode, device, writable)?);
+            }
+            Self::Device(name) => {
+                match lock_resource(mode, name) {
+                    Err(error) if is_unusable(&error) => locks.push(lock_itself(mode, device, writable)?),
+                    lock => locks.push(lock?),
+                }
+                if let Some(file) = below::file_behind(device, writable) {
+                    locks.push(lock_itself(mode, &file, writable)?);
+                }
+            }
+        }
+        Ok(locks)
+    }
+}
+
+/// The lock file of a block device.
+fn resource(number: &str) -> PathBuf {
+    Path::new(LOCK_DIRECTORY).join(format!("L_{number}"))
+}
+
 impl Held {
+    fn release(self) {
+        // In the order in which they are waited for, the last one first.
+        self.locks.into_iter().rev().for_each(Lock::release);
+    }
+}
+
+impl Lock {
     /// Closing the descriptor unlocks. The lock file goes too, if the exclusive lock shows that nobody else holds it
     /// and the name still means this file.
     fn release(self) {
@@ -125,7 +180,7 @@ impl Held {
     }
 }
 
-fn lock_itself(mode: LockMode, device: &File, writable: bool) -> io::Result<Held> {
+fn lock_itself(mode: LockMode, device: &File, writable: bool) -> io::Result<Lock> {
     // A descriptor of its own: a lock on the device's would be shared with whoever inherits it. By way of /proc the
     // very same file is opened even if its name means another one by now. NFS locks want write access for exclusive.
     let file = OpenOptions::new()
@@ -135,10 +190,10 @@ fn lock_itself(mode: LockMode, device: &File, writable: bool) -> io::Result<Held
         .open(format!("/proc/self/fd/{}", device.as_raw_fd()))
         .or_else(|_| device.try_clone())?;
     flock(&file, mode)?;
-    Ok(Held { mode, file, resource: None })
+    Ok(Lock { file, resource: None })
 }
 
-fn lock_resource(mode: LockMode, resource: &Path) -> io::Result<Held> {
+fn lock_resource(mode: LockMode, resource: &Path) -> io::Result<Lock> {
     match DirBuilder::new().mode(0o700).create(LOCK_DIRECTORY) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -154,7 +209,7 @@ fn lock_resource(mode: LockMode, resource: &Path) -> io::Result<Held> {
             .open(resource)?;
         flock(&file, mode)?;
         if is_same_file(&file, resource) {
-            return Ok(Held { mode, file, resource: Some(resource.to_path_buf()) });
+            return Ok(Lock { file, resource: Some(resource.to_path_buf()) });
         }
         // Its last holder removed it while we waited: the lock we got guards nothing.
     }

@@ -4,9 +4,12 @@
 //! for moments, waited for. The *use lock* is held for as long as the device is open ([`Access`]) and never waited
 //! for: a second writer gets [`Cause::Busy`]. It is an `F_OFD_SETLK` lock on the whole file, so `cryptsetup
 //! luksDump` and `atrest key add` work on a volume that is being served; on block devices `O_EXCL` is added, which
-//! a mounted filesystem, dm-crypt or any other exclusive user refuses.
+//! a mounted filesystem, dm-crypt or any other exclusive user refuses. Both reach through loop devices ([`below`]): a
+//! volume in a file has one writer, by whatever name it is opened.
 
+mod below;
 mod lock;
+mod loops;
 mod media;
 mod new;
 #[cfg(test)]
@@ -25,6 +28,7 @@ use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 
 use crate::sys;
 use lock::MetadataLock;
+pub use loops::loop_devices_on;
 pub use new::NewFile;
 
 /// Zeros are written from a block of this many bytes.
@@ -74,6 +78,8 @@ pub struct FileDevice {
     size: u64,
     geometry: Geometry,
     access: Access,
+    /// Files and devices below a block device, open for their use locks.
+    _below: Vec<File>,
     /// Set by the first failed flush: the kernel reports a lost write once, then forgets it.
     flush_failed: AtomicBool,
     metadata_lock: MetadataLock,
@@ -154,8 +160,17 @@ impl FileDevice {
                 block_geometry(&file).map_err(open_error)?,
             ),
         };
+        let below = match (kind, access.use_lock()) {
+            (Kind::Block, Some(mode)) => {
+                below::lock(&file, metadata.rdev(), size, mode).map_err(open_failure)?
+            }
+            (Kind::Regular, Some(LockMode::Exclusive)) if below::is_claimed(loops::identity(&metadata)) => {
+                return Err(open_failure(Cause::Busy));
+            }
+            _ => Vec::new(),
+        };
         let metadata_lock = match kind {
-            Kind::Regular => MetadataLock::on_file(),
+            Kind::Regular => MetadataLock::on_file(loops::identity(&metadata)),
             Kind::Block => MetadataLock::on_block_device(metadata.rdev()),
         };
         Ok(Self {
@@ -165,6 +180,7 @@ impl FileDevice {
             size,
             geometry,
             access,
+            _below: below,
             flush_failed: AtomicBool::new(false),
             metadata_lock,
         })
@@ -427,5 +443,9 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 fn open_error(error: io::Error) -> DeviceError {
-    DeviceError::new(Operation::Open, 0, 0, sys::cause(&error))
+    open_failure(sys::cause(&error))
+}
+
+fn open_failure(cause: Cause) -> DeviceError {
+    DeviceError::new(Operation::Open, 0, 0, cause)
 }

@@ -311,8 +311,13 @@ struct Loop(String);
 
 impl Loop {
     fn new(file: &Path) -> Self {
+        Self::with(file, &[])
+    }
+
+    fn with(file: &Path, options: &[&str]) -> Self {
         let output = Command::new("losetup")
             .args(["--find", "--show"])
+            .args(options)
             .arg(file)
             .output()
             .expect("losetup is missing: run scripts/setup");
@@ -363,4 +368,179 @@ fn a_block_device_reports_its_size_locks_and_discards() {
     assert!(Path::new(&resource).exists());
     device.unlock_metadata();
     assert!(!Path::new(&resource).exists());
+}
+
+/// Runs a tool; its failure fails the test.
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("{program} does not run ({error}): run scripts/setup"));
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A file of 16 MiB in a directory of its own, for loop devices.
+fn image() -> (tempfile::TempDir, PathBuf) {
+    assert!(rustix::process::geteuid().is_root(), "only root attaches loop devices: run this test as root");
+    let dir = scratch();
+    let path = dir.path().join("image");
+    drop(FileDevice::create(&path, 16 * MIB).expect("created"));
+    (dir, path)
+}
+
+const WRITER: Access = Access::ReadWriteExclusive;
+const READER: Access = Access::ReadOnlyShared;
+
+fn open(path: impl AsRef<Path>, access: Access) -> FileDevice {
+    let path = path.as_ref();
+    FileDevice::open(path, access).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn refusal(path: impl AsRef<Path>, access: Access) -> Cause {
+    let path = path.as_ref();
+    let refused = FileDevice::open(path, access).map(drop);
+    refused.expect_err(&format!("{} should be in use", path.display())).cause
+}
+
+#[test]
+fn a_file_has_one_writer_by_its_name_and_by_every_loop_device_over_it() {
+    let (_dir, path) = image();
+    let (first, second) = (Loop::new(&path), Loop::new(&path));
+    let names = [path.as_path(), Path::new(&first.0), Path::new(&second.0)];
+    for holder in names {
+        for other in names {
+            let held = open(holder, WRITER);
+            assert_eq!(
+                refusal(other, WRITER),
+                Cause::Busy,
+                "{} beside {}",
+                other.display(),
+                holder.display()
+            );
+            assert_eq!(
+                refusal(other, READER),
+                Cause::Busy,
+                "{} beside {}",
+                other.display(),
+                holder.display()
+            );
+            open(other, Access::ReadOnly);
+            open(other, Access::ReadWrite);
+            drop(held);
+            let held = open(holder, READER);
+            open(other, READER);
+            assert_eq!(
+                refusal(other, WRITER),
+                Cause::Busy,
+                "{} beside {}",
+                other.display(),
+                holder.display()
+            );
+            drop(held);
+            open(other, WRITER);
+        }
+    }
+}
+
+#[test]
+fn partitions_of_one_image_have_a_writer_each_and_the_image_none() {
+    let (_dir, path) = image();
+    let disk = Loop::with(&path, &["--partscan"]);
+    run("addpart", &[&disk.0, "1", "2048", "8192"]);
+    run("addpart", &[&disk.0, "2", "10240", "8192"]);
+    let (one, two) = (format!("{}p1", disk.0), format!("{}p2", disk.0));
+    let first = open(&one, WRITER);
+    let second = open(&two, WRITER);
+    assert_eq!(refusal(&path, WRITER), Cause::Busy);
+    // The same bytes by another loop device: partition 1 begins at 1 MiB, partition 2 at 5 MiB.
+    let part = |offset: u64| {
+        let offset = (offset * MIB).to_string();
+        Loop::with(&path, &["--offset", &offset, "--sizelimit", "4194304"])
+    };
+    let (one_again, two_again) = (part(1), part(5));
+    assert_eq!(refusal(&one_again.0, WRITER), Cause::Busy);
+    assert_eq!(refusal(&two_again.0, WRITER), Cause::Busy);
+    drop(first);
+    open(&one_again.0, WRITER);
+    assert_eq!(refusal(&two_again.0, WRITER), Cause::Busy);
+    assert_eq!(refusal(&path, WRITER), Cause::Busy, "partition 2 is open");
+    drop(second);
+    open(&path, WRITER);
+}
+
+#[test]
+fn a_loop_device_over_a_loop_device_reaches_down_to_the_file() {
+    let (_dir, path) = image();
+    let lower = Loop::new(&path);
+    let upper = Loop::new(Path::new(&lower.0));
+    let held = open(&upper.0, WRITER);
+    assert_eq!(refusal(&lower.0, WRITER), Cause::Busy);
+    assert_eq!(refusal(&path, WRITER), Cause::Busy);
+    drop(held);
+    let held = open(&path, WRITER);
+    assert_eq!(refusal(&upper.0, WRITER), Cause::Busy);
+    drop(held);
+    open(&upper.0, WRITER);
+}
+
+#[test]
+fn a_file_whose_loop_device_is_mounted_has_no_other_writer() {
+    let (dir, path) = image();
+    run("mkfs.ext4", &["-q", "-F", path.to_str().unwrap()]);
+    let disk = Loop::new(&path);
+    let point = dir.path().join("m");
+    std::fs::create_dir(&point).expect("made");
+    let found = &loops::over(loops::identity(&path.metadata().expect("there")))[0];
+    assert!(!found.is_claimed());
+    run("mount", &[&disk.0, point.to_str().unwrap()]);
+    let busy = refusal(&path, WRITER);
+    let (claimed, seen_by_others) = (found.is_claimed(), found.seems_claimed());
+    open(&path, READER);
+    run("umount", &[point.to_str().unwrap()]);
+    assert_eq!(busy, Cause::Busy);
+    assert!(claimed && seen_by_others, "both ways to see a mount");
+    assert!(!found.seems_claimed());
+    open(&path, WRITER);
+}
+
+#[test]
+fn a_file_behind_a_loop_device_that_is_gone_can_be_read_only() {
+    let (_dir, path) = image();
+    let disk = Loop::new(&path);
+    let moved = path.with_extension("moved");
+    std::fs::rename(&path, &moved).expect("renamed");
+    let held = open(&moved, WRITER);
+    assert_eq!(refusal(&disk.0, WRITER), Cause::Busy, "the kernel follows a file that is renamed");
+    drop(held);
+    std::fs::remove_file(&moved).expect("removed");
+    assert_eq!(refusal(&disk.0, WRITER), Cause::OutOfReach);
+    open(&disk.0, READER);
+}
+
+#[test]
+fn metadata_is_locked_by_the_file_s_name_and_by_the_loop_device_s_at_once() {
+    let (_dir, path) = image();
+    let disk = Loop::new(&path);
+    let number = std::fs::metadata(&disk.0).expect("exists").rdev();
+    let resource = format!("/run/cryptsetup/L_{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+    let (file, device) = (open(&path, Access::ReadWrite), open(&disk.0, Access::ReadWrite));
+    for (holder, waiter) in [(&file, &device), (&device, &file)] {
+        holder.lock_metadata(LockMode::Exclusive).expect("locked");
+        // cryptsetup would wait for either.
+        let lock_file = File::open(&resource).expect("the lock file of the loop device");
+        rustix::fs::flock(&lock_file, rustix::fs::FlockOperation::NonBlockingLockShared).expect_err("held");
+        let same = File::open(&path).expect("opened");
+        rustix::fs::flock(&same, rustix::fs::FlockOperation::NonBlockingLockShared).expect_err("held");
+        drop(lock_file);
+        thread::scope(|scope| {
+            let (tell, told) = mpsc::channel();
+            scope.spawn(move || {
+                waiter.lock_metadata(LockMode::Exclusive).expect("locked in the end");
+                tell.send(()).expect("somebody listens");
+                waiter.unlock_metadata();
+            });
+            assert!(told.recv_timeout(Duration::from_millis(100)).is_err(), "it waits");
+            holder.unlock_metadata();
+            told.recv_timeout(Duration::from_secs(20)).expect("it got the lock");
+        });
+        assert!(!Path::new(&resource).exists(), "removed by the last holder");
+    }
 }
