@@ -2,14 +2,14 @@
 
 mod common;
 
-use atrest_attach::session::{CloseError, Kind, Registry};
+use atrest_attach::session::{CloseError, Kind, Registry, User};
 use common::{run, serve_file, try_run, wait_until};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SIZE: u64 = 16 << 20;
 
@@ -259,6 +259,49 @@ fn a_daemon_is_ready_when_its_starter_returns_and_close_waits_until_it_is_gone()
         assert_eq!(std::fs::read_dir(place.path("registry")).unwrap().count(), 0);
     }
     assert!(!Path::new(&place.path("socket")).exists());
+}
+
+#[test]
+fn what_was_unmounted_lazily_and_is_in_use_is_not_waited_for() {
+    let place = Place::new();
+    let (registry, point) = (place.path("registry"), place.path("m"));
+    let arguments = ["--fuse", &point, "--daemon", "--registry", &registry, "--name", "it"];
+    assert!(place.command(&arguments).output().unwrap().status.success());
+    let registry = place.registry();
+    let path = Path::new(&point).join("volume");
+    let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    let mut reader = Command::new("sleep").arg("1000").current_dir(&point).spawn().unwrap();
+    let me = User::Process { pid: std::process::id() as i32, command: own_name() };
+    let sleep = User::Process { pid: reader.id() as i32, command: "sleep".into() };
+    match registry.close("it", Duration::from_secs(60)) {
+        Err(CloseError::Busy { users, .. }) => {
+            assert!(users.contains(&me) && users.contains(&sleep), "{users:?}")
+        }
+        other => panic!("{other:?}"),
+    }
+    run("umount", &["--lazy", &point]);
+    let before = Instant::now();
+    match registry.close("it", Duration::from_secs(60)) {
+        Err(error @ CloseError::Detached { .. }) => {
+            let CloseError::Detached { users, .. } = &error else { unreachable!() };
+            assert!(users.contains(&me) && users.contains(&sleep), "{users:?}");
+            assert!(error.to_string().contains(&format!("process {} (sleep)", reader.id())), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(before.elapsed() < Duration::from_secs(20), "it waited {:?}", before.elapsed());
+    // Nothing was taken from its users, and what they write is kept.
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"written late", 4096).unwrap();
+    assert!(matches!(registry.close("it", Duration::from_secs(60)), Err(CloseError::Detached { .. })));
+    drop(file);
+    wait_until("it closes with its last user", || registry.list().unwrap().is_empty());
+    assert_eq!(std::fs::read(&place.file).unwrap()[4096..4108], *b"written late");
+}
+
+fn own_name() -> String {
+    std::fs::read_to_string("/proc/self/comm").unwrap().trim_end().into()
 }
 
 #[test]

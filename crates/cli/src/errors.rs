@@ -6,7 +6,7 @@ use atrest_attach::dm::DmError;
 use atrest_attach::fuse::MountError;
 use atrest_attach::nbd::BindError;
 use atrest_attach::serve::{DaemonError, ServeError};
-use atrest_attach::session::{CloseError, SessionError};
+use atrest_attach::session::{CloseError, Distrust, SessionError};
 use atrest_cipher::KeyError;
 use atrest_device::{Cause, DeviceError, Operation};
 use atrest_engine::DiskError;
@@ -431,7 +431,22 @@ impl From<SessionError> for Failure {
             SessionError::NameTaken { .. } | SessionError::Foreign { .. } => {
                 Self::new(Code::Busy, error).hint("choose another one by --name")
             }
-            SessionError::Untrusted { .. } => Self::new(Code::Refused, error),
+            SessionError::Untrusted { path, why } => {
+                let hint = match why {
+                    Distrust::Owner { .. } => String::from(
+                        "set XDG_RUNTIME_DIR to a directory of your own with mode 0700, or ask root to remove this one",
+                    ),
+                    Distrust::Mode { .. } => format!(
+                        "if nobody else has written to it: chmod 700 {0}; otherwise remove it",
+                        path.display()
+                    ),
+                    Distrust::NotSticky { .. } => String::from(
+                        "ask root for `chmod 1777`, or set XDG_RUNTIME_DIR to a directory of your own with mode 0700",
+                    ),
+                    _ => String::from("remove it, or set XDG_RUNTIME_DIR to a directory of your own"),
+                };
+                Self::new(Code::Refused, &error).hint(hint)
+            }
             SessionError::File { error: reason, .. } => Self::io(reason).saying(error),
             _ => Self::parameters(error),
         }
@@ -450,6 +465,9 @@ impl From<CloseError> for Failure {
             CloseError::Busy { .. } => {
                 Self::new(Code::Busy, error).hint("end the programs that use it (`fuser -v` lists them)")
             }
+            CloseError::Detached { .. } => Self::new(Code::Busy, error).hint(
+                "it was unmounted lazily; end the programs that use it, and it is written back and closed",
+            ),
             CloseError::Timeout { .. } => {
                 Self::new(Code::Busy, error).hint("it may still be writing back; try again later")
             }

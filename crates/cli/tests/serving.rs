@@ -82,3 +82,24 @@ fn a_volume_in_a_file_has_one_writer_whether_it_is_opened_by_its_name_or_by_a_lo
     scratch.bash("umount m").ok();
     refused.fails(5, "it is busy");
 }
+
+#[test]
+fn a_directory_that_somebody_else_made_for_the_sessions_is_named_and_no_hindrance() {
+    let scratch = Scratch::new();
+    // A /tmp of its own, in which a user works whose number is 65534, and user 1234 was there first.
+    let program = env!("CARGO_BIN_EXE_atrest");
+    let as_user = |command: &str| {
+        let inner = format!(
+            "mount -t tmpfs -o mode=1777 none /tmp && cp {program} /tmp/atrest && mkdir /tmp/atrest-65534 && \
+             chown 1234 /tmp/atrest-65534 && \
+             exec setpriv --reuid=65534 --regid=65534 --clear-groups env --unset=XDG_RUNTIME_DIR sh -c '{command}'"
+        );
+        scratch.bash(&format!("unshare --mount sh -c \"{inner}\""))
+    };
+    let status = as_user("cd /tmp && ./atrest status && stat -c %u:%a atrest-65534-2").ok();
+    assert_eq!(status.stdout, "65534:700\n");
+    let says = "/tmp/atrest-65534 is not used for the list of open volumes: it belongs to another user (number 1234)";
+    assert!(status.stderr.contains(says), "{}", status.stderr);
+    let own = as_user("cd /tmp && mkdir -m 770 atrest-65534-2 && ./atrest status");
+    own.fails(2, "chmod 700 /tmp/atrest-65534-2");
+}

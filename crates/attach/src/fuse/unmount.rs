@@ -69,6 +69,32 @@ impl MountId {
         Ok(Self { major: found.stx_dev_major, minor: found.stx_dev_minor, mount: found.stx_mnt_id })
     }
 
+    /// The number of its file system's device, as in `st_dev`.
+    pub fn device(&self) -> u64 {
+        rustix::fs::makedev(self.major, self.minor)
+    }
+
+    /// Whether its file system still exists: it is mounted, or was taken out of sight and is in use. Tells nothing where
+    /// the kernel's list of FUSE connections is not mounted.
+    pub fn is_connected(&self) -> bool {
+        Path::new("/sys/fs/fuse/connections").join(self.minor.to_string()).exists()
+    }
+
+    /// Whether what a path leads to lies in its file system. The file system is not asked.
+    pub fn holds(&self, path: &Path) -> bool {
+        let flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+        statx(CWD, path, flags, StatxFlags::empty())
+            .is_ok_and(|found| (found.stx_dev_major, found.stx_dev_minor) == (self.major, self.minor))
+    }
+
+    /// Whether one of a process's mappings lies in its file system. proc_pid_maps(5): field 4 is the device in hexadecimal.
+    pub fn is_mapped(&self, maps: &[u8]) -> bool {
+        let device = format!("{:02x}:{:02x}", self.major, self.minor);
+        maps.split(|&byte| byte == b'\n').any(|line| {
+            line.split(|&byte| byte == b' ').nth(3).is_some_and(|field| field == device.as_bytes())
+        })
+    }
+
     /// Whether its file system is mounted anywhere that this process can see.
     pub fn is_mounted(&self) -> bool {
         std::fs::read("/proc/self/mountinfo").is_ok_and(|table| self.is_listed(&table))
@@ -149,6 +175,15 @@ mod tests {
         for minor in [9, 8, 40, 41, 42, 43, 980] {
             assert!(!listed(0, minor), "0:{minor}");
         }
+    }
+
+    #[test]
+    fn a_mapping_is_found_by_its_device_and_by_no_other_field() {
+        let maps = b"7f30a000-7f30b000 rw-s 00000000 00:2e 2                   /mnt/volume\n\
+                     00:2d 00:2c 00:2b 08:01 3  /00:2a\n\n";
+        let mapped = |major, minor| MountId { major, minor, mount: 36 }.is_mapped(maps);
+        assert!(mapped(0, 0x2e) && mapped(8, 1));
+        assert!(!mapped(0, 0x2a) && !mapped(0, 0x2b) && !mapped(0, 0x2d) && !mapped(0, 46 + 0x200));
     }
 
     #[test]

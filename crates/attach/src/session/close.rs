@@ -2,12 +2,16 @@
 
 use super::process::Handle;
 use super::state::{Content, read_entry};
+use super::users::{Names, User, users};
 use super::{Entry, Kind, Registry, SessionError, remove_remains};
 use crate::fuse::UnmountError;
 use core::fmt;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
+
+/// How long the process of a volume that was unmounted already may take to end before its users are looked for.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Why a volume can't be closed.
 #[non_exhaustive]
@@ -27,6 +31,17 @@ pub enum CloseError {
     Busy {
         /// The volume's name.
         name: String,
+        /// Who uses it, as far as this user may know.
+        users: Vec<User>,
+    },
+    /// It was unmounted lazily (`umount -l`) and is still in use. It closes by itself when the last user ends.
+    Detached {
+        /// The volume's name.
+        name: String,
+        /// The serving process's id.
+        pid: i32,
+        /// Who uses it, as far as this user may know.
+        users: Vec<User>,
     },
     /// The serving process was told to end and has not ended yet.
     Timeout {
@@ -64,7 +79,19 @@ impl fmt::Display for CloseError {
             CloseError::Ambiguous { names } => {
                 write!(f, "it is open more than once, as {}", names.join(", "))
             }
-            CloseError::Busy { name } => write!(f, "{name} stays open: its file is in use"),
+            CloseError::Busy { name, users } if users.is_empty() => {
+                write!(f, "{name} stays open: its file is in use")
+            }
+            CloseError::Busy { name, users } => {
+                write!(f, "{name} stays open: its file is in use by {}", Names(users))
+            }
+            CloseError::Detached { name, users, .. } if users.is_empty() => write!(
+                f,
+                "{name} is unmounted, but in use by a process that you are not shown; it closes when that ends"
+            ),
+            CloseError::Detached { name, users, .. } => {
+                write!(f, "{name} is unmounted, but in use by {}; it closes when they end", Names(users))
+            }
             CloseError::Timeout { name, pid, waited } => write!(
                 f,
                 "process {pid}, which serves {name}, was told to end and has not after {} s",
@@ -97,7 +124,8 @@ impl Registry {
     /// Closes a volume by name or path. When it returns, everything is flushed and the serving process is gone.
     /// One that could not flush everything is closed too, and [`CloseError::Failed`] says so.
     ///
-    /// A mounted volume is unmounted first, so one that is in use stays as it is ([`CloseError::Busy`]).
+    /// A mounted volume is unmounted first, so one that is in use stays as it is ([`CloseError::Busy`]). One that was
+    /// unmounted lazily and is still in use is not waited for ([`CloseError::Detached`]).
     pub fn close(&self, name_or_path: impl AsRef<Path>, limit: Duration) -> Result<Entry, CloseError> {
         let name_or_path = name_or_path.as_ref();
         let mut found = self.find_all(name_or_path).map_err(CloseError::Session)?;
@@ -115,8 +143,20 @@ impl Registry {
         let unmounted = match &entry.kind {
             Kind::Fuse { directory, mount, .. } => match mount.unmount(directory, false) {
                 Ok(()) => true,
-                Err(UnmountError::Busy) => return Err(CloseError::Busy { name: entry.name }),
-                // It is on its way out already, something covers it, or only its own process may unmount it.
+                Err(UnmountError::Busy) => {
+                    return Err(CloseError::Busy { name: entry.name, users: users(mount) });
+                }
+                Err(UnmountError::NotMounted) => {
+                    if !handle.wait(GRACE).map_err(CloseError::System)? {
+                        let users = users(mount);
+                        if !users.is_empty() || mount.is_connected() {
+                            return Err(CloseError::Detached { pid: entry.pid(), name: entry.name, users });
+                        }
+                    }
+                    // Nobody uses it any more: it is on its way out already.
+                    false
+                }
+                // Something covers it, or only its own process may unmount it.
                 Err(_) => false,
             },
             Kind::NbdUnix { .. } | Kind::NbdTcp { .. } => false,

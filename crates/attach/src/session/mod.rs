@@ -1,17 +1,20 @@
 //! What is open: one small JSON file per served volume, so that `status` and `close` find it from any shell.
 //!
-//! The files lie in `/run/atrest` (root) or `$XDG_RUNTIME_DIR/atrest`, or else in `/tmp/atrest-UID`: a directory
-//! with mode 0700 that belongs to the user, or it is not used. They hold no secrets. A file whose process is gone is
+//! The files lie in a directory with mode 0700 that belongs to the user ([`place`]). They hold no secrets. A file whose process is gone is
 //! stale: nobody holds its lock, and no process has its id, start time and boot. It is removed together with what the
 //! dead process left behind (a socket that nobody listens on, a dead mount). One that could not save everything leaves its file with the
 //! reason in it, until `close` has told somebody or the name is used again.
 
 mod close;
+mod place;
 mod process;
 mod state;
+mod users;
 mod watch;
 
 pub use close::CloseError;
+pub use place::Distrust;
+pub use users::User;
 pub use watch::Watched;
 
 use crate::{fuse, nbd};
@@ -19,14 +22,12 @@ use core::fmt;
 use process::Process;
 use rustix::fs::{FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
-use rustix::process::Uid;
 use serde::{Deserialize, Serialize};
 use state::{Content, path_json, read_entry, write_temporary};
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -151,10 +152,12 @@ pub enum SessionError {
         /// The state file.
         path: PathBuf,
     },
-    /// The directory belongs to someone else or others may write to it.
+    /// Others could change what the directory says.
     Untrusted {
         /// The directory.
         path: PathBuf,
+        /// How.
+        why: Distrust,
     },
     /// The directory or a file in it can't be used.
     File {
@@ -180,8 +183,8 @@ impl fmt::Display for SessionError {
                 "{} belongs to an open volume that another version of atrest serves",
                 path.display()
             ),
-            SessionError::Untrusted { path } => {
-                write!(f, "{} is not used because others could write to it", path.display())
+            SessionError::Untrusted { path, why } => {
+                write!(f, "{} is not used for the list of open volumes: {why}", path.display())
             }
             SessionError::File { path, error } => write!(f, "cannot use {}: {error}", path.display()),
         }
@@ -200,6 +203,8 @@ impl core::error::Error for SessionError {
 /// The directory of state files.
 pub struct Registry {
     path: PathBuf,
+    /// Why it is not the usual directory.
+    passed_over: Option<SessionError>,
 }
 
 /// This process's entry; dropping it takes it out of the registry, unless the session failed.
@@ -223,39 +228,6 @@ struct State {
 const SUFFIX: &str = ".json";
 
 impl Registry {
-    /// This user's registry. Its directory is made if need be.
-    pub fn open() -> Result<Self, SessionError> {
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        Self::at(Self::place(rustix::process::geteuid(), runtime))
-    }
-
-    /// Sessions of `su` and cron may have inherited, or be told of, a directory that nobody made.
-    fn place(uid: Uid, runtime: Option<PathBuf>) -> PathBuf {
-        match runtime {
-            _ if uid.is_root() => "/run/atrest".into(),
-            Some(runtime) if runtime.is_absolute() && runtime.is_dir() => runtime.join("atrest"),
-            _ => format!("/tmp/atrest-{}", uid.as_raw()).into(),
-        }
-    }
-
-    /// A registry in a directory of one's own choice.
-    pub fn at(path: PathBuf) -> Result<Self, SessionError> {
-        // A daemon leaves the directory in which it was started.
-        let path = std::path::absolute(&path).map_err(|error| SessionError::File { path, error })?;
-        let failed = |error| SessionError::File { path: path.clone(), error };
-        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(error)),
-        }
-        let metadata = std::fs::symlink_metadata(&path).map_err(failed)?;
-        let own = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
-        if !own || metadata.mode() & 0o022 != 0 {
-            return Err(SessionError::Untrusted { path });
-        }
-        Ok(Self { path })
-    }
-
     /// Adds this process's entry. Its name is free, or the one that had it is dead.
     pub fn register(&self, entry: Entry) -> Result<Registration, SessionError> {
         if !is_name(&entry.name) {

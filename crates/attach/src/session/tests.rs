@@ -1,4 +1,7 @@
+use super::place::runtime;
 use super::*;
+use rustix::process::{Uid, geteuid};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -72,10 +75,73 @@ fn a_directory_that_others_can_write_to_is_not_used() {
     let path = directory.path().join("open");
     std::fs::create_dir(&path).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o770)).unwrap();
-    assert!(matches!(Registry::at(path.clone()), Err(SessionError::Untrusted { .. })));
+    let why = |path: &Path| match Registry::at(path.into()).map(drop) {
+        Err(SessionError::Untrusted { path: named, why }) if named == path => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why(&path), Distrust::Mode { mode: 0o770 });
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(directory.path(), &link).unwrap();
-    assert!(matches!(Registry::at(link), Err(SessionError::Untrusted { .. })));
+    assert_eq!(why(&link), Distrust::NotADirectory);
+    assert!(geteuid().is_root(), "this test gives a directory away: run it as root");
+    let given = directory.path().join("given");
+    std::fs::create_dir(&given).unwrap();
+    std::os::unix::fs::chown(&given, Some(1234), None).unwrap();
+    assert_eq!(why(&given), Distrust::Owner { uid: 1234 });
+}
+
+#[test]
+fn a_directory_in_tmp_that_somebody_else_made_is_passed_over_and_no_hindrance() {
+    assert!(geteuid().is_root(), "this test gives directories away: run it as root");
+    let directory = tempfile::tempdir().unwrap();
+    let tmp = directory.path();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    let open = || Registry::temporary(tmp, Uid::ROOT);
+    mode(tmp, 0o777);
+    let unsafe_parent = open().map(drop);
+    assert!(
+        matches!(&unsafe_parent, Err(SessionError::Untrusted { path, why: Distrust::NotSticky { mode: 0o777 } }) if path == tmp),
+        "{unsafe_parent:?}"
+    );
+    mode(tmp, 0o1777);
+    // Somebody was here first: with a directory, with a link to one of the victim's.
+    std::fs::create_dir(tmp.join("atrest-0")).unwrap();
+    std::os::unix::fs::chown(tmp.join("atrest-0"), Some(1234), None).unwrap();
+    std::fs::create_dir(tmp.join("own")).unwrap();
+    std::os::unix::fs::symlink(tmp.join("own"), tmp.join("atrest-0-2")).unwrap();
+    std::os::unix::fs::lchown(tmp.join("atrest-0-2"), Some(1234), None).unwrap();
+    let registry = open().unwrap();
+    assert_eq!(registry.path, tmp.join("atrest-0-3"));
+    assert_eq!(registry.path.metadata().unwrap().mode() & 0o7777, 0o700);
+    assert!(matches!(
+        registry.passed_over(),
+        Some(SessionError::Untrusted { why: Distrust::Owner { uid: 1234 }, .. })
+    ));
+    // What was opened there is found there, also when the usual name becomes free.
+    std::fs::remove_dir(tmp.join("atrest-0")).unwrap();
+    let again = open().unwrap();
+    assert_eq!(again.path, tmp.join("atrest-0-3"));
+    assert!(!tmp.join("atrest-0").exists());
+    // One's own with a wrong mode is an error, not a reason to go elsewhere.
+    mode(&registry.path, 0o777);
+    let open_to_all = open().map(drop);
+    assert!(
+        matches!(open_to_all, Err(SessionError::Untrusted { why: Distrust::Mode { mode: 0o777 }, .. })),
+        "{open_to_all:?}"
+    );
+    // Somebody took them all.
+    std::fs::remove_dir(&registry.path).unwrap();
+    for number in 1..=16 {
+        let name = if number == 1 { "atrest-0".into() } else { format!("atrest-0-{number}") };
+        let _ = std::fs::create_dir(tmp.join(&name));
+        std::os::unix::fs::lchown(tmp.join(&name), Some(1234), None).unwrap();
+    }
+    assert!(matches!(
+        open().map(drop),
+        Err(SessionError::Untrusted { why: Distrust::Owner { uid: 1234 }, .. })
+    ));
 }
 
 #[test]
@@ -243,15 +309,13 @@ fn a_path_that_is_open_twice_is_closed_by_name_only() {
 }
 
 #[test]
-fn a_runtime_directory_that_does_not_exist_is_not_used() {
+fn a_runtime_directory_that_is_absent_or_another_user_s_is_not_used() {
     let directory = tempfile::tempdir().unwrap();
-    let (root, user) = (Uid::ROOT, Uid::from_raw(1234));
-    let place = |uid, path: &str| Registry::place(uid, Some(directory.path().join(path)));
-    assert_eq!(place(user, ""), directory.path().join("atrest"));
-    assert_eq!(place(root, ""), Path::new("/run/atrest"));
-    for absent in
-        [place(user, "absent"), Registry::place(user, Some("relative".into())), Registry::place(user, None)]
-    {
-        assert_eq!(absent, Path::new("/tmp/atrest-1234"));
+    let own = directory.path().to_path_buf();
+    let (me, other) = (geteuid(), Uid::from_raw(1234));
+    assert_eq!(runtime(me, Some(own.clone())), Some(own.clone()));
+    assert_eq!(runtime(other, Some(own.clone())), None, "it belongs to somebody else");
+    for absent in [Some(own.join("absent")), Some("relative".into()), None] {
+        assert_eq!(runtime(me, absent), None);
     }
 }

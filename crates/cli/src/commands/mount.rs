@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use atrest_attach::fuse;
 use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
-use atrest_attach::session::{Entry, Kind, Registry};
+use atrest_attach::session::{Entry, Kind};
 use atrest_inside::{FileTree, FilesystemKind};
 use atrest_tree::fscrypt::Keyring;
 use serde_json::json;
@@ -24,7 +24,7 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
             Daemonized::Child(background) => Some(background),
         },
     };
-    let registry = Registry::open()?;
+    let registry = super::serve::registry(output)?;
     preflight::check_mount(args, &registry)?;
     let mut keyring = None;
     let (signals, mount, writable) = match mount_tree::open(args, output)? {

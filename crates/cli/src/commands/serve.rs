@@ -20,12 +20,22 @@ use super::{mapping, preflight};
 use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
+use crate::progress;
 
 /// How long `close` waits for everything to be written back.
 const CLOSE_LIMIT: Duration = Duration::from_secs(300);
 /// How often a free name is looked for, and the pause between.
 const NAME_TRIES: u32 = 100;
 const NAME_PAUSE: Duration = Duration::from_millis(20);
+
+/// This user's list of open volumes. Says so if it is not where it usually is.
+pub fn registry(output: &Output) -> Result<Registry, Failure> {
+    let registry = Registry::open()?;
+    if let Some(reason) = registry.passed_over() {
+        output.warn(format!("{reason}; another directory beside it is used"));
+    }
+    Ok(registry)
+}
 
 pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     let Some((path, socket)) = args.path_and_socket() else {
@@ -42,7 +52,7 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
             Daemonized::Child(background) => Some(background),
         },
     };
-    let registry = Registry::open()?;
+    let registry = registry(output)?;
     let wanted = Use {
         write: args.unlock.writes_unless(args.read_only),
         allow_discards: args.allow_discards,
@@ -161,7 +171,11 @@ fn command(words: &[OsString]) -> Option<Command> {
 }
 
 pub fn close(args: &CloseArgs, output: &Output) -> Result<(), Failure> {
-    let entry = match Registry::open()?.close(&args.name, CLOSE_LIMIT) {
+    let registry = registry(output)?;
+    let spinner = progress::spinner("waiting until everything is written back", output);
+    let closed = registry.close(&args.name, CLOSE_LIMIT);
+    spinner.finish_and_clear();
+    let entry = match closed {
         Err(error @ CloseError::NotOpen { .. }) => return mapping::close(&args.name, error.into(), output),
         closed => closed?,
     };
@@ -169,7 +183,7 @@ pub fn close(args: &CloseArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
-    let registry = Registry::open()?;
+    let registry = registry(output)?;
     let (entries, mappings) = match &args.name {
         None => (registry.list()?, mapping::list()?),
         Some(name) => {
