@@ -106,6 +106,13 @@ fn a_directory_in_tmp_that_somebody_else_made_is_passed_over_and_no_hindrance() 
         "{unsafe_parent:?}"
     );
     mode(tmp, 0o1777);
+    std::os::unix::fs::chown(tmp, Some(1234), None).unwrap();
+    let foreign_parent = open().map(drop);
+    assert!(
+        matches!(&foreign_parent, Err(SessionError::Untrusted { path, why: Distrust::Owner { uid: 1234 } }) if path == tmp),
+        "{foreign_parent:?}"
+    );
+    std::os::unix::fs::chown(tmp, Some(0), None).unwrap();
     // Somebody was here first: with a directory, with a link to one of the victim's.
     std::fs::create_dir(tmp.join("atrest-0")).unwrap();
     std::os::unix::fs::chown(tmp.join("atrest-0"), Some(1234), None).unwrap();

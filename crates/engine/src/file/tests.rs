@@ -516,6 +516,26 @@ fn a_file_behind_a_loop_device_that_is_gone_can_be_read_only() {
 }
 
 #[test]
+fn another_file_that_covers_the_one_behind_a_loop_device_is_not_locked_in_its_place() {
+    let (dir, path) = image();
+    let disk = Loop::new(&path);
+    let other = dir.path().join("other");
+    drop(FileDevice::create(&other, 16 * MIB).expect("created"));
+    run("mount", &["--bind", other.to_str().unwrap(), path.to_str().unwrap()]);
+    let refused = FileDevice::open(&disk.0, WRITER).map(drop);
+    let device = open(&disk.0, Access::ReadWrite);
+    device.lock_metadata(LockMode::Exclusive).expect("locked");
+    let covering = File::open(&path).expect("opened");
+    let free = rustix::fs::flock(&covering, rustix::fs::FlockOperation::NonBlockingLockShared);
+    device.unlock_metadata();
+    drop(covering);
+    run("umount", &[path.to_str().unwrap()]);
+    assert_eq!(refused.expect_err("the file is out of reach").cause, Cause::OutOfReach);
+    free.expect("the other file is nobody's");
+    open(&disk.0, WRITER);
+}
+
+#[test]
 fn metadata_is_locked_by_the_file_s_name_and_by_the_loop_device_s_at_once() {
     let (_dir, path) = image();
     let disk = Loop::new(&path);
