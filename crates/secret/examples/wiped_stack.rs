@@ -11,6 +11,7 @@ fn work() -> u64 {
 /// What wiping must not become: nothing keeps these zeros, and the compiler leaves them out.
 #[unsafe(no_mangle)]
 #[inline(never)]
+#[expect(unused_assignments, reason = "that nothing reads them is the point")]
 fn planted_without_a_wipe() {
     let mut area = [0_u8; 8192];
     area[17] = 0;
