@@ -19,7 +19,7 @@ use crate::mode::stream::StreamKeyed;
 use crate::mode::xts::{self, XtsUnits};
 use crate::multi::MultiKeyed;
 use crate::noekeon::Noekeon;
-use crate::run::{Position, Run, without_traces};
+use crate::run::{Position, Run, RunError, without_traces};
 use crate::spec::{Cipher, CipherSpec, KeyedRule, Mode};
 use crate::speck::Speck;
 use crate::tweak::{Iv, TweakRule, Units};
@@ -248,15 +248,21 @@ impl AnyKeyed {
     }
 
     /// Encrypts or decrypts a run.
-    pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
+    pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) -> Result<(), RunError> {
         for_any!(self, keyed => keyed.run(direction, position, run),
             Short(keyed) => keyed.run(direction, position, run),
             Stream(keyed) => keyed.run(position, run),
-            Multi(keyed) => keyed.run(direction, position, run));
+            Multi(keyed) => return keyed.run(direction, position, run));
+        Ok(())
     }
 
     /// As [`AnyKeyed::run`], and wipes the stack that the run used.
-    pub(crate) fn run_without_traces(&self, direction: Direction, position: Position, run: Run<'_>) {
+    pub(crate) fn run_without_traces(
+        &self,
+        direction: Direction,
+        position: Position,
+        run: Run<'_>,
+    ) -> Result<(), RunError> {
         match self {
             // Expands keys on the stack, which takes five times what a run takes.
             Self::Multi(_) => with_wiped_stack(|| self.run(direction, position, run)),

@@ -179,7 +179,7 @@ impl Mapper {
     ) -> Result<(), RunError> {
         self.permit(direction)?;
         if let Some(position) = self.numbering.position(first, len)? {
-            self.keyed.run_without_traces(direction, position, run);
+            self.keyed.run_without_traces(direction, position, run)?;
         }
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Mapper {
         self.permit(direction)?;
         let granularity = self.granularity();
         if let Some(position) = self.numbering.position_at(unit, offset, bytes.len(), granularity)? {
-            self.keyed.run_without_traces(direction, position, Run::in_place(bytes));
+            self.keyed.run_without_traces(direction, position, Run::in_place(bytes))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::block::Direction;
 use crate::data_rule::lmk::{Lmk, SEED_LEN};
 use crate::keyed::AnyKeyed;
 use crate::mapper::{KeyError, MapperOptions};
-use crate::run::{Position, Run};
+use crate::run::{Position, Run, RunError};
 use crate::spec::{CipherSpec, KeyedRule, MAX_KEYS};
 
 /// Units that go through all steps before the next ones do: every key for two of them.
@@ -61,7 +61,10 @@ impl MultiKeyed {
     }
 
     /// Encrypts or decrypts a run.
-    pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
+    ///
+    /// # Errors
+    /// [`RunError::KeyRefused`] if a key is refused that was accepted before. Then nothing may pass for encrypted.
+    pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) -> Result<(), RunError> {
         let units = run.into_blocks();
         for (i, units) in units.chunks_mut(position.unit_blocks * UNITS_AT_A_TIME).enumerate() {
             let position = position.after(i * UNITS_AT_A_TIME);
@@ -75,18 +78,21 @@ impl MultiKeyed {
                     if self.key_index(position) != index {
                         continue;
                     }
-                    let keyed = keyed.get_or_insert_with(|| AnyKeyed::new(&self.spec, key, &self.options));
-                    match keyed {
-                        Ok(keyed) => keyed.run(direction, position, Run::of_blocks(unit)),
-                        // It worked when the key was set up. Were it to fail, nothing may pass for encrypted.
-                        Err(_) => unit.fill([0; 16]),
-                    }
+                    let keyed = match &mut keyed {
+                        Some(keyed) => keyed,
+                        none => none.insert(
+                            AnyKeyed::new(&self.spec, key, &self.options)
+                                .map_err(|_| RunError::KeyRefused)?,
+                        ),
+                    };
+                    keyed.run(direction, position, Run::of_blocks(unit))?;
                 }
             }
             if let (Some(lmk), Direction::Decrypt) = (&self.lmk, direction) {
                 lmk.apply(position, units);
             }
         }
+        Ok(())
     }
 
     /// The kernel goes by the number of the unit's first 512-byte sector, also where IVs count units.
@@ -109,5 +115,28 @@ impl MultiKeyed {
     /// What any of the keys makes.
     fn any(&self) -> Option<AnyKeyed> {
         AnyKeyed::new(&self.spec, self.keys.get(..self.key_len)?, &self.options).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Were a key refused that set-up took, a run would have to say so: units that were not encrypted look like it.
+    #[test]
+    fn a_key_that_is_refused_is_an_error_and_not_a_unit_of_zeros() {
+        let spec: CipherSpec = "aes:2-cbc-plain64".parse().expect("a cipher");
+        let mut multi = MultiKeyed::new(&spec, &[7; 64], &MapperOptions::default()).expect("two keys");
+        let position = Position { number: 0, step: 1, unit_blocks: 32, skipped: 0 };
+        let mut unit = [1; 512];
+        assert_eq!(multi.run(Direction::Encrypt, position, Run::in_place(&mut unit)), Ok(()));
+        assert_ne!(unit, [1; 512]);
+        // AES has no keys of 31 bytes.
+        multi.key_len = 31;
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            let mut unit = [1; 512];
+            assert_eq!(multi.run(direction, position, Run::in_place(&mut unit)), Err(RunError::KeyRefused));
+            assert_eq!(unit, [1; 512], "the unit was replaced");
+        }
     }
 }

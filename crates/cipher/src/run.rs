@@ -33,7 +33,7 @@ impl Position {
     }
 }
 
-/// Why a run was refused. Nothing was written, unless an engine failed.
+/// Why a run was refused. Nothing was written, unless an engine failed or a key was refused.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunError {
@@ -67,6 +67,8 @@ pub enum RunError {
         /// Bytes in the destination.
         dst: usize,
     },
+    /// One of several keys was refused that was accepted when it was set up. What was encrypted is worthless.
+    KeyRefused,
     /// The cipher is safe for one snapshot only, and nobody has said that there will be no other.
     SingleSnapshot,
     /// The run does not begin where the AES engine can take it.
@@ -94,6 +96,7 @@ impl fmt::Display for RunError {
             Self::LengthMismatch { src, dst } => {
                 write!(f, "the source has {src} bytes but the destination has {dst}")
             }
+            Self::KeyRefused => f.write_str("a key was refused that was accepted before"),
             Self::SingleSnapshot => f.write_str(
                 "the cipher is safe for a single snapshot only: writing again would show how the data changed",
             ),

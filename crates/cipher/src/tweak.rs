@@ -155,6 +155,7 @@ impl<'a, C: BlockCipher> Units<'a, C> {
                 None
             }
             Source::Rule(TweakRule::Given(given)) => Some(*given),
+            // cannot be empty: whoever lists IVs lists one for each unit of the run.
             Source::Listed(ivs) => Some(ivs.split_off_first().copied().unwrap_or_default()),
         };
         if let Some(given) = given {

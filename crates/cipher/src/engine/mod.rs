@@ -196,6 +196,7 @@ impl<E: AsyncAesEngine> Xts<E> {
         }
         let mut left = bytes.as_chunks_mut().0;
         while !left.is_empty() {
+            // intended: more room than a run has blocks is as good.
             let room = tweaks.len().saturating_mul(position.unit_blocks) - position.skipped;
             let (piece, rest) = left.split_at_mut(room.min(left.len()));
             let units = (position.skipped + piece.len()).div_ceil(position.unit_blocks);

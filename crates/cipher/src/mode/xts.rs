@@ -39,11 +39,13 @@ impl<'a, C: BlockCipher> Tweaks<'a, C> {
     /// Those of `blocks` blocks, the first of which comes `skipped` blocks into its unit.
     pub(crate) fn new(units: XtsUnits<'a, C>, skipped: usize, blocks: usize) -> Self {
         let unit_blocks = units.units.blocks();
+        // cannot overflow: blocks in memory and blocks of one unit.
         let count = blocks.saturating_add(skipped).div_ceil(unit_blocks);
         let mut starts = IvStream::new(units.units, Some(units.tweak_cipher), count);
         let (mut tweak, mut left) = (0, 0);
         if let Some(before) = skipped.checked_sub(1) {
             tweak = times_x_to(u128::from_le_bytes(starts.next()), before);
+            // cannot be less: a run begins inside its first unit.
             left = unit_blocks.saturating_sub(skipped);
         }
         Self { starts, tweak, unit_blocks, left }

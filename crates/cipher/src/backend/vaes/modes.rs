@@ -134,6 +134,7 @@ unsafe fn few_registers<V: Lanes, const R: usize, const ENCRYPT: bool, const W: 
     // SAFETY: what this module asks for: of each register only the lanes that count are read and written. All are read
     // before one is written. The masks hold at least W registers.
     unsafe {
+        // intended: no lanes are left behind the end.
         let lanes = |i: usize| count.saturating_sub(i * V::LANES).min(V::LANES);
         let mut blocks = [V::zero(); W];
         let mut masks = [V::zero(); W];
