@@ -28,6 +28,7 @@ pub mod plain;
 mod target;
 mod uuid;
 mod volume;
+mod wiped;
 
 pub use atrest_secret::{Passphrase, VolumeKey};
 pub use detect::{LockedVolume, format, header_backup, header_restore, repair};

@@ -35,6 +35,7 @@ impl Volume {
     /// A volume made of `segments`, which must follow one another from plaintext byte 0.
     pub fn new(format: VolumeFormat, segments: Vec<Segment>) -> Self {
         debug_assert!(segments.first().is_none_or(|first| first.start == 0));
+        // cannot overflow: segments lie inside their device and do not overlap.
         let size = segments.last().map_or(0, |last| last.start.saturating_add(last.len));
         Self {
             format,
@@ -63,6 +64,7 @@ impl Volume {
     /// The same volume, with what dm-crypt has to be told of each segment.
     pub fn with_targets(mut self, targets: Vec<CryptTarget>) -> Self {
         if let (true, Some(last)) = (self.segments.is_empty(), targets.last()) {
+            // cannot overflow: segments lie inside their device and do not overlap.
             self.size = last.start.saturating_add(last.len);
         }
         self.targets = targets;
@@ -124,6 +126,7 @@ impl Volume {
             return;
         }
         let kept = |start: u64, len: u64, unit: u64| {
+            // intended: nothing is left of what begins behind the end. A data unit is never 0.
             let kept = size.saturating_sub(start).min(len);
             kept.saturating_sub(kept.checked_rem(unit).unwrap_or(0))
         };
@@ -135,6 +138,7 @@ impl Volume {
             target.len = kept(target.start, target.len, target.data_unit.into());
             target.len > 0
         });
+        // cannot overflow: only shorter than what `new` has added up.
         let end = |start: u64, len: u64| start.saturating_add(len);
         let targets = self.targets.last().map_or(0, |last| end(last.start, last.len));
         self.size = self.segments.last().map_or(targets, |last| end(last.start, last.len));

@@ -31,8 +31,8 @@ pub fn header_backup(device: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
     if let Some(filled) = usize::try_from(there).ok().and_then(|there| backup.get_mut(..there)) {
         device.read_at(0, filled)?;
     }
-    let end = usize::try_from(header.areas_end()).unwrap_or(usize::MAX);
-    if let Some(padding) = backup.get_mut(end..) {
+    // At most MAX_BACKUP.
+    if let Some(padding) = backup.get_mut(needs as usize..) {
         padding.fill(0);
     }
     if let Some(gap) = backup.get_mut(HEADER_LEN..first_area(&header)) {
@@ -54,6 +54,7 @@ pub fn header_restore(
     let (start, end) = (first_area(&header), header.areas_end());
     let too_short = ChangeError::BackupLength { has: backup.len() as u64, needs: end };
     let areas = usize::try_from(end).ok().and_then(|end| backup.get(start..end)).ok_or(too_short)?;
+    // cannot overflow: a number of 32 bits times 512.
     let needs = end.max(u64::from(header.data_sector()).saturating_mul(atrest_device::SECTOR_SIZE));
     if device.size() < needs {
         return Err(OptionError::DeviceTooSmall { needs, has: device.size() }.into());

@@ -200,6 +200,7 @@ impl Luks1 {
             .header
             .area(number)
             .ok_or(OptionError::SlotNumber { slot: slot_number(number), count: SLOTS as u32 })?;
+        // cannot overflow: sectors are numbers of 32 bits, areas at most 32 MiB.
         let needs = offset.saturating_add(len as u64);
         if needs > device.size() {
             return Err(OptionError::DeviceTooSmall { needs, has: device.size() }.into());
@@ -319,5 +320,6 @@ pub(super) fn iterations(pbkdf: &PbkdfOptions, hash: Hash, key_len: usize) -> u3
 }
 
 fn slot_number(number: usize) -> u32 {
+    // cannot fail: there are eight keyslots.
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -49,6 +49,7 @@ pub fn format(
     let digest = luks1::new_digest(plan.hash, key.expose(), &digest_salt, digest_iterations)
         .map_err(|_| FormatError::Header)?;
     let mut header = plan.header(digest, digest_salt, digest_iterations)?;
+    // intended: the first keyslot unless another one is asked for.
     let number = options.keyslot.slot.unwrap_or(0) as usize;
     let sealed = Sealed::new(&header, number, passphrase, slot_iterations, key).map_err(format_error)?;
 
@@ -95,6 +96,7 @@ impl Plan {
         if cipher.is_single_snapshot() {
             return Err(OptionError::SingleSnapshot.into());
         }
+        // intended: a key of no bytes is refused for a cipher that has no keys.
         let longest = cipher.key_lens().last().copied().unwrap_or(0);
         let given = options.volume_key.as_ref().map(VolumeKey::len);
         let key_len = options.key_len.or(given).unwrap_or(longest);
@@ -130,12 +132,13 @@ impl Plan {
     /// The first sector of the data; also checks that the devices are large enough.
     fn place_data(&self, devices: Devices<'_>, options: &FormatOptions) -> Result<u32, FormatError> {
         let areas_end = self.header([0; DIGEST_LEN], [0; SALT_LEN], 1)?.areas_end();
-        let mut offset = match (options.data_offset, options.data_alignment) {
+        let offset = match (options.data_offset, options.data_alignment) {
             (Some(offset), _) => offset,
             (None, None) if devices.detached => 0,
             (None, asked) => {
                 let alignment = asked.unwrap_or_else(|| default_alignment(devices.data)).max(SECTOR_SIZE);
-                areas_end.checked_next_multiple_of(alignment).unwrap_or(u64::MAX)
+                let far = OptionError::DataOffset { bytes: alignment, header: areas_end };
+                areas_end.checked_next_multiple_of(alignment).ok_or(far)?
             }
         };
         let bad = OptionError::DataOffset { bytes: offset, header: areas_end };
@@ -146,13 +149,13 @@ impl Plan {
         if (offset != 0 || !devices.detached) && offset < areas_end {
             return Err(bad.into());
         }
+        // intended: what overflows is larger than every device.
         let needs = if devices.detached { areas_end } else { offset.saturating_add(SECTOR_SIZE) };
         let has = devices.header.size();
         if has < needs.max(HEADER_AREA as u64) {
             return Err(OptionError::DeviceTooSmall { needs, has }.into());
         }
-        offset = offset.checked_div(SECTOR_SIZE).unwrap_or(0);
-        u32::try_from(offset).map_err(|_| bad.into())
+        u32::try_from(offset / SECTOR_SIZE).map_err(|_| bad.into())
     }
 
     /// The header without keyslots.
@@ -211,9 +214,12 @@ fn default_alignment(device: &dyn BlockDevice) -> u64 {
 /// Iterations for checking the volume key's digest, from those of a keyslot that take `millis`.
 fn an_eighth_of_a_second(iterations: u32, millis: u128) -> u32 {
     let wanted = u128::from(iterations)
+        // cannot overflow: numbers of 32 and 64 bits in 128.
         .saturating_mul(calibrate::DIGEST_TIME.as_millis())
         .checked_div(millis)
+        // intended: no time measured, so the least number of iterations.
         .unwrap_or(0);
+    // intended: as many iterations as the header can hold.
     u32::try_from(wanted).unwrap_or(u32::MAX).max(calibrate::MIN_PBKDF2_ITERATIONS)
 }
 

@@ -10,6 +10,7 @@ use crate::{
 pub(super) fn info(header: &Header) -> Info {
     let cipher = format!("{}-{}", header.cipher_name(), header.cipher_mode());
     let key_len = header.key_len() as u64;
+    // cannot be empty: there are eight keyslots.
     let first_area = header.slots().map(|(_, slot)| u64::from(slot.sector)).min().unwrap_or(0);
     let keyslots: Vec<KeyslotInfo> = header
         .slots()
@@ -47,6 +48,7 @@ pub(super) fn info(header: &Header) -> Info {
         subsystem: String::new(),
         sequence: None,
         metadata_size: HEADER_LEN as u64,
+        // cannot overflow: a number of 32 bits times 512, not behind the last area.
         keyslots_size: header.areas_end().saturating_sub(first_area.saturating_mul(SECTOR_SIZE)),
         copies: vec![CopyInfo { offset: 0, damage: None }],
         flags: Vec::new(),
@@ -55,6 +57,7 @@ pub(super) fn info(header: &Header) -> Info {
         segments: vec![SegmentInfo {
             id: 0,
             kind: "crypt".into(),
+            // cannot overflow: a number of 32 bits times 512.
             offset: u64::from(header.data_sector()).saturating_mul(SECTOR_SIZE),
             size: None,
             cipher,

@@ -4,6 +4,7 @@ use atrest_device::{BlockDevice, DeviceError};
 use atrest_keyslot::luks1::{HEADER_LEN, Header, HeaderError};
 use atrest_secret::{OsRandom, Random};
 
+use crate::wiped::first_difference;
 use crate::{ChangeError, OpenError};
 
 /// Bytes at the device's start that belong to the header alone: areas start behind them.
@@ -49,17 +50,8 @@ pub(super) fn wipe(device: &dyn BlockDevice, offset: u64, len: usize) -> Result<
     OsRandom.fill(&mut noise)?;
     device.write_at(offset, &noise)?;
     device.flush()?;
-
-    let block = u64::from(device.geometry().physical_block.max(1));
-    let end = offset.saturating_add(len as u64);
-    let start = offset.saturating_sub(offset.checked_rem(block).unwrap_or(0));
-    let stop = end.checked_next_multiple_of(block).unwrap_or(end).min(device.size());
-    let mut found = vec![0; usize::try_from(stop.saturating_sub(start)).unwrap_or(0)];
-    device.read_media_at(start, &mut found)?;
-    let skipped = usize::try_from(offset.saturating_sub(start)).unwrap_or(0);
-    let differs = found.iter().skip(skipped).zip(&noise).position(|(found, noise)| found != noise);
-    match differs {
-        Some(at) => Err(ChangeError::WipeNotVerified { offset: offset.saturating_add(at as u64) }),
+    match first_difference(device, offset, &noise, 1)? {
+        Some(offset) => Err(ChangeError::WipeNotVerified { offset }),
         None => Ok(()),
     }
 }
@@ -70,5 +62,6 @@ pub(super) fn repeated_byte(area: &[u8]) -> Option<u64> {
         let first = sector.first();
         sector.iter().all(|byte| Some(byte) == first)
     })?;
+    // cannot overflow: a place in a slice.
     Some((sector as u64).saturating_mul(512))
 }

@@ -132,6 +132,7 @@ impl Luks1 {
     ) -> Result<VolumeKey, UnlockError> {
         let number = slot as usize;
         let (offset, len) = self.header.area(number).ok_or(UnlockError::NoSuchKeyslot { slot })?;
+        // cannot overflow: sectors are numbers of 32 bits, areas at most 32 MiB.
         if offset.saturating_add(len as u64) > device.size() {
             return Err(UnlockError::KeyslotDamaged { slot, offset: device.size() });
         }
@@ -145,6 +146,7 @@ impl Luks1 {
         match luks1::open(&self.header, number, passphrase.expose(), &mut area, &mut key) {
             Ok(()) => Ok(VolumeKey::new(key)),
             Err(SlotError::WrongKey) => Err(match damage {
+                // cannot overflow: a place inside the area.
                 Some(at) => UnlockError::KeyslotDamaged { slot, offset: offset.saturating_add(at) },
                 None => UnlockError::WrongPassphrase,
             }),
@@ -161,15 +163,19 @@ impl Luks1 {
 
     /// First byte and length of the data on its device.
     fn data_place(&self, devices: Devices<'_>) -> Result<(u64, u64), UnlockError> {
+        // cannot overflow: a number of 32 bits times 512.
         let start = u64::from(self.header.data_sector()).saturating_mul(SECTOR_SIZE);
         if start == 0 && !devices.detached {
             return Err(UnlockError::DataElsewhere);
         }
         let has = devices.data.size();
-        let sectors = has.saturating_sub(start).checked_div(SECTOR_SIZE).unwrap_or(0);
+        // intended: no sectors behind the end, which is refused below.
+        let sectors = has.saturating_sub(start) / SECTOR_SIZE;
         if sectors == 0 {
+            // cannot overflow: a number of 32 bits times 512 before it.
             return Err(UnlockError::DataDeviceTooSmall { needs: start.saturating_add(SECTOR_SIZE), has });
         }
+        // cannot overflow: whole sectors of the device.
         Ok((start, sectors.saturating_mul(SECTOR_SIZE)))
     }
 

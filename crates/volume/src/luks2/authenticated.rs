@@ -68,6 +68,7 @@ pub fn aead(encryption: &str, integrity: &str, key_len: usize) -> Result<Aead, U
     let random_nonce = if iv == "random" { nonce_len } else { 0 };
     Ok(Aead {
         name: format!("capi:{template}-{iv}"),
+        // cannot overflow: tags of hashes and nonces have at most 64 and 16 bytes.
         tag_len: tag_len.saturating_add(random_nonce),
         repeats_nonces: fragile && random_nonce == 0,
     })
@@ -102,7 +103,9 @@ fn tags(
     data_unit: u32,
 ) -> Result<IntegrityTags, UnlockError> {
     let has = data.size();
+    // intended: for people; what overflows is larger than every device.
     let needs = |bytes: u64| UnlockError::DataDeviceTooSmall { needs: offset.saturating_add(bytes), has };
+    // intended: nothing is there behind the end.
     let rest = has.saturating_sub(offset);
     let overhead = SUPERBLOCK_LEN as u64;
     if rest < overhead {
@@ -118,7 +121,7 @@ fn tags(
             expected: (aead.tag_len, data_unit),
         });
     }
-    let end = superblock.provided.saturating_add(overhead);
+    let end = superblock.provided.checked_add(overhead).ok_or(needs(u64::MAX))?;
     if superblock.provided == 0 || end > rest {
         return Err(needs(end));
     }

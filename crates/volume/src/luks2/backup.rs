@@ -13,7 +13,7 @@ pub fn header_backup(header: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
     let _lock = MetadataLock::take(header, LockMode::Shared)?;
     let size = media::read_pair(header)?.header.total_size();
     // At most 136 MiB, and not more than the device holds: both were checked.
-    let mut backup = vec![0; usize::try_from(size).unwrap_or(0)];
+    let mut backup = vec![0; size as usize];
     header.read_at(0, &mut backup)?;
     Ok(backup)
 }
@@ -55,9 +55,8 @@ pub fn header_restore(
             restored.binary.sequence = newest.checked_add(1).ok_or(ChangeError::SequenceExhausted)?;
         }
     }
-    let start = usize::try_from(restored.metadata.keyslots_start()).unwrap_or(usize::MAX);
-    let end = usize::try_from(needs).unwrap_or(usize::MAX);
-    let areas = backup.get(start..end).unwrap_or(&[]);
+    let range = restored.metadata.keyslots_start() as usize..needs as usize;
+    let areas = backup.get(range).ok_or(ChangeError::BackupLength { has: backup.len() as u64, needs })?;
     header.write_at(restored.metadata.keyslots_start(), areas)?;
     header.flush()?;
     let old = present.filter(|present| present.header.binary.header_size == restored.binary.header_size);
@@ -70,6 +69,7 @@ pub fn header_restore(
 /// cryptsetup pads its backups to a page.
 fn check_length(backup: &[u8], source: &Header) -> Result<(), ChangeError> {
     let (has, needs) = (backup.len() as u64, source.total_size());
+    // cannot overflow: a constant.
     match has < needs || has > needs.next_multiple_of(AREA_ALIGNMENT.saturating_mul(16)) {
         true => Err(ChangeError::BackupLength { has, needs }),
         false => Ok(()),

@@ -217,6 +217,7 @@ fn seal(
     passphrase: &Passphrase,
     options: &KeyslotOptions,
 ) -> Result<Sealed, ChangeError> {
+    // intended: no area is large enough for a key that is longer than 4 GiB.
     let needs = area_size(u32::try_from(key.len()).unwrap_or(u32::MAX));
     let offset = session.metadata().free_area(needs).ok_or(ChangeError::NoRoomForKeyslot { needs })?;
     let (cipher, key_len) = area_cipher(session, key, options)?;

@@ -5,7 +5,7 @@ use core::str::FromStr;
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
 use atrest_device::{BlockDevice, Cause, DeviceError, LockMode, Operation};
 use atrest_format::luks2::{
-    AREA_ALIGNMENT, BINARY_SIZE, BinaryHeader, Checksum, Config, HEADER_SIZES, Header, HeaderPair,
+    AREA_ALIGNMENT, BINARY_SIZE, BinaryHeader, Checksum, Config, HEADER_SIZES, Header, HeaderPair, MAX_BYTES,
     MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, SegmentKind, SegmentSize, area_size,
 };
 use atrest_format::luks2::{Priority as FormatPriority, Segment as FormatSegment};
@@ -46,6 +46,7 @@ pub fn format(
     fill_random(device, header.metadata.keyslots_start(), plan.layout.keyslots_size)?;
     if !devices.detached {
         let end = header.total_size();
+        // cannot be less: `layout` puts data behind the keyslots area.
         device.write_zeroes(end, plan.layout.data_offset.saturating_sub(end))?;
     }
     device.write_at(sealed.keyslot.area.offset, &sealed.material)?;
@@ -109,6 +110,7 @@ pub(super) fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<Crea
         Some(_) => return Err(OptionError::Uuid.into()),
         None => uuid::random()?,
     };
+    // intended: the first keyslot unless another one is asked for.
     let slot = options.keyslot.slot.unwrap_or(0);
     if slot >= MAX_KEYSLOTS {
         return Err(OptionError::SlotNumber { slot, count: MAX_KEYSLOTS }.into());
@@ -118,8 +120,7 @@ pub(super) fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<Crea
     let (area_cipher, area_key_len) = area_cipher(&options.keyslot, Some(&cipher), key_len)?;
     let key = volume_key(options, key_len)?;
     // Refuses weak keys (equal XTS halves) before anything is encrypted with them.
-    let unit =
-        MapperOptions { data_unit: usize::try_from(data_unit).unwrap_or(0), ..MapperOptions::default() };
+    let unit = MapperOptions { data_unit: data_unit as usize, ..MapperOptions::default() };
     with_wiped_stack(|| Mapper::new(&cipher, key.expose(), &unit).map(drop)).map_err(FormatError::Key)?;
     let hash = options.hash.unwrap_or(Hash::Sha256);
     Ok(CreatePlan { cipher, key, data_unit, hash, layout, area_cipher, area_key_len, slot, uuid })
@@ -159,15 +160,20 @@ fn layout(
     if !HEADER_SIZES.contains(&header_size) {
         return Err(OptionError::MetadataSize { bytes: header_size }.into());
     }
+    // cannot overflow: one of HEADER_SIZES.
     let start = header_size.saturating_mul(2);
+    // cannot fail: a cipher takes keys of this length.
     let least = area_size(u32::try_from(key_len).unwrap_or(u32::MAX));
     if let Some(bytes) = options.data_offset
         && bytes != 0
+        // cannot overflow: both are a few MiB.
         && (!bytes.is_multiple_of(AREA_ALIGNMENT) || bytes < start.saturating_add(least))
     {
+        // cannot overflow: both are a few MiB.
         return Err(OptionError::DataOffset { bytes, header: start.saturating_add(least) }.into());
     }
     let before_data =
+        // cannot be less: compared above.
         options.data_offset.filter(|bytes| *bytes != 0).map(|bytes| bytes.saturating_sub(start));
     let keyslots_size = match (options.keyslots_size, before_data) {
         (Some(bytes), _)
@@ -181,13 +187,16 @@ fn layout(
         (Some(bytes), _) => bytes,
         (None, Some(room)) => room.min(MAX_KEYSLOTS_SIZE),
         (None, None) => {
+            // intended: no room on a device that is smaller.
             let room = devices.header.size().saturating_sub(start);
-            let whole = room.saturating_sub(room.checked_rem(AREA_ALIGNMENT).unwrap_or(0));
+            let whole = room & !(AREA_ALIGNMENT - 1);
+            // cannot be less: both header copies take 8 MiB at most.
             let wanted = DEFAULT_TOTAL.saturating_sub(start);
             // A detached header may be on a small device; in front of data nothing is saved by a small area.
             if devices.detached { wanted.min(whole).max(least) } else { wanted }
         }
     };
+    // cannot overflow: at most 8 MiB and MAX_KEYSLOTS_SIZE.
     let total = start.saturating_add(keyslots_size);
     let data_offset = match (options.data_offset, devices.detached) {
         (Some(0), false) => return Err(OptionError::DataOffset { bytes: 0, header: total }.into()),
@@ -200,7 +209,11 @@ fn layout(
         false => Ok(()),
     };
     too_small(devices.header, total)?;
-    too_small(devices.data, data_offset.saturating_add(data_unit.into()))?;
+    let needs = data_offset.checked_add(data_unit.into());
+    // Nor does the format hold a larger offset.
+    let needs = needs.filter(|_| data_offset <= MAX_BYTES);
+    let far = OptionError::DataOffset { bytes: data_offset, header: total };
+    too_small(devices.data, needs.ok_or(far)?)?;
     Ok(Layout { header_size, keyslots_size, data_offset })
 }
 
@@ -229,6 +242,7 @@ pub(super) fn build(
         af_hash: options.keyslot.af_hash.unwrap_or(plan.hash),
         priority: priority(options.keyslot.priority),
     };
+    // cannot overflow: one of HEADER_SIZES.
     let start = plan.layout.header_size.saturating_mul(2);
     let sealed = keyslot::seal::<FormatError>(&keyslot, start, &plan.key, passphrase)?;
     let forced = pbkdf.forced_iterations.is_some();
@@ -247,6 +261,7 @@ pub(super) fn build(
         },
     };
     let config = Config {
+        // cannot be less: one of HEADER_SIZES.
         json_size: plan.layout.header_size.saturating_sub(BINARY_SIZE as u64),
         keyslots_size: plan.layout.keyslots_size,
         flags: Vec::new(),
@@ -256,7 +271,9 @@ pub(super) fn build(
     let binary = BinaryHeader {
         header_size: plan.layout.header_size,
         sequence: 1,
+        // intended: none is an empty text.
         label: options.label.as_deref().unwrap_or_default().into(),
+        // intended: none is an empty text.
         subsystem: options.subsystem.as_deref().unwrap_or_default().into(),
         uuid: plan.uuid.as_str().into(),
         checksum: Checksum::Sha256,
@@ -266,14 +283,19 @@ pub(super) fn build(
 }
 
 pub(super) fn fill_random(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(), FormatError> {
+    device.check_range(Operation::Write, offset, size)?;
+    // cannot overflow: the range lies inside the device.
     let end = offset.saturating_add(size);
     let mut at = offset;
     let mut noise = vec![0; STEP];
     while at < end {
+        // cannot be less: the loop ends at `end`.
         let step = usize::try_from(end.saturating_sub(at)).unwrap_or(STEP).min(STEP);
+        // cannot be out of range: a step is at most STEP.
         let piece = noise.get_mut(..step).unwrap_or(&mut []);
         OsRandom.fill(piece)?;
         device.write_at(at, piece)?;
+        // cannot overflow: not beyond `end`.
         at = at.saturating_add(step as u64);
     }
     Ok(())
@@ -282,7 +304,9 @@ pub(super) fn fill_random(device: &dyn BlockDevice, offset: u64, size: u64) -> R
 /// The longest key that cryptsetup would choose: 64 bytes for XTS, otherwise 32, or what the cipher takes.
 pub(super) fn default_key_len(cipher: &CipherSpec) -> usize {
     let lens = cipher.key_lens();
-    [64, 32].into_iter().find(|len| lens.contains(len)).or(lens.last().copied()).unwrap_or(0)
+    let len = [64, 32].into_iter().find(|len| lens.contains(len));
+    // intended: a key of no bytes is refused for a cipher that has no keys.
+    len.or(lens.last().copied()).unwrap_or(0)
 }
 
 /// Cipher and key length of a keyslot area: as asked for, or the data's with a key as long as the data's, or the

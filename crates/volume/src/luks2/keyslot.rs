@@ -36,13 +36,14 @@ pub(super) fn open(
     let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
     let af_hash = Hash::from_name(&af.hash).ok_or(UnlockError::UnsupportedHash)?;
     // Read before deriving: a bad sector is reported at once. The area's size was checked against the key's.
-    let mut material = SecretBytes::zeroed(material_len(keyslot.key_len));
+    let mut material = SecretBytes::zeroed(material_len(keyslot.key_len)?);
     device.read_at(keyslot.area.offset, &mut material)?;
+    // cannot overflow: a place inside the area, which rules::areas has bounded.
     let damage = blank_sector(&material).map(|at| keyslot.area.offset.saturating_add(at));
-    let mut area_key = SecretBytes::zeroed(usize::try_from(*key_len).unwrap_or(0));
+    let mut area_key = SecretBytes::zeroed(*key_len as usize);
     derive(kdf, passphrase, &mut area_key)?;
     area::decrypt(&spec, &area_key, &mut material)?;
-    let mut key = SecretBytes::zeroed(usize::try_from(keyslot.key_len).unwrap_or(0));
+    let mut key = SecretBytes::zeroed(keyslot.key_len as usize);
     af::merge(af_hash, &material, af.stripes, &mut key)?;
     Ok(Candidate { key: VolumeKey::new(key), damage })
 }
@@ -73,7 +74,7 @@ where
     let key_len = u32::try_from(key.len()).map_err(|_| AfError::TooLarge)?;
     let mut area_key = SecretBytes::zeroed(plan.area_key_len);
     derive_with(plan.pbkdf, &salt, passphrase, &mut area_key)?;
-    let mut material = SecretBytes::zeroed(material_len(key_len));
+    let mut material = SecretBytes::zeroed(material_len(key_len)?);
     af::split(plan.af_hash, key.expose(), AF_STRIPES, &mut OsRandom, &mut material)?;
     area::encrypt(&plan.area_cipher, &area_key, &mut material)?;
     let kdf = match plan.pbkdf {
@@ -165,14 +166,16 @@ fn derive_with(pbkdf: Pbkdf, salt: &[u8], passphrase: &Passphrase, out: &mut [u8
 }
 
 /// Bytes of the split key, up to a whole sector.
-fn material_len(key_len: u32) -> usize {
+fn material_len(key_len: u32) -> Result<usize, AfError> {
+    // cannot overflow: a number of 32 bits times 4000.
     let len = u64::from(key_len).saturating_mul(AF_STRIPES.into()).next_multiple_of(area::UNIT as u64);
-    usize::try_from(len).unwrap_or(usize::MAX)
+    usize::try_from(len).map_err(|_| AfError::TooLarge)
 }
 
 /// Byte offset of a sector that holds one byte only, which ciphertext does not do: it was wiped or never written.
 fn blank_sector(material: &[u8]) -> Option<u64> {
     let blank = |sector: &[u8]| sector.iter().all(|byte| Some(byte) == sector.first());
     let at = material.chunks_exact(area::UNIT).position(blank)?;
+    // cannot overflow: a place in a slice.
     Some((at as u64).saturating_mul(area::UNIT as u64))
 }

@@ -1,12 +1,13 @@
 //! Header copies and keyslot areas on the device: reading, writing in a safe order, wiping.
 
-use atrest_device::{BlockDevice, DeviceError};
+use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
 use atrest_format::luks2::{
     AREA_ALIGNMENT, BINARY_SIZE, CopyKind, HEADER_SIZES, Header, HeaderError, HeaderPair, header_size,
 };
 use atrest_secret::{OsRandom, Random};
 
 use crate::detect::version_of;
+use crate::wiped::first_difference;
 use crate::{ChangeError, OpenError};
 
 /// Bytes that are wiped and verified at a time.
@@ -21,10 +22,9 @@ pub(super) fn read_pair(device: &dyn BlockDevice) -> Result<HeaderPair, OpenErro
 pub(super) fn read_pair_of_backup(backup: &[u8]) -> Result<HeaderPair, OpenError> {
     let size = backup.len() as u64;
     let read = |offset: u64, buf: &mut [u8]| {
-        let from = usize::try_from(offset).ok().and_then(|from| backup.get(from..)).unwrap_or(&[]);
-        for (to, byte) in buf.iter_mut().zip(from) {
-            *to = *byte;
-        }
+        let from = usize::try_from(offset).ok().and_then(|from| backup.get(from..)?.get(..buf.len()));
+        let beyond = DeviceError::new(Operation::Read, offset, buf.len() as u64, Cause::OutOfBounds { size });
+        buf.copy_from_slice(from.ok_or(beyond)?);
         Ok(())
     };
     read_pair_from(&read, size)
@@ -91,13 +91,14 @@ fn read_copy(
     offset: u64,
     failure: &mut Option<DeviceError>,
 ) -> Result<Header, HeaderError> {
+    // intended: nothing is there for a copy that would begin behind the end.
     let has = size.saturating_sub(offset);
     let mut read_up_to = |needs: u64| {
         if has < needs {
             return Err(HeaderError::TooShort { needs, has });
         }
         // At most 4 MiB: the size is one of a fixed list.
-        let mut bytes = vec![0; usize::try_from(needs).unwrap_or(0)];
+        let mut bytes = vec![0; needs as usize];
         read(offset, &mut bytes).map_err(|error| {
             failure.get_or_insert(error);
             HeaderError::Unreadable { offset }
@@ -152,15 +153,20 @@ pub(super) fn write_copy(
 
 /// Overwrites a range with random bytes, makes that durable, and reads it back from the media.
 pub(super) fn wipe(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(), ChangeError> {
+    device.check_range(Operation::Write, offset, size)?;
+    // cannot overflow: the range lies inside the device.
     let end = offset.saturating_add(size);
     let mut at = offset;
     while at < end {
+        // cannot be less: the loop ends at `end`.
         let step = WIPE_STEP.min(end.saturating_sub(at));
-        let mut noise = vec![0; usize::try_from(step).unwrap_or(0)];
+        // At most WIPE_STEP.
+        let mut noise = vec![0; step as usize];
         OsRandom.fill(&mut noise)?;
         device.write_at(at, &noise)?;
         device.flush()?;
         verify(device, at, &noise)?;
+        // cannot overflow: not beyond `end`.
         at = at.saturating_add(step);
     }
     Ok(())
@@ -168,16 +174,8 @@ pub(super) fn wipe(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(
 
 /// Fails unless the media holds `expected` at `offset`. Reads whole physical blocks around it.
 fn verify(device: &dyn BlockDevice, offset: u64, expected: &[u8]) -> Result<(), ChangeError> {
-    let block = u64::from(device.geometry().physical_block).max(AREA_ALIGNMENT);
-    let from = offset.checked_div(block).unwrap_or(0).saturating_mul(block);
-    let end = offset.saturating_add(expected.len() as u64);
-    let to = end.checked_next_multiple_of(block).unwrap_or(end).min(device.size());
-    let mut buf = vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(0)];
-    device.read_media_at(from, &mut buf)?;
-    let skip = usize::try_from(offset.saturating_sub(from)).unwrap_or(0);
-    let found = buf.iter().skip(skip);
-    match found.zip(expected).position(|(found, expected)| found != expected) {
-        Some(at) => Err(ChangeError::WipeNotVerified { offset: offset.saturating_add(at as u64) }),
+    match first_difference(device, offset, expected, AREA_ALIGNMENT)? {
+        Some(offset) => Err(ChangeError::WipeNotVerified { offset }),
         None => Ok(()),
     }
 }

@@ -58,6 +58,7 @@ impl<'a> Session<'a> {
     pub(super) fn next(&self, metadata: Metadata) -> Result<Header, ChangeError> {
         let mut binary = self.volume.pair.header.binary.clone();
         binary.sequence = binary.sequence.checked_add(1).ok_or(ChangeError::SequenceExhausted)?;
+        // cannot overflow: the length of a text in memory.
         let (needs, has) = ((metadata.to_json().len() as u64).saturating_add(1), binary.json_size());
         match needs > has {
             true => Err(ChangeError::MetadataFull { needs, has }),

@@ -230,10 +230,12 @@ impl Luks2 {
             let len = match segment.size {
                 SegmentSize::Fixed(len) => len,
                 SegmentSize::Dynamic => {
+                    // intended: nothing is there behind the end, which is refused below. A data unit is never 0.
                     let rest = has.saturating_sub(segment.offset);
                     rest.saturating_sub(rest.checked_rem(unit).unwrap_or(0))
                 }
             };
+            // cannot overflow: rules::segments bounds both, and a dynamic length ends with the device.
             let end = segment.offset.saturating_add(len.max(unit));
             if end > has {
                 return Err(UnlockError::DataDeviceTooSmall { needs: end, has });
@@ -255,6 +257,7 @@ impl Luks2 {
                     tags: None,
                 });
             }
+            // cannot overflow: segments do not overlap, and all lie inside the device.
             start = start.saturating_add(len);
         }
         let flags = CryptFlags::from_names(metadata.config().flags.iter().map(String::as_str));
@@ -277,7 +280,7 @@ fn mapper(
 ) -> Result<(Locked<Mapper>, bool), UnlockError> {
     let spec = spec(encryption)?;
     let mapper = MapperOptions {
-        data_unit: usize::try_from(sector_size).unwrap_or(0),
+        data_unit: sector_size as usize,
         iv_offset: iv_tweak,
         iv_large: false,
         ..MapperOptions::default()

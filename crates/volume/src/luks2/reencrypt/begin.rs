@@ -176,10 +176,7 @@ fn check_key(target: &Target, key: &VolumeKey) -> Result<(), ReencryptError> {
     if !target.cipher.key_len_is_valid(key.len()) {
         return Err(OptionError::KeyLength { bytes: key.len(), takes: target.cipher.key_lens() }.into());
     }
-    let unit = MapperOptions {
-        data_unit: usize::try_from(target.data_unit).unwrap_or(0),
-        ..MapperOptions::default()
-    };
+    let unit = MapperOptions { data_unit: target.data_unit as usize, ..MapperOptions::default() };
     with_wiped_stack(|| Mapper::new(&target.cipher, key.expose(), &unit).map(drop))
         .map_err(|error| FormatError::Key(error).into())
 }
@@ -206,6 +203,7 @@ fn open_all<'p>(
     let key = found.ok_or(UnlockError::WrongPassphrase)?;
     let kept = |slot: &u32| slots.iter().any(|(known, _)| known == slot) || may_go.contains(slot);
     let of_data = volume.metadata().digest_of_segment(0).map(|digest| digest.keyslots.clone());
+    // intended: no digest, no keyslots.
     let left: Vec<u32> = of_data.unwrap_or_default().into_iter().filter(|slot| !kept(slot)).collect();
     match left.is_empty() {
         true => Ok((slots, key)),
@@ -245,8 +243,10 @@ impl<'o> Beginning<'o> {
             self.options.pbkdf.resolve::<ChangeError>(PbkdfKind::Argon2id, Hash::Sha256, area_key_len)?;
         for (old, passphrase) in slots {
             let slot = self.metadata.free_keyslot().ok_or(ChangeError::NoFreeKeyslot)?;
+            // intended: no area is large enough for a key that is longer than 4 GiB.
             let needs = area_size(u32::try_from(key.len()).unwrap_or(u32::MAX));
             let offset = self.metadata.free_area(needs).ok_or(ChangeError::NoRoomForKeyslot { needs })?;
+            // intended: a keyslot that is not there has no priority of its own.
             let before = self.metadata.keyslot(*old).map(|keyslot| keyslot.priority).unwrap_or_default();
             let plan = Plan {
                 id: slot,
@@ -295,6 +295,7 @@ impl<'o> Beginning<'o> {
         let mut digests: Vec<(u32, Vec<u32>)> =
             active_digest.map(|digest| (digest, vec![0])).into_iter().collect();
         for (segment, flag, digest) in backups {
+            // cannot fail: there are at most 32 segments.
             let id = u32::try_from(segments.len()).unwrap_or(u32::MAX);
             segments.push(Segment { id, flags: vec![(*flag).into()], ..(*segment).clone() });
             if let Some(digest) = digest {

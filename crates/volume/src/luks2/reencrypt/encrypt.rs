@@ -108,6 +108,7 @@ pub fn begin_encryption<'a>(
     let header = Header { metadata, ..header };
     let _lock = MetadataLock::take(devices.header, LockMode::Exclusive)?;
     let conversion =
+        // intended: a header of its own needs no shift.
         Conversion::new(&header, shift.unwrap_or(0), sealed.keyslot.area.offset, sealed.material)?;
     match shift {
         Some(_) => conversion.begin(devices.data)?,
@@ -129,13 +130,16 @@ type Marked = (Segment, &'static str);
 
 /// Active and backup segments of data whose head moves to the end of the device.
 fn moving(size: u64, shift: u64) -> Result<(Vec<Segment>, Vec<Marked>), ReencryptError> {
+    // intended: what overflows is larger than every device.
     let needs = shift.saturating_mul(2);
     let too_small = ReencryptError::NoSpaceBehind { needs, has: size };
     let total =
         size.checked_sub(needs).filter(|total| *total >= shift && shift >= NOTE_ROOM).ok_or(too_small)?;
+    // cannot be less: compared above.
     let head = linear(size.saturating_sub(shift), SegmentSize::Fixed(shift));
     let mut active = vec![head.clone()];
     if total > shift {
+        // cannot be less: compared above.
         active.push(Segment { id: 1, ..linear(shift, SegmentSize::Fixed(total.saturating_sub(shift))) });
     }
     let previous = linear(0, SegmentSize::Fixed(total));
@@ -186,8 +190,10 @@ impl Conversion {
         if note.len() as u64 > NOTE_ROOM {
             return Err(OptionError::MetadataSize { bytes: note.len() as u64 }.into());
         }
+        // cannot be less: the device has two shifts at least.
         let head = device.size().saturating_sub(self.shift);
         copy(device, 0, head, self.shift)?;
+        // cannot be less: the device has two shifts, and a shift is no shorter than the note.
         device.write_at(head.saturating_sub(NOTE_ROOM), &note)?;
         device.flush()?;
         self.write(device)
@@ -227,10 +233,11 @@ impl Conversion {
     fn read_note(device: &dyn BlockDevice, shift: u64) -> Result<Option<Self>, ReencryptError> {
         let size = device.size();
         let at = size.checked_sub(shift).and_then(|head| head.checked_sub(NOTE_ROOM));
+        // intended: what overflows is larger than every device.
         let Some(at) = at.filter(|_| shift >= NOTE_ROOM && size >= shift.saturating_mul(3)) else {
             return Ok(None);
         };
-        let mut note = vec![0; usize::try_from(NOTE_ROOM).unwrap_or(0)];
+        let mut note = vec![0; NOTE_ROOM as usize];
         device.read_at(at, &mut note)?;
         Ok(Self::parse(&note, size).filter(|found| found.shift == shift))
     }
@@ -262,19 +269,23 @@ impl Conversion {
     }
 
     fn compare(&self, device: &dyn BlockDevice) -> Result<Head, ReencryptError> {
+        // cannot be less: the device has two shifts at least.
         let moved = device.size().saturating_sub(self.shift);
         let (mut now, mut then) = (vec![0; STEP], vec![0; STEP]);
         let mut head = Head::Untouched;
         let mut at = 0_u64;
         while at < self.shift {
+            // cannot be less: the loop ends at the shift.
             let len = usize::try_from(self.shift.saturating_sub(at)).unwrap_or(STEP).min(STEP);
             let (Some(now), Some(then)) = (now.get_mut(..len), then.get_mut(..len)) else { break };
             device.read_at(at, now)?;
+            // cannot overflow: the moved head ends with the device.
             device.read_at(moved.saturating_add(at), then)?;
             for (index, (now, then)) in now.chunks(SECTOR).zip(then.chunks(SECTOR)).enumerate() {
                 if now == then {
                     continue;
                 }
+                // cannot overflow: inside the head of the device.
                 let offset = at.saturating_add((index as u64).saturating_mul(SECTOR as u64));
                 // A sector may be torn: then each of its bytes is the old or the new one.
                 let either = |new: &[u8]| {
@@ -285,6 +296,7 @@ impl Conversion {
                 }
                 head = Head::Begun;
             }
+            // cannot overflow: the loop ends at the shift.
             at = at.saturating_add(len as u64);
         }
         Ok(head)
@@ -307,16 +319,14 @@ impl Rewriting<'_> {
             return Ok(());
         }
         let metadata = self.volume.metadata();
-        let mut used: Vec<(u64, u64)> = metadata
-            .keyslots()
-            .iter()
-            .map(|keyslot| (keyslot.area.offset, keyslot.area.offset.saturating_add(keyslot.area.size)))
-            .collect();
+        let mut used: Vec<(u64, u64)> =
+            metadata.keyslots().iter().map(|keyslot| (keyslot.area.offset, keyslot.area.end())).collect();
         used.push((self.course.state.last.offset, u64::MAX));
         used.sort_unstable();
         let mut at = metadata.keyslots_start();
         for (from, to) in used {
             if at < from {
+                // cannot be less: compared above.
                 create::fill_random(self.devices.header, at, from.saturating_sub(at))?;
             }
             at = at.max(to);
@@ -335,10 +345,14 @@ fn copy(device: &dyn BlockDevice, from: u64, to: u64, len: u64) -> Result<(), Re
     let mut buf = vec![0; STEP];
     let mut done = 0_u64;
     while done < len {
+        // cannot be less: the loop ends at the length.
         let step = usize::try_from(len.saturating_sub(done)).unwrap_or(STEP).min(STEP);
         let Some(piece) = buf.get_mut(..step) else { break };
+        // cannot overflow: inside the device.
         device.read_at(from.saturating_add(done), piece)?;
+        // cannot overflow: inside the device.
         device.write_at(to.saturating_add(done), piece)?;
+        // cannot overflow: not beyond the length.
         done = done.saturating_add(step as u64);
     }
     atrest_secret::wipe(&mut buf);

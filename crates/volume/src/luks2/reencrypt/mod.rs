@@ -91,6 +91,7 @@ impl Luks2 {
         digest: u32,
     ) -> Result<VolumeKey, UnlockError> {
         let bound = self.metadata().digests().iter().find(|candidate| candidate.id == digest);
+        // intended: no digest, no keyslots.
         let slots = bound.map(|digest| digest.keyslots.clone()).unwrap_or_default();
         let mut failure = UnlockError::WrongPassphrase;
         for slot in slots {
@@ -196,11 +197,14 @@ impl<'a> Rewriting<'a> {
             Protection::None | Protection::Elsewhere => u64::MAX,
             Protection::Journal => area,
             Protection::Checksum { hash, sector } => {
+                // cannot be divided by 0: a digest has bytes.
                 let hashes = area.checked_div(hash.output_len() as u64).unwrap_or(0);
+                // intended: an area for more hashes than the device has sectors bounds nothing.
                 hashes.saturating_mul(sector.into())
             }
         };
         let most = most.min(room).max(align);
+        // cannot be less: a remainder. Nothing is aligned to 0 bytes.
         let most = most.saturating_sub(most.checked_rem(align).unwrap_or(0));
         let zone = self.course.next(most)?;
         match zone {
@@ -244,9 +248,11 @@ impl<'a> Rewriting<'a> {
     /// Lets the header say that `zone` is done; its data must be durable. With the last zone the re-encryption ends, and what
     /// it leaves behind is wiped: then this returns true, and nothing else may be asked for.
     pub fn cool(&mut self, zone: &Zone) -> Result<bool, ReencryptError> {
+        // cannot overflow: Course::check holds zones, shift and total against the device.
         let end = zone.offset.saturating_add(zone.len);
         let done = match self.course.state.moved {
             None => end,
+            // cannot be less: a zone begins inside the data.
             Some(_) => self.course.total.saturating_sub(zone.offset),
         };
         let all = done >= self.course.total;
@@ -266,6 +272,7 @@ impl<'a> Rewriting<'a> {
         let (offset, size) = self.area();
         let end = skip.checked_add(buf.len() as u64).filter(|end| *end <= size);
         end.ok_or(ReencryptError::Protection)?;
+        // cannot overflow: inside the keyslot area.
         Ok(self.devices.header.read_at(offset.saturating_add(skip), buf)?)
     }
 
@@ -311,6 +318,7 @@ impl<'a> Rewriting<'a> {
         };
         let metadata = self.volume.metadata();
         let slots = metadata.digests().iter().find(|digest| digest.id == old).map(|digest| &digest.keyslots);
+        // intended: no digest, no keyslots.
         let slots: Vec<u32> = slots.cloned().unwrap_or_default();
         let mut next = metadata.compose();
         for slot in &slots {
@@ -334,7 +342,9 @@ impl<'a> Rewriting<'a> {
             Protection::Checksum { hash, sector }
                 if len.is_multiple_of(sector.into()) && sector == self.alignment() =>
             {
+                // cannot be divided by 0: checksums have sectors of 512 bytes at least.
                 let hashes = len.checked_div(sector.into()).unwrap_or(0);
+                // intended: more bytes than an area can have are refused.
                 Ok(hashes.saturating_mul(hash.output_len() as u64))
             }
             Protection::Checksum { .. } => Err(ReencryptError::Protection),
@@ -354,6 +364,7 @@ impl<'a> Rewriting<'a> {
         }
         let mut binary = known.clone();
         binary.sequence = binary.sequence.checked_add(1).ok_or(ChangeError::SequenceExhausted)?;
+        // cannot overflow: the length of a text in memory.
         let (needs, has) = ((metadata.to_json().len() as u64).saturating_add(1), binary.json_size());
         if needs > has {
             return Err(ChangeError::MetadataFull { needs, has }.into());
@@ -414,8 +425,7 @@ fn verification_digest(
 fn mapper(segment: &Segment, key: &VolumeKey) -> Result<Option<Locked<Mapper>>, ReencryptError> {
     let SegmentKind::Crypt { encryption, sector_size, .. } = &segment.kind else { return Ok(None) };
     let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
-    let options =
-        MapperOptions { data_unit: usize::try_from(*sector_size).unwrap_or(0), ..MapperOptions::default() };
+    let options = MapperOptions { data_unit: *sector_size as usize, ..MapperOptions::default() };
     let mapper = Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options));
     Ok(Some(mapper.map_err(UnlockError::Key)?))
 }

@@ -76,6 +76,7 @@ impl Course {
         }
         if let (Some(moved), Some(shift)) = (&self.state.moved, self.state.resilience.shift()) {
             // The head was moved behind everything that is ever written.
+            // cannot overflow: it fits the device, as checked above.
             let behind = self.state.last.offset.saturating_add(self.total);
             let size = fixed_size(moved)?;
             if size != shift
@@ -145,6 +146,7 @@ impl Course {
         if let Some(hot) = self.hot_zone()? {
             return Ok(match self.state.moved {
                 None => hot.offset,
+                // cannot be less: hot_zone ends inside the data.
                 Some(_) => self.total.saturating_sub(hot.offset).saturating_sub(hot.len),
             });
         }
@@ -191,6 +193,7 @@ impl Course {
     /// The next zone, of at most `most` bytes where its size is free; `None` when all is done.
     pub(super) fn next(&self, most: u64) -> Result<Option<Zone>, ReencryptError> {
         let done = self.done()?;
+        // cannot be less: check_row refuses more than all.
         let left = self.total.saturating_sub(done);
         if left == 0 {
             return Ok(None);
@@ -198,6 +201,7 @@ impl Course {
         let (offset, len) = match self.state.resilience.shift().filter(|_| self.state.moved.is_some()) {
             None => (done, left.min(most)),
             // Whole shifts from the end; what is left over is the last but one, as the moved head is a whole shift again.
+            // intended: less than a shift is left, and all of it comes next.
             Some(shift) => match left.saturating_sub(shift) {
                 rest if rest > 0 && rest < shift => (shift, rest),
                 rest => (rest, shift),
@@ -209,13 +213,16 @@ impl Course {
     fn zone(&self, offset: u64, len: u64) -> Zone {
         let source = match &self.state.moved {
             Some(moved) if offset == 0 => moved.offset,
+            // cannot overflow: Course::check holds zones, shift and total against the device.
             _ => self.state.previous.offset.saturating_add(offset),
         };
+        // cannot overflow: Course::check holds zones, shift and total against the device.
         Zone { offset, len, source, target: self.state.last.offset.saturating_add(offset) }
     }
 
     /// The segments while `zone` is hot.
     pub(super) fn hot(&self, zone: &Zone) -> Result<Layout, ReencryptError> {
+        // cannot overflow: Course::check holds zones, shift and total against the device.
         let end = zone.offset.saturating_add(zone.len);
         let hot = self.new_segment(zone.offset, SegmentSize::Fixed(zone.len), &["in-reencryption"]);
         let mut row = Row::default();
@@ -233,6 +240,7 @@ impl Course {
                 self.push_linear(zone.offset, &mut row)?;
                 row.push(hot, Side::New);
                 if end < self.total {
+                    // cannot be less: compared above.
                     let rest = SegmentSize::Fixed(self.total.saturating_sub(end));
                     row.push(self.new_segment(end, rest, &[]), Side::New);
                 }
@@ -254,6 +262,7 @@ impl Course {
                 }
             }
             Some(_) => {
+                // cannot be less: check_row refuses more than all.
                 let from = self.total.saturating_sub(done);
                 self.push_linear(from, &mut row)?;
                 let size = if all { SegmentSize::Dynamic } else { SegmentSize::Fixed(done) };
@@ -271,6 +280,7 @@ impl Course {
             row.push(linear(moved.offset, SegmentSize::Fixed(head)), Side::Plain);
         }
         if end > head {
+            // cannot be less: compared above.
             row.push(linear(head, SegmentSize::Fixed(end.saturating_sub(head))), Side::Plain);
         }
         Ok(())
@@ -282,6 +292,7 @@ impl Course {
 
     fn old_segment(&self, offset: u64) -> Segment {
         let size = match self.fixed {
+            // cannot be less: an old segment begins inside the data.
             true => SegmentSize::Fixed(self.total.saturating_sub(offset)),
             false => SegmentSize::Dynamic,
         };
@@ -354,6 +365,7 @@ fn moved_to(like: &Segment, offset: u64, size: SegmentSize, flags: &[&str]) -> S
         *iv_tweak = offset / 512;
     }
     let flags = flags.iter().map(|flag| (*flag).into()).collect();
+    // cannot overflow: Course::check holds zones, shift and total against the device.
     Segment { id: 0, offset: like.offset.saturating_add(offset), size, flags, kind }
 }
 
