@@ -8,6 +8,7 @@ const CHARACTERS: &[u8; 64] = b"-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij
 /// Four characters for each three bytes; the last three are filled up with zeros.
 pub(super) fn encode(bytes: &[u8], text: &mut Vec<u8>) {
     for chunk in bytes.chunks(3) {
+        // intended: the last group is filled up with zeros.
         let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
         let group = byte(0) << 16 | byte(1) << 8 | byte(2);
         for shift in [18_u32, 12, 6, 0] {
@@ -27,8 +28,10 @@ pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
             return None;
         };
         group = (group << 6 | code as u32) & 0xffff;
+        // cannot overflow: at most 13 bits wait.
         bits = bits.saturating_add(6);
         if bits >= 8 {
+            // cannot be less: compared above.
             bits = bits.saturating_sub(8);
             bytes.push((group >> bits) as u8);
         }

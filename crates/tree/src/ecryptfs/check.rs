@@ -95,12 +95,14 @@ impl fmt::Display for Problem {
             Self::Extents { first, extents, errno } => write!(
                 f,
                 "{extents} of its extents can't be read, the first of them at byte {}: {}",
+                // cannot overflow: the extent was found in the file.
                 first.saturating_mul(EXTENT_LEN),
                 std::io::Error::from_raw_os_error(*errno)
             ),
             Self::Zeros { first, extents } => write!(
                 f,
                 "{extents} of its extents are zeros in the lower file, the first of them at byte {}: never written, or lost",
+                // cannot overflow: the extent was found in the file.
                 first.saturating_mul(EXTENT_LEN)
             ),
             Self::Empty => f.write_str("the lower file is empty: it has no header, and nothing was in it"),
@@ -132,6 +134,7 @@ pub fn check(tree: &LowerTree) -> CheckSummary {
     for step in Walk::by_names(tree, &TreePath::root()) {
         match step {
             Ok(Step::Enter(visit)) => {
+                // intended: a count for people.
                 summary.directories = summary.directories.saturating_add(1);
                 summary.look_at_name(tree, &visit.path);
             }
@@ -162,17 +165,20 @@ fn leaf(tree: &LowerTree, visit: Visit, summary: &mut CheckSummary) {
     let path = visit.path;
     match visit.kind {
         Kind::File => {
+            // intended: a count for people.
             summary.files = summary.files.saturating_add(1);
             let (problem, bytes) = file(tree, &path);
             if let Some(problem) = problem {
                 summary.add(tree, &path, problem);
             }
             if let Some(bytes) = bytes {
+                // intended: a count for people.
                 summary.bytes = summary.bytes.saturating_add(bytes);
                 summary.readable.push(path);
             }
         }
         Kind::Link => {
+            // intended: a count for people.
             summary.links = summary.links.saturating_add(1);
             if let Err(error) = tree.read_link(&path) {
                 summary.add(tree, &path, Problem::Target(error));
@@ -197,12 +203,16 @@ fn file(tree: &LowerTree, path: &TreePath) -> (Option<Problem>, Option<u64>) {
         Err(TreeError::Lower(LowerError::NoHeader { .. })) if tree.passes_through() => return (None, None),
         Err(error) => return (Some(Problem::Unreadable(error)), None),
     };
+    // intended: nothing is behind a header that is longer than the file.
     let behind_header = len.saturating_sub(header.contents_at);
+    // cannot be less: a remainder.
     let there = behind_header.saturating_sub(behind_header % EXTENT_LEN);
+    // cannot overflow: Header::parse takes up to 2^63.
     let wanted = header.size.checked_next_multiple_of(EXTENT_LEN).unwrap_or(u64::MAX);
     if wanted > there {
         return (Some(Problem::SizeTooLarge { size: header.size, there }), Some(there));
     }
+    // intended: nothing is left over when extents are missing.
     let bytes = behind_header.saturating_sub(wanted);
     ((bytes > 0).then_some(Problem::Behind { bytes }), Some(wanted))
 }
@@ -218,6 +228,7 @@ impl CheckSummary {
     fn unreadable(&mut self, tree: &LowerTree, error: WalkError) {
         match error {
             WalkError::Tree { path, error } => {
+                // intended: a count for people.
                 self.directories = self.directories.saturating_add(1);
                 self.look_at_name(tree, &path);
                 self.add(tree, &path, Problem::Unreadable(error));
@@ -232,6 +243,7 @@ impl CheckSummary {
     }
 
     pub(super) fn add(&mut self, tree: &LowerTree, path: &TreePath, problem: Problem) {
+        // intended: for people; a path that is gone has no name.
         let lower = tree.lower_path(path).unwrap_or_default();
         self.findings.push(Finding { path: path.clone(), lower, problem });
     }

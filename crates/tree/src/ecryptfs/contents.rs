@@ -92,14 +92,17 @@ impl Contents {
         let extents = run.len() / EXTENT;
         if self.worth_two_cores(run.len()) {
             let half = extents / 2;
+            // cannot overflow: half of the extents that are there.
             let (left, right) = run.split_at_mut(half.saturating_mul(EXTENT));
             rayon_core::join(
                 || self.apply(direction, first, left),
+                // cannot overflow: files have less than 2^51 extents.
                 || self.apply(direction, first.saturating_add(half as u64), right),
             );
             return;
         }
         // The lengths match: whole extents, and an IV for each.
+        // cannot overflow: a constant.
         for (chunk, at) in run.chunks_mut(IVS.saturating_mul(EXTENT)).zip((first..).step_by(IVS)) {
             let mut ivs = [[0; 16]; IVS];
             let mut holes = 0_u64;
@@ -109,8 +112,10 @@ impl Contents {
                 if direction == Direction::Decrypt && is_zero(extent) {
                     holes |= 1_u64 << count;
                 }
+                // cannot overflow: at most IVS.
                 count = count.saturating_add(1);
             }
+            // cannot be out of range: at most IVS.
             let ivs = ivs.get(..count as usize).unwrap_or(&[]);
             let done = match direction {
                 Direction::Encrypt => self.cipher.encrypt(ivs, chunk),
@@ -151,13 +156,16 @@ fn write_decimal(mut number: u64, out: &mut [u8]) {
     let mut digits = [0; 20];
     let mut len = 0_usize;
     for digit in digits.iter_mut().rev() {
+        // cannot overflow: a digit.
         *digit = b'0'.saturating_add((number % 10) as u8);
         number /= 10;
+        // cannot overflow: at most 20 digits.
         len = len.saturating_add(1);
         if number == 0 {
             break;
         }
     }
+    // cannot be less: at most 20 digits.
     let digits = digits.iter().skip(20_usize.saturating_sub(len)).take(DIGITS);
     out.iter_mut().zip(digits).for_each(|(to, from)| *to = *from);
 }

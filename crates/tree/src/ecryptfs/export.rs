@@ -113,6 +113,7 @@ impl Plan {
         let to = destination.join(OsStr::from_bytes(path.as_bytes()));
         let metadata = tree.metadata(path).map_err(|error| CopyError::Tree { path: path.clone(), error })?;
         make_directory(&to)?;
+        // intended: a count for people.
         self.summary.directories = self.summary.directories.saturating_add(1);
         self.directories.push((path.clone(), to, metadata));
         Ok(())
@@ -122,11 +123,14 @@ impl Plan {
         let to = destination.join(OsStr::from_bytes(visit.path.as_bytes()));
         match visit.kind {
             Kind::File => {
+                // intended: an estimate; the copy itself reports the error.
                 let len = tree.lower_len(&visit.path).unwrap_or(0);
+                // intended: an estimate for people.
                 self.bytes = self.bytes.saturating_add(len.saturating_sub(HEADER_LEN));
                 self.leaves.push((visit.path, to));
             }
             Kind::Link => self.leaves.push((visit.path, to)),
+            // intended: a count for people.
             _ => self.summary.skipped = self.summary.skipped.saturating_add(1),
         }
     }
@@ -144,9 +148,13 @@ impl Plan {
 
 impl ExportSummary {
     fn add(&mut self, copied: &CopySummary) {
+        // intended: a count for people.
         self.files = self.files.saturating_add(copied.files);
+        // intended: a count for people.
         self.links = self.links.saturating_add(copied.links);
+        // intended: a count for people.
         self.bytes = self.bytes.saturating_add(copied.bytes);
+        // intended: a count for people.
         self.skipped = self.skipped.saturating_add(copied.skipped);
     }
 }

@@ -134,7 +134,9 @@ impl<L: LowerFile> EncryptedFile<L> {
     /// lower file lacks. To begin at such an extent is an error.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize, EcryptfsError> {
         let state = self.read_state();
+        // intended: nothing is there behind the end.
         let there = state.size.saturating_sub(offset).min(buf.len() as u64) as usize;
+        // cannot be out of range: at most the length of `buf`.
         let buf = buf.get_mut(..there).unwrap_or(&mut []);
         self.read_part(&state, offset, buf)
     }
@@ -171,20 +173,27 @@ impl<L: LowerFile> EncryptedFile<L> {
         let inside = (size % EXTENT_LEN) as usize;
         if inside > 0 {
             // Nothing of it is left for someone who reads whole pages.
+            // cannot be less: a remainder.
             self.put(size, size, Filling::Zeros(EXTENT.saturating_sub(inside)))?;
         }
+        // cannot overflow: max_size has whole extents.
         let extents = size.div_ceil(EXTENT_LEN).saturating_mul(EXTENT_LEN);
+        // cannot overflow: max_size leaves room for the header.
         Ok(self.lower.set_len(self.contents_at.saturating_add(extents))?)
     }
 
     /// Sets room aside in the lower file for the extents of these bytes, without making it longer. An error if there is none.
     pub fn reserve(&self, offset: u64, len: u64) -> Result<(), EcryptfsError> {
         let first = offset / EXTENT_LEN;
+        // intended: what overflows is too large.
         let end = offset.saturating_add(len).div_ceil(EXTENT_LEN);
+        // intended: what overflows is too large.
         if end.saturating_mul(EXTENT_LEN) > max_size(self.contents_at) {
+            // intended: for people.
             return Err(EcryptfsError::TooLarge { size: offset.saturating_add(len) });
         }
         let from = self.place_of(first);
+        // cannot be less: the end is not before the first.
         Ok(self.lower.reserve(from, self.place_of(end).saturating_sub(from))?)
     }
 
@@ -210,7 +219,9 @@ impl<L: LowerFile> EncryptedFile<L> {
     fn read_part(&self, state: &State, offset: u64, buf: &mut [u8]) -> Result<usize, EcryptfsError> {
         // Cores read and decrypt a part each.
         if self.contents.worth_two_cores(buf.len()) {
+            // cannot overflow: inside the file.
             let middle = offset.saturating_add(buf.len() as u64 / 2) & BEFORE_EXTENT;
+            // cannot be less: a run that is worth two cores has many extents.
             let left_len = middle.saturating_sub(offset) as usize;
             let (left, right) = buf.split_at_mut(left_len);
             let (left, right) = rayon_core::join(
@@ -221,24 +232,35 @@ impl<L: LowerFile> EncryptedFile<L> {
             if left < left_len {
                 return Ok(left);
             }
-            return Ok(left_len.saturating_add(right.unwrap_or(0)));
+            let right = match right {
+                Ok(right) => right,
+                // As at the end of the loop below: what is there before the gap was read.
+                Err(EcryptfsError::Truncated { .. }) if left_len > 0 => 0,
+                Err(error) => return Err(error),
+            };
+            // cannot overflow: at most the length of `buf`.
+            return Ok(left_len.saturating_add(right));
         }
         let mut done = 0_usize;
         while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            // cannot overflow: inside the file.
             let at = offset.saturating_add(done as u64);
             let inside = (at % EXTENT_LEN) as usize;
             let read = if inside == 0 && rest.len() >= EXTENT {
                 let whole = rest.len() & WHOLE_EXTENTS;
+                // cannot be out of range: no more than the rest.
                 self.read_extents(state, at / EXTENT_LEN, rest.get_mut(..whole).unwrap_or(&mut []))
             } else {
                 let mut extent = WipedBytes::new(EXTENT);
                 self.read_extents(state, at / EXTENT_LEN, &mut extent.bytes).map(|read| {
+                    // cannot be out of range: both are at most an extent.
                     let from = extent.bytes.get(inside..read.max(inside)).unwrap_or(&[]);
                     rest.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
                     from.len().min(rest.len())
                 })
             };
             match read {
+                // cannot overflow: at most the length of `buf`.
                 Ok(read) => done = done.saturating_add(read),
                 Err(EcryptfsError::Truncated { .. }) if done > 0 => break,
                 Err(error) => return Err(error),
@@ -255,6 +277,7 @@ impl<L: LowerFile> EncryptedFile<L> {
             let lower = self.lower.len()?;
             return Err(EcryptfsError::Truncated { extent: first, size: state.size, lower });
         }
+        // cannot be out of range: no more was asked for.
         self.contents.decrypt(first, run.get_mut(..read).unwrap_or(&mut []));
         Ok(read)
     }
@@ -264,6 +287,7 @@ impl<L: LowerFile> EncryptedFile<L> {
             return Ok(());
         }
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= max_size(self.contents_at));
+        // intended: for people.
         let end = end.ok_or(EcryptfsError::TooLarge { size: offset.saturating_add(data.len() as u64) })?;
         let mut covered = state.size;
         if offset > state.size {
@@ -290,13 +314,17 @@ impl<L: LowerFile> EncryptedFile<L> {
 
     fn write_zeros(&self, state: &State, end: u64) -> Result<(), EcryptfsError> {
         let mut at = state.size;
+        // intended: nothing to do when it is long enough.
         if end.saturating_sub(at) > PIECE as u64 {
             // Rather than to find only in the end that so much can't be written.
+            // cannot be less: compared above.
             self.reserve(at, end.saturating_sub(at))?;
         }
         while at < end {
             // To the end of a piece, so that all but the first are whole extents.
+            // cannot overflow: at most 2^63.
             let stop = (at | LAST_OF_PIECE).saturating_add(1).min(end);
+            // cannot be less: `stop` lies behind `at`.
             self.put(at, at, Filling::Zeros(stop.saturating_sub(at) as usize))?;
             at = stop;
         }
@@ -306,26 +334,39 @@ impl<L: LowerFile> EncryptedFile<L> {
     /// Writes extents of which the bytes before `size` are contents; what is behind them is zeros, whatever it was.
     fn put(&self, size: u64, offset: u64, filling: Filling<'_>) -> Result<(), EcryptfsError> {
         let mut at = offset;
+        // cannot overflow: write_locked and set_len have compared the end with max_size.
         let end = offset.saturating_add(filling.len() as u64);
         let mut buffer = WipedBytes::new(0);
         while at < end {
             let first = at / EXTENT_LEN;
+            // cannot overflow: not behind `at`.
             let start = first.saturating_mul(EXTENT_LEN);
+            // intended: `end` is less.
             let stop = start.saturating_add(PIECE as u64).min(end);
+            // cannot be less: `stop` lies behind `start`.
             let extents = stop.saturating_sub(start).div_ceil(EXTENT_LEN);
+            // cannot overflow: max_size has whole extents.
             let run_end = start.saturating_add(extents.saturating_mul(EXTENT_LEN));
+            // cannot overflow: at most a piece.
             let run = buffer.of(extents.saturating_mul(EXTENT_LEN) as usize);
             if at > start {
+                // cannot be out of range: a run has an extent.
                 self.read_old(size, first, run.get_mut(..EXTENT).unwrap_or(&mut []))?;
             }
             // The last one, if it was not the first, too.
             if stop < run_end.min(size) && (extents > 1 || at == start) {
+                // cannot be less: a run has an extent.
                 let last = run.len().saturating_sub(EXTENT);
+                // cannot overflow: an extent of the file.
                 let number = first.saturating_add(extents).saturating_sub(1);
+                // cannot be out of range: less than the length.
                 self.read_old(size, number, run.get_mut(last..).unwrap_or(&mut []))?;
             }
+            // cannot be less: the piece begins before both.
             let inside = at.saturating_sub(start) as usize..stop.saturating_sub(start) as usize;
+            // cannot be less: it began there.
             let done = at.saturating_sub(offset) as usize;
+            // cannot be out of range: the run reaches to the end of the piece.
             filling.fill(done, run.get_mut(inside).unwrap_or(&mut []));
             self.contents.encrypt(first, run);
             self.lower.write_at(self.place_of(first), run)?;
@@ -337,7 +378,9 @@ impl<L: LowerFile> EncryptedFile<L> {
 
     /// An extent as it is, zeros behind `size`.
     fn read_old(&self, size: u64, extent: u64, run: &mut [u8]) -> Result<(), EcryptfsError> {
+        // cannot overflow: an extent of the file.
         let start = extent.saturating_mul(EXTENT_LEN);
+        // intended: nothing of it is valid behind the end.
         let valid = size.saturating_sub(start).min(EXTENT_LEN) as usize;
         if valid > 0 {
             let from = self.place_of(extent);
@@ -364,6 +407,7 @@ impl<L: LowerFile> EncryptedFile<L> {
     }
 
     fn place_of(&self, extent: u64) -> u64 {
+        // cannot overflow: max_size leaves room for the header.
         self.contents_at.saturating_add(extent.saturating_mul(EXTENT_LEN))
     }
 }
@@ -394,7 +438,9 @@ impl Filling<'_> {
         match self {
             Self::Zeros(_) => out.fill(0),
             Self::Data(data) => {
+                // cannot overflow: at most the length of the data.
                 let end = done.saturating_add(out.len());
+                // cannot be out of range: the pieces add up to the data.
                 out.copy_from_slice(data.get(done..end).unwrap_or(&[]));
             }
         }
@@ -468,5 +514,6 @@ fn unwrap(packets: &PacketSet, keys: &Keys) -> Result<Contents, EcryptfsError> {
 
 /// Lower files have offsets of 63 bits.
 fn max_size(contents_at: u64) -> u64 {
+    // intended: a header that fills all there is leaves no room.
     (i64::MAX as u64).saturating_sub(contents_at) & BEFORE_EXTENT
 }

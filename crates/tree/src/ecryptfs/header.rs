@@ -121,6 +121,7 @@ fn front(bytes: &[u8], place: MetadataPlace) -> Result<u64, EcryptfsError> {
     let count = bytes.get(24..26).and_then(|bytes| bytes.first_chunk()).ok_or(short)?;
     let count = u16::from_be_bytes(*count);
     // 48 bits have room for it.
+    // cannot overflow: numbers of 32 and 16 bits.
     let front = u64::from(extent).saturating_mul(u64::from(count));
     // The kernel reads whole pages from there on.
     let possible = front >= HEADER_LEN && front.is_multiple_of(EXTENT as u64);

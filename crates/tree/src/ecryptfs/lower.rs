@@ -50,8 +50,10 @@ impl LowerFile for File {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            // intended: the system refuses what lies behind 2^63.
             match FileExt::read_at(self, rest, offset.saturating_add(filled as u64)) {
                 Ok(0) => break,
+                // cannot overflow: at most the length of the buffer.
                 Ok(read) => filled = filled.saturating_add(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -79,9 +81,11 @@ impl LowerFile for File {
         };
         let Some(before_last) = len.checked_sub(1) else { return Ok(()) };
         // Whether a file may be as long as that.
+        // intended: the system refuses what lies behind 2^63.
         reserve(offset.saturating_add(before_last), 1)?;
         // Some filesystems fill the disk before they find that it does not suffice.
         let found = rustix::fs::fstatvfs(self)?;
+        // intended: what overflows is room enough.
         if len > found.f_bfree.saturating_mul(found.f_frsize).saturating_add(self.len()?) {
             return Err(Errno::NOSPC.into());
         }

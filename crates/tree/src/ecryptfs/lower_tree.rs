@@ -242,6 +242,7 @@ impl FileTree for LowerTree {
             kind: FilesystemKind::Ecryptfs,
             label: Vec::new(),
             id: String::new(),
+            // intended: for people; more than 2^64 bytes are as many.
             size: space.blocks.saturating_mul(u64::from(space.block_size)),
             block_size: space.block_size,
             writable: false,
@@ -251,6 +252,7 @@ impl FileTree for LowerTree {
 
     fn space(&self) -> Result<Space, TreeError> {
         let found = rustix::fs::fstatvfs(&self.root).map_err(host)?;
+        // intended: no block is so large.
         let block_size = u32::try_from(found.f_frsize).unwrap_or(u32::MAX);
         Ok(Space { block_size, blocks: found.f_blocks, free: found.f_bavail })
     }
@@ -266,8 +268,10 @@ impl FileTree for LowerTree {
             mode: (stat.st_mode & 0o7777) as u16,
             uid: stat.st_uid,
             gid: stat.st_gid,
+            // intended: for people; more links than that are as many.
             links: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
             inode: if self.is_ours(&stat)? { stat.st_ino } else { 0 },
+            // intended: for people; no file has so many blocks.
             allocated: (stat.st_blocks as u64).saturating_mul(512),
             modified: time(stat.st_mtime, stat.st_mtime_nsec),
             accessed: time(stat.st_atime, stat.st_atime_nsec),
@@ -300,7 +304,9 @@ impl FileTree for LowerTree {
                 atrest_secret::wipe(&mut piece);
                 return Ok(offset);
             }
+            // cannot be out of range: no more was asked for.
             sink(piece.get(..len).unwrap_or(&[])).map_err(|Stop| TreeError::Stopped { at: offset })?;
+            // cannot overflow: inside the file.
             offset = offset.saturating_add(len as u64);
         }
     }

@@ -101,10 +101,13 @@ impl NameCipher {
         let writing = self.writing.as_ref().ok_or(EcryptfsError::NoNameKey)?;
         let too_long = || EcryptfsError::NameTooLong { len: name.len() };
         let block = writing.cipher.block_cipher().block_len();
+        // cannot overflow: names are shorter than 256 bytes.
         let unpadded = name.len().saturating_add(PREPENDED).saturating_add(1);
         let len = unpadded.checked_next_multiple_of(block).ok_or_else(too_long)?;
+        // cannot be less: padding makes names longer.
         let mut encrypted = prepended(&writing.token, len.saturating_sub(name.len()));
         encrypted.extend(name);
+        // cannot overflow: names are shorter than 256 bytes.
         let body_len = len.saturating_add(9);
         if body_len > MAX_BODY {
             wipe(&mut encrypted);
@@ -153,6 +156,7 @@ impl NameCipher {
         }
         let (body, end) = body(&packet, 0).map_err(|_| NameError::Damaged)?;
         // Characters stand for three bytes each time, so there may be two more; not three.
+        // cannot be less: the packet was read up to there.
         if packet.len().saturating_sub(end) > 2 {
             return Err(NameError::Damaged);
         }
@@ -197,6 +201,7 @@ fn prepended(token: &Token, len: usize) -> Vec<u8> {
         bytes.extend(hash.iter().map(|byte| if *byte == 0 { NOT_ZERO } else { *byte }));
         hash = Md5::digest(hash);
     }
+    // cannot be less: there is a byte at the end.
     bytes.truncate(len.saturating_sub(1));
     bytes.push(0);
     bytes

@@ -92,6 +92,7 @@ impl PacketSet {
     pub(super) fn write(keys: &[WrappedKey], out: &mut Vec<u8>) {
         for key in keys {
             out.push(TAG_3);
+            // cannot overflow: wrapped keys are at most 512 bytes.
             write_len(TAG_3_FIXED.saturating_add(key.wrapped.len()), out);
             // Version, cipher, salted and iterated, MD5 (which it is not, but what everybody writes).
             out.extend([4, key.cipher.code(), 3, 1]);
@@ -99,6 +100,7 @@ impl PacketSet {
             out.push(0x60); // 65536 iterations
             out.extend(&key.wrapped);
             out.push(TAG_11);
+            // cannot overflow: a constant.
             write_len(TAG_11_FIXED.len().saturating_add(8), out);
             out.extend(TAG_11_FIXED);
             out.extend(key.signature.0);
@@ -118,18 +120,23 @@ impl PacketSet {
 /// What is between the length of the packet at `at` and its end, and where that is.
 pub(super) fn body(bytes: &[u8], at: usize) -> Result<(&[u8], usize), PacketDamage> {
     let short = PacketDamage::Short { at };
+    // cannot overflow: a place in a slice.
     let rest = bytes.get(at.saturating_add(1)..).ok_or(short)?;
     let (len, rest) = match rest {
         [len @ 0..=191, rest @ ..] => (usize::from(*len), rest),
         [high @ 192..=223, low, rest @ ..] => {
+            // cannot be less: this form begins at 192.
             let high = usize::from(high.saturating_sub(192));
+            // cannot overflow: a byte and a byte.
             (high.saturating_mul(256).saturating_add(usize::from(*low)).saturating_add(192), rest)
         }
         [192..=223] | [] => return Err(short),
         [224..=255, ..] => return Err(PacketDamage::Length { at }),
     };
     let body = rest.get(..len).ok_or(short)?;
+    // cannot be less: the body was taken from it.
     let left = rest.len().saturating_sub(len);
+    // cannot be less: a part of it.
     Ok((body, bytes.len().saturating_sub(left)))
 }
 
@@ -137,6 +144,7 @@ pub(super) fn body(bytes: &[u8], at: usize) -> Result<(&[u8], usize), PacketDama
 pub(super) fn write_len(len: usize, out: &mut Vec<u8>) {
     match len.checked_sub(192) {
         None => out.push(len as u8),
+        // cannot overflow: lengths of two bytes are below 8384.
         Some(more) => out.extend([(more >> 8).saturating_add(192) as u8, more as u8]),
     }
 }

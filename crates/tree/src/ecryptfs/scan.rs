@@ -51,6 +51,7 @@ struct Extents {
 impl Extents {
     fn add(&mut self, extent: u64) {
         self.first.get_or_insert(extent);
+        // intended: a count for people.
         self.count = self.count.saturating_add(1);
     }
 }
@@ -62,9 +63,13 @@ fn scan<L: LowerFile>(lower: &L, header: &Header, progress: &(dyn Fn(u64) + Sync
     let mut piece = vec![0; PIECE];
     let mut at = 0;
     'file: while at < extents {
+        // intended: what overflows lies behind the end of every file.
         let offset = |extent: u64| header.contents_at.saturating_add(extent.saturating_mul(EXTENT as u64));
+        // intended: as much as fits a piece.
         let left = usize::try_from(extents.saturating_sub(at)).unwrap_or(usize::MAX);
+        // intended: as much as fits a piece.
         let wanted = left.saturating_mul(EXTENT).min(PIECE);
+        // cannot be out of range: at most a piece.
         let piece = piece.get_mut(..wanted).unwrap_or(&mut []);
         // Around what can't be read, extent by extent.
         let whole = lower.read_at(offset(at), piece);
@@ -76,10 +81,12 @@ fn scan<L: LowerFile>(lower: &L, header: &Header, progress: &(dyn Fn(u64) + Sync
             };
             match read {
                 Ok(read) => {
+                    // cannot be out of range: no more was asked for.
                     for extent in run.get(..read).unwrap_or(&[]).as_chunks::<EXTENT>().0 {
                         if extent.iter().all(|byte| *byte == 0) {
                             zeros.add(at);
                         }
+                        // cannot overflow: at most the number of extents.
                         at = at.saturating_add(1);
                     }
                     progress(read as u64);
@@ -91,6 +98,7 @@ fn scan<L: LowerFile>(lower: &L, header: &Header, progress: &(dyn Fn(u64) + Sync
                 Err(error) => {
                     failed.add(at);
                     errno = error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
+                    // cannot overflow: at most the number of extents.
                     at = at.saturating_add(1);
                     progress(run.len() as u64);
                 }

@@ -183,6 +183,7 @@ fn derive(wrapping: &Passphrase, salt: [u8; 8]) -> Result<Token, WrappedError> {
 }
 
 fn block_cipher(token: &Token) -> Result<AesBlock, WrappedError> {
+    // cannot be out of range: tokens have 64 bytes.
     let key = token.expose().get(..KEY_LEN).unwrap_or(&[]);
     AesBlock::new(key).map_err(|_| WrappedError::Damaged)
 }

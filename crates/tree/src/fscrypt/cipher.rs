@@ -45,6 +45,7 @@ impl IvRule {
             Self::Nonce(nonce) => (index, nonce),
             Self::Inode(inode) => (index | u64::from(inode) << 32, [0; NONCE_LEN]),
             Self::HashedInode(hash) => (
+                // cannot fail: 32 bits are left.
                 u64::from(u32::try_from(index & 0xffff_ffff).unwrap_or(0).wrapping_add(hash)),
                 [0; NONCE_LEN],
             ),
@@ -118,6 +119,7 @@ impl Contents {
     /// Whole data units in place, on all cores where there are many.
     pub(super) fn apply(&self, way: Way, first: u64, units: &mut [u8]) -> Result<(), EncryptionFault> {
         let unit = self.data_unit().max(1);
+        // cannot be divided by 0: a data unit has bytes.
         let count = units.len().checked_div(unit).unwrap_or(0);
         let grain = match self {
             Self::Mapped(_) => GRAIN,
@@ -125,6 +127,7 @@ impl Contents {
         };
         if units.len() / 2 >= grain && count >= 2 {
             let half = count / 2;
+            // cannot overflow: half of the units that are there.
             let (left, right) = units.split_at_mut(half.saturating_mul(unit));
             let middle = first.checked_add(half as u64).ok_or(EncryptionFault::Run)?;
             let (left, right) =
@@ -149,6 +152,7 @@ impl Contents {
                 }
                 // Not a range from `first`: that steps once more after the last unit there can be.
                 for (index, unit) in units.chunks_mut(unit).enumerate() {
+                    // cannot overflow: `check` has added the number of units.
                     let iv = rule.iv(first.saturating_add(index as u64));
                     let done = match way {
                         Way::Encrypt => adiantum.encrypt(&iv, unit),
@@ -163,6 +167,7 @@ impl Contents {
 
     /// Whether `count` units from `first` on can be, under this rule.
     pub(super) fn check(rule: IvRule, first: u64, count: usize) -> Result<(), EncryptionFault> {
+        // intended: a run of no units ends where it begins.
         let last = first.checked_add((count as u64).saturating_sub(1)).ok_or(EncryptionFault::Run)?;
         if rule.has(last) { Ok(()) } else { Err(EncryptionFault::Run) }
     }

@@ -34,8 +34,10 @@ impl FscryptInode {
     ) -> Result<Self, EncryptionFault> {
         let policy = context.policy;
         let (file_key, rule) = key.inode_key(context, inode)?;
+        // cannot fail: blocks have at most 64 KiB.
         let block_size = usize::try_from(inode.filesystem.block_size).unwrap_or(usize::MAX);
         let part = if inode.kind == Kind::File {
+            // cannot fail: data units are no longer than blocks.
             let unit = usize::try_from(policy.data_unit(inode.filesystem.block_size)).unwrap_or(usize::MAX);
             Part::Contents(Contents::new(policy.contents, &file_key, rule, unit, single_snapshot)?, rule)
         } else {
@@ -52,6 +54,7 @@ impl FscryptInode {
         if !units.len().is_multiple_of(unit) {
             return Err(EncryptionFault::Run);
         }
+        // cannot be divided by 0: a data unit has bytes.
         Contents::check(*rule, first, units.len().checked_div(unit).unwrap_or(0))?;
         cipher.apply(way, first, units)
     }
@@ -65,6 +68,7 @@ impl FscryptInode {
 
     /// Longest ciphertext of a link: beside it a block holds its length, and the kernel counts a NUL.
     fn max_link(&self) -> usize {
+        // cannot be less: blocks have at least 1024 bytes.
         self.block_size.saturating_sub(3)
     }
 }
@@ -99,6 +103,7 @@ impl InodeCipher for FscryptInode {
         }
         let with_padding = names.iter().zip(stored);
         let with_padding =
+            // cannot be less: unpadding makes names shorter.
             with_padding.map(|(name, stored)| (&name[..], stored.len().saturating_sub(name.len())));
         if self.doubtful && !name::convincing(with_padding) {
             return Err(wrong);
@@ -122,6 +127,7 @@ impl InodeCipher for FscryptInode {
         self.name(Way::Decrypt, &mut padded)?;
         let wrong = EncryptionFault::Implausible(self.policy.key);
         let target = name::unpad(&padded, padding).ok_or(wrong)?;
+        // cannot be less: unpadding makes targets shorter.
         let zeros = padded.len().saturating_sub(target.len());
         if self.doubtful && !name::convincing([(target, zeros)].into_iter()) {
             return Err(wrong);

@@ -37,6 +37,7 @@ impl MasterKey {
     /// What the tools call it in policies of version 1, if nothing else was agreed on: the start of SHA-512 of SHA-512.
     pub(super) fn usual_descriptor(&self) -> KeyName {
         let hash = Sha512::digest(Sha512::digest(&*self.raw));
+        // cannot fail: SHA-512 has 64 bytes.
         KeyName::Descriptor(hash.first_chunk().copied().unwrap_or_default())
     }
 
@@ -108,12 +109,14 @@ impl MasterKey {
         let mut key = SecretBytes::zeroed(16);
         self.hkdf.expand(Purpose::InodeHashKey, &[], &mut key);
         let hash = siphash(&key, &inode.to_le_bytes());
+        // cannot fail: 32 bits are left.
         u32::try_from(hash & 0xffff_ffff).unwrap_or(0)
     }
 }
 
 /// SipHash-2-4 under a key of 16 bytes.
 pub(super) fn siphash(key: &[u8], bytes: &[u8]) -> u64 {
+    // cannot fail: HKDF was asked for as many bytes.
     let key = key.first_chunk().copied().unwrap_or_default();
     let mut hasher = SipHasher24::new_with_key(&key);
     hasher.write(bytes);

@@ -36,6 +36,7 @@ pub(super) fn unpad_name(padded: &[u8], padding: Padding) -> Option<&[u8]> {
 pub(super) fn unpad(padded: &[u8], padding: Padding) -> Option<&[u8]> {
     let len = padded.iter().position(|byte| *byte == 0).unwrap_or(padded.len());
     let (name, zeros) = padded.split_at_checked(len)?;
+    // intended: a name that is shorter than its padding may be all padding.
     let least = padded.len().saturating_sub(padding.bytes());
     // Only the shortest of all is filled up by more than the padding.
     let short = padded.len() == MIN_CIPHERTEXT.next_multiple_of(padding.bytes());
@@ -53,9 +54,11 @@ pub(super) fn convincing<'a>(names: impl Iterator<Item = (&'a [u8], usize)>) -> 
     let (mut any, mut bits) = (false, 0_usize);
     for (name, padding) in names {
         any = true;
+        // intended: more evidence than anybody counts.
         bits = bits.saturating_add(padding.saturating_mul(8));
         // Of random bytes, less than 0.44 per byte of length make text: more than one bit each.
         if core::str::from_utf8(name).is_ok_and(|text| !text.chars().any(char::is_control)) {
+            // intended: more evidence than anybody counts.
             bits = bits.saturating_add(name.len());
         }
     }

@@ -233,6 +233,7 @@ impl Context {
             KeyName::Identifier(identifier) => {
                 bytes.push(2);
                 bytes.extend_from_slice(&modes);
+                // intended: 0 stands for the block size.
                 bytes.extend_from_slice(&[policy.log2_data_unit.unwrap_or(0), 0, 0, 0]);
                 bytes.extend_from_slice(identifier);
             }

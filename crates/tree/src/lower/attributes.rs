@@ -18,6 +18,7 @@ impl<M: Mapper> Inner<M> {
         let kind = kind_of(node.kind).ok_or(Errno::IO)?;
         let time = |seconds: i64, nanoseconds: u64| Timestamp {
             seconds,
+            // intended: a time that the system never gives.
             nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
         };
         let metadata = Metadata {
@@ -26,8 +27,10 @@ impl<M: Mapper> Inner<M> {
             mode: (stat.st_mode & 0o7777) as u16,
             uid: stat.st_uid,
             gid: stat.st_gid,
+            // intended: for people; more links than that are as many.
             links: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
             inode: node.number.0,
+            // intended: for people; no file has so many blocks.
             allocated: (stat.st_blocks as u64).saturating_mul(512),
             modified: time(stat.st_mtime, stat.st_mtime_nsec),
             accessed: time(stat.st_atime, stat.st_atime_nsec),
@@ -38,6 +41,7 @@ impl<M: Mapper> Inner<M> {
 
     /// Bytes of contents, or of a link's target; where that can't be found out, what the lower file has.
     fn size(&self, node: &LowerNode<M::File>, kind: Kind, stat: &Stat) -> u64 {
+        // cannot fail: the system gives no negative sizes.
         let raw = u64::try_from(stat.st_size).unwrap_or(0);
         if !self.mapper.maps_sizes() {
             return raw;

@@ -172,6 +172,7 @@ pub fn look_at(directory: &Path, keys: &Keys) -> Result<FoundNames, EcryptfsErro
             Err(_) => {}
         }
         if entry.file_type() == FileType::RegularFile && files < SAMPLE {
+            // intended: a count for people.
             files = files.saturating_add(1);
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let Ok(file) = rustix::fs::openat(&opened, name, flags, Mode::empty()) else { continue };
@@ -272,9 +273,12 @@ impl MappedFile for Contents {
         };
         let mut at = offset;
         while at < zeros_to {
+            // intended: nothing is left to do.
             let len = zeros_to.saturating_sub(at).min(ZEROS.len() as u64);
+            // cannot be out of range: at most the length of ZEROS.
             let zeros = ZEROS.get(..len as usize).unwrap_or(&[]);
             file.write_at(at, zeros).map_err(|error| number(&error))?;
+            // cannot overflow: at most zeros_to.
             at = at.saturating_add(len);
         }
         Ok(())
@@ -285,8 +289,10 @@ impl MappedFile for Contents {
 fn read_all(file: &EncryptedFile, offset: u64, buf: &mut [u8]) -> Result<usize, EcryptfsError> {
     let mut done = 0_usize;
     while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        // intended: nothing is there behind the end.
         match file.read_at(offset.saturating_add(done as u64), rest)? {
             0 => break,
+            // cannot overflow: at most the length of the buffer.
             read => done = done.saturating_add(read),
         }
     }

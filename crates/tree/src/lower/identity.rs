@@ -70,8 +70,10 @@ impl MappedFile for File {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Outcome<usize> {
         let mut filled = 0_usize;
         while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            // intended: the system refuses what lies behind 2^63.
             match FileExt::read_at(self, rest, offset.saturating_add(filled as u64)) {
                 Ok(0) => break,
+                // cannot overflow: at most the length of the buffer.
                 Ok(read) => filled = filled.saturating_add(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(errno(&error)),

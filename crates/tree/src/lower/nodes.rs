@@ -86,6 +86,7 @@ impl<F> Nodes<F> {
             }),
             references: 0,
         });
+        // intended: a node with so many references is never forgotten.
         known.references = known.references.saturating_add(1);
         Arc::clone(&known.node)
     }
@@ -99,6 +100,7 @@ impl<F> Nodes<F> {
         if let Some(number) = self.plain_number(which) {
             return number;
         }
+        // cannot overflow: less than FOREIGN is added.
         let next = FOREIGN.saturating_add(which.1 & (FOREIGN >> 1));
         let by_number = &table.by_number;
         *table.foreign.entry(which).or_insert_with(|| {
@@ -118,6 +120,7 @@ impl<F> Nodes<F> {
     pub fn forget(&self, number: Node, times: u64) {
         let mut table = self.table();
         let Some(known) = table.by_number.get_mut(&number) else { return };
+        // intended: a node that is forgotten more often than it was told is forgotten.
         known.references = known.references.saturating_sub(times);
         if known.references == 0 && number != Node::ROOT {
             let gone = table.by_number.remove(&number);

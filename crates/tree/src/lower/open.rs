@@ -45,6 +45,7 @@ pub(super) struct Stamp(i64, i64, i64, i64, i64);
 
 impl Stamp {
     pub fn of(stat: &Stat) -> Self {
+        // cannot fail: less than 10^9.
         let nanoseconds = |part: u64| i64::try_from(part).unwrap_or(0);
         Self(
             stat.st_size,
@@ -116,6 +117,7 @@ impl Opener {
             _ => true,
         };
         self.share(mapper, node, &mut state, write, fresh)?;
+        // cannot overflow: each is an open file.
         state.handles = state.handles.saturating_add(1);
         drop(state);
         Ok(Opened {
@@ -177,6 +179,7 @@ impl<F: MappedFile> PosixFile for Handle<F> {
 impl<F> Drop for Handle<F> {
     fn drop(&mut self) {
         let mut state = self.node.state();
+        // cannot be less: this one was counted.
         state.handles = state.handles.saturating_sub(1);
         if state.handles == 0 {
             let shared = state.shared.take();

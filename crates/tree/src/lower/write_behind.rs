@@ -33,8 +33,11 @@ impl Run {
         if offset != self.end {
             (self.start, self.begun) = (offset, offset);
         }
+        // cannot overflow: the system has written it.
         self.end = offset.saturating_add(len);
+        // intended: nothing is due before what was begun.
         let due = self.end.saturating_sub(self.begun);
+        // cannot be less: a run begins before its end.
         if self.end.saturating_sub(self.start) < LONG || due < STEP {
             return None;
         }
@@ -50,6 +53,7 @@ impl WriteBehind {
         if let (Some((from, len)), Some((file, contents_at))) = (due, lower) {
             // What is clean is forgotten, and what is not is brought to the medium so that it can be: the advice is taken for
             // the latter. Pages on their way stay. Nobody depends on it, so a failure is none.
+            // cannot overflow: advice about what was written.
             let _ = rustix::fs::fadvise(file, from.saturating_add(contents_at), Some(len), Advice::DontNeed);
         }
     }

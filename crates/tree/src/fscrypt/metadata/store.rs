@@ -83,6 +83,7 @@ impl Metadata {
                 None => true,
             }
         });
+        // cannot be less: links were removed.
         before.saturating_sub(self.links.len())
     }
 
@@ -116,6 +117,7 @@ impl Metadata {
         if let Some(protector) = fitting.next() {
             return match fitting.count() {
                 0 => Ok(protector),
+                // cannot overflow: counts what is in memory.
                 others => Err(ChooseError::Ambiguous { count: others.saturating_add(1) }),
             };
         }
