@@ -103,13 +103,11 @@ impl Binding {
         ciphertext: impl Fn(u64, usize) -> Result<Vec<u8>, DeviceError>,
     ) -> Result<Self, DeviceError> {
         let first = ciphertext(0, total.min(ENDS) as usize)?;
+        // intended: all of a source that is shorter.
         let last_at = total.saturating_sub(ENDS) / ENDS * ENDS;
         let last = ciphertext(last_at, (total - last_at) as usize)?;
         let fingerprint = sha256(&[&first, &last]);
-        let modified = match modified.map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default()) {
-            Some(time) => format!("{}.{:09}", time.as_secs(), time.subsec_nanos()),
-            None => "-".to_owned(),
-        };
+        let modified = modified.map_or("-".to_owned(), since_1970);
         Ok(Self {
             direction,
             volume: format!("volume {}\nvolume-size {}\n", disk.uuid().unwrap_or("-"), disk.size()),
@@ -195,12 +193,22 @@ pub fn remove(path: &Path) -> Result<(), BulkError> {
     }
 }
 
+/// A time in seconds, with a sign before those until 1970: two times are never the same text.
+fn since_1970(time: SystemTime) -> String {
+    let (sign, distance) = match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => ("", after),
+        Err(before) => ("-", before.duration()),
+    };
+    format!("{sign}{}.{:09}", distance.as_secs(), distance.subsec_nanos())
+}
+
 fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Replaces a file durably: at any time it holds either the old or the new contents. On failure nothing else is left.
 fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    // intended: a path without a name gives a hidden file beside it.
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
     let new = path.with_file_name(name);
@@ -239,4 +247,22 @@ fn sha256(parts: &[&[u8]]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A file with a time before 1970 that was changed since is another source.
+    #[test]
+    fn every_time_is_another_text() {
+        let times = [-2_000_000_001_i64, -1, 0, 1, 2_000_000_001].map(|nanoseconds| {
+            let distance = Duration::from_nanos(nanoseconds.unsigned_abs());
+            if nanoseconds < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
+        });
+        let texts = times.map(since_1970);
+        assert_eq!(texts, ["-2.000000001", "-0.000000001", "0.000000000", "0.000000001", "2.000000001"]);
+    }
 }

@@ -61,6 +61,7 @@ pub fn run(
         0 => thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
+    // intended: more chunks than workers.
     let workers = workers.min(MAX_WORKERS).min(usize::try_from(chunks).unwrap_or(usize::MAX));
     let shared = Shared {
         job,

@@ -166,6 +166,7 @@ impl Region {
 
     /// A media's error, in positions of the plaintext.
     fn located(&self, error: DeviceError) -> DeviceError {
+        // cannot be less: the error is about this segment, which begins at media_offset.
         let offset = error.offset.saturating_sub(self.media_offset) + self.start;
         let cause = match error.cause {
             // The segment lay inside the media when the disk was made.

@@ -118,6 +118,7 @@ fn run<P>(
     mut pieces: impl ExactSizeIterator<Item = P> + Send,
     work: &(impl Fn(P) -> Outcome + Sync),
 ) -> Outcome {
+    // intended: nothing to do needs no helper.
     let helpers = pieces.len().saturating_sub(1);
     if helpers == 0 {
         return pieces.next().map_or(Ok(()), work);

@@ -60,6 +60,7 @@ impl Units {
     fn shards(&self, offset: u64, len: usize) -> [Option<&Shard>; 2] {
         debug_assert!(len as u64 <= STRETCH);
         let first = offset / STRETCH % SHARDS as u64;
+        // intended: a range of no bytes has the lock of its first.
         let last = (offset + len.saturating_sub(1) as u64) / STRETCH % SHARDS as u64;
         let shard = |index: u64| self.shards.get(index as usize);
         if first == last { [shard(first), None] } else { [shard(first.min(last)), shard(first.max(last))] }

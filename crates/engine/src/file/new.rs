@@ -42,6 +42,7 @@ impl NewFile {
 
     fn create_hidden(path: &Path, size: u64) -> Result<Self, DeviceError> {
         let mut name = std::ffi::OsString::from(".");
+        // cannot be empty: a file was just made at the path.
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".atrest-{}", std::process::id()));
         let hidden = path.with_file_name(name);

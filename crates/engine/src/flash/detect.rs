@@ -58,6 +58,7 @@ fn is_cut_off(device: &dyn BlockDevice) -> Result<bool, DetectError> {
 }
 
 fn look(device: &dyn BlockDevice, start: u64) -> Result<Result<FlashSizes, HeaderError>, DetectError> {
+    // intended: what overflows lies behind the end.
     if start.saturating_add(HEADER_LEN as u64) > device.size() {
         return Ok(Err(HeaderError::Foreign));
     }

@@ -22,7 +22,9 @@ pub(super) fn check_units(geometry: FlashGeometry) -> Result<(), FlashOpenError>
 
 /// Whether there is room for so many values of a type.
 pub(super) fn check_room<T>(count: u64) -> Result<(), FlashOpenError> {
+    // intended: what overflows is more than any memory.
     let needs = count.saturating_mul(size_of::<T>() as u64);
+    // intended: where it is not known, the allocation itself tells.
     let has = available_memory().unwrap_or(u64::MAX);
     let short = FlashOpenError::NotEnoughMemory { needs, has };
     if needs > has {

@@ -365,6 +365,7 @@ fn told(error: SealedError, first: u64) -> SealedError {
     match error {
         SealedError::Medium(cause) => SealedError::Medium(told_cause(cause, first)),
         SealedError::KeyInUse { block } => {
+            // cannot overflow: blocks of sealed media have numbers of 32 bits.
             SealedError::KeyInUse { block: block.saturating_add(first as u32) }
         }
         error => error,

@@ -167,6 +167,7 @@ pub fn plain_geometry(params: &Params) -> Result<FlashGeometry, FlashOpenError> 
     let options = MapperOptions { data_unit: params.data_unit as usize, ..MapperOptions::default() };
     // No key of anybody's: units are the same with each, and this one has no equal halves.
     let key: [u8; MAX_KEY_LEN] = core::array::from_fn(|index| index as u8);
+    // intended: a length that is too large leaves no bytes, which the cipher refuses.
     let key = key.get(..params.key_len.into()).unwrap_or_default();
     let mapper = Mapper::new(&spec(params.cipher)?, key, &options).map_err(FlashOpenError::Key)?;
     CryptFlash::new(NoMedium(data), mapper, bounce(params))
@@ -177,6 +178,7 @@ pub fn plain_geometry(params: &Params) -> Result<FlashGeometry, FlashOpenError> 
 /// Sizes of the blocks behind the header.
 pub(super) fn data_geometry(params: &Params) -> Result<FlashGeometry, FlashOpenError> {
     let FlashSizes { read_size, prog_size, erase_size, block_count } = params.sizes;
+    // intended: no blocks of data are no medium, as is checked next.
     let blocks = block_count.saturating_sub(params.sizes.first_data_block());
     let data =
         FlashGeometry::new(read_size, prog_size, erase_size, blocks).map_err(FlashOpenError::Geometry)?;

@@ -67,6 +67,7 @@ impl Medium {
         let has = match place {
             Place::Directory(directory) => {
                 let free = rustix::fs::statvfs(directory).map_err(|error| BenchError::Place(error.kind()))?;
+                // intended: what overflows is room enough.
                 free.f_bavail.saturating_mul(free.f_frsize)
             }
             Place::Device(path) => {

@@ -53,6 +53,7 @@ pub fn turns(
     }
     Ok(speeds.map(|mut speeds| {
         speeds.sort_by(f64::total_cmp);
+        // intended: no measurement, no speed.
         speeds.get(speeds.len() / 2).copied().unwrap_or_default()
     }))
 }
