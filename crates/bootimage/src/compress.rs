@@ -136,6 +136,7 @@ pub fn unpack_one(
         }
         Compression::Zstd => unzstd(&mut rest, limit)?,
     };
+    // cannot be less: the rest is a part of it.
     Ok((unpacked, bytes.len().saturating_sub(rest.len())))
 }
 
@@ -146,9 +147,11 @@ pub fn unpack_one(
 pub fn unpack_all(compression: Compression, bytes: &[u8], limit: u64) -> Result<Vec<u8>, CompressError> {
     let (mut unpacked, mut taken) = unpack_one(compression, bytes, limit)?;
     while let Some(rest) = bytes.get(taken..).filter(|rest| Compression::detect(rest) == Some(compression)) {
+        // cannot be less: unpack_one stops at the limit.
         let left = limit.saturating_sub(unpacked.len() as u64);
         let (more, used) = unpack_one(compression, rest, left)?;
         unpacked.extend_from_slice(&more);
+        // cannot overflow: at most the length of the file.
         taken = taken.saturating_add(used);
     }
     if taken != bytes.len() {
@@ -192,6 +195,7 @@ fn unzstd(rest: &mut &[u8], limit: u64) -> Result<Vec<u8>, CompressError> {
             .decode_blocks(&mut *rest, BlockDecodingStrategy::UptoBytes(1 << 20))
             .map_err(|error| fail(&error))?;
         if let Some(part) = decoder.collect() {
+            // cannot overflow: bytes in memory.
             within(unpacked.len().saturating_add(part.len()), limit)?;
             unpacked.extend_from_slice(&part);
         }
@@ -212,6 +216,7 @@ fn read_limited(
     limit: u64,
 ) -> Result<Vec<u8>, CompressError> {
     let mut unpacked = Vec::new();
+    // intended: one byte more than is allowed, if there is such a number.
     let read = decoder.by_ref().take(limit.saturating_add(1)).read_to_end(&mut unpacked);
     read.map_err(|error| damaged(compression, error))?;
     within(unpacked.len(), limit)?;

@@ -17,6 +17,7 @@ impl<D: FlashDevice> FlashRegion<D> {
         let erase = u64::from(whole.erase_size());
         let outside = || {
             let cause = FlashCause::OutOfBounds { size: whole.size() };
+            // intended: for people; what overflows is outside of every medium.
             let (address, len) = (first_block.saturating_mul(erase), block_count.saturating_mul(erase));
             FlashError::new(FlashOperation::Read, address, len, cause)
         };
@@ -46,20 +47,26 @@ impl<D: FlashDevice> FlashRegion<D> {
         run(&mut self.device, start + address).map_err(|error| {
             let cause = match error.cause {
                 FlashCause::BadBlock { block } => {
+                    // cannot be less: the device names what was asked for, which lies in the region.
                     FlashCause::BadBlock { block: block.saturating_sub(first_block) }
                 }
                 FlashCause::AlreadyProgrammed { unit } => {
+                    // cannot be less: the device names what was asked for, which lies in the region.
                     FlashCause::AlreadyProgrammed { unit: unit.saturating_sub(start) }
                 }
                 FlashCause::Tampered { block, unit } => {
+                    // cannot be less: the device names what was asked for, which lies in the region.
                     FlashCause::Tampered { block: block.saturating_sub(first_block), unit }
                 }
+                // cannot be less: the device names what was asked for, which lies in the region.
                 FlashCause::Void { block } => FlashCause::Void { block: block.saturating_sub(first_block) },
                 FlashCause::Closed { block } => {
+                    // cannot be less: the device names what was asked for, which lies in the region.
                     FlashCause::Closed { block: block.saturating_sub(first_block) }
                 }
                 other => other,
             };
+            // cannot be less: the device names what was asked for, which lies in the region.
             FlashError { address: error.address.saturating_sub(start), cause, ..error }
         })
     }

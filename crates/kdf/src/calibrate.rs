@@ -42,10 +42,12 @@ pub fn pbkdf2_iterations(hash: Hash, key_len: usize, target: Duration) -> u32 {
         // The inputs are valid: at least one iteration and one byte. A busy machine must not get fewer iterations.
         let (passphrase, salt) = (b"foobarfo", b"0123456789abcdef0123456789abcdef");
         let done = unlimited().during(|| pbkdf2(hash, passphrase, salt, iterations, &mut key));
+        // cannot be less: the clock only goes up.
         let took = processor_time().saturating_sub(started);
         black_box((&key, done.is_ok()));
         if took >= MIN_MEASUREMENT || iterations >= 1 << 30 {
             let wanted = u128::from(iterations) * target.as_nanos() / took.as_nanos().max(1);
+            // intended: as many iterations as a header can hold.
             return u32::try_from(wanted).unwrap_or(u32::MAX).max(MIN_PBKDF2_ITERATIONS);
         }
         iterations <<= if took < MIN_MEASUREMENT / 8 { 3 } else { 1 };
@@ -113,6 +115,7 @@ fn scaled(
     max_time: u32,
 ) -> Argon2Cost {
     let work = u128::from(cost.time) * u128::from(cost.memory_kib) * goal.as_nanos() / took.as_nanos().max(1);
+    // intended: the most that is accepted, at the end of the line.
     let work = u64::try_from(work).unwrap_or(u64::MAX).min(Argon2Cost::MAX_WORK);
     let most = *memory.end();
     let least = u64::from((*memory.start()).max(8 * cost.lanes));
@@ -135,12 +138,14 @@ fn measure(cost: &Argon2Cost) -> Result<Duration, KdfError> {
 
 fn lane_limit(asked: u32) -> u32 {
     let processors =
+        // intended: more processors than may be used.
         thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX));
     asked.min(MAX_ARGON2_LANES).min(processors).max(1)
 }
 
 fn memory_limit_kib(asked: u32) -> u32 {
     let half =
+        // intended: more memory than may be used.
         memory::half_of_memory().map_or(u32::MAX, |bytes| u32::try_from(bytes / 1024).unwrap_or(u32::MAX));
     asked.min(half).min(Argon2Cost::MAX_MEMORY_KIB)
 }

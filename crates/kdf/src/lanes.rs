@@ -12,6 +12,7 @@ use rayon_core::ThreadPoolBuilder;
 /// Runs `derive` with one thread for each lane, but no more than there are processors. The stacks are wiped.
 pub fn on_own_threads<R: Send>(lanes: u32, derive: impl FnOnce() -> R + Send) -> R {
     let processors = thread::available_parallelism().map_or(1, usize::from);
+    // intended: more lanes than processors.
     let lanes = usize::try_from(lanes).unwrap_or(usize::MAX);
     on_at_most(lanes.min(processors).max(1), &|| Ok(()), derive)
 }

@@ -83,8 +83,10 @@ impl Probe<'_> {
     fn group_v2(&self, group: &Path) -> Option<u64> {
         let limit = self.number(group.join("memory.max"))?;
         let used = self.number(group.join("memory.current"))?;
+        // intended: without statistics nothing counts as cache.
         let stat = self.text(group.join("memory.stat")).unwrap_or_default();
         let cache: u64 = ["inactive_file", "active_file"].iter().filter_map(|f| labelled(&stat, f)).sum();
+        // intended: nothing is left when more is used than may be.
         Some(limit.saturating_sub(used.saturating_sub(cache)))
     }
 
@@ -92,9 +94,11 @@ impl Probe<'_> {
         // No limit is a huge number here, which the minimum ignores.
         let limit = self.number(group.join("memory.limit_in_bytes"))?;
         let used = self.number(group.join("memory.usage_in_bytes"))?;
+        // intended: without statistics nothing counts as cache.
         let stat = self.text(group.join("memory.stat")).unwrap_or_default();
         let cache: u64 =
             ["total_inactive_file", "total_active_file"].iter().filter_map(|f| labelled(&stat, f)).sum();
+        // intended: nothing is left when more is used than may be.
         Some(limit.saturating_sub(used.saturating_sub(cache)))
     }
 
@@ -106,6 +110,7 @@ impl Probe<'_> {
     fn address_space(&self) -> Option<u64> {
         let limit = getrlimit(Resource::As).current?;
         let used_kib: u64 = labelled(&self.text("proc/self/status")?, "VmSize:")?;
+        // intended: nothing is left when more is used than may be.
         Some(limit.saturating_sub(used_kib.saturating_mul(1024)))
     }
 }

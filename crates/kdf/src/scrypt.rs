@@ -26,7 +26,9 @@ impl ScryptCost {
     /// Bytes of the work area: N and p blocks of 128 r bytes, and one more.
     pub fn memory_bytes(&self) -> u64 {
         let block = 128 * u64::from(self.r);
+        // intended: what overflows is more memory than is accepted.
         let n = 1u64.checked_shl(self.log_n.into()).unwrap_or(u64::MAX);
+        // intended: what overflows is more memory than is accepted.
         block.saturating_mul(n.saturating_add(u64::from(self.p)).saturating_add(1))
     }
 
@@ -144,6 +146,7 @@ fn mix_through_memory(x: &mut [Block], y: &mut [Block], v: &mut [Block]) {
 /// scryptBlockMix (section 4): blocks with even numbers go to the first half of `to`, the others to the second.
 fn mix_blocks(from: &[Block], to: &mut [Block]) {
     let half = to.len() / 2;
+    // cannot be empty: r is 1 at least.
     let mut state = from.last().copied().unwrap_or_default();
     for (index, block) in from.iter().enumerate() {
         state = salsa20_8(&zip(&state, block, |state, block| state ^ block));

@@ -169,7 +169,7 @@ fn exchange(path: &Path, request: &Request<'_>) -> io::Result<Vec<u8>> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut message = SecretBytes::zeroed(Request::MAX_LEN);
     let len = request.encode(&mut message).ok_or(io::ErrorKind::InvalidInput)?;
-    stream.write_all(message.get(..len).unwrap_or(&[]))?;
+    stream.write_all(message.get(..len).ok_or(io::ErrorKind::InvalidInput)?)?;
     stream.shutdown(Shutdown::Write)?;
     let mut answer = Vec::new();
     stream.take(MAX_ANSWER).read_to_end(&mut answer)?;

@@ -215,6 +215,7 @@ pub struct Target<'a> {
 }
 
 fn until_zero(bytes: &[u8]) -> &[u8] {
+    // cannot be empty: splitting yields one part at least.
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 

@@ -172,6 +172,7 @@ fn uuid(name: &str, volume: &Volume) -> String {
 }
 
 fn uuid_of(kind: &str, header: Option<&str>, name: &str) -> String {
+    // intended: plain volumes have no UUID.
     let header: String = header.unwrap_or_default().chars().filter(|c| *c != '-').collect();
     let between = if header.is_empty() { "" } else { "-" };
     let mut uuid = format!("{}{kind}{between}{header}-{name}", status::PREFIX);

@@ -93,6 +93,7 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
     let targets = table.targets().ok_or(DmError::Answer)?;
     let Some(first) = targets.first().filter(|target| target.kind == "crypt") else { return Ok(None) };
     let line = Line::parse(first.line).ok_or(DmError::Answer)?;
+    // intended: a UUID of another form tells no kind.
     let kind = found.uuid.split('-').nth(1).unwrap_or_default().into();
     let below = match line.tag_len {
         Some(len) => Some(below(control, name, &line, len)?),
@@ -112,6 +113,7 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
         device,
         file,
         offset,
+        // intended: for people; the kernel makes no table of no targets, nor longer than its devices.
         sectors: targets.iter().map(|target| target.start.saturating_add(target.sectors)).max().unwrap_or(0),
         sector_size: line.sector_size,
         iv_offset: line.iv_offset,

@@ -51,6 +51,7 @@ pub fn line(
     let front = format!("{} ", target.cipher);
     let key = match keys {
         KeyPlace::Keyring { uuid } => {
+            // intended: LUKS1 has one digest without a number, which cryptsetup counts as 0.
             let description = keyring::description(uuid, target.digest.unwrap_or(0));
             let name = format!(":{}:logon:{description}", target.key.len());
             SecretBytes::copy_from(name.as_bytes())

@@ -220,6 +220,7 @@ impl Filesystem for VolumeDirectory {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        // intended: nothing is there behind the end.
         let left = self.device.size().saturating_sub(offset);
         let len = left.min(u64::from(size)) as usize;
         BUFFER.with_borrow_mut(|buffer| {
@@ -246,6 +247,7 @@ impl Filesystem for VolumeDirectory {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        // intended: nothing is there behind the end.
         let left = self.device.size().saturating_sub(offset);
         let len = left.min(data.len() as u64) as usize;
         if len == 0 && !data.is_empty() {

@@ -154,6 +154,7 @@ impl MountId {
 
 /// The setuid program of the package fuse3 that mounts and unmounts for unprivileged users.
 pub(super) fn fusermount() -> Option<PathBuf> {
+    // intended: without PATH nothing is found.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path)

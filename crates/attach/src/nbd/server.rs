@@ -267,6 +267,7 @@ impl Shared {
                 }
                 _ => return false,
             }
+            // intended: no time is left behind the deadline.
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || self.stop.load(Ordering::Relaxed) {
                 return false;
@@ -289,6 +290,7 @@ impl Shared {
         self.left.notify_all();
         let deadline = Instant::now() + grace;
         while !clients.open.is_empty() {
+            // intended: no time is left behind the deadline.
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 for client in clients.open.values() {

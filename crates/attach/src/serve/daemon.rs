@@ -109,6 +109,7 @@ fn wait_for_child(pipe: &OwnedFd, pid: i32) -> io::Result<u8> {
         }
         match rustix::io::read(pipe, &mut buffer) {
             Ok(0) => break,
+            // cannot be less: never more than MAX_LINE is kept.
             Ok(len) => line.extend(&buffer[..len.min(MAX_LINE.saturating_sub(line.len()))]),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -189,6 +189,7 @@ impl Registry {
                 remove_remains(&left.kind);
                 let removed = std::fs::remove_file(&file);
                 removed.map_err(|error| CloseError::Session(SessionError::File { path: file, error }))?;
+                // intended: the program died without a word.
                 Err(CloseError::Failed { name: left.name, failure: left.failed.unwrap_or_default() })
             }
             Content::Stale(Some(_)) => {

@@ -77,6 +77,7 @@ impl Handle {
     pub fn wait(&self, limit: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + limit;
         loop {
+            // intended: no time is left behind the deadline.
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
             match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout)) {

@@ -51,6 +51,7 @@ impl fmt::Debug for Segment<'_> {
 impl Segment<'_> {
     /// The content of an entry of this segment.
     pub fn data(&self, entry: &Entry) -> &[u8] {
+        // cannot be out of range: the entry was read from this content.
         self.content.get(entry.data.clone()).unwrap_or_default()
     }
 }
@@ -66,8 +67,10 @@ pub fn read_chain(file: &[u8], limits: Limits) -> Result<Vec<Segment<'_>>, CpioE
     while offset < file.len() {
         let segment = read_segment(file, offset, left)?;
         if segment.compression != Compression::None {
+            // cannot be less: unpacking stops at the limit.
             left = left.saturating_sub(segment.content.len() as u64);
         }
+        // cannot overflow: a part of the file.
         offset = skip_zeros(file, offset.saturating_add(segment.len));
         segments.push(segment);
     }
@@ -78,12 +81,14 @@ pub fn read_chain(file: &[u8], limits: Limits) -> Result<Vec<Segment<'_>>, CpioE
 }
 
 fn read_segment(file: &[u8], offset: usize, limit: u64) -> Result<Segment<'_>, CpioError> {
+    // cannot be out of range: the loop ends with the file.
     let rest = file.get(offset..).unwrap_or_default();
     if rest.starts_with(b"0") && offset.is_multiple_of(ALIGN) {
         let (entries, end) = read_archive(file, offset)?;
         let content = Cow::Borrowed(file);
         return Ok(Segment {
             offset,
+            // cannot be less: an archive ends behind its start.
             len: end.saturating_sub(offset),
             compression: Compression::None,
             content,
@@ -118,6 +123,8 @@ fn read_stream(content: &[u8]) -> Result<Vec<Entry>, CpioError> {
 }
 
 fn skip_zeros(bytes: &[u8], from: usize) -> usize {
+    // intended: nothing is there behind the end.
     let rest = bytes.get(from..).unwrap_or_default();
+    // cannot overflow: a place in the file.
     from.saturating_add(rest.iter().position(|&byte| byte != 0).unwrap_or(rest.len()))
 }

@@ -95,9 +95,11 @@ fn read_entry(bytes: &[u8], offset: usize) -> Result<(Entry, usize), CpioError> 
         name: name.map(|name| String::from_utf8_lossy(name).into_owned()),
         end,
     };
+    // intended: nothing is there behind the end, which is an error below.
     let rest = bytes.get(offset..).unwrap_or_default();
     let Some((header, rest)) = rest.split_at_checked(HEADER) else {
         return Err(match rest.starts_with(b"07070") {
+            // cannot overflow: a place in memory.
             true => cut(None, (offset as u64).saturating_add(HEADER as u64)),
             false => CpioError::Unknown { offset },
         });
@@ -107,6 +109,7 @@ fn read_entry(bytes: &[u8], offset: usize) -> Result<(Entry, usize), CpioError> 
         Some(b"070707") => return Err(CpioError::OldFormat { offset }),
         _ => return Err(CpioError::Unknown { offset }),
     }
+    // cannot be out of range: a header has 110 bytes.
     let mut fields = header.get(6..).unwrap_or_default().chunks_exact(8);
     let mut field = |field| fields.next().and_then(hexadecimal).ok_or(CpioError::Field { offset, field });
     let ino = field("ino")?;

@@ -156,11 +156,13 @@ fn write_entry(out: &mut Vec<u8>, name: &[u8], inode: u32, permissions: u32, mti
         0,
         links,
         mtime,
+        // cannot fail: `add` refuses larger files.
         u32::try_from(data.len()).unwrap_or(u32::MAX),
         0,
         0,
         device.0,
         device.1,
+        // cannot fail: `add` refuses longer names.
         u32::try_from(name_len).unwrap_or(u32::MAX),
         0,
     ];

@@ -149,7 +149,7 @@ pub fn read(blob: &[u8]) -> Result<Tree<'_>, FdtError> {
                 if !parent.properties.insert(name) {
                     return Err(twice(name));
                 }
-                let value = blob.get(value).unwrap_or_default();
+                let value = blob.get(value).ok_or_else(|| wrong("a property ends early"))?;
                 parent.node.properties.push((name.into(), Cow::Borrowed(value)));
             }
             Token::Nop => {}
@@ -181,6 +181,7 @@ fn reservations(blob: &[u8], layout: &Layout) -> Result<Vec<(u64, u64)>, FdtErro
     let mut found = Vec::new();
     loop {
         let word = |index: usize| {
+            // intended: what overflows lies behind the end, which is an error.
             let word = number(block, offset.saturating_add(index * 4)).map(u64::from);
             word.ok_or(FdtError::Layout { block: "list of reserved memory" })
         };
@@ -188,6 +189,7 @@ fn reservations(blob: &[u8], layout: &Layout) -> Result<Vec<(u64, u64)>, FdtErro
             (0, 0) => return Ok(found),
             entry => found.push(entry),
         }
+        // intended: what overflows lies behind the end, which is an error.
         offset = offset.saturating_add(16);
     }
 }

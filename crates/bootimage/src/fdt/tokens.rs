@@ -63,7 +63,9 @@ impl Layout {
         let strings = within(strings, strings_len, 1, "block of names")?;
         // Version 16 does not tell how long the structure is.
         let structure_len = match version {
+            // cannot be less: compared before.
             16 if strings.start > structure as usize => (strings.start as u32).saturating_sub(structure),
+            // intended: a structure behind the end has no length, and is refused below.
             16 => total.saturating_sub(structure),
             _ => field(9)?,
         };
@@ -80,9 +82,11 @@ impl Layout {
         let wrong = |what| FdtError::Structure { offset, what };
         let block = blob.get(..self.structure.end).unwrap_or(blob);
         let tag = number(block, offset).ok_or_else(|| wrong("the structure ends early"))?;
+        // intended: what overflows lies behind the end, which is an error.
         let after = offset.saturating_add(4);
         match tag {
             BEGIN_NODE => {
+                // intended: nothing is no name, which is an error.
                 let name = text(block.get(after..).unwrap_or_default());
                 let name = name.ok_or_else(|| wrong("a node's name is none"))?;
                 Ok((Token::Begin(name), (after + name.len() + 1).next_multiple_of(4)))
@@ -91,10 +95,14 @@ impl Layout {
             PROP => {
                 let early = || wrong("a property ends early");
                 let len = number(block, after).ok_or_else(early)? as usize;
+                // intended: what overflows lies behind the end, which is an error.
                 let name = number(block, after.saturating_add(4)).ok_or_else(early)? as usize;
+                // intended: what overflows lies behind the end, which is an error.
                 let start = after.saturating_add(8);
                 let end = start.checked_add(len).filter(|end| *end <= block.len()).ok_or_else(early)?;
+                // intended: nothing is no name, which is an error.
                 let names = blob.get(self.strings.clone()).unwrap_or_default();
+                // intended: nothing is no name, which is an error.
                 let name = text(names.get(name..).unwrap_or_default()).filter(|name| !name.is_empty());
                 let name = name.ok_or_else(|| wrong("a property's name is none"))?;
                 Ok((Token::Property { name, value: start..end }, end.next_multiple_of(4)))

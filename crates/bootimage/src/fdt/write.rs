@@ -43,6 +43,7 @@ impl Tree<'_> {
     /// # Errors
     /// [`WriteError`].
     pub fn to_blob(&self) -> Result<Vec<u8>, WriteError> {
+        // intended: what overflows is too large.
         if size(&self.root, 0)?.saturating_add(self.reservations.len().saturating_mul(16)) > SIZE_MAX {
             return Err(WriteError::TooLarge);
         }
@@ -88,8 +89,10 @@ fn size(node: &Node<'_>, depth: usize) -> Result<usize, WriteError> {
         return Err(WriteError::TooDeep);
     }
     let own: usize = node.properties.iter().map(|(name, value)| name.len() + value.len() + 20).sum();
+    // intended: what overflows is too large.
     let mut total = own.saturating_add(node.name.len() + 16);
     for child in &node.children {
+        // intended: what overflows is too large.
         total = total.saturating_add(size(child, depth + 1)?);
     }
     Ok(total)

@@ -136,6 +136,7 @@ pub(super) fn tree<'a>(spec: &FitSpec<'a>) -> Result<Tree<'a>, BuildError> {
             let number = |number| u32::try_from(number).map_err(|_| fdt::WriteError::TooLarge);
             node.set_u32("data-size", number(image.data.len())?);
             node.set_u32("data-offset", number(offset)?);
+            // cannot overflow: bytes in memory.
             offset = offset.saturating_add(image.data.len()).next_multiple_of(4);
         } else {
             node.set("data", image.data);
@@ -151,6 +152,7 @@ pub(super) fn tree<'a>(spec: &FitSpec<'a>) -> Result<Tree<'a>, BuildError> {
             match address {
                 Some(address) if wide => node.set(name, address.to_be_bytes().to_vec()),
                 // `wide` says that it fits.
+                // cannot fail: `wide` says that it fits.
                 Some(address) => node.set_u32(name, u32::try_from(address).unwrap_or(u32::MAX)),
                 None => {}
             }

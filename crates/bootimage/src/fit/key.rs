@@ -173,6 +173,7 @@ impl PublicKey {
     /// # Errors
     /// [`KeyError`], also for one key of several: half a set of keys is none.
     pub fn from_tree(tree: &Tree<'_>) -> Result<Vec<Self>, KeyError> {
+        // intended: a tree without keys has none.
         let nodes = tree.root.child("signature").map(|node| node.children.as_slice()).unwrap_or_default();
         let keys: Result<Vec<Self>, KeyError> = nodes.iter().map(Self::from_node).collect();
         keys.and_then(|keys| if keys.is_empty() { Err(KeyError::NoKeys) } else { Ok(keys) })
@@ -204,6 +205,7 @@ impl PublicKey {
         node.set("rsa,modulus", modulus.to_vec());
         node.set("rsa,exponent", wide.to_vec());
         node.set_u32("rsa,n0-inverse", n0_inverse(&modulus));
+        // cannot fail: 2048 to 4096.
         node.set_u32("rsa,num-bits", u32::try_from(scheme.bits).unwrap_or(0));
         node.set_text("key-name-hint", name);
     }

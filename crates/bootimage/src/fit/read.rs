@@ -44,12 +44,14 @@ impl<'a> Fit<'a> {
     /// The images, in order.
     pub fn images(&self) -> impl Iterator<Item = Result<Image<'_>, FitError>> {
         let nodes =
+            // intended: a tree without such a node has none in it.
             self.tree.root.child("images").map(|images| images.children.as_slice()).unwrap_or_default();
         nodes.iter().map(|node| self.image(node))
     }
 
     /// The configurations, in order.
     pub fn configurations(&self) -> &[Node<'a>] {
+        // intended: a tree without such a node has none in it.
         self.tree.root.child("configurations").map(|node| node.children.as_slice()).unwrap_or_default()
     }
 

@@ -47,7 +47,9 @@ pub fn build_signed(spec: &FitSpec<'_>, sign: &SignSpec<'_>) -> Result<Vec<u8>, 
             .collect();
         let parent =
             tree.root.child("configurations").and_then(|node| node.child(&configuration.name)).cloned();
+        // intended: a tree without images has none in it.
         let images = tree.root.child("images").cloned().unwrap_or_default();
+        // intended: a tree without configurations has none in it.
         let paths = paths(&parent.unwrap_or_default(), &images, &there);
         let node = tree.root.child_mut("configurations").child_mut(&configuration.name).child_mut(NODE);
         node.set_text("algo", &scheme.algorithm());
@@ -65,11 +67,13 @@ pub fn build_signed(spec: &FitSpec<'_>, sign: &SignSpec<'_>) -> Result<Vec<u8>, 
     }
     let mut blob = tree.to_blob()?;
     let wrong = |error: FdtError| BuildError::Sign(error.to_string());
+    // cannot fail: to_blob makes no tree of more than 2 GiB.
     let strings_len = u32::try_from(fdt::strings(&blob).map_err(wrong)?.len()).unwrap_or(0);
     for configuration in &spec.configurations {
         let path = format!("/configurations/{}/{NODE}", configuration.name);
         let node =
             tree.root.child("configurations").and_then(|node| node.child(&configuration.name)?.child(NODE));
+        // cannot fail: set for each configuration above.
         let paths = node.and_then(|node| node.texts("hashed-nodes")).unwrap_or_default();
         let message = message(&blob, &paths, strings_len as usize).map_err(wrong)?;
         let value = sign.key.sign(scheme, &message).map_err(failed)?;
@@ -90,8 +94,10 @@ pub fn build_signed(spec: &FitSpec<'_>, sign: &SignSpec<'_>) -> Result<Vec<u8>, 
 fn paths(configuration: &Node<'_>, images: &Node<'_>, references: &[&str]) -> Vec<String> {
     let mut paths = vec!["/".to_string(), format!("/configurations/{}", configuration.name)];
     for reference in references {
+        // intended: a configuration without such an image.
         for name in configuration.texts(reference).unwrap_or_default() {
             paths.push(format!("/images/{name}"));
+            // intended: an image that is missing has no hashes; verifying finds it missing.
             let hashes = images.child(name).map(|image| image.children.as_slice()).unwrap_or_default();
             let hashes = hashes.iter().filter(|node| node.name.starts_with("hash"));
             paths.extend(hashes.map(|hash| format!("/images/{name}/{}", hash.name)));
@@ -108,7 +114,7 @@ fn message(blob: &[u8], paths: &[&str], strings_len: usize) -> Result<Vec<u8>, F
     let regions = fdt::regions(blob, paths, &WITHOUT)?;
     let mut message: Vec<u8> = Vec::new();
     for region in regions {
-        message.extend_from_slice(blob.get(region).unwrap_or_default());
+        message.extend_from_slice(blob.get(region).ok_or(FdtError::Layout { block: "structure" })?);
     }
     message.extend_from_slice(names);
     Ok(message)
@@ -154,6 +160,7 @@ pub(super) fn check_image(data: &[u8], node: &Node<'_>, keys: &[PublicKey]) -> S
 }
 
 fn padding<'n>(node: &'n Node<'_>) -> Option<&'n str> {
+    // intended: what is no text is no padding that is known.
     node.property("padding").map(|_| node.text("padding").unwrap_or_default())
 }
 

@@ -166,6 +166,7 @@ pub fn verify(fit: &Fit<'_>, keys: &[PublicKey]) -> Result<Report, FitError> {
 fn check_image(image: &Image<'_>, keys: &[PublicKey]) -> ImageCheck {
     let hashes = image.node.children.iter().filter(|node| node.name.starts_with("hash"));
     let check = |node: &Node<'_>| {
+        // intended: what is missing is no algorithm that is known.
         let algorithm = node.text("algo").unwrap_or_default();
         let state = match (HashKind::by_name(algorithm), node.property("value")) {
             (Some(kind), Some(value)) if kind.of(image.data) == value => HashState::Good,
@@ -198,6 +199,7 @@ fn check_configuration(node: &Node<'_>, images: &[&str]) -> ConfigCheck {
 
 fn signatures(parent: &Node<'_>, state: impl Fn(&Node<'_>) -> SignatureState) -> Vec<SignatureCheck> {
     let nodes = parent.children.iter().filter(|node| node.name.starts_with("signature"));
+    // intended: what is missing is no algorithm that is known.
     let text = |node: &Node<'_>, name| node.text(name).unwrap_or_default().to_string();
     let check = |node: &Node<'_>| SignatureCheck {
         node: node.name.clone(),

@@ -39,12 +39,14 @@ pub fn add(existing: &[u8], contents: &Contents, options: AddOptions) -> Result<
         }
     }
     let last = segments.last().map_or(Compression::None, |segment| segment.compression);
+    // cannot overflow: a part of the file.
     let end = segments.last().map_or(0, |segment| segment.offset.saturating_add(segment.len));
     let packed = Zeroizing::new(
         pack(options.compression.unwrap_or(last), &archive.to_newc(options.mtime))
             .map_err(InitramfsError::Pack)?,
     );
     // Zeros behind the last archive are of no use; what follows begins where an uncompressed one may.
+    // intended: how much room is wanted.
     let mut file = Zeroizing::new(Vec::with_capacity(end.saturating_add(packed.len()).saturating_add(4)));
     file.extend_from_slice(existing.get(..end).unwrap_or(existing));
     file.resize(end.next_multiple_of(4), 0);

@@ -127,8 +127,10 @@ pub fn load(directory: &Path, wanted: &[String], default: bool) -> Result<Module
         let data = read_module(&full)?;
         let elf = elf::read(&data).ok_or(ModuleError::NotElf { path: full })?;
         machine.get_or_insert(elf.machine);
+        // intended: a path without a name is in no table.
         let name = super::tables::module_name(&path).unwrap_or_default();
         let needs =
+            // intended: a module that is in no table needs no other.
             tables.modules.get(&normal_name(&name)).map(|(_, needs)| needs.as_slice()).unwrap_or_default();
         let needs = needs.iter().map(|path| plain(path)).collect();
         files.push(ModuleFile { path: plain(&path), data, needs });

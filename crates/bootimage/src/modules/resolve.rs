@@ -151,6 +151,7 @@ impl Walk<'_> {
         if let Some((path, _)) = self.tables.modules.get(&module) {
             self.plan.load.push(path.clone());
         }
+        // intended: a module without soft dependencies.
         self.later.extend(self.tables.soft.get(&module).map(|soft| soft.post.clone()).unwrap_or_default());
         self.done.insert(module);
     }

@@ -107,11 +107,13 @@ impl CatenaCost {
 
     /// Bytes of the work area: a digest for each node, and half as many again for the double-butterfly graph.
     pub fn memory_bytes(&self, hash: Hash) -> u64 {
+        // intended: what overflows is more memory than is accepted.
         let nodes = 1u64.checked_shl(self.garlic.into()).unwrap_or(u64::MAX);
         let spare = match self.graph {
             CatenaGraph::BitReversal => 0,
             CatenaGraph::DoubleButterfly => nodes / 2,
         };
+        // intended: what overflows is more memory than is accepted.
         nodes.saturating_add(spare).saturating_mul(hash.output_len() as u64)
     }
 
@@ -119,6 +121,7 @@ impl CatenaCost {
     pub fn nodes(&self) -> u64 {
         let first = self.min_garlic.div_ceil(2);
         let levels = core::iter::once(first).chain(self.min_garlic..=self.garlic);
+        // intended: what overflows is more work than is accepted.
         levels.map(|garlic| graph::level_nodes(self.graph, self.lambda, garlic)).fold(0, u64::saturating_add)
     }
 }

@@ -302,7 +302,10 @@ impl Filesystem for PosixDirectoryServer {
             }
             let Some(buf) = buffer.get_mut(..size as usize) else { return reply.error(Errno::EIO) };
             match file.read_at(offset, buf) {
-                Ok(len) => reply.data(buf.get(..len).unwrap_or(&[])),
+                Ok(len) => match buf.get(..len) {
+                    Some(data) => reply.data(data),
+                    None => reply.error(Errno::EIO),
+                },
                 Err(error) => reply.error(errno(error)),
             }
         });
@@ -413,6 +416,7 @@ impl Filesystem for PosixDirectoryServer {
                 return reply.ok();
             }
         }
+        // intended: before the first name come the two dots.
         let first = (offset as usize).saturating_sub(2);
         for (index, entry) in entries.iter().enumerate().skip(first) {
             let kind = entry.kind.map_or(FileType::RegularFile, file_type);

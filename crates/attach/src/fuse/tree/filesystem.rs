@@ -371,7 +371,10 @@ impl Filesystem for TreeDirectory {
                 Err(error) => return reply.error(self.errno_of_open(&path, &error)),
             }
         }
-        reply.data(buf.get(..len).unwrap_or(&[]));
+        match buf.get(..len) {
+            Some(data) => reply.data(data),
+            None => reply.error(Errno::EIO),
+        }
     }
 
     fn write(

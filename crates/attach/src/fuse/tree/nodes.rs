@@ -59,6 +59,7 @@ impl Nodes {
     /// The kernel has forgotten so many of the times that it was told.
     pub fn forget(&mut self, number: INodeNo, times: u64) {
         let Some(node) = self.by_number.get_mut(&number.0) else { return };
+        // intended: a node that is forgotten more often than it was told is forgotten.
         node.lookups = node.lookups.saturating_sub(times);
         if node.lookups == 0 && number != INodeNo::ROOT {
             if let Some(path) = &node.path {
