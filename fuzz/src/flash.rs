@@ -2,7 +2,7 @@
 
 use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashOperation};
 use atrest_flash::{CopyState, FlashHeader, NewSlot};
-use atrest_keyslot::flash::{AnyKdf, FlashKey, HEADER_LEN, Header, KdfCost};
+use atrest_keyslot::flash::{AnyKdf, FlashKey, HEADER_LEN, Header, HeaderEdit, KdfCost};
 use atrest_secret::{Random, RandomError};
 use sha2::{Digest, Sha256};
 
@@ -76,6 +76,11 @@ fn use_medium(copies: &[[u8; HEADER_LEN]; 2]) {
     let mut cheap = true;
     for copy in copies {
         let Ok(header) = Header::parse(copy) else { continue };
+        // What was read writes itself back.
+        let mut again = [0xee; HEADER_LEN];
+        HeaderEdit::create(&mut again, header.params()).expect("it was accepted").finish(header.sequence());
+        let again = Header::parse(&again).expect("what was read is accepted again");
+        assert_eq!((again.params(), again.sequence()), (header.params(), header.sequence()));
         for number in header.slots_in_use() {
             let slot = header.slot(number).expect("it is in use");
             assert_eq!(slot.wrapped.len(), usize::from(header.params().key_len) + 8);

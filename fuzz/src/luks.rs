@@ -6,7 +6,8 @@ use atrest_cipher::{AesXts, KeyPlace};
 use atrest_device::BlockDevice;
 use atrest_format::integrity::Superblock;
 use atrest_format::luks2::{
-    BinaryHeader, Checksum, CopyKind, DigestKind, Header, Kdf, KeyslotKind, Metadata, Priority as Order,
+    BinaryHeader, Checksum, CopyKind, DigestKind, Header, Kdf, KeyslotKind, MAX_BYTES, Metadata,
+    Priority as Order, SegmentSize,
 };
 use atrest_kdf::fixed::Sha256;
 use atrest_kdf::{Hash, digest};
@@ -39,6 +40,9 @@ pub fn luks1_header(data: &[u8]) {
         assert_eq!(header.encode()[..], data[..592], "encoding changes a header");
         let again = Luks1Header::parse(&header.encode()).expect("what was parsed parses again");
         assert_eq!(again.encode(), header.encode());
+        for len in [0, 5, 6, 8, 208, 591] {
+            assert!(Luks1Header::parse(&data[..len]).is_err(), "a header of {len} bytes");
+        }
         cheap = header.digest_iterations() <= MAX_ITERATIONS;
         for (number, slot) in header.slots() {
             cheap &= slot.iterations <= MAX_ITERATIONS;
@@ -129,6 +133,9 @@ pub fn luks2_header(data: &[u8]) {
         let again = Header::parse(&encoded, copy, offset).expect("what was parsed parses again");
         assert_eq!(again.binary, header.binary);
         assert_eq!(again.metadata.to_json(), header.metadata.to_json());
+        for len in [0, 5, 511, 512, 4095, 4096, encoded.len() - 1] {
+            assert!(Header::parse(&encoded[..len], copy, offset).is_err(), "a copy of {len} bytes");
+        }
     }
 }
 
@@ -192,6 +199,19 @@ fn check_metadata(metadata: &Metadata) {
     area.resize(size, 0);
     let again = Metadata::parse(&area).expect("what was accepted is accepted again");
     assert_eq!(again.to_json(), text);
+    // Whatever is computed from offsets and sizes fits in 64 bits, three of them added up as well.
+    for keyslot in metadata.keyslots() {
+        let area = &keyslot.area;
+        assert_eq!(area.offset.checked_add(area.size), Some(area.end()));
+        assert!(area.end() <= metadata.keyslots_end());
+    }
+    for segment in metadata.segments() {
+        let size = match segment.size {
+            SegmentSize::Fixed(size) => size,
+            SegmentSize::Dynamic => 0,
+        };
+        assert!(segment.offset <= MAX_BYTES && size <= MAX_BYTES, "segment {}", segment.id);
+    }
     let mut areas: Vec<(u64, u64)> =
         metadata.keyslots().iter().map(|keyslot| (keyslot.area.offset, keyslot.area.size)).collect();
     areas.sort_unstable();
