@@ -66,6 +66,7 @@ impl WorkLimit {
 
     /// Sets what callers have who state no limit, in all threads.
     pub fn set_default(time: Duration, announce: Option<fn(Duration)>) {
+        // intended: longer than anybody waits.
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         DEFAULT_MILLIS.store(millis, Ordering::Relaxed);
         *DEFAULT_ANNOUNCE.write().unwrap_or_else(std::sync::PoisonError::into_inner) = announce;
@@ -97,6 +98,7 @@ impl Stated {
     fn spend(took: Duration) {
         STATED.with_borrow_mut(|stated| {
             if let Some(stated) = stated {
+                // intended: more than any limit.
                 stated.spent = stated.spent.saturating_add(took);
             }
         });
@@ -109,11 +111,13 @@ impl Stated {
 
     /// Whether a derivation that will take so long still fits.
     fn check(&self, expected: Duration) -> Result<(), KdfError> {
+        // intended: more than any limit, unless there is none.
         let whole = self.spent.saturating_add(expected);
         if whole <= self.limit.time {
             return Ok(());
         }
         // Rounded up and down, so that the two never look equal.
+        // intended: for people.
         let seconds = whole.as_secs().saturating_add(1);
         Err(KdfError::TooMuchWork { seconds, limit: self.limit.time.as_secs() })
     }
@@ -138,6 +142,7 @@ pub(crate) fn in_steps(mut step: impl FnMut(u32) -> Progress) -> Result<(), KdfE
         }
         let Progress::Unfinished { left } = step(units) else { break Ok(()) };
         done += u64::from(units);
+        // cannot be less: the clock only goes up.
         let took = processor_time().saturating_sub(begun);
         if took >= MEASURED {
             let expected = scaled(took, done + left, done);
@@ -151,6 +156,7 @@ pub(crate) fn in_steps(mut step: impl FnMut(u32) -> Progress) -> Result<(), KdfE
         }
         units = scaled_units(done, took);
     };
+    // cannot be less: the clock only goes up.
     Stated::spend(processor_time().saturating_sub(begun));
     result
 }
@@ -183,7 +189,9 @@ pub(crate) fn at_once<R>(
 
 /// What `whole` units of work take if `part` of them took so long.
 fn scaled(took: Duration, whole: u64, part: u64) -> Duration {
+    // intended: more than any limit.
     let nanos = took.as_nanos().saturating_mul(whole.into()) / u128::from(part.max(1));
+    // intended: 584 years, more than any limit.
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
@@ -191,12 +199,15 @@ fn scaled(took: Duration, whole: u64, part: u64) -> Duration {
 fn scaled_units(done: u64, took: Duration) -> u32 {
     let units = u128::from(done) * STEP_TIME.as_nanos() / took.as_nanos().max(1);
     // Grows by doubling at first: the clock may not have moved yet.
+    // intended: the range at the end of the line bounds it.
     u32::try_from(units).unwrap_or(u32::MAX).clamp(1, u32::try_from(done).unwrap_or(u32::MAX).max(1))
 }
 
 /// Processor time of this thread.
 pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
+    // cannot fail: the clock begins at 0.
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    // cannot fail: less than 10^9.
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
