@@ -90,7 +90,7 @@ pub fn of_trusted(error: TrustedStoreError) -> Failure {
 
 /// Each of these says by itself what it means; the hints say what to try on a desk.
 fn of_sealed(error: SealedError) -> Failure {
-    const LOOK: &str = "nothing was changed; --without-freshness reads what is there, and says which unit is not as it was sealed";
+    const LOOK: &str = "nothing was changed; --without-freshness reads what is there, and says which unit is not as it was sealed; `atrest repair --store` can anchor that anew";
     match error {
         SealedError::StoreEmpty => of_store(TrustedFileError::Empty),
         SealedError::OtherVolume => Failure::new(Code::Device, "the trusted store belongs to another volume")

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use atrest_cipher::aead::{Aead, Aes128CcmTag96, AsconAead128, ChaCha20Poly1305};
 use atrest_device::{FlashCause, FlashDevice};
-use atrest_flash::sealed::{SealedError, SealedMedium, SealedOptions, Tickets};
+use atrest_flash::sealed::{SealedError, SealedLayout, SealedMedium, SealedOptions, Tickets, UnitState};
 use atrest_testkit::flash::{EmulatedFlash, SharedFlash, TrustedMemory};
 use atrest_testkit::{Campaign, Random};
 use sealed::{BLOCKS, Bench, OPTIONS, Units, Volume};
@@ -326,4 +326,90 @@ fn one_bit_anywhere_costs_one_unit_at_most() {
         "{lost} cost their unit, {taken_back} what was done last before a power loss, {harmless} nothing; none refused"
     );
     assert!(lost > 500);
+}
+
+/// What `atrest repair` stands on: each unit's state, contents with a bit put right, and an anchor over what is left.
+#[test]
+fn units_are_told_apart_and_one_wrong_bit_is_put_right() {
+    let bench = stairs::<ChaCha20Poly1305>(OPTIONS);
+    let before = bench.medium.lock().image().to_bytes();
+    flip(&bench, 4, 2 * STRIDE + 30, 5);
+    (0..93).for_each(|byte| flip(&bench, 5, STRIDE + byte, (byte % 7) as u8));
+    let mut volume = bench.mount::<ChaCha20Poly1305>().expect("mount");
+    assert_eq!(volume.unit_state(4, 1), Ok(UnitState::Whole));
+    assert_eq!(volume.unit_state(4, 2), Ok(UnitState::OneBit { bit: 30 * 8 + 5 }));
+    assert_eq!(volume.unit_state(5, 1), Ok(UnitState::Failed));
+    assert_eq!(
+        (volume.unit_state(4, 5), volume.unit_state(9, 0)),
+        (Ok(UnitState::Absent), Ok(UnitState::Absent))
+    );
+    let outside = FlashCause::OutOfBounds { size: volume.geometry().size() };
+    assert_eq!((volume.unit_state(12, 0), volume.unit_state(0, 10)), (Err(outside), Err(outside)));
+    let mut payload = [0; 72];
+    assert_eq!((volume.correct(4, 2, &mut payload), payload), (Ok(true), [16 * 4 + 2 + 1; 72]));
+    assert_eq!(
+        (volume.correct(5, 1, &mut [0; 72]), volume.correct(12, 0, &mut [0; 72])),
+        (Ok(false), Err(outside))
+    );
+    assert!(!volume.is_stopped());
+    drop(volume);
+    // The bit is the one that was flipped: where the layout says.
+    let at = volume_layout(&bench).unit_address(4, 2) + 30;
+    flip(&bench, at / 1024, at % 1024, 5);
+    let after = bench.medium.lock().image().to_bytes();
+    assert_eq!(before[..5 * 1024], after[..5 * 1024]);
+}
+
+fn volume_layout(bench: &Bench) -> SealedLayout {
+    *bench.snapshot().mount::<ChaCha20Poly1305>().expect("mount").layout()
+}
+
+/// The owner gives up freshness, and nothing else: what verifies is there, what fails between says so, no serial comes again, and the
+/// state that was given up is refused from then on.
+#[test]
+fn what_nobody_confirms_is_anchored_when_the_owner_says_so() {
+    let bench = stairs::<ChaCha20Poly1305>(OPTIONS);
+    let whole = bench.snapshot();
+    let scramble = |bench: &Bench, block: u64, unit: u64| {
+        (0..93).for_each(|byte| flip(bench, block, unit * STRIDE + byte, (byte % 7) as u8));
+    };
+    [(2, 2), (3, 3), (5, 2)].iter().for_each(|(block, unit)| scramble(&bench, *block, *unit));
+    assert!(matches!(bench.mount::<ChaCha20Poly1305>(), Err(SealedError::NotAnchored { .. })));
+    let adopt = |bench: &Bench| {
+        let (table, buffer) = (vec![Default::default(); BLOCKS as usize], vec![0; 96]);
+        Volume::<ChaCha20Poly1305>::adopt(
+            bench.medium.clone(),
+            bench.store.clone(),
+            &sealed::KEY,
+            OPTIONS,
+            table,
+            buffer,
+        )
+    };
+    let mut volume = adopt(&bench).expect("adopted");
+    assert!(volume.is_damaged());
+    let check = |volume: &mut Volume| {
+        assert_eq!(volume.unit(2, 1).expect("it verifies")[0], 34);
+        assert_eq!(volume.unit(2, 2), Ok(vec![0; 72]), "what fails at the end is not there");
+        assert_eq!(volume.unit(5, 2), Err(FlashCause::Tampered { block: 5, unit: 2 }));
+        assert_eq!(volume.unit(5, 5).expect("it verifies")[0], 86);
+    };
+    check(&mut volume);
+    volume.clear(7).expect("erase");
+    volume.put(7, 0, 9).expect("program");
+    volume.close().expect("close");
+    drop(volume);
+    check(&mut bench.mount().expect("mount"));
+    let put_back = Bench { store: bench.store.clone(), ..whole.snapshot() };
+    assert!(put_back.mount::<ChaCha20Poly1305>().is_err(), "given up");
+    // What can't be adopted: without a record, with another's, or an older one.
+    let lost = bench.snapshot();
+    lost.store.put(None);
+    assert_eq!(adopt(&lost).expect_err("no record"), SealedError::StoreEmpty);
+    let mut other = bench.store.record().expect("a record");
+    other[0] ^= 1;
+    lost.store.put(Some(other));
+    assert_eq!(adopt(&lost).expect_err("another's"), SealedError::OtherVolume);
+    lost.store.put(whole.store.record());
+    assert!(matches!(adopt(&lost), Err(SealedError::StoreOlder { .. })));
 }

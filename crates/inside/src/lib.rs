@@ -28,6 +28,7 @@ pub mod posix;
 pub mod reach;
 mod resolve;
 mod tree;
+mod unreadable;
 mod walk;
 mod window;
 
@@ -52,6 +53,7 @@ pub use partition::{
 pub use path::{DisplayName, MAX_NAME_LEN, PathError, TreePath, is_valid_name};
 pub use resolve::{LastLink, resolve};
 pub use tree::{About, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp};
+pub use unreadable::unreadable;
 pub use walk::{MAX_DEPTH, Step, Visit, Walk, WalkError, remove};
 pub use window::Window;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::key::TargetArgs;
+use super::secrets::PassphraseArgs;
 
 /// Show what a volume's header says. Needs no passphrase and writes nothing.
 #[derive(Args, Debug)]
@@ -91,13 +92,22 @@ pub struct EraseArgs {
     pub target: TargetArgs,
 }
 
-/// Mend a header: rewrite a damaged copy from the good one (LUKS2), correct known faults (LUKS1).
+/// Mend a header: rewrite a damaged copy from the good one (LUKS2, flash), correct known faults (LUKS1). With --store, mend a sealed
+/// volume, too.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
+With --store a sealed volume is opened and every unit of it is read. A unit with one wrong bit is restored. What can't be restored is
+listed by erase block and unit, and by file. If the trusted store does not confirm the medium, what the medium holds is anchored anew
+after a question: parts of it may then be older than what was stored last. Exit code 4 says that something could not be restored.
+
 Examples:
   atrest repair secret.img
-  atrest repair --yes --header head.img /dev/sdx1")]
+  atrest repair --yes --header head.img /dev/sdx1
+  atrest repair --store card.store card.img
+  atrest repair --store card.store --key-file key --yes --json card.img")]
 pub struct RepairArgs {
     #[command(flatten)]
     pub target: TargetArgs,
+    #[command(flatten)]
+    pub secret: PassphraseArgs,
 }

@@ -5,12 +5,14 @@ mod detect;
 mod file;
 mod memory;
 mod peek;
+mod repair;
 mod sealed;
 mod volume;
 
 pub use detect::{DetectError, detect};
 pub use file::FileFlash;
 pub use peek::MemoryStore;
+pub use repair::{Examined, FailedUnit, adopt_sealed, examine_sealed, put_right};
 pub use sealed::{
     SealedPlain, Unverified, make_sealed, open_sealed, open_sealed_to_read, open_without_freshness,
     sealed_layout, sealed_payload, unverified,

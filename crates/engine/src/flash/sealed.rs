@@ -4,7 +4,7 @@ use atrest_cipher::aead::Aead;
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashRegion, TrustedStore};
 use atrest_flash::sealed::{
     BlockState, SealedError, SealedFlash, SealedKey, SealedLayout, SealedMedium, SealedOptions, SealedReader,
-    Verdict,
+    UnitState, Verdict,
 };
 use atrest_keyslot::flash::{FlashKey, Freshness, Params, Protection};
 use atrest_secret::Locked;
@@ -30,10 +30,16 @@ pub struct SealedPlain {
 }
 
 /// A volume whose cipher nobody needs to know any more.
-trait Volume: Send {
+pub(super) trait Volume: Send {
     fn flash(&mut self) -> &mut dyn FlashDevice;
     fn geometry(&self) -> FlashGeometry;
     fn close(&mut self) -> Result<(), FlashCause>;
+    /// Whether units failed when the volume was opened.
+    fn is_damaged(&self) -> bool;
+    /// Units of an erase block that are not as they were stored.
+    fn failed_units(&mut self, block: u32) -> Result<Vec<(u32, UnitState)>, FlashCause>;
+    /// Reads a unit that fails with one bit put right, if that is enough.
+    fn correct(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<bool, FlashCause>;
 }
 
 /// Memory that a volume works in.
@@ -81,7 +87,7 @@ pub fn open_sealed_to_read(
 ) -> Result<SealedPlain, FlashOpenError> {
     let parts = Parts::with_record(volume)?;
     let record = store.record().map_err(FlashOpenError::Store)?;
-    parts.run(key, Peeks { store: MemoryStore::holding(record) })
+    parts.run(key, Peeks { store: MemoryStore::holding(record), how: How::Mount })
 }
 
 /// Opens a volume without its store, to be read. Whether it is as it was left, or as it was at any time before, nobody knows.
@@ -128,7 +134,7 @@ pub fn sealed_payload(params: &Params) -> Result<u32, FlashOpenError> {
 }
 
 /// What a header leads to.
-struct Parts {
+pub(super) struct Parts {
     params: Params,
     options: SealedOptions,
     layout: SealedLayout,
@@ -151,7 +157,7 @@ impl Parts {
     }
 
     /// The same of a volume that has its record in a store which can be here.
-    fn with_record(volume: FlashVolume) -> Result<Self, FlashOpenError> {
+    pub(super) fn with_record(volume: FlashVolume) -> Result<Self, FlashOpenError> {
         let parts = Self::of(volume)?;
         match parts.params.protection {
             Protection::Sealed { store: Freshness::Record, .. } => Ok(parts),
@@ -159,7 +165,7 @@ impl Parts {
         }
     }
 
-    fn run<W: Work<Output = Box<dyn Volume>>>(
+    pub(super) fn run<W: Work<Output = Box<dyn Volume>>>(
         self,
         key: &FlashKey,
         work: W,
@@ -180,7 +186,7 @@ impl Parts {
 }
 
 /// One of the ways to use a volume, of any cipher.
-trait Work {
+pub(super) trait Work {
     type Output;
 
     fn open<A: Aead + Send + 'static>(
@@ -206,14 +212,16 @@ impl<W: Work> WithAead for Run<'_, W> {
     }
 }
 
-enum How {
+#[derive(Clone, Copy)]
+pub(super) enum How {
     Make,
     Mount,
+    Adopt,
 }
 
-struct Writes<S> {
-    store: S,
-    how: How,
+pub(super) struct Writes<S> {
+    pub(super) store: S,
+    pub(super) how: How,
 }
 
 impl<S: TrustedStore + Send + 'static> Work for Writes<S> {
@@ -228,6 +236,7 @@ impl<S: TrustedStore + Send + 'static> Work for Writes<S> {
         let open = match self.how {
             How::Make => Writing::<A, Data, S>::format,
             How::Mount => Writing::<A, Data, S>::mount,
+            How::Adopt => Writing::<A, Data, S>::adopt,
         };
         Ok(Box::new(Locked::try_new_with(|| {
             open(parts.data, self.store, key, parts.options, table, buffer)
@@ -235,8 +244,9 @@ impl<S: TrustedStore + Send + 'static> Work for Writes<S> {
     }
 }
 
-struct Peeks {
-    store: MemoryStore,
+pub(super) struct Peeks {
+    pub(super) store: MemoryStore,
+    pub(super) how: How,
 }
 
 impl Work for Peeks {
@@ -249,9 +259,12 @@ impl Work for Peeks {
     ) -> Result<Self::Output, SealedError> {
         let (table, buffer) = parts.memory();
         let medium = PeekFlash::new(parts.data);
-        Ok(Box::new(Locked::try_new_with(|| {
-            Writing::<A, _, _>::mount(medium, self.store, key, parts.options, table, buffer)
-        })?))
+        let open = match self.how {
+            How::Make => Writing::<A, _, _>::format,
+            How::Mount => Writing::<A, _, _>::mount,
+            How::Adopt => Writing::<A, _, _>::adopt,
+        };
+        Ok(Box::new(Locked::try_new_with(|| open(medium, self.store, key, parts.options, table, buffer))?))
     }
 }
 
@@ -323,6 +336,25 @@ where
     fn close(&mut self) -> Result<(), FlashCause> {
         SealedFlash::close(self)
     }
+
+    fn is_damaged(&self) -> bool {
+        SealedFlash::is_damaged(self)
+    }
+
+    fn failed_units(&mut self, block: u32) -> Result<Vec<(u32, UnitState)>, FlashCause> {
+        let mut failed = Vec::new();
+        for unit in 0..self.layout().units() {
+            match self.unit_state(block, unit)? {
+                UnitState::Whole | UnitState::Absent => {}
+                state => failed.push((unit, state)),
+            }
+        }
+        Ok(failed)
+    }
+
+    fn correct(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<bool, FlashCause> {
+        SealedFlash::correct(self, block, unit, out)
+    }
 }
 
 impl<A: Aead + Send, D: FlashDevice + Send> Volume for Locked<Reading<A, D>> {
@@ -337,12 +369,55 @@ impl<A: Aead + Send, D: FlashDevice + Send> Volume for Locked<Reading<A, D>> {
     fn close(&mut self) -> Result<(), FlashCause> {
         Ok(())
     }
+
+    fn is_damaged(&self) -> bool {
+        false
+    }
+
+    fn failed_units(&mut self, _block: u32) -> Result<Vec<(u32, UnitState)>, FlashCause> {
+        Ok(Vec::new())
+    }
+
+    fn correct(&mut self, _block: u32, _unit: u32, _out: &mut [u8]) -> Result<bool, FlashCause> {
+        Ok(false)
+    }
 }
 
 impl SealedPlain {
     /// Whether the medium is a card, which knows no blank units.
     pub fn is_card(&self) -> bool {
         self.is_card
+    }
+
+    /// Whether units failed when it was opened. Those with one wrong bit are read all the same; the others fail.
+    pub fn is_damaged(&self) -> bool {
+        self.volume.is_damaged()
+    }
+
+    /// Units of an erase block behind the header that are not as they were stored.
+    pub(super) fn failed_units(&mut self, block: u32) -> Result<Vec<(u32, UnitState)>, FlashOpenError> {
+        let failed = self.volume.failed_units(block);
+        failed
+            .map_err(|cause| FlashOpenError::Sealed(SealedError::Medium(told_cause(cause, self.first_block))))
+    }
+
+    /// The same range unit by unit, those that fail with one bit put right.
+    fn read_past(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        let unit = self.volume.geometry().read_size();
+        for (out, at) in buf.chunks_mut(unit as usize).zip((address..).step_by(unit as usize)) {
+            let Err(error) = self.volume.flash().read(at, out) else { continue };
+            let corrected = match error.cause {
+                FlashCause::Tampered { block, unit } => self
+                    .volume
+                    .correct(block as u32, unit, out)
+                    .map_err(|cause| FlashError { cause, ..error })?,
+                _ => false,
+            };
+            if !corrected {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     fn told<T>(&self, result: Result<T, FlashError>) -> Result<T, FlashError> {
@@ -378,7 +453,10 @@ impl FlashDevice for SealedPlain {
     }
 
     fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-        let read = self.volume.flash().read(address, buf);
+        let read = match self.volume.flash().read(address, buf) {
+            Err(FlashError { cause: FlashCause::Tampered { .. }, .. }) => self.read_past(address, buf),
+            read => read,
+        };
         self.told(read)
     }
 

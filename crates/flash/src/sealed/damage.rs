@@ -31,6 +31,13 @@ impl Scan {
         scan
     }
 
+    /// To take over what verifies.
+    pub(super) fn to_adopt(record: &Record) -> Self {
+        let mut scan = Self::past_damage(record);
+        scan.adopts = true;
+        scan
+    }
+
     /// The state of a block in which units may fail. Those that fail before the last that verifies were there: units of a block are
     /// programmed in order, so one behind them proves it. What else the block may have been is noted for [`explain`](Self::explain).
     pub(super) fn read_damaged_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
@@ -84,7 +91,7 @@ impl Scan {
         self.read_damaged_ticket(cells, block, epoch)?;
         let stamp = |fill| Stamp { block, epoch, fill };
         let is_old = anchored == fill;
-        if is_old && !first {
+        if is_old && !first && !self.adopts {
             // Perhaps what a cut erase has left.
             self.may_be(stamp(0), stamp(longer));
             return Ok(BlockState::VOID);
@@ -147,6 +154,9 @@ impl Scan {
         }
         if let Some(found) = cells.correct_unit(block, 0, None, self.limit).map_err(medium)? {
             return Ok(Some((found.serial, false)));
+        }
+        if self.adopts {
+            return Ok(None);
         }
         let Some(epoch) = self.lost_epoch(cells, block)?.filter(|epoch| *epoch >= self.anchor) else {
             return Ok(None);

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use atrest_device::{FlashGeometry, GeometryError};
+use atrest_device::{FlashCause, FlashGeometry, GeometryError};
 
 use super::serial::SERIAL_LEN;
 
@@ -84,6 +84,7 @@ impl SealedLayout {
         tag_len: usize,
         tickets: Tickets,
     ) -> Result<Self, LayoutError> {
+        // A sum that does not fit is larger than any erase block: saturated, it is refused with the largest number there is.
         let (granule, erase_size) = (medium.prog_size(), medium.erase_size());
         let tag_len = tag_len as u32;
         let overhead = tag_len.saturating_add(SERIAL_LEN as u32);
@@ -106,6 +107,7 @@ impl SealedLayout {
         }
         let Some(stride) = room.checked_div(units) else { return Err(too_large) };
         let Some(over) = stride.checked_rem(granule) else { return Err(too_large) };
+        // The remainder is not larger; nor is what is wanted, which the overhead is part of.
         let stride = stride.saturating_sub(over);
         let payload = stride.saturating_sub(overhead) & !3;
         if payload == 0 {
@@ -152,8 +154,18 @@ impl SealedLayout {
         self.tag_len
     }
 
+    /// Fails unless the medium has such a unit.
+    pub(crate) fn check_unit(&self, block: u32, unit: u32) -> Result<(), FlashCause> {
+        if u64::from(block) < self.medium.block_count() && unit < self.units() {
+            return Ok(());
+        }
+        Err(FlashCause::OutOfBounds { size: self.geometry.size() })
+    }
+
+    // The medium's addresses fit into 64 bits, which its geometry has checked: nothing below saturates for a block of it.
+
     /// Address of a unit on the medium.
-    pub(crate) fn unit_address(&self, block: u32, unit: u32) -> u64 {
+    pub fn unit_address(&self, block: u32, unit: u32) -> u64 {
         self.block_address(block).saturating_add(u64::from(unit).saturating_mul(self.stride.into()))
     }
 
@@ -168,7 +180,8 @@ impl SealedLayout {
         u64::from(block).saturating_mul(self.medium.erase_size().into())
     }
 
-    /// Block and unit at an address as the user sees it, which was checked.
+    /// Block and unit at an address as the user sees it, which was checked. No size of a geometry is 0, so each division has a result, and
+    /// both fit into 32 bits.
     pub(crate) fn place(&self, address: u64) -> (u32, u32) {
         let erase = u64::from(self.geometry.erase_size());
         let (block, byte) = (address.checked_div(erase), address.checked_rem(erase));

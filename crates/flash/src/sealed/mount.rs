@@ -85,12 +85,7 @@ where
         let cells = cells(device, key, &options, buffer)?;
         let mut volume = Self::closed(cells, store, table, options)?;
         let records = volume.records()?;
-        let stored = volume.store.load().map_err(SealedError::Store)?.ok_or(SealedError::StoreEmpty)?;
-        let (body, tag) = record::split(&stored).ok_or(SealedError::LaterVersion)?;
-        if body.first_chunk() != Some(&volume.cells.keys.mark) {
-            return Err(SealedError::OtherVolume);
-        }
-        let record = Record::parse(&body).ok_or(SealedError::LaterVersion)?;
+        let (record, body, tag) = volume.load()?;
         let mut scan = Scan::new(&record);
         if let Err(error) = volume.compare(&mut scan, &body, &tag) {
             scan = Scan::past_damage(&record);
@@ -100,12 +95,7 @@ where
             }
             volume.damaged = true;
         }
-        // A record that was written beside another counter, or none, and brought here.
-        if let Some(unused) = records.map(|records| serial::unused_after(records).unwrap_or(SERIAL_END))
-            && record.limit() > unused
-        {
-            return Err(SealedError::CounterBehind { limit: record.limit(), unused });
-        }
+        record.check_counter(records)?;
         if record.clean {
             volume.resume(&record, scan.sum);
             volume.store.claim().map_err(SealedError::Store)?;
@@ -114,6 +104,17 @@ where
             volume.recover(scan.limit, scan.torn)?;
         }
         Ok(volume)
+    }
+
+    /// The record in the store, if it is of this volume.
+    pub(super) fn load(&mut self) -> Result<(Record, [u8; BODY], [u8; 16]), SealedError> {
+        let stored = self.store.load().map_err(SealedError::Store)?.ok_or(SealedError::StoreEmpty)?;
+        let (body, tag) = record::split(&stored).ok_or(SealedError::LaterVersion)?;
+        if body.first_chunk() != Some(&self.cells.keys.mark) {
+            return Err(SealedError::OtherVolume);
+        }
+        let record = Record::parse(&body).ok_or(SealedError::LaterVersion)?;
+        Ok((record, body, tag))
     }
 
     /// Reads the medium and holds it against a record. Nothing is changed but what is in memory.
@@ -151,7 +152,7 @@ where
 
     /// After any other: what was found is anchored, with serials that nobody can have used, and only then is a block scrubbed
     /// whose erase was cut.
-    fn recover(&mut self, limit: u64, torn: Option<u32>) -> Result<(), SealedError> {
+    pub(super) fn recover(&mut self, limit: u64, torn: Option<u32>) -> Result<(), SealedError> {
         if limit >= SERIAL_END {
             return Err(SealedError::WornOut);
         }
@@ -178,7 +179,7 @@ where
     }
 
     /// As many records as the store can have forgotten, if it can; they then allow so many serials.
-    fn records(&mut self) -> Result<Option<u64>, SealedError> {
+    pub(super) fn records(&mut self) -> Result<Option<u64>, SealedError> {
         let records = self.store.stored_at_most().map_err(SealedError::Store)?;
         if records.is_some() && self.options.reserve > RECORD_BITS {
             return Err(SealedError::Option);
@@ -187,7 +188,7 @@ where
     }
 
     /// A volume of which nothing is known yet.
-    fn closed(
+    pub(super) fn closed(
         cells: Cells<A, D, B>,
         store: S,
         mut table: T,

@@ -74,8 +74,9 @@ where
         Self { assume_torn: true, ..self }
     }
 
-    /// What stands in a unit of an erase block, for whoever salvages.
+    /// Returns what stands in a unit of an erase block. Fails for one that the medium does not have.
     pub fn verdict(&mut self, block: u32, unit: u32) -> Result<Verdict, FlashCause> {
+        self.cells.layout.check_unit(block, unit)?;
         let state = self.state(block);
         if unit >= state.fill() {
             let tampered = state.is_unverified() && self.cells.is_programmed(block, unit)?;
@@ -95,6 +96,7 @@ where
         self.cells.device
     }
 
+    /// What is known of a block of the medium: the table has an entry for each, which was checked.
     fn state(&self, block: u32) -> BlockState {
         self.table.as_ref().get(block as usize).copied().unwrap_or(BlockState::VOID)
     }

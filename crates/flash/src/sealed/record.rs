@@ -2,7 +2,8 @@
 
 use atrest_device::TRUSTED_RECORD_LEN;
 
-use super::serial::{self, SERIAL_LEN};
+use super::error::SealedError;
+use super::serial::{self, SERIAL_END, SERIAL_LEN};
 
 /// What a block holds: enough to add it to a sum or to take it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,17 @@ impl Record {
     /// The first serial that is not allowed.
     pub(crate) fn limit(&self) -> u64 {
         self.anchor.saturating_add(1_u64.wrapping_shl(self.reserve.into()))
+    }
+
+    /// Fails if a counter can't have seen this record: it was written beside another counter, or none, and brought here.
+    pub(crate) fn check_counter(&self, records: Option<u64>) -> Result<(), SealedError> {
+        let unused = records.map(|records| serial::unused_after(records).unwrap_or(SERIAL_END));
+        match unused {
+            Some(unused) if self.limit() > unused => {
+                Err(SealedError::CounterBehind { limit: self.limit(), unused })
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn body(&self) -> [u8; BODY] {

@@ -19,6 +19,8 @@ pub(super) struct Scan {
     clean: bool,
     /// Whether units that fail are gone past.
     pub(super) past: bool,
+    /// The owner takes what verifies, whatever the record says.
+    pub(super) adopts: bool,
     /// A newer block was taken for one whose first unit is lost altogether.
     pub(super) lost: bool,
     /// Older blocks that may be something else than what they are taken for: what they are taken for, and what else.
@@ -52,6 +54,7 @@ impl Scan {
             cached: record.cached,
             clean: record.clean,
             past: false,
+            adopts: false,
             lost: false,
             others: [None; MOST_OTHERS],
             anchor: record.anchor,

@@ -4,6 +4,7 @@ mod format;
 mod info;
 pub mod key;
 mod options;
+mod repair;
 mod store;
 
 use std::path::Path;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use atrest_device::{BlockDevice, DeviceError, LockMode};
 use atrest_engine::flash::{DetectError, FlashVolume, detect, open, plaintext};
 use atrest_engine::{Access, FileDevice};
-use atrest_flash::{CopyState, FlashHeaderError};
+use atrest_flash::FlashHeaderError;
 use atrest_inside::{FileTree, open_flash_tree};
 use atrest_keyslot::flash::{AnyKdf, FlashKey, HEADER_LEN, Header, Protection, SlotError};
 use atrest_secret::Passphrase;
@@ -20,7 +21,7 @@ use serde_json::json;
 
 use super::target::{WrongPassphrase, open_device, with_passphrase};
 use super::text::counted;
-use crate::args::header::{EraseArgs, InfoArgs, RepairArgs};
+use crate::args::header::{EraseArgs, InfoArgs};
 use crate::args::inside::PartitionArgs;
 use crate::args::key::TargetArgs;
 use crate::args::open::{UnlockArgs, VolumeType};
@@ -31,6 +32,7 @@ use crate::secrets::Source;
 
 pub use format::{format, image};
 pub use options::refuse_sizes;
+pub use repair::repair;
 use store::Freshness;
 
 /// Whether there is a flash header on a device, whole or not.
@@ -222,20 +224,4 @@ pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
         &json!({ "erased": slots }),
         &format!("{shown}: {} wiped", counted(slots as u64, "keyslot", "keyslots")),
     )
-}
-
-pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
-    let path = &args.target.path;
-    let mut locked = LockedHeader::change(path)?;
-    store::refuse(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
-    let damage: Vec<String> =
-        locked.volume.copy_states().iter().filter_map(|state| info::damage(*state)).collect();
-    let shown = path.display();
-    let whole = locked.volume.copy_states() == [CopyState::Current; 2];
-    if !whole {
-        output.confirm(&format!("the header of {shown} is rewritten ({})", damage.join("; ")))?;
-        locked.volume.repair().map_err(|error| Failure::from(error).at(path))?;
-    }
-    let text = if whole { "nothing needs repair" } else { "the header is whole again" };
-    output.done(&json!({ "repaired": !whole, "damage": damage }), &format!("{shown}: {text}"))
 }

@@ -184,12 +184,23 @@ pub fn open_plaintext(
     path: &Path,
     output: &Output,
 ) -> Result<SealedPlain, Failure> {
+    let damaged = |plain: SealedPlain| {
+        if plain.is_damaged() {
+            output.warn(format_args!(
+                "{}: some units are not as they were stored. What is shown is right, or an error; `atrest repair --store` \
+                 lists and mends what it can",
+                path.display()
+            ));
+        }
+        plain
+    };
     if write {
-        return open_sealed(volume, key, store).map_err(|error| located(error, path, key));
+        return open_sealed(volume, key, store).map(damaged).map_err(|error| located(error, path, key));
     }
     let record = store.record().map_err(failure)?;
     let closed = RecordFields::of(&record).is_some_and(|fields| fields.closed);
-    let plain = open_sealed_to_read(volume, key, &store).map_err(|error| located(error, path, key))?;
+    let plain = open_sealed_to_read(volume, key, &store).map(damaged);
+    let plain = plain.map_err(|error| located(error, path, key))?;
     if !closed {
         output.warn(format_args!(
             "{}: it was not closed in good order. What is shown is a state it had since its store was written last; \

@@ -33,7 +33,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         let log = Self { device, entry_len: entry_len as u32, next: (0, 0), cleared: false };
         let (stride, geometry) = (log.stride(), log.device.geometry());
         if (N as u64) < u64::from(stride) {
-            return Err(TrustedStoreError::TooSmall { needs: stride, has: N as u64 });
+            return Err(log.too_small());
         }
         if log.per_block() == 0 || geometry.block_count() < 2 {
             let needs = stride.saturating_mul(2);
@@ -98,6 +98,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
             }
         }
         for at in 1..=self.blocks() {
+            // There are two blocks at least.
             let block = first.wrapping_add(at).checked_rem(self.blocks()).unwrap_or(0);
             if home == Some(block) {
                 continue;
@@ -138,7 +139,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         if self.device.erased_byte().is_none() {
             // A card: what was erased may still be there.
             let blank = [BLANK; N];
-            let cell = blank.get(..self.stride() as usize).unwrap_or_default();
+            let cell = blank.get(..self.stride() as usize).ok_or(self.too_small())?;
             for index in 0..self.per_block() {
                 self.device.prog(self.address(block, index), cell).map_err(super::failed)?;
             }
@@ -156,7 +157,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         (self.next, self.cleared) = ((block, index.saturating_add(1)), false);
         let mut bytes = [0; N];
         bytes.iter_mut().zip(entry).for_each(|(to, from)| *to = *from);
-        let cell = bytes.get(..self.stride() as usize).unwrap_or_default();
+        let cell = bytes.get(..self.stride() as usize).ok_or(self.too_small())?;
         if let Err(error) = self.device.prog(self.address(block, index), cell) {
             return Ok(Err(super::failed(error)));
         }
@@ -180,7 +181,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         bytes: &'a mut [u8; N],
     ) -> Result<Option<&'a [u8]>, TrustedStoreError> {
         let (address, stride) = (self.address(block, index), self.stride());
-        let cell = bytes.get_mut(..stride as usize).unwrap_or_default();
+        let cell = bytes.get_mut(..stride as usize).ok_or(self.too_small())?;
         match self.device.read(address, cell) {
             Ok(()) => Ok(Some(cell)),
             Err(FlashError { cause: FlashCause::Uncorrectable | FlashCause::BadBlock { .. }, .. }) => {
@@ -188,6 +189,11 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
             }
             Err(error) => Err(super::failed(error)),
         }
+    }
+
+    /// An entry does not fit into the room for one: looked at when this was made.
+    fn too_small(&self) -> TrustedStoreError {
+        TrustedStoreError::TooSmall { needs: self.stride(), has: N as u64 }
     }
 
     fn erase(&mut self, block: u64) -> Result<(), TrustedStoreError> {
@@ -203,6 +209,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
     /// Bytes from one entry to the next.
     fn stride(&self) -> u32 {
         let prog = self.device.geometry().prog_size();
+        // What is past 32 bits has no room in N either, and is refused for that.
         self.entry_len.checked_next_multiple_of(prog).unwrap_or(u32::MAX)
     }
 
@@ -210,10 +217,12 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         self.device.geometry().block_count()
     }
 
+    /// At least one, or the log was refused. An entry has bytes, so the division has a result.
     fn per_block(&self) -> u32 {
         self.device.geometry().erase_size().checked_div(self.stride()).unwrap_or(0)
     }
 
+    /// Of a place on the medium, whose size 64 bits count.
     fn address(&self, block: u64, index: u32) -> u64 {
         let start = block.saturating_mul(self.device.geometry().erase_size().into());
         start.saturating_add(u64::from(index).saturating_mul(self.stride().into()))

@@ -1,0 +1,103 @@
+//! What is left of a damaged volume: which units fail, what one wrong bit has spoilt, and, if its owner says so, a new anchor over what
+//! the medium holds.
+
+use atrest_cipher::aead::Aead;
+use atrest_device::{FlashCause, FlashDevice, TrustedStore};
+
+use super::error::SealedError;
+use super::keys::SealedKey;
+use super::mount::cells;
+use super::options::SealedOptions;
+use super::scan::Scan;
+use super::table::BlockState;
+use super::volume::SealedFlash;
+
+/// What stands in a unit of an open volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitState {
+    /// What was stored.
+    Whole,
+    /// What was stored, but for one bit. Inverted on the medium, it makes the unit whole.
+    OneBit {
+        /// Counted from the unit's first byte on, in each byte from the lowest bit.
+        bit: u32,
+    },
+    /// Something else. It can't be restored.
+    Failed,
+    /// Nothing was stored there.
+    Absent,
+}
+
+impl<A, D, S, T, B> SealedFlash<A, D, S, T, B>
+where
+    A: Aead,
+    D: FlashDevice,
+    S: TrustedStore,
+    T: AsRef<[BlockState]> + AsMut<[BlockState]>,
+    B: AsMut<[u8]>,
+{
+    /// Returns what stands in a unit. Nothing is stopped by one that fails. Fails for a unit that the medium does not have.
+    ///
+    /// A unit that fails is opened as many times as it has bits.
+    pub fn unit_state(&mut self, block: u32, unit: u32) -> Result<UnitState, FlashCause> {
+        self.cells.layout.check_unit(block, unit)?;
+        let state = self.state(block);
+        if unit >= state.fill() {
+            return Ok(UnitState::Absent);
+        }
+        let epoch = Some(state.epoch());
+        if self.cells.open_repeatedly(block, unit, epoch)?.is_some() {
+            return Ok(UnitState::Whole);
+        }
+        let found = self.cells.correct_unit(block, unit, epoch, self.next)?;
+        Ok(found.map_or(UnitState::Failed, |found| UnitState::OneBit { bit: found.bit }))
+    }
+
+    /// Reads a unit that fails, with one bit put right. False, and nothing in `out`, if that is not enough.
+    ///
+    /// What is read is what was stored: the unit's tag says so. The medium stays as it is.
+    pub fn correct(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<bool, FlashCause> {
+        self.cells.layout.check_unit(block, unit)?;
+        let state = self.state(block);
+        if unit >= state.fill()
+            || self.cells.correct_unit(block, unit, Some(state.epoch()), self.next)?.is_none()
+        {
+            return Ok(false);
+        }
+        match self.cells.buffer().get(..out.len()) {
+            Some(payload) => out.copy_from_slice(payload),
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Opens a volume that its store does not confirm, and anchors what the medium holds, as far as it verifies.
+    ///
+    /// The owner gives up the question whether it is what was stored last: blocks may be from earlier times, or cut short, and a file system
+    /// may show older data without a word. Units that fail between others stay [`Tampered`](FlashCause::Tampered). Serials go on
+    /// behind all that the record allows, so none seals twice. Fails where the store is empty, of another volume, or older than the
+    /// medium, as nobody knows then which serials were used.
+    pub fn adopt(
+        device: D,
+        store: S,
+        key: &SealedKey<'_>,
+        options: SealedOptions,
+        table: T,
+        buffer: B,
+    ) -> Result<Self, SealedError> {
+        let cells = cells(device, key, &options, buffer)?;
+        let mut volume = Self::closed(cells, store, table, options)?;
+        let records = volume.records()?;
+        let (record, ..) = volume.load()?;
+        record.check_counter(records)?;
+        let mut scan = Scan::to_adopt(&record);
+        scan.read(&mut volume.cells, volume.table.as_mut())?;
+        match scan.check_serials() {
+            Ok(()) | Err(SealedError::Gap { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        volume.damaged = true;
+        volume.recover(scan.limit, None)?;
+        Ok(volume)
+    }
+}
