@@ -154,6 +154,7 @@ pub struct KeySizes<'a>(pub &'a [usize]);
 
 impl fmt::Display for KeySizes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // intended: no keys, no last one.
         let last = self.0.len().saturating_sub(1);
         for (i, bytes) in self.0.iter().enumerate() {
             let before = match i {
@@ -161,6 +162,7 @@ impl fmt::Display for KeySizes<'_> {
                 i if i == last => " or ",
                 _ => ", ",
             };
+            // cannot overflow: for people; keys in memory are shorter.
             write!(f, "{before}{}", bytes.saturating_mul(8))?;
         }
         Ok(())
@@ -174,6 +176,7 @@ impl fmt::Display for PlainError {
             Self::KeyLen { bytes, takes } => write!(
                 f,
                 "the cipher has no keys of {} bits; it takes {} bits",
+                // cannot overflow: for people; keys in memory are shorter.
                 bytes.saturating_mul(8),
                 KeySizes(takes)
             ),

@@ -434,6 +434,7 @@ impl fmt::Display for OptionError {
             Self::KeyLength { bytes, takes } => write!(
                 f,
                 "the cipher has no keys of {} bits; it takes {} bits",
+                // cannot overflow: for people; keys in memory are shorter.
                 bytes.saturating_mul(8),
                 atrest_format::plain::KeySizes(takes)
             ),

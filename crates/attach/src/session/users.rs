@@ -52,6 +52,7 @@ pub(super) fn users(mount: &MountId) -> Vec<User> {
     let mut users: Vec<User> = processes()
         .filter(|&pid| uses(pid, mount))
         .map(|pid| {
+            // intended: a process that has ended since has no name.
             let command = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
             User::Process { pid, command: String::from_utf8_lossy(command.trim_ascii_end()).into_owned() }
         })

@@ -92,6 +92,7 @@ impl Region {
         let unit = self.unit() as u64;
         let start = at.next_multiple_of(unit);
         let end = (at + len) / unit * unit;
+        // intended: a range inside one unit has no whole one.
         (start, end.saturating_sub(start))
     }
 

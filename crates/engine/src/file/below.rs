@@ -91,6 +91,7 @@ impl Walk<'_> {
         let Ok(slaves) = std::fs::read_dir(directory.join("slaves")) else { return Ok(()) };
         for slave in slaves {
             let slave = slave.map_err(|error| sys::cause(&error))?.path();
+            // intended: a range to the end of any device; all of it is locked.
             let len = read_number(&slave.join("size"))?.saturating_mul(SECTOR);
             let number = read_device_number(&slave.join("dev"))?;
             self.below(number, None, Range { start: 0, len }, LockMode::Shared, depth)?;
@@ -138,6 +139,7 @@ fn open_backing(directory: &Path, open: Option<&File>, mode: LockMode) -> Result
         None => {
             let name =
                 directory.canonicalize().ok().and_then(|directory| Some(directory.file_name()?.to_owned()));
+            // intended: without a name this is /dev, which is no loop device and fails.
             File::open(Path::new("/dev").join(name.unwrap_or_default()))
                 .and_then(|device| sys::loop_status(&device))
         }

@@ -96,11 +96,13 @@ fn is_held(device: &Path) -> bool {
 
 /// proc_pid_mountinfo(5): field 3 is the device.
 fn is_mounted(device: &Path) -> bool {
+    // intended: without /proc no mount can be seen; holders still are.
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     number(device).is_some_and(|number| mounts.lines().any(|line| line.split(' ').nth(2) == Some(&number)))
 }
 
 fn is_swap(device: &Path) -> bool {
+    // intended: without /proc no swap can be seen; holders still are.
     let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
     let node = device.file_name().map(|name| Path::new("/dev").join(name));
     node.is_some_and(|node| swaps.lines().any(|line| line.split_ascii_whitespace().next() == node.to_str()))
