@@ -56,9 +56,7 @@ pub fn foreign(device: &dyn BlockDevice) -> Result<Foreign, DeviceError> {
     if start.iter().all(|byte| *byte == 0) {
         return Ok(Foreign::Blank);
     }
-    let mut seen = [false; 256];
-    start.iter().for_each(|byte| seen[usize::from(*byte)] = true);
-    let values = seen.iter().filter(|seen| **seen).count();
+    let values = (0..=u8::MAX).filter(|value| start.contains(value)).count();
     Ok(if start.len() == SAMPLE && values >= VALUES { Foreign::Random } else { Foreign::Unknown })
 }
 
