@@ -34,6 +34,11 @@ pub enum SealedError {
     },
     /// An option has a value that is not possible.
     Option,
+    /// With such a reserve the volume is worn out early. Whoever wants that asks for it by name.
+    ShortLived {
+        /// Power losses that it would survive.
+        power_losses: u64,
+    },
     /// The medium failed.
     Medium(FlashCause),
     /// The trusted store failed, or what it holds is damaged.
@@ -98,6 +103,10 @@ impl fmt::Display for SealedError {
             Self::BufferTooSmall { needs, has } => {
                 write!(f, "the buffer has {has} bytes, a unit takes {needs}")
             }
+            Self::ShortLived { power_losses } => write!(
+                f,
+                "with this reserve the volume is worn out after {power_losses} power losses: take a smaller one, of 22 at most"
+            ),
             Self::Option => f.write_str("an option has a value that is not possible"),
             Self::Medium(cause) => write!(f, "the medium failed: {cause}"),
             Self::Store(error) => error.fmt(f),

@@ -10,7 +10,7 @@ use super::layout::SealedLayout;
 use super::options::{SealedMedium, SealedOptions};
 use super::record::{self, BODY, Record};
 use super::scan::{self, Scan};
-use super::serial::{self, RECORD_BITS, SERIAL_END};
+use super::serial::{self, RECORD_BITS};
 use super::slots::Slots;
 use super::table::BlockState;
 use super::volume::{SealedFlash, stamp};
@@ -153,9 +153,7 @@ where
     /// After any other: what was found is anchored, with serials that nobody can have used, and only then is a block scrubbed
     /// whose erase was cut.
     pub(super) fn recover(&mut self, limit: u64, torn: Option<u32>) -> Result<(), SealedError> {
-        if limit >= SERIAL_END {
-            return Err(SealedError::WornOut);
-        }
+        // If no serials are left behind these, the record below can't be written, and nothing was changed.
         (self.next, self.start, self.sum) = (limit, limit, 0);
         for block in 0..blocks(&self.cells.layout) {
             let state = self.state(block);
@@ -181,7 +179,7 @@ where
     /// As many records as the store can have forgotten, if it can; they then allow so many serials.
     pub(super) fn records(&mut self) -> Result<Option<u64>, SealedError> {
         let records = self.store.stored_at_most().map_err(SealedError::Store)?;
-        if records.is_some() && self.options.reserve > RECORD_BITS {
+        if records.is_some() && self.options.reserve_bits() > RECORD_BITS {
             return Err(SealedError::Option);
         }
         Ok(records)
@@ -227,9 +225,7 @@ pub(super) fn cells<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     if !key.is_filled_in() {
         return Err(SealedError::NoKey);
     }
-    if !options.are_possible() {
-        return Err(SealedError::Option);
-    }
+    options.check()?;
     let layout = SealedLayout::new(device.geometry(), options.payload, A::TAG_LEN, options.tickets)
         .map_err(SealedError::Layout)?;
     let (needs, has) = (layout.stride().max(layout.slot()), buffer.as_mut().len());

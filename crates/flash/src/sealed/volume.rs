@@ -83,6 +83,12 @@ where
         (self.cells.device, self.store)
     }
 
+    /// Power losses that the volume still survives with the `reserve` of these options, if nothing is written meanwhile. A volume that was
+    /// used with a larger one is opened with a smaller one to live longer; serials that were skipped do not come back.
+    pub fn power_losses_left(&self) -> u64 {
+        SERIAL_END.saturating_sub(self.next).wrapping_shr(self.options.reserve_bits().into())
+    }
+
     /// Sizes and places.
     pub fn layout(&self) -> &super::SealedLayout {
         &self.cells.layout
@@ -105,7 +111,7 @@ where
             return Err(FlashCause::Stopped);
         }
         self.cells.sync()?;
-        let limit = self.next.saturating_add(1_u64.wrapping_shl(self.options.reserve.into()));
+        let limit = self.next.saturating_add(1_u64.wrapping_shl(self.options.reserve_bits().into()));
         if limit >= SERIAL_END {
             return Err(FlashCause::WornOut);
         }
@@ -126,7 +132,7 @@ where
             mark: self.cells.keys.mark,
             clean,
             cached: !self.is_ordered(),
-            reserve: self.options.reserve,
+            reserve: self.options.reserve_bits(),
             anchor: self.next,
             start: self.start,
             victim: named,
