@@ -53,7 +53,8 @@ impl<B: BlockDevice<SIZE>, C: DataUnitCipher, const SIZE: usize, const N: usize>
         data: &mut [Aligned<Self::Align, [u8; SIZE]>],
     ) -> Result<(), Self::Error> {
         self.device.read(block_address, data).await.map_err(CardError::Card)?;
-        let address = u64::from(block_address).saturating_mul(SIZE as u64);
+        let address = address(block_address.into(), SIZE)
+            .ok_or(CardError::OutOfBounds { block: block_address.into() })?;
         self.cipher.decrypt(address, blocks_to_slice_mut(data)).map_err(CardError::Cipher)
     }
 
@@ -65,17 +66,19 @@ impl<B: BlockDevice<SIZE>, C: DataUnitCipher, const SIZE: usize, const N: usize>
         let mut first = u64::from(block_address);
         for part in data.chunks(N) {
             let at = u32::try_from(first).map_err(|_| CardError::OutOfBounds { block: first })?;
-            let run = self.bounce.get_mut(..part.len()).unwrap_or_default();
+            // A part has no more blocks than there is room for. Otherwise nothing would be written.
+            let run = self.bounce.get_mut(..part.len()).ok_or(CardError::OutOfBounds { block: first })?;
             for (block, plain) in run.iter_mut().zip(part) {
                 **block = **plain;
             }
-            let address = first.saturating_mul(SIZE as u64);
+            let address = address(first, SIZE).ok_or(CardError::OutOfBounds { block: first })?;
             let bytes = blocks_to_slice_mut(&mut *run);
             if let Err(error) = self.cipher.encrypt(address, bytes) {
                 bytes.fill(0);
                 return Err(CardError::Cipher(error));
             }
             self.device.write(at, run).await.map_err(CardError::Card)?;
+            // No overflow: a slice is shorter than 2^63 bytes, and the numbers have 32 bits.
             first = first.saturating_add(part.len() as u64);
         }
         Ok(())
@@ -84,6 +87,11 @@ impl<B: BlockDevice<SIZE>, C: DataUnitCipher, const SIZE: usize, const N: usize>
     async fn size(&mut self) -> Result<u64, Self::Error> {
         self.device.size().await.map_err(CardError::Card)
     }
+}
+
+/// Byte address of a block. There is none for blocks of gigabytes.
+fn address(block: u64, size: usize) -> Option<u64> {
+    block.checked_mul(size as u64)
 }
 
 impl<B: BlockDevice<SIZE>, C, const SIZE: usize, const N: usize> fmt::Debug for CryptBlocks<B, C, SIZE, N> {

@@ -59,7 +59,8 @@ impl<B: BlockDevice, C: DataUnitCipher, const N: usize> BlockDevice for CryptCar
         let mut first = u64::from(start_block_idx.0);
         for part in blocks.chunks(N) {
             let at = u32::try_from(first).map_err(|_| CardError::OutOfBounds { block: first })?;
-            let run = bounce.get_mut(..part.len()).unwrap_or_default();
+            // A part has no more blocks than there is room for. Otherwise nothing would be written.
+            let run = bounce.get_mut(..part.len()).ok_or(CardError::OutOfBounds { block: first })?;
             for ((block, plain), index) in run.iter_mut().zip(part).zip(first..) {
                 block.contents = plain.contents;
                 if let Err(error) = self.cipher.encrypt(address(index), &mut block.contents) {
@@ -68,6 +69,7 @@ impl<B: BlockDevice, C: DataUnitCipher, const N: usize> BlockDevice for CryptCar
                 }
             }
             self.card.write(run, BlockIdx(at)).map_err(CardError::Card)?;
+            // No overflow: a slice is shorter than 2^63 bytes, and the numbers have 32 bits.
             first = first.saturating_add(part.len() as u64);
         }
         Ok(())
@@ -78,7 +80,7 @@ impl<B: BlockDevice, C: DataUnitCipher, const N: usize> BlockDevice for CryptCar
     }
 }
 
-/// Byte address of a block whose number has at most 33 bits.
+/// Byte address of a block whose number has at most 33 bits, so that nothing overflows.
 fn address(block: u64) -> u64 {
     block.saturating_mul(Block::LEN as u64)
 }

@@ -34,7 +34,9 @@ impl<B: BlockDevice, const N: usize> CardFlash<B, N> {
             return Err(CardFlashError::NoBuffer);
         }
         let blocks = card.num_blocks().map_err(CardFlashError::Card)?;
+        // 2^32 blocks of 512 bytes are 2^41.
         let bytes = u64::from(blocks.0).saturating_mul(Block::LEN as u64);
+        // No erase blocks of 0 bytes: the geometry refuses them.
         let count = bytes.checked_div(u64::from(erase_size)).unwrap_or(0);
         let geometry = FlashGeometry::new(Block::LEN_U32, Block::LEN_U32, erase_size, count)
             .map_err(CardFlashError::Geometry)?;
@@ -65,13 +67,14 @@ impl<B: BlockDevice, const N: usize> FlashDevice for CardFlash<B, N> {
         for part in buf.chunks_mut(Block::LEN.saturating_mul(N)) {
             let len = part.len();
             let (blocks, _) = part.as_chunks_mut::<{ Block::LEN }>();
-            let run = self.buffer.get_mut(..blocks.len()).unwrap_or_default();
+            let run = room(&mut self.buffer, blocks.len(), FlashOperation::Read, at)?;
             self.card
                 .read(run, Self::block(FlashOperation::Read, at, len)?)
                 .map_err(|_| FlashError::new(FlashOperation::Read, at, len as u64, FAILED))?;
             for (to, from) in blocks.iter_mut().zip(run) {
                 *to = from.contents;
             }
+            // Within the geometry, which was checked.
             at = at.saturating_add(len as u64);
         }
         Ok(())
@@ -83,13 +86,14 @@ impl<B: BlockDevice, const N: usize> FlashDevice for CardFlash<B, N> {
         for part in data.chunks(Block::LEN.saturating_mul(N)) {
             let len = part.len();
             let (blocks, _) = part.as_chunks::<{ Block::LEN }>();
-            let run = self.buffer.get_mut(..blocks.len()).unwrap_or_default();
+            let run = room(&mut self.buffer, blocks.len(), FlashOperation::Prog, at)?;
             for (to, from) in run.iter_mut().zip(blocks) {
                 to.contents = *from;
             }
             self.card
                 .write(run, Self::block(FlashOperation::Prog, at, len)?)
                 .map_err(|_| FlashError::new(FlashOperation::Prog, at, len as u64, FAILED))?;
+            // Within the geometry, which was checked.
             at = at.saturating_add(len as u64);
         }
         Ok(())
@@ -107,6 +111,17 @@ impl<B: BlockDevice, const N: usize> FlashDevice for CardFlash<B, N> {
     fn erased_byte(&self) -> Option<u8> {
         None
     }
+}
+
+/// Room for so many blocks. A part of a transfer has no more than there are.
+fn room(
+    buffer: &mut [Block],
+    blocks: usize,
+    operation: FlashOperation,
+    at: u64,
+) -> Result<&mut [Block], FlashError> {
+    let cause = FlashCause::BufferTooSmall { needs: Block::LEN_U32, has: 0 };
+    buffer.get_mut(..blocks).ok_or(FlashError::new(operation, at, 0, cause))
 }
 
 /// Errors of cards have no numbers.

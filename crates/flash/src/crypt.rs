@@ -79,6 +79,7 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
         let geometry = FlashGeometry::new(read_size, prog_size, medium.erase_size(), medium.block_count())
             .map_err(CryptFlashError::Geometry)?;
         let has = bounce.as_mut().len();
+        // A geometry has no units of 0 bytes; with one, nothing would fit.
         let bounce_len = has.saturating_sub(has.checked_rem(prog_size as usize).unwrap_or(has));
         if bounce_len == 0 {
             return Err(CryptFlashError::BounceTooSmall { needs: prog_size, has });
@@ -109,6 +110,7 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
         let prog = self.geometry.prog_size() as usize;
         let len = buf.len() as u64;
         let mut rest = buf;
+        // Addresses stay within the geometry, against which the caller has checked the range.
         let mut at = address;
         while !rest.is_empty() {
             let mut used = 0_usize;
@@ -176,6 +178,7 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> FlashDevice for CryptFla
                 return Err(refused(FlashOperation::Prog, at, part.len() as u64, error));
             }
             self.device.prog(at, run)?;
+            // Within the geometry, which was checked.
             at = at.saturating_add(part.len() as u64);
         }
         Ok(())

@@ -150,6 +150,7 @@ impl<B: BlockDevice, H: FixedHash> Luks1Card<B, H> {
     /// The data, still encrypted: block 0 is the one whose IV is 0.
     pub fn into_payload(self) -> CardPart<B> {
         let first = self.header.data_sector();
+        // `open` has found that the data begins on the card.
         CardPart::checked(self.card, first, self.blocks.saturating_sub(first))
     }
 
@@ -160,7 +161,7 @@ impl<B: BlockDevice, H: FixedHash> Luks1Card<B, H> {
 
     /// Reads a sector of a keyslot's area.
     fn read(&self, sector: u64, block: &mut Block) -> Result<(), B::Error> {
-        // Areas lie before the data, whose first sector is a number of 32 bits.
+        // Areas lie before the data, whose first sector is a number of 32 bits. Another one would be on no card.
         let index = BlockIdx(u32::try_from(sector).unwrap_or(u32::MAX));
         self.card.read(core::slice::from_mut(block), index)
     }

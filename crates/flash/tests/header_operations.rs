@@ -84,6 +84,57 @@ fn what_is_there_is_overwritten_only_when_that_is_asked_for() {
     assert_eq!(refused, Err(FlashHeaderError::NotBlank));
 }
 
+/// A medium that can't say what is blank, as a card, and on which a copy can't be read.
+struct HardToRead {
+    medium: SharedFlash,
+    copy: u64,
+    cause: FlashCause,
+}
+
+impl FlashDevice for HardToRead {
+    fn geometry(&self) -> FlashGeometry {
+        NOR
+    }
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        if address / 4096 == self.copy {
+            return Err(FlashError::new(FlashOperation::Read, address, buf.len() as u64, self.cause));
+        }
+        self.medium.read(address, buf)
+    }
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        self.medium.prog(address, data)
+    }
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        self.medium.erase(address, len)
+    }
+    fn sync(&mut self) -> Result<(), FlashError> {
+        self.medium.sync()
+    }
+    fn erased_byte(&self) -> Option<u8> {
+        None
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_read_is_not_taken_for_a_free_one() {
+    for copy in [0, 1] {
+        for cause in [FlashCause::Driver(5), FlashCause::Uncorrectable] {
+            let (medium, _) = formatted();
+            // The other copy is gone, so that all that is left is in the one that can't be read.
+            medium.lock().erase(4096 * (1 - copy), 4096).expect("erased");
+            let before = medium.lock().image().clone();
+            let mut key = FlashKey::empty();
+            let device = HardToRead { medium: medium.clone(), copy, cause };
+            let made = format(device, &XTS, &mut random(), "new", &mut key).map(|_| ());
+            let error = made.expect_err("it may hold a header");
+            let failed =
+                matches!(error, FlashHeaderError::Flash(FlashError { cause: found, .. }) if found == cause);
+            assert!(failed, "{error:?}");
+            assert_eq!(*medium.lock().image(), before, "what could not be read was replaced");
+        }
+    }
+}
+
 #[test]
 fn nothing_is_written_before_everything_is_there() {
     struct Broken(usize);

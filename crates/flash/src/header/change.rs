@@ -87,8 +87,9 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
         };
         if options.existing == Existing::Refuse {
             for copy in 0..2 {
+                // Where nobody can say what is blank, as on a card, only a header keeps its place.
                 let is_free = copies.is_blank(copy)?.unwrap_or(true);
-                if !is_free || copies.holds_a_header(copy, &mut bytes) {
+                if !is_free || copies.holds_a_header(copy, &mut bytes)? {
                     return Err(FlashHeaderError::NotBlank);
                 }
             }
@@ -195,11 +196,12 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
             };
             failed = failed.or(Some(FlashHeaderError::OldCopyRemains { copy, error }));
         }
-        let sequence = Header::parse(self.bytes.borrow()).map(|header| header.sequence()).unwrap_or(0);
+        let sequence = Header::parse(self.bytes.borrow()).map_err(FlashHeaderError::Header)?.sequence();
         let mut edit = HeaderEdit::change(self.bytes.borrow_mut()).map_err(FlashHeaderError::Header)?;
         for number in 0..SLOTS {
             let _exists = edit.put_slot(number, None);
         }
+        // At the last number there is, both copies have the same one, which is as good: no older copy is left.
         edit.finish(sequence.saturating_add(1));
         let mut written = 0_u8;
         for copy in 0..2 {

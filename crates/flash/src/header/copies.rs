@@ -42,6 +42,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> Copies<D, B> {
         let geometry = device.geometry();
         let has = scratch.as_mut().len();
         let prog = geometry.prog_size() as usize;
+        // A geometry has no units of 0 bytes; with one, nothing would fit.
         let scratch_len = has.saturating_sub(has.checked_rem(prog).unwrap_or(has));
         if scratch_len == 0 {
             return Err(FlashHeaderError::ScratchTooSmall { needs: geometry.prog_size(), has });
@@ -63,7 +64,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> Copies<D, B> {
         self.device
     }
 
-    /// First byte of a copy.
+    /// First byte of a copy, 0 or 1. No overflow: both copies were found to lie on the medium.
     fn start(&self, copy: usize) -> u64 {
         self.copy_len().saturating_mul(copy as u64)
     }
@@ -105,12 +106,17 @@ impl<D: FlashDevice, B: AsMut<[u8]>> Copies<D, B> {
         }
     }
 
-    /// Whether there is something in a copy that looks like a header, whole or not.
-    pub(super) fn holds_a_header(&mut self, copy: usize, bytes: &mut [u8; HEADER_LEN]) -> bool {
-        !matches!(
-            self.look(copy, bytes),
-            Found::Bad(HeaderError::Blank | HeaderError::Foreign) | Found::Unreadable(_)
-        )
+    /// Whether there is something in a copy that looks like a header, whole or not. What can't be read may be one.
+    pub(super) fn holds_a_header(
+        &mut self,
+        copy: usize,
+        bytes: &mut [u8; HEADER_LEN],
+    ) -> Result<bool, FlashError> {
+        match self.look(copy, bytes) {
+            Found::Bad(HeaderError::Blank | HeaderError::Foreign) => Ok(false),
+            Found::Unreadable(error) => Err(error),
+            Found::Bad(_) | Found::Whole { .. } => Ok(true),
+        }
     }
 
     /// Whether a copy's blocks are blank; None where that can't be asked.
@@ -172,7 +178,9 @@ impl<D: FlashDevice, B: AsMut<[u8]>> Copies<D, B> {
         for (part, at) in bytes.chunks_mut(self.scratch_len).zip((start..).step_by(self.scratch_len)) {
             let units = room(&mut self.scratch, part.len().next_multiple_of(prog))?;
             self.device.read(at, units)?;
-            part.copy_from_slice(units.get(..part.len()).unwrap_or_default());
+            // The units have room for the part and for what is left of the last one.
+            let (read, _) = units.split_at(part.len());
+            part.copy_from_slice(read);
         }
         Ok(())
     }
