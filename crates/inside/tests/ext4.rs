@@ -415,3 +415,35 @@ fn sequential_reads_reach_the_media_in_large_pieces_and_failures_keep_their_caus
     fn is_shareable(_: &(impl Send + Sync + ?Sized)) {}
     is_shareable(&*shared);
 }
+
+#[test]
+fn an_inline_directory_of_which_a_part_is_lost_is_no_shorter_directory() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    fs::create_dir_all(from.join("d")).expect("writable");
+    for name in ["one", "two", "three"] {
+        fs::write(from.join("d").join(name), "").expect("writable");
+    }
+    mkfs(&image, &from, "-t ext4 -O inline_data,^metadata_csum -I 256", "4M");
+    let listed = |image: &Path| open(Memory::load(image)).list(&path("d"));
+    assert_eq!(listed(&image).expect("whole").len(), 3);
+    // Entries behind the first sixty bytes would lie in an attribute, and there is none.
+    debugfs(&image, "sif d size 100\n");
+    let damage = listed(&image);
+    assert!(matches!(damage, Err(TreeError::Corrupt(Damage::Directory { at: 60, .. }))), "{damage:?}");
+}
+
+#[test]
+fn a_directory_is_no_larger_than_its_filesystem() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    fs::create_dir_all(from.join("d")).expect("writable");
+    mkfs(&image, &from, "-t ext4 -O ^metadata_csum", "4M");
+    debugfs(&image, "sif d size 4194304\n");
+    let listed = |image: &Path| open(Memory::load(image)).list(&path("d"));
+    // As large as the filesystem: read, up to the hole.
+    assert!(!matches!(listed(&image), Err(TreeError::Corrupt(Damage::Directory { at: 0, .. }))));
+    debugfs(&image, "sif d size 4195328\n");
+    let refused = listed(&image);
+    assert!(matches!(refused, Err(TreeError::Corrupt(Damage::Directory { at: 0, .. }))), "{refused:?}");
+}

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use atrest_inside::{
     About, CopyError, CopyOptions, CopySummary, Damage, Entry, FileTree, Kind, MAX_DEPTH, Metadata, Space,
-    Step, TreeError, TreePath, Walk, WalkError, copy_out, remove,
+    Step, TreeError, TreePath, Walk, WalkError, copy_in, copy_out, remove,
 };
 use common::{Memory, open, path, pattern, read, run, write};
 
@@ -332,4 +332,41 @@ fn a_walk_has_a_limit_of_its_own_to_depth_and_number() {
         assert!(matches!(last, Some(Err(WalkError::TooMany { limit: 1000, .. }))), "{last:?}");
         assert!(steps < 3000, "{steps} steps");
     }
+}
+
+#[test]
+fn links_on_the_host_that_lead_back_are_left_out() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let from = dir.path().join("from");
+    fs::create_dir_all(from.join("a/b")).expect("writable");
+    for (link, target) in [("a/self", "."), ("a/b/up", "../.."), ("a/b/round", "round")] {
+        std::os::unix::fs::symlink(target, from.join(link)).expect("links can be made");
+    }
+    let tree = open(Memory::new(fat(&dir.path().join("image"), &[], &[])));
+    let copied = copy_in(&from, &*tree, &TreePath::root(), &ALL, &mut ()).expect("it ends");
+    assert_eq!((copied.directories, copied.skipped, copied.files), (3, 3, 0));
+}
+
+#[test]
+fn files_in_one_place_are_not_copied_to_more_than_the_filesystem_has() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (image, to) = (dir.path().join("image"), dir.path().join("to"));
+    let names: Vec<String> = (0..20).map(|i| format!("F{i:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let bytes = fat(&image, &[], &names);
+    let device = Memory::new(bytes);
+    let tree = open(device.clone());
+    write(&*tree, &path("BIG"), &pattern(2, 500_000)).expect("written");
+    tree.flush().expect("flushed");
+    let mut bytes = device.bytes();
+    let big = entry(&bytes, "BIG");
+    for name in names {
+        let at = entry(&bytes, name);
+        // The cluster and the size.
+        bytes.copy_within(big..big + 6, at);
+    }
+    let tree = open(Memory::new(bytes));
+    let options = CopyOptions { keep_going: true, ..ALL };
+    let summary = copy_out(&*tree, &TreePath::root(), &to, &options, &mut ()).expect("as much as can be");
+    assert_eq!((summary.files, summary.failed, summary.bytes), (2, 19, 1_000_000));
 }

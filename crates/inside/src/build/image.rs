@@ -95,9 +95,14 @@ impl BlockDevice for NewImage {
 }
 
 fn device(operation: Operation, offset: u64, len: u64, error: &io::Error) -> DeviceError {
-    DeviceError::new(operation, offset, len, Cause::Os(error.raw_os_error().unwrap_or(0)))
+    DeviceError::new(operation, offset, len, Cause::Os(errno(error)))
 }
 
 fn os(path: &Path, error: &io::Error) -> BuildError {
-    BuildError::Host { path: path.to_owned(), errno: error.raw_os_error().unwrap_or(0) }
+    BuildError::Host { path: path.to_owned(), errno: errno(error) }
+}
+
+/// The number of an error. The standard library has errors without one, as for a file that takes no more bytes.
+fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())
 }

@@ -37,8 +37,9 @@ pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<V
     let mut found = Vec::new();
     if dir.flags & flag::INLINE_DATA != 0 {
         let data = dir.inline_data();
-        let len = usize::try_from(dir.size).unwrap_or(usize::MAX).min(data.len());
-        let data = data.get(..len).unwrap_or(&[]);
+        // A part that is missing would be taken for a directory with fewer names.
+        let whole = usize::try_from(dir.size).ok().and_then(|len| data.get(..len));
+        let data = whole.ok_or_else(|| damaged(dir, data.len() as u64))?;
         // Four bytes name the parent; the entries in the attribute start anew behind the 60 bytes of the map.
         let split = data.len().min(60);
         parse(sb, dir, data.get(4..split).unwrap_or(&[]), 4, &mut found)?;

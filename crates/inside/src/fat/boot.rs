@@ -158,14 +158,22 @@ impl BootSector {
         u64::from(sectors).saturating_mul(self.sector_size.into())
     }
 
-    /// Where each table that is kept up to date starts; the first one is read.
-    pub(super) fn tables(&self) -> impl Iterator<Item = u64> {
+    /// Where the table that is read starts.
+    pub(super) fn table(&self) -> u64 {
+        self.table_at(self.active_fat.unwrap_or(0))
+    }
+
+    /// Where each table that is kept up to date starts.
+    pub(super) fn tables(&self) -> impl Iterator<Item = u64> + '_ {
         let (first, count) = match self.active_fat {
             Some(active) => (active, 1),
             None => (0, self.fats),
         };
-        let (start, size) = (self.bytes(self.reserved), self.bytes(self.fat_sectors));
-        (first..first.saturating_add(count)).map(move |i| start.saturating_add(size.saturating_mul(i.into())))
+        (first..first.saturating_add(count)).map(|i| self.table_at(i))
+    }
+
+    fn table_at(&self, number: u32) -> u64 {
+        self.bytes(self.reserved).saturating_add(self.bytes(self.fat_sectors).saturating_mul(number.into()))
     }
 
     /// FAT12 and FAT16: where the root directory starts, and its bytes.

@@ -467,7 +467,8 @@ impl FileTree for FatTree {
             let (mut first, mut total) = (0, 0);
             match state.fill(source, &mut first, &mut total) {
                 Ok(()) => {
-                    found.set_contents(first, u32::try_from(total).unwrap_or(0));
+                    let size = u32::try_from(total).map_err(|_| TreeError::TooLarge { limit: MAX_FILE })?;
+                    found.set_contents(first, size);
                     found.set_modified(now);
                     dir.update(&mut state.table, &found)?;
                     if old != 0 {
@@ -518,7 +519,8 @@ impl FileTree for FatTree {
                 runs.extend(new);
             }
             state.write(&runs, offset, data)?;
-            found.set_contents(first, u32::try_from(size.max(end)).unwrap_or(u32::MAX));
+            let size = u32::try_from(size.max(end)).map_err(|_| TreeError::TooLarge { limit: MAX_FILE })?;
+            found.set_contents(first, size);
             found.set_modified(time::now());
             dir.update(&mut state.table, &found)
         })

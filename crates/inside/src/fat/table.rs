@@ -70,7 +70,7 @@ impl Table {
 
     fn raw(&mut self, cluster: u32) -> Result<u32, TreeError> {
         let (at, width) = self.place(cluster);
-        let start = self.boot.tables().next().unwrap_or(0);
+        let start = self.boot.table();
         let mut bytes = [0; 4];
         self.cache.read(start.saturating_add(at), bytes.get_mut(..width).unwrap_or(&mut []))?;
         let value = u32::from_le_bytes(bytes);
@@ -268,7 +268,7 @@ impl Table {
 
     /// Entries of zero in the whole table, read in large pieces.
     fn count_zeros(&mut self) -> Result<u32, TreeError> {
-        let start = self.boot.tables().next().unwrap_or(0);
+        let start = self.boot.table();
         let ((mut at, width), (end, _)) = (self.place(2), self.place(self.end()));
         let mut piece = vec![0; 64 * 1024];
         let mut zeros: u32 = 0;
