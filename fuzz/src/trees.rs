@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use atrest_device::BlockDevice;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use atrest_inside::{
-    Access, FileTree, Kind, LastLink, Stop, TreePath, Window, open_tree, partitions, resolve,
+    About, Access, Entry, FileTree, IfExists, Kind, LastLink, Metadata, Space, Step, Stop, TreeError,
+    TreePath, Walk, WalkError, Window, open_tree, partitions, remove, resolve,
 };
 
 use crate::Image;
@@ -85,6 +88,7 @@ pub fn ext4(data: &[u8]) {
     let (_, image) = Image::decode(data);
     let Ok(tree) = open_tree(image.clone(), Access::ReadWrite) else { return };
     exhaust(&*tree, BYTES);
+    walk(&*tree, &image);
     let _ = resolve(&*tree, b"link/../a/b/.././x", LastLink::Follow);
     let _ = tree.flush();
     drop(tree);
@@ -96,6 +100,7 @@ pub fn fat(data: &[u8]) {
     let (flags, image) = Image::decode(data);
     let Ok(tree) = open_tree(image.clone(), Access::ReadWrite) else { return };
     exhaust(&*tree, BYTES);
+    walk(&*tree, &image);
     if flags & 1 == 0 {
         assert_eq!(image.writes(), 0, "reading has written");
         return;
@@ -111,11 +116,114 @@ pub fn fat(data: &[u8]) {
     }
     let _ = tree.make_dir(&dir.join("made").expect("a valid name"));
     let _ = tree.remove(&dir.join("NEW").expect("a valid name"));
+    for (entry, name) in entries.iter().zip(["renamed", "NEW", "another long name"]) {
+        let from = TreePath::root().join(&entry.name).expect("listed names are valid");
+        let to = dir.join(name).expect("a valid name");
+        if tree.rename(&from, &to, IfExists::Replace).is_ok() {
+            assert!(tree.metadata(&to).is_ok(), "what was renamed is gone");
+        }
+        let _ = tree.rename(&to, &from, IfExists::Fail);
+    }
     for entry in entries.iter().take(4) {
         let _ = tree.remove(&TreePath::root().join(&entry.name).expect("listed names are valid"));
     }
     let _ = tree.flush();
     exhaust(&*tree, BYTES);
+    // All that is left, unless a walk finds damage: then nothing goes.
+    let tree = Counted::new(tree, &image);
+    let before = tree.count_entries();
+    match remove(&tree, &TreePath::root(), true) {
+        Ok(_) => assert_eq!(tree.list(&TreePath::root()), Ok(Vec::new())),
+        Err(WalkError::Tree { error: TreeError::Device(_) | TreeError::EarlierWriteFailed, .. }) => {}
+        Err(_) => assert_eq!(tree.count_entries(), before, "a part was removed"),
+    }
+    let _ = tree.flush();
+}
+
+/// Walks through all of a tree, as copies and programs in a mounted tree do. The number of steps is bounded by the image.
+fn walk(tree: &dyn FileTree, image: &Image) {
+    let most = most_steps(image);
+    for walk in [Walk::new(tree, &TreePath::root()), Walk::by_names(tree, &TreePath::root())] {
+        let (mut steps, mut level) = (0, 0_i64);
+        for step in walk {
+            steps += 1;
+            assert!(steps <= most, "a walk does not end: {steps} steps in {} bytes", image.size());
+            match step {
+                Ok(Step::Enter(_)) => level += 1,
+                Ok(Step::Leave(_)) => level -= 1,
+                Ok(Step::Leaf(_)) | Err(_) => {}
+            }
+            assert!(level >= 0, "more directories are left than were entered");
+        }
+    }
+}
+
+/// Each entry is one step or two, and takes 12 bytes at least. Metadata may be looked at again for each.
+fn most_steps(image: &Image) -> u64 {
+    image.size() / 3 + 100
+}
+
+/// A tree that counts what is asked of it.
+struct Counted {
+    tree: Box<dyn FileTree>,
+    asked: AtomicU64,
+    most: u64,
+}
+
+impl Counted {
+    fn new(tree: Box<dyn FileTree>, image: &Image) -> Self {
+        Self { tree, asked: AtomicU64::new(0), most: most_steps(image) }
+    }
+
+    fn count(&self) {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+        assert!(asked < self.most, "a removal does not end: {asked} requests");
+    }
+
+    /// Entries that paths alone lead to.
+    fn count_entries(&self) -> usize {
+        let (mut count, mut ahead) = (0, vec![TreePath::root()]);
+        while let Some(at) = ahead.pop() {
+            for entry in self.tree.list(&at).unwrap_or_default() {
+                count += 1;
+                assert!(count as u64 <= self.most, "directories contain each other");
+                if entry.kind == Kind::Directory {
+                    ahead.push(at.join(&entry.name).expect("listed names are valid"));
+                }
+            }
+        }
+        count
+    }
+}
+
+impl FileTree for Counted {
+    fn about(&self) -> About {
+        self.tree.about()
+    }
+    fn space(&self) -> Result<Space, TreeError> {
+        self.tree.space()
+    }
+    fn metadata(&self, path: &TreePath) -> Result<Metadata, TreeError> {
+        self.count();
+        self.tree.metadata(path)
+    }
+    fn list(&self, path: &TreePath) -> Result<Vec<Entry>, TreeError> {
+        self.count();
+        self.tree.list(path)
+    }
+    fn read_at(&self, path: &TreePath, offset: u64, buf: &mut [u8]) -> Result<usize, TreeError> {
+        self.tree.read_at(path, offset, buf)
+    }
+    fn remove(&self, path: &TreePath) -> Result<(), TreeError> {
+        self.count();
+        self.tree.remove(path)
+    }
+    fn check_unshared(&self, path: &TreePath) -> Result<(), WalkError> {
+        self.tree.check_unshared(path)
+    }
+    fn flush(&self) -> Result<(), TreeError> {
+        self.tree.flush()
+    }
 }
 
 fn write(tree: &dyn FileTree, file: &TreePath, mut left: usize) -> Result<u64, atrest_inside::TreeError> {
