@@ -78,7 +78,7 @@ impl<B: BlockDevice<SIZE>, C: DataUnitCipher, const SIZE: usize, const N: usize>
                 return Err(CardError::Cipher(error));
             }
             self.device.write(at, run).await.map_err(CardError::Card)?;
-            // No overflow: a slice is shorter than 2^63 bytes, and the numbers have 32 bits.
+            // cannot overflow: a slice is shorter than 2^63 bytes, and the numbers have 32 bits.
             first = first.saturating_add(part.len() as u64);
         }
         Ok(())

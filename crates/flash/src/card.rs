@@ -69,7 +69,7 @@ impl<B: BlockDevice, C: DataUnitCipher, const N: usize> BlockDevice for CryptCar
                 }
             }
             self.card.write(run, BlockIdx(at)).map_err(CardError::Card)?;
-            // No overflow: a slice is shorter than 2^63 bytes, and the numbers have 32 bits.
+            // cannot overflow: a slice is shorter than 2^63 bytes, and the numbers have 32 bits.
             first = first.saturating_add(part.len() as u64);
         }
         Ok(())
@@ -82,6 +82,7 @@ impl<B: BlockDevice, C: DataUnitCipher, const N: usize> BlockDevice for CryptCar
 
 /// Byte address of a block whose number has at most 33 bits, so that nothing overflows.
 fn address(block: u64) -> u64 {
+    // cannot overflow: the number has at most 33 bits.
     block.saturating_mul(Block::LEN as u64)
 }
 

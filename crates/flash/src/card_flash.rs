@@ -34,9 +34,9 @@ impl<B: BlockDevice, const N: usize> CardFlash<B, N> {
             return Err(CardFlashError::NoBuffer);
         }
         let blocks = card.num_blocks().map_err(CardFlashError::Card)?;
-        // 2^32 blocks of 512 bytes are 2^41.
+        // cannot overflow: 2^32 blocks of 512 bytes are 2^41.
         let bytes = u64::from(blocks.0).saturating_mul(Block::LEN as u64);
-        // No erase blocks of 0 bytes: the geometry refuses them.
+        // intended: the geometry refuses erase blocks of 0 bytes, and a count of 0.
         let count = bytes.checked_div(u64::from(erase_size)).unwrap_or(0);
         let geometry = FlashGeometry::new(Block::LEN_U32, Block::LEN_U32, erase_size, count)
             .map_err(CardFlashError::Geometry)?;
@@ -50,6 +50,7 @@ impl<B: BlockDevice, const N: usize> CardFlash<B, N> {
 
     /// The block that lies at an address, which was checked.
     fn block(operation: FlashOperation, address: u64, len: usize) -> Result<BlockIdx, FlashError> {
+        // cannot overflow: it is 2^41.
         let outside = FlashCause::OutOfBounds { size: (u64::from(u32::MAX) + 1).saturating_mul(512) };
         let number = u32::try_from(address / 512);
         number.map(BlockIdx).map_err(|_| FlashError::new(operation, address, len as u64, outside))
@@ -64,6 +65,7 @@ impl<B: BlockDevice, const N: usize> FlashDevice for CardFlash<B, N> {
     fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
         self.geometry.check(FlashOperation::Read, address, buf.len() as u64)?;
         let mut at = address;
+        // cannot overflow: the buffer has as many bytes.
         for part in buf.chunks_mut(Block::LEN.saturating_mul(N)) {
             let len = part.len();
             let (blocks, _) = part.as_chunks_mut::<{ Block::LEN }>();
@@ -74,7 +76,7 @@ impl<B: BlockDevice, const N: usize> FlashDevice for CardFlash<B, N> {
             for (to, from) in blocks.iter_mut().zip(run) {
                 *to = from.contents;
             }
-            // Within the geometry, which was checked.
+            // cannot overflow: within the geometry, which was checked.
             at = at.saturating_add(len as u64);
         }
         Ok(())
@@ -83,6 +85,7 @@ impl<B: BlockDevice, const N: usize> FlashDevice for CardFlash<B, N> {
     fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
         self.geometry.check(FlashOperation::Prog, address, data.len() as u64)?;
         let mut at = address;
+        // cannot overflow: the buffer has as many bytes.
         for part in data.chunks(Block::LEN.saturating_mul(N)) {
             let len = part.len();
             let (blocks, _) = part.as_chunks::<{ Block::LEN }>();
@@ -93,7 +96,7 @@ impl<B: BlockDevice, const N: usize> FlashDevice for CardFlash<B, N> {
             self.card
                 .write(run, Self::block(FlashOperation::Prog, at, len)?)
                 .map_err(|_| FlashError::new(FlashOperation::Prog, at, len as u64, FAILED))?;
-            // Within the geometry, which was checked.
+            // cannot overflow: within the geometry, which was checked.
             at = at.saturating_add(len as u64);
         }
         Ok(())

@@ -35,7 +35,7 @@ impl<B: BlockDevice> CardPart<B> {
 
     /// Where a run of the part's blocks lies on the card.
     fn place(&self, start: BlockIdx, len: usize) -> Result<BlockIdx, CardError<B::Error>> {
-        // No overflow: a slice is shorter than 2^63 bytes.
+        // cannot overflow: a slice is shorter than 2^63 bytes.
         let end = u64::from(start.0).saturating_add(len as u64);
         let outside = CardError::OutOfBounds { block: u64::from(start.0.max(self.count)) };
         match self.first.checked_add(start.0) {

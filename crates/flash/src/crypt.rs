@@ -79,7 +79,7 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
         let geometry = FlashGeometry::new(read_size, prog_size, medium.erase_size(), medium.block_count())
             .map_err(CryptFlashError::Geometry)?;
         let has = bounce.as_mut().len();
-        // A geometry has no units of 0 bytes; with one, nothing would fit.
+        // cannot underflow: a remainder is no more than the whole. No geometry has units of 0 bytes.
         let bounce_len = has.saturating_sub(has.checked_rem(prog_size as usize).unwrap_or(has));
         if bounce_len == 0 {
             return Err(CryptFlashError::BounceTooSmall { needs: prog_size, has });
@@ -116,10 +116,12 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
             let mut used = 0_usize;
             let mut blank = false;
             for unit in rest.chunks(prog) {
+                // cannot overflow: within the geometry, which was checked.
                 blank = self.unit_is_blank(at.saturating_add(used as u64), unit)?;
                 if blank {
                     break;
                 }
+                // cannot overflow: it is a part of the buffer.
                 used = used.saturating_add(unit.len());
             }
             let (run, behind) = rest.split_at_mut(used);
@@ -129,6 +131,7 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
             let skipped = if blank { prog.min(behind.len()) } else { 0 };
             let (erased, behind) = behind.split_at_mut(skipped);
             erased.fill(ERASED);
+            // cannot overflow: within the geometry, which was checked.
             at = at.saturating_add(used as u64).saturating_add(skipped as u64);
             rest = behind;
         }
@@ -178,7 +181,7 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> FlashDevice for CryptFla
                 return Err(refused(FlashOperation::Prog, at, part.len() as u64, error));
             }
             self.device.prog(at, run)?;
-            // Within the geometry, which was checked.
+            // cannot overflow: within the geometry, which was checked.
             at = at.saturating_add(part.len() as u64);
         }
         Ok(())

@@ -77,7 +77,7 @@ impl<D: FlashDevice, G: LittlefsGeometry> LittlefsStorage<D, G> {
         if !fits {
             return Err(LittlefsError::OtherGeometry { device: sizes });
         }
-        // No overflow: the device, which is at least as large, has a size of 64 bits.
+        // cannot overflow: the device, which is at least as large, has a size of 64 bits.
         let size = (G::BLOCK_COUNT as u64).saturating_mul(G::BLOCK_SIZE as u64);
         if usize::try_from(size).is_err() {
             return Err(LittlefsError::TooLarge { size });

@@ -98,6 +98,7 @@ impl<B: BlockDevice, H: FixedHash> Luks1Card<B, H> {
         }
         // Keyslot areas end before the data begins, so they are on the card if the data is.
         if first >= blocks {
+            // cannot overflow: 32 bits and one.
             return Err(Luks1CardError::CutInSize { needs: u64::from(first).saturating_add(1), has: blocks });
         }
         Ok(Self { card, header, blocks, hash: PhantomData })
@@ -150,7 +151,7 @@ impl<B: BlockDevice, H: FixedHash> Luks1Card<B, H> {
     /// The data, still encrypted: block 0 is the one whose IV is 0.
     pub fn into_payload(self) -> CardPart<B> {
         let first = self.header.data_sector();
-        // `open` has found that the data begins on the card.
+        // cannot underflow: `open` has found that the data begins on the card.
         CardPart::checked(self.card, first, self.blocks.saturating_sub(first))
     }
 
@@ -161,7 +162,7 @@ impl<B: BlockDevice, H: FixedHash> Luks1Card<B, H> {
 
     /// Reads a sector of a keyslot's area.
     fn read(&self, sector: u64, block: &mut Block) -> Result<(), B::Error> {
-        // Areas lie before the data, whose first sector is a number of 32 bits. Another one would be on no card.
+        // cannot fail: areas lie before the data, whose first sector has 32 bits. Another one would be on no card.
         let index = BlockIdx(u32::try_from(sector).unwrap_or(u32::MAX));
         self.card.read(core::slice::from_mut(block), index)
     }
@@ -171,6 +172,7 @@ fn read_header<B: BlockDevice>(card: &B, blocks: u32) -> Result<Header, Luks1Car
     let mut bytes = [0; HEADER_LEN];
     let parts = bytes.chunks_mut(Block::LEN);
     if u64::from(blocks) < parts.len() as u64 {
+        // cannot overflow: fewer than two blocks.
         let has = (blocks as usize).saturating_mul(Block::LEN);
         return Err(Luks1CardError::Header(HeaderError::Truncated { has }));
     }

@@ -201,12 +201,13 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
         for number in 0..SLOTS {
             let _exists = edit.put_slot(number, None);
         }
-        // At the last number there is, both copies have the same one, which is as good: no older copy is left.
+        // intended: at the last number both copies have the same one, and no older copy is left.
         edit.finish(sequence.saturating_add(1));
         let mut written = 0_u8;
         for copy in 0..2 {
             // In a copy that would not be erased, reading this back shows that the keys are gone.
             if self.copies.replace(copy, self.bytes.borrow()) == Ok(true) {
+                // cannot overflow: there are two copies.
                 written = written.saturating_add(1);
             }
         }

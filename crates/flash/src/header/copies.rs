@@ -42,7 +42,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> Copies<D, B> {
         let geometry = device.geometry();
         let has = scratch.as_mut().len();
         let prog = geometry.prog_size() as usize;
-        // A geometry has no units of 0 bytes; with one, nothing would fit.
+        // cannot underflow: a remainder is no more than the whole. No geometry has units of 0 bytes.
         let scratch_len = has.saturating_sub(has.checked_rem(prog).unwrap_or(has));
         if scratch_len == 0 {
             return Err(FlashHeaderError::ScratchTooSmall { needs: geometry.prog_size(), has });
@@ -50,6 +50,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> Copies<D, B> {
         let sizes = sizes_of(geometry);
         if sizes.block_count <= sizes.first_data_block() {
             let needs =
+                // cannot overflow: a header takes a few blocks.
                 sizes.first_data_block().saturating_add(1).saturating_mul(u64::from(sizes.erase_size));
             return Err(FlashHeaderError::CutInSize { needs, has: geometry.size() });
         }
@@ -66,11 +67,13 @@ impl<D: FlashDevice, B: AsMut<[u8]>> Copies<D, B> {
 
     /// First byte of a copy, 0 or 1. No overflow: both copies were found to lie on the medium.
     fn start(&self, copy: usize) -> u64 {
+        // cannot overflow: both copies were found to lie on the medium.
         self.copy_len().saturating_mul(copy as u64)
     }
 
     /// Bytes that belong to a copy.
     fn copy_len(&self) -> u64 {
+        // cannot overflow: both copies were found to lie on the medium.
         self.sizes.blocks_per_copy().saturating_mul(u64::from(self.sizes.erase_size))
     }
 
@@ -204,6 +207,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> Copies<D, B> {
 /// The first bytes of the scratch buffer, which was found to have room.
 fn room<B: AsMut<[u8]>>(scratch: &mut B, len: usize) -> Result<&mut [u8], FlashError> {
     let has = scratch.as_mut().len() as u64;
+    // intended: a number for the error message.
     let cause = FlashCause::BufferTooSmall { needs: u32::try_from(len).unwrap_or(u32::MAX), has };
     scratch.as_mut().get_mut(..len).ok_or(FlashError::new(FlashOperation::Read, 0, len as u64, cause))
 }

@@ -117,7 +117,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     pub fn into_data(self) -> Result<FlashRegion<D>, FlashHeaderError> {
         let sizes = self.header()?.params().sizes;
         let first = sizes.first_data_block();
-        // None is left on a medium with no more blocks than the header takes, and a region has one at least.
+        // intended: a region without blocks is refused.
         FlashRegion::new(self.copies.into_device(), first, sizes.block_count.saturating_sub(first))
             .map_err(FlashHeaderError::Flash)
     }
