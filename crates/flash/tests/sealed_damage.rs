@@ -228,27 +228,30 @@ fn used(seed: u64) -> Case {
     let bench = Bench::new(SealedOptions { tickets, medium, anchor_every, ..OPTIONS });
     let mut volume: Volume<AsconAead128> = bench.format().expect("format");
     let (mut fills, mut since) = ([UNITS; BLOCKS as usize], BTreeSet::new());
+    let mut writes = bench.store.count();
+    // Whatever writes the record does so before it changes the medium.
+    let mut anchored = |since: &mut BTreeSet<(u64, u64)>| {
+        if std::mem::replace(&mut writes, bench.store.count()) != bench.store.count() {
+            since.clear();
+        }
+    };
     for step in 0..100 + random.below(60) {
         let block = random.below(BLOCKS);
         let fill = &mut fills[block as usize];
-        let writes = bench.store.count();
         if *fill == UNITS || random.below(10) == 0 {
             volume.clear(block).expect("erase");
+            anchored(&mut since);
             *fill = 0;
         }
         for _ in 0..=random.below(4).min(UNITS - 1 - *fill) {
-            if bench.store.count() != writes {
-                since.clear();
-            }
             volume.put(block, *fill, 1 + step as u8).expect("program");
+            anchored(&mut since);
             since.insert((block, *fill));
             *fill += 1;
         }
         if random.below(6) == 0 {
             volume.sync().expect("sync");
-        }
-        if bench.store.count() != writes {
-            since.retain(|place| *place == (block, *fill - 1));
+            anchored(&mut since);
         }
     }
     match random.below(3) {
@@ -256,6 +259,7 @@ fn used(seed: u64) -> Case {
         1 => volume.anchor().expect("anchor"),
         _ => {}
     }
+    anchored(&mut since);
     drop(volume);
     let mut case = Case { bench, answers: Vec::new(), since };
     case.answers = read(&mut case.copy().mount::<AsconAead128>().expect("mount"));

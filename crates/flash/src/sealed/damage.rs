@@ -135,10 +135,11 @@ impl Scan {
         match ticket {
             Some((serial, victim)) if serial >= self.anchor => {
                 self.note(serial, block, Cell::Slot);
-                self.add_ticket(serial, victim)
+                self.add_ticket(serial, victim);
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(())
     }
 
     /// Epoch of a block, and whether its first unit verifies. A first unit that is lost altogether leaves a void block, unless it is newer than

@@ -92,9 +92,8 @@ where
         record.check_counter(records)?;
         let mut scan = Scan::to_adopt(&record);
         scan.read(&mut volume.cells, volume.table.as_mut())?;
-        match scan.check_serials() {
-            Ok(()) | Err(SealedError::Gap { .. }) => {}
-            Err(error) => return Err(error),
+        if let Err(error @ SealedError::StoreOlder { .. }) = scan.check_serials() {
+            return Err(error);
         }
         volume.damaged = true;
         volume.recover(scan.limit, None)?;

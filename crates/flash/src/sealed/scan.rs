@@ -17,6 +17,8 @@ use super::volume::{MOST_TICKETS, stamp};
 pub(super) struct Scan {
     cached: bool,
     clean: bool,
+    /// More tickets were found than a window has, or two for one block.
+    overfull: bool,
     /// Whether units that fail are gone past.
     pub(super) past: bool,
     /// The owner takes what verifies, whatever the record says.
@@ -53,6 +55,7 @@ impl Scan {
         Self {
             cached: record.cached,
             clean: record.clean,
+            overfull: false,
             past: false,
             adopts: false,
             lost: false,
@@ -115,7 +118,7 @@ impl Scan {
             && serial >= self.anchor
         {
             self.note(serial, block, Cell::Slot);
-            self.add_ticket(serial, victim)?;
+            self.add_ticket(serial, victim);
         }
         Ok(state)
     }
@@ -133,14 +136,13 @@ impl Scan {
         0
     }
 
-    pub(super) fn add_ticket(&mut self, serial: u64, victim: Stamp) -> Result<(), SealedError> {
-        let full = SealedError::NotAnchored { anchor: self.anchor, newest: self.top };
-        if self.tickets.iter().flatten().any(|(_, ticket)| ticket.block == victim.block) {
-            return Err(full);
+    pub(super) fn add_ticket(&mut self, serial: u64, victim: Stamp) {
+        let known = self.tickets.iter().flatten().any(|(_, ticket)| ticket.block == victim.block);
+        match self.tickets.iter_mut().skip(1).find(|ticket| ticket.is_none()) {
+            Some(free) if !known => *free = Some((serial, victim)),
+            // No window has so many. Whether the store is older is told first.
+            _ => self.overfull = true,
         }
-        let free = self.tickets.iter_mut().skip(1).find(|ticket| ticket.is_none()).ok_or(full)?;
-        *free = Some((serial, victim));
-        Ok(())
     }
 
     /// The newest cell may be the one whose program was cut. If it does not verify every time it is taken as not there.
@@ -179,10 +181,15 @@ impl Scan {
 
     /// What is newer than the record is the beginning of what was done since then.
     pub(super) fn check_serials(&self) -> Result<(), SealedError> {
-        let Some((newest, ..)) = self.newest else { return Ok(()) };
+        let Some((newest, ..)) = self.newest else {
+            return if self.overfull { Err(self.not_anchored()) } else { Ok(()) };
+        };
         let limit = if self.clean { self.anchor } else { self.limit };
         if newest >= limit {
             return Err(SealedError::StoreOlder { limit, found: newest });
+        }
+        if self.overfull {
+            return Err(self.not_anchored());
         }
         let expected = newest.checked_add(1).and_then(|next| next.checked_sub(self.anchor));
         if !self.cached && expected != Some(self.in_flight) {

@@ -54,6 +54,8 @@ impl Model {
         self.forget();
         self.damaged = past;
         let mut holes = Holes::default();
+        // More tickets than a window has, or two for one block.
+        let mut overfull = false;
         let mut base: [Option<(u64, usize)>; BLOCKS] = [None; BLOCKS];
         let mut tickets: Vec<(u64, Stamp)> = record.victim.map(|victim| (0, victim)).into_iter().collect();
         // Serial, block and cell of what is newer than the record.
@@ -65,9 +67,7 @@ impl Model {
                 *base = anchored;
                 if let Some(ticket) = ticket {
                     newer.push((ticket.0, block, UNITS));
-                    if tickets.iter().any(|(_, known)| known.0 == ticket.1.0) {
-                        return refused(Refusal::NotAnchored);
-                    }
+                    overfull |= tickets.iter().any(|(_, known)| known.0 == ticket.1.0);
                     tickets.push(ticket);
                 }
                 continue;
@@ -101,15 +101,11 @@ impl Model {
                 open_ticket(world, block, epoch).filter(|(serial, _)| *serial >= record.anchor)
             {
                 newer.push((serial, block, UNITS));
-                if tickets.iter().any(|(_, known)| known.0 == victim.0) {
-                    return refused(Refusal::NotAnchored);
-                }
+                overfull |= tickets.iter().any(|(_, known)| known.0 == victim.0);
                 tickets.push((serial, victim));
             }
         }
-        if tickets.iter().filter(|(serial, _)| *serial > 0).count() > MOST_TICKETS {
-            return refused(Refusal::NotAnchored);
-        }
+        overfull |= tickets.iter().filter(|(serial, _)| *serial > 0).count() > MOST_TICKETS;
         let last = newer.iter().map(|(serial, ..)| *serial).max();
         self.take_back_marginal(world, &mut newer, &mut tickets);
         let mut newest = newer.iter().map(|(serial, ..)| *serial).max();
@@ -119,6 +115,9 @@ impl Model {
         }
         if newest.is_some_and(|newest| record.clean || newest >= limit) {
             return refused(Refusal::Future);
+        }
+        if overfull {
+            return refused(Refusal::NotAnchored);
         }
         let gapless =
             newest.is_none_or(|newest| newest + 1 - record.anchor == (newer.len() + holes.in_flight) as u64);
