@@ -26,6 +26,11 @@ pub trait BlockDevice: Send + Sync {
         false
     }
 
+    /// The file or disk that holds the bytes, if that is known. It shows that two devices are one.
+    fn storage(&self) -> Option<Storage> {
+        None
+    }
+
     /// Fills `buf` from byte `offset`.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError>;
 
@@ -106,6 +111,32 @@ impl Default for Geometry {
     fn default() -> Self {
         Self { logical_block: 512, physical_block: 4096, optimal_alignment: 1 << 20 }
     }
+}
+
+/// Where the bytes of a device lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// The file or disk.
+    pub id: StorageId,
+    /// The device's first byte, counted from the start of the file or disk.
+    pub offset: u64,
+}
+
+/// Tells a file or disk from all others of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorageId {
+    /// A regular file.
+    File {
+        /// Number of the device that the file system is on (`st_dev`).
+        device: u64,
+        /// Number of the inode (`st_ino`).
+        inode: u64,
+    },
+    /// A whole disk.
+    Disk {
+        /// Its device number (`st_rdev`).
+        number: u64,
+    },
 }
 
 /// A run of bytes that is either stored or a hole.

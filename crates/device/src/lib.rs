@@ -15,7 +15,7 @@ mod flash_geometry;
 mod flash_region;
 mod trusted;
 
-pub use block::{BlockDevice, Extent, Geometry, LockMode};
+pub use block::{BlockDevice, Extent, Geometry, LockMode, Storage, StorageId};
 pub use error::{Cause, DeviceError, Operation};
 pub use flash::FlashDevice;
 pub use flash_error::{FlashCause, FlashError, FlashOperation};

@@ -6,11 +6,13 @@
 //! * [`bulk`] encrypts and decrypts whole volumes, resumably.
 //! * [`reencrypt`] gives the data of a volume another key or cipher where it is, and plaintext its first.
 //! * [`flash`] opens encrypted flash: images of chips and cards, and cards.
+//! * [`contents`] tells what is on a device before it is overwritten.
 //! * [`mod@bench`] measures ciphers and key derivations.
 #![deny(unsafe_code)]
 
 pub mod bench;
 pub mod bulk;
+pub mod contents;
 mod disk;
 mod file;
 pub mod flash;
@@ -19,5 +21,5 @@ mod sys;
 mod trusted;
 
 pub use disk::{Disk, DiskError, DiskOptions};
-pub use file::{Access, FileDevice, NewFile, loop_devices_on};
+pub use file::{Access, FileDevice, NewFile, is_same, loop_devices_on};
 pub use trusted::{TrustedFile, TrustedFileError};

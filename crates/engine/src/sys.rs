@@ -45,6 +45,8 @@ pub struct LoopStatus {
     pub device: u64,
     /// The file's inode.
     pub inode: u64,
+    /// The file's own device number, if it is a block device; otherwise 0.
+    pub disk: u64,
     /// The byte of the file with which the device begins.
     pub offset: u64,
     /// It goes with its last user, as one that was made for a mapping or a mount does.
@@ -69,10 +71,10 @@ pub fn loop_status(device: &File) -> io::Result<LoopStatus> {
     // SAFETY: the descriptor is an open block device. A loop device writes one `struct loop_info64`, which is no longer
     // than the array and aligned as it is; other block devices refuse the number, which is that of loop devices alone.
     check(unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) })?;
-    let [device, inode, _, offset, _, _, flags, ..] = info;
+    let [device, inode, disk, offset, _, _, flags, ..] = info;
     let [_, _, _, _, flags @ ..] = flags.to_ne_bytes();
     let is_transient = u32::from_ne_bytes(flags) & AUTOCLEAR != 0;
-    Ok(LoopStatus { device, inode, offset, is_transient })
+    Ok(LoopStatus { device, inode, disk, offset, is_transient })
 }
 
 /// Takes a lock on a whole file that belongs to the open file description (`F_OFD_SETLK`), without waiting.

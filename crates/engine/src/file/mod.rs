@@ -12,6 +12,7 @@ mod lock;
 mod loops;
 mod media;
 mod new;
+mod storage;
 #[cfg(test)]
 mod tests;
 
@@ -23,13 +24,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode, Operation, Storage};
 use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 
 use crate::sys;
 use lock::MetadataLock;
 pub use loops::loop_devices_on;
 pub use new::NewFile;
+pub use storage::is_same;
 
 /// Zeros are written from a block of this many bytes.
 const ZEROS_LEN: usize = 64 << 10;
@@ -280,6 +282,10 @@ impl BlockDevice for FileDevice {
 
     fn is_read_only(&self) -> bool {
         !self.access.writes()
+    }
+
+    fn storage(&self) -> Option<Storage> {
+        storage::of(&self.file)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {

@@ -1,0 +1,130 @@
+//! File systems and what else fills a whole device, and the signatures by which they are known.
+
+use core::fmt;
+
+/// A filesystem, or another thing that fills a whole partition.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum FilesystemKind {
+    Ext2,
+    Ext3,
+    Ext4,
+    Fat12,
+    Fat16,
+    Fat32,
+    ExFat,
+    Ntfs,
+    BitLocker,
+    Xfs,
+    Btrfs,
+    F2fs,
+    Jfs,
+    ReiserFs,
+    Apfs,
+    HfsPlus,
+    Erofs,
+    SquashFs,
+    Iso9660,
+    LittleFs,
+    Ecryptfs,
+    Swap,
+    Lvm,
+    MdRaid,
+    Bcache,
+    DmIntegrity,
+    DmVerity,
+    Vdo,
+    Luks1,
+    Luks2,
+}
+
+impl FilesystemKind {
+    /// The name that people and `mount` use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ext2 => "ext2",
+            Self::Ext3 => "ext3",
+            Self::Ext4 => "ext4",
+            Self::Fat12 => "FAT12",
+            Self::Fat16 => "FAT16",
+            Self::Fat32 => "FAT32",
+            Self::ExFat => "exFAT",
+            Self::Ntfs => "NTFS",
+            Self::BitLocker => "BitLocker",
+            Self::Xfs => "XFS",
+            Self::Btrfs => "Btrfs",
+            Self::F2fs => "F2FS",
+            Self::Jfs => "JFS",
+            Self::ReiserFs => "ReiserFS",
+            Self::Apfs => "APFS",
+            Self::HfsPlus => "HFS+",
+            Self::Erofs => "EROFS",
+            Self::SquashFs => "SquashFS",
+            Self::Iso9660 => "ISO 9660",
+            Self::LittleFs => "LittleFS",
+            Self::Ecryptfs => "eCryptfs",
+            Self::Swap => "swap space",
+            Self::Lvm => "an LVM physical volume",
+            Self::MdRaid => "a Linux RAID member",
+            Self::Bcache => "a bcache device",
+            Self::DmIntegrity => "a dm-integrity device",
+            Self::DmVerity => "a dm-verity hash device",
+            Self::Vdo => "a VDO device",
+            Self::Luks1 => "a LUKS1 volume",
+            Self::Luks2 => "a LUKS2 volume",
+        }
+    }
+}
+
+impl fmt::Display for FilesystemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Signatures at fixed places, most specific first. ext and FAT need a closer look and come after these.
+pub(super) const SIGNATURES: &[(usize, &[u8], FilesystemKind)] = &[
+    (0, b"LUKS\xba\xbe\x00\x01", FilesystemKind::Luks1),
+    (0, b"LUKS\xba\xbe\x00\x02", FilesystemKind::Luks2),
+    (0, b"XFSB", FilesystemKind::Xfs),
+    (0, b"hsqs", FilesystemKind::SquashFs),
+    (3, b"EXFAT   ", FilesystemKind::ExFat),
+    (3, b"NTFS    ", FilesystemKind::Ntfs),
+    (3, b"-FVE-FS-", FilesystemKind::BitLocker),
+    (8, b"littlefs", FilesystemKind::LittleFs),
+    (32, b"NXSB", FilesystemKind::Apfs),
+    (0, b"LABELONE", FilesystemKind::Lvm),
+    (512, b"LABELONE", FilesystemKind::Lvm),
+    (1024, b"LABELONE", FilesystemKind::Lvm),
+    (1536, b"LABELONE", FilesystemKind::Lvm),
+    (0, b"integrt\0", FilesystemKind::DmIntegrity),
+    (0, b"verity\0\0", FilesystemKind::DmVerity),
+    (0, b"dmvdo001", FilesystemKind::Vdo),
+    (1024, b"\x10\x20\xf5\xf2", FilesystemKind::F2fs),
+    (1024, b"\xe2\xe1\xf5\xe0", FilesystemKind::Erofs),
+    (1024, b"H+\x00\x04", FilesystemKind::HfsPlus),
+    (1024, b"HX\x00\x05", FilesystemKind::HfsPlus),
+    (0, b"\xfc\x4e\x2b\xa9", FilesystemKind::MdRaid),
+    (4096, b"\xfc\x4e\x2b\xa9", FilesystemKind::MdRaid),
+    (4120, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", FilesystemKind::Bcache),
+    // At the end of the first page: of 4, 8, 16, 32 or 64 KiB.
+    (4086, b"SWAPSPACE2", FilesystemKind::Swap),
+    (8182, b"SWAPSPACE2", FilesystemKind::Swap),
+    (16374, b"SWAPSPACE2", FilesystemKind::Swap),
+    (32758, b"SWAPSPACE2", FilesystemKind::Swap),
+    (65526, b"SWAPSPACE2", FilesystemKind::Swap),
+    (0x8000, b"JFS1", FilesystemKind::Jfs),
+    (0x8001, b"CD001", FilesystemKind::Iso9660),
+    (0x10034, b"ReIsEr", FilesystemKind::ReiserFs),
+    (0x10040, b"_BHRfS_M", FilesystemKind::Btrfs),
+];
+
+/// Bytes from the start in which every signature lies.
+pub const LOOK_AT: usize = 0x10400;
+
+/// What these bytes of the start of a device are, by a signature at a fixed place. ext and FAT have none.
+pub fn by_signature(start: &[u8]) -> Option<FilesystemKind> {
+    let has = |at: usize, signature: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(signature));
+    SIGNATURES.iter().find(|(at, signature, _)| has(*at, signature)).map(|(_, _, kind)| *kind)
+}

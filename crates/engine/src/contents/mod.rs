@@ -1,0 +1,219 @@
+//! What is on a device, for a question before it is overwritten: volumes, file systems and partition tables, by their
+//! signatures. Everything is read from untrusted bytes and believed to be a name, no more.
+
+mod kind;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+use core::ops::Range;
+
+use atrest_device::{BlockDevice, DeviceError};
+use atrest_keyslot::flash::{HEADER_LEN, Header, Protection};
+use atrest_volume::{LockedVolume, OpenError};
+
+use crate::flash::{DetectError, detect};
+pub use kind::{FilesystemKind, LOOK_AT, by_signature};
+
+/// What a person would miss.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// A LUKS volume, by either copy of its header.
+    Luks {
+        /// Its UUID, as the header has it.
+        uuid: String,
+    },
+    /// A LUKS header that can't be used as it is.
+    DamagedLuks,
+    /// Encrypted flash.
+    Flash {
+        /// Its UUID; `None` if the header is damaged.
+        uuid: Option<[u8; 16]>,
+        /// Whether it is sealed.
+        sealed: bool,
+    },
+    /// A file system, or another thing that fills a device.
+    Filesystem(FilesystemKind),
+    /// FAT12, FAT16 or FAT32.
+    Fat,
+    /// A partition table, by its name.
+    Partitions(&'static str),
+}
+
+/// What would be lost if these bytes of a device were overwritten: what begins at the first of them, or begins at the
+/// device's first byte and reaches as far. `None` if nothing is known to be there.
+pub fn in_the_way(device: &dyn BlockDevice, range: Range<u64>) -> Result<Option<Contents>, DeviceError> {
+    if range.start != 0
+        && let Some(found) = look(&From { device, start: range.start })?.filter(|found| found.fills())
+    {
+        return Ok(Some(found));
+    }
+    let Some(found) = look(device)? else { return Ok(None) };
+    let reaches = match &found {
+        Contents::Partitions(_) => table::reaches(device, &range)?,
+        // How far the others reach is not asked: a volume or file system owns its device.
+        _ => true,
+    };
+    Ok(reaches.then_some(found))
+}
+
+/// What begins at the first byte of a device.
+fn look(device: &dyn BlockDevice) -> Result<Option<Contents>, DeviceError> {
+    match LockedVolume::read(device) {
+        Ok(locked) => return Ok(Some(Contents::Luks { uuid: locked.uuid().into() })),
+        Err(OpenError::NotLuks) => {}
+        Err(OpenError::Device(error)) => return Err(error),
+        Err(_) => return Ok(Some(Contents::DamagedLuks)),
+    }
+    match detect(device, None) {
+        Err(DetectError::NotFlash) => {}
+        Err(DetectError::Device(error)) => return Err(error),
+        Ok(_) | Err(_) => return flash(device).map(Some),
+    }
+    let len = usize::try_from(device.size()).map_or(LOOK_AT, |size| size.min(LOOK_AT));
+    let mut start = vec![0; len];
+    device.read_at(0, &mut start)?;
+    if let Some(kind) = by_signature(&start).or_else(|| ext(&start)) {
+        return Ok(Some(Contents::Filesystem(kind)));
+    }
+    if is_fat(&start) {
+        return Ok(Some(Contents::Fat));
+    }
+    if let Some(scheme) = table::scheme(device, &start)? {
+        return Ok(Some(Contents::Partitions(scheme)));
+    }
+    Ok(at_the_end(device)?.map(Contents::Filesystem))
+}
+
+fn flash(device: &dyn BlockDevice) -> Result<Contents, DeviceError> {
+    let mut bytes = [0; HEADER_LEN];
+    if device.size() >= bytes.len() as u64 {
+        device.read_at(0, &mut bytes)?;
+    }
+    let header = Header::parse(&bytes).ok();
+    let params = header.as_ref().map(Header::params);
+    Ok(Contents::Flash {
+        uuid: params.as_ref().map(|params| params.uuid),
+        sealed: params.is_some_and(|params| params.protection != Protection::Encrypted),
+    })
+}
+
+/// ext2, ext3 or ext4. Its magic has two bytes only, so the block size must make sense as well.
+fn ext(start: &[u8]) -> Option<FilesystemKind> {
+    let superblock = start.get(0x400..0x800)?;
+    let word = |at: usize| Some(u32::from_le_bytes(*superblock.get(at..)?.first_chunk()?));
+    if superblock.get(0x38..0x3a)? != [0x53, 0xef] || word(0x18)? > 6 {
+        return None;
+    }
+    // What ext3 does not know, as libblkid has it.
+    let (compatible, incompatible, read_only) = (word(0x5c)?, word(0x60)?, word(0x64)?);
+    Some(match (incompatible & !0x16, read_only & !0x7, compatible & 0x4) {
+        (0, 0, 0) => FilesystemKind::Ext2,
+        (0, 0, _) => FilesystemKind::Ext3,
+        _ => FilesystemKind::Ext4,
+    })
+}
+
+/// A boot sector with sizes that FAT can have.
+fn is_fat(start: &[u8]) -> bool {
+    let Some(sector) = start.first_chunk::<512>() else { return false };
+    let le16 = |at: usize| u16::from_le_bytes([sector[at], sector[at + 1]]);
+    let jump = matches!((sector[0], sector[2]), (0xeb, 0x90) | (0xe9, _));
+    jump && le16(510) == 0xaa55
+        && matches!(le16(11), 512 | 1024 | 2048 | 4096)
+        && sector[13].is_power_of_two()
+        && le16(14) != 0
+        && matches!(sector[16], 1 | 2)
+        && sector[21] >= 0xf0
+}
+
+/// Members of a Linux RAID of the formats 0.90 and 1.0 have their superblock at the end.
+fn at_the_end(device: &dyn BlockDevice) -> Result<Option<FilesystemKind>, DeviceError> {
+    const MAGIC: [u8; 4] = 0xa92b_4efc_u32.to_le_bytes();
+    let size = device.size();
+    let newer = (size / 512).checked_sub(16).map(|sectors| (sectors & !7) * 512);
+    let older = (size & !0xffff).checked_sub(0x1_0000);
+    for at in [newer, older].into_iter().flatten() {
+        let mut magic = [0; 4];
+        device.read_at(at, &mut magic)?;
+        if magic == MAGIC {
+            return Ok(Some(FilesystemKind::MdRaid));
+        }
+    }
+    Ok(None)
+}
+
+impl Contents {
+    /// Whether it is data rather than a table of where data is. A table in the middle of a device is none.
+    fn fills(&self) -> bool {
+        !matches!(self, Self::Partitions(_))
+    }
+}
+
+impl fmt::Display for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use FilesystemKind as Kind;
+        match self {
+            Self::Luks { uuid } => write!(f, "a LUKS volume (UUID {uuid})"),
+            Self::DamagedLuks => f.write_str("a damaged LUKS header"),
+            Self::Flash { uuid, sealed } => {
+                f.write_str(if *sealed { "sealed flash" } else { "encrypted flash" })?;
+                let Some(uuid) = uuid else { return Ok(()) };
+                f.write_str(" (UUID ")?;
+                for (at, byte) in uuid.iter().enumerate() {
+                    let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
+                    write!(f, "{dash}{byte:02x}")?;
+                }
+                f.write_str(")")
+            }
+            Self::Filesystem(
+                kind @ (Kind::Swap
+                | Kind::Lvm
+                | Kind::MdRaid
+                | Kind::Bcache
+                | Kind::DmIntegrity
+                | Kind::DmVerity
+                | Kind::Vdo
+                | Kind::Luks1
+                | Kind::Luks2),
+            ) => kind.fmt(f),
+            Self::Filesystem(kind) => write!(f, "a filesystem ({kind})"),
+            Self::Fat => f.write_str("a filesystem (FAT)"),
+            Self::Partitions(scheme @ "MBR") => write!(f, "an {scheme} partition table"),
+            Self::Partitions(scheme) => write!(f, "a {scheme} partition table"),
+        }
+    }
+}
+
+/// A device from some byte on, for reading.
+struct From<'a> {
+    device: &'a dyn BlockDevice,
+    start: u64,
+}
+
+impl BlockDevice for From<'_> {
+    fn size(&self) -> u64 {
+        // intended: nothing is behind the end.
+        self.device.size().saturating_sub(self.start)
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(atrest_device::Operation::Read, offset, buf.len() as u64)?;
+        self.device.read_at(self.start + offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let cause = atrest_device::Cause::ReadOnly;
+        Err(DeviceError::new(atrest_device::Operation::Write, offset, data.len() as u64, cause))
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
