@@ -327,7 +327,7 @@ pub fn header_restore(data: &[u8]) {
         seal(&mut rest[..16384]);
     }
     let image = Image::new(4 << 20, if flags & 16 == 0 { volume } else { &[] });
-    let options = RestoreOptions { replace_other: flags & 32 != 0 };
+    let options = RestoreOptions { replace_other: flags & 32 != 0, ..RestoreOptions::default() };
     match restore(&*image, &backup, options) {
         Ok(()) => drop(LockedVolume::read(&*image).expect("what was restored can be read")),
         Err(_) => assert_eq!(image.writes(), 0, "a refused backup was written in part"),

@@ -141,6 +141,9 @@ impl From<UnlockError> for Failure {
             UnlockError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
             UnlockError::Kdf(kdf @ KdfError::TooMuchWork { .. }) => too_much_work(kdf),
             UnlockError::Key(KeyError::EqualXtsHalves) => Self::new(Code::Device, error).hint(EQUAL_HALVES_HINT),
+            UnlockError::DataOverHeader { .. } => Self::new(Code::Device, error).hint(
+                "if it is a detached header, name the device with the data, and this file by --header",
+            ),
             UnlockError::DataDeviceTooSmall { .. } => {
                 Self::new(Code::Device, error).hint("is the image cut off, or does the header belong to another one?")
             }
@@ -240,6 +243,8 @@ impl From<ChangeError> for Failure {
                 .hint("is it the right backup? --replace-other-volume restores it all the same, and loses the present data"),
             ChangeError::WipeNotVerified { .. } => Self::new(Code::Device, error)
                 .hint("the media does not overwrite in place or is failing: treat the old passphrase as still valid"),
+            ChangeError::BackupOfDetachedHeader => Self::new(Code::Device, error)
+                .hint("name the file that the header is for by --header"),
             _ => Self::new(Code::Device, error),
         }
     }

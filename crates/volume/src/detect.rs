@@ -56,6 +56,12 @@ impl LockedVolume {
         each!(self, volume => volume.info())
     }
 
+    /// Fails if the data can't be where the header says, such as over the header itself. Needs no key, so that it can be told
+    /// before one is asked for. Unlocking checks it again.
+    pub fn check_place(&self, devices: Devices<'_>) -> Result<(), UnlockError> {
+        each!(self, volume => volume.check_place(devices))
+    }
+
     /// Unlocks with a passphrase. Takes the memory and time that the keyslots ask for.
     pub fn unlock(
         &self,

@@ -12,6 +12,8 @@ use atrest_keyslot::area::AreaError;
 use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_secret::RandomError;
 
+use crate::apart::Overlap;
+
 /// Why a header could not be read.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,8 +124,14 @@ pub enum UnlockError {
         /// Both, by the header.
         expected: (u32, u32),
     },
-    /// The header is a detached one, and no data device was given with it.
-    DataElsewhere,
+    /// Header and data are one device, and the data would lie over the header: it is a detached header whose data is on
+    /// another device, or somebody changed where the data begins.
+    DataOverHeader {
+        /// First byte of the data on the data device.
+        data: u64,
+        /// End of the header on the header device.
+        header: u64,
+    },
     /// The data device ends before the data does.
     DataDeviceTooSmall {
         /// Bytes the device must have.
@@ -185,6 +193,13 @@ pub enum OptionError {
     DataOffset {
         /// Bytes asked for.
         bytes: u64,
+        /// Bytes that the header takes.
+        header: u64,
+    },
+    /// The header's device is the data device under another name, and the data would lie over the header.
+    DataOverHeader {
+        /// First byte of the data on the data device.
+        data: u64,
         /// Bytes that the header takes.
         header: u64,
     },
@@ -334,6 +349,8 @@ pub enum ChangeError {
     BackupOfAnotherVolume,
     /// The backup places data at another offset or has other sizes than the header on the device.
     BackupLayoutDiffers,
+    /// The backup is of a detached header, and the device is not known to be for a header alone.
+    BackupOfDetachedHeader,
     /// There is nothing to repair.
     NothingToRepair,
     /// The format does not have this (such as priorities in LUKS1).
@@ -414,7 +431,7 @@ impl fmt::Display for UnlockError {
                 f,
                 "dm-integrity has tags of {tag_len} bytes for data units of {data_unit}; by the header they are {tag} for {unit}"
             ),
-            Self::DataElsewhere => f.write_str("this is a detached header; the data is on another device"),
+            Self::DataOverHeader { data, header } => Overlap { data: *data, header: *header }.fmt(f),
             Self::DataDeviceTooSmall { needs, has } => {
                 write!(f, "the data device has {has} bytes, but the volume needs {needs}")
             }
@@ -465,6 +482,7 @@ impl fmt::Display for OptionError {
                     "data can't start at byte {bytes}: the header takes {header} bytes, and offsets are aligned"
                 )
             }
+            Self::DataOverHeader { data, header } => Overlap { data: *data, header: *header }.fmt(f),
             Self::Uuid => f.write_str("not a UUID"),
             Self::LabelLength { bytes } => {
                 write!(f, "a label or subsystem has at most 47 bytes and no zero byte, this one has {bytes}")
@@ -541,6 +559,9 @@ impl fmt::Display for ChangeError {
             Self::BackupOfAnotherVolume => f.write_str("the header backup belongs to another volume"),
             Self::BackupLayoutDiffers => f.write_str(
                 "the header backup has another data offset or other sizes than the header on the device",
+            ),
+            Self::BackupOfDetachedHeader => f.write_str(
+                "the backup is of a detached header; here it would overwrite the beginning of the data",
             ),
             Self::NothingToRepair => {
                 f.write_str("both copies of the header are intact; there is nothing to repair")

@@ -16,6 +16,7 @@
     )
 )]
 
+mod apart;
 mod cost;
 mod detect;
 mod error;

@@ -204,4 +204,7 @@ pub struct Relabel<'a> {
 pub struct RestoreOptions {
     /// Restore over a header of another volume, or where sizes or the data offset differ.
     pub replace_other: bool,
+    /// The device is for the header alone; the data is on another one. Otherwise a backup of a detached header is
+    /// restored over such a header only: anywhere else it would overwrite the beginning of the data.
+    pub detached: bool,
 }

@@ -3,6 +3,7 @@
 //! Nothing on the device says whether key and options are right: a wrong passphrase unlocks garbage.
 
 use core::fmt;
+use core::ops::Range;
 
 use atrest_cipher::{KeyError, MapperOptions};
 use atrest_device::BlockDevice;
@@ -82,6 +83,13 @@ pub fn open(
     Ok(Volume::new(VolumeFormat::Plain, vec![segment])
         .with_targets(target.into_iter().collect())
         .with_read_only(unlock.read_only || weak))
+}
+
+/// The bytes of the device that a plain volume of these options takes.
+pub fn place(device: &dyn BlockDevice, options: &PlainOptions) -> Result<Range<u64>, PlainOpenError> {
+    let layout = options.layout(device.size()).map_err(PlainOpenError::Options)?;
+    // cannot overflow: the layout lies inside the device.
+    Ok(layout.media_offset..layout.media_offset.saturating_add(layout.len))
 }
 
 fn derive(key: PlainKey<'_>, len: usize) -> Result<VolumeKey, PlainOpenError> {

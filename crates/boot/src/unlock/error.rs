@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 
 use atrest_attach::dm::DmError;
 use atrest_device::DeviceError;
+use atrest_engine::contents::Contents;
 use atrest_volume::plain::PlainOpenError;
 use atrest_volume::{OpenError, UnlockError};
 
@@ -177,6 +178,11 @@ pub enum EntryError {
     },
     /// The plain volume can't be opened.
     Plain(PlainOpenError),
+    /// Something is on the device that writes to a plain volume would destroy, and nobody can be asked.
+    PlainOver {
+        /// What.
+        found: Contents,
+    },
     /// It can't be mapped.
     Map(DmError),
 }
@@ -225,6 +231,10 @@ impl fmt::Display for EntryError {
             }
             Self::PlainValue { reason } => f.write_str(reason),
             Self::Plain(error) => error.fmt(f),
+            Self::PlainOver { found } => write!(
+                f,
+                "there is {found}, which writes to a plain volume would destroy; with the option read-only it is opened"
+            ),
             Self::Map(error) => error.fmt(f),
         }
     }

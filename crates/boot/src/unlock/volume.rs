@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use atrest_attach::dm;
 use atrest_cipher::CipherSpec;
-use atrest_engine::{Access, FileDevice};
+use atrest_device::BlockDevice;
+use atrest_engine::contents::{Contents, in_the_way};
+use atrest_engine::{Access, FileDevice, is_same};
 use atrest_kdf::WorkLimit;
 use atrest_kdf::plain::PlainHash;
 use atrest_secret::{Passphrase, SecretBytes};
@@ -57,7 +59,7 @@ struct Header {
 }
 
 impl Header {
-    fn open(unlocker: &Unlocker<'_>, entry: &Entry) -> Result<Option<Self>, EntryError> {
+    fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Option<Self>, EntryError> {
         let Some(place) = &entry.options.header else { return Ok(None) };
         let mut mount = None;
         let mut path = PathBuf::from(place.path.as_deref().unwrap_or_default());
@@ -76,6 +78,10 @@ impl Header {
                 }
             };
         }
+        // The volume's own device is open and locked already.
+        if is_same(&path, source) {
+            return Ok(None);
+        }
         let device = FileDevice::open(&path, Access::ReadOnlyShared)
             .map_err(|error| EntryError::Open { path: path.clone(), error })?;
         Ok(Some(Self { device, path, _mount: mount }))
@@ -88,11 +94,9 @@ fn luks(
     source: &Path,
     media: &FileDevice,
 ) -> Result<Volume, EntryError> {
-    let header = Header::open(unlocker, entry)?;
-    let devices = match &header {
-        Some(header) => Devices::detached(&header.device, media),
-        None => Devices::together(media),
-    };
+    let header = Header::open(unlocker, entry, source)?;
+    let devices =
+        Devices::with_header(header.as_ref().map(|header| &header.device as &dyn BlockDevice), media);
     let path = header.as_ref().map_or(source, |header| &header.path);
     let locked = LockedVolume::read(devices.header)
         .map_err(|error| EntryError::Header { path: path.into(), error: Box::new(error) })?;
@@ -105,6 +109,8 @@ fn luks(
             unlocker.say(Level::Warning, entry, text);
         }
     }
+    // Told before anybody is asked for a passphrase.
+    locked.check_place(devices).map_err(EntryError::Unlock)?;
     let options = unlock_options(entry);
     unlocker.with_keys(entry, source, &mut |passphrase| {
         // All keyslots together.
@@ -129,9 +135,13 @@ fn plain(
     options.data_unit = wanted.sector_size.unwrap_or(512);
     options.size = wanted.sectors;
     // Everything that can be wrong without a key is found before anybody is asked for one.
-    options
-        .layout(media_size(media))
-        .map_err(|error| EntryError::Plain(plain::PlainOpenError::Options(error)))?;
+    if let Some(found) = not_over_anything(media, &options, entry.options.read_only)? {
+        unlocker.say(
+            Level::Warning,
+            entry,
+            format_args!("there is {found}; read as a plain volume it is noise"),
+        );
+    }
     let unlock = unlock_options(entry);
     let open = |key: PlainKey<'_>| plain::open(media, &options, key, &unlock).map_err(EntryError::Plain);
     let bytes: SecretBytes = match &entry.key {
@@ -146,8 +156,20 @@ fn plain(
     open(PlainKey::KeyFile(&bytes))
 }
 
-fn media_size(media: &FileDevice) -> u64 {
-    atrest_device::BlockDevice::size(media)
+/// Fails if something is on the device that writes to the plain volume would destroy: at boot nobody is asked. Returns what it
+/// is where nothing is written.
+fn not_over_anything(
+    media: &FileDevice,
+    options: &PlainOptions,
+    read_only: bool,
+) -> Result<Option<Contents>, EntryError> {
+    let range = plain::place(media, options).map_err(EntryError::Plain)?;
+    let found =
+        in_the_way(media, range).map_err(|error| EntryError::Open { path: media.path().into(), error })?;
+    match found {
+        Some(found) if !read_only => Err(EntryError::PlainOver { found }),
+        found => Ok(found),
+    }
 }
 
 /// Whether another key may do better.
@@ -158,4 +180,31 @@ pub fn is_wrong_key(error: &UnlockError) -> bool {
             | UnlockError::WrongPassphraseOrDamaged { .. }
             | UnlockError::KeyslotDamaged { .. }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_volume_is_not_mapped_over_something_else_but_for_reading() {
+        let options = PlainOptions::new("aes-xts-plain64".parse().expect("a cipher"), 64);
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("device");
+        let look = |image: &[u8], read_only| {
+            std::fs::write(&path, image).expect("written");
+            let media = FileDevice::open(&path, Access::ReadOnly).expect("opens");
+            not_over_anything(&media, &options, read_only)
+        };
+        let mut image = vec![0; 1 << 20];
+        assert!(matches!(look(&image, false), Ok(None)));
+        for (at, signature) in
+            [(0, &b"XFSB"[..]), (8, b"littlefs"), (512, b"EFI PART"), (65526, b"SWAPSPACE2")]
+        {
+            image[at..at + signature.len()].copy_from_slice(signature);
+            assert!(matches!(look(&image, false), Err(EntryError::PlainOver { .. })), "{signature:?}");
+            assert!(matches!(look(&image, true), Ok(Some(_))), "{signature:?}");
+            image[at..at + signature.len()].fill(0);
+        }
+    }
 }

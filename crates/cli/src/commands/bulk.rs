@@ -9,6 +9,7 @@ use atrest_attach::serve::Signals;
 use atrest_device::BlockDevice;
 use atrest_engine::Access;
 use atrest_engine::bulk::{self, BulkError, BulkOptions, Destination, Summary};
+use atrest_engine::contents::in_the_way;
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -41,7 +42,11 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
     let disk = Arc::new(unlocked.disk);
     let checkpoint = bulk::checkpoint_path(volume, &args.source);
     let interrupted = interrupted(&args.how, checkpoint.as_deref());
-    match super::inside::describe(&disk).filter(|_| !args.how.resume) {
+    let found = match args.how.resume {
+        true => None,
+        false => in_the_way(&*disk, 0..disk.size()).map_err(|error| Failure::from(error).at(volume))?,
+    };
+    match found {
         Some(found) => {
             let more = interrupted.map(|told| format!("; {told}")).unwrap_or_default();
             output.confirm(&format!("{} holds {found}, which is overwritten{more}", volume.display()))?;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice, SECTOR_SIZE};
-use atrest_engine::{Access, FileDevice, NewFile};
+use atrest_engine::{Access, FileDevice, NewFile, is_same};
 use atrest_volume::{Devices, FormatOptions, VolumeFormat};
 use serde_json::json;
 
@@ -112,14 +112,6 @@ fn header_size(args: &FormatArgs) -> u64 {
     const DEFAULT: u64 = 16 << 20;
     let metadata = args.luks2_metadata_size.unwrap_or(16 << 10).saturating_mul(2);
     args.luks2_keyslots_size.map_or(DEFAULT, |keyslots| metadata.saturating_add(keyslots)).max(metadata)
-}
-
-/// Whether both paths name the same file, or would if it were made.
-pub(super) fn is_same(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => matches!((std::path::absolute(a), std::path::absolute(b)), (Ok(a), Ok(b)) if a == b),
-    }
 }
 
 fn path_is_new(path: &Path) -> bool {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use atrest_engine::Access;
+use atrest_engine::{Access, is_same};
 use atrest_volume::{
     ChangeError, LockedVolume, OpenError, Relabel, RestoreOptions, header_backup, header_restore,
 };
@@ -61,7 +61,10 @@ pub fn restore(args: &HeaderRestoreArgs, output: &Output) -> Result<(), Failure>
         };
         output.confirm(&format!("{path} holds {contents}; {loss}"))?;
     }
-    let restored = header_restore(&device, &backup, RestoreOptions { replace_other });
+    // A header file that is the volume itself is not on a device of its own.
+    let detached = args.target.header.as_deref().is_some_and(|header| !is_same(header, &args.target.path));
+    let options = RestoreOptions { replace_other, detached };
+    let restored = header_restore(&device, &backup, options);
     restored.map_err(|error| match error {
         ChangeError::BadBackup(_) | ChangeError::BackupLength { .. } => Failure::from(error).at(&args.file),
         error => Failure::from(error).at(path),

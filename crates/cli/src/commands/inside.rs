@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atrest_device::BlockDevice;
-use atrest_engine::{Access as FileAccess, Disk};
+use atrest_engine::Access as FileAccess;
 use atrest_inside::{
     Access, CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, FilesystemKind, Kind, LastLink,
     Metadata, Stop, TreeError, TreePath, WalkError, copy_in, copy_out, detect, filesystem_device,
-    open_tree_with, partitions, remove, resolve,
+    open_tree_with, remove, resolve,
 };
 use atrest_tree::fscrypt::Keyring;
 use serde_json::{Value, json};
@@ -146,17 +146,6 @@ fn split(text: &str) -> Option<(PathBuf, PathBuf)> {
     }
     let colon = text.find(":/")?;
     Some((text[..colon].into(), text[colon + 1..].into()))
-}
-
-/// What the plaintext of a volume starts with, if that is something known.
-pub fn describe(disk: &Disk) -> Option<String> {
-    if let Ok(Some(kind)) = detect(disk) {
-        return Some(format!("a filesystem ({kind})"));
-    }
-    match partitions(disk) {
-        Ok(Some(table)) => Some(format!("a {} partition table", table.scheme)),
-        _ => None,
-    }
 }
 
 pub fn mkdir(args: &MkdirArgs, output: &Output) -> Result<(), Failure> {

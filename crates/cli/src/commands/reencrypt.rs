@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use atrest_device::BlockDevice;
 use atrest_engine::bulk::Progress;
 use atrest_engine::reencrypt::{RewriteError, RewriteOptions, Rewritten, run};
-use atrest_engine::{Access, FileDevice, NewFile};
+use atrest_engine::{Access, FileDevice, NewFile, is_same};
 use atrest_inside::reach::{self, Reach};
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::reencrypt::{
@@ -18,7 +18,6 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::bulk::Stop;
-use super::format::is_same;
 use super::options;
 use super::target::{open_device, with_passphrase};
 use super::text::counted;
@@ -347,10 +346,7 @@ fn detached(header: Option<&Path>, data: &Path) -> Result<Option<FileDevice>, Fa
 }
 
 fn devices<'a>(data: &'a FileDevice, header: Option<&'a FileDevice>) -> Devices<'a> {
-    match header {
-        Some(header) => Devices::detached(header, data),
-        None => Devices::together(data),
-    }
+    Devices::with_header(header.map(|header| header as &dyn BlockDevice), data)
 }
 
 fn reencrypt_options(args: &ReencryptArgs) -> Result<ReencryptOptions, Failure> {

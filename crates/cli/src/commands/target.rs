@@ -5,6 +5,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use atrest_device::BlockDevice;
+use atrest_engine::contents::in_the_way;
 use atrest_engine::{Access, FileDevice};
 use atrest_inside::{Foreign, foreign};
 use atrest_kdf::WorkLimit;
@@ -112,11 +114,11 @@ pub fn open_device(path: &Path, access: Access) -> Result<FileDevice, Failure> {
 
 /// What is on the device, for a question about overwriting it.
 pub fn contents(device: &FileDevice) -> String {
-    match LockedVolume::read(device) {
-        Ok(locked) => format!("a LUKS volume (UUID {})", locked.uuid()),
-        Err(_) if flash::is_on(device) => flash::describe(device),
-        Err(_) if device.is_block_device() => String::from("a block device and whatever is on it"),
-        Err(_) => String::from("data"),
+    match in_the_way(device, 0..device.size()) {
+        Ok(Some(found)) => found.to_string(),
+        // What can't be read may be anything.
+        Ok(None) | Err(_) if device.is_block_device() => String::from("a block device and whatever is on it"),
+        Ok(None) | Err(_) => String::from("data"),
     }
 }
 

@@ -5,8 +5,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use atrest_device::SECTOR_SIZE;
-use atrest_engine::{Access, Disk, DiskOptions, FileDevice};
+use atrest_device::{BlockDevice, SECTOR_SIZE};
+use atrest_engine::contents::in_the_way;
+use atrest_engine::{Access, Disk, DiskOptions, FileDevice, is_same};
 use atrest_kdf::plain::PlainHash;
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
 use atrest_volume::{Devices, LockedVolume, UnlockOptions, Volume};
@@ -154,11 +155,9 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
 fn header(path: &Path, args: &UnlockArgs) -> Result<Option<Arc<FileDevice>>, Failure> {
     let Some(header) = &args.header else { return Ok(None) };
     // The volume's own device is locked already.
-    let same = matches!((header.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
-    if same {
-        Ok(None)
-    } else {
-        open_device(header, Access::ReadOnlyShared).map(|device| Some(Arc::new(device)))
+    match is_same(header, path) {
+        true => Ok(None),
+        false => open_device(header, Access::ReadOnlyShared).map(|device| Some(Arc::new(device))),
     }
 }
 
@@ -180,10 +179,7 @@ fn luks(
     wanted: Use,
     output: &Output,
 ) -> Result<Volume, Failure> {
-    let devices = match header {
-        Some(header) => Devices::detached(header, media),
-        None => Devices::together(media),
-    };
+    let devices = Devices::with_header(header.map(|header| header as &dyn BlockDevice), media);
     if header.is_none() && flash::is_on(media) {
         return Err(Failure::new(Code::Device, "it is encrypted flash, which is not served as one file")
             .at(path)
@@ -193,6 +189,8 @@ fn luks(
     let holds_header = header.unwrap_or(media);
     let locked = LockedVolume::read(devices.header)
         .map_err(|error| target::no_header(error, holds_header).at(header_path))?;
+    // Told before anybody types a passphrase.
+    locked.check_place(devices).map_err(|error| Failure::from(error).at(path))?;
     let options = UnlockOptions { slot: args.key_slot, ..unlock_options(args, wanted) };
     if let Some(file) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(file, output)?;
@@ -232,6 +230,7 @@ fn plain(
     options.data_unit = plain.sector_size.unwrap_or(512);
     options.iv_large = plain.iv_large_sectors;
     let unlock = unlock_options(args, wanted);
+    not_over_anything(path, media, &options, wanted, output)?;
     if plain.hash.is_some() && (source.is_key_file() || args.secret.volume_key_file.is_some()) {
         output.warn("--hash is ignored: a key file holds the key itself");
     }
@@ -251,6 +250,25 @@ fn plain(
         }
     };
     opened.map_err(|error| Failure::from(error).at(path))
+}
+
+/// A plain volume can't be told from anything else that is on the device. What can is asked about before it is written over.
+fn not_over_anything(
+    path: &Path,
+    media: &FileDevice,
+    options: &PlainOptions,
+    wanted: Use,
+    output: &Output,
+) -> Result<(), Failure> {
+    let at = |failure: Failure| failure.at(path);
+    let range = plain::place(media, options).map_err(|error| at(error.into()))?;
+    let Some(found) = in_the_way(media, range).map_err(|error| at(error.into()))? else { return Ok(()) };
+    let path = path.display();
+    if wanted.write {
+        return output.confirm(&format!("{path} holds {found}; writes to it as a plain volume destroy that"));
+    }
+    output.warn(format_args!("{path} holds {found}; read as a plain volume it is noise"));
+    Ok(())
 }
 
 /// A directory was meant, and a volume is there or is needed.

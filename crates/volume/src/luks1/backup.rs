@@ -63,6 +63,10 @@ pub fn header_restore(
     if !options.replace_other {
         check_same_volume(device, &header)?;
     }
+    let present_detached = || media::read_header(device).is_ok_and(|present| is_detached(&present));
+    if is_detached(&header) && !options.detached && !present_detached() {
+        return Err(ChangeError::BackupOfDetachedHeader);
+    }
     device.write_at(start as u64, areas)?;
     device.flush()?;
     Ok(media::write_header(device, &header)?)
@@ -102,6 +106,12 @@ fn check_same_volume(device: &dyn BlockDevice, backup: &Header) -> Result<(), Ch
         return Err(ChangeError::BackupLayoutDiffers);
     }
     Ok(())
+}
+
+/// Whether the header's data can't be behind it on the same device.
+fn is_detached(header: &Header) -> bool {
+    // cannot overflow: a number of 32 bits times 512.
+    u64::from(header.data_sector()).saturating_mul(atrest_device::SECTOR_SIZE) < header.areas_end()
 }
 
 fn backup_len(header: &Header) -> u64 {

@@ -149,6 +149,9 @@ impl Plan {
         if (offset != 0 || !devices.detached) && offset < areas_end {
             return Err(bad.into());
         }
+        // intended: data that begins behind the end is refused below; until then it is empty.
+        let data = devices.data.size().saturating_sub(offset);
+        devices.check_apart(areas_end, offset, data).map_err(OptionError::from)?;
         // intended: what overflows is larger than every device.
         let needs = if devices.detached { areas_end } else { offset.saturating_add(SECTOR_SIZE) };
         let has = devices.header.size();

@@ -48,6 +48,11 @@ impl Luks1 {
         info::info(&self.header)
     }
 
+    /// Fails if the data can't be where the header says. Needs no key.
+    pub fn check_place(&self, devices: Devices<'_>) -> Result<(), UnlockError> {
+        self.data_place(devices).map(drop)
+    }
+
     /// Unlocks with a passphrase.
     pub fn unlock(
         &self,
@@ -165,12 +170,11 @@ impl Luks1 {
     fn data_place(&self, devices: Devices<'_>) -> Result<(u64, u64), UnlockError> {
         // cannot overflow: a number of 32 bits times 512.
         let start = u64::from(self.header.data_sector()).saturating_mul(SECTOR_SIZE);
-        if start == 0 && !devices.detached {
-            return Err(UnlockError::DataElsewhere);
-        }
         let has = devices.data.size();
         // intended: no sectors behind the end, which is refused below.
-        let sectors = has.saturating_sub(start) / SECTOR_SIZE;
+        let len = has.saturating_sub(start);
+        devices.check_apart(self.header.areas_end(), start, len)?;
+        let sectors = len / SECTOR_SIZE;
         if sectors == 0 {
             // cannot overflow: a number of 32 bits times 512 before it.
             return Err(UnlockError::DataDeviceTooSmall { needs: start.saturating_add(SECTOR_SIZE), has });

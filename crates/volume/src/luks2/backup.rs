@@ -44,6 +44,10 @@ pub fn header_restore(
     if let Some(present) = &present {
         check_same_volume(present, &source, options)?;
     }
+    let present_detached = present.as_ref().is_some_and(|present| is_detached(&present.header));
+    if is_detached(&source.header) && !options.detached && !present_detached {
+        return Err(ChangeError::BackupOfDetachedHeader);
+    }
     let needs = source.header.total_size();
     if header.size() < needs {
         return Err(crate::OptionError::DeviceTooSmall { needs, has: header.size() }.into());
@@ -64,6 +68,15 @@ pub fn header_restore(
         Some(old) => media::write_pair(header, &old, &restored),
         None => media::write_fresh_pair(header, &restored),
     }
+}
+
+/// Whether the header's data can't be behind it on the same device.
+fn is_detached(header: &Header) -> bool {
+    header
+        .metadata
+        .segments()
+        .iter()
+        .any(|segment| !segment.is_backup() && segment.offset < header.total_size())
 }
 
 /// cryptsetup pads its backups to a page.

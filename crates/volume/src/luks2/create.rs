@@ -204,6 +204,9 @@ fn layout(
         (None, true) => 0,
         (None, false) => aligned(total, devices.data, options)?,
     };
+    // intended: data that begins behind the end is refused below; until then it is empty.
+    let data = devices.data.size().saturating_sub(data_offset);
+    devices.check_apart(total, data_offset, data).map_err(OptionError::from)?;
     let too_small = |device: &dyn BlockDevice, needs: u64| match device.size() < needs {
         true => Err(FormatError::Option(OptionError::DeviceTooSmall { needs, has: device.size() })),
         false => Ok(()),

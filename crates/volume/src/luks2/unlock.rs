@@ -4,7 +4,9 @@ use core::str::FromStr;
 
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
 use atrest_device::{BlockDevice, LockMode};
-use atrest_format::luks2::{Keyslot, KeyslotKind, Priority, Requirement, SegmentKind, SegmentSize};
+use atrest_format::luks2::{
+    Keyslot, KeyslotKind, Priority, Requirement, Segment as FormatSegment, SegmentKind, SegmentSize,
+};
 use atrest_secret::Locked;
 
 use super::{Luks2, authenticated, keyslot};
@@ -33,6 +35,7 @@ impl Luks2 {
         options: &UnlockOptions,
     ) -> Result<Volume, UnlockError> {
         self.check_usable()?;
+        self.check_place(devices)?;
         let (slot, key) = self.open_keyslot(devices.header, passphrase, options.slot, Purpose::Data)?;
         self.volume(devices, &key, Some(slot), options)
     }
@@ -45,6 +48,7 @@ impl Luks2 {
         options: &UnlockOptions,
     ) -> Result<Volume, UnlockError> {
         self.check_usable()?;
+        self.check_place(devices)?;
         self.check_volume_key(key)?;
         self.volume(devices, key, None, options)
     }
@@ -100,6 +104,15 @@ impl Luks2 {
             0 => Ok(()),
             count => Err(UnlockError::UnsupportedRequirement { count }),
         }
+    }
+
+    /// Fails if a segment of whatever type reaches into the header. Needs no key.
+    pub fn check_place(&self, devices: Devices<'_>) -> Result<(), UnlockError> {
+        let active = self.metadata().segments().iter().filter(|segment| !segment.is_backup());
+        for segment in active {
+            devices.check_apart(self.header_size(), segment.offset, run(segment, devices.data.size()))?;
+        }
+        Ok(())
     }
 
     /// Fails unless `key` is the key of the data.
@@ -267,6 +280,15 @@ impl Luks2 {
             .with_targets(targets)
             .with_flags(flags)
             .with_read_only(read_only))
+    }
+}
+
+/// Bytes of a segment on a device of this size.
+pub(super) fn run(segment: &FormatSegment, device: u64) -> u64 {
+    match segment.size {
+        SegmentSize::Fixed(len) => len,
+        // intended: nothing is behind the end.
+        SegmentSize::Dynamic => device.saturating_sub(segment.offset),
     }
 }
 

@@ -1,5 +1,6 @@
 //! LUKS2 volumes: against cryptsetup, against power loss, against damage and wrong use.
 
+mod apart;
 mod cryptsetup;
 mod damage;
 mod model;

@@ -309,7 +309,7 @@ fn backups_of_other_volumes_and_damaged_ones_are_refused() {
     let backup = luks2::header_backup(&other).expect("backs up");
     let before = device.image();
     let restore = |backup: &[u8], replace_other| {
-        luks2::header_restore(&device, backup, RestoreOptions { replace_other })
+        luks2::header_restore(&device, backup, RestoreOptions { replace_other, ..RestoreOptions::default() })
     };
     assert_eq!(restore(&backup, false), Err(ChangeError::BackupOfAnotherVolume));
     assert!(matches!(restore(&backup[..backup.len() - 4096], false), Err(ChangeError::BadBackup(_))));

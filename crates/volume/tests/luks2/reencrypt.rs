@@ -19,7 +19,7 @@ fn begun() -> (FaultDevice, Luks2) {
 }
 
 /// Puts other segments into both header copies.
-fn with_segments(device: &FaultDevice, luks: &Luks2, change: &dyn Fn(&mut Segment)) {
+pub fn with_segments(device: &FaultDevice, luks: &Luks2, change: &dyn Fn(&mut Segment)) {
     let metadata = luks.metadata();
     let mut segments = metadata.segments().to_vec();
     segments.iter_mut().for_each(change);
@@ -28,7 +28,7 @@ fn with_segments(device: &FaultDevice, luks: &Luks2, change: &dyn Fn(&mut Segmen
     store(device, luks, metadata.compose().segments(&segments, &digests).finish().expect("within the rules"));
 }
 
-fn store(device: &FaultDevice, luks: &Luks2, metadata: Metadata) {
+pub fn store(device: &FaultDevice, luks: &Luks2, metadata: Metadata) {
     let header = Header { binary: luks.header_pair().header.binary.clone(), metadata };
     for (kind, offset) in [(CopyKind::Primary, 0), (CopyKind::Secondary, header.binary.header_size)] {
         device.write_at(offset, &header.encode(kind, &[7; 64]).expect("it fits")).expect("written");

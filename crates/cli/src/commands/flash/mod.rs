@@ -15,7 +15,7 @@ use atrest_engine::flash::{DetectError, FlashVolume, detect, open, plaintext};
 use atrest_engine::{Access, FileDevice};
 use atrest_flash::FlashHeaderError;
 use atrest_inside::{FileTree, open_flash_tree};
-use atrest_keyslot::flash::{AnyKdf, FlashKey, HEADER_LEN, Header, Protection, SlotError};
+use atrest_keyslot::flash::{AnyKdf, FlashKey, SlotError};
 use atrest_secret::Passphrase;
 use serde_json::json;
 
@@ -73,19 +73,6 @@ pub fn refuse_store(named: bool) -> Result<(), Failure> {
         .hint("`atrest info` says what this is; for anything else leave them out"));
     }
     Ok(())
-}
-
-/// What is on a device that has a flash header, for a question about overwriting it.
-pub fn describe(device: &FileDevice) -> String {
-    let uuid = |header: &[u8; HEADER_LEN]| {
-        let header = Header::parse(header).ok()?;
-        let params = header.params();
-        let what = if params.protection == Protection::Encrypted { "encrypted" } else { "sealed" };
-        Some(format!("{what} flash (UUID {})", info::uuid_text(&params.uuid)))
-    };
-    let mut header = [0; HEADER_LEN];
-    let first = device.read_at(0, &mut header).ok().and_then(|()| uuid(&header));
-    first.unwrap_or_else(|| String::from("encrypted flash"))
 }
 
 /// A header that is being looked at or changed, under the metadata lock.

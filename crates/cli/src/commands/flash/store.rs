@@ -6,13 +6,12 @@ use std::sync::Arc;
 use atrest_device::{LockMode, TRUSTED_RECORD_LEN, TrustedStore};
 use atrest_engine::flash::{FlashOpenError, FlashVolume, MemoryStore, SealedPlain};
 use atrest_engine::flash::{open, open_sealed, open_sealed_to_read, open_without_freshness, unverified};
-use atrest_engine::{Access, TrustedFile, TrustedFileError};
+use atrest_engine::{Access, TrustedFile, TrustedFileError, is_same};
 use atrest_flash::sealed::{RecordFields, SealedError};
 use atrest_keyslot::flash::{FlashKey, Protection};
 
 use crate::args::format::FormatArgs;
 use crate::args::open::UnlockArgs;
-use crate::commands::format::is_same;
 use crate::commands::target::open_device;
 use crate::failure::{Code, Failure};
 use crate::flash_errors::of_trusted;

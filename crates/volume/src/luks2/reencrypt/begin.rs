@@ -126,7 +126,7 @@ fn check_course(
     block: u32,
     resilience: ResilienceKind,
 ) -> Result<(), ReencryptError> {
-    let course = Course::new(metadata.reencryption()?, devices.data.size())?;
+    let course = Course::new(metadata.reencryption()?, devices, metadata.keyslots_end())?;
     if resilience == ResilienceKind::Checksum && !course.total.is_multiple_of(block.into()) {
         return Err(ReencryptError::Misaligned { size: course.total, multiple: block.into() });
     }

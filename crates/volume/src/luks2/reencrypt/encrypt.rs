@@ -99,7 +99,7 @@ pub fn begin_encryption<'a>(
     marked.push((&last, "backup-final", Some(0)));
     beginning.mark(ReencryptMode::Encrypt, active, &marked, None, resilience)?;
     let metadata = beginning.verified(None, Some(key))?;
-    let course = Course::new(metadata.reencryption()?, size)?;
+    let course = Course::new(metadata.reencryption()?, devices, metadata.keyslots_end())?;
     if matches!(course.state.resilience, Resilience::Checksum(_))
         && !course.total.is_multiple_of(block.into())
     {

@@ -118,14 +118,25 @@ impl<'a> Rewriting<'a> {
             return Err(ReencryptError::NotVerified);
         }
         let new = new.ok_or(ReencryptError::UnknownKind)?;
-        let mapper_of = |segment: &Segment, key: &VolumeKey| mapper(segment, key);
-        let new = mapper_of(&state.last, new)?.ok_or(ReencryptError::UnknownKind)?;
+        let course = Course::new(state, devices, volume.header_size())?;
+        Self::from_parts(devices, volume, course, old, new)
+    }
+
+    /// For a course that is verified, or of which only the end is left.
+    fn from_parts(
+        devices: Devices<'a>,
+        volume: Luks2,
+        course: Course,
+        old: Option<&VolumeKey>,
+        new: &VolumeKey,
+    ) -> Result<Self, ReencryptError> {
+        let state = &course.state;
+        let new = mapper(&state.last, new)?.ok_or(ReencryptError::UnknownKind)?;
         let old = match old {
-            Some(key) => mapper_of(&state.previous, key)?,
+            Some(key) => mapper(&state.previous, key)?,
             None => None,
         };
         let protection = protection(&state.resilience)?;
-        let course = Course::new(state, devices.data.size())?;
         Ok(Self { devices, volume, course, old, new, protection })
     }
 
@@ -375,7 +386,7 @@ impl<'a> Rewriting<'a> {
         self.volume.pair.header = next;
         (self.volume.pair.primary, self.volume.pair.secondary) = (None, None);
         if let Ok(state) = self.volume.metadata().reencryption() {
-            self.course = Course::new(state, self.devices.data.size())?;
+            self.course = Course::new(state, self.devices, self.volume.header_size())?;
         }
         Ok(())
     }

@@ -6,6 +6,8 @@ use atrest_format::luks2::{
 };
 
 use super::ReencryptError;
+use crate::luks2::unlock::run;
+use crate::{Devices, UnlockError};
 
 /// A run of data that is rewritten at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +38,14 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// Checks that it is one of the kinds that are known here, and that it fits on the device.
-    pub(super) fn new(state: Reencryption, device: u64) -> Result<Self, ReencryptError> {
+    /// Checks that it is one of the kinds that are known here, that it fits on the data device, and that none of its
+    /// data reaches into the header, which takes the first `header` bytes of the header device.
+    pub(super) fn new(
+        state: Reencryption,
+        devices: Devices<'_>,
+        header: u64,
+    ) -> Result<Self, ReencryptError> {
+        let device = devices.data.size();
         let fixed = state.active.last().is_some_and(|segment| segment.size != SegmentSize::Dynamic);
         let moves = match (state.mode, state.direction, &state.resilience) {
             (
@@ -62,7 +70,19 @@ impl Course {
         };
         let course = Self { state, total, fixed };
         course.check(device)?;
+        course.check_apart(devices, header)?;
         Ok(course)
+    }
+
+    /// Data is read and written in the active segments and, sooner or later, in all of the last one.
+    fn check_apart(&self, devices: Devices<'_>, header: u64) -> Result<(), ReencryptError> {
+        let state = &self.state;
+        for segment in state.active.iter().chain(state.moved.as_ref()) {
+            let len = run(segment, devices.data.size());
+            devices.check_apart(header, segment.offset, len).map_err(UnlockError::from)?;
+        }
+        let last = devices.check_apart(header, state.last.offset, self.total);
+        Ok(last.map_err(UnlockError::from)?)
     }
 
     fn check(&self, device: u64) -> Result<(), ReencryptError> {
