@@ -191,6 +191,8 @@ impl From<ReencryptError> for Failure {
             ReencryptError::UnknownKind => {
                 Self::new(Code::Device, error).hint("`cryptsetup reencrypt --resume-only` goes on with it")
             }
+            ReencryptError::OldKeyGone => Self::new(Code::Device, error)
+                .hint("only a header backup from before the end of the re-encryption has it"),
             ReencryptError::KeyslotsLeft { .. } => Self::parameters(error)
                 .hint("--also-key-file FILE gives a passphrase of one more, --drop-slot N lets keyslot N go"),
             ReencryptError::Misaligned { .. } => {
@@ -241,10 +243,10 @@ impl From<ChangeError> for Failure {
             ChangeError::ChangedMeanwhile => Self::new(Code::Busy, error),
             ChangeError::BackupOfAnotherVolume | ChangeError::BackupLayoutDiffers => Self::new(Code::Device, error)
                 .hint("is it the right backup? --replace-other-volume restores it all the same, and loses the present data"),
-            ChangeError::WipeNotVerified { .. } => Self::new(Code::Device, error)
-                .hint("the media does not overwrite in place or is failing: treat the old passphrase as still valid"),
             ChangeError::BackupOfDetachedHeader => Self::new(Code::Device, error)
                 .hint("name the file that the header is for by --header"),
+            ChangeError::WipeNotVerified { .. } => Self::new(Code::Device, error)
+                .hint("the media does not overwrite in place or is failing: treat the old passphrase as still valid"),
             _ => Self::new(Code::Device, error),
         }
     }

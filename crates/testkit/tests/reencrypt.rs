@@ -141,10 +141,9 @@ impl Stage {
     /// Resumes to the end. While the moved head is being wiped, when all data is done, cryptsetup 2.6.1 can't go on, not even if it
     /// was cryptsetup that was killed there; we can.
     ///
-    /// And between the two changes of the header with which it ends a re-encryption cryptsetup has destroyed the old keyslots but not the
-    /// mark: the old key is gone, and nobody can verify the metadata any more. Returns false then.
-    fn finish(&self, who: Who) -> bool {
-        let only_the_end = self.only_the_end_is_left();
+    /// At its end cryptsetup destroys the old keyslots before it removes the mark. Killed in between, it can't resume; we can.
+    fn finish(&self, who: Who) {
+        let (only_the_end, old_key_is_gone) = (self.only_the_end_is_left(), self.old_key_is_gone());
         if who == Who::Cryptsetup && self.is_hot() {
             // cryptsetup recovers a half-written zone by another command.
             let repair = cryptsetup("repair --key-file").arg(&self.key);
@@ -155,23 +154,21 @@ impl Stage {
         }
         if self.in_progress() == Some(false) {
             // It was the last zone.
-            return true;
+            return;
         }
         let outcome = self.resume(who).run();
         if who == Who::Cryptsetup && only_the_end && self.job == Job::Move && !outcome.is_ok() {
             assert!(outcome.messages().contains("Failed to set device segments"), "{}", outcome.messages());
             println!("re-encryption: killed while the moved head was being wiped; finished by us");
             self.resume(Who::Us).ok();
-        } else if who == Who::Us && self.old_key_is_gone() {
-            assert!(outcome.messages().contains("no keyslot opens"), "{}", outcome.messages());
+        } else if who == Who::Cryptsetup && old_key_is_gone && !outcome.is_ok() {
             println!(
-                "re-encryption: cryptsetup was killed between destroying the old key and removing the mark"
+                "re-encryption: killed between destroying the old key and removing the mark; finished by us"
             );
-            return false;
+            self.resume(Who::Us).ok();
         } else {
             outcome.expect_code(0);
         }
-        true
     }
 
     /// Whether the program resumes from here without another command: cryptsetup does not from everywhere.
@@ -303,8 +300,8 @@ fn killed_and_resumed(stage: &Stage, first: Who, then: Who, random: &mut Random,
                 if again && kill(stage.resume(first), random, typical / 2) {
                     landed += 1;
                 }
-                if stage.in_progress() == Some(true) && !stage.finish(then) {
-                    return landed;
+                if stage.in_progress() == Some(true) {
+                    stage.finish(then);
                 }
             }
         }

@@ -26,6 +26,8 @@ pub enum ReencryptError {
     Row,
     /// The keys don't verify the metadata: it was changed by somebody who did not have them.
     NotVerified,
+    /// A part of the data is encrypted with the old key, and no keyslot of the old key is left.
+    OldKeyGone,
     /// The device is smaller than the segments say.
     DeviceSize,
     /// The data is not a multiple of the data unit, or of the sectors whose hashes protect it.
@@ -73,6 +75,9 @@ impl fmt::Display for ReencryptError {
             Self::Row => f.write_str("the segments are not those of any step of this re-encryption"),
             Self::NotVerified => f.write_str(
                 "the keys don't verify the re-encryption's metadata: somebody without them has changed it",
+            ),
+            Self::OldKeyGone => f.write_str(
+                "a part of the data is still encrypted with the old key, and no keyslot of the old key is left",
             ),
             Self::DeviceSize => {
                 f.write_str("the data device is smaller than the re-encryption's segments say")

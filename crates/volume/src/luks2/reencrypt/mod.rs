@@ -64,6 +64,8 @@ pub enum Protection {
 
 impl Luks2 {
     /// Goes on with the re-encryption in progress. The passphrase must open a keyslot of each key. Writes nothing.
+    ///
+    /// Where all data is done, the new key is enough: cryptsetup destroys the old keyslots before it removes the mark.
     pub fn resume_reencryption<'a>(
         &self,
         devices: Devices<'a>,
@@ -74,7 +76,13 @@ impl Luks2 {
         let key_of = |digest: Option<u32>| -> Result<Option<VolumeKey>, UnlockError> {
             digest.map(|digest| self.key_of_digest(devices.header, passphrase, digest)).transpose()
         };
-        let old = key_of(state.digest_previous)?;
+        let old = match key_of(state.digest_previous) {
+            Ok(old) => old,
+            Err(error) if is_lost(&error) => {
+                return self.resume_without_old_key(devices, passphrase, state, error);
+            }
+            Err(error) => return Err(error.into()),
+        };
         let new = match state.digest_last {
             same if same == state.digest_previous => {
                 old.as_ref().map(|key| VolumeKey::copy_from(key.expose()))
@@ -82,6 +90,32 @@ impl Luks2 {
             other => key_of(other)?,
         };
         Rewriting::new(devices, self.clone(), state, old.as_ref(), new.as_ref())
+    }
+
+    /// Goes on where the passphrase opens no keyslot of the old key, as `refused` says. Only the end can be reached: no
+    /// data is read or written, so nothing has to be verified with the old key.
+    fn resume_without_old_key<'a>(
+        &self,
+        devices: Devices<'a>,
+        passphrase: &Passphrase,
+        state: Reencryption,
+        refused: UnlockError,
+    ) -> Result<Rewriting<'a>, ReencryptError> {
+        let last = state.digest_last.filter(|last| Some(*last) != state.digest_previous);
+        let Some(last) = last else { return Err(refused.into()) };
+        let new = match self.key_of_digest(devices.header, passphrase, last) {
+            Err(error) if is_lost(&error) => return Err(refused.into()),
+            new => new?,
+        };
+        let digests = self.metadata().digests();
+        let mut of_old = digests.iter().filter(|digest| Some(digest.id) == state.digest_previous);
+        let none_left = of_old.all(|digest| digest.keyslots.is_empty());
+        let course = Course::new(state, devices, self.header_size())?;
+        match course.only_marked() {
+            true => Rewriting::from_parts(devices, self.clone(), course, None, &new),
+            false if none_left => Err(ReencryptError::OldKeyGone),
+            false => Err(refused.into()),
+        }
     }
 
     fn key_of_digest(
@@ -396,6 +430,16 @@ impl core::fmt::Debug for Rewriting<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Rewriting").field("state", &self.course.state).finish_non_exhaustive()
     }
+}
+
+/// Whether a key can't be had from its keyslots with this passphrase, so that they may be destroyed.
+fn is_lost(error: &UnlockError) -> bool {
+    matches!(
+        error,
+        UnlockError::WrongPassphrase
+            | UnlockError::WrongPassphraseOrDamaged { .. }
+            | UnlockError::KeyslotDamaged { .. }
+    )
 }
 
 fn wipe_error(error: ChangeError) -> ReencryptError {

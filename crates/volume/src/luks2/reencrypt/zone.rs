@@ -183,6 +183,22 @@ impl Course {
         }
     }
 
+    /// Whether all data is done and nothing is left to do but to remove the mark: no zone is hot, nothing was moved, and
+    /// the one active segment is the last one, under the new key.
+    pub(super) fn only_marked(&self) -> bool {
+        let (state, last) = (&self.state, &self.state.last);
+        let as_last = |only: &Segment| {
+            only.offset == last.offset
+                && only.size == last.size
+                && only.flags.is_empty()
+                && self.is_done(only)
+        };
+        state.mode == ReencryptMode::Reencrypt
+            && state.hot.is_none()
+            && state.moved.is_none()
+            && matches!(state.active.as_slice(), [only] if as_last(only))
+    }
+
     /// Whether a segment that holds all data holds it as it is to be.
     fn is_done(&self, only: &Segment) -> bool {
         let (previous, last) = (&self.state.previous, &self.state.last);
