@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 
 use atrest_attach::serve::Signals;
 use atrest_device::BlockDevice;
-use atrest_engine::Access;
 use atrest_engine::bulk::{self, BulkError, BulkOptions, Destination, Summary};
 use atrest_engine::contents::in_the_way;
+use atrest_engine::{Access, is_same};
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::format::is_same;
 use super::target::{contents, open_device};
 use super::text::counted;
 use super::unlock::{Use, unlock};
