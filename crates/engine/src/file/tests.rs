@@ -502,6 +502,21 @@ fn a_file_whose_loop_device_is_mounted_has_no_other_writer() {
 }
 
 #[test]
+fn a_loop_device_over_a_mounted_device_has_no_writer() {
+    let (dir, path) = image();
+    let lower = Loop::new(&path);
+    let upper = Loop::new(Path::new(&lower.0));
+    let point = dir.path().join("m");
+    std::fs::create_dir(&point).expect("made");
+    run("mkfs.ext4", &["-q", "-F", &lower.0]);
+    run("mount", &[&lower.0, point.to_str().unwrap()]);
+    let refused = FileDevice::open(&upper.0, WRITER).map(drop);
+    run("umount", &[point.to_str().unwrap()]);
+    assert_eq!(refused.expect_err("the device below is mounted").cause, Cause::Busy);
+    open(&upper.0, WRITER);
+}
+
+#[test]
 fn a_file_behind_a_loop_device_that_is_gone_can_be_read_only() {
     let (_dir, path) = image();
     let disk = Loop::new(&path);
