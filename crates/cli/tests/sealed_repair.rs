@@ -138,7 +138,7 @@ fn what_the_store_does_not_confirm_is_anchored_anew_when_its_owner_says_so() {
     run(&scratch, "$ATREST cp $K one card:/more && $ATREST cat $K card /more").ok();
     // The state that was given up does not come back.
     scratch.file("card", &new);
-    run(&scratch, "$ATREST ls $K card").fails(4, "");
+    run(&scratch, "$ATREST ls $K card").fails(4, "trusted store");
     // A store that is older, or another's, helps nobody.
     scratch.file("card", &new);
     scratch.file("store", [0; 40]);

@@ -70,7 +70,7 @@ fn a_volume_in_a_file_has_one_writer_whether_it_is_opened_by_its_name_or_by_a_lo
     for (first, second) in [("vol.img", disk.1.as_str()), (disk.1.as_str(), "vol.img")] {
         let open = Open::new(&scratch, &["--key-file", "key", first]);
         scratch.atrest(&["open", "--key-file", "key", "--nbd", "other", second]).fails(5, "losetup -l");
-        scratch.atrest(&["format", "--yes", "--key-file", "key", second]).fails(5, "");
+        scratch.atrest(&["format", "--yes", "--key-file", "key", second]).fails(5, "it is busy");
         scratch.atrest(&["key", "test", "--key-file", "key", second]).ok();
         drop(open);
         drop(Open::new(&scratch, &["--key-file", "key", second]));
