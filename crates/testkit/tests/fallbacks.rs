@@ -20,7 +20,7 @@ const CRATES: &[(&str, usize)] = &[
     ("codec", 0),
     ("device", 0),
     ("engine", 0),
-    ("flash", 72),
+    ("flash", 29),
     ("format", 0),
     ("kdf", 0),
     ("keyslot", 0),

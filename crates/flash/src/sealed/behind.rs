@@ -34,6 +34,7 @@ impl SealedLayout {
         let log = if store == Freshness::Counter { COUNTER_LOG_BLOCKS } else { 0 };
         let sizes = params.sizes;
         // Without a block left over there is no geometry.
+        // intended: without a block left over there is no geometry.
         let blocks = sizes.block_count.saturating_sub(sizes.first_data_block()).saturating_sub(log);
         let medium = FlashGeometry::new(sizes.read_size, sizes.prog_size, sizes.erase_size, blocks)
             .map_err(LayoutError::Geometry)?;

@@ -84,6 +84,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         let Some(serial_at) = wanted.data_len.checked_mul(BITS) else { return Ok(None) };
         // A cell is shorter than an erase block, of which 32 bits count the bytes.
         let bits =
+            // cannot overflow: a cell is shorter than an erase block, and its bits are counted by 32.
             serial_at.saturating_add(SERIAL_BITS).saturating_add((A::TAG_LEN as u32).saturating_mul(BITS));
         for bit in 0..bits {
             let of_serial = bit.checked_sub(serial_at).filter(|bit| *bit < SERIAL_BITS);

@@ -53,28 +53,34 @@ impl Scan {
         let mut hole = (!first).then_some(0);
         for unit in 1..cells.layout.units() {
             let Some(serial) = cells.open_unit(block, unit, Some(epoch)).map_err(medium)? else { continue };
+            // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
             let failed = unit.saturating_sub(at).saturating_sub(1);
             if serial.checked_sub(last).is_none_or(|more| more <= failed.into()) {
                 // Each unit between takes a serial.
                 return Err(self.not_anchored());
             }
             if failed > 0 {
+                // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
                 hole = hole.or(Some(at.saturating_add(1)));
             }
             if serial < self.anchor {
+                // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
                 anchored = unit.saturating_add(1);
             } else {
                 let border =
                     if last < self.anchor { self.border(cells, block, epoch, at, unit)? } else { at };
                 if last < self.anchor {
+                    // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
                     anchored = border.saturating_add(1);
                 }
+                // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
                 let newer = unit.saturating_sub(border).saturating_sub(1);
                 self.in_flight = self.in_flight.saturating_add(newer.into());
             }
             self.note(serial, block, Cell::Unit(unit));
             (at, last) = (unit, serial);
         }
+        // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
         let (mut fill, mut whole) = (at.saturating_add(1), hole.is_none());
         let mut longer = fill;
         while longer < cells.layout.units()
@@ -82,6 +88,7 @@ impl Scan {
             && found.serial > last
         {
             last = found.serial;
+            // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
             longer = longer.saturating_add(1);
             if found.serial >= self.anchor && fill.saturating_add(1) == longer {
                 self.note(found.serial, block, Cell::Unit(fill));
@@ -180,6 +187,7 @@ impl Scan {
         until: u32,
     ) -> Result<u32, SealedError> {
         let mut border = at;
+        // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
         for unit in at.saturating_add(1)..until {
             let found =
                 cells.correct_unit(block, unit, Some(epoch), self.limit).map_err(SealedError::Medium)?;
@@ -204,6 +212,7 @@ impl Scan {
         for unit in 1..cells.layout.units() {
             let Some(serial) = cells.serial_of(block, unit, self.limit).map_err(medium)? else { continue };
             let Some(newest) = serial.checked_sub(unit.into()) else { return Ok(None) };
+            // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
             for epoch in (newest.saturating_sub(SEARCH)..=newest).rev() {
                 if cells.open_unit(block, unit, Some(epoch)).map_err(medium)?.is_some() {
                     return Ok(Some(epoch));
@@ -285,11 +294,13 @@ impl Scan {
             let (epoch, rest, proven, fewest) = if state.fill() == 0 {
                 let lost = self.lost_epoch(cells, block)?;
                 let Some(epoch) = lost.filter(|epoch| *epoch < self.anchor) else { continue };
+                // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
                 let proven = cells.last(block, epoch).map_err(SealedError::Medium)?.saturating_add(1);
                 (epoch, sum, proven, proven)
             } else {
                 (state.epoch(), sum.wrapping_sub(cells.keys.share(stamp(block, state))), state.fill(), 0)
             };
+            // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
             for fill in fewest..units.saturating_add(1) {
                 // A unit that is gone without a trace was cut off or put back, rather than damaged.
                 let longer = fill.checked_sub(1).filter(|unit| *unit >= proven);

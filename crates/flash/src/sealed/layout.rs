@@ -87,11 +87,14 @@ impl SealedLayout {
         // A sum that does not fit is larger than any erase block: saturated, it is refused with the largest number there is.
         let (granule, erase_size) = (medium.prog_size(), medium.erase_size());
         let tag_len = tag_len as u32;
+        // intended: what is larger than any block is refused with the largest number there is.
         let overhead = tag_len.saturating_add(SERIAL_LEN as u32);
         let slot = match tickets {
+            // intended: what is larger than any block is refused with the largest number there is.
             Tickets::Slot => whole(overhead.saturating_add(TICKET_LEN as u32), granule),
             Tickets::Store => 0,
         };
+        // intended: what is larger than any block is refused with the largest number there is.
         let room = erase_size.saturating_sub(slot);
         let wanted = whole(payload.saturating_add(overhead), granule);
         let too_large = LayoutError::UnitTooLarge { needs: wanted.saturating_add(slot), erase_size };
@@ -108,11 +111,13 @@ impl SealedLayout {
         let Some(stride) = room.checked_div(units) else { return Err(too_large) };
         let Some(over) = stride.checked_rem(granule) else { return Err(too_large) };
         // The remainder is not larger; nor is what is wanted, which the overhead is part of.
+        // cannot overflow: the bytes of the medium are counted by 64 bits, and those of a block by 32.
         let stride = stride.saturating_sub(over);
         let payload = stride.saturating_sub(overhead) & !3;
         if payload == 0 {
             return Err(too_large);
         }
+        // cannot overflow: the bytes of the medium are counted by 64 bits, and those of a block by 32.
         match FlashGeometry::new(payload, payload, payload.saturating_mul(units), medium.block_count()) {
             Ok(geometry) => Ok(Self { medium, geometry, stride, slot, tag_len }),
             Err(error) => Err(LayoutError::Geometry(error)),
@@ -166,17 +171,20 @@ impl SealedLayout {
 
     /// Address of a unit on the medium.
     pub fn unit_address(&self, block: u32, unit: u32) -> u64 {
+        // cannot overflow: the bytes of the medium are counted by 64 bits, and those of a block by 32.
         self.block_address(block).saturating_add(u64::from(unit).saturating_mul(self.stride.into()))
     }
 
     /// Address of a block's slot on the medium.
     pub(crate) fn slot_address(&self, block: u32) -> u64 {
+        // cannot overflow: the bytes of the medium are counted by 64 bits, and those of a block by 32.
         let end = self.block_address(block).saturating_add(self.medium.erase_size().into());
         end.saturating_sub(self.slot.into())
     }
 
     /// Address of a block on the medium.
     pub(crate) fn block_address(&self, block: u32) -> u64 {
+        // cannot overflow: the bytes of the medium are counted by 64 bits, and those of a block by 32.
         u64::from(block).saturating_mul(self.medium.erase_size().into())
     }
 
@@ -186,6 +194,7 @@ impl SealedLayout {
         let erase = u64::from(self.geometry.erase_size());
         let (block, byte) = (address.checked_div(erase), address.checked_rem(erase));
         let unit = byte.and_then(|byte| byte.checked_div(self.payload().into()));
+        // cannot overflow: the bytes of the medium are counted by 64 bits, and those of a block by 32.
         (block.unwrap_or(0) as u32, unit.unwrap_or(0) as u32)
     }
 }

@@ -132,6 +132,7 @@ fn survey<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         let mut fill = 1;
         for unit in 1..cells.layout.units() {
             if cells.open_unit(block, unit, Some(epoch))?.is_some() {
+                // cannot overflow: units of a block are counted by 14 bits.
                 fill = unit.saturating_add(1);
             }
         }
@@ -144,6 +145,7 @@ fn survey<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
             state.set_unverified(true);
             break;
         };
+        // cannot overflow: units of a block are counted by 14 bits.
         state = BlockState::holding(epoch.unwrap_or(serial), state.fill().saturating_add(1));
     }
     Ok(state)

@@ -10,6 +10,7 @@ pub(super) fn join(record: &[u8; TRUSTED_RECORD_LEN], sequence: u32) -> [u8; FRA
     let mut frame = [0; FRAME_LEN];
     let numbered = record.iter().copied().chain(sequence.to_le_bytes());
     frame.iter_mut().zip(numbered).for_each(|(to, from)| *to = from);
+    // cannot underflow: a frame is longer than its sum.
     let (body, sum) = frame.split_at_mut(FRAME_LEN.saturating_sub(4));
     sum.copy_from_slice(&crc32(body).to_le_bytes());
     frame

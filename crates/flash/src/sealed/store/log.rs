@@ -36,6 +36,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
             return Err(log.too_small());
         }
         if log.per_block() == 0 || geometry.block_count() < 2 {
+            // cannot overflow: the medium has two blocks or more, whose bytes 64 bits count; an entry fits into a block.
             let needs = stride.saturating_mul(2);
             return Err(TrustedStoreError::TooSmall { needs, has: geometry.size() });
         }
@@ -68,6 +69,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
                     }
                 }
                 if !blank {
+                    // cannot overflow: the medium has two blocks or more, whose bytes 64 bits count; an entry fits into a block.
                     free = index.saturating_add(1);
                 }
             }
@@ -76,6 +78,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
                 found = Some((block, free));
             }
         }
+        // cannot overflow: the medium has two blocks or more, whose bytes 64 bits count; an entry fits into a block.
         let last = self.blocks().saturating_sub(1);
         // In the end what was nothing of ours is erased first.
         self.next = found.unwrap_or(if used { (last, u32::MAX) } else { (0, 0) });
@@ -99,6 +102,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         }
         for at in 1..=self.blocks() {
             // There are two blocks at least.
+            // cannot overflow: the medium has two blocks or more, whose bytes 64 bits count; an entry fits into a block.
             let block = first.wrapping_add(at).checked_rem(self.blocks()).unwrap_or(0);
             if home == Some(block) {
                 continue;
@@ -121,6 +125,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         let (mut good, mut failure) = (0_u64, TrustedStoreError::WornOut);
         for block in 0..self.blocks() {
             match self.clear_block(block) {
+                // cannot overflow: the medium has two blocks or more, whose bytes 64 bits count; an entry fits into a block.
                 Ok(()) => good = good.saturating_add(1),
                 Err(error) => failure = error,
             }
@@ -130,6 +135,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
             return Err(failure);
         }
         // Erased once more before the first is used: it may be a bad one.
+        // cannot overflow: the medium has two blocks or more, whose bytes 64 bits count; an entry fits into a block.
         (self.next, self.cleared) = ((self.blocks().saturating_sub(1), u32::MAX), true);
         Ok(())
     }
@@ -154,6 +160,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         index: u32,
         entry: &[u8],
     ) -> Result<Result<(), TrustedStoreError>, TrustedStoreError> {
+        // cannot overflow: the medium has two blocks or more, whose bytes 64 bits count; an entry fits into a block.
         (self.next, self.cleared) = ((block, index.saturating_add(1)), false);
         let mut bytes = [0; N];
         bytes.iter_mut().zip(entry).for_each(|(to, from)| *to = *from);
@@ -210,6 +217,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
     fn stride(&self) -> u32 {
         let prog = self.device.geometry().prog_size();
         // What is past 32 bits has no room in N either, and is refused for that.
+        // intended: what is past 32 bits has no room in N, and is refused for that.
         self.entry_len.checked_next_multiple_of(prog).unwrap_or(u32::MAX)
     }
 
@@ -219,11 +227,13 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
 
     /// At least one, or the log was refused. An entry has bytes, so the division has a result.
     fn per_block(&self) -> u32 {
+        // cannot overflow: the medium has two blocks or more, whose bytes 64 bits count; an entry fits into a block.
         self.device.geometry().erase_size().checked_div(self.stride()).unwrap_or(0)
     }
 
     /// Of a place on the medium, whose size 64 bits count.
     fn address(&self, block: u64, index: u32) -> u64 {
+        // cannot overflow: the medium has two blocks or more, whose bytes 64 bits count; an entry fits into a block.
         let start = block.saturating_mul(self.device.geometry().erase_size().into());
         start.saturating_add(u64::from(index).saturating_mul(self.stride().into()))
     }
