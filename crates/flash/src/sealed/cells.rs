@@ -167,8 +167,8 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     /// Destroys what says that a block holds anything, on a medium that can be overwritten and has no erase to speak of.
     pub(crate) fn overwrite(&mut self, block: u32) -> Result<(), FlashCause> {
         let address = self.layout.block_address(block);
-        let len = self.layout.stride() as usize;
-        let zeros = self.buffer.as_mut().get_mut(..len).unwrap_or_default();
+        let len = self.layout.stride();
+        let zeros = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
         zeros.fill(0);
         self.device.prog(address, zeros).map_err(|error| error.cause)
     }
@@ -187,7 +187,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         data_len: usize,
         plain: Option<&[u8]>,
     ) -> Result<(), FlashCause> {
-        let cell = self.buffer.as_mut().get_mut(..len as usize).unwrap_or_default();
+        let cell = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
         let Some((data, rest)) = cell.split_at_mut_checked(data_len) else { return Err(too_small(len)) };
         data.fill(0xff);
         data.iter_mut().zip(plain.unwrap_or_default()).for_each(|(to, from)| *to = *from);
@@ -213,7 +213,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
 
     /// Reads a cell into the buffer: its serial. None if the medium's own code refuses to read it.
     pub(super) fn read(&mut self, address: u64, len: u32, data: usize) -> Result<Option<u64>, FlashCause> {
-        let cell = self.buffer.as_mut().get_mut(..len as usize).unwrap_or_default();
+        let cell = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
         match self.device.read(address, cell) {
             Ok(()) => {}
             Err(error) => match error.cause {

@@ -86,6 +86,7 @@ where
     /// Power losses that the volume still survives with the `reserve` of these options, if nothing is written meanwhile. A volume that was
     /// used with a larger one is opened with a smaller one to live longer; serials that were skipped do not come back.
     pub fn power_losses_left(&self) -> u64 {
+        // cannot be less than 0: records leave the last serials.
         SERIAL_END.saturating_sub(self.next).wrapping_shr(self.options.reserve_bits().into())
     }
 
