@@ -65,8 +65,8 @@ fn refused(scratch: &Scratch, volume: &str, header: &str, lines: &[&str]) {
 fn a_detached_header_alone_is_refused_as_cryptsetup_refuses_it() {
     for kind in ["luks1", "luks2"] {
         let scratch = detached(kind);
-        let peer = scratch.tool("cryptsetup", &["open", "--key-file", "key", "h", "nothing"]).fails(1, "");
-        assert!(peer.stderr.contains("only for detached LUKS header"), "{}", peer.stderr);
+        let peer = scratch.tool("cryptsetup", &["open", "--key-file", "key", "h", "nothing"]);
+        peer.fails(1, "only for detached LUKS header");
         refused(&scratch, "h", "", &LINES);
         scratch.bash("cp h copy; ln h hard; ln -s h soft").ok();
         scratch.atrest(&["header", "backup", "h", "backup"]).ok();
