@@ -1,4 +1,4 @@
-//! Reads and writes byte layouts strictly. Every parser and every encoder of binary data in atrest uses this crate.
+//! Reads and writes byte layouts strictly. Parsers and encoders of binary data use this crate.
 //!
 //! Three rules hold everywhere:
 //!
