@@ -1,6 +1,6 @@
 //! What is open: one small JSON file per served volume, so that `status` and `close` find it from any shell.
 //!
-//! The files lie in a directory with mode 0700 that belongs to the user ([`place`]). They hold no secrets. A file whose process is gone is
+//! The files lie in a directory with mode 0700 that belongs to the user (see [`Registry::open`]). They hold no secrets. A file whose process is gone is
 //! stale: nobody holds its lock, and no process has its id, start time and boot. It is removed together with what the
 //! dead process left behind (a socket that nobody listens on, a dead mount). One that could not save everything leaves its file with the
 //! reason in it, until `close` has told somebody or the name is used again.
