@@ -97,3 +97,58 @@ fn a_limit_ends_with_its_work() {
     });
     slow().expect("in time");
 }
+
+/// Costs from the whole range that a header can hold, most of them absurd: each is done, or refused, in about the time that it may
+/// take.
+#[test]
+fn no_cost_makes_unbounded_work() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        // Every order of magnitude is as likely.
+        (state >> 32) as u32 >> (state % 32)
+    };
+    let limit = WorkLimit { time: Duration::from_millis(200), cancel: None, announce: None };
+    let (mut done, mut refused) = (0, 0);
+    let mut memory = vec![0; 16 << 20];
+    for case in 0..90_usize {
+        let begun = Instant::now();
+        let mut key = [0; 64];
+        let result = limit.clone().during(|| match case % 3 {
+            0 => {
+                let len = 1 + next() as usize % key.len();
+                pbkdf2(
+                    Hash::ALL[case % Hash::ALL.len()],
+                    b"passphrase",
+                    b"salt",
+                    next().max(1),
+                    &mut key[..len],
+                )
+            }
+            1 => {
+                let lanes = 1 + next() % 8;
+                let memory_kib = (8 * lanes).max(next() % (32 << 10));
+                let cost = Argon2Cost { kind: Argon2Kind::Id, time: next().max(1), memory_kib, lanes };
+                argon2(&cost, b"passphrase", b"some salt", &mut key)
+            }
+            _ => {
+                let garlic = 1 + next() as u8 % 18;
+                let (min_garlic, lambda) = (1 + next() as u8 % garlic, next() as u8);
+                let cost = CatenaCost { graph: CatenaGraph::DoubleButterfly, lambda, min_garlic, garlic };
+                let input =
+                    CatenaInput { passphrase: b"passphrase", salt: b"salt", ..CatenaInput::default() };
+                catena(Hash::Sha256, &cost, &input, &mut memory, &mut key[..32])
+            }
+        });
+        // Ten seconds of a busy machine's wall clock: what is not bounded takes hours.
+        assert!(begun.elapsed() < Duration::from_secs(10), "case {case}: {result:?}");
+        match result {
+            Ok(()) => done += 1,
+            Err(KdfError::TooMuchWork { .. } | KdfError::CostOutOfRange { .. }) => refused += 1,
+            Err(other) => panic!("case {case}: {other}"),
+        }
+    }
+    assert!(done > 10 && refused > 10, "{done} done, {refused} refused");
+}

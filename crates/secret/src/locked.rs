@@ -11,6 +11,8 @@ use core::ptr::NonNull;
 use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::handle_alloc_error;
+use std::sync::Mutex;
+use std::vec::Vec;
 
 static UNLOCKED: AtomicUsize = AtomicUsize::new(0);
 
@@ -23,6 +25,7 @@ pub fn unlocked_allocations() -> usize {
 struct Pages {
     start: NonNull<u8>,
     len: usize,
+    locked: bool,
 }
 
 // SAFETY: `Pages` is the only owner of its mapping; sharing and sending it is governed by the types built on it.
@@ -35,6 +38,9 @@ impl Pages {
         // SAFETY: sysconf reads a constant of the system.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
         let len = bytes.max(1).div_ceil(page) * page;
+        if let Some(spare) = spare::take(len) {
+            return spare;
+        }
         // SAFETY: a fresh anonymous private mapping at an address the kernel picks aliases nothing.
         let start = unsafe {
             libc::mmap(
@@ -50,7 +56,8 @@ impl Pages {
             handle_alloc_error(Layout::from_size_align(len, page).unwrap_or(Layout::new::<u8>()));
         }
         // SAFETY: `start..start + len` is the mapping made above.
-        if unsafe { libc::mlock(start, len) } != 0 {
+        let locked = unsafe { libc::mlock(start, len) } == 0;
+        if !locked {
             UNLOCKED.fetch_add(1, Ordering::Relaxed);
         }
         #[cfg(target_os = "linux")]
@@ -60,7 +67,7 @@ impl Pages {
             libc::madvise(start, len, libc::MADV_WIPEONFORK);
         }
         match NonNull::new(start.cast()) {
-            Some(start) => Self { start, len },
+            Some(start) => Self { start, len, locked },
             None => handle_alloc_error(Layout::new::<u8>()),
         }
     }
@@ -69,11 +76,71 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: the mapping is `len` bytes long, readable and writable, and nobody else holds a reference to it.
+        unsafe { self.start.as_ptr().write_bytes(0, self.len) };
+        // The bytes are read by the kernel or by the next owner, as far as the compiler knows.
+        core::hint::black_box(self.start.as_ptr());
+        if spare::keep(self) {
+            return;
+        }
+        // SAFETY: as above, and nobody is given this mapping again.
         unsafe {
-            crate::wipe(slice::from_raw_parts_mut(self.start.as_ptr(), self.len));
             libc::munlock(self.start.as_ptr().cast(), self.len);
             libc::munmap(self.start.as_ptr().cast(), self.len);
         }
+    }
+}
+
+/// Locked mappings, all zeros, for the next secrets: making one and giving it back takes six system calls, and each file of an
+/// encrypted tree has two.
+mod spare {
+    use super::{Mutex, NonNull, Pages, Vec};
+
+    /// Mappings that are kept, and bytes of the largest: an expanded key of any cipher. Together half a MiB.
+    const COUNT: usize = 32;
+    const LARGEST: usize = 16 << 10;
+
+    struct Spare {
+        /// Whose they are: a child that is forked has the mappings, but not their locks.
+        process: u32,
+        mappings: Vec<(NonNull<u8>, usize)>,
+    }
+
+    // SAFETY: the mappings in it belong to nobody else.
+    unsafe impl Send for Spare {}
+
+    static SPARE: Mutex<Spare> = Mutex::new(Spare { process: 0, mappings: Vec::new() });
+
+    /// A mapping of exactly `len` bytes. A lock that another thread holds, also one that a fork left locked, means none.
+    pub(super) fn take(len: usize) -> Option<Pages> {
+        if len > LARGEST {
+            return None;
+        }
+        let mut spare = SPARE.try_lock().ok()?;
+        let at = spare.mappings.iter().rposition(|(_, has)| *has == len)?;
+        if spare.process != std::process::id() {
+            return None;
+        }
+        let (start, len) = spare.mappings.swap_remove(at);
+        Some(Pages { start, len, locked: true })
+    }
+
+    /// Whether these pages, which are wiped, are kept. Then they are no longer their owner's.
+    pub(super) fn keep(pages: &Pages) -> bool {
+        if !pages.locked || pages.len > LARGEST {
+            return false;
+        }
+        let Ok(mut spare) = SPARE.try_lock() else { return false };
+        let process = std::process::id();
+        if spare.process != process {
+            // What a parent kept stays mapped here, as zeros: it is half a MiB at most.
+            spare.mappings.clear();
+            spare.process = process;
+        }
+        let room = spare.mappings.len() < COUNT;
+        if room {
+            spare.mappings.push((pages.start, pages.len));
+        }
+        room
     }
 }
 
@@ -228,6 +295,37 @@ mod tests {
         assert!(flags.split(' ').any(|flag| flag == "dd"), "not left out of core dumps: {flags}");
         assert!(flags.split(' ').any(|flag| flag == "wf"), "not left out of children: {flags}");
         assert_eq!(flags.split(' ').any(|flag| flag == "lo"), unlocked_allocations() == 0, "{flags}");
+    }
+
+    #[test]
+    fn pages_that_are_used_again_hold_nothing_of_their_last_owner() {
+        // Three pages, which no other test has: another thread must not take them in between.
+        let size = 3 << 12;
+        let mut again = false;
+        for _ in 0..100 {
+            let mut first = SecretBytes::zeroed(size);
+            first.fill(0xaa);
+            let address = first.as_ptr() as usize;
+            drop(first);
+            let second = SecretBytes::zeroed(size);
+            assert!(second.iter().all(|byte| *byte == 0));
+            again |= second.as_ptr() as usize == address;
+        }
+        assert!(again || unlocked_allocations() > 0, "no mapping was used twice");
+    }
+
+    #[test]
+    fn large_secrets_are_given_back_and_few_small_ones_are_kept() {
+        let locked = || {
+            let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+            let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).expect("locked memory");
+            line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
+        };
+        let before = locked();
+        drop(SecretBytes::zeroed(4 << 20));
+        let many: Vec<SecretBytes> = (0..200).map(|_| SecretBytes::zeroed(16 << 10)).collect();
+        drop(many);
+        assert!(locked() <= before + 1024, "{} KiB were {before}", locked());
     }
 
     #[test]
