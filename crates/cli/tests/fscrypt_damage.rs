@@ -249,10 +249,11 @@ fn a_directory_in_itself_ends_a_copy() {
         assert!(at < block + BLOCK, "the entry is there");
     }
     image.damage(&[(at, &(parent as u32).to_le_bytes())]);
-    assert_eq!(image.run("ls bad.img /a/sub/sub/sub").ok().stdout, "hello\nlink\nsub\n");
-    image.says("cp -r bad.img:/a out", 4, "/a/sub: this directory is found in more than one place");
+    let shared = format!("directory {parent} is found in more than one place");
+    image.says("ls bad.img /a/sub/sub/sub", 4, &shared);
+    image.says("cp -r bad.img:/a out", 4, &shared);
     image.scratch.bash("rm -rf out").ok();
-    image.run("cp -r --keep-going bad.img:/a out").fails(4, "/a/sub: this directory");
+    image.run("cp -r --keep-going bad.img:/a out").fails(4, &shared);
     image.scratch.bash("cmp out/hello tree/a/hello && test ! -e out/sub/hello").ok();
 }
 

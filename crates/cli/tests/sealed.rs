@@ -153,7 +153,7 @@ fn a_directory_becomes_an_image_and_its_store_in_one_call() {
     scratch.bash("rm in/large").ok();
     let nowhere: Vec<&str> =
         image.iter().map(|arg| if *arg == "card.store" { "no/such" } else { *arg }).collect();
-    scratch.atrest(&nowhere).fails(4, "no such file");
+    scratch.atrest(&nowhere).fails(4, "there is no such directory");
     assert!(!scratch.path("card.bin").exists());
 }
 

@@ -184,6 +184,10 @@ fn a_wrong_passphrase_mounts_nothing_and_a_damaged_file_takes_no_other_along() {
     open("cut").set_len(8192 + 4096).expect("cut");
     open("headless").write_all_at(&[0xff; 64], 0).expect("damage");
     open("gone").set_len(0).expect("cut");
+    // A file without a header may be a plain one: nothing is encrypted beside it unless that is asked for.
+    let refused = mounted.program().run().expect_code(4);
+    assert!(refused.messages().contains("headless") && refused.messages().contains("--read-only"));
+    mounted.options.push_str(" --read-only");
     mounted.start();
     let read = |name: &str| fs::read(mounted.path().join(name));
     assert_eq!(read("whole").expect("read"), "whole".repeat(5000).as_bytes());
