@@ -251,9 +251,9 @@ fn a_directory_in_itself_ends_a_copy() {
     image.damage(&[(at, &(parent as u32).to_le_bytes())]);
     let shared = format!("directory {parent} is found in more than one place");
     image.says("ls bad.img /a/sub/sub/sub", 4, &shared);
-    image.says("cp -r bad.img:/a out", 4, &shared);
+    image.says("cp -r bad.img:/a out", 4, "/a and /a/sub are the same directory");
     image.scratch.bash("rm -rf out").ok();
-    image.run("cp -r --keep-going bad.img:/a out").fails(4, &shared);
+    image.run("cp -r --keep-going bad.img:/a out").fails(4, "/a and /a/sub are the same directory");
     image.scratch.bash("cmp out/hello tree/a/hello && test ! -e out/sub/hello").ok();
 }
 

@@ -47,7 +47,7 @@ pub enum DeriveError {
 /// ```
 /// use atrest_keyslot::flash::{AtMost, Pbkdf2Kdf};
 ///
-/// let mut kdf = AtMost { work: 2 * 20_000, kdf: Pbkdf2Kdf(|_| {}) }; // PBKDF2 takes two hash calls for an iteration
+/// let mut kdf = AtMost { work: 2 * 20_000, kdf: Pbkdf2Kdf(|_left: u64| {}) }; // PBKDF2 takes two hash calls for an iteration
 /// # let _ = &mut kdf;
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -191,7 +191,7 @@ fn options_that_luks1_does_not_have_are_refused_before_anything_is_written() {
     );
     assert_eq!(
         refused(FormatOptions { key_len: Some(17), ..base() }),
-        OptionError::KeyLength { bytes: 17, takes: &[32, 48, 64] }
+        OptionError::KeyLength { bytes: 17, takes: &[16, 24, 32] }
     );
     assert_eq!(refused(FormatOptions { uuid: Some("x".into()), ..base() }), OptionError::Uuid);
     assert_eq!(refused(FormatOptions { hash: Some(Hash::Blake2s128), ..base() }), OptionError::Pbkdf);
