@@ -97,12 +97,31 @@ pub fn checkpoint(data: &[u8]) {
         text.push(b'\n');
     }
     for contents in [data, &text] {
-        std::fs::write(&path, contents).expect("writable");
-        let (disk, out) = disk_and_destination();
-        let mut options = BulkOptions::default();
-        (options.threads, options.checkpoint, options.resume) = (1, Some(path.as_path()), true);
-        if let Ok(summary) = bulk::decrypt(&disk, &*out, options, &mut |_, _| {}) {
+        let Some(from) = resumes(&path, contents) else { continue };
+        // It is as long as those that a run writes, and says the same.
+        let text = std::str::from_utf8(contents).expect("a text");
+        assert!(text.contains(&format!("\ndone {from:020}\nsum ")), "resumed at {from}: {text}");
+        for len in [0, 1, contents.len() / 2, contents.len() - 65, contents.len() - 2, contents.len() - 1] {
+            assert_eq!(resumes(&path, &contents[..len]), None, "{len} of {} bytes", contents.len());
+        }
+        assert_eq!(resumes(&path, &[contents, b"\n"].concat()), None, "one byte more");
+    }
+}
+
+/// Where a decryption goes on with this checkpoint, if it does.
+fn resumes(path: &std::path::Path, contents: &[u8]) -> Option<u64> {
+    std::fs::write(path, contents).expect("writable");
+    let (disk, out) = disk_and_destination();
+    let mut options = BulkOptions::default();
+    (options.threads, options.checkpoint, options.resume) = (1, Some(path), true);
+    match bulk::decrypt(&disk, &*out, options, &mut |_, _| {}) {
+        Ok(summary) => {
             assert!(summary.resumed_from <= summary.bytes);
+            Some(summary.resumed_from)
+        }
+        Err(_) => {
+            assert_eq!(out.writes(), 0, "a refused checkpoint had something written");
+            None
         }
     }
 }

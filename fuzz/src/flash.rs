@@ -1,7 +1,7 @@
 //! The compact header of encrypted flash: two copies on a medium, opened, unlocked, changed and repaired.
 
 use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashOperation};
-use atrest_flash::{CopyState, FlashHeader, NewSlot};
+use atrest_flash::{AnchorError, AnchorHeader, CopyState, FlashHeader, FoundHeader, HeaderMark, NewSlot};
 use atrest_keyslot::flash::{AnyKdf, FlashKey, HEADER_LEN, Header, HeaderEdit, KdfCost};
 use atrest_secret::{Random, RandomError};
 use sha2::{Digest, Sha256};
@@ -105,19 +105,32 @@ fn use_medium(copies: &[[u8; HEADER_LEN]; 2]) {
         let cost = KdfCost::Pbkdf2 { iterations: 1 };
         let new = NewSlot { passphrase: b"new", cost, kdf: &mut AnyKdf, device: None, random: &mut Fixed };
         // The last sequence number there is stops changes.
-        if header.change_key(slot, &key, new).is_ok() {
+        if header.change_key(slot, &key, new, Some(&mut Agrees)).is_ok() {
             let opened = header.unlock(Some(slot), b"new", &mut AnyKdf, None, &mut key);
             assert_eq!(opened, Ok(slot));
         }
-        if count > 1 && header.remove_key(slot).is_ok() {
+        if count > 1 && header.remove_key(slot, Some(&mut Agrees)).is_ok() {
             assert_eq!(header.header().expect("it is open").slots_in_use().count(), count - 1);
         }
     }
-    header.erase_keys().expect("a medium without faults");
+    header.erase_keys(None).expect("a medium without faults");
     let header = FlashHeader::open(&mut medium, [0; 64]).expect("what was written");
     assert_eq!(header.copy_states(), [CopyState::Current; 2]);
     assert_eq!(header.header().expect("it is open").slots_in_use().count(), 0);
     assert_eq!(medium.bytes[..512], medium.bytes[512..1024]);
+}
+
+/// The store of a sealed volume that takes every header.
+struct Agrees;
+
+impl AnchorHeader for Agrees {
+    fn announce(&mut self, _: FoundHeader, _: HeaderMark) -> Result<(), AnchorError> {
+        Ok(())
+    }
+
+    fn settle(&mut self, _: FoundHeader) -> Result<(), AnchorError> {
+        Ok(())
+    }
 }
 
 /// A header for the seeds: keyslots of this cost that the passphrase `fuzz` opens.
@@ -141,7 +154,7 @@ pub fn flash_header_seed(costs: &[KdfCost]) -> Vec<u8> {
     let mut header = FlashHeader::format(&mut medium, [0; 64], &options, first, &mut key).expect("a volume");
     for (cost, passphrase) in costs[1..].iter().map(slot) {
         let new = NewSlot { passphrase, cost, kdf: &mut AnyKdf, device: None, random: &mut Fixed };
-        header.add_key(None, &key, new).expect("a free keyslot");
+        header.add_key(None, &key, new, None).expect("a free keyslot");
     }
     medium.bytes.truncate(1024);
     medium.bytes

@@ -329,8 +329,33 @@ pub fn header_restore(data: &[u8]) {
     let image = Image::new(4 << 20, if flags & 16 == 0 { volume } else { &[] });
     let options = RestoreOptions { replace_other: flags & 32 != 0, ..RestoreOptions::default() };
     match restore(&*image, &backup, options) {
-        Ok(()) => drop(LockedVolume::read(&*image).expect("what was restored can be read")),
+        Ok(()) => restored(&image, &backup, if flags & 16 == 0 { volume } else { &[] }, options),
         Err(_) => assert_eq!(image.writes(), 0, "a refused backup was written in part"),
+    }
+}
+
+/// A backup that was accepted for a device with these contents: all of it is there now, and no part of it would have done.
+fn restored(image: &Image, backup: &[u8], contents: &[u8], options: RestoreOptions) {
+    drop(LockedVolume::read(image).expect("what was restored can be read"));
+    let again = header_backup(image).expect("what was restored can be backed up");
+    let (areas, needs) = match Luks1Header::parse(backup) {
+        Ok(header) => {
+            let areas = (0..slots::SLOTS).filter_map(|number| header.area(number));
+            (areas.map(|(at, len)| at as usize..at as usize + len).collect(), header.areas_end() as usize)
+        }
+        Err(_) => {
+            let header_size = u64::from_be_bytes(again[8..16].try_into().expect("8 bytes")) as usize;
+            let keyslots = 2 * header_size..again.len();
+            (vec![keyslots], again.len())
+        }
+    };
+    for area in areas {
+        assert!(again.get(area.clone()) == backup.get(area.clone()), "other keyslots at {area:?}");
+    }
+    for len in [0, 1, 591, 592, 4096, needs / 2, needs - 1].into_iter().filter(|len| *len < needs) {
+        let image = Image::new(4 << 20, contents);
+        assert!(restore(&*image, &backup[..len], options).is_err(), "{len} of {needs} bytes are restored");
+        assert_eq!(image.writes(), 0, "a backup that is cut off was written in part");
     }
 }
 
@@ -355,6 +380,15 @@ pub fn keyslot(data: &[u8]) {
         let mut merged = vec![0; key.len()];
         af::merge(hash, &split, stripes, &mut merged).expect("what was split merges");
         assert_eq!(merged, key);
+        let needs = key.len() * stripes as usize;
+        for len in [0, needs / 2, needs - 1] {
+            let place = &mut split[..len];
+            assert!(af::merge(hash, place, stripes, &mut merged).is_err(), "{len} of {needs} bytes merge");
+            assert!(
+                af::split(hash, &key, stripes, &mut Counter(0), place).is_err(),
+                "split into {len} bytes"
+            );
+        }
     }
     let _ = af::split_len(reader.u32() as usize, reader.u32());
     let mut contents = reader.0.to_vec();
@@ -362,6 +396,11 @@ pub fn keyslot(data: &[u8]) {
     if area::encrypt(&spec, &key, &mut contents).is_ok() {
         area::decrypt(&spec, &key, &mut contents).expect("the same key and length");
         assert_eq!(contents, plain);
+        if let Some((_, cut)) = contents.split_last_mut() {
+            assert!(area::encrypt(&spec, &key, cut).is_err(), "an area that is cut off is encrypted");
+            assert!(area::decrypt(&spec, &key, cut).is_err(), "an area that is cut off is decrypted");
+        }
+        assert_eq!(contents, plain, "what is refused is left as it is");
     }
     let mut merged = vec![0; key.len()];
     let _ = af::merge(hash, &contents, stripes, &mut merged);
@@ -383,6 +422,7 @@ pub fn keyslot(data: &[u8]) {
         return;
     }
     if header.use_slot(0, 1, [3; 32]).is_ok() {
+        assert_eq!(Luks1Header::parse(&header.encode()).map(|again| again.encode()), Ok(header.encode()));
         contents.resize(header.area(0).map_or(0, |(_, len)| len.min(1 << 20)), 0);
         let opened = slots::open(&header, 0, b"fuzz", &mut contents, &mut merged);
         assert!(opened.is_err(), "a keyslot without a key opens");

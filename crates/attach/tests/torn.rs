@@ -3,10 +3,10 @@
 mod common;
 
 use atrest_attach::fuse::{self, Mount};
-use atrest_device::{BlockDevice, DeviceError};
+use atrest_device::BlockDevice;
 use atrest_engine::{Disk, DiskOptions};
 use atrest_testkit::nbd::NbdClient;
-use atrest_testkit::{FaultDevice, Random, TornDevice};
+use atrest_testkit::{DiscardDevice, Random, TornDevice};
 use atrest_volume::UnlockOptions;
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
 use common::{Serving, run};
@@ -227,34 +227,12 @@ fn fio_verifies_sectors_beside_those_that_others_write_in_the_mounted_file() {
     fio(&["--ioengine=libaio", "--direct=1", &format!("--filename={}", text(&mounted.file))]);
 }
 
-/// Notes which ranges are discarded.
-struct Discards(FaultDevice, std::sync::Mutex<Vec<(u64, u64)>>);
-
-impl BlockDevice for Discards {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read_at(offset, buf)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        self.0.write_at(offset, data)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.0.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.1.lock().unwrap().push((offset, len));
-        Ok(())
-    }
-}
-
 /// QEMU as the client: ranges that begin and end anywhere, up to a device's end that is no whole number of units of
 /// the client's own.
 #[test]
 fn qemu_io_reads_writes_zeros_and_trims_any_bytes_up_to_the_end() {
     let size = 33 * UNIT as u64;
-    let media = Arc::new(Discards(FaultDevice::zeroed(size as usize), std::sync::Mutex::default()));
+    let media = Arc::new(DiscardDevice::zeroed(size as usize));
     let volume = volume(media.clone(), CIPHERS[1]);
     let mut expected = Random::new(5).bytes(size as usize);
     volume.write_at(0, &expected).unwrap();
@@ -283,7 +261,7 @@ fn qemu_io_reads_writes_zeros_and_trims_any_bytes_up_to_the_end() {
     let mut found = vec![0; size as usize];
     volume.read_at(0, &mut found).unwrap();
     assert!(found == expected);
-    assert_eq!(*media.1.lock().unwrap(), [(32 * UNIT as u64, UNIT as u64)], "the whole unit, and no more");
+    assert_eq!(media.discards(), [(32 * UNIT as u64, UNIT as u64)], "the whole unit, and no more");
 }
 
 fn text(path: &Path) -> &str {

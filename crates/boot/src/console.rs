@@ -54,6 +54,7 @@ pub struct Console(Vec<OwnedFd>);
 impl Console {
     /// All consoles that the kernel writes to, as `console=` on its command line says; `/dev/console` where it does not tell which.
     pub fn system() -> Self {
+        // intended: kernels that do not tell have `/dev/console`.
         let active = std::fs::read_to_string(ACTIVE).unwrap_or_default();
         let mut paths: Vec<PathBuf> =
             active.split_whitespace().map(|name| Path::new("/dev").join(name)).collect();
@@ -92,6 +93,7 @@ impl Console {
             if lines.is_empty() {
                 return Err(AskError::NoTerminal);
             }
+            // intended: after the end no time is left.
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             let left = left
                 .map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
@@ -136,6 +138,7 @@ fn write(terminal: &OwnedFd, mut text: &[u8]) {
     let pause = Timespec { tv_sec: 1, tv_nsec: 0 };
     while !text.is_empty() {
         match rustix::io::write(terminal, text) {
+            // cannot miss: no more is written than was given.
             Ok(written) => text = text.get(written..).unwrap_or_default(),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {

@@ -124,6 +124,7 @@ pub fn mount_once(
 
 /// All file systems for devices that the kernel has now.
 fn known_to_kernel() -> Vec<String> {
+    // intended: where the kernel does not tell, none is tried, and the mount fails with that.
     let list = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let lines = list.lines().filter(|line| !line.starts_with("nodev"));
     lines.map(|line| line.trim().into()).filter(|name| name != "fuseblk").collect()

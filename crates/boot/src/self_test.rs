@@ -105,6 +105,7 @@ impl Known {
 }
 
 fn bytes(hex: &str) -> Vec<u8> {
+    // intended: a digit that is none makes a wrong key or digest, and the test fails.
     let digit = |d: u8| (d as char).to_digit(16).unwrap_or(0) as u8;
     hex.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }

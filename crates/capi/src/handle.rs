@@ -78,6 +78,7 @@ impl State {
         header.unlock(None, passphrase, &mut kdf, None, &mut key)?;
         let params = *header.header()?.params();
         self.first_block = params.sizes.first_data_block();
+        // cannot overflow: reading the header checked that blocks follow its copies.
         self.block_count = params.sizes.block_count.saturating_sub(self.first_block);
         let expanded = self.cipher.expand(&params, &key);
         key.clear();

@@ -69,6 +69,7 @@ impl Driver {
             Some(0) => Ok(()),
             Some(CORRUPT) if operation == FlashOperation::Read => failed(FlashCause::Uncorrectable),
             Some(CORRUPT) => {
+                // cannot divide by zero: a geometry has no erase blocks without bytes.
                 let block = address.checked_div(u64::from(self.geometry.erase_size())).unwrap_or(0);
                 failed(FlashCause::BadBlock { block })
             }

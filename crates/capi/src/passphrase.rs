@@ -124,7 +124,7 @@ unsafe fn change(medium: &Medium, unlock: &Unlock, new: &[u8], mut random: Rando
     let slot = header.unlock(None, old, &mut kdf, None, &mut key)?;
     let cost = header.header()?.slot(slot).ok_or(Status::NoKeys)?.kdf;
     let new = NewSlot { passphrase: new, cost, kdf: &mut kdf, device: None, random: &mut random };
-    let changed = header.change_key(slot, &key, new);
+    let changed = header.change_key(slot, &key, new, None);
     key.clear();
     Ok(changed?)
 }
@@ -145,6 +145,6 @@ pub unsafe extern "C" fn atrest_flash_destroy_keys(
     returned(buffer.and_then(|buffer| {
         // SAFETY: the caller's promise.
         let driver = unsafe { Driver::new(*medium.ok_or(Status::Argument)?)? };
-        Ok(FlashHeader::open(driver, buffer)?.erase_keys()?)
+        Ok(FlashHeader::open(driver, buffer)?.erase_keys(None)?)
     }))
 }

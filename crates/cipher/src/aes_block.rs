@@ -5,7 +5,7 @@ use core::fmt;
 use crate::backend::PortableAes;
 use crate::block::BlockCipher;
 use crate::mapper::KeyError;
-use crate::run::without_traces;
+use crate::run::without_traces_by_depth;
 
 /// AES (FIPS 197) on single blocks, in constant-time code for any CPU. Wipes itself on drop.
 pub struct AesBlock(PortableAes);
@@ -31,12 +31,12 @@ impl AesBlock {
 
     /// Encrypts a block in place.
     pub fn encrypt(&self, block: &mut [u8; 16]) {
-        without_traces(|| self.0.encrypt(core::slice::from_mut(block)));
+        without_traces_by_depth(true, || self.0.encrypt(core::slice::from_mut(block)));
     }
 
     /// Decrypts a block in place.
     pub fn decrypt(&self, block: &mut [u8; 16]) {
-        without_traces(|| self.0.decrypt(core::slice::from_mut(block)));
+        without_traces_by_depth(true, || self.0.decrypt(core::slice::from_mut(block)));
     }
 }
 

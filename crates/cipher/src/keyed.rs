@@ -19,7 +19,7 @@ use crate::mode::stream::StreamKeyed;
 use crate::mode::xts::{self, XtsUnits};
 use crate::multi::MultiKeyed;
 use crate::noekeon::Noekeon;
-use crate::run::{Position, Run, RunError, without_traces};
+use crate::run::{Position, Run, RunError, without_traces_by_depth};
 use crate::spec::{Cipher, CipherSpec, KeyedRule, Mode};
 use crate::speck::Speck;
 use crate::tweak::{Iv, TweakRule, Units};
@@ -266,7 +266,8 @@ impl AnyKeyed {
         match self {
             // Expands keys on the stack, which takes five times what a run takes.
             Self::Multi(_) => with_wiped_stack(|| self.run(direction, position, run)),
-            _ => without_traces(|| self.run(direction, position, run)),
+            // The modes that take parts are those that hold no table or list of tweaks on the stack.
+            _ => without_traces_by_depth(self.takes_parts(), || self.run(direction, position, run)),
         }
     }
 

@@ -145,6 +145,7 @@ impl Failure {
             let error = serde_json::json!({ "code": self.code, "message": what, "hint": hint });
             return format!("{}\n", serde_json::json!({ "error": error }));
         }
+        // intended: there need not be a hint.
         let hint = hint.map(|hint| format!("  {}\n", plain(&hint))).unwrap_or_default();
         format!("atrest: {}\n{hint}", plain(&what))
     }

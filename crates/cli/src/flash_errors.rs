@@ -5,8 +5,8 @@ use std::io;
 use atrest_device::{FlashCause, FlashError, GeometryError, TrustedStoreError};
 use atrest_engine::TrustedFileError;
 use atrest_engine::flash::{DetectError, FlashOpenError};
-use atrest_flash::FlashHeaderError;
 use atrest_flash::sealed::{LayoutError, SealedError};
+use atrest_flash::{AnchorError, FlashHeaderError};
 use atrest_kdf::KdfError;
 use atrest_keyslot::flash::{DeriveError, HeaderError, MAX_PASSPHRASE_LEN, SlotError};
 
@@ -102,12 +102,42 @@ fn of_sealed(error: SealedError) -> Failure {
         SealedError::NotAnchored { .. } | SealedError::Gap { .. } => {
             Failure::new(Code::Device, error).hint(LOOK)
         }
+        SealedError::HeaderOlder { .. } | SealedError::HeaderOther { .. } => {
+            Failure::new(Code::Device, error).hint(HEADER)
+        }
+        SealedError::HandedOver { .. } => {
+            Failure::new(Code::Device, error).hint("`atrest hand-over --to` named the other one")
+        }
+        SealedError::StoreInUse => Failure::new(Code::Busy, error),
         SealedError::Layout(LayoutError::OtherPayload { .. }) => Failure::new(Code::Device, error),
         SealedError::Layout(_) => {
             Failure::parameters(error)
                 .hint("choose --unit-size and --erase-size that go together; --tickets store spares the slot in each block")
         }
         SealedError::Medium(cause) => Failure::new(Code::Device, cause),
+        _ => Failure::new(Code::Device, error),
+    }
+}
+
+const HEADER: &str = "nothing was changed; bring back the newest header, from a copy of the image; or `atrest repair --store` takes the header that is there, \
+     after a question";
+
+/// A store that does not follow a change of the header.
+fn of_anchor(error: FlashHeaderError, why: AnchorError) -> Failure {
+    match why {
+        AnchorError::Store(store) => of_trusted(store).within(match error {
+            FlashHeaderError::NotSettled { .. } => "the change is made, but the store still allows the header before it",
+            _ => "nothing was changed",
+        }),
+        AnchorError::Older { .. } | AnchorError::Other { .. }
+            if matches!(error, FlashHeaderError::NotAnnounced { .. }) =>
+        {
+            Failure::new(Code::Device, error).hint(HEADER)
+        }
+        AnchorError::InUse => Failure::new(Code::Busy, error).hint(
+            "it is of a hand-over that was interrupted before the volume was used with the old store again: move it away and run the \
+             command again",
+        ),
         _ => Failure::new(Code::Device, error),
     }
 }
@@ -148,6 +178,11 @@ impl From<FlashHeaderError> for Failure {
             FlashHeaderError::LastKey { .. } => {
                 Self::parameters(error).hint("`atrest erase` is the command that makes a volume unreadable")
             }
+            FlashHeaderError::AnchorNeeded => Self::parameters(error).hint(
+                "name it by --store: it then refuses copies of the earlier header, which removed passphrases still open",
+            ),
+            FlashHeaderError::NotAnnounced { error: why } => of_anchor(error, why),
+            FlashHeaderError::NotSettled { error: why } => of_anchor(error, why),
             FlashHeaderError::OldCopyRemains { .. } => Self::new(Code::Device, error).hint(
                 "the medium is failing: treat the old passphrase as still valid, and copy what it holds",
             ),

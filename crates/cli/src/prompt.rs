@@ -68,6 +68,7 @@ fn converse(silent: &Silent, signals: &HeldSignals, prompt: &str) -> Result<Answ
             return Ok(Answer::Interrupted);
         }
         match rustix::io::write(silent.terminal, left) {
+            // cannot miss: no more is written than was given.
             Ok(written) => left = left.get(written..).unwrap_or_default(),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error),

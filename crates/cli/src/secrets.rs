@@ -70,6 +70,7 @@ impl Source {
         prompt: Self,
     ) -> Self {
         match (file, fd) {
+            // intended: a file is read from its start.
             (Some(path), _) => Self::File { path: path.clone(), offset: offset.unwrap_or(0), size },
             (None, Some(fd)) => Self::Descriptor(fd),
             (None, None) => prompt,

@@ -293,3 +293,31 @@ fn no_letter_answers_a_question() {
     let hint = "pass --yes if that is meant; -q is --quiet here, and answers no question";
     asked.fails(1, hint);
 }
+
+#[test]
+fn a_header_larger_than_any_file_is_refused() {
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse\n");
+    scratch.file("data", [0; 4096]);
+    let sizes: [&[&str]; 2] = [
+        &["--luks2-metadata-size", "9223372036854775808"],
+        &["--luks2-metadata-size", "9223372036854775807", "--luks2-keyslots-size", "2"],
+    ];
+    for sizes in sizes {
+        let command = ["format", "--key-file", "key", "--header", "h", "data"];
+        scratch.atrest(&[&command[..], sizes].concat()).fails(1, "larger than any file");
+        assert!(!scratch.path("h").exists());
+    }
+}
+
+#[test]
+fn a_key_of_a_fit_whose_file_has_no_text_for_a_name_needs_one() {
+    let scratch = Scratch::new();
+    scratch.file("kernel", [1; 4096]);
+    scratch.bash("openssl genrsa -out key.pem 2048 && mv key.pem $'key\\xff.pem'").ok();
+    let build =
+        "$ATREST fit build --arch arm64 --load 0x80000 --kernel kernel --sign-key $'key\\xff.pem' -o out";
+    scratch.bash(build).fails(1, "--key-name names the key");
+    assert!(!scratch.path("out").exists());
+    scratch.bash(&format!("{build} --key-name boot")).ok();
+}

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::Scratch;
-use common::sealed::{BLOCK, CHEAP, DATA, STRIDE, UNITS, bytes, format, run, with_card};
+use common::sealed::{BLOCK, CHEAP, DATA, STRIDE, UNITS, bytes, format, run, unit_at, with_card};
 
 /// A store that is not the right one, and a card that is not as the store knows it: all are refused for what they are, by readers and
 /// writers alike, and nothing is changed.
@@ -40,13 +40,13 @@ fn card_and_store_that_do_not_go_together_are_refused_by_what_is_wrong() {
     // The store.
     refused(&new.0, None, 4, "there is no such trusted store");
     refused(&new.0, Some(b""), 4, "the trusted store is empty");
-    refused(&new.0, Some(&new.1[..39]), 4, "it has 39 bytes, and a trusted store has 40");
-    refused(&new.0, Some(&[&new.1[..], b"\n"].concat()), 4, "it has 41 bytes");
+    refused(&new.0, Some(&new.1[..79]), 4, "it has 79 bytes, and a trusted store has 80");
+    refused(&new.0, Some(&[&new.1[..], b"\n"].concat()), 4, "it has 81 bytes");
     refused(&new.0, Some(&new.0), 4, "it has 1048576 bytes");
-    refused(&new.0, Some(&[0; 40]), 4, "it is no trusted store, or one of a later version");
+    refused(&new.0, Some(&[0; 80]), 4, "it is no trusted store, or one of a later version");
     refused(&new.0, Some(&theirs), 4, "belongs to another volume");
     let mut forged = new.1.clone();
-    forged[39] ^= 1;
+    forged[70] ^= 1;
     refused(&new.0, Some(&forged), 4, "not as the trusted store knows it");
     refused(&new.0, Some(&old.1), 4, "the trusted store is older than the medium");
     refused(&new.0, Some(&fresh.1), 4, "the trusted store is older than the medium");
@@ -88,10 +88,10 @@ fn card_and_store_that_do_not_go_together_are_refused_by_what_is_wrong() {
     // Units by their places. One that fails costs itself (sealed_repair.rs), a block that has none left is refused.
     let used: Vec<(usize, usize)> = (DATA / BLOCK..256)
         .flat_map(|block| (0..UNITS).map(move |unit| (block, unit)))
-        .filter(|(block, unit)| new.0[block * BLOCK + unit * STRIDE..][..STRIDE] != [0xff; STRIDE])
+        .filter(|(block, unit)| new.0[block * BLOCK + unit_at(*unit)..][..STRIDE] != [0xff; STRIDE])
         .collect();
     let tamper = |card: &mut [u8], (block, unit): (usize, usize)| {
-        card[block * BLOCK + unit * STRIDE + 20..][..20].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        card[block * BLOCK + unit_at(unit) + 20..][..20].iter_mut().for_each(|byte| *byte ^= 0x5a);
     };
     for (block, _) in [used[0], used[used.len() / 2], used[used.len() - 1]] {
         let mut tampered = new.0.clone();

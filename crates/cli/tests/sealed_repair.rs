@@ -3,7 +3,7 @@
 mod common;
 
 use common::Scratch;
-use common::sealed::{BLOCK, DATA, STRIDE, UNITS, bytes, run, with_card};
+use common::sealed::{BLOCK, DATA, STRIDE, UNITS, bytes, run, unit_at, with_card};
 
 const FILES: [&str; 4] = ["/one", "/two", "/dir/three", "/dir/four"];
 
@@ -23,7 +23,7 @@ fn card() -> Scratch {
 /// Blocks and units that hold something.
 fn used(card: &[u8]) -> Vec<(usize, usize)> {
     let all = (DATA / BLOCK..card.len() / BLOCK).flat_map(|block| (0..UNITS).map(move |unit| (block, unit)));
-    all.filter(|(block, unit)| card[block * BLOCK + unit * STRIDE..][..STRIDE] != [0xff; STRIDE]).collect()
+    all.filter(|(block, unit)| card[block * BLOCK + unit_at(*unit)..][..STRIDE] != [0xff; STRIDE]).collect()
 }
 
 fn expected(scratch: &Scratch, name: &str) -> Vec<u8> {
@@ -38,9 +38,9 @@ fn one_wrong_bit_hides_no_file_and_is_put_right() {
     assert!(used.len() > 60, "{} units", used.len());
     // First, middle and last units, in payload, serial and tag.
     let places = used.iter().step_by(used.len() / 14);
-    for ((block, unit), byte) in places.zip([9, 350, 349, 352, 360, 0].into_iter().cycle()) {
+    for ((block, unit), byte) in places.zip([9, 430, 424, 428, 440, 0].into_iter().cycle()) {
         let mut bad = good.clone();
-        bad[block * BLOCK + unit * STRIDE + byte] ^= 0x10;
+        bad[block * BLOCK + unit_at(*unit) + byte] ^= 0x10;
         scratch.file("card", &bad);
         let what = format!("byte {byte} of unit {unit} of block {block}");
         let ls = run(&scratch, "$ATREST ls $K card / && $ATREST ls $K card /dir").ok();
@@ -68,7 +68,7 @@ fn one_wrong_bit_hides_no_file_and_is_put_right() {
     // It can be written, too, with the bit still wrong.
     let (block, unit) = used[used.len() / 3];
     let mut bad = good.clone();
-    bad[block * BLOCK + unit * STRIDE + 5] ^= 1;
+    bad[block * BLOCK + unit_at(unit) + 5] ^= 1;
     scratch.file("card", &bad);
     run(&scratch, "$ATREST cp $K one card:/five && $ATREST rm $K card /one").ok();
     assert!(run(&scratch, "$ATREST cat $K card /five").ok().raw == expected(&scratch, "one"));
@@ -83,11 +83,11 @@ fn a_lost_unit_is_named_with_its_file_and_everything_else_is_there() {
     let used = used(&good);
     for (block, unit) in used.iter().step_by(used.len() / 10) {
         let mut bad = good.clone();
-        bad[block * BLOCK + unit * STRIDE..][..STRIDE].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        bad[block * BLOCK + unit_at(*unit)..][..STRIDE].iter_mut().for_each(|byte| *byte ^= 0x5a);
         scratch.file("card", &bad);
         let what = format!("unit {unit} of block {block}");
         // The only unit of a block: nothing else proves that the block held it.
-        let next = &good[block * BLOCK + (unit + 1) * STRIDE..][..STRIDE];
+        let next = &good[block * BLOCK + unit_at(unit + 1)..][..STRIDE];
         if *unit == 0 && next == [0xff; STRIDE] {
             run(&scratch, "$ATREST ls $K card").fails(4, "trusted store knows it");
             unproven += 1;
@@ -141,7 +141,7 @@ fn what_the_store_does_not_confirm_is_anchored_anew_when_its_owner_says_so() {
     run(&scratch, "$ATREST ls $K card").fails(4, "trusted store");
     // A store that is older, or another's, helps nobody.
     scratch.file("card", &new);
-    scratch.file("store", [0; 40]);
+    scratch.file("store", [0; 80]);
     run(&scratch, "$ATREST repair $K --yes card").fails(4, "belongs to another volume");
     assert!(bytes(&scratch, "card") == new);
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::sealed::{BLOCK, DATA, STRIDE, UNITS, bytes, run, with_card};
+use common::sealed::{BLOCK, DATA, STRIDE, UNITS, bytes, run, unit_at, with_card};
 
 #[test]
 fn without_the_store_a_card_is_read_by_name_only_and_with_a_warning() {
@@ -33,7 +33,7 @@ fn without_the_store_a_card_is_read_by_name_only_and_with_a_warning() {
     let mut tampered = before;
     let used = |block: &usize| tampered[block * BLOCK..][..4] != [0xff; 4];
     let file = (DATA / BLOCK + 2..256).find(used).expect("a block of a file");
-    tampered[file * BLOCK + 3 * STRIDE + 20] ^= 1;
+    tampered[file * BLOCK + unit_at(3) + 20] ^= 1;
     scratch.file("card", &tampered);
     let found = alone("$ATREST cat $A card /one > /dev/null; $ATREST cat $A card /two > /dev/null");
     let place = format!("unit 3 of erase block {file} is not what was stored there");
@@ -57,13 +57,13 @@ fn without_the_store_no_changed_unit_makes_a_card_show_what_is_older() {
         |more: &str| scratch.bash(&format!("$ATREST ls --key-file key --without-freshness {more} card /"));
     assert_eq!(list("").ok().stdout, NEWEST);
     let is_used =
-        |block: usize, unit: usize| card[block * BLOCK + unit * STRIDE..][..STRIDE] != [0xff; STRIDE];
+        |block: usize, unit: usize| card[block * BLOCK + unit_at(unit)..][..STRIDE] != [0xff; STRIDE];
     let (mut refused, mut older) = (0, 0);
     for block in (DATA / BLOCK..256).filter(|block| is_used(*block, 0)) {
         let last = (0..UNITS).rev().find(|unit| is_used(block, *unit)).expect("a unit");
         for unit in [0, last] {
             let mut changed = card.clone();
-            changed[block * BLOCK + unit * STRIDE + 20] ^= 0x10;
+            changed[block * BLOCK + unit_at(unit) + 20] ^= 0x10;
             scratch.file("card", &changed);
             let strict = list("");
             if strict.code == 0 {

@@ -100,6 +100,11 @@ fn a_directory_that_somebody_else_made_for_the_sessions_is_named_and_no_hindranc
     assert_eq!(status.stdout, "65534:700\n");
     let says = "/tmp/atrest-65534 is not used for the list of open volumes: it belongs to another user (number 1234)";
     assert!(status.stderr.contains(says), "{}", status.stderr);
+    // Whatever looks for what is open says so: that it finds nothing may be why.
+    for command in ["status", "close x", "tree keys x", "tree lock x", "tree unlock x --fscrypt-key k"] {
+        let ran = as_user(&format!("cd /tmp && ./atrest {command} || true")).ok();
+        assert!(ran.stderr.contains(says), "{command}: {}", ran.stderr);
+    }
     let own = as_user("cd /tmp && mkdir -m 770 atrest-65534-2 && ./atrest status");
     own.fails(2, "chmod 700 /tmp/atrest-65534-2");
 }

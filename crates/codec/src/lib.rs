@@ -27,6 +27,16 @@
 //! let (_, _): ([u8; 2], atrest_codec::Le<u32>) = atrest_codec::decode(&[0; 5]);
 //! ```
 //!
+//! Where only some fields of a long record matter, [`Record`] and [`RecordMut`] take the offset of a field as the format's
+//! description states it. The compiler checks that the field lies in the record.
+//!
+//! ```
+//! use atrest_codec::Record;
+//!
+//! let sector = [0xff; 512];
+//! assert_eq!(Record::new(&sector).le16::<510>(), 0xffff);
+//! ```
+//!
 //! # A layout of varying length
 //!
 //! ```
@@ -69,8 +79,10 @@
 
 mod fixed;
 mod reader;
+mod record;
 mod writer;
 
 pub use fixed::{Be, Fixed, Le, Rows, decode, encode, split, split_mut};
 pub use reader::{ReadError, Reader};
+pub use record::{Record, RecordMut};
 pub use writer::{WriteError, Writer};

@@ -1,7 +1,8 @@
 //! The three rules, over all small buffers and all sequences of small fields.
 
 use atrest_codec::{
-    Be, Fixed, Le, ReadError, Reader, Rows, WriteError, Writer, decode, encode, split, split_mut,
+    Be, Fixed, Le, ReadError, Reader, Record as Sparse, RecordMut, Rows, WriteError, Writer, decode, encode,
+    split, split_mut,
 };
 
 const BYTES: [u8; 24] = {
@@ -234,4 +235,33 @@ fn layouts_can_be_read_when_a_constant_is_made() {
         reader.be32()
     };
     assert_eq!(WORD, Ok(0x0102_0304));
+}
+
+#[test]
+fn a_field_of_a_record_lies_at_its_offset() {
+    let record = Sparse::new(&BYTES);
+    assert_eq!(record.bytes(), &BYTES);
+    assert_eq!(record.array::<0, 24>(), &BYTES);
+    assert_eq!(record.array::<24, 0>(), &[]);
+    assert_eq!(record.array::<3, 5>()[..], BYTES[3..8]);
+    assert_eq!((record.u8::<0>(), record.u8::<23>()), (1, 24));
+    assert_eq!((record.le16::<22>(), record.be16::<22>()), (0x1817, 0x1718));
+    assert_eq!((record.le32::<3>(), record.be32::<3>()), (0x0706_0504, 0x0405_0607));
+    assert_eq!((record.le64::<16>(), record.be64::<16>()), (0x1817_1615_1413_1211, 0x1112_1314_1516_1718));
+
+    // Each writer writes what its reader reads, and nothing beside it.
+    let mut bytes = BYTES;
+    let mut record = RecordMut::new(&mut bytes);
+    record.set_u8::<0>(0xa0);
+    record.set_le16::<1>(0xa2a1);
+    record.set_be16::<3>(0xa3a4);
+    record.set_le32::<6>(0xa9a8_a7a6);
+    record.set_be32::<10>(0xaaab_acad);
+    record.set::<14, 2>(&[0xae, 0xaf]);
+    record.set_le64::<16>(0xb7b6_b5b4_b3b2_b1b0);
+    for (i, byte) in bytes.iter().enumerate() {
+        assert_eq!(*byte, if i == 5 { BYTES[5] } else { 0xa0 + i as u8 }, "byte {i}");
+    }
+    RecordMut::new(&mut bytes).set_be64::<16>(0x1112_1314_1516_1718);
+    assert_eq!(bytes[16..], BYTES[16..]);
 }

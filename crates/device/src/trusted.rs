@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// Bytes in a record of a [`TrustedStore`].
-pub const TRUSTED_RECORD_LEN: usize = 40;
+pub const TRUSTED_RECORD_LEN: usize = 80;
 
 /// One record, replaced as a whole: two pages of a controller's own flash, a slot of a secure element, a file on the desk, a log
 /// for which a counter vouches.

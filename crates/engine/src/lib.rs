@@ -16,10 +16,12 @@ pub mod contents;
 mod disk;
 mod file;
 pub mod flash;
+mod patience;
 pub mod reencrypt;
 mod sys;
 mod trusted;
 
 pub use disk::{Disk, DiskError, DiskOptions};
 pub use file::{Access, FileDevice, NewFile, is_same, loop_devices_on};
+pub use patience::patiently;
 pub use trusted::{TrustedFile, TrustedFileError};

@@ -70,7 +70,10 @@ pub use card_flash::{CardFlash, CardFlashError};
 #[cfg(feature = "embedded-sdmmc")]
 pub use card_part::CardPart;
 pub use crypt::{BlankReads, CryptFlash, CryptFlashError};
-pub use header::{CopyState, Existing, FlashHeader, FlashHeaderError, FormatOptions, NewSlot};
+pub use header::{
+    Anchor, AnchorError, AnchorHeader, CopyState, Existing, FlashHeader, FlashHeaderError, FormatOptions,
+    FoundHeader, HeaderMark, NewSlot,
+};
 #[cfg(feature = "littlefs2")]
 pub use littlefs::{LittlefsError, LittlefsGeometry, LittlefsStorage};
 #[cfg(feature = "embedded-sdmmc")]

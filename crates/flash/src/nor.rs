@@ -64,7 +64,7 @@ impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize>
     }
 
     pub(crate) fn size(&self) -> usize {
-        // It was looked at when this was made.
+        // cannot be more: it was looked at when this was made.
         usize::try_from(self.device.geometry().size()).unwrap_or(usize::MAX)
     }
 

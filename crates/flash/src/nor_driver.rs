@@ -87,7 +87,7 @@ impl<F: NorFlash> NorDriver<F> {
 impl<F: NorFlash, M: NorFaults<F::Error>> NorDriver<F, M> {
     /// Takes the driver's units, as many of its erase blocks as are whole, and what says what its errors mean.
     pub fn with_faults(driver: F, faults: M) -> Result<Self, GeometryError> {
-        // No unit is 4 GiB. As 0 it is refused.
+        // intended: no unit is 4 GiB, and as 0 it is refused.
         let unit = |bytes: usize| u32::try_from(bytes).unwrap_or(0);
         let blocks = driver.capacity().checked_div(F::ERASE_SIZE).ok_or(GeometryError::Zero)? as u64;
         let geometry =
@@ -151,6 +151,7 @@ impl<F: NorFlash, M: NorFaults<F::Error>> NorDriver<F, M> {
 
     /// Whether the driver still reads anything: a unit in the first or last erase block, outside of what just failed.
     fn answers(&mut self, address: u64, scratch: &mut [u8]) -> bool {
+        // cannot overflow: the range was found to lie on the medium, whose addresses 32 bits name.
         let failed = address..address.saturating_add(scratch.len() as u64);
         let Some(unit) = scratch.get_mut(..F::READ_SIZE) else { return false };
         let last = self.geometry.size().checked_sub(F::READ_SIZE as u64);
@@ -191,9 +192,11 @@ impl<F: NorFlash, M: NorFaults<F::Error>> FlashDevice for NorDriver<F, M> {
     fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
         self.address(FlashOperation::Erase, address, len)?;
         let step = self.geometry.erase_size();
+        // cannot overflow: the range was found to lie on the medium, whose addresses 32 bits name.
         for at in (address..address.saturating_add(len)).step_by(step as usize) {
             let from = self.address(FlashOperation::Erase, at, step.into())?;
             // The trait can't name the end of 4 GiB.
+            // cannot overflow: the block lies on the medium, whose addresses 32 bits name.
             let to = self.address(FlashOperation::Erase, at.saturating_add(step.into()), 0)?;
             let done = self.driver.erase(from, to);
             self.changed(FlashOperation::Erase, at, step.into(), done)?;

@@ -84,6 +84,8 @@ impl Bench {
         let mut task = vec![0; 256];
         task[1] = passphrase.len() as u8;
         task[2..2 + passphrase.len()].copy_from_slice(passphrase);
+        // The board's random source.
+        atrest_secret::Random::fill(&mut atrest_secret::OsRandom, &mut task[65..]).expect("random bytes");
         for (name, bytes) in [("task", &task[..]), ("card.in", card), ("store.in", store)] {
             fs::write(self.path(name), bytes).expect("a file");
         }
@@ -108,7 +110,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 /// Two pages with one record, as FORMATS.md has them: the record, its number, a checksum of both.
 fn pages(record: &[u8]) -> Vec<u8> {
-    assert_eq!(record.len(), 40);
+    assert_eq!(record.len(), 80);
     let numbered = [record, &1_u32.to_le_bytes()].concat();
     let mut pages = [&numbered[..], &crc32(&numbered).to_le_bytes()].concat();
     pages.resize(2 * PAGE, 0xff);
@@ -118,9 +120,9 @@ fn pages(record: &[u8]) -> Vec<u8> {
 /// The record that counts in such pages: that of the whole frame with the highest number.
 fn record(pages: &[u8]) -> Vec<u8> {
     let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("4 bytes"));
-    let frames = pages.chunks(PAGE).flat_map(|page| page.chunks_exact(48));
-    let whole = frames.filter(|frame| crc32(&frame[..44]) == word(&frame[44..]));
-    whole.max_by_key(|frame| word(&frame[40..44])).expect("a record")[..40].to_vec()
+    let frames = pages.chunks(PAGE).flat_map(|page| page.chunks_exact(96));
+    let whole = frames.filter(|frame| crc32(&frame[..84]) == word(&frame[84..88]));
+    whole.max_by_key(|frame| word(&frame[80..84])).expect("a record")[..80].to_vec()
 }
 
 /// To the chip, back to the desk, which writes too, and to the chip again.

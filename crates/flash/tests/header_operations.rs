@@ -34,7 +34,7 @@ fn add(
     key: &FlashKey,
     passphrase: &str,
 ) -> Result<usize, FlashHeaderError> {
-    with_new(&mut random(), passphrase, |new| header.add_key(None, key, new))
+    with_new(&mut random(), passphrase, |new| header.add_key(None, key, new, None))
 }
 
 #[test]
@@ -46,9 +46,9 @@ fn keys_are_added_changed_and_removed() {
     assert_eq!(key.expose().len(), 64);
     assert_eq!(add(&mut header, &key, "two"), Ok(1));
     assert_eq!(add(&mut header, &key, "three"), Ok(2));
-    assert_eq!(header.remove_key(1), Ok(()));
-    assert_eq!(with_new(&mut random(), "2", |new| header.add_key(Some(1), &key, new)), Ok(1));
-    let four = with_new(&mut random(), "4", |new| header.change_key(2, &key, new));
+    assert_eq!(header.remove_key(1, None), Ok(()));
+    assert_eq!(with_new(&mut random(), "2", |new| header.add_key(Some(1), &key, new, None)), Ok(1));
+    let four = with_new(&mut random(), "4", |new| header.change_key(2, &key, new, None));
     assert_eq!(four, Ok(()));
     let all = ["pass", "two", "three", "2", "4"];
     let opened = |header: &Header<SharedFlash>| {
@@ -196,15 +196,15 @@ fn errors_say_which_keyslot_and_why() {
     assert_eq!(at(9, b"pass"), Err(FlashHeaderError::SlotNotInUse { slot: 9 }));
     let empty = FlashHeaderError::Slot { slot: SLOTS, error: SlotError::EmptyPassphrase };
     assert_eq!(at(0, b""), Err(empty));
-    assert_eq!(header.remove_key(0), Err(FlashHeaderError::LastKey { slot: 0 }));
-    assert_eq!(header.remove_key(1), Err(FlashHeaderError::SlotNotInUse { slot: 1 }));
-    assert_eq!(header.remove_key(4), Err(FlashHeaderError::SlotNotInUse { slot: 4 }));
+    assert_eq!(header.remove_key(0, None), Err(FlashHeaderError::LastKey { slot: 0 }));
+    assert_eq!(header.remove_key(1, None), Err(FlashHeaderError::SlotNotInUse { slot: 1 }));
+    assert_eq!(header.remove_key(4, None), Err(FlashHeaderError::SlotNotInUse { slot: 4 }));
     let at = |header: &mut Header<SharedFlash>, slot| {
-        with_new(&mut random(), "new", |new| header.add_key(Some(slot), &key, new))
+        with_new(&mut random(), "new", |new| header.add_key(Some(slot), &key, new, None))
     };
     assert_eq!(at(&mut header, 0), Err(FlashHeaderError::SlotInUse { slot: 0 }));
     assert_eq!(at(&mut header, 4), Err(FlashHeaderError::SlotNotInUse { slot: 4 }));
-    let changed = with_new(&mut random(), "new", |new| header.change_key(3, &key, new));
+    let changed = with_new(&mut random(), "new", |new| header.change_key(3, &key, new, None));
     assert_eq!(changed, Err(FlashHeaderError::SlotNotInUse { slot: 3 }));
     for slot in 1..4 {
         assert_eq!(add(&mut header, &key, "more"), Ok(slot));
@@ -217,9 +217,9 @@ fn errors_say_which_keyslot_and_why() {
         format(medium.clone(), &XTS, &mut random, "pass", &mut key).expect("formatting");
         (medium, key)
     };
-    let foreign = with_new(&mut random(), "new", |new| header.change_key(1, &other, new));
+    let foreign = with_new(&mut random(), "new", |new| header.change_key(1, &other, new, None));
     assert_eq!(foreign, Err(FlashHeaderError::Slot { slot: 1, error: SlotError::OtherVolume }));
-    assert_eq!(header.erase_keys(), Ok(()));
+    assert_eq!(header.erase_keys(None), Ok(()));
     assert_eq!(unlock(&header, "pass", &mut opened), Err(FlashHeaderError::NoKeyslots));
     let header = open(medium).expect("a header without keys");
     assert_eq!(unlock(&header, "pass", &mut opened), Err(FlashHeaderError::NoKeyslots));
@@ -353,7 +353,7 @@ fn bad_blocks_never_pass_for_a_completed_change() {
         let Ok(mut header) = open(medium.clone()) else {
             panic!("block {block}, {how:?}: one copy is enough")
         };
-        let outcome = header.remove_key(1);
+        let outcome = header.remove_key(1, None);
         let bytes = medium.lock().image().to_bytes();
         let there = bytes.windows(8).any(|window| doomed.chunks(8).any(|part| part == window));
         assert!(outcome.is_err(), "block {block}, {how:?}: {outcome:?}");
@@ -372,7 +372,7 @@ fn bad_blocks_never_pass_for_a_completed_change() {
         let mut header = open(medium.clone()).expect("one copy is enough");
         let opened = opened_by(&header, &["pass", "doomed"]);
         assert!(opened.iter().any(|(name, _)| *name == "pass"), "block {block}, {how:?}");
-        let destroyed = header.erase_keys();
+        let destroyed = header.erase_keys(None);
         let after = medium.lock().image().to_bytes();
         let traces =
             |bytes: &[u8]| bytes.windows(8).any(|window| doomed.chunks(8).any(|part| part == window));

@@ -69,18 +69,18 @@ fn apply<D: FlashDevice>(device: D, change: Change, random: &mut Seeded) {
     match change {
         Add(passphrase) => {
             unlock_with_any(&header, &mut key);
-            with_new(random, passphrase, |new| header.add_key(None, &key, new)).expect("adding");
+            with_new(random, passphrase, |new| header.add_key(None, &key, new, None)).expect("adding");
         }
         Change::Replace(old, new) => {
             let slot = unlock(&header, old, &mut key).expect("the old passphrase");
-            with_new(random, new, |new| header.change_key(slot, &key, new)).expect("changing");
+            with_new(random, new, |new| header.change_key(slot, &key, new, None)).expect("changing");
         }
         Remove(passphrase) => {
             let slot = unlock(&header, passphrase, &mut key).expect("the passphrase");
-            header.remove_key(slot).expect("removing");
+            header.remove_key(slot, None).expect("removing");
         }
         Format(_) => {}
-        Erase => header.erase_keys().expect("erasing"),
+        Erase => header.erase_keys(None).expect("erasing"),
     }
 }
 

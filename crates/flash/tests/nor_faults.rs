@@ -4,12 +4,18 @@
 mod littlefs;
 mod sealed_rig;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_cipher::{AesXts, MapperOptions};
-use atrest_device::{FlashCause, FlashDevice, FlashGeometry, FlashOperation, TrustedStore};
+use atrest_device::{
+    FlashCause, FlashDevice, FlashGeometry, FlashOperation, TRUSTED_RECORD_LEN, TrustedStore,
+};
 use atrest_flash::sealed::store::PageStore;
 use atrest_flash::sealed::{BlockState, SealedFlash};
 use atrest_flash::{CryptFlash, NorDriver, NorFault};
+use atrest_secret::OsRandom;
 use atrest_testkit::Campaign;
 use atrest_testkit::flash::{BadBlock, Caching, EmulatedFlash, SharedFlash, Tear, TrustedMemory};
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
@@ -147,7 +153,8 @@ type Volume = SealedFlash<ChaCha20Poly1305, NorDriver<Sealed>, TrustedMemory, Ve
 fn sealed(parts: &Parts) -> Volume {
     let driver = NorDriver::new(Sealed::on(&parts.medium)).expect("a geometry");
     let (table, buffer) = (vec![BlockState::default(); 64], vec![0; STRIDE as usize]);
-    Volume::mount(driver, parts.store.clone(), &KEY, parts.options, table, buffer).expect("mount")
+    Volume::mount(driver, parts.store.clone(), &KEY, parts.options, table, buffer, &mut OsRandom)
+        .expect("mount")
 }
 
 #[test]
@@ -195,17 +202,17 @@ fn a_torn_word_in_a_trusted_store_behind_a_driver_leaves_the_record_before_it() 
     let pages = SharedFlash::new(EmulatedFlash::new(geometry));
     let store = || {
         let chip = Chip::<1, 8, 1024>::on(&pages);
-        PageStore::<_, 48>::new(NorDriver::new(chip).expect("a geometry")).expect("room")
+        PageStore::<_, 88>::new(NorDriver::new(chip).expect("a geometry")).expect("room")
     };
-    store().store(&[1; 40]).expect("stored");
+    store().store(&[1; TRUSTED_RECORD_LEN]).expect("stored");
     pages.lock().record();
-    store().store(&[2; 40]).expect("stored");
+    store().store(&[2; TRUSTED_RECORD_LEN]).expect("stored");
     let recording = pages.lock().finish_recording();
     let cuts = recording.cuts(Caching::None).into_iter().filter(|cut| cut.tear == Tear::Uncorrectable);
     let mut tried = 0;
     for cut in cuts {
         *pages.lock() = EmulatedFlash::with_image(recording.aftermath(cut).0);
-        assert_eq!(store().load(), Ok(Some([1; 40])), "{cut}");
+        assert_eq!(store().load(), Ok(Some([1; TRUSTED_RECORD_LEN])), "{cut}");
         tried += 1;
     }
     assert!(tried >= 1);
@@ -235,12 +242,95 @@ fn a_bus_that_fails_is_no_torn_word_and_a_read_that_fails_once_is_tried_again() 
     }
     medium.lock().break_block(1, BadBlock::ReadError);
     assert_eq!(read(&mut chip, 512), Err(FlashCause::Uncorrectable));
+    let mut bytes = [1; 16];
+    assert!(chip.read(512, &mut bytes).is_err());
+    assert_eq!(bytes, [0; 16], "what was read elsewhere is shown as what stands here");
     // In the first and in the last block, where the other one is asked.
     for (block, address) in [(0, 0), (63, 63 * 512 + 496)] {
         medium.lock().break_block(block, BadBlock::ReadError);
         let other = if block == 0 { Err(FlashCause::Uncorrectable) } else { Err(FlashCause::Driver(1)) };
         assert_eq!(read(&mut chip, address), other, "block {block}");
     }
+    // That the failed place itself answers at last says nothing about other places.
+    let medium = SharedFlash::new(EmulatedFlash::new(Xts::medium()));
+    medium.prog_all();
+    medium.lock().break_block(0, BadBlock::ReadError);
+    let mut chip = NorDriver::new(Bytes64 { medium, dead_reads: 3 }).expect("a geometry");
+    assert_eq!(read(&mut chip, 63 * 512 + 496), Err(FlashCause::Driver(1)));
+}
+
+/// A driver of 8 GiB that refuses everything, and counts what it is asked.
+struct Refusing {
+    kind: NorFlashErrorKind,
+    asked: Rc<Cell<u32>>,
+}
+
+impl Refusing {
+    fn fails<T>(&self) -> Result<T, NorFlashErrorKind> {
+        self.asked.set(self.asked.get() + 1);
+        Err(self.kind)
+    }
+}
+
+impl ErrorType for Refusing {
+    type Error = NorFlashErrorKind;
+}
+
+impl ReadNorFlash for Refusing {
+    const READ_SIZE: usize = 4;
+
+    fn read(&mut self, _: u32, _: &mut [u8]) -> Result<(), NorFlashErrorKind> {
+        self.fails()
+    }
+
+    fn capacity(&self) -> usize {
+        8 << 30
+    }
+}
+
+impl NorFlash for Refusing {
+    const WRITE_SIZE: usize = 16;
+    const ERASE_SIZE: usize = 512;
+
+    fn erase(&mut self, _: u32, _: u32) -> Result<(), NorFlashErrorKind> {
+        self.fails()
+    }
+
+    fn write(&mut self, _: u32, _: &[u8]) -> Result<(), NorFlashErrorKind> {
+        self.fails()
+    }
+}
+
+/// The causes of a read, a program and an erase there, and how often the driver was asked.
+fn refused(kind: NorFlashErrorKind, address: u64) -> ([FlashCause; 3], u32) {
+    let asked = Rc::new(Cell::new(0));
+    let mut chip = NorDriver::new(Refusing { kind, asked: Rc::clone(&asked) }).expect("a geometry");
+    let results = [chip.read(address, &mut [0; 4]), chip.prog(address, &[0; 16]), chip.erase(address, 512)];
+    (results.map(|result| result.expect_err("refused").cause), asked.get())
+}
+
+#[test]
+fn a_range_that_a_driver_refuses_is_told_with_the_sizes_of_the_medium() {
+    let multiples = [4, 16, 512].map(|multiple| FlashCause::Misaligned { multiple });
+    assert_eq!(refused(NorFlashErrorKind::NotAligned, 512), (multiples, 3));
+    let outside = [FlashCause::OutOfBounds { size: 8 << 30 }; 3];
+    assert_eq!(refused(NorFlashErrorKind::OutOfBounds, 512), (outside, 3));
+}
+
+/// `NorFlash` has addresses of 32 bits. One that is cut to them would reach another place.
+#[test]
+fn a_driver_is_never_asked_for_a_place_that_is_not_the_one_meant() {
+    let other = NorFlashErrorKind::Other;
+    assert_eq!(refused(other, 8 << 30), ([FlashCause::OutOfBounds { size: 8 << 30 }; 3], 0));
+    let unnamed = FlashCause::OutOfBounds { size: 1 << 32 };
+    assert_eq!(refused(other, 4 << 30), ([unnamed; 3], 0));
+    let multiples = [4, 16, 512].map(|multiple| FlashCause::Misaligned { multiple });
+    assert_eq!(refused(other, 2), (multiples, 0));
+    // The last erase block that 32 bits reach ends where they do not: it can be programmed, but not erased.
+    let (causes, asked) = refused(other, (4 << 30) - 512);
+    assert_eq!((causes[1], causes[2]), (FlashCause::BadBlock { block: (4 << 30) / 512 - 1 }, unnamed));
+    // Three reads there, one at the beginning, and the program.
+    assert_eq!(asked, 3 + 1 + 1);
 }
 
 #[test]

@@ -120,8 +120,10 @@ fn no_systematic_attack_below_littlefs_goes_undetected() {
     let units = 11;
     let mut attacks: Vec<Attack> = Vec::new();
     for block in 0..64 {
-        // In the payload, the serial, the tag and the filling behind it.
-        let bytes = (0..units).flat_map(|unit| [0, 30, 64, 68, 69, 84].map(|byte| unit * 88 + byte));
+        // In the payload, the serial, the tag, and the salt or the filling behind it.
+        let bytes = (0..units).flat_map(|unit| {
+            [0, 30, 64, 68, 69, 84, 88, 95].map(|byte| unit * sealed_rig::STRIDE as usize + byte)
+        });
         attacks.extend(bytes.map(|byte| Attack::FlipBit { block, byte, bit: (byte % 8) as u8 }));
         attacks.extend(
             (0..case.adversary.versions(block)).map(|version| Attack::ReplayBlock { block, version }),
@@ -180,7 +182,7 @@ fn a_failed_tag_never_makes_littlefs_use_older_metadata_and_would_if_it_were_cal
     let case = case(60);
     let (mut stopped, mut same, mut rolled_back) = (0, 0, 0);
     for (block, unit) in (0..64).flat_map(|block| (0..10).map(move |unit| (block, unit))) {
-        let flip = Attack::FlipBit { block, byte: unit * 88 + 5, bit: 2 };
+        let flip = Attack::FlipBit { block, byte: unit * sealed_rig::STRIDE as usize + 5, bit: 2 };
         let found = read_live(&case.parts.snapshot(), |image| {
             case.adversary.attack(image, flip);
         });

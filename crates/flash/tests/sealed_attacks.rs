@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use atrest_cipher::aead::AsconAead128;
 use atrest_device::{FlashCause, FlashDevice, TrustedStoreError};
 use atrest_flash::sealed::{SealedOptions, Tickets};
-use atrest_testkit::flash::{Adversary, EmulatedFlash, SharedFlash, TrustedMemory};
+use atrest_testkit::flash::{Adversary, EmulatedFlash, FlashRecording, SharedFlash, TrustedMemory};
 use atrest_testkit::{Campaign, Random};
 use sealed::{BLOCKS, Bench, OPTIONS, Units, Volume};
 
@@ -29,6 +29,7 @@ fn used(seed: u64, tickets: Tickets, closed: bool) -> Case {
     bench.medium.lock().record();
     let mut volume: Volume<AsconAead128> = bench.format().expect("format");
     let mut fills = [UNITS; BLOCKS as usize];
+    let mut copies = Vec::new();
     for step in 0..200 {
         if step % 25 == 24 {
             // Closed in good order, or not, and opened again; what was refused may come in the next session.
@@ -37,6 +38,10 @@ fn used(seed: u64, tickets: Tickets, closed: bool) -> Case {
             match random.below(3) {
                 0 => volume.anchor().expect("anchor"),
                 _ => volume.close().expect("close"),
+            }
+            drop(volume);
+            if step % 75 == 74 {
+                copies.push(use_copy(&bench, step as u8));
             }
             volume = bench.mount().expect("mount");
             for (block, fill) in (0..).zip(&mut fills) {
@@ -74,12 +79,26 @@ fn used(seed: u64, tickets: Tickets, closed: bool) -> Case {
     let withheld = std::mem::take(&mut bench.medium.lock().refusals().withheld);
     assert!(withheld.len() > 5, "programs were refused");
     let adversary = Adversary::new(&recording).with_withheld(withheld);
+    let adversary = copies.iter().fold(adversary, Adversary::with_copy);
     let mut case = Case { adversary, bench, answers: BTreeMap::new() };
     let copy = case.copy();
     let mut volume: Volume<AsconAead128> = copy.mount().expect("mount");
     case.answers = read(&mut volume);
     assert!(case.answers.values().filter(|answer| answer.is_ok()).count() > 50, "it is in use");
     case
+}
+
+/// Somebody goes on with a copy of medium and store, under the same serials.
+fn use_copy(bench: &Bench, data: u8) -> FlashRecording {
+    let copy = bench.snapshot();
+    copy.medium.lock().record();
+    let mut volume: Volume<AsconAead128> = copy.mount().expect("mount");
+    for block in 0..BLOCKS {
+        volume.clear(block).expect("erase");
+        (0..=block % UNITS).for_each(|unit| volume.put(block, unit, !data).expect("program"));
+    }
+    drop(volume);
+    copy.medium.lock().finish_recording()
 }
 
 /// The first unit of a block that can be programmed.

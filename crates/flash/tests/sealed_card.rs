@@ -15,14 +15,14 @@ use atrest_flash::{LittlefsGeometry, LittlefsStorage};
 use atrest_testkit::flash::{CardCut, CardRecording, EmulatedCard, TrustedRecord};
 use atrest_testkit::{Campaign, Random};
 use littlefs::{Change, Played, Tree, play_on, read_all_on, suite};
-use littlefs2::consts::{U1, U488};
+use littlefs2::consts::{U1, U476};
 use littlefs2::fs::Filesystem;
 
-const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16] };
+const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16], header: None };
 
 /// Units of one sector, tickets in slots.
 const OPTIONS: SealedOptions = SealedOptions {
-    payload: 488,
+    payload: 476,
     tickets: Tickets::Slot,
     medium: SealedMedium::Card,
     anchor_every: 1,
@@ -73,7 +73,15 @@ impl Parts {
         let open = if mount { Volume::mount } else { Volume::format };
         let blocks = self.card.geometry().block_count() as usize;
         let (table, buffer) = (vec![BlockState::default(); blocks], vec![0; 4096]);
-        open(self.card.clone(), self.store.clone(), &KEY, self.options, table, buffer)
+        open(
+            self.card.clone(),
+            self.store.clone(),
+            &KEY,
+            self.options,
+            table,
+            buffer,
+            &mut atrest_secret::OsRandom,
+        )
     }
 
     fn record(&self) {
@@ -129,11 +137,11 @@ impl Recorded {
 struct Sizes;
 
 impl LittlefsGeometry for Sizes {
-    const READ_SIZE: usize = 488;
-    const PROG_SIZE: usize = 488;
-    const BLOCK_SIZE: usize = 7 * 488;
+    const READ_SIZE: usize = 476;
+    const PROG_SIZE: usize = 476;
+    const BLOCK_SIZE: usize = 7 * 476;
     const BLOCK_COUNT: usize = 24;
-    type CACHE_SIZE = U488;
+    type CACHE_SIZE = U476;
     type LOOKAHEAD_SIZE = U1;
 }
 
@@ -170,7 +178,7 @@ fn no_cut_on_a_card_loses_what_littlefs_synced_or_raises_an_alarm() {
     let mut fresh = storage(parts.open(false).expect("format"));
     Filesystem::format(&mut fresh).expect("format");
     fresh.into_device().close().expect("close");
-    let (played, run) = play(&parts, Tree::new(), &suite(24 * 7 * 488));
+    let (played, run) = play(&parts, Tree::new(), &suite(24 * 7 * 476));
     let cuts = run.cuts();
     println!("{} writes of the card, {} of the store, {} cuts", run.card.len(), run.writes.len(), cuts.len());
     assert!(cuts.len() > 1000);

@@ -102,7 +102,15 @@ fn a_volume_is_made_beside_a_log_with_a_bad_block() {
         let mut store = Store::new(part(BLOCKS, LOG), chip.counter.clone(), &KEY).expect("large enough");
         store.prepare().expect("two blocks are good");
         let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; STRIDE as usize]);
-        let made = Volume::format(part(0, BLOCKS), store, &KEY, OPTIONS, table, buffer);
+        let made = Volume::format(
+            part(0, BLOCKS),
+            store,
+            &KEY,
+            OPTIONS,
+            table,
+            buffer,
+            &mut atrest_secret::OsRandom,
+        );
         let mut volume = made.unwrap_or_else(|error| panic!("{how:?}, {block}: {error:?}"));
         volume.close().expect("close");
         for _ in 0..20 {
@@ -209,11 +217,11 @@ fn a_chip_in_a_cell_holds_volume_and_log() {
     let (chip, counter) = (RefCell::new(EmulatedFlash::new(geometry)), Counter::at(7));
     let open = |mount: bool| {
         let part = |first, count| FlashRegion::new(&chip, first, count).expect("in range");
-        let store = CounterStore::<_, _, 64>::new(part(8, 2), counter.clone(), &KEY).expect("large enough");
+        let store = CounterStore::<_, _, 128>::new(part(8, 2), counter.clone(), &KEY).expect("large enough");
         let (table, buffer) = (vec![BlockState::default(); 8], vec![0; 512]);
         let open =
             if mount { SealedFlash::<ChaCha20Poly1305, _, _, _, _>::mount } else { SealedFlash::format };
-        open(part(0, 8), store, &KEY, OPTIONS, table, buffer)
+        open(part(0, 8), store, &KEY, OPTIONS, table, buffer, &mut atrest_secret::OsRandom)
     };
     let mut volume = open(false).expect("format");
     let sizes = volume.geometry();

@@ -4,13 +4,13 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use atrest_device::{FlashGeometry, TrustedStore, TrustedStoreError};
+use atrest_device::{FlashGeometry, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
 use atrest_flash::sealed::SealedKey;
 use atrest_flash::sealed::store::{CounterStore, MonotonicCounter};
 use atrest_testkit::Random;
 use atrest_testkit::flash::{BadBlock, EmulatedCard, EmulatedFlash, SharedFlash};
 
-const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16] };
+const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16], header: None };
 
 /// What is used up at its end.
 #[derive(Clone)]
@@ -40,11 +40,11 @@ impl MonotonicCounter for Counter {
     }
 }
 
-type Store = CounterStore<Counter, SharedFlash, 64>;
+type Store = CounterStore<Counter, SharedFlash, 104>;
 
 /// Blocks of four entries.
 fn flash(blocks: u64) -> SharedFlash {
-    SharedFlash::new(EmulatedFlash::new(FlashGeometry::new(1, 32, 256, blocks).expect("a geometry")))
+    SharedFlash::new(EmulatedFlash::new(FlashGeometry::new(1, 8, 416, blocks).expect("a geometry")))
 }
 
 fn store_on(log: &SharedFlash, counter: &Counter) -> Store {
@@ -59,12 +59,13 @@ fn a_bad_block_of_two_stops_a_log_in_the_end_and_of_three_never() {
         for (bad, already) in (0..blocks).flat_map(|bad| (0..9).map(move |already| (bad, already))) {
             let (log, counter) = (flash(blocks), Counter::at(5));
             let mut store = store_on(&log, &counter);
-            (0..already).for_each(|number| store.store(&[number; 40]).expect("nothing is bad yet"));
+            (0..already)
+                .for_each(|number| store.store(&[number; TRUSTED_RECORD_LEN]).expect("nothing is bad yet"));
             log.lock().break_block(bad as usize, how);
             let mut last = already.checked_sub(1);
             let mut stopped = None;
             for number in already..already + 40 {
-                match store.store(&[number; 40]) {
+                match store.store(&[number; TRUSTED_RECORD_LEN]) {
                     Ok(()) => last = Some(number),
                     Err(error) => stopped = stopped.or(Some(error)),
                 }
@@ -72,7 +73,7 @@ fn a_bad_block_of_two_stops_a_log_in_the_end_and_of_three_never() {
                     store = store_on(&log, &counter);
                     assert_eq!(
                         store.load(),
-                        Ok(last.map(|number| [number; 40])),
+                        Ok(last.map(|number| [number; TRUSTED_RECORD_LEN])),
                         "{blocks}, {how:?}, {bad}, {already}"
                     );
                     stopped = store.claim().err();
@@ -85,7 +86,11 @@ fn a_bad_block_of_two_stops_a_log_in_the_end_and_of_three_never() {
                 assert_eq!(stopped, Some(TrustedStoreError::WornOut), "{name}");
             }
             if how != BadBlock::ReadError || blocks == 3 {
-                assert_eq!(store_on(&log, &counter).load(), Ok(last.map(|number| [number; 40])), "{name}");
+                assert_eq!(
+                    store_on(&log, &counter).load(),
+                    Ok(last.map(|number| [number; TRUSTED_RECORD_LEN])),
+                    "{name}"
+                );
             }
         }
     }
@@ -96,12 +101,15 @@ fn a_bad_block_of_two_stops_a_log_in_the_end_and_of_three_never() {
 fn a_bad_cell_costs_its_entry_alone() {
     let (log, counter) = (flash(2), Counter::at(5));
     let mut store = store_on(&log, &counter);
-    (0..6).for_each(|number| store.store(&[number; 40]).expect("store"));
+    (0..6).for_each(|number| store.store(&[number; TRUSTED_RECORD_LEN]).expect("store"));
     for entry in 0..6 {
         let broken = SharedFlash::new(EmulatedFlash::with_image(log.lock().image().clone()));
-        broken.lock().image_mut().flip(entry / 4, entry % 4 * 64 + 11, 3);
+        broken.lock().image_mut().flip(entry / 4, entry % 4 * 104 + 11, 3);
         let found = store_on(&broken, &counter).load();
-        assert_eq!(found, if entry == 5 { Err(TrustedStoreError::Damaged) } else { Ok(Some([5; 40])) });
+        assert_eq!(
+            found,
+            if entry == 5 { Err(TrustedStoreError::Damaged) } else { Ok(Some([5; TRUSTED_RECORD_LEN])) }
+        );
     }
 }
 
@@ -110,11 +118,11 @@ fn a_bad_cell_costs_its_entry_alone() {
 fn a_store_in_use_needs_no_log_to_go_on() {
     let (log, counter) = (flash(2), Counter::at(5));
     let mut store = store_on(&log, &counter);
-    (0..3).for_each(|number| store.store(&[number; 40]).expect("store"));
-    (0..3).for_each(|unit| log.lock().image_mut().flip(0, unit * 64, 0));
+    (0..3).for_each(|number| store.store(&[number; TRUSTED_RECORD_LEN]).expect("store"));
+    (0..3).for_each(|unit| log.lock().image_mut().flip(0, unit * 104, 0));
     assert_eq!(store_on(&log, &counter).load(), Err(TrustedStoreError::Damaged));
-    store.store(&[9; 40]).expect("store");
-    assert_eq!(store_on(&log, &counter).load(), Ok(Some([9; 40])));
+    store.store(&[9; TRUSTED_RECORD_LEN]).expect("store");
+    assert_eq!(store_on(&log, &counter).load(), Ok(Some([9; TRUSTED_RECORD_LEN])));
 }
 
 #[test]
@@ -122,13 +130,13 @@ fn a_counter_that_is_used_up_says_so_and_what_counts_is_still_read() {
     let (log, mut counter) = (flash(2), Counter::at(5));
     counter.1 = 12;
     let mut store = store_on(&log, &counter);
-    let stored = (0..20).take_while(|number| store.store(&[*number; 40]).is_ok()).count();
+    let stored = (0..20).take_while(|number| store.store(&[*number; TRUSTED_RECORD_LEN]).is_ok()).count();
     assert_eq!((stored, counter.now()), (6, 12), "one to begin with, one for each");
-    assert_eq!(store.store(&[99; 40]), Err(TrustedStoreError::WornOut));
+    assert_eq!(store.store(&[99; TRUSTED_RECORD_LEN]), Err(TrustedStoreError::WornOut));
     let mut store = store_on(&log, &counter);
-    assert_eq!(store.load(), Ok(Some([5; 40])));
+    assert_eq!(store.load(), Ok(Some([5; TRUSTED_RECORD_LEN])));
     assert_eq!(store.claim(), Err(TrustedStoreError::WornOut));
-    assert_eq!(store_on(&log, &counter).load(), Ok(Some([5; 40])));
+    assert_eq!(store_on(&log, &counter).load(), Ok(Some([5; TRUSTED_RECORD_LEN])));
 }
 
 /// What is used for the first time may hold anything.
@@ -136,12 +144,12 @@ fn a_counter_that_is_used_up_says_so_and_what_counts_is_still_read() {
 fn a_used_chip_and_a_card_are_prepared_by_name() {
     let mut random = Random::new(8);
     let (chip, counter) = (flash(2), Counter::at(40));
-    (0..16).for_each(|unit| chip.lock().image_mut().put_unit(unit / 8, unit % 8, &random.bytes(32)));
+    (0..104).for_each(|unit| chip.lock().image_mut().put_unit(unit / 52, unit % 52, &random.bytes(8)));
     let mut store = store_on(&chip, &counter);
     assert_eq!(store.load(), Err(TrustedStoreError::Damaged));
     store.prepare().expect("prepare");
     assert_eq!((store.load(), counter.now()), (Ok(None), 40));
-    store.store(&[1; 40]).expect("store");
+    store.store(&[1; TRUSTED_RECORD_LEN]).expect("store");
     let before = chip.lock().image().to_bytes();
     store_on(&chip, &counter).prepare().expect("nothing to do");
     assert_eq!(chip.lock().image().to_bytes(), before, "what counts is kept");
@@ -156,8 +164,8 @@ fn a_used_chip_and_a_card_are_prepared_by_name() {
     assert_eq!(on_card().load(), Err(TrustedStoreError::Damaged));
     on_card().prepare().expect("prepare");
     assert_eq!(on_card().load(), Ok(None));
-    on_card().store(&[7; 40]).expect("store");
-    assert_eq!(on_card().load(), Ok(Some([7; 40])));
+    on_card().store(&[7; TRUSTED_RECORD_LEN]).expect("store");
+    assert_eq!(on_card().load(), Ok(Some([7; TRUSTED_RECORD_LEN])));
 }
 
 /// A block that is bad before anything was stored, blank or with something else in it: prepared by name, and by nothing else, the log
@@ -170,8 +178,8 @@ fn a_log_with_a_bad_block_from_the_start_is_prepared_and_then_goes_on_for_ever()
     }) {
         let name = format!("{used}, {how:?}, block {bad}");
         let (log, counter) = (flash(3), Counter::at(40));
-        for unit in (0..24).filter(|_| used) {
-            log.lock().image_mut().put_unit(unit / 8, unit % 8, &random.bytes(32));
+        for unit in (0..156).filter(|_| used) {
+            log.lock().image_mut().put_unit(unit / 52, unit % 52, &random.bytes(8));
         }
         log.lock().break_block(bad, how);
         let mut store = store_on(&log, &counter);
@@ -185,16 +193,16 @@ fn a_log_with_a_bad_block_from_the_start_is_prepared_and_then_goes_on_for_ever()
             assert_eq!(another, Err(TrustedStoreError::Damaged), "{name}: a record may have been there");
         }
         for number in 0..40 {
-            store.store(&[number; 40]).expect(&name);
+            store.store(&[number; TRUSTED_RECORD_LEN]).expect(&name);
             if number % 5 == 0 {
                 store = store_on(&log, &counter);
-                assert_eq!(store.load(), Ok(Some([number; 40])), "{name}");
+                assert_eq!(store.load(), Ok(Some([number; TRUSTED_RECORD_LEN])), "{name}");
                 store.prepare().expect("nothing to do");
                 store.claim().expect(&name);
             }
         }
         // What was prepared once is not taken for empty when what counts can't be read any more.
-        (0..24).for_each(|unit| log.lock().image_mut().put_unit(unit / 8, unit % 8, &random.bytes(32)));
+        (0..156).for_each(|unit| log.lock().image_mut().put_unit(unit / 52, unit % 52, &random.bytes(8)));
         assert_eq!(store.load(), Err(TrustedStoreError::Damaged), "{name}");
         log.lock().break_block((bad + 1) % 3, BadBlock::EraseError);
         log.lock().break_block((bad + 2) % 3, BadBlock::EraseError);
@@ -216,11 +224,11 @@ fn a_log_on_a_card_holds_the_old_record_or_the_new_one_at_every_cut() {
     let mut store = on(&card, &counter);
     assert_eq!(store.load(), Err(TrustedStoreError::Damaged), "what was on the card before");
     for number in 1..=60 {
-        store.store(&[number; 40]).expect("store");
+        store.store(&[number; TRUSTED_RECORD_LEN]).expect("store");
         card.acknowledge();
         if number % 3 == 0 {
             store = on(&card, &counter);
-            assert_eq!(store.load(), Ok(Some([number; 40])));
+            assert_eq!(store.load(), Ok(Some([number; TRUSTED_RECORD_LEN])));
         }
     }
     let recording = card.finish_recording();
@@ -232,13 +240,13 @@ fn a_log_on_a_card_holds_the_old_record_or_the_new_one_at_every_cut() {
     for ((left, done), shown) in cuts.chain(unvouched) {
         let (done, counter) = (done as u8, Counter::at(shown));
         let found = on(&left, &counter).load();
-        let allowed = [Ok(Some([done; 40])), Ok(Some([done + 1; 40]))];
+        let allowed = [Ok(Some([done; TRUSTED_RECORD_LEN])), Ok(Some([done + 1; TRUSTED_RECORD_LEN]))];
         let none = done == 0 && found == Err(TrustedStoreError::Damaged);
         assert!(allowed.contains(&found) || none, "{shown}: {found:?} after {done}");
         for number in 100..110 {
             let mut store = on(&left, &counter);
-            store.store(&[number; 40]).expect("store");
-            assert_eq!(on(&left, &counter).load(), Ok(Some([number; 40])), "{shown}");
+            store.store(&[number; TRUSTED_RECORD_LEN]).expect("store");
+            assert_eq!(on(&left, &counter).load(), Ok(Some([number; TRUSTED_RECORD_LEN])), "{shown}");
         }
         cases += 1;
     }
@@ -249,51 +257,61 @@ fn a_log_on_a_card_holds_the_old_record_or_the_new_one_at_every_cut() {
 /// `vectors/sealed-flash.py` computes it.
 #[test]
 fn an_entry_is_that_of_an_independent_implementation() {
-    let log = SharedFlash::new(EmulatedFlash::new(FlashGeometry::new(1, 64, 128, 2).expect("a geometry")));
+    let log = SharedFlash::new(EmulatedFlash::new(FlashGeometry::new(1, 104, 208, 2).expect("a geometry")));
     let (volume_key, uuid) =
         (std::array::from_fn::<_, 32, _>(|i| i as u8), std::array::from_fn(|i| 0x10 + i as u8));
-    let key = SealedKey { volume_key: &volume_key, uuid: &uuid };
-    let mut store = CounterStore::<_, _, 64>::new(log.clone(), Counter::at(7), &key).expect("large enough");
+    let key = SealedKey { volume_key: &volume_key, uuid: &uuid, header: None };
+    let mut store = CounterStore::<_, _, 104>::new(log.clone(), Counter::at(7), &key).expect("large enough");
     store.store(&std::array::from_fn(|i| i as u8)).expect("store");
-    let entry: String = log.lock().image().unit(0, 0).iter().map(|byte| format!("{byte:02x}")).collect();
+    let entry: String =
+        log.lock().image().unit(0, 0)[..104].iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(
         entry,
-        "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262709000000000000004dfcfc9dc41cff2de38f185d3b72dda2"
+        "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f\
+         303132333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f0900000000000000086259e06977b421c06ba6d293408574"
     );
 }
 
 #[test]
 fn a_counter_store_takes_no_key_that_was_never_filled_in() {
-    let log = SharedFlash::new(EmulatedFlash::new(FlashGeometry::new(1, 64, 128, 2).expect("a geometry")));
+    let log = SharedFlash::new(EmulatedFlash::new(FlashGeometry::new(1, 104, 208, 2).expect("a geometry")));
     for key in [
         SealedKey { volume_key: &[], ..KEY },
         SealedKey { volume_key: &[0; 32], ..KEY },
         SealedKey { uuid: &[0; 16], ..KEY },
     ] {
-        let store = CounterStore::<_, _, 64>::new(log.clone(), Counter::at(7), &key);
+        let store = CounterStore::<_, _, 104>::new(log.clone(), Counter::at(7), &key);
         assert_eq!(store.map(|_| ()), Err(TrustedStoreError::NoKey));
     }
 }
 
 #[test]
 fn a_counter_store_says_what_is_wrong() {
-    let geometry = FlashGeometry::new(1, 32, 128, 2).expect("a geometry");
+    let geometry = FlashGeometry::new(1, 8, 208, 2).expect("a geometry");
     let log = SharedFlash::new(EmulatedFlash::new(geometry));
     let counter = Counter::at(41);
-    let store = || CounterStore::<_, _, 64>::new(log.clone(), counter.clone(), &KEY).expect("large enough");
+    let store = || CounterStore::<_, _, 104>::new(log.clone(), counter.clone(), &KEY).expect("large enough");
     assert_eq!(store().load(), Ok(None));
     assert_eq!(counter.now(), 41, "nothing to be claimed");
-    store().store(&[1; 40]).expect("store");
-    assert_eq!((store().load(), counter.now()), (Ok(Some([1; 40])), 43), "looking changes nothing");
+    store().store(&[1; TRUSTED_RECORD_LEN]).expect("store");
+    assert_eq!(
+        (store().load(), counter.now()),
+        (Ok(Some([1; TRUSTED_RECORD_LEN])), 43),
+        "looking changes nothing"
+    );
     let mut kept = store();
-    assert_eq!((kept.load(), kept.claim()), (Ok(Some([1; 40])), Ok(())));
-    (2..9).for_each(|number| kept.store(&[number; 40]).expect("store"));
+    assert_eq!((kept.load(), kept.claim()), (Ok(Some([1; TRUSTED_RECORD_LEN])), Ok(())));
+    (2..9).for_each(|number| kept.store(&[number; TRUSTED_RECORD_LEN]).expect("store"));
     assert_eq!(counter.now(), 45 + 7, "one increment for each");
     // Somebody else increments the counter.
     counter.0.set(counter.now() + 1);
     let before = log.lock().image().to_bytes();
-    assert_eq!(kept.store(&[9; 40]), Err(TrustedStoreError::Busy));
-    assert_eq!(kept.store(&[9; 40]), Err(TrustedStoreError::Busy), "what counted does not any more");
+    assert_eq!(kept.store(&[9; TRUSTED_RECORD_LEN]), Err(TrustedStoreError::Busy));
+    assert_eq!(
+        kept.store(&[9; TRUSTED_RECORD_LEN]),
+        Err(TrustedStoreError::Busy),
+        "what counted does not any more"
+    );
     assert_eq!(
         (log.lock().image().to_bytes(), counter.now()),
         (before, 53),
@@ -301,16 +319,16 @@ fn a_counter_store_says_what_is_wrong() {
     );
     assert_eq!(store().load(), Err(TrustedStoreError::Damaged));
     // To be replaced by name only; then it begins anew.
-    store().store(&[10; 40]).expect("store");
-    assert_eq!(store().load(), Ok(Some([10; 40])));
+    store().store(&[10; TRUSTED_RECORD_LEN]).expect("store");
+    assert_eq!(store().load(), Ok(Some([10; TRUSTED_RECORD_LEN])));
     counter.0.set(u64::MAX);
-    assert_eq!(store().store(&[11; 40]), Err(TrustedStoreError::WornOut));
+    assert_eq!(store().store(&[11; TRUSTED_RECORD_LEN]), Err(TrustedStoreError::WornOut));
     let small = |prog, erase, count| {
         let flash = EmulatedFlash::new(FlashGeometry::new(1, prog, erase, count).expect("a geometry"));
-        CounterStore::<_, _, 64>::new(flash, Counter::at(0), &KEY).err()
+        CounterStore::<_, _, 104>::new(flash, Counter::at(0), &KEY).err()
     };
-    assert_eq!(small(32, 32, 2), Some(TrustedStoreError::TooSmall { needs: 128, has: 64 }));
-    assert_eq!(small(64, 64, 1), Some(TrustedStoreError::TooSmall { needs: 128, has: 64 }));
-    assert_eq!(small(128, 128, 2), Some(TrustedStoreError::TooSmall { needs: 128, has: 64 }));
-    assert_eq!(small(64, 64, 2), None);
+    assert_eq!(small(8, 32, 2), Some(TrustedStoreError::TooSmall { needs: 208, has: 64 }));
+    assert_eq!(small(104, 104, 1), Some(TrustedStoreError::TooSmall { needs: 208, has: 104 }));
+    assert_eq!(small(128, 128, 2), Some(TrustedStoreError::TooSmall { needs: 128, has: 104 }));
+    assert_eq!(small(104, 104, 2), None);
 }

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use atrest_cipher::aead::{Aead, Aes128CcmTag96, AsconAead128, ChaCha20Poly1305};
 use atrest_device::{FlashCause, FlashDevice};
 use atrest_flash::sealed::{SealedError, SealedLayout, SealedMedium, SealedOptions, Tickets, UnitState};
+use atrest_secret::OsRandom;
 use atrest_testkit::flash::{EmulatedFlash, SharedFlash, TrustedMemory};
 use atrest_testkit::{Campaign, Random};
-use sealed::{BLOCKS, Bench, OPTIONS, Units, Volume};
+use sealed::{BLOCKS, Bench, ERASE, FIRST, OPTIONS, STRIDE, Units, Volume};
 
 const UNITS: u64 = 10;
-const STRIDE: u64 = 96;
 
 fn all() -> impl Iterator<Item = (u64, u64)> {
     (0..BLOCKS).flat_map(|block| (0..UNITS).map(move |unit| (block, unit)))
@@ -34,6 +34,18 @@ fn stairs<A: Aead>(options: SealedOptions) -> Bench {
     }
     volume.close().expect("close");
     bench
+}
+
+/// A byte of a unit, in its block.
+fn byte_of(unit: u64, byte: u64) -> u64 {
+    let salt = if unit == 0 { 0 } else { FIRST - STRIDE };
+    unit * STRIDE as u64 + salt as u64 + byte
+}
+
+/// The unit that a byte of a block belongs to.
+fn unit_of(byte: u64) -> u64 {
+    let salt = (FIRST - STRIDE) as u64;
+    byte.saturating_sub(salt) / STRIDE as u64
 }
 
 fn flip(bench: &Bench, block: u64, byte: u64, bit: u8) {
@@ -95,16 +107,44 @@ fn one_bit<A: Aead>(options: SealedOptions) {
         // Payload, serial, tag.
         for byte in [0, 9, serial - 1, serial, serial + 2, serial + 4, serial + 5, behind_tag - 1] {
             let bench = bench.snapshot();
-            flip(&bench, block, unit * STRIDE + byte, (byte % 8) as u8);
+            flip(&bench, block, byte_of(unit, byte), (byte % 8) as u8);
             let what = format!("{}, bit in byte {byte} of unit {unit} of block {block}", A::NAME);
             costs_only::<A>(&bench, &whole, &[(block, unit)], &what);
         }
-        if behind_tag < STRIDE {
+        if behind_tag < STRIDE as u64 {
             let bench = bench.snapshot();
-            flip(&bench, block, unit * STRIDE + behind_tag, 1);
+            flip(&bench, block, byte_of(unit, behind_tag), 1);
             costs_only::<A>(&bench, &whole, &[], "filling");
         }
     }
+}
+
+/// The salt stands twice behind the first unit. A wrong bit, or a whole copy that is wrong, costs nothing, and `unit_state` finds it.
+#[test]
+fn a_salt_that_is_wrong_in_one_place_costs_nothing() {
+    const SALT: u64 = 7;
+    let bench = stairs::<ChaCha20Poly1305>(OPTIONS);
+    let whole = read(&mut bench.snapshot().mount::<ChaCha20Poly1305>().expect("mount"));
+    for (block, copy) in (0..6).flat_map(|block| [0, 1].map(|copy| (block, copy))) {
+        let first = FIRST as u64 - (2 - copy) * SALT;
+        for byte in 0..SALT {
+            let bench = bench.snapshot();
+            let bit = (byte + block) % 8;
+            flip(&bench, block, first + byte, bit as u8);
+            costs_only::<ChaCha20Poly1305>(&bench.snapshot(), &whole, &[], "one bit of a salt");
+            let mut volume = bench.mount::<ChaCha20Poly1305>().expect("mount");
+            assert!(!volume.is_damaged());
+            let wrong = UnitState::OneBit { bit: ((first + byte) * 8 + bit) as u32 };
+            assert_eq!(volume.unit_state(block as u32, 0), Ok(wrong));
+        }
+        let bench = bench.snapshot();
+        (0..SALT).for_each(|byte| flip(&bench, block, first + byte, 5));
+        costs_only::<ChaCha20Poly1305>(&bench, &whole, &[], "a whole copy of a salt");
+    }
+    // With both copies gone nothing says what the block holds.
+    let bench = bench.snapshot();
+    [SALT, 2 * SALT].iter().for_each(|back| flip(&bench, 4, FIRST as u64 - back, 5));
+    assert!(matches!(bench.mount::<ChaCha20Poly1305>(), Err(SealedError::NotAnchored { .. })));
 }
 
 #[test]
@@ -121,7 +161,7 @@ fn a_lost_unit_costs_itself_wherever_it_lies() {
     let whole = read(&mut bench.snapshot().mount::<ChaCha20Poly1305>().expect("mount"));
     let scramble = |bench: &Bench, block: u64, unit: u64| {
         for byte in 0..93 {
-            flip(bench, block, unit * STRIDE + byte, (byte % 7) as u8);
+            flip(bench, block, byte_of(unit, byte), (byte % 7) as u8);
         }
     };
     for (block, unit) in (1..6).flat_map(|block| (0..=block).map(move |unit| (block, unit))) {
@@ -149,7 +189,7 @@ fn a_lost_unit_costs_itself_wherever_it_lies() {
     // Single bits can be in any number of last and first units.
     let bits = bench.snapshot();
     let lost = [(0, 0), (1, 0), (1, 1), (2, 2), (3, 0), (3, 3), (4, 4), (5, 0), (5, 5)];
-    lost.iter().for_each(|(block, unit)| flip(&bits, *block, *unit * STRIDE + 11, 3));
+    lost.iter().for_each(|(block, unit)| flip(&bits, *block, byte_of(*unit, 11), 3));
     costs_only::<ChaCha20Poly1305>(&bits, &whole, &lost, "a bit in many units");
 }
 
@@ -170,14 +210,17 @@ fn what_nothing_proves_is_refused_and_nothing_is_changed() {
         );
     };
     let scramble = |bench: &Bench, block: u64, unit: u64| {
-        (0..93).for_each(|byte| flip(bench, block, unit * STRIDE + byte, (byte % 7) as u8));
+        (0..93).for_each(|byte| flip(bench, block, byte_of(unit, byte), (byte % 7) as u8));
     };
     refused(
         &|bench| [(2, 2), (3, 3)].iter().for_each(|(block, unit)| scramble(bench, *block, *unit)),
         "two ends",
     );
     refused(&|bench| (0..4).for_each(|unit| scramble(bench, 3, unit)), "a whole block");
-    refused(&|bench| bench.medium.clone().erase(3 * 1024, 1024).expect("erase"), "an erased block");
+    refused(
+        &|bench| bench.medium.clone().erase(3 * ERASE as u64, ERASE as u64).expect("erase"),
+        "an erased block",
+    );
     let bench = Bench::new(OPTIONS);
     let mut volume = bench.format::<ChaCha20Poly1305>().expect("format");
     for block in [2, 3, 5] {
@@ -194,10 +237,10 @@ fn what_nothing_proves_is_refused_and_nothing_is_changed() {
     let now = bench.snapshot();
     for block in [2, 3, 5] {
         let bench = now.snapshot();
-        let mut bytes = vec![0; 1024];
-        older.medium.clone().read(block * 1024, &mut bytes).expect("read");
-        bench.medium.clone().erase(block * 1024, 1024).expect("erase");
-        for (at, unit) in (block * 1024..).step_by(32).zip(bytes.chunks(32)) {
+        let mut bytes = vec![0; ERASE];
+        older.medium.clone().read(block * ERASE as u64, &mut bytes).expect("read");
+        bench.medium.clone().erase(block * ERASE as u64, ERASE as u64).expect("erase");
+        for (at, unit) in (block * ERASE as u64..).step_by(32).zip(bytes.chunks(32)) {
             if unit != [0xff; 32] {
                 bench.medium.clone().prog(at, unit).expect("program");
             }
@@ -285,14 +328,14 @@ fn one_bit_anywhere_costs_one_unit_at_most() {
     Campaign::new("sealed flash, one flipped bit", 2_000, 10_000).run(|_, random: &mut Random| {
         let case = random.pick(&cases);
         let bench = case.copy();
-        let (block, byte, bit) = (random.below(BLOCKS), random.below(1024), random.below(8) as u8);
+        let (block, byte, bit) = (random.below(BLOCKS), random.below(ERASE as u64), random.below(8) as u8);
         flip(&bench, block, byte, bit);
         let what = format!("bit {bit} of byte {byte} of block {block}");
         let mut volume = match bench.mount::<AsconAead128>() {
             Ok(volume) => volume,
             Err(error) => panic!("{what}: {error:?}, {:?}", bench.options),
         };
-        let place = (block, byte / STRIDE);
+        let place = (block, unit_of(byte));
         let (mut missing, mut shorter) = (0, 0);
         for ((at, expected), (_, found)) in case.answers.iter().zip(read(&mut volume)) {
             let blank = |answer: &Answer| match answer {
@@ -337,8 +380,8 @@ fn one_bit_anywhere_costs_one_unit_at_most() {
 fn units_are_told_apart_and_one_wrong_bit_is_put_right() {
     let bench = stairs::<ChaCha20Poly1305>(OPTIONS);
     let before = bench.medium.lock().image().to_bytes();
-    flip(&bench, 4, 2 * STRIDE + 30, 5);
-    (0..93).for_each(|byte| flip(&bench, 5, STRIDE + byte, (byte % 7) as u8));
+    flip(&bench, 4, byte_of(2, 30), 5);
+    (0..93).for_each(|byte| flip(&bench, 5, byte_of(1, byte), (byte % 7) as u8));
     let mut volume = bench.mount::<ChaCha20Poly1305>().expect("mount");
     assert_eq!(volume.unit_state(4, 1), Ok(UnitState::Whole));
     assert_eq!(volume.unit_state(4, 2), Ok(UnitState::OneBit { bit: 30 * 8 + 5 }));
@@ -359,9 +402,9 @@ fn units_are_told_apart_and_one_wrong_bit_is_put_right() {
     drop(volume);
     // The bit is the one that was flipped: where the layout says.
     let at = volume_layout(&bench).unit_address(4, 2) + 30;
-    flip(&bench, at / 1024, at % 1024, 5);
+    flip(&bench, at / ERASE as u64, at % ERASE as u64, 5);
     let after = bench.medium.lock().image().to_bytes();
-    assert_eq!(before[..5 * 1024], after[..5 * 1024]);
+    assert_eq!(before[..5 * ERASE], after[..5 * ERASE]);
 }
 
 fn volume_layout(bench: &Bench) -> SealedLayout {
@@ -375,12 +418,12 @@ fn what_nobody_confirms_is_anchored_when_the_owner_says_so() {
     let bench = stairs::<ChaCha20Poly1305>(OPTIONS);
     let whole = bench.snapshot();
     let scramble = |bench: &Bench, block: u64, unit: u64| {
-        (0..93).for_each(|byte| flip(bench, block, unit * STRIDE + byte, (byte % 7) as u8));
+        (0..93).for_each(|byte| flip(bench, block, byte_of(unit, byte), (byte % 7) as u8));
     };
     [(2, 2), (3, 3), (5, 2)].iter().for_each(|(block, unit)| scramble(&bench, *block, *unit));
     assert!(matches!(bench.mount::<ChaCha20Poly1305>(), Err(SealedError::NotAnchored { .. })));
     let adopt = |bench: &Bench| {
-        let (table, buffer) = (vec![Default::default(); BLOCKS as usize], vec![0; 96]);
+        let (table, buffer) = (vec![Default::default(); BLOCKS as usize], vec![0; FIRST]);
         Volume::<ChaCha20Poly1305>::adopt(
             bench.medium.clone(),
             bench.store.clone(),
@@ -388,6 +431,7 @@ fn what_nobody_confirms_is_anchored_when_the_owner_says_so() {
             OPTIONS,
             table,
             buffer,
+            &mut OsRandom,
         )
     };
     let mut volume = adopt(&bench).expect("adopted");

@@ -9,7 +9,8 @@ use atrest_cipher::aead::{
 };
 use atrest_device::{FlashCause, FlashDevice, TrustedStoreError};
 use atrest_flash::sealed::{SealedError, SealedKey, SealedMedium, SealedOptions, Tickets, Verdict};
-use sealed::{BLOCKS, Bench, KEY, OPTIONS, Reader, Units, Volume};
+use atrest_secret::OsRandom;
+use sealed::{BLOCKS, Bench, ERASE, FIRST, KEY, OPTIONS, Reader, STRIDE, Units, Volume};
 
 /// Some blocks with something in them, synced.
 fn used<A: Aead>(bench: &Bench) -> Volume<A> {
@@ -96,38 +97,52 @@ fn units_tickets_and_records_are_those_of_an_independent_implementation() {
     let stored = || hex(&bench.store.record().expect("a record"));
     let raw = |block: usize, from: usize, len: usize| {
         let image = bench.medium.lock().image().to_bytes();
-        hex(&image[block * 1024 + from..][..len])
+        hex(&image[block * ERASE + from..][..len])
     };
-    let mut volume = bench.format::<ChaCha20Poly1305>().expect("format");
-    assert_eq!(stored(), "29f960010000000001000000000000000000000000000000d860f7f5ef12cdbdc794fe94e484f144");
+    let zeros = |count: usize| "00".repeat(count);
+    // Mark, version, state, anchor, salt.
+    let head = |state: &str, anchor: u8| format!("956902{state}{anchor:02x}00000000c0c1c2c3c4c5c6");
+    let (table, buffer) = (vec![Default::default(); 12], vec![0; FIRST]);
+    let (medium, store) = (bench.medium.clone(), bench.store.clone());
+    let mut volume =
+        Volume::<ChaCha20Poly1305>::format(medium, store, &KEY, OPTIONS, table, buffer, &mut Drawn)
+            .expect("format");
+    assert_eq!(stored(), format!("{}{}9bdacfb72422511285ba23f1f36c6e78", head("60", 1), zeros(48)));
     volume.clear(3).expect("erase");
     volume.put(3, 0, 0xa0).expect("program");
     volume.put(3, 1, 0xa1).expect("program");
     volume.clear(5).expect("erase");
     volume.put(5, 0, 0xa0).expect("program");
     volume.sync().expect("sync");
-    assert_eq!(
-        raw(3, 0, 96),
-        "8236157a2a525d297b0f4ace7f7211d0412006b35ed6c78e8e60e12066379d9b3f6d24adb0df736b4afd0ed1160b6062502a93cc\
-         bc68df2db7b2edb8d9157da99ec4b70b30e4f6f90100000000c22ad453868a0db00237148949c0fec0000000"
-    );
-    assert_eq!(
-        raw(3, 96, 96),
-        "5b7f278b4cc5b262797154ebfab439f2e1ad989bfc128b181607d0169c86664f4f42891c59aa18630b07d5e110d0063f36f0ab83\
-         49863aade666cfeff5106f0dc0ce182ebf48ee1d0200000000d02fbfc69400616d3b29dc75a1e6981a000000"
-    );
-    assert_eq!(stored(), "29f96004000000000100000000000000000000000000000052ed178cd41184c4fccb2fbe36c41cbe");
+    let first = "5d063fefbb476efd1fbfce9255bba954c367b74a8823111b22c71445d0f9afb952b7b16f0ed489e2c41206c832b09ba6b60c5507\
+                 2959cad149eb27975ef99b536cf95a83a504be0b010000000047b8a4f330ad611d0ec7736a579d6711";
+    assert_eq!(raw(3, 0, 128), format!("{first}{}c0c1c2c3c4c5c6c0c1c2c3c4c5c6", zeros(21)));
+    let second = "4abc391cfa8505f65022522f78c107f0976223acc1af4f96537aaebc57e60e1c0a247a9e5af61bcdc049f320f1c3b881932a7456\
+                  1fa0e7b9ad027d935eaa19b48308fcb78d27fc210200000000aa65a4372a244069ba3a076e0fe9cf43";
+    assert_eq!(raw(3, 128, 96), format!("{second}{}", zeros(3)));
+    assert_eq!(stored(), format!("{}{}3682ce2fd736fa5e3e972adabf14b4fc", head("60", 4), zeros(48)));
     volume.clear(3).expect("erase");
-    assert_eq!(raw(5, 992, 32), "1fc134a3cb5a91d7cc58030400000000a4069014f55a69f28e9da584ad75e11f");
+    let ticket = "45bd752bab28eeffbc0f3db78eebe3aadba40400000000fa4c970dc507ac92e3b797decbca445f";
+    assert_eq!(raw(5, 992, 64), format!("{ticket}{}", zeros(25)));
     volume.close().expect("close");
-    assert_eq!(stored(), "29f96105000000000100000000000000000000000000000059da7663f01349f246e22cce1ccbc05d");
+    assert_eq!(stored(), format!("{}{}f948a8a1ebb0c6d33915c64a76fe57b5", head("61", 5), zeros(48)));
+}
+
+/// The salt of the vectors.
+struct Drawn;
+
+impl atrest_secret::Random for Drawn {
+    fn fill(&mut self, out: &mut [u8]) -> Result<(), atrest_secret::RandomError> {
+        (0xc0..).zip(out).for_each(|(byte, to)| *to = byte);
+        Ok(())
+    }
 }
 
 #[test]
 fn a_unit_that_was_changed_is_reported_and_ends_all_writing() {
     let bench = Bench::new(OPTIONS);
     let mut volume = used::<AsconAead128>(&bench);
-    bench.medium.lock().image_mut().flip(5, 96 * 2 + 7, 3);
+    bench.medium.lock().image_mut().flip(5, FIRST + STRIDE + 7, 3);
     assert_eq!(volume.unit(5, 2), Err(FlashCause::Tampered { block: 5, unit: 2 }));
     assert_eq!(volume.unit(5, 1).expect("the others").first(), Some(&81));
     let writes = bench.store.count();
@@ -144,11 +159,11 @@ fn a_unit_that_was_changed_is_reported_and_ends_all_writing() {
     assert_eq!(volume.put(5, 6, 1), Err(FlashCause::Closed { block: 5 }));
     volume.clear(7).expect("erase");
     // A unit that fails since is as bad as before.
-    bench.medium.lock().image_mut().flip(5, 96 * 2 + 7, 3);
+    bench.medium.lock().image_mut().flip(5, FIRST + STRIDE + 7, 3);
     let bench = bench.snapshot();
     let mut volume = bench.mount::<AsconAead128>().expect("mount");
     assert!(!volume.is_damaged());
-    bench.medium.lock().image_mut().flip(5, 96 * 2 + 7, 3);
+    bench.medium.lock().image_mut().flip(5, FIRST + STRIDE + 7, 3);
     assert_eq!(volume.unit(5, 2), Err(FlashCause::Tampered { block: 5, unit: 2 }));
     assert_eq!(volume.clear(7), Err(FlashCause::Stopped));
     drop(volume);
@@ -191,12 +206,26 @@ fn parts_that_do_not_belong_together_are_told_apart() {
     assert_eq!(bench.mount::<Aes128Gcm>().expect_err("another cipher"), SealedError::OtherVolume);
     assert_eq!(changed(&|b| b.options.reserve = 2), SealedError::Option);
     assert_eq!(changed(&|b| b.options.anchor_every = 0), SealedError::Option);
-    let later = |b: &mut Bench| {
-        let mut record = b.store.record().expect("a record");
-        record[2] &= 7;
-        b.store.put(Some(record));
+    // Reserves from 3 on are ours; 0 is that of a volume in another store's hands.
+    let with_reserve = |reserve: u8| {
+        move |b: &mut Bench| {
+            let mut record = b.store.record().expect("a record");
+            record[3] = record[3] & 7 | reserve << 3;
+            b.store.put(Some(record));
+        }
     };
-    assert_eq!(changed(&later), SealedError::LaterVersion);
+    assert_eq!(changed(&with_reserve(1)), SealedError::LaterVersion);
+    assert_eq!(changed(&with_reserve(2)), SealedError::LaterVersion);
+    assert_eq!(changed(&with_reserve(0)), SealedError::HandedOver { header: 0 });
+    let of_version = |version: u8| {
+        move |b: &mut Bench| {
+            let mut record = b.store.record().expect("a record");
+            record[2] = version;
+            b.store.put(Some(record));
+        }
+    };
+    assert_eq!(changed(&of_version(1)), SealedError::EarlierVersion);
+    assert_eq!(changed(&of_version(3)), SealedError::LaterVersion);
     assert_eq!(bench.format::<AsconAead128>().expect_err("in use"), SealedError::StoreInUse);
     let lost = bench.snapshot();
     lost.store.put(None);
@@ -223,11 +252,12 @@ fn memory_that_does_not_suffice_is_refused_with_numbers() {
     let mount = |table: usize, buffer: usize| {
         let table = vec![Default::default(); table];
         let (medium, store) = (bench.medium.clone(), bench.store.clone());
-        Volume::<AsconAead128>::format(medium, store, &KEY, OPTIONS, table, vec![0; buffer]).map(|_| ())
+        Volume::<AsconAead128>::format(medium, store, &KEY, OPTIONS, table, vec![0; buffer], &mut OsRandom)
+            .map(|_| ())
     };
-    assert_eq!(mount(11, 96), Err(SealedError::TableTooSmall { needs: BLOCKS, has: 11 }));
-    assert_eq!(mount(12, 95), Err(SealedError::BufferTooSmall { needs: 96, has: 95 }));
-    assert_eq!(mount(13, 97), Ok(()));
+    assert_eq!(mount(11, 128), Err(SealedError::TableTooSmall { needs: BLOCKS, has: 11 }));
+    assert_eq!(mount(12, 127), Err(SealedError::BufferTooSmall { needs: 128, has: 127 }));
+    assert_eq!(mount(13, 129), Ok(()));
 }
 
 #[test]
@@ -236,8 +266,16 @@ fn another_identifier_makes_another_volume() {
     drop(used::<AsconAead128>(&bench));
     let key = SealedKey { uuid: &[9; 16], ..KEY };
     let mount = |store: &_| {
-        let (table, buffer) = (vec![Default::default(); 12], vec![0; 96]);
-        Volume::<AsconAead128>::mount(bench.medium.clone(), Clone::clone(store), &key, OPTIONS, table, buffer)
+        let (table, buffer) = (vec![Default::default(); 12], vec![0; FIRST]);
+        Volume::<AsconAead128>::mount(
+            bench.medium.clone(),
+            Clone::clone(store),
+            &key,
+            OPTIONS,
+            table,
+            buffer,
+            &mut OsRandom,
+        )
     };
     assert_eq!(mount(&bench.store).expect_err("refused"), SealedError::OtherVolume);
 }
@@ -287,7 +325,7 @@ fn whether_gaps_are_accepted_is_up_to_the_medium_on_which_they_came_about() {
         volume.put(5, 0, 2).expect("program");
         drop(volume);
         // The first of the two programs is lost, the second is not.
-        bench.medium.lock().erase(3 * 1024, 1024).expect("erase");
+        bench.medium.lock().erase(3 * ERASE as u64, ERASE as u64).expect("erase");
         let bench = Bench { options: SealedOptions { medium: opens, ..OPTIONS }, ..bench };
         match bench.mount::<AsconAead128>() {
             Ok(mut volume) if wrote == SealedMedium::Cached => {
@@ -307,7 +345,7 @@ fn after_a_close_that_failed_nothing_is_changed_before_the_store_is_written() {
     let mut volume = used::<ChaCha20Poly1305>(&bench);
     bench.store.fail_late(TrustedStoreError::Driver(3));
     assert_eq!(volume.close(), Err(FlashCause::TrustedStore(TrustedStoreError::Driver(3))));
-    let closed = |bench: &Bench| bench.store.record().expect("a record")[2] & 1 == 1;
+    let closed = |bench: &Bench| bench.store.record().expect("a record")[3] & 1 == 1;
     assert!(closed(&bench));
     assert_eq!(volume.put(3, 4, 1), Err(FlashCause::TrustedStore(TrustedStoreError::Driver(3))));
     bench.store.fail(None);
@@ -321,14 +359,14 @@ fn a_key_that_was_never_filled_in_opens_and_formats_nothing() {
     drop(used::<AsconAead128>(&bench));
     let (medium, record) = (bench.medium.lock().image().clone(), bench.store.record());
     let keys = [
-        SealedKey { volume_key: &[], uuid: &[0; 16] },
+        SealedKey { volume_key: &[], uuid: &[0; 16], header: None },
         SealedKey { volume_key: &[], ..KEY },
         SealedKey { volume_key: &[0], ..KEY },
         SealedKey { volume_key: &[0; 32], ..KEY },
         SealedKey { uuid: &[0; 16], ..KEY },
     ];
     for key in keys {
-        let memory = || (vec![Default::default(); 12], vec![0; 96]);
+        let memory = || (vec![Default::default(); 12], vec![0; FIRST]);
         let fresh = Bench::new(OPTIONS);
         let (table, buffer) = memory();
         let made = Volume::<AsconAead128>::format(
@@ -338,13 +376,15 @@ fn a_key_that_was_never_filled_in_opens_and_formats_nothing() {
             OPTIONS,
             table,
             buffer,
+            &mut OsRandom,
         );
         assert_eq!(made.map(|_| ()), Err(SealedError::NoKey));
         assert_eq!(fresh.store.record(), None);
         let opens = [Volume::<AsconAead128>::format_over, Volume::<AsconAead128>::mount];
         for open in opens {
             let (table, buffer) = memory();
-            let opened = open(bench.medium.clone(), bench.store.clone(), &key, OPTIONS, table, buffer);
+            let opened =
+                open(bench.medium.clone(), bench.store.clone(), &key, OPTIONS, table, buffer, &mut OsRandom);
             assert_eq!(opened.map(|_| ()), Err(SealedError::NoKey));
         }
         let (table, buffer) = memory();
@@ -362,8 +402,12 @@ fn a_key_that_was_never_filled_in_opens_and_formats_nothing() {
     // One byte suffices: keys and identifiers may begin or end with zeros.
     let mut last = [0; 32];
     last[31] = 1;
-    let key = SealedKey { volume_key: &last, uuid: &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
-    let (table, buffer) = (vec![Default::default(); 12], vec![0; 96]);
+    let key = SealedKey {
+        volume_key: &last,
+        uuid: &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        header: None,
+    };
+    let (table, buffer) = (vec![Default::default(); 12], vec![0; FIRST]);
     let other = Volume::<AsconAead128>::mount(
         bench.medium.clone(),
         bench.store.clone(),
@@ -371,6 +415,7 @@ fn a_key_that_was_never_filled_in_opens_and_formats_nothing() {
         OPTIONS,
         table,
         buffer,
+        &mut OsRandom,
     );
     assert_eq!(other.map(|_| ()), Err(SealedError::OtherVolume));
 }

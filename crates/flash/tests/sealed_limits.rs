@@ -8,13 +8,11 @@ use std::rc::Rc;
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry};
 use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedOptions, Tickets};
+use atrest_secret::{OsRandom, Random, RandomError};
 use atrest_testkit::flash::{SharedFlash, TrustedMemory};
-use sealed::{BLOCKS, Bench, KEY, OPTIONS, Units};
+use sealed::{BLOCKS, Bench, ERASE, FIRST, KEY, OPTIONS, STRIDE, Units};
 
 type Volume = sealed::Volume<ChaCha20Poly1305>;
-
-const STRIDE: usize = 96;
-const ERASE: usize = 1024;
 
 fn with_reserve(bench: &mut Bench, reserve: u8) {
     bench.options.reserve = reserve;
@@ -73,7 +71,7 @@ fn a_volume_is_worn_out_with_the_last_serial_and_not_before() {
     with_reserve(&mut bench, 3);
     let mut volume: Volume = bench.mount().expect("mount");
     assert_ne!(bench.store.record(), record);
-    let anchored = |bench: &Bench| bench.store.record().expect("a record")[3..8].to_vec();
+    let anchored = |bench: &Bench| bench.store.record().expect("a record")[4..9].to_vec();
     let serial = |back: u64| ((1_u64 << 40) - back).to_le_bytes()[..5].to_vec();
     assert_eq!(anchored(&bench), serial(15));
     volume.clear(0).expect("erase");
@@ -124,13 +122,26 @@ fn a_record_is_written_before_the_first_serial_that_it_would_not_allow() {
     assert_eq!(volume.unit(0, 8), Ok(vec![1; 72]));
 }
 
-/// Two units of one block that were sealed under one serial, by two volumes that were made alike: in one block they never stood.
+/// A source of one salt.
+struct OneSalt;
+
+impl Random for OneSalt {
+    fn fill(&mut self, out: &mut [u8]) -> Result<(), RandomError> {
+        (1..).zip(out).for_each(|(byte, to)| *to = byte);
+        Ok(())
+    }
+}
+
+/// Two units of one block that were sealed under one serial and one salt, by two volumes that were made alike: in one block they never stood.
 #[test]
 fn two_units_of_a_block_with_one_serial_are_refused() {
     let options = SealedOptions { tickets: Tickets::Store, ..OPTIONS };
     let benches = [(); 2].map(|()| Bench::new(options));
     for (bench, beside) in benches.iter().zip([1, 0]) {
-        let mut volume: Volume = bench.format().expect("format");
+        let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; FIRST]);
+        let (medium, store) = (bench.medium.clone(), bench.store.clone());
+        let mut volume =
+            Volume::format(medium, store, &KEY, options, table, buffer, &mut OneSalt).expect("format");
         for block in [3, 4] {
             volume.clear(block).expect("erase");
         }
@@ -145,8 +156,8 @@ fn two_units_of_a_block_with_one_serial_are_refused() {
     }
     let [first, second] = &benches;
     let mut copied = vec![0; STRIDE];
-    first.medium.clone().read((3 * ERASE + STRIDE) as u64, &mut copied).expect("read");
-    for (unit, bytes) in (3..).zip(copied.chunks(32)) {
+    first.medium.clone().read((3 * ERASE + FIRST) as u64, &mut copied).expect("read");
+    for (unit, bytes) in (FIRST / 32..).zip(copied.chunks(32)) {
         second.medium.lock().image_mut().put_unit(3, unit, bytes);
     }
     let refused = second.mount::<ChaCha20Poly1305>().map(drop).expect_err("refused");
@@ -201,12 +212,19 @@ fn the_newest_unit_is_read_again_before_it_is_anchored() {
     drop(volume);
     let reads = Rc::new(Cell::new(0));
     let medium =
-        Fading { medium: bench.medium.clone(), at: (3 * ERASE + STRIDE + 5) as u64, reads: reads.clone() };
-    let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; STRIDE]);
+        Fading { medium: bench.medium.clone(), at: (3 * ERASE + FIRST + 5) as u64, reads: reads.clone() };
+    let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; FIRST]);
     let store: TrustedMemory = bench.store.clone();
-    let mut volume =
-        SealedFlash::<ChaCha20Poly1305, _, _, _, _>::mount(medium, store, &KEY, OPTIONS, table, buffer)
-            .expect("mount");
+    let mut volume = SealedFlash::<ChaCha20Poly1305, _, _, _, _>::mount(
+        medium,
+        store,
+        &KEY,
+        OPTIONS,
+        table,
+        buffer,
+        &mut OsRandom,
+    )
+    .expect("mount");
     assert!(reads.get() > 1);
     assert_eq!(volume.unit(3, 0), Ok(vec![1; 72]));
     assert_eq!(volume.unit(3, 1), Ok(vec![0; 72]), "taken as not there, and not as damaged later");

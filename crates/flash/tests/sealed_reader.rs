@@ -11,8 +11,8 @@ use atrest_flash::sealed::{SealedMedium, SealedOptions, Verdict};
 use atrest_testkit::Campaign;
 use atrest_testkit::flash::FlashImage;
 use littlefs::{Tree, read_all_on, suite};
-use sealed::{BLOCKS, Bench, OPTIONS, Reader, Units};
-use sealed_rig::{Parts, STRIDE, on};
+use sealed::{BLOCKS, Bench, FIRST, OPTIONS, Reader, STRIDE, Units};
+use sealed_rig::{Parts, on};
 
 /// Blocks that hold one unit, four, six and all ten; the others have never been touched.
 const FILLS: [(u64, u64); 4] = [(0, 1), (3, 4), (5, 6), (9, 10)];
@@ -32,13 +32,19 @@ fn reader(bench: &Bench) -> Reader {
     bench.without_freshness().expect("a reader")
 }
 
+/// Where a byte of a unit lies in its block: behind unit 0 and its salt.
+fn place(unit: u64, byte: u64) -> usize {
+    let head = if unit == 0 { 0 } else { FIRST - STRIDE };
+    head + unit as usize * STRIDE + byte as usize
+}
+
 #[test]
 fn a_changed_unit_is_reported_wherever_it_lies_and_so_is_everything_behind_the_last_that_verifies() {
     let bench = used(OPTIONS);
     for (block, fill) in FILLS {
         for (changed, byte) in (0..fill).flat_map(|unit| [0, 71, 72, 76, 77, 92].map(|byte| (unit, byte))) {
             let bench = bench.snapshot();
-            bench.medium.lock().image_mut().flip(block as usize, (changed * 96 + byte) as usize, 6);
+            bench.medium.lock().image_mut().flip(block as usize, place(changed, byte), 6);
             let mut reader = reader(&bench);
             let place = Err(FlashCause::Tampered { block, unit: changed as u32 });
             // Without its first unit nothing of a block verifies; in the last one nothing says how many there were.
@@ -72,7 +78,7 @@ fn a_changed_unit_is_reported_wherever_it_lies_and_so_is_everything_behind_the_l
 #[test]
 fn what_stands_where_nothing_was_sealed_is_reported_too_and_blank_blocks_are_void() {
     let bench = used(OPTIONS);
-    for (block, byte) in [(1, 0), (1, 959), (3, 4 * 96), (3, 9 * 96 + 50), (0, 500)] {
+    for (block, byte) in [(1, 0), (1, 991), (3, place(4, 0)), (3, place(9, 50)), (0, 500)] {
         let bench = bench.snapshot();
         bench.medium.lock().image_mut().flip(block as usize, byte, 0);
         let mut reader = reader(&bench);
@@ -93,9 +99,9 @@ fn what_stands_where_nothing_was_sealed_is_reported_too_and_blank_blocks_are_voi
 #[test]
 fn on_a_card_and_for_who_assumes_a_torn_unit_it_is_as_if_it_were_not_there() {
     let bench = used(OPTIONS);
-    bench.medium.lock().image_mut().flip(3, 3 * 96, 0);
+    bench.medium.lock().image_mut().flip(3, place(3, 0), 0);
     bench.medium.lock().image_mut().flip(5, 0, 0);
-    bench.medium.lock().image_mut().flip(9, 4 * 96, 0);
+    bench.medium.lock().image_mut().flip(9, place(4, 0), 0);
     let card = Bench { options: SealedOptions { medium: SealedMedium::Card, ..OPTIONS }, ..bench.clone() };
     for mut reader in [reader(&bench).assuming_torn(), reader(&card)] {
         assert_eq!(reader.unit(3, 2), Ok(vec![50; 72]));
@@ -129,9 +135,11 @@ fn no_changed_unit_makes_littlefs_show_what_is_older() {
     let run = parts.record(Tree::new(), &suite(64 * 640), true);
     let (image, tree) = (parts.medium.lock().image().clone(), run.played.states.last().expect("a state"));
     assert_eq!(read(&image, false).as_ref(), Ok(tree), "a false alarm");
-    let stride = STRIDE as usize;
+    let stride = sealed_rig::STRIDE as usize;
     let bytes = image.to_bytes();
-    let is_used = |block: usize, unit: usize| bytes[(block * 11 + unit) * stride..][..stride] != [0xff; 88];
+    let is_used = |block: usize, unit: usize| {
+        bytes[(block * 11 + unit) * stride..][..stride] != [0xff; sealed_rig::STRIDE as usize]
+    };
     let all = (0..64).flat_map(|block| (0..10).map(move |unit| (block, unit)));
     let used: Vec<(usize, usize)> = all.filter(|(block, unit)| is_used(*block, *unit)).collect();
     let [mut stopped, mut same, mut older] = [0; 3];

@@ -9,7 +9,7 @@ use atrest_flash::{LittlefsGeometry, LittlefsStorage};
 use littlefs2::consts::{U1, U72};
 use littlefs2::fs::Filesystem;
 use littlefs2::path::Path;
-use sealed::{BLOCKS, Bench, OPTIONS, Units};
+use sealed::{BLOCKS, Bench, ERASE, FIRST, OPTIONS, STRIDE, Units};
 
 type Volume = sealed::Volume<atrest_cipher::aead::ChaCha20Poly1305>;
 
@@ -18,7 +18,7 @@ const REFUSED: Result<(), FlashCause> = Err(FlashCause::Driver(0));
 /// Puts bytes at an address, past the rules of the medium.
 fn exchange(bench: &Bench, address: u64, bytes: &[u8]) {
     let mut medium = bench.medium.lock();
-    let (block, first) = ((address / 1024) as usize, (address % 1024) as usize / 32);
+    let (block, first) = ((address / ERASE as u64) as usize, (address % ERASE as u64) as usize / 32);
     for (unit, bytes) in (first..).zip(bytes.chunks(32)) {
         medium.image_mut().put_unit(block, unit, bytes);
     }
@@ -68,10 +68,11 @@ fn what_a_refused_erase_has_left_is_never_read_in_place_of_later_units() {
     volume.clear(4).expect("erase");
     (0..4).for_each(|unit| volume.put(4, unit, 0xa0 + unit as u8).expect("program"));
     volume.anchor().expect("anchor");
-    let mut old = vec![0; 96];
-    bench.medium.clone().read(4 * 1024 + 96, &mut old).expect("read");
+    let at = (4 * ERASE + FIRST) as u64;
+    let mut old = vec![0; STRIDE];
+    bench.medium.clone().read(at, &mut old).expect("read");
     // Units 1 to 3 are made blank before the erase is refused.
-    exchange(&bench, 4 * 1024 + 96, &[0xff; 3 * 96]);
+    exchange(&bench, at, &[0xff; 3 * STRIDE]);
     bench.medium.lock().refusals().erases = 1;
     assert_eq!(volume.clear(4), REFUSED);
     volume.close().expect("close");
@@ -81,7 +82,7 @@ fn what_a_refused_erase_has_left_is_never_read_in_place_of_later_units() {
     assert_eq!(volume.put(4, 1, 0xee), Err(FlashCause::Closed { block: 4 }), "closed for good");
     volume.close().expect("close");
     drop(volume);
-    exchange(&bench, 4 * 1024 + 96, &old);
+    exchange(&bench, at, &old);
     shows_only(&bench, 4, 1, 0);
 }
 

@@ -11,9 +11,9 @@ fn record(number: u8) -> Record {
     [number; TRUSTED_RECORD_LEN]
 }
 
-/// Pages with room for four records each, programmed by whole records or by 16 bytes.
+/// Pages with room for four records each, programmed by whole records or by 8 bytes.
 fn pages(prog: u32) -> SharedFlash {
-    let geometry = FlashGeometry::new(1, prog, 192, 2).expect("a geometry");
+    let geometry = FlashGeometry::new(1, prog, 352, 2).expect("a geometry");
     SharedFlash::new(EmulatedFlash::new(geometry))
 }
 
@@ -24,7 +24,7 @@ fn on(flash: SharedFlash) -> PageStore<SharedFlash> {
 #[test]
 fn pages_hold_the_old_record_or_the_new_one_at_every_cut() {
     let mut cuts = 0;
-    for prog in [16, 48] {
+    for prog in [8, 88] {
         let flash = pages(prog);
         flash.lock().record();
         let mut store = on(flash.clone());
@@ -60,11 +60,11 @@ fn pages_hold_the_old_record_or_the_new_one_at_every_cut() {
 
 #[test]
 fn pages_that_hold_no_whole_record_are_damaged_and_too_small_ones_refused() {
-    let flash = pages(48);
+    let flash = pages(88);
     let mut store = on(flash.clone());
     (1..=3).for_each(|number| store.store(&record(number)).expect("store"));
     for unit in 0..3 {
-        flash.lock().image_mut().flip(0, unit * 48 + 3, 1);
+        flash.lock().image_mut().flip(0, unit * 88 + 3, 1);
     }
     assert_eq!(on(flash.clone()).load(), Err(TrustedStoreError::Damaged));
     let mut store = on(flash);
@@ -72,12 +72,12 @@ fn pages_that_hold_no_whole_record_are_damaged_and_too_small_ones_refused() {
     assert_eq!(store.load(), Ok(Some(record(9))));
     let small = |prog, erase, count| {
         let geometry = FlashGeometry::new(1, prog, erase, count).expect("a geometry");
-        PageStore::<_, 64>::new(EmulatedFlash::new(geometry)).err()
+        PageStore::<_, 88>::new(EmulatedFlash::new(geometry)).err()
     };
-    assert_eq!(small(16, 32, 2), Some(TrustedStoreError::TooSmall { needs: 96, has: 64 }));
-    assert_eq!(small(16, 64, 1), Some(TrustedStoreError::TooSmall { needs: 96, has: 64 }));
-    assert_eq!(small(128, 128, 2), Some(TrustedStoreError::TooSmall { needs: 128, has: 64 }));
-    assert_eq!(small(64, 64, 2), None);
+    assert_eq!(small(8, 32, 2), Some(TrustedStoreError::TooSmall { needs: 176, has: 64 }));
+    assert_eq!(small(8, 88, 1), Some(TrustedStoreError::TooSmall { needs: 176, has: 88 }));
+    assert_eq!(small(128, 128, 2), Some(TrustedStoreError::TooSmall { needs: 128, has: 88 }));
+    assert_eq!(small(88, 88, 2), None);
 }
 
 /// Slots whose write is cut at will, and then leaves garbage.
@@ -100,6 +100,8 @@ impl ElementSlots for Slots {
             let arrived = self.random.below(FRAME_LEN as u64) as usize;
             cell[..arrived].copy_from_slice(&bytes[..arrived]);
             self.random.fill(&mut cell[arrived..]);
+            // Cut it was, even if what arrived by chance is the rest.
+            cell[FRAME_LEN - 1] ^= u8::from(*cell == *bytes);
             return Err(TrustedStoreError::Driver(1));
         }
         *cell = *bytes;

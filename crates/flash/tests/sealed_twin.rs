@@ -9,21 +9,25 @@ use std::rc::Rc;
 
 use atrest_cipher::aead::{Aead, Aes128CcmTag96, AsconAead128, ChaCha20Poly1305};
 use atrest_device::{
-    FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, TrustedStore, TrustedStoreError,
+    FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, TRUSTED_RECORD_LEN, TrustedStore,
+    TrustedStoreError,
 };
 use atrest_flash::sealed::store::{CounterStore, ENTRY_LEN, MonotonicCounter};
 use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedMedium, SealedOptions, Tickets};
 use atrest_testkit::flash::TrustedRecord;
 use atrest_testkit::flash::sealed_model::{
-    Answer, BLOCKS, Cell, Content, Cut, Event, LOG_CELLS, LOG_PAGES, MARKED_CELLS, Model, Op, Outcome,
+    Answer, BLOCKS, Cell, Content, Cut, Epoch, Event, LOG_CELLS, LOG_PAGES, MARKED_CELLS, Model, Op, Outcome,
     Policy, Record, Refusal, Setup, Statistics, Stop, Trust, Twin, UNITS, World, run,
 };
 use atrest_testkit::{Campaign, Random};
 use sealed::{KEY, OPTIONS, Units};
 
 const STRIDE: usize = 96;
-const SLOT: usize = 32;
-const ERASE: usize = UNITS * STRIDE + SLOT;
+const SLOT: usize = 64;
+/// What unit 0 takes more.
+const HEAD: usize = 32;
+const FIRST: usize = STRIDE + HEAD;
+const ERASE: usize = FIRST + (UNITS - 1) * STRIDE + SLOT;
 /// The power is off.
 const OFF: i32 = -7;
 /// The operation is refused.
@@ -48,13 +52,13 @@ impl Script {
     /// What a cell of the model looks like.
     fn look(&self, cell: Cell) -> Vec<u8> {
         match self.cells[cell] {
-            Content::Blank => vec![0xff; STRIDE],
-            Content::Garbage => Random::new(cell as u64).bytes(STRIDE),
+            Content::Blank => vec![0xff; FIRST],
+            Content::Garbage => Random::new(cell as u64).bytes(FIRST),
             Content::Forged(of, part) => {
                 let mut bytes = self.look(of);
                 let parts = match self.cells[of] {
-                    Content::Entry(_) => [40, 0, 48],
-                    Content::Ticket { .. } => [11, 0, 16],
+                    Content::Entry(_) => [80, 0, 88],
+                    Content::Ticket { .. } => [18, 0, 23],
                     _ => [self.payload, 0, self.payload + 5],
                 };
                 bytes[parts[part as usize]] ^= 1;
@@ -66,10 +70,10 @@ impl Script {
     }
 
     fn place(&mut self, block: usize, cell: usize, content: Cell) {
-        let len = if cell == UNITS { SLOT } else { STRIDE };
+        let (at, len) = span(cell);
         let mut bytes = self.look(content);
-        bytes.resize(STRIDE, 0xff);
-        self.raw[block * ERASE + cell * STRIDE..][..len].copy_from_slice(&bytes[..len]);
+        bytes.resize(FIRST, 0xff);
+        self.raw[block * ERASE + at..][..len].copy_from_slice(&bytes[..len]);
     }
 
     fn place_entry(&mut self, page: usize, index: usize, content: Cell) {
@@ -91,6 +95,15 @@ impl Script {
             Cut::Refused => Err(REFUSED),
             Cut::Before | Cut::Torn | Cut::After => Err(OFF),
         }
+    }
+}
+
+/// Where a cell lies in its block, and its bytes.
+fn span(cell: usize) -> (usize, usize) {
+    match cell {
+        0 => (0, FIRST),
+        UNITS => (ERASE - SLOT, SLOT),
+        _ => (HEAD + cell * STRIDE, STRIDE),
     }
 }
 
@@ -124,8 +137,9 @@ impl FlashDevice for Hand {
         let Event::Prog { block, cell, content, left, cut } = event else {
             panic!("a program instead of {event:?}")
         };
-        assert_eq!(address as usize, block * ERASE + cell * STRIDE, "the place of {event:?}");
-        assert_eq!(data.len(), if cell == UNITS { SLOT } else { STRIDE });
+        let (at, len) = span(cell);
+        assert_eq!(address as usize, block * ERASE + at, "the place of {event:?}");
+        assert_eq!(data.len(), len);
         script.bytes.insert(content, data.to_vec());
         script.place(block, cell, left);
         script.end(cut).map_err(failed)
@@ -159,7 +173,7 @@ impl TrustedStore for Hand {
         let mut script = self.0.borrow_mut();
         let event = script.next("a record").map_err(TrustedStoreError::Driver)?;
         let Event::Store { record, landed, cut } = event else { panic!("a record instead of {event:?}") };
-        assert_eq!(fields(stored), record);
+        assert_eq!(fields(stored, &record), record);
         if landed {
             script.record = Some(*stored);
         }
@@ -173,7 +187,8 @@ struct LogHand(Hand);
 
 impl FlashDevice for LogHand {
     fn geometry(&self) -> FlashGeometry {
-        FlashGeometry::new(1, 64, (LOG_CELLS * ENTRY_LEN) as u32, LOG_PAGES as u64).expect("a geometry")
+        FlashGeometry::new(1, ENTRY_LEN as u32, (LOG_CELLS * ENTRY_LEN) as u32, LOG_PAGES as u64)
+            .expect("a geometry")
     }
 
     fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
@@ -194,8 +209,9 @@ impl FlashDevice for LogHand {
         };
         assert_eq!(address as usize, (page * LOG_CELLS + index) * ENTRY_LEN, "the place of {event:?}");
         assert_eq!(data.len(), ENTRY_LEN);
-        let number = u64::from_le_bytes(*data[40..].first_chunk().expect("eight bytes"));
-        assert_eq!((fields(data.first_chunk().expect("a record")), number), entry);
+        let number = u64::from_le_bytes(*data[TRUSTED_RECORD_LEN..].first_chunk().expect("eight bytes"));
+        let found = fields(data.first_chunk().expect("a record"), &entry.0);
+        assert_eq!((found, number), entry);
         script.bytes.insert(content, data.to_vec());
         script.place_entry(page, index, left);
         script.end(cut).map_err(failed)
@@ -260,17 +276,27 @@ impl Store for CounterStore<LogHand, LogHand> {
 }
 
 /// A record as FORMATS.md has it.
-fn fields(stored: &TrustedRecord) -> Record {
+/// What a stored record says; what it does not, start and the model's numbers of sessions, is as expected.
+fn fields(stored: &TrustedRecord, expected: &Record) -> Record {
     let number = |at: usize, len: usize| {
         stored[at..at + len].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
     };
-    assert_eq!(stored[2] >> 3, 5, "the reserve");
-    let victim =
-        (stored[2] & 2 != 0).then(|| (number(13, 4) as usize, number(17, 5), number(22, 2) as usize));
-    Record { anchor: number(3, 5), start: number(8, 5), clean: stored[2] & 1 != 0, victim }
+    assert_eq!((stored[2], stored[3] >> 3), (2, 5), "version and reserve");
+    let session = expected.victim.map_or(0, |(_, epoch, _)| epoch.session);
+    let victim = (stored[3] & 2 != 0).then(|| {
+        let epoch = Epoch { serial: number(20, 5), session };
+        (number(16, 4) as usize, epoch, number(25, 2) as usize)
+    });
+    Record {
+        anchor: number(4, 5),
+        start: expected.start,
+        session: expected.session,
+        clean: stored[3] & 1 != 0,
+        victim,
+    }
 }
 
-type Volume<A, S> = SealedFlash<A, Hand, S, [BlockState; BLOCKS], [u8; STRIDE]>;
+type Volume<A, S> = SealedFlash<A, Hand, S, [BlockState; BLOCKS], [u8; FIRST]>;
 
 struct Real<A, S> {
     script: Hand,
@@ -305,9 +331,17 @@ impl<A: Aead, S: Store> Real<A, S> {
     fn open(&mut self, world: &World, mount: bool) -> Result<(), SealedError> {
         self.volume = None;
         let (medium, store) = (self.script.clone(), S::on(&self.script));
-        let (table, buffer) = ([BlockState::default(); BLOCKS], [0; STRIDE]);
+        let (table, buffer) = ([BlockState::default(); BLOCKS], [0; FIRST]);
         let open = if mount { Volume::<A, S>::mount } else { Volume::<A, S>::format };
-        self.volume = Some(open(medium, store, &KEY, Self::options(world), table, buffer)?);
+        self.volume = Some(open(
+            medium,
+            store,
+            &KEY,
+            Self::options(world),
+            table,
+            buffer,
+            &mut atrest_secret::OsRandom,
+        )?);
         Ok(())
     }
 
@@ -457,7 +491,7 @@ fn against_the_model<A: Aead, S: Store>(name: &'static str, sample: usize, whole
     let (mut sum, mut steps) = (Statistics::default(), 0);
     Campaign::new(name, sample, whole).run(|seed, _| {
         let mut real = Real::<A, S>::new();
-        let setup = Setup { seed, flaw: None, marginal: false, cycles: 14, trust: S::TRUST };
+        let setup = Setup { seed, flaw: None, marginal: false, cycles: 14, trust: S::TRUST, copies: false };
         let (statistics, violation) = run(setup, &mut real);
         assert_eq!(violation, None);
         sum.add(statistics);

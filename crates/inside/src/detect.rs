@@ -1,11 +1,11 @@
 //! What starts at the first byte of a device, by the signatures that each format defines.
 
+use atrest_codec::Record;
 use atrest_device::{BlockDevice, DeviceError};
 pub use atrest_engine::contents::FilesystemKind;
 use atrest_engine::contents::{LOOK_AT, by_signature};
 
-use crate::bytes::Fields;
-use crate::fat;
+use crate::{ext4, fat};
 
 /// Which filesystem starts at the first byte of `device`; none if we know none that does.
 ///
@@ -14,12 +14,14 @@ pub fn detect(device: &dyn BlockDevice) -> Result<Option<FilesystemKind>, Device
     let len = usize::try_from(device.size()).map_or(LOOK_AT, |size| size.min(LOOK_AT));
     let mut start = vec![0; len];
     device.read_at(0, &mut start)?;
-    let fields = Fields(&start);
     if let Some(kind) = by_signature(&start) {
         return Ok(Some(kind));
     }
-    if fields.le16(1024 + 0x38) == crate::ext4::MAGIC {
-        return Ok(Some(crate::ext4::kind(Fields(fields.slice(1024, 1024)))));
+    if let Some(superblock) = start.get(ext4::AT..).and_then(|from| from.first_chunk()).map(Record::new)
+        && ext4::magic(superblock) == ext4::MAGIC
+    {
+        return Ok(Some(ext4::kind(superblock)));
     }
-    Ok(fat::BootSector::parse(fields.slice(0, 512)).ok().map(|boot| boot.kind()))
+    let boot = start.first_chunk().and_then(|sector| fat::BootSector::parse(sector).ok());
+    Ok(boot.map(|boot| boot.kind()))
 }

@@ -68,6 +68,7 @@ impl TreePath {
         if self.is_root() {
             return None;
         }
+        // intended: a name in the root has the root as its parent. The end was found in the bytes.
         let end = self.0.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
         Some(Self(self.0.get(..end).unwrap_or(&[]).to_vec()))
     }

@@ -25,6 +25,7 @@ pub fn resolve(tree: &dyn FileTree, path: &[u8], last: LastLink) -> Result<TreeP
     let mut links = 0;
     while let Some(name) = ahead.pop() {
         if name == b".." {
+            // intended: `..` of the root is the root.
             place = place.parent().unwrap_or_default();
             continue;
         }

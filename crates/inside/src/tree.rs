@@ -41,6 +41,7 @@ pub trait FileTree: Send + Sync {
             if len == 0 {
                 return Ok(offset);
             }
+            // cannot miss: a tree reads no more than there is room for.
             sink(piece.get(..len).unwrap_or(&[])).map_err(|Stop| TreeError::Stopped { at: offset })?;
             offset = offset.saturating_add(len as u64);
         }

@@ -36,6 +36,7 @@ fn read(tree: &dyn FileTree, path: &TreePath) -> Result<(), TreeError> {
     loop {
         match tree.read_at(path, at, &mut piece)? {
             0 => return Ok(()),
+            // cannot overflow: no file is longer than 64 bits say.
             read => at = at.saturating_add(read as u64),
         }
     }

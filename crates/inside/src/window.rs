@@ -21,13 +21,15 @@ impl Window {
     /// Checks the range and turns an offset in the window into one of the device.
     fn place(&self, operation: Operation, offset: u64, len: u64) -> Result<u64, DeviceError> {
         self.check_range(operation, offset, len)?;
-        // In range by the check above and the one in `new`.
+        // cannot overflow: both were checked, here and in `new`.
         Ok(self.start.saturating_add(offset))
     }
 
     fn own(&self, mut error: DeviceError) -> DeviceError {
+        // intended: what fails before the window, when the device reads more than is asked, fails for its first byte.
         error.offset = error.offset.saturating_sub(self.start);
         if let Cause::OutOfBounds { size } = &mut error.cause {
+            // intended: of a device that ends before the window, nothing is in it.
             *size = size.saturating_sub(self.start).min(self.len);
         }
         error

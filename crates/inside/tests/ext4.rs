@@ -388,6 +388,30 @@ fn checksums_catch_flipped_bits_in_metadata() {
     bytes[root * 4096 + 30] ^= 1;
     let tree = open(Memory::new(bytes));
     assert!(matches!(tree.list(&path("")), Err(TreeError::Corrupt(Damage::Directory { inode: 2, .. }))));
+
+    // The second inode of 256 bytes: both halves of its checksum, a field behind the first 128 bytes, and what is behind all.
+    let table = place("imap /");
+    for at in [0x7c, 0x7d, 0x82, 0x83, 0x94, 0xf0] {
+        let mut bytes = good.clone();
+        bytes[table * 4096 + 256 + at] ^= 1;
+        let opened = atrest_inside::open_tree(Memory::new(bytes), atrest_inside::Access::ReadOnly);
+        assert_eq!(opened.err(), Some(TreeError::Corrupt(Damage::InodeChecksum(2))), "byte {at:#x}");
+    }
+
+    // The superblock of a journal that is to be replayed: a byte that means nothing, and two of the checksum.
+    let block = dir.path().join("block");
+    fs::write(&block, pattern(1, 4096)).expect("writable");
+    debugfs(&image, &format!("jo -c -v 3\njw -b 3000 {}\njc\n", block.display()));
+    let good = fs::read(&image).expect("readable");
+    let is_journal = |block: &[u8]| block.starts_with(&[0xc0, 0x3b, 0x39, 0x98, 0, 0, 0, 4]);
+    let journal = good.chunks(4096).position(is_journal).expect("a journal");
+    open(Memory::new(good.clone()));
+    for at in [0x70, 0xfc, 0xff, 0x100] {
+        let mut bytes = good.clone();
+        bytes[journal * 4096 + at] ^= 1;
+        let opened = atrest_inside::open_tree(Memory::new(bytes), atrest_inside::Access::ReadOnly);
+        assert_eq!(opened.err(), Some(TreeError::Corrupt(Damage::Journal { block: 0 })), "byte {at:#x}");
+    }
 }
 
 #[test]

@@ -314,3 +314,21 @@ fn a_failing_device_is_reported_as_such_and_nothing_is_written_after_it() {
     }
     panic!("removing needs more than 40 requests");
 }
+
+#[test]
+fn no_more_clusters_are_free_than_there_are() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (image, file) = (dir.path().join("image"), dir.path().join("file"));
+    mkfs(&image, "40960", "-F 32 -s 1");
+    fs::write(&file, pattern(1, 100_000)).expect("written");
+    run("mcopy", &[&"-i", &image, &file, &"::/file"]);
+    let mut bytes = fs::read(&image).expect("readable");
+    let tree = open(Memory::new(bytes.clone()));
+    let blocks = u32::try_from(tree.space().expect("counted").blocks).expect("clusters");
+    // The information sector says that all are free, though a file has some.
+    bytes[512 + 488..512 + 492].copy_from_slice(&blocks.to_le_bytes());
+    let tree = atrest_inside::open_tree(Memory::new(bytes), Access::ReadWrite).expect("a tree");
+    tree.remove(&path("/file")).expect("removed");
+    tree.flush().expect("flushed");
+    assert_eq!(tree.space().expect("counted").free, u64::from(blocks));
+}

@@ -274,6 +274,19 @@ fn no_walk_through_an_ext4_that_contains_itself_goes_on_for_ever() {
 /// A directory that has itself in it, under other numbers each time: nothing but the limits of the walk ends it.
 struct Endless {
     inside: usize,
+    /// The number of all of them, or 0 where directories have none.
+    inode: u64,
+    /// Below so many levels directories are empty.
+    levels: usize,
+    /// What can't be listed.
+    damaged: Option<TreePath>,
+    removed: AtomicUsize,
+}
+
+impl Endless {
+    fn new(inside: usize) -> Self {
+        Self { inside, inode: 0, levels: usize::MAX, damaged: None, removed: AtomicUsize::new(0) }
+    }
 }
 
 impl FileTree for Endless {
@@ -299,16 +312,27 @@ impl FileTree for Endless {
             uid: 0,
             gid: 0,
             links: 1,
-            inode: 0,
+            inode: self.inode,
             allocated: 0,
             modified: Default::default(),
             accessed: Default::default(),
             changed: Default::default(),
         })
     }
-    fn list(&self, _: &TreePath) -> Result<Vec<Entry>, TreeError> {
-        let entry = |i: usize| Entry { name: format!("{i}").into_bytes(), kind: Kind::Directory, inode: 0 };
+    fn list(&self, path: &TreePath) -> Result<Vec<Entry>, TreeError> {
+        if self.damaged.as_ref() == Some(path) {
+            return Err(TreeError::Corrupt(Damage::EndlessChain));
+        }
+        if path.to_string().matches('/').count() > self.levels {
+            return Ok(Vec::new());
+        }
+        let entry =
+            |i: usize| Entry { name: format!("{i}").into_bytes(), kind: Kind::Directory, inode: self.inode };
         Ok((0..self.inside).map(entry).collect())
+    }
+    fn remove(&self, _: &TreePath) -> Result<(), TreeError> {
+        self.removed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
     fn read_at(&self, _: &TreePath, _: u64, _: &mut [u8]) -> Result<usize, TreeError> {
         Err(TreeError::IsADirectory)
@@ -317,7 +341,7 @@ impl FileTree for Endless {
 
 #[test]
 fn a_walk_has_a_limit_of_its_own_to_depth_and_number() {
-    let deep = Endless { inside: 1 };
+    let deep = Endless::new(1);
     let steps: Vec<_> = Walk::new(&deep, &TreePath::root()).collect();
     let entered = steps.iter().filter(|step| matches!(step, Ok(Step::Enter(_)))).count();
     let left = steps.iter().filter(|step| matches!(step, Ok(Step::Leave(_)))).count();
@@ -325,13 +349,39 @@ fn a_walk_has_a_limit_of_its_own_to_depth_and_number() {
     let errors: Vec<_> = steps.iter().filter_map(|step| step.as_ref().err()).collect();
     assert!(matches!(errors[..], [WalkError::TooDeep { limit: MAX_DEPTH, .. }]), "{errors:?}");
     assert!(matches!(remove(&deep, &TreePath::root(), true), Err(WalkError::TooDeep { .. })));
-    let wide = Endless { inside: 10 };
+    let wide = Endless::new(10);
     for walk in [Walk::new(&wide, &TreePath::root()), Walk::by_names(&wide, &TreePath::root())] {
         let mut steps = 0;
         let last = walk.inspect(|_| steps += 1).last();
         assert!(matches!(last, Some(Err(WalkError::TooMany { limit: 1000, .. }))), "{last:?}");
         assert!(steps < 3000, "{steps} steps");
     }
+}
+
+/// Whatever a filesystem itself looks for, a walk enters no directory twice.
+#[test]
+fn a_walk_enters_no_number_twice() {
+    let same = Endless { inode: 7, ..Endless::new(2) };
+    let steps: Vec<_> = Walk::new(&same, &TreePath::root()).collect();
+    let twice = |step: &Result<Step, WalkError>| {
+        let places = ["/0", "/1"].map(path);
+        matches!(step, Err(WalkError::Twice { first, second }) if first.is_root() && places.contains(second))
+    };
+    assert_eq!((steps.len(), steps.iter().filter(|step| twice(step)).count()), (4, 2), "{steps:?}");
+    let steps: Vec<_> = Walk::by_names(&same, &TreePath::root()).collect();
+    let entered = steps.iter().filter(|step| matches!(step, Ok(Step::Enter(_)))).count();
+    assert_eq!(entered, 2, "the root, whose number no directory says, and one of its own: {steps:?}");
+}
+
+#[test]
+fn nothing_is_removed_beside_what_cannot_be_listed() {
+    let sound = Endless { levels: 2, ..Endless::new(2) };
+    assert_eq!(remove(&sound, &TreePath::root(), true), Ok(sound.removed.load(Ordering::Relaxed) as u64));
+    assert!(sound.removed.load(Ordering::Relaxed) > 5);
+    let damaged = Endless { levels: 2, damaged: Some(path("/1/1")), ..Endless::new(2) };
+    let removed = remove(&damaged, &TreePath::root(), true);
+    assert!(matches!(removed, Err(WalkError::Tree { .. })), "{removed:?}");
+    assert_eq!(damaged.removed.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -369,4 +419,127 @@ fn files_in_one_place_are_not_copied_to_more_than_the_filesystem_has() {
     let options = CopyOptions { keep_going: true, ..ALL };
     let summary = copy_out(&*tree, &TreePath::root(), &to, &options, &mut ()).expect("as much as can be");
     assert_eq!((summary.files, summary.failed, summary.bytes), (2, 19, 1_000_000));
+}
+
+/// Zeros take no room on the host; but a FAT has no holes, and what it shows is more than it has.
+#[test]
+fn files_of_zeros_in_one_place_of_a_fat_are_not_copied_either() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let device = Memory::new(fat(&dir.path().join("image"), &[], &["F00", "F01", "F02"]));
+    let tree = open(device.clone());
+    write(&*tree, &path("BIG"), &[0; 500_000]).expect("written");
+    tree.flush().expect("flushed");
+    let mut bytes = device.bytes();
+    let big = entry(&bytes, "BIG");
+    for name in ["F00", "F01", "F02"] {
+        let at = entry(&bytes, name);
+        bytes.copy_within(big..big + 6, at);
+    }
+    let tree = open(Memory::new(bytes));
+    let options = CopyOptions { keep_going: true, ..ALL };
+    let to = dir.path().join("to");
+    let summary = copy_out(&*tree, &TreePath::root(), &to, &options, &mut ()).expect("as much as can be");
+    assert_eq!((summary.files, summary.failed), (2, 2));
+}
+
+/// An ext4 of four megabytes with twenty files, one of which has two megabytes. `edit` is debugfs's, and may make others lead to its blocks.
+fn ext4_with_a_large_file(dir: &Path, edit: &str) -> Vec<u8> {
+    let (from, image, script) = (dir.join("from"), dir.join("image"), dir.join("script"));
+    let _ = fs::remove_file(&image);
+    fs::create_dir_all(&from).expect("writable");
+    for i in 0..20 {
+        fs::write(from.join(format!("f{i:02}")), pattern(i, 1000)).expect("writable");
+    }
+    fs::write(from.join("large"), pattern(3, 2_000_000)).expect("writable");
+    // A file with room for little of what it shows.
+    let sparse = fs::File::create(from.join("sparse")).expect("writable");
+    sparse.set_len(1 << 30).expect("a hole");
+    // A block in every four: with the holes between it is larger than the filesystem.
+    let mut dotted = vec![0; 5 << 20];
+    dotted.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    fs::write(from.join("dotted"), dotted).expect("writable");
+    fs::write(&script, edit).expect("writable");
+    run(
+        "mke2fs",
+        &[
+            &"-q",
+            &"-F",
+            &"-t",
+            &"ext4",
+            &"-b",
+            &"1024",
+            &"-O",
+            &"^has_journal,^metadata_csum,^inline_data",
+            &"-d",
+            &from,
+            &image,
+            &"4M",
+        ],
+    );
+    run("debugfs", &[&"-w", &"-f", &script, &image]);
+    fs::read(&image).expect("readable")
+}
+
+#[test]
+fn files_of_an_ext4_with_the_same_blocks_are_not_copied_to_more_than_the_filesystem_has() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // Where inodes lie: their contents are moved from one to another.
+    let bytes = ext4_with_a_large_file(dir.path(), "");
+    let map = |bytes: &[u8], large: usize, others: &[usize], links: u8| {
+        let mut bytes = bytes.to_vec();
+        for at in others {
+            // Size, blocks, flags and the extents.
+            for field in [4..8, 28..36, 40..100] {
+                bytes.copy_within(large + field.start..large + field.end, at + field.start);
+            }
+            bytes[at + 26] = links;
+        }
+        bytes
+    };
+    let inode = |name: &str| {
+        let shown = run("debugfs", &[&"-R", &format!("imap {name}"), &dir.path().join("image")]).stdout;
+        let shown = String::from_utf8(shown).expect("text");
+        let (block, offset) =
+            shown.split_once("located at block ").expect(&shown).1.split_once(", offset ").expect("both");
+        let offset = usize::from_str_radix(offset.trim().trim_start_matches("0x"), 16).expect("a number");
+        block.parse::<usize>().expect("a number") * 1024 + offset
+    };
+    let names: Vec<String> = (0..20).map(|i| format!("f{i:02}")).collect();
+    let others: Vec<usize> = names.iter().map(|name| inode(name)).collect();
+
+    let whole = open(Memory::new(bytes.clone()));
+    let copied =
+        copy_out(&*whole, &TreePath::root(), &dir.path().join("whole"), &ALL, &mut ()).expect("it is sound");
+    assert_eq!((copied.files, copied.failed), (23, 0), "a hole has no room, and takes none");
+
+    for links in [1, 2] {
+        let tree = open(Memory::new(map(&bytes, inode("large"), &others, links)));
+        let to = |name: &str| dir.path().join(format!("{name}{links}"));
+        let failed = copy_out(&*tree, &TreePath::root(), &to("to"), &ALL, &mut ());
+        assert!(matches!(failed, Err(CopyError::LargerThanFilesystem { size: 0x40_0000, .. })), "{failed:?}");
+        let options = CopyOptions { keep_going: true, ..ALL };
+        let summary =
+            copy_out(&*tree, &TreePath::root(), &to("all"), &options, &mut ()).expect("as much as can be");
+        assert_eq!(summary.files + summary.failed, 23, "{summary:?}");
+        assert!(summary.failed >= 18 && summary.bytes <= (1 << 30) + (9 << 20), "{summary:?}");
+    }
+}
+
+/// A file has its room once, whatever its names are; but it has no more names than it counts.
+#[test]
+fn hard_links_of_an_ext4_are_all_copied_and_forged_ones_are_not() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let links: String = (0..9).map(|i| format!("ln large link{i}\n")).collect();
+    let counted = format!("{links}set_inode_field large links_count 10\n");
+    let tree = open(Memory::new(ext4_with_a_large_file(dir.path(), &counted)));
+    let copied =
+        copy_out(&*tree, &TreePath::root(), &dir.path().join("sound"), &ALL, &mut ()).expect("it is sound");
+    assert_eq!((copied.files, copied.failed), (32, 0));
+    for count in [1, 2] {
+        let forged = format!("{links}set_inode_field large links_count {count}\n");
+        let tree = open(Memory::new(ext4_with_a_large_file(dir.path(), &forged)));
+        let failed =
+            copy_out(&*tree, &TreePath::root(), &dir.path().join(format!("forged{count}")), &ALL, &mut ());
+        assert!(matches!(failed, Err(CopyError::LargerThanFilesystem { .. })), "{count}: {failed:?}");
+    }
 }

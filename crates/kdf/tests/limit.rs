@@ -86,6 +86,34 @@ fn a_slow_derivation_within_its_limit_is_announced_and_right() {
 }
 
 #[test]
+fn a_derivation_that_takes_less_than_seconds_is_not_announced() {
+    let limit = WorkLimit { announce: Some(|expected| panic!("{expected:?} was announced")), ..seconds(100) };
+    let cost = Argon2Cost { kind: Argon2Kind::Id, time: 4, memory_kib: 70 << 10, lanes: 1 };
+    limit.during(|| {
+        // Long enough to be measured.
+        pbkdf2(Hash::Whirlpool, b"a", b"b", 200_000, &mut [0; 32]).expect("in time");
+        argon2(&cost, b"passphrase", b"some salt", &mut [0; 32]).expect("in time");
+    });
+}
+
+/// Argon2 is not done in steps: all is decided before it begins.
+#[test]
+fn argon2_is_announced_cancelled_and_counted_too() {
+    let derive = |time| {
+        let cost = Argon2Cost { kind: Argon2Kind::Id, time, memory_kib: 16 << 10, lanes: 1 };
+        argon2(&cost, b"passphrase", b"some salt", &mut [0; 32])
+    };
+    let announced = WorkLimit { announce: Some(|_| panic!("announced")), ..seconds(u64::MAX) };
+    let hours = std::panic::catch_unwind(|| announced.during(|| derive(1 << 12)));
+    assert_eq!(hours.expect_err("it was announced").downcast_ref(), Some(&"announced"));
+    let cancelled = WorkLimit { cancel: Some(Arc::new(AtomicBool::new(true))), ..seconds(100) };
+    assert_eq!(cancelled.during(|| derive(1)), Err(KdfError::Cancelled));
+    let limit = WorkLimit { time: Duration::from_secs(2), ..seconds(0) };
+    let refused = limit.during(|| (0..10_000).find_map(|_| derive(1).err()));
+    assert!(matches!(refused, Some(KdfError::TooMuchWork { .. })), "{refused:?}");
+}
+
+#[test]
 fn a_limit_ends_with_its_work() {
     let slow = || pbkdf2(Hash::Whirlpool, b"a", b"b", 600_000, &mut [0; 32]);
     let none = || seconds(0).during(slow);

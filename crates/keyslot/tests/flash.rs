@@ -272,8 +272,9 @@ fn headers_that_break_one_rule_are_refused_with_its_name() {
     assert_eq!(refused(10, &[99]), HeaderError::Params(ParamsError::Cipher { code: 99 }));
     assert_eq!(refused(11, &[16]), HeaderError::Params(ParamsError::KeyLen { bytes: 16 }));
     let protection = |bytes| HeaderError::Params(ParamsError::Protection { bytes });
-    assert_eq!(refused(12, &[1, 16, 1, 0]), protection([1, 16, 1, 0]), "a cipher that can't");
-    assert_eq!(refused(12, &[2]), protection([2, 0, 0, 0]));
+    assert_eq!(refused(12, &[2, 16, 1, 0]), protection([2, 16, 1, 0]), "a cipher that can't");
+    assert_eq!(refused(12, &[1, 16, 1, 0]), HeaderError::Params(ParamsError::EarlierSealed));
+    assert_eq!(refused(12, &[3]), protection([3, 0, 0, 0]));
     assert_eq!(refused(13, &[1]), protection([0, 1, 0, 0]));
     let sizes = |change: fn(&mut FlashSizes)| {
         let mut sizes = params().sizes;
@@ -362,7 +363,7 @@ fn what_is_sealed_has_a_cipher_that_authenticates_and_a_tag_and_units_that_it_ta
         (AesXts, [false; 2]),
     ] {
         for (tag, possible) in [12, 16].into_iter().zip(tags) {
-            let refused = Err(ParamsError::Protection { bytes: [1, tag, 1, 1] });
+            let refused = Err(ParamsError::Protection { bytes: [2, tag, 1, 1] });
             assert_eq!(sealed(cipher, tag, 252), if possible { Ok(()) } else { refused }, "{cipher}, {tag}");
         }
         assert!(sealed(cipher, 0, 252).is_err() && sealed(cipher, 20, 252).is_err(), "{cipher}");

@@ -235,6 +235,7 @@ impl<D: FlashDevice> LittleFs<D> {
             }
             None => {
                 self.files.push(Some(file));
+                // cannot overflow: one was pushed.
                 Ok(FileId(self.files.len().saturating_sub(1)))
             }
         }

@@ -1,8 +1,10 @@
 //! Changes that stay in memory: what a power loss left is put in order for a reader without touching the medium.
 
+use core::ops::Range;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashOperation};
+use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
 
 /// A device whose programs and erases go to copies of its blocks, or, without those, to the device.
 pub(crate) struct Overlay<D> {
@@ -22,17 +24,23 @@ impl<D: FlashDevice> Overlay<D> {
         self.device
     }
 
-    /// Block and byte in it.
-    fn place(&self, address: u64) -> (u64, usize) {
-        let erase = u64::from(self.geometry().erase_size());
-        let byte = address.checked_rem(erase).unwrap_or(0);
-        (address.checked_div(erase).unwrap_or(0), usize::try_from(byte).unwrap_or(usize::MAX))
-    }
-
-    /// The copy of a block that is in memory, and the range of it that a transfer within one block means.
-    fn copied(&mut self, address: u64, len: usize) -> Option<&mut [u8]> {
-        let (block, byte) = self.place(address);
-        self.blocks.as_mut()?.get_mut(&block)?.get_mut(byte..byte.checked_add(len)?)
+    /// The block that a transfer lies in, and the bytes in it. littlefs has none that reaches over a block's end.
+    fn place(
+        &self,
+        operation: FlashOperation,
+        address: u64,
+        len: u64,
+    ) -> Result<(u64, Range<usize>), FlashError> {
+        let geometry = self.geometry();
+        let erase = geometry.erase_size();
+        let within = |number: u64| usize::try_from(number).ok();
+        let place = address.checked_div(erase.into()).zip(address.checked_rem(erase.into()));
+        let place = place.and_then(|(block, start)| {
+            let end = start.checked_add(len).filter(|end| *end <= erase.into())?;
+            Some((block, within(start)?..within(end)?))
+        });
+        let cause = FlashCause::OutOfBounds { size: geometry.size() };
+        place.ok_or_else(|| FlashError::new(operation, address, len, cause))
     }
 }
 
@@ -43,7 +51,9 @@ impl<D: FlashDevice> FlashDevice for Overlay<D> {
 
     /// As littlefs does, within one block.
     fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-        match self.copied(address, buf.len()) {
+        let Some(blocks) = &self.blocks else { return self.device.read(address, buf) };
+        let (block, bytes) = self.place(FlashOperation::Read, address, buf.len() as u64)?;
+        match blocks.get(&block).and_then(|copy| copy.get(bytes)) {
             Some(copy) => {
                 buf.copy_from_slice(copy);
                 Ok(())
@@ -56,17 +66,24 @@ impl<D: FlashDevice> FlashDevice for Overlay<D> {
         if self.blocks.is_none() {
             return self.device.prog(address, data);
         }
-        self.geometry().check(FlashOperation::Prog, address, data.len() as u64)?;
-        if self.copied(address, data.len()).is_none() {
-            let (block, _) = self.place(address);
-            let erase = self.geometry().erase_size();
-            let mut copy = vec![ERASED; erase as usize];
-            self.device.read(block.saturating_mul(u64::from(erase)), &mut copy)?;
-            self.blocks.get_or_insert_default().insert(block, copy);
-        }
-        if let Some(copy) = self.copied(address, data.len()) {
-            copy.copy_from_slice(data);
-        }
+        let (block, bytes) = self.place(FlashOperation::Prog, address, data.len() as u64)?;
+        let geometry = self.geometry();
+        let blocks = self.blocks.get_or_insert_default();
+        geometry.check(FlashOperation::Prog, address, data.len() as u64)?;
+        let copy = match blocks.entry(block) {
+            Entry::Occupied(copied) => copied.into_mut(),
+            Entry::Vacant(place) => {
+                let mut copy = vec![ERASED; geometry.erase_size() as usize];
+                // cannot overflow: the block lies on the medium.
+                self.device.read(block.saturating_mul(geometry.erase_size().into()), &mut copy)?;
+                place.insert(copy)
+            }
+        };
+        let cause = FlashCause::OutOfBounds { size: geometry.size() };
+        let place = copy.get_mut(bytes);
+        let place =
+            place.ok_or_else(|| FlashError::new(FlashOperation::Prog, address, data.len() as u64, cause))?;
+        place.copy_from_slice(data);
         Ok(())
     }
 
@@ -74,9 +91,12 @@ impl<D: FlashDevice> FlashDevice for Overlay<D> {
         let Some(blocks) = &mut self.blocks else { return self.device.erase(address, len) };
         let geometry = self.device.geometry();
         geometry.check(FlashOperation::Erase, address, len)?;
-        let erase = geometry.erase_size();
-        for at in (address..address.saturating_add(len)).step_by(erase as usize) {
-            blocks.insert(at.checked_div(u64::from(erase)).unwrap_or(0), vec![ERASED; erase as usize]);
+        let erase = u64::from(geometry.erase_size());
+        // cannot overflow: the range lies on the medium, whose erase blocks have bytes.
+        let first = address.checked_div(erase).unwrap_or(0);
+        let count = len.checked_div(erase).unwrap_or(0);
+        for block in (first..).zip(0..count).map(|(block, _)| block) {
+            blocks.insert(block, vec![ERASED; geometry.erase_size() as usize]);
         }
         Ok(())
     }
@@ -93,10 +113,39 @@ impl<D: FlashDevice> FlashDevice for Overlay<D> {
     }
 
     fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
-        let whole = usize::try_from(len).unwrap_or(usize::MAX);
-        match self.copied(address, whole) {
+        let Some(blocks) = &self.blocks else { return self.device.is_blank(address, len, scratch) };
+        let (block, bytes) = self.place(FlashOperation::BlankQuery, address, len)?;
+        match blocks.get(&block).and_then(|copy| copy.get(bytes)) {
             Some(copy) => Ok(copy.iter().all(|byte| *byte == ERASED)),
             None => self.device.is_blank(address, len, scratch),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atrest_testkit::flash::EmulatedFlash;
+
+    #[test]
+    fn no_change_is_lost_that_reaches_over_a_block() {
+        let geometry = FlashGeometry::new(16, 16, 128, 4).expect("sizes of a flash medium");
+        let mut flash = EmulatedFlash::new(geometry);
+        flash.erase(0, 512).expect("erased");
+        let mut overlay = Overlay::new(flash, true);
+        overlay.prog(112, &[1; 16]).expect("programmed");
+        // It would lie in two copies: none of it is written, and what was programmed before stays.
+        let cause = FlashCause::OutOfBounds { size: 512 };
+        assert_eq!(overlay.prog(112, &[2; 32]), Err(FlashError::new(FlashOperation::Prog, 112, 32, cause)));
+        let mut buf = [0; 32];
+        assert_eq!(overlay.read(112, &mut buf), Err(FlashError::new(FlashOperation::Read, 112, 32, cause)));
+        let (first, second) = buf.split_at_mut(16);
+        overlay.read(112, first).expect("read");
+        overlay.read(128, second).expect("read");
+        assert_eq!((&*first, &*second), (&[1; 16][..], &[ERASED; 16][..]));
+        // The medium has none of it.
+        let mut device = overlay.into_device();
+        device.read(112, &mut buf[..16]).expect("read");
+        assert_eq!(buf[..16], [ERASED; 16]);
     }
 }

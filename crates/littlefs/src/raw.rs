@@ -430,6 +430,7 @@ impl<D: FlashDevice> Medium<D> {
 
     fn address(&self, block: u32, offset: u32) -> u64 {
         let erase = u64::from(self.device.geometry().erase_size());
+        // cannot overflow: the block lies on the medium, and what does not is refused there.
         u64::from(block).saturating_mul(erase).saturating_add(u64::from(offset))
     }
 

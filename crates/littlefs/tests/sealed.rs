@@ -15,7 +15,7 @@ use atrest_testkit::flash::{
     TrustedRecord, TrustedWrite,
 };
 
-const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16] };
+const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16], header: None };
 const BLOCKS: u64 = 48;
 const STRIDE: u32 = 96;
 
@@ -48,7 +48,7 @@ impl Parts {
 
     /// An empty filesystem, closed in good order.
     fn formatted() -> Self {
-        let geometry = FlashGeometry::new(1, 32, 8 * STRIDE + 32, BLOCKS).expect("a geometry");
+        let geometry = FlashGeometry::new(1, 32, 8 * STRIDE + 96, BLOCKS).expect("a geometry");
         let parts = Self::new(FlashImage::erased(geometry), None);
         let mut volume =
             format(parts.open(Volume::format).expect("new"), &FormatOptions::default()).expect("format");
@@ -65,10 +65,19 @@ impl Parts {
             SealedOptions,
             Vec<BlockState>,
             Vec<u8>,
+            &mut dyn atrest_secret::Random,
         ) -> Result<Volume, SealedError>,
     ) -> Result<Volume, SealedError> {
         let (table, buffer) = memory();
-        open(self.medium.clone(), self.store.clone(), &KEY, OPTIONS, table, buffer)
+        open(
+            self.medium.clone(),
+            self.store.clone(),
+            &KEY,
+            OPTIONS,
+            table,
+            buffer,
+            &mut atrest_secret::OsRandom,
+        )
     }
 
     fn without_freshness(&self) -> Reader {
@@ -78,7 +87,7 @@ impl Parts {
 }
 
 fn memory() -> (Vec<BlockState>, Vec<u8>) {
-    (vec![BlockState::default(); BLOCKS as usize], vec![0; STRIDE as usize])
+    (vec![BlockState::default(); BLOCKS as usize], vec![0; STRIDE as usize + 32])
 }
 
 /// What is done to the filesystem, one acknowledged change each.

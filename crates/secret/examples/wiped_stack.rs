@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
-use atrest_secret::{with_wiped_stack, with_wiped_stack_of, with_wiped_stack_up_to};
+use atrest_secret::{
+    with_wiped_stack, with_wiped_stack_by_depth, with_wiped_stack_of, with_wiped_stack_up_to,
+};
 
 fn work() -> u64 {
     black_box(7)
@@ -18,6 +20,8 @@ fn planted_without_a_wipe() {
 fn main() {
     let mut sum = with_wiped_stack(work);
     sum += with_wiped_stack_up_to::<{ 24 << 10 }, _>(work);
+    // What a run of XTS asks for.
+    sum += with_wiped_stack_by_depth::<{ 8 << 10 }, { 24 << 10 }, _>(black_box(true), work);
     sum += with_wiped_stack_of::<4096, _>(work);
     // The smallest that firmware asks for.
     sum += with_wiped_stack_of::<1024, _>(work);

@@ -30,7 +30,7 @@ pub use random::OsRandom;
 pub use random::{Random, RandomError};
 #[cfg(feature = "std")]
 pub use stack::WIPED_STACK;
-pub use stack::{with_wiped_stack, with_wiped_stack_of, with_wiped_stack_up_to};
+pub use stack::{with_wiped_stack, with_wiped_stack_by_depth, with_wiped_stack_of, with_wiped_stack_up_to};
 #[cfg(feature = "std")]
 pub use types::{Passphrase, VolumeKey};
 

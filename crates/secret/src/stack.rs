@@ -35,6 +35,22 @@ pub fn with_wiped_stack_up_to<const BYTES: usize, R>(work: impl FnOnce() -> R) -
     work()
 }
 
+/// As [`with_wiped_stack_up_to`], for work of which some goes less deep: `LESS` bytes are wiped after it if `is_shallow`, otherwise `MORE`.
+#[inline(always)] // Firmware must not have the work twice.
+#[cfg_attr(not(feature = "std"), allow(unused_variables))]
+pub fn with_wiped_stack_by_depth<const LESS: usize, const MORE: usize, R>(
+    is_shallow: bool,
+    work: impl FnOnce() -> R,
+) -> R {
+    #[cfg(feature = "std")]
+    return match is_shallow {
+        true => with_wiped_stack_of::<LESS, R>(work),
+        false => with_wiped_stack_of::<MORE, R>(work),
+    };
+    #[cfg(not(feature = "std"))]
+    work()
+}
+
 /// As [`with_wiped_stack`], for `BYTES` of stack. There must be as much left, and 1 KiB more.
 #[inline(never)]
 pub fn with_wiped_stack_of<const BYTES: usize, R>(work: impl FnOnce() -> R) -> R {

@@ -42,6 +42,11 @@ impl VolumeKey {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Whether no byte differs from zero, as in a key that nobody has drawn or filled in. Looks at all of them, whatever they are.
+    pub fn is_zeros(&self) -> bool {
+        self.0.iter().fold(0, |all, byte| all | byte) == 0
+    }
 }
 
 impl PartialEq for VolumeKey {

@@ -3,7 +3,7 @@
 //! * [`fault`] and [`power_loss`]: a memory device that fails on demand, records what was written and replays every
 //!   state in which a power loss could have left it.
 //! * [`flash`]: the same for flash media, which are erased and programmed, and an adversary who puts old contents back.
-//! * [`torn`]: a memory device whose writes are seen half done.
+//! * [`torn`]: a memory device whose writes are seen half done; [`discards`]: one that notes what is discarded.
 //! * [`firmware`]: microcontrollers under emulation.
 //! * [`board`]: an aarch64 board under emulation that boots Linux with U-Boot.
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
@@ -17,6 +17,7 @@ pub mod atrest;
 pub mod board;
 pub mod campaign;
 pub mod cryptsetup;
+pub mod discards;
 pub mod fault;
 pub mod firmware;
 pub mod flash;
@@ -29,6 +30,7 @@ pub mod random;
 pub mod torn;
 
 pub use campaign::Campaign;
+pub use discards::DiscardDevice;
 pub use fault::FaultDevice;
 pub use random::Random;
 pub use torn::TornDevice;

@@ -4,29 +4,31 @@
 use atrest_testkit::Campaign;
 use atrest_testkit::flash::sealed_model::{Flaw, Setup, Statistics, Trust, run};
 
-const CYCLES: usize = 14;
+/// A volume that works as designed beside a record that nobody else can write.
+const DESIGN: Setup =
+    Setup { seed: 0, flaw: None, marginal: false, cycles: 14, trust: Trust::Record, copies: false };
+/// Beside the volume, copies of medium and record are used, and volumes are made anew under its key: all count the same serials.
+const WITH_COPIES: Setup = Setup { copies: true, ..DESIGN };
+/// Nothing is trusted but a counter.
+const COUNTED: Setup = Setup { trust: Trust::Counter, ..DESIGN };
 
-#[test]
-fn the_design_holds() {
+/// Runs `sample` volumes, or in a whole campaign `whole`, each with a seed of its own. None may show what it never held.
+fn holds(name: &'static str, (sample, whole): (usize, usize), setup: Setup) -> Statistics {
     let mut sum = Statistics::default();
-    Campaign::new("sealed flash, model", 3_000, 400_000).run(|seed, _| {
-        let (statistics, violation) =
-            run(Setup { seed, flaw: None, marginal: false, cycles: CYCLES, trust: Trust::Record }, &mut ());
+    Campaign::new(name, sample, whole).run(|seed, _| {
+        let (statistics, violation) = run(Setup { seed, ..setup }, &mut ());
         sum.add(statistics);
         assert_eq!(violation, None, "volume {seed}");
     });
     println!("{sum:?}");
-    assert!(sum.cuts > sum.cycles / 2 && sum.attacks > sum.cycles / 2, "it was tried");
+    sum
 }
 
-#[test]
-fn every_flaw_is_seen() {
-    for flaw in Flaw::ALL {
-        let seen = (1..=10_000).find_map(|seed| {
-            let (_, violation) = run(
-                Setup { seed, flaw: Some(flaw), marginal: false, cycles: CYCLES, trust: Trust::Record },
-                &mut (),
-            );
+/// Each of the flaws shows in one of the first `most` volumes.
+fn seen(flaws: &[Flaw], most: u64, setup: Setup) {
+    for flaw in flaws {
+        let seen = (1..=most).find_map(|seed| {
+            let (_, violation) = run(Setup { seed, flaw: Some(*flaw), ..setup }, &mut ());
             violation.map(|violation| (seed, violation))
         });
         println!("{flaw:?}: {seen:?}");
@@ -34,34 +36,39 @@ fn every_flaw_is_seen() {
     }
 }
 
+#[test]
+fn the_design_holds() {
+    let sum = holds("sealed flash, model", (3_000, 400_000), DESIGN);
+    assert!(sum.cuts > sum.cycles / 2 && sum.attacks > sum.cycles / 2, "it was tried");
+}
+
+#[test]
+fn every_flaw_is_seen() {
+    seen(&Flaw::ALL, 10_000, DESIGN);
+}
+
+#[test]
+fn the_design_holds_with_copies_and_volumes_made_again() {
+    let sum = holds("sealed flash, model with copies", (3_000, 400_000), WITH_COPIES);
+    assert!(sum.copies > sum.cycles / 6 && sum.attacks > sum.cycles / 2, "it was tried");
+}
+
+#[test]
+fn every_flaw_that_copies_show_is_seen() {
+    seen(&Flaw::COPIES, 10_000, WITH_COPIES);
+}
+
 /// Cells that a cut left in between read right now and then wrong. That costs alarms now and then, and nothing else.
 #[test]
 fn marginal_cells_raise_few_alarms_and_show_nothing_that_never_was() {
-    let mut sum = Statistics::default();
-    Campaign::new("sealed flash, model with marginal cells", 3_000, 100_000).run(|seed, _| {
-        let (statistics, violation) =
-            run(Setup { seed, flaw: None, marginal: true, cycles: CYCLES, trust: Trust::Record }, &mut ());
-        sum.add(statistics);
-        assert_eq!(violation, None, "volume {seed}");
-    });
-    println!("{sum:?}");
+    let marginal = Setup { marginal: true, ..DESIGN };
+    let sum = holds("sealed flash, model with marginal cells", (3_000, 100_000), marginal);
     assert!(sum.marginal_alarms * 100 < sum.cuts.max(100), "{sum:?}");
-}
-
-/// Nothing is trusted but a counter.
-fn counted(seed: u64, flaw: Option<Flaw>, marginal: bool) -> Setup {
-    Setup { seed, flaw, marginal, cycles: CYCLES, trust: Trust::Counter }
 }
 
 #[test]
 fn the_design_holds_if_nothing_is_trusted_but_a_counter() {
-    let mut sum = Statistics::default();
-    Campaign::new("sealed flash, model with a counter", 3_000, 400_000).run(|seed, _| {
-        let (statistics, violation) = run(counted(seed, None, false), &mut ());
-        sum.add(statistics);
-        assert_eq!(violation, None, "volume {seed}");
-    });
-    println!("{sum:?}");
+    let sum = holds("sealed flash, model with a counter", (3_000, 400_000), COUNTED);
     assert!(sum.cuts > sum.cycles / 2 && sum.attacks > sum.cycles / 2, "it was tried");
     // What the flaws below need to be seen: refusals, another record shown than the newest, volumes made again, and increments.
     assert!(sum.refused > sum.mounts / 5 && sum.detected > sum.cycles / 500, "attacks were noticed");
@@ -71,24 +78,12 @@ fn the_design_holds_if_nothing_is_trusted_but_a_counter() {
 
 #[test]
 fn every_flaw_of_a_counter_store_is_seen() {
-    for flaw in Flaw::COUNTER {
-        let seen = (1..=20_000).find_map(|seed| {
-            let (_, violation) = run(counted(seed, Some(flaw), false), &mut ());
-            violation.map(|violation| (seed, violation))
-        });
-        println!("{flaw:?}: {seen:?}");
-        assert!(seen.is_some(), "{flaw:?} was not seen");
-    }
+    seen(&Flaw::COUNTER, 20_000, COUNTED);
 }
 
 #[test]
 fn marginal_cells_of_a_log_show_nothing_that_never_was() {
-    let mut sum = Statistics::default();
-    Campaign::new("sealed flash, model with a counter and marginal cells", 1_000, 100_000).run(|seed, _| {
-        let (statistics, violation) = run(counted(seed, None, true), &mut ());
-        sum.add(statistics);
-        assert_eq!(violation, None, "volume {seed}");
-    });
-    println!("{sum:?}");
+    let marginal = Setup { marginal: true, ..COUNTED };
+    let sum = holds("sealed flash, model with a counter and marginal cells", (1_000, 100_000), marginal);
     assert!(sum.marginal_alarms * 100 < sum.cuts.max(100), "{sum:?}");
 }

@@ -203,8 +203,12 @@ pub enum OptionError {
         /// Bytes that the header takes.
         header: u64,
     },
+    /// The given volume key is all zeros: nobody chose it.
+    ZeroVolumeKey,
     /// Not a UUID.
     Uuid,
+    /// The nil UUID, which identifies nothing.
+    NilUuid,
     /// The label or subsystem is longer than 47 bytes or holds a zero byte.
     LabelLength {
         /// Bytes it has.
@@ -483,7 +487,9 @@ impl fmt::Display for OptionError {
                 )
             }
             Self::DataOverHeader { data, header } => Overlap { data: *data, header: *header }.fmt(f),
+            Self::ZeroVolumeKey => f.write_str("the volume key is all zeros, which anybody can guess"),
             Self::Uuid => f.write_str("not a UUID"),
+            Self::NilUuid => f.write_str("the nil UUID identifies no volume"),
             Self::LabelLength { bytes } => {
                 write!(f, "a label or subsystem has at most 47 bytes and no zero byte, this one has {bytes}")
             }

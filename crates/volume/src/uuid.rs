@@ -2,6 +2,8 @@
 
 use atrest_secret::{OsRandom, Random, RandomError};
 
+use crate::OptionError;
+
 /// A fresh random UUID.
 pub(crate) fn random() -> Result<String, RandomError> {
     let mut bytes = [0; 16];
@@ -27,6 +29,17 @@ pub fn is_uuid(text: &str) -> bool {
             8 | 13 | 18 | 23 => byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         })
+}
+
+/// A UUID that a user has chosen for a volume: of the right form, and not the nil UUID, which several volumes would share.
+pub(crate) fn check(text: &str) -> Result<(), OptionError> {
+    if !is_uuid(text) {
+        return Err(OptionError::Uuid);
+    }
+    if text.bytes().all(|byte| matches!(byte, b'0' | b'-')) {
+        return Err(OptionError::NilUuid);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ const BLOCK: usize = 64 << 10;
 const BLOCKS: usize = 2;
 /// Bytes that a unit takes on the medium: payload, serial, tag.
 const STRIDE: usize = UNIT + 5 + 16;
+/// Unit 0 has the salt of its block behind it, twice.
+const FIRST: usize = STRIDE + 14;
 
 const OPTIONS: SealedOptions = SealedOptions {
     payload: UNIT as u32,
@@ -33,11 +35,11 @@ const OPTIONS: SealedOptions = SealedOptions {
 
 /// A volume with all that it needs.
 pub type Volume<A> =
-    SealedFlash<A, Ram, Nowhere, &'static mut [BlockState; BLOCKS], &'static mut [u8; STRIDE]>;
+    SealedFlash<A, Ram, Nowhere, &'static mut [BlockState; BLOCKS], &'static mut [u8; FIRST]>;
 
 static MEDIUM: Memory<[u8; BLOCK * BLOCKS]> = Memory::new([0; BLOCK * BLOCKS]);
 static TABLE: Memory<[BlockState; BLOCKS]> = Memory::new([BlockState::VOID; BLOCKS]);
-static BUFFER: Memory<[u8; STRIDE]> = Memory::new([0; STRIDE]);
+static BUFFER: Memory<[u8; FIRST]> = Memory::new([0; FIRST]);
 static DATA: Memory<[u8; RUN]> = Memory::new([0; RUN]);
 
 /// Makes the entry point of a program that measures an [`Aead`].
@@ -124,11 +126,12 @@ fn format<A: Aead>(
     place: &mut Option<Volume<A>>,
     medium: &'static mut [u8],
     table: &'static mut [BlockState; BLOCKS],
-    buffer: &'static mut [u8; STRIDE],
+    buffer: &'static mut [u8; FIRST],
     key: &[u8],
 ) {
-    let key = SealedKey { volume_key: key, uuid: &[7; 16] };
-    *place = Some(done(SealedFlash::format(Ram(medium), Nowhere, &key, OPTIONS, table, buffer)));
+    let key = SealedKey { volume_key: key, uuid: &[7; 16], header: None };
+    *place =
+        Some(done(SealedFlash::format(Ram(medium), Nowhere, &key, OPTIONS, table, buffer, &mut Counted)));
 }
 
 #[inline(never)]
@@ -144,6 +147,16 @@ fn read<A: Aead>(volume: &mut Volume<A>, at: u64, data: &mut [u8]) {
 #[inline(never)]
 fn anchor<A: Aead>(volume: &mut Volume<A>) {
     done(volume.anchor());
+}
+
+/// What is no random source: here nothing is secret.
+struct Counted;
+
+impl atrest_secret::Random for Counted {
+    fn fill(&mut self, out: &mut [u8]) -> Result<(), atrest_secret::RandomError> {
+        (0..).zip(out).for_each(|(byte, to)| *to = byte);
+        Ok(())
+    }
 }
 
 /// A medium that copies.

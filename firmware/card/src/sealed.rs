@@ -4,13 +4,14 @@
 
 use atrest_cipher::aead::AsconAead128;
 use atrest_device::{FlashGeometry, FlashRegion};
-use atrest_flash::FlashHeader;
-use atrest_flash::sealed::store::PageStore;
+use atrest_flash::sealed::store::{FRAME_LEN, PageStore};
 use atrest_flash::sealed::{
     BlockState, SealedError, SealedFlash, SealedKey, SealedLayout, SealedOptions, SealedReader, Tickets,
     Verdict,
 };
+use atrest_flash::{FlashHeader, FoundHeader};
 use atrest_keyslot::flash::{Derive, FlashCipher, FlashKey, HEADER_LEN};
+use atrest_secret::Random;
 
 use crate::medium::{BLOCK_COUNT, BLOCK_SIZE, Medium, PROG_SIZE, Pages};
 use crate::task::Task;
@@ -24,14 +25,16 @@ pub const BLOCKS: usize = BLOCK_COUNT - HEADER_BLOCKS;
 pub const LAYOUT: SealedLayout = {
     let (prog, erase) = (PROG_SIZE as u32, BLOCK_SIZE as u32);
     match FlashGeometry::new(prog, prog, erase, BLOCKS as u64) {
-        Ok(medium) => match SealedLayout::new(medium, 316, 16, Tickets::Slot) {
+        Ok(medium) => match SealedLayout::new(medium, 424, 16, Tickets::Slot) {
             Ok(layout) => layout,
             Err(_) => panic!("a layout"),
         },
         Err(_) => panic!("a geometry"),
     }
 };
-const STRIDE: usize = LAYOUT.stride() as usize;
+const CELL: usize = LAYOUT.buffer_len() as usize;
+/// Bytes that a record takes in a page.
+const FRAME: usize = FRAME_LEN.next_multiple_of(PROG_SIZE);
 
 type Data<'m> = FlashRegion<&'m mut Medium>;
 type Table = [BlockState; BLOCKS];
@@ -39,9 +42,9 @@ type Table = [BlockState; BLOCKS];
 pub type Volume<'v, 'm> = SealedFlash<
     AsconAead128,
     &'v mut Data<'m>,
-    PageStore<&'v mut Pages>,
+    PageStore<&'v mut Pages, FRAME>,
     &'v mut Table,
-    &'v mut [u8; STRIDE],
+    &'v mut [u8; CELL],
 >;
 
 /// Medium, trusted store, and the memory that a volume works in.
@@ -56,6 +59,7 @@ pub struct Chip {
 struct Told {
     options: SealedOptions,
     uuid: [u8; 16],
+    found: FoundHeader,
 }
 
 impl Chip {
@@ -75,11 +79,11 @@ impl Chip {
 
     /// Opens the volume, uses it, and closes it in good order. A medium that the store does not confirm ends the program.
     #[inline(never)]
-    pub fn run(&mut self, task: &Task, kdf: &mut dyn Derive, using: impl FnOnce(&mut Volume<'_, '_>)) {
+    pub fn run(&mut self, task: &mut Task, kdf: &mut dyn Derive, using: impl FnOnce(&mut Volume<'_, '_>)) {
         let mut key = FlashKey::empty();
         let (data, told) = unlock(&mut self.medium, kdf, task, self.header, &mut key);
         let Some(buffer) = self.header.first_chunk_mut() else { board::fail() };
-        use_volume(data, &mut self.pages, &told, &mut key, (self.table, buffer), using);
+        use_volume(data, &mut self.pages, &told, (&mut key, &mut task.entropy), (self.table, buffer), using);
     }
 
     /// What is on the medium.
@@ -111,6 +115,7 @@ fn unlock<'m>(
 /// Whether this program has the cipher and the sizes is known before the passphrase is used.
 #[inline(never)]
 fn told(header: &FlashHeader<&mut Medium, [u8; PROG_SIZE], &mut [u8; HEADER_LEN]>) -> Told {
+    let found = done(header.found());
     let header = done(header.header());
     let params = header.params();
     let layout = done(SealedLayout::of(params));
@@ -120,7 +125,7 @@ fn told(header: &FlashHeader<&mut Medium, [u8; PROG_SIZE], &mut [u8; HEADER_LEN]
         board::fail();
     }
     let Some(options) = SealedOptions::of(params) else { board::fail() };
-    Told { options, uuid: params.uuid }
+    Told { options, uuid: params.uuid, found }
 }
 
 #[inline(never)]
@@ -128,12 +133,12 @@ fn use_volume(
     mut data: Data<'_>,
     pages: &mut Pages,
     told: &Told,
-    key: &mut FlashKey,
-    (table, buffer): (&mut Table, &mut [u8; STRIDE]),
+    (key, random): (&mut FlashKey, &mut dyn Random),
+    (table, buffer): (&mut Table, &mut [u8; CELL]),
     using: impl FnOnce(&mut Volume<'_, '_>),
 ) {
-    let sealed = SealedKey { volume_key: key.expose(), uuid: &told.uuid };
-    let mut volume = match mount(&mut data, pages, &sealed, told.options, (table, buffer)) {
+    let sealed = SealedKey { volume_key: key.expose(), uuid: &told.uuid, header: Some(told.found) };
+    let mut volume = match mount(&mut data, pages, &sealed, told.options, (table, buffer), random) {
         Ok(volume) => volume,
         Err(error) => refuse(error, &mut data, &sealed, told.options, (table, buffer)),
     };
@@ -148,10 +153,11 @@ fn mount<'v, 'm>(
     pages: &'v mut Pages,
     key: &SealedKey<'_>,
     options: SealedOptions,
-    (table, buffer): (&'v mut Table, &'v mut [u8; STRIDE]),
+    (table, buffer): (&'v mut Table, &'v mut [u8; CELL]),
+    random: &mut dyn Random,
 ) -> Result<Volume<'v, 'm>, SealedError> {
     let store = PageStore::new(pages).map_err(SealedError::Store)?;
-    SealedFlash::mount(data, store, key, options, table, buffer)
+    SealedFlash::mount(data, store, key, options, table, buffer, random)
 }
 
 /// Says why, and ends the program: nothing was changed. What was changed by somebody else is named by its block and unit; if all was
@@ -162,7 +168,7 @@ fn refuse(
     data: &mut Data<'_>,
     key: &SealedKey<'_>,
     options: SealedOptions,
-    (table, buffer): (&mut Table, &mut [u8; STRIDE]),
+    (table, buffer): (&mut Table, &mut [u8; CELL]),
 ) -> ! {
     match error {
         SealedError::NotAnchored { anchor, newest } => {
@@ -180,6 +186,9 @@ fn refuse(
         SealedError::StoreOlder { limit, found } => board::print("store older", found as usize, limit as u32),
         SealedError::StoreEmpty => board::print("store empty", 0, 0),
         SealedError::OtherVolume => board::print("store of another volume", 0, 0),
+        SealedError::HeaderOlder { anchored, found } => {
+            board::print("header older", found as usize, anchored as u32)
+        }
         _ => board::fail(),
     }
     board::exit()

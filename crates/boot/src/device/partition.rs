@@ -25,6 +25,7 @@ pub fn partition(sys: &Path) -> Option<Partition> {
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('=').map(String::from))
     };
     if let Some(uuid) = value("PARTUUID") {
+        // intended: a partition need not have a name.
         return Some(Partition { uuid, name: value("PARTNAME").unwrap_or_default() });
     }
     // Kernels before 6.9 don't say it. The disk's directory is the one above the partition's.

@@ -151,5 +151,6 @@ fn uuid_at(bytes: &[u8], at: usize) -> Option<String> {
 /// Up to the first zero.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    // cannot miss: the end was found in the bytes, or is theirs.
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }

@@ -34,6 +34,7 @@ impl Events {
 
     /// Waits until something changes, for half a second at most, and never beyond `end`.
     pub fn wait(&self, end: Option<Instant>) {
+        // intended: after the end no time is left.
         let left = end.map_or(PAUSE, |end| end.saturating_duration_since(Instant::now()).min(PAUSE));
         let Some(socket) = &self.0 else { return std::thread::sleep(left) };
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };

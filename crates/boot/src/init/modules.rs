@@ -61,6 +61,7 @@ fn load(path: &Path, parameters: &str) -> io::Result<()> {
 
 /// By kmod's modprobe, or busybox's.
 fn load_by_program(path: &Path, parameters: &str) -> bool {
+    // intended: a path without a name is no module that a program finds, and it fails then.
     let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = file.split('.').next().unwrap_or_default();
     let programs = ["/sbin/modprobe", "/usr/sbin/modprobe", "/bin/modprobe"].map(PathBuf::from);

@@ -86,6 +86,7 @@ pub fn mount(
     std::fs::create_dir_all(place).map_err(failed)?;
     // Of an earlier try.
     let _ = unmount(place, UnmountFlags::DETACH);
+    // intended: there need not be flags.
     let (flags, data) = split_flags(boot.flags.as_deref().unwrap_or_default());
     let flags = if boot.writable { flags } else { flags | MountFlags::RDONLY };
     mount_with_types(&device, place, boot.filesystem.as_deref(), flags, &data).map_err(failed)?;

@@ -60,17 +60,17 @@ impl CommandLine {
     }
 
     fn add(&mut self, name: &str, value: Option<&str>, origin: &Origin) -> Result<(), Problem> {
+        // intended: no value is shown as an empty one.
         let bad = || Problem::ParameterValue { value: value.unwrap_or_default().into() };
         let switch = || value.map_or(Some(true), words::switch).ok_or_else(bad);
         match name.strip_prefix("rd.").unwrap_or(name) {
             "luks" => self.enabled = switch()?,
             "luks.crypttab" => self.uses_crypttab = switch()?,
-            luks if luks.starts_with("luks.") => {
-                let luks = luks.strip_prefix("luks.").unwrap_or_default();
-                return self.requested.add(luks, value, origin);
-            }
             "cryptdevice" | "cryptkey" | "crypto" => return self.cryptdevice.add(name, value, origin),
-            _ => return self.boot.add(name, value),
+            other => match other.strip_prefix("luks.") {
+                Some(luks) => return self.requested.add(luks, value, origin),
+                None => return self.boot.add(name, value),
+            },
         }
         Ok(())
     }

@@ -42,6 +42,7 @@ fn read_line(line: &str, origin: &Origin, notices: &mut Vec<Notice>) -> Option<E
         Some(unescape(field).ok_or_else(|| Problem::BadEscape { text: field.into() }))
     };
     let (name, source, key) = (decoded(), decoded(), decoded());
+    // intended: options need not be there.
     let options = fields.next().unwrap_or_default();
     // A comment at the end of a line is one only for people.
     if fields.next().is_some_and(|field| !field.starts_with('#')) {

@@ -21,6 +21,7 @@ pub struct CryptDevice {
 impl CryptDevice {
     /// Takes one of the three parameters.
     pub fn add(&mut self, name: &str, value: Option<&str>, origin: &Origin) -> Result<(), Problem> {
+        // intended: no value is shown as an empty one.
         let bad = || Problem::ParameterValue { value: value.unwrap_or_default().into() };
         let text = value.filter(|value| !value.is_empty()).ok_or_else(bad)?;
         match name {
@@ -36,8 +37,10 @@ impl CryptDevice {
         let (text, origin) = self.device.as_ref()?;
         // A PARTLABEL may hold colons, but then nobody can say where it ends.
         let mut parts = text.splitn(3, ':');
+        // cannot miss: a split text has a first part.
         let device = parts.next().unwrap_or_default();
         let name = parts.next().filter(|name| !name.is_empty()).unwrap_or(DEFAULT_NAME);
+        // intended: options need not be there.
         let mut entry = Entry::read(name, device, "none", parts.next().unwrap_or_default(), origin, notices)?;
         entry.key = match &self.key {
             Some((key, offset, size)) => {

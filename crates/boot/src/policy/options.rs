@@ -182,6 +182,7 @@ impl Options {
             Some((name, value)) => (name, Some(value)),
             None => (word, None),
         };
+        // intended: no value is shown as an empty one.
         let bad = || Problem::BadValue { option: name.into(), value: value.unwrap_or_default().into() };
         let text = || value.filter(|value| !value.is_empty()).map(String::from).ok_or_else(bad);
         let number = || value.and_then(|value| value.parse::<u64>().ok()).ok_or_else(bad);
@@ -205,6 +206,7 @@ impl Options {
             "read-only" | "readonly" => self.read_only = true,
             "tries" => self.tries = number32()?,
             "timeout" => self.timeout = span()?,
+            // intended: no span stands for no limit.
             "x-systemd.device-timeout" => self.device_timeout = Some(span()?.unwrap_or(Duration::MAX)),
             "nofail" => self.nofail = true,
             "fail" => self.nofail = false,

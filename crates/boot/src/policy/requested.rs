@@ -46,6 +46,7 @@ const WHOLE: usize = 36;
 impl Requested {
     /// Takes `luks.NAME=VALUE`, without the prefix.
     pub fn add(&mut self, name: &str, value: Option<&str>, origin: &Origin) -> Result<(), Problem> {
+        // intended: no value is shown as an empty one.
         let bad = || Problem::ParameterValue { value: value.unwrap_or_default().into() };
         let text = value.filter(|value| !value.is_empty());
         match name {

@@ -61,6 +61,7 @@ pub enum Emergency {
 impl Boot {
     /// Takes one parameter of the kernel command line, its name with dashes only. Those of others are left alone.
     pub fn add(&mut self, name: &str, value: Option<&str>) -> Result<(), Problem> {
+        // intended: no value is shown as an empty one.
         let bad = || Problem::ParameterValue { value: value.unwrap_or_default().into() };
         let text = value.filter(|value| !value.is_empty());
         match name {

@@ -131,14 +131,17 @@ fn decode_link(name: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
-        let digits = after.strip_prefix(b"x").and_then(|digits| digits.get(..2));
-        let byte = digits
-            .filter(|_| first == b'\\')
-            .and_then(|digits| u8::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok());
+        // An escape: `\x` and two digits.
+        let digits =
+            after.split_at_checked(3).filter(|(digits, _)| first == b'\\' && digits.starts_with(b"x"));
+        let byte = digits.and_then(|(digits, after)| {
+            let digits = core::str::from_utf8(digits.get(1..)?).ok()?;
+            Some((u8::from_str_radix(digits, 16).ok()?, after))
+        });
         match byte {
-            Some(byte) => {
+            Some((byte, after)) => {
                 bytes.push(byte);
-                rest = after.get(3..).unwrap_or_default();
+                rest = after;
             }
             None => {
                 bytes.push(first);

@@ -40,6 +40,7 @@ pub fn file(path: &Path, offset: u64, size: Option<u64>) -> Result<SecretBytes, 
         // A whole device is no key.
         None if kind.is_block_device() => return Err(KeyError::NoSize { path: path.into() }),
         None => MAX_KEY,
+        // intended: whatever is longer than a key may be is refused below.
         Some(size) => usize::try_from(size).unwrap_or(usize::MAX).min(MAX_KEY + 1),
     };
     if limit > MAX_KEY {

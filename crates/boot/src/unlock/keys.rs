@@ -116,6 +116,7 @@ impl Unlocker<'_> {
     ) -> Result<SecretBytes, KeyError> {
         let (offset, size) = (entry.options.key_offset, entry.options.key_size);
         let Some(spec) = &place.device else {
+            // cannot miss: a key that lies on no device has a path.
             return key::file(Path::new(place.path.as_deref().unwrap_or_default()), offset, size);
         };
         let own = entry.options.key_timeout.and_then(|limit| self.begun.elapsed().checked_add(limit));
@@ -144,6 +145,7 @@ impl Unlocker<'_> {
         let mut asked = 0;
         while tries == 0 || asked < tries {
             let passphrase = Passphrase::new(self.ask(entry, source)?);
+            // intended: who may try for ever is not counted further than this.
             asked = asked.saturating_add(1);
             match attempt(&passphrase) {
                 Ok(volume) => {

@@ -62,6 +62,7 @@ impl Header {
     fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Option<Self>, EntryError> {
         let Some(place) = &entry.options.header else { return Ok(None) };
         let mut mount = None;
+        // intended: a header that is a whole device has no path in it, and gets that of the device below.
         let mut path = PathBuf::from(place.path.as_deref().unwrap_or_default());
         if let Some(spec) = &place.device {
             let limit = unlocker.limit(entry);

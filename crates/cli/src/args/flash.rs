@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::format::FormatArgs;
+use super::secrets::PassphraseArgs;
 use super::size::parse_size;
 
 /// Sizes of a flash medium. They are in the header afterwards, and need not be said again.
@@ -42,7 +43,7 @@ pub struct SealedArgs {
     /// Bytes of tag in each unit: 16, or 12 with aes-ccm and aes-gcm [default: 16].
     #[arg(long, value_name = "BYTES")]
     pub tag_size: Option<u8>,
-    /// Bytes of content in each unit, about: an erase block is divided evenly [default: 316 for files, 488 for cards].
+    /// Bytes of content in each unit, about: an erase block is divided evenly [default: 424 for files, 476 for cards].
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub unit_size: Option<u64>,
     /// Where an erase is announced [default: slot].
@@ -73,4 +74,28 @@ pub struct ImageArgs {
     pub source: PathBuf,
     #[command(flatten)]
     pub format: FormatArgs,
+}
+
+/// Hand a sealed volume over to another trusted store, and make the old one void.
+///
+/// Afterwards the volume opens with the new store only. The old store and every copy of it are refused.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+The volume is opened first, with the old store. Then the header is written anew, which only the new store names. Wherever the command is
+interrupted, one of the stores opens the volume and the other one does not. Run it again to finish it.
+
+Examples:
+  atrest hand-over card.img --store card.store --to /media/stick/card.store
+  atrest hand-over card.img --store card.store --to new.store --key-file key")]
+pub struct HandOverArgs {
+    /// File or block device that holds the volume.
+    pub path: PathBuf,
+    /// Trusted store that the volume has.
+    #[arg(long, value_name = "FILE")]
+    pub store: PathBuf,
+    /// Trusted store that it gets: a file that does not exist, or is empty.
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    #[command(flatten)]
+    pub secret: PassphraseArgs,
 }

@@ -55,13 +55,14 @@ impl FromStr for FscryptProtector {
     /// A colon stands behind a place only if a descriptor follows: names may have colons. So may places and files.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         let ends_place = |&(at, _): &(usize, &str)| {
+            // cannot miss: a colon has one byte.
             let rest = text.get(at + 1..).unwrap_or_default();
             let end = rest.find('=').unwrap_or(rest.len());
             at > 0 && rest.get(..end).and_then(descriptor).is_some()
         };
         let colon = text.match_indices(':').find(ends_place).map(|(at, _)| at);
-        let (place, rest) = match colon {
-            Some(at) => (text.get(..at), text.get(at + 1..).unwrap_or_default()),
+        let (place, rest) = match colon.and_then(|at| text.split_at_checked(at)) {
+            Some((place, rest)) => (Some(place), rest.strip_prefix(':').unwrap_or(rest)),
             None => (None, text),
         };
         let (protector, file) = match rest.split_once('=') {

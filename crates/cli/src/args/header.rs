@@ -82,11 +82,14 @@ pub struct HeaderSetArgs {
 }
 
 /// Wipe every keyslot. The data can't be read any more, unless there is a header backup or the volume key.
+///
+/// With --store, no copy of the header opens a sealed volume any more.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest erase secret.img
-  atrest erase --yes /dev/sdx1")]
+  atrest erase --yes /dev/sdx1
+  atrest erase --store card.store card.img")]
 pub struct EraseArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -98,7 +101,8 @@ pub struct EraseArgs {
 #[command(after_long_help = "\
 With --store a sealed volume is opened and every unit of it is read. A unit with one wrong bit is restored. What can't be restored is
 listed by erase block and unit, and by file. If the trusted store does not confirm the medium, what the medium holds is anchored anew
-after a question: parts of it may then be older than what was stored last. Exit code 4 says that something could not be restored.
+after a question: parts of it may then be older than what was stored last. The same goes for the header: passphrases that were removed
+may then open the volume again. Exit code 4 says that something could not be restored.
 
 Examples:
   atrest repair secret.img

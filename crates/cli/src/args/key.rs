@@ -29,8 +29,8 @@ pub struct TargetArgs {
     /// The header lies in this file instead of in front of the data.
     #[arg(long, value_name = "FILE")]
     pub header: Option<PathBuf>,
-    /// Trusted store of a sealed volume. Commands that unlock a keyslot look first whether it belongs to the volume and finds it as it
-    /// was left; `info` shows what it says, unverified. The others don't take it.
+    /// Trusted store of a sealed volume. Commands that change keyslots need it. Commands that unlock one look first whether it belongs to
+    /// the volume and finds it as it was left. `info` shows what it says, unverified.
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
 }
@@ -41,6 +41,7 @@ pub struct TargetArgs {
 Examples:
   atrest key add secret.img
   atrest key add secret.img --key-file old.key --new-key-file new.key --new-key-slot 3
+  atrest key add card.img --store card.store
   atrest key add secret.img --volume-key-file vk.bin --new-passphrase-fd 3 3< pass.txt
   atrest key add secret.img --unbound --key-size 256 --new-key-slot 5")]
 pub struct KeyAddArgs {
@@ -102,7 +103,8 @@ pub struct KeyChangeArgs {
 #[command(after_long_help = "\
 Examples:
   atrest key remove secret.img
-  atrest key remove secret.img --key-file lost.key --yes")]
+  atrest key remove secret.img --key-file lost.key --yes
+  atrest key remove card.img --store card.store")]
 pub struct KeyRemoveArgs {
     #[command(flatten)]
     pub target: TargetArgs,

@@ -78,6 +78,7 @@ pub enum Command {
     Token(token::TokenCommand),
     Erase(header::EraseArgs),
     Repair(header::RepairArgs),
+    HandOver(flash::HandOverArgs),
     Encrypt(bulk::EncryptArgs),
     Decrypt(bulk::DecryptArgs),
     Reencrypt(reencrypt::ReencryptArgs),

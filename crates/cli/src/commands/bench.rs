@@ -29,6 +29,7 @@ pub fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
         let asked = match &args.cipher {
             Some(name) => {
                 let spec = options::cipher(name)?;
+                // intended: the null cipher has no key.
                 let longest = spec.key_lens().iter().max().copied().unwrap_or(0);
                 vec![(spec, options::key_len(args.key_size).unwrap_or(longest) * 8)]
             }

@@ -47,6 +47,7 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
     };
     match found {
         Some(found) => {
+            // intended: there need not be an interrupted copy.
             let more = interrupted.map(|told| format!("; {told}")).unwrap_or_default();
             output.confirm(&format!("{} holds {found}, which is overwritten{more}", volume.display()))?;
         }
@@ -80,6 +81,7 @@ pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
         && let Some(device) = destination.data()
     {
         let (path, contents) = (args.destination.display(), contents(device));
+        // intended: there need not be an interrupted copy.
         let more = interrupted.map(|told| format!("; {told}")).unwrap_or_default();
         output.confirm(&format!("{path} holds {contents}, which is overwritten{more}"))?;
     }

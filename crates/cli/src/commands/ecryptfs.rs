@@ -328,6 +328,7 @@ fn wrapped(file: &Path) -> Result<WrappedPassphrase, Failure> {
 
 /// The old file stays until the new one is on the media.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    // cannot miss: a file was read at this path.
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".new-{}", std::process::id()));
     let beside = path.with_file_name(name);

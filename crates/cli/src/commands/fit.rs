@@ -36,6 +36,7 @@ pub fn build(args: &FitBuildArgs, output: &Output) -> Result<(), Failure> {
     let images = inputs.iter().map(|(name, kind, data, _)| image(args, name, *kind, data)).collect();
     let configurations = configurations(args, &inputs)?;
     let default =
+        // intended: without configurations there is no default, and building refuses.
         args.default.clone().or_else(|| Some(configurations.first()?.name.clone())).unwrap_or_default();
     let hashes = match args.hashes.as_slice() {
         [] => vec![HashKind::Sha256],
@@ -84,7 +85,9 @@ fn signed(
 ) -> Result<(Vec<u8>, Option<(PathBuf, Vec<u8>)>), Failure> {
     let key = PrivateKey::from_pem(&read(path)?.0).map_err(|error| Failure::from(error).at(path))?;
     let named = args.signature.key_name.clone();
-    let name = named.or_else(|| Some(path.file_stem()?.to_str()?.to_string())).unwrap_or_default();
+    let name = named.or_else(|| Some(path.file_stem()?.to_str()?.to_string())).ok_or_else(|| {
+        Failure::parameters("the name of the key's file is no text").at(path).hint("--key-name names the key")
+    })?;
     let hash = args.signature.sign_hash.map_or(HashKind::Sha256, HashKind::from);
     let sign = SignSpec { key: &key, name: name.clone(), hash, pss: args.signature.pss };
     let file = fit::build_signed(spec, &sign)?;
@@ -129,6 +132,7 @@ pub fn info(args: &FitInfoArgs, output: &Output) -> Result<(), Failure> {
         let mut hashes = Vec::new();
         for node in image.node.children.iter().filter(|node| node.name.starts_with("hash")) {
             let (algorithm, value) =
+                // intended: a node without a value shows none.
                 (node.text("algo").unwrap_or("-"), hex(node.property("value").unwrap_or_default()));
             let _ = writeln!(text, "  {algorithm:<12} {value}");
             hashes.push(json!({ "node": node.name, "algorithm": algorithm, "value": value }));

@@ -37,7 +37,10 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     }
     let data = Place::look(&args.path, args.size)?;
     let header = match &args.header {
-        Some(path) => Some(Place::look(path, path_is_new(path).then(|| header_size(args)))?),
+        Some(path) => {
+            let new = if path_is_new(path) { Some(header_size(args)?) } else { None };
+            Some(Place::look(path, new)?)
+        }
         None => None,
     };
     for place in [Some(&data), header.as_ref()].into_iter().flatten() {
@@ -108,10 +111,16 @@ fn format_options(args: &FormatArgs) -> Result<FormatOptions, Failure> {
 }
 
 /// Size of a new header file: what cryptsetup's default header takes, or what the sizes asked for add up to.
-fn header_size(args: &FormatArgs) -> u64 {
+fn header_size(args: &FormatArgs) -> Result<u64, Failure> {
     const DEFAULT: u64 = 16 << 20;
-    let metadata = args.luks2_metadata_size.unwrap_or(16 << 10).saturating_mul(2);
-    args.luks2_keyslots_size.map_or(DEFAULT, |keyslots| metadata.saturating_add(keyslots)).max(metadata)
+    let metadata = args.luks2_metadata_size.unwrap_or(16 << 10).checked_mul(2);
+    let all = metadata.and_then(|metadata| match args.luks2_keyslots_size {
+        Some(keyslots) => metadata.checked_add(keyslots),
+        None => Some(metadata.max(DEFAULT)),
+    });
+    all.ok_or_else(|| {
+        Failure::parameters("--luks2-metadata-size and --luks2-keyslots-size are larger than any file")
+    })
 }
 
 fn path_is_new(path: &Path) -> bool {

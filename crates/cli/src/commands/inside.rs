@@ -44,6 +44,7 @@ pub fn ls(args: &LsArgs, output: &Output) -> Result<u8, Failure> {
             });
         }
     } else {
+        // intended: the root has no name.
         let name = path.name().unwrap_or_default().to_vec();
         let link = link(tree, &path, Some(&metadata))?;
         rows.push(Row { name, link, metadata: Some(metadata), damage: None });
@@ -190,8 +191,10 @@ pub fn rm(args: &RmArgs, output: &Output) -> Result<(), Failure> {
 pub fn df(args: &DfArgs, output: &Output) -> Result<(), Failure> {
     let tree = open(&args.volume, &args.unlock, &args.partition, false, output)?;
     let (about, space) = (tree.about(), tree.space().map_err(at(&args.volume))?);
+    // cannot overflow: a filesystem lies inside its device.
     let bytes = |blocks: u64| blocks.saturating_mul(space.block_size.into());
     let (size, free) = (bytes(space.blocks), bytes(space.free));
+    // cannot overflow: readers count no more free blocks than there are.
     let used = size.saturating_sub(free);
     output.report(
         &json!({
@@ -373,6 +376,7 @@ impl Row {
             }
             _ => return format!("{name}\n"),
         };
+        // intended: what is no link has no target.
         let target = self.link.as_ref().map(|link| format!(" -> {}", DisplayName(link))).unwrap_or_default();
         format!(
             "{}{} {:>5} {:>5} {:>12} {} {name}{target}\n",

@@ -71,6 +71,7 @@ pub fn line(mapping: &Mapping) -> String {
     let used = if mapping.in_use { "in use" } else { "not in use" };
     let tags = mapping.tags.as_ref();
     let tags =
+        // intended: without integrity there are no tags.
         tags.map(|tags| format!(", {}-byte tags in /dev/mapper/{}", tags.len, tags.name)).unwrap_or_default();
     format!(
         "{}: {} at /dev/mapper/{}, {mode}, {}, {}, {}-bit key{tags}, by the kernel, {used}\n",

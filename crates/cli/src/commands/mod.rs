@@ -74,6 +74,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Token(TokenCommand::Remove(args)) => token::remove(args, output)?,
         Command::Erase(args) => header::erase(args, output)?,
         Command::Repair(args) => header::repair(args, output)?,
+        Command::HandOver(args) => flash::hand_over(args, output)?,
         Command::Encrypt(args) => bulk::encrypt(args, output)?,
         Command::Decrypt(args) => bulk::decrypt(args, output)?,
         Command::Reencrypt(args) => reencrypt::reencrypt(args, output)?,

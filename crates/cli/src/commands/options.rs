@@ -70,6 +70,7 @@ pub fn keyslot(
         area_cipher: args.keyslot_cipher.as_deref().map(cipher).transpose()?,
         area_key_len: key_len(args.keyslot_key_size),
         af_hash: hash,
+        // intended: the priority is normal unless another is asked for.
         priority: priority.map(self::priority).unwrap_or_default(),
     })
 }

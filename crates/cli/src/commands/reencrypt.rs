@@ -191,6 +191,7 @@ fn encrypt_shifted(
             "--resilience and --hotzone-size are for --header: data that moves needs no copy, and moves by what is reduced",
         ));
     }
+    // intended: of a device that is no longer than that, nothing may be in use.
     let least = data.size().saturating_sub(reduction);
     let found = reach::of(data).map_err(|error| Failure::from(error).at(path))?;
     let free = format!(
@@ -211,6 +212,7 @@ fn encrypt_shifted(
                 // Of a fixed length: said twice, it is done once.
                 false => format!(
                     "make the file longer, which changes nothing in it: truncate -s {} {}",
+                    // intended: a file that says that it reaches further than any is shown the largest length.
                     bytes.saturating_add(reduction),
                     path.display()
                 ),
@@ -295,6 +297,7 @@ fn rewrite(
 ) -> Result<(), Failure> {
     let mut options = RewriteOptions::default();
     options.threads = threads.map_or(0, usize::from);
+    // intended: 0 leaves the size to the rewriting.
     options.zone = zones.hotzone_size.unwrap_or(0);
     options.cancel = Some(stop.asked());
     let mut listener =
@@ -306,6 +309,7 @@ fn rewrite(
         Failure::from(error).at(path).with_code(code)
     })?;
     let seconds = elapsed.as_secs_f64();
+    // cannot overflow: it began where it was resumed.
     let rate = bytes.saturating_sub(resumed_from) as f64 / seconds.max(1e-9);
     if output.is_json() {
         return output.json_line(&json!({

@@ -232,6 +232,7 @@ fn line(entry: &Entry) -> String {
         Some(failed) => format!("failed: writes are refused ({failed})"),
         None => String::from(mode),
     };
+    // intended: a clock that was set back shows no time.
     let minutes = now.saturating_sub(entry.since) / 60;
     format!(
         "{}: {} at {place}, {mode}, for {minutes} min, process {}\n",

@@ -125,6 +125,7 @@ fn segment_text(segment: &SegmentInfo) -> String {
         }
     }
     if let Some(bytes) = segment.key_len {
+        // cannot overflow: a key has 512 bytes at most.
         let _ = write!(text, ", key of {} bits", bytes.saturating_mul(8));
     }
     let _ = write!(text, ", data units of {} bytes, from {}", segment.data_unit, segment.offset);
@@ -147,6 +148,7 @@ fn segment_text(segment: &SegmentInfo) -> String {
 }
 
 fn keyslot_text(slot: &KeyslotInfo) -> String {
+    // cannot overflow: a key has 512 bytes at most.
     let mut text = format!("{}, key of {} bits", slot.kind, slot.key_len.saturating_mul(8));
     if let Some(kdf) = &slot.kdf {
         let _ = write!(text, ", {}", kdf_text(kdf));

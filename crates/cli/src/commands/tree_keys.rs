@@ -12,6 +12,7 @@ use atrest_tree::fscrypt::Keyring;
 use serde_json::json;
 
 use super::protectors;
+use super::serve;
 use super::text::counted;
 use crate::args::tree_keys::{TreeKeysArgs, TreeLockArgs, TreeUnlockArgs};
 use crate::failure::{Code, Failure};
@@ -64,7 +65,7 @@ pub fn unlock(args: &TreeUnlockArgs, output: &Output) -> Result<(), Failure> {
         return Err(Failure::parameters("no key is named")
             .hint("--fscrypt-key FILE gives one, --fscrypt-protector NAME unlocks those of a protector"));
     }
-    let served = Served::find(&args.name)?;
+    let served = Served::find(&args.name, output)?;
     // All keys are there before the first is used.
     let mut keys = Vec::new();
     for given in &args.fscrypt.fscrypt_key {
@@ -76,6 +77,7 @@ pub fn unlock(args: &TreeUnlockArgs, output: &Output) -> Result<(), Failure> {
     keys.extend(unlocked.into_iter().map(|unlocked| (None, unlocked.key)));
     let mut names = Vec::new();
     for (name, key) in &keys {
+        // intended: without a name it is the key of a policy of the second version, which names itself.
         let added = served.ask(&Request::Add { name: name.as_deref().unwrap_or_default(), key })?;
         names.extend(added.lines().map(str::to_owned));
     }
@@ -86,7 +88,7 @@ pub fn unlock(args: &TreeUnlockArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn lock(args: &TreeLockArgs, output: &Output) -> Result<(), Failure> {
-    let served = Served::find(&args.name)?;
+    let served = Served::find(&args.name, output)?;
     let mut gone = 0;
     if args.keys.is_empty() {
         // A key can have two names, and goes with the first.
@@ -108,7 +110,7 @@ pub fn lock(args: &TreeLockArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn keys(args: &TreeKeysArgs, output: &Output) -> Result<(), Failure> {
-    let served = Served::find(&args.name)?;
+    let served = Served::find(&args.name, output)?;
     let text = served.ask(&Request::List)?;
     let names: Vec<&str> = text.lines().collect();
     output.report(&json!({ "name": served.name, "keys": names }), &text)
@@ -127,8 +129,8 @@ struct Served {
 }
 
 impl Served {
-    fn find(name_or_path: &Path) -> Result<Self, Failure> {
-        let registry = Registry::open()?;
+    fn find(name_or_path: &Path, output: &Output) -> Result<Self, Failure> {
+        let registry = serve::registry(output)?;
         let entry = registry.find(name_or_path)?.filter(|entry| !entry.has_ended()).ok_or_else(|| {
             Failure::new(Code::Device, format!("no open volume is called {}", name_or_path.display()))
                 .hint("`atrest status` lists what is open; `atrest mount` mounts a filesystem")

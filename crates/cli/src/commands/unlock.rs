@@ -224,6 +224,7 @@ fn plain(
     let cipher = plain.cipher.as_deref().ok_or_else(|| needed("--cipher"))?;
     let key_len = options::key_len(plain.key_size).ok_or_else(|| needed("--key-size"))?;
     let mut options = PlainOptions::new(options::cipher(cipher)?, key_len);
+    // intended: data and IVs begin at 0.
     options.offset = plain.offset.unwrap_or(0);
     options.skip = plain.skip.unwrap_or(0);
     options.size = args.size.map(|bytes| bytes / SECTOR_SIZE);

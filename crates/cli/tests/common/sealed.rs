@@ -9,9 +9,14 @@ pub const CHEAP: [&str; 4] = ["--kdf", "pbkdf2", "--pbkdf-force-iterations", "10
 pub const DATA: usize = 8192;
 pub const BLOCK: usize = 4096;
 /// Bytes that a unit takes.
-pub const STRIDE: usize = 368;
+pub const STRIDE: usize = 448;
 /// Units in a block.
-pub const UNITS: usize = 11;
+pub const UNITS: usize = 9;
+
+/// Where a unit lies in its block: behind the first one stand 16 bytes for the salt.
+pub fn unit_at(unit: usize) -> usize {
+    unit * STRIDE + if unit == 0 { 0 } else { 16 }
+}
 
 /// A card `card` of 1 MiB with the store `store`, that opens with the key file `key`.
 pub fn with_card() -> Scratch {

@@ -52,33 +52,38 @@ def mac(key, *parts):
 
 class Volume:
     def __init__(self, image, store, volume_key, header):
-        assert (header["cipher"], header["tag"], header["level"]) == ("chacha20-poly1305", 16, 1)
+        assert (header["cipher"], header["tag"], header["level"]) == ("chacha20-poly1305", 16, 2)
         _, prog, self.erase, _ = header["sizes"]
         self.data, self.store = image[header["first"] :], store
         whole = lambda size: -(-size // prog) * prog
-        self.slot = whole(5 + 16 + 11) if header["tickets"] == 0 else 0
-        self.units = (self.erase - self.slot) // whole(header["unit"] + 21)
-        self.stride = (self.erase - self.slot) // self.units // prog * prog
-        self.payload = (self.stride - 21) // 4 * 4
+        self.slot = whole(5 + 16 + 18) if header["tickets"] == 0 else 0
+        self.head, behind = whole(14), 21
+        if self.head > 32 and self.head > self.erase // 64:
+            self.head, behind = 0, 35
+        room = self.erase - self.slot - self.head
+        self.units = room // whole(header["unit"] + behind)
+        self.stride = room // self.units // prog * prog
+        self.payload = (self.stride - behind) // 4 * 4
         assert self.payload == header["unit"], "the header's payload comes out of the layout"
         secret = mac(bytes.fromhex(header["uuid"]), volume_key)
-        label = b"atrest sealed flash 1ChaCha20-Poly1305"
-        sizes = struct.pack("<IIII", 16, self.stride, self.units, self.slot)
+        label = b"atrest sealed flash 2ChaCha20-Poly1305"
+        sizes = struct.pack("<IIIII", 16, self.stride, self.units, self.slot, self.head)
         self.unit_key, self.sum_key, self.record_key, mark = (
             mac(secret, label, sizes, purpose, b"\1") for purpose in (b"u", b"s", b"a", b"m")
         )
         self.mark = mark[:2]
 
-    def cell(self, at, size, kind, block, number, epoch, length):
+    def cell(self, at, size, kind, block, number, epoch, length, salt):
         """Serial and content of what is sealed there; None if it is blank. A unit without an epoch is a first one, whose serial that is."""
         cell = self.data[at : at + size]
         if cell == b"\xff" * size:
             return None
         data, serial, tag = cell[:length], cell[length:][:5], cell[length + 5 :][:16]
         associated = kind + struct.pack("<II", block, number) + (serial if epoch is None else epoch)
-        plain = opened(self.unit_key, serial + bytes(7), associated, data, tag)
+        plain = opened(self.unit_key, serial + (salt or cell[-7:]), associated, data, tag)
         assert plain is not None, f"byte {at}: block {block}, {number}: does not verify"
-        assert not any(cell[length + 21 :]), "what fills a cell is zeros"
+        assert not any(cell[length + 21 : -14 if salt is None else size]), "what fills a cell is zeros"
+        assert salt is not None or cell[-14:-7] == cell[-7:], "the salt stands twice"
         serial = int.from_bytes(serial, "little")
         assert serial not in self.serials, "a serial is used once"
         self.serials.add(serial)
@@ -86,43 +91,47 @@ class Volume:
 
     def block(self, block):
         """Serials and payloads of its units, and its ticket."""
-        at, units, epoch = block * self.erase, [], None
+        at, units, epoch, salt = block * self.erase, [], None, None
         for unit in range(self.units):
-            found = self.cell(at + unit * self.stride, self.stride, b"\1", block, unit, epoch, self.payload)
+            start, size = (0, self.head + self.stride) if unit == 0 else (self.head + unit * self.stride, self.stride)
+            found = self.cell(at + start, size, b"\1", block, unit, epoch, self.payload, salt)
             if found is None:
                 break
             units.append(found)
+            salt = salt or self.data[at + size - 7 : at + size]
             epoch = units[0][0].to_bytes(5, "little")
         assert [serial for serial, _ in units] == sorted(serial for serial, _ in units), "serials rise in a block"
-        rest = self.data[at + len(units) * self.stride : at + self.erase - self.slot]
+        rest = self.data[at + (len(units) * self.stride + self.head if units else 0) : at + self.erase - self.slot]
+        self.salts[block] = salt
         assert rest == b"\xff" * len(rest), f"block {block}: something behind its {len(units)} units"
         if self.slot == 0:
             return units, None
-        ticket = self.cell(at + self.erase - self.slot, self.slot, b"\2", block, self.units, epoch or bytes(5), 11)
+        ticket = self.cell(at + self.erase - self.slot, self.slot, b"\2", block, self.units, epoch or bytes(5), 18, salt or bytes(7))
         assert ticket is None or units and ticket[0] > units[0][0], "a ticket is in a block that holds something"
         return units, ticket
 
     def read(self):
         """What is inside, checked against the record."""
-        self.serials = set()
+        self.serials, self.salts = set(), {}
         blocks = [self.block(block) for block in range(len(self.data) // self.erase)]
         inside, total = [], 0
         for block, (units, ticket) in enumerate(blocks):
             if units:
-                stamp = struct.pack("<I", block) + units[0][0].to_bytes(5, "little") + struct.pack("<H", len(units))
+                stamp = struct.pack("<I", block) + units[0][0].to_bytes(5, "little") + struct.pack("<H", len(units)) + self.salts[block]
                 total += int.from_bytes(mac(self.sum_key, stamp)[:16], "little")
             inside.append(b"".join(payload for _, payload in units).ljust(self.units * self.payload, b"\xff"))
             if ticket:
-                serial, (victim, epoch, fill) = ticket[0], (ticket[1][:4], ticket[1][4:9], ticket[1][9:])
+                serial, (victim, epoch, fill) = ticket[0], (ticket[1][:4], ticket[1][4:9], ticket[1][9:11])
                 assert int.from_bytes(epoch, "little") < serial and 0 < int.from_bytes(fill, "little") <= self.units
                 now = blocks[int.from_bytes(victim, "little")][0]
                 assert not now or now[0][0] > serial, "what was announced was erased"
-        body, tag = self.store[:24], self.store[24:]
-        anchor, start = int.from_bytes(body[3:8], "little"), int.from_bytes(body[8:13], "little")
+        body, header, tag = self.store[:34], self.store[34:64], self.store[64:]
+        anchor = int.from_bytes(body[4:9], "little")
+        assert body[2] == 2, "another version"
         assert body[:2] == self.mark, "the store is another volume's"
-        assert body[2] & 1, "not closed in good order"
-        assert not body[2] & 2 and not any(body[13:]), "no erase is under way"
-        assert body[2] >> 3 >= 3 and start <= anchor
+        assert body[3] & 1, "not closed in good order"
+        assert not body[3] & 2 and not any(body[16:]), "no erase is under way"
+        assert body[3] >> 3 >= 3
         assert max(self.serials) < anchor, "newer than the store"
         assert tag == mac(self.record_key, (total % (1 << 128)).to_bytes(16, "little"), body)[:16], "not as anchored"
         tickets = sum(ticket is not None for _, ticket in blocks)
@@ -135,4 +144,5 @@ volume = Volume(open(image, "rb").read(), open(store, "rb").read(), bytes.fromhe
 inside, held, units, tickets = volume.read()
 open(out, "wb").write(inside)
 sizes = {"block_size": volume.units * volume.payload, "payload": volume.payload, "stride": volume.stride}
+sizes["head"] = volume.head
 print(json.dumps({**sizes, "held": held, "units": units, "tickets": tickets}))

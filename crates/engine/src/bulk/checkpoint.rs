@@ -156,7 +156,10 @@ impl<'a> Checkpoint<'a> {
         let rest = rest.strip_prefix(&binding.volume).ok_or(mismatch(Mismatch::Volume))?;
         let rest = rest.strip_prefix(&binding.source).ok_or(mismatch(Mismatch::Source))?;
         let done = rest.strip_prefix("done ").and_then(|rest| rest.strip_suffix('\n')).ok_or(damaged)?;
-        done.parse().ok().filter(|done| *done <= total).ok_or(damaged)
+        // As `save` writes it, so that rewriting it in place changes no length.
+        let number =
+            done.parse().ok().filter(|number: &u64| *number <= total && format!("{number:020}") == done);
+        number.ok_or(damaged)
     }
 
     /// Notes that everything below `done` is durable, which the caller has made sure of.

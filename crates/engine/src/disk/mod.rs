@@ -442,6 +442,7 @@ impl BlockDevice for Disk {
     }
 
     fn prefetch(&self, offset: u64, len: u64) {
+        // intended: nothing is read ahead behind the end.
         let len = len.min(self.size.saturating_sub(offset));
         for (region, at, len) in self.spans(offset, len) {
             self.media.prefetch(region.media_offset + at, len);

@@ -5,7 +5,7 @@ use atrest_cipher::{DataUnitIndex, Mapper, MapperOptions};
 use atrest_device::Extent;
 use atrest_secret::Locked;
 use atrest_testkit::fault::Fault;
-use atrest_testkit::{FaultDevice, Random, TornDevice};
+use atrest_testkit::{DiscardDevice, FaultDevice, Random, TornDevice};
 use atrest_volume::{CryptFlags, Segment, VolumeFormat};
 
 use super::bytes::Cut;
@@ -127,47 +127,26 @@ fn a_hole_in_the_media_reads_as_the_decryption_of_zeros_and_is_never_reported() 
 
 #[test]
 fn discards_reach_the_media_only_when_allowed_and_only_in_whole_units() {
-    /// Counts the discards that reach it.
-    struct Media(FaultDevice, std::sync::Mutex<Vec<(u64, u64)>>);
-    impl BlockDevice for Media {
-        fn size(&self) -> u64 {
-            self.0.size()
-        }
-        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-            self.0.read_at(offset, buf)
-        }
-        fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-            self.0.write_at(offset, data)
-        }
-        fn flush(&self) -> Result<(), DeviceError> {
-            self.0.flush()
-        }
-        fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-            self.1.lock().expect("not poisoned").push((offset, len));
-            Ok(())
-        }
-    }
-    let media = || Arc::new(Media(FaultDevice::zeroed(MEDIA), std::sync::Mutex::default()));
-    let seen = |media: &Media| media.1.lock().expect("not poisoned").clone();
+    let media = || Arc::new(DiscardDevice::zeroed(MEDIA));
 
     let silent = media();
     disk_on(silent.clone(), 1).discard(0, 4 << 20).expect("ignored");
-    assert_eq!(seen(&silent), []);
-    assert_eq!(silent.0.counts(), (0, 0));
+    assert_eq!(silent.discards(), []);
+    assert_eq!(silent.media.counts(), (0, 0));
 
     let told = media();
     let options = DiskOptions { allow_discards: true, ..DiskOptions::default() };
     let disk = Disk::new(told.clone(), volume(), options).expect("it fits");
     disk.discard(100, (3 << 20) + 5000 - 100).expect("passed on");
-    assert_eq!(seen(&told), [(1_500_160 + 512, (3 << 20) - 512), (4096, 4096)]);
+    assert_eq!(told.discards(), [(1_500_160 + 512, (3 << 20) - 512), (4096, 4096)]);
     disk.discard(700, 300).expect("less than a unit");
-    assert_eq!(seen(&told).len(), 2);
+    assert_eq!(told.discards().len(), 2);
 
     let flagged = media();
     let volume = volume().with_flags(CryptFlags { allow_discards: true, ..CryptFlags::default() });
     let disk = Disk::new(flagged.clone(), volume, DiskOptions::default()).expect("it fits");
     disk.discard(0, 512).expect("ignored");
-    assert_eq!(seen(&flagged), [], "the flag in the header is nobody's permission");
+    assert_eq!(flagged.discards(), [], "the flag in the header is nobody's permission");
 }
 
 #[test]

@@ -12,19 +12,18 @@
 //! when it is made later.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use atrest_device::{Cause, LockMode};
 
 use super::loops::{self, Identity};
+use super::sysfs::{self, Described};
 use crate::sys::{self, LoopStatus};
 
-/// Where the kernel describes block devices, by number.
-const DEVICES: &str = "/sys/dev/block";
 /// Devices that may stand on one another.
 const MAX_DEPTH: u32 = 16;
-const SECTOR: u64 = 512;
 
 /// Bytes of a device.
 #[derive(Clone, Copy, Debug)]
@@ -35,27 +34,30 @@ struct Range {
 
 /// Locks what lies below a block device for as long as the result lives. `device` is open and has the number `number`.
 pub fn lock(device: &File, number: u64, size: u64, mode: LockMode) -> Result<Vec<File>, Cause> {
-    let mut walk = Walk { devices: Path::new(DEVICES), held: Vec::new() };
+    let mut walk = Walk { devices: Path::new(sysfs::BY_NUMBER), held: Vec::new() };
     let whole = Range { start: 0, len: size };
     walk.below(number, Some(device), whole, mode, MAX_DEPTH)?;
     Ok(walk.held)
 }
 
 /// Whether the kernel uses a loop device over this file: for a mount, a mapping or swap.
-pub fn is_claimed(file: Identity) -> bool {
-    loops::over(file).iter().any(loops::Loop::is_claimed)
+pub fn is_claimed(file: Identity) -> Result<bool, Cause> {
+    for device in loops::over(file) {
+        if device.is_claimed().map_err(|error| sys::cause(&error))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The file behind a loop device or a partition of one, to lock metadata by. A file that can't be opened is left out:
 /// cryptsetup does not lock it either.
 pub fn file_behind(device: &File, writable: bool) -> Option<File> {
-    let number = device.metadata().ok()?.rdev();
-    let directory = Path::new(DEVICES).join(name(number));
-    let path = std::fs::read_to_string(directory.join("loop/backing_file"))
-        .or_else(|_| std::fs::read_to_string(directory.canonicalize()?.join("../loop/backing_file")));
+    let described = Described::of(device.metadata().ok()?.rdev());
+    let path = described.backing_file().or_else(|_| described.disk()?.backing_file()).ok()?;
     let status = sys::loop_status(device).ok()?;
     let mut options = OpenOptions::new();
-    let file = options.read(true).write(writable).open(path.ok()?.trim_end_matches('\n')).ok()?;
+    let file = options.read(true).write(writable).open(path).ok()?;
     let found = file.metadata().ok().filter(|found| found.is_file())?;
     (loops::identity(&found) == (status.device, status.inode)).then_some(file)
 }
@@ -77,23 +79,20 @@ impl Walk<'_> {
         depth: u32,
     ) -> Result<(), Cause> {
         let depth = depth.checked_sub(1).ok_or(Cause::OutOfReach)?;
-        let directory = self.devices.join(name(number));
-        if directory.join("partition").exists() {
-            let start = read_number(&directory.join("start"))?;
-            let disk = directory.canonicalize().map_err(|error| sys::cause(&error))?.join("..");
-            let start = start.checked_mul(SECTOR).and_then(|start| start.checked_add(range.start));
+        let device = Described::within(self.devices, number);
+        if device.is_partition() {
+            let start = device.start().map_err(out_of_reach)?.checked_add(range.start);
             let range = Range { start: start.ok_or(Cause::OutOfReach)?, ..range };
-            return self.below(read_device_number(&disk.join("dev"))?, open, range, mode, depth);
+            let disk = device.disk().and_then(|disk| disk.number()).map_err(out_of_reach)?;
+            return self.below(disk, open, range, mode, depth);
         }
-        if directory.join("loop").is_dir() || open.is_some_and(|device| sys::loop_status(device).is_ok()) {
-            return self.behind_loop(&directory, open, range, mode, depth);
+        if device.is_loop() || open.is_some_and(|device| sys::loop_status(device).is_ok()) {
+            return self.behind_loop(&device, open, range, mode, depth);
         }
-        let Ok(slaves) = std::fs::read_dir(directory.join("slaves")) else { return Ok(()) };
+        let Ok(slaves) = device.slaves() else { return Ok(()) };
         for slave in slaves {
-            let slave = slave.map_err(|error| sys::cause(&error))?.path();
-            // intended: a range to the end of any device; all of it is locked.
-            let len = read_number(&slave.join("size"))?.saturating_mul(SECTOR);
-            let number = read_device_number(&slave.join("dev"))?;
+            let len = slave.size().map_err(out_of_reach)?;
+            let number = slave.number().map_err(out_of_reach)?;
             self.below(number, None, Range { start: 0, len }, LockMode::Shared, depth)?;
         }
         Ok(())
@@ -101,13 +100,13 @@ impl Walk<'_> {
 
     fn behind_loop(
         &mut self,
-        directory: &Path,
+        described: &Described,
         open: Option<&File>,
         range: Range,
         mode: LockMode,
         depth: u32,
     ) -> Result<(), Cause> {
-        match open_backing(directory, open, mode) {
+        match open_backing(described, open, mode) {
             Ok((file, status)) => {
                 let start = range.start.checked_add(status.offset).ok_or(Cause::OutOfReach)?;
                 match self.hold(file, Range { start, ..range }, mode, depth) {
@@ -133,57 +132,40 @@ impl Walk<'_> {
 }
 
 /// What a loop device is attached to, and how.
-fn open_backing(directory: &Path, open: Option<&File>, mode: LockMode) -> Result<(File, LoopStatus), Cause> {
+fn open_backing(
+    described: &Described,
+    open: Option<&File>,
+    mode: LockMode,
+) -> Result<(File, LoopStatus), Cause> {
     let status = match open {
         Some(device) => sys::loop_status(device),
-        None => {
-            let name =
-                directory.canonicalize().ok().and_then(|directory| Some(directory.file_name()?.to_owned()));
-            // intended: without a name this is /dev, which is no loop device and fails.
-            File::open(Path::new("/dev").join(name.unwrap_or_default()))
-                .and_then(|device| sys::loop_status(&device))
-        }
+        None => described.node().and_then(File::open).and_then(|device| sys::loop_status(&device)),
     };
-    let status = status.map_err(|_| Cause::OutOfReach)?;
-    let path = std::fs::read_to_string(directory.join("loop/backing_file")).map_err(|_| Cause::OutOfReach)?;
-    let path = path.trim_end_matches('\n');
+    let status = status.map_err(out_of_reach)?;
+    let path = described.backing_file().map_err(out_of_reach)?;
     let mut options = OpenOptions::new();
     options.read(true).write(mode == LockMode::Exclusive).custom_flags(libc::O_NONBLOCK);
-    let is_block = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+    let is_block = std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_block_device());
     if is_block && mode == LockMode::Exclusive {
         // A look whether it is mounted or mapped. The claim itself is not kept: two loop devices may show two parts.
         let mut claim = options.clone();
-        if let Err(error) = claim.custom_flags(libc::O_NONBLOCK | libc::O_EXCL).open(path)
+        if let Err(error) = claim.custom_flags(libc::O_NONBLOCK | libc::O_EXCL).open(&path)
             && sys::cause(&error) == Cause::Busy
         {
             return Err(Cause::Busy);
         }
     }
-    let file = options.open(path).map_err(|_| Cause::OutOfReach)?;
-    let found = file.metadata().map_err(|_| Cause::OutOfReach)?;
+    let file = options.open(path).map_err(out_of_reach)?;
+    let found = file.metadata().map_err(out_of_reach)?;
     if loops::identity(&found) != (status.device, status.inode) {
         return Err(Cause::OutOfReach);
     }
     Ok((file, status))
 }
 
-/// A block device's number as sysfs writes it.
-fn name(number: u64) -> String {
-    format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
-}
-
-fn read_number(path: &Path) -> Result<u64, Cause> {
-    let text = std::fs::read_to_string(path).map_err(|_| Cause::OutOfReach)?;
-    text.trim().parse().map_err(|_| Cause::OutOfReach)
-}
-
-fn read_device_number(path: &Path) -> Result<u64, Cause> {
-    let text = std::fs::read_to_string(path).map_err(|_| Cause::OutOfReach)?;
-    let (major, minor) = text.trim().split_once(':').ok_or(Cause::OutOfReach)?;
-    match (major.parse(), minor.parse()) {
-        (Ok(major), Ok(minor)) => Ok(rustix::fs::makedev(major, minor)),
-        _ => Err(Cause::OutOfReach),
-    }
+/// What sysfs does not tell is out of reach, for whatever reason.
+fn out_of_reach(_: io::Error) -> Cause {
+    Cause::OutOfReach
 }
 
 #[cfg(test)]
@@ -210,7 +192,7 @@ mod tests {
         let slaves = dir.path().join("4000:1/slaves");
         std::fs::create_dir_all(&slaves).expect("made");
         std::os::unix::fs::symlink(&of_loop, slaves.join("disk")).expect("linked");
-        std::os::unix::fs::symlink(&of_loop, dir.path().join(name(number))).expect("linked");
+        std::os::unix::fs::symlink(&of_loop, dir.path().join(sysfs::numbers(number))).expect("linked");
         let lock = || {
             let mut walk = Walk { devices: dir.path(), held: Vec::new() };
             let whole = Range { start: 0, len: 1 << 20 };

@@ -129,7 +129,7 @@ impl Place {
             Self::File(identity) => {
                 let mut names: Vec<PathBuf> = Vec::new();
                 for device in loops::over(*identity) {
-                    names.extend(device.numbers().iter().map(|number| resource(number)));
+                    names.extend(device.numbers()?.iter().map(|numbers| resource(numbers)));
                 }
                 names.sort();
                 for name in names {
@@ -167,8 +167,8 @@ impl Held {
 }
 
 impl Lock {
-    /// Closing the descriptor unlocks. The lock file goes too, if the exclusive lock shows that nobody else holds it
-    /// and the name still means this file.
+    /// Unlocks; closing alone would not, while a process that is being started has a copy of the descriptor. The lock
+    /// file goes too, if the exclusive lock shows that nobody else holds it and the name still means this file.
     fn release(self) {
         if let Some(resource) = &self.resource
             && rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
@@ -177,6 +177,8 @@ impl Lock {
             // Left behind, it does no harm: the next holder uses it again.
             let _ = std::fs::remove_file(resource);
         }
+        // It can fail only for what is no descriptor, and closing follows.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
 
@@ -240,4 +242,20 @@ fn is_unusable(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound | io::ErrorKind::ReadOnlyFilesystem
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_descriptor_does_not_keep_a_lock_that_was_released() {
+        let file = tempfile::tempfile().expect("a file");
+        let lock = lock_itself(LockMode::Exclusive, &file, true).expect("locked");
+        let copy = lock.file.try_clone().expect("a copy");
+        lock.release();
+        let next = lock_itself(LockMode::Exclusive, &file, true).expect("locked");
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).expect_err("held");
+        drop((copy, next));
+    }
 }

@@ -1,8 +1,8 @@
 //! A regular file or a block device as a [`BlockDevice`].
 //!
 //! Two locks guard it, and they do not touch each other. The *metadata lock* ([`lock`]) is cryptsetup's own: held
-//! for moments, waited for. The *use lock* is held for as long as the device is open ([`Access`]) and never waited
-//! for: a second writer gets [`Cause::Busy`]. It is an `F_OFD_SETLK` lock on the whole file, so `cryptsetup
+//! for moments, waited for. The *use lock* is held for as long as the device is open ([`Access`]), and waited for no
+//! longer than a copy of a closed descriptor may live ([`patiently`]): a second writer gets [`Cause::Busy`]. It is an `F_OFD_SETLK` lock on the whole file, so `cryptsetup
 //! luksDump` and `atrest key add` work on a volume that is being served; on block devices `O_EXCL` is added, which
 //! a mounted filesystem, dm-crypt or any other exclusive user refuses. Both reach through loop devices ([`below`]): a
 //! volume in a file has one writer, by whatever name it is opened.
@@ -13,6 +13,7 @@ mod loops;
 mod media;
 mod new;
 mod storage;
+mod sysfs;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ use std::time::SystemTime;
 use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode, Operation, Storage};
 use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 
+use crate::patience::patiently;
 use crate::sys;
 use lock::MetadataLock;
 pub use loops::loop_devices_on;
@@ -98,6 +100,10 @@ impl FileDevice {
     /// Opens an existing regular file or block device. Nothing else can be opened.
     pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self, DeviceError> {
         let path = path.as_ref();
+        patiently(|error: &DeviceError| error.cause == Cause::Busy, || Self::open_at_once(path, access))
+    }
+
+    fn open_at_once(path: &Path, access: Access) -> Result<Self, DeviceError> {
         // Looked at before it is opened: opening a FIFO would wait for its other end.
         let kind = kind(&std::fs::metadata(path).map_err(open_error)?)?;
         let mut options = OpenOptions::new();
@@ -166,8 +172,11 @@ impl FileDevice {
             (Kind::Block, Some(mode)) => {
                 below::lock(&file, metadata.rdev(), size, mode).map_err(open_failure)?
             }
-            (Kind::Regular, Some(LockMode::Exclusive)) if below::is_claimed(loops::identity(&metadata)) => {
-                return Err(open_failure(Cause::Busy));
+            (Kind::Regular, Some(LockMode::Exclusive)) => {
+                if below::is_claimed(loops::identity(&metadata)).map_err(open_failure)? {
+                    return Err(open_failure(Cause::Busy));
+                }
+                Vec::new()
             }
             _ => Vec::new(),
         };
@@ -386,6 +395,7 @@ impl BlockDevice for FileDevice {
     }
 
     fn prefetch(&self, offset: u64, len: u64) {
+        // intended: nothing is read ahead behind the end.
         if let Some(len) = std::num::NonZeroU64::new(len.min(self.size.saturating_sub(offset))) {
             // Advice: a file system that ignores it costs time, not data.
             let _ = rustix::fs::fadvise(&self.file, offset, Some(len), Advice::WillNeed);

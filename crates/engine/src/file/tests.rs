@@ -2,9 +2,10 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
+use crate::patience::PATIENCE;
 
 const MIB: u64 = 1 << 20;
 
@@ -441,6 +442,28 @@ fn a_file_has_one_writer_by_its_name_and_by_every_loop_device_over_it() {
 }
 
 #[test]
+fn a_copy_of_a_closed_descriptor_is_waited_for_and_a_holder_is_not() {
+    let (_dir, path) = image();
+    let disk = Loop::new(&path);
+    for name in [path.as_path(), Path::new(&disk.0)] {
+        let held = open(name, WRITER);
+        // What a process that is being started has until it becomes another program.
+        let copy = held.as_fd().try_clone_to_owned().expect("a copy");
+        drop(held);
+        let child = thread::spawn(move || {
+            thread::sleep(PATIENCE / 4);
+            drop(copy);
+        });
+        let next = open(name, WRITER);
+        child.join().expect("ended");
+        let begin = Instant::now();
+        assert_eq!(refusal(name, WRITER), Cause::Busy);
+        assert!(begin.elapsed() >= PATIENCE);
+        drop(next);
+    }
+}
+
+#[test]
 fn partitions_of_one_image_have_a_writer_each_and_the_image_none() {
     let (_dir, path) = image();
     let disk = Loop::with(&path, &["--partscan"]);
@@ -489,15 +512,15 @@ fn a_file_whose_loop_device_is_mounted_has_no_other_writer() {
     let point = dir.path().join("m");
     std::fs::create_dir(&point).expect("made");
     let found = &loops::over(loops::identity(&path.metadata().expect("there")))[0];
-    assert!(!found.is_claimed());
+    assert!(!found.is_claimed().expect("seen"));
     run("mount", &[&disk.0, point.to_str().unwrap()]);
     let busy = refusal(&path, WRITER);
     let (claimed, seen_by_others) = (found.is_claimed(), found.seems_claimed());
     open(&path, READER);
     run("umount", &[point.to_str().unwrap()]);
     assert_eq!(busy, Cause::Busy);
-    assert!(claimed && seen_by_others, "both ways to see a mount");
-    assert!(!found.seems_claimed());
+    assert!(claimed.expect("seen") && seen_by_others.expect("seen"), "both ways to see a mount");
+    assert!(!found.seems_claimed().expect("seen"));
     open(&path, WRITER);
 }
 

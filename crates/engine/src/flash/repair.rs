@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice, FlashError, FlashOperation};
-use atrest_flash::sealed::{SealedError, UnitState};
+use atrest_flash::sealed::{HeaderAnchor, RecordFields, SealedError, SealedOptions, UnitState};
 use atrest_keyslot::flash::FlashKey;
 
 use super::sealed::{How, Parts, Peeks, Writes, sealed_layout};
@@ -15,6 +15,8 @@ use crate::{FileDevice, TrustedFile};
 pub struct Examined {
     /// Units that are not as they were stored.
     pub units: Vec<FailedUnit>,
+    /// Why the trusted store does not confirm the header, if it does not.
+    pub header: Option<SealedError>,
     /// Why the trusted store does not confirm the medium, if it does not.
     pub refused: Option<SealedError>,
     /// The plaintext, with what one wrong bit has spoilt put right. What reads of it fail can't be restored.
@@ -42,12 +44,28 @@ pub fn examine_sealed(
     store: &TrustedFile,
 ) -> Result<Examined, FlashOpenError> {
     let record = store.record().map_err(FlashOpenError::Store)?;
-    let open =
-        |how| Parts::with_record(volume()?)?.run(key, Peeks { store: MemoryStore::holding(record), how });
-    let (mut plain, refused) = match open(How::Mount) {
+    let open = |record, how| {
+        Parts::with_record(volume()?)?.run(key, Peeks { store: MemoryStore::holding(record), how })
+    };
+    // What is behind a header that is not the newest is held against the record all the same.
+    let (record, header, opened) = match open(record, How::Mount) {
+        Err(FlashOpenError::Sealed(
+            error @ (SealedError::HeaderOlder { .. } | SealedError::HeaderOther { .. }),
+        )) => {
+            let found = volume()?.found().map_err(FlashOpenError::Header)?;
+            let mut anchor = HeaderAnchor::new(MemoryStore::holding(record));
+            anchor.adopt(found).map_err(FlashOpenError::Sealed)?;
+            let adopted =
+                anchor.into_store().record().map_err(|error| FlashOpenError::Header(error.into()))?;
+            let adopted = adopted.ok_or(FlashOpenError::Sealed(SealedError::StoreEmpty))?;
+            (adopted, Some(error), open(adopted, How::Mount))
+        }
+        opened => (record, None, opened),
+    };
+    let (mut plain, refused) = match opened {
         Ok(plain) => (plain, None),
         Err(FlashOpenError::Sealed(error @ (SealedError::NotAnchored { .. } | SealedError::Gap { .. }))) => {
-            (open(How::Adopt)?, Some(error))
+            (open(record, How::Adopt)?, Some(error))
         }
         Err(error) => return Err(error),
     };
@@ -66,7 +84,7 @@ pub fn examine_sealed(
             units.push(FailedUnit { block: first + u64::from(block), unit, bit });
         }
     }
-    Ok(Examined { units, refused, plain })
+    Ok(Examined { units, header, refused, plain })
 }
 
 /// Inverts on the medium what one wrong bit has spoilt, and makes it durable. Each write is of one byte that makes a unit what it was:
@@ -92,4 +110,24 @@ pub fn adopt_sealed(
     store: TrustedFile,
 ) -> Result<SealedPlain, FlashOpenError> {
     Parts::with_record(volume)?.run(key, Writes { store, how: How::Adopt })
+}
+
+/// Anchors the header that is on the medium, in the store: the owner has said so.
+pub fn adopt_header(volume: &FlashVolume, store: &mut TrustedFile) -> Result<(), FlashOpenError> {
+    let found = volume.found().map_err(FlashOpenError::Header)?;
+    HeaderAnchor::new(store).adopt(found).map_err(FlashOpenError::Sealed)
+}
+
+/// Lets the store allow the header that is on the medium and no other, if a change of it was cut short and both copies are whole by now.
+/// Fails if the store does not allow it.
+pub fn confirm_header(volume: &FlashVolume, store: &mut TrustedFile) -> Result<(), FlashOpenError> {
+    let found = volume.found().map_err(FlashOpenError::Header)?;
+    HeaderAnchor::new(store).confirm(found).map_err(FlashOpenError::Sealed)
+}
+
+/// Whether each power loss costs the volume of this store more serials than it has to.
+pub fn wants_smaller_reserve(store: &TrustedFile) -> Result<bool, FlashOpenError> {
+    let record = store.record().map_err(FlashOpenError::Store)?;
+    let fields = RecordFields::read(&record).map_err(FlashOpenError::Sealed)?;
+    Ok(fields.reserve > SealedOptions::default().reserve)
 }

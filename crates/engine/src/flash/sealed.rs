@@ -2,12 +2,13 @@
 
 use atrest_cipher::aead::Aead;
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashRegion, TrustedStore};
+use atrest_flash::FoundHeader;
 use atrest_flash::sealed::{
     BlockState, SealedError, SealedFlash, SealedKey, SealedLayout, SealedMedium, SealedOptions, SealedReader,
     UnitState, Verdict,
 };
 use atrest_keyslot::flash::{FlashKey, Freshness, Params, Protection};
-use atrest_secret::Locked;
+use atrest_secret::{Locked, OsRandom};
 
 use super::aead::{WithAead, with_aead};
 use super::file::FileFlash;
@@ -40,6 +41,8 @@ pub(super) trait Volume: Send {
     fn failed_units(&mut self, block: u32) -> Result<Vec<(u32, UnitState)>, FlashCause>;
     /// Reads a unit that fails with one bit put right, if that is enough.
     fn correct(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<bool, FlashCause>;
+    /// Of one that can be written.
+    fn power_losses_left(&self) -> Option<u64>;
 }
 
 /// Memory that a volume works in.
@@ -138,6 +141,8 @@ pub(super) struct Parts {
     params: Params,
     options: SealedOptions,
     layout: SealedLayout,
+    /// The header itself: the store says whether it is the newest.
+    found: FoundHeader,
     data: Data,
 }
 
@@ -147,13 +152,14 @@ impl Parts {
         let layout = sealed_layout(&params)?;
         check_room::<BlockState>(layout.medium().block_count())?;
         let options = SealedOptions::of(&params).ok_or(FlashOpenError::NotSealed)?;
+        let found = volume.found().map_err(FlashOpenError::Header)?;
         let behind = volume.into_data().map_err(FlashOpenError::Header)?;
         let data = FlashRegion::new(behind, 0, layout.medium().block_count())
             .map_err(|error| FlashOpenError::Header(error.into()))?;
         // The page cache may write in any order, and reading back would ask it alone.
         let medium = if data.erased_byte().is_none() { SealedMedium::Card } else { SealedMedium::Cached };
         let options = SealedOptions { medium, read_back: false, ..options };
-        Ok(Self { params, options, layout, data })
+        Ok(Self { params, options, layout, found, data })
     }
 
     /// The same of a volume that has its record in a store which can be here.
@@ -180,8 +186,7 @@ impl Parts {
     /// A table for all blocks and a buffer for one unit.
     fn memory(&self) -> (Table, Vec<u8>) {
         let blocks = self.layout.medium().block_count() as usize;
-        let unit = self.layout.stride().max(self.layout.slot());
-        (vec![BlockState::default(); blocks], vec![0; unit as usize])
+        (vec![BlockState::default(); blocks], vec![0; self.layout.buffer_len() as usize])
     }
 }
 
@@ -206,7 +211,8 @@ impl<W: Work> WithAead for Run<'_, W> {
     type Output = W::Output;
 
     fn with<A: Aead + Send + 'static>(self) -> Result<Self::Output, FlashOpenError> {
-        let key = SealedKey { volume_key: self.key.expose(), uuid: self.key.uuid() };
+        let header = Some(self.parts.found);
+        let key = SealedKey { volume_key: self.key.expose(), uuid: self.key.uuid(), header };
         let first = self.parts.params.sizes.first_data_block();
         self.work.open::<A>(self.parts, &key).map_err(|error| FlashOpenError::Sealed(told(error, first)))
     }
@@ -239,7 +245,7 @@ impl<S: TrustedStore + Send + 'static> Work for Writes<S> {
             How::Adopt => Writing::<A, Data, S>::adopt,
         };
         Ok(Box::new(Locked::try_new_with(|| {
-            open(parts.data, self.store, key, parts.options, table, buffer)
+            open(parts.data, self.store, key, parts.options, table, buffer, &mut OsRandom)
         })?))
     }
 }
@@ -264,7 +270,9 @@ impl Work for Peeks {
             How::Mount => Writing::<A, _, _>::mount,
             How::Adopt => Writing::<A, _, _>::adopt,
         };
-        Ok(Box::new(Locked::try_new_with(|| open(medium, self.store, key, parts.options, table, buffer))?))
+        Ok(Box::new(Locked::try_new_with(|| {
+            open(medium, self.store, key, parts.options, table, buffer, &mut OsRandom)
+        })?))
     }
 }
 
@@ -355,6 +363,10 @@ where
     fn correct(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<bool, FlashCause> {
         SealedFlash::correct(self, block, unit, out)
     }
+
+    fn power_losses_left(&self) -> Option<u64> {
+        Some(SealedFlash::power_losses_left(self))
+    }
 }
 
 impl<A: Aead + Send, D: FlashDevice + Send> Volume for Locked<Reading<A, D>> {
@@ -381,6 +393,10 @@ impl<A: Aead + Send, D: FlashDevice + Send> Volume for Locked<Reading<A, D>> {
     fn correct(&mut self, _block: u32, _unit: u32, _out: &mut [u8]) -> Result<bool, FlashCause> {
         Ok(false)
     }
+
+    fn power_losses_left(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl SealedPlain {
@@ -392,6 +408,11 @@ impl SealedPlain {
     /// Whether units failed when it was opened. Those with one wrong bit are read all the same; the others fail.
     pub fn is_damaged(&self) -> bool {
         self.volume.is_damaged()
+    }
+
+    /// Power losses that it still survives, if it can be written.
+    pub fn power_losses_left(&self) -> Option<u64> {
+        self.volume.power_losses_left()
     }
 
     /// Units of an erase block behind the header that are not as they were stored.
@@ -503,7 +524,6 @@ mod tests {
     use atrest_flash::sealed::LayoutError;
     use atrest_flash::{Existing, FlashHeader, FormatOptions, NewSlot};
     use atrest_keyslot::flash::{AnyKdf, FlashCipher, KdfCost, TicketPolicy};
-    use atrest_secret::OsRandom;
 
     use super::*;
     use crate::flash::{format, open};

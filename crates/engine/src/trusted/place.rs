@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use atrest_device::{LockMode, TRUSTED_RECORD_LEN};
@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::{TrustedFileError, access};
+use crate::patience::patiently;
 use crate::sys;
 
 #[derive(Debug)]
@@ -87,10 +88,10 @@ impl Place {
                 len if len == TRUSTED_RECORD_LEN as u64 => {}
                 len => return Err(TrustedFileError::Size { len }),
             }
-            sys::lock_description(&file, mode).map_err(|error| match error.raw_os_error() {
-                Some(libc::EAGAIN | libc::EACCES) => TrustedFileError::Busy,
-                _ => error.into(),
-            })?;
+            let is_busy =
+                |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES));
+            patiently(is_busy, || sys::lock_description(&file, mode))
+                .map_err(|error| if is_busy(&error) { TrustedFileError::Busy } else { error.into() })?;
             if self.is(&file)? {
                 return Ok(Some(file));
             }

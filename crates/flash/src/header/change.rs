@@ -4,13 +4,14 @@ use core::borrow::BorrowMut;
 
 use atrest_device::{FlashDevice, FlashError};
 use atrest_keyslot::flash::{
-    Derive, Derived, DeviceSecret, FlashCipher, FlashKey, HEADER_LEN, Header, HeaderEdit, KdfCost, Params,
-    Protection, SLOTS, SlotBytes, SlotError, SlotKdf, check_passphrase, seal_slot,
+    Derive, Derived, DeviceSecret, FlashCipher, FlashKey, Freshness, HEADER_LEN, Header, HeaderEdit, KdfCost,
+    Params, Protection, SLOTS, SlotBytes, SlotError, SlotKdf, check_passphrase, seal_slot,
 };
 use atrest_secret::Random;
 
+use super::anchor::AnchorHeader;
 use super::copies::{Copies, CopyState};
-use super::{FlashHeader, FlashHeaderError, sizes_of};
+use super::{FlashHeader, FlashHeaderError, FoundHeader, HeaderMark, sizes_of};
 
 /// What a new volume is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +125,11 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
     }
 }
 
+/// The trusted store of a sealed volume, in the changes of its header; None of a volume that has none.
+///
+/// One that is passed is used, whatever the volume.
+pub type Anchor<'a> = Option<&'a mut dyn AnchorHeader>;
+
 impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader<D, B, H> {
     /// Adds a key: to keyslot `slot`, which is free, or to the first free one. Gives its number.
     pub fn add_key(
@@ -131,8 +137,10 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
         slot: Option<usize>,
         key: &FlashKey,
         mut new: NewSlot<'_>,
+        anchor: Anchor<'_>,
     ) -> Result<usize, FlashHeaderError> {
         let header = self.header()?;
+        check_anchor(&header, &anchor)?;
         let number = match slot {
             Some(number) => number,
             None => (0..SLOTS)
@@ -147,7 +155,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
         }
         let sealed =
             new.seal(header.params(), key).map_err(|error| FlashHeaderError::Slot { slot: number, error })?;
-        self.commit(|edit| edit.put_slot(number, Some(&sealed)))?;
+        self.commit(anchor, |edit| edit.put_slot(number, Some(&sealed)))?;
         Ok(number)
     }
 
@@ -157,33 +165,40 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
         slot: usize,
         key: &FlashKey,
         mut new: NewSlot<'_>,
+        anchor: Anchor<'_>,
     ) -> Result<(), FlashHeaderError> {
         let header = self.header()?;
+        check_anchor(&header, &anchor)?;
         if header.slot(slot).is_none() {
             return Err(FlashHeaderError::SlotNotInUse { slot });
         }
         let sealed =
             new.seal(header.params(), key).map_err(|error| FlashHeaderError::Slot { slot, error })?;
-        self.commit(|edit| edit.put_slot(slot, Some(&sealed)))
+        self.commit(anchor, |edit| edit.put_slot(slot, Some(&sealed)))
     }
 
-    /// Removes a key that is not the last one. It is in neither copy when this returns.
-    pub fn remove_key(&mut self, slot: usize) -> Result<(), FlashHeaderError> {
+    /// Removes a key that is not the last one. It is in neither copy when this returns, and of a sealed volume, no older header opens it
+    /// from then on.
+    pub fn remove_key(&mut self, slot: usize, anchor: Anchor<'_>) -> Result<(), FlashHeaderError> {
         let header = self.header()?;
+        check_anchor(&header, &anchor)?;
         if header.slot(slot).is_none() {
             return Err(FlashHeaderError::SlotNotInUse { slot });
         }
         if header.slots_in_use().count() == 1 {
             return Err(FlashHeaderError::LastKey { slot });
         }
-        self.commit(|edit| edit.put_slot(slot, None))
+        self.commit(anchor, |edit| edit.put_slot(slot, None))
     }
 
     /// Destroys all keys, and so the volume. What is left is a header without keys, or, where that can't be written any more,
     /// nothing.
     ///
-    /// Both copies are destroyed before anything is written: this is what one does in a hurry.
-    pub fn erase_keys(&mut self) -> Result<(), FlashHeaderError> {
+    /// Both copies are destroyed before anything is written: this is what one does in a hurry. So the trusted store of a sealed volume
+    /// may be missing; if it is here, no copy of an earlier header opens the volume with it afterwards.
+    pub fn erase_keys(&mut self, anchor: Anchor<'_>) -> Result<(), FlashHeaderError> {
+        // What cannot be named has never been anchored.
+        let present = HeaderMark::of(self.bytes.borrow());
         // Also if an earlier change failed half-way: what is on the medium goes in any case.
         self.in_step = false;
         let mut failed = None;
@@ -216,7 +231,14 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
             _ => {
                 self.in_step = true;
                 self.states = [CopyState::Current; 2];
-                Ok(())
+                let Some(anchor) = anchor else { return Ok(()) };
+                let mark = present.map_err(FlashHeaderError::Header)?;
+                // The keys are gone, so that allowing both headers for a moment allows nothing.
+                let (before, present) = (FoundHeader { mark, in_both: false }, self.found()?);
+                anchor
+                    .announce(before, present.mark)
+                    .and_then(|()| anchor.settle(present))
+                    .map_err(|error| FlashHeaderError::NotSettled { error })
             }
         }
     }
@@ -234,12 +256,22 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     }
 
     /// Changes the header and writes it: first over the copy on which the present state does not rest, then over the other.
-    fn commit(&mut self, change: impl FnOnce(&mut HeaderEdit<'_>) -> bool) -> Result<(), FlashHeaderError> {
+    /// The anchor hears of it before the first copy is touched, and again after the second one is written.
+    fn commit(
+        &mut self,
+        mut anchor: Anchor<'_>,
+        change: impl FnOnce(&mut HeaderEdit<'_>) -> bool,
+    ) -> Result<(), FlashHeaderError> {
+        let present = self.found()?;
         let sequence = self.header()?.sequence().checked_add(1).ok_or(FlashHeaderError::WornOut)?;
         self.in_step = false;
         let mut edit = HeaderEdit::change(self.bytes.borrow_mut()).map_err(FlashHeaderError::Header)?;
         let _exists = change(&mut edit);
         edit.finish(sequence);
+        if let Some(anchor) = &mut anchor {
+            let next = HeaderMark::of(self.bytes.borrow()).map_err(FlashHeaderError::Header)?;
+            anchor.announce(present, next).map_err(|error| FlashHeaderError::NotAnnounced { error })?;
+        }
         let (first, second) = (self.other(), self.current);
         self.replace(first).map_err(|error| {
             error.map_or(FlashHeaderError::NotWritten { copy: first }, FlashHeaderError::Flash)
@@ -252,7 +284,11 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
         }
         self.replace(second).map_err(|error| FlashHeaderError::OldCopyRemains { copy: second, error })?;
         self.states = [CopyState::Current; 2];
-        Ok(())
+        let found = self.found()?;
+        match anchor {
+            Some(anchor) => anchor.settle(found).map_err(|error| FlashHeaderError::NotSettled { error }),
+            None => Ok(()),
+        }
     }
 
     /// Replaces a copy by what is in memory.
@@ -267,6 +303,16 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     /// The copy on which the present state does not rest.
     fn other(&self) -> usize {
         usize::from(self.current == 0)
+    }
+}
+
+/// Fails if the header of this volume is changed with its trusted store only, and that is not here.
+fn check_anchor(header: &Header<'_>, anchor: &Anchor<'_>) -> Result<(), FlashHeaderError> {
+    match header.params().protection {
+        Protection::Sealed { store: Freshness::Record | Freshness::Counter, .. } if anchor.is_none() => {
+            Err(FlashHeaderError::AnchorNeeded)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -5,6 +5,8 @@ use core::fmt;
 use atrest_device::{FlashError, FlashGeometry};
 use atrest_keyslot::flash::{FlashSizes, HeaderError, SLOTS, SlotError};
 
+use super::anchor::AnchorError;
+
 /// A failed operation on the header of a medium.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,19 @@ pub enum FlashHeaderError {
         /// The medium's own error, if it told of one.
         error: Option<FlashError>,
     },
+    /// The volume is sealed, and its header is changed with its trusted store only. Nothing has changed.
+    AnchorNeeded,
+    /// The trusted store was not told of the new header. Nothing has changed on the medium.
+    NotAnnounced {
+        /// Why.
+        error: AnchorError,
+    },
+    /// The change is made in both copies, and holds; but the trusted store still allows the header before it. The next opening of the volume
+    /// settles that, if nobody puts the header before back.
+    NotSettled {
+        /// Why.
+        error: AnchorError,
+    },
     /// The header was changed as often as can be counted.
     WornOut,
     /// An earlier change failed half-way. Open the header anew.
@@ -134,6 +149,14 @@ impl fmt::Display for FlashHeaderError {
                 )?;
                 error.map_or(Ok(()), |error| write!(f, ": {error}"))
             }
+            Self::AnchorNeeded => {
+                f.write_str("the volume is sealed: its header is changed with its trusted store only")
+            }
+            Self::NotAnnounced { error } => write!(f, "nothing was changed: {error}"),
+            Self::NotSettled { error } => write!(
+                f,
+                "the change is made, but the trusted store still allows the header before it: {error}"
+            ),
             Self::WornOut => f.write_str("the header's sequence number is used up"),
             Self::Reopen => f.write_str("a change failed half-way; open the header anew"),
         }

@@ -5,9 +5,11 @@
 //! and reads it back before it touches the other one; the copy on which the present state rests goes last. What a change
 //! was to destroy is gone from both when it returns.
 
+mod anchor;
 mod change;
 mod copies;
 mod error;
+mod mark;
 
 use core::borrow::BorrowMut;
 use core::fmt;
@@ -20,9 +22,11 @@ use atrest_keyslot::flash::{
 
 use copies::Copies;
 
-pub use change::{Existing, FormatOptions, NewSlot};
+pub use anchor::{AnchorError, AnchorHeader};
+pub use change::{Anchor, Existing, FormatOptions, NewSlot};
 pub use copies::CopyState;
 pub use error::FlashHeaderError;
+pub use mark::{DIGEST_LEN, FoundHeader, HeaderMark};
 
 /// The header of a medium, read and checked.
 ///
@@ -62,6 +66,13 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
             return Err(FlashHeaderError::Reopen);
         }
         Header::parse(self.bytes.borrow()).map_err(FlashHeaderError::Header)
+    }
+
+    /// What names it, for a sealed volume: its trusted store says whether this is the newest.
+    pub fn found(&self) -> Result<FoundHeader, FlashHeaderError> {
+        let _in_step = self.header()?;
+        let mark = HeaderMark::of(self.bytes.borrow()).map_err(FlashHeaderError::Header)?;
+        Ok(FoundHeader { mark, in_both: self.states == [CopyState::Current; 2] })
     }
 
     /// How the two copies are. Reading never repairs: [`FlashHeader::repair`] does, and every change.

@@ -66,7 +66,7 @@ mod tests {
             [(Freshness::Record, 254), (Freshness::Nothing, 254), (Freshness::Counter, 251)]
         {
             let layout = SealedLayout::of(&params(store, 264)).expect("a layout");
-            assert_eq!((layout.payload(), layout.units(), layout.slot()), (264, 14, 32));
+            assert_eq!((layout.payload(), layout.units(), layout.slot()), (264, 14, 48));
             assert_eq!(layout.medium().block_count(), blocks, "{store:?}");
         }
     }

@@ -1,12 +1,13 @@
 //! Units and tickets on the medium: sealed, programmed, read, opened. Knows where they lie, not which of them count.
 
 use atrest_cipher::aead::Aead;
+use atrest_codec::{decode, encode};
 use atrest_device::{FlashCause, FlashDevice};
 
 use super::keys::Keys;
 use super::layout::{SealedLayout, TICKET_LEN};
 use super::record::Stamp;
-use super::serial::{self, SERIAL_LEN};
+use super::serial::{self, Epoch, SALT_LEN, SALTS_LEN, SERIAL_LEN, Salt};
 
 /// A medium, the keys, and a buffer for one unit.
 pub(crate) struct Cells<A, D, B> {
@@ -43,27 +44,28 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         &mut self,
         block: u32,
         unit: u32,
-        epoch: u64,
+        epoch: Epoch,
         serial: u64,
         payload: Option<&[u8]>,
     ) -> Result<(), FlashCause> {
-        let associated = associated(UNIT, block, unit, epoch);
-        let (address, len) = (self.layout.unit_address(block, unit), self.layout.stride());
+        let sealing = Sealing { serial, salt: epoch.salt, associated: associated(UNIT, block, unit, epoch) };
+        let (address, len) = (self.layout.unit_address(block, unit), self.layout.unit_len(unit));
         let data_len = self.layout.payload() as usize;
-        self.prog(address, len, serial, &associated, data_len, payload)
+        self.prog(address, len, &sealing, data_len, payload, unit == 0)
     }
 
     /// Seals a ticket into the slot of a block and programs it.
     pub(crate) fn prog_ticket(
         &mut self,
         block: u32,
-        epoch: u64,
+        epoch: Epoch,
         serial: u64,
         victim: Stamp,
     ) -> Result<(), FlashCause> {
         let associated = associated(TICKET, block, self.layout.units(), epoch);
+        let sealing = Sealing { serial, salt: epoch.salt, associated };
         let (address, len) = (self.layout.slot_address(block), self.layout.slot());
-        self.prog(address, len, serial, &associated, TICKET_LEN, Some(&victim.to_bytes()))
+        self.prog(address, len, &sealing, TICKET_LEN, Some(&victim.to_bytes()), false)
     }
 
     /// Reads a unit of an epoch and opens it: its serial, and its payload in `out`. None if it is not what was sealed for
@@ -72,13 +74,14 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         &mut self,
         block: u32,
         unit: u32,
-        epoch: u64,
+        epoch: Epoch,
         out: &mut [u8],
     ) -> Result<Option<u64>, FlashCause> {
-        let serial = self.open_repeatedly(block, unit, Some(epoch))?;
+        let serial = self.open_repeatedly(block, unit, epoch)?;
         if serial.is_some() {
-            let payload = self.buffer.as_mut().get(..out.len()).unwrap_or_default();
-            out.iter_mut().zip(payload).for_each(|(to, from)| *to = *from);
+            let len = self.layout.payload();
+            let payload = self.buffer.as_mut().get(..out.len()).ok_or(too_small(len))?;
+            out.copy_from_slice(payload);
         }
         Ok(serial)
     }
@@ -88,41 +91,81 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         &mut self,
         block: u32,
         unit: u32,
-        epoch: Option<u64>,
+        epoch: Epoch,
     ) -> Result<Option<u64>, FlashCause> {
-        for _ in 0..READS {
-            let serial = self.open_unit(block, unit, epoch)?;
-            if serial.is_some() {
-                return Ok(serial);
-            }
-        }
-        Ok(None)
+        repeatedly(|| self.open_unit(block, unit, epoch))
     }
 
-    /// The same, read once. Without an epoch, unit 0 of whichever stands there.
+    /// The same, read once.
     pub(crate) fn open_unit(
         &mut self,
         block: u32,
         unit: u32,
-        epoch: Option<u64>,
+        epoch: Epoch,
     ) -> Result<Option<u64>, FlashCause> {
-        let (address, len) = (self.layout.unit_address(block, unit), self.layout.stride());
-        let payload = self.layout.payload() as usize;
-        let Some(serial) = self.read(address, len, payload)? else { return Ok(None) };
-        let epoch = epoch.unwrap_or(serial);
-        if unit == 0 && serial != epoch {
+        let Some(serial) = self.read_unit_cell(block, unit)? else { return Ok(None) };
+        if unit == 0 && serial != epoch.serial {
             return Ok(None);
         }
-        let opened = self.open(serial, &associated(UNIT, block, unit, epoch), payload);
-        Ok(opened.then_some(serial))
+        let payload = self.layout.payload() as usize;
+        let sealing = Sealing { serial, salt: epoch.salt, associated: associated(UNIT, block, unit, epoch) };
+        Ok(self.open(&sealing, payload).then_some(serial))
+    }
+
+    /// Reads unit 0 of a block, of whichever epoch, and opens it under one of the two salts behind it: the epoch of the block.
+    pub(crate) fn open_first(&mut self, block: u32) -> Result<Option<Epoch>, FlashCause> {
+        let Some(serial) = self.read_unit_cell(block, 0)? else { return Ok(None) };
+        let len = self.layout.unit_len(0);
+        let cell = self.buffer.as_mut().get(..len as usize).ok_or(too_small(len))?;
+        let [first, second] = salts_of(cell).ok_or(too_small(len))?;
+        let found = self.open_first_in_buffer(block, Epoch { serial, salt: first });
+        if found.is_some() || first == second {
+            return Ok(found);
+        }
+        // Opening has made zeros of the first try.
+        let Some(serial) = self.read_unit_cell(block, 0)? else { return Ok(None) };
+        Ok(self.open_first_in_buffer(block, Epoch { serial, salt: second }))
+    }
+
+    fn open_first_in_buffer(&mut self, block: u32, epoch: Epoch) -> Option<Epoch> {
+        let associated = associated(UNIT, block, 0, epoch);
+        let sealing = Sealing { serial: epoch.serial, salt: epoch.salt, associated };
+        self.open(&sealing, self.layout.payload() as usize).then_some(epoch)
+    }
+
+    /// Reads a unit into the buffer: the serial that stands in it.
+    pub(super) fn read_unit_cell(&mut self, block: u32, unit: u32) -> Result<Option<u64>, FlashCause> {
+        let (address, len) = (self.layout.unit_address(block, unit), self.layout.unit_len(unit));
+        self.read(address, len, self.layout.payload() as usize)
+    }
+
+    /// The two salts behind unit 0 of a block, read without the rest of it where they have prog units of their own. None if the medium's own
+    /// code refuses to read them.
+    pub(super) fn salts(&mut self, block: u32) -> Result<Option<[Salt; 2]>, FlashCause> {
+        let (address, len) = (self.layout.unit_address(block, 0), self.layout.unit_len(0));
+        let tail = if self.layout.head() == 0 { len } else { self.layout.head() };
+        // cannot underflow: the salts' units are the last of unit 0, which lies on the medium.
+        let start = address.saturating_add(len.saturating_sub(tail).into());
+        let Some(bytes) = self.read_bytes(start, tail)? else { return Ok(None) };
+        salts_of(bytes).map(Some).ok_or(too_small(tail))
+    }
+
+    /// The same, read several times if it does not verify.
+    pub(crate) fn open_first_repeatedly(&mut self, block: u32) -> Result<Option<Epoch>, FlashCause> {
+        repeatedly(|| self.open_first(block))
     }
 
     /// Reads the ticket in the slot of a block and opens it: its serial, and what it announces.
-    pub(crate) fn open_ticket(&mut self, block: u32, epoch: u64) -> Result<Option<(u64, Stamp)>, FlashCause> {
+    pub(crate) fn open_ticket(
+        &mut self,
+        block: u32,
+        epoch: Epoch,
+    ) -> Result<Option<(u64, Stamp)>, FlashCause> {
         let (address, len) = (self.layout.slot_address(block), self.layout.slot());
         let Some(serial) = self.read(address, len, TICKET_LEN)? else { return Ok(None) };
         let associated = associated(TICKET, block, self.layout.units(), epoch);
-        if !self.open(serial, &associated, TICKET_LEN) {
+        let sealing = Sealing { serial, salt: epoch.salt, associated };
+        if !self.open(&sealing, TICKET_LEN) {
             return Ok(None);
         }
         let stamp = self.buffer.as_mut().first_chunk().map(Stamp::from_bytes);
@@ -133,6 +176,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     pub(crate) fn is_blank_from(&mut self, block: u32, unit: u32) -> Result<bool, FlashCause> {
         let start = self.layout.unit_address(block, unit);
         let end = self.layout.unit_address(block, self.layout.units());
+        // cannot underflow: no unit begins behind the end of its block.
         match self.device.is_blank(start, end.saturating_sub(start), self.buffer.as_mut()) {
             Ok(blank) => Ok(blank),
             Err(error) if error.cause == FlashCause::Uncorrectable => Ok(false),
@@ -142,7 +186,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
 
     /// Whether the medium has something where a unit goes. No, if it can't tell.
     pub(crate) fn is_programmed(&mut self, block: u32, unit: u32) -> Result<bool, FlashCause> {
-        let (address, len) = (self.layout.unit_address(block, unit), self.layout.stride());
+        let (address, len) = (self.layout.unit_address(block, unit), self.layout.unit_len(unit));
         match self.device.is_blank(address, len.into(), self.buffer.as_mut()) {
             Ok(blank) => Ok(!blank),
             Err(error) => match error.cause {
@@ -154,8 +198,8 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// How many units of an epoch verify, from the first on, of `most`.
-    pub(crate) fn count(&mut self, block: u32, epoch: u64, most: u32) -> u32 {
-        let found = (0..most).find(|unit| !matches!(self.open_unit(block, *unit, Some(epoch)), Ok(Some(_))));
+    pub(crate) fn count(&mut self, block: u32, epoch: Epoch, most: u32) -> u32 {
+        let found = (0..most).find(|unit| !matches!(self.open_unit(block, *unit, epoch), Ok(Some(_))));
         found.unwrap_or(most)
     }
 
@@ -167,7 +211,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     /// Destroys what says that a block holds anything, on a medium that can be overwritten and has no erase to speak of.
     pub(crate) fn overwrite(&mut self, block: u32) -> Result<(), FlashCause> {
         let address = self.layout.block_address(block);
-        let len = self.layout.stride();
+        let len = self.layout.unit_len(0);
         let zeros = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
         zeros.fill(0);
         self.device.prog(address, zeros).map_err(|error| error.cause)
@@ -182,22 +226,25 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         &mut self,
         address: u64,
         len: u32,
-        serial: u64,
-        associated: &[u8],
+        sealing: &Sealing,
         data_len: usize,
         plain: Option<&[u8]>,
+        salted: bool,
     ) -> Result<(), FlashCause> {
         let cell = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
         let Some((data, rest)) = cell.split_at_mut_checked(data_len) else { return Err(too_small(len)) };
         data.fill(0xff);
+        // intended: without a payload the unit is 0xFF.
         data.iter_mut().zip(plain.unwrap_or_default()).for_each(|(to, from)| *to = *from);
-        let nonce = nonce::<A>(serial);
-        let Ok(tag) = self.keys.cipher.seal(&nonce, associated, data) else {
+        let Ok(tag) = self.keys.cipher.seal(&nonce::<A>(sealing), &sealing.associated, data) else {
             data.fill(0);
             return Err(FlashCause::Cipher);
         };
-        let behind = serial::to_bytes(serial).into_iter().chain(tag.as_ref().iter().copied());
+        let behind = serial::to_bytes(sealing.serial).into_iter().chain(tag.as_ref().iter().copied());
         rest.iter_mut().zip(behind.chain(core::iter::repeat(0))).for_each(|(to, from)| *to = from);
+        if salted {
+            *cell.last_chunk_mut::<SALTS_LEN>().ok_or(too_small(len))? = encode((sealing.salt, sealing.salt));
+        }
         self.device.prog(address, cell).map_err(|error| error.cause)
     }
 
@@ -213,42 +260,73 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
 
     /// Reads a cell into the buffer: its serial. None if the medium's own code refuses to read it.
     pub(super) fn read(&mut self, address: u64, len: u32, data: usize) -> Result<Option<u64>, FlashCause> {
-        let cell = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
-        match self.device.read(address, cell) {
-            Ok(()) => {}
-            Err(error) => match error.cause {
-                FlashCause::Uncorrectable | FlashCause::BadBlock { .. } => return Ok(None),
-                cause => return Err(cause),
-            },
-        }
+        let Some(cell) = self.read_bytes(address, len)? else { return Ok(None) };
         let serial = cell.get(data..).and_then(|rest| rest.first_chunk::<SERIAL_LEN>());
         Ok(serial.map(|bytes| serial::from_bytes(*bytes)))
     }
 
+    /// Reads bytes into the buffer. None if the medium's own code refuses to.
+    fn read_bytes(&mut self, address: u64, len: u32) -> Result<Option<&[u8]>, FlashCause> {
+        let bytes = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
+        match self.device.read(address, bytes) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(error) => match error.cause {
+                FlashCause::Uncorrectable | FlashCause::BadBlock { .. } => Ok(None),
+                cause => Err(cause),
+            },
+        }
+    }
+
     /// Opens the data at the start of the buffer, behind which serial and tag stand.
-    pub(super) fn open(&mut self, serial: u64, associated: &[u8], len: usize) -> bool {
+    pub(super) fn open(&mut self, sealing: &Sealing, len: usize) -> bool {
         let Some((data, rest)) = self.buffer.as_mut().split_at_mut_checked(len) else { return false };
         let tag = rest.get(SERIAL_LEN..).and_then(|rest| rest.get(..A::TAG_LEN));
         let Some(tag) = tag.and_then(|tag| A::Tag::try_from(tag).ok()) else { return false };
-        self.keys.cipher.open(&nonce::<A>(serial), associated, data, &tag).is_ok()
+        self.keys.cipher.open(&nonce::<A>(sealing), &sealing.associated, data, &tag).is_ok()
     }
+}
+
+/// The two salts that unit 0 ends with.
+fn salts_of(cell: &[u8]) -> Option<[Salt; 2]> {
+    let (first, second) = decode(cell.last_chunk::<SALTS_LEN>()?);
+    Some([first, second])
+}
+
+/// What opens, in several attempts.
+fn repeatedly<T>(mut open: impl FnMut() -> Result<Option<T>, FlashCause>) -> Result<Option<T>, FlashCause> {
+    for _ in 0..READS {
+        let found = open()?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 fn too_small(needs: u32) -> FlashCause {
     FlashCause::BufferTooSmall { needs, has: 0 }
 }
 
-/// A serial, padded with zeros.
-fn nonce<A: Aead>(serial: u64) -> A::Nonce {
+/// What a cell is sealed under.
+pub(super) struct Sealing {
+    pub(super) serial: u64,
+    pub(super) salt: Salt,
+    pub(super) associated: [u8; ASSOCIATED],
+}
+
+/// Serial and salt, padded with zeros.
+fn nonce<A: Aead>(sealing: &Sealing) -> A::Nonce {
+    const { assert!(A::NONCE_LEN >= SERIAL_LEN + SALT_LEN) };
     let mut nonce = A::Nonce::default();
-    nonce.as_mut().iter_mut().zip(serial::to_bytes(serial)).for_each(|(to, from)| *to = from);
+    let bytes = serial::to_bytes(sealing.serial).into_iter().chain(sealing.salt);
+    nonce.as_mut().iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
     nonce
 }
 
 /// What a cell is and where: it opens nowhere else, and under no other epoch of its block.
-pub(super) fn associated(kind: u8, block: u32, unit: u32, epoch: u64) -> [u8; ASSOCIATED] {
+pub(super) fn associated(kind: u8, block: u32, unit: u32, epoch: Epoch) -> [u8; ASSOCIATED] {
     let [a, b, c, d] = block.to_le_bytes();
     let [e, f, g, h] = unit.to_le_bytes();
-    let [i, j, k, l, m] = serial::to_bytes(epoch);
+    let [i, j, k, l, m] = serial::to_bytes(epoch.serial);
     [kind, a, b, c, d, e, f, g, h, i, j, k, l, m]
 }

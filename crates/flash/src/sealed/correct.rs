@@ -4,10 +4,10 @@
 use atrest_cipher::aead::Aead;
 use atrest_device::{FlashCause, FlashDevice};
 
-use super::cells::{Cells, TICKET, UNIT, associated};
+use super::cells::{ASSOCIATED, Cells, Sealing, TICKET, UNIT, associated};
 use super::layout::TICKET_LEN;
 use super::record::Stamp;
-use super::serial::{self, SERIAL_LEN};
+use super::serial::{self, Epoch, SALTS_LEN, SERIAL_LEN, Salt};
 
 /// A cell that verifies with one bit inverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,7 @@ struct Wanted {
     address: u64,
     len: u32,
     data_len: u32,
+    salt: Salt,
     /// The first serial that can't be there.
     limit: u64,
 }
@@ -32,39 +33,78 @@ const BITS: u32 = 8;
 const SERIAL_BITS: u32 = SERIAL_LEN as u32 * BITS;
 
 impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
-    /// A unit that verifies with one bit inverted; its payload is in the buffer then. Without an epoch, unit 0 of whichever it is.
+    /// A unit of an epoch that verifies with one bit inverted; its payload is in the buffer then.
     ///
     /// Takes as many reads and openings as a unit has bits, unless its serial can't be one below `limit`.
     pub(crate) fn correct_unit(
         &mut self,
         block: u32,
         unit: u32,
-        epoch: Option<u64>,
+        epoch: Epoch,
         limit: u64,
     ) -> Result<Option<Corrected>, FlashCause> {
-        let wanted = Wanted {
-            address: self.layout.unit_address(block, unit),
-            len: self.layout.stride(),
-            data_len: self.layout.payload(),
-            limit,
-        };
+        let wanted = self.wanted(block, unit, epoch.salt, limit);
         self.correct(&wanted, |serial| {
-            let epoch = epoch.unwrap_or(serial);
-            (unit != 0 || serial == epoch).then(|| associated(UNIT, block, unit, epoch))
+            (unit != 0 || serial == epoch.serial).then(|| associated(UNIT, block, unit, epoch))
         })
+    }
+
+    /// The same of unit 0, of whichever epoch, under each of the salts behind it: the epoch of the block.
+    pub(crate) fn correct_first(&mut self, block: u32, limit: u64) -> Result<Option<Epoch>, FlashCause> {
+        let Some([first, second]) = self.salts(block)? else { return Ok(None) };
+        let found = self.correct_first_under(block, first, limit)?;
+        if found.is_some() || first == second {
+            return Ok(found);
+        }
+        self.correct_first_under(block, second, limit)
+    }
+
+    fn correct_first_under(
+        &mut self,
+        block: u32,
+        salt: Salt,
+        limit: u64,
+    ) -> Result<Option<Epoch>, FlashCause> {
+        let wanted = self.wanted(block, 0, salt, limit);
+        let found =
+            self.correct(&wanted, |serial| Some(associated(UNIT, block, 0, Epoch { serial, salt })))?;
+        Ok(found.map(|found| Epoch { serial: found.serial, salt }))
+    }
+
+    fn wanted(&self, block: u32, unit: u32, salt: Salt, limit: u64) -> Wanted {
+        Wanted {
+            address: self.layout.unit_address(block, unit),
+            len: self.layout.unit_len(unit),
+            data_len: self.layout.payload(),
+            salt,
+            limit,
+        }
+    }
+
+    /// The first bit of a salt behind unit 0 that is not as in its epoch, counted from the unit's first byte on.
+    pub(crate) fn wrong_salt_bit(&mut self, block: u32, epoch: Epoch) -> Result<Option<u32>, FlashCause> {
+        let Some(salts) = self.salts(block)? else { return Ok(None) };
+        // cannot underflow: unit 0 ends with the salts.
+        let at = self.layout.unit_len(0).saturating_sub(SALTS_LEN as u32);
+        let stands = salts.as_flattened().iter();
+        let wrong = stands.zip(epoch.salt.iter().cycle()).map(|(stands, salt)| stands ^ salt);
+        let first = (at..).zip(wrong).find(|(_, wrong)| *wrong != 0);
+        // cannot overflow: a cell is shorter than an erase block, and its bits are counted by 32.
+        Ok(first.map(|(byte, wrong)| byte.saturating_mul(BITS).saturating_add(wrong.trailing_zeros())))
     }
 
     /// The same of the ticket in a block's slot: its serial, and what it announces.
     pub(crate) fn correct_ticket(
         &mut self,
         block: u32,
-        epoch: u64,
+        epoch: Epoch,
         limit: u64,
     ) -> Result<Option<(u64, Stamp)>, FlashCause> {
         let wanted = Wanted {
             address: self.layout.slot_address(block),
             len: self.layout.slot(),
             data_len: TICKET_LEN as u32,
+            salt: epoch.salt,
             limit,
         };
         let units = self.layout.units();
@@ -74,10 +114,10 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// Tries each bit. `sealed_as` gives the associated data for a serial, or none if no such cell can have that serial.
-    fn correct<S: AsRef<[u8]>>(
+    fn correct(
         &mut self,
         wanted: &Wanted,
-        sealed_as: impl Fn(u64) -> Option<S>,
+        sealed_as: impl Fn(u64) -> Option<[u8; ASSOCIATED]>,
     ) -> Result<Option<Corrected>, FlashCause> {
         let data_len = wanted.data_len as usize;
         let Some(stands) = self.read(wanted.address, wanted.len, data_len)? else { return Ok(None) };
@@ -101,7 +141,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
             if let Some(byte) = self.buffer().get_mut((bit / BITS) as usize) {
                 *byte ^= 1_u8.wrapping_shl(bit % BITS);
             }
-            if self.open(serial, associated.as_ref(), data_len) {
+            if self.open(&Sealing { serial, salt: wanted.salt, associated }, data_len) {
                 return Ok(Some(Corrected { serial, bit }));
             }
         }
@@ -110,7 +150,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
 
     /// Whether something may stand where a unit goes: only a medium that knows blank units can say no.
     pub(crate) fn may_stand(&mut self, block: u32, unit: u32) -> Result<bool, FlashCause> {
-        let (address, len) = (self.layout.unit_address(block, unit), self.layout.stride());
+        let (address, len) = (self.layout.unit_address(block, unit), self.layout.unit_len(unit));
         let (device, buffer) = self.device_and_buffer();
         match device.is_blank(address, len.into(), buffer) {
             Ok(blank) => Ok(!blank),
@@ -122,9 +162,9 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// The last unit of an epoch that verifies; 0 if none does.
-    pub(crate) fn last(&mut self, block: u32, epoch: u64) -> Result<u32, FlashCause> {
+    pub(crate) fn last(&mut self, block: u32, epoch: Epoch) -> Result<u32, FlashCause> {
         for unit in (1..self.layout.units()).rev() {
-            if self.open_unit(block, unit, Some(epoch))?.is_some() {
+            if self.open_unit(block, unit, epoch)?.is_some() {
                 return Ok(unit);
             }
         }
@@ -133,8 +173,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
 
     /// The serial that stands in a unit, if it can be one below `limit`; whether the unit verifies nobody has asked.
     pub(crate) fn serial_of(&mut self, block: u32, unit: u32, limit: u64) -> Result<Option<u64>, FlashCause> {
-        let (address, len) = (self.layout.unit_address(block, unit), self.layout.stride());
-        let serial = self.read(address, len, self.layout.payload() as usize)?;
+        let serial = self.read_unit_cell(block, unit)?;
         Ok(serial.filter(|serial| *serial != 0 && *serial < limit))
     }
 }

@@ -11,11 +11,12 @@ use super::cells::{Cell, Cells};
 use super::error::SealedError;
 use super::record::{Record, Stamp};
 use super::scan::Scan;
+use super::serial::Epoch;
 use super::table::BlockState;
 use super::volume::stamp;
 
 /// Blocks that may be something else than what they are taken for, at most. All combinations are tried.
-pub(super) const MOST_OTHERS: usize = 8;
+pub(super) const MOST_OTHERS: usize = 12;
 
 /// Beside so many of them a single block of all is looked for that is something else again: each of them doubles the work.
 const MOST_BESIDE: u32 = 4;
@@ -47,12 +48,12 @@ impl Scan {
     ) -> Result<BlockState, SealedError> {
         let medium = SealedError::Medium;
         let Some((epoch, first)) = self.first_unit(cells, block)? else { return Ok(BlockState::VOID) };
-        let mut anchored = self.note(epoch, block, Cell::Unit(0));
+        let mut anchored = self.note(epoch.serial, epoch, block, Cell::Unit(0));
         // The last unit that is proven, its serial, and the first that fails.
-        let (mut at, mut last) = (0_u32, epoch);
+        let (mut at, mut last) = (0_u32, epoch.serial);
         let mut hole = (!first).then_some(0);
         for unit in 1..cells.layout.units() {
-            let Some(serial) = cells.open_unit(block, unit, Some(epoch)).map_err(medium)? else { continue };
+            let Some(serial) = cells.open_unit(block, unit, epoch).map_err(medium)? else { continue };
             // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
             let failed = unit.saturating_sub(at).saturating_sub(1);
             if serial.checked_sub(last).is_none_or(|more| more <= failed.into()) {
@@ -77,21 +78,21 @@ impl Scan {
                 let newer = unit.saturating_sub(border).saturating_sub(1);
                 self.in_flight = self.in_flight.saturating_add(newer.into());
             }
-            self.note(serial, block, Cell::Unit(unit));
+            self.note(serial, epoch, block, Cell::Unit(unit));
             (at, last) = (unit, serial);
         }
         // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
         let (mut fill, mut whole) = (at.saturating_add(1), hole.is_none());
         let mut longer = fill;
         while longer < cells.layout.units()
-            && let Some(found) = cells.correct_unit(block, longer, Some(epoch), self.limit).map_err(medium)?
+            && let Some(found) = cells.correct_unit(block, longer, epoch, self.limit).map_err(medium)?
             && found.serial > last
         {
             last = found.serial;
             // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
             longer = longer.saturating_add(1);
             if found.serial >= self.anchor && fill.saturating_add(1) == longer {
-                self.note(found.serial, block, Cell::Unit(fill));
+                self.note(found.serial, epoch, block, Cell::Unit(fill));
                 (fill, whole) = (longer, false);
             }
         }
@@ -99,8 +100,10 @@ impl Scan {
         let stamp = |fill| Stamp { block, epoch, fill };
         let is_old = anchored == fill;
         if is_old && !first && !self.adopts {
-            // Perhaps what a cut erase has left.
-            self.may_be(stamp(0), stamp(longer));
+            // Perhaps what a cut erase has left; if not, units at the end may be of a program that failed.
+            for held in fill..=longer {
+                self.may_be(stamp(0), stamp(held));
+            }
             return Ok(BlockState::VOID);
         }
         if is_old && longer > fill {
@@ -129,7 +132,7 @@ impl Scan {
         &mut self,
         cells: &mut Cells<A, D, B>,
         block: u32,
-        epoch: u64,
+        epoch: Epoch,
     ) -> Result<(), SealedError> {
         let medium = SealedError::Medium;
         if cells.layout.slot() == 0 {
@@ -140,8 +143,9 @@ impl Scan {
             None => cells.correct_ticket(block, epoch, self.limit).map_err(medium)?,
         };
         match ticket {
-            Some((serial, victim)) if serial >= self.anchor => {
-                self.note(serial, block, Cell::Slot);
+            // One of another session is of a copy, and announces nothing here.
+            Some((serial, victim)) if serial >= self.anchor && epoch.salt == self.salt => {
+                self.note(serial, epoch, block, Cell::Slot);
                 self.add_ticket(serial, victim);
             }
             _ => {}
@@ -155,18 +159,23 @@ impl Scan {
         &mut self,
         cells: &mut Cells<A, D, B>,
         block: u32,
-    ) -> Result<Option<(u64, bool)>, SealedError> {
+    ) -> Result<Option<(Epoch, bool)>, SealedError> {
         let medium = SealedError::Medium;
-        if let Some(epoch) = cells.open_unit(block, 0, None).map_err(medium)? {
+        if let Some(epoch) = cells.open_first(block).map_err(medium)? {
             return Ok(Some((epoch, true)));
         }
-        if let Some(found) = cells.correct_unit(block, 0, None, self.limit).map_err(medium)? {
-            return Ok(Some((found.serial, false)));
+        if let Some(epoch) = cells.correct_first(block, self.limit).map_err(medium)?
+            && !self.is_foreign(epoch)
+        {
+            return Ok(Some((epoch, false)));
         }
         if self.adopts {
             return Ok(None);
         }
-        let Some(epoch) = self.lost_epoch(cells, block)?.filter(|epoch| *epoch >= self.anchor) else {
+        let Some(epoch) = self
+            .lost_epoch(cells, block)?
+            .filter(|epoch| epoch.serial >= self.anchor && !self.is_foreign(*epoch))
+        else {
             return Ok(None);
         };
         // The next opening has to find it by the record, which proves one such block.
@@ -176,21 +185,25 @@ impl Scan {
         Ok(Some((epoch, false)))
     }
 
+    /// Newer than the record, and sealed in another session: of a copy of the volume. What of that does not verify is nothing.
+    fn is_foreign(&self, epoch: Epoch) -> bool {
+        epoch.serial >= self.anchor && epoch.salt != self.salt
+    }
+
     /// Of units that fail between two that do not, the last that is anchored: the one of `at` if none can be told to be. All are older than
     /// `until`, which is newer than the record.
     fn border<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &self,
         cells: &mut Cells<A, D, B>,
         block: u32,
-        epoch: u64,
+        epoch: Epoch,
         at: u32,
         until: u32,
     ) -> Result<u32, SealedError> {
         let mut border = at;
         // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
         for unit in at.saturating_add(1)..until {
-            let found =
-                cells.correct_unit(block, unit, Some(epoch), self.limit).map_err(SealedError::Medium)?;
+            let found = cells.correct_unit(block, unit, epoch, self.limit).map_err(SealedError::Medium)?;
             if found.is_some_and(|found| found.serial < self.anchor) {
                 border = unit;
             }
@@ -198,27 +211,32 @@ impl Scan {
         Ok(border)
     }
 
-    /// The epoch of a block whose first unit is lost, though something stands there: the first unit behind it that may be one opens under that
-    /// epoch alone.
+    /// The epoch of a block whose first unit is lost, though something stands there: a unit behind it opens under that
+    /// epoch alone. One of the two salts behind the first unit has to be left.
     fn lost_epoch<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &self,
         cells: &mut Cells<A, D, B>,
         block: u32,
-    ) -> Result<Option<u64>, SealedError> {
+    ) -> Result<Option<Epoch>, SealedError> {
         let medium = SealedError::Medium;
         if !cells.may_stand(block, 0).map_err(medium)? {
             return Ok(None);
         }
+        let Some([first, second]) = cells.salts(block).map_err(medium)? else { return Ok(None) };
+        let other = Some(second).filter(|second| *second != first);
         for unit in 1..cells.layout.units() {
             let Some(serial) = cells.serial_of(block, unit, self.limit).map_err(medium)? else { continue };
-            let Some(newest) = serial.checked_sub(unit.into()) else { return Ok(None) };
+            let Some(newest) = serial.checked_sub(unit.into()) else { continue };
             // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
-            for epoch in (newest.saturating_sub(SEARCH)..=newest).rev() {
-                if cells.open_unit(block, unit, Some(epoch)).map_err(medium)?.is_some() {
-                    return Ok(Some(epoch));
+            for serial in (newest.saturating_sub(SEARCH)..=newest).rev() {
+                for salt in [first].into_iter().chain(other) {
+                    let epoch = Epoch { serial, salt };
+                    if cells.open_unit(block, unit, epoch).map_err(medium)?.is_some() {
+                        return Ok(Some(epoch));
+                    }
                 }
             }
-            return Ok(None);
+            // Somebody may have put it there: the next one tells as well.
         }
         Ok(None)
     }
@@ -235,8 +253,13 @@ impl Scan {
         }
         let known = self.others.iter().flatten().count() as u32;
         let sets = 1_u32.wrapping_shl(known);
+        let differences = self.others.map(|pair| {
+            pair.map_or(0, |(taken_for, other)| {
+                cells.keys.share(other).wrapping_sub(cells.keys.share(taken_for))
+            })
+        });
         for chosen in 1..sets {
-            let sum = self.sum_of(cells, chosen);
+            let sum = self.sum_of(&differences, chosen);
             if good(cells, sum) {
                 self.choose(chosen, table);
                 return Ok(Some(sum));
@@ -245,7 +268,7 @@ impl Scan {
         // And a single one of all.
         let sets = if known <= MOST_BESIDE { sets } else { 1 };
         for chosen in 0..sets {
-            let sum = self.sum_of(cells, chosen);
+            let sum = self.sum_of(&differences, chosen);
             if let Some((found, sum)) = self.explain_one(cells, table, sum, &good)? {
                 self.choose(chosen, table);
                 if let Some(entry) = table.get_mut(found.block as usize) {
@@ -258,10 +281,9 @@ impl Scan {
     }
 
     /// The sum if those that are chosen are the other thing that they may be.
-    fn sum_of<A: Aead, D, B>(&self, cells: &Cells<A, D, B>, chosen: u32) -> u128 {
-        self.chosen(chosen).fold(self.sum, |sum, (taken_for, other)| {
-            sum.wrapping_sub(cells.keys.share(taken_for)).wrapping_add(cells.keys.share(other))
-        })
+    fn sum_of(&self, differences: &[u128; MOST_OTHERS], chosen: u32) -> u128 {
+        let of_chosen = (0_u32..).zip(differences).filter(|(at, _)| chosen.wrapping_shr(*at) & 1 == 1);
+        of_chosen.fold(self.sum, |sum, (_, difference)| sum.wrapping_add(*difference))
     }
 
     fn choose(&self, chosen: u32, table: &mut [BlockState]) {
@@ -293,7 +315,7 @@ impl Scan {
             // Without its first unit a block holds as many as verify or more; otherwise perhaps fewer.
             let (epoch, rest, proven, fewest) = if state.fill() == 0 {
                 let lost = self.lost_epoch(cells, block)?;
-                let Some(epoch) = lost.filter(|epoch| *epoch < self.anchor) else { continue };
+                let Some(epoch) = lost.filter(|epoch| epoch.serial < self.anchor) else { continue };
                 // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
                 let proven = cells.last(block, epoch).map_err(SealedError::Medium)?.saturating_add(1);
                 (epoch, sum, proven, proven)

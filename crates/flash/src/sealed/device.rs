@@ -5,6 +5,7 @@ use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOpe
 
 use super::layout::Tickets;
 use super::options::SealedMedium;
+use super::serial::Epoch;
 use super::table::BlockState;
 use super::volume::{MOST_TICKETS, SealedFlash, stamp};
 
@@ -59,6 +60,7 @@ where
         }
         if unit > state.fill() {
             // littlefs leaves a unit out where the padding of a commit reaches over one.
+            // intended: unit 0 is not behind any.
             if unit.saturating_sub(1) > state.fill() {
                 return Err(FlashCause::OutOfOrder { next: state.fill() });
             }
@@ -68,13 +70,14 @@ where
         let serial = self.serial()?;
         // Memory first: whatever comes of the program, serial and unit are used.
         self.take_out(block);
+        let salt = self.salt;
         if let Some(state) = self.state_mut(block) {
-            state.append(serial);
+            state.append(serial, salt);
         }
         let epoch = self.state(block).epoch();
         let mut done = self.cells.prog_unit(block, unit, epoch, serial, payload);
         if done.is_ok() && self.options.read_back {
-            done = match self.cells.open_unit(block, unit, Some(epoch)) {
+            done = match self.cells.open_unit(block, unit, epoch) {
                 Ok(Some(_)) => Ok(()),
                 Ok(None) => Err(FlashCause::BadBlock { block: block.into() }),
                 Err(cause) => Err(cause),
@@ -91,8 +94,9 @@ where
     }
 
     /// After a program that failed: what verifies counts, the block takes no more, and the serial is behind the next anchor.
-    fn burn(&mut self, block: u32, unit: u32, epoch: u64) {
-        let stored = matches!(self.cells.open_unit(block, unit, Some(epoch)), Ok(Some(_)));
+    fn burn(&mut self, block: u32, unit: u32, epoch: Epoch) {
+        let stored = matches!(self.cells.open_unit(block, unit, epoch), Ok(Some(_)));
+        // cannot overflow: units of a block are counted by 14 bits.
         self.put_back(block, epoch, unit.saturating_add(stored.into()));
         // If this fails it is done before the next change.
         let _ = self.write_record(false, None);
@@ -148,6 +152,7 @@ where
         let Some(home) = self.slots.pop() else { return Ok(false) };
         let victim = stamp(block, &self.state(block));
         let serial = self.serial()?;
+        // cannot overflow: there are six at most, which was looked at.
         self.tickets = self.tickets.saturating_add(1);
         self.changed = true;
         self.take_out(home);
@@ -170,7 +175,7 @@ where
     }
 
     /// A block that went bad holds this many units, and takes no more. The record is written before the next change.
-    fn put_back(&mut self, block: u32, epoch: u64, fill: u32) {
+    fn put_back(&mut self, block: u32, epoch: Epoch, fill: u32) {
         let mut held = BlockState::holding(epoch, fill);
         held.close();
         held.set_in_flight(fill > 0);
@@ -194,6 +199,7 @@ where
             FlashOperation::Erase => geometry.erase_size(),
             _ => geometry.prog_size(),
         };
+        // cannot overflow: the range was found to lie on the medium.
         for at in (address..address.saturating_add(len)).step_by(step as usize) {
             let (block, unit) = self.cells.layout.place(at);
             each(self, block, unit, at)
@@ -219,6 +225,7 @@ where
         let len = buf.len() as u64;
         let mut rest = buf.chunks_mut(self.cells.layout.payload() as usize);
         self.for_units(FlashOperation::Read, address, len, |flash, block, unit, _| {
+            // cannot be missing: the length was found to be one of whole units.
             flash.read_one(block, unit, rest.next().unwrap_or_default())
         })
     }
@@ -237,6 +244,7 @@ where
     /// Syncs the medium, and on every so many calls writes the trusted store, if anything has changed.
     fn sync(&mut self) -> Result<(), FlashError> {
         let failed = |cause| FlashError::new(FlashOperation::Sync, 0, 0, cause);
+        // intended: at the last number every sync writes the store.
         self.syncs = self.syncs.saturating_add(1);
         if self.changed && (self.syncs >= self.options.anchor_every || !self.is_ordered()) {
             return self.write_record(false, None).map_err(failed);

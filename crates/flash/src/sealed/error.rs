@@ -39,6 +39,10 @@ pub enum SealedError {
         /// Power losses that it would survive.
         power_losses: u64,
     },
+    /// The random source failed. Nothing is sealed without a salt of its own.
+    Random,
+    /// An earlier version of this program made the volume.
+    EarlierVersion,
     /// The medium failed.
     Medium(FlashCause),
     /// The trusted store failed, or what it holds is damaged.
@@ -87,6 +91,25 @@ pub enum SealedError {
         /// The first that a volume made now would use.
         unused: u64,
     },
+    /// The header is older than the one that the trusted store names: somebody put it back, perhaps for a passphrase that was removed since.
+    HeaderOlder {
+        /// Sequence number of the header that the store names.
+        anchored: u64,
+        /// That of the one that is there.
+        found: u64,
+    },
+    /// The header is not the one that the trusted store names: it was changed without the store, or by somebody else.
+    HeaderOther {
+        /// Sequence number of the header that the store names.
+        anchored: u64,
+        /// That of the one that is there, 0 if the key came without one.
+        found: u64,
+    },
+    /// The volume was handed over to another store, and this one is void.
+    HandedOver {
+        /// Sequence number of the header that the other store names.
+        header: u64,
+    },
     /// The numbers for sealing are used up, or those that the counter beside the store allows.
     WornOut,
 }
@@ -106,6 +129,10 @@ impl fmt::Display for SealedError {
             Self::ShortLived { power_losses } => write!(
                 f,
                 "with this reserve the volume is worn out after {power_losses} power losses: take a smaller one, of 22 at most"
+            ),
+            Self::Random => f.write_str("the random source failed"),
+            Self::EarlierVersion => f.write_str(
+                "an earlier version of this program made the volume: copy the files to a new volume with that version",
             ),
             Self::Option => f.write_str("an option has a value that is not possible"),
             Self::Medium(cause) => write!(f, "the medium failed: {cause}"),
@@ -144,6 +171,20 @@ impl fmt::Display for SealedError {
                 f,
                 "the record allows serials up to {limit}, and the counter beside it vouches for those up to {unused}: it was not \
                  written beside this counter; read the volume without freshness, and copy it to one that is made here"
+            ),
+            Self::HeaderOlder { anchored, found } => write!(
+                f,
+                "an older header was put back (number {found}, the trusted store names {anchored}): passphrases that were removed \
+                 since would open the volume again"
+            ),
+            Self::HeaderOther { anchored, found } => write!(
+                f,
+                "the header (number {found}) is not the one that the trusted store names (number {anchored}): keyslots were changed \
+                 without the store"
+            ),
+            Self::HandedOver { header } => write!(
+                f,
+                "the volume was handed over to another trusted store: bring that one, which names header number {header} or a later one"
             ),
             Self::WornOut => {
                 f.write_str("the numbers for sealing are used up: copy the files to a new volume")

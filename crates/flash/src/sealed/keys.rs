@@ -9,6 +9,7 @@ use sha2::Sha256;
 
 use super::layout::SealedLayout;
 use super::record::{BODY, Stamp};
+use crate::header::FoundHeader;
 
 /// What the keys are derived from. No pair of volume key and identifier is ever used for two volumes, nor for one that is
 /// formatted anew.
@@ -18,6 +19,8 @@ pub struct SealedKey<'a> {
     pub volume_key: &'a [u8],
     /// The volume's identifier.
     pub uuid: &'a [u8; 16],
+    /// The header that the key came from, if it came from one: the record has to name it.
+    pub header: Option<FoundHeader>,
 }
 
 impl SealedKey<'_> {
@@ -42,7 +45,7 @@ pub(crate) struct Keys<A> {
 impl<A: Aead> Keys<A> {
     pub(crate) fn derive(key: &SealedKey<'_>, layout: &SealedLayout) -> Result<Self, KeyError> {
         let extracted = Prf::new(key.uuid).whole(&[key.volume_key]);
-        let expand = Prf::new(&*extracted);
+        let expand = Prf::new(&extracted);
         let output = |purpose: u8| {
             expand.whole(&[
                 LABEL,
@@ -51,6 +54,7 @@ impl<A: Aead> Keys<A> {
                 &layout.stride().to_le_bytes(),
                 &layout.units().to_le_bytes(),
                 &layout.slot().to_le_bytes(),
+                &layout.head().to_le_bytes(),
                 &[purpose],
                 &[1],
             ])
@@ -60,8 +64,8 @@ impl<A: Aead> Keys<A> {
         let [first, second, ..] = *output(b'm');
         Ok(Self {
             cipher: A::new(cipher_key)?,
-            sum: Prf::new(&*output(b's')),
-            anchor: Prf::new(&*output(b'a')),
+            sum: Prf::new(&output(b's')),
+            anchor: Prf::new(&output(b'a')),
             mark: [first, second],
         })
     }
@@ -80,22 +84,28 @@ impl<A: Aead> Keys<A> {
     }
 }
 
-const LABEL: &[u8] = b"atrest sealed flash 1";
-const LOG_LABEL: &[u8] = b"atrest sealed counter 1";
+const LABEL: &[u8] = b"atrest sealed flash 2";
+const LOG_LABEL: &[u8] = b"atrest sealed counter 2";
 
 /// Authenticates the entries of a log that a counter vouches for.
 pub(crate) fn log(key: &SealedKey<'_>) -> Prf {
     let extracted = Prf::new(key.uuid).whole(&[key.volume_key]);
-    Prf::new(&*Prf::new(&*extracted).whole(&[LOG_LABEL, &[1]]))
+    Prf::new(&Prf::new(&extracted).whole(&[LOG_LABEL, &[1]]))
 }
+
+/// Bytes that SHA-256 takes at once.
+const BLOCK: usize = 64;
 
 /// HMAC-SHA-256 under one key.
 pub(crate) struct Prf(Hmac<Sha256>);
 
 impl Prf {
-    fn new(key: &[u8]) -> Self {
-        // HMAC takes keys of any length, so that the fallback is never taken.
-        Self(Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default())))
+    /// Of a key that is no longer than a block, which HMAC fills up with zeros (RFC 2104, section 2).
+    fn new<const N: usize>(key: &[u8; N]) -> Self {
+        const { assert!(N <= BLOCK, "a longer key would have to be hashed") };
+        let mut block = SecretArray::<BLOCK>::zeroed();
+        block.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
+        Self(Hmac::new((&*block).into()))
     }
 
     fn whole(&self, parts: &[&[u8]]) -> SecretArray<32> {

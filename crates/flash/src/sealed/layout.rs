@@ -4,7 +4,7 @@ use core::fmt;
 
 use atrest_device::{FlashCause, FlashGeometry, GeometryError};
 
-use super::serial::SERIAL_LEN;
+use super::serial::{SALT_LEN, SALTS_LEN, SERIAL_LEN};
 
 /// Where an erase is announced before it destroys what says which units a block held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,7 @@ pub struct SealedLayout {
     geometry: FlashGeometry,
     stride: u32,
     slot: u32,
+    head: u32,
     tag_len: u32,
 }
 
@@ -67,8 +68,11 @@ pub enum LayoutError {
     NotSealed,
 }
 
-/// Bytes in the plaintext of a ticket: block, epoch, fill.
-pub(crate) const TICKET_LEN: usize = 11;
+/// Bytes in the plaintext of a ticket: block, epoch, fill, salt.
+pub(crate) const TICKET_LEN: usize = 11 + SALT_LEN;
+
+/// Bytes that a block may lose to its salt however small it is; a larger one may lose a 64th.
+const HEAD: u32 = 32;
 
 /// Units in a block at most: fills share 16 bits with two flags.
 pub(crate) const MOST_UNITS: u32 = (1 << 14) - 1;
@@ -94,10 +98,19 @@ impl SealedLayout {
             Tickets::Slot => whole(overhead.saturating_add(TICKET_LEN as u32), granule),
             Tickets::Store => 0,
         };
+        // Behind unit 0 stands the salt of the block: in prog units of its own, or, where those are large, within the stride.
+        let head = whole(SALTS_LEN as u32, granule);
+        let (head, overhead) = match head > HEAD && head > erase_size / 64 {
+            // intended: what is larger than any block is refused with the largest number there is.
+            true => (0, overhead.saturating_add(SALTS_LEN as u32)),
+            false => (head, overhead),
+        };
         // intended: what is larger than any block is refused with the largest number there is.
-        let room = erase_size.saturating_sub(slot);
+        let room = erase_size.saturating_sub(slot).saturating_sub(head);
         let wanted = whole(payload.saturating_add(overhead), granule);
-        let too_large = LayoutError::UnitTooLarge { needs: wanted.saturating_add(slot), erase_size };
+        // intended: what is larger than any block is refused with the largest number there is.
+        let needs = wanted.saturating_add(slot).saturating_add(head);
+        let too_large = LayoutError::UnitTooLarge { needs, erase_size };
         let units = match room.checked_div(wanted) {
             None | Some(0) => return Err(too_large),
             Some(units) => units,
@@ -119,7 +132,7 @@ impl SealedLayout {
         }
         // cannot overflow: the bytes of the medium are counted by 64 bits, and those of a block by 32.
         match FlashGeometry::new(payload, payload, payload.saturating_mul(units), medium.block_count()) {
-            Ok(geometry) => Ok(Self { medium, geometry, stride, slot, tag_len }),
+            Ok(geometry) => Ok(Self { medium, geometry, stride, slot, head, tag_len }),
             Err(error) => Err(LayoutError::Geometry(error)),
         }
     }
@@ -139,7 +152,14 @@ impl SealedLayout {
         self.geometry.prog_size()
     }
 
-    /// Bytes that a unit takes on the medium. The buffer that a sealed device works in has as many.
+    /// Bytes in the buffer that a sealed device works in: for unit 0 with the salt, or a ticket.
+    pub const fn buffer_len(&self) -> u32 {
+        // cannot overflow: a unit lies in an erase block, whose bytes 32 bits count.
+        let first = self.stride.saturating_add(self.head);
+        if first < self.slot { self.slot } else { first }
+    }
+
+    /// Bytes that a unit takes on the medium, but for what unit 0 takes more.
     pub const fn stride(&self) -> u32 {
         self.stride
     }
@@ -152,6 +172,11 @@ impl SealedLayout {
     /// Bytes in the slot for a ticket, 0 without.
     pub const fn slot(&self) -> u32 {
         self.slot
+    }
+
+    /// Bytes that unit 0 takes more than the others, for the salt of its block. 0 if there is room in the stride.
+    pub const fn head(&self) -> u32 {
+        self.head
     }
 
     /// Bytes in a tag.
@@ -171,8 +196,16 @@ impl SealedLayout {
 
     /// Address of a unit on the medium.
     pub fn unit_address(&self, block: u32, unit: u32) -> u64 {
+        let head = if unit == 0 { 0 } else { self.head };
         // cannot overflow: the bytes of the medium are counted by 64 bits, and those of a block by 32.
-        self.block_address(block).saturating_add(u64::from(unit).saturating_mul(self.stride.into()))
+        let units = u64::from(unit).saturating_mul(self.stride.into());
+        self.block_address(block).saturating_add(units).saturating_add(head.into())
+    }
+
+    /// Bytes that this unit takes on the medium.
+    pub(crate) fn unit_len(&self, unit: u32) -> u32 {
+        // cannot overflow: a unit lies in an erase block, whose bytes 32 bits count.
+        if unit == 0 { self.stride.saturating_add(self.head) } else { self.stride }
     }
 
     /// Address of a block's slot on the medium.
@@ -244,17 +277,17 @@ mod tests {
     fn figures(medium: FlashGeometry, payload: u32, tag: usize, tickets: Tickets) -> (u32, u32, u32) {
         let layout = SealedLayout::new(medium, payload, tag, tickets).expect("a layout");
         let (used, all) = (layout.payload() * layout.units(), medium.erase_size());
-        assert!(layout.stride() * layout.units() + layout.slot() <= all, "it fits");
+        assert!(layout.stride() * layout.units() + layout.head() + layout.slot() <= all, "it fits");
         assert!(layout.stride().is_multiple_of(medium.prog_size()), "whole granules");
         (layout.payload(), layout.units(), ((all - used) as u64 * 10_000 / all as u64) as u32)
     }
 
     #[test]
     fn units_of_about_256_bytes_cost_at_most_eight_percent() {
-        assert_eq!(figures(nor(1, 4096), 252, 16, Tickets::Store), (252, 15, 771));
+        assert_eq!(figures(nor(1, 4096), 292, 16, Tickets::Store), (292, 13, 732));
         assert_eq!(figures(nor(1, 4096), 252, 12, Tickets::Slot), (252, 15, 771));
         assert_eq!(figures(nor(1, 4096), 288, 16, Tickets::Slot), (288, 13, 859));
-        assert_eq!(figures(nor(1, 4096), 316, 16, Tickets::Slot), (316, 12, 742));
+        assert_eq!(figures(nor(1, 4096), 316, 16, Tickets::Slot), (344, 11, 761));
         assert_eq!(figures(nor(1, 65536), 256, 16, Tickets::Slot), (256, 236, 781));
     }
 
@@ -276,11 +309,14 @@ mod tests {
 
     #[test]
     fn granules_slots_and_limits_are_kept() {
-        assert_eq!(figures(nor(512, 32768), 488, 16, Tickets::Slot).0, 488);
-        assert_eq!(figures(nor(16, 2048), 200, 12, Tickets::Slot).0, 204);
+        assert_eq!(figures(nor(512, 32768), 488, 16, Tickets::Slot), (488, 62, 766));
+        // A sector for the salt would be an eighth of the block: it goes behind unit 0, and all units are twelve bytes shorter.
+        assert_eq!(figures(nor(512, 4096), 476, 16, Tickets::Slot), (476, 7, 1865));
+        assert_eq!(figures(nor(512, 16384), 476, 16, Tickets::Slot).0, 476);
+        assert_eq!(figures(nor(16, 2048), 200, 12, Tickets::Slot).0, 220);
         assert_eq!(
             SealedLayout::new(nor(16, 512), 500, 16, Tickets::Slot).map(|_| ()),
-            Err(LayoutError::UnitTooLarge { needs: 560, erase_size: 512 })
+            Err(LayoutError::UnitTooLarge { needs: 592, erase_size: 512 })
         );
         assert_eq!(
             SealedLayout::new(nor(1, 1 << 20), 16, 16, Tickets::Store).map(|_| ()),

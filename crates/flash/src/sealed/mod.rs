@@ -9,6 +9,7 @@ mod correct;
 mod damage;
 mod device;
 mod error;
+mod header;
 mod keys;
 mod layout;
 mod mount;
@@ -25,6 +26,7 @@ mod volume;
 
 pub use behind::COUNTER_LOG_BLOCKS;
 pub use error::SealedError;
+pub use header::{HandOver, HeaderAnchor};
 pub use keys::SealedKey;
 pub use layout::{LayoutError, SealedLayout, Tickets};
 pub use options::{SealedMedium, SealedOptions};

@@ -2,13 +2,15 @@
 
 use atrest_cipher::aead::Aead;
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashOperation, TrustedStore};
+use atrest_secret::Random;
 
 use super::cells::Cells;
 use super::error::SealedError;
+use super::header::AnchoredHeader;
 use super::keys::{Keys, SealedKey};
 use super::layout::SealedLayout;
 use super::options::{SealedMedium, SealedOptions};
-use super::record::{self, BODY, Record};
+use super::record::{Record, Stored};
 use super::scan::{self, Scan};
 use super::serial::{self, RECORD_BITS};
 use super::slots::Slots;
@@ -37,11 +39,12 @@ where
         options: SealedOptions,
         table: T,
         buffer: B,
+        random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
         if store.load().map_err(SealedError::Store)?.is_some() {
             return Err(SealedError::StoreInUse);
         }
-        Self::format_over(device, store, key, options, table, buffer)
+        Self::format_over(device, store, key, options, table, buffer, random)
     }
 
     /// The same, and what the store holds is lost. The volume to which that belonged can then be read without freshness only.
@@ -52,19 +55,21 @@ where
         options: SealedOptions,
         table: T,
         buffer: B,
+        random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
         let mut cells = cells(device, key, &options, buffer)?;
         for block in 0..blocks(&cells.layout) {
-            if cells.open_unit(block, 0, None).map_err(SealedError::Medium)?.is_some() {
+            if cells.open_first(block).map_err(SealedError::Medium)?.is_some() {
                 return Err(SealedError::KeyInUse { block });
             }
         }
-        let mut volume = Self::closed(cells, store, table, options)?;
+        let mut volume = Self::closed(cells, store, table, options, random)?;
         let first = match volume.records()? {
             Some(records) => serial::unused_after(records).ok_or(SealedError::WornOut)?,
             None => 1,
         };
         (volume.next, volume.start) = (first, first);
+        volume.header = AnchoredHeader::settled(key.header)?;
         volume.write_record(false, None).map_err(failed)?;
         Ok(volume)
     }
@@ -81,16 +86,19 @@ where
         options: SealedOptions,
         table: T,
         buffer: B,
+        random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
         let cells = cells(device, key, &options, buffer)?;
-        let mut volume = Self::closed(cells, store, table, options)?;
+        let mut volume = Self::closed(cells, store, table, options, random)?;
         let records = volume.records()?;
-        let (record, body, tag) = volume.load()?;
+        let stored = volume.load()?;
+        let record = stored.record;
+        volume.header = stored.header.after(key.header)?;
         let mut scan = Scan::new(&record);
-        if let Err(error) = volume.compare(&mut scan, &body, &tag) {
+        if let Err(error) = volume.compare(&mut scan, &stored) {
             scan = Scan::past_damage(&record);
             let may_be_damage = matches!(error, SealedError::NotAnchored { .. } | SealedError::Gap { .. });
-            if !may_be_damage || volume.compare(&mut scan, &body, &tag).is_err() {
+            if !may_be_damage || volume.compare(&mut scan, &stored).is_err() {
                 return Err(error);
             }
             volume.damaged = true;
@@ -99,6 +107,10 @@ where
         if record.clean {
             volume.resume(&record, scan.sum);
             volume.store.claim().map_err(SealedError::Store)?;
+            // A smaller reserve counts from now on, not from the first change on.
+            if volume.header != stored.header || volume.options.reserve_bits() < record.reserve {
+                volume.write_record(true, None).map_err(failed)?;
+            }
         } else {
             // Storing another record claims this one.
             volume.recover(scan.limit, scan.torn)?;
@@ -107,20 +119,20 @@ where
     }
 
     /// The record in the store, if it is of this volume.
-    pub(super) fn load(&mut self) -> Result<(Record, [u8; BODY], [u8; 16]), SealedError> {
+    pub(super) fn load(&mut self) -> Result<Stored, SealedError> {
         let stored = self.store.load().map_err(SealedError::Store)?.ok_or(SealedError::StoreEmpty)?;
-        let (body, tag) = record::split(&stored).ok_or(SealedError::LaterVersion)?;
-        if body.first_chunk() != Some(&self.cells.keys.mark) {
+        if *Stored::mark(&stored) != self.cells.keys.mark {
             return Err(SealedError::OtherVolume);
         }
-        let record = Record::parse(&body).ok_or(SealedError::LaterVersion)?;
-        Ok((record, body, tag))
+        Stored::from_bytes(&stored)
     }
 
     /// Reads the medium and holds it against a record. Nothing is changed but what is in memory.
-    fn compare(&mut self, scan: &mut Scan, body: &[u8; BODY], tag: &[u8; 16]) -> Result<(), SealedError> {
+    fn compare(&mut self, scan: &mut Scan, stored: &Stored) -> Result<(), SealedError> {
         let (cells, table) = (&mut self.cells, self.table.as_mut());
-        let good = |keys: &Keys<A>, sum| atrest_secret::constant_time_eq(&keys.anchor(sum, body), tag);
+        let body = stored.record.body();
+        let good =
+            |keys: &Keys<A>, sum| atrest_secret::constant_time_eq(&keys.anchor(sum, &body), &stored.tag);
         scan.read(cells, table)?;
         scan.take_back_marginal(cells, table)?;
         scan.check_serials()?;
@@ -191,8 +203,10 @@ where
         store: S,
         mut table: T,
         options: SealedOptions,
+        random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
         scan::clear(table.as_mut(), &cells.layout)?;
+        let salt = serial::draw(random).ok_or(SealedError::Random)?;
         Ok(Self {
             cells,
             store,
@@ -203,6 +217,8 @@ where
             anchor: 0,
             limit: 0,
             start: 0,
+            salt,
+            header: AnchoredHeader::default(),
             clean: false,
             changed: false,
             gap: false,
@@ -228,7 +244,7 @@ pub(super) fn cells<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     options.check()?;
     let layout = SealedLayout::new(device.geometry(), options.payload, A::TAG_LEN, options.tickets)
         .map_err(SealedError::Layout)?;
-    let (needs, has) = (layout.stride().max(layout.slot()), buffer.as_mut().len());
+    let (needs, has) = (layout.buffer_len(), buffer.as_mut().len());
     if has < needs as usize {
         return Err(SealedError::BufferTooSmall { needs, has });
     }

@@ -82,7 +82,7 @@ where
             let tampered = state.is_unverified() && self.cells.is_programmed(block, unit)?;
             return Ok(if tampered { Verdict::Tampered } else { Verdict::Absent });
         }
-        let found = self.cells.open_unit(block, unit, Some(state.epoch()))?;
+        let found = self.cells.open_unit(block, unit, state.epoch())?;
         Ok(found.map_or(Verdict::Tampered, |serial| Verdict::Sealed { serial }))
     }
 
@@ -128,10 +128,10 @@ fn survey<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     medium: SealedMedium,
 ) -> Result<BlockState, FlashCause> {
     let mut state = BlockState::VOID;
-    if let Some(epoch) = cells.open_unit(block, 0, None)? {
+    if let Some(epoch) = cells.open_first(block)? {
         let mut fill = 1;
         for unit in 1..cells.layout.units() {
-            if cells.open_unit(block, unit, Some(epoch))?.is_some() {
+            if cells.open_unit(block, unit, epoch)?.is_some() {
                 // cannot overflow: units of a block are counted by 14 bits.
                 fill = unit.saturating_add(1);
             }
@@ -139,14 +139,17 @@ fn survey<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         state = BlockState::holding(epoch, fill);
     }
     while has_more(cells, block, state.fill(), medium)? {
-        let epoch = (state.fill() != 0).then(|| state.epoch());
         // A marginal cell may read right the next time.
-        let Some(serial) = cells.open_repeatedly(block, state.fill(), epoch)? else {
+        let epoch = match state.fill() {
+            0 => cells.open_first_repeatedly(block)?,
+            fill => cells.open_repeatedly(block, fill, state.epoch())?.map(|_| state.epoch()),
+        };
+        let Some(epoch) = epoch else {
             state.set_unverified(true);
             break;
         };
         // cannot overflow: units of a block are counted by 14 bits.
-        state = BlockState::holding(epoch.unwrap_or(serial), state.fill().saturating_add(1));
+        state = BlockState::holding(epoch, state.fill().saturating_add(1));
     }
     Ok(state)
 }

@@ -1,15 +1,18 @@
 //! The record in the trusted store. FORMATS.md, "Sealed flash".
 
+use atrest_codec::{Le, decode, encode, split};
 use atrest_device::TRUSTED_RECORD_LEN;
 
 use super::error::SealedError;
-use super::serial::{self, SERIAL_END, SERIAL_LEN};
+use super::header::AnchoredHeader;
+use super::serial::{self, Epoch, SALT_LEN, SERIAL_END, SERIAL_LEN, Salt};
+use crate::header::DIGEST_LEN;
 
 /// What a block holds: enough to add it to a sum or to take it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) block: u32,
-    pub(crate) epoch: u64,
+    pub(crate) epoch: Epoch,
     pub(crate) fill: u32,
 }
 
@@ -26,16 +29,30 @@ pub(crate) struct Record {
     pub(crate) reserve: u8,
     /// The next serial when this was written.
     pub(crate) anchor: u64,
-    /// Blocks of earlier epochs are not appended to.
-    pub(crate) start: u64,
+    /// Of the session that wrote this: what is newer was sealed under no other.
+    pub(crate) salt: Salt,
     /// The block that was to be erased next, and what it held.
     pub(crate) victim: Option<Stamp>,
 }
 
-const TAG: usize = 16;
-/// Bytes of a record that its tag authenticates.
-pub(crate) const BODY: usize = TRUSTED_RECORD_LEN - TAG;
+/// A record as it is stored: what it says of the medium with its tag, and the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) record: Record,
+    /// Over the record and the sum. The header is not under it, so that a header can be replaced where nobody has read the medium.
+    pub(crate) tag: [u8; TAG],
+    pub(crate) header: AnchoredHeader,
+}
 
+pub(crate) const TAG: usize = 16;
+/// Bytes of a record that its tag authenticates.
+pub(crate) const BODY: usize = 9 + SALT_LEN + Stamp::LEN;
+const HEADER: usize = SEQUENCE_LEN + 2 * DIGEST_LEN;
+/// Bytes of a header's sequence number.
+const SEQUENCE_LEN: usize = 6;
+
+/// 1 had no salts and no header.
+const VERSION: u8 = 2;
 const CLEAN: u8 = 1;
 const VICTIM: u8 = 2;
 const CACHED: u8 = 4;
@@ -43,9 +60,16 @@ const RESERVE_SHIFT: u32 = 3;
 /// Reserves that a record can have. Others are left for later versions.
 pub(crate) const RESERVES: core::ops::RangeInclusive<u8> = 3..=31;
 
+/// In the place of the reserve: the volume is in another store's hands.
+const HANDED_OVER: u8 = 0;
+
+type Body = ([u8; 2], [u8; 1], [u8; 1], [u8; SERIAL_LEN], Salt, [u8; Stamp::LEN]);
+type Header = ([u8; SEQUENCE_LEN], [u8; DIGEST_LEN], [u8; DIGEST_LEN]);
+
 impl Record {
     /// The first serial that is not allowed.
     pub(crate) fn limit(&self) -> u64 {
+        // cannot overflow: serials are counted by 40 bits, and a reserve is 2^31 at most.
         self.anchor.saturating_add(1_u64.wrapping_shl(self.reserve.into()))
     }
 
@@ -66,55 +90,88 @@ impl Record {
             | flag(self.victim.is_some(), VICTIM)
             | flag(self.cached, CACHED)
             | self.reserve.wrapping_shl(RESERVE_SHIFT);
-        let mut body = [0; BODY];
         let victim = self.victim.map_or([0; Stamp::LEN], |victim| victim.to_bytes());
-        let parts: [&[u8]; 5] =
-            [&self.mark, &[state], &serial::to_bytes(self.anchor), &serial::to_bytes(self.start), &victim];
-        let bytes = parts.into_iter().flatten();
-        body.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-        body
+        let anchor = serial::to_bytes(self.anchor);
+        encode::<Body, BODY>((self.mark, [VERSION], [state], anchor, self.salt, victim))
     }
 
-    /// None if a later version wrote it.
-    pub(crate) fn parse(body: &[u8; BODY]) -> Option<Self> {
-        let (mark, rest) = body.split_first_chunk::<2>()?;
-        let (state, rest) = rest.split_first()?;
-        let (anchor, rest) = rest.split_first_chunk::<SERIAL_LEN>()?;
-        let (start, rest) = rest.split_first_chunk::<SERIAL_LEN>()?;
-        let victim = Stamp::from_bytes(rest.first_chunk()?);
+    /// `header`: the sequence number beside it.
+    fn parse(body: &[u8; BODY], header: u64) -> Result<Self, SealedError> {
+        let (mark, [version], [state], anchor, salt, victim): Body = decode(body);
         let reserve = state.wrapping_shr(RESERVE_SHIFT);
-        if !RESERVES.contains(&reserve) {
-            return None;
+        if version < VERSION {
+            return Err(SealedError::EarlierVersion);
         }
-        Some(Self {
-            mark: *mark,
+        if version == VERSION && reserve == HANDED_OVER {
+            return Err(SealedError::HandedOver { header });
+        }
+        if version > VERSION || !RESERVES.contains(&reserve) {
+            return Err(SealedError::LaterVersion);
+        }
+        Ok(Self {
+            mark,
             clean: state & CLEAN != 0,
             cached: state & CACHED != 0,
             reserve,
-            anchor: serial::from_bytes(*anchor),
-            start: serial::from_bytes(*start),
-            victim: (state & VICTIM != 0).then_some(victim),
+            anchor: serial::from_bytes(anchor),
+            salt,
+            victim: (state & VICTIM != 0).then(|| Stamp::from_bytes(&victim)),
         })
     }
+}
+
+impl Stored {
+    pub(crate) fn to_bytes(self) -> [u8; TRUSTED_RECORD_LEN] {
+        let AnchoredHeader { sequence, digest, next } = self.header;
+        let header: [u8; HEADER] = encode::<Header, HEADER>((sequence_bytes(sequence), digest, next));
+        encode((self.record.body(), header, self.tag))
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; TRUSTED_RECORD_LEN]) -> Result<Self, SealedError> {
+        let (body, header, tag): ([u8; BODY], [u8; HEADER], [u8; TAG]) = decode(bytes);
+        let (sequence, digest, next): Header = decode(&header);
+        let header = AnchoredHeader { sequence: sequence_of(sequence), digest, next };
+        Ok(Self { record: Record::parse(&body, header.sequence)?, tag, header })
+    }
+
+    /// What takes its place once another store has the volume. `header`: number of the header that the other store names.
+    pub(crate) fn handed_over(self, header: u64) -> [u8; TRUSTED_RECORD_LEN] {
+        let record = Record { reserve: HANDED_OVER, ..self.record };
+        let header = AnchoredHeader { sequence: header, ..AnchoredHeader::default() };
+        Self { record, tag: [0; TAG], header }.to_bytes()
+    }
+
+    /// The first bytes of a record of any version: the mark of its volume.
+    pub(crate) fn mark(bytes: &[u8; TRUSTED_RECORD_LEN]) -> &[u8; 2] {
+        let (mark, _): (_, &[u8; TRUSTED_RECORD_LEN - 2]) = split(bytes);
+        mark
+    }
+}
+
+/// Six bytes, little endian. The sequence number is below 2^40, which was checked.
+fn sequence_bytes(sequence: u64) -> [u8; SEQUENCE_LEN] {
+    let [a, b, c, d, e, f, ..] = sequence.to_le_bytes();
+    [a, b, c, d, e, f]
+}
+
+fn sequence_of(bytes: [u8; SEQUENCE_LEN]) -> u64 {
+    let [a, b, c, d, e, f] = bytes;
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
 impl Stamp {
     pub(crate) const LEN: usize = super::layout::TICKET_LEN;
 
     pub(crate) fn to_bytes(self) -> [u8; Self::LEN] {
-        let [a, b, c, d] = self.block.to_le_bytes();
-        let [e, f, g, h, i] = serial::to_bytes(self.epoch);
-        let [j, k, ..] = self.fill.to_le_bytes();
-        [a, b, c, d, e, f, g, h, i, j, k]
+        // A block has fewer units than 16 bits count.
+        let fill = self.fill as u16;
+        encode((Le(self.block), serial::to_bytes(self.epoch.serial), Le(fill), self.epoch.salt))
     }
 
     pub(crate) fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
-        let [a, b, c, d, e, f, g, h, i, j, k] = *bytes;
-        Self {
-            block: u32::from_le_bytes([a, b, c, d]),
-            epoch: serial::from_bytes([e, f, g, h, i]),
-            fill: u32::from_le_bytes([j, k, 0, 0]),
-        }
+        let (Le(block), epoch, Le(fill), salt): (Le<u32>, [u8; SERIAL_LEN], Le<u16>, [u8; SALT_LEN]) =
+            decode(bytes);
+        Self { block, epoch: Epoch { serial: serial::from_bytes(epoch), salt }, fill: fill.into() }
     }
 }
 
@@ -125,26 +182,28 @@ pub struct RecordFields {
     pub closed: bool,
     /// Serials below this one were used when it was written.
     pub anchor: u64,
+    /// 2 to this power are the serials that a power loss costs.
+    pub reserve: u8,
+    /// Sequence number of the volume's header.
+    pub header: u64,
 }
 
 impl RecordFields {
-    /// None if it is none, or a later version wrote it.
+    /// None if it is none, or another version wrote it.
     pub fn of(record: &[u8; TRUSTED_RECORD_LEN]) -> Option<Self> {
-        let (body, _) = split(record)?;
-        Record::parse(&body).map(|record| Self { closed: record.clean, anchor: record.anchor })
+        Self::read(record).ok()
     }
-}
 
-/// Body and tag as they are stored.
-pub(crate) fn join(body: &[u8; BODY], tag: &[u8; TAG]) -> [u8; TRUSTED_RECORD_LEN] {
-    let mut record = [0; TRUSTED_RECORD_LEN];
-    record.iter_mut().zip(body.iter().chain(tag)).for_each(|(to, from)| *to = *from);
-    record
-}
-
-pub(crate) fn split(record: &[u8; TRUSTED_RECORD_LEN]) -> Option<([u8; BODY], [u8; TAG])> {
-    let (body, tag) = record.split_first_chunk()?;
-    Some((*body, *tag.first_chunk()?))
+    /// The same with the reason.
+    pub fn read(record: &[u8; TRUSTED_RECORD_LEN]) -> Result<Self, SealedError> {
+        let Stored { record, header, .. } = Stored::from_bytes(record)?;
+        Ok(Self {
+            closed: record.clean,
+            anchor: record.anchor,
+            reserve: record.reserve,
+            header: header.sequence,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -153,30 +212,49 @@ mod tests {
 
     #[test]
     fn a_record_lies_as_documented_and_reads_back() {
+        let epoch = Epoch { serial: 0x35_3433_3231, salt: [0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57] };
         let record = Record {
             mark: [0xa1, 0xa2],
             clean: false,
             cached: false,
             reserve: 12,
             anchor: 0x05_0403_0201,
-            start: 0x15_1413_1211,
-            victim: Some(Stamp { block: 0x2423_2221, epoch: 0x35_3433_3231, fill: 0x4241 }),
+            salt: [0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0x77],
+            victim: Some(Stamp { block: 0x2423_2221, epoch, fill: 0x4241 }),
         };
-        let body = record.body();
-        let expected = [
-            0xa1, 0xa2, 0x62, 1, 2, 3, 4, 5, 0x11, 0x12, 0x13, 0x14, 0x15, 0x21, 0x22, 0x23, 0x24, 0x31,
-            0x32, 0x33, 0x34, 0x35, 0x41, 0x42,
-        ];
-        assert_eq!(body, expected);
-        assert_eq!(Record::parse(&body), Some(record));
+        let header = AnchoredHeader { sequence: 0x65_6463_6261, digest: [8; 12], next: [9; 12] };
+        let stored = Stored { record, tag: [7; TAG], header };
+        let bytes = stored.to_bytes();
+        let mut expected = [7; TRUSTED_RECORD_LEN];
+        expected[..40].copy_from_slice(&[
+            0xa1, 0xa2, 2, 0x62, 1, 2, 3, 4, 5, 0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0x77, 0x21, 0x22, 0x23,
+            0x24, 0x31, 0x32, 0x33, 0x34, 0x35, 0x41, 0x42, 0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x61,
+            0x62, 0x63, 0x64, 0x65, 0,
+        ]);
+        expected[40..52].fill(8);
+        expected[52..64].fill(9);
+        assert_eq!(bytes, expected);
+        assert_eq!(Stored::from_bytes(&bytes), Ok(stored));
         let clean = Record { clean: true, cached: true, victim: None, ..record };
-        assert_eq!((clean.body()[2], Record::parse(&clean.body())), (0x65, Some(clean)));
-        let mut later = body;
-        later[2] = 2 << RESERVE_SHIFT;
-        assert_eq!(Record::parse(&later), None);
-        assert_eq!(split(&join(&body, &[7; TAG])), Some((body, [7; TAG])));
-        let fields = RecordFields { closed: false, anchor: 0x05_0403_0201 };
-        assert_eq!(RecordFields::of(&join(&body, &[7; TAG])), Some(fields));
-        assert_eq!(RecordFields::of(&join(&later, &[7; TAG])), None);
+        let clean = Stored { record: clean, ..stored };
+        assert_eq!((clean.to_bytes()[3], Stored::from_bytes(&clean.to_bytes())), (0x65, Ok(clean)));
+        let fields =
+            RecordFields { closed: false, anchor: 0x05_0403_0201, reserve: 12, header: 0x65_6463_6261 };
+        assert_eq!(RecordFields::of(&bytes), Some(fields));
+        for (at, byte, refused) in [
+            (2, 1, SealedError::EarlierVersion),
+            (2, 3, SealedError::LaterVersion),
+            (3, 2 << RESERVE_SHIFT, SealedError::LaterVersion),
+            (3, 0, SealedError::HandedOver { header: 0x65_6463_6261 }),
+        ] {
+            let mut other = bytes;
+            other[at] = byte;
+            assert_eq!(Stored::from_bytes(&other), Err(refused));
+            assert_eq!(RecordFields::of(&other), None);
+        }
+        let handed = stored.handed_over(7);
+        assert_eq!((&handed[..3], handed[3] >> RESERVE_SHIFT), (&[0xa1, 0xa2, 2][..], 0));
+        assert!(handed[BODY + SERIAL_LEN..].iter().all(|byte| *byte == 0), "it confirms nothing");
+        assert_eq!(RecordFields::read(&handed), Err(SealedError::HandedOver { header: 7 }));
     }
 }

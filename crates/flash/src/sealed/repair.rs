@@ -3,8 +3,10 @@
 
 use atrest_cipher::aead::Aead;
 use atrest_device::{FlashCause, FlashDevice, TrustedStore};
+use atrest_secret::Random;
 
 use super::error::SealedError;
+use super::header::AnchoredHeader;
 use super::keys::SealedKey;
 use super::mount::cells;
 use super::options::SealedOptions;
@@ -45,9 +47,10 @@ where
         if unit >= state.fill() {
             return Ok(UnitState::Absent);
         }
-        let epoch = Some(state.epoch());
+        let epoch = state.epoch();
         if self.cells.open_repeatedly(block, unit, epoch)?.is_some() {
-            return Ok(UnitState::Whole);
+            let salt = if unit == 0 { self.cells.wrong_salt_bit(block, epoch)? } else { None };
+            return Ok(salt.map_or(UnitState::Whole, |bit| UnitState::OneBit { bit }));
         }
         let found = self.cells.correct_unit(block, unit, epoch, self.next)?;
         Ok(found.map_or(UnitState::Failed, |found| UnitState::OneBit { bit: found.bit }))
@@ -59,9 +62,7 @@ where
     pub fn correct(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<bool, FlashCause> {
         self.cells.layout.check_unit(block, unit)?;
         let state = self.state(block);
-        if unit >= state.fill()
-            || self.cells.correct_unit(block, unit, Some(state.epoch()), self.next)?.is_none()
-        {
+        if unit >= state.fill() || self.cells.correct_unit(block, unit, state.epoch(), self.next)?.is_none() {
             return Ok(false);
         }
         match self.cells.buffer().get(..out.len()) {
@@ -84,11 +85,13 @@ where
         options: SealedOptions,
         table: T,
         buffer: B,
+        random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
         let cells = cells(device, key, &options, buffer)?;
-        let mut volume = Self::closed(cells, store, table, options)?;
+        let mut volume = Self::closed(cells, store, table, options, random)?;
         let records = volume.records()?;
-        let (record, ..) = volume.load()?;
+        let record = volume.load()?.record;
+        volume.header = AnchoredHeader::settled(key.header)?;
         record.check_counter(records)?;
         let mut scan = Scan::to_adopt(&record);
         scan.read(&mut volume.cells, volume.table.as_mut())?;

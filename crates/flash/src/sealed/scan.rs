@@ -10,6 +10,7 @@ use super::keys::Keys;
 use super::layout::SealedLayout;
 use super::mount::blocks;
 use super::record::{Record, Stamp};
+use super::serial::{Epoch, Salt};
 use super::table::BlockState;
 use super::volume::{MOST_TICKETS, stamp};
 
@@ -17,6 +18,10 @@ use super::volume::{MOST_TICKETS, stamp};
 pub(super) struct Scan {
     cached: bool,
     clean: bool,
+    /// Of the session that wrote the record.
+    pub(super) salt: Salt,
+    /// Something newer than the record was sealed in another session: in a copy of the volume.
+    foreign: bool,
     /// More tickets were found than a window has, or two for one block.
     overfull: bool,
     /// Whether units that fail are gone past.
@@ -55,13 +60,15 @@ impl Scan {
         Self {
             cached: record.cached,
             clean: record.clean,
+            salt: record.salt,
+            foreign: false,
             overfull: false,
             past: false,
             adopts: false,
             lost: false,
             others: [None; MOST_OTHERS],
             anchor: record.anchor,
-            limit: record.anchor.saturating_add(1_u64.wrapping_shl(record.reserve.into())),
+            limit: record.limit(),
             sum: 0,
             in_flight: 0,
             newest: None,
@@ -92,18 +99,19 @@ impl Scan {
         block: u32,
     ) -> Result<BlockState, SealedError> {
         let medium = SealedError::Medium;
-        let Some(epoch) = cells.open_unit(block, 0, None).map_err(medium)? else {
+        let Some(epoch) = cells.open_first(block).map_err(medium)? else {
             return Ok(BlockState::VOID);
         };
-        let mut last = epoch;
-        let mut anchored = self.note(epoch, block, Cell::Unit(0));
+        let mut last = epoch.serial;
+        let mut anchored = self.note(epoch.serial, epoch, block, Cell::Unit(0));
         let mut fill = 1;
         for unit in 1..cells.layout.units() {
-            match cells.open_unit(block, unit, Some(epoch)).map_err(medium)? {
+            match cells.open_unit(block, unit, epoch).map_err(medium)? {
                 Some(serial) if serial > last => {
                     last = serial;
+                    // cannot overflow: units of a block are counted by 14 bits.
                     fill = unit.saturating_add(1);
-                    anchored = anchored.saturating_add(self.note(serial, block, Cell::Unit(unit)));
+                    anchored = anchored.saturating_add(self.note(serial, epoch, block, Cell::Unit(unit)));
                 }
                 Some(_) => return Err(self.not_anchored()),
                 None => break,
@@ -117,18 +125,20 @@ impl Scan {
             && let Some((serial, victim)) = cells.open_ticket(block, epoch).map_err(medium)?
             && serial >= self.anchor
         {
-            self.note(serial, block, Cell::Slot);
+            self.note(serial, epoch, block, Cell::Slot);
             self.add_ticket(serial, victim);
         }
         Ok(state)
     }
 
-    /// Counts a cell if it is in flight; 1 if it is anchored.
-    pub(super) fn note(&mut self, serial: u64, block: u32, cell: Cell) -> u32 {
+    /// Counts a cell of a block of this epoch if it is in flight; 1 if it is anchored.
+    pub(super) fn note(&mut self, serial: u64, epoch: Epoch, block: u32, cell: Cell) -> u32 {
         self.top = self.top.max(serial);
         if serial < self.anchor {
             return 1;
         }
+        self.foreign |= epoch.salt != self.salt;
+        // cannot overflow: 32 bits count the blocks, and 14 the units of one.
         self.in_flight = self.in_flight.saturating_add(1);
         if self.newest.is_none_or(|(newest, ..)| newest < serial) {
             self.newest = Some((serial, block, cell));
@@ -156,18 +166,24 @@ impl Scan {
         let epoch = state.epoch();
         for _ in 0..CONFIRMATIONS {
             let verifies = match cell {
-                Cell::Unit(unit) => cells.open_unit(block, unit, Some(epoch)).map(|found| found.is_some()),
+                Cell::Unit(unit) => cells.open_unit(block, unit, epoch).map(|found| found.is_some()),
                 Cell::Slot => cells.open_ticket(block, epoch).map(|found| found.is_some()),
             };
             if verifies.map_err(SealedError::Medium)? {
                 continue;
             }
-            self.in_flight = self.in_flight.saturating_sub(1);
             // Serials in flight have no gap, which is checked next: the one before this is the newest now.
+            // cannot underflow: this one was counted, and its serial is not below the anchor.
+            self.in_flight = self.in_flight.saturating_sub(1);
             self.newest = (self.in_flight > 0).then_some((serial.saturating_sub(1), block, cell));
             match cell {
                 Cell::Unit(unit) => {
+                    // Other units of the block may be known to fail.
+                    let closed = state.is_closed();
                     *state = BlockState::holding(epoch, unit);
+                    if closed {
+                        state.close();
+                    }
                     state.set_in_flight(unit > 0);
                 }
                 Cell::Slot => {
@@ -188,7 +204,7 @@ impl Scan {
         if newest >= limit {
             return Err(SealedError::StoreOlder { limit, found: newest });
         }
-        if self.overfull {
+        if self.overfull || self.foreign {
             return Err(self.not_anchored());
         }
         let expected = newest.checked_add(1).and_then(|next| next.checked_sub(self.anchor));
@@ -206,7 +222,7 @@ impl Scan {
     ) -> Result<(), SealedError> {
         for (_, ticket) in self.tickets.into_iter().flatten() {
             let Some(state) = table.get_mut(ticket.block as usize) else { return Err(self.not_anchored()) };
-            let is_old = state.fill() != 0 && state.epoch() < self.anchor;
+            let is_old = state.fill() != 0 && state.epoch().serial < self.anchor;
             if is_old && state.is_in_flight() {
                 // Nothing is appended to a block between its ticket and its erase, nor was before.
                 return Err(self.not_anchored());
@@ -216,16 +232,35 @@ impl Scan {
                 self.sum = self.sum.wrapping_sub(cells.keys.share(found));
             }
             self.sum = self.sum.wrapping_add(cells.keys.share(ticket));
-            // A unit that fails in it is as good as torn: the block was about to be erased.
-            let whole = !self.past || cells.count(found.block, found.epoch, found.fill) == found.fill;
-            if is_old && (found != ticket || !whole) {
+            if is_old && found != ticket {
                 *state = BlockState::VOID;
                 if self.torn.replace(ticket.block).is_some() {
                     return Err(self.not_anchored());
                 }
             }
         }
+        if self.past && self.torn.is_none() {
+            self.tear_damaged(cells, table);
+        }
         Ok(())
+    }
+
+    /// A block that was about to be erased, holds what its ticket says, and has units that fail: a cut erase may have left it so. One erase at
+    /// most was cut. Where there are several such blocks, the others were damaged before, and are still.
+    fn tear_damaged<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &mut self,
+        cells: &mut Cells<A, D, B>,
+        table: &mut [BlockState],
+    ) {
+        for (_, ticket) in self.tickets.into_iter().flatten() {
+            let Some(state) = table.get_mut(ticket.block as usize) else { continue };
+            let is_old = state.fill() != 0 && state.epoch().serial < self.anchor;
+            if is_old && cells.count(ticket.block, ticket.epoch, ticket.fill) != ticket.fill {
+                *state = BlockState::VOID;
+                self.torn = Some(ticket.block);
+                return;
+            }
+        }
     }
 
     pub(super) fn not_anchored(&self) -> SealedError {
@@ -248,6 +283,7 @@ pub(super) fn without_one<A: Aead>(
         }
         let found = stamp(block as u32, state);
         let rest = sum.wrapping_sub(keys.share(found));
+        // cannot underflow: the block holds something.
         for fill in [found.fill.saturating_sub(1), 0] {
             let sum = rest.wrapping_add(keys.share(Stamp { fill, ..found }));
             if good(sum) {

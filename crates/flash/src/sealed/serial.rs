@@ -1,7 +1,26 @@
-//! Serials: 40-bit numbers, of which each is used for one sealing ever.
+//! Serials and salts, which together make the nonces. A volume uses each serial, of 40 bits, for one sealing. Each session draws a salt,
+//! so that two copies of a volume, or two volumes made under one key, share no nonce though they count the same serials.
+
+use atrest_secret::Random;
 
 /// Bytes in a serial.
 pub(crate) const SERIAL_LEN: usize = 5;
+
+/// Bytes in a salt: with a serial they make a nonce of 12 bytes.
+pub(crate) const SALT_LEN: usize = 7;
+
+/// What is drawn at random for each session.
+pub(crate) type Salt = [u8; SALT_LEN];
+
+/// Bytes that the salt takes on the medium: it stands twice, so that one wrong byte does not cost the block.
+pub(crate) const SALTS_LEN: usize = 2 * SALT_LEN;
+
+/// What names the contents of a block: the serial of its first unit, and the salt of the session that began it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    pub(crate) serial: u64,
+    pub(crate) salt: Salt,
+}
 
 /// Serials are below this.
 pub(crate) const SERIAL_END: u64 = 1 << 40;
@@ -24,4 +43,12 @@ pub(crate) fn to_bytes(serial: u64) -> [u8; SERIAL_LEN] {
 pub(crate) fn from_bytes(bytes: [u8; SERIAL_LEN]) -> u64 {
     let [a, b, c, d, e] = bytes;
     u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
+}
+
+/// A salt for a session. None if the source fails, or gives what a source does that is not connected.
+pub(crate) fn draw(random: &mut dyn Random) -> Option<Salt> {
+    let mut salt = Salt::default();
+    random.fill(&mut salt).ok()?;
+    let same = salt.iter().all(|byte| Some(byte) == salt.first());
+    (!same).then_some(salt)
 }

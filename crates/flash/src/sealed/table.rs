@@ -1,7 +1,7 @@
-//! What a sealed device knows of each erase block, in seven bytes of the caller's.
+//! What a sealed device knows of each erase block, in fourteen bytes of the caller's.
 
 use super::layout::MOST_UNITS;
-use super::serial::{self, SERIAL_LEN};
+use super::serial::{self, Epoch, SALT_LEN, SERIAL_LEN, Salt};
 
 /// The state of an erase block: its epoch and how many units it holds. An array of these, one for each block, is all that a
 /// sealed device needs beside a buffer.
@@ -10,6 +10,9 @@ pub struct BlockState {
     epoch: [u8; SERIAL_LEN],
     /// The fill, and two flags above it.
     fill: [u8; 2],
+    /// Of the session that began the block. Read from the medium at opening, and never again: somebody may exchange a block for that of a
+    /// copy, with the same epoch.
+    salt: [u8; SALT_LEN],
 }
 
 /// A block takes no more units before it is erased. Of a void one: it was not erased since power-on.
@@ -21,21 +24,21 @@ const UNVERIFIED: u16 = IN_FLIGHT;
 
 impl BlockState {
     /// Holds nothing, and was not erased since power-on. A firmware's table is a `static` of these before a volume is opened.
-    pub const VOID: Self = Self { epoch: [0; SERIAL_LEN], fill: CLOSED.to_le_bytes() };
+    pub const VOID: Self = Self { epoch: [0; SERIAL_LEN], fill: CLOSED.to_le_bytes(), salt: [0; SALT_LEN] };
     /// Holds nothing and was erased.
-    pub(crate) const ERASED: Self = Self { epoch: [0; SERIAL_LEN], fill: [0; 2] };
+    pub(crate) const ERASED: Self = Self { epoch: [0; SERIAL_LEN], fill: [0; 2], salt: [0; SALT_LEN] };
 
-    pub(crate) fn holding(epoch: u64, fill: u32) -> Self {
+    pub(crate) fn holding(epoch: Epoch, fill: u32) -> Self {
         let fill = fill.min(MOST_UNITS) as u16;
         if fill == 0 {
             return Self::VOID;
         }
-        Self { epoch: serial::to_bytes(epoch), fill: fill.to_le_bytes() }
+        Self { epoch: serial::to_bytes(epoch.serial), fill: fill.to_le_bytes(), salt: epoch.salt }
     }
 
-    /// Serial of unit 0, 0 in a void block.
-    pub(crate) fn epoch(&self) -> u64 {
-        serial::from_bytes(self.epoch)
+    /// Serial of unit 0 and salt, zeros in a void block.
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch { serial: serial::from_bytes(self.epoch), salt: self.salt }
     }
 
     /// Units that the block holds.
@@ -68,9 +71,9 @@ impl BlockState {
     }
 
     /// Counts a unit more; the first one gives the block its epoch. Flags stay.
-    pub(crate) fn append(&mut self, serial: u64) {
+    pub(crate) fn append(&mut self, serial: u64, salt: Salt) {
         if self.fill() == 0 {
-            self.epoch = serial::to_bytes(serial);
+            (self.epoch, self.salt) = (serial::to_bytes(serial), salt);
         }
         // A block has fewer units than reach the flags.
         self.fill = u16::from_le_bytes(self.fill).wrapping_add(1).to_le_bytes();

@@ -6,16 +6,17 @@ use atrest_cipher::aead::Aead;
 use atrest_device::{FlashCause, FlashDevice, TrustedStore};
 
 use super::cells::Cells;
+use super::header::AnchoredHeader;
 use super::options::{SealedMedium, SealedOptions};
-use super::record::{self, Record, Stamp};
-use super::serial::{self, SERIAL_END};
+use super::record::{Record, Stamp, Stored};
+use super::serial::{self, SERIAL_END, Salt};
 use super::slots::Slots;
 use super::table::BlockState;
 
 /// A [`FlashDevice`] on untrusted flash, whose contents nobody can change, move or put back without being found out.
 ///
 /// `A` is the cipher, `D` the medium, `S` the trusted store, `T` a table of one [`BlockState`] for each erase block, `B` a
-/// buffer of [`stride`](super::SealedLayout::stride) bytes. What is guaranteed, and what is not, is in docs/SEALED-FLASH.md.
+/// buffer of [`buffer_len`](super::SealedLayout::buffer_len) bytes. What is guaranteed, and what is not, is in docs/SEALED-FLASH.md.
 ///
 /// Units are programmed from the first of a block on (one that is left out is programmed with 0xFF); reads and programs are of whole units. Reading a unit that was not programmed gives 0xFF
 /// where it still can be, and zeros where not (no block is appended to that was begun before the volume was opened).
@@ -35,6 +36,10 @@ pub struct SealedFlash<A, D, S, T, B> {
     pub(super) limit: u64,
     /// Blocks of earlier epochs are not appended to.
     pub(super) start: u64,
+    /// Of this session: whatever it seals is under this.
+    pub(super) salt: Salt,
+    /// What records say of the header.
+    pub(super) header: AnchoredHeader,
     /// The record says that there is nothing newer.
     pub(super) clean: bool,
     /// Something has changed since the record was written.
@@ -112,12 +117,14 @@ where
             return Err(FlashCause::Stopped);
         }
         self.cells.sync()?;
+        // cannot overflow: serials are counted by 40 bits, and a reserve is 2^31 at most.
         let limit = self.next.saturating_add(1_u64.wrapping_shl(self.options.reserve_bits().into()));
         if limit >= SERIAL_END {
             return Err(FlashCause::WornOut);
         }
         // If the store is made to forget, a counter still says which serials can have been used: none behind those of its records.
         if let Some(records) = self.store.stored_at_most().map_err(FlashCause::TrustedStore)?
+            // intended: a counter at its end allows no serials.
             && serial::unused_after(records.saturating_add(1)).is_none_or(|end| end < limit)
         {
             return Err(FlashCause::WornOut);
@@ -135,12 +142,12 @@ where
             cached: !self.is_ordered(),
             reserve: self.options.reserve_bits(),
             anchor: self.next,
-            start: self.start,
+            salt: self.salt,
             victim: named,
         };
-        let body = record.body();
-        let tag = self.cells.keys.anchor(sum, &body);
-        if let Err(error) = self.store.store(&record::join(&body, &tag)) {
+        let tag = self.cells.keys.anchor(sum, &record.body());
+        let stored = Stored { record, tag, header: self.header };
+        if let Err(error) = self.store.store(&stored.to_bytes()) {
             // Whether this is what is anchored nobody knows, and it may say that the volume was closed: nothing is changed before
             // something is anchored.
             self.gap = true;
@@ -175,6 +182,7 @@ where
             self.changed = true;
         }
         let serial = self.next;
+        // cannot overflow: serials are counted by 40 bits.
         self.next = serial.saturating_add(1);
         Ok(serial)
     }
@@ -201,7 +209,7 @@ where
 
     /// Whether a block takes more units before it is erased.
     pub(super) fn is_open(&self, state: &BlockState) -> bool {
-        !state.is_closed() && (state.fill() == 0 || state.epoch() >= self.start)
+        !state.is_closed() && (state.fill() == 0 || state.epoch().serial >= self.start)
     }
 
     pub(super) fn is_ordered(&self) -> bool {

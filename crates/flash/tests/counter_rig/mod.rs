@@ -8,6 +8,7 @@ use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashGeometry, FlashRegion, TrustedStoreError};
 use atrest_flash::sealed::store::{CounterStore, MonotonicCounter};
 use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedOptions};
+use atrest_secret::OsRandom;
 use atrest_testkit::flash::{
     Caching, EmulatedFlash, FlashImage, FlashRecording, PowerCut, SharedFlash, Tear,
 };
@@ -56,7 +57,7 @@ impl MonotonicCounter for Counter {
 }
 
 pub type Part = FlashRegion<SharedFlash>;
-pub type Store = CounterStore<Counter, Part, { STRIDE as usize }>;
+pub type Store = CounterStore<Counter, Part, { 2 * STRIDE as usize }>;
 pub type Volume = SealedFlash<ChaCha20Poly1305, Part, Store, Vec<BlockState>, Vec<u8>>;
 
 #[derive(Clone)]
@@ -95,7 +96,7 @@ impl Chip {
         let store = Store::new(part(BLOCKS, LOG), self.counter.clone(), &KEY).expect("large enough");
         let open = if mount { Volume::mount } else { Volume::format };
         let (table, buffer) = (vec![BlockState::default(); entries], vec![0; STRIDE as usize]);
-        open(part(0, BLOCKS), store, &KEY, self.options, table, buffer)
+        open(part(0, BLOCKS), store, &KEY, self.options, table, buffer, &mut OsRandom)
     }
 
     pub fn record(&self, start: Tree, changes: &[Change], anchor: bool) -> Run {

@@ -6,6 +6,7 @@ use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry};
 use atrest_flash::sealed::{
     BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, SealedReader, Tickets,
 };
+use atrest_secret::OsRandom;
 use atrest_testkit::flash::{EmulatedFlash, SharedFlash, TrustedMemory};
 
 /// A sealed volume as the tests use it.
@@ -14,6 +15,10 @@ pub type Volume<A = ChaCha20Poly1305> = SealedFlash<A, SharedFlash, TrustedMemor
 pub type Reader<A = ChaCha20Poly1305> = SealedReader<A, SharedFlash, Vec<BlockState>, Vec<u8>>;
 
 pub const BLOCKS: u64 = 12;
+/// Bytes of unit 0 with the salt, of the other units, and of an erase block.
+pub const FIRST: usize = 128;
+pub const STRIDE: usize = 96;
+pub const ERASE: usize = FIRST + 9 * STRIDE + 64;
 pub const UUID: [u8; 16] = *b"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f";
 pub const VOLUME_KEY: [u8; 32] = {
     let mut key = [0; 32];
@@ -24,9 +29,9 @@ pub const VOLUME_KEY: [u8; 32] = {
     }
     key
 };
-pub const KEY: SealedKey<'_> = SealedKey { volume_key: &VOLUME_KEY, uuid: &UUID };
+pub const KEY: SealedKey<'_> = SealedKey { volume_key: &VOLUME_KEY, uuid: &UUID, header: None };
 
-/// Blocks of 1 KiB, programmed by 32 bytes: ten units of 72 bytes with tags of 16.
+/// Blocks of 1056 bytes, programmed by 32: ten units of 72 bytes with tags of 16.
 pub const OPTIONS: SealedOptions = SealedOptions {
     payload: 64,
     tickets: Tickets::Slot,
@@ -37,7 +42,7 @@ pub const OPTIONS: SealedOptions = SealedOptions {
 };
 
 pub fn geometry() -> FlashGeometry {
-    FlashGeometry::new(1, 32, 1024, BLOCKS).expect("a geometry")
+    FlashGeometry::new(1, 32, ERASE as u32, BLOCKS).expect("a geometry")
 }
 
 /// A medium and its store.
@@ -58,13 +63,17 @@ impl Bench {
     }
 
     pub fn format<A: Aead>(&self) -> Result<Volume<A>, SealedError> {
-        let (table, buffer) = Self::memory();
-        Volume::format(self.medium.clone(), self.store.clone(), &KEY, self.options, table, buffer)
+        self.open(false)
     }
 
     pub fn mount<A: Aead>(&self) -> Result<Volume<A>, SealedError> {
+        self.open(true)
+    }
+
+    fn open<A: Aead>(&self, mount: bool) -> Result<Volume<A>, SealedError> {
+        let open = if mount { Volume::mount } else { Volume::format };
         let (table, buffer) = Self::memory();
-        Volume::mount(self.medium.clone(), self.store.clone(), &KEY, self.options, table, buffer)
+        open(self.medium.clone(), self.store.clone(), &KEY, self.options, table, buffer, &mut OsRandom)
     }
 
     pub fn without_freshness<A: Aead>(&self) -> Result<Reader<A>, SealedError> {
@@ -82,7 +91,7 @@ impl Bench {
     }
 
     fn memory() -> (Vec<BlockState>, Vec<u8>) {
-        (vec![BlockState::default(); BLOCKS as usize], vec![0; 96])
+        (vec![BlockState::default(); BLOCKS as usize], vec![0; FIRST])
     }
 }
 

@@ -7,6 +7,7 @@ use atrest_flash::sealed::{
     BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, SealedReader, Tickets,
 };
 use atrest_flash::{LittlefsGeometry, LittlefsStorage};
+use atrest_secret::OsRandom;
 use atrest_testkit::flash::{
     EmulatedFlash, FlashImage, FlashRecording, PowerCut, SharedFlash, TrustedMemory, TrustedRecord,
     TrustedWrite,
@@ -29,13 +30,13 @@ impl LittlefsGeometry for Sizes {
 }
 
 /// Bytes of a unit on the medium.
-pub const STRIDE: u32 = 88;
+pub const STRIDE: u32 = 99;
 
 pub type Volume = SealedFlash<ChaCha20Poly1305, SharedFlash, TrustedMemory, Vec<BlockState>, Vec<u8>>;
 pub type Reader = SealedReader<ChaCha20Poly1305, SharedFlash, Vec<BlockState>, Vec<u8>>;
 pub type Storage<D = Volume> = LittlefsStorage<D, Sizes>;
 
-pub const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16] };
+pub const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16], header: None };
 
 /// littlefs2 syncs after every program; the store is not written as often.
 pub const OPTIONS: SealedOptions = SealedOptions {
@@ -89,7 +90,7 @@ impl Parts {
     pub fn open(&self, mount: bool) -> Result<Volume, SealedError> {
         let open = if mount { Volume::mount } else { Volume::format };
         let (table, buffer) = (vec![BlockState::default(); 64], vec![0; STRIDE as usize]);
-        open(self.medium.clone(), self.store.clone(), &KEY, self.options, table, buffer)
+        open(self.medium.clone(), self.store.clone(), &KEY, self.options, table, buffer, &mut OsRandom)
     }
 
     pub fn without_freshness(&self) -> Result<Reader, SealedError> {

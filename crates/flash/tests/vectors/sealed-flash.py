@@ -25,30 +25,32 @@ k=bytes(range(0x80,0xa0)); n=bytes.fromhex('070000004041424344454647'); a=bytes.
 ct,t=seal(k,n,a,b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it.")
 assert t.hex()=='1ae10b594f09e26a7e902ecbd0600691'
 vk=bytes(range(32)); uuid=bytes(range(0x10,0x20))
-# 1 KiB blocks, prog 32, payload 64 wanted, tag 16, slot
-stride,units,slot,tag=96,10,32,16
+# blocks of 1056 bytes, prog 32, payload 64 wanted, tag 16, slot; the salt of the session
+stride,units,slot,head,tag=96,10,64,32,16
+salt=bytes.fromhex('c0c1c2c3c4c5c6')
 prk=H(uuid,vk)
-def out(p): return H(prk,b"atrest sealed flash 1"+b"ChaCha20-Poly1305"+struct.pack('<IIII',tag,stride,units,slot)+p+b'\1')
+def out(p): return H(prk,b"atrest sealed flash 2"+b"ChaCha20-Poly1305"+struct.pack('<IIIII',tag,stride,units,slot,head)+p+b'\1')
 ku,ks,ka,km=out(b'u'),out(b's'),out(b'a'),out(b'm')
 s5=lambda w: w.to_bytes(5,'little')
 def unit(b,u,E,w,data):
-    ct,t=seal(ku,s5(w)+bytes(7),b'\1'+struct.pack('<II',b,u)+s5(E),data); return ct+s5(w)+t
+    ct,t=seal(ku,s5(w)+salt,b'\1'+struct.pack('<II',b,u)+s5(E),data); cell=ct+s5(w)+t
+    return cell.ljust(stride+head-14,b'\0')+salt+salt if u==0 else cell.ljust(stride,b'\0')
 def ticket(c,E,w,v):
-    ct,t=seal(ku,s5(w)+bytes(7),b'\2'+struct.pack('<II',c,units)+s5(E),v); return ct+s5(w)+t
-stamp=lambda b,E,f: struct.pack('<I',b)+s5(E)+struct.pack('<H',f)
+    ct,t=seal(ku,s5(w)+salt,b'\2'+struct.pack('<II',c,units)+s5(E),v); return (ct+s5(w)+t).ljust(slot,b'\0')
+stamp=lambda b,E,f: struct.pack('<I',b)+s5(E)+struct.pack('<H',f)+salt
 def h(b,E,f): return int.from_bytes(H(ks,stamp(b,E,f))[:16],'little')
-def rec(anchor,start,clean,victim,state,reserve=12):
-    body=km[:2]+bytes([clean|(2 if victim else 0)|reserve<<3])+s5(anchor)+s5(start)+(stamp(*victim) if victim else bytes(11))
+def rec(anchor,clean,victim,state,reserve=12,header=bytes(30)):
+    body=km[:2]+bytes([2,clean|(2 if victim else 0)|reserve<<3])+s5(anchor)+salt+(stamp(*victim) if victim else bytes(18))
     D=sum(h(*x) for x in state)%(1<<128)
-    return body+H(ka,D.to_bytes(16,'little')+body)[:16]
+    return body+header+H(ka,D.to_bytes(16,'little')+body)[:16]
 pay=lambda x: bytes([x])*72
-print('format', rec(1,1,0,None,[]).hex())
+print('format', rec(1,0,None,[]).hex())
 # erase 3, prog 3.0 (w1) 3.1 (w2); erase 5, prog 5.0 (w3); sync -> anchor 4
 print('u0',unit(3,0,1,1,pay(0xa0)).hex()); print('u1',unit(3,1,1,2,pay(0xa1)).hex())
-print('synced',rec(4,1,0,None,[(3,1,2),(5,3,1)]).hex())
+print('synced',rec(4,0,None,[(3,1,2),(5,3,1)]).hex())
 # erase 3: ticket in 5's slot, serial 4
 print('ticket',ticket(5,3,4,stamp(3,1,2)).hex())
-print('closed',rec(5,1,1,None,[(5,3,1)]).hex())
-# An entry of a log beside a counter: number 9, record 00 01 .. 27
-body=bytes(range(40))+struct.pack('<Q',9)
-print('entry',(body+H(H(prk,b"atrest sealed counter 1\1"),body)[:16]).hex())
+print('closed',rec(5,1,None,[(5,3,1)]).hex())
+# An entry of a log beside a counter: number 9, record 00 01 .. 4f
+body=bytes(range(80))+struct.pack('<Q',9)
+print('entry',(body+H(H(prk,b"atrest sealed counter 2\1"),body)[:16]).hex())

@@ -1,8 +1,9 @@
 //! Extended attributes, in the inode behind its fields and in one block of its own:
 //! kernel Documentation/filesystems/ext4, "Extended Attributes".
 
-use super::put;
-use crate::bytes::{Fields, crc32c};
+use atrest_codec::{Le, RecordMut, WriteError, Writer, encode};
+
+use crate::bytes::crc32c;
 
 const MAGIC: u32 = 0xea02_0000;
 /// An entry without its name.
@@ -40,7 +41,17 @@ impl Attribute {
     /// A hash of name and value, by which the kernel finds equal blocks.
     fn hash(&self) -> u32 {
         let name = self.name.iter().fold(0_u32, |hash, byte| hash.rotate_left(5) ^ u32::from(*byte));
-        self.value.chunks(4).fold(name, |hash, word| hash.rotate_left(16) ^ Fields(&padded(word)).le32(0))
+        let (words, last) = self.value.as_chunks::<4>();
+        // A value that is no multiple of four bytes is padded with zeros.
+        let last = match *last {
+            [] => None,
+            [a] => Some([a, 0, 0, 0]),
+            [a, b] => Some([a, b, 0, 0]),
+            [a, b, c] => Some([a, b, c, 0]),
+            [a, b, c, d, ..] => Some([a, b, c, d]),
+        };
+        let words = words.iter().copied().chain(last).map(u32::from_le_bytes);
+        words.fold(name, |hash, word| hash.rotate_left(16) ^ word)
     }
 }
 
@@ -55,6 +66,7 @@ impl Placed {
     /// others do not fit into a block.
     pub(super) fn new(attributes: Vec<Attribute>, room: usize, block_size: usize) -> Option<Self> {
         let (mut inside, mut block) = (Vec::new(), Vec::new());
+        // intended: without room for one, none is placed there.
         let mut left = room.saturating_sub(4 + END);
         for attribute in attributes {
             match left.checked_sub(attribute.len()) {
@@ -75,50 +87,55 @@ impl Placed {
         !self.block.is_empty()
     }
 
-    /// Fills the space behind the fields of an inode.
-    pub(super) fn write_inside(&self, space: &mut [u8]) {
-        if !self.inside.is_empty() {
-            put::le32(space, 0, MAGIC);
-            entries(space.get_mut(4..).unwrap_or(&mut []), 0, &self.inside, false);
+    /// Fills the space behind the fields of an inode, which is zeros.
+    pub(super) fn write_inside(&self, space: &mut [u8]) -> Result<(), WriteError> {
+        if self.inside.is_empty() {
+            return Ok(());
         }
+        let (magic, space) = space.split_first_chunk_mut().ok_or(WriteError::Full)?;
+        *magic = MAGIC.to_le_bytes();
+        entries(space, 0, &self.inside, false)
     }
 
     /// The block for the others, to lie at `block`. `seed` is the filesystem's.
-    pub(super) fn block(&self, block: u64, seed: u32, block_size: usize) -> Vec<u8> {
+    pub(super) fn block(&self, block: u64, seed: u32, block_size: usize) -> Result<Vec<u8>, WriteError> {
         let mut out = vec![0; block_size];
-        put::le32(&mut out, 0, MAGIC);
-        // One inode refers to it, and it is one block long.
-        put::le32(&mut out, 4, 1);
-        put::le32(&mut out, 8, 1);
         let hash = self.block.iter().fold(0_u32, |hash, attribute| hash.rotate_left(16) ^ attribute.hash());
-        put::le32(&mut out, 12, hash);
-        entries(&mut out, BLOCK_HEADER, &self.block, true);
+        entries(&mut out, BLOCK_HEADER, &self.block, true)?;
+        let header = out.first_chunk_mut::<BLOCK_HEADER>().ok_or(WriteError::Full)?;
+        // One inode refers to it, and it is one block long.
+        let fields = (Le(MAGIC), Le(1_u32), Le(1_u32), Le(hash), Le(0_u32), [0; 12]);
+        *header = encode(fields);
         let sum = crc32c(crc32c(seed, &block.to_le_bytes()), &out);
-        put::le32(&mut out, 16, sum);
-        out
+        let header = out.first_chunk_mut::<BLOCK_HEADER>().ok_or(WriteError::Full)?;
+        RecordMut::new(header).set_le32::<16>(sum);
+        Ok(out)
     }
 }
 
 /// Writes entries from byte `at` of `space` on, and their values from its end downwards.
-fn entries(space: &mut [u8], mut at: usize, attributes: &[Attribute], hashed: bool) {
+fn entries(space: &mut [u8], at: usize, attributes: &[Attribute], hashed: bool) -> Result<(), WriteError> {
     let mut end = space.len();
+    let mut places = Vec::with_capacity(attributes.len());
     for attribute in attributes {
-        end = end.saturating_sub(attribute.value_len());
-        put::bytes(space, at, &[attribute.name.len() as u8, attribute.space]);
-        put::le16(space, at + 2, if attribute.value.is_empty() { 0 } else { end as u16 });
-        put::le32(space, at + 8, attribute.value.len() as u32);
-        put::le32(space, at + 12, if hashed { attribute.hash() } else { 0 });
-        put::bytes(space, at + ENTRY, &attribute.name);
-        put::bytes(space, end, &attribute.value);
-        at += attribute.entry_len();
+        end = end.checked_sub(attribute.value_len()).ok_or(WriteError::Full)?;
+        let value = end.checked_add(attribute.value.len()).and_then(|behind| space.get_mut(end..behind));
+        value.ok_or(WriteError::Full)?.copy_from_slice(&attribute.value);
+        places.push(if attribute.value.is_empty() { 0 } else { end });
     }
-}
-
-fn padded(word: &[u8]) -> [u8; 4] {
-    Fields(word).0.iter().zip(0..4_usize).fold([0; 4], |mut bytes, (byte, i)| {
-        put::bytes(&mut bytes, i, &[*byte]);
-        bytes
-    })
+    // The entries and the zeros that end them do not reach the values.
+    let free = space.get_mut(at..end).ok_or(WriteError::Full)?;
+    let mut writer = Writer::new(free);
+    for (attribute, place) in attributes.iter().zip(places) {
+        let name_len = u8::try_from(attribute.name.len()).map_err(|_| WriteError::Full)?;
+        let place = u16::try_from(place).map_err(|_| WriteError::Full)?;
+        let value_len = u32::try_from(attribute.value.len()).map_err(|_| WriteError::Full)?;
+        let hash = if hashed { attribute.hash() } else { 0 };
+        writer.field(([name_len, attribute.space], Le(place), Le(0_u32), Le(value_len), Le(hash)))?;
+        writer.bytes(&attribute.name)?;
+        writer.zeros(attribute.entry_len() - ENTRY - attribute.name.len())?;
+    }
+    writer.zeros(END)
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ pub(super) fn write(
             let run = space.take((blocks.end - at).min(PIECE as u64 / block))?;
             let mut data = vec![0; (run.len * block) as usize];
             let len = (size - at * block).min(data.len() as u64) as usize;
+            // cannot miss: the length is at most that of the data.
             read_exact(&file, data.get_mut(..len).unwrap_or(&mut []), at * block, source, entry)?;
             if let Some(cipher) = cipher {
                 let units = block / cipher.data_unit().max(1) as u64;

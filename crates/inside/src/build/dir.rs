@@ -1,6 +1,7 @@
 //! Directories of linear blocks: kernel Documentation/filesystems/ext4, "Linear (Classic) Directories".
 
-use super::put;
+use atrest_codec::{Le, WriteError, Writer, encode};
+
 use crate::bytes::crc32c;
 use crate::tree::Kind;
 
@@ -29,44 +30,62 @@ pub(super) fn blocks_for(lengths: impl Iterator<Item = usize>, block_size: usize
 }
 
 /// The blocks of a directory. `seed` is that of its inode's checksums.
-pub(super) fn blocks(own: u32, parent: u32, entries: &[Entry], block_size: usize, seed: u32) -> Vec<u8> {
-    let end = block_size - TAIL;
+pub(super) fn blocks(
+    own: u32,
+    parent: u32,
+    entries: &[Entry],
+    block_size: usize,
+    seed: u32,
+) -> Result<Vec<u8>, WriteError> {
+    let dots = [(b".".as_slice(), own, Kind::Directory), (b"..", parent, Kind::Directory)];
+    let names = entries.iter().map(|entry| (entry.name.as_slice(), entry.inode, entry.kind));
     let mut out = Vec::new();
-    let mut block = vec![0; block_size];
-    // Where the last entry of the block starts, and where the next one would.
-    let (mut last, mut at) = (0, 0);
-    let mut place = |block: &mut Vec<u8>, name: &[u8], inode: u32, kind: Kind| {
-        if at + size_of(name.len()) > end {
-            finish(block, last, seed);
-            out.append(block);
-            block.resize(block_size, 0);
-            (last, at) = (0, 0);
+    let mut block = Block::new(block_size);
+    for (name, inode, kind) in dots.into_iter().chain(names) {
+        if block.at + size_of(name.len()) > block_size - TAIL {
+            out.extend(block.finish(seed)?);
+            block = Block::new(block_size);
         }
-        put::le32(block, at, inode);
-        put::le16(block, at + 4, size_of(name.len()) as u16);
-        put::bytes(block, at + 6, &[name.len() as u8, number(kind)]);
-        put::bytes(block, at + HEADER, name);
-        last = at;
-        at += size_of(name.len());
-    };
-    place(&mut block, b".", own, Kind::Directory);
-    place(&mut block, b"..", parent, Kind::Directory);
-    for entry in entries {
-        place(&mut block, &entry.name, entry.inode, entry.kind);
+        block.push(name, inode, kind)?;
     }
-    finish(&mut block, last, seed);
-    out.append(&mut block);
-    out
+    out.extend(block.finish(seed)?);
+    Ok(out)
 }
 
-/// Stretches the last entry to the tail, and writes that.
-fn finish(block: &mut [u8], last: usize, seed: u32) {
-    let end = block.len() - TAIL;
-    put::le16(block, last + 4, (end - last) as u16);
-    put::le16(block, end + 4, TAIL as u16);
-    put::bytes(block, end + 7, &[0xde]);
-    let sum = crc32c(seed, block.get(..end).unwrap_or(&[]));
-    put::le32(block, end + 8, sum);
+/// A block that is being filled.
+struct Block {
+    bytes: Vec<u8>,
+    /// Where the last entry starts, and where the next one would.
+    last: usize,
+    at: usize,
+}
+
+impl Block {
+    fn new(size: usize) -> Self {
+        Self { bytes: vec![0; size], last: 0, at: 0 }
+    }
+
+    fn push(&mut self, name: &[u8], inode: u32, kind: Kind) -> Result<(), WriteError> {
+        let size = size_of(name.len());
+        let mut writer = Writer::new(self.bytes.get_mut(self.at..).ok_or(WriteError::Full)?);
+        let name_len = u8::try_from(name.len()).map_err(|_| WriteError::Full)?;
+        writer.field((Le(inode), Le(size as u16), [name_len, number(kind)]))?;
+        writer.bytes(name)?;
+        (self.last, self.at) = (self.at, self.at + size);
+        Ok(())
+    }
+
+    /// Stretches the last entry to the tail, writes that, and returns the block.
+    fn finish(mut self, seed: u32) -> Result<Vec<u8>, WriteError> {
+        let (entries, tail) = self.bytes.split_last_chunk_mut::<TAIL>().ok_or(WriteError::Full)?;
+        // The length of an entry stands behind the number of its inode.
+        let len = entries.len().checked_sub(self.last).and_then(|len| u16::try_from(len).ok());
+        let mut last = Writer::new(entries.get_mut(self.last + 4..).ok_or(WriteError::Full)?);
+        last.le16(len.ok_or(WriteError::Full)?)?;
+        let sum = crc32c(seed, entries);
+        *tail = encode((Le(0_u32), Le(TAIL as u16), [0, 0xde], Le(sum)));
+        Ok(self.bytes)
+    }
 }
 
 fn size_of(name_len: usize) -> usize {

@@ -1,8 +1,10 @@
 //! Extent trees: kernel Documentation/filesystems/ext4, "Extent Tree". Built from the leaves up, every node full.
 
+use atrest_codec::{Le, Rows, decode, encode};
+
 use super::space::{Run, Space};
-use super::{BuildError, put};
-use crate::bytes::{Fields, crc32c};
+use super::{BuildError, halves};
+use crate::bytes::{crc32c, wide};
 
 const MAGIC: u16 = 0xf30a;
 const ENTRY: usize = 12;
@@ -57,11 +59,10 @@ impl Extents {
         while level.len() > IN_INODE {
             let mut above = Vec::with_capacity(level.len().div_ceil(room));
             for entries in level.chunks(room) {
-                let mut node = vec![0; space.sb.block_size];
-                fill(&mut node, entries, room, depth);
-                let tail = ENTRY + room * ENTRY;
-                let sum = crc32c(seed, Fields(&node).slice(0, tail));
-                put::le32(&mut node, tail, sum);
+                let mut node = node(entries, room, depth);
+                let sum = crc32c(seed, &node);
+                node.extend_from_slice(&sum.to_le_bytes());
+                node.resize(space.sb.block_size, 0);
                 let block = space.take(1)?.first;
                 space.write(block, &node)?;
                 self.blocks += 1;
@@ -71,9 +72,11 @@ impl Extents {
             level = above;
             depth += 1;
         }
-        let mut root = [0; 60];
-        fill(&mut root, &level, IN_INODE, depth);
-        Ok(root)
+        let mut entries = [[0; ENTRY]; IN_INODE];
+        for (place, (_, entry)) in entries.iter_mut().zip(&level) {
+            *place = *entry;
+        }
+        Ok(encode((header(level.len(), IN_INODE, depth), Rows(entries))))
     }
 }
 
@@ -85,43 +88,43 @@ impl Extent {
 }
 
 /// The runs of an extent tree without inner nodes, as mke2fs makes for its first directories.
-pub(super) fn flat(root: &[u8]) -> Option<Vec<Run>> {
-    let header = Fields(root);
-    let entries = usize::from(header.le16(2));
-    if header.le16(0) != MAGIC || header.le16(6) != 0 || entries > IN_INODE {
-        return None;
-    }
-    let runs = (1..=entries).map(|i| {
-        let entry = Fields(header.slice(i * ENTRY, ENTRY));
-        let first = u64::from(entry.le16(6)) << 32 | u64::from(entry.le32(8));
-        Run { first, len: entry.le16(4).into() }
-    });
-    Some(runs.collect())
+pub(super) fn flat(root: &[u8; 60]) -> Option<Vec<Run>> {
+    let ((Le(magic), Le(count), _, Le(depth), _), Rows(entries)): (Header, Rows<Leaf, IN_INODE>) =
+        decode(root);
+    let entries = entries.get(..usize::from(count)).filter(|_| magic == MAGIC && depth == 0)?;
+    let run = |(_, Le(len), Le(high), Le(low)): &Leaf| Run {
+        first: wide((*high).into(), *low),
+        len: (*len).into(),
+    };
+    Some(entries.iter().map(run).collect())
 }
 
-fn fill(node: &mut [u8], entries: &[(u64, [u8; ENTRY])], room: usize, depth: u16) {
-    put::le16(node, 0, MAGIC);
-    put::le16(node, 2, entries.len() as u16);
-    put::le16(node, 4, room as u16);
-    put::le16(node, 6, depth);
-    for (i, (_, entry)) in entries.iter().enumerate() {
-        put::bytes(node, ENTRY + i * ENTRY, entry);
-    }
+/// Magic number, entries, room for entries, nodes below, generation.
+type Header = (Le<u16>, Le<u16>, Le<u16>, Le<u16>, [u8; 4]);
+/// First block in the file, number of blocks, first block on the medium: its high and its low half.
+type Leaf = (Le<u32>, Le<u16>, Le<u16>, Le<u32>);
+
+/// The header of a node. A node has fewer entries than a block has bytes, so that their number has 16 bits.
+fn header(entries: usize, room: usize, depth: u16) -> Header {
+    (Le(MAGIC), Le(entries as u16), Le(room as u16), Le(depth), [0; 4])
 }
 
+/// A node up to its checksum, all its room included.
+fn node(entries: &[(u64, [u8; ENTRY])], room: usize, depth: u16) -> Vec<u8> {
+    let start: [u8; ENTRY] = encode(header(entries.len(), room, depth));
+    let mut node = start.to_vec();
+    entries.iter().for_each(|(_, entry)| node.extend_from_slice(entry));
+    node.resize(ENTRY + room * ENTRY, 0);
+    node
+}
+
+/// An extent. Blocks in a file have 32 bits, on the medium 48.
 fn leaf(extent: &Extent) -> [u8; ENTRY] {
-    let mut entry = [0; ENTRY];
-    put::le32(&mut entry, 0, put::low32(extent.logical));
-    put::le16(&mut entry, 4, extent.run.len as u16);
-    put::le16(&mut entry, 6, (extent.run.first >> 32) as u16);
-    put::le32(&mut entry, 8, put::low32(extent.run.first));
-    entry
+    let ((logical, _), (low, high)) = (halves(extent.logical), halves(extent.run.first));
+    encode((Le(logical), Le(extent.run.len as u16), Le(high as u16), Le(low)))
 }
 
 fn index(logical: u64, block: u64) -> [u8; ENTRY] {
-    let mut entry = [0; ENTRY];
-    put::le32(&mut entry, 0, put::low32(logical));
-    put::le32(&mut entry, 4, put::low32(block));
-    put::le16(&mut entry, 8, (block >> 32) as u16);
-    entry
+    let ((logical, _), (low, high)) = (halves(logical), halves(block));
+    encode((Le(logical), Le(low), Le(high as u16), [0; 2]))
 }

@@ -5,7 +5,7 @@ use atrest_device::BlockDevice;
 use super::attributes::{Attribute, Placed};
 use super::extents::{Extents, flat};
 use super::found::Found;
-use super::inode::{self, ATTRIBUTES_AT, Fresh, flag};
+use super::inode::{self, FIELDS, Fresh, flag};
 use super::policies::{Created, NoCipher, Policies};
 use super::source::Source;
 use super::space::Space;
@@ -15,7 +15,7 @@ use super::times::{self, clamp, whole};
 use super::{BuildError, BuildSummary, Unexpected, contents, dir};
 use crate::copy::CopyProgress;
 use crate::encryption::{EncryptionFault, InodeCipher};
-use crate::error::TreeError;
+use crate::error::{Damage, TreeError};
 use crate::tree::Kind;
 
 pub(super) const ROOT: u32 = 2;
@@ -41,7 +41,9 @@ pub(super) fn fill(
     progress: &mut dyn CopyProgress,
 ) -> Result<BuildSummary, BuildError> {
     let mut sb = Superblock::read(device)?;
+    // cannot overflow: the root is one of them.
     let new = source.entries.len().saturating_sub(1);
+    // intended: with fewer inodes than mke2fs needs none is free, which its count contradicts.
     let free_inodes = sb.inodes.saturating_sub(LOST_AND_FOUND);
     if sb.free_inodes() != free_inodes {
         return Err(BuildError::NotFresh(Unexpected::Superblock));
@@ -70,20 +72,22 @@ pub(super) fn fill(
 
 /// The inode of an entry: the root's, and those behind `lost+found`.
 fn number(entry: usize) -> u32 {
+    // cannot overflow: `fill` checked that there are inodes for all.
     match u32::try_from(entry).unwrap_or(u32::MAX) {
         0 => ROOT,
-        entry => LOST_AND_FOUND.saturating_add(entry),
+        entry => LOST_AND_FOUND.saturating_add(entry), // cannot overflow: `fill` checked that there are inodes for all.
     }
 }
 
 impl Filler<'_> {
-    fn raw(&mut self, number: u32) -> Result<&mut [u8], BuildError> {
+    /// The fields of an inode, and the space behind them.
+    fn raw(&mut self, number: u32) -> Result<(&mut [u8; FIELDS], &mut [u8]), BuildError> {
         self.table.get(self.space.device, self.space.sb, &self.space.groups, number)
     }
 
     /// Gives back the blocks of the root directory, which is written anew.
     fn empty_root(&mut self) -> Result<(), BuildError> {
-        let runs = inode::map_of(self.raw(ROOT)?).and_then(flat);
+        let runs = inode::map_of(self.raw(ROOT)?.0).and_then(flat);
         for run in runs.ok_or(BuildError::NotFresh(Unexpected::Inode(ROOT)))? {
             self.space.give_back(run)?;
         }
@@ -108,11 +112,12 @@ impl Filler<'_> {
                 let target = self.target(entry, found, cipher)?;
                 body.size = target.len() as u64;
                 // Up to 59 bytes lie in place of the map.
-                if target.len() < 60 {
-                    super::put::bytes(&mut body.map, 0, &target);
-                    body.in_blocks = false;
-                } else {
-                    self.data(&mut extents, target)?;
+                match body.map.get_mut(..target.len()).filter(|short| short.len() < 60) {
+                    Some(short) => {
+                        short.copy_from_slice(&target);
+                        body.in_blocks = false;
+                    }
+                    None => self.data(&mut extents, target)?,
                 }
             }
             Kind::CharDevice | Kind::BlockDevice => {
@@ -143,12 +148,15 @@ impl Filler<'_> {
             flags |= flag::ENCRYPT;
             attributes.insert(0, Attribute::context(created.context));
         }
-        let attributes = Placed::new(attributes, sb.inode_size - ATTRIBUTES_AT, sb.block_size)
+        let attributes = Placed::new(attributes, sb.inode_size - FIELDS, sb.block_size)
             .ok_or_else(|| BuildError::AttributesTooLarge { path: self.source.path_of(entry) })?;
         let mut attribute_block = 0;
         if attributes.needs_block() {
             attribute_block = self.space.take(1)?.first;
-            self.space.write(attribute_block, &attributes.block(attribute_block, sb.seed, sb.block_size))?;
+            let block = attributes.block(attribute_block, sb.seed, sb.block_size);
+            let block =
+                block.map_err(|_| BuildError::AttributesTooLarge { path: self.source.path_of(entry) })?;
+            self.space.write(attribute_block, &block)?;
             blocks += 1;
         }
         let is_directory = found.kind == Kind::Directory;
@@ -160,7 +168,10 @@ impl Filler<'_> {
         };
         let links = if is_directory && links > MAX_SUBDIRECTORIES { 1 } else { links };
         let time = |time| clamp(time, self.time);
-        let raw = Fresh {
+        if number != ROOT {
+            self.space.groups.use_inode(self.space.device, sb, number, is_directory)?;
+        }
+        let fresh = Fresh {
             number,
             kind: found.kind,
             mode: found.mode,
@@ -175,13 +186,10 @@ impl Filler<'_> {
             modified: time(found.modified),
             attributes: &attributes,
             attribute_block,
-        }
-        .encode(sb);
-        if number != ROOT {
-            self.space.groups.use_inode(self.space.device, sb, number, is_directory)?;
-        }
-        super::put::bytes(self.raw(number)?, 0, &raw);
-        Ok(())
+        };
+        let (fields, space) = self.raw(number)?;
+        let written = fresh.write(sb, fields, space);
+        written.map_err(|_| BuildError::AttributesTooLarge { path: self.source.path_of(entry) })
     }
 
     /// The encryption of an entry. Devices, pipes and sockets have nothing to encrypt.
@@ -261,6 +269,10 @@ impl Filler<'_> {
         let (own, parent) = (number(entry), number(found.parent));
         let sb = self.space.sb;
         let data = dir::blocks(own, parent, &entries, sb.block_size, inode::seed(sb, own));
+        let data = data.map_err(|_| BuildError::Entry {
+            path: self.source.path_of(entry),
+            error: Damage::Directory { inode: own.into(), at: 0 }.into(),
+        })?;
         let size = data.len() as u64;
         self.data(extents, data)?;
         Ok(size)

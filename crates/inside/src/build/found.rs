@@ -33,6 +33,7 @@ impl Found {
     pub(super) fn new(stat: &Stat, parent: usize, name: &[u8]) -> Self {
         let time = |seconds, nanoseconds| Timestamp {
             seconds,
+            // cannot miss: the kernel gives less than a second.
             nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
         };
         Self {
@@ -41,6 +42,7 @@ impl Found {
             kind: kind(stat),
             mode: (stat.st_mode & 0o7777) as u16,
             owner: (stat.st_uid, stat.st_gid),
+            // cannot miss: no size is negative.
             size: u64::try_from(stat.st_size).unwrap_or(0),
             links: 0,
             device: (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),

@@ -4,83 +4,86 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use atrest_codec::{Record, RecordMut};
 use atrest_device::BlockDevice;
 
-use super::superblock::Superblock;
-use super::{BuildError, Unexpected, put};
-use crate::bytes::{Fields, crc32c, wide};
+use super::superblock::{DESCRIPTOR, Superblock};
+use super::{BuildError, Unexpected, halves};
+use crate::bytes::{crc32c, wide};
 
 const INODES_UNUSED: u16 = 1;
 const BLOCKS_UNUSED: u16 = 2;
 
 /// The descriptors of all groups and the bitmaps of those that were touched.
 pub(super) struct Groups {
-    raw: Vec<u8>,
+    descriptors: Vec<[u8; DESCRIPTOR]>,
     blocks: BTreeMap<u64, Vec<u8>>,
     inodes: BTreeMap<u64, Vec<u8>>,
 }
 
 /// One group's descriptor.
 #[derive(Clone, Copy)]
-pub(super) struct Descriptor<'a>(Fields<'a>);
+pub(super) struct Descriptor<'a>(Record<'a, DESCRIPTOR>);
 
 impl Descriptor<'_> {
     fn block_bitmap(self) -> u64 {
-        wide(self.0.le32(0x20), self.0.le32(0))
+        wide(self.0.le32::<0x20>(), self.0.le32::<0>())
     }
 
     fn inode_bitmap(self) -> u64 {
-        wide(self.0.le32(0x24), self.0.le32(4))
+        wide(self.0.le32::<0x24>(), self.0.le32::<4>())
     }
 
     pub(super) fn inode_table(self) -> u64 {
-        wide(self.0.le32(0x28), self.0.le32(8))
+        wide(self.0.le32::<0x28>(), self.0.le32::<8>())
     }
 
     fn flags(self) -> u16 {
-        self.0.le16(0x12)
+        self.0.le16::<0x12>()
     }
 
     pub(super) fn free_blocks(self) -> u32 {
-        u32::from(self.0.le16(0x2c)) << 16 | u32::from(self.0.le16(0xc))
+        u32::from(self.0.le16::<0x2c>()) << 16 | u32::from(self.0.le16::<0xc>())
     }
 
     fn free_inodes(self) -> u32 {
-        u32::from(self.0.le16(0x2e)) << 16 | u32::from(self.0.le16(0xe))
+        u32::from(self.0.le16::<0x2e>()) << 16 | u32::from(self.0.le16::<0xe>())
     }
 
     fn directories(self) -> u32 {
-        u32::from(self.0.le16(0x30)) << 16 | u32::from(self.0.le16(0x10))
+        u32::from(self.0.le16::<0x30>()) << 16 | u32::from(self.0.le16::<0x10>())
     }
 
     fn unused_inodes(self) -> u32 {
-        u32::from(self.0.le16(0x32)) << 16 | u32::from(self.0.le16(0x1c))
+        u32::from(self.0.le16::<0x32>()) << 16 | u32::from(self.0.le16::<0x1c>())
     }
 }
 
 impl Groups {
     pub(super) fn read(device: &dyn BlockDevice, sb: &Superblock) -> Result<Self, BuildError> {
-        let len = sb.groups as usize * sb.descriptor_size;
-        let mut raw = vec![0; len];
-        device.read_at((sb.first_data_block + 1) * sb.block_size as u64, &mut raw)?;
-        let groups = Self { raw, blocks: BTreeMap::new(), inodes: BTreeMap::new() };
-        for group in 0..sb.groups {
-            let table = groups.descriptor(sb, group).inode_table();
-            let sum = checksum(sb, group, groups.descriptor(sb, group).0.0);
-            if sum != groups.descriptor(sb, group).0.le16(0x1e) || table == 0 || table >= sb.blocks {
+        let mut descriptors = vec![[0; DESCRIPTOR]; sb.groups as usize];
+        device.read_at((sb.first_data_block + 1) * sb.block_size as u64, descriptors.as_flattened_mut())?;
+        let groups = Self { descriptors, blocks: BTreeMap::new(), inodes: BTreeMap::new() };
+        for (group, descriptor) in (0..).zip(&groups.descriptors) {
+            let fields = Record::new(descriptor);
+            let table = Descriptor(fields).inode_table();
+            if checksum(sb, group, fields) != fields.le16::<0x1e>() || table == 0 || table >= sb.blocks {
                 return Err(BuildError::NotFresh(Unexpected::Descriptor { group }));
             }
         }
         Ok(groups)
     }
 
-    pub(super) fn descriptor(&self, sb: &Superblock, group: u64) -> Descriptor<'_> {
-        Descriptor(Fields(Fields(&self.raw).slice(group as usize * sb.descriptor_size, sb.descriptor_size)))
+    /// The descriptor of a group, which must exist.
+    pub(super) fn descriptor(&self, group: u64) -> Result<Descriptor<'_>, BuildError> {
+        let found = usize::try_from(group).ok().and_then(|group| self.descriptors.get(group));
+        let found = found.ok_or(BuildError::NotFresh(Unexpected::Descriptor { group }))?;
+        Ok(Descriptor(Record::new(found)))
     }
 
-    fn raw(&mut self, sb: &Superblock, group: u64) -> &mut [u8] {
-        let at = group as usize * sb.descriptor_size;
-        self.raw.get_mut(at..at + sb.descriptor_size).unwrap_or(&mut [])
+    fn descriptor_mut(&mut self, group: u64) -> Result<RecordMut<'_, DESCRIPTOR>, BuildError> {
+        let found = usize::try_from(group).ok().and_then(|group| self.descriptors.get_mut(group));
+        Ok(RecordMut::new(found.ok_or(BuildError::NotFresh(Unexpected::Descriptor { group }))?))
     }
 
     /// The bitmap of the blocks of a group.
@@ -91,7 +94,7 @@ impl Groups {
         group: u64,
     ) -> Result<&mut Vec<u8>, BuildError> {
         if !self.blocks.contains_key(&group) {
-            let descriptor = self.descriptor(sb, group);
+            let descriptor = self.descriptor(group)?;
             let bitmap = if descriptor.flags() & BLOCKS_UNUSED != 0 {
                 self.first_block_bitmap(sb, group)
             } else {
@@ -112,8 +115,7 @@ impl Groups {
         let (start, len) = (group_start(sb, group), group_len(sb, group));
         let table = (u64::from(sb.inodes_per_group) * sb.inode_size as u64).div_ceil(sb.block_size as u64);
         let mut used = vec![(start, sb.backup_len(group))];
-        for other in 0..sb.groups {
-            let descriptor = self.descriptor(sb, other);
+        for descriptor in self.descriptors.iter().map(|found| Descriptor(Record::new(found))) {
             used.extend([
                 (descriptor.block_bitmap(), 1),
                 (descriptor.inode_bitmap(), 1),
@@ -132,9 +134,15 @@ impl Groups {
     }
 
     /// Counts `len` blocks of a group as taken (or, if negative, as given back).
-    pub(super) fn count_blocks(&mut self, sb: &Superblock, group: u64, len: i64) {
-        let free = i64::from(self.descriptor(sb, group).free_blocks()) - len;
-        put::halves16(self.raw(sb, group), 0xc, 0x2c, u32::try_from(free).unwrap_or(0));
+    pub(super) fn count_blocks(&mut self, group: u64, len: i64) -> Result<(), BuildError> {
+        let free = i64::from(self.descriptor(group)?.free_blocks()) - len;
+        let free =
+            u32::try_from(free).map_err(|_| BuildError::NotFresh(Unexpected::BlockBitmap { group }))?;
+        let (low, high) = halves16(free);
+        let mut descriptor = self.descriptor_mut(group)?;
+        descriptor.set_le16::<0xc>(low);
+        descriptor.set_le16::<0x2c>(high);
+        Ok(())
     }
 
     /// Marks an inode as used.
@@ -146,8 +154,10 @@ impl Groups {
         is_directory: bool,
     ) -> Result<(), BuildError> {
         let (group, index) = inode_place(sb, number);
-        let descriptor = self.descriptor(sb, group);
-        let (free, directories) = (descriptor.free_inodes(), descriptor.directories());
+        let descriptor = self.descriptor(group)?;
+        let unexpected = BuildError::NotFresh(Unexpected::Descriptor { group });
+        let free = descriptor.free_inodes().checked_sub(1).ok_or(unexpected)?;
+        let directories = descriptor.directories() + u32::from(is_directory);
         let (flags, at) = (descriptor.flags(), descriptor.inode_bitmap());
         let unused = descriptor.unused_inodes().min(sb.inodes_per_group - index - 1);
         let bitmap = match self.inodes.entry(group) {
@@ -164,10 +174,16 @@ impl Groups {
             return Err(BuildError::NotFresh(Unexpected::Inode(number)));
         }
         set(bitmap, index.into());
-        let raw = self.raw(sb, group);
-        put::halves16(raw, 0xe, 0x2e, free.saturating_sub(1));
-        put::halves16(raw, 0x10, 0x30, directories + u32::from(is_directory));
-        put::halves16(raw, 0x1c, 0x32, unused);
+        let mut descriptor = self.descriptor_mut(group)?;
+        let (low, high) = halves16(free);
+        descriptor.set_le16::<0xe>(low);
+        descriptor.set_le16::<0x2e>(high);
+        let (low, high) = halves16(directories);
+        descriptor.set_le16::<0x10>(low);
+        descriptor.set_le16::<0x30>(high);
+        let (low, high) = halves16(unused);
+        descriptor.set_le16::<0x1c>(low);
+        descriptor.set_le16::<0x32>(high);
         Ok(())
     }
 
@@ -175,28 +191,40 @@ impl Groups {
     pub(super) fn write(&mut self, device: &dyn BlockDevice, sb: &Superblock) -> Result<(), BuildError> {
         let size = sb.block_size as u64;
         for (group, bitmap) in std::mem::take(&mut self.blocks) {
-            device.write_at(self.descriptor(sb, group).block_bitmap() * size, &bitmap)?;
-            let sum = crc32c(sb.seed, Fields(&bitmap).slice(0, sb.blocks_per_group as usize / 8));
-            self.bitmap_written(sb, group, BLOCKS_UNUSED, (0x18, 0x38), sum);
+            device.write_at(self.descriptor(group)?.block_bitmap() * size, &bitmap)?;
+            let (low, high) = halves16(bitmap_checksum(sb, &bitmap, sb.blocks_per_group, group)?);
+            let flags = self.descriptor(group)?.flags() & !BLOCKS_UNUSED;
+            let mut descriptor = self.descriptor_mut(group)?;
+            descriptor.set_le16::<0x12>(flags);
+            descriptor.set_le16::<0x18>(low);
+            descriptor.set_le16::<0x38>(high);
         }
         for (group, bitmap) in std::mem::take(&mut self.inodes) {
-            device.write_at(self.descriptor(sb, group).inode_bitmap() * size, &bitmap)?;
-            let sum = crc32c(sb.seed, Fields(&bitmap).slice(0, sb.inodes_per_group as usize / 8));
-            self.bitmap_written(sb, group, INODES_UNUSED, (0x1a, 0x3a), sum);
+            device.write_at(self.descriptor(group)?.inode_bitmap() * size, &bitmap)?;
+            let (low, high) = halves16(bitmap_checksum(sb, &bitmap, sb.inodes_per_group.into(), group)?);
+            let flags = self.descriptor(group)?.flags() & !INODES_UNUSED;
+            let mut descriptor = self.descriptor_mut(group)?;
+            descriptor.set_le16::<0x12>(flags);
+            descriptor.set_le16::<0x1a>(low);
+            descriptor.set_le16::<0x3a>(high);
         }
-        for group in 0..sb.groups {
-            let sum = checksum(sb, group, self.descriptor(sb, group).0.0);
-            put::le16(self.raw(sb, group), 0x1e, sum);
+        for (group, descriptor) in (0..).zip(&mut self.descriptors) {
+            let sum = checksum(sb, group, Record::new(descriptor));
+            RecordMut::new(descriptor).set_le16::<0x1e>(sum);
         }
-        Ok(device.write_at((sb.first_data_block + 1) * size, &self.raw)?)
+        Ok(device.write_at((sb.first_data_block + 1) * size, self.descriptors.as_flattened())?)
     }
+}
 
-    fn bitmap_written(&mut self, sb: &Superblock, group: u64, flag: u16, sum_at: (usize, usize), sum: u32) {
-        let flags = self.descriptor(sb, group).flags() & !flag;
-        let raw = self.raw(sb, group);
-        put::le16(raw, 0x12, flags);
-        put::halves16(raw, sum_at.0, sum_at.1, sum);
-    }
+/// The checksum of a bitmap with a bit for each of `count` things.
+fn bitmap_checksum(sb: &Superblock, bitmap: &[u8], count: u64, group: u64) -> Result<u32, BuildError> {
+    let used = bitmap.get(..(count / 8) as usize);
+    Ok(crc32c(sb.seed, used.ok_or(BuildError::NotFresh(Unexpected::Descriptor { group }))?))
+}
+
+/// The low and the high half of a number, as ext4 came to 32 bits.
+fn halves16(value: u32) -> (u16, u16) {
+    ((value & 0xffff) as u16, (value >> 16) as u16)
 }
 
 /// First block of a group.
@@ -211,6 +239,7 @@ pub(super) fn group_len(sb: &Superblock, group: u64) -> u64 {
 
 /// The group of an inode, and its index there.
 pub(super) fn inode_place(sb: &Superblock, number: u32) -> (u64, u32) {
+    // cannot overflow: inodes count from 1.
     let index = number.saturating_sub(1);
     (u64::from(index / sb.inodes_per_group), index % sb.inodes_per_group)
 }
@@ -235,17 +264,18 @@ fn ones(bitmap: &[u8], len: u64) -> u64 {
     (0..len).filter(|bit| is_set(bitmap, *bit)).count() as u64
 }
 
-fn checksum(sb: &Superblock, group: u64, descriptor: &[u8]) -> u16 {
-    let fields = Fields(descriptor);
-    let mut sum = crc32c(sb.seed, &put::low32(group).to_le_bytes());
-    sum = crc32c(sum, fields.slice(0, 0x1e));
+fn checksum(sb: &Superblock, group: u64, descriptor: Record<'_, DESCRIPTOR>) -> u16 {
+    let (number, _) = halves(group);
+    let mut sum = crc32c(sb.seed, &number.to_le_bytes());
+    sum = crc32c(sum, descriptor.array::<0, 0x1e>());
     sum = crc32c(sum, &[0; 2]);
-    sum = crc32c(sum, fields.slice(0x20, sb.descriptor_size));
+    sum = crc32c(sum, descriptor.array::<0x20, 0x20>());
     (sum & 0xffff) as u16
 }
 
 fn read_block(device: &dyn BlockDevice, sb: &Superblock, block: u64) -> Result<Vec<u8>, BuildError> {
     let mut bytes = vec![0; sb.block_size];
+    // intended: a place behind all numbers is one that the device refuses.
     device.read_at(block.saturating_mul(sb.block_size as u64), &mut bytes)?;
     Ok(bytes)
 }

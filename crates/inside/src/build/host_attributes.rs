@@ -1,10 +1,10 @@
 //! Extended attributes of the host's files, in the form in which ext4 stores them.
 
+use atrest_codec::{Le, decode};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
 use super::attributes::Attribute;
-use crate::bytes::Fields;
 
 /// Largest list of names, and largest value, that Linux has.
 const LIMIT: usize = 65536;
@@ -18,6 +18,7 @@ pub(super) fn read(path: impl Arg + Copy, left_out: &mut u64) -> Result<Vec<Attr
         Err(errno) => return Err(errno),
     };
     let mut found = Vec::new();
+    // cannot miss: the kernel gives no more than there is room for.
     let names = names.get(..len).unwrap_or(&[]);
     for full in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         let mut value = vec![0; LIMIT];
@@ -62,13 +63,18 @@ fn list(value: &[u8]) -> Option<Vec<u8>> {
     const USER: u16 = 2;
     const GROUP: u16 = 8;
     let (version, entries) = value.split_at_checked(4)?;
-    if version != [2, 0, 0, 0] || entries.len() % 8 != 0 {
+    let (entries, []) = entries.as_chunks::<8>() else { return None };
+    if version != [2, 0, 0, 0] {
         return None;
     }
     let mut out = vec![1, 0, 0, 0];
-    for entry in entries.chunks(8) {
-        let named = matches!(Fields(entry).le16(0), USER | GROUP);
-        out.extend_from_slice(entry.get(..if named { 8 } else { 4 })?);
+    for entry in entries {
+        let (Le(tag), permissions, number): (Le<u16>, [u8; 2], [u8; 4]) = decode(entry);
+        out.extend_from_slice(&tag.to_le_bytes());
+        out.extend_from_slice(&permissions);
+        if matches!(tag, USER | GROUP) {
+            out.extend_from_slice(&number);
+        }
     }
     Some(out)
 }

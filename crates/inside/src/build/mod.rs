@@ -18,7 +18,6 @@ mod image;
 mod inode;
 mod mke2fs;
 mod policies;
-pub(crate) mod put;
 mod source;
 mod space;
 mod space_needed;
@@ -38,6 +37,11 @@ use crate::copy::CopyProgress;
 
 /// Bytes in a block of the filesystems that are made: what every kernel can encrypt.
 const BLOCK: usize = 4096;
+
+/// The low and the high half of a number, as ext4 came to 64 bits.
+fn halves(value: u64) -> (u32, u32) {
+    ((value & 0xffff_ffff) as u32, (value >> 32) as u32)
+}
 
 /// How an image is built.
 #[derive(Clone, Default)]

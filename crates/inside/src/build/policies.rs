@@ -125,6 +125,7 @@ fn begins(source: &Source, encrypt: &Encrypt) -> Result<Vec<Begin>, BuildError> 
     match encrypt {
         Encrypt::Nothing => Ok(Vec::new()),
         Encrypt::TopLevel(policy) => {
+            // cannot miss: the root is the first entry.
             let top = source.entries.first().map(|root| root.children.as_slice()).unwrap_or(&[]);
             top.iter()
                 .map(|(_, entry)| match kind(*entry) {

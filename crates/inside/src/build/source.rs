@@ -170,6 +170,7 @@ impl Source {
                 // A directory's `..` names its parent.
                 for named in [*child].into_iter().chain(is_directory.then_some(own)) {
                     if let Some(count) = counts.get_mut(named) {
+                        // cannot overflow: a limit is checked when all are counted.
                         *count = count.saturating_add(1);
                     }
                 }

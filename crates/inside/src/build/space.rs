@@ -2,9 +2,9 @@
 
 use atrest_device::BlockDevice;
 
-use super::BuildError;
 use super::groups::{Groups, clear, group_len, group_start, is_set, set};
 use super::superblock::Superblock;
+use super::{BuildError, Unexpected};
 
 /// Adjoining blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl<'a> Space<'a> {
         while self.group < self.sb.groups {
             let (group, len) = (self.group, group_len(self.sb, self.group));
             // A full group's bitmap need not be read.
-            if self.bit > 0 || self.groups.descriptor(self.sb, group).free_blocks() > 0 {
+            if self.bit > 0 || self.groups.descriptor(group)?.free_blocks() > 0 {
                 let bitmap = self.groups.block_bitmap(self.device, self.sb, group)?;
                 let mut bit = self.bit;
                 while bit < len && is_set(bitmap, bit) {
@@ -49,8 +49,10 @@ impl<'a> Space<'a> {
                 self.bit = bit;
                 let taken = bit - first;
                 if taken > 0 {
-                    self.groups.count_blocks(self.sb, group, taken as i64);
-                    self.free_blocks = self.free_blocks.saturating_sub(taken);
+                    self.groups.count_blocks(group, taken as i64)?;
+                    // The superblock counts what the groups do.
+                    let free = self.free_blocks.checked_sub(taken);
+                    self.free_blocks = free.ok_or(BuildError::NotFresh(Unexpected::Superblock))?;
                     return Ok(Run { first: group_start(self.sb, group) + first, len: taken });
                 }
             }
@@ -63,11 +65,12 @@ impl<'a> Space<'a> {
     /// Gives back blocks that mke2fs had taken.
     pub(super) fn give_back(&mut self, run: Run) -> Result<(), BuildError> {
         for block in run.first..run.first + run.len {
-            let index = block.saturating_sub(self.sb.first_data_block);
+            let index = block.checked_sub(self.sb.first_data_block);
+            let index = index.ok_or(BuildError::NotFresh(Unexpected::Superblock))?;
             let group = index / self.sb.blocks_per_group;
             let bitmap = self.groups.block_bitmap(self.device, self.sb, group)?;
             clear(bitmap, index % self.sb.blocks_per_group);
-            self.groups.count_blocks(self.sb, group, -1);
+            self.groups.count_blocks(group, -1)?;
             self.free_blocks += 1;
         }
         Ok(())

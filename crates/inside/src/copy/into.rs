@@ -122,6 +122,7 @@ impl Copy<'_> {
         match self.tree.metadata(to) {
             Ok(_) if !self.options.overwrite => return Err(at(to, TreeError::Exists)),
             Ok(found) if is_overwritten && found.kind == Kind::File => {
+                // cannot miss: no size is negative.
                 let wanted = u64::try_from(stat.st_size).unwrap_or(0);
                 if found.size != wanted {
                     return Err(at(to, TreeError::OtherSize { size: found.size, wanted }));
@@ -132,11 +133,13 @@ impl Copy<'_> {
             Ok(_) | Err(TreeError::NotFound) => {}
             Err(error) => return Err(at(to, error)),
         }
+        // cannot miss: no size is negative.
         self.progress.started(to, Kind::File, u64::try_from(stat.st_size).unwrap_or(0));
         let mut failure = None;
         let progress = &mut *self.progress;
         let mut yields = |buf: &mut [u8]| {
             let limit = buf.len().min(PIECE);
+            // cannot miss: the limit is at most its length.
             let part = buf.get_mut(..limit).unwrap_or(&mut []);
             let len = fill(source, part).map_err(|error| {
                 failure = Some(error);
@@ -153,6 +156,7 @@ impl Copy<'_> {
             return Err(host(shown, error));
         }
         let bytes = result.map_err(|e| at(to, e))?;
+        // cannot miss: the kernel gives less than a second.
         let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
         let time = Timestamp { seconds: stat.st_mtime, nanoseconds };
         self.tree.set_modified(to, time).map_err(|e| at(to, e))?;
@@ -175,6 +179,7 @@ fn overwrite(
         if len == 0 {
             return Ok(offset);
         }
+        // cannot miss: a source fills no more than there is.
         tree.write_at(to, offset, piece.get(..len).unwrap_or(&[]))?;
         offset += len as u64;
     }

@@ -2,6 +2,7 @@
 
 mod into;
 mod out;
+mod room;
 
 use core::fmt;
 use std::path::{Path, PathBuf};

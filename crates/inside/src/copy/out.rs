@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
+use super::room::{Room, Share};
 use super::{CopyError, CopyOptions, CopyProgress, CopySummary, at, host};
-use crate::detect::FilesystemKind;
 use crate::error::TreeError;
 use crate::path::TreePath;
 use crate::tree::{FileTree, Kind, Metadata, Stop, Timestamp};
@@ -45,7 +45,6 @@ pub fn copy_out(
         }
         _ => to.to_owned(),
     };
-    let about = tree.about();
     let mut copy = Copy {
         tree,
         options,
@@ -54,7 +53,7 @@ pub fn copy_out(
         umask: umask(),
         // A name that came from the tree may meet a link that an earlier copy left there.
         follow_target: target == to,
-        most: shares_nothing(about.kind).then_some(about.size),
+        room: Room::new(&tree.about()),
     };
     let name = target.file_name();
     let start = match name {
@@ -67,12 +66,6 @@ pub fn copy_out(
     Ok(copy.summary)
 }
 
-/// Whether each file has room of its own and no holes, so that all together are never larger than the filesystem.
-fn shares_nothing(kind: FilesystemKind) -> bool {
-    use FilesystemKind as Fs;
-    matches!(kind, Fs::Fat12 | Fs::Fat16 | Fs::Fat32 | Fs::LittleFs)
-}
-
 struct Copy<'a> {
     tree: &'a dyn FileTree,
     options: &'a CopyOptions,
@@ -81,8 +74,7 @@ struct Copy<'a> {
     umask: Mode,
     /// Whether the user typed the target's last component, so that a link there is the user's.
     follow_target: bool,
-    /// Bytes that all files together can have.
-    most: Option<u64>,
+    room: Room,
 }
 
 /// A directory of the host, and its name for errors.
@@ -173,12 +165,10 @@ impl Copy<'_> {
     ) -> Result<(), CopyError> {
         match metadata.kind {
             Kind::File => {
-                let copied = self.summary.bytes.checked_add(metadata.size);
-                if let Some(size) = self.most.filter(|&most| copied.is_none_or(|copied| copied > most)) {
-                    return Err(CopyError::LargerThanFilesystem { path: from.clone(), size });
-                }
+                let larger = |size| CopyError::LargerThanFilesystem { path: from.clone(), size };
+                let share = self.room.enter(metadata, self.summary.bytes).map_err(larger)?;
                 self.progress.started(from, metadata.kind, metadata.size);
-                self.file(from, metadata, dir, name, shown)
+                self.file(from, metadata, &share, dir, name, shown)
             }
             Kind::Link => {
                 self.progress.started(from, metadata.kind, 0);
@@ -196,6 +186,7 @@ impl Copy<'_> {
         &mut self,
         from: &TreePath,
         metadata: &Metadata,
+        share: &Share,
         dir: BorrowedFd<'_>,
         name: &OsStr,
         shown: &Path,
@@ -203,7 +194,7 @@ impl Copy<'_> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = |name: &OsStr| rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR);
         let (file, made) = self.create(dir, name, open).map_err(|e| host(shown, e))?;
-        let result = self.contents(from, metadata, &file, shown).and_then(|size| {
+        let result = self.contents(from, metadata, share, &file, shown).and_then(|size| {
             if made != name {
                 // What it replaces must not be gone before the new contents are on the media.
                 rustix::fs::fdatasync(&file).map_err(|e| host(shown, e))?;
@@ -224,14 +215,19 @@ impl Copy<'_> {
         &mut self,
         from: &TreePath,
         metadata: &Metadata,
+        share: &Share,
         file: &OwnedFd,
         shown: &Path,
     ) -> Result<u64, CopyError> {
         let mut failure = None;
         let mut offset = 0;
-        let progress = &mut *self.progress;
+        let (progress, room) = (&mut *self.progress, &mut self.room);
         let result = self.tree.read_to(from, &mut |piece: &[u8]| {
-            let written = write_sparse(file, offset, piece);
+            let larger = |size| CopyError::LargerThanFilesystem { path: from.clone(), size };
+            let written = write_sparse(offset, piece, |at, run| {
+                room.take(share, run).map_err(larger)?;
+                write_all(file, at, run).map_err(|e| host(shown, e))
+            });
             offset += piece.len() as u64;
             progress.advanced(piece.len() as u64);
             written.map_err(|error| {
@@ -240,7 +236,7 @@ impl Copy<'_> {
             })
         });
         if let Some(error) = failure {
-            return Err(host(shown, error));
+            return Err(error);
         }
         let size = result.map_err(|e| at(from, e))?;
         // A hole at the end has not been written.
@@ -327,6 +323,7 @@ fn make_directory(parent: &Place, name: &OsStr, shown: &Path, follow: bool) -> R
 
 /// The process's umask, which the kernel shows without changing it. Where it can't be seen, only the owner gets anything.
 fn umask() -> Mode {
+    // intended: an umask that cannot be seen is the strictest.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let bits = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     let bits = bits.and_then(|bits| u32::from_str_radix(bits.trim(), 8).ok());
@@ -338,7 +335,11 @@ fn open_dir(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno
 }
 
 /// Writes the runs of blocks that are not all zeros.
-fn write_sparse(file: &OwnedFd, offset: u64, piece: &[u8]) -> Result<(), Errno> {
+fn write_sparse(
+    offset: u64,
+    piece: &[u8],
+    mut write: impl FnMut(u64, &[u8]) -> Result<(), CopyError>,
+) -> Result<(), CopyError> {
     let mut at = offset;
     let mut rest = piece;
     while !rest.is_empty() {
@@ -347,7 +348,7 @@ fn write_sparse(file: &OwnedFd, offset: u64, piece: &[u8]) -> Result<(), Errno> 
         let len = same.map(<[u8]>::len).sum();
         let (run, later) = rest.split_at(len);
         if !zero {
-            write_all(file, at, run)?;
+            write(at, run)?;
         }
         at += len as u64;
         rest = later;
@@ -360,6 +361,7 @@ fn write_all(file: &OwnedFd, mut at: u64, mut data: &[u8]) -> Result<(), Errno> 
         match rustix::io::pwrite(file, data, at) {
             Ok(0) => return Err(Errno::IO),
             Ok(written) => {
+                // cannot miss: no more is written than was given.
                 data = data.get(written..).unwrap_or(&[]);
                 at += written as u64;
             }

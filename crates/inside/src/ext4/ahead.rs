@@ -20,6 +20,7 @@ pub(super) fn read(
     thread::scope(|scope| {
         let (ready, taken) = sync_channel(READY);
         // Buffers come back: fresh memory would cost as much as reading into it.
+        // cannot overflow: both are small constants.
         let (back, spare) = sync_channel::<Vec<u8>>(READY.saturating_add(2));
         let reader = thread::Builder::new().spawn_scoped(scope, move || {
             let mut offset = 0_u64;
@@ -31,6 +32,7 @@ pub(super) fn read(
                 if ready.send(outcome.map(|len| (buf, len))).is_err() || len == 0 {
                     return;
                 }
+                // cannot overflow: the sum is at most the size of the file.
                 offset = offset.saturating_add(len as u64);
             }
         });
@@ -43,6 +45,7 @@ pub(super) fn read(
                 if len == 0 {
                     break;
                 }
+                // cannot miss or overflow: `read` says how much of the buffer it filled.
                 sink(buf.get(..len).unwrap_or(&[])).map_err(|Stop| TreeError::Stopped { at: offset })?;
                 offset = offset.saturating_add(len as u64);
             }
@@ -50,6 +53,7 @@ pub(super) fn read(
         }
         for outcome in taken {
             let (buf, len) = outcome?;
+            // cannot miss or overflow: `read` says how much of the buffer it filled.
             sink(buf.get(..len).unwrap_or(&[])).map_err(|Stop| TreeError::Stopped { at: offset })?;
             offset = offset.saturating_add(len as u64);
             // It may be that nobody needs another buffer.

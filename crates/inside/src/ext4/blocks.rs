@@ -50,6 +50,7 @@ impl Deref for Block {
 
     fn deref(&self) -> &[u8] {
         match self {
+            // cannot miss: `read_raw` made the line with this block in it.
             Self::Line(line, start, end) => line.get(*start..*end).unwrap_or(&[]),
             Self::Own(bytes) => bytes,
         }
@@ -84,14 +85,17 @@ impl Blocks {
     /// One block as it lies on the media.
     pub(super) fn read_raw(&self, block: u64) -> Result<Block, TreeError> {
         self.check(block, 1)?;
+        // intended: a block that is larger than a line is one. Block sizes are no less than 1024.
         let per_line = u64::from(LINE.checked_div(self.size).unwrap_or(0).max(1));
         let index = block.checked_div(per_line).unwrap_or(0);
+        // cannot overflow: the block is inside of the filesystem, whose bytes fit 64 bits, and a line is small.
         let first = index.saturating_mul(per_line);
         let size = usize::try_from(self.size).unwrap_or(0);
         let start = usize::try_from(block.saturating_sub(first)).unwrap_or(0).saturating_mul(size);
         let line = match self.cached(index) {
             Some(line) => line,
             None => {
+                // cannot overflow: a line has 64 KiB at most.
                 let blocks = per_line.min(self.count.saturating_sub(first));
                 let mut bytes = vec![0; usize::try_from(blocks).unwrap_or(0).saturating_mul(size)];
                 self.device.read_at(first.saturating_mul(u64::from(self.size)), &mut bytes)?;
@@ -100,30 +104,38 @@ impl Blocks {
                 line
             }
         };
+        // cannot overflow: a line has 64 KiB at most.
         Ok(Block::Line(line, start, start.saturating_add(size)))
     }
 
     /// Reads file data from byte `within` of `block` on, over as many adjoining blocks as `buf` needs.
     pub(super) fn read_run(&self, block: u64, within: u64, buf: &mut [u8]) -> Result<(), TreeError> {
         let size = u64::from(self.size);
+        // cannot overflow: `within` lies in a run, which lies in the filesystem; a buffer is no longer than memory.
         let end = within.saturating_add(buf.len() as u64).div_ceil(size);
         self.check(block, end)?;
         // data=journal mode puts file data into the journal too.
+        // cannot overflow: the run was checked.
         if self.replaced.range(block..block.saturating_add(end)).next().is_none() {
+            // cannot overflow: the run was checked.
             let at = block.saturating_mul(size).saturating_add(within);
             return Ok(self.device.read_at(at, buf)?);
         }
         let mut rest = buf;
         let mut at = within;
         while !rest.is_empty() {
+            // cannot overflow: the run was checked; a block has bytes, so that none of these misses.
             let index = block.saturating_add(at.checked_div(size).unwrap_or(0));
             let found = self.read(index)?;
+            // cannot miss: a remainder lies in the block, which has bytes.
             let skip = usize::try_from(at.checked_rem(size).unwrap_or(0)).unwrap_or(0);
             let part = found.get(skip..).unwrap_or(&[]);
             let len = part.len().min(rest.len());
             let (now, later) = rest.split_at_mut(len);
+            // cannot miss: the length is that of the shorter one.
             now.copy_from_slice(part.get(..len).unwrap_or(&[]));
             rest = later;
+            // cannot overflow: the run was checked.
             at = at.saturating_add(len as u64);
         }
         Ok(())
@@ -134,12 +146,15 @@ impl Blocks {
         let size = u64::from(self.size);
         let len = (data.len() as u64).div_ceil(size);
         self.check(block, len)?;
+        // cannot overflow: the run was checked.
         let written = self.device.write_at(block.saturating_mul(size), data);
         // Whatever has become of them, they are read again. A line may have been read meanwhile, but then it holds the
         // new bytes or those of a write that has failed.
+        // intended: a block that is larger than a line is one. Block sizes are no less than 1024.
         let per_line = u64::from(LINE.checked_div(self.size).unwrap_or(0).max(1));
         let line = |block: u64| block.checked_div(per_line).unwrap_or(0);
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        // cannot overflow: the run was checked.
         for index in line(block)..=line(block.saturating_add(len)) {
             cache.lines.remove(&index);
         }

@@ -1,11 +1,13 @@
 //! Directories: kernel Documentation/filesystems/ext4, "Directory Entries". Hash trees are laid out so that a linear
 //! reader sees their inner blocks as empty, so none of their code is needed here.
 
+use atrest_codec::{Le, Reader, decode};
+
 use super::hash::NameHash;
 use super::inode::{Inode, flag};
 use super::superblock::Superblock;
 use super::{Blocks, incompat, map};
-use crate::bytes::{Fields, crc32c};
+use crate::bytes::crc32c;
 use crate::error::{Damage, TreeError};
 use crate::path::is_valid_name;
 use crate::tree::Kind;
@@ -41,9 +43,14 @@ pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<V
         let whole = usize::try_from(dir.size).ok().and_then(|len| data.get(..len));
         let data = whole.ok_or_else(|| damaged(dir, data.len() as u64))?;
         // Four bytes name the parent; the entries in the attribute start anew behind the 60 bytes of the map.
-        let split = data.len().min(60);
-        parse(sb, dir, data.get(4..split).unwrap_or(&[]), 4, &mut found)?;
-        parse(sb, dir, data.get(split..).unwrap_or(&[]), split as u64, &mut found)?;
+        let (in_map, in_attribute) = data.split_at(data.len().min(60));
+        let (_parent, in_map) = in_map.split_first_chunk::<4>().ok_or_else(|| damaged(dir, 0))?;
+        // Without a name, there is an empty entry.
+        if in_map.is_empty() {
+            return Err(damaged(dir, 4));
+        }
+        parse(sb, dir, in_map, 4, &mut found)?;
+        parse(sb, dir, in_attribute, 60, &mut found)?;
         return Ok(found);
     }
     if dir.size > MAX_SIZE {
@@ -51,17 +58,22 @@ pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<V
     }
     let size = u64::from(sb.block_size);
     // A directory has no holes. One that maps the same blocks again and again is larger than the filesystem.
+    // cannot overflow: the bytes of the filesystem were checked.
     if dir.size > sb.blocks.saturating_mul(size) {
         return Err(damaged(dir, 0));
     }
     let mut logical: u64 = 0;
+    // cannot overflow: a directory has 512 MiB at most, and a run lies in the filesystem.
     while logical.saturating_mul(size) < dir.size {
         let at = logical.saturating_mul(size);
         let run = map::run(blocks, dir, logical)?;
         let Some(first) = run.block else { return Err(damaged(dir, at)) };
+        // cannot overflow: the loop ends at its size.
         let left = dir.size.saturating_sub(at).div_ceil(size);
         for i in 0..run.len.min(left) {
+            // cannot overflow: the run was checked.
             let block = blocks.read(first.saturating_add(i))?;
+            // cannot overflow: a directory has 512 MiB at most.
             let at = logical.saturating_add(i).saturating_mul(size);
             // The root of an index was a leaf once, and its old tail may still be there, with a checksum of another kind in it.
             if at > 0 || dir.flags & flag::INDEX == 0 {
@@ -69,6 +81,7 @@ pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<V
             }
             parse(sb, dir, &block, at, &mut found)?;
         }
+        // cannot overflow: a file has 2^32 blocks at most.
         logical = logical.saturating_add(run.len);
     }
     Ok(found)
@@ -84,7 +97,9 @@ pub(super) fn name_hash(
     if dir.flags & flag::INDEX != 0 && dir.flags & flag::INLINE_DATA == 0 {
         // The root of the index lies behind the entries `.` and `..` of the first block.
         let Some(first) = map::run(blocks, dir, 0)?.block else { return Err(damaged(dir, 0)) };
-        let version = Fields(&blocks.read(first)?).u8(28);
+        let [version] = Reader::at(&blocks.read(first)?, 28)
+            .and_then(|mut root| root.array())
+            .map_err(|_| damaged(dir, 0))?;
         return Ok(Some(NameHash { version, ..hash }));
     }
     let one_block = dir.size.checked_div(sb.block_size.into()) == Some(1);
@@ -98,10 +113,10 @@ fn damaged(dir: &Inode, at: u64) -> TreeError {
 /// Verifies the checksum of a leaf block. Inner blocks of hash trees keep theirs elsewhere and hold no names.
 fn check_tail(dir: &Inode, block: &[u8], at: u64) -> Result<(), TreeError> {
     let Some(seed) = dir.checksum_seed else { return Ok(()) };
-    let end = block.len().saturating_sub(TAIL);
-    let tail = Fields(Fields(block).slice(end, TAIL));
-    let is_tail = tail.le32(0) == 0 && tail.le16(4) == 12 && tail.u8(6) == 0 && tail.u8(7) == 0xde;
-    if is_tail && crc32c(seed, Fields(block).slice(0, end)) != tail.le32(8) {
+    let (entries, tail) = block.split_last_chunk::<TAIL>().ok_or_else(|| damaged(dir, at))?;
+    let (shape, Le(sum)): ([u8; 8], Le<u32>) = decode(tail);
+    // No inode, 12 bytes, no name, and a type that no file has.
+    if shape == [0, 0, 0, 0, 12, 0, 0, 0xde] && crc32c(seed, entries) != sum {
         return Err(damaged(dir, at));
     }
     Ok(())
@@ -118,25 +133,25 @@ fn parse(
     let typed = sb.has(incompat::FILETYPE);
     // Without the key nobody can hash the folded names again.
     let with_hashes = dir.is_encrypted() && dir.flags & flag::CASEFOLD != 0;
-    let mut at: usize = 0;
-    while at.saturating_add(HEADER) <= block.len() {
-        let entry = Fields(block.get(at..).unwrap_or(&[]));
-        let start = at;
-        let bad = || damaged(dir, base.saturating_add(start as u64));
+    let mut rest = block;
+    while !rest.is_empty() {
+        let at = block.len().saturating_sub(rest.len()) as u64; // cannot overflow: what is left is a part.
+        let bad = || damaged(dir, base.saturating_add(at)); // cannot overflow: a directory has 512 MiB at most.
+        let (header, _) = rest.split_first_chunk::<HEADER>().ok_or_else(bad)?;
+        let (Le(inode), Le(stored), [name_len, kind]): (Le<u32>, Le<u16>, [u8; 2]) = decode(header);
         // 64 KiB do not fit into 16 bits: the two low bits, always 0 otherwise, carry the high ones.
-        let stored = u32::from(entry.le16(4));
+        let stored = u32::from(stored);
         let len = match stored {
             0 | 0xffff if sb.block_size == 65536 => 65536,
             _ => (stored & 0xfffc) | (stored & 3) << 16,
         };
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let name_len = if typed { entry.u8(6).into() } else { usize::from(entry.le16(6)) };
-        let end = at.saturating_add(len);
-        if len < HEADER || end > block.len() || name_len > len.saturating_sub(HEADER) {
-            return Err(bad());
-        }
-        let (inode, name) = (entry.le32(0), entry.slice(HEADER, name_len));
-        at = end;
+        let (entry, behind) =
+            usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len)).ok_or_else(bad)?;
+        rest = behind;
+        let name_len =
+            if typed { name_len.into() } else { usize::from(u16::from_le_bytes([name_len, kind])) };
+        let mut fields = Reader::at(entry, HEADER).map_err(|_| bad())?;
+        let name = fields.bytes(name_len).map_err(|_| bad())?;
         if inode == 0 || matches!(name, b"." | b"..") {
             continue;
         }
@@ -146,15 +161,15 @@ fn parse(
             return Err(Damage::Name { inode: dir.number.into() }.into());
         }
         let hash = if with_hashes {
-            let at = HEADER.saturating_add(name_len).next_multiple_of(4);
-            if at.saturating_add(8) > len {
-                return Err(bad());
-            }
-            Some((entry.le32(at), entry.le32(at.saturating_add(4))))
+            // Behind the name, at a multiple of four bytes.
+            let padding = name_len.wrapping_neg() % 4;
+            let hash = fields.bytes(padding).and_then(|_| fields.field::<(Le<u32>, Le<u32>)>());
+            let (Le(hash), Le(minor)) = hash.map_err(|_| bad())?;
+            Some((hash, minor))
         } else {
             None
         };
-        let kind = match entry.u8(7) {
+        let kind = match kind {
             _ if !typed => None,
             1 => Some(Kind::File),
             2 => Some(Kind::Directory),

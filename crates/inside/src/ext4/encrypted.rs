@@ -143,15 +143,18 @@ impl ExtTree {
         let unit = cipher.data_unit();
         let unit64 = unit as u64;
         let decrypt = |at: u64, units: &mut [u8]| {
+            // cannot divide by zero: `contents_cipher` refuses a unit without bytes.
             let first = at.checked_div(unit64).unwrap_or(0);
             cipher.decrypt_contents(first, units).map_err(|fault| failed(inode, fault))
         };
         let (mut done, mut bounce) = (0_usize, Vec::new());
         while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            // cannot overflow: all is a part of a file. The unit has bytes and is a part of a block.
             let (from, inner) = (at.saturating_add(done as u64), within.saturating_add(done as u64));
             let skip = usize::try_from(from.checked_rem(unit64).unwrap_or(0)).unwrap_or(0);
             let whole = rest.len().saturating_sub(rest.len().checked_rem(unit).unwrap_or(0));
             let step = if skip == 0 && whole > 0 {
+                // cannot miss: it is no longer than what is left.
                 let units = rest.get_mut(..whole).unwrap_or(&mut []);
                 self.blocks.read_run(block, inner, units)?;
                 decrypt(from, units)?;
@@ -159,14 +162,17 @@ impl ExtTree {
             } else {
                 // The first or last unit in part: all of it is there, as blocks are.
                 bounce.resize(unit, 0);
+                // cannot overflow: blocks are whole units, so that a unit begins in the block in which it ends.
                 let start = inner.saturating_sub(skip as u64);
                 self.blocks.read_run(block, start, &mut bounce)?;
+                // cannot overflow: a unit begins before its bytes.
                 decrypt(from.saturating_sub(skip as u64), &mut bounce)?;
                 let part = bounce.get(skip..).unwrap_or(&[]);
                 let len = part.len().min(rest.len());
                 rest.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
                 len
             };
+            // cannot overflow: a step is a part of the buffer.
             done = done.saturating_add(step.max(1));
         }
         Ok(())

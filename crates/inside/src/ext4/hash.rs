@@ -50,6 +50,7 @@ fn each<const N: usize>(name: &[u8], unsigned: bool, mut work: impl FnMut(&[u32;
     let mut rest = name;
     while !rest.is_empty() {
         // What is left, the current piece included, in every byte.
+        // cannot miss: a name has 255 bytes at most.
         let pad = u32::try_from(rest.len()).unwrap_or(0).wrapping_mul(0x0101_0101);
         let piece = rest.get(..N.saturating_mul(4)).unwrap_or(rest);
         let mut words = [pad; N];
@@ -57,6 +58,7 @@ fn each<const N: usize>(name: &[u8], unsigned: bool, mut work: impl FnMut(&[u32;
             *word = bytes.iter().fold(pad, |word, byte| (word << 8).wrapping_add(widened(*byte, unsigned)));
         }
         work(&words);
+        // cannot miss: the piece is the beginning of it.
         rest = rest.get(piece.len()..).unwrap_or(&[]);
     }
 }
@@ -99,6 +101,7 @@ fn half_md4(state: &mut [u32; 4], words: &[u32; 8]) {
     let [mut a, mut b, mut c, mut d] = *state;
     for (mix, constant, order, turns) in ROUNDS {
         for (index, turn) in order.into_iter().zip(turns.into_iter().cycle()) {
+            // cannot miss: the indices are the constants above.
             let word = words.get(index).copied().unwrap_or(0);
             let sum = a.wrapping_add(mix(b, c, d)).wrapping_add(word).wrapping_add(constant);
             (a, b, c, d) = (d, sum.rotate_left(turn), b, c);

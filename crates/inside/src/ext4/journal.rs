@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use atrest_codec::{Be, Le, ReadError, Reader, Record};
+
 use super::blocks::{Blocks, Replacement};
 use super::inode::Inode;
 use super::map;
-use crate::bytes::{Fields, crc32c, wide};
+use crate::bytes::{crc32c, crc32c_without, wide};
 use crate::error::{Damage, Feature, TreeError};
 
 pub(super) const JOURNAL_MAGIC: u32 = 0xc03b_3998;
@@ -28,6 +30,11 @@ mod incompat {
     pub(crate) const KNOWN: u32 = 0x1 | BITS64 | 0x4 | CSUM_V2 | CSUM_V3 | FAST_COMMIT;
 }
 
+/// Bytes of the journal's superblock.
+const SUPERBLOCK_LEN: usize = 1024;
+/// What descriptor, revoke and commit blocks start with: magic number, kind, sequence number.
+type Header = (Be<u32>, Be<u32>, Be<u32>);
+
 const TAG_ESCAPED: u32 = 1;
 const TAG_SAME_UUID: u32 = 2;
 const TAG_LAST: u32 = 8;
@@ -37,6 +44,15 @@ const TAG_LAST: u32 = 8;
 pub(super) struct Replay {
     pub(super) transactions: u32,
     pub(super) replaced: BTreeMap<u64, Replacement>,
+}
+
+/// What a descriptor says of a block behind it.
+struct Tag {
+    /// Where it belongs.
+    target: u64,
+    escaped: bool,
+    /// The stored checksum.
+    sum: u32,
 }
 
 /// A block that a transaction wrote.
@@ -60,54 +76,67 @@ struct Journal<'a> {
 /// Reads the journal in `inode`.
 pub(super) fn replay(blocks: &Blocks, inode: &Inode) -> Result<Replay, TreeError> {
     let head = blocks.read_raw(place(blocks, inode, 0)?)?;
-    let fields = Fields(&head);
-    let (magic, kind) = (fields.be32(0), fields.be32(4));
-    let damaged = |block: u32| TreeError::Corrupt(Damage::Journal { block: block.into() });
+    let fields = Record::new(head.first_chunk::<SUPERBLOCK_LEN>().ok_or_else(|| damaged(0))?);
+    let (magic, kind) = (fields.be32::<0>(), fields.be32::<4>());
     if magic != JOURNAL_MAGIC
         || !(SUPERBLOCK_V1..=SUPERBLOCK_V2).contains(&kind)
-        || fields.be32(12) != blocks.size()
+        || fields.be32::<12>() != blocks.size()
     {
         return Err(damaged(0));
     }
-    let features = if kind == SUPERBLOCK_V2 { fields.be32(0x28) } else { 0 };
+    let features = if kind == SUPERBLOCK_V2 { fields.be32::<0x28>() } else { 0 };
     if features & !incompat::KNOWN != 0 {
         return Err(TreeError::UnsupportedFeature(Feature::JournalIncompat(features & !incompat::KNOWN)));
     }
-    if has_checksums(features) {
-        let mut sum = crc32c(!0, fields.slice(0, 0xfc));
-        sum = crc32c(sum, &[0; 4]);
-        sum = crc32c(sum, fields.slice(0x100, 0x300));
-        if sum != fields.be32(0xfc) {
-            return Err(damaged(0));
-        }
+    if has_checksums(features)
+        && crc32c_without(!0, fields.bytes(), 0xfc..0x100) != Some(fields.be32::<0xfc>())
+    {
+        return Err(damaged(0));
     }
-    let (len, first) = (fields.be32(0x10), fields.be32(0x14));
-    let (sequence, start) = (fields.be32(0x18), fields.be32(0x1c));
+    let (len, first) = (fields.be32::<0x10>(), fields.be32::<0x14>());
+    let (sequence, start) = (fields.be32::<0x18>(), fields.be32::<0x1c>());
     let mut last = len;
     if features & incompat::FAST_COMMIT != 0 {
-        let reserved = if fields.be32(0x54) == 0 { 256 } else { fields.be32(0x54) };
-        last = last.saturating_sub(reserved);
+        let reserved = if fields.be32::<0x54>() == 0 { 256 } else { fields.be32::<0x54>() };
+        last = last.checked_sub(reserved).ok_or_else(|| damaged(0))?;
     }
     if start == 0 {
         return Ok(Replay::default());
     }
+    // cannot divide by zero: a block has bytes.
     let fits = u64::from(len) <= inode.size.checked_div(blocks.size().into()).unwrap_or(0);
     if !fits || first == 0 || first >= last || !(first..last).contains(&start) {
         return Err(damaged(0));
     }
-    let seed = crc32c(!0, fields.slice(0x30, 16));
+    let seed = crc32c(!0, fields.array::<0x30, 16>());
     Journal { blocks, inode, first, last, features, seed }.run(sequence, start)
+}
+
+fn damaged(block: u32) -> TreeError {
+    Damage::Journal { block: block.into() }.into()
 }
 
 /// The block on the media that holds block `index` of the journal.
 fn place(blocks: &Blocks, inode: &Inode, index: u32) -> Result<u64, TreeError> {
-    map::run(blocks, inode, index.into())?
-        .block
-        .ok_or(TreeError::Corrupt(Damage::Journal { block: index.into() }))
+    map::run(blocks, inode, index.into())?.block.ok_or(damaged(index))
 }
 
 fn has_checksums(features: u32) -> bool {
     features & (incompat::CSUM_V2 | incompat::CSUM_V3) != 0
+}
+
+/// The blocks that a revoke block names, by numbers of `width` bytes.
+fn revoked_blocks(block: &[u8], width: usize) -> Result<Vec<u64>, ReadError> {
+    let mut reader = Reader::new(block);
+    reader.field::<Header>()?;
+    // The length counts the bytes before it, and its own.
+    let len = usize::try_from(reader.be32()?).ok().and_then(|len| len.checked_sub(16));
+    let mut numbers = reader.sub(len.ok_or(ReadError::Short)?)?;
+    let mut blocks = Vec::new();
+    while numbers.remaining() > 0 {
+        blocks.push(if width == 8 { numbers.be64()? } else { numbers.be32()?.into() });
+    }
+    Ok(blocks)
 }
 
 impl Journal<'_> {
@@ -119,24 +148,28 @@ impl Journal<'_> {
         let mut transactions: u32 = 0;
         let mut at = start;
         // Every block of the log is looked at once at most.
+        // cannot overflow: `replay` refused a log that ends before it begins.
         let mut budget = self.last.saturating_sub(self.first);
         while budget > 0 {
             let block = self.blocks.read_raw(place(self.blocks, self.inode, at)?)?;
-            let fields = Fields(&block);
-            if fields.be32(0) != JOURNAL_MAGIC || fields.be32(8) != sequence {
+            let (Be(magic), Be(kind), Be(found)) =
+                Reader::new(&block).field::<Header>().map_err(|_| damaged(at))?;
+            if magic != JOURNAL_MAGIC || found != sequence {
                 break;
             }
             let index = at;
             at = self.next(at);
+            // cannot overflow: the loop ends at 0.
             budget = budget.saturating_sub(1);
-            match fields.be32(4) {
+            match kind {
                 DESCRIPTOR => {
                     if !self.tail_is_good(&block) {
                         break;
                     }
-                    for (target, escaped, sum) in self.tags(&block, index)? {
-                        pending.push((target, escaped, sum, at));
+                    for tag in self.tags(&block).ok().filter(|tags| !tags.is_empty()).ok_or(damaged(index))? {
+                        pending.push((tag, at));
                         at = self.next(at);
+                        // intended: a descriptor that announces more blocks than the log has is the last one that is looked at.
                         budget = budget.saturating_sub(1);
                     }
                 }
@@ -144,18 +177,20 @@ impl Journal<'_> {
                     if !self.tail_is_good(&block) {
                         break;
                     }
-                    self.revokes(&block, index, &mut pending_revokes)?;
+                    let width = if self.features & incompat::BITS64 != 0 { 8 } else { 4 };
+                    pending_revokes.extend(revoked_blocks(&block, width).map_err(|_| damaged(index))?);
                 }
                 COMMIT => {
                     if !self.commit_is_good(&block) {
                         break;
                     }
-                    for (target, escaped, sum, place) in pending.drain(..) {
-                        writes.push(self.write(sequence, target, escaped, sum, place)?);
+                    for (tag, place) in pending.drain(..) {
+                        writes.push(self.write(sequence, tag, place)?);
                     }
                     for block in pending_revokes.drain(..) {
                         revoked.insert(block, sequence);
                     }
+                    // cannot overflow: each has a block of its own.
                     transactions = transactions.saturating_add(1);
                     sequence = sequence.wrapping_add(1);
                 }
@@ -175,81 +210,76 @@ impl Journal<'_> {
     }
 
     fn next(&self, at: u32) -> u32 {
+        // cannot overflow: it lies before the last block.
         let next = at.saturating_add(1);
         if next >= self.last { self.first } else { next }
     }
 
     /// Descriptor and revoke blocks end with their checksum.
     fn tail_is_good(&self, block: &[u8]) -> bool {
-        let at = block.len().saturating_sub(4);
-        let sum = crc32c(crc32c(self.seed, Fields(block).slice(0, at)), &[0; 4]);
-        !has_checksums(self.features) || sum == Fields(block).be32(at)
+        let Some((content, sum)) = block.split_last_chunk() else { return false };
+        let found = crc32c(crc32c(self.seed, content), &[0; 4]);
+        !has_checksums(self.features) || found == u32::from_be_bytes(*sum)
     }
 
     fn commit_is_good(&self, block: &[u8]) -> bool {
-        let fields = Fields(block);
-        let mut sum = crc32c(self.seed, fields.slice(0, 16));
-        sum = crc32c(sum, &[0; 4]);
-        sum = crc32c(sum, fields.slice(20, block.len()));
-        !has_checksums(self.features) || sum == fields.be32(16)
+        let stored = Reader::at(block, 16).and_then(|mut fields| fields.be32()).ok();
+        !has_checksums(self.features)
+            || stored.is_some() && crc32c_without(self.seed, block, 16..20) == stored
     }
 
-    /// Target, whether it is escaped, and the stored checksum of each block that a descriptor announces.
-    fn tags(&self, block: &[u8], index: u32) -> Result<Vec<(u64, bool, u32)>, TreeError> {
-        let v3 = self.features & incompat::CSUM_V3 != 0;
+    /// What a descriptor announces: a tag for each block behind it.
+    fn tags(&self, block: &[u8]) -> Result<Vec<Tag>, ReadError> {
+        let sums = if has_checksums(self.features) { 4 } else { 0 };
+        let mut reader = Reader::new(block);
+        let mut rest = reader.sub(block.len().checked_sub(sums).ok_or(ReadError::Short)?)?;
+        rest.field::<Header>()?;
+        let mut tags = Vec::new();
+        // A full block needs no last flag.
+        while rest.remaining() >= self.tag_len() {
+            let (tag, flags) = self.tag(&mut rest)?;
+            tags.push(tag);
+            if flags & TAG_LAST != 0 {
+                break;
+            }
+            if flags & TAG_SAME_UUID == 0 {
+                rest.array::<16>()?;
+            }
+        }
+        Ok(tags)
+    }
+
+    /// Bytes of a tag, without the UUID that may follow it.
+    fn tag_len(&self) -> usize {
         let wide_numbers = self.features & incompat::BITS64 != 0;
-        let size = match (v3, self.features & incompat::CSUM_V2 != 0, wide_numbers) {
+        match (self.features & incompat::CSUM_V3 != 0, self.features & incompat::CSUM_V2 != 0, wide_numbers) {
             (true, _, _) => 16,
             (_, true, true) => 14,
             (_, true, false) => 10,
             (_, false, true) => 12,
             (_, false, false) => 8,
-        };
-        let end = block.len().saturating_sub(if has_checksums(self.features) { 4 } else { 0 });
-        let mut tags = Vec::new();
-        let mut at: usize = 12;
-        while at.saturating_add(size) <= end {
-            let tag = Fields(Fields(block).slice(at, size));
-            let (flags, sum) =
-                if v3 { (tag.be32(4), tag.be32(12)) } else { (tag.be16(6).into(), tag.be16(4).into()) };
-            let high = if wide_numbers { tag.be32(8) } else { 0 };
-            tags.push((wide(high, tag.be32(0)), flags & TAG_ESCAPED != 0, sum));
-            at = at.saturating_add(size);
-            if flags & TAG_SAME_UUID == 0 {
-                at = at.saturating_add(16);
-            }
-            if flags & TAG_LAST != 0 {
-                return Ok(tags);
-            }
         }
-        // A full block needs no last flag.
-        if tags.is_empty() { Err(Damage::Journal { block: index.into() }.into()) } else { Ok(tags) }
     }
 
-    fn revokes(&self, block: &[u8], index: u32, revoked: &mut Vec<u64>) -> Result<(), TreeError> {
-        let fields = Fields(block);
-        let end = usize::try_from(fields.be32(12)).unwrap_or(usize::MAX);
-        if end < 16 || end > block.len() {
-            return Err(Damage::Journal { block: index.into() }.into());
-        }
-        let width = if self.features & incompat::BITS64 != 0 { 8 } else { 4 };
-        for entry in fields.slice(16, end.saturating_sub(16)).chunks_exact(width) {
-            let entry = Fields(entry);
-            revoked.push(if width == 8 { wide(entry.be32(0), entry.be32(4)) } else { entry.be32(0).into() });
-        }
-        Ok(())
+    /// Takes one tag, and returns its flags, too.
+    fn tag(&self, rest: &mut Reader<'_>) -> Result<(Tag, u32), ReadError> {
+        let wide_numbers = self.features & incompat::BITS64 != 0;
+        let mut fields = rest.sub(self.tag_len())?;
+        let low = fields.be32()?;
+        let (flags, high, sum) = if self.features & incompat::CSUM_V3 != 0 {
+            (fields.be32()?, fields.be32()?, fields.be32()?)
+        } else {
+            let (sum, flags) = (fields.be16()?, fields.be16()?);
+            (flags.into(), if wide_numbers { fields.be32()? } else { 0 }, sum.into())
+        };
+        let target = wide(if wide_numbers { high } else { 0 }, low);
+        Ok((Tag { target, escaped: flags & TAG_ESCAPED != 0, sum }, flags))
     }
 
     /// Checks one logged block and turns it into a replacement.
-    fn write(
-        &self,
-        sequence: u32,
-        target: u64,
-        escaped: bool,
-        sum: u32,
-        index: u32,
-    ) -> Result<Write, TreeError> {
-        let damaged = TreeError::Corrupt(Damage::Journal { block: index.into() });
+    fn write(&self, sequence: u32, tag: Tag, index: u32) -> Result<Write, TreeError> {
+        let Tag { target, escaped, sum } = tag;
+        let damaged = damaged(index);
         let block = place(self.blocks, self.inode, index)?;
         if self.blocks.check(target, 1).is_err() {
             return Err(damaged);
@@ -273,12 +303,30 @@ impl Journal<'_> {
             return Ok(());
         }
         let block = self.blocks.read_raw(place(self.blocks, self.inode, self.last)?)?;
-        let fields = Fields(&block);
         // Tag and length (16 bits each), features, transaction; little-endian, unlike the rest.
-        let tid = fields.le32(8);
-        if fields.le16(0) == HEAD && (tid == next || tid.wrapping_add(1) == next) {
+        let (Le(tag), Le(_), Le(_), Le(tid)): (Le<u16>, Le<u16>, Le<u32>, Le<u32>) =
+            Reader::new(&block).field().map_err(|_| damaged(self.last))?;
+        if tag == HEAD && (tid == next || tid.wrapping_add(1) == next) {
             return Err(TreeError::UnsupportedFeature(Feature::FastCommit));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revoke_block_holds_whole_numbers() {
+        let block = |len: u32| [&[0; 12], &len.to_be_bytes()[..], &[1; 12]].concat();
+        assert_eq!(revoked_blocks(&block(28), 4), Ok(vec![0x0101_0101; 3]));
+        assert_eq!(revoked_blocks(&block(24), 8), Ok(vec![0x0101_0101_0101_0101]));
+        assert_eq!(revoked_blocks(&block(16), 8), Ok(Vec::new()));
+        // Half a number would be left out: its block would come back.
+        assert_eq!(revoked_blocks(&block(28), 8), Err(ReadError::Short));
+        for len in [0, 15, 17, 29, u32::MAX] {
+            assert_eq!(revoked_blocks(&block(len), 4), Err(ReadError::Short), "{len}");
+        }
     }
 }

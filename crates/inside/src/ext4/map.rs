@@ -1,9 +1,11 @@
 //! Where a file's blocks lie: extent trees (ext4) and block maps (ext2, ext3).
 //! Kernel Documentation/filesystems/ext4, "The Contents of inode.i_block".
 
+use atrest_codec::{Le, Reader, Record, Rows, decode};
+
 use super::Blocks;
 use super::inode::{Inode, flag};
-use crate::bytes::{Fields, crc32c, wide};
+use crate::bytes::{crc32c, wide};
 use crate::error::{Damage, TreeError};
 
 const EXTENT_MAGIC: u16 = 0xf30a;
@@ -39,65 +41,88 @@ pub(super) fn run(blocks: &Blocks, inode: &Inode, logical: u64) -> Result<Run, T
     Ok(run)
 }
 
+/// A node of an extent tree.
+struct Node<'a> {
+    /// How many nodes lie below it.
+    depth: u16,
+    /// Entries that it has room for.
+    room: u16,
+    entries: &'a [[u8; ENTRY]],
+}
+
+impl<'a> Node<'a> {
+    /// Parses the bytes of a node; none if they are not those of one.
+    fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (header, rest) = bytes.split_first_chunk::<ENTRY>()?;
+        let (Le(magic), Le(count), Le(room), Le(depth), _) =
+            decode::<(Le<u16>, Le<u16>, Le<u16>, Le<u16>, [u8; 4]), _>(header);
+        let (entries, _) = rest.as_chunks();
+        let entries = entries.get(..usize::from(count)).filter(|_| magic == EXTENT_MAGIC)?;
+        Some(Self { depth, room, entries })
+    }
+
+    /// The first block of the file that an entry is about.
+    fn key(entry: &[u8; ENTRY]) -> u32 {
+        Record::new(entry).le32::<0>()
+    }
+
+    /// Where in the bytes of a node its checksum lies: behind all the room.
+    fn checksum_at(&self) -> usize {
+        // cannot overflow: the count has 16 bits.
+        usize::from(self.room).saturating_add(1).saturating_mul(ENTRY)
+    }
+}
+
 fn extent(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<Run, TreeError> {
     let bad = || TreeError::Corrupt(Damage::BlockMap { inode: inode.number.into() });
-    let mut node = inode.map().to_vec();
-    let mut depth = Fields(&node).le16(6);
+    let mut bytes = inode.map().to_vec();
     // First block behind the part of the file that the current node describes.
     let mut end = 1_u64 << 32;
-    if depth > MAX_DEPTH {
-        return Err(bad());
-    }
+    // Depth that the next node must have.
+    let mut expected = None;
     loop {
-        let header = Fields(&node);
-        let entries = usize::from(header.le16(2));
-        let room = node.len().saturating_sub(ENTRY).checked_div(ENTRY).unwrap_or(0);
-        if header.le16(0) != EXTENT_MAGIC || entries > room || header.le16(6) != depth {
+        let node = Node::parse(&bytes).filter(|node| node.depth <= MAX_DEPTH).ok_or_else(bad)?;
+        if expected.is_some_and(|depth| depth != node.depth) {
             return Err(bad());
         }
-        let key = |i: usize| Fields(&node).le32(ENTRY.saturating_add(i.saturating_mul(ENTRY)));
         // Entries are sorted: find the first that starts behind `logical`.
-        let (mut low, mut high) = (0, entries);
-        while low < high {
-            let middle = low.midpoint(high);
-            if key(middle) > logical { high = middle } else { low = middle.saturating_add(1) }
+        let next = node.entries.partition_point(|entry| Node::key(entry) <= logical);
+        if let Some(entry) = node.entries.get(next) {
+            end = end.min(Node::key(entry).into());
         }
-        if low < entries {
-            end = end.min(key(low).into());
-        }
-        let hole = Run { block: None, len: end.saturating_sub(logical.into()).max(1) };
-        let Some(found) = low.checked_sub(1) else { return Ok(hole) };
-        let entry = Fields(Fields(&node).slice(ENTRY.saturating_add(found.saturating_mul(ENTRY)), ENTRY));
-        if depth == 0 {
-            let stored = entry.le16(4);
-            let written = stored <= MAX_WRITTEN;
-            let len = u64::from(if written { stored } else { stored.saturating_sub(MAX_WRITTEN) });
-            let skip = u64::from(logical.saturating_sub(entry.le32(0)));
-            let left = len.saturating_sub(skip);
-            if left == 0 {
-                return Ok(hole);
-            }
-            let start = wide(entry.le16(6).into(), entry.le32(8));
-            let block = start.checked_add(skip).ok_or_else(bad)?;
-            return Ok(Run {
-                block: written.then_some(block),
-                len: left.min(end.saturating_sub(logical.into())),
-            });
-        }
-        let child = blocks.read(wide(entry.le16(8).into(), entry.le32(4)))?;
-        let child_fields = Fields(&child);
+        let left = end.checked_sub(logical.into()).filter(|left| *left > 0).ok_or_else(bad)?;
+        let hole = Run { block: None, len: left };
+        let Some(entry) = next.checked_sub(1).and_then(|found| node.entries.get(found)) else {
+            return Ok(hole);
+        };
+        let Some(below) = node.depth.checked_sub(1) else {
+            return leaf(entry, logical, hole).ok_or_else(bad);
+        };
+        let (_, Le(low), Le(high), _): (Le<u32>, Le<u32>, Le<u16>, [u8; 2]) = decode(entry);
+        let child = blocks.read(wide(high.into(), low))?;
         if let Some(seed) = inode.checksum_seed {
-            let at = usize::from(child_fields.le16(4)).saturating_mul(ENTRY).saturating_add(ENTRY);
-            if at.saturating_add(4) > child.len()
-                || crc32c(seed, child_fields.slice(0, at)) != child_fields.le32(at)
-            {
+            let at = Node::parse(&child).ok_or_else(bad)?.checksum_at();
+            let sum = Reader::at(&child, at).and_then(|mut tail| tail.le32()).map_err(|_| bad())?;
+            if child.get(..at).map(|node| crc32c(seed, node)) != Some(sum) {
                 return Err(bad());
             }
         }
-        node = child.to_vec();
+        bytes = child.to_vec();
         // Goes down by one each time, so the walk ends.
-        depth = depth.saturating_sub(1);
+        expected = Some(below);
     }
+}
+
+/// The run that an extent gives for block `logical`, no longer than `hole`, or `hole` if it ends before. None if it begins
+/// behind, or if no device is so large.
+fn leaf(entry: &[u8; ENTRY], logical: u32, hole: Run) -> Option<Run> {
+    let (Le(first), Le(stored), Le(high), Le(low)): (Le<u32>, Le<u16>, Le<u16>, Le<u32>) = decode(entry);
+    let unwritten = stored.checked_sub(MAX_WRITTEN).filter(|len| *len > 0);
+    let len = u64::from(unwritten.unwrap_or(stored));
+    let skip = u64::from(logical.checked_sub(first)?);
+    let Some(left) = len.checked_sub(skip).filter(|left| *left > 0) else { return Some(hole) };
+    let block = wide(high.into(), low).checked_add(skip)?;
+    Some(Run { block: unwritten.is_none().then_some(block), len: left.min(hole.len) })
 }
 
 fn mapped(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<Run, TreeError> {
@@ -108,8 +133,10 @@ fn mapped(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<Run, TreeError
     let mut len = 1;
     while len < MAX_MAPPED_RUN
         && let Some(next) = u64::from(logical).checked_add(len).and_then(|next| u32::try_from(next).ok())
+        // cannot overflow: pointers have 32 bits.
         && pointer(blocks, inode, next)?.0 == first.saturating_add(len)
     {
+        // cannot overflow: the loop ends at a bound.
         len = len.saturating_add(1);
     }
     Ok(Run { block: Some(first), len })
@@ -117,34 +144,37 @@ fn mapped(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<Run, TreeError
 
 /// The block behind the pointer for block `logical`, and how many blocks a missing pointer on the way leaves out.
 fn pointer(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<(u64, u64), TreeError> {
+    let bad = || TreeError::Corrupt(Damage::BlockMap { inode: inode.number.into() });
     let per_block = u64::from(blocks.size() >> 2);
     let mut rest = u64::from(logical);
-    let slot = |bytes: &[u8], i: u64| {
-        u64::from(Fields(bytes).le32(usize::try_from(i).unwrap_or(usize::MAX).saturating_mul(4)))
-    };
-    if rest < 12 {
-        return Ok((slot(inode.map(), rest), 1));
+    // Twelve blocks, and the roots of trees with one, two and three levels.
+    let Rows(map): Rows<Le<u32>, 15> = decode(inode.map());
+    let (direct, trees) = map.split_at(12);
+    if let Some(Le(block)) = usize::try_from(rest).ok().and_then(|i| direct.get(i)) {
+        return Ok((u64::from(*block), 1));
     }
-    rest = rest.saturating_sub(12);
+    rest = rest.checked_sub(12).ok_or_else(bad)?;
     let mut covers = per_block;
-    for level in 12..15 {
+    for Le(root) in trees {
         if rest < covers {
-            let mut next = slot(inode.map(), level);
+            let mut next = u64::from(*root);
             let mut unit = covers;
             while next != 0 {
-                unit = unit.checked_div(per_block).unwrap_or(0).max(1);
+                unit = unit.checked_div(per_block).filter(|unit| *unit > 0).ok_or_else(bad)?;
                 let node = blocks.read(next)?;
-                next = slot(&node, rest.checked_div(unit).unwrap_or(0));
-                rest = rest.checked_rem(unit).unwrap_or(0);
+                let index = rest.checked_div(unit).and_then(|i| usize::try_from(i).ok()).ok_or_else(bad)?;
+                let slot = node.as_chunks().0.get(index).ok_or_else(bad)?;
+                next = u32::from_le_bytes(*slot).into();
+                rest = rest.checked_rem(unit).ok_or_else(bad)?;
                 if unit == 1 {
                     return Ok((next, 1));
                 }
             }
             // Everything under the missing pointer is a hole.
-            return Ok((0, unit.saturating_sub(rest).max(1)));
+            return unit.checked_sub(rest).map(|hole| (0, hole)).ok_or_else(bad);
         }
-        rest = rest.saturating_sub(covers);
-        covers = covers.saturating_mul(per_block);
+        rest = rest.checked_sub(covers).ok_or_else(bad)?;
+        covers = covers.checked_mul(per_block).ok_or_else(bad)?;
     }
-    Err(Damage::BlockMap { inode: inode.number.into() }.into())
+    Err(bad())
 }

@@ -25,7 +25,7 @@ use atrest_device::BlockDevice;
 
 use blocks::Blocks;
 use inode::{Inode, ROOT, flag};
-pub(crate) use superblock::{MAGIC, kind};
+pub(crate) use superblock::{AT, MAGIC, kind, magic};
 use superblock::{Superblock, incompat};
 
 use crate::encryption::{Encryption, InodeCipher};
@@ -71,8 +71,8 @@ impl ExtTree {
         device: Arc<dyn BlockDevice>,
         encryption: Option<Arc<dyn Encryption>>,
     ) -> Result<Self, TreeError> {
-        let mut bytes = vec![0; superblock::AT];
-        device.read_at(superblock::AT as u64, &mut bytes)?;
+        let mut bytes = [0; superblock::LEN];
+        device.read_at(AT as u64, &mut bytes)?;
         let mut sb = Superblock::parse(&bytes, device.size())?;
         let mut blocks = Blocks::new(device.clone(), sb.block_size, sb.blocks);
         let mut notes = Vec::new();
@@ -94,9 +94,9 @@ impl ExtTree {
             let home = if sb.block_size == 1024 { 1 } else { 0 };
             if blocks.replaced.contains_key(&home) {
                 let block = blocks.read(home)?;
-                let at = if home == 0 { superblock::AT } else { 0 };
-                sb =
-                    Superblock::parse(crate::bytes::Fields(&block).slice(at, superblock::AT), device.size())?;
+                let at = if home == 0 { AT } else { 0 };
+                let bytes = block.get(at..).and_then(|from| from.first_chunk());
+                sb = Superblock::parse(bytes.ok_or(Damage::SuperblockChecksum)?, device.size())?;
                 if sb.block_size != blocks.size() {
                     return Err(Damage::Superblock(Field::BlockSize).into());
                 }
@@ -201,6 +201,7 @@ impl ExtTree {
         }
         let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = |all: &[Known]| {
+            // cannot overflow: the names are in memory.
             all.iter().fold(new.names.len(), |sum, known| sum.saturating_add(known.names.len()))
         };
         while directories.len() >= CACHED_DIRECTORIES || kept(&directories) > CACHED_NAMES {
@@ -226,23 +227,28 @@ impl ExtTree {
         offset: u64,
         buf: &mut [u8],
     ) -> Result<usize, TreeError> {
+        // intended: nothing is left behind the end. More than memory has is more than the buffer takes.
         let left = usize::try_from(inode.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let len = buf.len().min(left);
+        // cannot miss: the length is at most that of the buffer.
         let buf = buf.get_mut(..len).unwrap_or(&mut []);
+        if buf.is_empty() {
+            return Ok(0);
+        }
         if inode.flags & flag::INLINE_DATA != 0 {
             let data = inode.inline_data();
-            let start = usize::try_from(offset).unwrap_or(usize::MAX);
-            let part =
-                data.get(start..start.saturating_add(len)).ok_or(Damage::Inode(inode.number.into()))?;
-            buf.copy_from_slice(part);
+            let part = usize::try_from(offset).ok().and_then(|start| data.get(start..)?.get(..len));
+            buf.copy_from_slice(part.ok_or(Damage::Inode(inode.number.into()))?);
             return Ok(len);
         }
         let size = u64::from(self.sb.block_size);
         let mut rest = buf;
         let mut at = offset;
         while !rest.is_empty() {
+            // cannot divide by zero: a block has bytes.
             let within = at.checked_rem(size).unwrap_or(0);
             let run = map::run(&self.blocks, inode, at.checked_div(size).unwrap_or(0))?;
+            // cannot overflow: a run has 2^32 blocks at most, and one at least. What memory does not hold is cut at the buffer.
             let there = run.len.saturating_mul(size).saturating_sub(within);
             let step = rest.len().min(usize::try_from(there).unwrap_or(usize::MAX));
             let (now, later) = rest.split_at_mut(step);
@@ -254,6 +260,7 @@ impl ExtTree {
                 None => now.fill(0),
             }
             rest = later;
+            // cannot overflow: it stays within the file.
             at = at.saturating_add(step as u64);
         }
         Ok(len)
@@ -271,6 +278,7 @@ impl FileTree for ExtTree {
             kind: self.sb.kind,
             label: self.sb.label.clone(),
             id,
+            // cannot overflow: the superblock was checked.
             size: self.blocks.count().saturating_mul(self.sb.block_size.into()),
             block_size: self.sb.block_size,
             writable: false,
@@ -320,6 +328,7 @@ impl FileTree for ExtTree {
         let inode = self.file(path)?;
         let cipher = self.contents_cipher(&inode)?;
         let piece = |buf: &mut Vec<u8>, offset: u64| {
+            // intended: nothing is left behind the end.
             let left = usize::try_from(inode.size.saturating_sub(offset)).unwrap_or(PIECE);
             buf.resize(left.min(PIECE), 0);
             self.read_inode(&inode, cipher.as_deref(), offset, buf)
@@ -330,6 +339,7 @@ impl FileTree for ExtTree {
         let mut buf = Vec::new();
         let len = piece(&mut buf, 0)?;
         if len > 0 {
+            // cannot miss: the piece has as many bytes.
             sink(buf.get(..len).unwrap_or(&[])).map_err(|Stop| TreeError::Stopped { at: 0 })?;
         }
         Ok(len as u64)
@@ -371,6 +381,7 @@ impl ExtTree {
         if inode.size == 0 || inode.size > MAX_TARGET {
             return Err(Damage::Inode(inode.number.into()).into());
         }
+        // cannot miss: the size was checked above.
         let mut stored = vec![0; usize::try_from(inode.size).unwrap_or(0)];
         // Up to 59 bytes lie in the inode itself, in place of the map.
         match inode.map().get(..stored.len()).filter(|short| short.len() < 60) {

@@ -4,7 +4,7 @@
 use super::inode::{Inode, flag};
 use super::{ExtTree, encrypted, map};
 use crate::encryption::InodeCipher;
-use crate::error::TreeError;
+use crate::error::{Damage, TreeError};
 use crate::path::TreePath;
 use crate::tree::{Note, Timestamp};
 
@@ -66,16 +66,20 @@ impl ExtTree {
     /// Where the blocks of a part of a file lie. Each must be there, and written before.
     fn places(&self, inode: &Inode, offset: u64, len: u64) -> Result<Vec<Place>, TreeError> {
         let size = u64::from(self.sb.block_size);
+        // cannot overflow: `overwrite` checked that it ends within the file. A block has bytes.
         let end = offset.saturating_add(len).div_ceil(size);
         let mut logical = offset.checked_div(size).unwrap_or(0);
         let mut places = Vec::new();
         while len > 0 && logical < end {
             let run = map::run(&self.blocks, inode, logical)?;
+            // cannot overflow: it lies within the file.
             let offset = logical.saturating_mul(size);
             let block = run.block.ok_or(TreeError::NotAllocated { offset })?;
             let len =
+                // cannot overflow: the loop ends there. A block has 1024 bytes or more.
                 run.len.min(end.saturating_sub(logical)).min(PIECE.checked_div(size).unwrap_or(1).max(1));
             places.push(Place { logical, block, len });
+            // cannot overflow: it stays within the file.
             logical = logical.saturating_add(len);
         }
         Ok(places)
@@ -90,20 +94,25 @@ impl ExtTree {
         data: &[u8],
     ) -> Result<(), TreeError> {
         let size = u64::from(self.sb.block_size);
+        // cannot overflow: all lies within the file.
         let start = place.logical.saturating_mul(size);
         let len = place.len.saturating_mul(size);
         let end = offset.saturating_add(data.len() as u64);
         // Blocks are whole data units.
+        // cannot divide by zero: `contents_cipher` refuses a unit without bytes.
         let first = |cipher: &dyn InodeCipher| start.checked_div(cipher.data_unit() as u64).unwrap_or(0);
         let failed = |fault| encrypted::failed(inode, fault);
+        // cannot miss: a place has a mebibyte at most.
         let mut blocks = vec![0; usize::try_from(len).unwrap_or(0)];
         // Bytes of a block that stay are read, and with them those behind the end of the file.
+        // cannot overflow: all lies within the file.
         if offset > start || end < start.saturating_add(len) {
             self.blocks.read_run(place.block, 0, &mut blocks)?;
             if let Some(cipher) = cipher {
                 cipher.decrypt_contents(first(cipher), &mut blocks).map_err(failed)?;
             }
         }
+        // intended: data that begins in the block has none before it, and a block that begins in the data none either.
         let skip = usize::try_from(start.saturating_sub(offset)).unwrap_or(0);
         let at = usize::try_from(offset.saturating_sub(start)).unwrap_or(0);
         let new = data.get(skip..).unwrap_or(&[]);
@@ -125,10 +134,9 @@ impl ExtTree {
         }
         let (block, within) = Inode::place(&self.sb, &self.blocks, inode.number)?;
         let mut bytes = self.blocks.read(block)?.to_vec();
-        let raw = inode.modified_at(time);
-        for (old, new) in bytes.iter_mut().skip(within).zip(raw) {
-            *old = new;
-        }
+        let raw = inode.modified_at(time)?;
+        let place = within.checked_add(raw.len()).and_then(|end| bytes.get_mut(within..end));
+        place.ok_or(Damage::Inode(inode.number.into()))?.copy_from_slice(&raw);
         self.blocks.write_run(block, &bytes)
     }
 }

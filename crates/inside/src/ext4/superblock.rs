@@ -1,14 +1,18 @@
 //! The superblock and the group descriptors: kernel Documentation/filesystems/ext4, "Super Block" and "Block Group Descriptors".
 
+use atrest_codec::Record;
+
 use super::hash::NameHash;
-use crate::bytes::{Fields, crc32c, wide};
+use crate::bytes::{crc32c, crc32c_without, wide};
 use crate::detect::FilesystemKind;
 use crate::encryption::EncryptedFilesystem;
 use crate::error::{Damage, Feature, Field, TreeError};
 
 pub(crate) const MAGIC: u16 = 0xef53;
-/// The superblock starts at this byte, whatever the block size, and has as many bytes.
-pub(super) const AT: usize = 1024;
+/// The superblock starts at this byte, whatever the block size.
+pub(crate) const AT: usize = 1024;
+/// Bytes in it.
+pub(crate) const LEN: usize = 1024;
 
 pub(super) mod compat {
     pub(crate) const HAS_JOURNAL: u32 = 0x4;
@@ -94,8 +98,8 @@ pub(super) struct Superblock {
 }
 
 /// Which of the three filesystems it is, by the features it uses, as libblkid tells them apart.
-pub(crate) fn kind(fields: Fields<'_>) -> FilesystemKind {
-    let (compat, incompat, ro_compat) = (fields.le32(0x5c), fields.le32(0x60), fields.le32(0x64));
+pub(crate) fn kind(superblock: Record<'_, LEN>) -> FilesystemKind {
+    let (compat, incompat, ro_compat) = features(superblock);
     let ext3_incompat = incompat::FILETYPE | incompat::RECOVER | incompat::META_BG;
     if ro_compat & ro_compat::EXT4_ONLY != 0 || incompat & !ext3_incompat != 0 {
         FilesystemKind::Ext4
@@ -106,44 +110,55 @@ pub(crate) fn kind(fields: Fields<'_>) -> FilesystemKind {
     }
 }
 
+/// The three fields of features: compatible, incompatible, and compatible for readers.
+fn features(superblock: Record<'_, LEN>) -> (u32, u32, u32) {
+    (superblock.le32::<0x5c>(), superblock.le32::<0x60>(), superblock.le32::<0x64>())
+}
+
+/// The magic number, by which a superblock is known.
+pub(crate) fn magic(superblock: Record<'_, LEN>) -> u16 {
+    superblock.le16::<0x38>()
+}
+
 impl Superblock {
-    /// Parses the 1024 bytes of the superblock of a filesystem on a device of `device_size` bytes.
-    pub(super) fn parse(bytes: &[u8], device_size: u64) -> Result<Self, TreeError> {
-        let fields = Fields(bytes);
+    /// Parses the superblock of a filesystem on a device of `device_size` bytes.
+    pub(super) fn parse(bytes: &[u8; LEN], device_size: u64) -> Result<Self, TreeError> {
+        let fields = Record::new(bytes);
         let bad = |field| Err(TreeError::Corrupt(Damage::Superblock(field)));
-        if fields.le16(0x38) != MAGIC {
+        if magic(fields) != MAGIC {
             return Err(TreeError::UnknownFilesystem);
         }
-        let (compat, incompat, ro_compat) = (fields.le32(0x5c), fields.le32(0x60), fields.le32(0x64));
+        let (compat, incompat, ro_compat) = features(fields);
         if incompat & !incompat::KNOWN != 0 {
             return Err(TreeError::UnsupportedFeature(Feature::ExtIncompat(incompat & !incompat::KNOWN)));
         }
         let has_checksums = ro_compat & ro_compat::METADATA_CSUM != 0;
-        if has_checksums && crc32c(!0, fields.slice(0, 0x3fc)) != fields.le32(0x3fc) {
+        if has_checksums && crc32c(!0, fields.array::<0, 0x3fc>()) != fields.le32::<0x3fc>() {
             return Err(Damage::SuperblockChecksum.into());
         }
-        let log = fields.le32(0x18);
+        let log = fields.le32::<0x18>();
         if log > 6 {
             return bad(Field::BlockSize);
         }
         let block_size = 1024_u32 << log;
-        let (revision, bits64) = (fields.le32(0x4c), incompat & incompat::BITS64 != 0);
+        let (revision, bits64) = (fields.le32::<0x4c>(), incompat & incompat::BITS64 != 0);
         if revision > 1 {
             return bad(Field::Version);
         }
-        let blocks = wide(if bits64 { fields.le32(0x150) } else { 0 }, fields.le32(0x4));
-        let first_data_block = fields.le32(0x14);
-        let blocks_per_group = fields.le32(0x20);
-        let inodes_per_group = fields.le32(0x28);
-        let inode_size = if revision == 0 { 128 } else { fields.le16(0x58) };
-        let descriptor_size = if bits64 { fields.le16(0xfe) } else { 32 };
-        let inodes = fields.le32(0);
+        let blocks = wide(if bits64 { fields.le32::<0x150>() } else { 0 }, fields.le32::<0x4>());
+        let first_data_block = fields.le32::<0x14>();
+        let blocks_per_group = fields.le32::<0x20>();
+        let inodes_per_group = fields.le32::<0x28>();
+        let inode_size = if revision == 0 { 128 } else { fields.le16::<0x58>() };
+        let descriptor_size = if bits64 { fields.le16::<0xfe>() } else { 32 };
+        let inodes = fields.le32::<0>();
+        // cannot overflow: a block has 64 KiB at most.
         let bits_per_block = block_size.saturating_mul(8);
         if first_data_block > 1 || u64::from(first_data_block) >= blocks {
             return bad(Field::FirstDataBlock);
         }
         // With bigalloc the bitmap counts clusters, so that a group may have more blocks than the bitmap has bits.
-        if blocks_per_group == 0 || blocks_per_group % 8 != 0 {
+        if blocks_per_group == 0 || !blocks_per_group.is_multiple_of(8) {
             return bad(Field::BlocksPerGroup);
         }
         if !(128..=block_size).contains(&u32::from(inode_size)) || !inode_size.is_power_of_two() {
@@ -160,19 +175,22 @@ impl Superblock {
         if size > device_size {
             return Err(TreeError::LargerThanDevice { needs: size, has: device_size });
         }
+        // cannot overflow: the first block was checked. More inodes than 64 bits count are more than 32 do.
         let groups = blocks.saturating_sub(u64::from(first_data_block)).div_ceil(u64::from(blocks_per_group));
         if inodes == 0 || u64::from(inodes) > groups.saturating_mul(u64::from(inodes_per_group)) {
             return bad(Field::InodeCount);
         }
-        let uuid: [u8; 16] = fields.array(0x68);
-        let seed = if incompat & incompat::CSUM_SEED != 0 { fields.le32(0x270) } else { crc32c(!0, &uuid) };
-        let label = fields.slice(0x78, 16);
-        let state = fields.le16(0x3a);
+        let uuid: [u8; 16] = *fields.array::<0x68, 16>();
+        let seed =
+            if incompat & incompat::CSUM_SEED != 0 { fields.le32::<0x270>() } else { crc32c(!0, &uuid) };
+        let label = fields.array::<0x78, 16>();
+        let state = fields.le16::<0x3a>();
         Ok(Self {
             kind: kind(fields),
             block_size,
             blocks,
-            free_blocks: wide(if bits64 { fields.le32(0x158) } else { 0 }, fields.le32(0xc)).min(blocks),
+            free_blocks: wide(if bits64 { fields.le32::<0x158>() } else { 0 }, fields.le32::<0xc>())
+                .min(blocks),
             inodes,
             first_data_block,
             blocks_per_group,
@@ -183,16 +201,22 @@ impl Superblock {
             compat,
             incompat,
             ro_compat,
-            first_meta_group: fields.le32(0x104),
-            backup_groups: [fields.le32(0x24c), fields.le32(0x250)],
-            journal_inode: fields.le32(0xe0),
+            first_meta_group: fields.le32::<0x104>(),
+            backup_groups: [fields.le32::<0x24c>(), fields.le32::<0x250>()],
+            journal_inode: fields.le32::<0xe0>(),
             checksum_seed: has_checksums.then_some(seed),
             name_hash: (compat & compat::DIR_INDEX != 0).then(|| NameHash {
-                version: fields.u8(0xfc),
-                unsigned: fields.le32(0x160) & 2 != 0,
-                seed: [0xec, 0xf0, 0xf4, 0xf8].map(|at| fields.le32(at)),
+                version: fields.u8::<0xfc>(),
+                unsigned: fields.le32::<0x160>() & 2 != 0,
+                seed: [
+                    fields.le32::<0xec>(),
+                    fields.le32::<0xf0>(),
+                    fields.le32::<0xf4>(),
+                    fields.le32::<0xf8>(),
+                ],
             }),
             uuid,
+            // cannot miss: a split text has a first part.
             label: label.split(|&byte| byte == 0).next().unwrap_or(&[]).to_vec(),
             clean: state & 1 != 0,
             errors: state & 2 != 0,
@@ -257,6 +281,7 @@ impl Superblock {
         let power_of = |base: u64| {
             let mut power = base;
             while power < group {
+                // cannot overflow: groups have eight blocks or more, so that there are fewer than 2^61.
                 power = power.saturating_mul(base);
             }
             power == group
@@ -265,20 +290,22 @@ impl Superblock {
     }
 
     /// The block at which the inode table of `group` starts, from its descriptor.
-    pub(super) fn inode_table(&self, group: u64, descriptor: &[u8]) -> Result<u64, TreeError> {
-        let number = u32::try_from(group).unwrap_or(u32::MAX);
-        let fields = Fields(Fields(descriptor).slice(0, usize::from(self.descriptor_size)));
+    pub(super) fn inode_table(&self, group: u32, descriptor: &[u8]) -> Result<u64, TreeError> {
+        let damaged = || TreeError::Corrupt(Damage::GroupDescriptor { group });
+        let descriptor = descriptor.get(..usize::from(self.descriptor_size)).ok_or_else(damaged)?;
+        let low = Record::new(descriptor.first_chunk::<32>().ok_or_else(damaged)?);
         if let Some(seed) = self.checksum_seed {
-            let mut crc = crc32c(seed, &number.to_le_bytes());
-            crc = crc32c(crc, fields.slice(0, 0x1e));
-            crc = crc32c(crc, &[0; 2]);
-            crc = crc32c(crc, fields.slice(0x20, usize::from(self.descriptor_size)));
-            let [a, b, ..] = crc.to_le_bytes();
-            if u16::from_le_bytes([a, b]) != fields.le16(0x1e) {
-                return Err(Damage::GroupDescriptor { group: number }.into());
+            let sum = crc32c_without(crc32c(seed, &group.to_le_bytes()), descriptor, 0x1e..0x20);
+            let [a, b, ..] = sum.ok_or_else(damaged)?.to_le_bytes();
+            if u16::from_le_bytes([a, b]) != low.le16::<0x1e>() {
+                return Err(damaged());
             }
         }
-        let high = if self.descriptor_size >= 64 { fields.le32(0x28) } else { 0 };
-        Ok(wide(high, fields.le32(0x8)))
+        // Filesystems without 64-bit numbers have no upper half.
+        let high = match descriptor.first_chunk::<64>() {
+            Some(whole) => Record::new(whole).le32::<0x28>(),
+            None => 0,
+        };
+        Ok(wide(high, low.le32::<0x8>()))
     }
 }

@@ -1,6 +1,7 @@
 //! The FAT boot sector: Microsoft's FAT specification of 2005, section 3. Little-endian.
 
-use crate::bytes::Fields;
+use atrest_codec::{Le, Record, decode};
+
 use crate::detect::FilesystemKind;
 use crate::error::{Damage, Field, TreeError};
 
@@ -30,45 +31,48 @@ pub(crate) struct BootSector {
 
 impl BootSector {
     /// Parses the first 512 bytes of the filesystem.
-    pub(crate) fn parse(sector: &[u8]) -> Result<Self, TreeError> {
-        let fields = Fields(sector);
-        let jump = matches!((fields.u8(0), fields.u8(2)), (0xeb, 0x90) | (0xe9, _));
-        if sector.len() < 512 || fields.le16(510) != 0xaa55 || !jump {
+    pub(crate) fn parse(sector: &[u8; 512]) -> Result<Self, TreeError> {
+        let fields = Record::new(sector);
+        let jump = matches!((fields.u8::<0>(), fields.u8::<2>()), (0xeb, 0x90) | (0xe9, _));
+        if fields.le16::<510>() != 0xaa55 || !jump {
             return Err(TreeError::UnknownFilesystem);
         }
         let bad = |field| Err(TreeError::Corrupt(Damage::Superblock(field)));
-        let sector_size = u32::from(fields.le16(11));
-        let cluster_sectors = u32::from(fields.u8(13));
+        let sector_size = u32::from(fields.le16::<11>());
+        let cluster_sectors = u32::from(fields.u8::<13>());
         if !sector_size.is_power_of_two() || !(512..=4096).contains(&sector_size) {
             return bad(Field::SectorSize);
         }
         // Up to 64 KiB; the specification allows 32 KiB and systems in use write twice that.
+        // cannot overflow: 8 bits times 4096.
         if !cluster_sectors.is_power_of_two() || cluster_sectors.saturating_mul(sector_size) > 65536 {
             return bad(Field::ClusterSize);
         }
-        let (reserved, fats) = (u32::from(fields.le16(14)), u32::from(fields.u8(16)));
+        let (reserved, fats) = (u32::from(fields.le16::<14>()), u32::from(fields.u8::<16>()));
         if reserved == 0 {
             return bad(Field::ReservedSectors);
         }
-        if !(1..=2).contains(&fats) || fields.u8(21) < 0xf0 {
+        if !(1..=2).contains(&fats) || fields.u8::<21>() < 0xf0 {
             return bad(Field::FatCount);
         }
-        let is_fat32 = fields.le16(22) == 0;
-        let fat_sectors = if is_fat32 { fields.le32(36) } else { fields.le16(22).into() };
-        let small = u32::from(fields.le16(19));
-        let sectors = if small == 0 { fields.le32(32) } else { small };
-        let root_entries = u32::from(fields.le16(17));
+        let is_fat32 = fields.le16::<22>() == 0;
+        let fat_sectors = if is_fat32 { fields.le32::<36>() } else { fields.le16::<22>().into() };
+        let small = u32::from(fields.le16::<19>());
+        let sectors = if small == 0 { fields.le32::<32>() } else { small };
+        let root_entries = u32::from(fields.le16::<17>());
         if fat_sectors == 0 {
             return bad(Field::FatSize);
         }
+        // cannot overflow: 16 bits times 32.
         let root_bytes = root_entries.saturating_mul(32);
         if is_fat32 == (root_entries != 0) || root_bytes.checked_rem(sector_size) != Some(0) {
             return bad(Field::RootEntries);
         }
-        let both = small != 0 && fields.le32(32) != 0;
+        let both = small != 0 && fields.le32::<32>() != 0;
         if sectors == 0 || both || (is_fat32 && small != 0) {
             return bad(Field::SectorCount);
         }
+        // cannot divide by zero: the size of a sector was checked.
         let root_sectors = root_bytes.checked_div(sector_size).unwrap_or(0);
         let Some(first_data) = fats
             .checked_mul(fat_sectors)
@@ -92,21 +96,25 @@ impl BootSector {
             FilesystemKind::Fat16 => 16,
             _ => 32,
         };
+        // cannot overflow: 32 bits times 32, and 32 bits times 4096.
         let needed = u64::from(clusters).saturating_add(2).saturating_mul(bits).div_ceil(8);
         if u64::from(fat_sectors).saturating_mul(sector_size.into()) < needed {
             return bad(Field::FatSize);
         }
-        let extended = if is_fat32 { 64 } else { 36 };
+        // Drive, state, signature, serial number, label.
+        let extended = if is_fat32 { fields.array::<64, 18>() } else { fields.array::<36, 18>() };
+        let ([_, state, signature], Le(serial), label): ([u8; 3], Le<u32>, [u8; 11]) = decode(extended);
         let (mut root_cluster, mut info_sector, mut active_fat) = (0, 0, None);
         if is_fat32 {
-            let (flags, root) = (fields.le16(40), fields.le32(44));
-            let (info, backup) = (u32::from(fields.le16(48)), u32::from(fields.le16(50)));
-            if fields.le16(42) != 0 {
+            let (flags, root) = (fields.le16::<40>(), fields.le32::<44>());
+            let (info, backup) = (u32::from(fields.le16::<48>()), u32::from(fields.le16::<50>()));
+            if fields.le16::<42>() != 0 {
                 return bad(Field::Version);
             }
             if flags & 0x80 != 0 && u32::from(flags & 0xf) >= fats {
                 return bad(Field::FatCount);
             }
+            // cannot overflow: the number of clusters was checked.
             if !(2..clusters.saturating_add(2)).contains(&root) {
                 return bad(Field::RootCluster);
             }
@@ -118,8 +126,8 @@ impl BootSector {
             info_sector = if info == 0xffff { 0 } else { info };
             active_fat = (flags & 0x80 != 0).then_some(u32::from(flags & 0xf));
         }
-        let has_label = fields.u8(extended + 2) == 0x29;
-        let label = if has_label { fields.slice(extended + 7, 11).trim_ascii_end() } else { &[] };
+        let has_label = signature == 0x29;
+        let label = if has_label { label.trim_ascii_end() } else { &[] };
         let label = if label == b"NO NAME" { &[] } else { label };
         Ok(Self {
             kind,
@@ -134,9 +142,9 @@ impl BootSector {
             root_cluster,
             info_sector,
             active_fat,
-            serial: if has_label { fields.le32(extended + 3) } else { 0 },
+            serial: if has_label { serial } else { 0 },
             label: label.to_vec(),
-            dirty: fields.u8(extended + 1) & 1 != 0,
+            dirty: state & 1 != 0,
         })
     }
 
@@ -146,20 +154,24 @@ impl BootSector {
 
     /// Bytes in the whole filesystem.
     pub(super) fn size(&self) -> u64 {
+        // cannot overflow: 32 bits times 4096.
         u64::from(self.sectors).saturating_mul(self.sector_size.into())
     }
 
     /// Bytes in a cluster.
     pub(super) fn cluster_size(&self) -> u32 {
+        // cannot overflow: `parse` checked it.
         self.cluster_sectors.saturating_mul(self.sector_size)
     }
 
     fn bytes(&self, sectors: u32) -> u64 {
+        // cannot overflow: 32 bits times 4096.
         u64::from(sectors).saturating_mul(self.sector_size.into())
     }
 
     /// Where the table that is read starts.
     pub(super) fn table(&self) -> u64 {
+        // intended: all tables are kept up to date, and the first one is read.
         self.table_at(self.active_fat.unwrap_or(0))
     }
 
@@ -169,15 +181,18 @@ impl BootSector {
             Some(active) => (active, 1),
             None => (0, self.fats),
         };
+        // cannot overflow: there are two tables at most.
         (first..first.saturating_add(count)).map(|i| self.table_at(i))
     }
 
     fn table_at(&self, number: u32) -> u64 {
+        // cannot overflow: sums and products of 32 bits, 4096 and 2.
         self.bytes(self.reserved).saturating_add(self.bytes(self.fat_sectors).saturating_mul(number.into()))
     }
 
     /// FAT12 and FAT16: where the root directory starts, and its bytes.
     pub(super) fn root_area(&self) -> (u64, u32) {
+        // cannot overflow: sums and products of 32 bits, 4096 and 2.
         let tables = u64::from(self.fats).saturating_mul(self.bytes(self.fat_sectors));
         (self.bytes(self.reserved).saturating_add(tables), self.root_bytes)
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use atrest_device::{BlockDevice, DeviceError};
+use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
 
 /// Bytes read and written at once.
 const LINE: u64 = 64 * 1024;
@@ -80,10 +80,19 @@ impl Cache {
         len: usize,
         mut f: impl FnMut(&mut Line, Range<usize>, Range<usize>),
     ) -> Result<(), DeviceError> {
+        if at.checked_add(len as u64).is_none_or(|end| end > self.size) {
+            return Err(DeviceError::new(
+                Operation::Read,
+                at,
+                len as u64,
+                Cause::OutOfBounds { size: self.size },
+            ));
+        }
         for (index, inner, outer) in pieces(at, len) {
             self.clock = self.clock.wrapping_add(1);
             if !self.lines.contains_key(&index) {
                 self.make_room()?;
+                // cannot overflow: the range was checked, so that its lines begin in the filesystem.
                 let start = index.saturating_mul(LINE);
                 let len = usize::try_from(self.size.saturating_sub(start).min(LINE)).unwrap_or(0);
                 let mut data = vec![0; len];
@@ -119,6 +128,7 @@ impl Cache {
         if let Some(line) = self.lines.get_mut(&index)
             && let Some(data) = line.data.get(line.dirty.clone()).filter(|data| !data.is_empty())
         {
+            // cannot overflow: a line begins in the filesystem.
             let at = index.saturating_mul(LINE).saturating_add(line.dirty.start as u64);
             self.device.write_at(at, data)?;
             line.dirty = 0..0;
@@ -139,9 +149,51 @@ fn pieces(at: u64, len: usize) -> impl Iterator<Item = (u64, Range<usize>, Range
         let left = len.checked_sub(done).filter(|&left| left > 0)?;
         let here = at.checked_add(done as u64)?;
         let within = usize::try_from(here.checked_rem(LINE)?).ok()?;
+        // cannot overflow: it is a remainder, and steps are a part of what is left.
         let step = left.min(usize::try_from(LINE).ok()?.saturating_sub(within));
         let outer = done..done.saturating_add(step);
         done = outer.end;
+        // cannot overflow: a line has 64 KiB.
         Some((here.checked_div(LINE)?, within..within.saturating_add(step), outer))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device of ones.
+    struct Ones;
+
+    impl BlockDevice for Ones {
+        fn size(&self) -> u64 {
+            1 << 20
+        }
+
+        fn read_at(&self, _offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+            buf.fill(1);
+            Ok(())
+        }
+
+        fn write_at(&self, _offset: u64, _data: &[u8]) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        fn flush(&self) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn metadata_behind_the_filesystem_is_an_error_and_no_zeros() {
+        let mut cache = Cache::new(Arc::new(Ones), 100_000);
+        let mut buf = [0; 8];
+        assert_eq!(cache.read(99_992, &mut buf), Ok(()));
+        assert_eq!(buf, [1; 8]);
+        for at in [99_993, 100_000, 1 << 19, u64::MAX - 3] {
+            let out = |operation| DeviceError::new(operation, at, 8, Cause::OutOfBounds { size: 100_000 });
+            assert_eq!(cache.read(at, &mut buf), Err(out(Operation::Read)), "{at}");
+            assert_eq!(cache.write(at, &buf), Err(out(Operation::Read)), "{at}");
+        }
+    }
 }

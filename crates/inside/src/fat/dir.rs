@@ -3,10 +3,11 @@
 
 use std::collections::HashSet;
 
+use atrest_codec::{Record, RecordMut};
+
 use super::name::{self, NewName, UNITS};
 use super::table::{Run, Table, clusters};
 use super::time;
-use crate::bytes::Fields;
 use crate::error::{Damage, TreeError};
 use crate::path::is_valid_name;
 use crate::tree::Timestamp;
@@ -68,67 +69,68 @@ pub(super) struct Found {
 }
 
 impl Found {
-    fn fields(&self) -> Fields<'_> {
-        Fields(&self.bytes)
+    fn fields(&self) -> Record<'_, SLOT> {
+        Record::new(&self.bytes)
+    }
+
+    fn fields_mut(&mut self) -> RecordMut<'_, SLOT> {
+        RecordMut::new(&mut self.bytes)
     }
 
     /// The slot of the entry itself, behind those of its long name.
     pub(super) fn slot(&self) -> usize {
+        // cannot overflow: an entry has a slot.
         self.slots.end.saturating_sub(1)
     }
 
     pub(super) fn is_dir(&self) -> bool {
-        self.fields().u8(11) & attribute::DIRECTORY != 0
+        self.fields().u8::<11>() & attribute::DIRECTORY != 0
     }
 
     pub(super) fn is_read_only(&self) -> bool {
-        self.fields().u8(11) & attribute::READ_ONLY != 0
+        self.fields().u8::<11>() & attribute::READ_ONLY != 0
     }
 
     pub(super) fn size(&self) -> u32 {
-        if self.is_dir() { 0 } else { self.fields().le32(28) }
+        if self.is_dir() { 0 } else { self.fields().le32::<28>() }
     }
 
     /// First cluster, 0 if there is none.
     pub(super) fn cluster(&self, table: &Table) -> u32 {
-        let high = if table.boot.root_cluster == 0 { 0 } else { self.fields().le16(20) };
-        u32::from(high) << 16 | u32::from(self.fields().le16(26))
+        let high = if table.boot.root_cluster == 0 { 0 } else { self.fields().le16::<20>() };
+        u32::from(high) << 16 | u32::from(self.fields().le16::<26>())
     }
 
     pub(super) fn modified(&self) -> Timestamp {
-        time::timestamp(self.fields().le16(24), self.fields().le16(22), 0)
+        time::timestamp(self.fields().le16::<24>(), self.fields().le16::<22>(), 0)
     }
 
     pub(super) fn accessed(&self) -> Timestamp {
-        time::timestamp(self.fields().le16(18), 0, 0)
+        time::timestamp(self.fields().le16::<18>(), 0, 0)
     }
 
     pub(super) fn created(&self) -> Timestamp {
-        time::timestamp(self.fields().le16(16), self.fields().le16(14), self.fields().u8(13))
-    }
-
-    fn put(&mut self, at: usize, bytes: &[u8]) {
-        if let Some(target) = self.bytes.get_mut(at..at.saturating_add(bytes.len())) {
-            target.copy_from_slice(bytes);
-        }
+        time::timestamp(self.fields().le16::<16>(), self.fields().le16::<14>(), self.fields().u8::<13>())
     }
 
     pub(super) fn set_contents(&mut self, cluster: u32, size: u32) {
         let [a, b, c, d] = cluster.to_le_bytes();
-        self.put(26, &[a, b]);
-        self.put(20, &[c, d]);
-        self.put(28, &size.to_le_bytes());
+        let mut fields = self.fields_mut();
+        fields.set::<26, 2>(&[a, b]);
+        fields.set::<20, 2>(&[c, d]);
+        fields.set_le32::<28>(size);
     }
 
     pub(super) fn set_modified(&mut self, when: Timestamp) {
         let (date, clock, _) = time::fields(when);
-        self.put(22, &clock.to_le_bytes());
-        self.put(24, &date.to_le_bytes());
-        self.put(18, &date.to_le_bytes());
+        let mut fields = self.fields_mut();
+        fields.set_le16::<22>(clock);
+        fields.set_le16::<24>(date);
+        fields.set_le16::<18>(date);
         // Changed since the last backup.
-        let attributes = self.fields().u8(11) | attribute::ARCHIVE;
+        let attributes = self.fields().u8::<11>() | attribute::ARCHIVE;
         if !self.is_dir() {
-            self.put(11, &[attributes]);
+            self.fields_mut().set_u8::<11>(attributes);
         }
     }
 }
@@ -149,11 +151,14 @@ impl Directory {
         let mut directory = Self { place, runs: Vec::new(), slots: Vec::new(), entries: Vec::new(), used: 0 };
         match directory.place {
             Place::Area(at, len) => {
+                // cannot miss: 16 bits times 32.
                 directory.slots = vec![0; usize::try_from(len).unwrap_or(0)];
                 table.cache.read(at, &mut directory.slots)?;
             }
             Place::Chain(first) => {
+                // cannot miss: a cluster has 64 KiB at most.
                 let size = usize::try_from(table.boot.cluster_size()).unwrap_or(1);
+                // cannot overflow: constants, and a cluster has bytes.
                 let limit = MAX_SLOTS.saturating_mul(SLOT).div_ceil(size).saturating_add(1);
                 directory.runs = table.chain(first, u32::try_from(limit).unwrap_or(u32::MAX))?;
                 let chain: Vec<u32> = clusters(&directory.runs).collect();
@@ -163,6 +168,7 @@ impl Directory {
                 for cluster in chain {
                     let at = table.boot.cluster(cluster).ok_or(Damage::Cluster(cluster))?;
                     let start = directory.slots.len();
+                    // cannot overflow: the number of clusters was checked. What was added is there.
                     directory.slots.resize(start.saturating_add(size), 0);
                     table.cache.read(at, directory.slots.get_mut(start..).unwrap_or(&mut []))?;
                 }
@@ -186,15 +192,16 @@ impl Directory {
     }
 
     pub(super) fn damaged(&self, slot: usize) -> TreeError {
+        // cannot overflow: slots are in memory.
         Damage::Directory { inode: self.number(), at: slot.saturating_mul(SLOT) as u64 }.into()
     }
 
     fn parse(&mut self) -> Result<(), TreeError> {
         let mut long = LongName::default();
         self.used = self.slots.len() / SLOT;
-        for (i, slot) in self.slots.chunks_exact(SLOT).enumerate() {
-            let fields = Fields(slot);
-            let (first, attributes) = (fields.u8(0), fields.u8(11));
+        for (i, slot) in self.slots.as_chunks().0.iter().enumerate() {
+            let fields = Record::new(slot);
+            let (first, attributes) = (fields.u8::<0>(), fields.u8::<11>());
             if first == 0 {
                 self.used = i;
                 break;
@@ -206,11 +213,11 @@ impl Directory {
             } else if attributes & attribute::LABEL != 0 {
                 long = LongName::default();
             } else {
-                let short: [u8; 11] = fields.array(0);
+                let short = *fields.array::<0, 11>();
                 let found = core::mem::take(&mut long).finish(&short, i);
                 let (name, start) = match found {
                     Some(found) => found,
-                    None => (name::decode_short(&short, fields.u8(12)), i),
+                    None => (name::decode_short(&short, fields.u8::<12>()), i),
                 };
                 if short == OWN || short == PARENT {
                     continue;
@@ -218,12 +225,8 @@ impl Directory {
                 if !is_valid_name(name.as_bytes()) {
                     return Err(Damage::Name { inode: self.number() }.into());
                 }
-                self.entries.push(Found {
-                    name,
-                    short,
-                    slots: start..i.saturating_add(1),
-                    bytes: fields.array(0),
-                });
+                // cannot overflow: slots are in memory.
+                self.entries.push(Found { name, short, slots: start..i.saturating_add(1), bytes: *slot });
             }
         }
         Ok(())
@@ -236,18 +239,27 @@ impl Directory {
         })
     }
 
+    /// One slot as it is stored.
+    fn stored(&self, slot: usize) -> Result<&[u8; SLOT], TreeError> {
+        self.slots.as_chunks().0.get(slot).ok_or_else(|| self.damaged(slot))
+    }
+
     /// Writes one slot, in memory and in the cache.
     fn put(&mut self, table: &mut Table, slot: usize, bytes: &[u8; SLOT]) -> Result<(), TreeError> {
+        // cannot overflow: slots are in memory, and lie within the filesystem.
         let at = slot.saturating_mul(SLOT);
         let media = match self.place {
+            // cannot overflow: the area lies within the filesystem.
             Place::Area(start, _) => start.saturating_add(at as u64),
             Place::Chain(_) => {
                 let size = usize::try_from(table.boot.cluster_size()).unwrap_or(1).max(1);
                 let cluster = clusters(&self.runs).nth(at / size).ok_or(self.damaged(slot))?;
                 let start = table.boot.cluster(cluster).ok_or(Damage::Cluster(cluster))?;
+                // cannot overflow: a cluster lies within the filesystem.
                 start.saturating_add((at % size) as u64)
             }
         };
+        // cannot overflow: slots are in memory.
         let target = self.slots.get_mut(at..at.saturating_add(SLOT)).ok_or(Damage::FatStructure)?;
         target.copy_from_slice(bytes);
         Ok(table.cache.write(media, bytes)?)
@@ -277,11 +289,8 @@ impl Directory {
             {
                 table.settle()?;
             }
-            let at = slot.saturating_mul(SLOT);
-            let mut bytes: [u8; SLOT] = Fields(&self.slots).array(at);
-            if let Some(first) = bytes.first_mut() {
-                *first = DELETED;
-            }
+            let mut bytes = *self.stored(slot)?;
+            RecordMut::new(&mut bytes).set_u8::<0>(DELETED);
             self.put(table, slot, &bytes)?;
         }
         self.entries.retain(|entry| entry.slots != found.slots);
@@ -299,9 +308,10 @@ impl Directory {
         let new = self.new_name(name, None)?;
         let mut found = Found { name: String::new(), short: new.short, slots: 0..0, bytes: [0; SLOT] };
         let (date, clock, tenths) = time::fields(now);
-        found.put(11, &[if is_dir { attribute::DIRECTORY } else { attribute::ARCHIVE }, 0, tenths]);
-        found.put(14, &clock.to_le_bytes());
-        found.put(16, &date.to_le_bytes());
+        let mut fields = found.fields_mut();
+        fields.set::<11, 3>(&[if is_dir { attribute::DIRECTORY } else { attribute::ARCHIVE }, 0, tenths]);
+        fields.set_le16::<14>(clock);
+        fields.set_le16::<16>(date);
         found.set_modified(now);
         let start = self.reserve(table, new.slots())?;
         self.write_entry(table, start, &new, found)
@@ -318,6 +328,7 @@ impl Directory {
     pub(super) fn reserve(&mut self, table: &mut Table, count: usize) -> Result<usize, TreeError> {
         let start = self.room(table, count)?;
         // What was free behind the last entry may hold anything: the new end must say that it is one.
+        // cannot overflow: a directory has 65536 slots at most.
         let end = start.saturating_add(count);
         if end > self.used {
             self.used = end;
@@ -348,12 +359,14 @@ impl Directory {
         mut found: Found,
         order: Order,
     ) -> Result<Found, TreeError> {
+        // cannot overflow: a directory has 65536 slots at most.
         let own = start.saturating_add(new.long_slots().len());
         found.name = new.text.clone();
         found.short = new.short;
+        // cannot overflow: a directory has 65536 slots at most.
         found.slots = start..own.saturating_add(1);
-        found.put(0, &new.short);
-        found.put(12, &[new.flags]);
+        found.fields_mut().set::<0, 11>(&new.short);
+        found.fields_mut().set_u8::<12>(new.flags);
         for (slot, bytes) in (start..).zip(&new.long_slots()) {
             self.put(table, slot, bytes)?;
         }
@@ -372,15 +385,19 @@ impl Directory {
         if own.slot() / SLOTS_IN_SECTOR != sector {
             return None;
         }
+        // cannot overflow: a directory has 65536 slots at most.
         let first = sector.saturating_mul(SLOTS_IN_SECTOR);
         let end = first.saturating_add(SLOTS_IN_SECTOR).min(self.slots.len() / SLOT);
-        let byte = |slot: usize| Fields(&self.slots).u8(slot.saturating_mul(SLOT));
-        let is_free = |slot: usize| slot >= self.used || own.slots.contains(&slot) || byte(slot) == DELETED;
+        let starts_with = |slot: usize, byte: u8| self.stored(slot).is_ok_and(|[first, ..]| *first == byte);
+        let is_free =
+            |slot: usize| slot >= self.used || own.slots.contains(&slot) || starts_with(slot, DELETED);
+        // intended: no place is there for more slots than a sector has left.
         (first..end.saturating_sub(count).saturating_add(1)).find(|&start| {
+            // cannot overflow: a directory has 65536 slots at most.
             let stop = start.saturating_add(count);
             // Slots behind the last entry may be taken if none is left out and the next one ends the directory.
             let ends = stop <= self.used
-                || (start <= self.used && (stop == self.slots.len() / SLOT || byte(stop) == 0));
+                || (start <= self.used && (stop == self.slots.len() / SLOT || starts_with(stop, 0)));
             stop <= end && ends && (start..stop).all(is_free)
         })
     }
@@ -394,6 +411,7 @@ impl Directory {
         found: &Found,
     ) -> Result<(), TreeError> {
         self.remove(table, found)?;
+        // cannot overflow: a directory has 65536 slots at most.
         self.used = self.used.max(start.saturating_add(new.slots()));
         self.write_entry(table, start, new, found.clone()).map(|_| ())
     }
@@ -413,20 +431,20 @@ impl Directory {
     ) -> Result<(), TreeError> {
         let name = entry.fields();
         let mut taken = Found { bytes: from.bytes, ..entry.clone() };
-        taken.put(0, &name.array::<11>(0));
-        taken.put(12, &[name.u8(12)]);
+        taken.fields_mut().set::<0, 11>(name.array::<0, 11>());
+        taken.fields_mut().set_u8::<12>(name.u8::<12>());
         self.update(table, &taken)
     }
 
     /// Whether the directory's `..` can be set.
     pub(super) fn has_parent_entry(&self) -> bool {
-        Fields(&self.slots).array::<11>(SLOT) == PARENT
+        self.stored(1).is_ok_and(|slot| slot.starts_with(&PARENT))
     }
 
     /// Sets the first cluster (0: the root) of the directory that `..` leads to.
     pub(super) fn set_parent(&mut self, table: &mut Table, cluster: u32) -> Result<(), TreeError> {
-        let mut entry =
-            Found { name: String::new(), short: PARENT, slots: 1..2, bytes: Fields(&self.slots).array(SLOT) };
+        let bytes = *self.stored(1)?;
+        let mut entry = Found { name: String::new(), short: PARENT, slots: 1..2, bytes };
         entry.set_contents(cluster, 0);
         self.update(table, &entry)
     }
@@ -434,14 +452,15 @@ impl Directory {
     /// Finds `count` adjoining free slots, in a longer directory if need be.
     fn room(&mut self, table: &mut Table, count: usize) -> Result<usize, TreeError> {
         let mut free = 0;
-        for slot in 0..self.used {
-            let is_free = Fields(&self.slots).u8(slot.saturating_mul(SLOT)) == DELETED;
-            free = if is_free { free + 1 } else { 0 };
+        for (slot, [first, ..]) in self.slots.as_chunks::<SLOT>().0.iter().take(self.used).enumerate() {
+            free = if *first == DELETED { free + 1 } else { 0 };
             if free == count {
+                // cannot overflow: so many were counted.
                 return Ok(slot.saturating_add(1).saturating_sub(count));
             }
         }
         let start = self.used;
+        // cannot overflow: a directory has 65536 slots at most.
         while start.saturating_add(count) > self.slots.len() / SLOT {
             self.grow(table)?;
         }
@@ -454,6 +473,7 @@ impl Directory {
             return Err(TreeError::NoSpace);
         };
         let new = table.allocate(last, 1)?;
+        // cannot miss: a cluster has 64 KiB at most.
         let size = usize::try_from(table.boot.cluster_size()).unwrap_or(0);
         for cluster in clusters(&new) {
             let at = table.boot.cluster(cluster).ok_or(Damage::Cluster(cluster))?;
@@ -462,6 +482,7 @@ impl Directory {
             table.cache.device().flush()?;
         }
         self.runs.extend(new);
+        // cannot overflow: a directory has 65536 slots at most.
         self.slots.resize(self.slots.len().saturating_add(size), 0);
         Ok(())
     }
@@ -476,12 +497,14 @@ pub(super) fn make(table: &mut Table, parent: u32, now: Timestamp) -> Result<u32
     for (i, (short, target)) in [(OWN, cluster), (PARENT, parent)].into_iter().enumerate() {
         let mut entry = Found { name: String::new(), short, slots: 0..0, bytes: [0; SLOT] };
         let (date, clock, _) = time::fields(now);
-        entry.put(0, &short);
-        entry.put(11, &[attribute::DIRECTORY]);
-        entry.put(14, &clock.to_le_bytes());
-        entry.put(16, &date.to_le_bytes());
+        let mut fields = entry.fields_mut();
+        fields.set::<0, 11>(&short);
+        fields.set_u8::<11>(attribute::DIRECTORY);
+        fields.set_le16::<14>(clock);
+        fields.set_le16::<16>(date);
         entry.set_modified(now);
         entry.set_contents(target, 0);
+        // cannot overflow: both lie in a cluster.
         table.cache.write(at.saturating_add(i.saturating_mul(SLOT) as u64), &entry.bytes)?;
     }
     Ok(cluster)
@@ -490,6 +513,7 @@ pub(super) fn make(table: &mut Table, parent: u32, now: Timestamp) -> Result<u32
 /// Fills a cluster of a directory with zeros.
 fn clear(table: &mut Table, cluster: u32) -> Result<(), TreeError> {
     let at = table.boot.cluster(cluster).ok_or(Damage::Cluster(cluster))?;
+    // cannot miss: a cluster has 64 KiB at most.
     let zeros = vec![0; usize::try_from(table.boot.cluster_size()).unwrap_or(0)];
     Ok(table.cache.write(at, &zeros)?)
 }
@@ -506,9 +530,9 @@ struct LongName {
 }
 
 impl LongName {
-    fn add(&mut self, slot: &[u8], index: usize) {
-        let fields = Fields(slot);
-        let (order, sum) = (fields.u8(0), fields.u8(13));
+    fn add(&mut self, slot: &[u8; SLOT], index: usize) {
+        let fields = Record::new(slot);
+        let (order, sum) = (fields.u8::<0>(), fields.u8::<13>());
         let number = order & 0x1f;
         if order & 0x40 != 0 {
             *self = Self { parts: Vec::new(), next: number, sum, start: index };
@@ -519,12 +543,14 @@ impl LongName {
             return;
         }
         self.parts.push(name::units(slot));
+        // cannot overflow: 0 is none.
         self.next = number.saturating_sub(1);
     }
 
     /// The name and its first slot, if it is complete and belongs to the entry with this short name.
     fn finish(self, short: &[u8; 11], own: usize) -> Option<(String, usize)> {
         let complete = !self.parts.is_empty() && self.next == 0 && self.sum == name::checksum(short);
+        // cannot overflow: slots are in memory.
         if !complete || self.start.saturating_add(self.parts.len()) != own {
             return None;
         }

@@ -205,6 +205,7 @@ impl State {
 
     /// The clusters that a file of `size` bytes needs.
     fn needed(&self, size: u64) -> u32 {
+        // intended: a file that needs more clusters than have numbers finds no room. A cluster has bytes.
         u32::try_from(size.div_ceil(self.table.boot.cluster_size().into())).unwrap_or(u32::MAX)
     }
 
@@ -218,6 +219,7 @@ impl State {
         }
         let needed = self.needed(found.size().into());
         let runs = self.table.chain(first, needed)?;
+        // intended: more clusters than memory has addresses are more than there are.
         if table::clusters(&runs).count() < usize::try_from(needed).unwrap_or(usize::MAX) {
             return Err(Damage::FatStructure.into());
         }
@@ -237,21 +239,26 @@ impl State {
         let mut start: u64 = 0;
         let mut done: usize = 0;
         for run in runs {
+            // cannot overflow: clusters lie in the filesystem, and what is moved is in memory and in a file of 32 bits.
             let bytes = size.saturating_mul(run.len.into());
             let at = offset.saturating_add(done as u64);
             if at < start.saturating_add(bytes) && done < len {
+                // cannot overflow: it begins in this run, and not all of it is done.
                 let within = at.saturating_sub(start);
                 let step = bytes.saturating_sub(within).min((len.saturating_sub(done)) as u64) as usize;
                 let first = self.table.boot.cluster(run.first).ok_or(Damage::Cluster(run.first))?;
+                // cannot overflow: it lies in this run.
                 f(&mut self.table.cache, first.saturating_add(within), done..done.saturating_add(step))?;
                 done = done.saturating_add(step);
             }
+            // cannot overflow: clusters lie in the filesystem.
             start = start.saturating_add(bytes);
         }
         if done == len { Ok(()) } else { Err(Damage::FatStructure.into()) }
     }
 
     fn read(&mut self, found: &Found, offset: u64, buf: &mut [u8]) -> Result<usize, TreeError> {
+        // intended: nothing is left behind the end. More than memory has is more than the buffer takes.
         let left = u64::from(found.size()).saturating_sub(offset);
         let len = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         if len == 0 {
@@ -259,6 +266,7 @@ impl State {
         }
         let runs = self.chain(found)?;
         self.transfer(&runs, offset, len, |cache, at, range| {
+            // cannot miss: `transfer` hands out parts of the length that it was given.
             Ok(cache.device().read_at(at, buf.get_mut(range).unwrap_or(&mut []))?)
         })?;
         Ok(len)
@@ -266,6 +274,7 @@ impl State {
 
     fn write(&mut self, runs: &[Run], offset: u64, data: &[u8]) -> Result<(), TreeError> {
         self.transfer(runs, offset, data.len(), |cache, at, range| {
+            // cannot miss: `transfer` hands out parts of the length that it was given.
             Ok(cache.write_through(at, data.get(range).unwrap_or(&[]))?)
         })
     }
@@ -306,33 +315,42 @@ impl State {
         let size = u64::from(self.table.boot.cluster_size());
         loop {
             let len = source(&mut piece).map_err(|Stop| TreeError::Stopped { at: *total })?;
+            // cannot miss: a source fills no more than there is.
             let data = piece.get(..len).unwrap_or(&[]);
             if data.is_empty() {
                 return Ok(());
             }
+            // cannot overflow: a file has 32 bits, and a piece is small.
             let end = total.saturating_add(len as u64);
             if end > MAX_FILE {
                 return Err(TreeError::TooLarge { limit: MAX_FILE });
             }
+            // cannot overflow: clusters lie in the filesystem.
             let have = tail_start.saturating_add(
                 tail.iter().fold(0, |sum: u64, run| sum.saturating_add(size.saturating_mul(run.len.into()))),
             );
+            // intended: what is there already may be enough.
             let missing = self.needed(end.saturating_sub(have));
             if missing > 0 {
                 let new = self.table.allocate(last, missing)?;
                 if *first == 0 {
                     *first = new.first().map_or(0, |run| run.first);
                 }
+                // cannot overflow: clusters have 28 bits, and a run has one at least.
                 last = new.last().map_or(last, |run| run.first.saturating_add(run.len).saturating_sub(1));
                 tail.extend(new);
             }
+            // cannot overflow: only what is full is left out of the tail.
             self.write(&tail, total.saturating_sub(tail_start), data)?;
             *total = end;
             // Only the last run can still take something.
             if tail.len() > 1 {
+                // cannot overflow: there is more than one; clusters lie in the filesystem.
                 let full = tail.drain(..tail.len().saturating_sub(1));
                 let bytes =
+                    // cannot overflow: clusters lie in the filesystem.
                     full.fold(0, |sum: u64, run| sum.saturating_add(size.saturating_mul(run.len.into())));
+                // cannot overflow: clusters lie in the filesystem.
                 tail_start = tail_start.saturating_add(bytes);
             }
         }
@@ -436,6 +454,7 @@ impl FileTree for FatTree {
         while total < found.size().into() {
             // Others may use the tree while the piece is being taken.
             let len = self.lock().read(&found, total, &mut piece)?;
+            // cannot miss or overflow: what was read is a part of the piece, and of the file.
             sink(piece.get(..len).unwrap_or(&[])).map_err(|Stop| TreeError::Stopped { at: total })?;
             total = total.saturating_add(len as u64);
         }
@@ -495,6 +514,7 @@ impl FileTree for FatTree {
     }
 
     fn write_at(&self, path: &TreePath, offset: u64, data: &[u8]) -> Result<(), TreeError> {
+        // intended: what ends behind all numbers is too large for a file.
         let end = offset.saturating_add(data.len() as u64);
         if end > MAX_FILE {
             return Err(TreeError::TooLarge { limit: MAX_FILE });
@@ -509,8 +529,10 @@ impl FileTree for FatTree {
             state.last_chain = None;
             state.mark()?;
             let mut first = found.cluster(&state.table);
+            // intended: what is there already may be enough.
             let missing = state.needed(end).saturating_sub(state.needed(size));
             if missing > 0 {
+                // cannot overflow: clusters have 28 bits, and a run has one at least.
                 let last = runs.last().map_or(0, |run| run.first.saturating_add(run.len).saturating_sub(1));
                 let new = state.table.allocate(last, missing)?;
                 if first == 0 {
@@ -539,7 +561,7 @@ impl FileTree for FatTree {
             state.last_chain = None;
             state.check_unshared()?;
             state.mark()?;
-            let keep = usize::try_from(state.needed(size)).unwrap_or(0);
+            let keep = usize::try_from(state.needed(size)).map_err(|_| Damage::FatStructure)?;
             let first = found.cluster(&state.table);
             found.set_contents(if keep == 0 { 0 } else { first }, new);
             found.set_modified(time::now());

@@ -1,6 +1,8 @@
 //! Names: long ones in UTF-16 spread over several slots, and the short ones of eight and three bytes that go with them.
 //! FAT specification, sections 6 and 7.
 
+use atrest_codec::{Le, Rows, decode, encode};
+
 use crate::error::TreeError;
 
 /// UTF-16 units in a slot of a long name.
@@ -77,6 +79,7 @@ impl NewName {
 
     /// Slots that it takes, that of the entry included.
     pub(super) fn slots(&self) -> usize {
+        // cannot overflow: a name has 255 units at most.
         self.long.len().div_ceil(UNITS).saturating_add(1)
     }
 
@@ -84,42 +87,39 @@ impl NewName {
     pub(super) fn long_slots(&self) -> Vec<[u8; 32]> {
         let sum = checksum(&self.short);
         let parts = self.long.chunks(UNITS);
-        let last = parts.len();
-        let slot = |(i, part): (usize, &[u16])| {
+        // cannot be more: a name has 255 units at most, and 20 slots.
+        let last = u8::try_from(parts.len()).unwrap_or(u8::MAX);
+        let slot = |(number, part): (u8, &[u16])| {
             // A name that does not fill its last slot ends with 0 and is padded with 0xffff.
             let mut units = [0xffff_u16; UNITS];
             for (target, unit) in units.iter_mut().zip(part.iter().copied().chain([0])) {
                 *target = unit;
             }
-            let number = u8::try_from(i.saturating_add(1)).unwrap_or(0);
-            let order = if usize::from(number) == last { number | 0x40 } else { number };
-            let mut slot = [0; 32];
-            let bytes = units.iter().flat_map(|unit| unit.to_le_bytes());
-            for (at, byte) in unit_places().zip(bytes) {
-                if let Some(target) = slot.get_mut(at) {
-                    *target = byte;
-                }
-            }
-            for (at, byte) in [(0, order), (11, 0x0f), (13, sum)] {
-                if let Some(target) = slot.get_mut(at) {
-                    *target = byte;
-                }
-            }
-            slot
+            let order = if number == last { number | 0x40 } else { number };
+            let [a, b, c, d, e, f, g, h, i, j, k, l, m] = units.map(Le);
+            let long: LongSlot = (
+                [order],
+                Rows([a, b, c, d, e]),
+                [0x0f, 0, sum],
+                Rows([f, g, h, i, j, k]),
+                [0; 2],
+                Rows([l, m]),
+            );
+            encode(long)
         };
-        parts.enumerate().map(slot).rev().collect()
+        let mut slots: Vec<[u8; 32]> = (1..).zip(parts).map(slot).collect();
+        slots.reverse();
+        slots
     }
 }
 
-/// Bytes of a slot that hold units.
-fn unit_places() -> impl Iterator<Item = usize> {
-    (1..11).chain(14..26).chain(28..32)
-}
+/// A slot of a long name: its number, five units, attributes, type and checksum, six units, two zeros, two units.
+type LongSlot = ([u8; 1], Rows<Le<u16>, 5>, [u8; 3], Rows<Le<u16>, 6>, [u8; 2], Rows<Le<u16>, 2>);
 
 /// The units of one slot.
-pub(super) fn units(slot: &[u8]) -> [u16; UNITS] {
-    let mut bytes = unit_places().map(|at| slot.get(at).copied().unwrap_or(0));
-    core::array::from_fn(|_| u16::from_le_bytes([bytes.next().unwrap_or(0), bytes.next().unwrap_or(0)]))
+pub(super) fn units(slot: &[u8; 32]) -> [u16; UNITS] {
+    let (_, Rows([a, b, c, d, e]), _, Rows([f, g, h, i, j, k]), _, Rows([l, m])): LongSlot = decode(slot);
+    [a, b, c, d, e, f, g, h, i, j, k, l, m].map(|Le(unit)| unit)
 }
 
 fn is_short_char(c: char) -> bool {
@@ -170,6 +170,7 @@ fn numbered(name: &str, taken: impl Fn(&[u8; 11]) -> bool) -> Option<[u8; 11]> {
     (1..1_000_000_u32)
         .map(|number| {
             let tail = format!("~{number}");
+            // cannot overflow: a tilde and six digits at most.
             let head: String = base.chars().take(8_usize.saturating_sub(tail.len())).collect();
             pack(&format!("{head}{tail}"), &extension)
         })
@@ -227,12 +228,8 @@ mod tests {
             let slots = name.long_slots();
             assert_eq!((slots.len(), name.slots()), (len.div_ceil(13), len.div_ceil(13) + 1));
             assert_eq!(slots[0][0], 0x40 | slots.len() as u8);
-            let read: Vec<u16> = slots
-                .iter()
-                .rev()
-                .flat_map(|slot| units(slot))
-                .take_while(|&u| u != 0 && u != 0xffff)
-                .collect();
+            let read: Vec<u16> =
+                slots.iter().rev().flat_map(units).take_while(|&u| u != 0 && u != 0xffff).collect();
             assert_eq!(String::from_utf16(&read).unwrap(), text);
         }
     }

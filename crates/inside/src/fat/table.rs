@@ -1,8 +1,9 @@
 //! The file allocation table: which cluster follows which, and which are free. FAT specification, section 4.
 
+use atrest_codec::Record;
+
 use super::boot::BootSector;
 use super::cache::Cache;
-use crate::bytes::Fields;
 use crate::detect::FilesystemKind;
 use crate::error::{Damage, TreeError};
 
@@ -41,13 +42,13 @@ impl Table {
         if let Some(at) = boot.info() {
             let mut sector = [0; 512];
             cache.read(at, &mut sector)?;
-            let info = Fields(&sector);
-            has_info =
-                (info.le32(0), info.le32(484), info.le32(508)) == (0x4161_5252, 0x6141_7272, 0xaa55_0000);
+            let info = Record::new(&sector);
+            has_info = (info.le32::<0>(), info.le32::<484>(), info.le32::<508>())
+                == (0x4161_5252, 0x6141_7272, 0xaa55_0000);
             if has_info {
-                hint = info.le32(492);
+                hint = info.le32::<492>();
                 // A count from before an unclean end can't be trusted.
-                free = Some(info.le32(488)).filter(|&free| free <= boot.clusters && !boot.dirty);
+                free = Some(info.le32::<488>()).filter(|&free| free <= boot.clusters && !boot.dirty);
             }
         }
         Ok(Self { boot, cache, hint, free, has_info, info_changed: false })
@@ -55,6 +56,7 @@ impl Table {
 
     /// One more than the last cluster's number.
     fn end(&self) -> u32 {
+        // cannot overflow: clusters have 28 bits.
         self.boot.clusters.saturating_add(2)
     }
 
@@ -62,6 +64,7 @@ impl Table {
     fn place(&self, cluster: u32) -> (u64, usize) {
         let cluster = u64::from(cluster);
         match self.boot.kind {
+            // cannot overflow: clusters have 28 bits.
             FilesystemKind::Fat12 => (cluster.saturating_add(cluster >> 1), 2),
             FilesystemKind::Fat16 => (cluster.saturating_mul(2), 2),
             _ => (cluster.saturating_mul(4), 4),
@@ -69,17 +72,36 @@ impl Table {
     }
 
     fn raw(&mut self, cluster: u32) -> Result<u32, TreeError> {
-        let (at, width) = self.place(cluster);
-        let start = self.boot.table();
-        let mut bytes = [0; 4];
-        self.cache.read(start.saturating_add(at), bytes.get_mut(..width).unwrap_or(&mut []))?;
-        let value = u32::from_le_bytes(bytes);
+        let (at, _) = self.place(cluster);
+        let value = self.word(self.boot.table().saturating_add(at))?; // cannot overflow: it lies in the table.
         Ok(match self.boot.kind {
             FilesystemKind::Fat12 if cluster & 1 == 0 => value & 0xfff,
             FilesystemKind::Fat12 => value >> 4,
             FilesystemKind::Fat16 => value,
             _ => value & 0x0fff_ffff,
         })
+    }
+
+    /// The two bytes at `at`, or the four of a FAT32.
+    fn word(&mut self, at: u64) -> Result<u32, TreeError> {
+        if self.boot.kind == FilesystemKind::Fat32 {
+            let mut bytes = [0; 4];
+            self.cache.read(at, &mut bytes)?;
+            Ok(u32::from_le_bytes(bytes))
+        } else {
+            let mut bytes = [0; 2];
+            self.cache.read(at, &mut bytes)?;
+            Ok(u16::from_le_bytes(bytes).into())
+        }
+    }
+
+    fn set_word(&mut self, at: u64, value: u32) -> Result<(), TreeError> {
+        let [a, b, ..] = value.to_le_bytes();
+        match self.boot.kind {
+            FilesystemKind::Fat32 => self.cache.write(at, &value.to_le_bytes())?,
+            _ => self.cache.write(at, &[a, b])?,
+        }
+        Ok(())
     }
 
     fn link(&mut self, cluster: u32) -> Result<Link, TreeError> {
@@ -111,23 +133,20 @@ impl Table {
             Link::Bad => self.bad_mark(),
             Link::End => self.bad_mark() | 0xf,
         };
-        let (at, width) = self.place(cluster);
+        let (at, _) = self.place(cluster);
         let tables: Vec<u64> = self.boot.tables().collect();
         for start in tables {
+            // cannot overflow: it lies in the table.
             let at = start.saturating_add(at);
-            let mut bytes = [0; 4];
-            let bytes = bytes.get_mut(..width).unwrap_or(&mut []);
-            self.cache.read(at, bytes)?;
-            let old = Fields(bytes);
+            let old = self.word(at)?;
             // The neighbour's half-byte, or the four reserved bits of FAT32, stay as they are.
             let new = match self.boot.kind {
-                FilesystemKind::Fat12 if cluster & 1 == 0 => value | u32::from(old.le16(0)) & 0xf000,
-                FilesystemKind::Fat12 => value << 4 | u32::from(old.le16(0)) & 0xf,
+                FilesystemKind::Fat12 if cluster & 1 == 0 => value | old & 0xf000,
+                FilesystemKind::Fat12 => value << 4 | old & 0xf,
                 FilesystemKind::Fat16 => value,
-                _ => value | old.le32(0) & 0xf000_0000,
+                _ => value | old & 0xf000_0000,
             };
-            let new = new.to_le_bytes();
-            self.cache.write(at, new.get(..width).unwrap_or(&[]))?;
+            self.set_word(at, new)?;
         }
         Ok(())
     }
@@ -142,6 +161,7 @@ impl Table {
         for _ in 0..limit.min(self.boot.clusters) {
             let link = self.link(cluster)?;
             match runs.last_mut() {
+                // cannot overflow: clusters have 28 bits.
                 Some(run) if run.first.saturating_add(run.len) == cluster => {
                     run.len = run.len.saturating_add(1)
                 }
@@ -198,11 +218,13 @@ impl Table {
                 continue;
             }
             match runs.last_mut() {
+                // cannot overflow: clusters have 28 bits.
                 Some(run) if run.first.saturating_add(run.len) == cluster => {
                     run.len = run.len.saturating_add(1)
                 }
                 _ => runs.push(Run { first: cluster, len: 1 }),
             }
+            // cannot overflow: the loop ends at 0.
             left = left.saturating_sub(1);
         }
         if left > 0 {
@@ -218,6 +240,7 @@ impl Table {
             }
             previous = cluster;
         }
+        // cannot overflow: clusters have 28 bits, and so many were counted as free.
         self.hint = previous.saturating_add(1);
         self.change_free(|free| free.saturating_sub(count));
         Ok(runs)
@@ -229,8 +252,12 @@ impl Table {
         for cluster in clusters(&runs) {
             self.set(cluster, Link::Free)?;
         }
+        // cannot overflow: clusters have 28 bits.
         let count = runs.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len));
-        self.change_free(|free| free.saturating_add(count));
+        // No more than there are, if what the information sector said was too much.
+        let all = self.boot.clusters;
+        // cannot overflow: clusters have 28 bits.
+        self.change_free(|free| free.saturating_add(count).min(all));
         Ok(())
     }
 
@@ -256,6 +283,7 @@ impl Table {
         let mut free: u32 = 0;
         if self.boot.kind == FilesystemKind::Fat12 {
             for cluster in 2..self.end() {
+                // cannot overflow: clusters have 28 bits.
                 free = free.saturating_add(u32::from(self.raw(cluster)? == 0));
             }
         } else {
@@ -273,6 +301,7 @@ impl Table {
         let mut piece = vec![0; 64 * 1024];
         let mut zeros: u32 = 0;
         while at < end {
+            // cannot overflow or miss: the loop ends there, and a piece is small.
             let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX).min(piece.len());
             let part = piece.get_mut(..len).unwrap_or(&mut []);
             self.cache.read(start.saturating_add(at), part)?;
@@ -282,6 +311,7 @@ impl Table {
                 _ => entry.iter().all(|&byte| byte == 0),
             };
             let found = part.chunks_exact(width).filter(is_zero).count();
+            // cannot overflow: clusters have 28 bits.
             zeros = zeros.saturating_add(u32::try_from(found).unwrap_or(u32::MAX));
             at = at.saturating_add(len as u64);
         }
@@ -297,8 +327,10 @@ impl Table {
     pub(super) fn write_info(&mut self) -> Result<(), TreeError> {
         if let Some(at) = self.boot.info().filter(|_| self.has_info && self.info_changed) {
             let free = self.free()?;
+            // cannot overflow: the sector lies in the filesystem.
             self.cache.write(at.saturating_add(488), &free.to_le_bytes())?;
             self.cache
+                // cannot overflow: the sector lies in the filesystem.
                 .write(at.saturating_add(492), &self.hint.min(self.end().saturating_sub(1)).to_le_bytes())?;
         }
         self.info_changed = false;
@@ -308,5 +340,6 @@ impl Table {
 
 /// Every cluster of some runs.
 pub(super) fn clusters(runs: &[Run]) -> impl Iterator<Item = u32> {
+    // cannot overflow: clusters have 28 bits.
     runs.iter().flat_map(|run| run.first..run.first.saturating_add(run.len))
 }

@@ -9,8 +9,10 @@ const DAY: i64 = 86400;
 
 /// The time now.
 pub(super) fn now() -> Timestamp {
+    // intended: FAT has no times before 1980. A clock that shows one is taken for the first of them.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp {
+        // cannot overflow: a clock has 63 bits of seconds.
         seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
         nanoseconds: since.subsec_nanos(),
     }
@@ -27,7 +29,7 @@ pub(super) fn fields(time: Timestamp) -> (u16, u16, u8) {
     let (hours, minutes, pairs) = (rest / 3600, rest / 60 % 60, rest % 60 / 2);
     let clock = hours << 11 | minutes << 5 | pairs;
     let hundredths = rest % 2 * 100 + i64::from(time.nanoseconds.min(999_999_999) / 10_000_000);
-    // The clamp keeps all of them in range.
+    // cannot miss: the clamp keeps all of them in range.
     (
         u16::try_from(date).unwrap_or(0),
         u16::try_from(clock).unwrap_or(0),
@@ -40,6 +42,7 @@ pub(super) fn timestamp(date: u16, clock: u16, hundredths: u8) -> Timestamp {
     let (date, clock, hundredths) = (i64::from(date), i64::from(clock), i64::from(hundredths.min(199)));
     let days = days(1980 + (date >> 9), (date >> 5 & 0xf).clamp(1, 12), (date & 0x1f).max(1));
     let of_day = (clock >> 11) * 3600 + (clock >> 5 & 0x3f) * 60 + (clock & 0x1f) * 2;
+    // cannot miss: less than a second.
     let nanoseconds = u32::try_from(hundredths % 100 * 10_000_000).unwrap_or(0);
     Timestamp { seconds: days * DAY + of_day + hundredths / 100, nanoseconds }
 }

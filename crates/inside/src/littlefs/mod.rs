@@ -51,6 +51,7 @@ pub(crate) fn on_blocks(
     let size = device.size();
     let read = |at: u64, buf: &mut [u8]| device.read_at(at, buf).is_ok();
     let found = probe(read).ok_or(TreeError::UnknownFilesystem)?;
+    // cannot overflow: 32 bits times 32 bits.
     let needs = u64::from(found.block_size).saturating_mul(found.block_count.into());
     if needs > size {
         return Err(TreeError::LargerThanDevice { needs, has: size });
@@ -152,11 +153,13 @@ fn fill<D: FlashDevice>(
     let mut total: u64 = 0;
     loop {
         let len = source(&mut piece).map_err(|Stop| TreeError::Stopped { at: total })?;
+        // cannot miss: a source fills no more than there is.
         let data = piece.get(..len).unwrap_or(&[]);
         if data.is_empty() {
             return Ok(total);
         }
         fs.write_at(file, total, data).map_err(tree_error)?;
+        // cannot overflow: a file has 31 bits.
         total = total.saturating_add(len as u64);
     }
 }
@@ -170,6 +173,7 @@ impl<D: FlashDevice + Send> FileTree for LittleFsTree<D> {
         let mut state = self.lock();
         state.settle()?;
         let space = state.fs.space().map_err(tree_error)?;
+        // intended: littlefs counts blocks twice that two files share.
         let free = u64::from(space.blocks.saturating_sub(space.used));
         Ok(Space { block_size: space.block_size, blocks: space.blocks.into(), free })
     }

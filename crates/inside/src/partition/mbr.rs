@@ -1,10 +1,10 @@
 //! The master boot record: four entries at byte 446, and a chain of extended boot records for logical partitions.
 //! Sectors have 512 bytes, as everywhere that MBRs are found inside images.
 
+use atrest_codec::{Le, Record, Rows, decode};
 use atrest_device::{BlockDevice, SECTOR_SIZE};
 
 use super::{Partition, PartitionError, PartitionTable, Scheme, check_overlap};
-use crate::bytes::Fields;
 
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
 const PROTECTIVE: u8 = 0xee;
@@ -18,31 +18,34 @@ struct Slot {
     sectors: u64,
 }
 
-fn has_signature(sector: &[u8]) -> bool {
-    Fields(sector).le16(510) == 0xaa55
+/// A sector with a table.
+pub(super) type Sector = [u8; SECTOR_SIZE as usize];
+/// A slot as stored: status, first sector in an old notation, type, last sector so, first sector, number of sectors.
+type Stored = ([u8; 1], [u8; 3], [u8; 1], [u8; 3], Le<u32>, Le<u32>);
+
+fn has_signature(sector: &Sector) -> bool {
+    Record::new(sector).le16::<510>() == 0xaa55
 }
 
-fn slots(sector: &[u8]) -> [Slot; 4] {
-    [446, 462, 478, 494].map(|at| {
-        let entry = Fields(Fields(sector).slice(at, 16));
-        Slot {
-            status: entry.u8(0),
-            kind: entry.u8(4),
-            first: u64::from(entry.le32(8)),
-            sectors: u64::from(entry.le32(12)),
-        }
+fn slots(sector: &Sector) -> [Slot; 4] {
+    let Rows(slots): Rows<Stored, 4> = decode(Record::new(sector).array::<446, 64>());
+    slots.map(|([status], _, [kind], _, Le(first), Le(sectors))| Slot {
+        status,
+        kind,
+        first: first.into(),
+        sectors: sectors.into(),
     })
 }
 
 /// Whether the record stands in front of a GPT.
-pub(super) fn is_protective(sector: &[u8]) -> bool {
+pub(super) fn is_protective(sector: &Sector) -> bool {
     has_signature(sector) && slots(sector).iter().any(|slot| slot.kind == PROTECTIVE)
 }
 
 /// Reads the table whose first sector is given. None if it holds no table.
 pub(super) fn read(
     device: &dyn BlockDevice,
-    sector: &[u8],
+    sector: &Sector,
 ) -> Result<Option<PartitionTable>, PartitionError> {
     let slots = slots(sector);
     let plausible = slots.iter().all(|slot| slot.status & 0x7f == 0);
@@ -69,7 +72,7 @@ pub(super) fn read(
         logical(device, first, sectors, &mut partitions)?;
     }
     check_overlap(&partitions)?;
-    let id = format!("{:08x}", Fields(sector).le32(440));
+    let id = format!("{:08x}", Record::new(sector).le32::<440>());
     let sector_size = SECTOR_SIZE as u32;
     Ok(Some(PartitionTable { scheme: Scheme::Mbr, sector_size, id, partitions, damaged_copy: None }))
 }
@@ -86,6 +89,7 @@ fn logical(
     let mut record = base;
     let mut number = 5;
     for _ in 0..MAX_LINKS {
+        // cannot overflow: sums of a few numbers of 32 bits, times 512.
         let offset = record.saturating_mul(SECTOR_SIZE);
         device.read_at(offset, &mut sector)?;
         if !has_signature(&sector) {
@@ -95,18 +99,22 @@ fn logical(
         if own.kind != 0 && own.sectors != 0 {
             let found = partition(device, number, record, &own)?;
             let inside =
+                // cannot overflow: sums of a few numbers of 32 bits.
                 record.saturating_add(own.first).saturating_add(own.sectors) <= base.saturating_add(sectors);
             if !inside {
                 return Err(PartitionError::OutOfBounds { number, start: found.start, len: found.len });
             }
             partitions.push(found);
+            // cannot overflow: the chain has a limit.
             number = number.saturating_add(1);
         }
         if next.kind == 0 || next.first == 0 {
             return Ok(());
         }
+        // cannot overflow: sums of a few numbers of 32 bits.
         record = base.saturating_add(next.first);
         if next.first >= sectors {
+            // cannot overflow: sums of a few numbers of 32 bits, times 512.
             let start = record.saturating_mul(SECTOR_SIZE);
             return Err(PartitionError::OutOfBounds { number, start, len: SECTOR_SIZE });
         }
@@ -120,9 +128,10 @@ fn partition(
     base: u64,
     slot: &Slot,
 ) -> Result<Partition, PartitionError> {
-    // All are sums and multiples of 32-bit numbers and can't overflow 64 bits.
+    // cannot overflow: sums of a few numbers of 32 bits, times 512.
     let start = base.saturating_add(slot.first).saturating_mul(SECTOR_SIZE);
     let len = slot.sectors.saturating_mul(SECTOR_SIZE);
+    // cannot overflow: sums of a few numbers of 32 bits, times 512.
     if slot.first == 0 || start.saturating_add(len) > device.size() {
         return Err(PartitionError::OutOfBounds { number, start, len });
     }

@@ -208,6 +208,7 @@ fn check_overlap(partitions: &[Partition]) -> Result<(), PartitionError> {
     by_start.sort_by_key(|p| p.start);
     for pair in by_start.windows(2) {
         if let [a, b] = pair
+            // cannot overflow: every range lies inside the device.
             && a.start.saturating_add(a.len) > b.start
         {
             return Err(PartitionError::Overlap { a: a.number, b: b.number });

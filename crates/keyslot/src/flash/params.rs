@@ -187,6 +187,8 @@ pub enum ParamsError {
         /// Bytes.
         bytes: u8,
     },
+    /// An earlier version sealed the volume, in a format without salts.
+    EarlierSealed,
     /// The protection level is none that exists, or does not go with the cipher.
     Protection {
         /// Level, bytes of tag, trusted store and ticket policy, as in the header.
@@ -252,6 +254,9 @@ impl Params {
     pub(super) fn decode(bytes: &[u8; PARAMS_LEN]) -> Result<(Self, u64), ParamsError> {
         let (_, [code, key_len], level, Le(sequence), uuid, sizes, Le(data_unit)): Fields = decode(bytes);
         let cipher = FlashCipher::from_code(code).ok_or(ParamsError::Cipher { code })?;
+        if let [SEALED_BEFORE, ..] = level {
+            return Err(ParamsError::EarlierSealed);
+        }
         let protection = Protection::decode(level).ok_or(ParamsError::Protection { bytes: level })?;
         let (Le(read_size), Le(prog_size), Le(erase_size), Le(block_count)) = sizes;
         let sizes = FlashSizes { read_size, prog_size, erase_size, block_count };
@@ -289,6 +294,11 @@ impl FlashSizes {
     }
 }
 
+/// Protection of sealed media.
+const SEALED: u8 = 2;
+/// Of those that were sealed without salts, by a version that only developers had.
+const SEALED_BEFORE: u8 = 1;
+
 impl Protection {
     fn encode(self) -> [u8; 4] {
         match self {
@@ -303,7 +313,7 @@ impl Protection {
                     TicketPolicy::Slot => 0,
                     TicketPolicy::Store => 1,
                 };
-                [1, tag_len, store, tickets]
+                [SEALED, tag_len, store, tickets]
             }
         }
     }
@@ -312,7 +322,7 @@ impl Protection {
         let [level, tag_len, store, tickets] = bytes;
         match level {
             0 if bytes == [0; 4] => Some(Self::Encrypted),
-            1 => {
+            SEALED => {
                 let store = match store {
                     0 => Freshness::Nothing,
                     1 => Freshness::Record,
@@ -344,6 +354,9 @@ impl fmt::Display for ParamsError {
                 write!(f, "its cipher has the number {code}, which this version does not know")
             }
             Self::KeyLen { bytes } => write!(f, "its cipher takes no volume key of {bytes} bytes"),
+            Self::EarlierSealed => f.write_str(
+                "an earlier version sealed the volume, in a format without salts: copy its files with that version to a volume that this one makes",
+            ),
             Self::Protection { bytes: [level, tag, store, tickets] } => write!(
                 f,
                 "its protection (level {level}, tag of {tag} bytes, store {store}, tickets {tickets}) does not exist or does not go with its cipher"

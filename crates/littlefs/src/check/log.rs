@@ -54,6 +54,7 @@ impl Log {
     fn read<D: FlashDevice>(device: &mut D, block: u32) -> Result<Self, CheckFailure> {
         let geometry = device.geometry();
         let mut bytes = vec![0; geometry.erase_size() as usize];
+        // cannot overflow: both have 32 bits.
         let start = u64::from(block).saturating_mul(u64::from(geometry.erase_size()));
         let mut torn = false;
         if let Err(error) = device.read(start, &mut bytes) {
@@ -63,6 +64,7 @@ impl Log {
             let mut good = 0_usize;
             for (unit, at) in bytes.chunks_mut(step).zip((start..).step_by(step)) {
                 match device.read(at, unit) {
+                    // cannot overflow: at most as many bytes as a block has.
                     Ok(()) => good = good.saturating_add(step),
                     Err(error) => {
                         unreadable(error)?;
@@ -77,22 +79,21 @@ impl Log {
     }
 
     fn revision(&self) -> u32 {
+        // intended: a block whose first bytes cannot be read has no commit, whatever its revision.
         le32(&self.bytes, 0).unwrap_or(0)
     }
 
     /// The data of a tag.
     pub fn data(&self, tag: &Tag) -> &[u8] {
+        // cannot miss: `commits` found the data inside of the block.
         self.bytes.get(tag.at..tag.at.saturating_add(tag.len)).unwrap_or(&[])
     }
 
-    /// The `index`th 32-bit word of a tag's data.
-    pub fn word(&self, tag: &Tag, index: usize) -> u32 {
-        le32(self.data(tag), index.saturating_mul(4)).unwrap_or(NULL)
-    }
-
-    /// The two words of a tag that names a pair.
-    pub fn pair(&self, tag: &Tag) -> Pair {
-        [self.word(tag, 0), self.word(tag, 1)]
+    /// The data of a tag as 32-bit words; none unless there are exactly as many.
+    pub fn words<const N: usize>(&self, tag: &Tag) -> Option<[u32; N]> {
+        let (words, rest) = self.data(tag).as_chunks();
+        let words: &[[u8; 4]; N] = words.try_into().ok().filter(|_| rest.is_empty())?;
+        Some(words.map(u32::from_le_bytes))
     }
 }
 
@@ -119,8 +120,10 @@ fn unreadable(error: FlashError) -> Result<(), CheckFailure> {
 /// The tags of all commits whose checksum is right. Each tag is stored XORed with the one before.
 fn commits(bytes: &[u8]) -> Vec<Tag> {
     let (mut good, mut pending) = (Vec::new(), Vec::new());
-    let mut crc = crc32(u32::MAX, bytes.get(..4).unwrap_or(&[]));
+    let Some(revision) = bytes.first_chunk::<4>() else { return good };
+    let mut crc = crc32(u32::MAX, revision);
     let (mut at, mut previous) = (4_usize, u32::MAX);
+    // cannot overflow: all are bytes of a block, or end with a tag's length of ten bits behind it.
     while let Some(stored) = bytes.get(at..at.saturating_add(4)) {
         let &[a, b, c, d] = stored else { break };
         crc = crc32(crc, stored);
@@ -130,6 +133,7 @@ fn commits(bytes: &[u8]) -> Vec<Tag> {
         }
         let deletes = tag & 0x3ff == 0x3ff;
         let len = if deletes { 0 } else { (tag & 0x3ff) as usize };
+        // cannot overflow: the tag lies in the block, and its length has ten bits.
         let data = at.saturating_add(4);
         let end = data.saturating_add(len);
         let Some(covered) = bytes.get(data..end) else { break };
@@ -154,8 +158,7 @@ fn commits(bytes: &[u8]) -> Vec<Tag> {
 }
 
 fn le32(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(at..at.saturating_add(4))?;
-    Some(u32::from_le_bytes(word.try_into().ok()?))
+    bytes.get(at..)?.first_chunk().copied().map(u32::from_le_bytes)
 }
 
 /// CRC-32 with the polynomial 0x04c11db7, reflected, neither inverted before nor after.

@@ -143,12 +143,14 @@ fn walk<D: FlashDevice>(device: &mut D) -> Result<Summary, Failure> {
         }
         if let Some(found) = contents.superblock {
             superblock = Some(found);
+            // cannot overflow: a pair continues a directory, and the first one begins one.
             root = directories.len().saturating_sub(1);
         }
         let Some(directory) = directories.last_mut() else { break };
         directory.pairs.push(pair);
         let child = |&(id, own): &(usize, Pair)| Child { pair: own, inside: pair, id };
         directory.children.extend(contents.directories.iter().map(child));
+        // cannot overflow: a medium has fewer entries than bytes.
         files = files.saturating_add(contents.files);
         counts.insert(sorted(pair), contents.count);
         for (sum, part) in state.iter_mut().zip(contents.state) {
@@ -171,6 +173,7 @@ fn walk<D: FlashDevice>(device: &mut D) -> Result<Summary, Failure> {
     let moved = pending_move(state, &counts)?;
     each_in_one_place(&directories, &heads, root, moved)?;
     let interrupted = !strays.is_empty() || state.iter().any(|word| *word != 0);
+    // cannot overflow: the root is one of them.
     let count = directories.len().saturating_sub(root);
     Ok(Summary { version, block_size, block_count, name_max, directories: count, files, interrupted })
 }

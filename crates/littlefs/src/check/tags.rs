@@ -65,19 +65,11 @@ pub(super) fn check(log: &Log, geometry: FlashGeometry) -> Result<Contents, Dama
             }
             0x500..=0x57f => tag.len >= 4,
             0x5ff => tag.len == 8,
-            0x600 | 0x601 => {
-                tag.len == 8 && {
-                    let pair = log.pair(tag);
-                    contents.tail = (pair != [NULL; 2]).then_some((pair, tag.kind == 0x601));
-                    contents.tail.is_none() || in_range(pair, geometry)
-                }
-            }
-            0x7ff => {
-                tag.len == 12 && {
-                    contents.state = [log.word(tag, 0), log.word(tag, 1), log.word(tag, 2)];
-                    true
-                }
-            }
+            0x600 | 0x601 => log.words(tag).is_some_and(|pair| {
+                contents.tail = (pair != [NULL; 2]).then_some((pair, tag.kind == 0x601));
+                contents.tail.is_none() || in_range(pair, geometry)
+            }),
+            0x7ff => log.words(tag).map(|state| contents.state = state).is_some(),
             // Among them those that the library uses in memory only, with pointers for data: 0x100 to 0x1ff.
             _ => false,
         };
@@ -88,13 +80,13 @@ pub(super) fn check(log: &Log, geometry: FlashGeometry) -> Result<Contents, Dama
     contents.count = entries.len();
     for (id, entry) in entries.into_iter().enumerate() {
         let Some(tag) = entry.structure else { continue };
+        let wrong = Damage::Tag { block: log.block, at: tag.at, kind: tag.kind };
         match (entry.name, tag.kind) {
-            (0x002, 0x200) => contents.directories.push((id, log.pair(&tag))),
+            (0x002, 0x200) => contents.directories.push((id, log.words(&tag).ok_or(wrong)?)),
+            // cannot overflow: a block has fewer entries than bytes.
             (0x001, 0x201 | 0x202) => contents.files = contents.files.saturating_add(1),
-            (0x0ff, 0x201) if tag.len == 24 => {
-                contents.superblock = Some(std::array::from_fn(|index| log.word(&tag, index)));
-            }
-            _ => return Err(Damage::Tag { block: log.block, at: tag.at, kind: tag.kind }),
+            (0x0ff, 0x201) => contents.superblock = Some(log.words(&tag).ok_or(wrong)?),
+            _ => return Err(wrong),
         }
     }
     Ok(contents)
@@ -112,6 +104,7 @@ fn name(log: &Log, tag: &Tag, entries: &mut Vec<Entry>) -> bool {
     };
     let id = usize::from(tag.id);
     if id >= entries.len() && tag.id < NO_ID {
+        // cannot overflow: an id has ten bits.
         entries.resize(id.saturating_add(1), Entry::default());
     }
     valid && entries.get_mut(id).map(|entry| entry.name = tag.kind).is_some()
@@ -119,12 +112,11 @@ fn name(log: &Log, tag: &Tag, entries: &mut Vec<Entry>) -> bool {
 
 fn structure(log: &Log, tag: &Tag, geometry: FlashGeometry) -> bool {
     match tag.kind {
-        0x200 => tag.len == 8 && in_range(log.pair(tag), geometry),
-        0x202 => {
-            let (head, size) = (log.word(tag, 0), log.word(tag, 1));
+        0x200 => log.words(tag).is_some_and(|pair| in_range(pair, geometry)),
+        0x202 => log.words(tag).is_some_and(|[head, size]| {
             let fits = u64::from(size) <= geometry.size().min(MAX_FILE_LEN);
-            tag.len == 8 && fits && (size == 0 || u64::from(head) < geometry.block_count())
-        }
+            fits && (size == 0 || u64::from(head) < geometry.block_count())
+        }),
         _ => !tag.deletes,
     }
 }

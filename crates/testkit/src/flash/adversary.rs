@@ -129,6 +129,14 @@ impl Adversary {
         Self { withheld, ..self }
     }
 
+    /// The same, who has watched a copy of the volume on another machine as well.
+    pub fn with_copy(mut self, recording: &FlashRecording) -> Self {
+        let Self { blocks, images, .. } = Self::new(recording);
+        self.blocks.iter_mut().zip(blocks).for_each(|(versions, more)| versions.extend(more));
+        self.images.extend(images);
+        self
+    }
+
     /// Programs that were refused.
     pub fn withheld(&self) -> usize {
         self.withheld.len()

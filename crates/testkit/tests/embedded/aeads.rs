@@ -95,7 +95,7 @@ pub fn costs(figures: &Figures) -> Vec<String> {
             let used = layout.geometry().erase_size();
             format!("{:.1} %", f64::from(4096 - used) * 100.0 / 4096.0)
         };
-        let (store, slot) = (space(252, Tickets::Store), space(316, Tickets::Slot));
+        let (store, slot) = (space(292, Tickets::Store), space(316, Tickets::Slot));
         format!("| {name} | {store} | {slot} | {m4} | {rv32} |")
     };
     AEADS.into_iter().map(row).collect()

@@ -62,6 +62,13 @@ pub(super) struct Inner<M: Mapper> {
     pub is_root: bool,
 }
 
+impl<M: Mapper> Drop for Inner<M> {
+    fn drop(&mut self) {
+        // Closing alone would leave the lock to a process that is being started: it has a copy of the descriptor.
+        let _ = rustix::fs::flock(&self.root, FlockOperation::Unlock);
+    }
+}
+
 impl<M: Mapper> LowerPosix<M> {
     /// Opens a lower directory. A writable one is nobody else's until it is dropped; several may read one.
     pub fn open(directory: &Path, mapper: M, writable: bool) -> Result<Self, LowerError> {

@@ -9,7 +9,7 @@ use super::{Luks1, media, unlock_error};
 use crate::lock::MetadataLock;
 use crate::{
     ChangeError, Credential, KeyslotOptions, OptionError, Passphrase, PbkdfKind, PbkdfOptions, Priority,
-    Relabel, VolumeKey, is_uuid,
+    Relabel, VolumeKey,
 };
 
 impl Luks1 {
@@ -136,9 +136,7 @@ impl Luks1 {
 
     /// Sets the UUID, which lies in one sector: a power loss leaves the old one or the new one.
     pub fn set_uuid(&mut self, header: &dyn BlockDevice, uuid: &str) -> Result<(), ChangeError> {
-        if !is_uuid(uuid) {
-            return Err(OptionError::Uuid.into());
-        }
+        crate::uuid::check(uuid)?;
         self.refresh(header)?;
         let _lock = self.lock_unchanged(header)?;
         let mut renamed = self.header.clone();

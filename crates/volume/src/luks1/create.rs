@@ -10,9 +10,7 @@ use super::change::{Sealed, check_options, iterations};
 use super::media::HEADER_AREA;
 use super::{Luks1, media};
 use crate::lock::MetadataLock;
-use crate::{
-    ChangeError, Devices, FormatError, FormatOptions, OptionError, Passphrase, VolumeKey, is_uuid, uuid,
-};
+use crate::{ChangeError, Devices, FormatError, FormatOptions, OptionError, Passphrase, VolumeKey, uuid};
 
 const DEFAULT_CIPHER: &str = "aes-xts-plain64";
 /// Multiple that data offsets given by number must have, as in cryptsetup.
@@ -120,8 +118,10 @@ impl Plan {
         }
         check_options(&options.keyslot, hash)?;
         let uuid = match &options.uuid {
-            Some(uuid) if is_uuid(uuid) => uuid.clone(),
-            Some(_) => return Err(OptionError::Uuid.into()),
+            Some(uuid) => {
+                uuid::check(uuid)?;
+                uuid.clone()
+            }
             None => uuid::random()?,
         };
         let mut plan = Self { cipher_text: cipher.to_string(), cipher, key_len, hash, uuid, data_sector: 0 };
@@ -197,6 +197,9 @@ impl Plan {
     fn check_key(&self, key: &VolumeKey) -> Result<(), FormatError> {
         if key.len() != self.key_len {
             return Err(OptionError::VolumeKeyLength { has: key.len(), needs: self.key_len }.into());
+        }
+        if key.is_zeros() {
+            return Err(OptionError::ZeroVolumeKey.into());
         }
         // Refuses equal halves of an XTS key, say.
         with_wiped_stack(|| Mapper::new(&self.cipher, key.expose(), &MapperOptions::default()).map(drop))

@@ -162,8 +162,8 @@ impl Luks2 {
         for text in [new.label, new.subsystem].into_iter().flatten() {
             create::check_label(text)?;
         }
-        if new.uuid.is_some_and(|uuid| !crate::is_uuid(uuid)) {
-            return Err(OptionError::Uuid.into());
+        if let Some(uuid) = new.uuid {
+            crate::uuid::check(uuid)?;
         }
         let mut session = Session::begin(self, header)?;
         let mut next = session.next(session.metadata().clone())?;

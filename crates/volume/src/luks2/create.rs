@@ -17,7 +17,7 @@ use super::{Luks2, media};
 use crate::lock::MetadataLock;
 use crate::{
     ChangeError, Devices, FormatError, FormatOptions, KeyslotOptions, OptionError, Passphrase, PbkdfKind,
-    Priority, VolumeKey, is_uuid, uuid,
+    Priority, VolumeKey, uuid,
 };
 
 /// Where the data starts by default, and so how much both header copies and the keyslots area take together.
@@ -106,8 +106,10 @@ pub(super) fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<Crea
         check_label(text)?;
     }
     let uuid = match &options.uuid {
-        Some(uuid) if is_uuid(uuid) => uuid.to_ascii_lowercase(),
-        Some(_) => return Err(OptionError::Uuid.into()),
+        Some(uuid) => {
+            uuid::check(uuid)?;
+            uuid.to_ascii_lowercase()
+        }
         None => uuid::random()?,
     };
     // intended: the first keyslot unless another one is asked for.
@@ -131,6 +133,7 @@ fn volume_key(options: &FormatOptions, key_len: usize) -> Result<VolumeKey, Form
         Some(key) if key.len() != key_len => {
             Err(OptionError::VolumeKeyLength { has: key.len(), needs: key_len }.into())
         }
+        Some(key) if key.is_zeros() => Err(OptionError::ZeroVolumeKey.into()),
         Some(key) => Ok(VolumeKey::copy_from(key.expose())),
         None => Ok(VolumeKey::generate(key_len, &mut OsRandom)?),
     }

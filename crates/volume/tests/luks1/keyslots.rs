@@ -170,6 +170,16 @@ fn a_header_that_another_program_changed_is_noticed() {
 }
 
 #[test]
+fn a_uuid_that_names_no_volume_is_not_set() {
+    let (device, mut volume) = small();
+    let before = device.image();
+    let nil = volume.set_uuid(&device, "00000000-0000-0000-0000-000000000000");
+    assert_eq!(nil, Err(OptionError::NilUuid.into()));
+    assert_eq!(volume.set_uuid(&device, "x"), Err(OptionError::Uuid.into()));
+    assert!(device.image() == before, "nothing was written");
+}
+
+#[test]
 fn options_that_luks1_does_not_have_are_refused_before_anything_is_written() {
     let device = FaultDevice::zeroed(4 << 20);
     let refused = |options: FormatOptions| {
@@ -194,6 +204,11 @@ fn options_that_luks1_does_not_have_are_refused_before_anything_is_written() {
         OptionError::KeyLength { bytes: 17, takes: &[16, 24, 32] }
     );
     assert_eq!(refused(FormatOptions { uuid: Some("x".into()), ..base() }), OptionError::Uuid);
+    let nil = String::from("00000000-0000-0000-0000-000000000000");
+    assert_eq!(refused(FormatOptions { uuid: Some(nil), ..base() }), OptionError::NilUuid);
+    let zeros =
+        FormatOptions { key_len: Some(32), volume_key: Some(VolumeKey::copy_from(&[0; 32])), ..base() };
+    assert_eq!(refused(zeros), OptionError::ZeroVolumeKey);
     assert_eq!(refused(FormatOptions { hash: Some(Hash::Blake2s128), ..base() }), OptionError::Pbkdf);
     assert_eq!(refused(slot(in_slot(8))), OptionError::SlotNumber { slot: 8, count: 8 });
     assert_eq!(

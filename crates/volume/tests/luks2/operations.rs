@@ -59,6 +59,8 @@ fn options_that_can_not_be_used_are_refused_before_anything_is_written() {
         OptionError::SingleSnapshot
     );
     assert_eq!(refused(FormatOptions { uuid: Some("x".into()), ..small() }), OptionError::Uuid);
+    let nil = String::from("00000000-0000-0000-0000-000000000000");
+    assert_eq!(refused(FormatOptions { uuid: Some(nil), ..small() }), OptionError::NilUuid);
     assert_eq!(
         refused(FormatOptions { label: Some("x".repeat(48)), ..small() }),
         OptionError::LabelLength { bytes: 48 }
@@ -72,6 +74,11 @@ fn options_that_can_not_be_used_are_refused_before_anything_is_written() {
         refused(FormatOptions { volume_key: Some(key), key_len: Some(64), ..small() }),
         OptionError::VolumeKeyLength { has: 32, needs: 64 }
     );
+    for (cipher, len) in [("aes-xts-plain64", 64), ("aes-cbc-essiv:sha256", 32)] {
+        let zeros = FormatOptions { cipher: Some(spec(cipher)), ..small() };
+        let zeros = FormatOptions { volume_key: Some(VolumeKey::copy_from(&vec![0; len])), ..zeros };
+        assert_eq!(refused(zeros), OptionError::ZeroVolumeKey, "{cipher}");
+    }
     let mut weak = small();
     weak.keyslot.pbkdf.forced_iterations = Some(999);
     assert_eq!(refused(weak), OptionError::Pbkdf);
@@ -300,6 +307,16 @@ fn a_stale_view_does_not_overwrite_what_others_changed() {
     // A device that holds another volume by now is refused.
     luks2::format(Devices::together(&device), &one, &small()).expect("formats");
     assert_eq!(mine.set_label(&device, Some("x"), None), Err(ChangeError::ChangedMeanwhile));
+}
+
+#[test]
+fn a_uuid_that_names_no_volume_is_not_set() {
+    let (device, mut luks) = volume();
+    let before = device.image();
+    let nil = luks.set_uuid(&device, "00000000-0000-0000-0000-000000000000");
+    assert_eq!(nil, Err(OptionError::NilUuid.into()));
+    assert_eq!(luks.set_uuid(&device, "x"), Err(OptionError::Uuid.into()));
+    assert!(device.image() == before, "nothing was written");
 }
 
 #[test]

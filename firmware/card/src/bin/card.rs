@@ -115,13 +115,13 @@ fn change(medium: &mut Medium, task: &mut Task, kdf: &mut Kdf<'_, impl FnMut(u64
     let (mut header, slot) = done(unlocked(medium, task.passphrase, kdf, &mut key));
     let passphrase = task.new_passphrase;
     let new = NewSlot { passphrase, cost: COST, kdf, device: None, random: &mut task.entropy };
-    done(header.change_key(slot, &key, new));
+    done(header.change_key(slot, &key, new, None));
 }
 
 fn erase(medium: &mut Medium, task: &Task, kdf: &mut Kdf<'_, impl FnMut(u64)>) {
     let mut key = FlashKey::empty();
     let (mut header, _) = done(unlocked(medium, task.passphrase, kdf, &mut key));
-    done(header.erase_keys());
+    done(header.erase_keys(None));
     if unlocked(medium, task.passphrase, kdf, &mut key).map(|_| ()) != Err(FlashHeaderError::NoKeyslots) {
         board::fail();
     }

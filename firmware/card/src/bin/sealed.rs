@@ -8,7 +8,7 @@ use firmware_card::files::read;
 use firmware_card::sealed::{BLOCKS, Chip, LAYOUT, Volume};
 use firmware_card::task::task;
 use firmware_card::{board, done, stack};
-use littlefs2::consts::{U1, U344};
+use littlefs2::consts::{U1, U424};
 use littlefs2::fs::Filesystem;
 use littlefs2::path;
 
@@ -20,7 +20,7 @@ impl LittlefsGeometry for Sizes {
     const PROG_SIZE: usize = LAYOUT.payload() as usize;
     const BLOCK_SIZE: usize = LAYOUT.geometry().erase_size() as usize;
     const BLOCK_COUNT: usize = BLOCKS;
-    type CACHE_SIZE = U344;
+    type CACHE_SIZE = U424;
     type LOOKAHEAD_SIZE = U1;
 }
 
@@ -28,8 +28,8 @@ impl LittlefsGeometry for Sizes {
 fn main() -> ! {
     // SAFETY: the entry point runs once.
     let mut chip = unsafe { Chip::take() };
-    let task = task();
-    let stack = stack::used(|| chip.run(&task, &mut Pbkdf2Kdf(|_| {}), use_files));
+    let mut task = task();
+    let stack = stack::used(|| chip.run(&mut task, &mut Pbkdf2Kdf(|_| {}), use_files));
     board::print("stack", 0, stack);
     done(semihosting::fs::write(c"card.out", chip.medium()));
     done(semihosting::fs::write(c"store.out", chip.store()));

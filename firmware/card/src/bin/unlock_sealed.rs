@@ -17,9 +17,9 @@ fn main() -> ! {
     static UNIT: Memory<Unit> = Memory::new([0; LAYOUT.payload() as usize]);
     // SAFETY: the entry point runs once.
     let (mut chip, unit) = unsafe { (Chip::take(), UNIT.take()) };
-    let task = task();
+    let mut task = task();
     let work = |volume: &mut Volume<'_, '_>| transfer(volume, unit);
-    let stack = stack::used(|| chip.run(&task, &mut Pbkdf2Kdf(|_| {}), work));
+    let stack = stack::used(|| chip.run(&mut task, &mut Pbkdf2Kdf(|_| {}), work));
     board::print("stack", 0, stack);
     // Behind a revision and a tag littlefs has its name.
     board::print("data", 0, u32::from_le_bytes([unit[8], unit[9], unit[10], unit[11]]));

@@ -111,7 +111,7 @@ fn main() -> ! {
             device: None,
             random: &mut ChipRandom,
         };
-        header.change_key(slot, &key, new).expect("a card that takes writes");
+        header.change_key(slot, &key, new, None).expect("a card that takes writes");
     }
     key.clear();
     loop {

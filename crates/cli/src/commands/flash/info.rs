@@ -51,6 +51,8 @@ struct Sealing {
 struct Store {
     closed: bool,
     anchor: u64,
+    /// Number of the header that it names.
+    header: u64,
     /// False: without a passphrase nobody can tell whether it is the volume's.
     verified: bool,
 }
@@ -78,6 +80,7 @@ impl Info {
         let header = volume.header()?;
         let params = header.params();
         let sizes = params.sizes;
+        // cannot overflow: both copies were found to lie on the medium.
         let copy_len = sizes.blocks_per_copy().saturating_mul(sizes.erase_size.into());
         let copies = [0, copy_len].into_iter().zip(volume.copy_states());
         Ok(Self {
@@ -94,6 +97,7 @@ impl Info {
             erase_size: sizes.erase_size,
             blocks: sizes.block_count,
             size: sizes.size(),
+            // cannot overflow: both copies were found to lie on the medium.
             data_offset: copy_len.saturating_mul(2),
             copies: copies.map(|(offset, state)| Copy { offset, damage: damage(state) }).collect(),
             keyslots: (0..SLOTS).filter_map(|id| Some(Keyslot::of(id, &header.slot(id)?))).collect(),
@@ -153,7 +157,12 @@ impl Sealing {
                 Freshness::Record => "record",
                 Freshness::Counter => "counter",
             },
-            store: record.map(|RecordFields { closed, anchor }| Store { closed, anchor, verified: false }),
+            store: record.map(|RecordFields { closed, anchor, header, .. }| Store {
+                closed,
+                anchor,
+                header,
+                verified: false,
+            }),
         }))
     }
 
@@ -167,10 +176,10 @@ impl Sealing {
     fn store_text(&self) -> String {
         match &self.store {
             None => format!("a {}; --store shows what it says", self.trusted_store),
-            Some(Store { closed, anchor, .. }) => {
+            Some(Store { closed, anchor, header, .. }) => {
                 let how = if *closed { "closed in good order" } else { "NOT closed in good order" };
                 format!(
-                    "a {}: {how}, next serial {anchor} or later (unverified: `atrest key test --store` says whether it is this \
+                    "a {}: {how}, next serial {anchor} or later, header number {header} (unverified: `atrest key test --store` says whether it is this \
                      volume's)",
                     self.trusted_store
                 )

@@ -5,6 +5,7 @@ use atrest_keyslot::flash::{AnyKdf, FlashKey, KdfCost};
 use atrest_secret::{OsRandom, Passphrase};
 use serde_json::json;
 
+use super::store::HeldStore;
 use super::{LockedHeader, info, store, unlock_keeping};
 use crate::args::format::PbkdfArgs;
 use crate::args::key::{
@@ -18,32 +19,49 @@ use crate::output::Output;
 use crate::progress;
 use crate::secrets::{Source, refuse_sharing_stdin};
 
-/// Asks for the passphrase: the keyslot that it opens, and the key in it. A trusted store that was named is held against the
-/// volume before anything is done.
+/// A volume whose keyslots may be changed.
+struct Unlocked {
+    /// The keyslot that the passphrase has opened.
+    slot: usize,
+    key: FlashKey,
+    passphrase: Passphrase,
+    store: HeldStore,
+}
+
+/// Asks for the passphrase. The trusted store of a sealed volume is held before, and held against the volume before anything is done.
 fn unlocked(
     locked: &LockedHeader,
     target: &TargetArgs,
     slot: Option<u32>,
     secret: &PassphraseArgs,
     output: &Output,
-) -> Result<(usize, FlashKey), Failure> {
-    let (slot, key, _) = unlocked_keeping(locked, target, slot, secret, output)?;
-    Ok((slot, key))
+) -> Result<Unlocked, Failure> {
+    let store = held(locked, target, false)?;
+    unlocked_with(locked, target, slot, (secret, store), output)
 }
 
-/// The same, and the passphrase itself.
-fn unlocked_keeping(
+fn unlocked_with(
     locked: &LockedHeader,
     target: &TargetArgs,
     slot: Option<u32>,
-    secret: &PassphraseArgs,
+    (secret, store): (&PassphraseArgs, HeldStore),
     output: &Output,
-) -> Result<(usize, FlashKey, Passphrase), Failure> {
+) -> Result<Unlocked, Failure> {
     let path = &target.path;
-    store::look(&locked.volume, target.store.as_deref()).map_err(|error| error.at(path))?;
-    let opened = unlock_keeping(&locked.volume, path, slot, secret, output)?;
-    store::check(path, &opened.1, target.store.as_deref())?;
-    Ok(opened)
+    let (slot, key, passphrase) = unlock_keeping(&locked.volume, path, slot, secret, output)?;
+    let store = store.check(path, &key)?;
+    Ok(Unlocked { slot, key, passphrase, store })
+}
+
+/// The trusted store for a change. One that removes the last passphrase needs none.
+fn held(locked: &LockedHeader, target: &TargetArgs, destroys: bool) -> Result<HeldStore, Failure> {
+    let store = target.store.as_deref();
+    HeldStore::hold(&locked.volume, store, destroys).map_err(|error| error.at(&target.path))
+}
+
+fn keyslots(locked: &LockedHeader, target: &TargetArgs) -> Result<Vec<usize>, Failure> {
+    let header = locked.volume.header().map_err(|error| Failure::from(error).at(&target.path))?;
+    Ok(header.slots_in_use().collect())
 }
 
 /// Hands a new keyslot for a passphrase to `work`.
@@ -75,12 +93,14 @@ pub fn add(args: &KeyAddArgs, output: &Output) -> Result<(), Failure> {
     refuse_sharing_stdin(&Source::from(&args.secret.passphrase), &Source::from(&args.new))?;
     let path = &args.target.path;
     let mut locked = LockedHeader::change(path)?;
-    let (_, key) = unlocked(&locked, &args.target, args.key_slot, &args.secret.passphrase, output)?;
+    let Unlocked { key, mut store, .. } =
+        unlocked(&locked, &args.target, args.key_slot, &args.secret.passphrase, output)?;
     let slot = args.new_key_slot.map(|slot| slot as usize);
     let cost = cost(&args.pbkdf)?;
     let passphrase = Source::from(&args.new).read_new("New passphrase", output)?;
-    let added =
-        with_new(&passphrase, cost, &args.target, output, |new| locked.volume.add_key(slot, &key, new))?;
+    let added = with_new(&passphrase, cost, &args.target, output, |new| {
+        locked.volume.add_key(slot, &key, new, store.anchor())
+    })?;
     output.done(&json!({ "keyslot": added }), &format!("keyslot {added} opens with the new passphrase"))
 }
 
@@ -98,7 +118,8 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
     refuse_sharing_stdin(&Source::from(&args.passphrase), &Source::from(&args.new))?;
     let path = &args.target.path;
     let mut locked = LockedHeader::change(path)?;
-    let (slot, key, old) = unlocked_keeping(&locked, &args.target, args.key_slot, &args.passphrase, output)?;
+    let Unlocked { slot, key, passphrase: old, mut store } =
+        unlocked(&locked, &args.target, args.key_slot, &args.passphrase, output)?;
     let cost = cost(&args.pbkdf)?;
     let passphrase = match args.keep_passphrase {
         true => old,
@@ -110,7 +131,9 @@ pub fn change(args: &KeyChangeArgs, output: &Output) -> Result<(), Failure> {
     {
         output.warn(format_args!("{before} was dearer for whoever guesses than {cost}"));
     }
-    with_new(&passphrase, cost, &args.target, output, |new| locked.volume.change_key(slot, &key, new))?;
+    with_new(&passphrase, cost, &args.target, output, |new| {
+        locked.volume.change_key(slot, &key, new, store.anchor())
+    })?;
     output.done(&json!({ "keyslot": slot }), &changed_text(slot, args.keep_passphrase))
 }
 
@@ -127,8 +150,11 @@ fn is_default(args: &PbkdfArgs) -> bool {
 pub fn remove(args: &KeyRemoveArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let mut locked = LockedHeader::change(path)?;
-    let (slot, _) = unlocked(&locked, &args.target, None, &args.passphrase, output)?;
-    destroy(&mut locked, &args.target, slot, output)?;
+    let is_last = keyslots(&locked, &args.target)?.len() == 1;
+    let store = held(&locked, &args.target, is_last)?;
+    let opened = unlocked_with(&locked, &args.target, None, (&args.passphrase, store), output)?;
+    let (slot, store) = (opened.slot, opened.store);
+    destroy(&mut locked, &args.target, slot, store, output)?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is removed"))
 }
 
@@ -137,21 +163,24 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
     let mut locked = LockedHeader::change(path)?;
     let slot = args.slot as usize;
     let failed = |error: FlashHeaderError| Failure::from(error).at(path);
-    let used: Vec<usize> = locked.volume.header().map_err(failed)?.slots_in_use().collect();
+    let used = keyslots(&locked, &args.target)?;
     if !used.contains(&slot) {
         return Err(failed(FlashHeaderError::SlotNotInUse { slot }));
     }
+    let mut store = held(&locked, &args.target, used.len() == 1)?;
     let asks = !output.says_yes() || !Source::from(&args.passphrase).is_prompt();
     if used.len() > 1 && asks {
-        let (opened, _) = unlocked(&locked, &args.target, None, &args.passphrase, output)?;
+        let found = unlocked_with(&locked, &args.target, None, (&args.passphrase, store), output)?;
+        let opened = found.slot;
+        store = found.store;
         if opened == slot {
             return Err(Failure::parameters(format!("the passphrase is that of keyslot {opened} itself"))
                 .hint("give one of another keyslot, use `atrest key remove`, or pass --yes alone"));
         }
     } else {
-        store::refuse(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
+        store = store.check_header(&locked.volume).map_err(|error| error.at(path))?;
     }
-    destroy(&mut locked, &args.target, slot, output)?;
+    destroy(&mut locked, &args.target, slot, store, output)?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} is wiped"))
 }
 
@@ -160,16 +189,17 @@ fn destroy(
     locked: &mut LockedHeader,
     target: &TargetArgs,
     slot: usize,
+    mut store: HeldStore,
     output: &Output,
 ) -> Result<(), Failure> {
     let path = &target.path;
-    let removed = match locked.volume.remove_key(slot) {
+    let removed = match locked.volume.remove_key(slot, store.anchor()) {
         Err(FlashHeaderError::LastKey { .. }) => {
             let shown = path.display();
             output.confirm(&format!(
                 "this is the last passphrase of {shown}; its data can't be read afterwards"
             ))?;
-            locked.volume.erase_keys()
+            locked.volume.erase_keys(store.anchor())
         }
         removed => removed,
     };
@@ -179,7 +209,10 @@ fn destroy(
 pub fn test(args: &KeyTestArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let locked = LockedHeader::read(path)?;
-    let (slot, _) = unlocked(&locked, &args.target, args.key_slot, &args.secret.passphrase, output)?;
+    store::look(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
+    let secret = &args.secret.passphrase;
+    let (slot, key, _) = unlock_keeping(&locked.volume, path, args.key_slot, secret, output)?;
+    store::check(path, &key, args.target.store.as_deref())?;
     output.done(&json!({ "keyslot": slot }), &format!("keyslot {slot} opens with this passphrase"))
 }
 

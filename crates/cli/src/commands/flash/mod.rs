@@ -1,6 +1,7 @@
 //! The commands on encrypted flash: an image of a chip or card, or the card itself.
 
 mod format;
+mod hand_over;
 mod info;
 pub mod key;
 mod options;
@@ -31,9 +32,10 @@ use crate::output::Output;
 use crate::secrets::Source;
 
 pub use format::{format, image};
+pub use hand_over::hand_over;
 pub use options::refuse_sizes;
 pub use repair::repair;
-use store::Freshness;
+use store::{Freshness, HeldStore};
 
 /// Whether there is a flash header on a device, whole or not.
 pub fn is_on(device: &FileDevice) -> bool {
@@ -196,14 +198,16 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
 pub fn erase(args: &EraseArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.target.path;
     let mut locked = LockedHeader::change(path)?;
-    store::refuse(&locked.volume, args.target.store.as_deref()).map_err(|error| error.at(path))?;
+    let held = HeldStore::hold(&locked.volume, args.target.store.as_deref(), true);
+    let held = held.and_then(|held| held.check_header(&locked.volume));
+    let mut held = held.map_err(|error| error.at(path))?;
     let failed = |error: FlashHeaderError| Failure::from(error).at(path);
     let slots = locked.volume.header().map_err(failed)?.slots_in_use().count();
     let shown = path.display();
     output.confirm(&format!(
         "every keyslot of {shown} ({slots} in use) is wiped; its data can't be read afterwards"
     ))?;
-    locked.volume.erase_keys().map_err(failed)?;
+    locked.volume.erase_keys(held.anchor()).map_err(failed)?;
     if locked.device.is_block_device() {
         output.warn("a card writes elsewhere than it erases: copies of the keyslots may remain in it");
     }

@@ -20,7 +20,7 @@ const ITERATIONS: u32 = 10_000;
 /// Argon2id, for cards that no chip has to open.
 const ARGON2: (u32, u32, u32) = (3, 65536, 1);
 /// Content of a unit: what leaves more than 92 % of erase blocks of 4 KiB and more, and on cards a sector with the smallest overhead.
-const UNIT: (u32, u32) = (316, 488);
+const UNIT: (u32, u32) = (424, 476);
 
 /// A volume that can be made.
 pub struct Plan {
@@ -207,6 +207,7 @@ fn named(name: &str, aead: bool) -> Result<FlashCipher, Failure> {
 }
 
 fn key_len(cipher: FlashCipher, bits: Option<u32>) -> Result<u8, Failure> {
+    // cannot be missing: every cipher has a key length.
     let longest = cipher.key_lens().last().copied().unwrap_or(0);
     let key_len = bits.map_or(Some(longest), |bits| u8::try_from(bits / 8).ok());
     key_len.filter(|len| cipher.key_lens().contains(len)).ok_or_else(|| {
@@ -227,7 +228,9 @@ fn geometry(sizes: &SizesArgs, place: &Place<'_>) -> Result<FlashGeometry, Failu
     let prog = size(sizes.prog_size, if card { 512 } else { 16 })?;
     let read = size(sizes.read_size, if card { 512 } else { 1 })?;
     let erase = size(sizes.erase_size, 4096)?;
+    // intended: with blocks of 0 bytes there are none, which is refused below.
     let blocks = bytes.checked_div(u64::from(erase)).unwrap_or(0);
+    // cannot overflow: this is no more than the bytes that were divided.
     if erase != 0 && blocks.saturating_mul(u64::from(erase)) != bytes && !card {
         return Err(Failure::parameters(format!(
             "{bytes} bytes are no whole number of {erase}-byte erase blocks"

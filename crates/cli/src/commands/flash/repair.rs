@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use atrest_device::LockMode;
 use atrest_engine::flash::{
-    FlashOpenError, adopt_sealed, examine_sealed, open, open_sealed_to_read, put_right,
+    FlashOpenError, adopt_header, adopt_sealed, confirm_header, examine_sealed, open, open_sealed,
+    open_sealed_to_read, put_right, wants_smaller_reserve,
 };
 use atrest_engine::{Access, TrustedFile};
 use atrest_flash::CopyState;
@@ -28,6 +29,10 @@ struct Contents {
     files: Vec<String>,
     /// The store did not confirm the medium, and does now.
     adopted: bool,
+    /// It did not confirm the header, and does now.
+    header: bool,
+    /// Power losses that the volume survives, if they are more than before.
+    power_losses: Option<u64>,
 }
 
 pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
@@ -50,6 +55,12 @@ pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
     if contents.adopted {
         said.push("what it holds is anchored anew".to_owned());
     }
+    if contents.header {
+        said.push("its header is anchored anew".to_owned());
+    }
+    if let Some(losses) = contents.power_losses {
+        said.push(format!("a power loss costs fewer serials: it survives {losses} of them"));
+    }
     if said.is_empty() && lost == 0 {
         said.push("nothing needs repair".to_owned());
     }
@@ -57,11 +68,17 @@ pub fn repair(args: &RepairArgs, output: &Output) -> Result<(), Failure> {
         json!({ "block": block, "unit": unit, "state": if *restored { "restored" } else { "lost" } })
     });
     let report = json!({
-        "repaired": !damage.is_empty() || restored > 0 || contents.adopted,
+        "repaired": !damage.is_empty()
+            || restored > 0
+            || contents.adopted
+            || contents.header
+            || contents.power_losses.is_some(),
         "damage": damage,
         "units": units.collect::<Vec<_>>(),
         "files": contents.files,
         "anchored_anew": contents.adopted,
+        "header_anchored_anew": contents.header,
+        "power_losses_left": contents.power_losses,
     });
     let shown = path.display();
     if !said.is_empty() || output.is_json() {
@@ -101,16 +118,30 @@ fn contents(args: &RepairArgs, store: &Path, output: &Output) -> Result<Contents
     let path = &args.target.path;
     let device = Arc::new(open_device(path, Access::ReadWriteExclusive)?);
     let volume = || open(Arc::clone(&device));
-    let file = TrustedFile::open(store, LockMode::Exclusive)
+    let mut file = TrustedFile::open(store, LockMode::Exclusive)
         .map_err(|error| Failure::from(FlashOpenError::Store(error)).at(store))?;
     let (_, key) = unlock(&volume()?, path, None, &args.secret, output)?;
     let examined = examine_sealed(volume, &key, &file)?;
     let mut contents = Contents {
         units: examined.units.iter().map(|unit| (unit.block, unit.unit, unit.bit.is_some())).collect(),
         files: Vec::new(),
-        adopted: false,
+        ..Contents::default()
     };
+    if let Some(error) = examined.header {
+        let shown = path.display();
+        output.confirm(&format!(
+            "{shown}: {error}. The header that is there is anchored: passphrases that were removed may open the volume again"
+        ))?;
+        adopt_header(&volume()?, &mut file)?;
+        contents.header = true;
+    } else {
+        // A change of the header that was cut short is over.
+        confirm_header(&volume()?, &mut file)?;
+    }
     if examined.units.is_empty() && examined.refused.is_none() {
+        if wants_smaller_reserve(&file)? {
+            contents.power_losses = open_sealed(volume()?, &key, file)?.power_losses_left();
+        }
         return Ok(contents);
     }
     contents.files = match open_flash_tree(examined.plain, atrest_inside::Access::ReadOnly) {
@@ -144,6 +175,8 @@ fn contents(args: &RepairArgs, store: &Path, output: &Output) -> Result<Contents
         ))?;
         drop(adopt_sealed(volume()?, &key, file)?);
         contents.adopted = true;
+    } else if wants_smaller_reserve(&file)? {
+        contents.power_losses = open_sealed(volume()?, &key, file)?.power_losses_left();
     }
     Ok(contents)
 }

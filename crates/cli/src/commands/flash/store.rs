@@ -7,8 +7,9 @@ use atrest_device::{LockMode, TRUSTED_RECORD_LEN, TrustedStore};
 use atrest_engine::flash::{FlashOpenError, FlashVolume, MemoryStore, SealedPlain};
 use atrest_engine::flash::{open, open_sealed, open_sealed_to_read, open_without_freshness, unverified};
 use atrest_engine::{Access, TrustedFile, TrustedFileError, is_same};
-use atrest_flash::sealed::{RecordFields, SealedError};
-use atrest_keyslot::flash::{FlashKey, Protection};
+use atrest_flash::sealed::{HeaderAnchor, RecordFields, SealedError};
+use atrest_flash::{Anchor, AnchorHeader, FlashHeaderError};
+use atrest_keyslot::flash::{FlashKey, Freshness as KeptBy, Protection};
 
 use crate::args::format::FormatArgs;
 use crate::args::open::UnlockArgs;
@@ -137,6 +138,7 @@ pub fn located(error: FlashOpenError, path: &Path, key: &FlashKey) -> Failure {
     };
     let places = found.first.iter().flatten();
     let places: Vec<_> = places.map(|(block, unit)| format!("unit {unit} of erase block {block}")).collect();
+    // cannot underflow: those that are shown are counted.
     let more = found.count.saturating_sub(places.len() as u64);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     match places.is_empty() {
@@ -216,10 +218,11 @@ pub fn is_sealed(volume: &FlashVolume) -> Result<bool, Failure> {
 
 /// What a record says, of the file at this path.
 fn fields(record: &[u8; TRUSTED_RECORD_LEN], path: &Path) -> Result<RecordFields, Failure> {
-    RecordFields::of(record).ok_or_else(|| {
-        Failure::new(Code::Device, "it is no trusted store, or one of a later version")
+    RecordFields::read(record).map_err(|error| match error {
+        SealedError::HandedOver { .. } => Failure::from(FlashOpenError::Sealed(error)).at(path),
+        _ => Failure::new(Code::Device, "it is no trusted store, or one of a later version")
             .at(path)
-            .hint("it is the file that `atrest format --type sealed --store` made")
+            .hint("it is the file that `atrest format --type sealed --store` made"),
     })
 }
 
@@ -248,11 +251,64 @@ pub fn look(volume: &FlashVolume, store: Option<&Path>) -> Result<Option<RecordF
 /// Looks whether a store that was named for a command on keyslots belongs to the volume, and finds it as it was left.
 pub fn check(path: &Path, key: &FlashKey, store: Option<&Path>) -> Result<(), Failure> {
     let Some(store) = store else { return Ok(()) };
+    let file = TrustedFile::open(store, LockMode::Shared).map_err(|error| failure(error).at(store))?;
+    check_file(path, key, &file)
+}
+
+fn check_file(path: &Path, key: &FlashKey, file: &TrustedFile) -> Result<(), Failure> {
     // Nobody changes what is being compared.
     let device = Arc::new(open_device(path, Access::ReadOnlyShared)?);
     let volume = open(device).map_err(|error| Failure::from(error).at(path))?;
-    let file = TrustedFile::open(store, LockMode::Shared).map_err(|error| failure(error).at(store))?;
-    open_sealed_to_read(volume, key, &file).map(drop).map_err(|error| located(error, path, key).at(path))
+    open_sealed_to_read(volume, key, file).map(drop).map_err(|error| located(error, path, key).at(path))
+}
+
+/// The store of a volume whose header is changed. Nobody else uses it, or the volume with it, meanwhile.
+pub struct HeldStore(Option<HeaderAnchor<TrustedFile>>);
+
+impl HeldStore {
+    /// Holds the store that was named, before anything is asked. `destroys`: what is done ends the volume, and needs no store.
+    pub fn hold(volume: &FlashVolume, store: Option<&Path>, destroys: bool) -> Result<Self, Failure> {
+        let kept = match volume.header()?.params().protection {
+            Protection::Encrypted => None,
+            Protection::Sealed { store, .. } => Some(store),
+        };
+        match (kept, store) {
+            (None, Some(_)) => Err(FlashOpenError::NotSealed.into()),
+            (Some(KeptBy::Record), Some(path)) => {
+                let file =
+                    TrustedFile::open(path, LockMode::Exclusive).map_err(|error| failure(error).at(path))?;
+                let record = file.record().map_err(|error| failure(error).at(path))?;
+                fields(&record, path)?;
+                Ok(Self(Some(HeaderAnchor::new(file))))
+            }
+            (Some(KeptBy::Nothing | KeptBy::Counter), Some(_)) => Err(FlashOpenError::StoreElsewhere.into()),
+            (Some(KeptBy::Counter), None) if !destroys => Err(Failure::from(FlashOpenError::StoreElsewhere)
+                .hint("its passphrases are changed on the chip that has the counter")),
+            (Some(KeptBy::Record), None) if !destroys => Err(FlashHeaderError::AnchorNeeded.into()),
+            (_, None) => Ok(Self(None)),
+        }
+    }
+
+    /// The same where nothing is unlocked: whether it names the header that is on the medium.
+    pub fn check_header(mut self, volume: &FlashVolume) -> Result<Self, Failure> {
+        if let Some(anchor) = &mut self.0 {
+            anchor.check(volume.found()?).map_err(FlashOpenError::Sealed)?;
+        }
+        Ok(self)
+    }
+
+    /// Looks whether it belongs to the volume, and finds it as it was left.
+    pub fn check(self, path: &Path, key: &FlashKey) -> Result<Self, Failure> {
+        let Some(anchor) = self.0 else { return Ok(self) };
+        let file = anchor.into_store();
+        check_file(path, key, &file)?;
+        Ok(Self(Some(HeaderAnchor::new(file))))
+    }
+
+    /// For the change.
+    pub fn anchor(&mut self) -> Anchor<'_> {
+        self.0.as_mut().map(|anchor| -> &mut dyn AnchorHeader { anchor })
+    }
 }
 
 fn failure(error: TrustedFileError) -> Failure {

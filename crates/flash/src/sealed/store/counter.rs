@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use atrest_codec::{Le, decode, encode};
 use atrest_device::{FlashDevice, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
 
 use super::log::{Contents, Log};
@@ -33,7 +34,7 @@ pub trait MonotonicCounter {
 }
 
 /// A [`TrustedStore`] of which nothing is trusted but a [`MonotonicCounter`] that nothing else increments. The records lie in all erase
-/// blocks of any flash, two at least, a part of that of the volume for instance: in entries of 64 bytes, rounded up to prog units, one behind
+/// blocks of any flash, two at least, a part of that of the volume for instance: in entries of 104 bytes, rounded up to prog units, one behind
 /// the other; when a block is full the next one is erased. `N` is at least that many bytes. What can't be written in one place goes to
 /// another; it takes three blocks to survive that one goes bad.
 ///
@@ -188,19 +189,15 @@ impl<C: MonotonicCounter, D: FlashDevice, const N: usize> TrustedStore for Count
 }
 
 fn seal(key: &Prf, record: &Record, number: u64) -> [u8; ENTRY_LEN] {
-    let number = number.to_le_bytes();
-    let tag = key.tag(&[record, &number]);
-    let mut entry = [0; ENTRY_LEN];
-    entry.iter_mut().zip(record.iter().chain(&number).chain(&tag)).for_each(|(to, from)| *to = *from);
-    entry
+    let tag = key.tag(&[record, &number.to_le_bytes()]);
+    encode((*record, Le(number), tag))
 }
 
 fn open(key: &Prf, entry: &[u8; ENTRY_LEN], number: u64) -> Option<Record> {
-    let (record, rest) = entry.split_first_chunk()?;
-    let (found, tag) = rest.split_first_chunk::<8>()?;
-    let good = u64::from_le_bytes(*found) == number
-        && atrest_secret::constant_time_eq(&key.tag(&[record, found]), tag);
-    good.then_some(*record)
+    let (record, Le(found), tag): (Record, Le<u64>, [u8; TAG]) = decode(entry);
+    let good =
+        found == number && atrest_secret::constant_time_eq(&key.tag(&[&record, &found.to_le_bytes()]), &tag);
+    good.then_some(record)
 }
 
 impl<C, D, const N: usize> fmt::Debug for CounterStore<C, D, N> {

@@ -1,29 +1,27 @@
 //! A record with the number of its writing and a checksum, by which a whole one is told from a torn one.
 
+use atrest_codec::{Le, decode, encode};
 use atrest_device::TRUSTED_RECORD_LEN;
 
 /// Bytes that a record takes in a store that is not atomic by itself.
-pub const FRAME_LEN: usize = TRUSTED_RECORD_LEN + 8;
+pub const FRAME_LEN: usize = BODY_LEN + 4;
+/// Record and sequence number.
+const BODY_LEN: usize = TRUSTED_RECORD_LEN + 4;
 
 /// Record, sequence number, CRC-32 of both; little endian.
 pub(super) fn join(record: &[u8; TRUSTED_RECORD_LEN], sequence: u32) -> [u8; FRAME_LEN] {
-    let mut frame = [0; FRAME_LEN];
-    let numbered = record.iter().copied().chain(sequence.to_le_bytes());
-    frame.iter_mut().zip(numbered).for_each(|(to, from)| *to = from);
-    // cannot underflow: a frame is longer than its sum.
-    let (body, sum) = frame.split_at_mut(FRAME_LEN.saturating_sub(4));
-    sum.copy_from_slice(&crc32(body).to_le_bytes());
-    frame
+    let body: [u8; BODY_LEN] = encode((*record, Le(sequence)));
+    encode((body, Le(crc32(&body))))
 }
 
 /// Sequence number and record; none if it is not whole.
 pub(super) fn split(frame: &[u8; FRAME_LEN]) -> Option<(u32, [u8; TRUSTED_RECORD_LEN])> {
-    let (body, sum) = frame.split_last_chunk::<4>()?;
-    if crc32(body).to_le_bytes() != *sum {
+    let (body, Le(sum)): ([u8; BODY_LEN], Le<u32>) = decode(frame);
+    if crc32(&body) != sum {
         return None;
     }
-    let (record, sequence) = body.split_first_chunk()?;
-    Some((u32::from_le_bytes(*sequence.first_chunk()?), *record))
+    let (record, Le(sequence)) = decode(&body);
+    Some((sequence, record))
 }
 
 /// The CRC of Ethernet and zip.
@@ -45,7 +43,7 @@ mod tests {
     #[test]
     fn any_single_changed_bit_is_seen() {
         let frame = join(&[0xa5; TRUSTED_RECORD_LEN], 0x0403_0201);
-        assert_eq!(frame[40..44], [1, 2, 3, 4]);
+        assert_eq!(frame[80..84], [1, 2, 3, 4]);
         assert_eq!(split(&frame), Some((0x0403_0201, [0xa5; TRUSTED_RECORD_LEN])));
         for bit in 0..FRAME_LEN * 8 {
             let mut torn = frame;

@@ -5,11 +5,11 @@ use atrest_device::{FlashDevice, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreE
 use super::frame::{self, FRAME_LEN};
 use super::log::{Contents, Log};
 
-/// A [`TrustedStore`] in all erase blocks, two at least, of flash that nobody else can write, and that is durable in order: 48 bytes a
+/// A [`TrustedStore`] in all erase blocks, two at least, of flash that nobody else can write, and that is durable in order: 88 bytes a
 /// record, rounded up to prog units, one behind the other; when a page is full the next one is erased. `N` is at least
 /// that many bytes, for one record. What can't be written in one place goes to another; it takes three pages to survive that one goes bad.
 ///
-/// With two pages of 4 KiB that is one erase in 85 records.
+/// With two pages of 4 KiB that is one erase in 46 records.
 #[derive(Debug)]
 pub struct PageStore<D, const N: usize = FRAME_LEN> {
     flash: Log<D, N>,

@@ -1,4 +1,4 @@
-//! Two slots of a secure element, or of any memory that keeps 48 bytes under a number.
+//! Two slots of a secure element, or of any memory that keeps 88 bytes under a number.
 
 use atrest_device::{TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
 

@@ -10,7 +10,7 @@ mod model;
 mod run;
 mod world;
 
-pub use model::{Answer, Flaw, Model, Policy, Record, Refusal, Stop};
+pub use model::{Answer, Epoch, Flaw, Model, Policy, Record, Refusal, Stop};
 pub use run::{Op, Outcome, Setup, Statistics, Twin, Violation, run};
 pub use world::{
     BLOCKS, Cell, Content, Cut, Entry, Event, LOG_CELLS, LOG_PAGES, Log, MARKED_CELLS, Trust, UNITS, World,

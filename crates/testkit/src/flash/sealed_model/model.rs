@@ -6,16 +6,18 @@ mod answer;
 mod cells;
 mod counter;
 mod damage;
+mod epoch;
 mod flaw;
 mod opening;
 
 pub use answer::{Answer, Refusal, Stop};
-use cells::{open_ticket, open_unit, steady};
+use cells::{open_first, open_ticket, open_unit, salt_at, steady};
 use counter::CounterStore;
+pub use epoch::Epoch;
 pub use flaw::Flaw;
 
 /// Block, epoch, fill.
-pub type Stamp = (usize, u64, usize);
+pub type Stamp = (usize, Epoch, usize);
 
 /// What is anchored, but for the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub struct Record {
     pub anchor: u64,
     /// Blocks of earlier epochs are not appended to.
     pub start: u64,
+    /// Of who wrote it: what is newer was sealed in no other.
+    pub session: u64,
     /// Closed in good order.
     pub clean: bool,
     /// What was to be erased.
@@ -54,8 +58,10 @@ pub struct Model {
     policy: Policy,
     flaw: Option<Flaw>,
     read_back: bool,
-    /// Of each block: serial of its first unit.
-    pub epoch: [u64; BLOCKS],
+    /// Drawn when it was opened.
+    session: u64,
+    /// Of each block.
+    pub epoch: [Epoch; BLOCKS],
     /// Units in each block.
     pub fill: [usize; BLOCKS],
     /// What they hold.
@@ -79,12 +85,14 @@ pub struct Model {
 }
 
 impl Model {
-    fn unknown(policy: Policy, read_back: bool, flaw: Option<Flaw>) -> Self {
+    fn unknown(world: &mut World, flaw: Option<Flaw>) -> Self {
+        let session = if flaw.is_some_and(Flaw::has_one_salt) { 0 } else { world.session() };
         Self {
-            policy,
+            policy: world.policy,
             flaw,
-            read_back,
-            epoch: [0; BLOCKS],
+            read_back: world.read_back,
+            session,
+            epoch: [Epoch::default(); BLOCKS],
             fill: [0; BLOCKS],
             contents: vec![Vec::new(); BLOCKS],
             erased: [false; BLOCKS],
@@ -106,7 +114,7 @@ impl Model {
     }
 
     pub(super) fn format(world: &mut World, flaw: Option<Flaw>) -> Result<Self, Stop> {
-        let mut model = Self::unknown(world.policy, world.read_back, flaw);
+        let mut model = Self::unknown(world, flaw);
         if world.trust == Trust::Counter && !model.has(Flaw::FormatAtOne) {
             // Whatever was sealed before, under whatever records: serials below this one alone.
             model.next = (world.log.counter + 1) << SERIALS;
@@ -135,7 +143,8 @@ impl Model {
         world.sync()?;
         let stamp = |block: usize| (block, self.epoch[block], self.fill[block]);
         let sum = (0..BLOCKS).map(stamp).filter(|(_, _, fill)| *fill > 0).collect();
-        let record = Record { anchor: self.next, start: self.start, clean, victim: victim.map(stamp) };
+        let (anchor, start, session) = (self.next, self.start, self.session);
+        let record = Record { anchor, start, session, clean, victim: victim.map(stamp) };
         let attempt = world.attempt(record, sum, self.contents.clone());
         let stored = match world.trust {
             Trust::Record => world.store(attempt).map_err(|fault| match fault {
@@ -201,14 +210,14 @@ impl Model {
         self.begin_change(world)?;
         let serial = self.serial(world)?;
         if unit == 0 {
-            self.epoch[block] = serial;
+            self.epoch[block] = Epoch { serial, session: self.session };
         }
         self.fill[block] += 1;
         self.contents[block].push(data);
         self.in_flight[block] = true;
-        world.seal(serial);
+        world.seal(serial, self.epoch[block].session);
         let cell = world.cell(Content::Unit { block, unit, epoch: self.epoch[block], serial, data });
-        let epoch = Some(self.epoch[block]);
+        let epoch = self.epoch[block];
         match world.prog(block, unit, cell, Change::Unit(block, unit, data)) {
             Err(Fault::PowerLoss) => return Err(Stop::PowerLoss),
             Err(Fault::Refused) => {
@@ -253,7 +262,7 @@ impl Model {
         match world.erase(block, true) {
             Err(Fault::PowerLoss) => return Err(Stop::PowerLoss),
             Err(Fault::Refused) => {
-                let epoch = Some(self.epoch[block]);
+                let epoch = self.epoch[block];
                 let opens = |unit: &usize| open_unit(world, block, *unit, epoch).is_some();
                 let held = (0..self.fill[block]).take_while(opens).count();
                 world.spoil_from(block, held);
@@ -261,7 +270,7 @@ impl Model {
             }
             Ok(()) => {}
         }
-        self.epoch[block] = 0;
+        self.epoch[block] = Epoch::default();
         self.fill[block] = 0;
         self.contents[block].clear();
         self.erased[block] = true;
@@ -276,7 +285,7 @@ impl Model {
         self.closed[block] = true;
         self.in_flight[block] = fill > 0;
         if fill == 0 {
-            self.epoch[block] = 0;
+            self.epoch[block] = Epoch::default();
             self.erased[block] = false;
         }
         self.slots.retain(|slot| *slot != block);
@@ -298,8 +307,8 @@ impl Model {
         self.tickets += 1;
         self.changed = true;
         self.in_flight[home] = true;
-        world.seal(serial);
         let epoch = self.epoch[home];
+        world.seal(serial, epoch.session);
         let cell = world.cell(Content::Ticket { block: home, epoch, serial, victim });
         let done = world.prog(home, UNITS, cell, Change::Doubtful(block));
         if matches!(done, Err(Fault::PowerLoss)) {
@@ -327,8 +336,12 @@ impl Model {
                 false => Answer::Closed,
             };
         }
+        let mut epoch = self.epoch[block];
+        if self.has(Flaw::SaltFromMedium) {
+            epoch.session = salt_at(world, block).unwrap_or(epoch.session);
+        }
         for _ in 0..READS {
-            if let Some((_, data)) = open_unit(world, block, unit, Some(self.epoch[block])) {
+            if let Some((_, data)) = open_unit(world, block, unit, epoch) {
                 return Answer::Data(data);
             }
         }

@@ -21,6 +21,8 @@ pub struct Setup {
     pub cycles: usize,
     /// What is trusted.
     pub trust: Trust,
+    /// Whether copies of medium and record are used as well, and volumes are made again under the same key. Of a counter there is no copy.
+    pub copies: bool,
 }
 
 /// Something that is done to a volume.
@@ -98,6 +100,8 @@ pub struct Statistics {
     pub formats: u64,
     /// Programs, erases, syncs, increments and writes of the store that were refused.
     pub refusals: u64,
+    /// Copies that were used, and volumes made again beside the one that is attacked.
+    pub copies: u64,
 }
 
 impl Statistics {
@@ -116,6 +120,7 @@ impl Statistics {
         self.choices += other.choices;
         self.formats += other.formats;
         self.refusals += other.refusals;
+        self.copies += other.copies;
         self.operations.iter_mut().zip(other.operations).for_each(|(sum, more)| *sum += more);
     }
 }
@@ -127,6 +132,7 @@ struct Run<'a, T> {
     /// Every so many syncs write the record.
     every: u64,
     attacked: bool,
+    copies: bool,
     data: u64,
     statistics: Statistics,
 }
@@ -142,7 +148,8 @@ pub fn run<T: Twin>(setup: Setup, twin: &mut T) -> (Statistics, Option<Violation
     let mut world = World::new(random, ordered, policy, read_back, setup.marginal, setup.trust);
     world.flaky = setup.trust == Trust::Counter && world.random.below(4) == 0;
     let (flaw, statistics) = (setup.flaw, Statistics::default());
-    let mut run = Run { world, twin, flaw, every, attacked: false, data: 0, statistics };
+    let copies = setup.copies && setup.trust == Trust::Record;
+    let mut run = Run { world, twin, flaw, every, attacked: false, copies, data: 0, statistics };
     run.all(setup.cycles);
     run.statistics.operations = run.world.counts;
     (run.statistics.steps, run.statistics.choices) = (run.world.log.steps, run.world.log.choices);
@@ -165,6 +172,9 @@ impl<T: Twin> Run<'_, T> {
                 self.statistics.cuts += 1;
             }
             (self.world.fuse, self.world.refusing) = (None, false);
+            if self.copies && self.world.random.below(3) == 0 {
+                self.use_copy();
+            }
             if self.world.random.below(10) < 6 {
                 self.snapshot();
                 self.attack();
@@ -232,6 +242,36 @@ impl<T: Twin> Run<'_, T> {
             }
         }
         self.idle_cut()
+    }
+
+    /// Somebody uses a copy of the volume, or makes one anew under its key, and the adversary looks on.
+    fn use_copy(&mut self) {
+        let mut copy = self.world.copied();
+        let again = copy.random.below(4) == 0;
+        if again {
+            copy.wipe();
+        }
+        let opened =
+            if again { Model::format(&mut copy, self.flaw) } else { Model::mount(&mut copy, self.flaw) };
+        if let Ok(mut model) = opened {
+            self.statistics.copies += 1;
+            let steps = 1 + copy.random.below(12);
+            for _ in 0..steps {
+                let block = copy.random.below(BLOCKS as u64) as usize;
+                let units = copy.random.below(4);
+                let done = model
+                    .erase(&mut copy, block)
+                    .and_then(|()| (0..units).try_for_each(|_| model.prog(&mut copy, block, self.fresh())));
+                if done.is_err() {
+                    break;
+                }
+                copy.snapshots.push((copy.medium.clone(), copy.log.pages));
+            }
+            if copy.random.below(2) == 0 && model.close(&mut copy).is_err() {
+                copy.violate("a copy could not be closed");
+            }
+        }
+        self.world.has_seen(copy);
     }
 
     /// Power is lost while nothing is done.

@@ -85,7 +85,10 @@ pub struct World {
     pub(super) history: Vec<[Vec<Cell>; MARKED_CELLS]>,
     pub(super) snapshots: Vec<Snapshot>,
     unsynced: BTreeMap<usize, Vec<[Cell; MARKED_CELLS]>>,
-    serials: std::collections::BTreeSet<u64>,
+    /// Serials that sealed, and in which session.
+    serials: std::collections::BTreeSet<(u64, u64)>,
+    /// Sessions so far, of copies and of volumes made again, too.
+    sessions: u64,
     /// Everything since it was emptied.
     pub events: Vec<Event>,
     pub(super) violation: Option<Violation>,
@@ -131,6 +134,7 @@ impl World {
             snapshots: Vec::new(),
             unsynced: BTreeMap::new(),
             serials: Default::default(),
+            sessions: 0,
             events: Vec::new(),
             violation: None,
             counts: [0; 3],
@@ -243,8 +247,9 @@ impl World {
         self.truth.spoilt = Some(block);
     }
 
-    /// An erase failed, and nothing verifies from this cell on: so it is on the honest twin.
+    /// An erase failed. What verifies before this cell counts from now on, and nothing verifies from it on: so it is on the honest twin.
     pub(super) fn spoil_from(&mut self, block: usize, cell: usize) {
+        self.honest[block][..cell].copy_from_slice(&self.medium[block][..cell]);
         for cell in cell..UNITS {
             if self.honest[block][cell] != 0 {
                 self.honest[block][cell] = self.cell(Content::Garbage);
@@ -331,10 +336,33 @@ impl World {
         self.ended(cut)
     }
 
-    /// A serial seals once.
-    pub(super) fn seal(&mut self, serial: u64) {
-        if !self.serials.insert(serial) {
+    /// A salt that nobody else has.
+    pub(super) fn session(&mut self) -> u64 {
+        self.sessions += 1;
+        self.sessions
+    }
+
+    /// A serial seals once in a session: they make the nonce.
+    pub(super) fn seal(&mut self, serial: u64, session: u64) {
+        if !self.serials.insert((serial, session)) {
             self.violate("a serial sealed twice");
+        }
+    }
+
+    /// A copy of medium and store, which somebody uses on another machine. Nobody attacks it.
+    pub(super) fn copied(&self) -> Self {
+        let mut copy = self.clone();
+        copy.medium.clone_from(&self.honest);
+        (copy.fuse, copy.refusing) = (None, false);
+        copy
+    }
+
+    /// The adversary has seen everything that was done to a copy.
+    pub(super) fn has_seen(&mut self, copy: Self) {
+        (self.cells, self.history, self.snapshots) = (copy.cells, copy.history, copy.snapshots);
+        (self.serials, self.sessions, self.random) = (copy.serials, copy.sessions, copy.random);
+        if let Some(violation) = copy.violation {
+            self.violate(violation);
         }
     }
 

@@ -1,26 +1,41 @@
 //! What opens of the cells on the medium.
 
 use super::super::world::{Cell, Content, UNITS, World};
-use super::Stamp;
+use super::{Epoch, Stamp};
 
-/// Serial and data of a unit that was sealed for this place and epoch. Without an epoch, of a first unit whichever it is.
-pub(super) fn open_unit(
-    world: &mut World,
-    block: usize,
-    unit: usize,
-    epoch: Option<u64>,
-) -> Option<(u64, u64)> {
+/// The epoch of a block by its first unit, whichever was sealed for that place.
+pub(super) fn open_first(world: &mut World, block: usize) -> Option<Epoch> {
+    let cell = readable(world, block, 0)?;
+    match world.cells[cell] {
+        Content::Unit { block: b, unit: 0, epoch, .. } => (b == block).then_some(epoch),
+        _ => None,
+    }
+}
+
+/// The session whose salt stands behind the first unit of a block.
+pub(super) fn salt_at(world: &World, block: usize) -> Option<u64> {
+    let mut cell = world.medium[block][0];
+    while let Content::Forged(of, _) | Content::Marginal(of) = world.cells[cell] {
+        cell = of;
+    }
+    match world.cells[cell] {
+        Content::Unit { unit: 0, epoch, .. } => Some(epoch.session),
+        _ => None,
+    }
+}
+
+/// Serial and data of a unit that was sealed for this place and epoch.
+pub(super) fn open_unit(world: &mut World, block: usize, unit: usize, epoch: Epoch) -> Option<(u64, u64)> {
     let cell = readable(world, block, unit)?;
     match world.cells[cell] {
         Content::Unit { block: b, unit: u, epoch: e, serial, data } => {
-            let fits = (b, u, e) == (block, unit, epoch.unwrap_or(serial));
-            (fits && (unit > 0 || serial == e)).then_some((serial, data))
+            ((b, u, e) == (block, unit, epoch)).then_some((serial, data))
         }
         _ => None,
     }
 }
 
-pub(super) fn open_ticket(world: &mut World, block: usize, epoch: u64) -> Option<(u64, Stamp)> {
+pub(super) fn open_ticket(world: &mut World, block: usize, epoch: Epoch) -> Option<(u64, Stamp)> {
     let cell = readable(world, block, UNITS)?;
     match world.cells[cell] {
         Content::Ticket { block: b, epoch: e, serial, victim } => {

@@ -1,16 +1,18 @@
 //! Opening a medium of which something was damaged: units that fail are gone past, where it is proven that they were there.
 
 use super::super::world::{BLOCKS, Content, UNITS, World};
-use super::{Flaw, Model, RESERVE, Record, Refusal, Stamp, Stop, open_ticket, open_unit};
+use super::{
+    Epoch, Flaw, Model, RESERVE, Record, Refusal, Stamp, Stop, open_first, open_ticket, open_unit, salt_at,
+};
 
 /// So many serials before that of a later unit the first unit of its block is looked for.
 const SEARCH: u64 = 256;
 /// Blocks that may be something else, at most.
-const MOST_OTHERS: usize = 8;
+const MOST_OTHERS: usize = 12;
 /// Beside so many of them a single other one is looked for.
 const MOST_BESIDE: usize = 4;
 
-/// Units that fail.
+/// What is found on the way past units that fail, and without.
 #[derive(Default)]
 pub(super) struct Holes {
     /// Of those the ones that are newer than the record.
@@ -19,6 +21,8 @@ pub(super) struct Holes {
     pub lost: usize,
     /// What older blocks may be instead of what they are taken for.
     pub others: Vec<Stamp>,
+    /// Something newer than the record was sealed in another session than that of the record.
+    pub foreign: bool,
 }
 
 impl Holes {
@@ -30,7 +34,7 @@ impl Holes {
 }
 
 /// Epoch and number of anchored units.
-type Base = Option<(u64, usize)>;
+type Base = Option<(Epoch, usize)>;
 
 impl Model {
     /// Whether what fails in a block was known to do so when the volume was opened.
@@ -59,12 +63,14 @@ impl Model {
         holes: &mut Holes,
     ) -> Result<(Base, Option<(u64, Stamp)>), Stop> {
         let (anchor, limit) = (record.anchor, record.anchor + RESERVE);
-        let whole = open_unit(world, block, 0, None).map(|(serial, _)| serial);
-        let put_right = || corrected(world, block, 0, None, limit);
+        let whole = open_first(world, block);
+        // Newer than the record, and of another session: what of that does not verify is nothing.
+        let own = |epoch: &Epoch| *epoch < anchor || epoch.session == record.session;
+        let put_right = || corrected_first(world, block, limit).filter(own);
         let epoch = match whole.or_else(put_right) {
             Some(epoch) => epoch,
             None => match lost_epoch(world, block, limit) {
-                Some(epoch) if epoch >= anchor => {
+                Some(epoch) if epoch >= anchor && own(&epoch) => {
                     holes.lost += 1;
                     if holes.lost > 1 {
                         return Err(Stop::Refused(Refusal::NotAnchored));
@@ -74,18 +80,17 @@ impl Model {
                 _ => return Ok((None, None)),
             },
         };
-        let mut serials = vec![(0, epoch)];
+        let mut serials = vec![(0, epoch.serial)];
         let mut hole = whole.is_none().then_some(0);
         for unit in 1..UNITS {
-            let Some((serial, _)) = open_unit(world, block, unit, Some(epoch)) else { continue };
+            let Some((serial, _)) = open_unit(world, block, unit, epoch) else { continue };
             let (at, last) = serials[serials.len() - 1];
             if serial < last + (unit - at) as u64 {
                 return Err(Stop::Refused(Refusal::NotAnchored));
             }
             if serial >= anchor {
                 let known = |between: &usize| {
-                    corrected(world, block, *between, Some(epoch), limit)
-                        .is_some_and(|serial| serial < anchor)
+                    corrected(world, block, *between, epoch, limit).is_some_and(|serial| serial < anchor)
                 };
                 let border = (at + 1..unit).filter(|_| last < anchor).rev().find(known);
                 if let Some(border) = border {
@@ -102,7 +107,7 @@ impl Model {
         let (at, mut last) = serials[serials.len() - 1];
         let (mut fill, mut longer, mut is_whole) = (at + 1, at + 1, hole.is_none());
         while longer < UNITS
-            && let Some(serial) = corrected(world, block, longer, Some(epoch), limit)
+            && let Some(serial) = corrected(world, block, longer, epoch, limit)
             && serial > last
         {
             (last, longer) = (serial, longer + 1);
@@ -118,10 +123,13 @@ impl Model {
         let anchored = serials.iter().filter(|(_, serial)| *serial < anchor).map(|(unit, _)| unit + 1).max();
         let ticket =
             open_ticket(world, block, epoch).or_else(|| corrected_ticket(world, block, epoch, limit));
-        let ticket = ticket.filter(|(serial, _)| *serial >= anchor);
+        // One of another session is of a copy, and announces nothing here.
+        let ticket = ticket.filter(|(serial, _)| *serial >= anchor && epoch.session == record.session);
+        holes.foreign |= (ticket.is_some() || serials.iter().any(|(_, serial)| *serial >= anchor))
+            && epoch.session != record.session;
         let is_old = anchored == Some(fill);
         if is_old && whole.is_none() {
-            holes.may_be((block, epoch, longer));
+            (fill..=longer).for_each(|held| holes.may_be((block, epoch, held)));
             return Ok((None, ticket));
         }
         if is_old && longer > fill {
@@ -143,7 +151,7 @@ impl Model {
     }
 
     /// A block holds so many units; of those that fail nobody knows the contents but the world.
-    fn hold(&mut self, world: &World, block: usize, epoch: u64, fill: usize) {
+    fn hold(&mut self, world: &World, block: usize, epoch: Epoch, fill: usize) {
         (self.epoch[block], self.fill[block]) = (epoch, fill);
         let sealed = |unit: usize| {
             world.cells.iter().rev().find_map(|cell| match *cell {
@@ -209,7 +217,7 @@ impl Model {
         }
         let proven = match (self.fill[block], was) {
             (0, Some(&(_, epoch, _))) => {
-                let verifies = |unit: &usize| open_unit(world, block, *unit, Some(epoch)).is_some();
+                let verifies = |unit: &usize| open_unit(world, block, *unit, epoch).is_some();
                 (1..UNITS).rev().find(verifies).unwrap_or(0) + 1
             }
             (fill, _) => fill,
@@ -230,18 +238,26 @@ impl Model {
 }
 
 /// The serial of a unit that opens once a bit of it is put right.
-fn corrected(world: &World, block: usize, unit: usize, epoch: Option<u64>, limit: u64) -> Option<u64> {
+fn corrected(world: &World, block: usize, unit: usize, epoch: Epoch, limit: u64) -> Option<u64> {
     let Content::Forged(of, _) = world.cells[world.medium[block][unit]] else { return None };
     match world.cells[of] {
         Content::Unit { block: b, unit: u, epoch: e, serial, .. } => {
-            let fits = (b, u, e) == (block, unit, epoch.unwrap_or(serial)) && serial < limit;
-            fits.then_some(serial)
+            ((b, u, e) == (block, unit, epoch) && serial < limit).then_some(serial)
         }
         _ => None,
     }
 }
 
-fn corrected_ticket(world: &World, block: usize, epoch: u64, limit: u64) -> Option<(u64, Stamp)> {
+/// The epoch of a block whose first unit opens once a bit of it is put right.
+fn corrected_first(world: &World, block: usize, limit: u64) -> Option<Epoch> {
+    let Content::Forged(of, _) = world.cells[world.medium[block][0]] else { return None };
+    match world.cells[of] {
+        Content::Unit { block: b, unit: 0, epoch, .. } => (b == block && epoch < limit).then_some(epoch),
+        _ => None,
+    }
+}
+
+fn corrected_ticket(world: &World, block: usize, epoch: Epoch, limit: u64) -> Option<(u64, Stamp)> {
     let Content::Forged(of, _) = world.cells[world.medium[block][UNITS]] else { return None };
     match world.cells[of] {
         Content::Ticket { block: b, epoch: e, serial, victim } => {
@@ -251,16 +267,18 @@ fn corrected_ticket(world: &World, block: usize, epoch: u64, limit: u64) -> Opti
     }
 }
 
-/// The epoch of a block whose first unit is lost, by the first unit behind it that may be one.
-fn lost_epoch(world: &World, block: usize, limit: u64) -> Option<u64> {
+/// The epoch of a block whose first unit is lost, by a unit behind it, under the salt that stands behind the lost
+/// one.
+fn lost_epoch(world: &World, block: usize, limit: u64) -> Option<Epoch> {
     if world.medium[block][0] == 0 {
         return None;
     }
+    let salt = salt_at(world, block)?;
     for unit in 1..UNITS {
         let cell = world.cells[world.medium[block][unit]];
         let (stands, opens) = match cell {
             Content::Unit { block: b, unit: u, epoch, serial, .. } => {
-                (serial, (b, u) == (block, unit) && epoch <= serial)
+                (serial, (b, u, epoch.session) == (block, unit, salt) && epoch <= serial)
             }
             Content::Forged(of, part) => match world.cells[of] {
                 Content::Unit { serial, .. } => (serial ^ u64::from(part == 0), false),
@@ -271,13 +289,13 @@ fn lost_epoch(world: &World, block: usize, limit: u64) -> Option<u64> {
         if stands == 0 || stands >= limit {
             continue;
         }
-        let newest = stands.checked_sub(unit as u64)?;
-        return match cell {
-            Content::Unit { epoch, .. } if opens => {
-                (newest.saturating_sub(SEARCH)..=newest).contains(&epoch).then_some(epoch)
-            }
-            _ => None,
-        };
+        let Some(newest) = stands.checked_sub(unit as u64) else { continue };
+        if let Content::Unit { epoch, .. } = cell
+            && opens
+            && (newest.saturating_sub(SEARCH)..=newest).contains(&epoch.serial)
+        {
+            return Some(epoch);
+        }
     }
     None
 }

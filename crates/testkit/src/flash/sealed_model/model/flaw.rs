@@ -55,9 +55,20 @@ pub enum Flaw {
     GoOn,
     /// What fails behind the last unit of a block counts as a unit that is newer than the record.
     HoleAtEnd,
+    /// All sessions seal under one salt.
+    OneSalt,
+    /// What is newer than the record may be of any session.
+    AnySession,
+    /// A block's salt is read off the medium whenever a unit is read.
+    SaltFromMedium,
 }
 
 impl Flaw {
+    /// Whether all sessions seal under one salt, as in the designs from before there were salts.
+    pub(super) fn has_one_salt(self) -> bool {
+        !matches!(self, Self::HoleAtEnd | Self::AnySession | Self::SaltFromMedium)
+    }
+
     /// All of them.
     pub const ALL: [Self; 14] = [
         Self::HoleAtEnd,
@@ -75,6 +86,9 @@ impl Flaw {
         Self::Reopen,
         Self::AnnounceTwice,
     ];
+
+    /// Those that copies of a volume show, and volumes made again under one key.
+    pub const COPIES: [Self; 3] = [Self::OneSalt, Self::AnySession, Self::SaltFromMedium];
 
     /// Those of a store that a counter vouches for.
     pub const COUNTER: [Self; 12] = [

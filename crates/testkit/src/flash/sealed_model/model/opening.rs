@@ -3,7 +3,8 @@
 use super::super::world::{BLOCKS, Trust, UNITS, World};
 use super::damage::Holes;
 use super::{
-    Flaw, MOST_TICKETS, Model, READS, RESERVE, Record, Refusal, Stamp, Stop, open_ticket, open_unit,
+    Epoch, Flaw, MOST_TICKETS, Model, READS, RESERVE, Record, Refusal, Stamp, Stop, open_first, open_ticket,
+    open_unit,
 };
 
 /// What the medium shows, if the record confirms it.
@@ -15,7 +16,7 @@ struct Found {
 
 impl Model {
     pub(in crate::flash::sealed_model) fn mount(world: &mut World, flaw: Option<Flaw>) -> Result<Self, Stop> {
-        let mut model = Self::unknown(world.policy, world.read_back, flaw);
+        let mut model = Self::unknown(world, flaw);
         let opened = match world.trust {
             Trust::Record => world.truth.clone(),
             Trust::Counter => {
@@ -56,7 +57,7 @@ impl Model {
         let mut holes = Holes::default();
         // More tickets than a window has, or two for one block.
         let mut overfull = false;
-        let mut base: [Option<(u64, usize)>; BLOCKS] = [None; BLOCKS];
+        let mut base: [Option<(Epoch, usize)>; BLOCKS] = [None; BLOCKS];
         let mut tickets: Vec<(u64, Stamp)> = record.victim.map(|victim| (0, victim)).into_iter().collect();
         // Serial, block and cell of what is newer than the record.
         let mut newer: Vec<(u64, usize, usize)> = Vec::new();
@@ -72,11 +73,11 @@ impl Model {
                 }
                 continue;
             }
-            let Some((epoch, _)) = open_unit(world, block, 0, None) else { continue };
+            let Some(epoch) = open_first(world, block) else { continue };
             self.epoch[block] = epoch;
             let (mut anchored, mut last) = (0, 0);
             for unit in 0..UNITS {
-                let Some((serial, data)) = open_unit(world, block, unit, Some(epoch)) else { break };
+                let Some((serial, data)) = open_unit(world, block, unit, epoch) else { break };
                 if serial <= last {
                     return refused(Refusal::NotAnchored);
                 }
@@ -85,13 +86,14 @@ impl Model {
                 self.fill[block] += 1;
                 self.contents[block].push(data);
                 if serial >= record.anchor {
+                    holes.foreign |= epoch.session != record.session;
                     newer.push((serial, block, unit));
                 } else {
                     anchored += 1;
                 }
             }
             if self.fill[block] == 0 {
-                self.epoch[block] = 0;
+                self.epoch[block] = Epoch::default();
                 continue;
             }
             if epoch < record.anchor {
@@ -100,6 +102,7 @@ impl Model {
             if let Some((serial, victim)) =
                 open_ticket(world, block, epoch).filter(|(serial, _)| *serial >= record.anchor)
             {
+                holes.foreign |= epoch.session != record.session;
                 newer.push((serial, block, UNITS));
                 overfull |= tickets.iter().any(|(_, known)| known.0 == victim.0);
                 tickets.push((serial, victim));
@@ -116,7 +119,7 @@ impl Model {
         if newest.is_some_and(|newest| record.clean || newest >= limit) {
             return refused(Refusal::Future);
         }
-        if overfull {
+        if overfull || holes.foreign && !self.has(Flaw::AnySession) {
             return refused(Refusal::NotAnchored);
         }
         let gapless =
@@ -125,15 +128,12 @@ impl Model {
             return refused(Refusal::Gap);
         }
         let mut torn = Vec::new();
-        for (_, (block, epoch, fill)) in tickets {
+        for &(_, (block, epoch, fill)) in &tickets {
             let is_old = self.fill[block] > 0 && self.epoch[block] < record.anchor;
             if is_old && self.fill[block] != base[block].map_or(0, |(_, anchored)| anchored) {
                 return refused(Refusal::NotAnchored);
             }
-            let whole = !past
-                || (0..self.fill[block])
-                    .all(|unit| open_unit(world, block, unit, Some(self.epoch[block])).is_some());
-            let differs = is_old && (base[block] != Some((epoch, fill)) || !whole);
+            let differs = is_old && base[block] != Some((epoch, fill));
             if differs && !self.has(Flaw::Partial) {
                 torn.push(block);
                 self.make_void(block);
@@ -144,6 +144,17 @@ impl Model {
         }
         if torn.len() > 1 {
             return refused(Refusal::NotAnchored);
+        }
+        if past && torn.is_empty() {
+            // A cut erase may have left a block with units that fail, too; one at most.
+            let damaged = tickets.iter().map(|(_, (block, ..))| *block).find(|block| {
+                let (epoch, fill) = (self.epoch[*block], self.fill[*block]);
+                fill > 0
+                    && epoch < record.anchor
+                    && (0..fill).any(|unit| open_unit(world, *block, unit, epoch).is_none())
+            });
+            damaged.into_iter().for_each(|block| self.make_void(block));
+            torn.extend(damaged);
         }
         let sum: Vec<Stamp> = (0..BLOCKS)
             .filter_map(|block| base[block].map(|(epoch, fill)| (block, epoch, fill)))
@@ -174,7 +185,7 @@ impl Model {
         for _ in 1..READS {
             let opens = match cell {
                 UNITS => open_ticket(world, block, epoch).is_some(),
-                unit => open_unit(world, block, unit, Some(epoch)).is_some(),
+                unit => open_unit(world, block, unit, epoch).is_some(),
             };
             if opens {
                 continue;
@@ -187,7 +198,6 @@ impl Model {
             } else {
                 self.fill[block] = cell;
                 self.contents[block].truncate(cell);
-                self.closed[block] = false;
             }
             return;
         }
@@ -217,7 +227,7 @@ impl Model {
     }
 
     pub(super) fn make_void(&mut self, block: usize) {
-        self.epoch[block] = 0;
+        self.epoch[block] = Epoch::default();
         self.fill[block] = 0;
         self.contents[block].clear();
     }

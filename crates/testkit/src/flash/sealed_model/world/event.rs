@@ -1,7 +1,7 @@
 //! What can stand on the medium, and what can happen to it.
 
 use super::{Entry, LOG_CELLS, MARKED_CELLS};
-use crate::flash::sealed_model::model::Record;
+use crate::flash::sealed_model::model::{Epoch, Record, Stamp};
 
 /// A cell's content, by its number in the world's list. 0 is blank.
 pub type Cell = usize;
@@ -23,8 +23,8 @@ pub enum Content {
         block: usize,
         /// Index in the block.
         unit: usize,
-        /// Serial of the block's first unit.
-        epoch: u64,
+        /// Of its block.
+        epoch: Epoch,
         /// Its own.
         serial: u64,
         /// What it holds.
@@ -35,11 +35,11 @@ pub enum Content {
         /// The block with the slot.
         block: usize,
         /// Epoch of that.
-        epoch: u64,
+        epoch: Epoch,
         /// Its own.
         serial: u64,
         /// Block, epoch and fill of what is to be erased.
-        victim: (usize, u64, usize),
+        victim: Stamp,
     },
     /// An entry of the log that a counter vouches for.
     Entry(Entry),
