@@ -230,6 +230,7 @@ fn before(job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
 fn every_job_is_done_and_its_header_is_an_ordinary_one() {
     for (job, _) in JOBS {
         let (bench, plaintext) = before(job, &mut Random::new(1));
+        let image = bench.device.image();
         let done = bench.begin_and_run().expect("it is done");
         assert_eq!(
             (done.bytes, done.resumed_from, done.recovered),
@@ -244,6 +245,9 @@ fn every_job_is_done_and_its_header_is_an_ordinary_one() {
             (metadata.segments().len(), metadata.keyslots().len(), metadata.digests().len()),
             (1, 1, 1)
         );
+        if matches!(job, Job::Reencrypt { .. }) {
+            check_that_the_old_key_is_gone(&image, &bench.device.image());
+        }
         if job == Job::Move {
             // Nothing of the plaintext is left: neither in the head's old place nor where it had been moved to.
             let image = bench.device.image();
@@ -253,6 +257,23 @@ fn every_job_is_done_and_its_header_is_an_ordinary_one() {
             assert!(heads.all(|head| !left.contains(head.as_slice())), "plaintext is left on the device");
         }
     }
+}
+
+/// Of the keyslot of the old key no sector is left, and of the data, before or after, nothing in the header.
+fn check_that_the_old_key_is_gone(before: &[u8], after: &[u8]) {
+    let old = Luks2::read(&FaultDevice::new(before.to_vec())).expect("the header is read");
+    let area = &old.metadata().keyslot(0).expect("the old keyslot").area;
+    // The key in its stripes, which end before the area does.
+    let material = area.offset as usize..area.offset as usize + 32 * 4000;
+    let sectors =
+        |image: &[u8]| image[material.clone()].chunks_exact(512).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    assert!(sectors(before).iter().all(|sector| sector.iter().any(|byte| *byte != 0)), "a keyslot");
+    let kept = sectors(before).iter().zip(sectors(after)).filter(|(old, new)| *old == new).count();
+    assert_eq!(kept, 0, "sectors of the old keyslot are left");
+    let (header, data) = after.split_at(HEAD as usize);
+    let in_data: std::collections::HashSet<&[u8]> =
+        before[HEAD as usize..].chunks_exact(16).chain(data.chunks_exact(16)).collect();
+    assert!(!header.chunks_exact(16).any(|piece| in_data.contains(piece)), "a journal is left");
 }
 
 #[test]

@@ -204,3 +204,22 @@ impl fmt::Display for AfError {
 }
 
 impl core::error::Error for AfError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stripes_that_end_early_leave_zeros_where_the_key_would_be() {
+        let mut key = [0xA5; 32];
+        // A stripe and a part of the next one.
+        let begun = |key: &mut [u8; 32]| {
+            let mut merge = Merge::new(Hash::Sha256, 4, key).expect("a buffer");
+            merge.push(&[7; 40]);
+            assert_ne!(merge.key, [0; 32], "something has come");
+            merge.finish()
+        };
+        assert!(matches!(begun(&mut key), Err(AfError::StripesMissing { left: 3 })));
+        assert_eq!(key, [0; 32]);
+    }
+}

@@ -1,5 +1,6 @@
 //! Each rule of the metadata, broken alone, gives exactly its own error.
 
+use atrest_cipher::CipherSpec;
 use atrest_format::luks2::{HeaderError, Metadata, Place, Requirement, Section};
 use serde_json::{Value, json};
 
@@ -243,12 +244,38 @@ fn keyslot_areas_lie_inside_the_keyslots_area_without_overlap() {
         spoilt(|m| area(m, 548_864, 253_952)),
         HeaderError::AreaTooSmall { keyslot: 2, has: 253_952, needs: 256_000 }
     );
+    // A key so long that one stripe is a block: every stripe has to have its own.
+    let of_stripes = |stripes: u64| {
+        let mut m = metadata();
+        m["keyslots"]["2"]["key_size"] = json!(4096);
+        m["config"]["keyslots_size"] = json!("33521664");
+        m["segments"]["0"]["offset"] = json!("33554432");
+        area(&mut m, 548_864, 4096 * stripes);
+        m
+    };
+    parse(&of_stripes(4000)).expect("4000 stripes of 4096 bytes");
+    assert_eq!(
+        parse(&of_stripes(3999)).expect_err("a stripe is missing"),
+        HeaderError::AreaTooSmall { keyslot: 2, has: 4096 * 3999, needs: 4096 * 4000 }
+    );
 }
 
 #[test]
 fn null_ciphers_and_wrong_key_lengths_are_refused() {
     for cipher in ["cipher_null-ecb", "cipher_null", "capi:ecb(cipher_null)", "capi:ecb(cipher_null)-plain64"]
     {
+        let refused = spoilt(|m| m["keyslots"]["0"]["area"]["encryption"] = json!(cipher));
+        assert_eq!(refused, HeaderError::NullCipher(keyslot(0, "area.encryption")), "{cipher}");
+        let refused = spoilt(|m| m["segments"]["0"]["encryption"] = json!(cipher));
+        assert_eq!(refused, HeaderError::NullCipher(segment("encryption")), "{cipher}");
+    }
+    // The kernel may take spellings that our parser does not.
+    for cipher in [
+        "cipher_null-cbc-from:tomorrow",
+        "capi:authenc(hmac(sha256),ecb(cipher_null))-random",
+        "capi:ecb(null)-x",
+    ] {
+        assert!(cipher.parse::<CipherSpec>().is_err(), "{cipher}");
         let refused = spoilt(|m| m["keyslots"]["0"]["area"]["encryption"] = json!(cipher));
         assert_eq!(refused, HeaderError::NullCipher(keyslot(0, "area.encryption")), "{cipher}");
         let refused = spoilt(|m| m["segments"]["0"]["encryption"] = json!(cipher));

@@ -423,3 +423,6 @@ fn sum(segments: &[Segment]) -> Result<u64, ReencryptError> {
     }
     Ok(total)
 }
+
+#[cfg(test)]
+mod tests;
