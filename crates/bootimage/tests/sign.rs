@@ -53,15 +53,25 @@ fn we_verify_what_mkimage_signs_and_find_every_change_of_it() {
         assert_eq!(states(&nobody), vec![SignatureState::NoKey; signatures], "{name}");
         assert!(nobody.is_good() && !nobody.is_authentic());
         let mut found = 0;
-        for at in (0..file.len()).step_by(13) {
+        // Every byte of the configurations, and a sample of the others.
+        let configurations = file.windows(15).position(|piece| piece == b"configurations\0").expect("there");
+        let others = (0..file.len()).step_by(13);
+        for at in others.chain(configurations..configurations + 400) {
             let mut changed = file.clone();
             changed[at] ^= 0x20;
             let Ok(fit) = Fit::read(&changed) else { continue };
             let Ok(report) = verify(&fit, std::slice::from_ref(&ours)) else { continue };
-            let same = fit.images().zip(Fit::read(&file).expect("a FIT").images()).all(|(new, old)| {
+            let was = Fit::read(&file).expect("a FIT");
+            let images = fit.images().zip(was.images()).all(|(new, old)| {
                 let (new, old) = (new.expect("there"), old.expect("there"));
                 new.data == old.data && new.node.properties == old.node.properties
             });
+            let configurations = fit
+                .configurations()
+                .iter()
+                .zip(was.configurations())
+                .all(|(new, old)| (&new.name, &new.properties) == (&old.name, &old.properties));
+            let same = images && configurations && fit.configurations().len() == was.configurations().len();
             assert!(same || !report.is_authentic(), "{name}: byte {at} was changed and nobody saw it");
             found += usize::from(!report.is_authentic());
         }
@@ -209,4 +219,79 @@ fn a_signature_that_leaves_something_out_is_none() {
     let key = private(&uboot);
     let spec = spec(&uboot, (1, 1, 1), &[HashKind::Crc32], false, false);
     assert!(build_signed(&spec, &sign(&key, HashKind::Sha256, false)).is_err());
+}
+
+/// A signed FIT whose tree somebody changed without the key: the state of its signature.
+fn after(signed: &[u8], key: &PublicKey, change: impl FnOnce(&mut fdt::Tree<'_>)) -> SignatureState {
+    let mut tree = fdt::read(signed).expect("a device tree");
+    change(&mut tree);
+    let blob = tree.to_blob().expect("written");
+    let report = verify(&Fit::read(&blob).expect("a FIT"), std::slice::from_ref(key)).expect("verified");
+    assert!(!report.is_authentic());
+    states(&report).remove(0)
+}
+
+#[test]
+fn a_signature_does_not_say_itself_what_it_must_be_over() {
+    let uboot = Uboot::new();
+    let (private, key) = (private(&uboot), public(&uboot));
+    let spec = spec(&uboot, (1, 1, 1), &[HashKind::Sha256], false, false);
+    let signed = build_signed(&spec, &sign(&private, HashKind::Sha256, false)).expect("signed");
+    let name = spec.configurations[0].name.as_str();
+    let hashed = {
+        let fit = Fit::read(&signed).expect("a FIT");
+        let node = fit.configurations()[0].child("signature-1").expect("signed");
+        let texts = node.texts("hashed-nodes").expect("names");
+        texts.into_iter().map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(hashed[..2], ["/".to_string(), format!("/configurations/{name}")]);
+    // Every one of the nodes is needed: root, configuration, images and their hashes.
+    for left_out in &hashed {
+        let others: Vec<&String> = hashed.iter().filter(|path| *path != left_out).collect();
+        let state = after(&signed, &key, |tree| {
+            let configurations = tree.root.child_mut("configurations");
+            configurations.child_mut(name).child_mut("signature-1").set_texts("hashed-nodes", &others);
+        });
+        assert_eq!(state, SignatureState::Partial(vec![left_out.clone()]));
+    }
+    // So is whatever else U-Boot may take from a configuration.
+    for reference in ["loadables", "firmware", "standalone", "script", "fpga", "setup"] {
+        let state = after(&signed, &key, |tree| {
+            let image = tree.root.child_mut("images").child_mut("extra-1");
+            image.set_text("type", "firmware");
+            image.set("data", b"anything".as_slice());
+            image.child_mut("hash-1").set_text("algo", "sha256");
+            tree.root.child_mut("configurations").child_mut(name).set_texts(reference, &["extra-1"]);
+        });
+        let missing = vec!["/images/extra-1".to_string(), "/images/extra-1/hash-1".into()];
+        assert_eq!(state, SignatureState::Partial(missing), "{reference}");
+    }
+}
+
+#[test]
+fn a_signature_is_of_the_form_that_u_boot_makes_and_of_the_key_s_own_size() {
+    let uboot = Uboot::new();
+    let (private, key) = (private(&uboot), public(&uboot));
+    let spec = spec(&uboot, (1, 1, 1), &[HashKind::Sha256], false, false);
+    let signed = build_signed(&spec, &sign(&private, HashKind::Sha256, false)).expect("signed");
+    let name = spec.configurations[0].name.as_str();
+    let state = |property: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        after(&signed, &key, |tree| {
+            let node = tree.root.child_mut("configurations").child_mut(name).child_mut("signature-1");
+            let mut value = node.property(property).expect("there").to_vec();
+            change(&mut value);
+            node.set(property, value);
+        })
+    };
+    // Names are signed from the first on.
+    assert_eq!(state("hashed-strings", &|value| value[3] = 1), SignatureState::Malformed);
+    assert_eq!(state("hashed-strings", &|value| value[0] = 1), SignatureState::Malformed);
+    assert_eq!(state("hashed-strings", &|value| value.truncate(4)), SignatureState::Malformed);
+    assert_eq!(state("hashed-strings", &|value| value.push(0)), SignatureState::Malformed);
+    assert_eq!(state("hashed-strings", &|value| value[7] -= 1), SignatureState::Bad);
+    assert_eq!(state("hashed-strings", &|value| value[4] = 1), SignatureState::Malformed);
+    for algorithm in ["sha256,rsa3072", "sha256,rsa4096"] {
+        let other = |value: &mut Vec<u8>| *value = [algorithm.as_bytes(), &[0]].concat();
+        assert_eq!(state("algo", &other), SignatureState::Bad, "{algorithm}");
+    }
 }

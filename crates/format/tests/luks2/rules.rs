@@ -262,8 +262,13 @@ fn keyslot_areas_lie_inside_the_keyslots_area_without_overlap() {
 
 #[test]
 fn null_ciphers_and_wrong_key_lengths_are_refused() {
-    for cipher in ["cipher_null-ecb", "cipher_null", "capi:ecb(cipher_null)", "capi:ecb(cipher_null)-plain64"]
-    {
+    for cipher in [
+        "cipher_null-ecb",
+        "cipher_null",
+        "null-ecb",
+        "capi:ecb(cipher_null)",
+        "capi:ecb(cipher_null)-plain64",
+    ] {
         let refused = spoilt(|m| m["keyslots"]["0"]["area"]["encryption"] = json!(cipher));
         assert_eq!(refused, HeaderError::NullCipher(keyslot(0, "area.encryption")), "{cipher}");
         let refused = spoilt(|m| m["segments"]["0"]["encryption"] = json!(cipher));
