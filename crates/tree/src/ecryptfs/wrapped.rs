@@ -187,3 +187,35 @@ fn block_cipher(token: &Token) -> Result<AesBlock, WrappedError> {
     let key = token.expose().get(..KEY_LEN).unwrap_or(&[]);
     AesBlock::new(key).map_err(|_| WrappedError::Damaged)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What somebody wrapped who does not fill up with zeros.
+    fn wrapped(plain: &[u8; 2 * BLOCK]) -> Result<Passphrase, WrappedError> {
+        let wrapping = Passphrase::copy_from(b"login passphrase");
+        let token = derive(&wrapping, DEFAULT_SALT).expect("a token");
+        let mut encrypted = plain.to_vec();
+        let aes = block_cipher(&token).expect("a cipher");
+        encrypted.as_chunks_mut().0.iter_mut().for_each(|block| aes.encrypt(block));
+        let (version, signature) = (WrappedVersion::V1, token.signature());
+        WrappedPassphrase { version, salt: DEFAULT_SALT, signature, encrypted }.unwrap(&wrapping)
+    }
+
+    #[test]
+    fn a_passphrase_is_filled_up_with_zeros_and_nothing_else() {
+        let plain = |text: &[u8]| std::array::from_fn(|at| text.get(at).copied().unwrap_or(0));
+        let is = |found: Result<Passphrase, WrappedError>, text: &[u8]| {
+            assert!(found.expect("a passphrase") == Passphrase::copy_from(text));
+        };
+        is(wrapped(&plain(b"a passphrase")), b"a passphrase");
+        let full = b"as long as two blocks together!!";
+        is(wrapped(full), full);
+        let mut last = plain(b"a passphrase");
+        last[2 * BLOCK - 1] = 1;
+        for damaged in [plain(b"a passphrase\0x"), last, plain(b""), plain(b"\0passphrase")] {
+            assert_eq!(wrapped(&damaged).map(drop), Err(WrappedError::Damaged));
+        }
+    }
+}

@@ -32,6 +32,19 @@ struct State {
     ciphers: Vec<(CipherName, Arc<FscryptInode>)>,
 }
 
+impl State {
+    /// Keeps a cipher, unless keys have come or gone since it was begun.
+    fn keep(&mut self, generation: u64, name: CipherName, cipher: &Arc<FscryptInode>) {
+        if self.generation != generation {
+            return;
+        }
+        if self.ciphers.len() >= KEPT {
+            self.ciphers.remove(0);
+        }
+        self.ciphers.push((name, cipher.clone()));
+    }
+}
+
 #[derive(PartialEq, Eq)]
 struct CipherName {
     inode: u64,
@@ -169,12 +182,7 @@ impl Encryption for Keyring {
         drop(state);
         let cipher = Arc::new(FscryptInode::new(&held.key, held.doubtful, single_snapshot, &context, inode)?);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if state.generation == generation {
-            if state.ciphers.len() >= KEPT {
-                state.ciphers.remove(0);
-            }
-            state.ciphers.push((name, cipher.clone()));
-        }
+        state.keep(generation, name, &cipher);
         Ok(Opened::Unlocked(cipher))
     }
 
@@ -195,5 +203,42 @@ impl Encryption for Keyring {
 impl fmt::Debug for Keyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyring").field("keys", &self.names()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fscrypt::{EncryptionMode, KeyUse, Padding, Policy};
+    use atrest_inside::{EncryptedFilesystem, Kind};
+
+    #[test]
+    fn a_cipher_that_was_begun_before_its_key_was_removed_is_not_kept() {
+        let keyring = Keyring::new();
+        let [key, _] = keyring
+            .add(SecretBytes::copy_from(&std::array::from_fn::<u8, 64, _>(|at| at as u8)))
+            .expect("a master key");
+        let (contents, names) = (EncryptionMode::Aes256Xts, EncryptionMode::Aes256Cts);
+        let (padding, key_use) = (Padding::Four, KeyUse::PerFile);
+        let policy = Policy { contents, names, padding, key_use, log2_data_unit: None, key };
+        let context = Context { policy, nonce: [7; NONCE_LEN] };
+        let filesystem = EncryptedFilesystem { uuid: [1; 16], block_size: 4096, stable_inodes: true };
+        let bytes = context.to_bytes();
+        let (number, kind) = (12, Kind::File);
+        let inode =
+            EncryptedInode { number, kind, casefolded: false, context: &bytes, filesystem: &filesystem };
+        let master = keyring.state.read().expect("not poisoned").keys[&key].key.clone();
+        let begun = keyring.generation();
+        let cipher = Arc::new(FscryptInode::new(&master, false, false, &context, &inode).expect("a cipher"));
+        let name = || CipherName { inode: number, uuid: filesystem.uuid, context: bytes.clone() };
+        let kept = |generation| {
+            let mut state = keyring.state.write().expect("not poisoned");
+            state.keep(generation, name(), &cipher);
+            state.ciphers.len()
+        };
+        assert_eq!(kept(begun), 1);
+        assert!(keyring.remove(&key));
+        assert_eq!(kept(begun), 0, "the key is gone");
+        assert_eq!(kept(keyring.generation()), 1);
     }
 }

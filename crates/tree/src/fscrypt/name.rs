@@ -115,4 +115,18 @@ mod tests {
         assert!(convincing([(&b"a name of 16 byt"[..], 0)].into_iter()));
         assert!(convincing([].into_iter()));
     }
+
+    #[test]
+    fn sixteen_bits_of_evidence_are_needed_and_enough() {
+        let text = b"a name of 16 byt";
+        for (len, padding, enough) in
+            [(15, 0, false), (16, 0, true), (7, 1, false), (8, 1, true), (0, 1, false), (0, 2, true)]
+        {
+            assert_eq!(convincing([(&text[..len], padding)].into_iter()), enough, "{len} {padding}");
+        }
+        // What is no text counts for nothing, and what many names say is added up.
+        assert!(!convincing([(&b"\xffbcdefghijklmnopqrst"[..], 1)].into_iter()));
+        assert!(!convincing([(&text[..5], 0), (&text[..5], 0), (&text[..5], 0)].into_iter()));
+        assert!(convincing([(&text[..5], 0), (&text[..5], 0), (&text[..6], 0)].into_iter()));
+    }
 }
