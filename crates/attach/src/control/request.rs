@@ -1,5 +1,7 @@
 //! The requests and their bytes: one letter, one byte of name length, the name, the key.
 
+use atrest_codec::{Reader, Writer};
+
 /// What can be asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
@@ -41,23 +43,23 @@ impl<'a> Request<'a> {
             Self::List => (b'L', "", &[]),
         };
         let len = 2 + name.len() + key.len();
-        let (head, rest) = buf.get_mut(..len)?.split_at_mut_checked(2)?;
-        head.copy_from_slice(&[letter, u8::try_from(name.len()).ok()?]);
-        let (name_place, key_place) = rest.split_at_mut_checked(name.len())?;
-        name_place.copy_from_slice(name.as_bytes());
-        key_place.copy_from_slice(key);
-        Some(len)
+        let mut writer = Writer::new(buf.get_mut(..len)?);
+        writer.field([letter, u8::try_from(name.len()).ok()?]).ok()?;
+        writer.bytes(name.as_bytes()).ok()?;
+        writer.bytes(key).ok()?;
+        writer.finish().ok().map(|()| len)
     }
 
     /// Reads a message.
     pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
-        let ([letter, name_len], rest) = bytes.split_first_chunk()?;
-        let (name, key) = rest.split_at_checked(usize::from(*name_len))?;
-        let name = core::str::from_utf8(name).ok()?;
+        let mut reader = Reader::new(bytes);
+        let [letter, name_len] = reader.array().ok()?;
+        let name = core::str::from_utf8(reader.bytes(name_len.into()).ok()?).ok()?;
+        let key = reader.rest();
         match letter {
             b'A' if !key.is_empty() => Some(Self::Add { name, key }),
             b'R' if key.is_empty() && !name.is_empty() => Some(Self::Remove { name }),
-            b'L' if rest.is_empty() => Some(Self::List),
+            b'L' if name.is_empty() && key.is_empty() => Some(Self::List),
             _ => None,
         }
     }

@@ -6,6 +6,7 @@ use super::proto::{
     handshake_flag, info, option, option_reply, option_reply_header,
 };
 use super::stream::{Input, Lost, Output};
+use atrest_codec::{Be, ReadError, Reader, decode, encode};
 use atrest_device::BlockDevice;
 use std::sync::Arc;
 
@@ -40,10 +41,10 @@ pub(super) fn negotiate(
     seat: &dyn Fn() -> bool,
 ) -> Result<Option<Terms>, Lost> {
     let offered = handshake_flag::FIXED_NEWSTYLE | handshake_flag::NO_ZEROES;
-    output.send(&[&NBD_MAGIC.to_be_bytes(), &OPTION_MAGIC.to_be_bytes(), &offered.to_be_bytes()])?;
+    output.send(&[&encode::<_, 18>((Be(NBD_MAGIC), Be(OPTION_MAGIC), Be(offered)))])?;
     let mut flags = [0; 4];
     input.read_exact(&mut flags)?;
-    let flags = u32::from_be_bytes(flags);
+    let Be(flags): Be<u32> = decode(&flags);
     if flags & !u32::from(offered) != 0 {
         return Err(Lost);
     }
@@ -52,12 +53,10 @@ pub(super) fn negotiate(
     for _ in 0..MAX_OPTIONS {
         let mut header = [0; 16];
         input.read_exact(&mut header)?;
-        let (magic, rest) = header.split_at(8);
-        let (option, len) = rest.split_at(4);
-        if magic != OPTION_MAGIC.to_be_bytes() {
+        let (Be(magic), Be(option), Be(len)): (Be<u64>, Be<u32>, Be<u32>) = decode(&header);
+        if magic != OPTION_MAGIC {
             return Err(Lost);
         }
-        let (option, len) = (be32(option), be32(len));
         if len > MAX_OPTION_DATA {
             if len > MAX_SKIPPED_OPTION_DATA || option == option::EXPORT_NAME {
                 return Err(Lost);
@@ -127,15 +126,14 @@ impl Negotiation<'_> {
         if !self.is_export(name) || !(self.seat)() {
             return Err(Lost);
         }
-        let size = self.export.device.size().to_be_bytes();
-        let flags = self.export_flags().to_be_bytes();
+        let terms: [u8; 10] = encode((Be(self.export.device.size()), Be(self.export_flags())));
         let padding: &[u8] = if self.no_zeroes { &[] } else { &[0; 124] };
-        self.output.send(&[&size, &flags, padding])?;
+        self.output.send(&[&terms, padding])?;
         Ok(Next::Transmission)
     }
 
     fn info(&mut self, option: u32, data: &[u8]) -> Result<Next, Lost> {
-        let Some((name, requests)) = parse_info(data) else {
+        let Ok((name, requests)) = parse_info(data) else {
             self.refuse(option, option_reply::ERR_INVALID, "the option's lengths do not fit its data")?;
             return Ok(Next::Option);
         };
@@ -149,16 +147,16 @@ impl Negotiation<'_> {
             return Ok(Next::Option);
         }
         let device = &self.export.device;
-        let (size, flags) = (device.size().to_be_bytes(), self.export_flags().to_be_bytes());
-        self.reply(option, option_reply::INFO, &[&concat(&[&info::EXPORT.to_be_bytes(), &size, &flags])])?;
+        let terms: [u8; 12] = encode((Be(info::EXPORT), Be(device.size()), Be(self.export_flags())));
+        self.reply(option, option_reply::INFO, &[&terms])?;
         let asked = |kind: u16| requests.chunks_exact(2).any(|request| request == kind.to_be_bytes());
         if asked(info::NAME) {
             let name = self.export.name.as_bytes();
             self.reply(option, option_reply::INFO, &[&info::NAME.to_be_bytes(), name])?;
         }
         if asked(info::BLOCK_SIZE) {
-            let sizes = [1, preferred_block(&**device), MAX_PAYLOAD].map(u32::to_be_bytes);
-            let sizes = concat(&[&info::BLOCK_SIZE.to_be_bytes(), &sizes[0], &sizes[1], &sizes[2]]);
+            let sizes = (Be(1_u32), Be(preferred_block(&**device)), Be(MAX_PAYLOAD));
+            let sizes: [u8; 14] = encode((Be(info::BLOCK_SIZE), sizes));
             self.reply(option, option_reply::INFO, &[&sizes])?;
         }
         self.reply(option, option_reply::ACK, &[])?;
@@ -173,7 +171,7 @@ impl Negotiation<'_> {
         if !self.terms.structured {
             return self.refuse(option, option_reply::ERR_INVALID, "structured replies come first");
         }
-        let Some((name, queries)) = parse_queries(data) else {
+        let Ok((name, queries)) = parse_queries(data) else {
             return self.refuse(
                 option,
                 option_reply::ERR_INVALID,
@@ -214,7 +212,7 @@ impl Negotiation<'_> {
     }
 
     fn reply(&self, option: u32, kind: u32, data: &[&[u8]]) -> Result<(), Lost> {
-        let data = concat(data);
+        let data = data.concat();
         self.output.send(&[&option_reply_header(option, kind, data.len() as u32), &data])
     }
 
@@ -224,37 +222,28 @@ impl Negotiation<'_> {
 }
 
 /// Export name and the list of 16-bit information requests.
-fn parse_info(data: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (name, rest) = parse_string(data)?;
-    let (count, requests) = rest.split_first_chunk()?;
-    (requests.len() == usize::from(u16::from_be_bytes(*count)) * 2).then_some((name, requests))
+fn parse_info(data: &[u8]) -> Result<(&[u8], &[u8]), ReadError> {
+    let mut reader = Reader::new(data);
+    let name = string(&mut reader)?;
+    let count = reader.be16()?;
+    let requests = reader.bytes(usize::from(count) * 2)?;
+    reader.finish().map(|()| (name, requests))
 }
 
 /// Export name and the queries.
-fn parse_queries(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
-    let (name, rest) = parse_string(data)?;
-    let (count, mut rest) = rest.split_first_chunk()?;
-    let mut queries = Vec::new();
-    for _ in 0..u32::from_be_bytes(*count) {
-        let (query, after) = parse_string(rest)?;
-        queries.push(query);
-        rest = after;
-    }
-    rest.is_empty().then_some((name, queries))
+fn parse_queries(data: &[u8]) -> Result<(&[u8], Vec<&[u8]>), ReadError> {
+    let mut reader = Reader::new(data);
+    let name = string(&mut reader)?;
+    let queries = (0..reader.be32()?).map(|_| string(&mut reader)).collect::<Result<_, _>>()?;
+    reader.finish().map(|()| (name, queries))
 }
 
-/// A string behind its 32-bit length, and what follows.
-fn parse_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = data.split_first_chunk()?;
-    let len = u32::from_be_bytes(*len) as usize;
-    if len > MAX_STRING {
-        return None;
+/// A string behind its 32-bit length. No data is taken to be long enough for one that the protocol does not allow.
+fn string<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], ReadError> {
+    match reader.be32()? as usize {
+        len @ ..=MAX_STRING => reader.bytes(len),
+        _ => Err(ReadError::Short),
     }
-    rest.split_at_checked(len)
-}
-
-fn concat(parts: &[&[u8]]) -> Vec<u8> {
-    parts.concat()
 }
 
 /// The smallest write that needs no read before it, in bytes.
@@ -263,17 +252,13 @@ fn preferred_block(device: &dyn BlockDevice) -> u32 {
     geometry.physical_block.max(geometry.logical_block).max(4096)
 }
 
-fn be32(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0, |value, &byte| value << 8 | u32::from(byte))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn lengths_that_do_not_fit_are_refused() {
-        assert_eq!(parse_info(b"\0\0\0\x01x\0\x01\0\x03"), Some((&b"x"[..], &b"\0\x03"[..])));
+        assert_eq!(parse_info(b"\0\0\0\x01x\0\x01\0\x03"), Ok((&b"x"[..], &b"\0\x03"[..])));
         for bad in [
             &b""[..],
             b"\0\0\0",
@@ -283,16 +268,19 @@ mod tests {
             b"\0\0\0\x01x\0\x01\0\x03\0",
             b"\xff\xff\xff\xffx\0\0",
         ] {
-            assert_eq!(parse_info(bad), None, "{bad:?}");
+            assert!(parse_info(bad).is_err(), "{bad:?}");
         }
-        assert_eq!(parse_queries(b"\0\0\0\0\0\0\0\x01\0\0\0\x01q"), Some((&b""[..], vec![&b"q"[..]])));
+        let long = |len: u32| [&len.to_be_bytes()[..], &vec![b'x'; len as usize], &[0; 2]].concat();
+        assert_eq!(parse_info(&long(4096)).map(|(name, _)| name.len()), Ok(4096));
+        assert!(parse_info(&long(4097)).is_err(), "longer than the protocol allows");
+        assert_eq!(parse_queries(b"\0\0\0\0\0\0\0\x01\0\0\0\x01q"), Ok((&b""[..], vec![&b"q"[..]])));
         for bad in [
             &b"\0\0\0\0\0\0\0\x02\0\0\0\x01q"[..],
             b"\0\0\0\0\0\0\0\x01\0\0\0\x01qq",
             b"\0\0\0\0\xff\xff\xff\xff",
             b"\0\0\0\0\0\0\0\x01\xff\xff\xff\xffq",
         ] {
-            assert_eq!(parse_queries(bad), None, "{bad:?}");
+            assert!(parse_queries(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The numbers and headers of the NBD protocol (doc/proto.md of the NBD project, sections "Values" and
 //! "Message layouts"). Everything on the wire is big-endian. No I/O here.
 
+use atrest_codec::{Be, decode, encode};
+
 /// First 8 bytes that a server sends.
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// "IHAVEOPT": newstyle negotiation, and the start of every option request.
@@ -137,21 +139,19 @@ pub struct Request {
     pub len: u32,
 }
 
+/// A request header as it is sent: magic number, flags, command, cookie, offset, length.
+type Wire = (Be<u32>, Be<u16>, Be<u16>, Be<u64>, Be<u64>, Be<u32>);
+
 impl Request {
     pub const SIZE: usize = 28;
 
     /// `None` if the magic number is wrong: the stream is out of step and can't be followed any further.
     pub fn parse(wire: &[u8; Self::SIZE]) -> Option<Self> {
-        let (magic, rest) = wire.split_first_chunk()?;
-        let (flags, rest) = rest.split_first_chunk()?;
-        let (command, rest) = rest.split_first_chunk()?;
-        let (cookie, rest) = rest.split_first_chunk()?;
-        let (offset, rest) = rest.split_first_chunk()?;
-        let (len, _) = rest.split_first_chunk()?;
-        if u32::from_be_bytes(*magic) != REQUEST_MAGIC {
+        let (Be(magic), Be(flags), Be(command), Be(cookie), Be(offset), Be(len)): Wire = decode(wire);
+        if magic != REQUEST_MAGIC {
             return None;
         }
-        let command = match u16::from_be_bytes(*command) {
+        let command = match command {
             0 => Command::Read,
             1 => Command::Write,
             2 => Command::Disconnect,
@@ -161,13 +161,7 @@ impl Request {
             7 => Command::BlockStatus,
             _ => Command::Unknown,
         };
-        Some(Self {
-            flags: u16::from_be_bytes(*flags),
-            command,
-            cookie: u64::from_be_bytes(*cookie),
-            offset: u64::from_be_bytes(*offset),
-            len: u32::from_be_bytes(*len),
-        })
+        Some(Self { flags, command, cookie, offset, len })
     }
 
     pub fn has(&self, flag: u16) -> bool {
@@ -177,38 +171,20 @@ impl Request {
 
 /// A simple reply's header.
 pub fn simple_reply(cookie: u64, error: u32) -> [u8; 16] {
-    let mut wire = [0; 16];
-    wire[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
-    wire[4..8].copy_from_slice(&error.to_be_bytes());
-    wire[8..].copy_from_slice(&cookie.to_be_bytes());
-    wire
+    encode((Be(SIMPLE_REPLY_MAGIC), Be(error), Be(cookie)))
 }
 
 /// The header of one chunk of a structured reply, with `len` bytes of payload to follow.
 pub fn chunk_header(cookie: u64, flags: u16, kind: u16, len: u32) -> [u8; 20] {
-    let mut wire = [0; 20];
-    wire[..4].copy_from_slice(&STRUCTURED_REPLY_MAGIC.to_be_bytes());
-    wire[4..6].copy_from_slice(&flags.to_be_bytes());
-    wire[6..8].copy_from_slice(&kind.to_be_bytes());
-    wire[8..16].copy_from_slice(&cookie.to_be_bytes());
-    wire[16..].copy_from_slice(&len.to_be_bytes());
-    wire
+    encode((Be(STRUCTURED_REPLY_MAGIC), Be(flags), Be(kind), Be(cookie), Be(len)))
 }
 
 /// The header of a data chunk with the file offset of its first byte; `len` bytes of data follow.
 pub fn data_chunk_header(cookie: u64, flags: u16, offset: u64, len: u32) -> [u8; 28] {
-    let mut wire = [0; 28];
-    wire[..20].copy_from_slice(&chunk_header(cookie, flags, chunk::OFFSET_DATA, len + 8));
-    wire[20..].copy_from_slice(&offset.to_be_bytes());
-    wire
+    encode((chunk_header(cookie, flags, chunk::OFFSET_DATA, len + 8), Be(offset)))
 }
 
 /// The header of an option reply, with `len` bytes of data to follow.
 pub fn option_reply_header(option: u32, kind: u32, len: u32) -> [u8; 20] {
-    let mut wire = [0; 20];
-    wire[..8].copy_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
-    wire[8..12].copy_from_slice(&option.to_be_bytes());
-    wire[12..16].copy_from_slice(&kind.to_be_bytes());
-    wire[16..].copy_from_slice(&len.to_be_bytes());
-    wire
+    encode((Be(OPTION_REPLY_MAGIC), Be(option), Be(kind), Be(len)))
 }

@@ -8,6 +8,7 @@ use super::proto::{
     data_chunk_header, simple_reply,
 };
 use super::stream::{Lost, Output};
+use atrest_codec::{Be, encode};
 use atrest_device::{BlockDevice, Cause, DeviceError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -233,8 +234,7 @@ impl Replies {
         let mut payload = Vec::with_capacity(4 + extents.len() * 8);
         payload.extend(ALLOCATION_CONTEXT_ID.to_be_bytes());
         for (len, flags) in extents {
-            payload.extend(len.to_be_bytes());
-            payload.extend(flags.to_be_bytes());
+            payload.extend(encode::<_, 8>((Be(len), Be(flags))));
         }
         let header =
             chunk_header(request.cookie, chunk::FLAG_DONE, chunk::BLOCK_STATUS, payload.len() as u32);
@@ -251,8 +251,7 @@ fn force(device: &dyn BlockDevice, request: &Request) -> Result<(), DeviceError>
 fn error_chunk(request: &Request, failure: &Failure, flags: u16) -> Vec<u8> {
     let reason = failure.reason.as_bytes();
     let mut payload = Vec::with_capacity(14 + reason.len());
-    payload.extend(failure.errno.to_be_bytes());
-    payload.extend((reason.len() as u16).to_be_bytes());
+    payload.extend(encode::<_, 6>((Be(failure.errno), Be(reason.len() as u16))));
     payload.extend(reason);
     let inside = |at: &u64| *at >= request.offset && *at - request.offset < u64::from(request.len);
     let kind = match failure.offset.filter(inside) {
