@@ -4,6 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use atrest_codec::{Be, Le, Record, Rows, decode};
+
 /// What a partition is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
@@ -44,37 +46,32 @@ pub fn read_table(disk: &File, block: u64, number: u64) -> Option<Partition> {
     let mut header = [0; 92];
     disk.read_exact_at(&mut header, block).ok()?;
     if header.starts_with(b"EFI PART") {
-        return gpt(disk, &header, block, number);
+        return gpt(disk, Record::new(&header), block, number);
     }
     let mut sector = [0; 512];
     disk.read_exact_at(&mut sector, 0).ok()?;
-    if sector.get(510..512)? != [0x55, 0xaa] {
+    let sector = Record::new(&sector);
+    if sector.be16::<510>() != 0x55aa {
         return None;
     }
-    let signature = u32::from_le_bytes(sector.get(440..444)?.try_into().ok()?);
+    let signature = sector.le32::<440>();
     Some(Partition { uuid: format!("{signature:08x}-{number:02x}"), name: String::new() })
 }
 
-fn gpt(disk: &File, header: &[u8; 92], block: u64, number: u64) -> Option<Partition> {
-    let start = u64::from_le_bytes(header.get(72..80)?.try_into().ok()?);
-    let count = u32::from_le_bytes(header.get(80..84)?.try_into().ok()?);
-    let size = u32::from_le_bytes(header.get(84..88)?.try_into().ok()?);
+/// An entry: type, GUID, sectors and attributes, name. The first three fields of a GUID are stored with the lowest byte
+/// first.
+type Entry = ([u8; 16], (Le<u32>, Le<u16>, Le<u16>, Be<u16>, Be<u16>, Be<u32>), [u8; 24], Rows<Le<u16>, 36>);
+
+fn gpt(disk: &File, header: Record<'_, 92>, block: u64, number: u64) -> Option<Partition> {
+    let (start, count, size) = (header.le64::<72>(), header.le32::<80>(), header.le32::<84>());
     if !(128..=4096).contains(&size) || number == 0 || number > u64::from(count).min(MOST_ENTRIES) {
         return None;
     }
     let at = start.checked_mul(block)?.checked_add(u64::from(size).checked_mul(number - 1)?)?;
     let mut entry = [0; 128];
     disk.read_exact_at(&mut entry, at).ok()?;
-    // The first three fields of a GUID are stored with the lowest byte first.
-    let order = [19, 18, 17, 16, 21, 20, 23, 22, 24, 25, 26, 27, 28, 29, 30, 31];
-    let mut uuid = String::with_capacity(36);
-    for (i, at) in order.into_iter().enumerate() {
-        if [4, 6, 8, 10].contains(&i) {
-            uuid.push('-');
-        }
-        uuid.push_str(&format!("{:02x}", entry.get(at)?));
-    }
-    let units = entry.get(56..)?.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-    let name: Vec<u16> = units.take_while(|unit| *unit != 0).collect();
+    let (_, (Le(a), Le(b), Le(c), Be(d), Be(e), Be(f)), _, Rows(units)): Entry = decode(&entry);
+    let uuid = format!("{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:04x}{f:08x}");
+    let name: Vec<u16> = units.into_iter().map(|Le(unit)| unit).take_while(|unit| *unit != 0).collect();
     Some(Partition { uuid, name: String::from_utf16_lossy(&name) })
 }

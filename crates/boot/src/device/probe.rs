@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use atrest_codec::{Le, Reader, Record, Rows, decode};
+
 /// Bytes that are looked at: Btrfs has its superblock behind 64 KiB.
 const HEAD: usize = 68 << 10;
 
@@ -69,27 +71,29 @@ pub fn content(bytes: &[u8]) -> Option<Content> {
 
 fn by_magic(bytes: &[u8], (kind, at, magic, uuid, (label, len)): &Known) -> Option<Content> {
     (bytes.get(*at..)?.starts_with(magic)).then_some(())?;
-    Some(Content { kind, uuid: uuid_at(bytes, *uuid)?, label: text(bytes.get(*label..*label + *len)?) })
+    let uuid = Reader::at(bytes, *uuid).ok()?.array_ref().ok()?;
+    let label = Reader::at(bytes, *label).ok()?.bytes(*len).ok()?;
+    Some(Content { kind, uuid: uuid_text(uuid), label: text(label) })
 }
 
 /// Both versions have the UUID as text at the same place. A LUKS2 volume whose first header is destroyed is found by no name.
 fn luks(bytes: &[u8]) -> Option<Content> {
-    let rest = bytes.strip_prefix(b"LUKS\xba\xbe\0")?;
-    let label = match rest.first()? {
-        1 => String::new(),
-        2 => text(bytes.get(24..24 + 48)?),
+    let header = Record::<208>::new(bytes.first_chunk()?);
+    let label = match header.array::<0, 8>() {
+        b"LUKS\xba\xbe\0\x01" => String::new(),
+        b"LUKS\xba\xbe\0\x02" => text(header.array::<24, 48>()),
         _ => return None,
     };
-    Some(Content { kind: LUKS, uuid: text(bytes.get(168..168 + 40)?).to_ascii_lowercase(), label })
+    Some(Content { kind: LUKS, uuid: text(header.array::<168, 40>()).to_ascii_lowercase(), label })
 }
 
 fn ext(bytes: &[u8]) -> Option<Content> {
-    let superblock = bytes.get(0x400..0x800)?;
-    if superblock.get(0x38..0x3a)? != [0x53, 0xef] {
+    let superblock = Record::<0x400>::new(Reader::at(bytes, 0x400).ok()?.array_ref().ok()?);
+    if superblock.le16::<0x38>() != 0xef53 {
         return None;
     }
-    let word = |at: usize| Some(u32::from_le_bytes(superblock.get(at..at + 4)?.try_into().ok()?));
-    let (compatible, incompatible, read_only) = (word(0x5c)?, word(0x60)?, word(0x64)?);
+    let (compatible, incompatible) = (superblock.le32::<0x5c>(), superblock.le32::<0x60>());
+    let read_only = superblock.le32::<0x64>();
     // A journal of its own is no file system.
     if incompatible & 0x8 != 0 {
         return None;
@@ -100,16 +104,16 @@ fn ext(bytes: &[u8]) -> Option<Content> {
         (0, 0, _) => "ext3",
         _ => "ext4",
     };
-    Some(Content { kind, uuid: uuid_at(superblock, 0x68)?, label: text(superblock.get(0x78..0x88)?) })
+    let (uuid, label) = (superblock.array::<0x68, 16>(), superblock.array::<0x78, 16>());
+    Some(Content { kind, uuid: uuid_text(uuid), label: text(label) })
 }
 
 fn f2fs(bytes: &[u8]) -> Option<Content> {
-    let superblock = bytes.get(0x400..)?;
-    superblock.starts_with(&[0x10, 0x20, 0xf5, 0xf2]).then_some(())?;
-    let name = superblock.get(0x7c..0x7c + 1024)?;
-    let units = name.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-    let label: Vec<u16> = units.take_while(|unit| *unit != 0).collect();
-    let uuid = uuid_at(superblock, 0x6c)?;
+    let superblock = Record::<0x47c>::new(Reader::at(bytes, 0x400).ok()?.array_ref().ok()?);
+    (superblock.be32::<0>() == 0x1020_f5f2).then_some(())?;
+    let Rows(units): Rows<Le<u16>, 512> = decode(superblock.array::<0x7c, 1024>());
+    let label: Vec<u16> = units.into_iter().map(|Le(unit)| unit).take_while(|unit| *unit != 0).collect();
+    let uuid = uuid_text(superblock.array::<0x6c, 16>());
     Some(Content { kind: "f2fs", uuid, label: String::from_utf16_lossy(&label) })
 }
 
@@ -119,25 +123,24 @@ fn squashfs(bytes: &[u8]) -> Option<Content> {
 
 /// FAT. The label is the one in the boot sector, which all tools keep the same as the one in the root directory.
 fn fat(bytes: &[u8]) -> Option<Content> {
-    if bytes.get(510..512)? != [0x55, 0xaa] {
+    let sector = Record::<512>::new(bytes.first_chunk()?);
+    if sector.be16::<510>() != 0x55aa {
         return None;
     }
-    let serial = if bytes.get(0x52..0x57)? == b"FAT32" {
-        0x43
-    } else if [&b"FAT12"[..], b"FAT16", b"FAT  "].contains(&bytes.get(0x36..0x3b)?) {
-        0x27
+    let (number, label) = if sector.array::<0x52, 5>() == b"FAT32" {
+        (sector.le32::<0x43>(), sector.array::<0x47, 11>())
+    } else if [b"FAT12", b"FAT16", b"FAT  "].contains(&sector.array::<0x36, 5>()) {
+        (sector.le32::<0x27>(), sector.array::<0x2b, 11>())
     } else {
         return None;
     };
-    let number = u32::from_le_bytes(bytes.get(serial..serial + 4)?.try_into().ok()?);
-    let label = text(bytes.get(serial + 4..serial + 15)?);
+    let label = text(label);
     let label = label.trim_end_matches(' ');
     let label = if label == "NO NAME" { String::new() } else { label.into() };
     Some(Content { kind: "vfat", uuid: format!("{:04X}-{:04X}", number >> 16, number & 0xffff), label })
 }
 
-fn uuid_at(bytes: &[u8], at: usize) -> Option<String> {
-    let bytes = bytes.get(at..at + 16)?;
+fn uuid_text(bytes: &[u8; 16]) -> String {
     let mut uuid = String::with_capacity(36);
     for (i, byte) in bytes.iter().enumerate() {
         if [4, 6, 8, 10].contains(&i) {
@@ -145,7 +148,7 @@ fn uuid_at(bytes: &[u8], at: usize) -> Option<String> {
         }
         uuid.push_str(&format!("{byte:02x}"));
     }
-    Some(uuid)
+    uuid
 }
 
 /// Up to the first zero.
