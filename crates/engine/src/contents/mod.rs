@@ -9,6 +9,7 @@ mod tests;
 use core::fmt;
 use core::ops::Range;
 
+use atrest_codec::{Reader, Record};
 use atrest_device::{BlockDevice, DeviceError};
 use atrest_keyslot::flash::{HEADER_LEN, Header, Protection};
 use atrest_volume::{LockedVolume, OpenError};
@@ -102,13 +103,13 @@ fn flash(device: &dyn BlockDevice) -> Result<Contents, DeviceError> {
 
 /// ext2, ext3 or ext4. Its magic has two bytes only, so the block size must make sense as well.
 fn ext(start: &[u8]) -> Option<FilesystemKind> {
-    let superblock = start.get(0x400..0x800)?;
-    let word = |at: usize| Some(u32::from_le_bytes(*superblock.get(at..)?.first_chunk()?));
-    if superblock.get(0x38..0x3a)? != [0x53, 0xef] || word(0x18)? > 6 {
+    let superblock = Record::<0x400>::new(Reader::at(start, 0x400).ok()?.array_ref().ok()?);
+    if superblock.le16::<0x38>() != 0xef53 || superblock.le32::<0x18>() > 6 {
         return None;
     }
     // What ext3 does not know, as libblkid has it.
-    let (compatible, incompatible, read_only) = (word(0x5c)?, word(0x60)?, word(0x64)?);
+    let (compatible, incompatible) = (superblock.le32::<0x5c>(), superblock.le32::<0x60>());
+    let read_only = superblock.le32::<0x64>();
     Some(match (incompatible & !0x16, read_only & !0x7, compatible & 0x4) {
         (0, 0, 0) => FilesystemKind::Ext2,
         (0, 0, _) => FilesystemKind::Ext3,
@@ -118,15 +119,14 @@ fn ext(start: &[u8]) -> Option<FilesystemKind> {
 
 /// A boot sector with sizes that FAT can have.
 fn is_fat(start: &[u8]) -> bool {
-    let Some(sector) = start.first_chunk::<512>() else { return false };
-    let le16 = |at: usize| u16::from_le_bytes([sector[at], sector[at + 1]]);
-    let jump = matches!((sector[0], sector[2]), (0xeb, 0x90) | (0xe9, _));
-    jump && le16(510) == 0xaa55
-        && matches!(le16(11), 512 | 1024 | 2048 | 4096)
-        && sector[13].is_power_of_two()
-        && le16(14) != 0
-        && matches!(sector[16], 1 | 2)
-        && sector[21] >= 0xf0
+    let Some(sector) = start.first_chunk::<512>().map(Record::new) else { return false };
+    let jump = matches!((sector.u8::<0>(), sector.u8::<2>()), (0xeb, 0x90) | (0xe9, _));
+    jump && sector.le16::<510>() == 0xaa55
+        && matches!(sector.le16::<11>(), 512 | 1024 | 2048 | 4096)
+        && sector.u8::<13>().is_power_of_two()
+        && sector.le16::<14>() != 0
+        && matches!(sector.u8::<16>(), 1 | 2)
+        && sector.u8::<21>() >= 0xf0
 }
 
 /// Members of a Linux RAID of the formats 0.90 and 1.0 have their superblock at the end.

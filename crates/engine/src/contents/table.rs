@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use atrest_codec::Record;
 use atrest_device::{BlockDevice, DeviceError};
 
 const GPT: &[u8] = b"EFI PART";
@@ -15,11 +16,10 @@ pub fn scheme(device: &dyn BlockDevice, start: &[u8]) -> Result<Option<&'static 
     if gpt_sector(device)?.is_some() {
         return Ok(Some("GPT"));
     }
-    let Some(sector) = start.first_chunk::<512>() else { return Ok(None) };
-    let slots = || sector[446..510].chunks_exact(16);
-    let is_mbr = sector[510..] == [0x55, 0xaa]
-        && slots().all(|slot| slot[0] & 0x7f == 0)
-        && slots().any(|slot| slot[4] != 0);
+    let Some(sector) = start.first_chunk() else { return Ok(None) };
+    let is_mbr = sector.ends_with(&[0x55, 0xaa])
+        && slots(sector).all(|slot| slot.u8::<0>() & 0x7f == 0)
+        && slots(sector).any(|slot| slot.u8::<4>() != 0);
     Ok(is_mbr.then_some("MBR"))
 }
 
@@ -59,9 +59,11 @@ fn gpt(device: &dyn BlockDevice, sector: u64) -> Result<Option<Vec<Range<u64>>>,
     }
     device.read_at(sector, &mut header)?;
     let place = || {
-        let bytes = |at: usize| le64(&header, at)?.checked_mul(sector).filter(|bytes| *bytes <= size);
-        let (first, last, entries) = (bytes(40)?, bytes(48)?, bytes(72)?);
-        let (count, each) = (le32(&header, 80)?, le32(&header, 84)?);
+        let record = Record::new(&header);
+        let bytes = |block: u64| block.checked_mul(sector).filter(|bytes| *bytes <= size);
+        let (first, last) = (bytes(record.le64::<40>())?, bytes(record.le64::<48>())?);
+        let entries = bytes(record.le64::<72>())?;
+        let (count, each) = (u64::from(record.le32::<80>()), u64::from(record.le32::<84>()));
         let len = count.checked_mul(each).filter(|len| *len <= MOST_ENTRIES && entries + len <= size)?;
         (header.starts_with(GPT) && each >= 56).then_some((first, last, entries, len, each))
     };
@@ -69,11 +71,12 @@ fn gpt(device: &dyn BlockDevice, sector: u64) -> Result<Option<Vec<Range<u64>>>,
     let mut table = vec![0; len as usize];
     device.read_at(entries, &mut table)?;
     let mut used = vec![0..first, (last + sector).min(size)..size];
-    let taken = table.chunks_exact(each as usize).filter(|entry| entry[..16] != [0; 16]);
-    used.extend(taken.filter_map(|entry| {
+    let entries = table.chunks_exact(each as usize).filter_map(|entry| entry.first_chunk::<56>());
+    let taken = entries.map(Record::new).filter(|entry| entry.array::<0, 16>() != &[0; 16]);
+    used.extend(taken.map(|entry| {
         // intended: a partition that reaches beyond all numbers reaches to the end.
-        let from = le64(entry, 32)?.saturating_mul(sector);
-        Some(from..le64(entry, 40)?.saturating_add(1).saturating_mul(sector))
+        let from = entry.le64::<32>().saturating_mul(sector);
+        from..entry.le64::<40>().saturating_add(1).saturating_mul(sector)
     }));
     Ok(Some(used))
 }
@@ -83,17 +86,13 @@ fn mbr(device: &dyn BlockDevice) -> Result<Option<Vec<Range<u64>>>, DeviceError>
     let mut sector = [0; 512];
     device.read_at(0, &mut sector)?;
     let record = 0..512;
-    let partitions = sector[446..510].chunks_exact(16).filter(|slot| slot[4] != 0).filter_map(|slot| {
-        let (first, count) = (le32(slot, 8)?, le32(slot, 12)?);
-        Some(first * 512..(first + count) * 512)
+    let partitions = slots(&sector).filter(|slot| slot.u8::<4>() != 0).map(|slot| {
+        let (first, count) = (u64::from(slot.le32::<8>()), u64::from(slot.le32::<12>()));
+        first * 512..(first + count) * 512
     });
     Ok(Some(core::iter::once(record).chain(partitions).collect()))
 }
 
-fn le64(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().copied().map(u64::from_le_bytes)
-}
-
-fn le32(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().copied().map(u32::from_le_bytes).map(u64::from)
+fn slots(sector: &[u8; 512]) -> impl Iterator<Item = Record<'_, 16>> {
+    Record::new(sector).array::<446, 64>().as_chunks().0.iter().map(Record::new)
 }
