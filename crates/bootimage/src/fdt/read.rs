@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::tokens::{Layout, Token, number};
+use atrest_codec::{Be, Reader};
+
+use super::tokens::{Layout, Token};
 use super::{FdtError, MAX_DEPTH};
 
 /// A node: its properties and the nodes in it, in order.
@@ -176,20 +178,14 @@ pub fn read(blob: &[u8]) -> Result<Tree<'_>, FdtError> {
 }
 
 fn reservations(blob: &[u8], layout: &Layout) -> Result<Vec<(u64, u64)>, FdtError> {
+    let end = |_| FdtError::Layout { block: "list of reserved memory" };
     let block = blob.get(..layout.total).unwrap_or(blob);
-    let mut offset = layout.reservations;
+    let mut reader = Reader::at(block, layout.reservations).map_err(end)?;
     let mut found = Vec::new();
     loop {
-        let word = |index: usize| {
-            // intended: what overflows lies behind the end, which is an error.
-            let word = number(block, offset.saturating_add(index * 4)).map(u64::from);
-            word.ok_or(FdtError::Layout { block: "list of reserved memory" })
-        };
-        match (word(0)? << 32 | word(1)?, word(2)? << 32 | word(3)?) {
-            (0, 0) => return Ok(found),
-            entry => found.push(entry),
+        match reader.field().map_err(end)? {
+            (Be(0), Be(0)) => return Ok(found),
+            (Be(address), Be(size)) => found.push((address, size)),
         }
-        // intended: what overflows lies behind the end, which is an error.
-        offset = offset.saturating_add(16);
     }
 }

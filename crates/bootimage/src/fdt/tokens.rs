@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use atrest_codec::{Be, Reader, Record};
+
 use super::FdtError;
 
-const MAGIC: u32 = 0xd00d_feed;
+const MAGIC: [u8; 4] = [0xd0, 0x0d, 0xfe, 0xed];
 const HEADER: usize = 40;
 const BEGIN_NODE: u32 = 1;
 const END_NODE: u32 = 2;
@@ -32,21 +34,17 @@ pub(super) enum Token<'a> {
     End,
 }
 
-pub(super) fn number(blob: &[u8], offset: usize) -> Option<u32> {
-    let bytes = blob.get(offset..offset.checked_add(4)?)?;
-    Some(u32::from_be_bytes(bytes.try_into().ok()?))
-}
-
 impl Layout {
     pub(super) fn read(blob: &[u8]) -> Result<Self, FdtError> {
-        if number(blob, 0) != Some(MAGIC) {
+        if !blob.starts_with(&MAGIC) {
             return Err(FdtError::Magic);
         }
         let cut = |expected| FdtError::Truncated { expected, actual: blob.len() as u64 };
-        let field = |index: usize| number(blob, index * 4).ok_or_else(|| cut(HEADER as u64));
-        let (total, structure, strings) = (field(1)?, field(2)?, field(3)?);
-        let (reservations, version, compatible) = (field(4)?, field(5)?, field(6)?);
-        let (boot_cpu, strings_len) = (field(7)?, field(8)?);
+        let header = Record::<HEADER>::new(blob.first_chunk().ok_or_else(|| cut(HEADER as u64))?);
+        let (total, structure, strings) = (header.be32::<4>(), header.be32::<8>(), header.be32::<12>());
+        let (reservations, version, compatible) =
+            (header.be32::<16>(), header.be32::<20>(), header.be32::<24>());
+        let (boot_cpu, strings_len) = (header.be32::<28>(), header.be32::<32>());
         if version < 16 || compatible > 17 {
             return Err(FdtError::Version { version });
         }
@@ -67,7 +65,7 @@ impl Layout {
             16 if strings.start > structure as usize => (strings.start as u32).saturating_sub(structure),
             // intended: a structure behind the end has no length, and is refused below.
             16 => total.saturating_sub(structure),
-            _ => field(9)?,
+            _ => header.be32::<36>(),
         };
         let structure = within(structure, structure_len, 4, "structure")?;
         if structure.start < strings.end && strings.start < structure.end {
@@ -81,31 +79,26 @@ impl Layout {
     pub(super) fn token<'a>(&self, blob: &'a [u8], offset: usize) -> Result<(Token<'a>, usize), FdtError> {
         let wrong = |what| FdtError::Structure { offset, what };
         let block = blob.get(..self.structure.end).unwrap_or(blob);
-        let tag = number(block, offset).ok_or_else(|| wrong("the structure ends early"))?;
-        // intended: what overflows lies behind the end, which is an error.
-        let after = offset.saturating_add(4);
+        let mut reader = Reader::at(block, offset).map_err(|_| wrong("the structure ends early"))?;
+        let tag = reader.be32().map_err(|_| wrong("the structure ends early"))?;
+        let at = |reader: &Reader<'_>| block.len() - reader.remaining();
+        let after = at(&reader);
         match tag {
             BEGIN_NODE => {
-                // intended: nothing is no name, which is an error.
-                let name = text(block.get(after..).unwrap_or_default());
-                let name = name.ok_or_else(|| wrong("a node's name is none"))?;
+                let name = text(reader.rest()).ok_or_else(|| wrong("a node's name is none"))?;
                 Ok((Token::Begin(name), (after + name.len() + 1).next_multiple_of(4)))
             }
             END_NODE => Ok((Token::EndNode, after)),
             PROP => {
-                let early = || wrong("a property ends early");
-                let len = number(block, after).ok_or_else(early)? as usize;
-                // intended: what overflows lies behind the end, which is an error.
-                let name = number(block, after.saturating_add(4)).ok_or_else(early)? as usize;
-                // intended: what overflows lies behind the end, which is an error.
-                let start = after.saturating_add(8);
-                let end = start.checked_add(len).filter(|end| *end <= block.len()).ok_or_else(early)?;
-                // intended: nothing is no name, which is an error.
-                let names = blob.get(self.strings.clone()).unwrap_or_default();
-                // intended: nothing is no name, which is an error.
-                let name = text(names.get(name..).unwrap_or_default()).filter(|name| !name.is_empty());
+                let early = |_| wrong("a property ends early");
+                let (Be(len), Be(name)) = reader.field::<(Be<u32>, Be<u32>)>().map_err(early)?;
+                let start = at(&reader);
+                let value = start..start + reader.bytes(len as usize).map_err(early)?.len();
+                let names = blob.get(self.strings.clone()).and_then(|names| names.get(name as usize..));
+                let name = names.and_then(text).filter(|name| !name.is_empty());
                 let name = name.ok_or_else(|| wrong("a property's name is none"))?;
-                Ok((Token::Property { name, value: start..end }, end.next_multiple_of(4)))
+                let next = value.end.next_multiple_of(4);
+                Ok((Token::Property { name, value }, next))
             }
             NOP => Ok((Token::Nop, after)),
             END => Ok((Token::End, after)),
