@@ -1,5 +1,6 @@
 //! The header of a lower file: in the file, before its contents, or in the attribute `user.ecryptfs`.
 
+use atrest_codec::{Be, Reader, encode};
 use atrest_secret::{Random, RandomError};
 
 use super::packet::{PacketSet, WrappedKey};
@@ -13,10 +14,6 @@ pub(super) const HEADER_READ: usize = 4096;
 
 /// The two words of the marker differ by this.
 const MARKER: u32 = 0x3c81_b7f5;
-/// Size, marker, flags, extents: what comes before the packets.
-const FIXED: usize = 26;
-/// Headers of version 0 have no field for extents.
-const FIXED_VERSION_0: usize = 20;
 const VERSION: u8 = 3;
 const FLAG_HMAC: u32 = 1;
 const FLAG_ENCRYPTED: u32 = 2;
@@ -50,20 +47,18 @@ pub struct Header {
 impl Header {
     /// Whether these bytes begin as a header does.
     pub fn is_header(bytes: &[u8]) -> bool {
-        match (word(bytes, 8), word(bytes, 12)) {
-            (Some(first), Some(second)) => first ^ second == MARKER,
-            _ => false,
-        }
+        let marker = Reader::at(bytes, 8).and_then(|mut reader| reader.field());
+        marker.is_ok_and(|(Be(first), Be(second)): (Be<u32>, Be<u32>)| first ^ second == MARKER)
     }
 
     /// Reads a header: the first 4096 bytes of the file, or the attribute. The caller has found the marker.
     pub fn parse(bytes: &[u8], place: MetadataPlace) -> Result<Self, EcryptfsError> {
-        let short = HeaderDamage::Short { len: bytes.len() };
-        let size = u64::from_be_bytes(*bytes.first_chunk().ok_or(short)?);
+        let short = |_| HeaderDamage::Short { len: bytes.len() };
+        let mut reader = Reader::new(bytes);
+        let (Be(size), _marker, Be(flags)) = reader.field::<(Be<u64>, [u8; 8], Be<u32>)>().map_err(short)?;
         if i64::try_from(size).is_err() {
             return Err(HeaderDamage::Size(size).into());
         }
-        let flags = word(bytes, 16).ok_or(short)?;
         let version = (flags >> 24) as u8;
         if version > VERSION {
             return Err(EcryptfsError::Version(version));
@@ -74,16 +69,20 @@ impl Header {
         if flags & FLAG_ENCRYPTED == 0 {
             return Err(HeaderDamage::NotEncrypted { flags }.into());
         }
-        let (contents_at, packets) = match version {
-            0 => (HEADER_LEN, bytes.get(FIXED_VERSION_0..).ok_or(short)?),
-            _ => (front(bytes, place)?, bytes.get(FIXED..).ok_or(short)?),
+        let contents_at = match version {
+            // Such headers have no field for extents.
+            0 => HEADER_LEN,
+            _ => {
+                let (Be(extent), Be(count)) = reader.field().map_err(short)?;
+                front(extent, count, place)?
+            }
         };
         Ok(Self {
             size,
             version,
             encrypted_names: flags & FLAG_NAMES != 0,
             contents_at: if place == MetadataPlace::File { contents_at } else { 0 },
-            packets: PacketSet::parse(packets)?,
+            packets: PacketSet::parse(reader.rest())?,
         })
     }
 
@@ -104,22 +103,15 @@ impl Header {
         if encrypted_names {
             flags |= FLAG_NAMES;
         }
-        let mut bytes = vec![0; 8];
-        for word in [marker, marker ^ MARKER, flags, EXTENT as u32] {
-            bytes.extend(word.to_be_bytes());
-        }
-        bytes.extend(HEADER_EXTENTS.to_be_bytes());
+        let (marker, extents) = ((Be(marker), Be(marker ^ MARKER)), (Be(EXTENT as u32), Be(HEADER_EXTENTS)));
+        let mut bytes = encode::<_, 26>((Be(0_u64), marker, Be(flags), extents)).to_vec();
         PacketSet::write(keys, &mut bytes);
         Ok(bytes)
     }
 }
 
 /// Bytes before the contents.
-fn front(bytes: &[u8], place: MetadataPlace) -> Result<u64, EcryptfsError> {
-    let short = HeaderDamage::Short { len: bytes.len() };
-    let extent = word(bytes, 20).ok_or(short)?;
-    let count = bytes.get(24..26).and_then(|bytes| bytes.first_chunk()).ok_or(short)?;
-    let count = u16::from_be_bytes(*count);
+fn front(extent: u32, count: u16, place: MetadataPlace) -> Result<u64, EcryptfsError> {
     // 48 bits have room for it.
     // cannot overflow: numbers of 32 and 16 bits.
     let front = u64::from(extent).saturating_mul(u64::from(count));
@@ -129,8 +121,4 @@ fn front(bytes: &[u8], place: MetadataPlace) -> Result<u64, EcryptfsError> {
         return Err(HeaderDamage::Extents { extent, count }.into());
     }
     Ok(front)
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atrest_cipher::CbcRuns;
+use atrest_codec::Reader;
 use atrest_secret::{Locked, wipe};
 use md5::{Digest, Md5};
 
@@ -151,23 +152,23 @@ impl NameCipher {
         }
         let text = text.strip_prefix(NAME_PREFIX).ok_or(NameError::Plain)?;
         let packet = alphabet::decode(text).ok_or(NameError::Damaged)?;
-        if packet.first() != Some(&TAG_70) {
+        let mut packet = Reader::new(&packet);
+        if packet.u8() != Ok(TAG_70) {
             return Err(NameError::Damaged);
         }
-        let (body, end) = body(&packet, 0).map_err(|_| NameError::Damaged)?;
+        let mut body = Reader::new(body(&mut packet, 0).map_err(|_| NameError::Damaged)?);
         // Characters stand for three bytes each time, so there may be two more; not three.
-        // cannot be less: the packet was read up to there.
-        if packet.len().saturating_sub(end) > 2 {
+        if packet.remaining() > 2 {
             return Err(NameError::Damaged);
         }
-        let (signature, rest) = body.split_first_chunk().ok_or(NameError::Damaged)?;
-        let (code, encrypted) = rest.split_first().ok_or(NameError::Damaged)?;
-        let cipher = FileCipher::from_code(*code).ok_or(NameError::Damaged)?;
+        let (signature, [code]): ([u8; 8], [u8; 1]) = body.field().map_err(|_| NameError::Damaged)?;
+        let encrypted = body.rest();
+        let cipher = FileCipher::from_code(code).ok_or(NameError::Damaged)?;
         let whole = encrypted.len().is_multiple_of(cipher.block_cipher().block_len());
         if encrypted.is_empty() || !whole {
             return Err(NameError::Damaged);
         }
-        Ok((Signature(*signature), cipher, encrypted.to_vec()))
+        Ok((Signature(signature), cipher, encrypted.to_vec()))
     }
 
     fn cipher(

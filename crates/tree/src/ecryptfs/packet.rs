@@ -3,6 +3,8 @@
 //! A passphrase's key wraps the file's key in a tag 3 packet, and the tag 11 packet after it has that key's signature. A
 //! public key's has both in a tag 1 packet. Several keys may wrap the same file key.
 
+use atrest_codec::Reader;
+
 use super::{FileCipher, PacketDamage, Signature};
 
 /// Tags with OpenPGP's old or new marks, as eCryptfs writes them.
@@ -58,33 +60,28 @@ impl PacketSet {
     /// Reads packets until the zero that ends them, or the end of `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, PacketDamage> {
         let mut packets = Vec::new();
-        let mut at = 0;
+        let mut reader = Reader::new(bytes);
+        // cannot be less: the reader reads these bytes.
+        let place = |reader: &Reader<'_>| bytes.len().saturating_sub(reader.remaining());
         loop {
-            let packet = match bytes.get(at) {
-                Some(&TAG_3) => {
-                    let (tag_3, next) = body(bytes, at)?;
-                    if bytes.get(next) != Some(&TAG_11) {
-                        let tag = bytes.get(next).copied().ok_or(PacketDamage::Short { at: next })?;
-                        return Err(PacketDamage::Unexpected { at: next, tag });
+            let at = place(&reader);
+            packets.push(match reader.u8() {
+                Ok(TAG_3) => {
+                    let tag_3 = body(&mut reader, at)?;
+                    let at_11 = place(&reader);
+                    match reader.u8().map_err(|_| PacketDamage::Short { at: at_11 })? {
+                        TAG_11 => {}
+                        tag => return Err(PacketDamage::Unexpected { at: at_11, tag }),
                     }
-                    let (tag_11, end) = body(bytes, next)?;
-                    let signature = signature(tag_11).ok_or(PacketDamage::Field { at: next })?;
-                    let packet = passphrase(tag_3, signature, at)?;
-                    at = end;
-                    packet
+                    let signature = signature(body(&mut reader, at_11)?);
+                    passphrase(tag_3, signature.ok_or(PacketDamage::Field { at: at_11 })?, at)?
                 }
-                Some(&TAG_1) => {
-                    let (tag_1, end) = body(bytes, at)?;
-                    let packet = public_key(tag_1).ok_or(PacketDamage::Field { at })?;
-                    at = end;
-                    packet
-                }
+                Ok(TAG_1) => public_key(body(&mut reader, at)?).ok_or(PacketDamage::Field { at })?,
                 // The kernel stops at whatever it does not know.
                 _ if !packets.is_empty() => return Ok(Self(packets)),
-                Some(0) | None => return Err(PacketDamage::None),
-                Some(&tag) => return Err(PacketDamage::Unexpected { at, tag }),
-            };
-            packets.push(packet);
+                Ok(0) | Err(_) => return Err(PacketDamage::None),
+                Ok(tag) => return Err(PacketDamage::Unexpected { at, tag }),
+            });
         }
     }
 
@@ -117,27 +114,21 @@ impl PacketSet {
     }
 }
 
-/// What is between the length of the packet at `at` and its end, and where that is.
-pub(super) fn body(bytes: &[u8], at: usize) -> Result<(&[u8], usize), PacketDamage> {
-    let short = PacketDamage::Short { at };
-    // cannot overflow: a place in a slice.
-    let rest = bytes.get(at.saturating_add(1)..).ok_or(short)?;
-    let (len, rest) = match rest {
-        [len @ 0..=191, rest @ ..] => (usize::from(*len), rest),
-        [high @ 192..=223, low, rest @ ..] => {
+/// What is between the length of the packet at `at`, whose tag has been read, and its end.
+pub(super) fn body<'a>(reader: &mut Reader<'a>, at: usize) -> Result<&'a [u8], PacketDamage> {
+    let short = |_| PacketDamage::Short { at };
+    let len = match reader.u8().map_err(short)? {
+        len @ 0..=191 => usize::from(len),
+        high @ 192..=223 => {
+            let low = usize::from(reader.u8().map_err(short)?);
             // cannot be less: this form begins at 192.
             let high = usize::from(high.saturating_sub(192));
             // cannot overflow: a byte and a byte.
-            (high.saturating_mul(256).saturating_add(usize::from(*low)).saturating_add(192), rest)
+            high.saturating_mul(256).saturating_add(low).saturating_add(192)
         }
-        [192..=223] | [] => return Err(short),
-        [224..=255, ..] => return Err(PacketDamage::Length { at }),
+        224..=255 => return Err(PacketDamage::Length { at }),
     };
-    let body = rest.get(..len).ok_or(short)?;
-    // cannot be less: the body was taken from it.
-    let left = rest.len().saturating_sub(len);
-    // cannot be less: a part of it.
-    Ok((body, bytes.len().saturating_sub(left)))
+    reader.bytes(len).map_err(short)
 }
 
 /// In one byte, or in two.

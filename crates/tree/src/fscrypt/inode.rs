@@ -1,5 +1,6 @@
 //! The keyed cipher of one inode.
 
+use atrest_codec::Reader;
 use atrest_inside::{EncryptedInode, EncryptionFault, InodeCipher, KeyName, Kind};
 use atrest_secret::SecretBytes;
 
@@ -119,11 +120,12 @@ impl InodeCipher for FscryptInode {
 
     fn decrypt_link(&self, stored: &[u8]) -> Result<Vec<u8>, EncryptionFault> {
         let bad = EncryptionFault::CiphertextLength { len: stored.len() };
-        let (len, rest) = stored.split_first_chunk().ok_or(bad)?;
-        let len = usize::from(u16::from_le_bytes(*len));
+        let mut reader = Reader::new(stored);
+        let len = usize::from(reader.le16().map_err(|_| bad)?);
         let padding = self.policy.padding;
         name::check_len(len, padding, self.max_link())?;
-        let mut padded = rest.get(..len).ok_or(bad)?.to_vec();
+        let mut padded = reader.bytes(len).map_err(|_| bad)?.to_vec();
+        reader.finish().map_err(|_| bad)?;
         self.name(Way::Decrypt, &mut padded)?;
         let wrong = EncryptionFault::Implausible(self.policy.key);
         let target = name::unpad(&padded, padding).ok_or(wrong)?;
@@ -154,5 +156,37 @@ impl InodeCipher for FscryptInode {
             hash => hash,
         };
         Some((hash, u32::from_le_bytes(*high)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atrest_inside::{EncryptedFilesystem, Encryption, Opened};
+
+    use super::*;
+    use crate::fscrypt::{EncryptionMode, KeyUse, Keyring, Padding};
+
+    #[test]
+    fn a_stored_link_is_as_long_as_it_says() {
+        let keyring = Keyring::new();
+        let [key, _] = keyring.add(SecretBytes::copy_from(&[7; 64])).expect("a master key");
+        let (contents, names) = (EncryptionMode::Aes256Xts, EncryptionMode::Aes256Cts);
+        let (padding, key_use) = (Padding::Four, KeyUse::PerFile);
+        let policy = Policy { contents, names, padding, key_use, log2_data_unit: None, key };
+        let context = Context { policy, nonce: [1; 16] }.to_bytes();
+        let filesystem = EncryptedFilesystem { uuid: [2; 16], block_size: 4096, stable_inodes: true };
+        let (kind, casefolded) = (Kind::Link, false);
+        let inode =
+            EncryptedInode { number: 12, kind, casefolded, context: &context, filesystem: &filesystem };
+        let Ok(Opened::Unlocked(cipher)) = keyring.open(&inode) else { panic!("the key is there") };
+
+        let mut stored = cipher.encrypt_link(b"a target of 25 characters").expect("it fits");
+        assert_eq!(cipher.decrypt_link(&stored).expect("as stored"), b"a target of 25 characters");
+        stored.push(0);
+        let whole = stored.len() - 1;
+        for len in (0..whole).chain([whole + 1]) {
+            let refused = cipher.decrypt_link(&stored[..len]);
+            assert_eq!(refused, Err(EncryptionFault::CiphertextLength { len }));
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A context is a policy and a nonce: 28 bytes of version 1, 40 of version 2. What the kernel refuses to open is refused here.
 
+use atrest_codec::{Reader, encode};
 use atrest_inside::{EncryptedFilesystem, EncryptionFault, KeyName};
 
 use super::mode::EncryptionMode;
@@ -183,25 +184,22 @@ pub struct Context {
 impl Context {
     /// Reads a context, whose policy has passed [`Policy::check`].
     pub fn parse(bytes: &[u8]) -> Result<Self, EncryptionFault> {
-        let wrong_len = EncryptionFault::ContextLength { len: bytes.len() };
-        let Some(&[version, contents, names, flags]) = bytes.first_chunk() else { return Err(wrong_len) };
-        let (len, key_at, nonce_at) = match version {
-            1 => (V1_LEN, 4, 12),
-            2 => (V2_LEN, 8, 24),
+        let wrong_len = |_| EncryptionFault::ContextLength { len: bytes.len() };
+        let mut reader = Reader::new(bytes);
+        let [version, contents, names, flags] = reader.array().map_err(wrong_len)?;
+        let (key, log2_data_unit) = match version {
+            1 => (KeyName::Descriptor(reader.array().map_err(wrong_len)?), None),
+            2 => {
+                let [log2, reserved @ ..] = reader.array::<4>().map_err(wrong_len)?;
+                if reserved != [0; 3] {
+                    return Err(EncryptionFault::Reserved);
+                }
+                (KeyName::Identifier(reader.array().map_err(wrong_len)?), (log2 != 0).then_some(log2))
+            }
             _ => return Err(EncryptionFault::Version(version)),
         };
-        if bytes.len() != len {
-            return Err(wrong_len);
-        }
-        let (key, log2_data_unit) = if version == 1 {
-            (KeyName::Descriptor(array(bytes, key_at)?), None)
-        } else {
-            let [log2, reserved @ ..] = array::<4>(bytes, 4)?;
-            if reserved != [0; 3] {
-                return Err(EncryptionFault::Reserved);
-            }
-            (KeyName::Identifier(array(bytes, key_at)?), (log2 != 0).then_some(log2))
-        };
+        let nonce = reader.array().map_err(wrong_len)?;
+        reader.finish().map_err(wrong_len)?;
         let mode = |number| EncryptionMode::from_number(number);
         let (Some(contents), Some(names)) = (mode(contents), mode(names)) else {
             return Err(EncryptionFault::Modes { contents, names });
@@ -216,36 +214,24 @@ impl Context {
         let policy =
             Policy { contents, names, padding: Padding::from_flags(flags), key_use, log2_data_unit, key };
         policy.check()?;
-        Ok(Self { policy, nonce: array(bytes, nonce_at)? })
+        Ok(Self { policy, nonce })
     }
 
     /// The bytes that an inode stores.
     pub fn to_bytes(&self) -> Vec<u8> {
         let policy = &self.policy;
         let modes = [policy.contents.number(), policy.names.number(), policy.flags()];
-        let mut bytes = Vec::with_capacity(V2_LEN);
         match &policy.key {
             KeyName::Descriptor(descriptor) => {
-                bytes.push(1);
-                bytes.extend_from_slice(&modes);
-                bytes.extend_from_slice(descriptor);
+                encode::<_, V1_LEN>(([1], modes, *descriptor, self.nonce)).to_vec()
             }
             KeyName::Identifier(identifier) => {
-                bytes.push(2);
-                bytes.extend_from_slice(&modes);
                 // intended: 0 stands for the block size.
-                bytes.extend_from_slice(&[policy.log2_data_unit.unwrap_or(0), 0, 0, 0]);
-                bytes.extend_from_slice(identifier);
+                let data_unit = [policy.log2_data_unit.unwrap_or(0), 0, 0, 0];
+                encode::<_, V2_LEN>(([2], modes, data_unit, *identifier, self.nonce)).to_vec()
             }
         }
-        bytes.extend_from_slice(&self.nonce);
-        bytes
     }
-}
-
-fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], EncryptionFault> {
-    let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
-    found.copied().ok_or(EncryptionFault::ContextLength { len: bytes.len() })
 }
 
 #[cfg(test)]
