@@ -292,6 +292,32 @@ fn options_are_answered_as_the_protocol_says() {
 }
 
 #[test]
+fn a_second_choice_of_contexts_replaces_the_first_also_where_it_fails() {
+    const NONE: &[u8] = b"\0\0\0\0\0\0\0\0";
+    const ANOTHER: &[u8] = b"\0\0\0\0\0\0\0\x01\0\0\0\x03x:y";
+    const OTHER_EXPORT: &[u8] = b"\0\0\0\x05other\0\0\0\0";
+    const TOO_LONG: &[u8] = b"\0\0\0\0\0\0\0\x01\0\0\0\x03x:";
+    let allocation: &[u8] = b"\0\0\0\0\0\0\0\x01\0\0\0\x0fbase:allocation";
+    let (_memory, serving) = serving();
+    for (second, served) in
+        [(allocation, true), (NONE, false), (ANOTHER, false), (OTHER_EXPORT, false), (TOO_LONG, false)]
+    {
+        let mut raw = Raw::connect(&serving.socket);
+        assert_eq!(raw.option(STRUCTURED_REPLY, &[]), [(ACK, vec![])]);
+        raw.option(SET_META_CONTEXT, allocation);
+        raw.option(SET_META_CONTEXT, second);
+        let started = raw.option(GO, b"\0\0\0\0\0\0");
+        assert_eq!(started.last().map(|reply| reply.0), Some(ACK));
+        raw.request(BLOCK_STATUS, 0, 1, 0, 4096);
+        let Reply::Chunk { kind, payload, .. } = raw.reply() else { panic!("no chunk") };
+        assert_eq!(kind == 5, served, "{second:?}");
+        if !served {
+            assert_eq!(payload[..4], libc::EINVAL.to_be_bytes(), "{second:?}");
+        }
+    }
+}
+
+#[test]
 fn a_broken_handshake_ends_the_connection() {
     let (_memory, serving) = serving();
     // Unknown client flags.
