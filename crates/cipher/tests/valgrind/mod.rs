@@ -44,13 +44,15 @@ pub fn exit_code(test: &str, role: &str, perform: impl Fn(&str)) -> Option<i32> 
         return None;
     }
     let program = std::env::current_exe().expect("this test");
-    let status = Command::new("valgrind")
+    let output = Command::new("valgrind")
         .args(["--quiet", &format!("--error-exitcode={SAW_AN_ERROR}")])
         .arg(program)
         .args(["--exact", test, "--test-threads=1"])
         .env(ROLE, role)
         .output()
-        .expect("valgrind is needed: apt-get install valgrind")
-        .status;
-    Some(status.code().expect("valgrind was not killed"))
+        .expect("valgrind is needed: apt-get install valgrind");
+    // A test of another name would be looked for in vain, and that passes.
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains(" 1 passed; 0 failed;"), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    Some(output.status.code().expect("valgrind was not killed"))
 }
