@@ -4,6 +4,8 @@
 //! units name one content for ever, and a keyed sum over these of all blocks is what the trusted store anchors.
 
 mod behind;
+#[cfg(test)]
+mod by_hand;
 mod cells;
 mod correct;
 mod damage;
