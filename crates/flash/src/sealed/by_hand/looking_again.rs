@@ -274,6 +274,22 @@ fn a_lost_first_unit_is_found_under_either_salt() {
 }
 
 #[test]
+fn a_first_unit_with_a_wrong_bit_is_found_under_either_salt() {
+    for copy in [0, 1] {
+        let mut hand = damaged(MANY);
+        hand.anchored(1, &[10, 11], 2);
+        hand.flip(1, 0, 20);
+        hand.medium.lock().image_mut().flip(1, super::FIRST - 14 + 7 * copy, 2);
+        hand.opens(&[0, 2]);
+        // And one without.
+        let mut hand = ByHand::new();
+        hand.anchored(1, &[10, 11], 2);
+        hand.medium.lock().image_mut().flip(1, super::FIRST - 14 + 7 * copy, 2);
+        assert!(!hand.opens(&[0, 2]).is_damaged());
+    }
+}
+
+#[test]
 fn one_newer_block_may_have_lost_its_first_unit_and_nothing_else_is_damaged_then() {
     let lost = |hand: &mut ByHand, block: u32, serial: u64| {
         hand.block(block, &[serial, serial + 1]);

@@ -1,6 +1,7 @@
 //! Media that are laid by hand, cell by cell, and what an opening says of each: one for each condition that decides what counts.
 
 mod correcting;
+mod in_use;
 mod looking_again;
 mod opening;
 mod tickets;

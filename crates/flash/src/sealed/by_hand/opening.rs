@@ -9,11 +9,15 @@ use atrest_secret::OsRandom;
 use atrest_testkit::flash::SharedFlash;
 
 use super::super::error::SealedError;
+use super::super::layout::Tickets;
+use super::super::options::SealedOptions;
 use super::super::record::Stamp;
 use super::super::serial::SERIAL_END;
 use super::super::table::BlockState;
 use super::super::volume::SealedFlash;
-use super::{ANCHOR, BLOCKS, ByHand, ERASE, FIRST, KEY, LIMIT, RESERVE, Volume, foreign, place, stamp, std};
+use super::{
+    ANCHOR, BLOCKS, ByHand, ERASE, FIRST, KEY, LIMIT, OPTIONS, RESERVE, Volume, foreign, place, stamp, std,
+};
 
 #[test]
 fn the_limit_is_the_end_of_serials_and_is_not_used() {
@@ -135,6 +139,7 @@ impl FlashDevice for Fading {
     }
 
     fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        assert!(!buf.is_empty(), "drivers need not know what that is");
         self.medium.read(address, buf)?;
         if (address..address + buf.len() as u64).contains(&self.at) {
             match self.left.get().checked_sub(1) {
@@ -169,6 +174,7 @@ fn fading(hand: &ByHand, block: u32, byte: usize, reads: u32) -> Result<[(u32, b
     let (table, buffer) = (vec![BlockState::VOID; BLOCKS as usize], vec![0; FIRST]);
     let volume: SealedFlash<atrest_cipher::aead::ChaCha20Poly1305, _, _, _, _> =
         SealedFlash::mount(medium, hand.store(), &KEY, hand.options, table, buffer, &mut OsRandom)?;
+    assert_eq!(volume.is_damaged(), hand.damaged > 0, "the first look suffices");
     Ok([0, 1, 2, 3, 4].map(|block| (volume.state(block).fill(), volume.state(block).is_closed())))
 }
 
@@ -224,6 +230,16 @@ fn a_block_with_damage_stays_closed_when_its_newest_unit_fades() {
     hand.block(1, &[ANCHOR, ANCHOR + 1, ANCHOR + 2, ANCHOR + 3]);
     hand.spoil(1, 1);
     assert_eq!(fading(&hand, 1, place(3), 1), Ok([VOID, (3, true), VOID, VOID, VOID]));
+}
+
+#[test]
+fn no_ticket_is_read_where_there_are_no_slots() {
+    for damage in [0, 1] {
+        let mut hand = ByHand::with(SealedOptions { tickets: Tickets::Store, ..OPTIONS });
+        hand.damage(damage);
+        hand.anchored(1, &[10], 1);
+        assert_eq!(fading(&hand, 1, 0, u32::MAX), Ok([VOID, (1, false), VOID, VOID, VOID]));
+    }
 }
 
 /// A cell that reads right the second or the third time only.

@@ -99,14 +99,14 @@ fn a_ticket_is_of_this_window_and_this_session() {
         hand.anchored(3, &[10], 1);
         hand.ticket(3, 10, ANCHOR - 1, stamp(1, 5, 1));
         hand.anchored(1, &[20, 21], 2);
-        hand.opens(&[0, 2, 0, 1]);
+        assert_eq!(hand.opens(&[0, 2, 0, 1]).is_damaged(), damage > 0);
         // With the first serial of this one.
         let mut hand = ByHand::new();
         hand.damage(damage);
         hand.anchored(3, &[10], 1);
         hand.ticket(3, 10, ANCHOR, stamp(1, 5, 1));
         hand.confirm(stamp(1, 5, 1));
-        hand.opens(&[0, 0, 0, 1]);
+        assert_eq!(hand.opens(&[0, 0, 0, 1]).is_damaged(), damage > 0);
         // In a block of another session, which takes none: planted from a copy of the volume, as damage.
         let mut hand = ByHand::new();
         hand.damage(damage);
