@@ -106,6 +106,7 @@ impl Scan {
             }
             return Ok(BlockState::VOID);
         }
+        // What is newer counts at once, so only an old block can be longer.
         if is_old && longer > fill {
             self.may_be(stamp(fill), stamp(longer));
         }
@@ -219,6 +220,7 @@ impl Scan {
         block: u32,
     ) -> Result<Option<Epoch>, SealedError> {
         let medium = SealedError::Medium;
+        // Saves time: no session has a salt that reads like blank flash.
         if !cells.may_stand(block, 0).map_err(medium)? {
             return Ok(None);
         }
@@ -310,6 +312,7 @@ impl Scan {
         let units = cells.layout.units();
         for (block, state) in (0..).zip(table) {
             if state.is_in_flight() {
+                // Saves time: its anchored part is in the sum, which was tried.
                 continue;
             }
             // Without its first unit a block holds as many as verify or more; otherwise perhaps fewer.

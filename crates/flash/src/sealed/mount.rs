@@ -176,6 +176,7 @@ where
         }
         self.write_record(false, torn).map_err(failed)?;
         if let Some(block) = torn {
+            // As the record that names it has left it.
             self.changed = true;
             let scrubbed = self.cells.erase(block);
             let card = self.options.medium == SealedMedium::Card;

@@ -198,6 +198,7 @@ impl Scan {
     /// What is newer than the record is the beginning of what was done since then.
     pub(super) fn check_serials(&self) -> Result<(), SealedError> {
         let Some((newest, ..)) = self.newest else {
+            // A second ticket for the record's block, which has faded since: no program writes one.
             return if self.overfull { Err(self.not_anchored()) } else { Ok(()) };
         };
         let limit = if self.clean { self.anchor } else { self.limit };
@@ -279,6 +280,7 @@ pub(super) fn without_one<A: Aead>(
 ) -> Option<(usize, BlockState, u128)> {
     for (block, state) in table.iter().enumerate() {
         if state.fill() == 0 || state.is_in_flight() {
+            // Saves time: such a block is not in the sum with all that it shows, so nothing less would make the sum good.
             continue;
         }
         let found = stamp(block as u32, state);
