@@ -5,7 +5,7 @@
 //! which confirms no other numbers than those that are anchored.
 
 use atrest_cipher::aead::Aead;
-use atrest_device::FlashDevice;
+use atrest_device::{FlashCause, FlashDevice};
 
 use super::cells::{Cell, Cells};
 use super::error::SealedError;
@@ -135,15 +135,10 @@ impl Scan {
         block: u32,
         epoch: Epoch,
     ) -> Result<(), SealedError> {
-        let medium = SealedError::Medium;
         if cells.layout.slot() == 0 {
             return Ok(());
         }
-        let ticket = match cells.open_ticket(block, epoch).map_err(medium)? {
-            Some(ticket) => Some(ticket),
-            None => cells.correct_ticket(block, epoch, self.limit).map_err(medium)?,
-        };
-        match ticket {
+        match self.ticket(cells, block, epoch).map_err(SealedError::Medium)? {
             // One of another session is of a copy, and announces nothing here.
             Some((serial, victim)) if serial >= self.anchor && epoch.salt == self.salt => {
                 self.note(serial, epoch, block, Cell::Slot);
@@ -152,6 +147,19 @@ impl Scan {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The ticket in a block's slot. The second look puts one wrong bit right.
+    pub(super) fn ticket<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+        &self,
+        cells: &mut Cells<A, D, B>,
+        block: u32,
+        epoch: Epoch,
+    ) -> Result<Option<(u64, Stamp)>, FlashCause> {
+        match cells.open_ticket(block, epoch)? {
+            None if self.past => cells.correct_ticket(block, epoch, self.limit),
+            ticket => Ok(ticket),
+        }
     }
 
     /// Epoch of a block, and whether its first unit verifies. A first unit that is lost altogether leaves a void block, unless it is newer than

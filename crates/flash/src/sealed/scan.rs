@@ -167,7 +167,7 @@ impl Scan {
         for _ in 0..CONFIRMATIONS {
             let verifies = match cell {
                 Cell::Unit(unit) => cells.open_unit(block, unit, epoch).map(|found| found.is_some()),
-                Cell::Slot => cells.open_ticket(block, epoch).map(|found| found.is_some()),
+                Cell::Slot => self.ticket(cells, block, epoch).map(|found| found.is_some()),
             };
             if verifies.map_err(SealedError::Medium)? {
                 continue;

@@ -257,7 +257,12 @@ fn corrected_first(world: &World, block: usize, limit: u64) -> Option<Epoch> {
     }
 }
 
-fn corrected_ticket(world: &World, block: usize, epoch: Epoch, limit: u64) -> Option<(u64, Stamp)> {
+pub(super) fn corrected_ticket(
+    world: &World,
+    block: usize,
+    epoch: Epoch,
+    limit: u64,
+) -> Option<(u64, Stamp)> {
     let Content::Forged(of, _) = world.cells[world.medium[block][UNITS]] else { return None };
     match world.cells[of] {
         Content::Ticket { block: b, epoch: e, serial, victim } => {

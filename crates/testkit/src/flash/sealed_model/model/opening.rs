@@ -1,7 +1,7 @@
 //! Opening: what is on the medium is held against the record, and accepted once.
 
 use super::super::world::{BLOCKS, Trust, UNITS, World};
-use super::damage::Holes;
+use super::damage::{Holes, corrected_ticket};
 use super::{
     Epoch, Flaw, MOST_TICKETS, Model, READS, RESERVE, Record, Refusal, Stamp, Stop, open_first, open_ticket,
     open_unit,
@@ -110,7 +110,11 @@ impl Model {
         }
         overfull |= tickets.iter().filter(|(serial, _)| *serial > 0).count() > MOST_TICKETS;
         let last = newer.iter().map(|(serial, ..)| *serial).max();
-        self.take_back_marginal(world, &mut newer, &mut tickets);
+        let ticket = |world: &mut World, block, epoch| {
+            let ticket = open_ticket(world, block, epoch);
+            ticket.or_else(|| past.then(|| corrected_ticket(world, block, epoch, limit)).flatten())
+        };
+        self.take_back_marginal(world, &mut newer, &mut tickets, ticket);
         let mut newest = newer.iter().map(|(serial, ..)| *serial).max();
         if past && newest != last {
             // Serials have no gap, which is checked next: the one before it may be that of a unit that fails.
@@ -179,12 +183,13 @@ impl Model {
         world: &mut World,
         newer: &mut Vec<(u64, usize, usize)>,
         tickets: &mut Vec<(u64, Stamp)>,
+        ticket: impl Fn(&mut World, usize, Epoch) -> Option<(u64, Stamp)>,
     ) {
         let Some(&(serial, block, cell)) = newer.iter().max() else { return };
         let epoch = self.epoch[block];
         for _ in 1..READS {
             let opens = match cell {
-                UNITS => open_ticket(world, block, epoch).is_some(),
+                UNITS => ticket(world, block, epoch).is_some(),
                 unit => open_unit(world, block, unit, epoch).is_some(),
             };
             if opens {
