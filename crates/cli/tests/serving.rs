@@ -86,11 +86,13 @@ fn a_volume_in_a_file_has_one_writer_whether_it_is_opened_by_its_name_or_by_a_lo
 #[test]
 fn a_directory_that_somebody_else_made_for_the_sessions_is_named_and_no_hindrance() {
     let scratch = Scratch::new();
-    // A /tmp of its own, in which a user works whose number is 65534, and user 1234 was there first.
+    // A /tmp of its own, in which a user works whose number is 65534, and user 1234 was there first. The program is
+    // opened before: it may lie in the /tmp that is covered.
     let program = env!("CARGO_BIN_EXE_atrest");
     let as_user = |command: &str| {
         let inner = format!(
-            "mount -t tmpfs -o mode=1777 none /tmp && cp {program} /tmp/atrest && mkdir /tmp/atrest-65534 && \
+            "exec 3< {program} && mount -t tmpfs -o mode=1777 none /tmp && cat <&3 > /tmp/atrest && exec 3<&- && \
+             chmod 755 /tmp/atrest && mkdir /tmp/atrest-65534 && \
              chown 1234 /tmp/atrest-65534 && \
              exec setpriv --reuid=65534 --regid=65534 --clear-groups env --unset=XDG_RUNTIME_DIR sh -c '{command}'"
         );

@@ -23,5 +23,4 @@ mod trusted;
 
 pub use disk::{Disk, DiskError, DiskOptions};
 pub use file::{Access, FileDevice, NewFile, is_same, loop_devices_on};
-pub use patience::patiently;
 pub use trusted::{TrustedFile, TrustedFileError};
