@@ -221,6 +221,14 @@ fn a_signature_that_leaves_something_out_is_none() {
     assert!(build_signed(&spec, &sign(&key, HashKind::Sha256, false)).is_err());
 }
 
+/// A FIT that we signed, the name of its one configuration, and the key that it verifies with.
+fn signed() -> (Vec<u8>, String, PublicKey) {
+    let uboot = Uboot::new();
+    let spec = spec(&uboot, (1, 1, 1), &[HashKind::Sha256], false, false);
+    let signed = build_signed(&spec, &sign(&private(&uboot), HashKind::Sha256, false)).expect("signed");
+    (signed, spec.configurations[0].name.clone(), public(&uboot))
+}
+
 /// A signed FIT whose tree somebody changed without the key: the state of its signature.
 fn after(signed: &[u8], key: &PublicKey, change: impl FnOnce(&mut fdt::Tree<'_>)) -> SignatureState {
     let mut tree = fdt::read(signed).expect("a device tree");
@@ -233,11 +241,8 @@ fn after(signed: &[u8], key: &PublicKey, change: impl FnOnce(&mut fdt::Tree<'_>)
 
 #[test]
 fn a_signature_does_not_say_itself_what_it_must_be_over() {
-    let uboot = Uboot::new();
-    let (private, key) = (private(&uboot), public(&uboot));
-    let spec = spec(&uboot, (1, 1, 1), &[HashKind::Sha256], false, false);
-    let signed = build_signed(&spec, &sign(&private, HashKind::Sha256, false)).expect("signed");
-    let name = spec.configurations[0].name.as_str();
+    let (signed, name, key) = signed();
+    let name = name.as_str();
     let hashed = {
         let fit = Fit::read(&signed).expect("a FIT");
         let node = fit.configurations()[0].child("signature-1").expect("signed");
@@ -270,11 +275,8 @@ fn a_signature_does_not_say_itself_what_it_must_be_over() {
 
 #[test]
 fn a_signature_is_of_the_form_that_u_boot_makes_and_of_the_key_s_own_size() {
-    let uboot = Uboot::new();
-    let (private, key) = (private(&uboot), public(&uboot));
-    let spec = spec(&uboot, (1, 1, 1), &[HashKind::Sha256], false, false);
-    let signed = build_signed(&spec, &sign(&private, HashKind::Sha256, false)).expect("signed");
-    let name = spec.configurations[0].name.as_str();
+    let (signed, name, key) = signed();
+    let name = name.as_str();
     let state = |property: &str, change: &dyn Fn(&mut Vec<u8>)| {
         after(&signed, &key, |tree| {
             let node = tree.root.child_mut("configurations").child_mut(name).child_mut("signature-1");

@@ -1,5 +1,6 @@
 //! Erases that were announced: what a ticket makes of its block.
 
+use super::std::vec::Vec;
 use super::{ANCHOR, BLOCKS, ByHand, FOREIGN, epoch, foreign, stamp};
 
 const MANY: u32 = 5;
@@ -10,18 +11,26 @@ fn announce(hand: &mut ByHand, home: u32, serial: u64, victim: super::Stamp) {
     hand.ticket(home, serial, serial + 1, victim);
 }
 
+/// Blocks 1 and 2 of so many units, all anchored, with a ticket each.
+fn two_announced(damage: u32, units: u64) -> ByHand {
+    let mut hand = ByHand::new();
+    hand.damage(damage);
+    for (block, home) in [(1, 3), (2, 4)] {
+        let first = 10 * u64::from(block);
+        let serials: Vec<u64> = (first..first + units).collect();
+        hand.anchored(block, &serials, units as u32);
+        announce(&mut hand, home, ANCHOR + 2 * u64::from(block - 1), stamp(block, first, units as u32));
+    }
+    hand
+}
+
 #[test]
 fn announced_blocks_may_be_whole_or_gone_and_several_of_them() {
     for (damage, whole) in [(0, true), (0, false), (MANY, true), (MANY, false)] {
-        let mut hand = ByHand::new();
-        hand.damage(damage);
-        for (block, home) in [(1, 3), (2, 4)] {
-            let first = 10 * u64::from(block);
-            hand.anchored(block, &[first, first + 1], 2);
-            announce(&mut hand, home, ANCHOR + 2 * u64::from(block - 1), stamp(block, first, 2));
-            if !whole {
-                hand.wipe(block, 0);
-                hand.wipe(block, 1);
+        let mut hand = two_announced(damage, 2);
+        if !whole {
+            for (block, unit) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+                hand.wipe(block, unit);
             }
         }
         let left = if whole { 2 } else { 0 };
@@ -51,13 +60,7 @@ fn a_block_that_was_erased_and_begun_again_is_what_it_holds_now() {
 #[test]
 fn one_cut_erase_leaves_a_block_void_and_two_are_refused() {
     for (damage, torn) in [(0, 1), (0, 2), (MANY, 1), (MANY, 2)] {
-        let mut hand = ByHand::new();
-        hand.damage(damage);
-        for (block, home) in [(1, 3), (2, 4)] {
-            let first = 10 * u64::from(block);
-            hand.anchored(block, &[first, first + 1], 2);
-            announce(&mut hand, home, ANCHOR + 2 * u64::from(block - 1), stamp(block, first, 2));
-        }
+        let mut hand = two_announced(damage, 2);
         (1..=torn).for_each(|block| hand.wipe(block, 1));
         if torn == 1 { drop(hand.opens(&[0, 0, 2, 1, 1])) } else { hand.is_refused() }
     }
@@ -67,13 +70,7 @@ fn one_cut_erase_leaves_a_block_void_and_two_are_refused() {
 #[test]
 fn of_announced_blocks_with_units_that_fail_one_is_void() {
     let two = |torn: bool| {
-        let mut hand = ByHand::new();
-        hand.damage(MANY);
-        for (block, home) in [(1, 3), (2, 4)] {
-            let first = 10 * u64::from(block);
-            hand.anchored(block, &[first, first + 1, first + 2], 3);
-            announce(&mut hand, home, ANCHOR + 2 * u64::from(block - 1), stamp(block, first, 3));
-        }
+        let mut hand = two_announced(MANY, 3);
         if torn {
             hand.wipe(1, 2)
         } else {
