@@ -3,13 +3,12 @@
 mod sealed;
 
 use std::cell::Cell;
-use std::rc::Rc;
 
 use atrest_cipher::aead::ChaCha20Poly1305;
-use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry};
+use atrest_device::{FlashCause, FlashDevice};
 use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedOptions, Tickets};
 use atrest_secret::{OsRandom, Random, RandomError};
-use atrest_testkit::flash::{SharedFlash, TrustedMemory};
+use atrest_testkit::flash::{TrustedMemory, WrongReads};
 use sealed::{BLOCKS, Bench, ERASE, FIRST, KEY, OPTIONS, STRIDE, Units};
 
 type Volume = sealed::Volume<ChaCha20Poly1305>;
@@ -164,43 +163,6 @@ fn two_units_of_a_block_with_one_serial_are_refused() {
     assert!(matches!(refused, SealedError::NotAnchored { .. } | SealedError::Gap { .. }), "{refused:?}");
 }
 
-/// A medium of which one place reads right once, and wrong from then on.
-#[derive(Clone)]
-struct Fading {
-    medium: SharedFlash,
-    at: u64,
-    reads: Rc<Cell<u32>>,
-}
-
-impl FlashDevice for Fading {
-    fn geometry(&self) -> FlashGeometry {
-        self.medium.geometry()
-    }
-
-    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-        self.medium.read(address, buf)?;
-        if (address..address + buf.len() as u64).contains(&self.at) {
-            self.reads.set(self.reads.get() + 1);
-            if self.reads.get() > 1 {
-                buf[(self.at - address) as usize] ^= 1;
-            }
-        }
-        Ok(())
-    }
-
-    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
-        self.medium.prog(address, data)
-    }
-
-    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
-        self.medium.erase(address, len)
-    }
-
-    fn sync(&mut self) -> Result<(), FlashError> {
-        self.medium.sync()
-    }
-}
-
 #[test]
 fn the_newest_unit_is_read_again_before_it_is_anchored() {
     let bench = Bench::new(OPTIONS);
@@ -210,9 +172,16 @@ fn the_newest_unit_is_read_again_before_it_is_anchored() {
     volume.anchor().expect("anchor");
     volume.put(3, 1, 2).expect("program");
     drop(volume);
-    let reads = Rc::new(Cell::new(0));
-    let medium =
-        Fading { medium: bench.medium.clone(), at: (3 * ERASE + FIRST + 5) as u64, reads: reads.clone() };
+    // One place reads right once, and wrong from then on.
+    let (at, reads) = ((3 * ERASE + FIRST + 5) as u64, Cell::new(0));
+    let medium = WrongReads(bench.medium.clone(), |address: u64, buf: &mut [u8]| {
+        if (address..address + buf.len() as u64).contains(&at) {
+            reads.set(reads.get() + 1);
+            if reads.get() > 1 {
+                buf[(at - address) as usize] ^= 1;
+            }
+        }
+    });
     let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; FIRST]);
     let store: TrustedMemory = bench.store.clone();
     let mut volume = SealedFlash::<ChaCha20Poly1305, _, _, _, _>::mount(

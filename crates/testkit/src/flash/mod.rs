@@ -7,6 +7,7 @@
 //! * [`EmulatedCard`]: a memory card, that loses any of what was written since the last sync, sector by sector.
 //! * [`TrustedMemory`]: the store that the adversary can't reach.
 //! * [`Adversary`]: every version of every unit and block that a recording saw, put back, moved or damaged.
+//! * [`WrongReads`]: reads that give something else than the medium holds.
 //! * [`Refusals`]: operations that report an error, and what was sent to the medium in them.
 //!
 //! What we assume of the media: a cut operation may have happened not at all, in part of its bytes, in part of its bits,
@@ -22,6 +23,7 @@ mod refusals;
 pub mod sealed_model;
 mod shared;
 mod trusted;
+mod wrong_reads;
 
 pub use adversary::{Adversary, Attack};
 pub use card::{CardCut, CardRecording, EmulatedCard};
@@ -31,3 +33,4 @@ pub use power_cut::{Caching, FlashOp, FlashRecording, PowerCut};
 pub use refusals::{Refusals, Withheld};
 pub use shared::SharedFlash;
 pub use trusted::{TrustedMemory, TrustedRecord, TrustedWrite};
+pub use wrong_reads::WrongReads;

@@ -1,12 +1,11 @@
 //! The first look: what is anchored, what is newer, and which serials may be there.
 
 use std::cell::Cell;
-use std::rc::Rc;
 use std::vec;
 
-use atrest_device::{FlashDevice, FlashError, FlashGeometry};
+use atrest_device::FlashDevice;
 use atrest_secret::OsRandom;
-use atrest_testkit::flash::SharedFlash;
+use atrest_testkit::flash::WrongReads;
 
 use super::super::error::SealedError;
 use super::super::layout::Tickets;
@@ -126,51 +125,18 @@ fn a_refusal_names_the_newest_serial() {
     assert_eq!(hand.mount().map(drop), Err(refused));
 }
 
-/// A medium of which one place reads right so many times, and wrong from then on.
-struct Fading {
-    medium: SharedFlash,
-    at: u64,
-    left: Rc<Cell<u32>>,
-}
-
-impl FlashDevice for Fading {
-    fn geometry(&self) -> FlashGeometry {
-        self.medium.geometry()
-    }
-
-    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-        assert!(!buf.is_empty(), "drivers need not know what that is");
-        self.medium.read(address, buf)?;
-        if (address..address + buf.len() as u64).contains(&self.at) {
-            match self.left.get().checked_sub(1) {
-                Some(left) => self.left.set(left),
-                None => (0..3).for_each(|byte| buf[(self.at - address) as usize + byte] ^= 1),
-            }
-        }
-        Ok(())
-    }
-
-    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
-        self.medium.prog(address, data)
-    }
-
-    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
-        self.medium.erase(address, len)
-    }
-
-    fn sync(&mut self) -> Result<(), FlashError> {
-        self.medium.sync()
-    }
-
-    fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
-        self.medium.is_blank(address, len, scratch)
-    }
-}
-
 /// Opens a medium of which a place fades after so many reads: what the first blocks hold, and whether they are closed.
 fn fading(hand: &ByHand, block: u32, byte: usize, reads: u32) -> Result<[(u32, bool); 5], SealedError> {
-    let left = Rc::new(Cell::new(reads));
-    let medium = Fading { medium: hand.medium.clone(), at: (block as usize * ERASE + byte) as u64, left };
+    let (at, mut left) = ((block as usize * ERASE + byte) as u64, reads);
+    let medium = WrongReads(hand.medium.clone(), |address: u64, buf: &mut [u8]| {
+        assert!(!buf.is_empty(), "drivers need not know what that is");
+        if (address..address + buf.len() as u64).contains(&at) {
+            match left.checked_sub(1) {
+                Some(less) => left = less,
+                None => (0..3).for_each(|byte| buf[(at - address) as usize + byte] ^= 1),
+            }
+        }
+    });
     let (table, buffer) = (vec![BlockState::VOID; BLOCKS as usize], vec![0; FIRST]);
     let volume: SealedFlash<atrest_cipher::aead::ChaCha20Poly1305, _, _, _, _> =
         SealedFlash::mount(medium, hand.store(), &KEY, hand.options, table, buffer, &mut OsRandom)?;
@@ -245,35 +211,17 @@ fn no_ticket_is_read_where_there_are_no_slots() {
 /// A cell that reads right the second or the third time only.
 #[test]
 fn a_unit_is_read_three_times_before_it_fails() {
-    struct Late(SharedFlash, Rc<Cell<u32>>);
-    impl FlashDevice for Late {
-        fn geometry(&self) -> FlashGeometry {
-            self.0.geometry()
-        }
-        fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-            self.0.read(address, buf)?;
-            if let Some(left) = self.1.get().checked_sub(1) {
-                self.1.set(left);
-                buf[0] ^= 1;
-            }
-            Ok(())
-        }
-        fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
-            self.0.prog(address, data)
-        }
-        fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
-            self.0.erase(address, len)
-        }
-        fn sync(&mut self) -> Result<(), FlashError> {
-            self.0.sync()
-        }
-    }
     let mut hand = ByHand::new();
     hand.anchored(1, &[10, 11], 2);
     for (wrong, reads) in [(0, true), (1, true), (2, true), (3, false)] {
-        let left = Rc::new(Cell::new(0));
+        let left = Cell::new(0);
         let (table, buffer) = (vec![BlockState::VOID; BLOCKS as usize], vec![0; FIRST]);
-        let medium = Late(hand.medium.clone(), left.clone());
+        let medium = WrongReads(hand.medium.clone(), |_, buf: &mut [u8]| {
+            if let Some(less) = left.get().checked_sub(1) {
+                left.set(less);
+                buf[0] ^= 1;
+            }
+        });
         let mut volume: SealedFlash<atrest_cipher::aead::ChaCha20Poly1305, _, _, _, _> =
             SealedFlash::mount(medium, hand.store(), &KEY, hand.options, table, buffer, &mut OsRandom)
                 .expect("mount");
