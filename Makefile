@@ -38,8 +38,8 @@ bench-trees: build
 
 # Counts instructions, code, RAM and stack on microcontrollers, and writes docs/EMBEDDED.md, a table of docs/FLASH.md and the figures that tests hold.
 bench-embedded: setup
-	ATREST_BLESS=1 cargo test --locked --package atrest-testkit --test embedded
-	ATREST_BLESS=1 cargo test --locked --package atrest-flash --test firmware_card unlocking
+	ATREST_BLESS=1 cargo test --locked --package atrest-testkit --test it embedded::
+	ATREST_BLESS=1 cargo test --locked --package atrest-flash --test it firmware_card::unlocking
 
 # Ten minutes per parser; FUZZ_SECONDS sets another time.
 fuzz: setup

@@ -1,7 +1,7 @@
 //! The table of an article on encrypting flash on an ESP32: 100 times 128 KiB with AES-128, as ECB and as XTS with one and
 //! two keys, on sectors of 8 to 64 cipher blocks, with each of its ways to multiply by x.
 //!
-//! With one key the article starts at x^0, which is unsound (`crates/cipher/tests/one_key.rs` attacks it). What is computed
+//! With one key the article starts at x^0, which is unsound (`crates/cipher/tests/it/one_key.rs` attacks it). What is computed
 //! so here goes nowhere; the form that users may choose is `aes-xex1`, and has a row of its own.
 
 use std::time::Duration;

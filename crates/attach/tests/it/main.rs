@@ -1,0 +1,10 @@
+//! The tests of this crate that are no programs of their own: one program links in the time of one.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod fuse;
+mod fuse_tree;
+mod nbd_protocol;
+mod nbd_tools;
+mod serve;
+mod torn;

@@ -1,0 +1,4 @@
+//! The tests of this crate that are no programs of their own: one program links in the time of one.
+
+mod c_program;
+mod chip;

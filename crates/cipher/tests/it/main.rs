@@ -1,0 +1,20 @@
+//! The tests of this crate that are no programs of their own: one program links in the time of one.
+
+mod aead;
+mod aes_xts;
+mod backends;
+mod cbc_cts;
+mod cbc_runs;
+mod dm_crypt;
+mod engine;
+mod forerunners;
+mod hctr2;
+mod one_key;
+mod parts;
+mod published;
+mod recording;
+#[path = "../reference/mod.rs"]
+mod reference;
+mod spec;
+mod stream;
+mod wide_block;

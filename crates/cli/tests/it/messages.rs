@@ -1,0 +1,414 @@
+//! What people are told, word for word: what is wrong, and on the second line what to do.
+
+use std::fs;
+
+use crate::common::terminal::{Terminal, ends};
+use crate::common::{CHEAP, Scratch};
+
+/// Fails unless exactly this is said, and nothing on standard output.
+#[track_caller]
+fn says(scratch: &Scratch, words: &[&str], code: i32, what: &str, hint: &str) {
+    let ran = scratch.atrest(words);
+    let expected = format!("atrest: {what}\n  {hint}\n");
+    assert_eq!(
+        (ran.code, ran.stderr.as_str(), ran.stdout.as_str()),
+        (code, expected.as_str(), ""),
+        "{words:?}"
+    );
+}
+
+/// The same with one line only.
+#[track_caller]
+fn says_only(scratch: &Scratch, words: &[&str], code: i32, what: &str) {
+    let ran = scratch.atrest(words);
+    assert_eq!((ran.code, ran.stderr), (code, format!("atrest: {what}\n")), "{words:?}");
+}
+
+fn format<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["format", "--size", "20M", "--key-file", "key", "new"], &CHEAP[..], more].concat()
+}
+
+#[test]
+fn of_sizes_and_ciphers_that_do_not_fit() {
+    let scratch = Scratch::new();
+    scratch.file("key", "k");
+    scratch.bash("truncate -s 1M plain").ok();
+    let cases: [(&[&str], &str); 5] = [
+        (&["--key-size", "128"], "new: the cipher has no keys of 128 bits; it takes 256, 384 or 512 bits"),
+        (
+            &["--cipher", "serpent-cbc-plain64", "--key-size", "512"],
+            "new: the cipher has no keys of 512 bits; it takes 128, 192 or 256 bits",
+        ),
+        (
+            &["--sector-size", "1000"],
+            "new: sectors of 1000 bytes are not possible; they have 512, 1024, 2048 or 4096 bytes",
+        ),
+        (
+            &["--type", "luks1", "--sector-size", "4096"],
+            "new: sectors of 4096 bytes are not possible in LUKS1; they have 512 bytes",
+        ),
+        (
+            &["--cipher", "xchacha12,aes-adiantum-plain64", "--key-size", "512"],
+            "new: the cipher has no keys of 512 bits; it takes 256 bits",
+        ),
+    ];
+    for (options, what) in cases {
+        says_only(&scratch, &format(options), 1, what);
+        assert!(!scratch.path("new").exists());
+    }
+    let plain = [
+        "decrypt",
+        "plain",
+        "out",
+        "--type",
+        "plain",
+        "-c",
+        "aes-xts-plain64",
+        "-s",
+        "128",
+        "--key-file",
+        "key",
+    ];
+    says_only(
+        &scratch,
+        &plain,
+        1,
+        "plain: the cipher has no keys of 128 bits; it takes 256, 384 or 512 bits",
+    );
+    let ciphers = [
+        (
+            "aes-xts-plain65",
+            "the cipher string names an unknown IV rule",
+            "IV rules are null, plain, plain64, plain64be, benbi, essiv:HASH, eboiv, elephant, tcw and lmk, as in aes-xts-plain64",
+        ),
+        (
+            "aes-xtc-plain64",
+            "the cipher string names an unknown mode",
+            "modes are xts, cbc, lrw, ctr, ecb, adiantum, hpolyc, hctr2 and xex1, as in aes-xts-plain64",
+        ),
+        (
+            "rot-xts-plain64",
+            "the cipher string names an unknown cipher",
+            "write it as dm-crypt does, as in aes-xts-plain64; `atrest bench` lists the ciphers",
+        ),
+    ];
+    for (cipher, what, hint) in ciphers {
+        let what = format!("the cipher \"{cipher}\" can't be used: {what}");
+        says(&scratch, &format(&["--cipher", cipher]), 1, &what, hint);
+    }
+}
+
+#[test]
+fn of_directories_that_are_missing() {
+    let scratch = Scratch::with_volume();
+    let none = |path: &str| {
+        (format!("{path}: there is no such directory"), format!("make it first: mkdir -p {path}"))
+    };
+    let make: [(&[&str], &str); 7] = [
+        (&["header", "backup", "vol", "missing/x"], "missing"),
+        (&["key", "export", "--yes", "--key-file", "key", "vol", "missing/x"], "missing"),
+        (&["decrypt", "--key-file", "key", "--no-checkpoint", "vol", "missing/x"], "missing"),
+        (&["format", "--size", "20M", "--key-file", "key", "missing/deep/new"], "missing/deep"),
+        (&["info", "missing/vol"], "missing"),
+        (&["open", "vol", "--key-file", "key", "--fuse", "nodir"], "nodir"),
+        (&["mount", "vol", "no/dir", "--key-file", "key"], "no/dir"),
+    ];
+    for (words, path) in make {
+        let (what, hint) = none(path);
+        says(&scratch, words, 4, &what, &hint);
+    }
+    says_only(&scratch, &["info", "absent"], 4, "absent: there is no such file");
+}
+
+#[test]
+fn of_a_file_that_is_both_sides_and_of_streams() {
+    let scratch = Scratch::with_volume();
+    let before = fs::read(scratch.path("vol")).expect("the volume");
+    scratch.bash("ln -s vol link").ok();
+    for other in ["vol", "./vol", "link"] {
+        says(
+            &scratch,
+            &["decrypt", "--yes", "--key-file", "key", "vol", other],
+            1,
+            &format!("{other}: the volume and the destination are the same file"),
+            "name another destination; `cryptsetup reencrypt --decrypt` decrypts a volume where it is",
+        );
+        says(
+            &scratch,
+            &["encrypt", "--yes", "--key-file", "key", other, "vol"],
+            1,
+            "vol: the source and the volume are the same file",
+            "--in-place encrypts a file or device where it is",
+        );
+    }
+    let as_file = "name a file, or write ./- for one of this name";
+    says(
+        &scratch,
+        &["decrypt", "--key-file", "key", "vol", "-"],
+        1,
+        "\"-\" is no file: the plaintext is written at any place, not as a stream",
+        as_file,
+    );
+    says(
+        &scratch,
+        &["encrypt", "--key-file", "key", "-", "vol"],
+        1,
+        "\"-\" is no file: the plaintext is read at any place, not as a stream",
+        as_file,
+    );
+    let streams = "\"-\" is no file: cp copies files, not streams";
+    says(&scratch, &["cp", "-", "vol:/x"], 1, streams, as_file);
+    says(
+        &scratch,
+        &["cp", "vol:/x", "-"],
+        1,
+        streams,
+        "`atrest cat` writes a file to standard output; write ./- for a file of this name",
+    );
+    assert!(!scratch.path("-").exists());
+    assert!(fs::read(scratch.path("vol")).expect("the volume") == before);
+    scratch.atrest(&["decrypt", "--key-file", "key", "vol", "./-"]).ok();
+    assert!(scratch.path("-").exists());
+}
+
+#[test]
+fn of_words_that_cryptsetup_knows() {
+    let scratch = Scratch::with_volume();
+    for (name, hint) in [
+        (
+            "luksOpen",
+            "`atrest open` unlocks a volume: --fuse DIR, --nbd or, as cryptsetup does, --dm NAME; plain mode is --type plain",
+        ),
+        ("luksErase", "`atrest erase` wipes all keyslots"),
+        ("luksDump", "`atrest info` shows the header"),
+        ("isLuks", "`atrest info` ends with code 4 if a file or device is not a LUKS volume"),
+        (
+            "resize",
+            "no command changes an open volume: it is as large as its file or device when it is opened (--size shows less)",
+        ),
+    ] {
+        says(&scratch, &[name, "vol"], 1, &format!("there is no command {name}"), hint);
+    }
+    for (option, name, hint) in [
+        (
+            "--tries=3",
+            "--tries",
+            "a passphrase can be typed three times; with --key-file or --passphrase-fd it is tried once",
+        ),
+        (
+            "-T3",
+            "-T",
+            "a passphrase can be typed three times; with --key-file or --passphrase-fd it is tried once",
+        ),
+        ("--batch-mode", "--batch-mode", "--yes answers all questions in advance"),
+        ("--test-passphrase", "--test-passphrase", "`atrest key test` tries a passphrase"),
+    ] {
+        says(&scratch, &["info", "vol", option], 1, &format!("{name} is no option of this command"), hint);
+    }
+    for kind in ["luks1", "luks2"] {
+        says(
+            &scratch,
+            &["open", "--type", kind, "vol", "--nbd"],
+            1,
+            &format!("--type {kind} is for `atrest format`"),
+            "leave it out: the header says whether it is LUKS1 or LUKS2",
+        );
+    }
+    says(
+        &scratch,
+        &["open", "vol"],
+        1,
+        "how the volume is to be served is missing",
+        "--fuse DIR shows it as the file DIR/volume, --nbd serves it over NBD, --dm NAME maps it as root; `atrest mount` shows the files \
+         in it",
+    );
+    // What cryptsetup does not know either is left to the parser.
+    scratch.atrest(&["infp", "vol"]).fails(1, "a similar subcommand exists: 'info'");
+}
+
+#[test]
+fn of_what_is_no_volume() {
+    let scratch = Scratch::new();
+    scratch.file("key", "k");
+    let right = "is it the right file or device? A detached header is named by --header";
+    let random = "VeraCrypt, TrueCrypt and loop-AES volumes look like that, which atrest does not know: `cryptsetup open --type tcrypt` \
+                  tries the first two. Of a LUKS volume with a detached header, name that by --header";
+    let place = |at: usize, bytes: &[u8]| {
+        let mut image = vec![0; 1 << 20];
+        image[at..at + bytes.len()].copy_from_slice(bytes);
+        image
+    };
+    let mut to_go = place(3, b"MSWIN4.1");
+    to_go[424..440].copy_from_slice(b"\x3b\xd6\x67\x49\x29\x2e\xd8\x4a\x83\x99\xf6\xa3\x39\xe3\xd0\x01");
+    let mut core_storage = place(88, b"CS");
+    core_storage[8] = 1;
+    let mut noise = vec![0; 1 << 20];
+    fs::File::open("/dev/urandom")
+        .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut noise))
+        .expect("random");
+    let bitlocker = (
+        "it is encrypted by BitLocker, which atrest does not know",
+        "on Linux, `cryptsetup open --type bitlk` opens it",
+    );
+    let file_vault = (
+        "it is encrypted by FileVault 2, which atrest does not know",
+        "on Linux, `cryptsetup open --type fvault2` opens it",
+    );
+    let images: [(Vec<u8>, (&str, &str)); 8] = [
+        (place(3, b"-FVE-FS-"), bitlocker),
+        (to_go, bitlocker),
+        (core_storage, file_vault),
+        (
+            place(32, b"NXSB"),
+            ("it holds APFS, which FileVault may encrypt", "macOS opens it; atrest knows neither of the two"),
+        ),
+        (noise, ("no header was found, and what is there looks random", random)),
+        (vec![0; 1 << 20], ("nothing is on it", right)),
+        (Vec::new(), ("nothing is on it", right)),
+        (b"some text\n".repeat(1000), ("no header was found", right)),
+    ];
+    let refused = |what: &str, hint: &str| {
+        let what = format!("x: it is not a LUKS volume, nor encrypted flash: {what}");
+        let commands: [&[&str]; 5] = [
+            &["info", "x"],
+            &["key", "test", "x", "--key-file", "key"],
+            &["decrypt", "x", "out", "--key-file", "key"],
+            &["open", "x", "--nbd", "--key-file", "key"],
+            &["ls", "x", "--key-file", "key"],
+        ];
+        for command in commands {
+            says(&scratch, command, 4, &what, hint);
+        }
+        assert!(!hint.contains("--type plain"));
+    };
+    for (image, (what, hint)) in images {
+        scratch.file("x", image);
+        refused(what, hint);
+    }
+    scratch.bash("truncate -s 4M x && mke2fs -q -F -t ext4 x").ok();
+    refused(
+        "it holds ext4, which is not encrypted",
+        "mount it as it is; `atrest encrypt --in-place` encrypts it",
+    );
+    scratch.bash("truncate -s 0 x; truncate -s 4M x && echo 'type=83' | sfdisk -q x").ok();
+    refused(
+        "it has a MBR partition table",
+        "if the volume is in one of its partitions, name that: `lsblk` lists them",
+    );
+}
+
+#[test]
+fn of_a_run_that_was_interrupted() {
+    let scratch = Scratch::with_volume();
+    scratch.file("source", "new");
+    scratch.file("vol.atrest-checkpoint", "");
+    scratch.file("out.atrest-checkpoint", "");
+    scratch.file("out", "data");
+    says(
+        &scratch,
+        &["decrypt", "--key-file", "key", "vol", "out"],
+        1,
+        "out holds data, which is overwritten; an interrupted run left out.atrest-checkpoint, and --resume goes on with it; there is no \
+         terminal to ask on",
+        "pass --yes if that is meant",
+    );
+    let ran = scratch.atrest(&["encrypt", "--key-file", "key", "source", "vol"]).ok();
+    assert_eq!(
+        ran.stderr,
+        "atrest: warning: this run starts again; an interrupted run left vol.atrest-checkpoint, and --resume goes on with it\n"
+    );
+    // Over something that is known, the question says it.
+    scratch.bash("truncate -s 4M fs && mke2fs -q -t ext4 fs").ok();
+    scratch.atrest(&["encrypt", "--yes", "--key-file", "key", "fs", "vol"]).ok();
+    scratch.file("vol.atrest-checkpoint", "");
+    says(
+        &scratch,
+        &["encrypt", "--key-file", "key", "source", "vol"],
+        1,
+        "vol holds a filesystem (ext4), which is overwritten; an interrupted run left vol.atrest-checkpoint, and --resume goes on with it; \
+         there is no terminal to ask on",
+        "pass --yes if that is meant",
+    );
+}
+
+#[test]
+fn of_an_image_without_room_for_a_header() {
+    let scratch = Scratch::new();
+    scratch.file("key", "k");
+    scratch.bash("truncate -s 40M image && mke2fs -q -t ext4 image").ok();
+    let encrypt = [&["encrypt", "--in-place", "image", "--key-file", "key", "--yes"][..], &CHEAP].concat();
+    says(
+        &scratch,
+        &encrypt,
+        4,
+        "image: the ext2/3/4 on it has 41943040 bytes and reaches into the last 33554432, which the header needs",
+        "make the file longer, which changes nothing in it: truncate -s 75497472 image",
+    );
+    // The advice is good.
+    scratch.bash("truncate -s 75497472 image").ok();
+    scratch.atrest(&encrypt).ok();
+    assert_eq!(scratch.atrest(&["ls", "image", "--key-file", "key"]).ok().stdout, "lost+found\n");
+}
+
+#[test]
+fn of_files_that_can_not_be_made_in_ext4() {
+    let scratch = Scratch::new();
+    scratch.file("file", "new");
+    scratch.bash("truncate -s 4M fs && mke2fs -q -t ext4 fs").ok();
+    says(
+        &scratch,
+        &["cp", "file", "fs:/file"],
+        2,
+        "/file: the file tree is read-only",
+        "ext4 is read here, and files in it are only overwritten; to make some, serve the volume by `atrest open --fuse DIR` and, as root, \
+         mount -o loop DIR/volume /mnt",
+    );
+}
+
+#[test]
+fn of_passphrases_that_nobody_can_type() {
+    let scratch = Scratch::with_volume();
+    let none = "there is no terminal to ask for the passphrase on";
+    let existing = "give it by --key-file FILE, --key-file - (standard input) or --passphrase-fd N";
+    let new = "give it by --new-key-file FILE, --new-key-file - (standard input) or --new-passphrase-fd N";
+    says(&scratch, &["open", "vol", "--nbd"], 1, none, existing);
+    says(&scratch, &["key", "add", "vol"], 1, none, existing);
+    says(&scratch, &["key", "add", "vol", "--key-file", "key"], 1, none, new);
+    says(&scratch, &["key", "change", "vol", "--key-file", "key"], 1, none, new);
+    // Tokens that might have opened it are named.
+    scratch.file("tpm", r#"{"type":"systemd-tpm2","keyslots":["0"]}"#);
+    scratch.file("fido", r#"{"type":"systemd-fido2","keyslots":["0"]}"#);
+    scratch.atrest(&["token", "import", "vol", "tpm"]).ok();
+    let one = format!("{none}; token 0 (systemd-tpm2) of the volume can't be used by atrest");
+    says(&scratch, &["open", "vol", "--nbd"], 1, &one, existing);
+    scratch.atrest(&["token", "import", "vol", "fido"]).ok();
+    let two = format!(
+        "{none}; the tokens 0 (systemd-tpm2), 1 (systemd-fido2) of the volume can't be used by atrest"
+    );
+    says(&scratch, &["decrypt", "vol", "out"], 1, &two, existing);
+}
+
+#[test]
+fn a_typo_in_words_is_asked_for_again() {
+    let scratch = Scratch::new();
+    scratch.file("key", "zoo zone abandon");
+    scratch.atrest(&[&["format", "--size", "20M", "--key-file", "key", "vol"][..], &CHEAP].concat()).ok();
+    let mut terminal = Terminal::new();
+    let child = terminal.start(&scratch.atrest_command(&["key", "test", "vol", "--words"]));
+    for (typed, shown) in [("zoo zxne abandon\n", "try again"), ("zoo zone aban\n", "keyslot 0 opens")] {
+        terminal.shows("Passphrase for vol: ");
+        terminal.hides();
+        terminal.types(typed.as_bytes());
+        terminal.shows(shown);
+    }
+    assert_eq!(ends(child).code(), Some(0));
+    // Not for ever.
+    let mut terminal = Terminal::new();
+    let child = terminal.start(&scratch.atrest_command(&["key", "test", "vol", "--words"]));
+    for _ in 0..3 {
+        terminal.shows("Passphrase for vol: ");
+        terminal.hides();
+        terminal.types(b"zoo zxne abandon\n");
+    }
+    assert_eq!(ends(child).code(), Some(1));
+}

@@ -1,0 +1,110 @@
+//! What is true of a volume for as long as it is open, and how it ends.
+
+use crate::common::{CHEAP, Scratch};
+
+/// Closes the session when the test ends, also by a failure.
+struct Open<'a>(&'a Scratch, String);
+
+impl<'a> Open<'a> {
+    fn new(scratch: &'a Scratch, args: &[&str]) -> Self {
+        let name = scratch.session();
+        let socket = scratch.path("socket");
+        let socket = socket.to_str().expect("plain letters");
+        scratch.atrest(&[&["open", "--daemon", "--name", &name, "--nbd", socket], args].concat()).ok();
+        Self(scratch, name)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.atrest(&["close", &self.1]);
+    }
+}
+
+#[test]
+fn a_detached_header_is_in_use_as_long_as_its_volume_is() {
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse");
+    scratch.file("new", b"battery staple");
+    for name in ["data", "other"] {
+        scratch.bash(&format!("truncate -s 20M {name}")).ok();
+    }
+    let format = |data: &str| {
+        scratch.atrest(
+            &[&["format", "--yes", "--key-file", "key", "--header", "header"], &CHEAP[..], &[data]].concat(),
+        )
+    };
+    format("data").ok();
+    scratch.atrest(&["header", "backup", "data", "--header", "header", "backup"]).ok();
+    let open = Open::new(&scratch, &["--key-file", "key", "--header", "header", "data"]);
+    format("other").fails(5, "header: it is busy: another process uses it");
+    scratch
+        .atrest(&["header", "restore", "--yes", "data", "--header", "header", "backup"])
+        .fails(5, "header: it is busy: another process uses it");
+    let add = ["key", "add", "data", "--header", "header", "--key-file", "key", "--new-key-file", "new"];
+    scratch.atrest(&[&add, &CHEAP[..]].concat()).ok();
+    drop(open);
+    scratch.atrest(&["key", "test", "data", "--header", "header", "--key-file", "new"]).ok();
+    format("other").ok();
+}
+
+/// Detaches a loop device when the test ends, also by a failure.
+struct Loop<'a>(&'a Scratch, String);
+
+impl Drop for Loop<'_> {
+    fn drop(&mut self) {
+        self.0.bash(&format!("losetup --detach {}", self.1));
+    }
+}
+
+#[test]
+fn a_volume_in_a_file_has_one_writer_whether_it_is_opened_by_its_name_or_by_a_loop_device() {
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse");
+    scratch.bash("truncate -s 20M vol.img").ok();
+    scratch.atrest(&[&["format", "--yes", "--key-file", "key"], &CHEAP[..], &["vol.img"]].concat()).ok();
+    let attached = scratch.bash("losetup --find --show vol.img").ok();
+    let disk = Loop(&scratch, attached.stdout.trim().to_owned());
+    for (first, second) in [("vol.img", disk.1.as_str()), (disk.1.as_str(), "vol.img")] {
+        let open = Open::new(&scratch, &["--key-file", "key", first]);
+        scratch.atrest(&["open", "--key-file", "key", "--nbd", "other", second]).fails(5, "losetup -l");
+        scratch.atrest(&["format", "--yes", "--key-file", "key", second]).fails(5, "it is busy");
+        scratch.atrest(&["key", "test", "--key-file", "key", second]).ok();
+        drop(open);
+        drop(Open::new(&scratch, &["--key-file", "key", second]));
+    }
+    // The kernel as the other writer, as cryptsetup and mount make it.
+    let mounted = format!("mkfs.ext4 -q -F {0} && mkdir m && mount {0} m", disk.1);
+    scratch.bash(&mounted).ok();
+    let refused = scratch.atrest(&["format", "--yes", "--key-file", "key", "vol.img"]);
+    scratch.bash("umount m").ok();
+    refused.fails(5, "it is busy");
+}
+
+#[test]
+fn a_directory_that_somebody_else_made_for_the_sessions_is_named_and_no_hindrance() {
+    let scratch = Scratch::new();
+    // A /tmp of its own, in which a user works whose number is 65534, and user 1234 was there first. The program is
+    // opened before: it may lie in the /tmp that is covered.
+    let program = env!("CARGO_BIN_EXE_atrest");
+    let as_user = |command: &str| {
+        let inner = format!(
+            "exec 3< {program} && mount -t tmpfs -o mode=1777 none /tmp && cat <&3 > /tmp/atrest && exec 3<&- && \
+             chmod 755 /tmp/atrest && mkdir /tmp/atrest-65534 && \
+             chown 1234 /tmp/atrest-65534 && \
+             exec setpriv --reuid=65534 --regid=65534 --clear-groups env --unset=XDG_RUNTIME_DIR sh -c '{command}'"
+        );
+        scratch.bash(&format!("unshare --mount sh -c \"{inner}\""))
+    };
+    let status = as_user("cd /tmp && ./atrest status && stat -c %u:%a atrest-65534-2").ok();
+    assert_eq!(status.stdout, "65534:700\n");
+    let says = "/tmp/atrest-65534 is not used for the list of open volumes: it belongs to another user (number 1234)";
+    assert!(status.stderr.contains(says), "{}", status.stderr);
+    // Whatever looks for what is open says so: that it finds nothing may be why.
+    for command in ["status", "close x", "tree keys x", "tree lock x", "tree unlock x --fscrypt-key k"] {
+        let ran = as_user(&format!("cd /tmp && ./atrest {command} || true")).ok();
+        assert!(ran.stderr.contains(says), "{command}: {}", ran.stderr);
+    }
+    let own = as_user("cd /tmp && mkdir -m 770 atrest-65534-2 && ./atrest status");
+    own.fails(2, "chmod 700 /tmp/atrest-65534-2");
+}

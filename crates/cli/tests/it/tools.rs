@@ -1,0 +1,87 @@
+//! The tools beside volumes: benchmarks, completions, manual pages.
+
+use std::fs;
+
+use crate::common::Scratch;
+
+#[test]
+fn bench_has_a_row_for_every_size_of_the_cipher_that_is_asked_for() {
+    let scratch = Scratch::new();
+    let rows =
+        scratch.atrest(&["bench", "--json", "--cipher", "aes-xts-plain64", "--key-size", "256"]).ok().json();
+    let rows = rows["cipher"].as_array().expect("rows");
+    for data_unit in [512, 4096] {
+        for memory in ["cache", "memory"] {
+            let row = rows.iter().find(|row| row["data_unit"] == data_unit && row["memory"] == memory);
+            let row = row.unwrap_or_else(|| panic!("no row for {data_unit} bytes in {memory}"));
+            assert_eq!(row["key_bits"], 256);
+            assert!(row["encrypt_bytes_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{row}");
+        }
+    }
+    let text = scratch.atrest(&["bench", "--cipher", "aes-cbc-plain64"]).ok().stdout;
+    assert!(text.lines().any(|line| line.starts_with("aes-cbc-plain64") && line.contains(" 256 ")), "{text}");
+    scratch.atrest(&["bench", "--cipher", "aes-xts-plain64", "--key-size", "40"]).fails(1, "key");
+    scratch.atrest(&["bench", "--cipher", "nothing-xts"]).fails(1, "nothing-xts");
+}
+
+#[test]
+fn bench_prints_the_published_tables_with_their_figures_beside_ours() {
+    let scratch = Scratch::new();
+    let table = scratch.atrest(&["bench", "--table", "esp32", "--json"]).ok().json();
+    let rows = table["rows"].as_array().expect("rows");
+    assert_eq!((table["table"].as_str(), rows.len()), (Some("esp32"), 41));
+    let fastest =
+        rows.iter().find(|row| row["source_milliseconds"] == 2357.0).expect("the article's fastest");
+    assert_eq!((&fastest["multiplication"], &fastest["sector_blocks"]), (&"[u32; 4]".into(), &64.into()));
+    assert!(rows.iter().all(|row| row["milliseconds"].as_f64().is_some_and(|ms| ms > 0.1)), "{table}");
+    let text = scratch.atrest(&["bench", "--table", "adiantum"]).ok().stdout;
+    for (cipher, unit, cycles) in [("Adiantum-XChaCha12-AES", "4096", "10.6"), ("AES-256-XTS", "512", "60.1")]
+    {
+        let line = |line: &str| [cipher, unit, cycles].iter().all(|word| line.contains(word));
+        assert!(text.lines().any(line), "{text}");
+    }
+    scratch.atrest(&["bench", "--table", "esp32", "--kdf-only"]).fails(1, "--kdf-only");
+}
+
+#[test]
+fn bench_io_measures_a_directory_and_asks_before_a_device_is_overwritten() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("place")).expect("a directory");
+    let words = ["bench", "io", "place", "--table", "zynq", "--largest", "10M", "--time", "1"];
+    let table = scratch.atrest(&[&words[..], &["--json", "--svg", "a.svg"]].concat()).ok().json();
+    let rows = table["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 5);
+    assert_eq!(rows[0]["source_write_mib_per_second"]["plain"], 12.66);
+    for row in rows {
+        for (what, speed) in row.as_object().expect("an object").iter().filter(|(_, value)| value.is_object())
+        {
+            assert!(speed["encrypted"].as_f64().is_some_and(|speed| speed > 0.0), "{what}: {row}");
+        }
+    }
+    assert!(fs::read_to_string(scratch.path("a.svg")).expect("a chart").ends_with("</svg>\n"));
+    assert_eq!(fs::read_dir(scratch.path("place")).expect("a directory").count(), 0, "a file is left");
+    // The chart is not written over, a device not without a question, and a place that is too small not at all.
+    scratch.atrest(&[&words[..], &["--svg", "a.svg"]].concat()).fails(5, "a.svg");
+    fs::write(scratch.path("device"), vec![7; 20 << 20]).expect("a file");
+    let device = ["bench", "io", "device", "--table", "zynq"];
+    scratch.atrest(&device).fails(1, "overwritten");
+    scratch.atrest(&[&device[..], &["--yes"]].concat()).fails(4, "there is room for");
+    let kept = fs::read(scratch.path("device")).expect("a file");
+    assert!(kept.iter().all(|byte| *byte == 7), "it was written");
+    scratch.atrest(&["bench", "io", "place", "--table", "zynq", "--largest", "9M"]).fails(1, "10M");
+    scratch.atrest(&["bench", "--kdf-only", "io", "place", "--table", "zynq"]).fails(1, "io");
+}
+
+#[test]
+fn tools_print_what_they_are_asked_for() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(scratch.atrest(&["completions", shell]).ok().stdout.contains("volume-key-file"));
+    }
+    scratch.bash("$ATREST completions bash > c && bash -n c").ok();
+    assert!(scratch.atrest(&["man"]).ok().stdout.contains(".TH atrest 1"));
+    fs::create_dir(scratch.path("man")).expect("a directory");
+    scratch.atrest(&["man", "man"]).ok();
+    assert!(scratch.path("man/atrest-key-add.1").exists());
+    scratch.atrest(&["man", "absent"]).fails(4, "absent");
+}

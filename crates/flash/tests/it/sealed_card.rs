@@ -1,0 +1,309 @@
+//! Sealed cards: what was written since the last sync arrives sector by sector in any choice. Nothing synced is lost, nothing raises an
+//! alarm, and a block is in one of the states that it had since then.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::littlefs::{Change, Played, Tree, play_on, read_all_on, suite};
+use atrest_cipher::aead::AsconAead128;
+use atrest_device::{FlashCause, FlashDevice, FlashGeometry, TrustedStore, TrustedStoreError};
+use atrest_flash::sealed::{
+    BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, Tickets,
+};
+use atrest_flash::{LittlefsGeometry, LittlefsStorage};
+use atrest_testkit::flash::{CardCut, CardRecording, EmulatedCard, TrustedRecord};
+use atrest_testkit::{Campaign, Random};
+use littlefs2::consts::{U1, U476};
+use littlefs2::fs::Filesystem;
+
+const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16], header: None };
+
+/// Units of one sector, tickets in slots.
+const OPTIONS: SealedOptions = SealedOptions {
+    payload: 476,
+    tickets: Tickets::Slot,
+    medium: SealedMedium::Card,
+    anchor_every: 1,
+    reserve: 12,
+    read_back: true,
+};
+
+/// A store that notes where in the recording of a card it was written.
+#[derive(Clone)]
+struct Store(Rc<RefCell<Stored>>);
+
+struct Stored {
+    record: Option<TrustedRecord>,
+    card: EmulatedCard,
+    /// Writes of the card before each, and what was stored then.
+    writes: Vec<(usize, Option<TrustedRecord>)>,
+}
+
+impl TrustedStore for Store {
+    fn load(&mut self) -> Result<Option<TrustedRecord>, TrustedStoreError> {
+        Ok(self.0.borrow().record)
+    }
+
+    fn store(&mut self, record: &TrustedRecord) -> Result<(), TrustedStoreError> {
+        let mut stored = self.0.borrow_mut();
+        let write = (stored.card.recorded(), stored.record);
+        stored.writes.push(write);
+        stored.record = Some(*record);
+        Ok(())
+    }
+}
+
+type Volume = SealedFlash<AsconAead128, EmulatedCard, Store, Vec<BlockState>, Vec<u8>>;
+
+struct Parts {
+    card: EmulatedCard,
+    store: Store,
+    options: SealedOptions,
+}
+
+impl Parts {
+    fn new(card: EmulatedCard, record: Option<TrustedRecord>, options: SealedOptions) -> Self {
+        let stored = Stored { record, card: card.clone(), writes: Vec::new() };
+        Self { card, store: Store(Rc::new(RefCell::new(stored))), options }
+    }
+
+    fn open(&self, mount: bool) -> Result<Volume, SealedError> {
+        let open = if mount { Volume::mount } else { Volume::format };
+        let blocks = self.card.geometry().block_count() as usize;
+        let (table, buffer) = (vec![BlockState::default(); blocks], vec![0; 4096]);
+        open(
+            self.card.clone(),
+            self.store.clone(),
+            &KEY,
+            self.options,
+            table,
+            buffer,
+            &mut atrest_secret::OsRandom,
+        )
+    }
+
+    fn record(&self) {
+        self.card.record();
+        self.store.0.borrow_mut().writes.clear();
+    }
+
+    fn recorded(&self) -> Recorded {
+        let stored = self.store.0.borrow();
+        let (writes, last) = (stored.writes.clone(), stored.record);
+        Recorded { card: self.card.finish_recording(), writes, last, options: self.options }
+    }
+}
+
+/// What happened to card and store.
+struct Recorded {
+    card: CardRecording,
+    writes: Vec<(usize, Option<TrustedRecord>)>,
+    last: Option<TrustedRecord>,
+    options: SealedOptions,
+}
+
+/// What is cut: a write of the card, or of the store, of which then nothing has happened.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    Card(CardCut),
+    Store(usize),
+}
+
+impl Recorded {
+    fn cuts(&self) -> Vec<Cut> {
+        let card = self.card.cuts().into_iter().map(Cut::Card);
+        card.chain((0..self.writes.len()).map(Cut::Store)).collect()
+    }
+
+    /// What is left, and how many promises had been made.
+    fn aftermath(&self, cut: Cut) -> (Parts, usize) {
+        let ((card, promises), record) = match cut {
+            Cut::Card(cut) => {
+                let next = self.writes.iter().find(|(at, _)| *at > cut.write);
+                (self.card.aftermath(cut), next.map_or(self.last, |(_, before)| *before))
+            }
+            Cut::Store(number) => {
+                let (at, before) = self.writes[number];
+                (self.card.before(at), before)
+            }
+        };
+        (Parts::new(card, record, self.options), promises)
+    }
+}
+
+/// 24 blocks of 4 KiB: seven units and a slot, all of one sector.
+struct Sizes;
+
+impl LittlefsGeometry for Sizes {
+    const READ_SIZE: usize = 476;
+    const PROG_SIZE: usize = 476;
+    const BLOCK_SIZE: usize = 7 * 476;
+    const BLOCK_COUNT: usize = 24;
+    type CACHE_SIZE = U476;
+    type LOOKAHEAD_SIZE = U1;
+}
+
+type Storage = LittlefsStorage<Volume, Sizes>;
+
+fn storage(volume: Volume) -> Storage {
+    Storage::new(volume).expect("the same sizes")
+}
+
+fn card(blocks: u64) -> EmulatedCard {
+    let geometry = FlashGeometry::new(512, 512, 4096, blocks).expect("a geometry");
+    EmulatedCard::used(geometry, &mut Random::new(9))
+}
+
+fn play(parts: &Parts, start: Tree, changes: &[Change]) -> (Played, Recorded) {
+    parts.record();
+    let acknowledge = |_| parts.card.acknowledge();
+    let (played, result) =
+        play_on(&mut storage(parts.open(true).expect("mount")), start, changes, acknowledge);
+    assert!(result.is_ok(), "{result:?}");
+    (played, parts.recorded())
+}
+
+fn read(parts: &Parts) -> Result<Tree, String> {
+    let mut storage = storage(parts.open(true).map_err(|error| format!("{error:?}"))?);
+    let tree = read_all_on(&mut storage);
+    let stopped = storage.device().is_stopped();
+    tree.map_err(|error| format!("littlefs error {}, stopped: {stopped}", error.code()))
+}
+
+#[test]
+fn no_cut_on_a_card_loses_what_littlefs_synced_or_raises_an_alarm() {
+    let parts = Parts::new(card(24), None, OPTIONS);
+    let mut fresh = storage(parts.open(false).expect("format"));
+    Filesystem::format(&mut fresh).expect("format");
+    fresh.into_device().close().expect("close");
+    let (played, run) = play(&parts, Tree::new(), &suite(24 * 7 * 476));
+    let cuts = run.cuts();
+    println!("{} writes of the card, {} of the store, {} cuts", run.card.len(), run.writes.len(), cuts.len());
+    assert!(cuts.len() > 1000);
+    let again: Vec<Change> =
+        vec![Change::Create("again".into()), Change::Write("again".into(), vec![0x55; 200])];
+    Campaign::matrix("sealed card power loss", 200).over(&cuts, |cut| {
+        let (parts, done) = run.aftermath(*cut);
+        let found = read(&parts).unwrap_or_else(|trouble| panic!("{cut:?}: {trouble}"));
+        let allowed = &played.states[done..(done + 2).min(played.states.len())];
+        assert!(allowed.contains(&found), "{cut:?}: lost after change {done}");
+        let (after, _) = play(&parts, found, &again);
+        assert_eq!(read(&parts).ok().as_ref(), after.states.last(), "{cut:?}");
+    });
+}
+
+/// What a block holds: a byte for each unit.
+type Held = Vec<u8>;
+
+/// A volume without a file system: of each block, all that it held since the last sync.
+struct Blocks {
+    volume: Volume,
+    since: Vec<Vec<Held>>,
+    /// The same at each sync.
+    promised: Vec<Vec<Vec<Held>>>,
+    fresh: u8,
+}
+
+impl Blocks {
+    fn new(volume: Volume, held: Vec<Held>) -> Self {
+        let since = held.into_iter().map(|held| vec![held]).collect();
+        Self { volume, since, promised: Vec::new(), fresh: 0 }
+    }
+
+    fn step(&mut self, card: &EmulatedCard, random: &mut Random) {
+        let sizes = self.volume.geometry();
+        let (erase, unit) = (u64::from(sizes.erase_size()), u64::from(sizes.prog_size()));
+        let at = random.below(sizes.block_count()) as usize;
+        let block = at as u64 * erase;
+        let held = self.since[at].last().expect("a state").clone();
+        match random.below(20) {
+            0..=11 if held.len() < sizes.units_per_block() as usize => {
+                self.fresh = self.fresh % 200 + 1;
+                match self.volume.prog(block + held.len() as u64 * unit, &vec![self.fresh; unit as usize]) {
+                    Ok(()) => self.since[at].push([held, vec![self.fresh]].concat()),
+                    Err(error) => assert!(
+                        matches!(error.cause, FlashCause::Void { .. } | FlashCause::Closed { .. }),
+                        "{error}"
+                    ),
+                }
+            }
+            0..=16 => {
+                self.volume.erase(block, erase).expect("erase");
+                self.since[at].push(Held::new());
+            }
+            17 => {
+                self.volume.sync().expect("sync");
+                self.settle(card);
+            }
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self, card: &EmulatedCard) {
+        let since = self.since.clone();
+        self.promised.push(since);
+        self.since.iter_mut().for_each(|states| drop(states.drain(..states.len() - 1)));
+        card.acknowledge();
+    }
+}
+
+fn held(volume: &mut Volume) -> Vec<Held> {
+    let sizes = volume.geometry();
+    let unit = |volume: &mut Volume, at: u64| {
+        let mut bytes = vec![0; sizes.prog_size() as usize];
+        let read = volume.read(at, &mut bytes);
+        assert!(read.is_ok() || matches!(read, Err(error) if matches!(error.cause, FlashCause::Void { .. })));
+        let byte = bytes[0];
+        assert!(bytes.iter().all(|other| *other == byte));
+        (read.is_ok() && ![0, 0xff].contains(&byte)).then_some(byte)
+    };
+    let blocks = (0..sizes.block_count()).map(|block| block * u64::from(sizes.erase_size()));
+    let units = |start| (start..).step_by(sizes.prog_size() as usize).take(sizes.units_per_block() as usize);
+    blocks.map(|start| units(start).map_while(|at| unit(volume, at)).collect()).collect()
+}
+
+#[test]
+fn a_block_of_a_card_is_in_a_state_that_it_had_since_the_last_sync() {
+    let layouts = [
+        OPTIONS,
+        SealedOptions { tickets: Tickets::Store, ..OPTIONS },
+        // Units of two sectors, one of which may arrive without the other.
+        SealedOptions { payload: 1000, ..OPTIONS },
+    ];
+    let mut changed = 0_u64;
+    Campaign::new("sealed card, blocks", 400, 100_000).run(|_, random: &mut Random| {
+        let parts = Parts::new(card(6), None, *random.pick(&layouts));
+        drop(parts.open(false).expect("format"));
+        let mut expected: Vec<Held> = vec![Held::new(); 6];
+        let mut parts = parts;
+        // Power is lost four times.
+        for _ in 0..4 {
+            parts.record();
+            let volume = parts.open(true).expect("it opened before");
+            let mut blocks = Blocks::new(volume, expected.clone());
+            for _ in 0..40 {
+                blocks.step(&parts.card, random);
+            }
+            let last = blocks.since.clone();
+            blocks.promised.push(last);
+            let promised = blocks.promised;
+            drop(blocks.volume);
+            let run = parts.recorded();
+            let cut = *random.pick(&run.cuts());
+            let (left, done) = run.aftermath(cut);
+            let mut volume = left.open(true).unwrap_or_else(|error| panic!("{cut:?}: {error:?}"));
+            let found = held(&mut volume);
+            for (block, (found, allowed)) in found.iter().zip(&promised[done]).enumerate() {
+                assert!(
+                    allowed.contains(found),
+                    "{cut:?}: block {block} holds {found:?}, not of {allowed:?}"
+                );
+                changed += u64::from(found != allowed.last().expect("a state"));
+            }
+            drop(volume);
+            (expected, parts) = (found, left);
+        }
+    });
+    println!("{changed} blocks were not in their last state");
+    assert!(changed > 100, "something was lost");
+}

@@ -1,0 +1,15 @@
+//! The tests of this crate that are no programs of their own: one program links in the time of one.
+
+mod build;
+mod common;
+mod copy;
+mod ext4;
+mod fat;
+mod fat_rename;
+mod hostile;
+mod littlefs;
+mod overwrite;
+mod partitions;
+mod reach;
+mod truncated;
+mod walks;

@@ -1,0 +1,20 @@
+//! The tests of this crate that are no programs of their own: one program links in the time of one.
+
+mod board;
+mod crash;
+mod crate_graph;
+mod dependencies;
+mod ecryptfs_mount;
+mod embedded;
+mod faces_fuse;
+mod faces_nbd;
+mod fallbacks;
+mod flash_media;
+mod interop_matrix;
+mod interop_operations;
+mod interop_qemu;
+mod kernel;
+mod kernel_oracle;
+mod reencrypt;
+mod sealed_model;
+mod unprivileged;

@@ -1,0 +1,11 @@
+//! The tests of this crate that are no programs of their own: one program links in the time of one.
+
+mod chacha20;
+mod ecryptfs_file;
+mod ecryptfs_kernel;
+mod ecryptfs_kernel_reads;
+mod ecryptfs_wrapped;
+mod fscrypt;
+mod fscrypt_overwrite;
+mod protectors;
+mod refusals;

@@ -1,0 +1,7 @@
+//! LUKS1 against cryptsetup and qemu, against hostile and failing media, and through every power loss.
+
+mod common;
+mod damage;
+mod interop;
+mod keyslots;
+mod power_loss;
