@@ -214,7 +214,7 @@ fn a_unit_is_read_three_times_before_it_fails() {
     let mut hand = ByHand::new();
     hand.anchored(1, &[10, 11], 2);
     for (wrong, reads) in [(0, true), (1, true), (2, true), (3, false)] {
-        let left = Cell::new(0);
+        let left = Cell::new(0u32);
         let (table, buffer) = (vec![BlockState::VOID; BLOCKS as usize], vec![0; FIRST]);
         let medium = WrongReads(hand.medium.clone(), |_, buf: &mut [u8]| {
             if let Some(less) = left.get().checked_sub(1) {
