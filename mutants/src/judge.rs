@@ -1,0 +1,90 @@
+//! Runs the tests against one mutant after the other.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::cover::{Rig, Test};
+use crate::crew;
+use crate::mutant::Mutant;
+use crate::process::{Ended, Place};
+use crate::rooms;
+
+/// What became of a mutant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// A test failed.
+    Killed(String),
+    /// A test did not end.
+    TimedOut(String),
+    /// So many tests reach it, and all passed.
+    Survived(usize),
+    /// No test reaches it.
+    Unreached,
+    /// There was no time left.
+    NotRun,
+}
+
+/// Judges mutants until `deadline`.
+pub fn judge(
+    rig: &Rig,
+    tests: &[Test],
+    mutants: &[&Mutant],
+    deadline: Option<Instant>,
+) -> Result<Vec<Verdict>, String> {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let verdicts = Mutex::new(vec![Verdict::NotRun; mutants.len()]);
+    let begin = Instant::now();
+    crew::work(rig.jobs, |worker| {
+        let place = Place::new(worker)?;
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(mutant) = mutants.get(index) else { return Ok(()) };
+            if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                return Ok(());
+            }
+            let verdict = judge_one(rig, tests, mutant, &place)?;
+            if let Verdict::Survived(_) = verdict {
+                eprintln!("survived: {}", mutant.name());
+            }
+            verdicts.lock().map_err(|_| "a worker panicked")?[index] = verdict;
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if done.is_multiple_of(100) {
+                eprintln!("{done} of {} mutants after {} s", mutants.len(), begin.elapsed().as_secs());
+            }
+        }
+    })?;
+    verdicts.into_inner().map_err(|_| "a worker panicked".into())
+}
+
+fn judge_one(rig: &Rig, tests: &[Test], mutant: &Mutant, place: &Place) -> Result<Verdict, String> {
+    let reaching = reaching(rig, tests, mutant);
+    for test in &reaching {
+        let program = &rig.programs[test.program];
+        let mut command = program.command(&test.name, &rig.atrest);
+        command.env("ATREST_MUTANT", mutant.id.to_string()).env_remove("ATREST_MUTANT_HITS");
+        let limit = test.took * 3 + Duration::from_secs(5);
+        match place.run(command, limit)?.0 {
+            Ended::Passed => {}
+            Ended::Failed => return Ok(Verdict::Killed(program.full_name(&test.name))),
+            Ended::TimedOut => return Ok(Verdict::TimedOut(program.full_name(&test.name))),
+        }
+    }
+    match reaching.len() {
+        0 => Ok(Verdict::Unreached),
+        count => Ok(Verdict::Survived(count)),
+    }
+}
+
+/// Returns the tests that reach a mutant: those of its own package first, and of those the quickest.
+fn reaching<'t>(rig: &Rig, tests: &'t [Test], mutant: &Mutant) -> Vec<&'t Test> {
+    let Some(room) = rooms::room_of(&mutant.file) else { return Vec::new() };
+    let turn =
+        |test: &Test| room.tests.iter().position(|package| *package == rig.programs[test.program].package);
+    let reach = tests
+        .iter()
+        .filter(|test| test.ended == Ended::Passed && test.reached.binary_search(&mutant.id).is_ok());
+    let mut reach: Vec<_> = reach.filter(|test| turn(test).is_some()).collect();
+    reach.sort_by_key(|test| (turn(test), test.took));
+    reach
+}
