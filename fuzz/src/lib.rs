@@ -1,7 +1,8 @@
 //! What the fuzz targets do with their input. Every function returns, whatever it is given.
 //!
-//! `fuzz/run` drives them with libFuzzer; `cargo test` in this directory runs each over its seeds and a seeded sample of
-//! mutations on the stable toolchain. Seeds come from real tools: `fuzz/make-seeds`.
+//! `fuzz/run` drives them with libFuzzer; `cargo test -p atrest-fuzz` runs each over its seeds, the corpus of the
+//! campaigns (`fuzz/packed`) and a seeded sample of mutations on the pinned toolchain. Seeds come from real tools:
+//! `cargo run -p atrest-fuzz --bin make-seeds`.
 
 mod boot;
 mod ecryptfs;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use atrest_fuzz::random::{Random, mutate};
 use atrest_fuzz::{TARGETS, mutate_json};
 
+use crate::corpus::corpus;
+
 /// Longest that one input may take. Generous: builds without optimisation and busy machines are slow.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -17,9 +19,7 @@ fn rounds(default: u64) -> u64 {
 /// Inputs kept for a target: seeds, and what campaigns have found worth keeping.
 fn inputs(name: &str) -> Vec<Vec<u8>> {
     let mut paths = Vec::new();
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
-    assert!(corpus.is_dir(), "no corpus for {name}: run fuzz/corpus-unpack");
-    for directory in ["seeds", "corpus", "regressions"] {
+    for directory in ["seeds", "regressions"] {
         let Ok(entries) = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(directory).join(name))
         else {
             continue;
@@ -27,8 +27,9 @@ fn inputs(name: &str) -> Vec<Vec<u8>> {
         paths.extend(entries.map(|entry| entry.expect("readable").path()));
     }
     paths.sort();
-    assert!(!paths.is_empty(), "no seeds for {name}; run `cargo run --bin make-seeds` in fuzz/");
-    paths.into_iter().map(|path| fs::read(path).expect("readable")).collect()
+    assert!(!paths.is_empty(), "no seeds for {name}; run `cargo run -p atrest-fuzz --bin make-seeds`");
+    let kept = paths.into_iter().map(|path| fs::read(path).expect("readable"));
+    kept.chain(corpus(name)).collect()
 }
 
 fn sample(name: &str, default_rounds: u64) {
