@@ -1,6 +1,6 @@
 # The commands of the project. Each installs what it needs first (scripts/setup); a second run finds it installed.
 
-.PHONY: all setup build static demo test test-full bench bench-embedded bench-trees fuzz lint doc clean
+.PHONY: all setup build static demo test test-full bench bench-embedded bench-trees fuzz mutants lint doc clean
 
 all: build
 
@@ -44,6 +44,11 @@ bench-embedded: setup
 # Ten minutes per parser; FUZZ_SECONDS sets another time.
 fuzz: setup
 	fuzz/run $(FUZZ_SECONDS)
+
+# Changes the source in small ways and names the changes that no test notices. MUTANTS sets other options: mutants/README.md.
+mutants: setup
+	nice cargo run --locked --release --quiet --manifest-path mutants/Cargo.toml --target-dir target/mutants/tool --bin atrest-mutants \
+		-- $(or $(MUTANTS),--sample 200 --minutes 60)
 
 lint: setup
 	scripts/check fmt clippy

@@ -13,6 +13,8 @@ use crate::suite::Program;
 pub struct CompilerError {
     /// Where it is: those places first that the compiler calls primary.
     pub spans: Vec<Span>,
+    /// The path of a function that a constant calls and that is not `const`.
+    pub not_const: Option<String>,
     /// What the compiler prints.
     pub text: String,
 }
@@ -85,7 +87,12 @@ fn compiler_error(copy: &Path, message: &Value) -> Option<CompilerError> {
         return None;
     }
     spans.sort_by_key(|span| !span.primary);
-    Some(CompilerError { spans, text: message["rendered"].as_str().unwrap_or_default().into() })
+    // "cannot call non-const associated function `Layout::new` in constants"
+    let quoted = message["message"].as_str().and_then(|text| text.split('`').nth(1));
+    let not_const =
+        quoted.filter(|_| message["code"]["code"] == "E0015").and_then(|path| path.rsplit("::").next());
+    let text = message["rendered"].as_str().unwrap_or_default().into();
+    Some(CompilerError { spans, not_const: not_const.map(String::from), text })
 }
 
 fn collect(copy: &Path, message: &Value, spans: &mut Vec<Span>) {

@@ -43,6 +43,11 @@ fn overlap(own: &Range<usize>, span: &Range<usize>) -> bool {
 
 /// Writes `mutants`, which are those of one file in the order of the search, into its text.
 pub fn instrument(source: &str, mutants: &[&Mutant]) -> Instrumented {
+    let mut source = source.to_owned();
+    for constant in mutants.iter().filter_map(|mutant| mutant.constant.clone()) {
+        let spaces = " ".repeat(constant.len());
+        source.replace_range(constant, &spaces);
+    }
     // What ends at a byte comes before what begins there. Of several, the outer one begins first and ends last.
     let begins =
         mutants.iter().enumerate().map(|(index, mutant)| (mutant.edit.range.start, 1, index as isize));

@@ -17,20 +17,33 @@ pub enum Verdict {
     Killed(String),
     /// A test did not end.
     TimedOut(String),
-    /// So many tests reach it, and all passed.
-    Survived(usize),
+    /// Of the tests that reach it, so many ran, and all passed.
+    Survived {
+        /// The tests that ran.
+        ran: usize,
+        /// Those that reach it.
+        reach: usize,
+    },
     /// No test reaches it.
     Unreached,
     /// There was no time left.
     NotRun,
 }
 
-/// Judges mutants until `deadline`.
+/// When to stop.
+pub struct Limits {
+    /// After this, no mutant is begun.
+    pub deadline: Option<Instant>,
+    /// After so long, no further test runs against a mutant.
+    pub patience: Duration,
+}
+
+/// Judges mutants.
 pub fn judge(
     rig: &Rig,
     tests: &[Test],
     mutants: &[&Mutant],
-    deadline: Option<Instant>,
+    limits: &Limits,
 ) -> Result<Vec<Verdict>, String> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let verdicts = Mutex::new(vec![Verdict::NotRun; mutants.len()]);
@@ -40,11 +53,11 @@ pub fn judge(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(mutant) = mutants.get(index) else { return Ok(()) };
-            if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            if limits.deadline.is_some_and(|deadline| Instant::now() > deadline) {
                 return Ok(());
             }
-            let verdict = judge_one(rig, tests, mutant, &place)?;
-            if let Verdict::Survived(_) = verdict {
+            let verdict = judge_one(rig, &reaching(rig, tests, mutant), mutant, (&place, limits.patience))?;
+            if let Verdict::Survived { .. } = verdict {
                 eprintln!("survived: {}", mutant.name());
             }
             verdicts.lock().map_err(|_| "a worker panicked")?[index] = verdict;
@@ -57,9 +70,17 @@ pub fn judge(
     verdicts.into_inner().map_err(|_| "a worker panicked".into())
 }
 
-fn judge_one(rig: &Rig, tests: &[Test], mutant: &Mutant, place: &Place) -> Result<Verdict, String> {
-    let reaching = reaching(rig, tests, mutant);
-    for test in &reaching {
+fn judge_one(
+    rig: &Rig,
+    reaching: &[&Test],
+    mutant: &Mutant,
+    (place, patience): (&Place, Duration),
+) -> Result<Verdict, String> {
+    let begin = Instant::now();
+    for (ran, test) in reaching.iter().enumerate() {
+        if begin.elapsed() > patience {
+            return Ok(Verdict::Survived { ran, reach: reaching.len() });
+        }
         let program = &rig.programs[test.program];
         let mut command = program.command(&test.name, &rig.atrest);
         command.env("ATREST_MUTANT", mutant.id.to_string()).env_remove("ATREST_MUTANT_HITS");
@@ -72,7 +93,7 @@ fn judge_one(rig: &Rig, tests: &[Test], mutant: &Mutant, place: &Place) -> Resul
     }
     match reaching.len() {
         0 => Ok(Verdict::Unreached),
-        count => Ok(Verdict::Survived(count)),
+        count => Ok(Verdict::Survived { ran: count, reach: count }),
     }
 }
 

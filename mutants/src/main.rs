@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use cover::Rig;
 use find::Found;
-use judge::Verdict;
+use judge::{Limits, Verdict};
 use mutant::Mutant;
 use options::Options;
 use report::Report;
@@ -77,6 +77,8 @@ fn run(options: &Options) -> Result<(), String> {
     let tree = Tree { root: root.into(), copy: work.join("tree") };
     let target = work.join("target");
     fs::create_dir_all(&tree.copy).map_err(|error| format!("{}: {error}", tree.copy.display()))?;
+    let alone = fs::File::create(work.join("lock")).map_err(|error| error.to_string())?;
+    alone.try_lock().map_err(|_| "another run has not ended yet")?;
     seed::seed(root, &root.join("target"), &target)?;
     let mut by_file: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants.iter().filter(|mutant| rooms.iter().any(|room| room.has(&mutant.file))) {
@@ -122,7 +124,8 @@ fn run(options: &Options) -> Result<(), String> {
         chosen = sample::sample(chosen, count, seed);
     }
     let deadline = options.minutes.map(|minutes| begin + Duration::from_secs(60 * minutes));
-    let verdicts = judge::judge(&rig, &tests, &chosen, deadline)?;
+    let limits = Limits { deadline, patience: options.patience };
+    let verdicts = judge::judge(&rig, &tests, &chosen, &limits)?;
     let judged: Vec<(&Mutant, Verdict)> = chosen.into_iter().zip(verdicts).collect();
     let report = Report { all, unviable, equivalent, judged };
     println!("{}", report.text());
@@ -134,14 +137,21 @@ fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the mutants of all rooms, numbered from 1.
+/// How many numbers the mutants of a package have, so that they stay the same when another package changes.
+const NUMBERS: u32 = 20_000;
+
+/// Returns the mutants of all rooms with their numbers.
 fn all_mutants(root: &Path) -> Result<Found, String> {
     let mut found = Found::default();
     let directories: BTreeSet<_> = ROOMS.iter().map(Room::directory).collect();
-    for directory in directories {
+    for (first, directory) in (1..).step_by(NUMBERS as usize).zip(directories) {
+        let before = found.mutants.len();
         find::in_package(root, directory, |file| rooms::room_of(file).is_some(), &mut found)?;
+        if found.mutants.len() - before > NUMBERS as usize {
+            return Err(format!("{directory} has too many mutants"));
+        }
+        (first..).zip(&mut found.mutants[before..]).for_each(|(id, mutant)| mutant.id = id);
     }
-    (1..).zip(&mut found.mutants).for_each(|(id, mutant)| mutant.id = id);
     Ok(found)
 }
 

@@ -92,6 +92,8 @@ pub struct Mutant {
     pub edit: Edit,
     /// The body of the function, as bytes of the file.
     pub body: Range<usize>,
+    /// The word `const` before the function, which can't ask the switch with it.
+    pub constant: Option<Range<usize>>,
 }
 
 impl Mutant {

@@ -14,6 +14,7 @@ Usage: mutants [OPTION...]
     --survivors-of FILE   only those that survived according to a file of --json
     --minutes M           stop after so many minutes
     --slow S              leave out tests that take more than S seconds (30)
+    --patience S          run no further test against a mutant after S seconds (60)
     --jobs N              so many tests side by side (2)
     --json FILE           write what became of each mutant
     --list                name the mutants, and run nothing
@@ -38,6 +39,8 @@ pub struct Options {
     pub minutes: Option<u64>,
     /// How long a test may take.
     pub slow: Duration,
+    /// How long tests run against one mutant.
+    pub patience: Duration,
     /// How many tests run side by side.
     pub jobs: usize,
     /// Where the report is written to.
@@ -60,6 +63,7 @@ impl Options {
             survivors_of: None,
             minutes: None,
             slow: Duration::from_secs(30),
+            patience: Duration::from_secs(60),
             jobs: 2,
             json: None,
             list: false,
@@ -80,6 +84,7 @@ impl Options {
                 "--survivors-of" => options.survivors_of = Some(one()?.into()),
                 "--minutes" => options.minutes = Some(number(&one()?)?),
                 "--slow" => options.slow = Duration::from_secs(number(&one()?)?),
+                "--patience" => options.patience = Duration::from_secs(number(&one()?)?),
                 "--jobs" => options.jobs = (number(&one()?)? as usize).max(1),
                 "--json" => options.json = Some(one()?.into()),
                 "--only" if count > 0 => options.only.append(&mut values),

@@ -14,8 +14,8 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions};
 use rustix::process::{kill_process, kill_process_group, prlimit, set_child_subreaper, waitpid};
 
-/// Bytes of address space for a test: Argon2 takes a GiB.
-const MEMORY: u64 = 12 << 30;
+/// Bytes of address space for a test. Some emulate chips of 4 GiB, of which they touch little.
+const MEMORY: u64 = 20 << 30;
 /// Bytes of the largest file. Sparse files are larger than what is in them.
 const FILE: u64 = 64 << 30;
 
@@ -97,6 +97,8 @@ impl Place {
 }
 
 fn restrict(process: Pid, limit: Duration) {
+    // A mutant that takes all memory is the first to be killed.
+    let _ = fs::write(format!("/proc/{process}/oom_score_adj"), "1000");
     let at_most = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
     let _ = prlimit(Some(process), Resource::As, at_most(MEMORY));
     let _ = prlimit(Some(process), Resource::Fsize, at_most(FILE));

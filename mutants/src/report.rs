@@ -40,10 +40,21 @@ impl Report<'_> {
     /// Returns the table and the names of the mutants that no test noticed.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        for (verdict, word) in [("survived", "all tests passed"), ("unreached", "no test comes there")] {
-            for (mutant, _) in self.judged.iter().filter(|(_, judged)| word_for(judged) == verdict) {
-                let _ = writeln!(text, "{verdict}: {} ({word})", mutant.name());
-            }
+        for (mutant, verdict) in &self.judged {
+            let _ = match verdict {
+                Verdict::Survived { ran, reach } if ran == reach => {
+                    writeln!(text, "survived: {} ({reach} tests passed)", mutant.name())
+                }
+                Verdict::Survived { ran, reach } => {
+                    writeln!(
+                        text,
+                        "survived: {} ({ran} of {reach} tests passed, no other ran)",
+                        mutant.name()
+                    )
+                }
+                Verdict::Unreached => writeln!(text, "unreached: {}", mutant.name()),
+                _ => Ok(()),
+            };
         }
         let _ = writeln!(text, "\n{:28}{}", "", COLUMNS.map(|column| format!("{column:>11}")).concat());
         for room in ROOMS {
@@ -144,7 +155,7 @@ fn word_for(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Killed(_) => "killed",
         Verdict::TimedOut(_) => "timed out",
-        Verdict::Survived(_) => "survived",
+        Verdict::Survived { .. } => "survived",
         Verdict::Unreached => "unreached",
         Verdict::NotRun => "not run",
     }

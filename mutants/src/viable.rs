@@ -53,8 +53,12 @@ impl Builder<'_> {
                 }
                 Built::Errors(errors) => errors,
             };
+            let blame = |error: &CompilerError| match &error.not_const {
+                Some(function) => self.in_constant(function),
+                None => blamed(error, &places, round >= PATIENCE),
+            };
             let dropped: Vec<(String, u32)> =
-                errors.iter().flat_map(|error| blamed(error, &places, round >= PATIENCE)).collect();
+                errors.iter().flat_map(blame).filter(|(_, id)| !unviable.contains(id)).collect();
             if dropped.is_empty() {
                 let texts: Vec<_> = errors.into_iter().map(|error| error.text).collect();
                 return Err(format!("this does not compile, with or without mutants:\n{}", texts.join("\n")));
@@ -82,6 +86,25 @@ impl Builder<'_> {
         let instrumented = instrument(source, &viable);
         places.insert(name.into(), instrumented.places);
         Ok(instrumented.text)
+    }
+
+    /// Returns the mutants of the function with this path, which must stay `const`: of all with its name, if need be.
+    fn in_constant(&self, path: &str) -> Vec<(String, u32)> {
+        let simple = |path: &str| path.split('<').next().unwrap_or_default().to_owned();
+        let ends = |path: &str, count: usize| -> Vec<String> {
+            let parts = path.split("::").filter(|part| !part.starts_with('<') && !part.ends_with('>'));
+            parts.map(simple).collect::<Vec<_>>().into_iter().rev().take(count).collect()
+        };
+        for count in [2, 1] {
+            let wanted = ends(path, count);
+            let all = self.mutants.values().flatten().filter(|mutant| mutant.constant.is_some());
+            let named = all.filter(|mutant| ends(&mutant.function, count) == wanted);
+            let named: Vec<_> = named.map(|mutant| (mutant.file.clone(), mutant.id)).collect();
+            if !named.is_empty() {
+                return named;
+            }
+        }
+        Vec::new()
     }
 
     fn source(&self, name: &str) -> Result<&str, String> {

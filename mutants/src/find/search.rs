@@ -1,7 +1,7 @@
 //! Walks through the syntax tree of a file and notes where a mutant can be.
 //!
 //! Constants, types, patterns and the insides of macros are left alone: the switch works at run time only, and macros
-//! may do anything with their tokens. Code of `Debug` and `Display` is for people, and no test should hold its words.
+//! may do anything with their tokens. A `const fn` is searched, and is no longer `const` in the copy. Code of `Debug` and `Display` is for people, and no test should hold its words.
 
 use std::ops::Range;
 
@@ -34,8 +34,8 @@ pub(super) struct Search<'s> {
     mutants: Vec<Mutant>,
     /// Modules, types and functions around the present place.
     names: Vec<String>,
-    /// The bodies of the functions around it.
-    bodies: Vec<Range<usize>>,
+    /// The bodies of the functions around it, each with the word `const` before the function.
+    bodies: Vec<(Range<usize>, Option<Range<usize>>)>,
     /// Whether cargo-mutants looks here, too.
     classic: bool,
 }
@@ -50,7 +50,7 @@ impl Search<'_> {
         range: Range<usize>,
         text: [String; 2],
     ) {
-        let Some(body) = self.bodies.last().cloned() else { return };
+        let Some((body, constant)) = self.bodies.last().cloned() else { return };
         let [open, close] = text;
         self.mutants.push(Mutant {
             id: 0,
@@ -64,6 +64,7 @@ impl Search<'_> {
             source: self.source.lines().nth(at.line - 1).unwrap_or_default().trim().into(),
             edit: Edit { range, open, close },
             body,
+            constant,
         });
     }
 
@@ -92,11 +93,12 @@ impl Search<'_> {
     }
 
     fn function(&mut self, attributes: &[Attribute], signature: &Signature, body: &Block, is_method: bool) {
-        if skip::attributes(attributes) || signature.constness.is_some() || body.stmts.is_empty() {
+        if skip::attributes(attributes) || body.stmts.is_empty() {
             return;
         }
         self.inside(signature.ident.to_string(), |search| {
-            search.bodies.push(body.span().byte_range());
+            let constant = signature.constness.map(|word| word.span.byte_range());
+            search.bodies.push((body.span().byte_range(), constant));
             let makes = is_method && signature.ident == "new";
             search.beyond_classic(makes || signature.unsafety.is_some(), |search| {
                 if !makes {

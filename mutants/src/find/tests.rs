@@ -93,7 +93,6 @@ fn constants_tests_and_texts_for_people_are_left_alone() {
     for source in [
         "const A: u8 = 1 + 2;",
         "static A: u8 = { f(); 1 + 2 };",
-        "const fn f() -> u8 { 1 + 2 }",
         "enum E { A = 1 + 2 }",
         "#[test] fn f() { g() }",
         "#[cfg(test)] mod m { fn f() { g() } }",
@@ -144,6 +143,14 @@ fn the_source_with_all_mutants_is_rust() {
         assert!(instrumented.text[place.body.clone()].ends_with('}'));
         assert!(place.body.start < place.open.start && place.close.end <= place.body.end);
     }
+}
+
+#[test]
+fn a_function_with_mutants_is_not_const() {
+    let source = "pub const fn f() -> bool { 1 < A } const fn g() {}";
+    let mutants = in_source("x.rs", source).expect("it parses");
+    let text = instrument(source, &mutants.iter().collect::<Vec<_>>()).text;
+    assert!(text.starts_with("pub       fn f()") && text.ends_with("const fn g() {}"), "{text}");
 }
 
 #[test]

@@ -35,6 +35,10 @@ pub(crate) fn note(id: u32) {
     if !start.is_null() && (id as usize) < LENGTH.load(Ordering::Relaxed) {
         // SAFETY: `map` stored the start of a mapping of `LENGTH` bytes, and `id` lies in it. Other threads and
         // processes change the bytes, too, and all of them through atomics.
-        unsafe { (*start.add(id as usize)).store(1, Ordering::Relaxed) };
+        let byte = unsafe { &*start.add(id as usize) };
+        // Threads that come here often don't take the line from each other.
+        if byte.load(Ordering::Relaxed) == 0 {
+            byte.store(1, Ordering::Relaxed);
+        }
     }
 }
