@@ -43,33 +43,47 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Runs every test for at most `limit`. `mutants` is the largest number of a mutant.
-    ///
-    /// Tests that are left out by name are not among the results.
-    pub fn cover(&self, mutants: u32, limit: Duration) -> Result<Vec<Test>, String> {
+    /// Runs every test that `wanted` accepts by its full name, for at most `limit`. `mutants` is the largest number of a
+    /// mutant. Tests that are left out by name are not among the results.
+    pub fn cover(
+        &self,
+        mutants: u32,
+        limit: Duration,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<Test>, String> {
         fs::create_dir_all(&self.store).map_err(|error| format!("{}: {error}", self.store.display()))?;
         let mut tests = Vec::new();
         for (number, program) in self.programs.iter().enumerate() {
-            let kept = self.store.join(format!("{:016x}.json", self.fingerprint(program)?));
-            let known = fs::read_to_string(&kept).ok().and_then(|text| read(number, &text));
-            match known {
-                Some(known) => tests.extend(known),
-                None => {
-                    let found = self.cover_program(number, mutants, limit)?;
-                    fs::write(&kept, written(&found))
-                        .map_err(|error| format!("{}: {error}", kept.display()))?;
-                    tests.extend(found);
-                }
+            let path = self.store.join(format!("{:016x}.json", self.fingerprint(program)?));
+            let mut kept =
+                fs::read_to_string(&path).ok().and_then(|text| read(number, &text)).unwrap_or_default();
+            // What failed may have failed by chance, and what took too long may have time now.
+            kept.retain(|test| {
+                test.ended == Ended::Passed || (test.ended == Ended::TimedOut && test.took >= limit)
+            });
+            let mut names = program.tests()?;
+            names.retain(|name| !program.leaves_out(name) && wanted(&program.full_name(name)));
+            let (known, unknown): (Vec<_>, Vec<_>) =
+                names.into_iter().partition(|name| kept.iter().any(|test| test.name == *name));
+            if !unknown.is_empty() {
+                eprintln!("{}/{}: {} tests", program.package, program.name, unknown.len());
+                kept.extend(self.cover_tests(number, &unknown, mutants, limit)?);
+                fs::write(&path, written(&kept)).map_err(|error| format!("{}: {error}", path.display()))?;
             }
+            tests.extend(
+                kept.into_iter().filter(|test| known.contains(&test.name) || unknown.contains(&test.name)),
+            );
         }
         Ok(tests)
     }
 
-    fn cover_program(&self, number: usize, mutants: u32, limit: Duration) -> Result<Vec<Test>, String> {
-        let program = &self.programs[number];
-        let mut names = program.tests()?;
-        names.retain(|name| !program.leaves_out(name));
-        eprintln!("{}/{}: {} tests", program.package, program.name, names.len());
+    fn cover_tests(
+        &self,
+        number: usize,
+        names: &[String],
+        mutants: u32,
+        limit: Duration,
+    ) -> Result<Vec<Test>, String> {
         let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         crew::work(self.jobs, |worker| {
             let place = Place::new(worker)?;

@@ -31,6 +31,20 @@ pub fn equivalent(text: &str, mutants: &[Mutant]) -> Result<BTreeSet<u32>, Strin
     if errors.is_empty() { Ok(found) } else { Err(errors.join("\n")) }
 }
 
+/// Returns an entry for a mutant, in which the reason is missing.
+pub fn entry(mutant: &Mutant, mutants: &[Mutant]) -> String {
+    let same = |other: &&Mutant| {
+        (&other.file, &other.source, other.description())
+            == (&mutant.file, &mutant.source, mutant.description())
+    };
+    let place = mutants.iter().filter(same).position(|other| other.id == mutant.id);
+    let which = match (mutants.iter().filter(same).count(), place) {
+        (2.., Some(place)) => format!(" #{}", place + 1),
+        _ => String::new(),
+    };
+    format!("{}: {}{which}\n{SOURCE}{}\n{REASON}…\n", mutant.file, mutant.description(), mutant.source)
+}
+
 fn named(name: &str, source: &str, mutants: &[Mutant]) -> Result<u32, usize> {
     let (name, which) = match name.rsplit_once(" #") {
         Some((name, which)) => (name, which.parse::<usize>().ok()),
@@ -49,7 +63,7 @@ fn named(name: &str, source: &str, mutants: &[Mutant]) -> Result<u32, usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::equivalent;
+    use super::{entry as entry_of, equivalent};
     use crate::find;
 
     #[test]
@@ -69,6 +83,8 @@ mod tests {
         assert!(found("", "let b = a < 4;").is_err_and(|error| error.contains("names 0 mutants")));
         assert!(found(" #3", "b && a < 5 && a < 7").is_err());
         assert!(equivalent("x.rs: replace < with <= in f\n", &mutants).is_err(), "it has no reason");
+        let all: String = mutants.iter().map(|mutant| entry_of(mutant, &mutants)).collect();
+        assert_eq!(equivalent(&all, &mutants).map(|ids| ids.len()), Ok(mutants.len()), "{all}");
         let twice = entry("", "let b = a < 3;").repeat(2);
         assert!(equivalent(&twice, &mutants).is_err_and(|error| error.contains("twice")));
     }

@@ -3,6 +3,7 @@
 //! All mutants are built into one program, and a switch picks one at run time: `README.md` tells how.
 
 mod build;
+mod choice;
 mod cover;
 mod crew;
 mod equivalent;
@@ -24,18 +25,17 @@ mod viable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cover::Rig;
 use find::Found;
-use judge::{Limits, Verdict};
+use judge::Limits;
 use mutant::Mutant;
 use options::Options;
 use report::Report;
 use rooms::{ROOMS, Room};
-use serde_json::Value;
 use tree::Tree;
 use viable::Builder;
 
@@ -56,30 +56,85 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), String> {
     let begin = Instant::now();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the repository has no root")?;
-    let Found { mutants, sources } = all_mutants(root)?;
-    let listed =
-        fs::read_to_string(root.join("mutants/equivalent.txt")).map_err(|error| error.to_string())?;
-    let equivalent =
-        equivalent::equivalent(&listed, &mutants).map_err(|error| format!("equivalent.txt: {error}"))?;
-    let mut chosen = chosen(options, &mutants)?;
-    if chosen.is_empty() {
-        return Err("no mutant is chosen".into());
-    }
-    if options.list {
-        chosen.iter().for_each(|mutant| println!("{} [{}]", mutant.name(), mutant.class.name()));
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the repository has no root")?;
+    let work = repository.join("target/mutants");
+    let only_names = options.list || options.entries;
+    let alone = lock(&work, only_names)?;
+    let tree = Tree::new(repository, options.commit.clone(), &work)?;
+    let Found { mutants, sources } = choice::all(&tree.root)?;
+    let equivalent = equivalent::equivalent(&tree.read("mutants/equivalent.txt")?, &mutants)
+        .map_err(|error| format!("equivalent.txt: {error}"))?;
+    let chosen = choice::chosen(options, &mutants)?;
+    if only_names {
+        name(options, &chosen, &mutants);
         return Ok(());
     }
 
     let rooms: Vec<&Room> =
         ROOMS.iter().filter(|room| chosen.iter().any(|mutant| room.has(&mutant.file))).collect();
-    let work = root.join("target/mutants");
-    let tree = Tree { root: root.into(), copy: work.join("tree") };
+    let (rig, unviable) = build(options, &tree, &work, &rooms, (&mutants, sources))?;
+    eprintln!("built after {} s", begin.elapsed().as_secs());
+    if options.build {
+        return Ok(());
+    }
+    let last = mutants.iter().map(|mutant| mutant.id).max().unwrap_or(0);
+    let wanted = |name: &str| options.test.as_ref().is_none_or(|text| name.contains(text));
+    let tests = rig.cover(last, options.slow, wanted)?;
+    print!("{}", report::tests(&rig, &tests));
+    eprintln!("all tests ran after {} s", begin.elapsed().as_secs());
+
+    let all = chosen.clone();
+    let (unviable, viable): (Vec<_>, Vec<_>) =
+        chosen.into_iter().partition(|mutant| unviable.contains(&mutant.id));
+    let (equivalent, mut run) = viable.into_iter().partition(|mutant| equivalent.contains(&mutant.id));
+    let seed = options.seed.map_or_else(|| tree.commit(), Ok)?;
+    if let Some(count) = options.sample {
+        println!("a sample of {count}, drawn with --seed {seed}");
+        run = sample::sample(run, count, seed);
+    }
+    let deadline = options.minutes.map(|minutes| begin + Duration::from_secs(60 * minutes));
+    let verdicts = judge::judge(&rig, &tests, &run, &Limits { deadline, patience: options.patience })?;
+    let report = Report { all, unviable, equivalent, judged: run.into_iter().zip(verdicts).collect() };
+    println!("{}\nafter {} s", report.text(), begin.elapsed().as_secs());
+    if let Some(path) = &options.json {
+        let text = format!("{:#}\n", report.json(seed));
+        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    drop(alone);
+    Ok(())
+}
+
+/// Locks the directory in which everything is built. Names alone need no lock.
+fn lock(work: &Path, only_names: bool) -> Result<Option<fs::File>, String> {
+    if only_names {
+        return Ok(None);
+    }
+    let failed = |error: std::io::Error| format!("{}: {error}", work.display());
+    fs::create_dir_all(work).map_err(failed)?;
+    let lock = fs::File::create(work.join("lock")).map_err(failed)?;
+    lock.try_lock().map_err(|_| "another run has not ended yet")?;
+    Ok(Some(lock))
+}
+
+fn name(options: &Options, chosen: &[&Mutant], mutants: &[Mutant]) {
+    for mutant in chosen {
+        match options.entries {
+            true => println!("{}", equivalent::entry(mutant, mutants)),
+            false => println!("{} [{}]", mutant.name(), mutant.class.name()),
+        }
+    }
+}
+
+/// Builds the tests with the mutants of some rooms. Returns the numbers of those that do not compile, too.
+fn build(
+    options: &Options,
+    tree: &Tree,
+    work: &Path,
+    rooms: &[&Room],
+    (mutants, sources): (&[Mutant], BTreeMap<String, String>),
+) -> Result<(Rig, BTreeSet<u32>), String> {
     let target = work.join("target");
-    fs::create_dir_all(&tree.copy).map_err(|error| format!("{}: {error}", tree.copy.display()))?;
-    let alone = fs::File::create(work.join("lock")).map_err(|error| error.to_string())?;
-    alone.try_lock().map_err(|_| "another run has not ended yet")?;
-    seed::seed(root, &root.join("target"), &target)?;
+    seed::seed(&tree.root, &tree.repository.join("target"), &target)?;
     let mut by_file: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants.iter().filter(|mutant| rooms.iter().any(|room| room.has(&mutant.file))) {
         by_file.entry(&mutant.file).or_default().push(mutant);
@@ -88,100 +143,16 @@ fn run(options: &Options) -> Result<(), String> {
         true => rooms.iter().flat_map(|room| room.tests.iter().copied()).collect(),
         false => options.tests.iter().map(String::as_str).collect(),
     };
-    let manifests = manifests(&tree, &rooms)?;
-    let builder = Builder {
-        tree: &tree,
-        target: target.clone(),
-        mutants: by_file,
-        sources,
-        manifests,
-        store: work.join("unviable"),
-    };
+    let (manifests, store) = (manifests(tree, rooms)?, work.join("unviable"));
+    let builder = Builder { tree, target: target.clone(), mutants: by_file, sources, manifests, store };
     let (programs, unviable) = builder.build(&packages)?;
-    eprintln!("built after {} s", begin.elapsed().as_secs());
-    if options.build {
-        return Ok(());
-    }
-
     let rig = Rig {
         programs,
         atrest: target.join("debug/atrest"),
         store: work.join("coverage"),
         jobs: options.jobs,
     };
-    let tests = rig.cover(mutants.iter().map(|mutant| mutant.id).max().unwrap_or(0), options.slow)?;
-    print!("{}", report::tests(&rig, &tests));
-    eprintln!("all tests ran after {} s", begin.elapsed().as_secs());
-
-    let all = chosen.clone();
-    let (unviable, viable): (Vec<_>, Vec<_>) =
-        chosen.into_iter().partition(|mutant| unviable.contains(&mutant.id));
-    let (equivalent, viable) = viable.into_iter().partition(|mutant| equivalent.contains(&mutant.id));
-    chosen = viable;
-    let seed = options.seed.map_or_else(|| tree.commit(), Ok)?;
-    if let Some(count) = options.sample {
-        println!("a sample of {count} with --seed {seed}");
-        chosen = sample::sample(chosen, count, seed);
-    }
-    let deadline = options.minutes.map(|minutes| begin + Duration::from_secs(60 * minutes));
-    let limits = Limits { deadline, patience: options.patience };
-    let verdicts = judge::judge(&rig, &tests, &chosen, &limits)?;
-    let judged: Vec<(&Mutant, Verdict)> = chosen.into_iter().zip(verdicts).collect();
-    let report = Report { all, unviable, equivalent, judged };
-    println!("{}", report.text());
-    println!("{} s", begin.elapsed().as_secs());
-    if let Some(path) = &options.json {
-        let text = format!("{:#}\n", report.json(seed));
-        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// How many numbers the mutants of a package have, so that they stay the same when another package changes.
-const NUMBERS: u32 = 20_000;
-
-/// Returns the mutants of all rooms with their numbers.
-fn all_mutants(root: &Path) -> Result<Found, String> {
-    let mut found = Found::default();
-    let directories: BTreeSet<_> = ROOMS.iter().map(Room::directory).collect();
-    for (first, directory) in (1..).step_by(NUMBERS as usize).zip(directories) {
-        let before = found.mutants.len();
-        find::in_package(root, directory, |file| rooms::room_of(file).is_some(), &mut found)?;
-        if found.mutants.len() - before > NUMBERS as usize {
-            return Err(format!("{directory} has too many mutants"));
-        }
-        (first..).zip(&mut found.mutants[before..]).for_each(|(id, mutant)| mutant.id = id);
-    }
-    Ok(found)
-}
-
-fn chosen<'m>(options: &Options, mutants: &'m [Mutant]) -> Result<Vec<&'m Mutant>, String> {
-    let asked_for = |mutant: &&Mutant| {
-        let here = options.only.is_empty() || options.only.iter().any(|path| mutant.file.starts_with(path));
-        here && (mutant.classic || !options.classic)
-    };
-    let mut chosen: Vec<_> = mutants.iter().filter(asked_for).collect();
-    if let Some(path) = &options.survivors_of {
-        let survivors = survivors(path)?;
-        chosen.retain(|mutant| {
-            survivors.contains(&(mutant.file.clone(), mutant.description(), mutant.source.clone()))
-        });
-    }
-    Ok(chosen)
-}
-
-/// Returns file, description and line of the mutants that no test noticed.
-fn survivors(path: &PathBuf) -> Result<BTreeSet<(String, String, String)>, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
-    let report: Value = serde_json::from_str(&text).map_err(|error| failed(&error))?;
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mutants = report["mutants"].as_array().into_iter().flatten();
-    let left = mutants
-        .filter(|mutant| ["survived", "unreached"].contains(&mutant["verdict"].as_str().unwrap_or("")));
-    Ok(left
-        .map(|mutant| (word(&mutant["file"]), word(&mutant["description"]), word(&mutant["source"])))
-        .collect())
+    Ok((rig, unviable))
 }
 
 /// Returns the manifests that differ in the copy.

@@ -7,8 +7,11 @@ use std::time::Duration;
 pub const USAGE: &str = "\
 Usage: mutants [OPTION...]
     --only PATH...        mutants of files whose paths begin so; otherwise of all rooms
+    --name TEXT           only mutants whose names hold the text
     --tests PACKAGE...    tests of these packages; otherwise of those that the table of rooms names
+    --test TEXT           only tests whose names hold the text: package/program/test
     --classic             only mutants that cargo-mutants makes, too
+    --commit REVISION     of this commit; otherwise of the working tree
     --sample N            so many of them
     --seed S              another sample; otherwise the last commit determines it
     --survivors-of FILE   only those that survived according to a file of --json
@@ -18,6 +21,7 @@ Usage: mutants [OPTION...]
     --jobs N              so many tests side by side (2)
     --json FILE           write what became of each mutant
     --list                name the mutants, and run nothing
+    --entries             print entries for equivalent.txt, and run nothing
     --build               build them, and run nothing";
 
 /// What the user asks for.
@@ -25,10 +29,16 @@ Usage: mutants [OPTION...]
 pub struct Options {
     /// What paths begin with. None means all.
     pub only: Vec<String>,
+    /// What is in the names of the mutants.
+    pub name: Option<String>,
+    /// What is in the names of the tests.
+    pub test: Option<String>,
     /// Packages whose tests run. None means those of the table.
     pub tests: Vec<String>,
     /// Whether only mutants of cargo-mutants count.
     pub classic: bool,
+    /// The commit that is mutated. None means the working tree.
+    pub commit: Option<String>,
     /// How many mutants.
     pub sample: Option<usize>,
     /// What determines the sample.
@@ -47,6 +57,8 @@ pub struct Options {
     pub json: Option<PathBuf>,
     /// Whether mutants are only named.
     pub list: bool,
+    /// Whether entries for equivalent mutants are printed.
+    pub entries: bool,
     /// Whether mutants are only built.
     pub build: bool,
 }
@@ -56,8 +68,11 @@ impl Options {
     pub fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             only: Vec::new(),
+            name: None,
+            test: None,
             tests: Vec::new(),
             classic: false,
+            commit: None,
             sample: None,
             seed: None,
             survivors_of: None,
@@ -67,6 +82,7 @@ impl Options {
             jobs: 2,
             json: None,
             list: false,
+            entries: false,
             build: false,
         };
         let mut words = words.peekable();
@@ -81,6 +97,9 @@ impl Options {
             match option.as_str() {
                 "--sample" => options.sample = Some(number(&one()?)? as usize),
                 "--seed" => options.seed = Some(number(&one()?)?),
+                "--commit" => options.commit = Some(one()?),
+                "--name" => options.name = Some(one()?),
+                "--test" => options.test = Some(one()?),
                 "--survivors-of" => options.survivors_of = Some(one()?.into()),
                 "--minutes" => options.minutes = Some(number(&one()?)?),
                 "--slow" => options.slow = Duration::from_secs(number(&one()?)?),
@@ -91,6 +110,7 @@ impl Options {
                 "--tests" if count > 0 => options.tests.append(&mut values),
                 "--classic" if count == 0 => options.classic = true,
                 "--list" if count == 0 => options.list = true,
+                "--entries" if count == 0 => options.entries = true,
                 "--build" if count == 0 => options.build = true,
                 _ => return Err(format!("{option} is not understood\n{USAGE}")),
             }

@@ -129,7 +129,12 @@ impl Report<'_> {
                 Verdict::Killed(test) | Verdict::TimedOut(test) => test.as_str(),
                 _ => "",
             };
-            value(mutant, word_for(verdict), by)
+            let mut value = value(mutant, word_for(verdict), by);
+            if let Verdict::Survived { ran, reach } = verdict {
+                value["ran"] = json!(ran);
+                value["reach"] = json!(reach);
+            }
+            value
         });
         json!({ "seed": seed, "mutants": unviable.chain(equivalent).chain(judged).collect::<Vec<_>>() })
     }

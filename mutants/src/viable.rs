@@ -60,7 +60,7 @@ impl Builder<'_> {
             let dropped: Vec<(String, u32)> =
                 errors.iter().flat_map(blame).filter(|(_, id)| !unviable.contains(id)).collect();
             if dropped.is_empty() {
-                let texts: Vec<_> = errors.into_iter().map(|error| error.text).collect();
+                let texts: Vec<_> = errors.into_iter().map(|error| error.text).take(3).collect();
                 return Err(format!("this does not compile, with or without mutants:\n{}", texts.join("\n")));
             }
             unviable.extend(dropped.iter().map(|(_, id)| id));
