@@ -77,8 +77,8 @@ mod speck;
 mod tweak;
 mod twofish;
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
-#[path = "../tests/valgrind/mod.rs"]
-#[allow(unsafe_code)]
+#[path = "../../testkit/src/valgrind.rs"]
+#[allow(dead_code, reason = "these tests have no use for all of it")]
 mod valgrind;
 mod xts;
 

@@ -34,6 +34,8 @@ mod limit;
 mod memory;
 #[cfg(feature = "alloc")]
 mod scrypt;
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod secret_bytes;
 
 #[cfg(feature = "alloc")]
 pub use crate::argon2::{Argon2Cost, Argon2Kind, argon2};

@@ -23,4 +23,6 @@ pub mod af;
 pub mod area;
 pub mod flash;
 pub mod luks1;
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod secret_bytes;
 pub mod wrap;

@@ -18,3 +18,5 @@ mod kernel_oracle;
 mod reencrypt;
 mod sealed_model;
 mod unprivileged;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod valgrind;
