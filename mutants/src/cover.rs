@@ -36,6 +36,8 @@ pub struct Rig {
     pub programs: Vec<Program>,
     /// The program that tests of the command line start.
     pub atrest: PathBuf,
+    /// Whether tests of packages run against a mutant that the table of rooms does not name for it.
+    pub all_packages: bool,
     /// Where results are kept.
     pub store: PathBuf,
     /// How many tests run side by side.

@@ -81,14 +81,11 @@ fn judge_one(
         if begin.elapsed() > patience {
             return Ok(Verdict::Survived { ran, reach: reaching.len() });
         }
-        let program = &rig.programs[test.program];
-        let mut command = program.command(&test.name, &rig.atrest);
-        command.env("ATREST_MUTANT", mutant.id.to_string()).env_remove("ATREST_MUTANT_HITS");
-        let limit = test.took * 3 + Duration::from_secs(5);
-        match place.run(command, limit)?.0 {
+        let name = || rig.programs[test.program].full_name(&test.name);
+        match against(rig, test, mutant, place)? {
             Ended::Passed => {}
-            Ended::Failed => return Ok(Verdict::Killed(program.full_name(&test.name))),
-            Ended::TimedOut => return Ok(Verdict::TimedOut(program.full_name(&test.name))),
+            Ended::Failed => return Ok(Verdict::Killed(name())),
+            Ended::TimedOut => return Ok(Verdict::TimedOut(name())),
         }
     }
     match reaching.len() {
@@ -97,11 +94,36 @@ fn judge_one(
     }
 }
 
+/// Runs a test against a mutant.
+fn against(rig: &Rig, test: &Test, mutant: &Mutant, place: &Place) -> Result<Ended, String> {
+    let program = &rig.programs[test.program];
+    let limit = limit(test.took);
+    let run = |id: u32, limit: Duration| {
+        let mut command = program.command(&test.name, &rig.atrest);
+        command.env("ATREST_MUTANT", id.to_string()).env_remove("ATREST_MUTANT_HITS");
+        place.run(command, limit)
+    };
+    match run(mutant.id, limit)?.0 {
+        Ended::TimedOut => {}
+        ended => return Ok(ended),
+    }
+    // The machine may have more to do now than when the test was measured.
+    let now = self::limit(run(0, limit * 10)?.1);
+    if now <= limit { Ok(Ended::TimedOut) } else { Ok(run(mutant.id, now)?.0) }
+}
+
+/// Returns how long a test may take with a mutant.
+fn limit(took: Duration) -> Duration {
+    took * 3 + Duration::from_secs(5)
+}
+
 /// Returns the tests that reach a mutant: those of its own package first, and of those the quickest.
 fn reaching<'t>(rig: &Rig, tests: &'t [Test], mutant: &Mutant) -> Vec<&'t Test> {
-    let Some(room) = rooms::room_of(&mutant.file) else { return Vec::new() };
-    let turn =
-        |test: &Test| room.tests.iter().position(|package| *package == rig.programs[test.program].package);
+    let order = rooms::room_of(&mutant.file).map(|room| room.tests).unwrap_or_default();
+    let turn = |test: &Test| {
+        let package = &rig.programs[test.program].package;
+        order.iter().position(|one| one == package).or(rig.all_packages.then_some(order.len()))
+    };
     let reach = tests
         .iter()
         .filter(|test| test.ended == Ended::Passed && test.reached.binary_search(&mutant.id).is_ok());

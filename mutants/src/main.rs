@@ -149,6 +149,7 @@ fn build(
     let rig = Rig {
         programs,
         atrest: target.join("debug/atrest"),
+        all_packages: !options.tests.is_empty(),
         store: work.join("coverage"),
         jobs: options.jobs,
     };

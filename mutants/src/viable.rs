@@ -193,3 +193,37 @@ fn pick(spans: &[(&Span, &[Place])], wanted: impl Fn(&Span, &Place) -> bool) -> 
     });
     picked.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two mutants of one function, the second inside the first one: `{ ..1.. { ..2.. } ... }`.
+    fn places() -> BTreeMap<String, Vec<Place>> {
+        let outer = Place { id: 1, open: 10..20, close: 80..90, body: 0..100 };
+        let inner = Place { id: 2, open: 30..40, close: 60..70, body: 0..100 };
+        BTreeMap::from([("x.rs".into(), vec![outer, inner])])
+    }
+
+    fn blame(bytes: &[(usize, usize)], impatient: bool) -> Vec<u32> {
+        let spans = bytes.iter().enumerate().map(|(index, (start, end))| Span {
+            file: "x.rs".into(),
+            bytes: *start..*end,
+            primary: index == 0,
+        });
+        let error = CompilerError { spans: spans.collect(), not_const: None, text: String::new() };
+        blamed(&error, &places(), impatient).into_iter().map(|(_, id)| id).collect()
+    }
+
+    #[test]
+    fn the_mutant_at_an_error_is_blamed() {
+        assert_eq!(blame(&[(12, 15)], false), [1]);
+        assert_eq!(blame(&[(60, 70)], false), [2]);
+        assert_eq!(blame(&[(45, 50)], false), [2], "the original between the parts of the inner one");
+        assert_eq!(blame(&[(45, 50)], true), [1, 2]);
+        assert_eq!(blame(&[(72, 75)], false), [1], "between the ends of both");
+        assert_eq!(blame(&[(0, 5), (62, 65)], false), [2], "a note tells which");
+        assert_eq!(blame(&[(0, 5)], false), [1, 2], "somewhere in the function");
+        assert_eq!(blame(&[(200, 205)], false), [0; 0], "in another function");
+    }
+}
