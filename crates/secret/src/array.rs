@@ -51,3 +51,30 @@ impl<const N: usize> fmt::Debug for SecretArray<N> {
         write!(f, "SecretArray<{N}>(..)")
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use core::mem::MaybeUninit;
+    use std::format;
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_array_leaves_zeros() {
+        let mut place = MaybeUninit::new(SecretArray::new([0xa5; 64]));
+        // SAFETY: it was initialised, is dropped once, and its bytes are plain bytes before and after.
+        let left = unsafe {
+            place.assume_init_drop();
+            place.as_ptr().cast::<[u8; 64]>().read_volatile()
+        };
+        assert_eq!(left, [0; 64]);
+    }
+
+    #[test]
+    fn arrays_are_equal_when_every_byte_is_and_never_show_them() {
+        let array = |last| SecretArray::new([1, 2, 3, last]);
+        assert!(array(4) == array(4) && array(4) != array(5));
+        assert_eq!(*SecretArray::<3>::zeroed(), [0; 3]);
+        assert_eq!(format!("{:?}", array(4)), "SecretArray<4>(..)");
+    }
+}

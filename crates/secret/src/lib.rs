@@ -45,3 +45,23 @@ pub fn wipe(bytes: &mut [u8]) {
     use zeroize::Zeroize;
     bytes.zeroize();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{constant_time_eq, wipe};
+
+    #[test]
+    fn bytes_are_equal_when_each_of_them_and_their_number_is() {
+        assert!(constant_time_eq(b"", b"") && constant_time_eq(b"abc", b"abc"));
+        for (a, b) in [("abc", "abd"), ("abc", "bbc"), ("abc", "ab"), ("", "a")] {
+            assert!(!constant_time_eq(a.as_bytes(), b.as_bytes()), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn wiped_bytes_are_zeros_to_the_last() {
+        let mut bytes = [0xa5; 33];
+        wipe(&mut bytes[..32]);
+        assert_eq!((&bytes[..32], bytes[32]), (&[0; 32][..], 0xa5));
+    }
+}

@@ -99,7 +99,7 @@ mod spare {
     const COUNT: usize = 32;
     const LARGEST: usize = 16 << 10;
 
-    struct Spare {
+    pub(super) struct Spare {
         /// Whose they are: a child that is forked has the mappings, but not their locks.
         process: u32,
         mappings: Vec<(NonNull<u8>, usize)>,
@@ -108,39 +108,47 @@ mod spare {
     // SAFETY: the mappings in it belong to nobody else.
     unsafe impl Send for Spare {}
 
-    static SPARE: Mutex<Spare> = Mutex::new(Spare { process: 0, mappings: Vec::new() });
+    static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
 
     /// A mapping of exactly `len` bytes. A lock that another thread holds, also one that a fork left locked, means none.
     pub(super) fn take(len: usize) -> Option<Pages> {
-        if len > LARGEST {
-            return None;
-        }
-        let mut spare = SPARE.try_lock().ok()?;
-        let at = spare.mappings.iter().rposition(|(_, has)| *has == len)?;
-        if spare.process != std::process::id() {
-            return None;
-        }
-        let (start, len) = spare.mappings.swap_remove(at);
-        Some(Pages { start, len, locked: true })
+        SPARE.try_lock().ok()?.take(len, std::process::id())
     }
 
     /// Whether these pages, which are wiped, are kept. Then they are no longer their owner's.
     pub(super) fn keep(pages: &Pages) -> bool {
-        if !pages.locked || pages.len > LARGEST {
-            return false;
+        SPARE.try_lock().is_ok_and(|mut spare| spare.keep(pages, std::process::id()))
+    }
+
+    impl Spare {
+        pub(super) const fn new() -> Self {
+            Self { process: 0, mappings: Vec::new() }
         }
-        let Ok(mut spare) = SPARE.try_lock() else { return false };
-        let process = std::process::id();
-        if spare.process != process {
-            // What a parent kept stays mapped here, as zeros: it is half a MiB at most.
-            spare.mappings.clear();
-            spare.process = process;
+
+        pub(super) fn take(&mut self, len: usize, process: u32) -> Option<Pages> {
+            if self.process != process {
+                return None;
+            }
+            let at = self.mappings.iter().rposition(|(_, has)| *has == len)?;
+            let (start, len) = self.mappings.swap_remove(at);
+            Some(Pages { start, len, locked: true })
         }
-        let room = spare.mappings.len() < COUNT;
-        if room {
-            spare.mappings.push((pages.start, pages.len));
+
+        pub(super) fn keep(&mut self, pages: &Pages, process: u32) -> bool {
+            if !pages.locked || pages.len > LARGEST {
+                return false;
+            }
+            if self.process != process {
+                // What a parent kept stays mapped here, as zeros: it is half a MiB at most.
+                self.mappings.clear();
+                self.process = process;
+            }
+            let room = self.mappings.len() < COUNT;
+            if room {
+                self.mappings.push((pages.start, pages.len));
+            }
+            room
         }
-        room
     }
 }
 
@@ -263,6 +271,7 @@ impl fmt::Debug for SecretBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::mem::ManuallyDrop;
     use std::format;
 
     #[test]
@@ -312,6 +321,53 @@ mod tests {
             again |= second.as_ptr() as usize == address;
         }
         assert!(again || unlocked_allocations() > 0, "no mapping was used twice");
+    }
+
+    #[test]
+    fn no_more_mappings_are_kept_than_fit_and_none_that_are_unlocked_large_or_a_parents() {
+        let page = Pages::new(1).len;
+        let pages = |len: usize, locked: bool| {
+            let mut pages = ManuallyDrop::new(Pages::new(len));
+            pages.locked = locked;
+            pages
+        };
+        let mut spare = spare::Spare::new();
+        assert!(!spare.keep(&pages(1, false), 7), "it could be swapped out");
+        assert!(spare.keep(&pages(16 << 10, true), 7));
+        assert!(!spare.keep(&pages((16 << 10) + 1, true), 7), "large ones are given back");
+        assert!(spare.take(page, 7).is_none(), "another length");
+        assert!(spare.take(16 << 10, 8).is_none(), "a child's would not be locked");
+        let found = spare.take(16 << 10, 7).map(ManuallyDrop::new).expect("it was kept");
+        assert_eq!((found.len, found.locked), (16 << 10, true));
+        assert!(spare.take(16 << 10, 7).is_none(), "a mapping has one owner");
+        for _ in 0..32 {
+            assert!(spare.keep(&pages(1, true), 7));
+        }
+        assert!(!spare.keep(&pages(1, true), 7), "the 33rd");
+        // A child forgets its parent's, and keeps its own.
+        assert!(spare.keep(&pages(1, true), 8));
+        assert!(spare.take(page, 8).map(ManuallyDrop::new).is_some());
+        assert!(spare.take(page, 8).is_none(), "a parent's mapping is not handed out");
+    }
+
+    #[test]
+    fn a_secret_of_any_length_has_room_for_it_and_begins_as_zeros() {
+        for len in [0, 1, 4095, 4096, 4097, 8192, 8193, 100_000] {
+            let mut secret = SecretBytes::zeroed(len);
+            assert_eq!((secret.len(), secret.iter().all(|byte| *byte == 0)), (len, true));
+            assert!(secret.pages.len >= len.max(1) && secret.pages.len < len + 4097, "{len}");
+            secret.fill(0xa5);
+            assert!(secret.iter().all(|byte| *byte == 0xa5));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_wiped_at_once() {
+        let mut secret = SecretBytes::copy_from(b"secret");
+        secret.truncate(3);
+        // SAFETY: the mapping is a page long.
+        let behind = unsafe { slice::from_raw_parts(secret.as_ptr().add(3), 3) };
+        assert_eq!(behind, [0; 3]);
     }
 
     #[test]

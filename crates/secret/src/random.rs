@@ -34,3 +34,18 @@ impl Random for OsRandom {
         })
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_source_fills_everything_with_other_bytes_each_time() {
+        let (mut a, mut b) = ([0; 64], [0; 64]);
+        OsRandom.fill(&mut a).expect("random bytes");
+        OsRandom.fill(&mut b).expect("random bytes");
+        for (a, b) in a.chunks(8).zip(b.chunks(8)) {
+            assert!(a != b && a != [0; 8] && b != [0; 8]);
+        }
+    }
+}

@@ -90,3 +90,57 @@ fn wipe_below<const BYTES: usize>() {
     let mut area = [0_u8; BYTES];
     black_box(&mut area);
 }
+
+#[cfg(all(test, target_os = "linux", feature = "std"))]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::vec;
+
+    use super::*;
+
+    /// Leaves `BYTES` bytes of a secret on the stack, and tells where.
+    #[inline(never)]
+    fn secret<const BYTES: usize>() -> u64 {
+        let mut area = [0xa5_u8; BYTES];
+        black_box(&mut area);
+        area.as_ptr() as u64
+    }
+
+    /// How many bytes of it are there, in pieces of 16. What reading needs of the stack itself may have overwritten some.
+    #[inline(never)]
+    fn left<const BYTES: usize>(address: u64) -> usize {
+        let mut bytes = vec![0; BYTES];
+        let memory = File::open("/proc/self/mem").expect("our own memory");
+        memory.read_exact_at(&mut bytes, address).expect("the stack is mapped");
+        bytes.as_chunks::<16>().0.iter().filter(|piece| **piece == [0xa5; 16]).count() * 16
+    }
+
+    const MUCH: usize = 32 << 10;
+
+    #[test]
+    fn work_with_secrets_leaves_nothing_of_them_on_the_stack() {
+        assert!(left::<MUCH>(black_box(secret::<MUCH>())) > MUCH / 4, "nothing would be noticed");
+        assert_eq!(left::<MUCH>(with_wiped_stack(secret::<MUCH>)), 0);
+        assert_eq!(left::<MUCH>(with_wiped_stack_up_to::<{ 64 << 10 }, _>(secret::<MUCH>)), 0);
+        assert_eq!(left::<MUCH>(with_wiped_stack_of::<{ 64 << 10 }, _>(secret::<MUCH>)), 0);
+        let by_depth =
+            |is_shallow| with_wiped_stack_by_depth::<0, { 64 << 10 }, _>(is_shallow, secret::<MUCH>);
+        assert_eq!(left::<MUCH>(by_depth(false)), 0);
+        assert!(left::<MUCH>(by_depth(true)) > MUCH / 4, "the work is not said to be that deep");
+    }
+
+    #[test]
+    fn work_that_panics_leaves_nothing_either() {
+        let mut address = 0;
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            with_wiped_stack(|| {
+                address = secret::<MUCH>();
+                std::panic::resume_unwind(std::boxed::Box::new(()));
+            })
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(left::<MUCH>(address), 0);
+    }
+}

@@ -96,3 +96,46 @@ impl fmt::Debug for Passphrase {
         f.write_str("Passphrase(..)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OsRandom;
+
+    struct Broken;
+
+    impl Random for Broken {
+        fn fill(&mut self, _: &mut [u8]) -> Result<(), RandomError> {
+            Err(RandomError)
+        }
+    }
+
+    #[test]
+    fn every_generated_key_is_another_one_and_none_comes_of_a_broken_source() {
+        let generate = |len| VolumeKey::generate(len, &mut OsRandom).expect("random bytes");
+        let (a, b) = (generate(64), generate(64));
+        assert!(a != b && !a.is_zeros() && !b.is_zeros());
+        // All of it is drawn.
+        assert!(a.expose().chunks(8).zip(b.expose().chunks(8)).all(|(a, b)| a != b));
+        assert_eq!((a.len(), generate(0).len(), generate(0).is_empty()), (64, 0, true));
+        assert_eq!(VolumeKey::generate(64, &mut Broken), Err(RandomError));
+    }
+
+    #[test]
+    fn a_key_is_told_from_every_other_by_each_of_its_bytes() {
+        let key = VolumeKey::copy_from(&[0; 32]);
+        assert!(key.is_zeros() && !key.is_empty());
+        for at in 0..32 {
+            let mut bytes = [0; 32];
+            bytes[at] = 0x80;
+            let other = VolumeKey::new(SecretBytes::copy_from(&bytes));
+            assert!(!other.is_zeros() && other != key, "byte {at}");
+        }
+        assert_eq!(key, VolumeKey::copy_from(&[0; 32]));
+        assert_ne!(key, VolumeKey::copy_from(&[0; 31]));
+        let passphrase = Passphrase::copy_from(b"one");
+        assert_eq!(passphrase.expose(), b"one");
+        assert_eq!(passphrase, Passphrase::new(SecretBytes::copy_from(b"one")));
+        assert_ne!(passphrase, Passphrase::copy_from(b"two"));
+    }
+}

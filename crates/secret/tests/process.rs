@@ -15,4 +15,7 @@ fn core_files_are_off_and_may_be_switched_on_again_by_what_it_starts() {
     let [_, hard] = core_limits();
     atrest_secret::forbid_core_dumps();
     assert_eq!(core_limits(), ["0".to_owned(), hard]);
+    // SAFETY: PR_GET_DUMPABLE takes no argument and touches no memory of ours.
+    let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) };
+    assert_eq!(dumpable, 0, "other processes of the user could attach");
 }
