@@ -328,3 +328,33 @@ fn fresh_uuid(random: &mut dyn Random) -> Result<[u8; 16], SlotError> {
     let version = uuid & !(0xf << 76) | 4 << 76;
     Ok((version & !(3 << 62) | 2 << 62).to_be_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_secret::RandomError;
+
+    use super::*;
+
+    struct Gives(Result<[u8; 16], RandomError>);
+
+    impl Random for Gives {
+        fn fill(&mut self, out: &mut [u8]) -> Result<(), RandomError> {
+            out.copy_from_slice(&self.0?);
+            Ok(())
+        }
+    }
+
+    /// RFC 9562, section 5.4: version 4, variant 0b10, and 122 random bits.
+    #[test]
+    fn a_fresh_uuid_is_random_but_for_version_and_variant() {
+        for (drawn, version, variant) in [(0xff, 0x4f, 0xbf), (0, 0x40, 0x80), (0x55, 0x45, 0x95)] {
+            let mut digits = [drawn; 16];
+            digits[15] = 0xa5;
+            let mut expected = digits;
+            (expected[6], expected[8]) = (version, variant);
+            assert_eq!(fresh_uuid(&mut Gives(Ok(digits))), Ok(expected), "{drawn:#x}");
+            assert_eq!(fresh_uuid(&mut Gives(Ok([drawn; 16]))), Err(SlotError::Random), "no source");
+        }
+        assert_eq!(fresh_uuid(&mut Gives(Err(RandomError))), Err(SlotError::Random));
+    }
+}

@@ -265,3 +265,59 @@ fn complaint(found: &Found) -> (u8, FlashHeaderError) {
         Found::Whole { .. } => (0, FlashHeaderError::CopiesDisagree),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(sequence: u64, volume: u8) -> Found {
+        Found::Whole { sequence, uuid: [volume; 16] }
+    }
+
+    fn flash_error() -> FlashError {
+        FlashError::new(FlashOperation::Read, 0, 512, FlashCause::Uncorrectable)
+    }
+
+    const OTHER_VERSION: HeaderError = HeaderError::Version { version: 9 };
+
+    #[test]
+    fn the_copy_with_the_higher_number_counts_and_the_first_of_equal_ones() {
+        for (a, b, counts) in [(1, 2, 1), (2, 1, 0), (2, 2, 0), (0, u64::MAX, 1), (u64::MAX, 0, 0)] {
+            assert_eq!(newest(&[whole(a, 1), whole(b, 1)]), Ok(counts), "{a}, {b}");
+            let mixed = newest(&[whole(a, 1), whole(b, 2)]);
+            assert_eq!(mixed, Err(FlashHeaderError::CopiesDisagree), "{a}, {b}: of two volumes");
+        }
+    }
+
+    #[test]
+    fn a_copy_stands_alone_beside_what_a_change_leaves_that_was_cut_and_beside_nothing_else() {
+        for bad in [HeaderError::Blank, HeaderError::Foreign, HeaderError::Checksum] {
+            assert_eq!(newest(&[whole(1, 1), Found::Bad(bad)]), Ok(0), "{bad:?}");
+            assert_eq!(newest(&[Found::Bad(bad), whole(1, 1)]), Ok(1), "{bad:?}");
+        }
+        assert_eq!(newest(&[whole(1, 1), Found::Unreadable(flash_error())]), Ok(0));
+        assert_eq!(newest(&[Found::Unreadable(flash_error()), whole(1, 1)]), Ok(1));
+        let refused = Err(FlashHeaderError::Header(OTHER_VERSION));
+        assert_eq!(newest(&[whole(1, 1), Found::Bad(OTHER_VERSION)]), refused);
+        assert_eq!(newest(&[Found::Bad(OTHER_VERSION), whole(1, 1)]), refused);
+    }
+
+    /// From what is farthest from a header to what is nearest.
+    #[test]
+    fn of_two_copies_that_are_no_header_the_complaint_is_of_the_nearer_one() {
+        let header = |error| (Found::Bad(error), FlashHeaderError::Header(error));
+        let ranks = [
+            header(HeaderError::Blank),
+            header(HeaderError::Foreign),
+            (Found::Unreadable(flash_error()), FlashHeaderError::Flash(flash_error())),
+            header(HeaderError::Checksum),
+            header(OTHER_VERSION),
+        ];
+        for (far, (farther, _)) in ranks.iter().enumerate() {
+            for (nearer, error) in ranks.iter().skip(far) {
+                assert_eq!(newest(&[*farther, *nearer]), Err(*error));
+                assert_eq!(newest(&[*nearer, *farther]), Err(*error));
+            }
+        }
+    }
+}

@@ -71,6 +71,9 @@ pub enum LayoutError {
 /// Bytes in the plaintext of a ticket: block, epoch, fill, salt.
 pub(crate) const TICKET_LEN: usize = 11 + SALT_LEN;
 
+/// Payloads are multiples of this, and none is 0.
+const LEAST_PAYLOAD: usize = 4;
+
 /// Bytes that a block may lose to its salt however small it is; a larger one may lose a 64th.
 const HEAD: u32 = 32;
 
@@ -152,11 +155,11 @@ impl SealedLayout {
         self.geometry.prog_size()
     }
 
-    /// Bytes in the buffer that a sealed device works in: for unit 0 with the salt, or a ticket.
+    /// Bytes in the buffer that a sealed device works in: for unit 0 with the salt. A ticket is never longer.
     pub const fn buffer_len(&self) -> u32 {
+        const { assert!(TICKET_LEN <= LEAST_PAYLOAD + SALTS_LEN, "a ticket is longer than the least unit 0") };
         // cannot overflow: a unit lies in an erase block, whose bytes 32 bits count.
-        let first = self.stride.saturating_add(self.head);
-        if first < self.slot { self.slot } else { first }
+        self.stride.saturating_add(self.head)
     }
 
     /// Bytes that a unit takes on the medium, but for what unit 0 takes more.

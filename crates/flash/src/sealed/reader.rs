@@ -82,7 +82,7 @@ where
             let tampered = state.is_unverified() && self.cells.is_programmed(block, unit)?;
             return Ok(if tampered { Verdict::Tampered } else { Verdict::Absent });
         }
-        let found = self.cells.open_unit(block, unit, state.epoch())?;
+        let found = self.cells.open_repeatedly(block, unit, state.epoch())?;
         Ok(found.map_or(Verdict::Tampered, |serial| Verdict::Sealed { serial }))
     }
 

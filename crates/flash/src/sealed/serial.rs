@@ -52,3 +52,45 @@ pub(crate) fn draw(random: &mut dyn Random) -> Option<Salt> {
     let same = salt.iter().all(|byte| Some(byte) == salt.first());
     (!same).then_some(salt)
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_secret::RandomError;
+
+    use super::*;
+
+    #[test]
+    fn serials_behind_all_records_are_65536_a_record_and_end_before_two_to_the_fortieth() {
+        assert_eq!([0, 1, 41].map(unused_after), [Some(0x1_0000), Some(0x2_0000), Some(0x2a_0000)]);
+        assert_eq!(unused_after(0xff_fffe), Some(0xff_ffff_0000));
+        assert_eq!([0xff_ffff, u64::MAX >> 16, u64::MAX - 1, u64::MAX].map(unused_after), [None; 4]);
+    }
+
+    #[test]
+    fn a_serial_is_five_bytes_little_endian() {
+        assert_eq!(to_bytes(0x05_0403_0201), [1, 2, 3, 4, 5]);
+        for serial in [0, 1, 0x05_0403_0201, SERIAL_END - 1] {
+            assert_eq!(from_bytes(to_bytes(serial)), serial);
+        }
+    }
+
+    struct Gives(Result<Salt, RandomError>);
+
+    impl Random for Gives {
+        fn fill(&mut self, out: &mut [u8]) -> Result<(), RandomError> {
+            out.copy_from_slice(&self.0?);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_salt_is_what_was_drawn_unless_all_its_bytes_are_one() {
+        for salt in [[1, 2, 3, 4, 5, 6, 7], [0, 0, 0, 0, 0, 0, 1], [1, 0, 0, 0, 0, 0, 0]] {
+            assert_eq!(draw(&mut Gives(Ok(salt))), Some(salt));
+        }
+        for byte in [0, 0xff, 0x5a] {
+            assert_eq!(draw(&mut Gives(Ok([byte; SALT_LEN]))), None, "{byte}");
+        }
+        assert_eq!(draw(&mut Gives(Err(RandomError))), None);
+    }
+}

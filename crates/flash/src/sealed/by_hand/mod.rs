@@ -1,9 +1,14 @@
 //! Media that are laid by hand, cell by cell, and what an opening says of each: one for each condition that decides what counts.
 
 mod correcting;
+mod counting;
+mod header;
 mod in_use;
 mod looking_again;
+mod media;
 mod opening;
+mod reading;
+mod scripted;
 mod tickets;
 
 extern crate std;
