@@ -103,7 +103,7 @@ impl Random for Broken {
     }
 }
 
-fn params() -> Params {
+pub fn params() -> Params {
     Params {
         cipher: FlashCipher::AesXts,
         key_len: 64,
@@ -114,16 +114,16 @@ fn params() -> Params {
     }
 }
 
-const FEW: KdfCost = KdfCost::Pbkdf2 { iterations: 10 };
+pub const FEW: KdfCost = KdfCost::Pbkdf2 { iterations: 10 };
 
-fn volume_key(params: &Params) -> FlashKey {
+pub fn volume_key(params: &Params) -> FlashKey {
     let mut key = FlashKey::empty();
     key.generate(params, &mut Counting(0)).expect("random bytes");
     key
 }
 
 /// A header with a key in these keyslots.
-fn header(params: &Params, slots: &[(usize, &[u8], KdfCost)]) -> [u8; HEADER_LEN] {
+pub fn header(params: &Params, slots: &[(usize, &[u8], KdfCost)]) -> [u8; HEADER_LEN] {
     let mut bytes = [0x55; HEADER_LEN];
     let key = volume_key(params);
     let mut edit = HeaderEdit::create(&mut bytes, params).expect("good parameters");
@@ -148,7 +148,7 @@ fn opened(bytes: &[u8; HEADER_LEN], number: usize, passphrase: &[u8]) -> Result<
 }
 
 /// Puts the checksum right again after a change.
-fn resummed(mut bytes: [u8; HEADER_LEN], change: impl FnOnce(&mut [u8])) -> [u8; HEADER_LEN] {
+pub fn resummed(mut bytes: [u8; HEADER_LEN], change: impl FnOnce(&mut [u8])) -> [u8; HEADER_LEN] {
     change(&mut bytes);
     let sum = Sha256::digest(&bytes[..480]);
     bytes[480..].copy_from_slice(&sum);

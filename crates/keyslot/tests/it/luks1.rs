@@ -10,7 +10,7 @@ use atrest_keyslot::{af, af::AfError};
 use atrest_secret::{OsRandom, Random, RandomError};
 
 /// The header of `cryptsetup luksFormat --type luks1` (2.6.1, aes-xts-plain64, sha256, 512 bits), keyslot 0 in use.
-fn cryptsetups_header() -> Vec<u8> {
+pub fn cryptsetups_header() -> Vec<u8> {
     let text = include_str!("../luks1-header.hex");
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     digits
@@ -19,7 +19,7 @@ fn cryptsetups_header() -> Vec<u8> {
         .collect()
 }
 
-fn parts(key_len: usize) -> HeaderParts<'static> {
+pub fn parts(key_len: usize) -> HeaderParts<'static> {
     HeaderParts {
         cipher_name: "aes",
         cipher_mode: "xts-plain64",

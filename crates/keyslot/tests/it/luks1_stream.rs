@@ -14,7 +14,7 @@ use atrest_secret::OsRandom;
 struct Unreadable(u64);
 
 /// A header whose keyslot 1 opens with `secret`, and the device's bytes up to the end of the areas.
-fn volume<H: FixedHash>(key: &[u8], stripes: u32) -> (Header, Vec<u8>) {
+pub fn volume<H: FixedHash>(key: &[u8], stripes: u32) -> (Header, Vec<u8>) {
     let digest = luks1::new_digest(H::HASH, key, &[2; 32], 1000).expect("valid");
     let parts = HeaderParts {
         cipher_name: "aes",
@@ -41,7 +41,7 @@ fn volume<H: FixedHash>(key: &[u8], stripes: u32) -> (Header, Vec<u8>) {
     (header, device)
 }
 
-fn key_of(len: usize) -> Vec<u8> {
+pub fn key_of(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + 1) as u8).collect()
 }
 
