@@ -99,3 +99,104 @@ impl<B: BlockDevice<SIZE>, C, const SIZE: usize, const N: usize> fmt::Debug for 
         f.write_str("CryptBlocks(..)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::vec::Vec;
+
+    use aligned::A4;
+
+    use super::*;
+    use crate::stub::Stub;
+
+    /// Notes what is written, and fails if it is told to.
+    #[derive(Default)]
+    struct Notes<const SIZE: usize> {
+        written: Vec<(u64, u8)>,
+        fails: bool,
+    }
+
+    impl<const SIZE: usize> BlockDevice<SIZE> for Notes<SIZE> {
+        type Error = u8;
+        type Align = A4;
+
+        async fn read(&mut self, _: u32, data: &mut [Aligned<A4, [u8; SIZE]>]) -> Result<(), u8> {
+            data.iter_mut().for_each(|block| block.fill(0x55));
+            if self.fails { Err(3) } else { Ok(()) }
+        }
+
+        async fn write(&mut self, at: u32, data: &[Aligned<A4, [u8; SIZE]>]) -> Result<(), u8> {
+            self.written.extend(data.iter().zip(u64::from(at)..).map(|(block, at)| (at, block[0])));
+            if self.fails { Err(4) } else { Ok(()) }
+        }
+
+        async fn size(&mut self) -> Result<u64, u8> {
+            if self.fails { Err(5) } else { Ok(9 * SIZE as u64) }
+        }
+    }
+
+    fn ready<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("nothing here waits"),
+        }
+    }
+
+    const PLAIN: Aligned<A4, [u8; 512]> = Aligned([0xaa; 512]);
+
+    #[test]
+    fn a_run_that_the_cipher_refuses_is_not_written_and_its_plaintext_not_kept() {
+        let cipher = Stub { refuses: Some(9), ..Stub::of(512, 512) };
+        let mut blocks = CryptBlocks::<_, _, 512, 4>::new(Notes::default(), cipher).expect("a device");
+        let data: Vec<_> = (0..8).map(|_| PLAIN).collect();
+        assert_eq!(ready(blocks.write(5, &data)), Err(CardError::Cipher(Stub::REFUSAL)));
+        assert!(blocks.bounce.iter().all(|block| !block.contains(&0xaa)), "plaintext is kept");
+        let mut read = [PLAIN; 2];
+        assert_eq!(ready(blocks.read(8, &mut read)), Err(CardError::Cipher(Stub::REFUSAL)));
+        assert_eq!(blocks.into_device().written, [(5, 0xff), (6, 0xff), (7, 0xff), (8, 0xff)]);
+    }
+
+    #[test]
+    fn what_a_device_says_is_passed_on_and_blocks_are_numbered_up_to_the_last() {
+        let device = |fails| {
+            let notes = Notes { fails, ..Notes::default() };
+            CryptBlocks::<_, _, 512, 1>::new(notes, Stub::of(512, 512)).expect("a device")
+        };
+        assert_eq!(ready(device(true).read(0, &mut [PLAIN])), Err(CardError::Card(3)));
+        assert_eq!(ready(device(true).write(0, &[PLAIN])), Err(CardError::Card(4)));
+        assert_eq!(ready(device(true).size()), Err(CardError::Card(5)));
+        assert_eq!(ready(device(false).size()), Ok(9 * 512));
+        let mut last = device(false);
+        let outside = Err(CardError::OutOfBounds { block: 1 << 32 });
+        assert_eq!(ready(last.write(u32::MAX, &[PLAIN, PLAIN])), outside);
+        assert_eq!(last.into_device().written, [(u64::from(u32::MAX), 0xff)]);
+        assert_eq!((address(7, 512), address(u64::MAX, 2)), (Some(3584), None));
+    }
+
+    #[test]
+    fn a_cipher_or_a_size_of_blocks_that_do_not_go_together_is_refused() {
+        for (data_unit, granularity, taken) in [
+            (512, 512, true),
+            (4096, 16, true),
+            (512, 0, false),
+            (1024, 1024, false),
+            (512, 384, false),
+            (0, 16, false),
+        ] {
+            let cipher = Stub::of(data_unit, granularity);
+            let made = CryptBlocks::<_, _, 512, 1>::new(Notes::default(), cipher).map(drop);
+            let refused = Err(CardSetupError::Granularity { granularity, block: 512 });
+            assert_eq!(made, if taken { Ok(()) } else { refused }, "{data_unit}, {granularity}");
+        }
+        let made = CryptBlocks::<_, _, 512, 0>::new(Notes::default(), Stub::of(512, 512)).map(drop);
+        assert_eq!(made, Err(CardSetupError::BounceTooSmall { needs: 512, has: 0 }));
+        // Between blocks of 510 bytes that begin at multiples of 4 there would be gaps.
+        let made = CryptBlocks::<_, _, 510, 1>::new(Notes::default(), Stub::of(510, 1)).map(drop);
+        assert_eq!(made, Err(CardSetupError::Granularity { granularity: 1, block: 510 }));
+    }
+}

@@ -91,3 +91,97 @@ impl<B, C, const N: usize> fmt::Debug for CryptCard<B, C, N> {
         f.write_str("CryptCard(..)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::stub::{Failed, Stub};
+
+    /// Notes what is written, and fails if it is told to.
+    #[derive(Default)]
+    struct Notes {
+        written: RefCell<Vec<(u64, u8)>>,
+        fails: bool,
+    }
+
+    impl BlockDevice for Notes {
+        type Error = Failed;
+
+        fn read(&self, blocks: &mut [Block], _: BlockIdx) -> Result<(), Failed> {
+            blocks.iter_mut().for_each(|block| block.contents = [0x55; Block::LEN]);
+            if self.fails { Err(Failed(3)) } else { Ok(()) }
+        }
+
+        fn write(&self, blocks: &[Block], start: BlockIdx) -> Result<(), Failed> {
+            self.written
+                .borrow_mut()
+                .extend(blocks.iter().zip(u64::from(start.0)..).map(|(block, at)| (at, block[0])));
+            if self.fails { Err(Failed(4)) } else { Ok(()) }
+        }
+
+        fn num_blocks(&self) -> Result<BlockCount, Failed> {
+            if self.fails { Err(Failed(5)) } else { Ok(BlockCount(9)) }
+        }
+    }
+
+    const PLAIN: Block = Block { contents: [0xaa; Block::LEN] };
+
+    #[test]
+    fn a_block_that_the_cipher_refuses_is_not_written_and_its_plaintext_not_kept() {
+        let cipher = Stub { refuses: Some(6), ..Stub::of(512, 512) };
+        let card = CryptCard::<_, _, 4>::new(Notes::default(), cipher).expect("a card");
+        let blocks: Vec<Block> = (0..8).map(|_| PLAIN.clone()).collect();
+        assert_eq!(card.write(&blocks, BlockIdx(5)), Err(CardError::Cipher(Stub::REFUSAL)));
+        assert!(
+            card.bounce.borrow().iter().all(|block| !block.contents.contains(&0xaa)),
+            "plaintext is kept"
+        );
+        assert_eq!(*card.card().written.borrow(), []);
+        // A run before it has been written, under the cipher.
+        let cipher = Stub { refuses: Some(9), ..Stub::of(512, 512) };
+        let card = CryptCard::<_, _, 4>::new(Notes::default(), cipher).expect("a card");
+        assert!(card.write(&blocks, BlockIdx(5)).is_err());
+        assert_eq!(*card.card().written.borrow(), [(5, 0xff), (6, 0xff), (7, 0xff), (8, 0xff)]);
+        let mut read = [Block::new(), Block::new()];
+        assert_eq!(card.read(&mut read, BlockIdx(8)), Err(CardError::Cipher(Stub::REFUSAL)));
+    }
+
+    #[test]
+    fn what_a_card_says_is_passed_on_and_blocks_are_numbered_up_to_the_last() {
+        let card = |fails| {
+            let notes = Notes { fails, ..Notes::default() };
+            CryptCard::<_, _, 1>::new(notes, Stub::of(512, 512)).expect("a card")
+        };
+        assert_eq!(card(true).read(&mut [Block::new()], BlockIdx(0)), Err(CardError::Card(Failed(3))));
+        assert_eq!(card(true).write(&[PLAIN], BlockIdx(0)), Err(CardError::Card(Failed(4))));
+        assert_eq!(card(true).num_blocks(), Err(CardError::Card(Failed(5))));
+        assert_eq!(card(false).num_blocks(), Ok(BlockCount(9)));
+        let outside = Err(CardError::OutOfBounds { block: 1 << 32 });
+        let last = card(false);
+        assert_eq!(last.write(&[PLAIN, PLAIN], BlockIdx(u32::MAX)), outside);
+        assert_eq!(*last.card().written.borrow(), [(u64::from(u32::MAX), 0xff)]);
+        assert_eq!([address(0), address(7), address(1 << 32)], [0, 3584, 1 << 41]);
+    }
+
+    #[test]
+    fn a_cipher_that_does_not_go_with_blocks_of_512_bytes_is_refused() {
+        for (data_unit, granularity, taken) in [
+            (512, 512, true),
+            (4096, 16, true),
+            (512, 1, true),
+            (512, 0, false),
+            (1024, 1024, false),
+            (512, 384, false),
+            (0, 16, false),
+        ] {
+            let made =
+                CryptCard::<_, _, 1>::new(Notes::default(), Stub::of(data_unit, granularity)).map(drop);
+            let refused = Err(CardSetupError::Granularity { granularity, block: 512 });
+            assert_eq!(made, if taken { Ok(()) } else { refused }, "{data_unit}, {granularity}");
+        }
+    }
+}

@@ -253,3 +253,21 @@ impl fmt::Display for CryptFlashError {
 }
 
 impl core::error::Error for CryptFlashError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_common_unit_is_the_larger_one_which_the_other_divides() {
+        for (unit, granularity, common) in
+            [(16, 16, 16), (512, 16, 512), (16, 1, 16), (1, 16, 16), (16, 512, 512), (256, 512, 512)]
+        {
+            assert_eq!(common_unit(unit, granularity), Ok(common), "{unit}, {granularity}");
+        }
+        for (unit, granularity) in [(16, 0), (16, 24), (24, 16), (16, 1 << 32), (1, (1 << 32) + 16)] {
+            let refused = Err(CryptFlashError::Granularity { granularity, unit });
+            assert_eq!(common_unit(unit, granularity), refused, "{unit}, {granularity}");
+        }
+    }
+}

@@ -60,6 +60,8 @@ mod nor_driver;
 mod place;
 #[cfg(feature = "sealed")]
 pub mod sealed;
+#[cfg(test)]
+mod stub;
 
 #[cfg(feature = "block-device-driver")]
 pub use blocks::CryptBlocks;

@@ -171,3 +171,110 @@ impl fmt::Display for LittlefsError {
 }
 
 impl core::error::Error for LittlefsError {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use atrest_device::FlashOperation;
+    use atrest_testkit::flash::{BadBlock, EmulatedFlash};
+    use littlefs2::consts::{U1, U64};
+
+    use super::*;
+
+    struct Sizes;
+
+    impl LittlefsGeometry for Sizes {
+        const READ_SIZE: usize = 16;
+        const PROG_SIZE: usize = 32;
+        const BLOCK_SIZE: usize = 512;
+        const BLOCK_COUNT: usize = 8;
+        type CACHE_SIZE = U64;
+        type LOOKAHEAD_SIZE = U1;
+    }
+
+    fn on(read: u32, prog: u32, erase: u32, blocks: u64) -> Result<(), LittlefsError> {
+        let geometry = FlashGeometry::new(read, prog, erase, blocks).expect("a geometry");
+        LittlefsStorage::<_, Sizes>::new(EmulatedFlash::new(geometry)).map(drop)
+    }
+
+    #[test]
+    fn sizes_are_multiples_of_those_of_the_device_which_has_blocks_enough() {
+        for (read, prog, erase, blocks) in
+            [(16, 32, 512, 8), (8, 32, 512, 8), (1, 1, 512, 9), (16, 16, 512, 8)]
+        {
+            assert_eq!(on(read, prog, erase, blocks), Ok(()), "{read}, {prog}, {erase}, {blocks}");
+        }
+        for (read, prog, erase, blocks) in [
+            (32, 32, 512, 8),
+            (16, 64, 512, 8),
+            (1, 128, 512, 8),
+            (16, 32, 1024, 8),
+            (16, 32, 256, 16),
+            (16, 32, 512, 7),
+        ] {
+            let device = FlashGeometry::new(read, prog, erase, blocks).expect("a geometry");
+            let refused = Err(LittlefsError::OtherGeometry { device });
+            assert_eq!(on(read, prog, erase, blocks), refused, "{read}, {prog}, {erase}, {blocks}");
+        }
+    }
+
+    /// littlefs goes on with the older half of its metadata where something is corrupt.
+    #[test]
+    fn what_is_not_a_matter_of_one_place_is_no_corruption() {
+        let kind = |cause| reported(FlashError::new(FlashOperation::Read, 0, 0, cause));
+        for cause in [
+            FlashCause::BadBlock { block: 1 },
+            FlashCause::Uncorrectable,
+            FlashCause::AlreadyProgrammed { unit: 0 },
+            FlashCause::Void { block: 1 },
+            FlashCause::Closed { block: 1 },
+            FlashCause::OutOfOrder { next: 1 },
+        ] {
+            assert_eq!(kind(cause), io::Error::CORRUPTION, "{cause:?}");
+        }
+        for cause in [
+            FlashCause::Tampered { block: 1, unit: 0 },
+            FlashCause::Stopped,
+            FlashCause::WornOut,
+            FlashCause::Cipher,
+            FlashCause::ReadOnly,
+            FlashCause::Driver(1),
+            FlashCause::Unsupported,
+            FlashCause::OutOfBounds { size: 1 },
+        ] {
+            assert_eq!(kind(cause), io::Error::IO, "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_or_erased_is_durable_and_nothing_is_written_twice() {
+        let geometry = FlashGeometry::new(16, 32, 512, 8).expect("a geometry");
+        let mut storage = LittlefsStorage::<_, Sizes>::new(EmulatedFlash::new(geometry)).expect("the sizes");
+        assert_eq!((storage.write(64, &[7; 32]), storage.device().wear().syncs), (Ok(32), 1));
+        assert_eq!(storage.write(64, &[7; 32]), Err(io::Error::CORRUPTION));
+        assert_eq!((storage.erase(0, 512), storage.device().wear().syncs), (Ok(512), 2));
+        let programmed: Vec<u32> = storage.device().wear().programs.iter().copied().take(4).collect();
+        assert_eq!(programmed, [0, 0, 1, 0]);
+        assert_eq!(storage.write(64, &[7; 32]), Ok(32));
+        let mut bytes = [0; 32];
+        assert_eq!((storage.read(64, &mut bytes), bytes), (Ok(32), [7; 32]));
+        // Neither what a medium refuses nor a failing sync is passed over.
+        storage.device_mut().refusals().syncs = 2;
+        assert_eq!(storage.write(96, &[7; 32]), Err(io::Error::IO));
+        assert_eq!(storage.erase(512, 512), Err(io::Error::IO));
+        storage.device_mut().break_block(2, BadBlock::ProgError);
+        storage.device_mut().break_block(2, BadBlock::EraseError);
+        storage.device_mut().break_block(3, BadBlock::ReadError);
+        assert_eq!(storage.write(1024, &[7; 32]), Err(io::Error::CORRUPTION));
+        assert_eq!(storage.erase(1024, 512), Err(io::Error::CORRUPTION));
+        assert_eq!(storage.read(1536, &mut bytes), Err(io::Error::CORRUPTION));
+        assert_eq!(
+            storage.write(1536, &[7; 32]),
+            Err(io::Error::CORRUPTION),
+            "nobody knows whether it is blank"
+        );
+    }
+}

@@ -211,3 +211,44 @@ impl<E: fmt::Display> fmt::Display for Luks1CardError<E> {
 }
 
 impl<E: core::error::Error> core::error::Error for Luks1CardError<E> {}
+
+#[cfg(test)]
+mod tests {
+    use embedded_sdmmc::BlockCount;
+
+    use super::*;
+    use crate::stub::Failed;
+
+    /// So many blocks of zeros.
+    struct Zeros(u32);
+
+    impl BlockDevice for Zeros {
+        type Error = Failed;
+
+        fn read(&self, blocks: &mut [Block], start: BlockIdx) -> Result<(), Failed> {
+            blocks.iter_mut().for_each(|block| block.contents = [0; Block::LEN]);
+            if start.0 < self.0 { Ok(()) } else { Err(Failed(7)) }
+        }
+
+        fn write(&self, _: &[Block], _: BlockIdx) -> Result<(), Failed> {
+            Err(Failed(8))
+        }
+
+        fn num_blocks(&self) -> Result<BlockCount, Failed> {
+            Ok(BlockCount(self.0))
+        }
+    }
+
+    #[test]
+    fn a_header_takes_two_blocks_and_no_third_is_asked_for() {
+        let open = |blocks| Luks1Card::<_, atrest_kdf::fixed::Sha256>::open(Zeros(blocks)).map(drop);
+        for (blocks, error) in [
+            (0, HeaderError::Truncated { has: 0 }),
+            (1, HeaderError::Truncated { has: 512 }),
+            (2, HeaderError::Magic),
+            (3, HeaderError::Magic),
+        ] {
+            assert_eq!(open(blocks), Err(Luks1CardError::Header(error)), "{blocks} blocks");
+        }
+    }
+}

@@ -184,7 +184,7 @@ impl Scan {
                     if closed {
                         state.close();
                     }
-                    state.set_in_flight(unit > 0);
+                    state.set_in_flight(true);
                 }
                 Cell::Slot => {
                     self.tickets = self.tickets.map(|ticket| ticket.filter(|(found, _)| *found != serial));

@@ -82,6 +82,7 @@ fn the_async_twin_does_the_same_and_is_ready_at_once() {
     let mut read = [0; 48];
     ready(nor_async::ReadNorFlash::read(&mut twin, 0, &mut read)).expect("read");
     assert_eq!(read[..], [[1; 32].as_slice(), &[0xff; 16]].concat());
+    assert_eq!(nor_async::ReadNorFlash::capacity(&twin), ReadNorFlash::capacity(&nor));
     let error = ready(nor_async::NorFlash::write(&mut twin, 0, &[0; 16])).expect_err("programmed twice");
     assert_eq!(error.0.cause, FlashCause::AlreadyProgrammed { unit: 0 });
 }

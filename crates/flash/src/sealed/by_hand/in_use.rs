@@ -11,7 +11,7 @@ use super::{
 use super::{SealedOptions, TrustedMemory, Volume, foreign, stamp, vec};
 
 /// Opens it beside a store that stays in sight.
-fn open(hand: &ByHand) -> (Volume, TrustedMemory) {
+pub(super) fn open(hand: &ByHand) -> (Volume, TrustedMemory) {
     let store = hand.store();
     let (table, buffer) = (vec![BlockState::VOID; BLOCKS as usize], vec![0; FIRST]);
     let (medium, kept) = (hand.medium.clone(), store.clone());
@@ -19,11 +19,11 @@ fn open(hand: &ByHand) -> (Volume, TrustedMemory) {
     (volume.expect("it is confirmed"), store)
 }
 
-fn address(volume: &Volume, block: u64, unit: u64) -> u64 {
+pub(super) fn address(volume: &Volume, block: u64, unit: u64) -> u64 {
     block * u64::from(volume.geometry().erase_size()) + unit * u64::from(volume.geometry().prog_size())
 }
 
-fn read(volume: &mut Volume, block: u64, unit: u64) -> Result<(), FlashCause> {
+pub(super) fn read(volume: &mut Volume, block: u64, unit: u64) -> Result<(), FlashCause> {
     let at = address(volume, block, unit);
     volume.read(at, &mut [0; 72]).map_err(|error| error.cause)
 }

@@ -10,6 +10,7 @@ mod opening;
 mod reading;
 mod scripted;
 mod tickets;
+mod writing;
 
 extern crate std;
 

@@ -160,6 +160,16 @@ fn the_newest_unit_counts_if_it_reads_right_three_times() {
     assert_eq!(fading(&hand, 1, 0, 1), Ok([VOID; 5]));
 }
 
+/// Nothing is appended to a block that is about to be erased. The second look takes what is left of it, and says so.
+#[test]
+fn an_announced_block_whose_newer_unit_fades_is_damaged() {
+    let mut hand = ByHand::new();
+    hand.anchored(1, &[990, ANCHOR], 1);
+    hand.record.victim = Some(stamp(1, 990, 1));
+    hand.damaged = 1;
+    assert_eq!(fading(&hand, 1, place(1), 1), Ok([VOID, (1, false), VOID, VOID, VOID]));
+}
+
 #[test]
 fn a_gap_before_a_newest_unit_that_fades_is_one() {
     let mut hand = ByHand::new();

@@ -21,3 +21,23 @@ fn failed(error: FlashError) -> TrustedStoreError {
         _ => TrustedStoreError::Driver(-1),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_device::FlashOperation;
+
+    use super::*;
+
+    #[test]
+    fn what_a_medium_says_is_told_in_the_words_of_a_store() {
+        for (cause, error) in [
+            (FlashCause::BadBlock { block: 3 }, TrustedStoreError::WornOut),
+            (FlashCause::Uncorrectable, TrustedStoreError::Damaged),
+            (FlashCause::Driver(5), TrustedStoreError::Driver(5)),
+            (FlashCause::Cipher, TrustedStoreError::Driver(-1)),
+            (FlashCause::ReadOnly, TrustedStoreError::Driver(-1)),
+        ] {
+            assert_eq!(failed(FlashError::new(FlashOperation::Read, 0, 0, cause)), error);
+        }
+    }
+}
