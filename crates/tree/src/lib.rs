@@ -19,5 +19,6 @@
 )]
 
 pub mod ecryptfs;
+mod flags;
 pub mod fscrypt;
 pub mod lower;

@@ -134,4 +134,38 @@ mod tests {
             assert_eq!(FileCipher::from_code(code).map(FileCipher::code), Some(code));
         }
     }
+
+    #[test]
+    fn a_cipher_takes_keys_of_its_lengths_and_of_no_others() {
+        for (name, lens) in [
+            ("aes", &[16, 24, 32][..]),
+            ("blowfish", &[8, 16, 24, 32, 40, 48, 56]),
+            ("cast5", &[8, 16]),
+            ("cast6", &[16, 32]),
+            ("des3_ede", &[24]),
+            ("twofish", &[16, 32]),
+            ("AES", &[]),
+            ("serpent", &[]),
+        ] {
+            for len in 0..=64 {
+                let cipher = FileCipher::named(name, len);
+                assert_eq!(cipher.is_some(), lens.contains(&len), "{name} {len}");
+                let Some(cipher) = cipher else { continue };
+                assert!(cipher.takes_key_of(len));
+                assert_eq!(cipher.to_string(), name);
+                let wrapped = if (name, len) == ("aes", 24) { 32 } else { len };
+                assert_eq!(cipher.wrapped_len(len), wrapped, "{name} {len}");
+            }
+        }
+        for (cipher, lens) in [(FileCipher::Aes128, 16), (FileCipher::Aes192, 24), (FileCipher::Aes256, 32)] {
+            assert!((0..64).all(|len| cipher.takes_key_of(len) == (len == lens)), "{cipher:?}");
+        }
+    }
+
+    #[test]
+    fn the_usual_length_comes_first() {
+        let all: Vec<_> =
+            (0..=255).filter_map(FileCipher::from_code).map(|cipher| cipher.key_lens()[0]).collect();
+        assert_eq!(all, [24, 16, 16, 16, 24, 32, 32, 32]);
+    }
 }

@@ -169,3 +169,154 @@ fn write_decimal(mut number: u64, out: &mut [u8]) {
     let digits = digits.iter().skip(20_usize.saturating_sub(len)).take(DIGITS);
     out.iter_mut().zip(digits).for_each(|(to, from)| *to = *from);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use atrest_secret::{OsRandom, Passphrase, RandomError};
+
+    use super::super::{DEFAULT_SALT, Keys};
+    use super::*;
+
+    /// Gives the bytes 0, 1, 2 and so on, or fails.
+    struct Counting(Cell<u8>, bool);
+
+    impl Random for Counting {
+        fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RandomError> {
+            bytes.fill_with(|| self.0.replace(self.0.get().wrapping_add(1)));
+            if self.1 { Err(RandomError) } else { Ok(()) }
+        }
+    }
+
+    fn token() -> Token {
+        Token::derive(&Passphrase::copy_from(b"correct horse"), DEFAULT_SALT).expect("a token")
+    }
+
+    fn contents(cipher: FileCipher) -> Contents {
+        let key: Vec<u8> = (0..cipher.key_lens()[0] as u8).collect();
+        Contents::new(cipher, &key).expect("a key")
+    }
+
+    /// Computed with Python's `hashlib`: MD5 of the key's MD5 and of `snprintf(16, "%lld")`.
+    #[test]
+    fn the_iv_of_an_extent_is_the_kernel_s() {
+        let contents = contents(FileCipher::Aes128);
+        for (extent, iv) in [
+            (0, 0xcd09_6e1d_b464_e9b4_c91e_5141_9090_606b),
+            (1, 0x41e2_d33e_4f39_f1b9_0c7b_306f_c13c_b684),
+            (10, 0x5ce0_66bc_daf9_ef30_ca01_ce59_2e8d_196e),
+            (4095, 0xc5c7_89cd_6f1e_e54a_e949_db26_0ef6_170f),
+            (1234567890, 0xd53a_e4b5_bf19_2bda_8fdc_c5e6_8157_4f33),
+            (999999999999999, 0xd02b_11fe_773a_55f3_351a_66c9_e47a_8ea1),
+            (2251799813685248, 0x0933_bd98_5481_14cc_711f_4dad_53fb_1224),
+        ] {
+            assert_eq!(contents.iv(extent), u128::to_be_bytes(iv), "{extent}");
+        }
+        let mut digits = [0; 16];
+        write_decimal(u64::MAX, &mut digits);
+        assert_eq!(&digits, b"184467440737095\0");
+        let mut digits = [0; 16];
+        write_decimal(0, &mut digits);
+        assert_eq!(&digits, b"0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    }
+
+    #[test]
+    fn each_extent_is_on_its_own_however_long_the_run() {
+        for (cipher, extents) in [(FileCipher::Aes128, 1025), (FileCipher::Blowfish, 70)] {
+            let contents = contents(cipher);
+            let plain: Vec<u8> = (0..extents * EXTENT).map(|i| (i / 1000) as u8 | 1).collect();
+            let mut run = plain.clone();
+            contents.encrypt(1_000_000, &mut run);
+            for (number, (extent, plain)) in
+                (1_000_000..).zip(run.as_chunks::<EXTENT>().0.iter().zip(plain.as_chunks::<EXTENT>().0))
+            {
+                let mut one = *plain;
+                contents.encrypt(number, &mut one);
+                assert!(one == *extent, "{cipher:?} {number}");
+            }
+            // Holes among them stay holes, and their neighbours are decrypted.
+            let holes = [0, 1, 63, 64, 65, extents - 1];
+            for hole in holes {
+                run[hole * EXTENT..(hole + 1) * EXTENT].fill(0);
+            }
+            contents.decrypt(1_000_000, &mut run);
+            for (at, (extent, plain)) in
+                run.as_chunks::<EXTENT>().0.iter().zip(plain.as_chunks::<EXTENT>().0).enumerate()
+            {
+                let expected = if holes.contains(&at) { &[0; EXTENT] } else { plain };
+                assert!(extent == expected, "{cipher:?} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_extent_is_a_hole_only_if_all_of_it_is_zeros() {
+        let mut extent = [0; EXTENT];
+        assert!(is_zero(&extent));
+        for at in [0, 15, 16, 100, EXTENT - 1] {
+            extent[at] = 1;
+            assert!(!is_zero(&extent), "{at}");
+            extent[at] = 0;
+        }
+    }
+
+    #[test]
+    fn long_runs_are_for_two_cores() {
+        let many = rayon_core::current_num_threads() > 1;
+        for (cipher, worth) in [(FileCipher::Aes256, WORTH_A_CORE_AES), (FileCipher::Cast6, WORTH_A_CORE)] {
+            let contents = contents(cipher);
+            assert_eq!(contents.worth_two_cores(2 * worth), many, "{cipher:?}");
+            assert!(!contents.worth_two_cores(2 * worth - 1), "{cipher:?}");
+        }
+    }
+
+    /// The key of a file comes from the random source, is another one for each file, and is what every token unwraps.
+    #[test]
+    fn a_file_has_a_key_of_its_own_that_each_of_its_tokens_gives() {
+        let mut keys = Keys::new();
+        keys.add_passphrase(&Passphrase::copy_from(b"correct horse")).expect("a passphrase");
+        let tokens: Vec<&Token> = keys.iter().map(|token| &**token).collect();
+        for cipher in (0..=255).filter_map(FileCipher::from_code) {
+            for key_len in cipher.key_lens() {
+                let mut random = Counting(Cell::new(0), false);
+                let (made, packets) =
+                    Contents::generate(cipher, *key_len, &tokens, &mut random).expect("a key");
+                let key: Vec<u8> = (0..*key_len as u8).collect();
+                let mut run = [3; EXTENT];
+                made.encrypt(5, &mut run);
+                let mut expected = [3; EXTENT];
+                Contents::new(cipher, &key).expect("a key").encrypt(5, &mut expected);
+                assert!(run == expected, "{cipher:?} {key_len}");
+                assert_eq!(packets.len(), 2);
+                for (packet, token) in packets.iter().zip(&tokens) {
+                    assert_eq!((packet.signature, packet.salt), (token.signature(), token.salt()));
+                    assert_eq!((packet.cipher, packet.key_len()), (cipher, *key_len));
+                    assert!(!packet.wrapped.windows(8).any(|window| window == &key[..8]));
+                    let mut back = run;
+                    Contents::unwrap(packet, token).expect("its token").decrypt(5, &mut back);
+                    assert!(back == [3; EXTENT], "{cipher:?} {key_len}");
+                }
+            }
+        }
+        let random = || Contents::generate(FileCipher::Aes128, 16, &tokens, &mut OsRandom).expect("a key");
+        let [mut one, mut other] = [[3; EXTENT]; 2];
+        random().0.encrypt(0, &mut one);
+        random().0.encrypt(0, &mut other);
+        assert!(one != other, "two files would share a key");
+    }
+
+    #[test]
+    fn no_key_is_made_of_a_length_that_the_cipher_does_not_take_or_of_bytes_that_did_not_come() {
+        let token = token();
+        for (cipher, len) in [(FileCipher::Aes128, 32), (FileCipher::Aes256, 16), (FileCipher::Cast5, 15)] {
+            let refused = Contents::generate(cipher, len, &[&token], &mut OsRandom).map(drop);
+            assert!(matches!(refused, Err(EcryptfsError::KeyLength { .. })), "{cipher:?} {len}");
+            let refused = token.block_cipher(cipher, len).map(drop);
+            assert!(matches!(refused, Err(EcryptfsError::KeyLength { .. })), "{cipher:?} {len}");
+        }
+        let mut failing = Counting(Cell::new(0), true);
+        let refused = Contents::generate(FileCipher::Aes128, 16, &[&token], &mut failing).map(drop);
+        assert!(matches!(refused, Err(EcryptfsError::Random(_))), "{refused:?}");
+    }
+}

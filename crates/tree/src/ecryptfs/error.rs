@@ -275,3 +275,47 @@ impl From<RandomError> for EcryptfsError {
         Self::Random(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_lower_file_is_not_merged_on_the_way_up() {
+        use EcryptfsError as Error;
+        let signature = Signature([3; 8]);
+        let (aes, os) = (FileCipher::Aes128, io::Error::from_raw_os_error);
+        for (error, expected) in [
+            (Error::Io(os(28)), LowerError::Host { errno: 28 }),
+            (Error::Io(io::ErrorKind::WriteZero.into()), LowerError::Host { errno: 5 }),
+            (Error::NoHeader { len: 7 }, LowerError::NoHeader { len: 7 }),
+            (
+                Error::NoKey { wanted: vec![signature, Signature([4; 8])] },
+                LowerError::NoKey { signature: [3; 8] },
+            ),
+            (Error::NoKey { wanted: Vec::new() }, LowerError::Header),
+            (Error::PublicKey { signature }, LowerError::PublicKey { signature: [3; 8] }),
+            (
+                Error::Truncated { extent: 1, size: 2, lower: 3 },
+                LowerError::Truncated { extent: 1, size: 2, lower: 3 },
+            ),
+            (HeaderDamage::Size(1).into(), LowerError::Header),
+            (PacketDamage::None.into(), LowerError::Header),
+            (PacketDamage::Cipher { code: 99 }.into(), LowerError::UnknownHeader),
+            (Error::Version(4), LowerError::UnknownHeader),
+            (Error::Hmac, LowerError::UnknownHeader),
+            (Error::KeyLength { cipher: aes, len: 5 }, LowerError::Header),
+        ] {
+            let shown = format!("{error:?}");
+            assert_eq!(TreeError::from(error), TreeError::Lower(expected), "{shown}");
+        }
+        let long = TreeError::from(Error::NameTooLong { len: 300 });
+        assert_eq!(long, TreeError::UnsupportedName { len: 300 });
+        let code = EcryptfsError::from(PacketDamage::Cipher { code: 99 });
+        assert!(matches!(code, Error::UnknownCipher(99)));
+        assert!(matches!(Error::from(PacketDamage::None), Error::Packets(PacketDamage::None)));
+        assert!(
+            matches!(Error::from(rustix::io::Errno::NOSPC), Error::Io(error) if error.raw_os_error() == Some(28))
+        );
+    }
+}

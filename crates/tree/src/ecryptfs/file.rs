@@ -478,6 +478,8 @@ impl Drop for WipedBytes {
         if self.plain {
             atrest_secret::wipe(&mut self.bytes);
         }
+        #[cfg(test)]
+        tests::LEFT.set(std::mem::take(&mut self.bytes));
     }
 }
 
@@ -516,4 +518,46 @@ fn unwrap(packets: &PacketSet, keys: &Keys) -> Result<Contents, EcryptfsError> {
 fn max_size(contents_at: u64) -> u64 {
     // intended: a header that fills all there is leaves no room.
     (i64::MAX as u64).saturating_sub(contents_at) & BEFORE_EXTENT
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// What the last buffer held as it was given back.
+        pub(super) static LEFT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+
+    #[test]
+    fn contents_that_were_not_encrypted_are_wiped() {
+        let mut buffer = WipedBytes::new(100);
+        buffer.bytes.fill(7);
+        drop(buffer);
+        assert_eq!(LEFT.take(), [0; 100], "as it was read");
+        let mut buffer = WipedBytes::new(0);
+        assert_eq!(buffer.of(64), [0; 64]);
+        buffer.of(64).fill(7);
+        buffer.are_ciphertext();
+        assert_eq!(buffer.of(80), [0; 80]);
+        buffer.bytes.fill(8);
+        drop(buffer);
+        assert_eq!(LEFT.take(), [0; 80], "a second filling");
+        let mut buffer = WipedBytes::new(0);
+        buffer.of(64).fill(9);
+        buffer.are_ciphertext();
+        drop(buffer);
+        assert_eq!(LEFT.take(), [9; 64], "what is on the disk by now is no secret");
+    }
+
+    #[test]
+    fn no_file_ends_behind_the_largest_offset() {
+        for (contents_at, largest) in
+            [(0, (1 << 63) - 4096), (HEADER_LEN, (1 << 63) - 3 * 4096), ((1 << 63) - 4096, 0), (u64::MAX, 0)]
+        {
+            assert_eq!(max_size(contents_at), largest, "{contents_at}");
+        }
+    }
 }

@@ -122,3 +122,108 @@ fn front(extent: u32, count: u16, place: MetadataPlace) -> Result<u64, EcryptfsE
     }
     Ok(front)
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_secret::OsRandom;
+
+    use super::super::{FileCipher, FileKeyPacket, Signature};
+    use super::*;
+
+    fn key() -> WrappedKey {
+        let (signature, salt, wrapped) = (Signature([5; 8]), [7; 8], vec![9; 16]);
+        WrappedKey { signature, cipher: FileCipher::Aes128, salt, wrapped }
+    }
+
+    fn made(place: MetadataPlace, names: bool) -> Vec<u8> {
+        Header::new_bytes(&[key()], place, names, &mut OsRandom).expect("random bytes")
+    }
+
+    #[test]
+    fn what_we_write_says_what_it_is() {
+        for (place, names, flags) in [
+            (MetadataPlace::File, false, 0x0300_0002_u32),
+            (MetadataPlace::File, true, 0x0300_000a),
+            (MetadataPlace::Xattr, false, 0x0300_0006),
+            (MetadataPlace::Xattr, true, 0x0300_000e),
+        ] {
+            let bytes = made(place, names);
+            assert!(Header::is_header(&bytes));
+            assert_eq!(bytes[16..20], flags.to_be_bytes(), "{place:?} {names}");
+            assert_eq!(bytes[20..26], [0, 0, 0x10, 0, 0, 2]);
+            let header = Header::parse(&bytes, place).expect("its own bytes");
+            let contents_at = if place == MetadataPlace::File { HEADER_LEN } else { 0 };
+            assert_eq!((header.size, header.version, header.encrypted_names), (0, 3, names));
+            assert_eq!(header.contents_at, contents_at);
+            assert_eq!(header.packets.0, [FileKeyPacket::Passphrase(key())]);
+        }
+        let [one, other] = [0; 2].map(|_| made(MetadataPlace::File, false));
+        assert_ne!(one[8..16], other[8..16], "markers are random");
+    }
+
+    #[test]
+    fn a_marker_is_two_words_that_differ_as_they_must() {
+        let mut bytes = made(MetadataPlace::File, false);
+        for at in 0..26 {
+            for bit in 0..8 {
+                bytes[at] ^= 1 << bit;
+                assert_eq!(Header::is_header(&bytes), !(8..16).contains(&at), "{at}");
+                bytes[at] ^= 1 << bit;
+            }
+        }
+        assert!(!Header::is_header(&bytes[..15]) && Header::is_header(&bytes[..16]));
+        assert!(!Header::is_header(&[0; 26]) && !Header::is_header(&[]));
+    }
+
+    #[test]
+    fn sizes_versions_and_lengths_have_limits() {
+        let bytes = made(MetadataPlace::File, false);
+        let with = |at: usize, new: &[u8]| {
+            let mut bytes = bytes.clone();
+            bytes[at..at + new.len()].copy_from_slice(new);
+            Header::parse(&bytes, MetadataPlace::File)
+        };
+        let largest = i64::MAX as u64;
+        assert_eq!(with(0, &largest.to_be_bytes()).expect("a size").size, largest);
+        for size in [largest + 1, u64::MAX] {
+            let refused = with(0, &size.to_be_bytes());
+            assert!(
+                matches!(refused, Err(EcryptfsError::Header(HeaderDamage::Size(found))) if found == size)
+            );
+        }
+        for version in 1..=3 {
+            assert_eq!(with(16, &[version]).expect("known").version, version);
+        }
+        for version in [4, 255] {
+            assert!(matches!(with(16, &[version]), Err(EcryptfsError::Version(found)) if found == version));
+        }
+        for len in (0..20).chain(20..26) {
+            let refused = Header::parse(&bytes[..len], MetadataPlace::File);
+            assert!(
+                matches!(refused, Err(EcryptfsError::Header(HeaderDamage::Short { len: found })) if found == len),
+                "{len}: {refused:?}"
+            );
+        }
+        // Version 0 has no field for extents: packets follow at once, contents behind two pages.
+        let mut old = bytes[..20].to_vec();
+        old[16] = 0;
+        old.extend(&bytes[26..]);
+        let header = Header::parse(&old, MetadataPlace::File).expect("an old header");
+        assert_eq!((header.version, header.contents_at), (0, HEADER_LEN));
+        assert_eq!(header.packets.0.len(), 1);
+    }
+
+    /// In an attribute, the field for extents says nothing: contents begin where the file does.
+    #[test]
+    fn contents_beside_an_attribute_begin_at_once() {
+        let mut bytes = made(MetadataPlace::Xattr, false);
+        for extents in [[0, 0, 0x10, 0, 0, 2], [0; 6], [0xff; 6]] {
+            bytes[20..26].copy_from_slice(&extents);
+            let header = Header::parse(&bytes, MetadataPlace::Xattr).expect("an attribute");
+            assert_eq!(header.contents_at, 0, "{extents:?}");
+        }
+        bytes[20..26].copy_from_slice(&[0xff, 0xff, 0xf0, 0, 0xff, 0xff]);
+        let header = Header::parse(&bytes, MetadataPlace::File).expect("far away");
+        assert_eq!(header.contents_at, 0xffff_f000 * 0xffff);
+    }
+}

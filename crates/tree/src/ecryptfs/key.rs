@@ -163,3 +163,45 @@ impl Keys {
         self.0.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_has_one_spelling_of_16_digits() {
+        let signature: Signature = "ffd652511eaff04a".parse().expect("16 digits");
+        assert_eq!(signature.0, [0xff, 0xd6, 0x52, 0x51, 0x1e, 0xaf, 0xf0, 0x4a]);
+        for text in ["", "ffd652511eaff04", "ffd652511eaff04a0", "+fd652511eaff04a", "ffd652511eaff04g"] {
+            assert_eq!(text.parse::<Signature>(), Err(NoSignature), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_passphrase_has_64_bytes_at_most() {
+        let derive = |len| Token::derive(&Passphrase::copy_from(&vec![b'x'; len]), DEFAULT_SALT);
+        derive(MAX_PASSPHRASE).expect("64 bytes");
+        match derive(MAX_PASSPHRASE + 1) {
+            Err(EcryptfsError::PassphraseTooLong { len: 65 }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn keys_are_found_by_their_signatures_and_are_there_once() {
+        let mut keys = Keys::new();
+        assert!(keys.is_empty());
+        let passphrase = Passphrase::copy_from(b"correct horse");
+        let signatures = keys.add_passphrase(&passphrase).expect("short");
+        assert!(!keys.is_empty());
+        let token = Token::derive(&passphrase, DEFAULT_SALT).expect("short");
+        assert_eq!(token.salt(), DEFAULT_SALT);
+        assert_eq!(keys.add(token), signatures[0]);
+        let all: Vec<_> = keys.iter().map(|token| (token.signature(), token.salt())).collect();
+        assert_eq!(all, [(signatures[0], DEFAULT_SALT), (signatures[1], DEFAULT_NAME_SALT)]);
+        for signature in signatures {
+            assert_eq!(keys.find(signature).map(|token| token.signature()), Some(signature));
+        }
+        assert!(keys.find(Signature([0; 8])).is_none());
+    }
+}

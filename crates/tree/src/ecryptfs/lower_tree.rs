@@ -18,6 +18,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{EcryptfsError, EncryptedFile, Keys, LowerFile, NameCipher, NameError};
+use crate::flags;
 use crate::lower::kind_of;
 
 /// Open files that are kept: whoever reads one piece of a file reads the next.
@@ -57,8 +58,7 @@ impl LowerTree {
     /// Opens a lower directory. With `passthrough`, files that have no header are read as they are (mount option
     /// `ecryptfs_passthrough`).
     pub fn open(directory: &Path, keys: Keys, passthrough: bool) -> Result<Self, TreeError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::openat(CWD, directory, flags, Mode::empty()).map_err(host)?;
+        let root = rustix::fs::openat(CWD, directory, flags::DIRECTORY, Mode::empty()).map_err(host)?;
         let names = NameCipher::reading(&keys);
         let (directories, files) = Default::default();
         Ok(Self { root, keys, names, passthrough, directories, files })
@@ -106,7 +106,7 @@ impl LowerTree {
             return Err(TreeError::IsADirectory);
         };
         let parent = self.open_directory(&parent)?;
-        let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags = access.union(flags::INNER_FILE);
         let file = rustix::fs::openat(&parent, name, flags, Mode::empty()).map_err(|error| match error {
             Errno::LOOP | Errno::NXIO => TreeError::NotAFile,
             error => host(error),
@@ -120,7 +120,7 @@ impl LowerTree {
     }
 
     fn open_directory(&self, lower: &TreePath) -> Result<OwnedFd, TreeError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = flags::INNER_DIRECTORY;
         let mut directory = rustix::fs::openat(&self.root, c".", flags, Mode::empty()).map_err(host)?;
         for name in lower.components() {
             directory = rustix::fs::openat(&directory, name, flags, Mode::empty()).map_err(host)?;

@@ -214,3 +214,149 @@ fn strip<'a>(token: &Token, plain: &'a [u8]) -> Option<&'a [u8]> {
     let (before, name) = plain.split_at_checked(zero.checked_add(1)?)?;
     (before == prepended(token, before.len()) && !name.is_empty() && !name.contains(&0)).then_some(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_secret::Passphrase;
+
+    use super::*;
+
+    fn keys(passphrase: &[u8]) -> (Keys, Signature) {
+        let mut keys = Keys::new();
+        let [_, names] = keys.add_passphrase(&Passphrase::copy_from(passphrase)).expect("a passphrase");
+        (keys, names)
+    }
+
+    #[test]
+    fn names_of_every_length_come_back_under_every_cipher() {
+        let (keys, signature) = keys(b"correct horse");
+        let reading = NameCipher::reading(&keys);
+        assert!(!reading.encrypts());
+        assert!(matches!(reading.encode(b"name"), Err(EcryptfsError::NoNameKey)));
+        for cipher in (0..=255).filter_map(FileCipher::from_code) {
+            for key_len in cipher.key_lens() {
+                let names = NameCipher::new(&keys, signature, cipher, *key_len).expect("a key");
+                assert!(names.encrypts());
+                for len in [1, 2, 7, 8, 15, 16, 17, 100, 143, 255, 3000_usize] {
+                    let name: Vec<u8> = (0..len).map(|i| 1 + (i % 255) as u8).collect();
+                    let text = names.encode(&name).expect("short");
+                    assert!(text.starts_with(NAME_PREFIX));
+                    assert!(len > 143 || text.len() <= 255, "{cipher:?} {len}");
+                    assert_eq!(names.decode(&text), Ok(name.clone()), "{cipher:?} {key_len} {len}");
+                    // Whoever has the key needs not know its length.
+                    assert_eq!(reading.decode(&text), Ok(name), "{cipher:?} {key_len} {len}");
+                    let (found, of, encrypted) = NameCipher::parse(&text).expect("our own");
+                    assert_eq!((found, of), (signature, cipher));
+                    let block = cipher.block_cipher().block_len();
+                    assert_eq!(encrypted.len(), (len + 17).next_multiple_of(block));
+                }
+            }
+        }
+        assert!(matches!(
+            NameCipher::new(&keys, Signature([0; 8]), FileCipher::Aes128, 16),
+            Err(EcryptfsError::NoKey { .. })
+        ));
+        assert!(matches!(
+            NameCipher::new(&keys, signature, FileCipher::Aes128, 32),
+            Err(EcryptfsError::KeyLength { .. })
+        ));
+    }
+
+    #[test]
+    fn a_name_is_as_long_as_two_bytes_can_say() {
+        let (keys, signature) = keys(b"correct horse");
+        let names = NameCipher::new(&keys, signature, FileCipher::Aes128, 16).expect("a key");
+        // Signature, cipher, and whole blocks of the name behind 17 bytes.
+        let longest = (MAX_BODY - 9) / 16 * 16 - 17;
+        let name = vec![b'n'; longest];
+        assert_eq!(names.encode(&name).map(|text| names.decode(&text)).expect("it fits"), Ok(name));
+        for len in [longest + 1, longest + 17, 100_000] {
+            let refused = names.encode(&vec![b'n'; len]);
+            assert!(
+                matches!(refused, Err(EcryptfsError::NameTooLong { len: found }) if found == len),
+                "{len}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_encrypted_name_is_told_apart() {
+        let (ours, signature) = keys(b"correct horse");
+        let (others, wanted) = keys(b"battery staple");
+        let names = NameCipher::new(&ours, signature, FileCipher::Aes128, 16).expect("a key");
+        let foreign = NameCipher::new(&others, wanted, FileCipher::Aes128, 16).expect("a key");
+        for plain in
+            [&b""[..], b"name", b"ECRYPTFS", b"ECRYPTFS_FNEK_ENCRYPTED", b"ecryptfs_fnek_encrypted.x"]
+        {
+            assert_eq!(names.decode(plain), Err(NameError::Plain), "{plain:?}");
+        }
+        let theirs = foreign.encode(b"name").expect("short");
+        assert_eq!(names.decode(&theirs), Err(NameError::NoKey { wanted }));
+        assert_eq!(names.decode(b"ECRYPTFS_FEK_ENCRYPTED.abc"), Err(NameError::Damaged));
+        let mut packet = Vec::new();
+        let good = names.encode(b"a name of 20 letters").expect("short");
+        packet.extend(alphabet::decode(&good[NAME_PREFIX.len()..]).expect("our own"));
+        let text = |packet: &[u8]| {
+            let mut text = NAME_PREFIX.to_vec();
+            alphabet::encode(packet, &mut text);
+            text
+        };
+        assert_eq!(names.decode(&text(&packet)), Ok(b"a name of 20 letters".to_vec()));
+        // Tag, length, cipher.
+        for (at, byte) in [(0, 0x47), (1, packet[1] - 1), (1, packet[1] + 16), (10, 0x05), (10, 0x08)] {
+            let mut bad = packet.clone();
+            bad[at] = byte;
+            assert_eq!(names.decode(&text(&bad)), Err(NameError::Damaged), "byte {at}");
+        }
+        // Any bit of what is encrypted but those of the last block, which is only the name's.
+        for at in 11..packet.len() - 2 {
+            let mut bad = packet.clone();
+            bad[at] ^= 0x10;
+            let found = names.decode(&text(&bad));
+            assert!(found != Ok(b"a name of 20 letters".to_vec()), "byte {at}");
+            assert!(at >= 11 + 32 || found == Err(NameError::Damaged), "byte {at}: {found:?}");
+        }
+        for more in [1, 2, 3, 4] {
+            let long = [&packet[..packet.len() - packet.len() % 3], &vec![0; more * 3]].concat();
+            assert_eq!(names.decode(&text(&long)), Err(NameError::Damaged), "{more}");
+        }
+        for empty in [&[TAG_70][..], &[TAG_70, 0], &[TAG_70, 9, 1, 2, 3, 4, 5, 6, 7, 8, 7]] {
+            assert_eq!(names.decode(&text(empty)), Err(NameError::Damaged), "{empty:?}");
+        }
+        let mut bad = good;
+        bad[NAME_PREFIX.len() + 4] = b'/';
+        assert_eq!(names.decode(&bad), Err(NameError::Damaged));
+    }
+
+    /// The bytes before a name are there in full, from the right key, and the name has something in it.
+    #[test]
+    fn only_a_name_behind_the_bytes_of_its_key_is_one() {
+        let (keys, signature) = keys(b"correct horse");
+        let token = keys.find(signature).expect("it is there");
+        let behind = |len: usize, name: &[u8]| [&prepended(token, len)[..], name].concat();
+        for len in [17, 18, 32, 40] {
+            assert_eq!(strip(token, &behind(len, b"name")), Some(&b"name"[..]), "{len}");
+            assert_eq!(prepended(token, len).len(), len);
+            assert!(!prepended(token, len)[..len - 1].contains(&0));
+        }
+        assert_eq!(strip(token, &behind(16, b"name")), None, "too few bytes");
+        assert_eq!(strip(token, &behind(17, b"")), None, "no name");
+        assert_eq!(strip(token, &behind(17, b"na\0me")), None, "a zero in it");
+        assert_eq!(strip(token, &prepended(token, 40)[..39]), None, "no zero");
+        let mut wrong = behind(17, b"name");
+        wrong[15] ^= 1;
+        assert_eq!(strip(token, &wrong), None, "of another key");
+    }
+
+    #[test]
+    fn a_cipher_is_kept_by_key_cipher_and_length() {
+        let (keys, signature) = keys(b"correct horse");
+        let names = NameCipher::reading(&keys);
+        let token = keys.find(signature).expect("it is there");
+        let cipher = |cipher, len| names.cipher(token, cipher, len).expect("they go together");
+        let one = cipher(FileCipher::Twofish, 16);
+        assert!(Arc::ptr_eq(&one, &cipher(FileCipher::Twofish, 16)));
+        assert!(!Arc::ptr_eq(&one, &cipher(FileCipher::Twofish, 32)));
+        assert!(!Arc::ptr_eq(&one, &cipher(FileCipher::Cast6, 16)));
+    }
+}

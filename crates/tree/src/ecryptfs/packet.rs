@@ -168,3 +168,150 @@ fn public_key(body: &[u8]) -> Option<FileKeyPacket> {
     let [_algorithm, wrapped @ ..] = rest else { return None };
     (wrapped.len() <= MAX_WRAPPED).then_some(FileKeyPacket::PublicKey { signature: Signature(*signature) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(cipher: FileCipher, len: usize) -> WrappedKey {
+        WrappedKey { signature: Signature([5; 8]), cipher, salt: [7; 8], wrapped: vec![9; len] }
+    }
+
+    fn written(keys: &[WrappedKey]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        PacketSet::write(keys, &mut bytes);
+        bytes
+    }
+
+    /// Where in the bytes of a passphrase's packets each thing is.
+    const LEN_3: usize = 1;
+    const CODE: usize = 3;
+    const TAG_11_AT: usize = 31;
+
+    #[test]
+    fn a_packet_is_what_every_writer_writes_or_is_refused() {
+        let key = wrapped(FileCipher::Aes128, 16);
+        let good = written(std::slice::from_ref(&key));
+        let set = PacketSet(vec![FileKeyPacket::Passphrase(key)]);
+        assert_eq!(PacketSet::parse(&good), Ok(set.clone()));
+        assert_eq!(PacketSet::parse(&good[..good.len() - 1]), Ok(set), "without the zero at the end");
+        let bad = |at: usize, byte: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            PacketSet::parse(&bytes)
+        };
+        // Version, cipher, a salt and iterations, the hash.
+        for (at, byte, damage) in [
+            (2, 3, PacketDamage::Field { at: 0 }),
+            (2, 5, PacketDamage::Field { at: 0 }),
+            (CODE, 1, PacketDamage::Cipher { code: 1 }),
+            (CODE, 0x09, PacketDamage::Length { at: 0 }),
+            (4, 1, PacketDamage::Field { at: 0 }),
+            (5, 2, PacketDamage::Field { at: 0 }),
+            (0, 2, PacketDamage::Unexpected { at: 0, tag: 2 }),
+            (0, 0, PacketDamage::None),
+            (LEN_3, 12, PacketDamage::Unexpected { at: 14, tag: 0x60 }),
+            (LEN_3, 224, PacketDamage::Length { at: 0 }),
+            (LEN_3, 255, PacketDamage::Length { at: 0 }),
+            (LEN_3, 191, PacketDamage::Short { at: 0 }),
+            (TAG_11_AT, TAG_3, PacketDamage::Unexpected { at: TAG_11_AT, tag: TAG_3 }),
+            (TAG_11_AT + 2, 0x61, PacketDamage::Field { at: TAG_11_AT }),
+            (TAG_11_AT + 3, 9, PacketDamage::Field { at: TAG_11_AT }),
+            (TAG_11_AT + 3, 7, PacketDamage::Field { at: TAG_11_AT }),
+            (TAG_11_AT + 3, 255, PacketDamage::Field { at: TAG_11_AT }),
+        ] {
+            assert_eq!(bad(at, byte), Err(damage), "byte {at} is {byte}");
+        }
+        // Nothing between the packets is optional.
+        for len in 0..good.len() - 1 {
+            let damage = match len {
+                0 => PacketDamage::None,
+                1..TAG_11_AT => PacketDamage::Short { at: 0 },
+                _ => PacketDamage::Short { at: TAG_11_AT },
+            };
+            assert_eq!(PacketSet::parse(&good[..len]), Err(damage), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_wrapped_key_has_a_length_that_its_cipher_takes() {
+        for cipher in (0..=255).filter_map(FileCipher::from_code) {
+            for len in 0..=80 {
+                let fits = cipher.key_lens().iter().any(|key| cipher.wrapped_len(*key) == len);
+                let found = PacketSet::parse(&written(&[wrapped(cipher, len)]));
+                match found {
+                    Ok(set) => assert!(fits && set.0.len() == 1, "{cipher:?} {len}"),
+                    Err(damage) => {
+                        assert!(!fits, "{cipher:?} {len}");
+                        assert_eq!(damage, PacketDamage::Length { at: 0 });
+                    }
+                }
+            }
+        }
+        assert_eq!(wrapped(FileCipher::Aes192, 32).key_len(), 24);
+        assert_eq!(wrapped(FileCipher::Aes256, 32).key_len(), 32);
+        assert_eq!(wrapped(FileCipher::Blowfish, 56).key_len(), 56);
+    }
+
+    #[test]
+    fn every_packet_is_found_until_one_that_is_unknown() {
+        let (a, b) = (wrapped(FileCipher::Aes256, 32), wrapped(FileCipher::Cast5, 16));
+        let mut bytes = written(&[a.clone(), b.clone()]);
+        let both = [a, b].map(FileKeyPacket::Passphrase);
+        assert_eq!(PacketSet::parse(&bytes), Ok(PacketSet(both.to_vec())));
+        bytes.extend([TAG_3, 0xff]);
+        assert_eq!(PacketSet::parse(&bytes), Ok(PacketSet(both.to_vec())), "behind the zero nothing counts");
+    }
+
+    #[test]
+    fn a_public_key_s_packet_tells_its_signature() {
+        let packet = |body: &[u8]| {
+            let mut bytes = vec![TAG_1];
+            write_len(body.len(), &mut bytes);
+            bytes.extend(body);
+            PacketSet::parse(&bytes)
+        };
+        let mut body = vec![3];
+        body.extend([6; 8]);
+        body.push(1);
+        for len in [0, 1, 256, MAX_WRAPPED] {
+            body.resize(10 + len, 2);
+            let set = packet(&body).expect("a packet");
+            assert_eq!(set.0, [FileKeyPacket::PublicKey { signature: Signature([6; 8]) }], "{len}");
+            assert_eq!(set.signatures().collect::<Vec<_>>(), [Signature([6; 8])]);
+        }
+        body.resize(10 + MAX_WRAPPED + 1, 2);
+        assert_eq!(packet(&body), Err(PacketDamage::Field { at: 0 }));
+        assert_eq!(packet(&body[..9]), Err(PacketDamage::Field { at: 0 }));
+        assert_eq!(packet(&body[..3]), Err(PacketDamage::Field { at: 0 }));
+        body.truncate(20);
+        body[0] = 2;
+        assert_eq!(packet(&body), Err(PacketDamage::Field { at: 0 }));
+    }
+
+    #[test]
+    fn lengths_are_written_in_one_byte_or_two_and_read_back() {
+        // RFC 2440, section 4.2.2.
+        for (len, written) in [
+            (0, &[0][..]),
+            (100, &[100]),
+            (191, &[191]),
+            (192, &[192, 0]),
+            (447, &[192, 255]),
+            (448, &[193, 0]),
+            (1723, &[0xc5, 0xfb]),
+            (8383, &[223, 255]),
+        ] {
+            let mut bytes = Vec::new();
+            write_len(len, &mut bytes);
+            assert_eq!(bytes, written, "{len}");
+            bytes.resize(written.len() + len, 4);
+            let mut reader = Reader::new(&bytes);
+            assert_eq!(body(&mut reader, 0).map(<[u8]>::len), Ok(len));
+            assert_eq!(reader.remaining(), 0);
+        }
+        for short in [&[][..], &[192], &[5, 0, 0, 0, 0]] {
+            assert_eq!(body(&mut Reader::new(short), 3), Err(PacketDamage::Short { at: 3 }), "{short:?}");
+        }
+    }
+}

@@ -8,11 +8,12 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, openat, statat};
 
 use super::Header;
 use super::lower::LowerFile;
 use super::name::NAME_PREFIX;
+use crate::flags;
 
 /// Entries that are looked at, level by level from the top: large enough to find a folder of documents for what it is, and
 /// small enough for the time of a mount.
@@ -79,9 +80,8 @@ pub fn survey(directory: &Path) -> io::Result<Survey> {
     let mut waiting = VecDeque::from([PathBuf::new()]);
     while let Some(path) = waiting.pop_front() {
         let is_top = path.as_os_str().is_empty();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // The directory itself may be named by a link.
-        let flags = if is_top { flags.difference(OFlags::NOFOLLOW) } else { flags };
+        let flags = if is_top { flags::DIRECTORY } else { flags::INNER_DIRECTORY };
         let opened = match openat(CWD, directory.join(&path), flags, Mode::empty()) {
             Ok(opened) => opened,
             Err(error) if is_top => return Err(error.into()),
@@ -159,8 +159,9 @@ enum Evidence {
 }
 
 fn evidence(directory: impl std::os::fd::AsFd, name: &CStr) -> Evidence {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let Ok(opened) = openat(directory, name, flags, Mode::empty()) else { return Evidence::Nothing };
+    let Ok(opened) = openat(directory, name, flags::INNER_FILE, Mode::empty()) else {
+        return Evidence::Nothing;
+    };
     let file = File::from(opened);
     let mut bytes = [0; 16];
     match LowerFile::read_at(&file, 0, &mut bytes) {

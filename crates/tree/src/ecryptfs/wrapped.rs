@@ -218,4 +218,62 @@ mod tests {
             assert_eq!(wrapped(&damaged).map(drop), Err(WrappedError::Damaged));
         }
     }
+
+    #[test]
+    fn what_is_no_wrapped_passphrase_is_told_apart() {
+        let digits = b"ffd652511eaff04a";
+        let bytes = |front: &[u8], len: usize| [front, digits, &vec![7; len]].concat();
+        let version_2 = [&b":\x02"[..], b"saltsalt"].concat();
+        for len in [16, 32, 48, 64] {
+            let old = WrappedPassphrase::parse(&bytes(b"", len)).expect("a length");
+            assert_eq!(
+                (old.version, old.salt, old.to_bytes()),
+                (WrappedVersion::V1, DEFAULT_SALT, bytes(b"", len))
+            );
+            let new = WrappedPassphrase::parse(&bytes(&version_2, len)).expect("a length");
+            assert_eq!((new.version, new.salt), (WrappedVersion::V2, *b"saltsalt"));
+            assert_eq!(new.to_bytes(), bytes(&version_2, len));
+        }
+        for len in [0, 1, 15, 17, 33, 63, 65, 80] {
+            for front in [&b""[..], &version_2] {
+                let bad = bytes(front, len);
+                let refused = WrappedPassphrase::parse(&bad);
+                assert_eq!(refused, Err(WrappedError::Length { len: bad.len() }), "{len}");
+            }
+        }
+        for len in 0..version_2.len() {
+            let refused = WrappedPassphrase::parse(&version_2[..len]);
+            assert!(matches!(refused, Err(WrappedError::Length { .. } | WrappedError::Version(_))), "{len}");
+        }
+        for version in [0, 1, 3, b'f'] {
+            let refused = WrappedPassphrase::parse(&bytes(&[b':', version], 16));
+            assert_eq!(refused, Err(WrappedError::Version(version)));
+        }
+        for (at, byte) in [(0, b'g'), (15, b' '), (3, b'+'), (7, 0xff)] {
+            let mut bad = bytes(b"", 16);
+            bad[at] = byte;
+            assert_eq!(WrappedPassphrase::parse(&bad), Err(WrappedError::NoSignature), "{at}");
+        }
+    }
+
+    #[test]
+    fn each_wrapping_has_a_salt_of_its_own() {
+        let (secret, wrapping) = (Passphrase::copy_from(b"secret"), Passphrase::copy_from(b"login"));
+        let wrap = |version| {
+            WrappedPassphrase::wrap(&secret, &wrapping, version, &mut atrest_secret::OsRandom).expect("short")
+        };
+        let [one, other] = [WrappedVersion::V2; 2].map(wrap);
+        assert_ne!(one.salt, other.salt);
+        assert_ne!(one.salt, DEFAULT_SALT);
+        assert_ne!((one.signature, &one.encrypted), (other.signature, &other.encrypted));
+        assert_eq!(wrap(WrappedVersion::V1).salt, DEFAULT_SALT);
+        let long = Passphrase::copy_from(&[b'x'; MAX_PASSPHRASE]);
+        let longest = WrappedPassphrase::wrap(&long, &long, WrappedVersion::V1, &mut atrest_secret::OsRandom);
+        assert!(longest.and_then(|wrapped| wrapped.unwrap(&long)).expect("64 bytes") == long);
+        let over = Passphrase::copy_from(&[b'x'; MAX_PASSPHRASE + 1]);
+        assert_eq!(one.unwrap(&over).map(drop), Err(WrappedError::Unusable { len: 65 }));
+        let other = Passphrase::copy_from(b"logim");
+        let wrong = WrappedError::WrongPassphrase { wanted: one.signature };
+        assert_eq!(one.unwrap(&other).map(drop), Err(wrong));
+    }
 }

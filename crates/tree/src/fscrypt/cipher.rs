@@ -240,4 +240,149 @@ mod tests {
         assert_eq!(contents(&key(7)), Some(EncryptionFault::Cipher));
         assert_eq!(contents(&key(8)), None);
     }
+
+    #[test]
+    fn an_iv_is_the_index_with_what_makes_it_the_inode_s_own() {
+        let nonce = *b"a nonce of 16 B.";
+        let iv = |start: u64, nonce: [u8; NONCE_LEN]| {
+            let mut iv = [0; IV_LEN];
+            iv[..8].copy_from_slice(&start.to_le_bytes());
+            iv[8..24].copy_from_slice(&nonce);
+            iv
+        };
+        let none = [0; NONCE_LEN];
+        for (rule, index, expected) in [
+            (IvRule::Index, 0x0102_0304_0506_0708, iv(0x0102_0304_0506_0708, none)),
+            (IvRule::Nonce(nonce), 7, iv(7, nonce)),
+            (IvRule::Inode(0x8000_0005), 0x7000_0003, iv(0x8000_0005_7000_0003, none)),
+            (IvRule::HashedInode(5), 7, iv(12, none)),
+            (IvRule::HashedInode(0xffff_fffe), 3, iv(1, none)),
+        ] {
+            assert_eq!(rule.iv(index), expected, "{rule:?} {index}");
+        }
+    }
+
+    #[test]
+    fn a_run_ends_before_its_indices_do() {
+        let last = u64::from(u32::MAX);
+        for rule in [IvRule::Inode(1), IvRule::HashedInode(1)] {
+            for (first, count, fits) in
+                [(0, 0, true), (last, 1, true), (last, 2, false), (last + 1, 1, false), (last - 7, 8, true)]
+            {
+                assert_eq!(Contents::check(rule, first, count).is_ok(), fits, "{rule:?} {first} {count}");
+            }
+        }
+        for rule in [IvRule::Index, IvRule::Nonce([0; NONCE_LEN])] {
+            for (first, count, fits) in [(last, 2, true), (u64::MAX, 1, true), (u64::MAX, 2, false)] {
+                assert_eq!(Contents::check(rule, first, count).is_ok(), fits, "{rule:?} {first} {count}");
+            }
+        }
+    }
+
+    fn encrypted(mode: EncryptionMode, rule: IvRule, first: u64, plain: &[u8], unit: usize) -> Vec<u8> {
+        let key: Vec<u8> = (0..mode.key_len() as u8).collect();
+        let contents = Contents::new(mode, &key, rule, unit, true).expect("they go together");
+        assert_eq!(contents.data_unit(), unit);
+        let mut units = plain.to_vec();
+        contents.apply(Way::Encrypt, first, &mut units).expect("whole units");
+        let stored = units.clone();
+        contents.apply(Way::Decrypt, first, &mut units).expect("whole units");
+        assert!(units == plain, "{mode:?} {rule:?}");
+        stored
+    }
+
+    #[test]
+    fn the_number_of_the_inode_moves_the_ivs_of_contents() {
+        let plain = [3; 4 * 512];
+        let xts = |rule, first| encrypted(EncryptionMode::Aes256Xts, rule, first, &plain, 512);
+        let index = |first| xts(IvRule::Index, first);
+        assert_eq!(xts(IvRule::Inode(5), 7), index(5 << 32 | 7));
+        assert_eq!(xts(IvRule::HashedInode(5), 7), index(12));
+        // The sum has 32 bits, in the middle of a run, too.
+        let wrapped = xts(IvRule::HashedInode(0xffff_fffe), 0);
+        assert_eq!(wrapped[..1024], index(0xffff_fffe)[..1024]);
+        assert_eq!(wrapped[1024..], index(0)[..1024]);
+    }
+
+    #[test]
+    fn a_run_for_many_cores_is_that_of_its_units_one_by_one() {
+        let unit = 4096;
+        for (mode, rule, len) in [
+            (EncryptionMode::Aes256Xts, IvRule::Index, 2 * GRAIN + 3 * unit),
+            (EncryptionMode::Aes256Xts, IvRule::HashedInode(u32::MAX - 300), 2 * GRAIN),
+            (EncryptionMode::Adiantum, IvRule::Index, 2 * GRAIN_OF_ADIANTUM + unit),
+            (EncryptionMode::Adiantum, IvRule::Nonce([9; NONCE_LEN]), 2 * GRAIN_OF_ADIANTUM + unit),
+        ] {
+            let plain: Vec<u8> = (0..len).map(|i| (i / 100) as u8).collect();
+            let whole = encrypted(mode, rule, 11, &plain, unit);
+            let key: Vec<u8> = (0..mode.key_len() as u8).collect();
+            let contents = Contents::new(mode, &key, rule, unit, true).expect("they go together");
+            for (index, (plain, stored)) in (11..).zip(plain.chunks(unit).zip(whole.chunks(unit))) {
+                let mut one = plain.to_vec();
+                contents.apply(Way::Encrypt, index, &mut one).expect("a unit");
+                assert!(one == stored, "{mode:?} {rule:?}: unit {index}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_nonce_is_part_of_every_iv_of_adiantum() {
+        let key: Vec<u8> = (0..32).collect();
+        let wide = Adiantum::new(Cipher::XChaCha12Aes, &key, &MapperOptions::default()).expect("a key");
+        let plain = [8; 3 * 512];
+        for first in [0, 70, u64::MAX - 2] {
+            let rule = IvRule::Nonce(*b"a nonce of 16 B.");
+            let stored = encrypted(EncryptionMode::Adiantum, rule, first, &plain, 512);
+            for (i, (stored, plain)) in stored.chunks(512).zip(plain.chunks(512)).enumerate() {
+                let mut iv = [0; 32];
+                iv[..8].copy_from_slice(&(first + i as u64).to_le_bytes());
+                iv[8..24].copy_from_slice(b"a nonce of 16 B.");
+                let mut unit = plain.to_vec();
+                wide.encrypt(&iv, &mut unit).expect("a unit");
+                assert!(unit == stored, "{first} + {i}");
+            }
+        }
+        let contents = Contents::new(EncryptionMode::Adiantum, &key, IvRule::Nonce([0; 16]), 512, false);
+        let cut = contents.expect("they go together").apply(Way::Encrypt, 0, &mut [0; 700]);
+        assert_eq!(cut, Err(EncryptionFault::Run));
+    }
+
+    #[test]
+    fn modes_are_refused_where_they_do_not_belong() {
+        use EncryptionMode as Mode;
+        let nonce = IvRule::Nonce([0; NONCE_LEN]);
+        for (mode, rule) in [
+            (Mode::Aes256Xts, nonce),
+            (Mode::Aes128CbcEssiv, IvRule::Inode(1)),
+            (Mode::Aes128CbcEssiv, nonce),
+            (Mode::ChaCha20, nonce),
+            (Mode::ChaCha20, IvRule::Inode(1)),
+            (Mode::Adiantum, IvRule::HashedInode(1)),
+            (Mode::Aes256Cts, IvRule::Index),
+            (Mode::Aes256Hctr2, IvRule::Index),
+        ] {
+            let key: Vec<u8> = (0..mode.key_len() as u8).collect();
+            let refused = Contents::new(mode, &key, rule, 4096, true).err();
+            assert_eq!(refused, Some(EncryptionFault::Cipher), "{mode:?} {rule:?}");
+        }
+        for mode in [Mode::Aes256Xts, Mode::Aes128CbcEssiv, Mode::ChaCha20] {
+            let key: Vec<u8> = (0..mode.key_len() as u8).collect();
+            assert_eq!(
+                Names::new(mode, &key, IvRule::Index).err(),
+                Some(EncryptionFault::Cipher),
+                "{mode:?}"
+            );
+        }
+        for mode in [Mode::Aes256Cts, Mode::Aes128Cts, Mode::Adiantum, Mode::Aes256Hctr2] {
+            let key: Vec<u8> = (0..mode.key_len() as u8).collect();
+            let names = Names::new(mode, &key, IvRule::Index).expect("a mode for names");
+            for way in [Way::Encrypt, Way::Decrypt] {
+                let short = names.apply(way, &mut [7; 15]);
+                assert_eq!(short, Err(EncryptionFault::CiphertextLength { len: 15 }), "{mode:?}");
+                let mut name = [7; 16];
+                names.apply(way, &mut name).expect("a block");
+                assert_ne!(name, [7; 16], "{mode:?}");
+            }
+        }
+    }
 }

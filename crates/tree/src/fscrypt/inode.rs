@@ -148,15 +148,19 @@ impl InodeCipher for FscryptInode {
     }
 
     fn name_hash(&self, folded: &[u8]) -> Option<(u32, u32)> {
-        let hash = siphash(self.name_hash_key.as_deref()?, folded).to_le_bytes();
-        let ([low, high], _) = hash.as_chunks::<4>() else { return None };
-        // ext4's hashes are even, and the last of them stands for the end of the directory.
-        let hash = match u32::from_le_bytes(*low) & !1 {
-            0xffff_fffe => 0xffff_fffc,
-            hash => hash,
-        };
-        Some((hash, u32::from_le_bytes(*high)))
+        directory_hash(siphash(self.name_hash_key.as_deref()?, folded))
     }
+}
+
+/// What ext4 makes of a hash: its hashes are even, and the last of them stands for the end of the directory.
+fn directory_hash(hash: u64) -> Option<(u32, u32)> {
+    let hash = hash.to_le_bytes();
+    let ([low, high], _) = hash.as_chunks::<4>() else { return None };
+    let low = match u32::from_le_bytes(*low) & !1 {
+        0xffff_fffe => 0xffff_fffc,
+        low => low,
+    };
+    Some((low, u32::from_le_bytes(*high)))
 }
 
 #[cfg(test)]
@@ -187,6 +191,19 @@ mod tests {
         for len in (0..whole).chain([whole + 1]) {
             let refused = cipher.decrypt_link(&stored[..len]);
             assert_eq!(refused, Err(EncryptionFault::CiphertextLength { len }));
+        }
+    }
+
+    #[test]
+    fn no_hash_of_a_name_is_odd_or_ends_the_directory() {
+        for (hash, expected) in [
+            (0x0000_0001_0000_0002, (2, 1)),
+            (0x1234_5678_9abc_def1, (0x9abc_def0, 0x1234_5678)),
+            (0xffff_fffe_ffff_fffd, (0xffff_fffc, 0xffff_fffe)),
+            (0x0000_0000_ffff_fffe, (0xffff_fffc, 0)),
+            (0x0000_0000_ffff_ffff, (0xffff_fffc, 0)),
+        ] {
+            assert_eq!(directory_hash(hash), Some(expected), "{hash:#x}");
         }
     }
 }

@@ -122,3 +122,86 @@ pub(super) fn siphash(key: &[u8], bytes: &[u8]) -> u64 {
     hasher.write(bytes);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_inside::EncryptedFilesystem;
+
+    use super::super::{EncryptionMode as Mode, Padding, Policy};
+    use super::*;
+
+    const NONCE: [u8; NONCE_LEN] = *b"defghijklmnopqrs";
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn master() -> MasterKey {
+        let bytes: Vec<u8> = (0..64_u8).map(|i| i.wrapping_mul(11).wrapping_add(5)).collect();
+        MasterKey::new(SecretBytes::copy_from(&bytes))
+    }
+
+    fn key_of(
+        key: KeyName,
+        key_use: KeyUse,
+        (contents, names): (Mode, Mode),
+        kind: Kind,
+        number: u64,
+    ) -> Result<(String, IvRule), EncryptionFault> {
+        let policy = Policy { contents, names, padding: Padding::Four, key_use, log2_data_unit: None, key };
+        let uuid = std::array::from_fn(|i| 200 + i as u8);
+        let filesystem = EncryptedFilesystem { uuid, block_size: 4096, stable_inodes: true };
+        let inode = EncryptedInode { number, kind, casefolded: false, context: &[], filesystem: &filesystem };
+        let derived = master().inode_key(&Context { policy, nonce: NONCE }, &inode);
+        derived.map(|(key, rule)| (hex(&key), rule))
+    }
+
+    /// Computed with Python: `hmac` and `hashlib` (RFC 5869), SipHash-2-4 after its paper, AES of `cryptography` (OpenSSL).
+    #[test]
+    fn every_use_of_a_master_key_gives_the_key_and_the_ivs_that_it_should() {
+        let (v1, v2) = (KeyName::Descriptor([1; 8]), KeyName::Identifier([1; 16]));
+        let (xts, adiantum) = ((Mode::Aes256Xts, Mode::Aes256Cts), (Mode::Adiantum, Mode::Adiantum));
+        let file = "fa3f3d68502876ba8727417f64d3014abb78f6bd884095b9f7227238a7e7ada1\
+                    962c3b869b3513ca8221390791518174a147a111dca79c3b784b13ae8773cfa4";
+        let direct = "13c595f89f513d536f27327564e04b1e26ad989a485c1b03fa378c405b6d564e";
+        let lblk64 = "34f3c5ba186a45eecfcb3895d8b0015f0e887d93c8ad754c0ee98377c330abcd\
+                      1ff00499284c4e4042115dbd2a1b26adcfd59ac9a1d85cc32c81a6fc72f74b8e";
+        let lblk64_names = "971e6ba599ca7383636f4ecde650b39c64fc5e4aab8a18db79282d378c196b1b";
+        let lblk32 = "a0a0fde03ca53c0a23d824995572ba76c3c54b678bf62bd1522e577bb9362681\
+                      c02d82ca5e09d4c0064fb0ee2d582238795e43c3634cfa62ce4d972f3e43d9a4";
+        let old = "9f492aa18e0527ffadfdbd01ee3f5cc1fac61313a46e2953437d0b83314bc9ba\
+                   b7b5f1de6fec129aaceb3a92c1211181f53d35dd9cefbd758c008268817f9345";
+        let raw = hex(&master().raw[..32]);
+        let nonce = IvRule::Nonce(NONCE);
+        use KeyUse::{Direct, InodeLblk32, InodeLblk64, PerFile};
+        for (key, key_use, modes, kind, number, expected, rule) in [
+            (v2, PerFile, xts, Kind::File, 12, file, IvRule::Index),
+            (v2, PerFile, xts, Kind::Directory, 12, &file[..64], IvRule::Index),
+            (v2, PerFile, xts, Kind::Link, 12, &file[..64], IvRule::Index),
+            (v2, Direct, adiantum, Kind::File, 12, direct, nonce),
+            (v2, Direct, adiantum, Kind::Directory, 12, direct, nonce),
+            (v2, InodeLblk64, xts, Kind::File, 12, lblk64, IvRule::Inode(12)),
+            (v2, InodeLblk64, xts, Kind::Link, 13, lblk64_names, IvRule::Inode(13)),
+            (v2, InodeLblk32, xts, Kind::File, 12, lblk32, IvRule::HashedInode(0x562e_df15)),
+            (v2, InodeLblk32, xts, Kind::File, (1 << 33) + 5, lblk32, IvRule::HashedInode(0xcbc4_f6eb)),
+            (v1, PerFile, xts, Kind::File, 12, old, IvRule::Index),
+            (v1, PerFile, xts, Kind::Directory, 12, &old[..64], IvRule::Index),
+            (v1, Direct, adiantum, Kind::File, 12, &raw, nonce),
+        ] {
+            let derived = key_of(key, key_use, modes, kind, number);
+            assert_eq!(derived, Ok((expected.to_owned(), rule)), "{key:?} {key_use:?} {kind:?}");
+        }
+        // Two inodes with the same low half would have the same IVs.
+        let large = key_of(v2, InodeLblk64, xts, Kind::File, (1 << 32) + 12);
+        assert_eq!(large, Err(EncryptionFault::Run));
+    }
+
+    #[test]
+    fn a_master_key_has_the_names_that_the_kernel_and_the_tools_give_it() {
+        let key = master();
+        let identifier = 0x0318_101d_0ee7_849c_6f63_c970_0484_7e4e_u128.to_be_bytes();
+        assert_eq!(key.identifier(), KeyName::Identifier(identifier));
+        let descriptor = 0x2b67_4d0a_bd93_29c7_u64.to_be_bytes();
+        assert_eq!(key.usual_descriptor(), KeyName::Descriptor(descriptor));
+    }
+}

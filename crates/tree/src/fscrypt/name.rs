@@ -129,4 +129,27 @@ mod tests {
         assert!(!convincing([(&text[..5], 0), (&text[..5], 0), (&text[..5], 0)].into_iter()));
         assert!(convincing([(&text[..5], 0), (&text[..5], 0), (&text[..6], 0)].into_iter()));
     }
+
+    /// Every length of name and padding, and every place for a byte among the zeros: only what [`pad`] makes is taken.
+    #[test]
+    fn a_name_has_the_padding_that_it_would_get_and_no_other() {
+        for padding in [Padding::Four, Padding::Eight, Padding::Sixteen, Padding::ThirtyTwo] {
+            for stored in (4..=64).step_by(4) {
+                for len in 0..=stored {
+                    let mut padded = vec![b'n'; len];
+                    padded.resize(stored, 0);
+                    let made = pad(&padded[..len], padding, MAX_NAME).is_ok_and(|made| made == padded);
+                    let taken = unpad(&padded, padding);
+                    if stored.is_multiple_of(padding.bytes()) && stored >= MIN_CIPHERTEXT {
+                        assert_eq!(taken, made.then_some(&padded[..len]), "{padding:?} {stored} {len}");
+                    }
+                    for at in len + 1..stored {
+                        padded[at] = 1;
+                        assert_eq!(unpad(&padded, padding), None, "{padding:?} {stored} {len} {at}");
+                        padded[at] = 0;
+                    }
+                }
+            }
+        }
+    }
 }

@@ -245,6 +245,10 @@ mod tests {
             "unit=1000",
             "key=00",
             "key=+0112233445566778899aabbccddeeff",
+            "key=00112233445566778899aabbccddee+f",
+            "key=0112233445566778899aabbccddeeff",
+            "key=00112233445566778899aabbccddeef\u{fc}",
+            "key=0011223344556677",
             "",
             "indirect",
         ] {
@@ -263,5 +267,69 @@ mod tests {
         ] {
             assert!(matches!(text.parse::<PolicyText>(), Err(PolicyTextError::Fault(_))), "{text}");
         }
+    }
+
+    #[test]
+    fn every_part_means_what_it_says() {
+        let parse = |text: &str| text.parse::<PolicyText>().unwrap_or_else(|error| panic!("{text}: {error}"));
+        for (text, contents, names) in [
+            ("v2:AES-256-XTS:AES-256-CBC-CTS", EncryptionMode::Aes256Xts, EncryptionMode::Aes256Cts),
+            ("v2:aes-256-xts", EncryptionMode::Aes256Xts, EncryptionMode::Aes256Cts),
+            ("v2:AES-128-CBC-ESSIV", EncryptionMode::Aes128CbcEssiv, EncryptionMode::Aes128Cts),
+            ("v2:AES-128-CBC:AES-128-CBC-CTS", EncryptionMode::Aes128CbcEssiv, EncryptionMode::Aes128Cts),
+            ("v2:Adiantum", EncryptionMode::Adiantum, EncryptionMode::Adiantum),
+            ("v2:ChaCha20", EncryptionMode::ChaCha20, EncryptionMode::Aes256Cts),
+            ("v2:ChaCha20-experiment:AES-256-CTS", EncryptionMode::ChaCha20, EncryptionMode::Aes256Cts),
+        ] {
+            let policy = parse(text);
+            assert_eq!((policy.contents, policy.names), (contents, names), "{text}");
+            assert_eq!(policy.is_single_snapshot(), contents == EncryptionMode::ChaCha20, "{text}");
+        }
+        for (text, stable) in [
+            ("v2", false),
+            ("v2:Adiantum:direct", false),
+            ("v2:iv-ino-lblk-64", true),
+            ("v2:iv-ino-lblk-32", true),
+        ] {
+            assert_eq!(parse(text).needs_stable_inodes(), stable, "{text}");
+        }
+        for log2 in 9..=16 {
+            assert_eq!(parse(&format!("v2:unit={}", 1 << log2)).log2_data_unit, Some(log2));
+        }
+        for bad in
+            ["v2:unit=256", "v2:unit=131072", "v2:AES-256-XTS:AES-256-CTS:AES-256-CTS", "v2:pad=4:pad=4"]
+        {
+            assert!(matches!(bad.parse::<PolicyText>(), Err(PolicyTextError::Part(_))), "{bad}");
+        }
+        for bad in
+            ["v2:unit=512:unit=512", "v1:key=0011223344556677:key=0011223344556677", "v2:direct:direct"]
+        {
+            assert!(matches!(bad.parse::<PolicyText>(), Err(PolicyTextError::Part(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_policy_has_the_key_that_it_names_or_the_one_of_its_version() {
+        let (old, new) = (KeyName::Descriptor([1; 8]), KeyName::Identifier([2; 16]));
+        let key = |text: &str, names: &[KeyName]| {
+            let policy: PolicyText = text.parse().unwrap();
+            policy.with_key(names).map(|policy| policy.key)
+        };
+        for (text, wanted, other) in [("v1", old, new), ("v2", new, old)] {
+            assert_eq!(key(text, &[old, new]), Some(wanted), "{text}");
+            assert_eq!(key(text, &[new, old]), Some(wanted), "{text}");
+            assert_eq!(key(text, &[other]), None, "{text}");
+        }
+        let named = "v1:key=0011223344556677";
+        let descriptor = KeyName::Descriptor([0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77]);
+        assert_eq!(key(named, &[old, new]), Some(descriptor));
+        assert_eq!(named.parse::<PolicyText>().unwrap().key(), Some(descriptor));
+        assert_eq!("v2".parse::<PolicyText>().unwrap().key(), None);
+    }
+
+    #[test]
+    fn a_template_has_a_nonce_that_no_inode_has() {
+        let template = "v2".parse::<PolicyText>().unwrap().with_key(&[KeyName::Identifier([2; 16])]).unwrap();
+        assert_eq!(Context::parse(&template.to_template()).unwrap().nonce, [0; NONCE_LEN]);
     }
 }

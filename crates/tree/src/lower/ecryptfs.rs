@@ -7,13 +7,14 @@ use std::path::Path;
 use atrest_inside::is_valid_name;
 use atrest_inside::posix::{Errno, Outcome};
 use atrest_secret::OsRandom;
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{CWD, Dir, FileType, Mode};
 
 use super::identity::errno;
 use super::{MappedFile, Mapper};
 use crate::ecryptfs::{
     EcryptfsError, EncryptedFile, FileCipher, FileOptions, Keys, LowerFile, NameCipher, NameError, Signature,
 };
+use crate::flags;
 
 /// The attribute that holds a header where the lower file does not.
 const XATTR: &[u8] = b"user.ecryptfs";
@@ -155,8 +156,7 @@ const SAMPLE: usize = 16;
 /// at hand, so that nothing is written under another one by mistake.
 pub fn look_at(directory: &Path, keys: &Keys) -> Result<FoundNames, EcryptfsError> {
     let names = NameCipher::reading(keys);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(CWD, directory, flags, Mode::empty())?;
+    let opened = rustix::fs::openat(CWD, directory, flags::DIRECTORY, Mode::empty())?;
     let mut found = FoundNames::None;
     let mut files = 0_usize;
     for entry in Dir::read_from(&opened)? {
@@ -174,8 +174,8 @@ pub fn look_at(directory: &Path, keys: &Keys) -> Result<FoundNames, EcryptfsErro
         if entry.file_type() == FileType::RegularFile && files < SAMPLE {
             // intended: a count for people.
             files = files.saturating_add(1);
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let Ok(file) = rustix::fs::openat(&opened, name, flags, Mode::empty()) else { continue };
+            let file = rustix::fs::openat(&opened, name, flags::INNER_FILE, Mode::empty());
+            let Ok(file) = file else { continue };
             if let Err(error @ EcryptfsError::NoKey { .. }) = EncryptedFile::open(File::from(file), keys) {
                 return Err(error);
             }

@@ -54,6 +54,8 @@ struct Known<F> {
 
 /// Numbers that no filesystem gives, for what is mounted below the lower directory.
 const FOREIGN: u64 = 1 << 63;
+/// What such a number has of the file's own; there is room for others behind the largest.
+const OWN: u64 = (FOREIGN >> 1) - 1;
 
 impl<F> Nodes<F> {
     pub fn new(root: OwnedFd, stat: &Stat) -> Self {
@@ -101,7 +103,7 @@ impl<F> Nodes<F> {
             return number;
         }
         // cannot overflow: less than FOREIGN is added.
-        let next = FOREIGN.saturating_add(which.1 & (FOREIGN >> 1));
+        let next = FOREIGN.saturating_add(which.1 & OWN);
         let by_number = &table.by_number;
         *table.foreign.entry(which).or_insert_with(|| {
             // Two devices may have files of the same number.
@@ -140,4 +142,90 @@ impl<F> Nodes<F> {
 
 fn which(stat: &Stat) -> Which {
     (stat.st_dev, stat.st_ino)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    fn descriptor() -> (OwnedFd, Stat) {
+        let file = File::open("/proc/self/stat").expect("it is there");
+        let stat = rustix::fs::fstat(&file).expect("it is open");
+        (file.into(), stat)
+    }
+
+    fn at(device: u64, inode: u64) -> (OwnedFd, Stat) {
+        let (fd, mut stat) = descriptor();
+        (stat.st_dev, stat.st_ino) = (device, inode);
+        (fd, stat)
+    }
+
+    fn nodes() -> Nodes<()> {
+        let (fd, stat) = at(7, 100);
+        Nodes::new(fd, &stat)
+    }
+
+    #[test]
+    fn a_node_has_the_number_that_its_filesystem_gives_it() {
+        let nodes = nodes();
+        let number = |device, inode| {
+            let (fd, stat) = at(device, inode);
+            nodes.refer(fd, &stat).number
+        };
+        assert_eq!(number(7, 100), Node::ROOT);
+        assert_eq!(number(7, 2), Node(2));
+        assert_eq!(number(7, FOREIGN - 1), Node(FOREIGN - 1));
+        assert_eq!(nodes.number_of_entry(100), Node::ROOT);
+        assert_eq!(nodes.number_of_entry(2), Node(2));
+        // Not as the root's, nor as numbers that others have.
+        for inode in [0, 1, FOREIGN, FOREIGN + 5] {
+            assert!(number(7, inode).0 >= FOREIGN, "{inode}");
+            assert!(nodes.number_of_entry(inode).0 >= FOREIGN, "{inode}");
+        }
+    }
+
+    #[test]
+    fn what_is_mounted_below_has_numbers_of_its_own() {
+        let nodes = nodes();
+        let refer = |device, inode| {
+            let (fd, stat) = at(device, inode);
+            nodes.refer(fd, &stat).number
+        };
+        let (a, b, c) = (refer(8, 50), refer(9, 50), refer(8, 100));
+        assert!([a, b, c].iter().all(|number| number.0 >= FOREIGN));
+        assert!(a != b && a != c && b != c);
+        assert_eq!((refer(8, 50), refer(9, 50)), (a, b), "they keep them");
+        assert_eq!(a, Node(FOREIGN + 50));
+        assert_eq!(refer(9, FOREIGN | 60), Node(FOREIGN + 60));
+        nodes.forget(a, 1);
+        nodes.get(a).expect("one reference is left");
+        nodes.forget(a, 1);
+        assert!(nodes.get(a).is_err());
+        assert!(nodes.table().foreign.values().all(|number| *number != a), "its number is free again");
+        assert!(nodes.table().foreign.values().any(|number| *number == b));
+        nodes.get(b).expect("the other one stays");
+        assert_eq!(refer(10, 50), a);
+    }
+
+    #[test]
+    fn the_last_reference_closes_the_descriptor() {
+        let nodes = nodes();
+        let (fd, stat) = at(7, 2);
+        let node = nodes.refer(fd, &stat);
+        assert_eq!(node.proc_name(), node.fd.as_raw_fd().to_string());
+        assert!(node.is_file());
+        let (fd, stat) = at(7, 2);
+        assert!(Arc::ptr_eq(&node, &nodes.refer(fd, &stat)), "the first descriptor stays");
+        let weak = Arc::downgrade(&node);
+        drop(node);
+        nodes.forget(Node(2), 1);
+        assert!(weak.upgrade().is_some());
+        nodes.forget(Node(2), 1);
+        assert!(weak.upgrade().is_none());
+        nodes.forget(Node(2), 1);
+        nodes.forget(Node::ROOT, 5);
+        nodes.get(Node::ROOT).expect("the top stays");
+    }
 }

@@ -67,7 +67,7 @@ pub(super) struct Opener {
 impl Opener {
     /// The lower file itself, which is what the node's descriptor stands for, whatever its names are by now.
     pub fn reopen<F>(&self, node: &LowerNode<F>, flags: OFlags) -> Outcome<File> {
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let flags = flags.union(crate::flags::REOPENED);
         Ok(rustix::fs::openat(&self.proc_fds, node.proc_name(), flags, Mode::empty())?.into())
     }
 

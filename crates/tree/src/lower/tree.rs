@@ -22,6 +22,7 @@ use super::Mapper;
 use super::directory::OpenDirectory;
 use super::nodes::{LowerNode, Nodes};
 use super::open::Opener;
+use crate::flags;
 
 /// Why a lower directory can't be served.
 #[non_exhaustive]
@@ -73,8 +74,7 @@ impl<M: Mapper> LowerPosix<M> {
     /// Opens a lower directory. A writable one is nobody else's until it is dropped; several may read one.
     pub fn open(directory: &Path, mapper: M, writable: bool) -> Result<Self, LowerError> {
         let failed = |error: Errno| LowerError::Directory(error.into());
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::openat(CWD, directory, flags, Mode::empty()).map_err(failed)?;
+        let root = rustix::fs::openat(CWD, directory, flags::DIRECTORY, Mode::empty()).map_err(failed)?;
         let lock = if writable {
             FlockOperation::NonBlockingLockExclusive
         } else {
@@ -84,10 +84,9 @@ impl<M: Mapper> LowerPosix<M> {
             Errno::WOULDBLOCK => LowerError::InUse,
             error => failed(error),
         })?;
-        let path = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let proc_fds = rustix::fs::openat(CWD, "/proc/self/fd", path, Mode::empty());
+        let proc_fds = rustix::fs::openat(CWD, "/proc/self/fd", flags::PLACE, Mode::empty());
         let proc_fds = proc_fds.map_err(|error| LowerError::NoProc(error.into()))?;
-        let node = rustix::fs::openat(&root, ".", path, Mode::empty()).map_err(failed)?;
+        let node = rustix::fs::openat(&root, ".", flags::PLACE, Mode::empty()).map_err(failed)?;
         let stat = rustix::fs::fstat(&node).map_err(failed)?;
         raise_limit();
         let inner = Inner {
@@ -116,8 +115,7 @@ impl<M: Mapper> Inner<M> {
 
     /// The node under a name of the lower directory, with one reference more.
     fn refer(&self, parent: impl AsFd, lower: &[u8]) -> Outcome<Arc<LowerNode<M::File>>> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(parent, OsStr::from_bytes(lower), flags, Mode::empty())?;
+        let fd = rustix::fs::openat(parent, OsStr::from_bytes(lower), flags::INNER_PLACE, Mode::empty())?;
         let stat = rustix::fs::fstat(&fd)?;
         Ok(self.nodes.refer(fd, &stat))
     }
@@ -258,15 +256,13 @@ impl<M: Mapper> PosixTree for LowerPosix<M> {
         inner.writable()?;
         let parent = inner.nodes.get(parent)?;
         let lower = inner.lower_name(&parent.fd, name)?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let permissions = Mode::from_raw_mode(mode & 0o7777);
         let file: File =
-            rustix::fs::openat(&parent.fd, OsStr::from_bytes(&lower), flags, permissions)?.into();
+            rustix::fs::openat(&parent.fd, OsStr::from_bytes(&lower), flags::NEW_FILE, permissions)?.into();
         // The descriptor of what was made, not of what has the name by now.
         let stat = rustix::fs::fstat(&file)?;
-        let path = OFlags::PATH | OFlags::CLOEXEC;
         let proc_name = std::os::fd::AsRawFd::as_raw_fd(&file).to_string();
-        let fd = rustix::fs::openat(&inner.opener.proc_fds, proc_name, path, Mode::empty())?;
+        let fd = rustix::fs::openat(&inner.opener.proc_fds, proc_name, flags::PLACE, Mode::empty())?;
         let node = inner.nodes.refer(fd, &stat);
         let opened = inner
             .hand_over(node.fd.as_fd(), &node.proc_name(), owner, Some(mode))
@@ -329,7 +325,7 @@ impl<M: Mapper> PosixTree for LowerPosix<M> {
 
     fn open_directory(&self, node: Node) -> Outcome<Box<dyn PosixDirectory>> {
         let node = self.inner.nodes.get(node)?;
-        let directory = self.inner.opener.reopen(&node, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let directory = self.inner.opener.reopen(&node, OFlags::DIRECTORY)?;
         Ok(Box::new(OpenDirectory { tree: Arc::clone(&self.inner), directory }))
     }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use atrest_secret::{OsRandom, Passphrase};
 use atrest_testkit::Random;
 use atrest_tree::ecryptfs::{
-    EcryptfsError, EncryptedFile, FileCipher, FileOptions, HEADER_LEN, Keys, LowerFile, MetadataPlace,
+    EcryptfsError, EncryptedFile, FileCipher, FileOptions, HEADER_LEN, HeaderDamage, Keys, LowerFile,
+    MetadataPlace, Signature,
 };
 
 /// A lower file of which a part can't be read.
@@ -313,4 +314,258 @@ fn what_can_not_be_read_is_an_error_in_large_runs_too() {
     let file = EncryptedFile::open(memory, &keys).expect("a good header");
     assert_eq!(file.read_at(0, &mut buf).expect("readable"), 4 << 20);
     assert!(buf[..4 << 20] == plain[..4 << 20]);
+}
+
+/// A lower file that keeps a record, and refuses what it is told to.
+#[derive(Clone, Default)]
+struct Judging {
+    memory: Memory,
+    log: Arc<Mutex<Vec<(&'static str, u64, u64)>>>,
+    /// Writes that still succeed.
+    writes: Option<Arc<Mutex<u32>>>,
+    no_room: bool,
+}
+
+impl Judging {
+    fn note(&self, what: &'static str, offset: u64, len: u64) {
+        self.log.lock().expect("no panic before").push((what, offset, len));
+    }
+
+    fn noted(&self) -> Vec<(&'static str, u64, u64)> {
+        std::mem::take(&mut self.log.lock().expect("no panic before"))
+    }
+
+    fn lower_len(&self) -> u64 {
+        self.memory.bytes().file.len() as u64
+    }
+}
+
+impl LowerFile for Judging {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.memory.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Some(left) = &self.writes {
+            let mut left = left.lock().expect("no panic before");
+            *left = left.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
+        }
+        self.note("write", offset, bytes.len() as u64);
+        self.memory.write_at(offset, bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.memory.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.note("set_len", len, 0);
+        self.memory.set_len(len)
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.note("reserve", offset, len);
+        if self.no_room { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.note("sync", 0, 0);
+        if self.no_room { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn xattr(&self) -> io::Result<Option<Vec<u8>>> {
+        self.memory.xattr()
+    }
+
+    fn set_xattr(&self, value: &[u8]) -> io::Result<()> {
+        self.memory.set_xattr(value)
+    }
+}
+
+const EXTENT: u64 = 4096;
+
+fn judged(keys: &mut Keys, contents: &[u8]) -> (Judging, EncryptedFile<Judging>) {
+    let (lower, options) = (Judging::default(), options(keys, MetadataPlace::File));
+    let file = EncryptedFile::create(lower.clone(), keys, &options, &mut OsRandom).expect("made");
+    file.write_at(0, contents).expect("room");
+    lower.noted();
+    (lower, file)
+}
+
+/// What was cut off is out of sight first, then gone from the last extent, then from the disk. Whole extents are left alone.
+#[test]
+fn what_is_cut_off_is_overwritten_before_the_file_is_shorter() {
+    let mut keys = Keys::new();
+    let (lower, file) = judged(&mut keys, &[7; 20_000]);
+    file.set_len(9000).expect("shorter");
+    let end = HEADER_LEN + 3 * EXTENT;
+    let last = HEADER_LEN + 2 * EXTENT;
+    assert_eq!(lower.noted(), [("write", 0, 8), ("write", last, EXTENT), ("set_len", end, 0)]);
+    file.set_len(8192).expect("shorter");
+    assert_eq!(lower.noted(), [("write", 0, 8), ("set_len", last, 0)]);
+    file.set_len(8192).expect("nothing to do");
+    assert_eq!(lower.noted(), []);
+    file.set_len(5000).expect("shorter");
+    // Whoever reads whole pages finds nothing behind the end.
+    lower.memory.write_at(0, &8192_u64.to_be_bytes()).expect("in memory");
+    let mut all = vec![1; 8192];
+    let longer = EncryptedFile::open(lower.memory.clone(), &keys).expect("a good header");
+    assert_eq!(longer.read_at(0, &mut all).expect("readable"), 8192);
+    assert!(all[..5000] == [7; 5000] && all[5000..] == [0; 3192]);
+    file.set_len(0).expect("shorter");
+    assert_eq!((file.len(), file.is_empty(), lower.lower_len()), (0, true, HEADER_LEN));
+}
+
+#[test]
+fn a_file_that_can_not_grow_is_as_it_was() {
+    let mut keys = Keys::new();
+    let (mut lower, file) = judged(&mut keys, &[7; 5000]);
+    // Short gaps are filled without asking, long ones only where there is room for them.
+    file.set_len(5000 + (1 << 20)).expect("room");
+    assert!(lower.noted().iter().all(|(what, ..)| *what == "write"));
+    file.set_len(5000).expect("shorter");
+    lower.noted();
+    file.set_len(5001 + (1 << 20)).expect("room");
+    let first = lower.noted()[0];
+    let end = (5001 + (1_u64 << 20)).div_ceil(EXTENT);
+    assert_eq!(first, ("reserve", HEADER_LEN + EXTENT, (end - 1) * EXTENT));
+    file.set_len(5000).expect("shorter");
+    lower.no_room = true;
+    let before = lower.memory.bytes().file;
+    let file = EncryptedFile::open(lower.clone(), &keys).expect("a good header");
+    for grown in [file.set_len(3 << 20), file.write_at(3 << 20, b"x"), file.sync()] {
+        assert!(matches!(grown, Err(EcryptfsError::Io(_))), "{grown:?}");
+    }
+    assert_eq!(file.len(), 5000);
+    assert!(lower.memory.bytes().file == before);
+    // The disk is full in the middle: what there is of the zeros goes.
+    lower.no_room = false;
+    for writes in 0..4 {
+        lower.writes = Some(Arc::new(Mutex::new(writes)));
+        let file = EncryptedFile::open(lower.clone(), &keys).expect("a good header");
+        let grown = file.set_len(5 << 20);
+        assert!(matches!(grown, Err(EcryptfsError::Io(_))), "{grown:?}");
+        assert_eq!((file.len(), lower.lower_len()), (5000, HEADER_LEN + 2 * EXTENT), "{writes}");
+        lower.writes = None;
+        let file = EncryptedFile::open(lower.clone(), &keys).expect("a good header");
+        let mut all = [0; 6000];
+        assert_eq!(file.read_at(0, &mut all).expect("readable"), 5000);
+        assert!(all[..5000] == [7; 5000]);
+    }
+}
+
+#[test]
+fn room_is_asked_for_whole_extents_up_to_the_largest_file() {
+    let mut keys = Keys::new();
+    let (lower, file) = judged(&mut keys, b"");
+    let largest = (i64::MAX as u64 - HEADER_LEN) & !(EXTENT - 1);
+    for (offset, len, from, to) in [
+        (5000, 10_000, EXTENT, 4 * EXTENT),
+        (0, 1, 0, EXTENT),
+        (4096, 4096, EXTENT, 2 * EXTENT),
+        (0, largest, 0, largest),
+        (largest - 1, 1, largest - EXTENT, largest),
+    ] {
+        file.reserve(offset, len).expect("nobody looks");
+        assert_eq!(lower.noted(), [("reserve", HEADER_LEN + from, to - from)], "{offset} {len}");
+    }
+    for (offset, len) in [(0, largest + 1), (largest, 1), (u64::MAX, 1), (1, u64::MAX)] {
+        let refused = file.reserve(offset, len);
+        assert!(matches!(refused, Err(EcryptfsError::TooLarge { .. })), "{offset} {len}: {refused:?}");
+    }
+    for refused in [
+        file.set_len(largest + 1),
+        file.set_len(u64::MAX),
+        file.write_at(largest, b"x"),
+        file.write_at(largest - 1, b"xy"),
+        file.write_at(u64::MAX, b"x"),
+    ] {
+        assert!(matches!(refused, Err(EcryptfsError::TooLarge { .. })), "{refused:?}");
+    }
+    file.write_at(u64::MAX, b"").expect("nothing to do");
+    file.sync().expect("in memory");
+    assert_eq!(lower.noted(), [("sync", 0, 0)]);
+    assert_eq!((file.len(), file.contents_at(), file.lower().lower_len()), (0, HEADER_LEN, HEADER_LEN));
+    assert_eq!(file.into_lower().lower_len(), HEADER_LEN);
+}
+
+#[test]
+fn a_size_that_no_file_can_have_is_refused() {
+    let mut keys = Keys::new();
+    let (lower, file) = judged(&mut keys, b"");
+    drop(file);
+    let largest = (i64::MAX as u64 - HEADER_LEN) & !(EXTENT - 1);
+    for (size, fits) in [(largest, true), (largest + 1, false), (i64::MAX as u64, false)] {
+        lower.memory.write_at(0, &size.to_be_bytes()).expect("in memory");
+        match EncryptedFile::open(lower.clone(), &keys) {
+            Ok(file) => assert!(fits && file.len() == size, "{size}"),
+            Err(EcryptfsError::Header(HeaderDamage::Size(found))) => assert!(!fits && found == size),
+            Err(error) => panic!("{size}: {error:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_new_file_has_as_many_keys_as_its_header_has_room_for() {
+    let mut keys = Keys::new();
+    let options = options(&mut keys, MetadataPlace::File);
+    let create = |signatures: Vec<Signature>| {
+        let memory = Memory::default();
+        let options = FileOptions { signatures, ..options.clone() };
+        let made = EncryptedFile::create(memory.clone(), &keys, &options, &mut OsRandom);
+        (made.map(drop), memory)
+    };
+    let signature = options.signatures[0];
+    for (signatures, missing) in
+        [(vec![], vec![]), (vec![signature, Signature([1; 8])], vec![signature, Signature([1; 8])])]
+    {
+        let (refused, memory) = create(signatures);
+        assert!(
+            matches!(&refused, Err(EcryptfsError::NoKey { wanted }) if *wanted == missing),
+            "{refused:?}"
+        );
+        assert!(memory.bytes().file.is_empty());
+    }
+    // 26 bytes, 55 for each key of 16 bytes, and a zero.
+    let most = (4096 - 27) / 55;
+    let (made, memory) = create(vec![signature; most]);
+    made.expect("there is room");
+    EncryptedFile::open(memory, &keys).expect("a good header");
+    let (refused, memory) = create(vec![signature; most + 1]);
+    assert!(matches!(refused, Err(EcryptfsError::Header(HeaderDamage::Short { .. }))), "{refused:?}");
+    assert!(memory.bytes().file.is_empty());
+}
+
+/// The first key that is there opens a file, whatever other packets it has.
+#[test]
+fn one_key_of_several_is_enough_and_none_is_told_apart() {
+    let mut both = Keys::new();
+    let ours = both.add_passphrase(&Passphrase::copy_from(b"correct horse")).expect("a passphrase")[0];
+    let mut theirs = Keys::new();
+    let other = theirs.add_passphrase(&Passphrase::copy_from(b"battery staple")).expect("a passphrase")[0];
+    let only_ours = both.clone();
+    both.add_passphrase(&Passphrase::copy_from(b"battery staple")).expect("a passphrase");
+    let signatures = vec![ours, other];
+    let options =
+        FileOptions { signatures: signatures.clone(), ..options(&mut Keys::new(), MetadataPlace::File) };
+    let memory = Memory::default();
+    let file = EncryptedFile::create(memory.clone(), &both, &options, &mut OsRandom).expect("made");
+    file.write_at(0, b"for two").expect("room");
+    for keys in [&only_ours, &theirs, &both] {
+        let file = EncryptedFile::open(memory.clone(), keys).expect("one is enough");
+        assert!(whole(&file) == b"for two");
+    }
+    match EncryptedFile::open(memory.clone(), &Keys::new()) {
+        Err(EcryptfsError::NoKey { wanted }) => assert_eq!(wanted, signatures),
+        other => panic!("{other:?}"),
+    }
+    // A public key's packet alone: version 3, signature, algorithm, a key.
+    let mut packet = vec![1, 12, 3];
+    packet.extend(other.0);
+    packet.extend([1, 9, 9, 0]);
+    memory.write_at(26, &packet).expect("in memory");
+    match EncryptedFile::open(memory, &both) {
+        Err(EcryptfsError::PublicKey { signature }) => assert_eq!(signature, other),
+        other => panic!("{other:?}"),
+    }
 }

@@ -62,4 +62,15 @@ mod tests {
             assert_eq!(key_name(text), None, "{text:?}");
         }
     }
+
+    #[test]
+    fn every_digit_has_its_value() {
+        let all = ProtectorDescriptor::parse(b"0123456789abcdef").expect("16 digits");
+        assert_eq!(all.0, [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef]);
+        for no_digit in [b'/', b':', b'`', b'g', b'A', b' ', b'+', 0] {
+            let mut text = *b"0123456789abcdef";
+            text[5] = no_digit;
+            assert_eq!(ProtectorDescriptor::parse(&text), None, "{no_digit}");
+        }
+    }
 }

@@ -121,4 +121,23 @@ mod tests {
             assert_eq!(all(bytes), Err(Malformed), "{bytes:x?}");
         }
     }
+
+    #[test]
+    fn field_numbers_and_values_reach_to_their_limits_and_no_further() {
+        let field = |key: &[u8]| all(&[key, &[0]].concat()).map(|fields| fields[0].0);
+        assert_eq!(field(&[0x08]), Ok(1));
+        assert_eq!(field(&[0xf8, 0xff, 0xff, 0xff, 0x0f]), Ok((1 << 29) - 1));
+        assert_eq!(field(&[0x80, 0x80, 0x80, 0x80, 0x10]), Err(Malformed));
+        assert_eq!(field(&[0x80, 0x80, 0x80, 0x80, 0x20]), Err(Malformed));
+        let largest = [0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        assert_eq!(all(&largest), Ok(vec![(1, Value::Number(u64::MAX))]));
+        // Eleven bytes, the last of which would add nothing.
+        let long = [0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00];
+        assert_eq!(all(&long), Err(Malformed));
+        assert_eq!(all(b"\x12\x00"), Ok(vec![(2, Value::Bytes(b""))]));
+        assert_eq!(all(b"\x15..."), Err(Malformed));
+        // Nothing is read after an error.
+        let mut fields = Fields(b"\x0b\x08\x01");
+        assert_eq!((fields.next(), fields.next()), (Some(Err(Malformed)), None));
+    }
 }

@@ -99,4 +99,37 @@ mod tests {
         ctr(&key, [0; 16], &mut first);
         assert_eq!(wrapped[16..], first);
     }
+
+    /// Computed with Python: `hmac`, `hashlib` and AES of `cryptography` (OpenSSL), wrapping key 00 to 1f, IV 30 to 3f.
+    #[test]
+    fn a_key_is_unwrapped_if_every_bit_of_its_record_is_right() {
+        let wrapping: [u8; 32] = std::array::from_fn(|i| i as u8);
+        let record = WrappedKey {
+            iv: std::array::from_fn(|i| 0x30 + i as u8),
+            encrypted: hex(
+                "39cd0d8e9b7277f579915110de961b2644255434304d11ecfda3c57f0b34235023534914b534e429f0b5d944534eca1fd587c4cb4b93ebf58ae875ca27f9a3a9",
+            ),
+            hmac: hex("0e00f4f65a5a20f7072a8544a03eb380aae5a0aca4f3d83671a15d51dd50b082")
+                .try_into()
+                .expect("32 bytes"),
+        };
+        let key: Vec<u8> = (0x80..0xc0).collect();
+        assert_eq!(record.unwrap_with(&wrapping).map(|found| found.to_vec()), Ok(key));
+        for bit in 0..8 * 16 {
+            let mut bad = record.clone();
+            bad.iv[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(bad.unwrap_with(&wrapping).map(drop), Err(NotAuthentic), "IV, bit {bit}");
+            let (mut bad, mut other) = (record.clone(), record.clone());
+            bad.encrypted[bit / 2] ^= 1 << (bit % 8);
+            assert_eq!(bad.unwrap_with(&wrapping).map(drop), Err(NotAuthentic), "byte {}", bit / 2);
+            other.hmac[bit / 4] ^= 1 << (bit % 8);
+            assert_eq!(other.unwrap_with(&wrapping).map(drop), Err(NotAuthentic), "tag, byte {}", bit / 4);
+        }
+        let mut short = record.clone();
+        short.encrypted.truncate(32);
+        assert_eq!(short.unwrap_with(&wrapping).map(drop), Err(NotAuthentic));
+        let mut other = wrapping;
+        other[31] ^= 1;
+        assert_eq!(record.unwrap_with(&other).map(drop), Err(NotAuthentic));
+    }
 }

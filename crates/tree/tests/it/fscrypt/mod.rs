@@ -4,3 +4,4 @@ mod common;
 mod debian;
 mod hctr2;
 mod host;
+mod inode;
