@@ -147,3 +147,60 @@ impl<E: fmt::Display> fmt::Display for CardFlashError<E> {
 }
 
 impl<E: core::error::Error> core::error::Error for CardFlashError<E> {}
+
+#[cfg(test)]
+mod tests {
+    use atrest_device::FlashOperation::{Erase, Prog, Read};
+    use embedded_sdmmc::BlockCount;
+
+    use super::*;
+    use crate::stub::Failed;
+
+    /// A card of so many blocks that answers nothing.
+    struct Dead(u32);
+
+    impl BlockDevice for Dead {
+        type Error = Failed;
+
+        fn read(&self, _: &mut [Block], _: BlockIdx) -> Result<(), Failed> {
+            Err(Failed(1))
+        }
+
+        fn write(&self, _: &[Block], _: BlockIdx) -> Result<(), Failed> {
+            Err(Failed(2))
+        }
+
+        fn num_blocks(&self) -> Result<BlockCount, Failed> {
+            if self.0 == 0 { Err(Failed(3)) } else { Ok(BlockCount(self.0)) }
+        }
+    }
+
+    type Card = CardFlash<Dead, 2>;
+
+    #[test]
+    fn a_transfer_is_checked_before_the_card_is_asked_and_its_errors_are_told() {
+        let mut card = Card::new(Dead(17), 1024).expect("a card");
+        let size = 8 * 1024;
+        let outside = FlashCause::OutOfBounds { size };
+        let cause = |result: Result<(), FlashError>| result.map_err(|error| (error.operation, error.cause));
+        assert_eq!(cause(card.read(size, &mut [0; 512])), Err((Read, outside)));
+        assert_eq!(cause(card.prog(size, &[0; 512])), Err((Prog, outside)));
+        assert_eq!(cause(card.erase(size, 1024)), Err((Erase, outside)));
+        assert_eq!(cause(card.erase(512, 1024)), Err((Erase, FlashCause::Misaligned { multiple: 1024 })));
+        assert_eq!(cause(card.read(1, &mut [0; 512])), Err((Read, FlashCause::Misaligned { multiple: 512 })));
+        assert_eq!(cause(card.read(0, &mut [0; 512])), Err((Read, FAILED)));
+        assert_eq!(cause(card.prog(0, &[0; 512])), Err((Prog, FAILED)));
+        assert_eq!((card.erase(0, size), card.sync(), card.erased_byte()), (Ok(()), Ok(()), None));
+        assert_eq!(Card::new(Dead(0), 1024).map(drop), Err(CardFlashError::Card(Failed(3))));
+        assert_eq!(CardFlash::<_, 0>::new(Dead(17), 1024).map(drop), Err(CardFlashError::NoBuffer));
+        assert!(Card::new(Dead(17), 1024 + 256).is_err() && Card::new(Dead(17), 0).is_err());
+    }
+
+    #[test]
+    fn blocks_are_numbered_with_32_bits_and_no_address_behind_them_reaches_another_one() {
+        let block = |address| Card::block(Read, address, 512).map(|block| block.0);
+        assert_eq!([block(0), block(512), block((1 << 41) - 512)], [Ok(0), Ok(1), Ok(u32::MAX)]);
+        let outside = FlashError::new(Read, 1 << 41, 512, FlashCause::OutOfBounds { size: 1 << 41 });
+        assert_eq!(block(1 << 41), Err(outside));
+    }
+}

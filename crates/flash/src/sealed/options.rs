@@ -98,3 +98,52 @@ impl SealedOptions {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_keyslot::flash::{FlashCipher, FlashSizes, Freshness};
+
+    use super::*;
+
+    #[test]
+    fn options_are_those_of_a_sealed_header_and_there_are_none_for_another() {
+        let header = |protection| Params {
+            cipher: FlashCipher::ChaCha20Poly1305,
+            key_len: 32,
+            protection,
+            uuid: [0; 16],
+            sizes: FlashSizes { read_size: 1, prog_size: 16, erase_size: 4096, block_count: 256 },
+            data_unit: 300,
+        };
+        for (policy, tickets) in [(TicketPolicy::Slot, Tickets::Slot), (TicketPolicy::Store, Tickets::Store)]
+        {
+            let sealed = Protection::Sealed { tag_len: 16, store: Freshness::Record, tickets: policy };
+            let expected = SealedOptions { payload: 300, tickets, ..SealedOptions::default() };
+            assert_eq!(SealedOptions::of(&header(sealed)), Some(expected));
+        }
+        assert_eq!(SealedOptions::of(&header(Protection::Encrypted)), None);
+    }
+
+    #[test]
+    fn a_reserve_has_its_bounds_and_its_name() {
+        let check = |reserve| SealedOptions { reserve, ..SealedOptions::default() }.check();
+        let named = SealedOptions::short_lived;
+        for reserve in [3, 12, 22, named(3), named(22), named(23), named(31)] {
+            assert_eq!(check(reserve), Ok(()), "{reserve}");
+        }
+        for reserve in [0, 2, 32, 127, named(0), named(2), named(32)] {
+            assert_eq!(check(reserve), Err(SealedError::Option), "{reserve}");
+        }
+        for (reserve, power_losses) in [(23, 1 << 17), (31, 512)] {
+            assert_eq!(check(reserve), Err(SealedError::ShortLived { power_losses }), "{reserve}");
+        }
+        assert_eq!(named(named(25)), named(25), "whoever names it twice means the same");
+        assert_eq!(
+            SealedOptions { anchor_every: 0, ..SealedOptions::default() }.check(),
+            Err(SealedError::Option)
+        );
+        assert_eq!(SealedOptions { anchor_every: 1, ..SealedOptions::default() }.check(), Ok(()));
+        assert_eq!((named(25) & 127, SealedOptions::power_losses(named(25))), (25, 1 << 15));
+        assert_eq!(SealedOptions { reserve: named(25), ..SealedOptions::default() }.reserve_bits(), 25);
+    }
+}

@@ -325,3 +325,13 @@ fn a_cipher_that_refuses_leaves_no_plaintext_on_the_medium_or_in_the_buffer() {
     assert_eq!(flash.into_device().wear().programmed_units(), 0);
     assert!(bounce.iter().all(|byte| *byte == 0));
 }
+
+#[test]
+fn a_sync_reaches_the_medium_and_fails_as_it_does() {
+    let medium = EmulatedFlash::new(geometry(1, 16, 256, 1));
+    let mut flash = CryptFlash::new(medium, mapper("aes-xts-plain64", 512), [0; 16]).expect("a device");
+    assert_eq!((flash.sync(), flash.device().wear().syncs), (Ok(()), 1));
+    flash.device_mut().refusals().syncs = 1;
+    let refused = flash.sync().map_err(|error| (error.operation, error.cause));
+    assert_eq!(refused, Err((FlashOperation::Sync, FlashCause::Driver(0))));
+}

@@ -187,6 +187,11 @@ fn errors_say_which_keyslot_and_why() {
     let wrong = FlashHeaderError::Slot { slot: 0, error: SlotError::WrongKey };
     assert_eq!(unlock(&header, "no", &mut opened), Err(wrong));
     assert!(opened.expose().is_empty());
+    for refused in ["no", ""] {
+        assert_eq!((unlock(&header, "pass", &mut opened), opened.expose()), (Ok(0), key.expose()));
+        assert!(unlock(&header, refused, &mut opened).is_err());
+        assert!(opened.expose().is_empty(), "the key of an earlier opening is kept");
+    }
     let mut at =
         |slot, passphrase: &[u8]| header.unlock(Some(slot), passphrase, &mut AnyKdf, None, &mut opened);
     assert_eq!(at(0, b"pass"), Ok(0));
@@ -427,4 +432,55 @@ fn errors_of_the_medium_come_through() {
         matches!(error, FlashHeaderError::Flash(FlashError { cause: FlashCause::Driver(7), .. })),
         "{error:?}"
     );
+}
+
+/// As a change leaves them that was cut between the first copy and the second.
+#[test]
+fn an_older_copy_is_told_and_does_not_count_wherever_it_lies() {
+    for old in [0, 1] {
+        let (medium, key) = formatted();
+        add(&mut open(medium.clone()).expect("a header"), &key, "two").expect("adding");
+        let before = medium.lock().image().to_bytes()[..HEADER_LEN].to_vec();
+        add(&mut open(medium.clone()).expect("a header"), &key, "three").expect("adding");
+        medium.lock().erase(4096 * old, 4096).expect("an erase");
+        medium.lock().prog(4096 * old, &before).expect("a program");
+        let mut header = open(medium.clone()).expect("a header");
+        let mut states = [CopyState::Current; 2];
+        states[old as usize] = CopyState::Outdated;
+        assert_eq!(header.copy_states(), states);
+        assert_eq!(header.header().expect("it").sequence(), 3);
+        assert!(unlock(&header, "three", &mut FlashKey::empty()).is_ok(), "the newer one counts");
+        assert!(!header.found().expect("it").in_both);
+        assert_eq!(header.repair(), Ok(()));
+        let header = open(medium).expect("a header");
+        assert_eq!(
+            (header.copy_states(), header.found().expect("it").in_both),
+            ([CopyState::Current; 2], true)
+        );
+        assert_eq!(header.header().expect("it").sequence(), 3);
+    }
+}
+
+/// Keys are erased if both copies read back without them, whatever the medium has said before; and not if one does not.
+#[test]
+fn keys_are_erased_if_both_copies_read_back_without_them() {
+    let (medium, _) = formatted();
+    let keyslot = medium.lock().image().to_bytes()[64 + 32..][..72].to_vec();
+    let mut header = open(medium.clone()).expect("a header");
+    medium.lock().refusals().erases = 1;
+    assert_eq!(header.erase_keys(None), Ok(()));
+    assert!(!medium.lock().image().to_bytes().windows(16).any(|bytes| bytes == &keyslot[..16]));
+    assert_eq!(header.copy_states(), [CopyState::Current; 2]);
+    assert_eq!(header.header().expect("it").slots_in_use().count(), 0);
+    for (block, how) in
+        (0..2).flat_map(|block| [BadBlock::EraseError, BadBlock::EraseNoop].map(|how| (block, how)))
+    {
+        let (medium, _) = formatted();
+        let mut header = open(medium.clone()).expect("a header");
+        medium.lock().break_block(block, how);
+        let error = header.erase_keys(None).expect_err("one copy is as it was");
+        let remains = matches!(error, FlashHeaderError::OldCopyRemains { copy, .. } if copy == block);
+        assert!(remains, "block {block}, {how:?}: {error:?}");
+        assert_eq!(header.header().map(|_| ()), Err(FlashHeaderError::Reopen));
+    }
 }
