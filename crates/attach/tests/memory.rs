@@ -15,9 +15,10 @@ use atrest_device::BlockDevice;
 use atrest_engine::{Disk, DiskOptions};
 use atrest_secret::{OsRandom, Random, SecretBytes};
 use atrest_testkit::memory::{PIECE, found_outside, pieces, round_keys};
+use atrest_testkit::{Scratch, wait_until};
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
 use atrest_volume::{UnlockOptions, VolumeKey};
-use common::{Memory, Serving, run, wait_until};
+use common::{Memory, Serving, run};
 
 const SIZE: u64 = 8 << 20;
 
@@ -52,7 +53,7 @@ fn volume(cipher: &str, key_len: usize, backend: BackendChoice) -> (Arc<dyn Bloc
 /// Reads and writes, small and large, by programs that are not this process.
 fn through_nbd(disk: Arc<dyn BlockDevice>) -> Serving {
     let serving = Serving::start(disk);
-    let file = serving.directory.path().join("copy");
+    let file = serving.directory.path("copy");
     let file = file.to_str().expect("plain letters");
     run("nbdcopy", &["--connections=4", &serving.uri, file]);
     run("nbdcopy", &["--connections=4", "--flush", file, &serving.uri]);
@@ -62,7 +63,7 @@ fn through_nbd(disk: Arc<dyn BlockDevice>) -> Serving {
 
 struct Mounted {
     mount: Option<fuse::Mount>,
-    _directory: tempfile::TempDir,
+    _directory: Scratch,
 }
 
 impl Drop for Mounted {
@@ -77,8 +78,8 @@ impl Drop for Mounted {
 }
 
 fn through_fuse(disk: Arc<dyn BlockDevice>) -> Mounted {
-    let directory = tempfile::tempdir().expect("a directory");
-    let point = directory.path().join("m");
+    let directory = Scratch::new();
+    let point = directory.path("m");
     std::fs::create_dir(&point).expect("created");
     let mount = fuse::mount(disk, &point, &fuse::Options::default()).expect("FUSE: run scripts/setup");
     let file = OpenOptions::new().read(true).write(true).open(mount.place()).expect("opens");

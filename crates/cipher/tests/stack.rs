@@ -3,6 +3,10 @@
 //! Each run has a thread of its own, whose stack is painted first. Another thread reads it afterwards.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+#[path = "../../testkit/src/random.rs"]
+#[allow(dead_code, reason = "these tests have no use for all of it")]
+mod random;
+
 use std::fs::File;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
@@ -120,14 +124,7 @@ fn found(stack: &[u8], needles: &[Vec<u8>]) -> Option<usize> {
 }
 
 fn key(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| next()).collect()
+    random::Random::new(1).bytes(len)
 }
 
 /// How deep a run may go: what is wiped after it, with what wiping itself takes, and frames on the way to it.

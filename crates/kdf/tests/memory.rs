@@ -6,11 +6,10 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::process::Command;
 
 use atrest_kdf::{Argon2Cost, Argon2Kind, Hash, ScryptCost, argon2, pbkdf2, scrypt};
+use atrest_testkit::again;
 
-const TEST: &str = "nothing_of_the_computation_stays_in_memory";
 const ASKED: &str = "ATREST_KDF_TEST_PIECES";
 const PIECE: usize = 16;
 const MASK: u128 = u128::from_ne_bytes([0xa5; PIECE]);
@@ -26,9 +25,7 @@ fn nothing_of_the_computation_stays_in_memory() {
     if std::env::var_os(ASKED).is_some() {
         return print_pieces();
     }
-    let own = std::env::current_exe().expect("this program");
-    let asked = Command::new(own).args(["--exact", TEST, "--nocapture"]).env(ASKED, "1").output();
-    let printed = String::from_utf8(asked.expect("starts").stdout).expect("text");
+    let printed = again::program().env(ASKED, "1").ok().expect_one_passed().text();
     let mut masked: Vec<u128> = printed
         .lines()
         .filter_map(|line| line.strip_prefix("piece "))
@@ -45,13 +42,13 @@ fn nothing_of_the_computation_stays_in_memory() {
     assert!(search.found().contains(&(there.as_ptr() as u64)), "the search finds nothing");
     atrest_secret::wipe(&mut there);
     search.masked.retain(|piece| *piece != mark ^ MASK);
-    assert_eq!(search.found(), [], "before anything was derived");
+    assert_eq!(search.found(), [0; 0], "before anything was derived");
 
     let mut key = [0; 32];
     argon2(&ARGON2, PASSPHRASE, SALT, &mut key).expect("derives");
-    assert_eq!(search.found(), [], "after Argon2");
+    assert_eq!(search.found(), [0; 0], "after Argon2");
     scrypt(&SCRYPT, PASSPHRASE, SALT, &mut key).expect("derives");
-    assert_eq!(search.found(), [], "after scrypt");
+    assert_eq!(search.found(), [0; 0], "after scrypt");
 }
 
 /// The blocks that both functions compute, masked, in pieces.

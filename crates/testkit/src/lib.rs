@@ -11,9 +11,13 @@
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
 //! * [`memory`]: the memory of a test's own process, searched for keys.
 //! * [`atrest`]: the program under test, as a user runs it.
+//! * [`scratch`]: a directory for one test, and programs that run in it.
 //! * [`campaign`], [`random`]: seeded samples of long campaigns, each case replayable from the seed that it prints.
+//! * [`needs`]: what a test asks of the machine, how it tells what it leaves out, and how it waits.
+//! * [`again`]: a test that runs itself in a process of its own.
 #![deny(unsafe_code)] // but for one instruction sequence in `valgrind`
 
+pub mod again;
 pub mod atrest;
 pub mod board;
 pub mod campaign;
@@ -25,9 +29,11 @@ pub mod flash;
 pub mod kernel;
 pub mod memory;
 pub mod nbd;
+pub mod needs;
 pub mod oracle;
 pub mod power_loss;
 pub mod random;
+pub mod scratch;
 pub mod torn;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod valgrind;
@@ -35,5 +41,7 @@ pub mod valgrind;
 pub use campaign::Campaign;
 pub use discards::DiscardDevice;
 pub use fault::FaultDevice;
+pub use needs::wait_until;
 pub use random::Random;
+pub use scratch::Scratch;
 pub use torn::TornDevice;

@@ -5,27 +5,26 @@ use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Which Debian package brings a program.
 const PACKAGES: &[(&str, &str)] = &[
+    ("addpart", "util-linux"),
     ("arm-none-eabi-gcc", "gcc-arm-none-eabi"),
+    ("blkid", "util-linux"),
+    ("cc", "build-essential"),
     ("cpio", "cpio"),
     ("cryptsetup", "cryptsetup-bin"),
     ("debugfs", "e2fsprogs"),
+    ("dtc", "device-tree-compiler"),
     ("dumpe2fs", "e2fsprogs"),
     ("dumpimage", "u-boot-tools"),
     ("e2fsck", "e2fsprogs"),
-    ("cpio", "cpio"),
-    ("dtc", "device-tree-compiler"),
-    ("dumpimage", "u-boot-tools"),
-    ("mkimage", "u-boot-tools"),
-    ("openssl", "openssl"),
-    ("xz", "xz-utils"),
-    ("zstd", "zstd"),
     ("fio", "fio"),
     ("fsck.fat", "dosfstools"),
+    ("fsck.vfat", "dosfstools"),
     ("fscrypt", "fscrypt"),
     ("fusermount3", "fuse3"),
     ("jq", "jq"),
@@ -36,13 +35,16 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mkfs.btrfs", "btrfs-progs"),
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.fat", "dosfstools"),
+    ("mkfs.vfat", "dosfstools"),
     ("mkfs.xfs", "xfsprogs"),
-    ("mkswap", "util-linux"),
     ("mkimage", "u-boot-tools"),
+    ("mkswap", "util-linux"),
+    ("mount", "mount"),
     ("nbdcopy", "libnbd-bin"),
     ("nbdinfo", "libnbd-bin"),
     ("nbdkit", "nbdkit"),
     ("nbdsh", "libnbd-bin"),
+    ("openssl", "openssl"),
     ("python3", "python3"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
@@ -53,9 +55,16 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf"),
     ("runuser", "util-linux"),
+    ("script", "bsdutils"),
     ("setpriv", "util-linux"),
-    ("unshare", "util-linux"),
+    ("setsid", "util-linux"),
+    ("sfdisk", "fdisk"),
     ("sgdisk", "gdisk"),
+    ("tune2fs", "e2fsprogs"),
+    ("umount", "mount"),
+    ("unshare", "util-linux"),
+    ("xz", "xz-utils"),
+    ("zstd", "zstd"),
 ];
 
 /// How long a program may run before it is taken to hang.
@@ -66,11 +75,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// # Panics
 /// When it is missing, with the command that installs it: a test that needs it must not pass by skipping.
 pub fn tool(name: &str) -> PathBuf {
-    let path = env::var_os("PATH").unwrap_or_default();
-    // An ordinary user's PATH lacks the sbin directories, where cryptsetup and mkfs are.
-    let directories =
-        env::split_paths(&path).chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from));
-    for directory in directories {
+    for directory in env::split_paths(&search_path()) {
         let candidate = directory.join(name);
         if candidate.is_file() {
             return candidate;
@@ -78,6 +83,14 @@ pub fn tool(name: &str) -> PathBuf {
     }
     let package = PACKAGES.iter().find(|(program, _)| *program == name).map_or(name, |(_, package)| package);
     panic!("{name} is not installed; run scripts/setup, or: apt-get install {package}");
+}
+
+/// `$PATH`, and the sbin directories, where cryptsetup and mkfs are and which an ordinary user's lacks.
+fn search_path() -> OsString {
+    let usual = OsString::from("/usr/local/bin:/usr/bin:/bin");
+    let mut path = env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or(usual);
+    path.push(":/usr/sbin:/sbin:/usr/local/sbin");
+    path
 }
 
 /// The root of the repository.
@@ -116,7 +129,7 @@ impl Program {
     /// The program at a path.
     pub fn at(path: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(path);
-        command.env("LC_ALL", "C");
+        command.env("LC_ALL", "C").env("PATH", search_path());
         Self { command, stdin: Vec::new(), limit: TIME_LIMIT }
     }
 
@@ -155,6 +168,24 @@ impl Program {
         self
     }
 
+    /// Runs in a session of its own, which has no terminal: no test may wait for somebody to type.
+    #[must_use]
+    pub fn without_terminal(mut self) -> Self {
+        let mut session = Command::new(tool("setsid"));
+        session.arg("--wait").arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => session.env(name, value),
+                None => session.env_remove(name),
+            };
+        }
+        if let Some(directory) = self.command.get_current_dir() {
+            session.current_dir(directory);
+        }
+        self.command = session;
+        self
+    }
+
     /// Gives standard input.
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
@@ -177,6 +208,11 @@ impl Program {
             .map(OsString::from)
             .collect();
         words.join(OsStr::new(" ")).to_string_lossy().into_owned()
+    }
+
+    /// The command, for a test that holds the ends of its pipes itself. The input and the limit are lost.
+    pub fn into_command(self) -> Command {
+        self.command
     }
 
     /// Starts it without waiting and without input; what it prints is lost.
@@ -213,10 +249,10 @@ impl Program {
                 let _ = pipe.write_all(&input_bytes);
             })
         });
-        let stdout = drain(child.stdout.take());
-        let stderr = drain(child.stderr.take());
+        let (ends, ended) = mpsc::channel();
+        let stdout = drain(child.stdout.take(), ends.clone());
+        let stderr = drain(child.stderr.take(), ends);
         let deadline = Instant::now() + self.limit;
-        let mut pause = Duration::from_micros(500);
         let status = loop {
             match child.try_wait().unwrap_or_else(|error| panic!("cannot wait for {line}: {error}")) {
                 Some(status) => break status,
@@ -225,9 +261,12 @@ impl Program {
                     let _ = child.wait();
                     panic!("{line}: no exit within {:?}", self.limit);
                 }
-                None => thread::sleep(pause),
+                // A program that ends closes its pipes, and is gone a moment later.
+                None => match ended.recv_timeout(Duration::from_millis(20)) {
+                    Err(RecvTimeoutError::Disconnected) => thread::sleep(Duration::from_micros(200)),
+                    Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+                },
             }
-            pause = (pause * 2).min(Duration::from_millis(20));
         };
         if let Some(input) = input {
             let _ = input.join();
@@ -240,6 +279,7 @@ impl Program {
     ///
     /// # Panics
     /// When it fails, with its command line and messages.
+    #[track_caller]
     pub fn ok(self) -> Outcome {
         self.run().expect_code(0)
     }
@@ -276,6 +316,7 @@ impl Outcome {
     ///
     /// # Panics
     /// When it was another one, with the command line and messages.
+    #[track_caller]
     pub fn expect_code(self, code: i32) -> Self {
         assert!(
             self.code == Some(code),
@@ -314,8 +355,10 @@ impl Outcome {
     }
 }
 
-fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+/// Reads a pipe to its end, with which `end` is dropped.
+fn drain(pipe: Option<impl Read + Send + 'static>, end: Sender<()>) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
+        let _end = end;
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             let _ = pipe.read_to_end(&mut bytes);
@@ -336,6 +379,7 @@ fn tail(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Scratch;
 
     #[test]
     fn output_input_and_status_are_passed_on() {
@@ -360,20 +404,20 @@ mod tests {
 
     #[test]
     fn what_fails_by_chance_is_tried_again() {
-        let directory = tempfile::tempdir().expect("a directory");
-        assert!(unlucky(directory.path()).ok_despite("bad luck", 3).is_ok());
+        let directory = Scratch::new();
+        assert!(unlucky(directory.as_path()).ok_despite("bad luck", 3).is_ok());
     }
 
     #[test]
     #[should_panic(expected = "exited with Some(1) instead of 0")]
     fn what_fails_each_time_fails() {
-        unlucky(tempfile::tempdir().expect("a directory").path()).ok_despite("bad luck", 2);
+        unlucky(Scratch::new().as_path()).ok_despite("bad luck", 2);
     }
 
     #[test]
     #[should_panic(expected = "exited with Some(1) instead of 0")]
     fn what_fails_otherwise_is_not_tried_again() {
-        unlucky(tempfile::tempdir().expect("a directory").path()).ok_despite("no space", 3);
+        unlucky(Scratch::new().as_path()).ok_despite("no space", 3);
     }
 
     #[test]

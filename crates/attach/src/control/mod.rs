@@ -178,6 +178,8 @@ fn exchange(path: &Path, request: &Request<'_>) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
     use std::sync::Mutex;
 
@@ -193,8 +195,8 @@ mod tests {
 
     #[test]
     fn requests_arrive_as_they_were_sent_and_refusals_say_why() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.control");
+        let dir = Scratch::new();
+        let path = dir.path("x.control");
         let control = Control::listen(&path, echo).unwrap();
         let ask = |request: &Request<'_>| ask(&path, request);
         assert_eq!(ask(&Request::Add { name: "", key: &[1; 64] }).unwrap(), "added  64");
@@ -210,8 +212,8 @@ mod tests {
 
     #[test]
     fn what_a_dead_process_left_is_replaced_and_a_living_one_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.control");
+        let dir = Scratch::new();
+        let path = dir.path("x.control");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let first = Control::listen(&path, echo).unwrap();
@@ -223,8 +225,8 @@ mod tests {
 
     #[test]
     fn a_peer_that_talks_nonsense_gets_a_refusal_and_the_next_one_an_answer() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.control");
+        let dir = Scratch::new();
+        let path = dir.path("x.control");
         let asked = Arc::new(Mutex::new(0));
         let count = asked.clone();
         let _control = Control::listen(&path, move |request| {

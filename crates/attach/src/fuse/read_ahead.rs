@@ -28,18 +28,20 @@ fn raise_in(bdi: &Path, device: u64) {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
 
     #[test]
     fn it_is_raised_and_never_lowered() {
-        let bdi = tempfile::tempdir().unwrap();
-        let setting = bdi.path().join("0:77").join("read_ahead_kb");
-        raise_in(bdi.path(), 77);
+        let bdi = Scratch::new();
+        let setting = bdi.path("0:77").join("read_ahead_kb");
+        raise_in(bdi.as_path(), 77);
         assert!(!setting.exists());
-        fs::create_dir(bdi.path().join("0:77")).unwrap();
+        fs::create_dir(bdi.path("0:77")).unwrap();
         for (before, after) in [("128\n", "1024"), ("4096\n", "4096\n")] {
             fs::write(&setting, before).unwrap();
-            raise_in(bdi.path(), 77);
+            raise_in(bdi.as_path(), 77);
             assert_eq!(fs::read_to_string(&setting).unwrap(), after);
         }
     }

@@ -142,24 +142,22 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Random;
+
     use super::*;
 
     #[test]
     fn ranges_agree_with_a_bitmap() {
-        let mut state = 1u64;
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % below
-        };
+        let mut random = Random::new(1);
         for _ in 0..300 {
             let (mut ranges, mut bits) = (Ranges::default(), [false; 64]);
-            for _ in 0..random(12) {
-                let start = random(64);
-                let end = start + random(65 - start);
+            for _ in 0..random.below(12) {
+                let start = random.below(64);
+                let end = start + random.below(65 - start);
                 ranges.insert(start, end);
                 bits[start as usize..end as usize].fill(true);
             }
-            let limit = random(65);
+            let limit = random.below(65);
             let mut missing = [false; 64];
             for (start, end) in ranges.gaps(limit) {
                 assert!(start < end && (start == 0 || bits[start as usize - 1]));

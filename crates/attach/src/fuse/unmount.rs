@@ -165,6 +165,8 @@ pub(super) fn fusermount() -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
 
     #[test]
@@ -189,10 +191,10 @@ mod tests {
 
     #[test]
     fn a_directory_without_a_mount_of_its_own_belongs_to_the_one_around_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let inner = directory.path().join("x");
+        let directory = Scratch::new();
+        let inner = directory.path("x");
         std::fs::create_dir(&inner).unwrap();
-        assert_eq!(MountId::at(&inner).unwrap(), MountId::at(directory.path()).unwrap());
+        assert_eq!(MountId::at(&inner).unwrap(), MountId::at(directory.as_path()).unwrap());
         assert_ne!(MountId::at(&inner).unwrap(), MountId::at(Path::new("/proc")).unwrap());
         assert!(MountId::at(Path::new("/proc")).unwrap().is_mounted());
         MountId::at(&inner.join("absent")).unwrap_err();

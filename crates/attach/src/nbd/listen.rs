@@ -260,6 +260,8 @@ impl Drop for PrivateDirectory<'_> {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
 
     #[test]
@@ -272,11 +274,11 @@ mod tests {
 
     #[test]
     fn a_directory_that_somebody_keeps_locked_is_not_waited_for_for_ever() {
-        let directory = tempfile::tempdir().unwrap();
-        let open = || std::fs::File::open(directory.path()).unwrap();
+        let directory = Scratch::new();
+        let open = || std::fs::File::open(directory.as_path()).unwrap();
         let held = open();
         rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
-        let endpoint = Endpoint::Unix(directory.path().join("s"));
+        let endpoint = Endpoint::Unix(directory.path("s"));
         assert!(matches!(Listener::bind(&endpoint), Err(BindError::Locked { .. })));
         drop(held);
         assert!(Listener::bind(&endpoint).is_ok());

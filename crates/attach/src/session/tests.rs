@@ -5,9 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-fn registry() -> (tempfile::TempDir, Registry) {
-    let directory = tempfile::tempdir().unwrap();
-    let registry = Registry::at(directory.path().join("atrest")).unwrap();
+use atrest_testkit::{Scratch, needs};
+
+fn registry() -> (Scratch, Registry) {
+    let directory = Scratch::new();
+    let registry = Registry::at(directory.path("atrest")).unwrap();
     (directory, registry)
 }
 
@@ -19,8 +21,8 @@ fn entry(name: &str, path: &Path) -> Entry {
 #[test]
 fn what_is_registered_is_found_by_name_and_by_path_and_gone_when_dropped() {
     let (directory, registry) = registry();
-    let registration = registry.register(entry("a", directory.path())).unwrap();
-    let path = directory.path().to_str().unwrap();
+    let registration = registry.register(entry("a", directory.as_path())).unwrap();
+    let path = directory.as_path().to_str().unwrap();
     assert_eq!(registry.find("a").unwrap(), Some(registration.entry()));
     assert_eq!(registry.find(path).unwrap(), Some(registration.entry()));
     assert_eq!(registry.list().unwrap(), [registration.entry()]);
@@ -35,8 +37,8 @@ fn what_is_registered_is_found_by_name_and_by_path_and_gone_when_dropped() {
 #[test]
 fn a_live_name_is_taken_and_a_free_one_is_proposed() {
     let (directory, registry) = registry();
-    let _registration = registry.register(entry("vol", directory.path())).unwrap();
-    let taken = registry.register(entry("vol", directory.path()));
+    let _registration = registry.register(entry("vol", directory.as_path())).unwrap();
+    let taken = registry.register(entry("vol", directory.as_path()));
     assert!(matches!(taken, Err(SessionError::NameTaken { pid, .. }) if pid == std::process::id() as i32));
     assert_eq!(registry.free_name(Path::new("/x/vol.img")).unwrap(), "vol-2");
     assert_eq!(registry.free_name(Path::new("/x/.strange ä name")).unwrap(), "strange---name");
@@ -46,7 +48,7 @@ fn a_live_name_is_taken_and_a_free_one_is_proposed() {
 fn names_that_could_leave_the_directory_are_refused() {
     let (directory, registry) = registry();
     for name in ["", ".", "..", "a/b", ".hidden", "a b", &"x".repeat(65)] {
-        let refused = registry.register(entry(name, directory.path()));
+        let refused = registry.register(entry(name, directory.as_path()));
         assert!(matches!(refused, Err(SessionError::Name { .. })), "{name:?}");
     }
 }
@@ -57,10 +59,10 @@ fn entries_of_dead_or_different_processes_are_stale() {
     let mut dead = Command::new("true").spawn().unwrap();
     let pid = dead.id() as i32;
     dead.wait().unwrap();
-    let mut stale = entry("dead", directory.path());
+    let mut stale = entry("dead", directory.as_path());
     stale.process.pid = pid;
     // The id of a living process, ours, at another start time: it has been used again.
-    let mut reused = serde_json::to_value(entry("reused", directory.path())).unwrap();
+    let mut reused = serde_json::to_value(entry("reused", directory.as_path())).unwrap();
     reused["process"]["start_time"] = 1.into();
     std::fs::write(registry.file("dead"), serde_json::to_vec(&stale).unwrap()).unwrap();
     std::fs::write(registry.file("reused"), serde_json::to_vec(&reused).unwrap()).unwrap();
@@ -71,8 +73,8 @@ fn entries_of_dead_or_different_processes_are_stale() {
 
 #[test]
 fn a_directory_that_others_can_write_to_is_not_used() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("open");
+    let directory = Scratch::new();
+    let path = directory.path("open");
     std::fs::create_dir(&path).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o770)).unwrap();
     let why = |path: &Path| match Registry::at(path.into()).map(drop) {
@@ -80,11 +82,11 @@ fn a_directory_that_others_can_write_to_is_not_used() {
         other => panic!("{other:?}"),
     };
     assert_eq!(why(&path), Distrust::Mode { mode: 0o770 });
-    let link = directory.path().join("link");
-    std::os::unix::fs::symlink(directory.path(), &link).unwrap();
+    let link = directory.path("link");
+    std::os::unix::fs::symlink(directory.as_path(), &link).unwrap();
     assert_eq!(why(&link), Distrust::NotADirectory);
-    assert!(geteuid().is_root(), "this test gives a directory away: run it as root");
-    let given = directory.path().join("given");
+    needs::root("giving a directory away");
+    let given = directory.path("given");
     std::fs::create_dir(&given).unwrap();
     std::os::unix::fs::chown(&given, Some(1234), None).unwrap();
     assert_eq!(why(&given), Distrust::Owner { uid: 1234 });
@@ -92,9 +94,9 @@ fn a_directory_that_others_can_write_to_is_not_used() {
 
 #[test]
 fn a_directory_in_tmp_that_somebody_else_made_is_passed_over_and_no_hindrance() {
-    assert!(geteuid().is_root(), "this test gives directories away: run it as root");
-    let directory = tempfile::tempdir().unwrap();
-    let tmp = directory.path();
+    needs::root("giving directories away");
+    let directory = Scratch::new();
+    let tmp = directory.as_path();
     let mode = |path: &Path, mode| {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     };
@@ -159,7 +161,7 @@ fn close_ends_the_serving_process_and_reports_one_that_does_not_end() {
         // The trap is set when the line comes.
         let mut ready = [0; 2];
         io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
-        let mut entry = entry(name, directory.path());
+        let mut entry = entry(name, directory.as_path());
         entry.process = Process::of(child.id() as i32).unwrap();
         std::fs::write(registry.file(name), serde_json::to_vec(&entry).unwrap()).unwrap();
         child
@@ -202,7 +204,7 @@ fn a_failed_flush_is_seen_in_the_registry_until_close_has_told_it() {
     }
     let (directory, registry) = registry();
     let watched = Watched::new(Arc::new(Failing));
-    let registration = registry.register(entry("it", directory.path())).unwrap();
+    let registration = registry.register(entry("it", directory.as_path())).unwrap();
     watched.tell(&registration);
     assert_eq!(registry.find("it").unwrap().unwrap().failed, None);
     watched.flush().unwrap_err();
@@ -211,7 +213,7 @@ fn a_failed_flush_is_seen_in_the_registry_until_close_has_told_it() {
 
     // The process that failed has ended.
     let mut child = Command::new("true").spawn().unwrap();
-    let mut left = entry("it", directory.path());
+    let mut left = entry("it", directory.as_path());
     left.process.pid = child.id() as i32;
     left.failed = Some("the flush failed".into());
     child.wait().unwrap();
@@ -225,7 +227,7 @@ fn a_failed_flush_is_seen_in_the_registry_until_close_has_told_it() {
     assert!(matches!(registry.close("it", Duration::from_secs(1)), Err(CloseError::NotOpen { .. })));
     // Using the name again takes note of it too.
     leave();
-    let registration = registry.register(entry("it", directory.path())).unwrap();
+    let registration = registry.register(entry("it", directory.as_path())).unwrap();
     assert_eq!(registry.find("it").unwrap().unwrap().failed, None);
     drop(registration);
     assert!(registry.list().unwrap().is_empty());
@@ -234,7 +236,7 @@ fn a_failed_flush_is_seen_in_the_registry_until_close_has_told_it() {
 #[test]
 fn the_lock_says_who_lives_where_proc_does_not() {
     let (directory, registry) = registry();
-    let registration = registry.register(entry("it", directory.path())).unwrap();
+    let registration = registry.register(entry("it", directory.as_path())).unwrap();
     let file = registry.file("it");
     let look = || registry.list().unwrap().iter().map(|entry| entry.has_ended()).collect::<Vec<_>>();
     // What /proc shows of the process does not match, or nothing would be shown at all (hidepid).
@@ -247,7 +249,7 @@ fn the_lock_says_who_lives_where_proc_does_not() {
     };
     rewrite(&registration.entry(), 1, i32::MAX);
     assert_eq!(look(), [false]);
-    let taken = registry.register(entry("it", directory.path()));
+    let taken = registry.register(entry("it", directory.as_path()));
     assert!(matches!(taken, Err(SessionError::NameTaken { .. })));
     // A failure is written to a new file, which is held as well.
     registration.record.fail("no");
@@ -260,10 +262,10 @@ fn the_lock_says_who_lives_where_proc_does_not() {
 #[test]
 fn a_file_that_is_held_and_not_understood_is_left_alone() {
     let (directory, registry) = registry();
-    let registration = registry.register(entry("held", directory.path())).unwrap();
+    let registration = registry.register(entry("held", directory.as_path())).unwrap();
     std::fs::write(registry.file("held"), b"the next version's").unwrap();
     // Not locked, but of a process that lives.
-    let mut newer = serde_json::to_value(entry("lives", directory.path())).unwrap();
+    let mut newer = serde_json::to_value(entry("lives", directory.as_path())).unwrap();
     newer["kind"] = "telepathy".into();
     std::fs::write(registry.file("lives"), newer.to_string()).unwrap();
     newer["process"]["start_time"] = 1.into();
@@ -271,8 +273,8 @@ fn a_file_that_is_held_and_not_understood_is_left_alone() {
     assert!(registry.list().unwrap().is_empty());
     for name in ["held", "lives"] {
         assert!(registry.file(name).exists(), "{name}");
-        assert_eq!(registry.free_name(&directory.path().join(name)).unwrap(), format!("{name}-2"));
-        let taken = registry.register(entry(name, directory.path()));
+        assert_eq!(registry.free_name(&directory.path(name)).unwrap(), format!("{name}-2"));
+        let taken = registry.register(entry(name, directory.as_path()));
         assert!(matches!(taken, Err(SessionError::Foreign { .. })), "{name}");
     }
     assert!(!registry.file("dead").exists());
@@ -284,7 +286,7 @@ fn a_path_that_is_not_text_is_kept_byte_for_byte() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let (directory, registry) = registry();
-    let path = directory.path().join(OsStr::from_bytes(b"v\xff\n.img"));
+    let path = directory.path(OsStr::from_bytes(b"v\xff\n.img"));
     std::fs::write(&path, b"").unwrap();
     let kind = Kind::NbdUnix { socket: path.join("s"), uri: "nbd+unix:///?socket=s".into() };
     let registration = registry.register(Entry::new("it", &path, kind, true).unwrap()).unwrap();
@@ -305,20 +307,20 @@ fn a_path_that_is_not_text_is_kept_byte_for_byte() {
 #[test]
 fn a_path_that_is_open_twice_is_closed_by_name_only() {
     let (directory, registry) = registry();
-    let a = registry.register(entry("a", directory.path())).unwrap();
-    let _b = registry.register(entry("b", directory.path())).unwrap();
-    match registry.close(directory.path(), Duration::ZERO) {
+    let a = registry.register(entry("a", directory.as_path())).unwrap();
+    let _b = registry.register(entry("b", directory.as_path())).unwrap();
+    match registry.close(directory.as_path(), Duration::ZERO) {
         Err(CloseError::Ambiguous { names }) => assert_eq!(names, ["a", "b"]),
         other => panic!("{other:?}"),
     }
     drop(a);
-    assert_eq!(registry.find_all(directory.path()).unwrap().len(), 1);
+    assert_eq!(registry.find_all(directory.as_path()).unwrap().len(), 1);
 }
 
 #[test]
 fn a_runtime_directory_that_is_absent_or_another_user_s_is_not_used() {
-    let directory = tempfile::tempdir().unwrap();
-    let own = directory.path().to_path_buf();
+    let directory = Scratch::new();
+    let own = directory.as_path().to_path_buf();
     let (me, other) = (geteuid(), Uid::from_raw(1234));
     assert_eq!(runtime(me, Some(own.clone())), Some(own.clone()));
     assert_eq!(runtime(other, Some(own.clone())), None, "it belongs to somebody else");

@@ -5,12 +5,14 @@ pub mod raw;
 
 use atrest_attach::nbd::{Endpoint, Options, RunError, Server, Shutdown};
 use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, Operation};
+use atrest_testkit::oracle::{Outcome, Program};
+use atrest_testkit::{Random, Scratch};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes per block of [`Memory`], which discards and finds holes in whole blocks.
 pub const BLOCK: u64 = 4096;
@@ -28,21 +30,16 @@ pub struct Memory {
     gate: (Mutex<bool>, Condvar),
     pub waiting: AtomicU64,
     pub flush_fails: AtomicBool,
+    /// A flush came while a write waited.
+    pub flushed_early: AtomicBool,
     /// While closed, flushes wait.
     pub flush_gate: (Mutex<bool>, Condvar),
 }
 
 impl Memory {
     pub fn new(size: u64) -> Memory {
-        let mut state = 0x2545_f491_4f6c_dd1du64;
-        let random = (0..size).map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        });
         Memory {
-            bytes: Mutex::new(random.collect()),
+            bytes: Mutex::new(Random::new(1).bytes(size as usize)),
             holes: Mutex::new(vec![false; (size / BLOCK) as usize]),
             read_only: false,
             flushes: AtomicU64::new(0),
@@ -51,6 +48,7 @@ impl Memory {
             gate: (Mutex::new(true), Condvar::new()),
             waiting: AtomicU64::new(0),
             flush_fails: AtomicBool::new(false),
+            flushed_early: AtomicBool::new(false),
             flush_gate: (Mutex::new(true), Condvar::new()),
         }
     }
@@ -111,6 +109,7 @@ impl BlockDevice for Memory {
     }
     fn flush(&self) -> Result<(), DeviceError> {
         self.flushes.fetch_add(1, Ordering::SeqCst);
+        self.flushed_early.fetch_or(self.waiting.load(Ordering::SeqCst) > 0, Ordering::SeqCst);
         let mut open = self.flush_gate.0.lock().unwrap();
         while !*open {
             open = self.flush_gate.1.wait(open).unwrap();
@@ -144,7 +143,7 @@ impl BlockDevice for Memory {
 
 /// A server on a socket in a directory of its own.
 pub struct Serving {
-    pub directory: tempfile::TempDir,
+    pub directory: Scratch,
     pub socket: PathBuf,
     pub uri: String,
     pub shutdown: Shutdown,
@@ -157,8 +156,8 @@ impl Serving {
     }
 
     pub fn with(device: Arc<dyn BlockDevice>, options: Options) -> Serving {
-        let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("socket");
+        let directory = Scratch::new();
+        let socket = directory.path("socket");
         let server = Server::bind(device, &Endpoint::Unix(socket.clone()), options).unwrap();
         let (uri, shutdown) = (server.uri(), server.shutdown());
         let thread = Some(std::thread::spawn(|| server.run()));
@@ -180,28 +179,14 @@ impl Drop for Serving {
     }
 }
 
-/// Runs a tool and returns its output; its failure fails the test.
+/// Runs a tool and returns what it prints; its failure fails the test.
+#[track_caller]
 pub fn run(program: &str, arguments: &[&str]) -> String {
-    let output = try_run(program, arguments);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {}\n{text}{errors}", output.status);
-    text
+    try_run(program, arguments).expect_code(0).text()
 }
 
-pub fn try_run(program: &str, arguments: &[&str]) -> Output {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
-    output.unwrap_or_else(|error| panic!("{program} does not run ({error}): run scripts/setup"))
-}
-
-/// Waits for something that another thread or process brings about.
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(Instant::now() < deadline, "after 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+pub fn try_run(program: &str, arguments: &[&str]) -> Outcome {
+    Program::named(program).args(arguments).run()
 }
 
 /// The example `serve_file`, which `cargo test` builds beside the tests.

@@ -1,8 +1,9 @@
 //! The mounted file against the programs that people use on disks.
 
-use crate::common::{BLOCK, Memory, run, try_run, wait_until};
+use crate::common::{BLOCK, Memory, run, try_run};
 use atrest_attach::fuse::{self, FILE_NAME, Mount, MountError, Options, UnmountError};
 use atrest_device::BlockDevice;
+use atrest_testkit::{Scratch, needs, wait_until};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -16,7 +17,7 @@ const SIZE: u64 = 64 << 20;
 struct Mounted {
     mount: Option<Mount>,
     file: PathBuf,
-    directory: tempfile::TempDir,
+    directory: Scratch,
 }
 
 fn mounted(device: Arc<dyn BlockDevice>) -> Mounted {
@@ -24,8 +25,8 @@ fn mounted(device: Arc<dyn BlockDevice>) -> Mounted {
 }
 
 fn mounted_with(device: Arc<dyn BlockDevice>, options: &Options) -> Mounted {
-    let directory = tempfile::tempdir().unwrap();
-    let point = directory.path().join("m");
+    let directory = Scratch::new();
+    let point = directory.path("m");
     std::fs::create_dir(&point).unwrap();
     let mount =
         fuse::mount(device, &point, options).unwrap_or_else(|error| panic!("{error} (run scripts/setup)"));
@@ -162,7 +163,7 @@ fn the_size_is_fixed_zero_range_zeros_and_holes_are_found() {
 fn programs_that_truncate_first_write_as_to_a_disk() {
     let memory = Arc::new(Memory::new(SIZE));
     let mounted = mounted(memory.clone());
-    let source = mounted.directory.path().join("source");
+    let source = mounted.directory.path("source");
     let path = source.to_str().unwrap();
     // Holes in front, between and at the end: cp skips them, and what was there before must not show through.
     let image = File::create(&source).unwrap();
@@ -194,7 +195,7 @@ fn programs_that_truncate_first_write_as_to_a_disk() {
     // More than the volume holds.
     let too_long = File::create(&source).unwrap();
     too_long.set_len(SIZE + 1).unwrap();
-    assert!(!try_run("cp", &[path, mounted.path()]).status.success());
+    assert!(!try_run("cp", &[path, mounted.path()]).is_ok());
 }
 
 #[test]
@@ -266,11 +267,11 @@ fn reads_run_side_by_side_with_a_write_that_waits() {
 
 #[test]
 fn ext4_is_made_checked_mounted_by_loop_and_its_files_come_back() {
-    assert!(rustix::process::geteuid().is_root(), "a loop mount needs root: run this test as root");
+    needs::root("a loop mount");
     let mounted = mounted(Arc::new(Memory::new(SIZE)));
     run("mkfs.ext4", &["-q", "-F", mounted.path()]);
     run("e2fsck", &["-f", "-n", mounted.path()]);
-    let point = mounted.directory.path().join("ext4");
+    let point = mounted.directory.path("ext4");
     std::fs::create_dir(&point).unwrap();
     let point = point.to_str().unwrap();
     let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
@@ -281,7 +282,7 @@ fn ext4_is_made_checked_mounted_by_loop_and_its_files_come_back() {
         let copied = try_run("cp", &["-r", sources, &copy]);
         let compared = try_run("diff", &["-r", sources, &format!("{point}/one")]);
         run("umount", &[point]);
-        assert!(copied.status.success() && compared.status.success(), "{copied:?} {compared:?}");
+        assert!(copied.is_ok() && compared.is_ok(), "{copied:?} {compared:?}");
     }
     wait_until("the loop device lets go", || run("losetup", &["-j", mounted.path()]).is_empty());
     run("e2fsck", &["-f", "-n", mounted.path()]);
@@ -360,20 +361,20 @@ fn unmounting_from_outside_ends_it() {
 
 #[test]
 fn only_the_own_mount_is_unmounted() {
-    assert!(rustix::process::geteuid().is_root(), "mounting needs root: run this test as root");
+    needs::root("mounting");
     let mounted = |path: &str| Path::new(path).join("here").exists();
     let tmpfs = |path: &str| {
         run("mount", &["-t", "tmpfs", "tmpfs", path]);
         File::create(Path::new(path).join("here")).unwrap();
     };
     // Below ours: the end of the session leaves it alone.
-    let directory = tempfile::tempdir().unwrap();
-    let point = directory.path().to_str().unwrap();
+    let directory = Scratch::new();
+    let point = directory.as_path().to_str().unwrap();
     run("mount", &["-t", "tmpfs", "tmpfs", point]);
     let memory: Arc<dyn BlockDevice> = Arc::new(Memory::new(1 << 20));
-    let mount = fuse::mount(memory.clone(), directory.path(), &Options::default()).unwrap();
+    let mount = fuse::mount(memory.clone(), directory.as_path(), &Options::default()).unwrap();
     run("umount", &[point]);
-    File::create(directory.path().join("here")).unwrap();
+    File::create(directory.path("here")).unwrap();
     let unmounter = mount.unmounter();
     mount.wait().unwrap();
     let again = unmounter.unmount();
@@ -407,12 +408,12 @@ fn only_the_own_mount_is_unmounted() {
 #[test]
 fn places_that_cannot_be_used_are_refused() {
     let memory = Arc::new(Memory::new(1 << 20));
-    let directory = tempfile::tempdir().unwrap();
+    let directory = Scratch::new();
     let attempt = |path: &Path| fuse::mount(memory.clone(), path, &Options::default()).err().unwrap();
-    let file = directory.path().join("file");
+    let file = directory.path("file");
     std::fs::write(&file, b"x").unwrap();
-    assert!(matches!(attempt(&directory.path().join("absent")), MountError::Directory { .. }));
+    assert!(matches!(attempt(&directory.path("absent")), MountError::Directory { .. }));
     assert!(matches!(attempt(&file), MountError::NotADirectory { .. }));
-    assert!(matches!(attempt(directory.path()), MountError::NotEmpty { .. }));
+    assert!(matches!(attempt(directory.as_path()), MountError::NotEmpty { .. }));
     assert_eq!(FILE_NAME, "volume");
 }

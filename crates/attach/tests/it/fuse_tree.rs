@@ -5,13 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::common::{run, try_run, wait_until};
+use crate::common::{run, try_run};
 use atrest_attach::fuse::{self, Mount, Options, UnmountError};
 use atrest_device::{FlashDevice, FlashError, FlashGeometry};
 use atrest_inside::{Access, FileTree, TreePath, open_flash_tree, open_tree};
 use atrest_littlefs::{FormatOptions, format};
-use atrest_testkit::FaultDevice;
 use atrest_testkit::flash::EmulatedFlash;
+use atrest_testkit::{FaultDevice, Scratch, wait_until};
 
 #[derive(Clone)]
 struct Shared(Arc<Mutex<EmulatedFlash>>);
@@ -49,12 +49,12 @@ fn tree(medium: &Shared, access: Access) -> Arc<dyn FileTree> {
 struct Mounted {
     mount: Option<Mount>,
     point: PathBuf,
-    host: tempfile::TempDir,
+    host: Scratch,
 }
 
 fn mounted(tree: Arc<dyn FileTree>) -> Mounted {
-    let host = tempfile::tempdir().unwrap();
-    let point = host.path().join("m");
+    let host = Scratch::new();
+    let point = host.path("m");
     fs::create_dir(&point).unwrap();
     let mount = fuse::mount_tree(tree, &point, &Options::default())
         .unwrap_or_else(|error| panic!("{error} (run scripts/setup)"));
@@ -72,7 +72,7 @@ impl Mounted {
     }
 
     fn host(&self, name: &str) -> String {
-        self.host.path().join(name).to_str().unwrap().into()
+        self.host.path(name).to_str().unwrap().into()
     }
 }
 
@@ -125,7 +125,7 @@ fn programs_work_in_the_directory_and_all_is_there_after_another_mount() {
     assert_eq!(fs::read_dir(&point).unwrap().count(), 1);
     let space = run("stat", &["-f", "-c", "%S %b", text(&point)]);
     assert_eq!(space.trim(), "4096 256");
-    assert!(!try_run("ln", &["-s", "x", text(&point.join("link"))]).status.success(), "there are no links");
+    assert!(!try_run("ln", &["-s", "x", text(&point.join("link"))]).is_ok(), "there are no links");
     here.end();
 
     let before = medium.0.lock().unwrap().image().to_bytes();
@@ -152,19 +152,19 @@ fn a_full_medium_is_told_to_programs() {
 }
 
 /// A FAT in memory, made by mkfs.vfat.
-fn fat(host: &tempfile::TempDir, kib: &str) -> Arc<FaultDevice> {
-    let image = host.path().join("image");
+fn fat(host: &Scratch, kib: &str) -> Arc<FaultDevice> {
+    let image = host.path("image");
     run("mkfs.vfat", &["-C", text(&image), kib]);
     Arc::new(FaultDevice::new(fs::read(&image).unwrap()))
 }
 
 /// fsck.fat finds nothing to mend.
-fn assert_clean(host: &tempfile::TempDir, device: &FaultDevice) {
-    let image = host.path().join("checked");
+fn assert_clean(host: &Scratch, device: &FaultDevice) {
+    let image = host.path("checked");
     fs::write(&image, device.image()).unwrap();
     let checked = try_run("fsck.fat", &["-n", text(&image)]);
     let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(checked.status.success() && !said.contains("Dirty bit"), "{said}");
+    assert!(checked.is_ok() && !said.contains("Dirty bit"), "{said}");
 }
 
 /// What people do in a directory that they take for an ordinary one.
@@ -205,7 +205,7 @@ fn work_in(point: &Path) {
 
 #[test]
 fn a_fat_can_rename_so_that_editors_and_git_work() {
-    let host = tempfile::tempdir().unwrap();
+    let host = Scratch::new();
     let device = fat(&host, "20480");
     let here = mounted(open_tree(device.clone(), Access::ReadWrite).unwrap().into());
     work_in(&here.point);
@@ -229,7 +229,7 @@ fn a_littlefs_can_rename_so_that_editors_and_git_work() {
 
 #[test]
 fn find_and_rm_end_in_a_fat_whose_directories_contain_each_other() {
-    let host = tempfile::tempdir().unwrap();
+    let host = Scratch::new();
     let device = fat(&host, "1440");
     let tree = open_tree(device.clone(), Access::ReadWrite).unwrap();
     let mut above = String::new();
@@ -254,11 +254,11 @@ fn find_and_rm_end_in_a_fat_whose_directories_contain_each_other() {
     let device = Arc::new(FaultDevice::new(bytes.clone()));
     let here = mounted(open_tree(device.clone(), Access::ReadWrite).unwrap().into());
     let found = try_run("timeout", &["60", "find", text(&here.point)]);
-    assert_ne!(found.status.code(), Some(124), "find does not end");
+    assert_ne!(found.code, Some(124), "find does not end");
     let lines = String::from_utf8_lossy(&found.stdout).lines().count();
     assert!((17..=40).contains(&lines), "{lines} entries");
     let removed = try_run("timeout", &["60", "rm", "-r", text(&here.point.join("D00"))]);
-    assert_eq!(removed.status.code(), Some(1), "{removed:?}");
+    assert_eq!(removed.code, Some(1), "{removed:?}");
     here.end();
     assert!(device.image() == bytes, "something was removed");
 }

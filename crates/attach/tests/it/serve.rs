@@ -1,7 +1,9 @@
 //! Serving as a process: readiness, signals, a command, the background, and closing from another process.
 
-use crate::common::{run, serve_file, try_run, wait_until};
+use crate::common::{run, serve_file, try_run};
 use atrest_attach::session::{CloseError, Kind, Registry, User};
+use atrest_testkit::{Scratch, needs, wait_until};
+use rustix::fs::{Mode, OFlags};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
@@ -12,34 +14,53 @@ use std::time::{Duration, Instant};
 const SIZE: u64 = 16 << 20;
 
 struct Place {
-    directory: tempfile::TempDir,
+    directory: Scratch,
     file: PathBuf,
 }
 
 impl Place {
     fn new() -> Place {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("disk.img");
+        let directory = Scratch::new();
+        let file = directory.path("disk.img");
         let random: Vec<u8> = (0..SIZE).map(|i| (i * i / 7) as u8).collect();
         std::fs::write(&file, random).unwrap();
-        std::fs::create_dir(directory.path().join("m")).unwrap();
+        std::fs::create_dir(directory.path("m")).unwrap();
         Place { directory, file }
     }
 
     fn path(&self, name: &str) -> String {
-        self.directory.path().join(name).to_str().unwrap().into()
+        self.directory.path(name).to_str().unwrap().into()
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = serve_file();
-        command.arg(&self.file).args(arguments);
+        command.arg(&self.file).args(arguments).current_dir(self.directory.as_path());
         command
+    }
+
+    /// Waits until the command has got so many signals, and has written a line into `got` for each.
+    fn got(&self, times: usize) {
+        let got = || std::fs::read(self.path("got")).map_or(0, |lines| lines.len());
+        wait_until("the command gets the signal", || got() >= times);
+    }
+
+    /// Lets a command go on that is [`UNTIL_GO`].
+    fn go(&self) {
+        std::fs::write(self.path("go"), b"").unwrap();
+    }
+
+    /// Whether the server runs, and has the volume where it was.
+    fn is_served_to(&self, child: &mut Child) -> bool {
+        child.try_wait().unwrap().is_none() && Path::new(&self.path("m/volume")).exists()
     }
 
     fn registry(&self) -> Registry {
         Registry::at(self.path("registry").into()).unwrap()
     }
 }
+
+/// What a command does until the test lets it go on.
+const UNTIL_GO: &str = "until [ -e go ]; do sleep 0.01; done";
 
 /// Starts a server and returns its ready line.
 fn start(mut command: Command) -> (Child, String) {
@@ -115,28 +136,32 @@ fn a_command_is_served_as_long_as_it_runs_and_its_status_is_returned() {
 #[test]
 fn a_signal_is_passed_to_the_command_and_the_volume_stays_until_it_ends() {
     let place = Place::new();
-    let script = "trap 'sleep 0.2; cmp $ATREST_PATH $0 && exit 42; exit 1' TERM; echo; sleep 100 & wait";
-    let file = place.file.to_str().unwrap();
-    let (mut child, _) =
-        start(place.command(&["--fuse", &place.path("m"), "--run", "sh", "-c", script, file]));
+    let script = format!(
+        "trap 'echo >> got; {UNTIL_GO}; cmp $ATREST_PATH disk.img && exit 42; exit 1' TERM; echo; sleep 100 & wait"
+    );
+    let (mut child, _) = start(place.command(&["--fuse", &place.path("m"), "--run", "sh", "-c", &script]));
     signal("TERM", &child);
+    place.got(1);
+    assert!(place.is_served_to(&mut child));
+    place.go();
     assert_eq!(child.wait().unwrap().code(), Some(42));
 }
 
 #[test]
 fn a_command_may_be_interrupted_at_its_terminal_and_keeps_its_volume() {
     let place = Place::new();
-    let script = "trap 'n=x$n' INT; echo; until [ \"$n\" = xx ]; do sleep 0.05; done; sleep 0.5; cmp $ATREST_PATH $0 && exit 42";
-    let file = place.file.to_str().unwrap();
-    let mut command = place.command(&["--fuse", &place.path("m"), "--run", "sh", "-c", script, file]);
+    let script = format!("trap 'echo >> got' INT; echo; {UNTIL_GO}; cmp $ATREST_PATH disk.img && exit 42");
+    let mut command = place.command(&["--fuse", &place.path("m"), "--run", "sh", "-c", &script]);
     // A group of its own, to which a terminal would send SIGINT.
     command.process_group(0);
     let (mut child, _) = start(command);
     let group = format!("-{}", child.id());
-    for _ in 0..2 {
+    for times in 1..=2 {
         run("kill", &["-INT", "--", &group]);
-        std::thread::sleep(Duration::from_millis(200));
+        place.got(times);
+        assert!(place.is_served_to(&mut child), "{times}");
     }
+    place.go();
     assert_eq!(child.wait().unwrap().code(), Some(42));
     assert!(!Path::new(&place.path("m/volume")).exists());
 }
@@ -149,15 +174,14 @@ fn a_hangup_is_passed_on_as_such_and_a_second_sigterm_kills_the_command() {
     signal("HUP", &child);
     assert_eq!(child.wait().unwrap().code(), Some(43));
 
-    let script = "trap '' TERM HUP; echo; while :; do sleep 0.1; done";
-    let mut command = place.command(&["--fuse", &place.path("m"), "--run", "sh", "-c", script]);
+    let script = format!("trap 'echo >> got' TERM HUP; echo; {UNTIL_GO}");
+    let mut command = place.command(&["--fuse", &place.path("m"), "--run", "sh", "-c", &script]);
     command.stderr(Stdio::piped());
     let (mut child, _) = start(command);
-    for name in ["HUP", "HUP", "TERM"] {
+    for (times, name) in [(1, "HUP"), (2, "HUP"), (3, "TERM")] {
         signal(name, &child);
-        std::thread::sleep(Duration::from_millis(100));
-        assert!(child.try_wait().unwrap().is_none(), "{name}");
-        assert!(Path::new(&place.path("m/volume")).exists(), "{name}");
+        place.got(times);
+        assert!(place.is_served_to(&mut child), "{name}");
     }
     signal("TERM", &child);
     assert_eq!(child.wait().unwrap().code(), Some(128 + 9));
@@ -230,7 +254,7 @@ fn a_daemon_is_ready_when_its_starter_returns_and_close_waits_until_it_is_gone()
     for (face, at) in [("--nbd", "socket"), ("--fuse", "m")] {
         // Relative paths: the daemon leaves the directory it was started in.
         let mut command = serve_file();
-        command.current_dir(place.directory.path());
+        command.current_dir(place.directory.as_path());
         command.args(["disk.img", face, at, "--daemon", "--registry", "registry", "--name", "it"]);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -312,24 +336,43 @@ fn a_daemon_that_cannot_start_says_why_and_its_starter_fails() {
     assert!(output.stdout.is_empty());
 }
 
+/// Whether a signal waits in the pipe into which a process that catches it writes it down.
+fn a_pipe_holds_a_byte(process: u32) -> bool {
+    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let is_pipe =
+        |path: &PathBuf| std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"));
+    descriptors.map(|entry| entry.unwrap().path()).filter(is_pipe).any(|path| {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let pipe = rustix::fs::open(path, flags, Mode::empty());
+        pipe.is_ok_and(|pipe| rustix::io::ioctl_fionread(pipe).is_ok_and(|len| len > 0))
+    })
+}
+
 #[test]
 fn a_signal_ends_the_starter_of_a_daemon_only_after_the_daemon() {
     let place = Place::new();
     // A lock on the directory keeps the daemon from getting ready.
-    let directory = std::fs::File::open(place.directory.path()).unwrap();
+    let directory = std::fs::File::open(place.directory.as_path()).unwrap();
     rustix::fs::flock(&directory, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let mut command = place.command(&["--nbd", &place.path("socket"), "--daemon"]);
     let mut starter = command.stdout(Stdio::piped()).spawn().unwrap();
     let children = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", starter.id())).unwrap();
     wait_until("it has forked", || !children().is_empty());
     let daemon: u32 = children().trim().parse().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    // Words of its status: bits of signals, of which SIGTERM is the fifteenth.
+    let has_term = |process: u32, word: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let bits = status.lines().find_map(|line| line.strip_prefix(word)).unwrap();
+        u64::from_str_radix(bits.trim_start_matches(':').trim(), 16).unwrap() & 1 << 14 != 0
+    };
+    wait_until("the starter holds signals back", || has_term(starter.id(), "SigBlk"));
+    wait_until("the daemon catches signals", || has_term(daemon, "SigCgt"));
     signal("TERM", &starter);
-    std::thread::sleep(Duration::from_millis(400));
+    wait_until("the signal is passed on", || a_pipe_holds_a_byte(daemon));
     assert!(starter.try_wait().unwrap().is_none(), "the daemon still works on it");
     drop(directory);
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&starter.wait().unwrap()), Some(15));
-    wait_until("it was passed on", || !Path::new(&format!("/proc/{daemon}/fd/0")).exists());
+    assert!(!Path::new(&format!("/proc/{daemon}")).exists(), "the daemon outlives its starter");
     assert!(!Path::new(&place.path("socket")).exists());
 }
 
@@ -369,10 +412,9 @@ fn what_a_killed_daemon_leaves_behind_is_cleared_away() {
 /// With a fork and an own view of /dev: an unprivileged user mounts through fusermount3 and serves by NBD.
 #[test]
 fn an_unprivileged_user_serves_both_ways() {
-    let root = run("id", &["-u"]).trim() == "0";
-    assert!(root, "this test steps down from root: run it as root");
+    needs::root("stepping down to another user");
     let place = Place::new();
-    let directory = place.directory.path().to_str().unwrap();
+    let directory = place.directory.as_path().to_str().unwrap();
     run("chown", &["-R", "65534:65534", directory]);
     run("mknod", &["-m", "666", &place.path("fuse"), "c", "10", "229"]);
     // The example may lie where others can't read it.
@@ -386,5 +428,5 @@ fn an_unprivileged_user_serves_both_ways() {
          exec setpriv --reuid=65534 --regid=65534 --clear-groups sh -c \"$1\" {directory}"
     );
     let output = try_run("unshare", &["--mount", "sh", "-c", &outer, "sh", inner]);
-    assert!(output.status.success(), "{output:?}");
+    assert!(output.is_ok(), "{output:?}");
 }

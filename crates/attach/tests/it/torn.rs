@@ -5,7 +5,7 @@ use atrest_attach::fuse::{self, Mount};
 use atrest_device::BlockDevice;
 use atrest_engine::{Disk, DiskOptions};
 use atrest_testkit::nbd::NbdClient;
-use atrest_testkit::{DiscardDevice, Random, TornDevice};
+use atrest_testkit::{DiscardDevice, Random, Scratch, TornDevice};
 use atrest_volume::UnlockOptions;
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
 use std::fs::{File, OpenOptions};
@@ -76,13 +76,13 @@ impl Face for Serving {
 struct Mounted {
     mount: Option<Mount>,
     file: PathBuf,
-    _directory: tempfile::TempDir,
+    _directory: Scratch,
 }
 
 impl Face for Mounted {
     fn start(volume: Arc<Disk>) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let mounted = fuse::mount(volume, directory.path(), &fuse::Options::default());
+        let directory = Scratch::new();
+        let mounted = fuse::mount(volume, directory.as_path(), &fuse::Options::default());
         let mount = mounted.unwrap_or_else(|error| panic!("{error} (run scripts/setup)"));
         Mounted { file: mount.place(), mount: Some(mount), _directory: directory }
     }

@@ -2,15 +2,14 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::Command;
+
+use atrest_testkit::Scratch;
+use atrest_testkit::oracle::Program;
 
 use super::*;
 
 fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output();
-    let output = output.unwrap_or_else(|error| panic!("{program}: {error}; run scripts/setup"));
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
+    Program::named(program).args(arguments).ok().text()
 }
 
 /// An image that a tool has filled, by what blkid says of it, and by what we say of it.
@@ -31,8 +30,8 @@ fn compare(directory: &Path, kind: &str, program: &str, arguments: &[&str]) {
 
 #[test]
 fn superblocks_say_what_blkid_says() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let at = directory.path();
+    let directory = Scratch::new();
+    let at = directory.as_path();
     compare(at, "ext2", "mke2fs", &["-q", "-F", "-t", "ext2", "-L", "second one"]);
     compare(at, "ext3", "mke2fs", &["-q", "-F", "-t", "ext3", "-L", "third"]);
     compare(at, "ext4", "mke2fs", &["-q", "-F", "-t", "ext4", "-L", "sixteen-bytes-16"]);
@@ -72,13 +71,13 @@ fn superblocks_that_no_tool_here_writes_are_found_where_the_kernel_has_them() {
 
 #[test]
 fn partitions_are_called_what_sfdisk_calls_them() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = Scratch::new();
     for (label, named) in [("gpt", true), ("dos", false)] {
-        let path = directory.path().join(label);
+        let path = directory.path(label);
         File::create(&path).expect("create").set_len(32 << 20).expect("a size");
         let text = path.to_str().expect("text");
         let name = if named { ", name=\"crypt root\"" } else { "" };
-        let script = directory.path().join("script");
+        let script = directory.path("script");
         std::fs::write(&script, format!("label: {label}\nsize=4M\nsize=8M{name}\n")).expect("write");
         run("sh", &["-c", &format!("sfdisk -q {text} < {}", script.display())]);
         let dump = run("sfdisk", &["-d", text]);
@@ -98,8 +97,8 @@ fn partitions_are_called_what_sfdisk_calls_them() {
 
 #[test]
 fn tables_and_superblocks_of_noise_are_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("noise");
+    let directory = Scratch::new();
+    let path = directory.path("noise");
     std::fs::write(&path, [0xa5; 4096]).expect("write");
     let file = File::open(&path).expect("open");
     assert_eq!((probe(&file), read_table(&file, 512, 1), read_table(&file, 0, 1)), (None, None, None));

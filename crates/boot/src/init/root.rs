@@ -139,6 +139,8 @@ fn can_be_executed(root: impl AsFd, program: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
 
     #[test]
@@ -151,8 +153,8 @@ mod tests {
 
     #[test]
     fn an_init_has_to_be_executable_and_its_links_stay_inside() {
-        let root = tempfile::tempdir().expect("a directory");
-        let at = |path: &str| root.path().join(path);
+        let root = Scratch::new();
+        let at = |path: &str| root.path(path);
         std::fs::create_dir_all(at("sbin")).expect("a directory");
         std::fs::create_dir_all(at("lib/systemd")).expect("a directory");
         std::fs::write(at("lib/systemd/systemd"), "").expect("a file");
@@ -161,7 +163,7 @@ mod tests {
         std::fs::set_permissions(at("lib/systemd/systemd"), mode).expect("a mode");
         std::os::unix::fs::symlink("/lib/systemd/systemd", at("sbin/init")).expect("a link");
         std::os::unix::fs::symlink("/bin/true/../../../../../../bin/sh", at("sbin/outside")).expect("a link");
-        let directory = File::open(root.path()).expect("open");
+        let directory = File::open(root.as_path()).expect("open");
         assert!(can_be_executed(&directory, "/sbin/init"));
         for program in ["/plain", "/sbin/outside", "/missing", "/lib"] {
             assert!(!can_be_executed(&directory, program), "{program}");

@@ -185,13 +185,15 @@ pub fn is_wrong_key(error: &UnlockError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
 
     #[test]
     fn a_plain_volume_is_not_mapped_over_something_else_but_for_reading() {
         let options = PlainOptions::new("aes-xts-plain64".parse().expect("a cipher"), 64);
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("device");
+        let dir = Scratch::new();
+        let path = dir.path("device");
         let look = |image: &[u8], read_only| {
             std::fs::write(&path, image).expect("written");
             let media = FileDevice::open(&path, Access::ReadOnly).expect("opens");

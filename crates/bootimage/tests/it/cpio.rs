@@ -8,6 +8,7 @@ use atrest_bootimage::compress::{CompressError, Compression, pack, unpack_all, u
 use atrest_bootimage::cpio::{
     Archive, Content, CpioError, Kind, Limits, PathError, read_archive, read_chain,
 };
+use atrest_testkit::Scratch;
 use atrest_testkit::oracle::Program;
 use atrest_testkit::random::Random;
 
@@ -34,13 +35,16 @@ fn archive() -> Archive {
 
 #[test]
 fn cpio_extracts_what_we_write() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = Scratch::new();
     let file = archive().to_newc(1_700_000_000);
     assert_eq!(file, archive().to_newc(1_700_000_000), "not the same twice");
-    let out =
-        Program::named("cpio").words("-i -m --quiet").current_dir(directory.path()).stdin(file.to_vec()).ok();
+    let out = Program::named("cpio")
+        .words("-i -m --quiet")
+        .current_dir(directory.as_path())
+        .stdin(file.to_vec())
+        .ok();
     assert_eq!(out.messages(), "");
-    let at = |name: &str| directory.path().join(name);
+    let at = |name: &str| directory.path(name);
     let mode = |name: &str| fs::metadata(at(name)).expect("is there").permissions().mode() & 0o7777;
     assert_eq!(fs::read(at("init")).expect("readable"), sample());
     assert_eq!(fs::read(at("etc/atrest/modules")).expect("readable"), b"kernel/a.ko\n");
@@ -62,8 +66,8 @@ fn devices_are_listed_by_cpio_with_their_numbers() {
 
 #[test]
 fn we_read_what_cpio_writes() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let at = |name: &str| directory.path().join(name);
+    let directory = Scratch::new();
+    let at = |name: &str| directory.path(name);
     fs::create_dir_all(at("usr/bin")).expect("made");
     fs::write(at("usr/bin/tool"), sample()).expect("written");
     fs::hard_link(at("usr/bin/tool"), at("usr/bin/other")).expect("linked");
@@ -72,7 +76,8 @@ fn we_read_what_cpio_writes() {
     fs::write(at("a file with blanks and \u{fc}"), b"x").expect("written");
     for format in ["newc", "crc"] {
         let names = ".\nusr\nusr/bin\nusr/bin/tool\nusr/bin/other\nbin\na file with blanks and \u{fc}\n";
-        let file = Program::named("cpio").args(["-o", "--quiet", "-H", format]).current_dir(directory.path());
+        let file =
+            Program::named("cpio").args(["-o", "--quiet", "-H", format]).current_dir(directory.as_path());
         let file = file.stdin(names).ok().stdout;
         let (entries, end) = read_archive(&file, 0).expect("an archive");
         assert!(file[end..].iter().all(|&byte| byte == 0));
@@ -98,7 +103,8 @@ fn we_read_what_cpio_writes() {
         assert_eq!(entry("bin").kind(), Kind::Symlink);
     }
     for format in ["odc", "bin"] {
-        let file = Program::named("cpio").args(["-o", "--quiet", "-H", format]).current_dir(directory.path());
+        let file =
+            Program::named("cpio").args(["-o", "--quiet", "-H", format]).current_dir(directory.as_path());
         let file = file.stdin("usr\n").ok().stdout;
         let error = read_archive(&file, 0).expect_err("the kernel does not take it");
         assert!(
@@ -163,8 +169,8 @@ fn streams_are_those_of_the_programs_both_ways() {
 #[test]
 fn the_kernel_s_xz_is_asked_for_nothing_it_lacks() {
     let ours = pack(Compression::Xz, &sample()).expect("packs");
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("sample.xz");
+    let directory = Scratch::new();
+    let path = directory.path("sample.xz");
     fs::write(&path, ours).expect("written");
     let listed = Program::named("xz").words("--list -vv").arg(&path).ok().text();
     assert!(listed.contains("CRC32") && listed.contains("--lzma2=dict=8MiB"), "{listed}");

@@ -8,6 +8,7 @@ use atrest_bootimage::compress::Compression;
 use atrest_bootimage::cpio::{Archive, Content, Kind, Limits, Segment, read_chain};
 use atrest_bootimage::initramfs::{AddOptions, Contents, InitramfsError, add, build};
 use atrest_bootimage::modules;
+use atrest_testkit::Scratch;
 use atrest_testkit::oracle::{Program, tool, workspace};
 
 /// Debian's kernel, its modules, and a static busybox.
@@ -15,7 +16,7 @@ struct Debian {
     kernel: PathBuf,
     modules: PathBuf,
     busybox: PathBuf,
-    directory: tempfile::TempDir,
+    directory: Scratch,
 }
 
 impl Debian {
@@ -29,8 +30,8 @@ impl Debian {
             fs::read_dir(tree).expect("modules").next().expect("a version").expect("readable").path();
         let archive = fs::read(archive).expect("readable");
         let segments = read_chain(&archive, Limits::default()).expect("an initramfs");
-        let directory = tempfile::tempdir().expect("a directory");
-        let busybox = directory.path().join("busybox");
+        let directory = Scratch::new();
+        let busybox = directory.path("busybox");
         fs::write(
             &busybox,
             content(&segments, "bin/busybox")
@@ -43,7 +44,7 @@ impl Debian {
     }
 
     fn file(&self, name: &str, content: &[u8], mode: u32) -> PathBuf {
-        let path = self.directory.path().join(name);
+        let path = self.directory.path(name);
         fs::write(&path, content).expect("written");
         fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("set");
         path
@@ -147,7 +148,7 @@ fn debian_s_kernel_unpacks_what_we_build_and_loads_the_modules_in_our_order() {
 fn debian_s_kernel_unpacks_what_we_add_behind_what_it_had() {
     let debian = Debian::new();
     // Of another's making, merged as today's systems are, with microcode in front.
-    let tree = debian.directory.path().join("tree");
+    let tree = debian.directory.path("tree");
     for directory in ["usr/lib", "usr/bin", "etc", "dev", "proc"] {
         fs::create_dir_all(tree.join(directory)).expect("made");
     }
@@ -202,7 +203,7 @@ fn modules_are_unpacked_whatever_the_distribution_packed_them_with() {
     for (suffix, program) in
         [("gz", "gzip -c -n"), ("xz", "xz -c --check=crc32 --lzma2=dict=1MiB"), ("zst", "zstd -c -q -19")]
     {
-        let directory = debian.directory.path().join(suffix).join("6.1.0-test");
+        let directory = debian.directory.path(suffix).join("6.1.0-test");
         fs::create_dir_all(directory.join("kernel/drivers/md")).expect("made");
         for file in &plain.files {
             let from = debian.modules.join(&file.path);
@@ -272,7 +273,7 @@ fn what_could_not_boot_is_refused() {
 #[test]
 fn what_adding_would_harm_is_told() {
     let debian = Debian::new();
-    let tree = debian.directory.path().join("tree");
+    let tree = debian.directory.path("tree");
     fs::create_dir_all(tree.join("etc/crypttab")).expect("made");
     fs::copy(&debian.busybox, tree.join("init")).expect("copied");
     fs::hard_link(tree.join("init"), tree.join("sh")).expect("linked");

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use atrest_testkit::Scratch;
 use atrest_testkit::atrest::{atrest, write_key};
 use atrest_testkit::firmware::fnv;
 use atrest_testkit::oracle::{Outcome, Program, tool, workspace};
@@ -42,7 +43,7 @@ const RV32: Board = Board {
 struct Bench<'a> {
     board: &'a Board,
     program: PathBuf,
-    directory: tempfile::TempDir,
+    directory: Scratch,
 }
 
 #[test]
@@ -90,27 +91,27 @@ fn travels(board: &Board) {
 
 impl<'a> Bench<'a> {
     fn new(board: &'a Board) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = Scratch::new();
         for passphrase in ["desk", "chip"] {
-            write_key(directory.path(), passphrase, passphrase.as_bytes());
+            write_key(directory.as_path(), passphrase, passphrase.as_bytes());
         }
-        let program = built(board, directory.path());
+        let program = built(board, directory.as_path());
         Self { board, program, directory }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.directory.path(name)
     }
 
     /// `atrest` with a passphrase.
     fn desk(&self, words: &str, passphrase: &str) -> Outcome {
-        atrest(words).args(["--key-file", passphrase]).current_dir(self.directory.path()).run()
+        atrest(words).args(["--key-file", passphrase]).current_dir(self.directory.as_path()).run()
     }
 
     /// `atrest cat` of a file.
     fn desk_file(&self, name: &str, passphrase: &str) -> Outcome {
         let program = atrest("cat card.img").arg(name).args(["--key-file", passphrase]);
-        program.current_dir(self.directory.path()).ok()
+        program.current_dir(self.directory.as_path()).ok()
     }
 
     /// Runs the program over the card. What it makes of the card takes the card's place.
@@ -125,7 +126,7 @@ impl<'a> Bench<'a> {
             .arg(&self.program)
             .args(["-device", &loaded("card.img", self.board.base)])
             .args(["-device", &loaded("task", self.board.base + (1 << 20))])
-            .current_dir(self.directory.path())
+            .current_dir(self.directory.as_path())
             .run();
         let written = fs::rename(self.path("card.out"), self.path("card.img"));
         assert_eq!(written.is_ok(), outcome.is_ok(), "{outcome:?}");
@@ -136,12 +137,13 @@ impl<'a> Bench<'a> {
 /// Builds the library for the board, and by the Makefile the program.
 fn built(board: &Board, directory: &Path) -> PathBuf {
     let here = std::env::current_exe().expect("the path of this program");
-    let target = here.ancestors().nth(3).expect("tests lie in TARGET/PROFILE/deps");
+    // Where the other programs for boards are built: a build of tests would make us wait for its end.
+    let target = here.ancestors().nth(3).expect("tests lie in TARGET/PROFILE/deps").join("firmware");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     Program::at(&cargo)
         .words("build --quiet --locked --package atrest-capi --target")
         .args([board.target, "--target-dir"])
-        .arg(target)
+        .arg(&target)
         .current_dir(workspace())
         .ok();
     let library = target.join(board.target).join("debug/libatrest_capi.a");

@@ -1,27 +1,12 @@
 //! Every backend against the reference, over awkward lengths, alignments and run positions.
 
+use crate::random::Random;
 use crate::recording::{Start, record};
 use crate::reference;
 use atrest_cipher::{
     BackendChoice, Cipher, CipherSpec, DataUnitIndex, KeyError, Mapper, MapperOptions, RunError, Xts,
     XtsError,
 };
-
-/// Pseudo-random bytes (xorshift64*), the same in every run.
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| (self.next() >> 56) as u8).collect()
-    }
-}
 
 fn mapper(spec: &str, key: &[u8], options: &MapperOptions) -> Mapper {
     Mapper::new(&spec.parse().expect(spec), key, options).expect(spec)
@@ -51,13 +36,13 @@ fn parts(spec: &str) -> (&str, &str, &str) {
 }
 
 /// In place and from buffer to buffer, both ways, at some offset from alignment.
-fn check(spec: &str, key: &[u8], options: &MapperOptions, first: u64, units: usize, noise: &mut Noise) {
+fn check(spec: &str, key: &[u8], options: &MapperOptions, first: u64, units: usize, noise: &mut Random) {
     let mapper = mapper(spec, key, options);
     let step = if options.iv_large { 1 } else { (options.data_unit / 512).max(1) as u64 };
     let number = options.iv_offset.wrapping_add(first.wrapping_mul(step));
     let what = format!("{spec} on {} with {options:?}, {units} units from {first}", mapper.backend_name());
     let plain = noise.bytes(options.data_unit * units);
-    let shift = (noise.next() % 16) as usize;
+    let shift = noise.index(16);
     let place = shift..shift + plain.len();
     for encrypt in [true, false] {
         let wanted = expected(encrypt, parts(spec), key, (number, step, options.data_unit), &plain);
@@ -98,7 +83,7 @@ const AES_SPECS: [(&str, &[usize]); 10] = [
 
 #[test]
 fn every_backend_agrees_with_the_reference_on_every_mode_and_awkward_lengths() {
-    let mut noise = Noise(0x1234_5678_9abc_def1);
+    let mut noise = Random::new(0x1234_5678_9abc_def1);
     for backend in BackendChoice::detected() {
         for (spec, key_lens) in AES_SPECS {
             for key_len in key_lens {
@@ -116,10 +101,10 @@ fn every_backend_agrees_with_the_reference_on_every_mode_and_awkward_lengths() {
                         let options = MapperOptions {
                             data_unit,
                             backend: Some(backend),
-                            iv_large: noise.next().is_multiple_of(2),
+                            iv_large: noise.below(2) == 0,
                             ..MapperOptions::default()
                         };
-                        let first = noise.next() % 1000;
+                        let first = noise.below(1000);
                         check(spec, &key, &options, first, units, &mut noise);
                     }
                 }
@@ -130,7 +115,7 @@ fn every_backend_agrees_with_the_reference_on_every_mode_and_awkward_lengths() {
 
 #[test]
 fn every_backend_agrees_with_the_reference_where_numbers_wrap() {
-    let mut noise = Noise(77);
+    let mut noise = Random::new(77);
     for backend in BackendChoice::detected() {
         for spec in
             ["aes-xts-plain64", "aes-xts-plain", "aes-xts-benbi", "aes-xts-plain64be", "aes-lrw-benbi"]
@@ -160,7 +145,7 @@ fn every_backend_agrees_with_the_reference_where_numbers_wrap() {
 
 #[test]
 fn the_other_ciphers_agree_with_the_reference_in_every_mode() {
-    let mut noise = Noise(4);
+    let mut noise = Random::new(4);
     for cipher in ["serpent", "twofish", "camellia", "speck128", "noekeon"] {
         for (mode, key_lens) in [
             ("xts-plain64", &[32, 48, 64][..]),
@@ -183,14 +168,14 @@ fn the_other_ciphers_agree_with_the_reference_in_every_mode() {
 
 #[test]
 fn random_runs_agree_between_all_backends() {
-    let mut noise = Noise(0xfeed);
+    let mut noise = Random::new(0xfeed);
     for _ in 0..300 {
-        let (spec, key_lens) = AES_SPECS[(noise.next() % AES_SPECS.len() as u64) as usize];
-        let key_len = key_lens[(noise.next() % key_lens.len() as u64) as usize];
+        let (spec, key_lens) = *noise.pick(&AES_SPECS);
+        let key_len = *noise.pick(key_lens);
         let key = noise.bytes(key_len);
-        let data_unit = 16 * (1 + noise.next() % 80) as usize;
-        let units = (noise.next() % 40) as usize;
-        let first = DataUnitIndex(noise.next());
+        let data_unit = 16 * (1 + noise.index(80));
+        let units = noise.index(40);
+        let first = DataUnitIndex(noise.draw());
         let plain = noise.bytes(data_unit * units);
         let mut results = BackendChoice::detected().map(|backend| {
             let options = MapperOptions { data_unit, backend: Some(backend), ..MapperOptions::default() };
@@ -211,7 +196,7 @@ fn random_runs_agree_between_all_backends() {
 
 #[test]
 fn xts_with_stealing_agrees_with_the_reference_at_every_length() {
-    let mut noise = Noise(9);
+    let mut noise = Random::new(9);
     for backend in BackendChoice::detected() {
         for key_len in [32, 48, 64] {
             let key = noise.bytes(key_len);
@@ -270,7 +255,7 @@ fn equal_xts_halves_are_refused_unless_reading_asks_for_them() {
     let refused = Mapper::new(&spec, &[3; 64], &MapperOptions::default());
     assert_eq!(refused.err(), Some(KeyError::EqualXtsHalves));
     let options = MapperOptions { allow_equal_xts_halves: true, ..MapperOptions::default() };
-    let mut noise = Noise(1);
+    let mut noise = Random::new(1);
     check("aes-xts-plain64", &[3; 64], &options, 0, 4, &mut noise);
 }
 

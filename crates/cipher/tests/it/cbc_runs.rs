@@ -1,6 +1,7 @@
 //! CBC with IVs from the caller: CAST6 against RFC 2612, every cipher against the mapper (which kernels judge) where that has
 //! the cipher, and against chains of single blocks.
 
+use crate::random::Random;
 use atrest_cipher::{
     BackendChoice, CbcCipher, CbcRuns, CbcRunsError, CipherSpec, DataUnitIndex, KeyError, Mapper,
     MapperOptions,
@@ -20,14 +21,8 @@ fn bytes(hex: &str) -> Vec<u8> {
     hex.as_bytes().as_chunks().0.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect()
 }
 
-fn noise(len: usize, seed: u32) -> Vec<u8> {
-    let mut state = seed;
-    (0..len)
-        .map(|_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        })
-        .collect()
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    Random::new(seed).bytes(len)
 }
 
 /// Source: RFC 2612, Appendix A.

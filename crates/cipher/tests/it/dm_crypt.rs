@@ -1,6 +1,7 @@
 //! dm-crypt's rules that use parts of the key or touch the data, several keys in turn, CTR, and ciphers with short
 //! blocks: every backend against the reference. (The kernel itself is asked in testkit's `kernel/dmcrypt.rs`.)
 
+use crate::random::Random;
 use crate::recording::{Start, record};
 use crate::reference;
 use crate::reference::dm_crypt::{cbc_unit, ctr_unit};
@@ -8,12 +9,7 @@ use crate::reference::dm_crypt::{cbc_unit, ctr_unit};
 use atrest_cipher::{BackendChoice, CipherSpec, DataUnitIndex, KeyError, Mapper, MapperOptions, RunError};
 
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (state >> 56) as u8
-    };
-    (0..len).map(|_| next()).collect()
+    Random::new(seed).bytes(len)
 }
 
 /// What the mapper makes of a run, in place and between buffers, both ways, must be what the reference makes of each

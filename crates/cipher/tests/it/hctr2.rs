@@ -1,5 +1,6 @@
 //! HCTR2 against its authors' vectors and the reference, as data units by themselves and in runs.
 
+use crate::random::Random;
 use crate::recording::{Start, record};
 use crate::reference;
 #[allow(dead_code, reason = "Xts has no part here")]
@@ -13,12 +14,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (state >> 56) as u8
-    };
-    (0..len).map(|_| next()).collect()
+    Random::new(seed).bytes(len)
 }
 
 fn options(backend: BackendChoice) -> MapperOptions {

@@ -12,6 +12,9 @@ mod hctr2;
 mod one_key;
 mod parts;
 mod published;
+#[path = "../../../testkit/src/random.rs"]
+#[allow(dead_code, reason = "these tests have no use for all of it")]
+mod random;
 mod recording;
 #[path = "../reference/mod.rs"]
 mod reference;

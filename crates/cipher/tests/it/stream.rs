@@ -1,5 +1,6 @@
 //! ChaCha alone against its publications and the reference, with every kind of vectors.
 
+use crate::random::Random;
 use crate::reference::wide_block as wide_reference;
 use atrest_cipher::{
     BackendChoice, CipherSpec, DataUnitIndex, KeyError, Mapper, MapperOptions, RunError, SpecError,
@@ -13,12 +14,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (state >> 56) as u8
-    };
-    (0..len).map(|_| next()).collect()
+    Random::new(seed).bytes(len)
 }
 
 fn mapper(spec: &str, key: &[u8], options: MapperOptions) -> Mapper {

@@ -1,6 +1,7 @@
 //! Adiantum and HPolyC against their authors' implementation and a reference of our own, on every AES and all vectors, as
 //! data units by themselves and in runs.
 
+use crate::random::Random;
 use crate::recording::{Start, record};
 use crate::reference::wide_block::{self as wide_reference, Design};
 #[allow(dead_code, reason = "Xts has no part here")]
@@ -50,26 +51,6 @@ fn choices() -> impl Iterator<Item = MapperOptions> {
             ..MapperOptions::default()
         })
     })
-}
-
-/// Pseudo-random bytes (xorshift64*), the same in every run.
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() >> 11) as usize % end
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| (self.next() >> 56) as u8).collect()
-    }
 }
 
 /// Both directions, in place and between buffers, on every backend.
@@ -133,11 +114,11 @@ fn tweak(design: Design, iv: &str, number: u64) -> Vec<u8> {
 }
 
 /// A run in place and between buffers, both ways, at some offset from alignment, on every choice.
-fn check_run(which: usize, iv: &str, data_unit: usize, units: usize, first: u64, noise: &mut Noise) {
+fn check_run(which: usize, iv: &str, data_unit: usize, units: usize, first: u64, noise: &mut Random) {
     let (design, spec, _, rounds) = CIPHERS[which];
     let key = noise.bytes(32);
     let plain = noise.bytes(data_unit * units);
-    let shift = noise.below(64);
+    let shift = noise.index(64);
     let place = shift..shift + plain.len();
     for encrypt in [true, false] {
         let reference = |(i, unit)| {
@@ -175,7 +156,7 @@ fn check_run(which: usize, iv: &str, data_unit: usize, units: usize, first: u64,
 
 #[test]
 fn runs_agree_with_the_reference_at_every_unit_and_number() {
-    let mut noise = Noise(0x5eed);
+    let mut noise = Random::new(0x5eed);
     for which in 0..CIPHERS.len() {
         for (data_unit, counts) in [
             (16, &[0, 1, 17, 40][..]),
@@ -191,7 +172,7 @@ fn runs_agree_with_the_reference_at_every_unit_and_number() {
             (5008, &[4]),
         ] {
             for units in counts {
-                let first = noise.next();
+                let first = noise.draw();
                 check_run(which, "plain64", data_unit, *units, first, &mut noise);
             }
         }
@@ -204,12 +185,12 @@ fn runs_agree_with_the_reference_at_every_unit_and_number() {
 
 #[test]
 fn random_units_and_tweaks_of_any_length_agree_with_the_reference() {
-    let mut noise = Noise(0xad1a);
+    let mut noise = Random::new(0xad1a);
     for round in 0..240 {
         let (design, _, cipher, rounds) = CIPHERS[round % 4];
         let key = noise.bytes(32);
-        let len = 16 + if round < 200 { noise.below(300) } else { noise.below(5000) };
-        let (tweak_len, plain) = (noise.below(70), noise.bytes(len));
+        let len = 16 + if round < 200 { noise.index(300) } else { noise.index(5000) };
+        let (tweak_len, plain) = (noise.index(70), noise.bytes(len));
         let tweak = noise.bytes(tweak_len);
         let encrypted = wide_reference::unit(true, design, rounds, &key, &tweak, &plain);
         let decrypted = wide_reference::unit(false, design, rounds, &key, &tweak, &plain);
@@ -271,7 +252,7 @@ fn vectors_are_found_by_their_names_and_tell_the_backend() {
 
 /// [`Plain64`] against the mapper of that name, the key expanded in place and moved.
 fn check_alone<K: Keys>(mut place: KeyPlace<Plain64<K>>, spec: &str) {
-    let mut noise = Noise(3);
+    let mut noise = Random::new(3);
     let spec = spec.parse().expect("a good specification");
     for (data_unit, units) in [(16, 5), (512, 11), (4096, 3), (528, 9)] {
         let key = noise.bytes(32);
@@ -279,7 +260,7 @@ fn check_alone<K: Keys>(mut place: KeyPlace<Plain64<K>>, spec: &str) {
         let mapper = Mapper::new(&spec, &key, &options).expect("32 bytes");
         let alone = place.expand(&key, &options).expect("32 bytes");
         let plain = noise.bytes(data_unit * units);
-        let first = DataUnitIndex(noise.next());
+        let first = DataUnitIndex(noise.draw());
         let (mut ours, mut theirs) = (plain.clone(), plain.clone());
         alone.encrypt(first, &mut ours).expect("whole units");
         mapper.encrypt(first, &mut theirs).expect("whole units");

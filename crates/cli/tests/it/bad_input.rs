@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::common::{CHEAP, Scratch};
+use atrest_testkit::needs;
 
 #[test]
 fn wrong_options_end_with_1_and_help_with_0() {
@@ -90,8 +91,7 @@ fn a_truncated_image_is_reported_and_not_touched() {
             let cut = scratch.file("cut", &whole[..len]);
             let ran = scratch.atrest(&["decrypt", "--key-file", "key", "cut", "plain"]);
             assert!(!scratch.path("plain").exists());
-            assert_eq!(ran.code, 4, "{kind} cut to {len}: {}", ran.stderr);
-            assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+            ran.fails(4, "cut");
             assert_eq!(fs::read(cut).expect("the cut image"), &whole[..len]);
         }
     }
@@ -179,11 +179,7 @@ fn existing_data_is_overwritten_only_on_yes() {
 fn no_permission_ends_with_2() {
     let scratch = Scratch::with_volume();
     scratch.bash("chmod 755 .; chmod 000 vol; cp key k2; chmod 644 k2").ok();
-    let as_nobody = if rustix::process::geteuid().is_root() {
-        "setpriv --reuid 65534 --regid 65534 --clear-groups"
-    } else {
-        ""
-    };
+    let as_nobody = if needs::is_root() { "setpriv --reuid 65534 --regid 65534 --clear-groups" } else { "" };
     // The binary may lie where nobody else may look.
     scratch.bash("cp $ATREST ./atrest; chmod 755 atrest").ok();
     scratch.bash(&format!("{as_nobody} ./atrest info vol")).fails(2, "permission denied");
@@ -228,11 +224,7 @@ fn a_passphrase_opens_also_where_no_thread_can_be_started() {
     scratch.atrest(&[&format[..], &lanes].concat()).ok();
     scratch.bash("chmod 755 .; cp $ATREST ./atrest; chmod 755 atrest; chmod 644 key vol").ok();
     // The limit does not hold for root.
-    let as_nobody = if rustix::process::geteuid().is_root() {
-        "setpriv --reuid 65534 --regid 65534 --clear-groups"
-    } else {
-        ""
-    };
+    let as_nobody = if needs::is_root() { "setpriv --reuid 65534 --regid 65534 --clear-groups" } else { "" };
     let limited = format!("{as_nobody} prlimit --nproc=1");
     scratch.bash(&format!("{limited} sh -c 'true & wait $!'")).fails(2, "fork");
     scratch.bash(&format!("{limited} ./atrest key test --key-file key vol")).ok();
@@ -281,8 +273,7 @@ fn no_letter_answers_a_question() {
     ];
     for command in commands {
         for letters in [&["-y"][..], &["-q"], &["-qy"], &["-q", "-y"]] {
-            let ran = scratch.atrest(&[command, letters].concat());
-            assert_eq!(ran.code, 1, "{command:?} {letters:?}: {}", ran.stderr);
+            scratch.atrest(&[command, letters].concat()).fails(1, "there is no terminal to ask on");
             assert!(all() == before, "{command:?} {letters:?} changed something");
             assert!(!scratch.path("vk").exists());
         }

@@ -3,18 +3,17 @@
 use crate::common;
 use std::fs;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use crate::common::{CHEAP, Scratch};
+use atrest_testkit::{needs, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Runs atrest as a user who may read the volume and write the existing outputs, but not the directory.
 fn in_a_directory_of_others() -> (Scratch, impl Fn(&Scratch, &str) -> common::Ran) {
     let scratch = Scratch::with_volume();
-    let root = rustix::process::geteuid().is_root();
     scratch.bash("cp $ATREST ./atrest; cp key k; head -c 4M /dev/zero > src; echo old > out").ok();
     scratch.bash("chmod 644 k src; chmod 666 out; chmod 666 vol; chmod 755 atrest; chmod 555 .").ok();
-    let user = if root { "setpriv --reuid 65534 --regid 65534 --clear-groups" } else { "" };
+    let user = if needs::is_root() { "setpriv --reuid 65534 --regid 65534 --clear-groups" } else { "" };
     (scratch, move |scratch: &Scratch, line: &str| scratch.bash(&format!("{user} ./atrest {line}")))
 }
 
@@ -53,7 +52,6 @@ fn a_stopped_format_leaves_no_file_behind() {
         let pid = Pid::from_child(&child);
         // The file is there, though nameless: it is open.
         let descriptors = format!("/proc/{}/fd", child.id());
-        let deadline = Instant::now() + Duration::from_secs(20);
         let is_open = || {
             fs::read_dir(&descriptors).into_iter().flatten().flatten().any(|entry| {
                 fs::read_link(entry.path()).is_ok_and(|to| {
@@ -62,10 +60,7 @@ fn a_stopped_format_leaves_no_file_behind() {
                 })
             })
         };
-        while !is_open() {
-            assert!(Instant::now() < deadline, "no file of 64 MiB was made");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        wait_until("a file of 64 MiB is made", is_open);
         kill_process(pid, signal).expect("the signal");
         let ended = child.wait_with_output().expect("its end").status;
         assert!(!ended.success());

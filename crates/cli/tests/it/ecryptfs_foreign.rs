@@ -127,7 +127,7 @@ fn directories_of_other_programs_are_named() {
         scratch
             .bash("rm -r dir && mkdir -p dir/aa && echo ciphertext > dir/aa/bb && echo other > dir/0")
             .ok();
-        scratch.file(&format!("dir/{file}"), b"settings");
+        scratch.file(format!("dir/{file}"), b"settings");
         every_command_refuses(
             &scratch,
             &format!(

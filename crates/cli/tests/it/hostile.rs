@@ -78,7 +78,7 @@ fn copies_are_private_unless_permissions_are_asked_for() {
         let to = format!("kept{umask}");
         scratch.bash(&format!("umask {umask}; $ATREST cp -rp --key-file key vol:/d {to}")).ok();
         for (name, mode) in [("", 0o777), ("/open", 0o666), ("/tool", 0o777)] {
-            assert_eq!(scratch.mode(&format!("{to}{name}")), mode & mask, "{name} with umask {umask}");
+            assert_eq!(scratch.mode(format!("{to}{name}")), mode & mask, "{name} with umask {umask}");
         }
     }
 }

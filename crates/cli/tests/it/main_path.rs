@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use crate::common::{CHEAP, Scratch};
+use atrest_testkit::wait_until;
 use rustix::process::Pid;
 
 /// A volume that is being served; the process is stopped when the test ends.
@@ -153,8 +153,9 @@ fn a_command_runs_for_as_long_as_the_volume_is_served() {
 fn volumes_of_the_same_name_are_opened_at_the_same_time() {
     let scratch = Scratch::with_volume();
     scratch.bash("mkdir a b c d; for d in a b c d; do cp vol $d/same.img; chmod 600 $d/same.img; done").ok();
-    let open =
-        "$ATREST open $d/same.img --key-file key --nbd --run sh -c 'nbdinfo --size \"$ATREST_URI\"; sleep 1'";
+    // Each stays open until all are.
+    scratch.file("stay", "nbdinfo --size \"$ATREST_URI\"; touch $1/open; until [ -e a/open -a -e b/open -a -e c/open -a -e d/open ]; do sleep 0.01; done");
+    let open = "$ATREST open $d/same.img --key-file key --nbd --run sh stay $d";
     let ran = scratch.bash(&format!(
         "for d in a b c d; do {open} & jobs[$!]=1; done; for j in ${{!jobs[@]}}; do wait $j || exit; done"
     ));
@@ -202,10 +203,10 @@ fn an_interrupted_run_goes_on_from_its_checkpoint() {
     let decrypt = ["decrypt", "--key-file", "key", "--threads", "1", "--json"];
     let mut child = scratch.atrest_command(&[&decrypt[..], &["vol", "plain"]].concat());
     let mut child = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("atrest starts");
-    while !fs::metadata(scratch.path("plain")).is_ok_and(|file| file.blocks() > 0) {
+    wait_until("something is written", || {
         assert!(child.try_wait().expect("its state").is_none(), "it ended before anything was written");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        fs::metadata(scratch.path("plain")).is_ok_and(|file| file.blocks() > 0)
+    });
     rustix::process::kill_process(Pid::from_child(&child), rustix::process::Signal::INT).expect("the signal");
     let ended = child.wait_with_output().expect("its end");
     let messages = String::from_utf8_lossy(&ended.stderr);

@@ -17,6 +17,7 @@ use atrest_cipher::{
 use atrest_engine::{Access, Disk, DiskOptions, FileDevice};
 use atrest_keyslot::flash::HmacSecret;
 use atrest_secret::{Locked, Passphrase, SecretArray, SecretBytes, VolumeKey};
+use atrest_testkit::Scratch;
 use atrest_tree::ecryptfs::{DEFAULT_SALT, Keys, Token};
 use atrest_tree::fscrypt::Keyring;
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
@@ -224,8 +225,8 @@ fn ciphers_do_not_print_their_keys() {
 
 #[test]
 fn an_open_volume_does_not_print_its_key() {
-    let scratch = tempfile::tempdir().expect("a directory");
-    let path = scratch.path().join("plain");
+    let scratch = Scratch::new();
+    let path = scratch.path("plain");
     fs::write(&path, vec![0; 1 << 20]).expect("a file");
     let mut halves = SECRET;
     halves[0] = 1;
@@ -251,8 +252,8 @@ fn a_boot_image_does_not_print_the_key_files_in_it() {
     assert_eq!(segments.len(), 1);
     hides("Segment", &segments);
 
-    let scratch = tempfile::tempdir().expect("a directory");
-    let key = scratch.path().join("key");
+    let scratch = Scratch::new();
+    let key = scratch.path("key");
     fs::write(&key, SECRET).expect("a key file");
     let contents = Contents { keys: vec![(key, String::from("etc/key"))], ..Contents::default() };
     let image = build(&contents, Compression::None, 0).expect("an image");

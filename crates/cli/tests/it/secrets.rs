@@ -1,6 +1,6 @@
 //! Where passphrases come from: files, parts of files, pipes, descriptors, a terminal.
 
-use crate::common;
+use crate::common::terminal::{Terminal, ends};
 use crate::common::{CHEAP, Scratch};
 
 fn format(scratch: &Scratch, name: &str, secret: &[&str], input: &[u8]) {
@@ -97,40 +97,62 @@ fn a_command_does_not_get_what_the_passphrase_came_from() {
     }
 }
 
-/// `script` gives the program a terminal, on which the lines are typed.
-fn at_a_terminal(scratch: &Scratch, args: &str, typed: &[&str]) -> common::Ran {
-    // A pause before each line: what is typed ahead is thrown away when echo is switched off.
-    let lines: String = typed.iter().map(|line| format!("sleep 1; echo '{line}'; ")).collect();
-    scratch
-        .bash(&format!("({lines} sleep 1) | script --quiet --return --command \"$ATREST {args}\" /dev/null"))
+/// At each question a line is typed; then the program says this and ends with this code.
+#[track_caller]
+fn at_a_terminal(
+    scratch: &Scratch,
+    args: &[&str],
+    typed: &[(&str, &str)],
+    says: &str,
+    code: i32,
+) -> Terminal {
+    let mut terminal = Terminal::new();
+    let child = terminal.start(&scratch.atrest_command(args));
+    for (question, line) in typed {
+        terminal.shows(question);
+        terminal.shows(": ");
+        terminal.types(
+            format!(
+                "{line}
+"
+            )
+            .as_bytes(),
+        );
+    }
+    if !says.is_empty() {
+        terminal.shows(says);
+    }
+    assert_eq!(ends(child).code(), Some(code));
+    terminal
 }
 
 #[test]
 fn a_terminal_asks_twice_for_a_new_passphrase_and_never_shows_it() {
     let scratch = Scratch::new();
-    let cheap = CHEAP.join(" ");
-    let format = format!("format --size 20M vol {cheap}");
-    let ran = at_a_terminal(&scratch, &format, &["open sesame", "open sesamE"]);
-    assert_eq!(ran.code, 2, "{}", ran.stdout);
-    assert!(ran.stdout.contains("differ"), "{}", ran.stdout);
+    let format = [&["format", "--size", "20M", "vol"][..], &CHEAP].concat();
+    let twice = |second| [("new passphrase", "open sesame"), ("once more", second)];
+    let terminal = at_a_terminal(&scratch, &format, &twice("open sesamE"), "the two passphrases differ", 2);
+    assert!(!terminal.has_shown("sesam"));
     assert!(!scratch.path("vol").exists());
-    let ran = at_a_terminal(&scratch, &format, &["open sesame", "open sesame"]);
-    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    let terminal = at_a_terminal(&scratch, &format, &twice("open sesame"), "vol", 0);
+    assert!(!terminal.has_shown("sesam"));
     assert!(scratch.path("vol").exists());
-    let ran = at_a_terminal(&scratch, "key test vol", &["one", "two", "open sesame"]);
-    assert_eq!(ran.code, 0, "{}", ran.stdout);
-    assert_eq!(ran.stdout.matches("try again").count(), 2, "{}", ran.stdout);
-    let ran = at_a_terminal(&scratch, "key test vol", &["one", "two", "three"]);
-    assert_eq!(ran.code, 2, "{}", ran.stdout);
+    let test = ["key", "test", "vol"];
+    let again = "try again";
+    let tries = [("for vol", "one"), (again, "two"), (again, "open sesame")];
+    at_a_terminal(&scratch, &test, &tries, "keyslot 0", 0);
+    let tries = [("for vol", "one"), (again, "two"), (again, "three")];
+    at_a_terminal(&scratch, &test, &tries, "wrong passphrase", 2);
     opens_in_cryptsetup(&scratch, "vol", b"open sesame");
 }
 
 #[test]
 fn a_terminal_must_say_yes_in_capitals() {
     let scratch = Scratch::with_volume();
-    assert_eq!(at_a_terminal(&scratch, "erase vol", &["yes"]).code, 1);
+    let asks = "Type YES in capital letters";
+    at_a_terminal(&scratch, &["erase", "vol"], &[(asks, "yes")], "not confirmed", 1);
     scratch.atrest(&["key", "test", "--key-file", "key", "vol"]).ok();
-    assert_eq!(at_a_terminal(&scratch, "erase vol", &["YES"]).code, 0);
+    at_a_terminal(&scratch, &["erase", "vol"], &[(asks, "YES")], "", 0);
     scratch.atrest(&["key", "test", "--key-file", "key", "vol"]).fails(2, "erased");
 }
 

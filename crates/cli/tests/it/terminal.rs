@@ -198,7 +198,7 @@ fn a_made_passphrase_is_words_of_the_list_and_says_what_it_is_worth() {
     assert_eq!(words.split(' ').count(), 12);
     assert_eq!(rest, ",\"words\":12,\"entropy_bits\":132}\n");
     assert_ne!(scratch.atrest(&["passphrase"]).ok().stdout, text.stdout);
-    assert_eq!(scratch.atrest(&["passphrase", "--words", "5"]).code, 1);
+    scratch.atrest(&["passphrase", "--words", "5"]).fails(1, "words");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::common::{CHEAP, Scratch};
+use atrest_testkit::needs;
 
 const NEW: [&str; 7] = ["--type", "sealed", "--store", "store", "--key-file", "key", "--size"];
 const USE: [&str; 4] = ["--key-file", "key", "--store", "store"];
@@ -187,7 +188,7 @@ fn a_store_is_used_by_one_command_at_a_time() {
 
 #[test]
 fn a_store_stays_its_owners_whoever_writes() {
-    assert!(rustix::process::geteuid().is_root(), "this test steps down from root: run it as root");
+    needs::root("stepping down to another user");
     let scratch = with_card();
     scratch.file("file", "by root");
     scratch.bash("chown 65534:65533 store; chmod 640 store").ok();

@@ -5,7 +5,7 @@ use atrest_cipher::{DataUnitIndex, Mapper, MapperOptions};
 use atrest_device::{Cause, Operation};
 use atrest_secret::Locked;
 use atrest_testkit::fault::Fault;
-use atrest_testkit::{FaultDevice, Random};
+use atrest_testkit::{FaultDevice, Random, Scratch};
 use atrest_volume::{Segment, Volume, VolumeFormat};
 
 use super::*;
@@ -48,9 +48,9 @@ fn quiet() -> impl Progress {
 }
 
 /// A path for a checkpoint, in a directory of its own.
-fn place() -> (tempfile::TempDir, std::path::PathBuf) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let path = dir.path().join("out.atrest-checkpoint");
+fn place() -> (Scratch, std::path::PathBuf) {
+    let dir = Scratch::new();
+    let path = dir.path("out.atrest-checkpoint");
     (dir, path)
 }
 
@@ -379,7 +379,7 @@ fn a_run_that_can_keep_no_checkpoint_does_not_begin() {
     let (_media, disk) = filled(&Random::new(14).bytes(LEN));
     let destination = FaultDevice::zeroed(LEN);
     let (dir, _) = place();
-    let path = dir.path().join("gone").join("out.atrest-checkpoint");
+    let path = dir.path("gone").join("out.atrest-checkpoint");
     let options = BulkOptions { checkpoint: Some(&path), ..BulkOptions::default() };
     let result = decrypt(&disk, &destination, options, &mut quiet());
     assert_eq!(result, Err(BulkError::CheckpointFile(Cause::Os(libc::ENOENT))));
@@ -391,10 +391,10 @@ fn a_destination_is_touched_only_when_nothing_refuses_the_run_any_more() {
     let plaintext = Random::new(16).bytes(LEN);
     let (_media, disk) = filled(&plaintext);
     let (dir, checkpoint) = place();
-    let nowhere = dir.path().join("gone").join("out.atrest-checkpoint");
-    let (new, old) = (dir.path().join("new"), dir.path().join("old"));
+    let nowhere = dir.path("gone").join("out.atrest-checkpoint");
+    let (new, old) = (dir.path("new"), dir.path("old"));
     std::fs::write(&old, "contents").expect("written");
-    let names = || std::fs::read_dir(dir.path()).expect("a directory").count();
+    let names = || std::fs::read_dir(dir.as_path()).expect("a directory").count();
 
     let run = |path: &Path, options: BulkOptions<'_>| {
         let destination = Destination::look(path, options.resume).expect("usable");
@@ -409,7 +409,7 @@ fn a_destination_is_touched_only_when_nothing_refuses_the_run_any_more() {
 
     // The other way round: the checkpoint can be kept, the destination can't be made.
     let kept = BulkOptions { checkpoint: Some(&checkpoint), ..BulkOptions::default() };
-    let refused = run(&dir.path().join("gone").join("out"), kept).expect_err("no directory");
+    let refused = run(&dir.path("gone").join("out"), kept).expect_err("no directory");
     assert!(matches!(refused, BulkError::Destination(error) if error.cause == Cause::Os(libc::ENOENT)));
     assert_eq!(names(), 1, "no checkpoint of a run that never was");
 
@@ -437,7 +437,7 @@ fn an_output_that_is_gone_is_not_resumed() {
     full.fail(Fault::NoSpaceFrom { offset: 3_000_000 });
     decrypt(&disk, &full, options, &mut quiet()).expect_err("full");
     assert!(noted(&checkpoint) > 0);
-    let path = dir.path().join("out");
+    let path = dir.path("out");
     let destination = Destination::look(&path, true).expect("usable");
     let gone = BulkError::CheckpointMismatch(Mismatch::Output { offset: 0 });
     let resume = BulkOptions { resume: true, ..options };
@@ -455,7 +455,7 @@ fn a_run_that_runs_out_of_room_is_resumed_once_there_is_some() {
     let options = BulkOptions { threads: 1, checkpoint: Some(&path), ..BulkOptions::default() };
     decrypt(&disk, &destination, options, &mut quiet()).expect_err("full");
     assert_eq!(noted(&path), 3_000_000 / CHUNK as u64 * CHUNK as u64);
-    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1, "nothing else is left");
+    assert_eq!(std::fs::read_dir(dir.as_path()).expect("a directory").count(), 1, "nothing else is left");
     destination.heal();
     let options = BulkOptions { resume: true, ..options };
     let summary = decrypt(&disk, &destination, options, &mut quiet()).expect("resumed");

@@ -170,31 +170,29 @@ fn out_of_reach(_: io::Error) -> Cause {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::oracle::Program;
+    use atrest_testkit::{Scratch, needs};
+
     use super::*;
     use crate::{Access, FileDevice};
-    use std::process::Command;
 
     /// A mapped device over a loop device, as sysfs shows it. Not every kernel that runs tests has device-mapper.
     #[test]
     fn a_mapped_device_shares_the_file_below_and_keeps_its_writers_away() {
-        assert!(
-            rustix::process::geteuid().is_root(),
-            "only root attaches loop devices: run this test as root"
-        );
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("image");
+        needs::root("attaching a loop device");
+        let dir = Scratch::new();
+        let path = dir.path("image");
         drop(FileDevice::create(&path, 1 << 20).expect("created"));
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(&path).output();
-        let disk = String::from_utf8(output.expect("losetup runs").stdout).expect("a name");
+        let disk = Program::named("losetup").args(["--find", "--show"]).arg(&path).ok().text();
         let disk = Path::new(disk.trim());
         let number = disk.metadata().expect("a device").rdev();
         let of_loop = Path::new("/sys/block").join(disk.file_name().expect("a name"));
-        let slaves = dir.path().join("4000:1/slaves");
+        let slaves = dir.path("4000:1/slaves");
         std::fs::create_dir_all(&slaves).expect("made");
         std::os::unix::fs::symlink(&of_loop, slaves.join("disk")).expect("linked");
-        std::os::unix::fs::symlink(&of_loop, dir.path().join(sysfs::numbers(number))).expect("linked");
+        std::os::unix::fs::symlink(&of_loop, dir.path(sysfs::numbers(number))).expect("linked");
         let lock = || {
-            let mut walk = Walk { devices: dir.path(), held: Vec::new() };
+            let mut walk = Walk { devices: dir.as_path(), held: Vec::new() };
             let whole = Range { start: 0, len: 1 << 20 };
             let walked =
                 walk.below(rustix::fs::makedev(4000, 1), None, whole, LockMode::Exclusive, MAX_DEPTH);
@@ -205,7 +203,7 @@ mod tests {
         let held = (held.0.map(|held| held.len()), held.1.map(|held| held.len()));
         let writer_first = FileDevice::open(&path, Access::ReadWriteExclusive);
         let refused = lock().map(drop);
-        Command::new("losetup").arg("--detach").arg(disk).status().expect("losetup runs");
+        Program::named("losetup").arg("--detach").arg(disk).ok();
         assert_eq!(held, (Ok(1), Ok(1)), "two logical volumes get along");
         assert_eq!(writer.expect_err("the file is in use").cause, Cause::Busy);
         assert!(writer_first.is_ok());

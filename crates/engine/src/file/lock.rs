@@ -250,7 +250,8 @@ mod tests {
 
     #[test]
     fn a_copy_of_the_descriptor_does_not_keep_a_lock_that_was_released() {
-        let file = tempfile::tempfile().expect("a file");
+        let dir = atrest_testkit::Scratch::new();
+        let file = File::open(dir.file("file", b"")).expect("a file");
         let lock = lock_itself(LockMode::Exclusive, &file, true).expect("locked");
         let copy = lock.file.try_clone().expect("a copy");
         lock.release();

@@ -117,18 +117,20 @@ impl Uses {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
 
     #[test]
     fn mounts_that_cannot_be_read_are_not_taken_for_none() {
-        let proc = tempfile::tempdir().expect("a directory");
-        assert!(Uses::read(proc.path()).is_err(), "there is no mountinfo");
-        fs::create_dir(proc.path().join("self")).expect("made");
-        fs::write(proc.path().join("self/mountinfo"), "").expect("written");
-        let none = Uses::read(proc.path()).expect("a kernel that does not swap");
+        let proc = Scratch::new();
+        assert!(Uses::read(proc.as_path()).is_err(), "there is no mountinfo");
+        fs::create_dir(proc.path("self")).expect("made");
+        fs::write(proc.path("self/mountinfo"), "").expect("written");
+        let none = Uses::read(proc.as_path()).expect("a kernel that does not swap");
         assert_eq!((none.mounts, none.swaps), (String::new(), String::new()));
-        fs::create_dir(proc.path().join("swaps")).expect("made");
-        assert!(Uses::read(proc.path()).is_err(), "swaps can't be read");
+        fs::create_dir(proc.path("swaps")).expect("made");
+        assert!(Uses::read(proc.as_path()).is_err(), "swaps can't be read");
     }
 
     #[test]

@@ -123,6 +123,7 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use atrest_device::{BlockDevice, Cause};
+    use atrest_testkit::Scratch;
     use std::os::unix::fs::PermissionsExt;
 
     fn names(directory: &Path) -> Vec<String> {
@@ -132,8 +133,8 @@ mod tests {
 
     #[test]
     fn a_file_has_its_name_when_it_is_complete_and_not_before() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("new");
+        let dir = Scratch::new();
+        let path = dir.path("new");
         let create = |hidden: usize| match hidden {
             0 => NewFile::create(&path, 8192).expect("created"),
             _ => NewFile::create_hidden(&path, 8192).expect("created"),
@@ -143,17 +144,17 @@ mod tests {
             file.device().write_at(4096, b"contents").expect("written");
             assert!(!path.exists());
             assert_eq!(
-                names(dir.path()).len(),
+                names(dir.as_path()).len(),
                 hidden,
                 "a nameless file needs no name, a hidden one has one"
             );
             drop(file);
-            assert_eq!(names(dir.path()), [""; 0], "what is dropped is gone");
+            assert_eq!(names(dir.as_path()), [""; 0], "what is dropped is gone");
 
             let file = create(hidden);
             file.device().write_at(4096, b"contents").expect("written");
             file.appear().expect("named");
-            assert_eq!(names(dir.path()), ["new"]);
+            assert_eq!(names(dir.as_path()), ["new"]);
             let bytes = std::fs::read(&path).expect("read");
             assert_eq!((bytes.len(), &bytes[4096..4104]), (8192, &b"contents"[..]));
             let mode = std::fs::metadata(&path).expect("metadata").permissions().mode();
@@ -164,8 +165,8 @@ mod tests {
 
     #[test]
     fn a_name_that_exists_is_never_taken() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("new");
+        let dir = Scratch::new();
+        let path = dir.path("new");
         let exists = Cause::Os(libc::EEXIST);
         for create in [|path: &Path| NewFile::create(path, 1), |path: &Path| NewFile::create_hidden(path, 1)]
         {
@@ -174,7 +175,7 @@ mod tests {
             assert_eq!(file.appear().expect_err("taken").cause, exists);
             assert_eq!(NewFile::create(&path, 1).expect_err("taken").cause, exists);
             assert_eq!(std::fs::read(&path).expect("read"), b"somebody else's");
-            assert_eq!(names(dir.path()), ["new"]);
+            assert_eq!(names(dir.as_path()), ["new"]);
             std::fs::remove_file(&path).expect("removed");
         }
     }

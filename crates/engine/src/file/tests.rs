@@ -1,17 +1,15 @@
 use std::os::fd::AsRawFd;
-use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use atrest_testkit::oracle::Program;
+use atrest_testkit::{Scratch, needs};
 
 use super::*;
 use crate::patience::PATIENCE;
 
 const MIB: u64 = 1 << 20;
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}
 
 fn pattern(len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
@@ -19,8 +17,8 @@ fn pattern(len: usize) -> Vec<u8> {
 
 #[test]
 fn a_created_file_is_private_and_never_replaces_another() {
-    let dir = scratch();
-    let path = dir.path().join("new");
+    let dir = Scratch::new();
+    let path = dir.path("new");
     let device = FileDevice::create(&path, MIB).expect("created");
     assert_eq!(device.size(), MIB);
     assert_eq!(std::fs::metadata(&path).expect("exists").permissions().mode() & 0o777, 0o600);
@@ -31,8 +29,8 @@ fn a_created_file_is_private_and_never_replaces_another() {
 
 #[test]
 fn overwriting_empties_the_file_and_makes_it_private() {
-    let dir = scratch();
-    let path = dir.path().join("old");
+    let dir = Scratch::new();
+    let path = dir.path("old");
     std::fs::write(&path, pattern(5000)).expect("written");
     std::fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("permissions");
     let user = FileDevice::open(&path, Access::ReadOnlyShared).expect("opened");
@@ -48,9 +46,9 @@ fn overwriting_empties_the_file_and_makes_it_private() {
 
 #[test]
 fn what_is_written_is_read_back_from_cache_and_from_the_media() {
-    let dir = scratch();
+    let dir = Scratch::new();
     let len = MIB as usize + 1234;
-    let device = FileDevice::create(dir.path().join("f"), len as u64).expect("created");
+    let device = FileDevice::create(dir.path("f"), len as u64).expect("created");
     let data = pattern(len);
     device.write_at(0, &data).expect("written");
     let mut buf = vec![0; 70_001];
@@ -66,8 +64,8 @@ fn what_is_written_is_read_back_from_cache_and_from_the_media() {
 #[test]
 fn media_reads_work_where_direct_io_does_not() {
     // Procfs and memfd aside, tmpfs is the file system without media; since Linux 6.6 it accepts O_DIRECT too.
-    let dir = tempfile::tempdir_in("/dev/shm").expect("a tmpfs");
-    let device = FileDevice::create(dir.path().join("f"), 10_000).expect("created");
+    let dir = Scratch::within("/dev/shm");
+    let device = FileDevice::create(dir.path("f"), 10_000).expect("created");
     let data = pattern(10_000);
     device.write_at(0, &data).expect("written");
     let mut buf = vec![0; 10_000];
@@ -77,8 +75,8 @@ fn media_reads_work_where_direct_io_does_not() {
 
 #[test]
 fn a_file_that_shrinks_is_reported_at_the_offset_where_it_ends() {
-    let dir = scratch();
-    let path = dir.path().join("f");
+    let dir = Scratch::new();
+    let path = dir.path("f");
     let device = FileDevice::create(&path, 3 * 4096).expect("created");
     OpenOptions::new().write(true).open(&path).expect("opened").set_len(5000).expect("shrunk");
     let mut buf = vec![0; 4096];
@@ -90,8 +88,8 @@ fn a_file_that_shrinks_is_reported_at_the_offset_where_it_ends() {
 
 #[test]
 fn a_file_that_shrank_is_not_grown_again_by_a_write() {
-    let dir = scratch();
-    let path = dir.path().join("image");
+    let dir = Scratch::new();
+    let path = dir.path("image");
     let device = FileDevice::create(&path, 10_000).expect("created");
     OpenOptions::new().write(true).open(&path).expect("opened").set_len(5000).expect("shrunk");
     device.write_at(4000, &[1; 1000]).expect("that part is there");
@@ -105,8 +103,8 @@ fn a_file_that_shrank_is_not_grown_again_by_a_write() {
 
 #[test]
 fn ranges_outside_the_device_are_refused() {
-    let dir = scratch();
-    let device = FileDevice::create(dir.path().join("f"), 4096).expect("created");
+    let dir = Scratch::new();
+    let device = FileDevice::create(dir.path("f"), 4096).expect("created");
     for (offset, len) in [(4096, 1), (0, 4097), (u64::MAX, 1), (u64::MAX - 10, 20)] {
         let outside = Cause::OutOfBounds { size: 4096 };
         assert_eq!(device.read_at(offset, &mut vec![0; len]).expect_err("outside").cause, outside);
@@ -120,8 +118,8 @@ fn ranges_outside_the_device_are_refused() {
 
 #[test]
 fn a_device_open_for_reading_refuses_every_change() {
-    let dir = scratch();
-    let path = dir.path().join("f");
+    let dir = Scratch::new();
+    let path = dir.path("f");
     drop(FileDevice::create(&path, 8192).expect("created"));
     let device = FileDevice::open(&path, Access::ReadOnly).expect("opened");
     assert!(device.is_read_only());
@@ -133,8 +131,8 @@ fn a_device_open_for_reading_refuses_every_change() {
 
 #[test]
 fn nothing_is_acknowledged_after_a_failed_flush() {
-    let dir = scratch();
-    let device = FileDevice::create(dir.path().join("f"), 8192).expect("created");
+    let dir = Scratch::new();
+    let device = FileDevice::create(dir.path("f"), 8192).expect("created");
     device.write_at(0, &[1; 512]).expect("written");
     device.flush().expect("flushed");
     let error = device.flush_by(|_| Err(io::Error::from_raw_os_error(libc::EIO))).expect_err("it failed");
@@ -150,8 +148,8 @@ fn nothing_is_acknowledged_after_a_failed_flush() {
 #[test]
 fn a_full_disk_is_reported_as_no_space_with_the_offset() {
     // The kernel's always-full device, in the place of a file on a full filesystem.
-    let dir = scratch();
-    let mut device = FileDevice::create(dir.path().join("f"), 8192).expect("created");
+    let dir = Scratch::new();
+    let mut device = FileDevice::create(dir.path("f"), 8192).expect("created");
     device.file = OpenOptions::new().read(true).write(true).open("/dev/full").expect("opened");
     let error = device.write_at(4096, &[1; 512]).expect_err("full");
     assert_eq!(error, DeviceError::new(Operation::Write, 4096, 512, Cause::NoSpace));
@@ -159,8 +157,8 @@ fn a_full_disk_is_reported_as_no_space_with_the_offset() {
 
 #[test]
 fn discard_punches_holes_in_whole_blocks_and_extents_show_them() {
-    let dir = scratch();
-    let device = FileDevice::create(dir.path().join("f"), 4 * MIB).expect("created");
+    let dir = Scratch::new();
+    let device = FileDevice::create(dir.path("f"), 4 * MIB).expect("created");
     assert_eq!(device.extent(0, 4 * MIB).expect("extent"), Extent { len: 4 * MIB, hole: true });
     device.write_at(0, &pattern(3 * MIB as usize)).expect("written");
     device.flush().expect("flushed");
@@ -185,8 +183,8 @@ fn discard_punches_holes_in_whole_blocks_and_extents_show_them() {
 
 #[test]
 fn write_zeroes_leaves_allocated_zeros() {
-    let dir = scratch();
-    let device = FileDevice::create(dir.path().join("f"), MIB).expect("created");
+    let dir = Scratch::new();
+    let device = FileDevice::create(dir.path("f"), MIB).expect("created");
     device.write_at(0, &[7; 300_000]).expect("written");
     device.write_zeroes(1, 299_998).expect("zeroed");
     let mut buf = vec![1; 300_000];
@@ -198,8 +196,8 @@ fn write_zeroes_leaves_allocated_zeros() {
 
 #[test]
 fn one_writer_excludes_other_users_of_the_data_but_not_of_the_header() {
-    let dir = scratch();
-    let path = dir.path().join("f");
+    let dir = Scratch::new();
+    let path = dir.path("f");
     let writer = FileDevice::create(&path, 4096).expect("created");
     for access in [Access::ReadWriteExclusive, Access::ReadOnlyShared] {
         assert_eq!(FileDevice::open(&path, access).expect_err("in use").cause, Cause::Busy);
@@ -216,8 +214,8 @@ fn one_writer_excludes_other_users_of_the_data_but_not_of_the_header() {
 
 #[test]
 fn a_file_in_use_for_writing_does_not_hold_the_lock_that_cryptsetup_takes() {
-    let dir = scratch();
-    let path = dir.path().join("f");
+    let dir = Scratch::new();
+    let path = dir.path("f");
     let device = FileDevice::create(&path, 4096).expect("created");
     let cryptsetup = File::open(&path).expect("opened");
     rustix::fs::flock(&cryptsetup, rustix::fs::FlockOperation::NonBlockingLockExclusive).expect("not held");
@@ -231,8 +229,8 @@ fn a_file_in_use_for_writing_does_not_hold_the_lock_that_cryptsetup_takes() {
 
 #[test]
 fn the_metadata_lock_nests_waits_and_is_never_upgraded() {
-    let dir = scratch();
-    let path = dir.path().join("f");
+    let dir = Scratch::new();
+    let path = dir.path("f");
     let device = FileDevice::create(&path, 4096).expect("created");
     device.lock_metadata(LockMode::Exclusive).expect("locked");
     device.lock_metadata(LockMode::Shared).expect("nested");
@@ -262,9 +260,9 @@ fn the_metadata_lock_nests_waits_and_is_never_upgraded() {
 
 #[test]
 fn only_files_and_block_devices_are_opened() {
-    let dir = scratch();
+    let dir = Scratch::new();
     assert_eq!(
-        FileDevice::open(dir.path(), Access::ReadOnly).expect_err("a directory").cause,
+        FileDevice::open(dir.as_path(), Access::ReadOnly).expect_err("a directory").cause,
         Cause::Os(libc::EISDIR)
     );
     assert_eq!(
@@ -272,7 +270,7 @@ fn only_files_and_block_devices_are_opened() {
         Cause::Unsupported
     );
     assert_eq!(
-        FileDevice::open(dir.path().join("none"), Access::ReadOnly).expect_err("missing").cause,
+        FileDevice::open(dir.path("none"), Access::ReadOnly).expect_err("missing").cause,
         Cause::Os(libc::ENOENT)
     );
 }
@@ -282,7 +280,8 @@ fn a_block_device_lock_file_is_verified_and_removed_by_its_last_holder() {
     // The number of no existing device, so that no other process can want its lock.
     let number = rustix::fs::makedev(4000, std::process::id() & 0xfffff);
     let lock = MetadataLock::on_block_device(number);
-    let device = tempfile::tempfile().expect("a file");
+    let dir = Scratch::new();
+    let device = File::open(dir.file("device", b"")).expect("a file");
     let name = format!("/run/cryptsetup/L_4000:{}", std::process::id() & 0xfffff);
     lock.acquire(LockMode::Exclusive, &device, true).expect("locked");
     if rustix::process::geteuid().is_root() {
@@ -316,34 +315,23 @@ impl Loop {
     }
 
     fn with(file: &Path, options: &[&str]) -> Self {
-        let output = Command::new("losetup")
-            .args(["--find", "--show"])
-            .args(options)
-            .arg(file)
-            .output()
-            .expect("losetup is missing: run scripts/setup");
-        assert!(output.status.success(), "losetup: {}", String::from_utf8_lossy(&output.stderr));
-        Self(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        let attached = Program::named("losetup").args(["--find", "--show"]).args(options).arg(file).ok();
+        Self(attached.text().trim().to_owned())
     }
 }
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+        Program::named("losetup").args(["--detach", &self.0]).run();
     }
 }
 
 #[test]
 fn a_block_device_reports_its_size_locks_and_discards() {
-    let dir = scratch();
-    let path = dir.path().join("disk");
+    needs::root("attaching a loop device");
+    let dir = Scratch::new();
+    let path = dir.path("disk");
     drop(FileDevice::create(&path, MIB).expect("created"));
-    if !rustix::process::geteuid().is_root() {
-        // Only root can attach a loop device. Anyone can be refused one.
-        let error = FileDevice::open("/dev/loop0", Access::ReadWrite).expect_err("no permission");
-        assert!(matches!(error.cause, Cause::Os(libc::EACCES | libc::ENOENT)), "{error}");
-        return;
-    }
     let disk = Loop::new(&path);
     let device = FileDevice::open(&disk.0, Access::ReadWriteExclusive).expect("opened");
     assert!(device.is_block_device());
@@ -373,16 +361,14 @@ fn a_block_device_reports_its_size_locks_and_discards() {
 
 /// Runs a tool; its failure fails the test.
 fn run(program: &str, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.unwrap_or_else(|error| panic!("{program} does not run ({error}): run scripts/setup"));
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Program::named(program).args(arguments).ok();
 }
 
 /// A file of 16 MiB in a directory of its own, for loop devices.
-fn image() -> (tempfile::TempDir, PathBuf) {
-    assert!(rustix::process::geteuid().is_root(), "only root attaches loop devices: run this test as root");
-    let dir = scratch();
-    let path = dir.path().join("image");
+fn image() -> (Scratch, PathBuf) {
+    needs::root("attaching a loop device");
+    let dir = Scratch::new();
+    let path = dir.path("image");
     drop(FileDevice::create(&path, 16 * MIB).expect("created"));
     (dir, path)
 }
@@ -509,7 +495,7 @@ fn a_file_whose_loop_device_is_mounted_has_no_other_writer() {
     let (dir, path) = image();
     run("mkfs.ext4", &["-q", "-F", path.to_str().unwrap()]);
     let disk = Loop::new(&path);
-    let point = dir.path().join("m");
+    let point = dir.path("m");
     std::fs::create_dir(&point).expect("made");
     let found = &loops::over(loops::identity(&path.metadata().expect("there")))[0];
     assert!(!found.is_claimed().expect("seen"));
@@ -529,7 +515,7 @@ fn a_loop_device_over_a_mounted_device_has_no_writer() {
     let (dir, path) = image();
     let lower = Loop::new(&path);
     let upper = Loop::new(Path::new(&lower.0));
-    let point = dir.path().join("m");
+    let point = dir.path("m");
     std::fs::create_dir(&point).expect("made");
     run("mkfs.ext4", &["-q", "-F", &lower.0]);
     run("mount", &[&lower.0, point.to_str().unwrap()]);
@@ -557,7 +543,7 @@ fn a_file_behind_a_loop_device_that_is_gone_can_be_read_only() {
 fn another_file_that_covers_the_one_behind_a_loop_device_is_not_locked_in_its_place() {
     let (dir, path) = image();
     let disk = Loop::new(&path);
-    let other = dir.path().join("other");
+    let other = dir.path("other");
     drop(FileDevice::create(&other, 16 * MIB).expect("created"));
     run("mount", &["--bind", other.to_str().unwrap(), path.to_str().unwrap()]);
     let refused = FileDevice::open(&disk.0, WRITER).map(drop);

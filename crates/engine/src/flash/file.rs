@@ -105,13 +105,15 @@ impl core::fmt::Debug for FileFlash {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
     use crate::NewFile;
 
     #[test]
     fn a_file_keeps_to_the_rules_of_nor_flash() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("image");
+        let dir = Scratch::new();
+        let path = dir.path("image");
         NewFile::create(&path, 10_000).and_then(NewFile::appear).expect("made");
         let device = Arc::new(FileDevice::open(&path, crate::Access::ReadWriteExclusive).expect("open"));
         let geometry = |blocks| FlashGeometry::new(16, 16, 4096, blocks).expect("a geometry");

@@ -524,6 +524,7 @@ mod tests {
     use atrest_flash::sealed::LayoutError;
     use atrest_flash::{Existing, FlashHeader, FormatOptions, NewSlot};
     use atrest_keyslot::flash::{AnyKdf, FlashCipher, KdfCost, TicketPolicy};
+    use atrest_testkit::Scratch;
 
     use super::*;
     use crate::flash::{format, open};
@@ -531,8 +532,8 @@ mod tests {
 
     #[test]
     fn a_header_whose_units_are_not_those_of_its_layout_is_refused() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("image");
+        let directory = Scratch::new();
+        let path = directory.path("image");
         NewFile::create(&path, 65536).and_then(NewFile::appear).expect("made");
         let device = || Arc::new(FileDevice::open(&path, Access::ReadWriteExclusive).expect("open"));
         let geometry = FlashGeometry::new(1, 16, 4096, 16).expect("a geometry");
@@ -561,7 +562,7 @@ mod tests {
         let volume = || open(device()).expect("a header");
         assert_eq!(make_sealed(volume(), &key).map(drop).expect_err("refused"), refused);
         assert_eq!(open_without_freshness(volume(), &key, false).map(drop).expect_err("refused"), refused);
-        let store = TrustedFile::open_or_new(directory.path().join("store")).expect("a place");
+        let store = TrustedFile::open_or_new(directory.path("store")).expect("a place");
         assert_eq!(open_sealed(volume(), &key, store).map(drop).expect_err("refused"), refused);
         assert!(std::fs::read(&path).expect("read") == before, "nothing was written");
     }

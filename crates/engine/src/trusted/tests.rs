@@ -2,13 +2,15 @@ use super::*;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
+use atrest_testkit::Scratch;
+
 const OLD: [u8; TRUSTED_RECORD_LEN] = [1; TRUSTED_RECORD_LEN];
 const NEW: [u8; TRUSTED_RECORD_LEN] = [2; TRUSTED_RECORD_LEN];
 
 /// A directory with a store in it.
-fn with_store() -> (tempfile::TempDir, PathBuf) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("card.trust");
+fn with_store() -> (Scratch, PathBuf) {
+    let directory = Scratch::new();
+    let path = directory.path("card.trust");
     TrustedFile::open_or_new(&path).expect("a place").store(&OLD).expect("store");
     (directory, path)
 }
@@ -32,7 +34,7 @@ fn a_record_is_replaced_as_a_whole_and_anything_else_is_refused_by_what_it_is() 
     assert_eq!((store.load(), TrustedFile::peek(&path)), (Ok(Some(NEW)), Ok(NEW)));
     store.store(&OLD).expect("store again");
     drop(store);
-    assert_eq!(names(directory.path()), 1, "nothing is left beside");
+    assert_eq!(names(directory.as_path()), 1, "nothing is left beside");
     for len in [TRUSTED_RECORD_LEN - 1, TRUSTED_RECORD_LEN + 1, 1 << 20] {
         std::fs::write(&path, vec![0; len]).expect("write");
         let size = TrustedFileError::Size { len: len as u64 };
@@ -44,7 +46,7 @@ fn a_record_is_replaced_as_a_whole_and_anything_else_is_refused_by_what_it_is() 
     assert_eq!(TrustedFile::peek(&path), Err(TrustedFileError::Empty));
     std::fs::remove_file(&path).expect("removed");
     assert_eq!(refused(open()), TrustedFileError::Missing);
-    assert_eq!(TrustedFile::peek(directory.path()), Err(TrustedFileError::NotAFile));
+    assert_eq!(TrustedFile::peek(directory.as_path()), Err(TrustedFileError::NotAFile));
     // Not by a program: between fork and exec it would hold the locks of the tests beside this one.
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
@@ -79,39 +81,39 @@ fn a_successor_has_the_permissions_of_the_file_it_replaces_and_no_more() {
 
 #[test]
 fn a_place_for_a_new_one_is_looked_at_and_left_as_it_was() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("new");
+    let directory = Scratch::new();
+    let path = directory.path("new");
     let mut store = TrustedFile::open_or_new(&path).expect("a place");
-    assert_eq!((store.load(), names(directory.path())), (Ok(None), 0));
+    assert_eq!((store.load(), names(directory.as_path())), (Ok(None), 0));
     // Somebody else was faster.
     std::fs::write(&path, b"somebody's").expect("write");
     assert_eq!(store.store(&NEW), Err(TrustedStoreError::Driver(libc::EEXIST)));
     assert_eq!(std::fs::read(&path).expect("read"), b"somebody's");
-    assert_eq!(names(directory.path()), 1, "nothing is left beside");
+    assert_eq!(names(directory.as_path()), 1, "nothing is left beside");
     std::fs::remove_file(&path).expect("removed");
     store.store(&NEW).expect("store");
     assert_eq!(TrustedFile::peek(&path), Ok(NEW));
     store.remove().expect("removed");
-    assert_eq!(names(directory.path()), 0);
-    let within = |path: &str| TrustedFile::open_or_new(directory.path().join(path));
+    assert_eq!(names(directory.as_path()), 0);
+    let within = |path: &str| TrustedFile::open_or_new(directory.path(path));
     assert_eq!(refused(within("no/such")), TrustedFileError::Os(libc::ENOENT));
     std::fs::write(&path, b"").expect("write");
     assert_eq!(refused(within("new/such")), TrustedFileError::Os(libc::ENOTDIR));
-    let missing = TrustedFile::open(directory.path().join("no/such"), LockMode::Shared);
+    let missing = TrustedFile::open(directory.path("no/such"), LockMode::Shared);
     assert_eq!(refused(missing), TrustedFileError::Missing);
 }
 
 #[test]
 fn a_link_is_followed_once_and_leads_nowhere_else() {
     let (directory, path) = with_store();
-    let link = directory.path().join("link");
-    let place = directory.path().join("stick");
+    let link = directory.path("link");
+    let place = directory.path("stick");
     std::fs::create_dir(&place).expect("a directory");
     std::fs::rename(&path, place.join("store")).expect("moved");
     symlink("stick/store", &link).expect("a link");
     let mut store = TrustedFile::open(&link, LockMode::Exclusive).expect("open");
     // The directory gets another name and the link another target: the store is where it was.
-    let moved = directory.path().join("moved");
+    let moved = directory.path("moved");
     std::fs::rename(&place, &moved).expect("renamed");
     std::fs::create_dir(&place).expect("a directory");
     std::fs::write(place.join("store"), b"somebody's").expect("write");
@@ -133,7 +135,7 @@ fn a_link_is_followed_once_and_leads_nowhere_else() {
 fn a_store_that_is_removed_or_exchanged_while_it_is_open_ends_it() {
     let (directory, path) = with_store();
     let gone = TrustedStoreError::Driver(libc::ENOENT);
-    let away = directory.path().join("away");
+    let away = directory.path("away");
     let mut store = TrustedFile::open(&path, LockMode::Exclusive).expect("open");
     std::fs::rename(&path, &away).expect("moved away");
     assert_eq!((store.load(), store.store(&NEW)), (Err(gone), Err(gone)));
@@ -151,19 +153,19 @@ fn a_store_that_is_removed_or_exchanged_while_it_is_open_ends_it() {
     std::fs::rename(&away, &path).expect("exchanged");
     store.remove().expect("what is not ours stays");
     assert_eq!(TrustedFile::peek(&path), Ok(NEW));
-    assert_eq!(names(directory.path()), 1, "nothing is left beside");
+    assert_eq!(names(directory.as_path()), 1, "nothing is left beside");
 }
 
 #[test]
 fn names_beside_it_are_nobodys_and_a_link_there_is_not_followed() {
     let (directory, path) = with_store();
-    let mine = directory.path().join("mine");
+    let mine = directory.path("mine");
     std::fs::write(&mine, b"a file of somebody's").expect("write");
-    symlink("mine", directory.path().join(".card.trust.new")).expect("a link");
+    symlink("mine", directory.path(".card.trust.new")).expect("a link");
     let mut store = TrustedFile::open_or_new(&path).expect("open");
     store.store(&NEW).expect("store");
     assert_eq!(std::fs::read(&mine).expect("read"), b"a file of somebody's");
-    assert_eq!((TrustedFile::peek(&path), names(directory.path())), (Ok(NEW), 3));
+    assert_eq!((TrustedFile::peek(&path), names(directory.as_path())), (Ok(NEW), 3));
 }
 
 #[test]

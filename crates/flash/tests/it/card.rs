@@ -16,8 +16,8 @@ use atrest_flash::LittlefsGeometry;
 use atrest_flash::{
     CardError, CardFlash, CardFlashError, CardSetupError, CryptBlocks, CryptCard, CryptFlash, LittlefsStorage,
 };
-use atrest_testkit::Random;
 use atrest_testkit::oracle::Program;
+use atrest_testkit::{Random, Scratch};
 use embedded_sdmmc::{
     Block, BlockCount, BlockDevice, BlockIdx, Mode, TimeSource, Timestamp, VolumeIdx, VolumeManager,
 };
@@ -112,9 +112,9 @@ fn formatted(directory: &Path, content: &[u8]) -> Vec<u8> {
 
 #[test]
 fn embedded_sdmmc_reads_what_mtools_wrote_and_the_other_way_round() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = Scratch::new();
     let written = Random::new(1).bytes(30_000);
-    let mut image = formatted(directory.path(), &written);
+    let mut image = formatted(directory.as_path(), &written);
     mapper().encrypt(DataUnitIndex(0), &mut image).expect("whole sectors");
 
     let card = CryptCard::<_, _, 4>::new(Card::new(image), cipher()).expect("a card");
@@ -141,10 +141,10 @@ fn embedded_sdmmc_reads_what_mtools_wrote_and_the_other_way_round() {
     let mut image = card.bytes.into_inner();
     assert!(!image.windows(16).any(|window| window == &answer[..16]));
     mapper().decrypt(DataUnitIndex(0), &mut image).expect("whole sectors");
-    let partition = directory.path().join("after.img");
+    let partition = directory.path("after.img");
     fs::write(&partition, &image[START * 512..]).expect("a file");
     Program::named("fsck.fat").arg("-n").arg(&partition).ok();
-    let out = directory.path().join("out.bin");
+    let out = directory.path("out.bin");
     Program::named("mcopy").arg("-i").arg(&partition).arg("::OUT.BIN").arg(&out).ok();
     assert!(fs::read(&out).expect("the file") == answer);
 }

@@ -16,6 +16,7 @@ use atrest_testkit::firmware::{
     BOARDS, Board, Build, Counted, figure, flash_size, fnv, hold_table, static_ram,
 };
 use atrest_testkit::flash::{EmulatedFlash, FlashImage, SharedFlash};
+use atrest_testkit::{Random, Scratch};
 use atrest_testkit::oracle::workspace;
 use littlefs2::consts::{U1, U256};
 use littlefs2::fs::Filesystem;
@@ -54,12 +55,12 @@ fn task(verb: u8, passphrase: &str, new_passphrase: &str) -> Vec<u8> {
 
 /// Runs a program over an image. Gives what it prints and, if it writes one, the image afterwards.
 fn run(board: &Board, program: &Path, image: &[u8], task: &[u8]) -> (String, Option<Vec<u8>>) {
-    let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("card.img"), image).expect("an image");
-    fs::write(directory.path().join("task"), task).expect("a task");
+    let directory = Scratch::new();
+    fs::write(directory.path("card.img"), image).expect("an image");
+    fs::write(directory.path("task"), task).expect("a task");
     let files = [("card.img", board.medium), ("task", board.medium + (1 << 20))];
-    let text = board.run(program, directory.path(), &files);
-    (text, fs::read(directory.path().join("card.out")).ok())
+    let text = board.run(program, directory.as_path(), &files);
+    (text, fs::read(directory.path("card.out")).ok())
 }
 
 fn shared(bytes: &[u8]) -> SharedFlash {

@@ -4,11 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use atrest_testkit::Random;
 use atrest_testkit::cryptsetup::Cryptsetup;
 use atrest_testkit::firmware::{BOARDS, Board, Build, Counted, figure, fnv, static_ram};
 use atrest_testkit::oracle::{Program, workspace};
-use tempfile::TempDir;
+use atrest_testkit::{Random, Scratch};
 
 /// Sectors of the card, and where its data and the partition in it begin: firmware/card/src/bin/luks1.rs.
 const CARD: usize = 12 << 10;
@@ -20,12 +19,12 @@ const TASK: u64 = 1 << 20;
 const AT: u64 = 2 << 20;
 
 /// A directory with the card, and the files and passphrases that are taken to it.
-struct Bench(TempDir);
+struct Bench(Scratch);
 
 impl Bench {
     /// cryptsetup makes the volume, mkfs.fat the file system, QEMU brings one into the other.
     fn new(key_bits: usize, iterations: u32, content: &[u8]) -> Self {
-        let bench = Self(tempfile::tempdir().expect("a directory"));
+        let bench = Self(Scratch::new());
         fs::write(bench.path("key"), "on the desk").expect("a file");
         fs::write(bench.path("card.img"), vec![0; CARD * 512]).expect("a file");
         let options = format!("--cipher aes-xts-plain64 --key-size {key_bits} --align-payload {DATA}");
@@ -57,7 +56,7 @@ impl Bench {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.0.path(name)
     }
 
     fn volume(&self) -> Cryptsetup {
@@ -80,7 +79,7 @@ impl Bench {
         task[2..2 + passphrase.len()].copy_from_slice(passphrase.as_bytes());
         fs::write(self.path("task"), task).expect("a task");
         let files = [("task", board().medium + TASK), ("card.img", board().medium + AT)];
-        board().run(program, self.0.path(), &files)
+        board().run(program, self.0.as_path(), &files)
     }
 }
 

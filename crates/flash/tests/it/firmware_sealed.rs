@@ -11,7 +11,7 @@ use atrest_testkit::firmware::{
     BOARDS, Board, Build, Counted, figure, flash_size, fnv, hold_table, static_ram,
 };
 use atrest_testkit::oracle::{Program, workspace};
-use tempfile::TempDir;
+use atrest_testkit::{Random, Scratch};
 
 /// firmware/card/src/medium.rs and task.rs: where the program expects the task, and the pages of its trusted store.
 const TASK: u64 = 1 << 20;
@@ -22,7 +22,7 @@ const STRIDE: usize = 368;
 
 /// A directory with the card, its store, and what is taken to them.
 struct Bench {
-    directory: TempDir,
+    directory: Scratch,
     board: &'static Board,
     program: PathBuf,
 }
@@ -45,10 +45,10 @@ fn build(board: &Board) -> PathBuf {
 impl Bench {
     /// `atrest` makes the card, of 64 blocks, with a file in it.
     fn new(board: &'static Board, program: PathBuf, content: &[u8]) -> Self {
-        let bench = Self { directory: tempfile::tempdir().expect("a directory"), board, program };
+        let bench = Self { directory: Scratch::new(), board, program };
         fs::create_dir(bench.path("in")).expect("a directory");
         fs::write(bench.path("in/from the desk.bin"), content).expect("a file");
-        write_key(bench.directory.path(), "key", b"on the desk");
+        write_key(bench.directory.as_path(), "key", b"on the desk");
         let options = "--aead ascon-aead128 --kdf pbkdf2 --pbkdf-force-iterations 1000";
         bench
             .desk("image --type sealed --size 256K")
@@ -59,7 +59,7 @@ impl Bench {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.directory.path(name)
     }
 
     fn read(&self, name: &str) -> Vec<u8> {
@@ -67,7 +67,7 @@ impl Bench {
     }
 
     fn desk(&self, words: &str) -> Program {
-        atrest(words).current_dir(self.directory.path())
+        atrest(words).current_dir(self.directory.as_path())
     }
 
     /// A command on a volume with its store and its key.
@@ -91,7 +91,7 @@ impl Bench {
         }
         let at = self.board.medium;
         let files = [("card.in", at), ("task", at + TASK), ("store.in", at + PAGES)];
-        self.board.run(&self.program, self.directory.path(), &files)
+        self.board.run(&self.program, self.directory.as_path(), &files)
     }
 
     /// The program says that it refuses, and leaves nothing.

@@ -10,11 +10,10 @@ use atrest_cipher::{AesXts, KeyPlace, MapperOptions};
 use atrest_flash::{CardError, CardPart, CryptCard, Luks1Card, Luks1CardError};
 use atrest_kdf::fixed::{FixedHash, Sha1, Sha256, Sha512};
 use atrest_keyslot::luks1::{ChipKey, ChipUnlock, HeaderError, SlotError};
-use atrest_testkit::Random;
 use atrest_testkit::cryptsetup::Cryptsetup;
 use atrest_testkit::oracle::Program;
+use atrest_testkit::{Random, Scratch};
 use embedded_sdmmc::{Block, BlockCount, BlockDevice, BlockIdx};
-use tempfile::TempDir;
 
 /// A card in memory, of which a block may be unreadable.
 struct Card {
@@ -69,21 +68,21 @@ impl BlockDevice for &Card {
 }
 
 /// A directory with a volume and key files called after their passphrases.
-struct Desk(TempDir);
+struct Desk(Scratch);
 
 const FAST: &str = "--pbkdf-force-iterations 1000";
 
 impl Desk {
     /// cryptsetup formats a card of so many bytes, whose passphrase is `one`.
     fn format(bytes: usize, options: &str) -> Self {
-        let desk = Self(tempfile::tempdir().expect("a directory"));
+        let desk = Self(Scratch::new());
         fs::write(desk.path("volume"), vec![0x5a; bytes]).expect("a file");
         desk.volume("one").format(&format!("--type luks1 {FAST} --cipher aes-xts-plain64 {options}"));
         desk
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.0.path(name)
     }
 
     fn key_file(&self, passphrase: &str) -> PathBuf {
@@ -160,7 +159,7 @@ fn travels<H: FixedHash>(bytes: usize, options: &str, slot: usize) {
     let opened = Luks1Card::<_, H>::open(&card).expect(options);
     let (number, key) = unlock_with(&opened, None, "one", 1000).expect(options);
     assert_eq!(number, slot, "{options}");
-    assert_eq!(key, desk.volume("one").volume_key(desk.0.path()), "{options}: not cryptsetup's key");
+    assert_eq!(key, desk.volume("one").volume_key(desk.0.as_path()), "{options}: not cryptsetup's key");
     let cipher = AesXts::new(&key, &MapperOptions::default()).expect("a key");
     let payload = CryptCard::<_, _, 4>::new(opened.into_payload(), cipher).expect("a card");
     let mut blocks = vec![Block::new(); data.len() / 512];
@@ -196,7 +195,7 @@ fn each_keyslot_opens_with_its_passphrase_until_it_is_killed() {
         desk.volume("one").add_key(&desk.key_file(passphrase), &format!("{FAST} --key-slot {slot}"));
     }
     let card = desk.card();
-    let key = desk.volume("one").volume_key(desk.0.path());
+    let key = desk.volume("one").volume_key(desk.0.as_path());
     for (passphrase, slot) in [("one", 0), ("two", 4), ("three", 6)] {
         assert_eq!(unlock(&card, None, passphrase), Ok((slot, key.clone())));
         assert_eq!(unlock(&card, Some(slot), passphrase), Ok((slot, key.clone())));
@@ -308,7 +307,7 @@ fn a_volume_in_a_partition_is_opened_through_its_part_of_the_card() {
     let (mut place, mut key) = (KeyPlace::<AesXts>::empty(), ChipKey::empty());
     let mut means = ChipUnlock { cipher: &mut place, most_iterations: 1000, between: |_| {} };
     assert_eq!(opened.unlock(None, b"one", &mut means, &mut key), Ok(0));
-    assert_eq!(key.expose(), desk.volume("one").volume_key(desk.0.path()));
+    assert_eq!(key.expose(), desk.volume("one").volume_key(desk.0.as_path()));
     // The data begins at sector 2056 of the volume, and ends with the partition.
     let data = opened.into_payload();
     assert_eq!(data.num_blocks().map(|count| count.0), Ok(4096 - 2056));

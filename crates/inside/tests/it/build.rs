@@ -4,11 +4,13 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 use crate::common::{Keeps, Memory, assert_same, open, pattern, run, sample_tree};
 use atrest_inside::{
     BuildError, BuildOptions, BuildSummary, CopyProgress, Kind, Source, TreePath, build_image,
 };
+use atrest_testkit::{Scratch, wait_until};
 
 const POSIX: Keeps = Keeps { posix: true };
 const UUID: &str = "6f1e5a3c-0f0b-4b57-9d53-0a4a4b6a8e11";
@@ -29,8 +31,8 @@ fn debugfs(image: &Path, command: &str) -> String {
 
 #[test]
 fn a_tree_is_built_with_everything_in_it() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     sample_tree(&from);
     fs::hard_link(from.join("large"), from.join("deep/er/second name")).expect("linked");
     for (name, value) in [("user.short", &b"v"[..]), ("user.long", &pattern(9, 2500)), ("user.empty", b"")] {
@@ -58,7 +60,7 @@ fn a_tree_is_built_with_everything_in_it() {
     let stat = debugfs(&image, "stat holes");
     // 900 blocks, and a tree that has three of 340 entries each, in 512 bytes.
     assert!(stat.contains("Blockcount: 7224"), "{stat}");
-    let dump = dir.path().join("dump");
+    let dump = dir.path("dump");
     for name in ["holes", "large", "many/file number 0699", "sparse"] {
         run("debugfs", &[&"-R", &format!("dump \"{name}\" {}", dump.display()), &image]);
         let same = fs::read(&dump).expect("dumped") == fs::read(from.join(name)).expect("readable");
@@ -68,8 +70,8 @@ fn a_tree_is_built_with_everything_in_it() {
 
 #[test]
 fn files_and_directories_reach_over_many_groups() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir_all(from.join("wide")).expect("made");
     for i in 0..9000 {
         fs::write(from.join(format!("wide/a name of medium length, number {i}")), [1; 3]).expect("written");
@@ -87,8 +89,8 @@ fn files_and_directories_reach_over_many_groups() {
 
 #[test]
 fn a_tree_lies_in_a_directory_of_the_image() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     sample_tree(&from);
     let source = Source::scan(&from, Some(b"inner")).expect("scanned");
     build_image(&source, &image, &BuildOptions::default(), &mut ()).expect("built");
@@ -103,21 +105,23 @@ fn a_tree_lies_in_a_directory_of_the_image() {
 
 #[test]
 fn two_builds_with_one_uuid_and_time_are_alike() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let from = dir.path().join("from");
+    let dir = Scratch::new();
+    let from = dir.path("from");
     sample_tree(&from);
     let options =
         BuildOptions { uuid: Some(UUID.into()), time: Some(1_500_000_000), ..BuildOptions::default() };
     let images = ["a", "b"].map(|name| {
-        let image = dir.path().join(name);
+        let image = dir.path(name);
         build(&from, &image, &options).expect("built");
         check(&image);
-        // Access times change between the two, and a second passes for mke2fs.
-        std::thread::sleep(std::time::Duration::from_millis(1100));
+        // Access times change between the two, and it is another second for mke2fs.
+        let now = || SystemTime::UNIX_EPOCH.elapsed().expect("a time after 1970").as_secs();
+        let built = now();
+        wait_until("the next second has begun", || now() > built);
         fs::read(&image).expect("read")
     });
     assert!(images[0] == images[1], "the images differ");
-    let stat = debugfs(&dir.path().join("a"), "stat block");
+    let stat = debugfs(&dir.path("a"), "stat block");
     assert!(stat.contains("mtime: 0x59682f00"), "a later time is cut off: {stat}");
 }
 
@@ -134,11 +138,11 @@ impl<F: FnMut()> CopyProgress for Meddler<F> {
 
 #[test]
 fn a_build_that_fails_leaves_nothing_and_touches_nothing() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     sample_tree(&from);
     let only_source = |case: &str| {
-        let names: Vec<_> = fs::read_dir(dir.path())
+        let names: Vec<_> = fs::read_dir(dir.as_path())
             .expect("listed")
             .map(|entry| entry.expect("listed").file_name())
             .collect();

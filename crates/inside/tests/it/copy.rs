@@ -9,6 +9,7 @@ use atrest_inside::{
     CopyError, CopyOptions, CopyProgress, CopySummary, Damage, FileTree, Kind, TreeError, TreePath,
     WalkError, copy_in, copy_out,
 };
+use atrest_testkit::Scratch;
 
 const ALL: CopyOptions =
     CopyOptions { recursive: true, overwrite: false, preserve_permissions: true, keep_going: false };
@@ -22,10 +23,10 @@ fn ext4(dir: &Path, from: &Path) -> Box<dyn FileTree> {
 
 #[test]
 fn a_tree_comes_out_with_contents_links_modes_times_and_holes() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let dir = Scratch::new();
+    let (from, to) = (dir.path("from"), dir.path("to"));
     sample_tree(&from);
-    let tree = ext4(dir.path(), &from);
+    let tree = ext4(dir.as_path(), &from);
     #[derive(Default)]
     struct Count {
         bytes: u64,
@@ -77,7 +78,7 @@ fn a_tree_comes_out_with_contents_links_modes_times_and_holes() {
     assert!(sparse.blocks() * 512 < 100_000, "the holes were filled: {} blocks", sparse.blocks());
 
     // Into an existing directory; then again, with and without leave to overwrite.
-    let into = dir.path().join("into");
+    let into = dir.path("into");
     fs::create_dir(&into).expect("writable");
     copy_out(&*tree, &path("deep"), &into, &ALL, &mut ()).expect("it copies");
     assert_eq!(fs::read(into.join("deep/er/and/deeper/leaf")).expect("readable"), b"leaf");
@@ -93,12 +94,12 @@ fn a_tree_comes_out_with_contents_links_modes_times_and_holes() {
 
 #[test]
 fn no_link_on_the_host_is_followed_below_the_target() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, to, outside) = (dir.path().join("from"), dir.path().join("to"), dir.path().join("outside"));
+    let dir = Scratch::new();
+    let (from, to, outside) = (dir.path("from"), dir.path("to"), dir.path("outside"));
     fs::create_dir_all(from.join("sub")).expect("writable");
     fs::write(from.join("sub/file"), "new").expect("writable");
     fs::write(from.join("plain"), "new").expect("writable");
-    let tree = ext4(dir.path(), &from);
+    let tree = ext4(dir.as_path(), &from);
     fs::create_dir_all(&outside).expect("writable");
     fs::write(outside.join("plain"), "old").expect("writable");
     fs::create_dir_all(&to).expect("writable");
@@ -108,7 +109,7 @@ fn no_link_on_the_host_is_followed_below_the_target() {
         let _ = fs::remove_file(to.join("sub"));
         symlink(&outside, to.join("sub")).expect("links can be made");
         // A link that is named as the target is the user's own.
-        let mine = dir.path().join(format!("mine-{overwrite}"));
+        let mine = dir.path(format!("mine-{overwrite}"));
         fs::create_dir(&mine).expect("writable");
         symlink(&mine, to.join("mine")).expect("links can be made");
         let copied = copy_out(&*tree, &TreePath::root(), &to.join("mine"), &options, &mut ());
@@ -131,8 +132,8 @@ fn no_link_on_the_host_is_followed_below_the_target() {
 
 #[test]
 fn hostile_names_and_circles_stop_a_copy() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, to, image) = (dir.path().join("from"), dir.path().join("to"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, to, image) = (dir.path("from"), dir.path("to"), dir.path("image"));
     fs::create_dir_all(from.join("victim/aa")).expect("writable");
     fs::write(from.join("victim/bbb"), "x").expect("writable");
     run("mke2fs", &[&"-q", &"-F", &"-t", &"ext4", &"-O", &"^metadata_csum", &"-d", &from, &image, &"16M"]);
@@ -173,8 +174,8 @@ fn hostile_names_and_circles_stop_a_copy() {
 
 #[test]
 fn circles_in_fat_and_sources_that_are_no_files_stop_a_copy() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (image, to) = (dir.path().join("image"), dir.path().join("to"));
+    let dir = Scratch::new();
+    let (image, to) = (dir.path("image"), dir.path("to"));
     run("mkfs.vfat", &[&"-C", &image, &"1440"]);
     let device = Memory::load(&image);
     let tree = open(device.clone());
@@ -207,10 +208,10 @@ fn circles_in_fat_and_sources_that_are_no_files_stop_a_copy() {
     assert_eq!(tree.list(&path("a")).expect("there").len(), 2, "nothing is removed");
 
     let tree = open(Memory::load(&image));
-    let pipe = dir.path().join("pipe");
+    let pipe = dir.path("pipe");
     run("mkfifo", &[&pipe]);
     assert!(copy_in(&pipe, &*tree, &TreePath::root(), &ALL, &mut ()).is_err());
-    let tree_dir = dir.path().join("tree");
+    let tree_dir = dir.path("tree");
     fs::create_dir(&tree_dir).expect("writable");
     fs::rename(&pipe, tree_dir.join("pipe")).expect("movable");
     symlink("/etc/passwd", tree_dir.join("link")).expect("links can be made");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::common::{Keeps, Memory, assert_same, open, path, pattern, read, run, sample_tree};
 use atrest_inside::{Damage, FileTree, FilesystemKind, Kind, Note, TreeError};
+use atrest_testkit::Scratch;
 
 const POSIX: Keeps = Keeps { posix: true };
 
@@ -30,8 +31,8 @@ fn debugfs(image: &Path, script: &str) -> String {
 
 #[test]
 fn every_variant_of_the_format_reads_as_the_host_wrote_it() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let from = dir.path().join("from");
+    let dir = Scratch::new();
+    let from = dir.path("from");
     sample_tree(&from);
     let variants = [
         ("ext4", "-t ext4", FilesystemKind::Ext4),
@@ -57,12 +58,12 @@ fn every_variant_of_the_format_reads_as_the_host_wrote_it() {
         ("ext2 without types in directories", "-t ext2 -O ^filetype", FilesystemKind::Ext2),
     ];
     for (name, options, kind) in variants {
-        let image = dir.path().join("image");
+        let image = dir.path("image");
         let _ = fs::remove_file(&image);
         mkfs(&image, &from, options, "64M");
         // Hash trees, which mke2fs does not make itself. 1 means that it changed something.
         let checked = common::try_run("e2fsck", &[&"-fyD", &image]);
-        assert!(matches!(checked.status.code(), Some(0 | 1)), "{name}: {checked:?}");
+        assert!(matches!(checked.code, Some(0 | 1)), "{name}: {checked:?}");
         let tree = open(Memory::load(&image));
         assert_eq!(tree.about().kind, kind, "{name}");
         assert_eq!(tree.about().notes, [], "{name}");
@@ -73,8 +74,8 @@ fn every_variant_of_the_format_reads_as_the_host_wrote_it() {
 
 #[test]
 fn extents_that_were_never_written_read_as_zeros() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir(&from).expect("writable");
     // Fill the media with something, free it again, and let a file claim it without writing.
     fs::write(from.join("secret"), pattern(1, 6 << 20)).expect("writable");
@@ -88,7 +89,7 @@ fn extents_that_were_never_written_read_as_zeros() {
     let ours = read(&*tree, &path("claimed"));
     assert_eq!(ours.len(), 4 << 20);
     assert!(ours.iter().all(|&byte| byte == 0), "stale contents of the media are shown");
-    let dumped = dir.path().join("dumped");
+    let dumped = dir.path("dumped");
     debugfs(&image, &format!("dump claimed {}\n", dumped.display()));
     assert!(fs::read(dumped).expect("dumped") == ours, "debugfs reads something else");
 
@@ -100,8 +101,8 @@ fn extents_that_were_never_written_read_as_zeros() {
 
 #[test]
 fn an_independent_library_reads_the_same() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     sample_tree(&from);
     fs::remove_file(from.join("empty")).expect("there"); // It rejects times before 1970.
     mkfs(&image, &from, "-t ext4 -b 1024", "64M");
@@ -126,8 +127,8 @@ fn an_independent_library_reads_the_same() {
 
 #[test]
 fn old_inodes_without_room_for_nanoseconds_and_large_numbers_of_groups_read() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir(&from).expect("writable");
     for i in 0..300 {
         fs::create_dir(from.join(format!("d{i}"))).expect("writable");
@@ -151,8 +152,8 @@ fn old_inodes_without_room_for_nanoseconds_and_large_numbers_of_groups_read() {
 
 #[test]
 fn times_reach_from_1901_to_2446_with_nanoseconds() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir(&from).expect("writable");
     fs::write(from.join("file"), b"").expect("writable");
     // Kernel documentation, "Inode Timestamps": the two extra bits and the sign of the 32-bit seconds.
@@ -179,14 +180,14 @@ fn check_replay(
     alter: fn(&Path),
     transactions: u32,
 ) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir(&from).expect("writable");
     fs::write(from.join("file"), pattern(1, 40 << 10)).expect("writable");
     fs::write(from.join("other"), pattern(2, 40 << 10)).expect("writable");
     mkfs(&image, &from, options, "32M");
     let blocks = blocks_of(&image, "file");
-    let output = debugfs(&image, &script(dir.path(), &blocks));
+    let output = debugfs(&image, &script(dir.as_path(), &blocks));
     assert!(!output.contains("rror"), "{output}");
     alter(&image);
     let dirty = fs::read(&image).expect("readable");
@@ -198,7 +199,7 @@ fn check_replay(
     );
     let ours = (read(&*tree, &path("file")), read(&*tree, &path("other")));
     let checked = common::try_run("e2fsck", &[&"-fy", &image]);
-    assert!(matches!(checked.status.code(), Some(0 | 1)), "{checked:?}");
+    assert!(matches!(checked.code, Some(0 | 1)), "{checked:?}");
     let clean = fs::read(&image).expect("readable");
     assert_ne!(clean, dirty, "there was nothing to replay");
     let tree = open(Memory::new(clean));
@@ -326,8 +327,8 @@ fn transactions_without_a_commit_record_do_not_count() {
 
 #[test]
 fn encrypted_inodes_and_other_obstacles_have_errors_of_their_own() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     sample_tree(&from);
     mkfs(&image, &from, "-t ext4 -O encrypt", "32M");
     // Sets the flag by which the kernel marks encrypted inodes; EXTENTS stays.
@@ -358,8 +359,8 @@ fn encrypted_inodes_and_other_obstacles_have_errors_of_their_own() {
 
 #[test]
 fn checksums_catch_flipped_bits_in_metadata() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir(&from).expect("writable");
     fs::write(from.join("file"), b"contents").expect("writable");
     mkfs(&image, &from, "-t ext4 -b 4096", "16M");
@@ -398,7 +399,7 @@ fn checksums_catch_flipped_bits_in_metadata() {
     }
 
     // The superblock of a journal that is to be replayed: a byte that means nothing, and two of the checksum.
-    let block = dir.path().join("block");
+    let block = dir.path("block");
     fs::write(&block, pattern(1, 4096)).expect("writable");
     debugfs(&image, &format!("jo -c -v 3\njw -b 3000 {}\njc\n", block.display()));
     let good = fs::read(&image).expect("readable");
@@ -415,8 +416,8 @@ fn checksums_catch_flipped_bits_in_metadata() {
 
 #[test]
 fn sequential_reads_reach_the_media_in_large_pieces_and_failures_keep_their_cause() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir(&from).expect("writable");
     fs::write(from.join("large"), pattern(1, 16 << 20)).expect("writable");
     mkfs(&image, &from, "-t ext4", "64M");
@@ -441,8 +442,8 @@ fn sequential_reads_reach_the_media_in_large_pieces_and_failures_keep_their_caus
 
 #[test]
 fn an_inline_directory_of_which_a_part_is_lost_is_no_shorter_directory() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir_all(from.join("d")).expect("writable");
     for name in ["one", "two", "three"] {
         fs::write(from.join("d").join(name), "").expect("writable");
@@ -458,8 +459,8 @@ fn an_inline_directory_of_which_a_part_is_lost_is_no_shorter_directory() {
 
 #[test]
 fn a_directory_is_no_larger_than_its_filesystem() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir_all(from.join("d")).expect("writable");
     mkfs(&image, &from, "-t ext4 -O ^metadata_csum", "4M");
     debugfs(&image, "sif d size 4194304\n");

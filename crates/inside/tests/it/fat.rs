@@ -10,6 +10,7 @@ use crate::common::{Keeps, Memory, assert_same, open, path, pattern, read, run, 
 use atrest_inside::{
     Access, CopyOptions, FilesystemKind, Kind, Timestamp, TreeError, TreePath, copy_in, copy_out,
 };
+use atrest_testkit::Scratch;
 
 const PLAIN: Keeps = Keeps { posix: false };
 
@@ -39,7 +40,7 @@ fn assert_clean(device: &Memory, image: &Path) {
     device.store(image);
     let output = try_run("fsck.vfat", &[&"-n", &"-v", &image]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "fsck.vfat finds:\n{text}");
+    assert!(output.is_ok(), "fsck.vfat finds:\n{text}");
     for complaint in
         ["Dirty bit", "wrong", "does not match", "differences", "Unclean", "Free cluster summary"]
     {
@@ -69,8 +70,8 @@ fn sample(root: &Path) {
 
 #[test]
 fn files_written_by_mtools_read_the_same() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir(&from).expect("writable");
     sample(&from);
     // mtools would need to be told the character set.
@@ -100,8 +101,8 @@ fn files_written_by_mtools_read_the_same() {
 
 #[test]
 fn what_we_write_checks_clean_and_mtools_reads_it() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     fs::create_dir(&from).expect("writable");
     sample(&from);
     run("touch", &[&"-d", &"2019-08-07 06:05:04", &from.join("ONE.TXT")]);
@@ -119,7 +120,7 @@ fn what_we_write_checks_clean_and_mtools_reads_it() {
         let again = copy_in(&from.join("ONE.TXT"), &*tree, &path("copied"), &all, &mut ());
         assert!(again.is_err(), "a file was overwritten unasked");
 
-        let back = dir.path().join("back");
+        let back = dir.path("back");
         fs::create_dir(&back).expect("writable");
         run("mcopy", &[&"-s", &"-m", &"-i", &image, &"::/copied", &back]);
         for relative in common::walk(&from) {
@@ -138,7 +139,7 @@ fn what_we_write_checks_clean_and_mtools_reads_it() {
         // A second opening finds the same, and out of it comes what went in.
         drop(tree);
         let tree = open(device.clone());
-        let out = dir.path().join("out");
+        let out = dir.path("out");
         copy_out(&*tree, &path("copied"), &out, &all, &mut ()).expect("it copies");
         assert_same(&*tree, "copied", &out, PLAIN);
         assert_eq!(common::walk(&out).len(), common::walk(&from).len());
@@ -148,8 +149,8 @@ fn what_we_write_checks_clean_and_mtools_reads_it() {
 
 #[test]
 fn changes_in_place_leave_a_clean_filesystem() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     for (kib, options, _) in VARIANTS {
         println!("{kib} {options}");
         mkfs(&image, kib, options);
@@ -206,8 +207,8 @@ fn changes_in_place_leave_a_clean_filesystem() {
 
 #[test]
 fn a_full_filesystem_says_so_keeps_what_it_had_and_stays_clean() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     for (kib, options, _) in [VARIANTS[0], VARIANTS[2], VARIANTS[4]] {
         mkfs(&image, kib, options);
         let device = Memory::load(&image);
@@ -242,8 +243,8 @@ fn a_full_filesystem_says_so_keeps_what_it_had_and_stays_clean() {
 
 #[test]
 fn names_that_fat_cannot_hold_and_misplaced_operations_have_errors_of_their_own() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     mkfs(&image, "8192", "-F 12");
     let device = Memory::load(&image);
     let tree = open(device.clone());
@@ -272,8 +273,8 @@ fn names_that_fat_cannot_hold_and_misplaced_operations_have_errors_of_their_own(
 
 #[test]
 fn a_failing_device_is_reported_as_such_and_nothing_is_written_after_it() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     mkfs(&image, "20480", "-F 16");
     let device = Memory::load(&image);
     let tree = open(device.clone());
@@ -316,8 +317,8 @@ fn a_failing_device_is_reported_as_such_and_nothing_is_written_after_it() {
 
 #[test]
 fn no_more_clusters_are_free_than_there_are() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (image, file) = (dir.path().join("image"), dir.path().join("file"));
+    let dir = Scratch::new();
+    let (image, file) = (dir.path("image"), dir.path("file"));
     mkfs(&image, "40960", "-F 32 -s 1");
     fs::write(&file, pattern(1, 100_000)).expect("written");
     run("mcopy", &[&"-i", &image, &file, &"::/file"]);

@@ -1,6 +1,5 @@
 //! Renaming in FAT: what POSIX wants, held against mtools and fsck.fat, and every state that a power loss can leave.
 
-use crate::common;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -8,8 +7,8 @@ use std::sync::Arc;
 
 use crate::common::{path, pattern, read, run, try_run, write};
 use atrest_inside::{Access, FileTree, IfExists, TreeError, TreePath, open_tree};
-use atrest_testkit::FaultDevice;
 use atrest_testkit::power_loss::{Limits, Tearing};
+use atrest_testkit::{FaultDevice, Random, Scratch};
 
 /// Size in KiB and options of mkfs.vfat.
 const VARIANTS: [(&str, &str); 4] =
@@ -43,7 +42,7 @@ fn assert_clean(bytes: &[u8], image: &Path) {
     let complaints =
         ["Dirty bit", "wrong", "does not", "differences", "Free cluster summary", "share", "Orphan"];
     let complains = complaints.iter().any(|complaint| text.contains(complaint));
-    assert!(output.status.success() && !complains, "fsck.fat finds:\n{text}");
+    assert!(output.is_ok() && !complains, "fsck.fat finds:\n{text}");
 }
 
 /// The names in a directory, as mtools lists them.
@@ -60,13 +59,13 @@ fn listed(image: &Path, directory: &str) -> Vec<String> {
 
 fn contents(image: &Path, file: &str) -> Option<Vec<u8>> {
     let output = try_run("mcopy", &[&"-i", &image, &format!("::/{file}"), &"-"]);
-    output.status.success().then_some(output.stdout)
+    output.is_ok().then_some(output.stdout)
 }
 
 #[test]
 fn every_kind_of_rename_leaves_what_mtools_and_fsck_expect() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     for (kib, options) in VARIANTS {
         println!("{kib} {options}");
         let device = Arc::new(FaultDevice::new(mkfs(&image, kib, options)));
@@ -165,20 +164,20 @@ fn every_kind_of_rename_leaves_what_mtools_and_fsck_expect() {
 
 #[test]
 fn a_thousand_renames_leave_a_clean_filesystem_and_the_same_files() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     for (seed, (kib, options)) in [VARIANTS[0], VARIANTS[2]].into_iter().enumerate() {
         let device = Arc::new(FaultDevice::new(mkfs(&image, kib, options)));
         let tree = open(&device);
-        let mut random = common::Random(seed as u64);
+        let mut random = Random::new(seed as u64);
         let directories = ["", "d/", "d/e/"];
         tree.make_dir(&path("d")).expect("made");
         tree.make_dir(&path("d/e")).expect("made");
         let mut model = std::collections::BTreeMap::new();
         for step in 0..1000_u64 {
-            let name = |random: &mut common::Random| {
-                let long = "long ".repeat(random.below(4));
-                format!("{}{long}{}", directories[random.below(3)], random.below(12))
+            let name = |random: &mut Random| {
+                let long = "long ".repeat(random.index(4));
+                format!("{}{long}{}", directories[random.index(3)], random.below(12))
             };
             let (from, to) = (name(&mut random), name(&mut random));
             if model.len() < 20 && random.below(3) == 0 {
@@ -293,8 +292,8 @@ fn judge(
 
 #[test]
 fn a_power_loss_leaves_the_old_name_or_the_new_one_or_both() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     for (variant, (kib, options)) in [VARIANTS[0], VARIANTS[2]].into_iter().enumerate() {
         let empty = mkfs(&image, kib, options);
         // Each state of the large one is forty megabytes: what differs in FAT32 is the root.
@@ -349,7 +348,7 @@ fn a_power_loss_leaves_the_old_name_or_the_new_one_or_both() {
                 }
                 let mended = String::from_utf8_lossy(&mended.stdout).into_owned();
                 let again = try_run("fsck.fat", &[&"-n", &image]);
-                let again = (again.status.success(), String::from_utf8_lossy(&again.stdout).into_owned());
+                let again = (again.is_ok(), String::from_utf8_lossy(&again.stdout).into_owned());
                 assert!(again.0, "{}: {state}:\n{mended}{}", case.what, again.1);
                 let theirs = |name: &str| contents(&image, name);
                 let one = found(&theirs, case, case.from) == Some(pattern(5, 3000))
@@ -368,8 +367,8 @@ fn a_power_loss_leaves_the_old_name_or_the_new_one_or_both() {
 
 #[test]
 fn a_device_that_fails_in_a_rename_ends_all_writing() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     let empty = mkfs(&image, "720", "");
     for writes in 0..12 {
         let device = Arc::new(FaultDevice::new(empty.clone()));

@@ -1,18 +1,15 @@
 //! Damaged and hostile images: whatever they hold, we return, with an error or without.
 //!
-//! A seeded sample of what the fuzz targets do at length. `HOSTILE_ROUNDS` sets the number of mutations per image.
+//! A seeded sample of what the fuzz targets do at length.
 
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::common::{Memory, Random, exhaust, path, pattern, run, write};
+use crate::common::{Memory, exhaust, path, pattern, run, write};
 use atrest_inside::{Access, TreePath, open_tree, partitions};
-
-fn rounds() -> u64 {
-    std::env::var("HOSTILE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(400)
-}
+use atrest_testkit::{Campaign, Random, Scratch};
 
 /// Small images of every kind, with something in them.
 fn images(dir: &Path) -> Vec<(String, Vec<u8>)> {
@@ -62,9 +59,9 @@ fn images(dir: &Path) -> Vec<(String, Vec<u8>)> {
 /// Changes a few bytes, where there is something more often than where there is nothing.
 fn mutate(random: &mut Random, bytes: &mut [u8], used: &[usize]) {
     for _ in 0..1 + random.below(6) {
-        let block = used[random.below(used.len())] * 512;
-        let at = (block + random.below(512)).min(bytes.len() - 8);
-        let value = random.next();
+        let block = *random.pick(used) * 512;
+        let at = (block + random.index(512)).min(bytes.len() - 8);
+        let value = random.draw();
         match random.below(5) {
             0 => bytes[at] ^= 1 << (value % 8),
             1 => bytes[at..at + 4].copy_from_slice(&(value as u32).to_le_bytes()),
@@ -95,34 +92,30 @@ fn use_it(bytes: Vec<u8>) -> usize {
 
 #[test]
 fn mutated_images_neither_panic_nor_hang() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    for (name, good) in images(dir.path()) {
+    let dir = Scratch::new();
+    for (name, good) in images(dir.as_path()) {
         let used: Vec<usize> =
             good.chunks(512).enumerate().filter(|(_, c)| c.iter().any(|&b| b != 0)).map(|(i, _)| i).collect();
         assert!(use_it(good.clone()) >= 4, "{name}");
         let (mut opened, mut slowest) = (0, Duration::ZERO);
-        for seed in 0..rounds() {
+        Campaign::new("hostile images", 400, 4000).run(|_, random| {
             let mut bytes = good.clone();
-            mutate(&mut Random(seed), &mut bytes, &used);
+            mutate(random, &mut bytes, &used);
             let started = Instant::now();
             let seen = use_it(bytes);
             slowest = slowest.max(started.elapsed());
             opened += u64::from(seen > 0);
-            assert!(
-                started.elapsed() < Duration::from_secs(30),
-                "{name}: seed {seed} takes {:?}",
-                started.elapsed()
-            );
-        }
-        println!("{name}: {} mutations, {opened} opened, slowest {slowest:?}", rounds());
+            assert!(started.elapsed() < Duration::from_secs(30), "{name}: {:?}", started.elapsed());
+        });
+        println!("{name}: {opened} opened, slowest {slowest:?}");
         assert!(opened > 0, "{name}: no mutated image was ever opened");
     }
 }
 
 #[test]
 fn truncated_images_end_with_an_error() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    for (name, good) in images(dir.path()) {
+    let dir = Scratch::new();
+    for (name, good) in images(dir.as_path()) {
         let step = (good.len() / 40).max(1);
         for len in (0..600).step_by(37).chain((600..good.len()).step_by(step)) {
             let opened = open_tree(Memory::new(good[..len].to_vec()), Access::ReadOnly);
@@ -133,8 +126,8 @@ fn truncated_images_end_with_an_error() {
 
 #[test]
 fn every_failing_read_is_reported() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    for (name, good) in images(dir.path()) {
+    let dir = Scratch::new();
+    for (name, good) in images(dir.as_path()) {
         let file = path("a/b/other file with a long name");
         for patience in 0..60 {
             let device = Memory::new(good.clone());

@@ -10,8 +10,8 @@ use atrest_inside::{
     copy_out, detect, open_flash_tree, open_tree,
 };
 use atrest_littlefs::{FormatOptions, format};
-use atrest_testkit::Random;
 use atrest_testkit::flash::EmulatedFlash;
+use atrest_testkit::{Random, Scratch};
 
 /// A medium that the tree may take along to another thread.
 #[derive(Clone)]
@@ -160,20 +160,20 @@ fn a_block_device_is_detected_read_and_written() {
     bytes.extend([0; 5000]); // The partition is larger than the filesystem.
     let device = Memory::new(bytes);
     assert_eq!(detect(&*device), Ok(Some(FilesystemKind::LittleFs)));
-    let host = tempfile::tempdir().expect("a directory");
-    std::fs::create_dir_all(host.path().join("in/deep/er")).expect("made");
-    std::fs::write(host.path().join("in/deep/er/file"), Random::new(5).bytes(30_000)).expect("written");
-    std::fs::write(host.path().join("in/empty"), b"").expect("written");
+    let host = Scratch::new();
+    std::fs::create_dir_all(host.path("in/deep/er")).expect("made");
+    std::fs::write(host.path("in/deep/er/file"), Random::new(5).bytes(30_000)).expect("written");
+    std::fs::write(host.path("in/empty"), b"").expect("written");
     let options = CopyOptions { recursive: true, ..CopyOptions::default() };
     let tree = open_tree(device.clone(), Access::ReadWrite).expect("a tree");
-    copy_in(&host.path().join("in"), &*tree, &TreePath::root(), &options, &mut ()).expect("copied");
+    copy_in(&host.path("in"), &*tree, &TreePath::root(), &options, &mut ()).expect("copied");
     drop(tree);
     let before = device.bytes();
     let tree = open_tree(device.clone(), Access::ReadOnly).expect("a tree");
-    copy_out(&*tree, &TreePath::root(), &host.path().join("out"), &options, &mut ()).expect("copied");
-    assert_eq!(std::fs::read(host.path().join("out/made on flash")).expect("read"), b"by the driver");
+    copy_out(&*tree, &TreePath::root(), &host.path("out"), &options, &mut ()).expect("copied");
+    assert_eq!(std::fs::read(host.path("out/made on flash")).expect("read"), b"by the driver");
     let same = |name: &str| {
-        let read = |root: &str| std::fs::read(host.path().join(root).join(name)).expect("read");
+        let read = |root: &str| std::fs::read(host.path(root).join(name)).expect("read");
         assert!(read("in") == read("out/in"), "{name}");
     };
     same("deep/er/file");

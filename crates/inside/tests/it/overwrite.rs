@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{Memory, Random, path, pattern, read, run, sample_tree};
+use crate::common::{Memory, path, pattern, read, run, sample_tree};
 use atrest_inside::{Access, CopyError, CopyOptions, FileTree, Timestamp, TreeError, copy_in, open_tree};
+use atrest_testkit::{Random, Scratch};
 
 fn image(dir: &Path, options: &str) -> Arc<Memory> {
     let (from, image) = (dir.join("from"), dir.join("image"));
@@ -34,19 +35,19 @@ fn check(device: &Memory, dir: &Path) {
 
 #[test]
 fn contents_are_overwritten_wherever_a_part_begins_and_ends() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = Scratch::new();
     for options in ["-t ext4", "-t ext4 -b 1024", "-t ext2 -b 2048", "-t ext4 -O ^metadata_csum -I 512"] {
-        let device = image(dir.path(), options);
+        let device = image(dir.as_path(), options);
         let tree = open(&device);
         assert!(tree.overwrites() && !tree.about().writable);
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         for name in ["large", "block", "block+1", "block-1"] {
             let file = path(name);
             let mut expected = read(&*tree, &file);
             for round in 0..40 {
-                let at = random.below(expected.len() + 1);
+                let at = random.index(expected.len() + 1);
                 let len = random
-                    .below((expected.len() - at).min(if round % 4 == 0 { usize::MAX } else { 9000 }) + 1);
+                    .index((expected.len() - at).min(if round % 4 == 0 { usize::MAX } else { 9000 }) + 1);
                 let data = pattern(round, len);
                 tree.write_at(&file, at as u64, &data).expect("overwritten");
                 expected[at..at + len].copy_from_slice(&data);
@@ -55,11 +56,11 @@ fn contents_are_overwritten_wherever_a_part_begins_and_ends() {
             tree.set_modified(&file, Timestamp { seconds: 1_600_000_000, nanoseconds: 5 }).expect("set");
             tree.flush().expect("flushed");
             assert!(read(&*open(&device), &file) == expected, "{name} is stored");
-            check(&device, dir.path());
-            let dump = dir.path().join("dump");
-            run("debugfs", &[&"-R", &format!("dump {name} {}", dump.display()), &dir.path().join("image")]);
+            check(&device, dir.as_path());
+            let dump = dir.path("dump");
+            run("debugfs", &[&"-R", &format!("dump {name} {}", dump.display()), &dir.path("image")]);
             assert!(fs::read(&dump).expect("dumped") == expected, "debugfs reads {name}");
-            let stat = run("debugfs", &[&"-R", &format!("stat {name}"), &dir.path().join("image")]);
+            let stat = run("debugfs", &[&"-R", &format!("stat {name}"), &dir.path("image")]);
             let stat = String::from_utf8_lossy(&stat.stdout).into_owned();
             assert!(stat.contains("mtime: 0x5f5e1000"), "{stat}");
         }
@@ -68,8 +69,8 @@ fn contents_are_overwritten_wherever_a_part_begins_and_ends() {
 
 #[test]
 fn what_would_need_allocation_is_refused_before_anything_is_written() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let device = image(dir.path(), "-t ext4 -b 4096");
+    let dir = Scratch::new();
+    let device = image(dir.as_path(), "-t ext4 -b 4096");
     let before = device.bytes();
     let tree = open(&device);
     let refused = |name: &str, at: u64, len: usize| tree.write_at(&path(name), at, &pattern(1, len));
@@ -95,7 +96,7 @@ fn what_would_need_allocation_is_refused_before_anything_is_written() {
 
 #[test]
 fn what_forbids_writing_is_obeyed() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = Scratch::new();
     // What debugfs does to the image, and what is said then.
     let cases = [
         ("set_inode_field block flags 0x80010", TreeError::Protected),
@@ -107,9 +108,9 @@ fn what_forbids_writing_is_obeyed() {
         ("feature shared_blocks", TreeError::UnsupportedFeature(atrest_inside::Feature::ExtRoCompat(0x4000))),
     ];
     for (command, error) in cases {
-        image(dir.path(), "-t ext4 -b 4096");
-        run("debugfs", &[&"-w", &"-R", &command, &dir.path().join("image")]);
-        let device = Memory::load(&dir.path().join("image"));
+        image(dir.as_path(), "-t ext4 -b 4096");
+        run("debugfs", &[&"-w", &"-R", &command, &dir.path("image")]);
+        let device = Memory::load(&dir.path("image"));
         let before = device.bytes();
         let tree = open(&device);
         assert_eq!(tree.write_at(&path("block"), 0, b"x"), Err(error), "{command}");
@@ -121,10 +122,10 @@ fn what_forbids_writing_is_obeyed() {
 
 #[test]
 fn a_copy_takes_the_place_of_a_file_of_the_same_size() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let device = image(dir.path(), "-t ext4 -b 4096");
+    let dir = Scratch::new();
+    let device = image(dir.as_path(), "-t ext4 -b 4096");
     let tree = open(&device);
-    let source = dir.path().join("new");
+    let source = dir.path("new");
     let copy = |len: usize, to: &str, overwrite: bool| {
         fs::write(&source, pattern(77, len)).expect("written");
         run("touch", &[&"-d", &"2011-12-13 14:15:16", &source]);
@@ -140,7 +141,7 @@ fn a_copy_takes_the_place_of_a_file_of_the_same_size() {
     assert!(device.bytes() == before, "something was written");
 
     assert_eq!(copy(3_000_001, "large", true).expect("copied").bytes, 3_000_001);
-    check(&device, dir.path());
+    check(&device, dir.as_path());
     let tree = open(&device);
     assert!(read(&*tree, &path("large")) == pattern(77, 3_000_001));
     assert_eq!(tree.metadata(&path("large")).expect("there").modified.seconds, 1_323_785_716);
@@ -148,8 +149,8 @@ fn a_copy_takes_the_place_of_a_file_of_the_same_size() {
 
 #[test]
 fn a_power_loss_leaves_every_block_old_or_new() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let device = image(dir.path(), "-t ext4 -b 4096");
+    let dir = Scratch::new();
+    let device = image(dir.as_path(), "-t ext4 -b 4096");
     let old = read(&*open(&device), &path("large"));
     let new = pattern(99, 2_500_000);
     let fresh = device.bytes();
@@ -172,6 +173,6 @@ fn a_power_loss_leaves_every_block_old_or_new() {
             );
         }
         assert_eq!(whole, found == expected);
-        check(&device, dir.path());
+        check(&device, dir.as_path());
     }
 }

@@ -1,16 +1,16 @@
 //! Partition tables made by sgdisk and sfdisk, whole and damaged.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use crate::common::{Memory, Random, path, read, run};
+use crate::common::{Memory, path, read, run};
 use atrest_device::BlockDevice;
 use atrest_inside::{
     ChoiceError, FilesystemKind, GptDamage, PartitionError, Scheme, TableCopy, TreeError, Window, detect,
     filesystem_device, open_tree, partitions,
 };
+use atrest_testkit::oracle::Program;
+use atrest_testkit::{Random, Scratch};
 
 fn gpt(image: &Path) -> Vec<u8> {
     fs::write(image, vec![0; 16 << 20]).expect("writable");
@@ -31,23 +31,14 @@ fn gpt(image: &Path) -> Vec<u8> {
 
 fn sfdisk(image: &Path, script: &str) -> Vec<u8> {
     fs::write(image, vec![0; 16 << 20]).expect("writable");
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let mut child = Command::new("sfdisk")
-        .env("PATH", path)
-        .args(["-q", "--no-reread"])
-        .arg(image)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|error| panic!("cannot run sfdisk ({error}); run scripts/setup to install it"));
-    child.stdin.take().expect("piped").write_all(script.as_bytes()).expect("it reads");
-    assert!(child.wait().expect("it ends").success());
+    Program::named("sfdisk").args(["-q", "--no-reread"]).arg(image).stdin(script).ok();
     fs::read(image).expect("readable")
 }
 
 #[test]
 fn a_gpt_is_read_from_either_copy_and_damage_is_told() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let good = gpt(&dir.path().join("image"));
+    let dir = Scratch::new();
+    let good = gpt(&dir.path("image"));
     let table = partitions(&*Memory::new(good.clone())).expect("readable").expect("there");
     assert_eq!((table.scheme, table.sector_size, table.damaged_copy), (Scheme::Gpt, 512, None));
     let [efi, root] = &table.partitions[..] else { panic!("{table:?}") };
@@ -85,7 +76,7 @@ fn a_gpt_is_read_from_either_copy_and_damage_is_told() {
     bytes[512] ^= 1;
     assert_eq!(partitions(&*Memory::new(bytes)), Ok(None));
     // Sectors of 4096 bytes.
-    let image = dir.path().join("large");
+    let image = dir.path("large");
     fs::write(&image, vec![0; 32 << 20]).expect("writable");
     let mut sectors = Memory::load(&image).bytes();
     move_gpt(&good, &mut sectors);
@@ -126,8 +117,8 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 #[test]
 fn a_gpt_with_right_checksums_but_impossible_contents_is_refused() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let good = gpt(&dir.path().join("image"));
+    let dir = Scratch::new();
+    let good = gpt(&dir.path("image"));
     let with = |entry: usize, first: u64, last: u64| {
         let mut bytes = good.clone();
         let backup = bytes.len() - 512;
@@ -156,8 +147,8 @@ fn a_gpt_with_right_checksums_but_impossible_contents_is_refused() {
 
 #[test]
 fn an_mbr_with_logical_partitions_is_read() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     let script = "label: dos\nlabel-id: 0x12345678\nstart=2048, size=4096, type=83\nstart=8192, type=5\n\
                   start=10240, size=2048, type=b\nstart=14336, size=6144, type=83\nstart=22528, size=1024, type=82\n";
     let good = sfdisk(&image, script);
@@ -194,11 +185,11 @@ fn an_mbr_with_logical_partitions_is_read() {
 
 #[test]
 fn a_filesystem_inside_a_partition_opens_through_a_window() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (image, part) = (dir.path().join("image"), dir.path().join("part"));
+    let dir = Scratch::new();
+    let (image, part) = (dir.path("image"), dir.path("part"));
     let mut disk = gpt(&image);
     run("mkfs.vfat", &[&"-C", &part, &"3072"]);
-    let file = dir.path().join("hello.txt");
+    let file = dir.path("hello.txt");
     fs::write(&file, "hello").expect("writable");
     run("mcopy", &[&"-i", &part, &file, &"::/"]);
     disk[1 << 20..4 << 20].copy_from_slice(&fs::read(&part).expect("readable"));
@@ -242,8 +233,8 @@ fn a_filesystem_inside_a_partition_opens_through_a_window() {
 
 #[test]
 fn other_filesystems_are_named() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     let refused = |kind| Some(TreeError::UnsupportedFilesystem(kind));
     let open = |bytes: Vec<u8>| open_tree(Memory::new(bytes), atrest_inside::Access::ReadOnly).err();
 
@@ -255,7 +246,7 @@ fn other_filesystems_are_named() {
     assert_eq!(open(fs::read(&image).expect("readable")), refused(FilesystemKind::Swap));
     for (version, kind) in [("luks1", FilesystemKind::Luks1), ("luks2", FilesystemKind::Luks2)] {
         fs::write(&image, vec![0; 32 << 20]).expect("writable");
-        let key = dir.path().join("key");
+        let key = dir.path("key");
         fs::write(&key, "x").expect("writable");
         let args: [&dyn AsRef<std::ffi::OsStr>; 9] = [
             &"luksFormat",
@@ -273,8 +264,7 @@ fn other_filesystems_are_named() {
     }
     assert_eq!(open(vec![0; 1 << 20]), Some(TreeError::UnknownFilesystem));
     assert_eq!(open(Vec::new()), Some(TreeError::UnknownFilesystem));
-    let mut random = Random(1);
-    let noise: Vec<u8> = (0..100_000).map(|_| random.next() as u8).collect();
+    let noise = Random::new(1).bytes(100_000);
     assert_eq!(detect(&*Memory::new(noise)), Ok(None));
     let text = TreeError::UnsupportedFilesystem(FilesystemKind::Btrfs).to_string();
     assert_eq!(text, "Btrfs was found, which cannot be read here");

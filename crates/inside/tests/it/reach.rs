@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 
 use atrest_inside::reach;
-use atrest_testkit::FaultDevice;
 use atrest_testkit::oracle::Program;
+use atrest_testkit::{FaultDevice, Scratch};
 
 /// The name under which it is known, the program with its options, and what stands behind the path.
 const MADE: [(&str, &str, &str); 8] = [
@@ -30,8 +30,8 @@ fn start(path: &Path) -> FaultDevice {
 #[test]
 fn what_was_made_of_a_part_of_the_device_reaches_so_far() {
     for (name, line, behind) in MADE {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("image");
+        let directory = Scratch::new();
+        let path = directory.path("image");
         File::create(&path).and_then(|file| file.set_len(400 << 20)).expect("an image");
         let (program, options) = line.split_once(' ').expect("options");
         Program::named(program).words(options).arg(&path).words(behind).ok();
@@ -52,9 +52,9 @@ fn what_was_made_of_a_part_of_the_device_reaches_so_far() {
 
 #[test]
 fn nothing_is_recognised_where_nothing_is() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = Scratch::new();
     for (name, bytes) in [("empty", 0), ("short", 700), ("zeros", 1 << 20)] {
-        let path = directory.path().join(name);
+        let path = directory.path(name);
         std::fs::write(&path, vec![0; bytes]).expect("an image");
         assert_eq!(reach::of(&start(&path)).expect("reads"), None);
     }

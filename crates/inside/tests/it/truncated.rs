@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::common::{Memory, path, run};
 use atrest_inside::{Damage, FilesystemKind, TreeError, detect, open_tree};
+use atrest_testkit::Scratch;
 
 /// A filesystem of 2 MiB with one directory, `sub`, and one file, `sub/only`.
 fn image(dir: &Path, options: &[&str]) -> std::path::PathBuf {
@@ -25,8 +26,8 @@ fn list(bytes: Vec<u8>) -> Result<usize, TreeError> {
 
 #[test]
 fn a_directory_in_its_inode_has_room_for_its_entries() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = image(dir.path(), &["-t", "ext4", "-O", "inline_data,^metadata_csum,^has_journal"]);
+    let dir = Scratch::new();
+    let image = image(dir.as_path(), &["-t", "ext4", "-O", "inline_data,^metadata_csum,^has_journal"]);
     assert_eq!(list(fs::read(&image).expect("readable")), Ok(1));
     // Shorter than the number of the parent and one entry. Read as an empty directory, all names would be gone.
     for size in [1, 3, 4, 5, 11] {
@@ -41,8 +42,8 @@ fn a_directory_in_its_inode_has_room_for_its_entries() {
 
 #[test]
 fn the_entries_of_a_directory_fill_its_block() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = image(dir.path(), &["-t", "ext2"]);
+    let dir = Scratch::new();
+    let image = image(dir.as_path(), &["-t", "ext2"]);
     let mut bytes = fs::read(&image).expect("readable");
     // The last entry of the directory: inode, length, length of the name, type, name.
     let name = bytes.windows(4).position(|found| found == b"only").expect("the name is in the image");
@@ -57,8 +58,8 @@ fn the_entries_of_a_directory_fill_its_block() {
 
 #[test]
 fn a_device_that_ends_inside_of_a_superblock_has_no_filesystem() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let bytes = fs::read(image(dir.path(), &["-t", "ext4"])).expect("readable");
+    let dir = Scratch::new();
+    let bytes = fs::read(image(dir.as_path(), &["-t", "ext4"])).expect("readable");
     assert_eq!(detect(&*Memory::new(bytes.clone())), Ok(Some(FilesystemKind::Ext4)));
     // With zeros in place of its features, an ext4 would be an ext2.
     for len in [1024 + 0x3a, 1024 + 0x60, 1024 + 0x66, 2047] {
@@ -69,8 +70,8 @@ fn a_device_that_ends_inside_of_a_superblock_has_no_filesystem() {
 
 #[test]
 fn nothing_is_read_behind_the_end_of_a_file_in_its_inode() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = image(dir.path(), &["-t", "ext4", "-O", "inline_data,^has_journal"]);
+    let dir = Scratch::new();
+    let image = image(dir.as_path(), &["-t", "ext4", "-O", "inline_data,^has_journal"]);
     let tree = open_tree(Memory::load(&image), atrest_inside::Access::ReadOnly).expect("a tree");
     let mut buf = [0; 4];
     for (offset, len) in [(0, 4), (6, 2), (8, 0), (9, 0), (1000, 0), (u64::MAX, 0)] {

@@ -9,6 +9,7 @@ use atrest_inside::{
     About, CopyError, CopyOptions, CopySummary, Damage, Entry, FileTree, Kind, MAX_DEPTH, Metadata, Space,
     Step, TreeError, TreePath, Walk, WalkError, copy_in, copy_out, remove,
 };
+use atrest_testkit::Scratch;
 
 const ALL: CopyOptions =
     CopyOptions { recursive: true, overwrite: false, preserve_permissions: false, keep_going: false };
@@ -139,13 +140,13 @@ fn assert_bounded(bytes: &[u8], what: &str, dir: &Path) -> Result<u64, WalkError
 
 #[test]
 fn no_walk_through_a_fat_that_contains_itself_goes_on_for_ever() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let image = dir.path().join("image");
+    let dir = Scratch::new();
+    let image = dir.path("image");
     let shared = |bytes: &[u8], what: &str, short: &str, first: &str, second: &str| {
         let cluster = cluster(bytes, short);
         let (first, second) = (path(first), path(second));
         let expected = Err(WalkError::SharedCluster { cluster, first, second });
-        assert_eq!(assert_bounded(bytes, what, dir.path()), expected, "{what}");
+        assert_eq!(assert_bounded(bytes, what, dir.as_path()), expected, "{what}");
     };
     // Circles of one, two and many directories.
     let mut bytes = fat(&image, &["AAA", "AAA/BBB"], &[]);
@@ -172,7 +173,7 @@ fn no_walk_through_a_fat_that_contains_itself_goes_on_for_ever() {
     for i in 0..20 {
         lead(&mut bytes, &format!("E{i:02}"), &format!("D{i:02}"));
     }
-    let removed = assert_bounded(&bytes, "directories in two places", dir.path());
+    let removed = assert_bounded(&bytes, "directories in two places", dir.as_path());
     assert!(matches!(removed, Err(WalkError::SharedCluster { .. })), "{removed:?}");
     // What belongs to two at once.
     let mut bytes = fat(&image, &["AAA", "BBB"], &["AAA/X", "BBB/Y"]);
@@ -186,7 +187,7 @@ fn no_walk_through_a_fat_that_contains_itself_goes_on_for_ever() {
     link(&mut bytes, last, joined);
     let (first, second) = (path("BBB/Y"), path("AAA/X"));
     let expected = Err(WalkError::SharedCluster { cluster: joined, first, second });
-    assert_eq!(assert_bounded(&bytes, "two chains that meet", dir.path()), expected);
+    assert_eq!(assert_bounded(&bytes, "two chains that meet", dir.as_path()), expected);
     // Chains that are circles.
     let mut bytes = fat(&image, &["AAA"], &["AAA/X"]);
     let first = cluster(&bytes, "X");
@@ -197,14 +198,14 @@ fn no_walk_through_a_fat_that_contains_itself_goes_on_for_ever() {
     let mut bytes = fat(&image, &["AAA"], &["AAA/X"]);
     let first = cluster(&bytes, "AAA");
     link(&mut bytes, first, first);
-    let removed = assert_bounded(&bytes, "a directory whose chain is a circle", dir.path());
+    let removed = assert_bounded(&bytes, "a directory whose chain is a circle", dir.as_path());
     assert!(matches!(removed, Err(WalkError::Tree { .. })), "{removed:?}");
 }
 
 #[test]
 fn nothing_is_freed_in_a_fat_with_shared_clusters_and_files_can_still_be_read_and_made() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut bytes = fat(&dir.path().join("image"), &["AAA"], &["AAA/X", "Y", "Z"]);
+    let dir = Scratch::new();
+    let mut bytes = fat(&dir.path("image"), &["AAA"], &["AAA/X", "Y", "Z"]);
     lead(&mut bytes, "Y", "X");
     let damage = TreeError::Corrupt(Damage::SharedCluster(cluster(&bytes, "X")));
     let device = Memory::new(bytes);
@@ -225,8 +226,8 @@ fn nothing_is_freed_in_a_fat_with_shared_clusters_and_files_can_still_be_read_an
 
 #[test]
 fn no_walk_through_an_ext4_that_contains_itself_goes_on_for_ever() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     let mut deep = from.clone();
     for i in 0..20 {
         fs::create_dir_all(deep.join(format!("e{i:02}"))).expect("writable");
@@ -245,11 +246,11 @@ fn no_walk_through_an_ext4_that_contains_itself_goes_on_for_ever() {
         bytes.copy_within(from..from + 4, to);
     }
     let tree = Counted::new(open(Memory::new(bytes.clone())), 5000);
-    let copied = copy_out(&tree, &TreePath::root(), &dir.path().join("to"), &ALL, &mut ());
+    let copied = copy_out(&tree, &TreePath::root(), &dir.path("to"), &ALL, &mut ());
     assert!(matches!(copied, Err(CopyError::Walk(WalkError::Twice { .. }))), "{copied:?}");
     let options = CopyOptions { keep_going: true, ..ALL };
     let summary =
-        copy_out(&tree, &TreePath::root(), &dir.path().join("all"), &options, &mut ()).expect("what can be");
+        copy_out(&tree, &TreePath::root(), &dir.path("all"), &options, &mut ()).expect("what can be");
     assert_eq!(
         (summary.directories, summary.failed),
         (22, 20),
@@ -384,21 +385,21 @@ fn nothing_is_removed_beside_what_cannot_be_listed() {
 
 #[test]
 fn links_on_the_host_that_lead_back_are_left_out() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let from = dir.path().join("from");
+    let dir = Scratch::new();
+    let from = dir.path("from");
     fs::create_dir_all(from.join("a/b")).expect("writable");
     for (link, target) in [("a/self", "."), ("a/b/up", "../.."), ("a/b/round", "round")] {
         std::os::unix::fs::symlink(target, from.join(link)).expect("links can be made");
     }
-    let tree = open(Memory::new(fat(&dir.path().join("image"), &[], &[])));
+    let tree = open(Memory::new(fat(&dir.path("image"), &[], &[])));
     let copied = copy_in(&from, &*tree, &TreePath::root(), &ALL, &mut ()).expect("it ends");
     assert_eq!((copied.directories, copied.skipped, copied.files), (3, 3, 0));
 }
 
 #[test]
 fn files_in_one_place_are_not_copied_to_more_than_the_filesystem_has() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let (image, to) = (dir.path().join("image"), dir.path().join("to"));
+    let dir = Scratch::new();
+    let (image, to) = (dir.path("image"), dir.path("to"));
     let names: Vec<String> = (0..20).map(|i| format!("F{i:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let bytes = fat(&image, &[], &names);
@@ -422,8 +423,8 @@ fn files_in_one_place_are_not_copied_to_more_than_the_filesystem_has() {
 /// Zeros take no room on the host; but a FAT has no holes, and what it shows is more than it has.
 #[test]
 fn files_of_zeros_in_one_place_of_a_fat_are_not_copied_either() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let device = Memory::new(fat(&dir.path().join("image"), &[], &["F00", "F01", "F02"]));
+    let dir = Scratch::new();
+    let device = Memory::new(fat(&dir.path("image"), &[], &["F00", "F01", "F02"]));
     let tree = open(device.clone());
     write(&*tree, &path("BIG"), &[0; 500_000]).expect("written");
     tree.flush().expect("flushed");
@@ -435,7 +436,7 @@ fn files_of_zeros_in_one_place_of_a_fat_are_not_copied_either() {
     }
     let tree = open(Memory::new(bytes));
     let options = CopyOptions { keep_going: true, ..ALL };
-    let to = dir.path().join("to");
+    let to = dir.path("to");
     let summary = copy_out(&*tree, &TreePath::root(), &to, &options, &mut ()).expect("as much as can be");
     assert_eq!((summary.files, summary.failed), (2, 2));
 }
@@ -480,9 +481,9 @@ fn ext4_with_a_large_file(dir: &Path, edit: &str) -> Vec<u8> {
 
 #[test]
 fn files_of_an_ext4_with_the_same_blocks_are_not_copied_to_more_than_the_filesystem_has() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = Scratch::new();
     // Where inodes lie: their contents are moved from one to another.
-    let bytes = ext4_with_a_large_file(dir.path(), "");
+    let bytes = ext4_with_a_large_file(dir.as_path(), "");
     let map = |bytes: &[u8], large: usize, others: &[usize], links: u8| {
         let mut bytes = bytes.to_vec();
         for at in others {
@@ -495,7 +496,7 @@ fn files_of_an_ext4_with_the_same_blocks_are_not_copied_to_more_than_the_filesys
         bytes
     };
     let inode = |name: &str| {
-        let shown = run("debugfs", &[&"-R", &format!("imap {name}"), &dir.path().join("image")]).stdout;
+        let shown = run("debugfs", &[&"-R", &format!("imap {name}"), &dir.path("image")]).stdout;
         let shown = String::from_utf8(shown).expect("text");
         let (block, offset) =
             shown.split_once("located at block ").expect(&shown).1.split_once(", offset ").expect("both");
@@ -507,12 +508,12 @@ fn files_of_an_ext4_with_the_same_blocks_are_not_copied_to_more_than_the_filesys
 
     let whole = open(Memory::new(bytes.clone()));
     let copied =
-        copy_out(&*whole, &TreePath::root(), &dir.path().join("whole"), &ALL, &mut ()).expect("it is sound");
+        copy_out(&*whole, &TreePath::root(), &dir.path("whole"), &ALL, &mut ()).expect("it is sound");
     assert_eq!((copied.files, copied.failed), (23, 0), "a hole has no room, and takes none");
 
     for links in [1, 2] {
         let tree = open(Memory::new(map(&bytes, inode("large"), &others, links)));
-        let to = |name: &str| dir.path().join(format!("{name}{links}"));
+        let to = |name: &str| dir.path(format!("{name}{links}"));
         let failed = copy_out(&*tree, &TreePath::root(), &to("to"), &ALL, &mut ());
         assert!(matches!(failed, Err(CopyError::LargerThanFilesystem { size: 0x40_0000, .. })), "{failed:?}");
         let options = CopyOptions { keep_going: true, ..ALL };
@@ -526,18 +527,16 @@ fn files_of_an_ext4_with_the_same_blocks_are_not_copied_to_more_than_the_filesys
 /// A file has its room once, whatever its names are; but it has no more names than it counts.
 #[test]
 fn hard_links_of_an_ext4_are_all_copied_and_forged_ones_are_not() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = Scratch::new();
     let links: String = (0..9).map(|i| format!("ln large link{i}\n")).collect();
     let counted = format!("{links}set_inode_field large links_count 10\n");
-    let tree = open(Memory::new(ext4_with_a_large_file(dir.path(), &counted)));
-    let copied =
-        copy_out(&*tree, &TreePath::root(), &dir.path().join("sound"), &ALL, &mut ()).expect("it is sound");
+    let tree = open(Memory::new(ext4_with_a_large_file(dir.as_path(), &counted)));
+    let copied = copy_out(&*tree, &TreePath::root(), &dir.path("sound"), &ALL, &mut ()).expect("it is sound");
     assert_eq!((copied.files, copied.failed), (32, 0));
     for count in [1, 2] {
         let forged = format!("{links}set_inode_field large links_count {count}\n");
-        let tree = open(Memory::new(ext4_with_a_large_file(dir.path(), &forged)));
-        let failed =
-            copy_out(&*tree, &TreePath::root(), &dir.path().join(format!("forged{count}")), &ALL, &mut ());
+        let tree = open(Memory::new(ext4_with_a_large_file(dir.as_path(), &forged)));
+        let failed = copy_out(&*tree, &TreePath::root(), &dir.path(format!("forged{count}")), &ALL, &mut ());
         assert!(matches!(failed, Err(CopyError::LargerThanFilesystem { .. })), "{count}: {failed:?}");
     }
 }

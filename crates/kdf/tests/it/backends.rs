@@ -3,26 +3,7 @@
 
 use atrest_kdf::fixed::{self, FixedHash};
 use atrest_kdf::{Hash, KdfError, Pbkdf2, Progress, Sha256Backend, pbkdf2, pbkdf2_sha256_with};
-
-/// A stream of bytes that is the same in every run (splitmix64).
-struct Sample(u64);
-
-impl Sample {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
+use atrest_testkit::Random;
 
 /// RFC 7914, section 11.
 #[test]
@@ -45,13 +26,13 @@ fn every_backend_agrees_with_rfc_7914() {
 /// The `pbkdf2` crate, on lengths that fill one to nine blocks and leave the last one cut.
 #[test]
 fn every_backend_agrees_with_an_independent_implementation() {
-    let mut sample = Sample(1);
+    let mut sample = Random::new(1);
     for case in 0..300 {
-        let passphrase_len = sample.below(100);
-        let salt_len = sample.below(70);
+        let passphrase_len = sample.index(100);
+        let salt_len = sample.index(70);
         let (passphrase, salt) = (sample.bytes(passphrase_len), sample.bytes(salt_len));
-        let iterations = 1 + sample.below(40) as u32;
-        let len = if case % 3 == 0 { 64 } else { 1 + sample.below(280) };
+        let iterations = 1 + sample.index(40) as u32;
+        let len = if case % 3 == 0 { 64 } else { 1 + sample.index(280) };
         let mut expected = vec![0; len];
         ::pbkdf2::pbkdf2::<hmac::Hmac<sha2::Sha256>>(&passphrase, &salt, iterations, &mut expected)
             .expect("valid inputs");
@@ -76,14 +57,14 @@ fn backends_have_names_of_their_own_and_the_portable_one_is_always_there() {
 }
 
 /// Runs `H` in steps of sizes that the sample chooses, and checks what each step says is left.
-fn in_steps<H: FixedHash>(sample: &mut Sample, iterations: u32, len: usize) {
+fn in_steps<H: FixedHash>(sample: &mut Random, iterations: u32, len: usize) {
     let mut expected = vec![0; len];
     pbkdf2(H::HASH, b"passphrase", b"salt", iterations, &mut expected).expect("valid inputs");
     let mut out = vec![0xa5; len];
     let mut run = Pbkdf2::<H>::new(b"passphrase", b"salt", iterations, &mut out).expect("valid inputs");
     let mut before = u64::MAX;
     loop {
-        let size = sample.below(7) as u32;
+        let size = sample.index(7) as u32;
         match run.step(size) {
             Progress::Done => break,
             Progress::Unfinished { left } => {
@@ -101,7 +82,7 @@ fn in_steps<H: FixedHash>(sample: &mut Sample, iterations: u32, len: usize) {
 
 #[test]
 fn steps_of_any_size_yield_the_same_key() {
-    let mut sample = Sample(2);
+    let mut sample = Random::new(2);
     for iterations in [1, 2, 3, 19, 100] {
         for len in [1, 20, 32, 64, 150] {
             in_steps::<fixed::Sha1>(&mut sample, iterations, len);

@@ -9,6 +9,7 @@ use atrest_kdf::{
     Argon2Cost, Argon2Kind, CatenaCost, CatenaGraph, CatenaInput, Hash, KdfError, WorkLimit, argon2, catena,
     pbkdf2,
 };
+use atrest_testkit::Random;
 
 fn seconds(time: u64) -> WorkLimit {
     WorkLimit { time: Duration::from_secs(time), cancel: None, announce: None }
@@ -130,14 +131,9 @@ fn a_limit_ends_with_its_work() {
 /// take.
 #[test]
 fn no_cost_makes_unbounded_work() {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        // Every order of magnitude is as likely.
-        (state >> 32) as u32 >> (state % 32)
-    };
+    let mut random = Random::new(1);
+    // Every order of magnitude is as likely.
+    let mut next = || random.draw() as u32 >> random.below(32);
     let limit = WorkLimit { time: Duration::from_millis(200), cancel: None, announce: None };
     let (mut done, mut refused) = (0, 0);
     let mut memory = vec![0; 16 << 20];

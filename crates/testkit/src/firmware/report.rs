@@ -80,9 +80,9 @@ mod tests {
     use super::*;
 
     fn held(lines: &str) -> std::thread::Result<Vec<(String, Vec<u64>)>> {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        fs::write(file.path(), "M4\txts\t1000\t500\n").expect("written");
-        std::panic::catch_unwind(|| Counted { lines, names: 2, what: "bytes" }.hold(file.path()))
+        let scratch = crate::Scratch::new();
+        let file = scratch.file("figures.tsv", "M4\txts\t1000\t500\n");
+        std::panic::catch_unwind(|| Counted { lines, names: 2, what: "bytes" }.hold(&file))
     }
 
     #[test]

@@ -16,7 +16,7 @@ use atrest_testkit::atrest::{FAST_ARGON2ID, FAST_PBKDF2, Served, VolumeFile, atr
 use atrest_testkit::cryptsetup::Cryptsetup;
 use atrest_testkit::nbd::NbdClient;
 use atrest_testkit::oracle::Program;
-use atrest_testkit::{Campaign, Random};
+use atrest_testkit::{Campaign, Random, Scratch};
 
 /// How an operation that was to be killed ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,14 +122,14 @@ impl Model {
 fn key_changes_that_are_killed_lose_no_key_and_bring_none_back() {
     let mut kills = 0;
     Campaign::new("kills during key changes", 2, 44).run(|seed, random| {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = Scratch::new();
         let (version, kdf) = if seed % 3 == 0 { ("luks1", FAST_PBKDF2) } else { ("luks2", FAST_ARGON2ID) };
         let volume =
-            VolumeFile::format(directory.path(), "volume.img", "24M", &format!("--type {version} {kdf}"));
+            VolumeFile::format(directory.as_path(), "volume.img", "24M", &format!("--type {version} {kdf}"));
         let mut model = Model::default();
         model.opening.insert(volume.key.clone());
         let started = Instant::now();
-        let first = write_key(directory.path(), "first", b"first");
+        let first = write_key(directory.as_path(), "first", b"first");
         volume.program("key add", kdf).arg("--new-key-file").arg(&first).ok();
         let typical = started.elapsed();
         model.opening.insert(first);
@@ -138,7 +138,7 @@ fn key_changes_that_are_killed_lose_no_key_and_bring_none_back() {
             number += 1;
             assert!(number < 100, "only {landed} kills landed in {number} operations");
             let new =
-                write_key(directory.path(), &format!("key{number}"), format!("key {number}").as_bytes());
+                write_key(directory.as_path(), &format!("key{number}"), format!("key {number}").as_bytes());
             // Never the anchor, so that every operation can be authorised.
             let old = model.opening.iter().find(|key| **key != volume.key).cloned();
             let end = match (random.below(3), old) {
@@ -202,15 +202,15 @@ fn key_changes_that_are_killed_lose_no_key_and_bring_none_back() {
 fn bulk_encryption_that_is_killed_is_resumed_to_the_same_bytes() {
     let mut kills = 0;
     Campaign::new("kills during bulk encryption", 3, 40).run(|seed, random| {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = Scratch::new();
         let version = if seed % 4 == 0 { "luks1" } else { "luks2" };
         let volume = VolumeFile::format(
-            directory.path(),
+            directory.as_path(),
             "volume.img",
             "112M",
             &format!("--type {version} {FAST_PBKDF2}"),
         );
-        let source = directory.path().join("source.bin");
+        let source = directory.path("source.bin");
         let mut bytes = random.bytes(1 << 20);
         let plain: Vec<u8> = (0..90u8)
             .flat_map(|part| {
@@ -239,7 +239,7 @@ fn bulk_encryption_that_is_killed_is_resumed_to_the_same_bytes() {
             assert!(attempt < 39, "no kill landed during bulk encryption");
         }
         // The checkpoint stands before the first byte of the output is written.
-        let checkpoint = directory.path().join("volume.img.atrest-checkpoint");
+        let checkpoint = directory.path("volume.img.atrest-checkpoint");
         if checkpoint.exists() {
             run("--resume").ok();
         } else {
@@ -252,7 +252,7 @@ fn bulk_encryption_that_is_killed_is_resumed_to_the_same_bytes() {
             run("").ok();
         }
         assert!(!checkpoint.exists(), "a finished run leaves no checkpoint");
-        let out = directory.path().join("out.bin");
+        let out = directory.path("out.bin");
         volume.decrypt(&out);
         let decrypted = fs::read(&out).expect("the plaintext");
         assert!(decrypted[..plain.len()] == plain, "the resumed encryption has other bytes");
@@ -294,14 +294,14 @@ impl Expected {
 fn nbd_writes_that_were_flushed_survive_a_killed_server() {
     let mut kills = 0;
     Campaign::new("kills during NBD writes", 3, 60).run(|seed, random| {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = Scratch::new();
         let unit = if seed % 2 == 0 { 512 } else { 4096 };
         let options = format!("{FAST_PBKDF2} --sector-size {unit}");
-        let volume = VolumeFile::format(directory.path(), "volume.img", "24M", &options);
-        let original = decrypted(&volume, directory.path());
+        let volume = VolumeFile::format(directory.as_path(), "volume.img", "24M", &options);
+        let original = decrypted(&volume, directory.as_path());
         let mut blocks: BTreeMap<u64, Expected> = BTreeMap::new();
 
-        let socket = directory.path().join("socket");
+        let socket = directory.path("socket");
         let mut server = Served::start(volume.program("open", "").arg("--nbd").arg(&socket));
         let mut client = NbdClient::connect(&socket).expect("connect to the server");
         assert!(client.size() >= BLOCKS * BLOCK as u64, "an export of {} bytes", client.size());
@@ -335,7 +335,7 @@ fn nbd_writes_that_were_flushed_survive_a_killed_server() {
         killer.join().expect("the killer");
         assert_eq!(server.wait_for_signal(), Some(libc::SIGKILL), "the server did not end by the kill");
 
-        let plain = decrypted(&volume, directory.path());
+        let plain = decrypted(&volume, directory.as_path());
         for (number, expected) in &blocks {
             let at = *number as usize * BLOCK;
             assert!(

@@ -5,23 +5,22 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use atrest_testkit::Random;
 use atrest_testkit::atrest::{FAST_PBKDF2, Served, VolumeFile};
 use atrest_testkit::oracle::Program;
-use tempfile::TempDir;
+use atrest_testkit::{Random, Scratch, needs};
 
 struct Mounted {
-    directory: TempDir,
+    directory: Scratch,
     volume: VolumeFile,
     server: Option<Served>,
 }
 
 impl Mounted {
     fn new(options: &str, open: &str) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = Scratch::new();
         let volume =
-            VolumeFile::format(directory.path(), "volume.img", "48M", &format!("{FAST_PBKDF2} {options}"));
-        fs::create_dir(directory.path().join("mount")).expect("make a directory");
+            VolumeFile::format(directory.as_path(), "volume.img", "48M", &format!("{FAST_PBKDF2} {options}"));
+        fs::create_dir(directory.path("mount")).expect("make a directory");
         let mut mounted = Self { directory, volume, server: None };
         mounted.open(open);
         mounted
@@ -29,7 +28,7 @@ impl Mounted {
 
     fn open(&mut self, options: &str) {
         let program = self.volume.program("open", options).arg("--fuse").arg(self.mount());
-        self.server = Some(Served::start(program.env("XDG_RUNTIME_DIR", self.directory.path())));
+        self.server = Some(Served::start(program.env("XDG_RUNTIME_DIR", self.directory.as_path())));
     }
 
     fn close(&mut self) {
@@ -41,7 +40,7 @@ impl Mounted {
     }
 
     fn mount(&self) -> PathBuf {
-        self.directory.path().join("mount")
+        self.directory.path("mount")
     }
 
     /// The one file in the mounted directory.
@@ -55,7 +54,7 @@ impl Mounted {
     }
 
     fn plaintext(&self) -> Vec<u8> {
-        let out = self.directory.path().join("plain.bin");
+        let out = self.directory.path("plain.bin");
         let _ = fs::remove_file(&out);
         self.volume.decrypt(&out);
         fs::read(&out).expect("the plaintext")
@@ -76,12 +75,9 @@ fn the_file_has_the_plaintexts_size_and_bytes_and_is_its_owners_only() {
 
 #[test]
 fn another_user_does_not_see_the_plaintext() {
-    if !is_root() {
-        println!("only root can become another user; the mode bits are checked by the other tests");
-        return;
-    }
+    needs::root("stepping down to another user");
     let mut mounted = Mounted::new("", "");
-    let directory = mounted.directory.path();
+    let directory = mounted.directory.as_path();
     Program::named("chmod").arg("a+rx").arg(directory).ok();
     let refused = Program::named("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "ls", "-l"])
@@ -120,26 +116,19 @@ fn writes_at_odd_places_arrive_and_nothing_grows_or_shrinks() {
 #[test]
 fn mkfs_fsck_and_debugfs_work_on_it_and_a_loop_mount_too() {
     let mut mounted = Mounted::new("", "");
-    let tree = mounted.directory.path().join("tree");
+    let tree = mounted.directory.path("tree");
     fs::create_dir(&tree).expect("make a directory");
     let bytes = Random::new(3).bytes(300_000);
     fs::write(tree.join("first"), &bytes).expect("write a file");
     Program::named("mkfs.ext4").args(["-q", "-d"]).arg(&tree).arg(mounted.file()).ok();
     fsck(&mounted.file());
-    if can_loop_mount() {
-        let point = mounted.directory.path().join("point");
-        fs::create_dir(&point).expect("make a directory");
-        Program::named("mount").args(["-o", "loop"]).arg(mounted.file()).arg(&point).ok();
-        let copied = fs::read(point.join("first")).expect("read through ext4") == bytes
-            && fs::write(point.join("second"), &bytes).is_ok();
-        Program::named("umount").arg(&point).ok();
-        assert!(copied, "the loop mount has other bytes");
-    } else {
-        println!("this machine allows no loop mount; debugfs writes instead");
-        let source = tree.join("first");
-        let request = format!("write {} second", source.display());
-        Program::named("debugfs").args(["-w", "-R", &request]).arg(mounted.file()).ok();
-    }
+    let point = mounted.directory.path("point");
+    fs::create_dir(&point).expect("make a directory");
+    Program::named("mount").args(["-o", "loop"]).arg(mounted.file()).arg(&point).ok();
+    let copied = fs::read(point.join("first")).expect("read through ext4") == bytes
+        && fs::write(point.join("second"), &bytes).is_ok();
+    Program::named("umount").arg(&point).ok();
+    assert!(copied, "the loop mount has other bytes");
     fsck(&mounted.file());
     mounted.close();
     for name in ["/first", "/second"] {
@@ -162,26 +151,26 @@ fn fio_verifies_parallel_random_writes() {
         .words("--name=verify --ioengine=psync --rw=randwrite --bsrange=512-128k --blockalign=512 --size=8m --offset_increment=8m")
         .words("--numjobs=3 --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed=1 --fsync=32 --allow_file_create=0")
         .arg(format!("--filename={}", mounted.file().display()))
-        .current_dir(mounted.directory.path())
+        .current_dir(mounted.directory.as_path())
         .ok();
     mounted.close();
 }
 
 #[test]
 fn run_ends_with_the_status_of_the_command_and_unmounts() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let volume = VolumeFile::format(directory.path(), "volume.img", "32M", FAST_PBKDF2);
-    let mount = directory.path().join("mount");
+    let directory = Scratch::new();
+    let volume = VolumeFile::format(directory.as_path(), "volume.img", "32M", FAST_PBKDF2);
+    let mount = directory.path("mount");
     fs::create_dir(&mount).expect("make a directory");
     let run = |script: &str| {
         let program =
             volume.program("open", "").arg("--fuse").arg(&mount).args(["--run", "sh", "-c", script]);
-        program.env("XDG_RUNTIME_DIR", directory.path()).run()
+        program.env("XDG_RUNTIME_DIR", directory.as_path()).run()
     };
     run("test -f \"$ATREST_PATH\" && mkfs.fat \"$ATREST_PATH\" > /dev/null").expect_code(0);
     run("exit 9").expect_code(9);
     assert!(fs::read_dir(&mount).expect("the directory").next().is_none(), "still mounted");
-    Program::named("fsck.fat").arg("-n").arg(decrypted(&volume, directory.path())).ok();
+    Program::named("fsck.fat").arg("-n").arg(decrypted(&volume, directory.as_path())).ok();
 }
 
 fn decrypted(volume: &VolumeFile, directory: &Path) -> PathBuf {
@@ -192,12 +181,4 @@ fn decrypted(volume: &VolumeFile, directory: &Path) -> PathBuf {
 
 fn fsck(file: &Path) {
     Program::named("e2fsck").args(["-f", "-n"]).arg(file).ok();
-}
-
-fn is_root() -> bool {
-    Program::named("id").arg("-u").ok().text().trim() == "0"
-}
-
-fn can_loop_mount() -> bool {
-    is_root() && fs::OpenOptions::new().read(true).write(true).open("/dev/loop-control").is_ok()
 }

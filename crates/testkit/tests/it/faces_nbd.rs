@@ -7,30 +7,29 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use atrest_testkit::Random;
 use atrest_testkit::atrest::{FAST_PBKDF2, Served, VolumeFile, atrest};
 use atrest_testkit::nbd::NbdClient;
 use atrest_testkit::oracle::Program;
-use tempfile::TempDir;
+use atrest_testkit::{Random, Scratch};
 
 struct Export {
-    directory: TempDir,
+    directory: Scratch,
     volume: VolumeFile,
     socket: PathBuf,
 }
 
 impl Export {
     fn new(options: &str) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = Scratch::new();
         let volume =
-            VolumeFile::format(directory.path(), "volume.img", "32M", &format!("{FAST_PBKDF2} {options}"));
-        let socket = directory.path().join("socket");
+            VolumeFile::format(directory.as_path(), "volume.img", "32M", &format!("{FAST_PBKDF2} {options}"));
+        let socket = directory.path("socket");
         Self { directory, volume, socket }
     }
 
     fn serve(&self, options: &str) -> Served {
         let program = self.volume.program("open", options).arg("--nbd").arg(&self.socket);
-        Served::start(program.env("XDG_RUNTIME_DIR", self.directory.path()))
+        Served::start(program.env("XDG_RUNTIME_DIR", self.directory.as_path()))
     }
 
     fn uri(&self) -> String {
@@ -42,7 +41,7 @@ impl Export {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.directory.path(name)
     }
 
     fn plaintext(&self) -> Vec<u8> {
@@ -109,7 +108,7 @@ fn fio_verifies_random_writes_of_all_sizes() {
         .words("--name=verify --ioengine=nbd --rw=randwrite --bsrange=512-128k --bs_unaligned=0 --blockalign=512")
         .words("--size=8m --iodepth=16 --verify=crc32c --verify_fatal=1 --do_verify=1 --randseed=1 --fsync=32 --output-format=terse")
         .arg(format!("--uri={}", export.uri()))
-        .current_dir(export.directory.path())
+        .current_dir(export.directory.as_path())
         .ok();
     server.stop();
 }
@@ -267,7 +266,7 @@ fn a_volume_that_is_served_for_writing_is_locked() {
 #[test]
 fn a_daemon_is_found_by_status_and_closed_by_close() {
     let export = Export::new("");
-    let in_session = |words: &str| atrest(words).env("XDG_RUNTIME_DIR", export.directory.path());
+    let in_session = |words: &str| atrest(words).env("XDG_RUNTIME_DIR", export.directory.as_path());
     let open =
         in_session("open --daemon --name shelf --key-file").arg(&export.volume.key).arg(&export.volume.path);
     open.arg("--nbd").arg(&export.socket).ok();
@@ -287,7 +286,7 @@ fn run_serves_for_as_long_as_the_command_and_passes_its_status_on() {
     let export = Export::new("");
     let run = |script: &str| {
         let program = export.volume.program("open", "--nbd").args(["--run", "sh", "-c", script]);
-        program.env("XDG_RUNTIME_DIR", export.directory.path()).run()
+        program.env("XDG_RUNTIME_DIR", export.directory.as_path()).run()
     };
     let size = run("nbdinfo --size \"$ATREST_URI\"").expect_code(0).text();
     assert!(size.lines().any(|line| line.trim() == export.plaintext().len().to_string()), "{size}");

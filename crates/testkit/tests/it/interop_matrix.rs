@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use atrest_testkit::Campaign;
 use atrest_testkit::atrest::{VolumeFile, atrest, write_key};
 use atrest_testkit::cryptsetup::{Cryptsetup, cryptsetup};
+use atrest_testkit::{Campaign, Scratch};
 
 const CIPHERS: &[(&str, u32)] = &[
     ("aes-xts-plain64", 256),
@@ -93,23 +93,23 @@ fn cells() -> Vec<Cell> {
 #[test]
 fn cryptsetup_works_on_volumes_that_we_formatted() {
     Campaign::matrix("ours for cryptsetup", 12).over(&cells(), |cell| {
-        let directory = tempfile::tempdir().expect("a directory");
-        let volume = VolumeFile::format(directory.path(), "ours.img", "32M", &cell.options);
+        let directory = Scratch::new();
+        let volume = VolumeFile::format(directory.as_path(), "ours.img", "32M", &cell.options);
         check_dump(cell, &volume);
-        exercise(directory.path(), cell, &volume);
+        exercise(directory.as_path(), cell, &volume);
     });
 }
 
 #[test]
 fn we_work_on_volumes_that_cryptsetup_formatted() {
     Campaign::matrix("cryptsetup's for us", 12).over(&cells(), |cell| {
-        let directory = tempfile::tempdir().expect("a directory");
-        let key = write_key(directory.path(), "key", b"correct horse");
-        let volume = VolumeFile { path: directory.path().join("theirs.img"), key };
+        let directory = Scratch::new();
+        let key = write_key(directory.as_path(), "key", b"correct horse");
+        let volume = VolumeFile { path: directory.path("theirs.img"), key };
         fs::File::create(&volume.path).and_then(|file| file.set_len(32 << 20)).expect("make an image");
         Cryptsetup::new(&volume.path, &volume.key).format(&cell.options);
         check_info(cell, &volume);
-        exercise(directory.path(), cell, &volume);
+        exercise(directory.as_path(), cell, &volume);
     });
 }
 

@@ -4,20 +4,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use atrest_testkit::Scratch;
 use atrest_testkit::atrest::{FAST_ARGON2ID, FAST_PBKDF2, VolumeFile, atrest, write_key};
 use atrest_testkit::cryptsetup::{Cryptsetup, cryptsetup};
-use tempfile::TempDir;
 
-fn directory() -> TempDir {
-    tempfile::tempdir().expect("a directory")
+fn directory() -> Scratch {
+    Scratch::new()
 }
 
 /// Both versions of LUKS, each formatted by us.
 fn each_version(test: impl Fn(&Path, &VolumeFile)) {
     for options in [format!("--type luks1 {FAST_PBKDF2}"), format!("--type luks2 {FAST_ARGON2ID}")] {
         let directory = directory();
-        let volume = VolumeFile::format(directory.path(), "volume.img", "32M", &options);
-        test(directory.path(), &volume);
+        let volume = VolumeFile::format(directory.as_path(), "volume.img", "32M", &options);
+        test(directory.as_path(), &volume);
     }
 }
 
@@ -68,14 +68,14 @@ fn what_one_program_erased_the_other_cannot_open() {
 #[test]
 fn tokens_survive_every_operation_of_ours() {
     let directory = directory();
-    let volume = VolumeFile::format(directory.path(), "volume.img", "32M", FAST_PBKDF2);
+    let volume = VolumeFile::format(directory.as_path(), "volume.img", "32M", FAST_PBKDF2);
     let token = r#"{"type":"example-of-a-test","keyslots":["0"],"number":18446744073709551615,"nested":{"b":[1,2.50,null],"a":"\u00e4\/"}}"#;
     cryptsetup("token import --token-id 3").arg(&volume.path).stdin(token).ok();
     cryptsetup("token add --token-id 5 --key-description atrest:test").arg(&volume.path).ok();
     let before = theirs(&volume).json()["tokens"].clone();
     assert_eq!(before.as_object().map(serde_json::Map::len), Some(2));
 
-    let new = write_key(directory.path(), "new", b"new");
+    let new = write_key(directory.as_path(), "new", b"new");
     volume.program("key add", FAST_PBKDF2).arg("--new-key-file").arg(&new).ok();
     assert_eq!(theirs(&volume).json()["tokens"], before, "after key add");
     volume
@@ -103,7 +103,7 @@ fn label_subsystem_and_uuid_are_seen_by_both() {
     let directory = directory();
     let uuid = "2e8a3a4c-6f0e-4b55-9c9c-3d0a0c6f2a11";
     let options = format!("{FAST_PBKDF2} --label backups --subsystem nas --uuid {uuid}");
-    let volume = VolumeFile::format(directory.path(), "volume.img", "32M", &options);
+    let volume = VolumeFile::format(directory.as_path(), "volume.img", "32M", &options);
     let dump = theirs(&volume).dump();
     for expected in ["backups", "nas", uuid] {
         assert!(dump.contains(expected), "no {expected} in\n{dump}");
@@ -119,9 +119,9 @@ fn label_subsystem_and_uuid_are_seen_by_both() {
 #[test]
 fn priorities_and_unbound_keyslots_mean_the_same_to_both() {
     let directory = directory();
-    let volume = VolumeFile::format(directory.path(), "volume.img", "32M", FAST_PBKDF2);
-    let second = write_key(directory.path(), "second", b"second");
-    let unbound = write_key(directory.path(), "unbound", b"unbound");
+    let volume = VolumeFile::format(directory.as_path(), "volume.img", "32M", FAST_PBKDF2);
+    let second = write_key(directory.as_path(), "second", b"second");
+    let unbound = write_key(directory.as_path(), "unbound", b"unbound");
     volume.program("key add", FAST_PBKDF2).words("--new-key-slot 4 --new-key-file").arg(&second).ok();
     atrest("key priority").arg(&volume.path).words("4 ignore").ok();
     assert_eq!(theirs(&volume).json()["keyslots"]["4"]["priority"], 0);
@@ -156,7 +156,7 @@ fn priorities_and_unbound_keyslots_mean_the_same_to_both() {
     let refused = atrest("decrypt --key-slot 7 --key-file")
         .arg(&unbound)
         .arg(&volume.path)
-        .arg(directory.path().join("out"))
+        .arg(directory.path("out"))
         .run();
     assert!(!refused.is_ok(), "an unbound key decrypted the data");
 }
@@ -165,9 +165,9 @@ fn priorities_and_unbound_keyslots_mean_the_same_to_both() {
 fn detached_headers_of_both_are_opened_by_both() {
     for version in ["luks1", "luks2"] {
         let directory = directory();
-        let key = write_key(directory.path(), "key", b"correct horse");
+        let key = write_key(directory.as_path(), "key", b"correct horse");
         let [data, ours, theirs] =
-            ["data.img", "ours.header", "theirs.header"].map(|name| directory.path().join(name));
+            ["data.img", "ours.header", "theirs.header"].map(|name| directory.path(name));
         fs::File::create(&data).and_then(|file| file.set_len(8 << 20)).expect("make an image");
         let options = format!("--type {version} {FAST_PBKDF2}");
         atrest("format --yes --key-file")
@@ -183,7 +183,7 @@ fn detached_headers_of_both_are_opened_by_both() {
         atrest("key test --key-file").arg(&key).arg("--header").arg(&theirs).arg(&data).ok();
         // The data starts where the header says: at 0, so that all 8 MiB are plaintext.
         for header in [&ours, &theirs] {
-            let out = directory.path().join("out");
+            let out = directory.path("out");
             atrest("decrypt --key-file").arg(&key).arg("--header").arg(header).arg(&data).arg(&out).ok();
             assert_eq!(fs::metadata(&out).expect("the plaintext").len(), 8 << 20);
             fs::remove_file(&out).expect("remove the plaintext");
@@ -194,9 +194,9 @@ fn detached_headers_of_both_are_opened_by_both() {
 #[test]
 fn key_files_with_offset_and_size_and_standard_input_are_read_alike() {
     let directory = directory();
-    let file = write_key(directory.path(), "long", b"0123456789 the passphrase\n and a tail");
-    let part = write_key(directory.path(), "part", b"the passphrase\n");
-    let volume = directory.path().join("volume.img");
+    let file = write_key(directory.as_path(), "long", b"0123456789 the passphrase\n and a tail");
+    let part = write_key(directory.as_path(), "part", b"the passphrase\n");
+    let volume = directory.path("volume.img");
     atrest("format --yes --size 32M --keyfile-offset 11 --keyfile-size 15 --key-file")
         .arg(&file)
         .words(FAST_PBKDF2)
@@ -208,7 +208,7 @@ fn key_files_with_offset_and_size_and_standard_input_are_read_alike() {
     cryptsetup("open --test-passphrase --key-file=-").arg(&volume).stdin("the passphrase\n").ok();
     atrest("key test --key-file -").arg(&volume).stdin("the passphrase\n").ok();
     atrest("key test --passphrase-fd 0").arg(&volume).stdin("the passphrase\n").run().expect_code(2);
-    let typed = directory.path().join("typed.img");
+    let typed = directory.path("typed.img");
     atrest("format --yes --size 32M --passphrase-fd 0").words(FAST_PBKDF2).arg(&typed).stdin("typed\n").ok();
     cryptsetup("open --test-passphrase").arg(&typed).stdin("typed\n").ok();
 }
@@ -242,13 +242,15 @@ fn all_keyslots_can_be_filled_and_one_more_is_refused() {
         // Eight of these keyslot areas take 2 MiB with a 512-bit key; 32 of them fit into 5 MiB with a 256-bit key.
         let size = if version == "luks2" { "--key-size 256 --luks2-keyslots-size 8m" } else { "" };
         let volume = VolumeFile::format(
-            directory.path(),
+            directory.as_path(),
             "volume.img",
             "32M",
             &format!("--type {version} {FAST_PBKDF2} {size}"),
         );
         let keys: Vec<PathBuf> = (1..=slots)
-            .map(|slot| write_key(directory.path(), &format!("key{slot}"), format!("key {slot}").as_bytes()))
+            .map(|slot| {
+                write_key(directory.as_path(), &format!("key{slot}"), format!("key {slot}").as_bytes())
+            })
             .collect();
         for (slot, key) in keys.iter().enumerate().take(slots - 1) {
             if slot % 2 == 0 {
@@ -276,13 +278,13 @@ fn all_keyslots_can_be_filled_and_one_more_is_refused() {
 fn conversion_between_versions_by_cryptsetup_leaves_volumes_that_we_open() {
     let directory = directory();
     let volume =
-        VolumeFile::format(directory.path(), "volume.img", "32M", &format!("--type luks1 {FAST_PBKDF2}"));
+        VolumeFile::format(directory.as_path(), "volume.img", "32M", &format!("--type luks1 {FAST_PBKDF2}"));
     cryptsetup("convert --type luks2").arg(&volume.path).ok();
     assert!(volume.opens_with(&volume.key), "converted to LUKS2");
     volume
         .program("key add", FAST_PBKDF2)
         .arg("--new-key-file")
-        .arg(write_key(directory.path(), "new", b"new"))
+        .arg(write_key(directory.as_path(), "new", b"new"))
         .ok();
     theirs(&volume).assert_opens();
     cryptsetup("convert --type luks1").arg(&volume.path).ok();
@@ -293,7 +295,7 @@ fn conversion_between_versions_by_cryptsetup_leaves_volumes_that_we_open() {
 fn a_damaged_copy_of_the_header_is_mended_by_repair_only() {
     for copy in [0u64, 16384] {
         let directory = directory();
-        let volume = VolumeFile::format(directory.path(), "volume.img", "32M", FAST_PBKDF2);
+        let volume = VolumeFile::format(directory.as_path(), "volume.img", "32M", FAST_PBKDF2);
         let mut bytes = fs::read(&volume.path).expect("the volume");
         bytes[copy as usize + 4100] ^= 0x20;
         fs::write(&volume.path, &bytes).expect("damage one copy");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use atrest_testkit::atrest::{VolumeFile, atrest, write_key};
 use atrest_testkit::oracle::Program;
-use atrest_testkit::{Campaign, Random};
+use atrest_testkit::{Campaign, Random, Scratch};
 
 /// cipher-alg, cipher-mode, ivgen-alg, ivgen-hash-alg, and the same for us.
 const CIPHERS: &[(&str, &str, &str, &str, &str, u32)] = &[
@@ -57,10 +57,10 @@ fn plaintext(directory: &Path, seed: u64) -> (std::path::PathBuf, Vec<u8>) {
 #[test]
 fn we_read_and_write_volumes_that_qemu_made() {
     Campaign::matrix("qemu-img's for us", 4).over(&cells(), |cell| {
-        let directory = tempfile::tempdir().expect("a directory");
-        let (plain, bytes) = plaintext(directory.path(), 1);
-        let key = write_key(directory.path(), "key", b"correct horse");
-        let volume = VolumeFile { path: directory.path().join("qemu.luks"), key };
+        let directory = Scratch::new();
+        let (plain, bytes) = plaintext(directory.as_path(), 1);
+        let key = write_key(directory.as_path(), "key", b"correct horse");
+        let volume = VolumeFile { path: directory.path("qemu.luks"), key };
         let (alg, mode, iv, iv_hash, name, _) = CIPHERS[cell.cipher];
         let iv_hash = if iv_hash.is_empty() { String::new() } else { format!(",ivgen-hash-alg={iv_hash}") };
         let options = format!(
@@ -73,30 +73,30 @@ fn we_read_and_write_volumes_that_qemu_made() {
 
         // qemu writes, we read.
         qemu_img("convert", &volume.key).args(["-n", "-f", "raw", "--target-image-opts"]).arg(&plain).arg(image(&volume.path)).ok();
-        let out = directory.path().join("out.bin");
+        let out = directory.path("out.bin");
         volume.decrypt(&out);
         assert!(fs::read(&out).expect("our plaintext") == bytes, "what qemu wrote is read differently");
 
         // We write, qemu reads.
-        let (plain, bytes) = plaintext(directory.path(), 2);
+        let (plain, bytes) = plaintext(directory.as_path(), 2);
         volume.encrypt(&plain);
-        assert!(qemu_reads(directory.path(), &volume) == bytes, "what we wrote is read differently by qemu");
+        assert!(qemu_reads(directory.as_path(), &volume) == bytes, "what we wrote is read differently by qemu");
     });
 }
 
 #[test]
 fn qemu_reads_and_writes_volumes_that_we_made() {
     Campaign::matrix("ours for qemu-img", 6).over(&cells(), |cell| {
-        let directory = tempfile::tempdir().expect("a directory");
-        let (plain, bytes) = plaintext(directory.path(), 3);
+        let directory = Scratch::new();
+        let (plain, bytes) = plaintext(directory.as_path(), 3);
         let (.., cipher, key_bits) = CIPHERS[cell.cipher];
         let options = format!(
             "--type luks1 --cipher {cipher} --key-size {key_bits} --hash {} --pbkdf-force-iterations 1000",
             cell.hash
         );
-        let volume = VolumeFile::format(directory.path(), "ours.luks", "8M", &options);
+        let volume = VolumeFile::format(directory.as_path(), "ours.luks", "8M", &options);
         volume.encrypt(&plain);
-        let read = qemu_reads(directory.path(), &volume);
+        let read = qemu_reads(directory.as_path(), &volume);
         assert!(read[..bytes.len()] == bytes, "what we wrote is read differently by qemu");
 
         // qemu writes a pattern at odd places; we read it.
@@ -105,7 +105,7 @@ fn qemu_reads_and_writes_volumes_that_we_made() {
         Program::named("qemu-io")
             .args(["--object", &secret, "-c", write, "-c", "flush", "--image-opts", &image(&volume.path)])
             .ok();
-        let out = directory.path().join("out.bin");
+        let out = directory.path("out.bin");
         volume.decrypt(&out);
         let ours = fs::read(&out).expect("our plaintext");
         let mut expected = read;

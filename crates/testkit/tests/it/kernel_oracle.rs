@@ -1,17 +1,18 @@
 //! What `scripts/kernel-oracle` says when it cannot work: one sentence, exit status 125, and nothing downloaded.
 
+use atrest_testkit::Scratch;
 use atrest_testkit::oracle::{Outcome, Program, tool, workspace};
 
 fn oracle(arguments: &[&str]) -> Outcome {
-    let cache = tempfile::tempdir().expect("a directory");
+    let cache = Scratch::new();
     let outcome = Program::at(tool("python3"))
         .arg(workspace().join("scripts/kernel-oracle"))
         .arg("--cache")
-        .arg(cache.path().join("cache"))
+        .arg(cache.path("cache"))
         .args(arguments)
         .stdin("true\n")
         .run();
-    assert!(!cache.path().join("cache").exists(), "something was prepared for nothing");
+    assert!(!cache.path("cache").exists(), "something was prepared for nothing");
     outcome
 }
 

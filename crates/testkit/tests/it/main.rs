@@ -15,6 +15,7 @@ mod interop_operations;
 mod interop_qemu;
 mod kernel;
 mod kernel_oracle;
+mod random;
 mod reencrypt;
 mod sealed_model;
 mod unprivileged;

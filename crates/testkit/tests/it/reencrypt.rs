@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use atrest_testkit::atrest::{FAST_PBKDF2, atrest, write_key};
 use atrest_testkit::cryptsetup::cryptsetup;
 use atrest_testkit::oracle::Program;
-use atrest_testkit::{Campaign, Random};
+use atrest_testkit::{Campaign, Random, Scratch};
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ enum Who {
 
 /// An ext4 with files of random bytes, where it is to be encrypted, and the sums of its files.
 struct Stage {
-    directory: tempfile::TempDir,
+    directory: Scratch,
     image: PathBuf,
     header: PathBuf,
     key: PathBuf,
@@ -45,10 +45,10 @@ struct Stage {
 
 impl Stage {
     fn new(job: Job, resilience: &'static str, mib: u64, random: &mut Random) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = |name: &str| directory.path().join(name);
+        let directory = Scratch::new();
+        let path = |name: &str| directory.path(name);
         let (image, header, tree) = (path("image"), path("header"), path("tree"));
-        let key = write_key(directory.path(), "key", b"correct horse");
+        let key = write_key(directory.as_path(), "key", b"correct horse");
         fs::create_dir(&tree).expect("a directory");
         let mut sums = String::new();
         for number in 0..mib / 2 {
@@ -128,7 +128,7 @@ impl Stage {
         // It leaves a file where it runs when it is killed before there is a header.
         let program =
             cryptsetup("reencrypt --force-offline-reencrypt --key-file").arg(&self.key).words(words);
-        program.current_dir(self.directory.path())
+        program.current_dir(self.directory.as_path())
     }
 
     /// Whether a re-encryption is in progress; `None` if there is no header.
@@ -205,7 +205,7 @@ impl Stage {
     /// The file system is clean, every file is what it was, and both programs open an ordinary volume.
     fn check(&self) {
         assert_eq!(self.in_progress(), Some(false));
-        let plain = self.directory.path().join("plain");
+        let plain = self.directory.path("plain");
         let _ = fs::remove_file(&plain);
         let program = self.ours("decrypt");
         match self.job {
@@ -215,7 +215,7 @@ impl Stage {
         let file = fs::OpenOptions::new().write(true).open(&plain).expect("open");
         file.set_len(self.len).expect("the file system's own size");
         Program::named("e2fsck").args(["-f", "-n"]).arg(&plain).ok();
-        let out = self.directory.path().join("out");
+        let out = self.directory.path("out");
         fs::create_dir(&out).expect("a directory");
         let dump = format!("rdump / {}", out.display());
         Program::named("debugfs").args(["-R", &dump]).arg(&plain).ok();
@@ -317,7 +317,7 @@ fn what_is_killed_is_resumed_and_no_byte_is_lost() {
     Campaign::new("kills during re-encryption", 2, 200).run(|seed, random| {
         let (job, resilience) = JOBS[(seed as usize - 1) % JOBS.len()];
         let stage = Stage::new(job, resilience, 64, random);
-        let copy = stage.directory.path().join("copy");
+        let copy = stage.directory.path("copy");
         kills += killed_and_resumed(&stage, Who::Us, Who::Us, random, &copy);
     });
     println!("re-encryption: {kills} kills landed");
@@ -331,7 +331,7 @@ fn a_large_one_is_killed_and_resumed() {
     Campaign::new("kills during re-encryption of a large file system", 1, 5).run(|seed, random| {
         let (job, resilience) = JOBS[(seed as usize + 2) % JOBS.len()];
         let stage = Stage::new(job, resilience, mib, random);
-        let copy = stage.directory.path().join("copy");
+        let copy = stage.directory.path("copy");
         kills += killed_and_resumed(&stage, Who::Us, Who::Us, random, &copy);
     });
     println!("re-encryption: {kills} kills landed");
@@ -350,7 +350,7 @@ fn cryptsetup_resumes_what_we_began_and_we_what_it_began() {
             let mut random = Random::new(1000 * round + number as u64);
             let then = if *first == Who::Us { Who::Cryptsetup } else { Who::Us };
             let stage = Stage::new(*job, resilience, 24, &mut random);
-            let copy = stage.directory.path().join("copy");
+            let copy = stage.directory.path("copy");
             kills += killed_and_resumed(&stage, *first, then, &mut random, &copy);
         }
     }
@@ -365,7 +365,7 @@ fn what_is_only_initialised_is_resumed_by_the_other() {
         let info =
             atrest("info").arg(if job == Job::Detached { &stage.header } else { &stage.image }).ok().text();
         assert!(info.contains("in progress"), "{info}");
-        let refused = stage.ours("decrypt").arg(&stage.image).arg(stage.directory.path().join("x")).run();
+        let refused = stage.ours("decrypt").arg(&stage.image).arg(stage.directory.path("x")).run();
         assert!(
             job == Job::Detached || refused.messages().contains("atrest reencrypt --resume"),
             "{}",

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use atrest_inside::{FileTree, Kind, TreePath};
 use atrest_secret::Passphrase;
-use atrest_testkit::Campaign;
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::{Program, tool};
+use atrest_testkit::{Campaign, Scratch};
 use atrest_tree::ecryptfs::{Keys, LowerTree};
 use sha2::{Digest, Sha256};
 
@@ -179,8 +179,8 @@ fn told(share: &Path, case: &str) -> BTreeMap<String, Found> {
 
 #[test]
 fn what_the_module_wrote_is_read_as_it_shows_it() {
-    let work = tempfile::tempdir().expect("a directory");
-    let (image, share) = (work.path().join("lower.img"), work.path().join("share"));
+    let work = Scratch::new();
+    let (image, share) = (work.path("lower.img"), work.path("share"));
     fs::create_dir(&share).expect("a directory");
     fs::write(share.join("plain.bin"), plain()).expect("room");
     fs::File::create(&image).and_then(|file| file.set_len(600 << 20)).expect("room");
@@ -191,7 +191,7 @@ fn what_the_module_wrote_is_read_as_it_shows_it() {
         fs::write(share.join("large"), numbers.collect::<Vec<u8>>()).expect("room for 64 MiB");
     }
     Kernel::script("ecryptfs-make.sh").disk(&image).share(&share).ok(&more.to_string());
-    let lower = work.path().join("lower");
+    let lower = work.path("lower");
     unpack(&image, &lower);
     let mut files = 0;
     for case in CASES {

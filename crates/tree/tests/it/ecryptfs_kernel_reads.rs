@@ -12,7 +12,7 @@ use atrest_secret::{OsRandom, Passphrase};
 use atrest_testkit::atrest::{Served, atrest, write_key};
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::{Program, tool};
-use atrest_testkit::{Campaign, Random};
+use atrest_testkit::{Campaign, Random, Scratch};
 use atrest_tree::ecryptfs::{
     EncryptedFile, FileCipher, FileOptions, Keys, LowerFile, LowerTree, MetadataPlace, NameCipher, Signature,
     WrappedPassphrase, WrappedVersion,
@@ -174,9 +174,8 @@ fn lines(path: &Path) -> BTreeMap<String, String> {
 
 #[test]
 fn what_we_write_the_module_reads_and_goes_on_with() {
-    let work = tempfile::tempdir().expect("a directory");
-    let (image, share, root) =
-        (work.path().join("lower.img"), work.path().join("share"), work.path().join("root"));
+    let work = Scratch::new();
+    let (image, share, root) = (work.path("lower.img"), work.path("share"), work.path("root"));
     fs::create_dir(&share).expect("a directory");
     let mut keys = Keys::new();
     let [content, name]: [Signature; 2] =
@@ -206,7 +205,7 @@ fn what_we_write_the_module_reads_and_goes_on_with() {
     }
     let lower = root.join(MOUNTED);
     fs::create_dir(&lower).expect("a directory");
-    all.push((MOUNTED, through_a_mount(work.path(), &lower, more, &mut random)));
+    all.push((MOUNTED, through_a_mount(work.as_path(), &lower, more, &mut random)));
     cases += &format!("{MOUNTED} ecryptfs_cipher=aes,ecryptfs_key_bytes=32,ecryptfs_fnek_sig=FNEK\n");
     let wrapping = Passphrase::copy_from(b"login passphrase");
     let passphrase = Passphrase::copy_from(b"correct horse");
@@ -229,7 +228,7 @@ fn what_we_write_the_module_reads_and_goes_on_with() {
     );
     let told = fs::read_to_string(share.join("aes128.huge")).expect("what the guest told");
     assert_eq!(told.split_whitespace().next(), Some(&*huge_hash));
-    what_the_module_added(&image, &work.path().join("after"), &keys);
+    what_the_module_added(&image, &work.path("after"), &keys);
 }
 
 /// The kernel changed files of ours, and they read as changed.

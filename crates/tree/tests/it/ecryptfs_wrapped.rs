@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use atrest_secret::{OsRandom, Passphrase};
+use atrest_testkit::Scratch;
 use atrest_testkit::oracle::{Program, tool};
 use atrest_tree::ecryptfs::{Keys, WrappedError, WrappedPassphrase, WrappedVersion};
 
@@ -18,9 +19,9 @@ fn unwrapped_by_utils(file: &Path, wrapping: &str) -> Option<String> {
 
 #[test]
 fn what_ecryptfs_utils_wrapped_is_unwrapped() {
-    let work = tempfile::tempdir().expect("a directory");
+    let work = Scratch::new();
     for secret in ["a", "exactly sixteen!", "the passphrase of a tree", &"x".repeat(63)] {
-        let file = work.path().join("wrapped");
+        let file = work.path("wrapped");
         let _ = fs::remove_file(&file);
         let input = format!("{secret}\nlogin passphrase");
         Program::at(tool("ecryptfs-wrap-passphrase")).arg(&file).arg("-").stdin(input).run().expect_code(0);
@@ -37,14 +38,14 @@ fn what_ecryptfs_utils_wrapped_is_unwrapped() {
 
 #[test]
 fn what_we_wrap_ecryptfs_utils_unwraps() {
-    let work = tempfile::tempdir().expect("a directory");
+    let work = Scratch::new();
     for version in [WrappedVersion::V1, WrappedVersion::V2] {
         for secret in ["a", "exactly sixteen!", "the passphrase of a tree", &"x".repeat(63)] {
             let wrapping = passphrase("login passphrase");
             let wrapped = WrappedPassphrase::wrap(&passphrase(secret), &wrapping, version, &mut OsRandom)
                 .expect("a good passphrase");
             // The tool rewrites version 1 as version 2 in place.
-            let file = work.path().join("wrapped");
+            let file = work.path("wrapped");
             fs::write(&file, wrapped.to_bytes()).expect("room");
             assert_eq!(unwrapped_by_utils(&file, "login passphrase").as_deref(), Some(secret), "{version:?}");
             fs::write(&file, wrapped.to_bytes()).expect("room");

@@ -11,8 +11,8 @@ use atrest_inside::{
     open_tree_with,
 };
 use atrest_secret::SecretBytes;
-use atrest_testkit::Random;
 use atrest_testkit::oracle::{Program, workspace};
+use atrest_testkit::{Random, Scratch};
 use atrest_tree::fscrypt::{Keyring, PolicyText};
 
 /// Not one byte repeated: version 1 would make of that an XTS key with equal halves, which Linux refuses.
@@ -34,8 +34,8 @@ fn open(image: &Path, keyring: Arc<Keyring>) -> Box<dyn FileTree> {
 
 #[test]
 fn what_is_overwritten_is_what_the_kernel_reads() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (from, image) = (dir.path().join("from"), dir.path().join("image"));
+    let dir = Scratch::new();
+    let (from, image) = (dir.path("from"), dir.path("image"));
     let (keys, names) = keyring();
     let mut random = Random::new(3);
     let sizes = [1_usize, 700, 4096, 4097, 1_300_000];
@@ -89,11 +89,11 @@ fn what_is_overwritten_is_what_the_kernel_reads() {
     }
     tree.flush().expect("flushed");
     drop(tree);
-    fs::write(dir.path().join("key"), KEY).expect("written");
+    fs::write(dir.path("key"), KEY).expect("written");
     let judged = Program::at(workspace().join("tests/kernel/tree-host.sh"))
         .arg(&image)
         .arg(&from)
-        .arg(dir.path().join("key"))
+        .arg(dir.path("key"))
         .arg("0011223344556677")
         .ok()
         .text();

@@ -11,6 +11,7 @@ use atrest_inside::{
     About, Access, Entry, FileTree, KeyName, Metadata as FileMetadata, Space, TreeError, TreePath, open_tree,
 };
 use atrest_kdf::{CostParameter, KdfError};
+use atrest_testkit::Scratch;
 use atrest_testkit::oracle::{Program, tool, workspace};
 use atrest_tree::fscrypt::metadata::{
     ChooseError, Metadata, MetadataError, PolicyKey, ProtectorSource, RecordDamage, UnlockError,
@@ -31,18 +32,18 @@ static MADE: LazyLock<Made> = LazyLock::new(|| {
     for program in ["fscrypt", "mkfs.ext4", "openssl", "losetup"] {
         tool(program);
     }
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = Scratch::new();
     let script = workspace().join("crates/tree/tests/protectors/make.sh");
     Program::named("unshare")
         .words("--mount --propagation private bash")
         .arg(script)
-        .arg(directory.path())
+        .arg(directory.as_path())
         .ok();
     let tree = |name: &str| -> Arc<dyn FileTree> {
-        let device = FileDevice::open(directory.path().join(name), FileAccess::ReadOnly).expect("the image");
+        let device = FileDevice::open(directory.path(name), FileAccess::ReadOnly).expect("the image");
         open_tree(Arc::new(device), Access::ReadOnly).expect("an ext4").into()
     };
-    let read = |name: &str| fs::read(directory.path().join(name)).expect("the script leaves it");
+    let read = |name: &str| fs::read(directory.path(name)).expect("the script leaves it");
     Made {
         data: tree("data.img"),
         system: tree("system.img"),
@@ -187,8 +188,8 @@ fn a_wrong_secret_is_told_from_damage_and_from_no_protector() {
 
 #[test]
 fn a_filesystem_that_fscrypt_does_not_know_is_told_so() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let image = directory.path().join("plain.img");
+    let directory = Scratch::new();
+    let image = directory.path("plain.img");
     fs::File::create(&image).and_then(|file| file.set_len(8 << 20)).expect("an image");
     Program::named("mkfs.ext4").arg("-q").arg(&image).ok();
     let device = FileDevice::open(&image, FileAccess::ReadOnly).expect("the image");

@@ -1,10 +1,8 @@
 //! Plain mode against libcryptsetup's keys and OpenSSL's AES, which know nothing of our code.
 
-use std::process::{Command, Stdio};
-
 use atrest_cipher::DataUnitIndex;
 use atrest_kdf::plain::PlainHashError;
-use atrest_testkit::oracle::{Program, tool};
+use atrest_testkit::oracle::Program;
 use atrest_testkit::{FaultDevice, Random};
 use atrest_volume::plain::{self, PlainError, PlainKey, PlainOpenError, PlainOptions};
 use atrest_volume::{Passphrase, UnlockOptions, Volume, VolumeFormat};
@@ -90,16 +88,13 @@ fn the_defaults_are_cryptsetups() {
 
 /// AES-CBC or AES-ECB of whole blocks by the openssl command.
 fn openssl(decrypt: bool, cipher: &str, key: &[u8], iv: Option<&[u8]>, data: &[u8]) -> Vec<u8> {
-    let mut command = Command::new(tool("openssl"));
-    command.args(["enc", cipher, "-nopad", "-K", &hex(key)]).arg(if decrypt { "-d" } else { "-e" });
-    if let Some(iv) = iv {
-        command.args(["-iv", &hex(iv)]);
-    }
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("openssl runs");
-    std::io::Write::write_all(&mut child.stdin.take().expect("piped"), data).expect("written");
-    let output = child.wait_with_output().expect("openssl ends");
-    assert!(output.status.success());
-    output.stdout
+    let openssl = Program::named("openssl").args(["enc", cipher, "-nopad", "-K", &hex(key)]);
+    let openssl = openssl.arg(if decrypt { "-d" } else { "-e" });
+    let openssl = match iv {
+        Some(iv) => openssl.args(["-iv", &hex(iv)]),
+        None => openssl,
+    };
+    openssl.stdin(data).ok().stdout
 }
 
 fn read(volume: &Volume, image: &[u8], unit: u64) -> Vec<u8> {

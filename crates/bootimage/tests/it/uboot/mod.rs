@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use atrest_bootimage::fit::{ConfigSpec, FitSpec, HashKind, ImageKind, ImageSpec};
+use atrest_testkit::Scratch;
 use atrest_testkit::oracle::{Program, workspace};
 use atrest_testkit::random::Random;
 
@@ -29,7 +30,7 @@ pub const ITS: [&str; 11] = [
 
 /// A directory with what the sources include, and a key.
 pub struct Uboot {
-    directory: tempfile::TempDir,
+    directory: Scratch,
     pub kernel: Vec<u8>,
     pub board: Vec<u8>,
     pub ramdisk: Vec<u8>,
@@ -37,7 +38,7 @@ pub struct Uboot {
 
 impl Uboot {
     pub fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = Scratch::new();
         let mut random = Random::new(5);
         let (kernel, ramdisk) = (random.bytes(5000), random.bytes(3001));
         let mut uboot = Self { directory, kernel, board: Vec::new(), ramdisk };
@@ -57,13 +58,13 @@ impl Uboot {
         // A private key, and the certificate that mkimage takes the public half from.
         Program::named("openssl")
             .words("req -batch -x509 -newkey rsa:2048 -nodes -subj /CN=dev -keyout keys/dev.key -out keys/dev.crt")
-            .current_dir(uboot.directory.path())
+            .current_dir(uboot.directory.as_path())
             .ok();
         uboot
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.directory.path(name)
     }
 
     pub fn file(&self, name: &str, content: &[u8]) -> PathBuf {
@@ -76,7 +77,7 @@ impl Uboot {
     }
 
     fn tool(&self, name: &str) -> Program {
-        Program::named(name).current_dir(self.directory.path()).env("SOURCE_DATE_EPOCH", EPOCH.to_string())
+        Program::named(name).current_dir(self.directory.as_path()).env("SOURCE_DATE_EPOCH", EPOCH.to_string())
     }
 
     /// mkimage with options, for what is there already.

@@ -317,12 +317,14 @@ fn failure(error: TrustedFileError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
 
     #[test]
     fn a_store_whose_volume_came_to_nothing_holds_what_it_did_before() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("store");
+        let directory = Scratch::new();
+        let path = directory.path("store");
         for old in [None, Some([3; TRUSTED_RECORD_LEN])] {
             if let Some(old) = old {
                 std::fs::write(&path, old).expect("written");

@@ -1,4 +1,4 @@
-//! Runs the real binary in a scratch directory of its own.
+//! Runs the real binary in a scratch directory of its own; see tests/README.md.
 #![allow(dead_code)]
 
 pub mod luks2;
@@ -6,16 +6,18 @@ pub mod sealed;
 pub mod terminal;
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::ops::Deref;
+use std::process::{Command, Stdio};
+
+use atrest_testkit::oracle::{Outcome, Program, tool};
 
 /// The cheapest key derivation that cryptsetup accepts: these tests are not about its cost.
 pub const CHEAP: [&str; 4] = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"];
 
-/// What a run of a program gave.
+/// The program under test.
+const ATREST: &str = env!("CARGO_BIN_EXE_atrest");
+
+/// What a run gave, held against what the command line promises of every run.
 pub struct Ran {
     pub code: i32,
     pub stdout: String,
@@ -23,13 +25,14 @@ pub struct Ran {
     pub raw: Vec<u8>,
 }
 
-impl Ran {
-    fn new(output: Output, what: &str) -> Self {
-        let code = output.status.code().unwrap_or_else(|| panic!("{what} was killed: {:?}", output.status));
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self { code, stdout: text(&output.stdout), stderr: text(&output.stderr), raw: output.stdout }
+impl From<Outcome> for Ran {
+    fn from(outcome: Outcome) -> Self {
+        let code = outcome.code.unwrap_or_else(|| panic!("`{}` was killed", outcome.line));
+        Self { code, stdout: outcome.text(), stderr: outcome.messages(), raw: outcome.stdout }
     }
+}
 
+impl Ran {
     /// Fails unless it ended with code 0.
     #[track_caller]
     pub fn ok(self) -> Self {
@@ -67,17 +70,25 @@ impl Ran {
     }
 }
 
-/// A directory that goes when the test ends.
-pub struct Scratch(tempfile::TempDir);
+/// A directory that goes when the test ends, where `atrest` runs.
+pub struct Scratch(atrest_testkit::Scratch);
+
+impl Deref for Scratch {
+    type Target = atrest_testkit::Scratch;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
 
 impl Scratch {
     pub fn new() -> Self {
-        Self(tempfile::Builder::new().prefix("atrest-cli-").tempdir().expect("a temporary directory"))
+        Self(atrest_testkit::Scratch::new())
     }
 
     /// A name for an open volume that no other test uses.
     pub fn session(&self) -> String {
-        let name = self.0.path().file_name().expect("its name");
+        let name = self.as_path().file_name().expect("its name");
         name.to_str().expect("plain letters").to_owned()
     }
 
@@ -92,62 +103,42 @@ impl Scratch {
             .any(|entry| entry["path"] == path.to_str().expect("plain letters"))
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+    fn program(&self, path: impl AsRef<OsStr>) -> Program {
+        self.0.program(path).env("RUST_BACKTRACE", "0")
     }
 
-    /// Writes a file that only we can read.
-    pub fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.path(name);
-        fs::write(&path, bytes).expect("a file in the scratch directory");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
-        path
-    }
-
-    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.current_dir(self.0.path()).env("XDG_RUNTIME_DIR", self.0.path());
-        command
-            .env("PATH", format!("{path}:/usr/sbin:/sbin"))
-            .env("RUST_BACKTRACE", "0")
-            .stdin(Stdio::null());
+    /// A program that is not started yet, for a test that holds its terminal or its pipes.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = self.program(tool(program)).into_command();
+        command.stdin(Stdio::null());
         command
     }
 
     /// `atrest`, not started yet.
     pub fn atrest_command(&self, args: &[&str]) -> Command {
-        let mut command = self.command(env!("CARGO_BIN_EXE_atrest"));
-        command.args(args);
+        let mut command = self.program(ATREST).args(args).into_command();
+        command.stdin(Stdio::null());
         command
     }
 
     /// Runs `atrest` without a terminal.
     pub fn atrest(&self, args: &[&str]) -> Ran {
-        Ran::new(detached(self.atrest_command(args)).output().expect("atrest starts"), &args.join(" "))
+        self.atrest_with_input(args, b"")
     }
 
     /// Runs `atrest` with this on its standard input.
     pub fn atrest_with_input(&self, args: &[&str], input: &[u8]) -> Ran {
-        let mut command = detached(self.atrest_command(args));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("atrest starts");
-        // It may end without reading everything.
-        let _ = child.stdin.take().expect("its input").write_all(input);
-        Ran::new(child.wait_with_output().expect("atrest ends"), &args.join(" "))
+        self.program(ATREST).args(args).stdin(input).without_terminal().run().into()
     }
 
     /// Runs a line of bash in which `$ATREST` is the binary.
     pub fn bash(&self, line: &str) -> Ran {
-        let mut command = self.command("bash");
-        command.args(["-c", line]).env("ATREST", env!("CARGO_BIN_EXE_atrest"));
-        Ran::new(detached(command).output().expect("bash starts"), line)
+        self.program(tool("bash")).args(["-c", line]).env("ATREST", ATREST).without_terminal().run().into()
     }
 
     /// Runs a tool of the system that the tests need.
     pub fn tool(&self, program: &str, args: &[&str]) -> Ran {
-        let output = self.command(program).args(args).output();
-        Ran::new(output.unwrap_or_else(|error| panic!("{program}: {error}; run scripts/setup")), program)
+        self.program(tool(program)).args(args).run().into()
     }
 
     /// A LUKS2 volume `vol` of 20 MiB that opens with the key file `key`.
@@ -163,22 +154,4 @@ impl Scratch {
         scratch.atrest(&args).ok();
         scratch
     }
-
-    pub fn mode(&self, name: &str) -> u32 {
-        fs::metadata(self.path(name)).expect("its metadata").permissions().mode() & 0o7777
-    }
-}
-
-/// The same command in a session of its own, which has no terminal: no test may wait for somebody to type.
-fn detached(command: Command) -> Command {
-    let mut setsid = Command::new("setsid");
-    setsid.arg("--wait").arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => setsid.env(name, value),
-            None => setsid.env_remove(name),
-        };
-    }
-    setsid.current_dir(command.get_current_dir().unwrap_or(Path::new("."))).stdin(Stdio::null());
-    setsid
 }

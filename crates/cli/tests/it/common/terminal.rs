@@ -2,8 +2,8 @@
 
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus};
-use std::time::{Duration, Instant};
 
+use atrest_testkit::wait_until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -14,6 +14,7 @@ pub struct Terminal {
     hand: OwnedFd,
     line: OwnedFd,
     shown: Vec<u8>,
+    all: Vec<u8>,
 }
 
 impl Terminal {
@@ -25,7 +26,7 @@ impl Terminal {
         let name = ptsname(&hand, Vec::new()).expect("its name");
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let line = rustix::fs::open(&name, flags, Mode::empty()).expect("its other end");
-        Self { hand, line, shown: Vec::new() }
+        Self { hand, line, shown: Vec::new(), all: Vec::new() }
     }
 
     /// Starts `command` as the leader of a session with this terminal.
@@ -55,7 +56,13 @@ impl Terminal {
             let mut bytes = [0; 4096];
             let read = rustix::io::read(&self.hand, &mut bytes[..]).expect("what the terminal shows");
             self.shown.extend_from_slice(&bytes[..read]);
+            self.all.extend_from_slice(&bytes[..read]);
         }
+    }
+
+    /// Whether it has shown `text` at any time, as far as somebody waited for it.
+    pub fn has_shown(&self, text: &str) -> bool {
+        self.all.windows(text.len()).any(|window| window == text.as_bytes())
     }
 
     pub fn types(&self, bytes: &[u8]) {
@@ -72,11 +79,7 @@ impl Terminal {
 
     /// Waits until typing is hidden. What was typed before is thrown away by cryptsetup.
     pub fn hides(&self) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while self.modes().local_modes.contains(LocalModes::ECHO) {
-            assert!(Instant::now() < deadline, "what is typed stays visible");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_until("what is typed is hidden", || !self.modes().local_modes.contains(LocalModes::ECHO));
     }
 
     /// What was typed and not read by anybody.

@@ -117,15 +117,17 @@ pub fn measure(place: &Place, options: &IoOptions, row: &mut dyn FnMut(IoRow)) -
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
 
     #[test]
     fn every_figure_is_there_and_nothing_is_left() {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = Scratch::new();
         let mut options = IoOptions::up_to(10 * MIB);
         (options.depths, options.time) = (vec![1, 3], Duration::from_millis(20));
         let mut rows = Vec::new();
-        let place = Place::Directory(directory.path().into());
+        let place = Place::Directory(directory.as_path().into());
         measure(&place, &options, &mut |row| rows.push(row)).expect("it can be written");
         assert_eq!(rows.len(), 3);
         for row in &rows {
@@ -135,15 +137,15 @@ mod tests {
             }
         }
         assert!(matches!(rows[0], IoRow::Sequential { size: 10_485_760, .. }));
-        assert_eq!(directory.path().read_dir().expect("a directory").count(), 0, "a file is left");
+        assert_eq!(directory.as_path().read_dir().expect("a directory").count(), 0, "a file is left");
         let pair = Pair { plain: 15.95, encrypted: 14.90 };
         assert_eq!(format!("{:.1}", pair.overhead()), "6.6");
     }
 
     #[test]
     fn a_place_without_room_is_refused_before_anything_is_written() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let place = Place::Directory(directory.path().into());
+        let directory = Scratch::new();
+        let place = Place::Directory(directory.as_path().into());
         let options = IoOptions { sizes: vec![1 << 60], ..IoOptions::up_to(0) };
         let refused = measure(&place, &options, &mut |_| panic!("measured"));
         assert!(matches!(refused, Err(BenchError::Space { needs, .. }) if needs == 1 << 60), "{refused:?}");

@@ -6,12 +6,13 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
 use atrest_inside::{Access, FileTree, Kind, TreePath};
+use atrest_testkit::Random;
+use atrest_testkit::oracle::{Outcome, Program};
 
 /// A device in memory, which can be told to fail.
 pub struct Memory {
@@ -83,29 +84,15 @@ impl BlockDevice for Memory {
     }
 }
 
-/// Runs a tool and fails with what it said unless it ends well. A missing tool names the way to get it.
-pub fn run(program: &str, args: &[&dyn AsRef<OsStr>]) -> Output {
-    let output = try_run(program, args);
-    assert!(
-        output.status.success(),
-        "{program} failed with {}:\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output
+/// Runs a tool and fails with what it said unless it ends well.
+#[track_caller]
+pub fn run(program: &str, args: &[&dyn AsRef<OsStr>]) -> Outcome {
+    try_run(program, args).expect_code(0)
 }
 
-pub fn try_run(program: &str, args: &[&dyn AsRef<OsStr>]) -> Output {
-    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let mut command = Command::new(program);
-    command.env("PATH", path).env("TZ", "UTC").env("LC_ALL", "C").env("MTOOLS_SKIP_CHECK", "1");
-    for arg in args {
-        command.arg(arg.as_ref());
-    }
-    command
-        .output()
-        .unwrap_or_else(|error| panic!("cannot run {program} ({error}); run scripts/setup to install it"))
+pub fn try_run(program: &str, args: &[&dyn AsRef<OsStr>]) -> Outcome {
+    let tool = Program::named(program).env("TZ", "UTC").env("MTOOLS_SKIP_CHECK", "1");
+    tool.args(args.iter().map(|arg| arg.as_ref())).run()
 }
 
 pub fn path(text: &str) -> TreePath {
@@ -138,30 +125,7 @@ pub fn write(tree: &dyn FileTree, file: &TreePath, mut data: &[u8]) -> Result<u6
 
 /// Bytes that differ everywhere, from a seed.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    let mut random = Random(seed);
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        bytes.extend_from_slice(&random.next().to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
-}
-
-/// SplitMix64: small, and the same everywhere.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
+    Random::new(seed).bytes(len)
 }
 
 /// A directory on the host that holds one of everything a file tree can hold.

@@ -38,7 +38,7 @@ pub fn initramfs(file: &Path, contents: &Contents, options: &str) {
 
 /// A FIT image with Debian's kernel, the board's device tree, and an initramfs.
 pub fn image(name: &str, contents: &Contents) -> PathBuf {
-    let bench = System::get().directory.path().join(name);
+    let bench = System::get().directory.path(name);
     fs::create_dir(&bench).expect("make a directory");
     initramfs(&bench.join("initramfs"), contents, "");
     pack_image(&bench)

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use atrest_testkit::Scratch;
 use atrest_testkit::atrest::{VolumeFile, atrest, write_key};
 use atrest_testkit::board::{Board, Parts};
 use atrest_testkit::oracle::Program;
-use tempfile::TempDir;
 
 /// What is typed.
 pub const PASSPHRASE: &str = "correct horse";
@@ -22,7 +22,7 @@ busybox poweroff -f
 
 /// A LUKS2 volume (argon2id) with a root file system, which a key file and a passphrase open; formatted and filled by the program under test.
 pub struct System {
-    pub directory: TempDir,
+    pub directory: Scratch,
     pub volume: VolumeFile,
     pub uuid: String,
     /// The board's device tree.
@@ -37,8 +37,8 @@ impl System {
     }
 
     fn make() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let at = |name: &str| directory.path().join(name);
+        let directory = Scratch::new();
+        let at = |name: &str| directory.path(name);
         for place in ["bin", "sbin", "etc", "dev", "proc", "sys", "run"] {
             fs::create_dir_all(at("root").join(place)).expect("make the root");
         }
@@ -53,9 +53,10 @@ impl System {
 
         let cost = "--pbkdf argon2id --pbkdf-memory 16384 --pbkdf-parallel 1 --pbkdf-force-iterations 4";
         let key: Vec<u8> = atrest_testkit::Random::new(8).bytes(64);
-        let volume = VolumeFile { path: at("root.luks"), key: write_key(directory.path(), "root.key", &key) };
+        let volume =
+            VolumeFile { path: at("root.luks"), key: write_key(directory.as_path(), "root.key", &key) };
         volume.run("format", &format!("--yes --size 42M {cost}")).expect_code(0);
-        let passphrase = write_key(directory.path(), "passphrase", PASSPHRASE.as_bytes());
+        let passphrase = write_key(directory.as_path(), "passphrase", PASSPHRASE.as_bytes());
         volume.program("key add", cost).arg("--new-key-file").arg(passphrase).ok();
         volume.encrypt(&at("root.ext4"));
         let info = atrest("info --json").arg(&volume.path).ok().json();

@@ -34,7 +34,7 @@ fn assert_system(printed: &str) {
 #[test]
 fn a_key_file_in_the_initramfs_opens_the_root() {
     let system = System::get();
-    let crypttab = system.directory.path().join("crypttab");
+    let crypttab = system.directory.path("crypttab");
     fs::write(&crypttab, format!("root UUID={} /etc/root.key luks\n", system.uuid)).expect("write crypttab");
     let contents = Contents { crypttab: Some(crypttab), key: Some(system.volume.key.clone()), busybox: true };
     let mut serial = start(&image("key", &contents), "root=/dev/mapper/root");

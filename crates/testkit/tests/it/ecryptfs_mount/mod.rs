@@ -11,10 +11,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use atrest_testkit::Scratch;
 use atrest_testkit::atrest::{Served, atrest, write_key};
 use atrest_testkit::campaign::Campaign;
 use atrest_testkit::oracle::Program;
-use tempfile::TempDir;
 
 /// What a tree is mounted with.
 const KINDS: [&str; 4] = [
@@ -36,25 +36,25 @@ fn kind_and_operations(seed: u64) -> (&'static str, usize) {
 }
 
 struct Mounted {
-    directory: TempDir,
+    directory: Scratch,
     options: String,
     server: Option<Served>,
 }
 
 impl Mounted {
     fn new(options: &str) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = Scratch::new();
         for name in ["lower", "mount"] {
-            fs::create_dir(directory.path().join(name)).expect("make a directory");
+            fs::create_dir(directory.path(name)).expect("make a directory");
         }
-        write_key(directory.path(), "passphrase", b"a passphrase\n");
+        write_key(directory.as_path(), "passphrase", b"a passphrase\n");
         let mut mounted = Self { directory, options: options.into(), server: None };
         mounted.start();
         mounted
     }
 
     fn program(&self) -> Program {
-        let path = self.directory.path();
+        let path = self.directory.as_path();
         // A name of its own: many lower directories of the name "lower" may be mounted at once.
         let name = path.file_name().expect("a name").to_string_lossy().replace('.', "m");
         let mut program = atrest("mount --name").arg(name).words(&self.options);
@@ -79,11 +79,11 @@ impl Mounted {
     }
 
     fn path(&self) -> PathBuf {
-        self.directory.path().join("mount")
+        self.directory.path("mount")
     }
 
     fn lower(&self) -> PathBuf {
-        self.directory.path().join("lower")
+        self.directory.path("lower")
     }
 }
 
@@ -158,8 +158,8 @@ fn what_was_written_is_what_the_export_of_the_lower_directory_gives() {
     let data: Vec<u8> = (0..300_000_u32).map(|i| (i.wrapping_mul(i) >> 5) as u8).collect();
     fs::write(mounted.path().join("file"), &data).expect("write");
     mounted.stop();
-    let key = mounted.directory.path().join("passphrase");
-    let out = mounted.directory.path().join("out");
+    let key = mounted.directory.path("passphrase");
+    let out = mounted.directory.path("out");
     let export = atrest("tree export --ecryptfs-passphrase-file").arg(&key).arg(mounted.lower()).arg(&out);
     export.ok();
     assert!(fs::read(out.join("file")).expect("read") == data);
@@ -176,9 +176,9 @@ fn a_wrong_passphrase_mounts_nothing_and_a_damaged_file_takes_no_other_along() {
         fs::write(mounted.path().join(name), name.repeat(5000)).expect("write");
     }
     mounted.stop();
-    write_key(mounted.directory.path(), "passphrase", b"another passphrase");
+    write_key(mounted.directory.as_path(), "passphrase", b"another passphrase");
     mounted.program().run().expect_code(2);
-    write_key(mounted.directory.path(), "passphrase", b"a passphrase");
+    write_key(mounted.directory.as_path(), "passphrase", b"a passphrase");
     let lower = mounted.lower();
     let open = |name: &str| fs::File::options().write(true).open(lower.join(name)).expect("open");
     open("cut").set_len(8192 + 4096).expect("cut");
@@ -197,10 +197,10 @@ fn a_wrong_passphrase_mounts_nothing_and_a_damaged_file_takes_no_other_along() {
     assert_eq!(read("gone").expect("read"), b"");
     assert_eq!(read("whole").expect("read"), "whole".repeat(5000).as_bytes());
     // Nobody else may serve the directory meanwhile.
-    let second = mounted.directory.path().join("second");
+    let second = mounted.directory.path("second");
     fs::create_dir(&second).expect("make a directory");
-    let key = mounted.directory.path().join("passphrase");
+    let key = mounted.directory.path("passphrase");
     let again = atrest("mount --type ecryptfs --ecryptfs-passphrase-file").arg(key).arg(&lower).arg(second);
-    assert!(!again.env("XDG_RUNTIME_DIR", mounted.directory.path()).run().is_ok());
+    assert!(!again.env("XDG_RUNTIME_DIR", mounted.directory.as_path()).run().is_ok());
     mounted.stop();
 }

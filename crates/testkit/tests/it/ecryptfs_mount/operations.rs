@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use atrest_testkit::Random;
+use atrest_testkit::{Random, Scratch};
 
 use super::{Mounted, campaign, kind_and_operations};
 
@@ -89,19 +89,19 @@ fn a_tree_is_what_the_same_operations_make_of_a_plain_directory() {
         let (kind, each) = kind_and_operations(seed);
         println!("seed {seed}: {kind}, {TREES} trees, {each} operations on each");
         let mut mounted = Mounted::new(kind);
-        let plain = tempfile::tempdir().expect("a directory");
+        let plain = Scratch::new();
         operations += std::thread::scope(|scope| {
             let trees: Vec<_> = (0..TREES)
                 .map(|tree| {
                     let roots =
-                        [mounted.path(), plain.path().into()].map(|root| root.join(format!("tree{tree}")));
+                        [mounted.path(), plain.as_path().into()].map(|root| root.join(format!("tree{tree}")));
                     scope.spawn(move || operate_on_both(&roots, seed * TREES + tree, each))
                 })
                 .collect();
             trees.into_iter().map(|tree| tree.join().expect("no difference")).sum::<usize>()
         });
         let mut expected = Vec::new();
-        described(plain.path(), plain.path(), &mut expected);
+        described(plain.as_path(), plain.as_path(), &mut expected);
         assert!(expected.len() > 10, "there is nothing to compare");
         things += expected.len();
         for _ in 0..2 {

@@ -3,6 +3,7 @@
 use std::fs;
 
 use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
+use atrest_testkit::Scratch;
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::workspace;
 
@@ -70,22 +71,21 @@ fn plaintext() -> Vec<u8> {
 
 #[test]
 fn ciphertext_equals_the_kernels_for_every_table() {
-    let share = tempfile::tempdir().expect("a directory to share");
+    let share = Scratch::new();
     let plain = plaintext();
-    fs::write(share.path().join("plain.bin"), &plain).expect("write the plaintext");
-    fs::create_dir(share.path().join("ciphertext")).expect("make a directory");
+    fs::write(share.path("plain.bin"), &plain).expect("write the plaintext");
+    fs::create_dir(share.path("ciphertext")).expect("make a directory");
     let tables = tables();
     assert_eq!(tables.len(), 65, "tables in tests/kernel/dmcrypt-tables");
     let asked: Vec<&Table> =
         tables.iter().filter(|table| !NOT_IN_THE_KERNEL.contains(&table.name.as_str())).collect();
     let lines: String = asked.iter().map(|table| table.for_the_kernel()).collect();
-    fs::write(share.path().join("tables"), lines).expect("write the tables");
-    Kernel::script("dmcrypt.sh").share(share.path()).ok("");
+    fs::write(share.path("tables"), lines).expect("write the tables");
+    Kernel::script("dmcrypt.sh").share(share.as_path()).ok("");
 
     let (mut agreed, mut wrong) = (0, Vec::new());
     for table in &asked {
-        let kernels =
-            fs::read(share.path().join("ciphertext").join(&table.name)).expect("the kernel's ciphertext");
+        let kernels = fs::read(share.path("ciphertext").join(&table.name)).expect("the kernel's ciphertext");
         let mapper = match table.mapper() {
             Ok(mapper) => mapper,
             Err(error) => {

@@ -7,8 +7,7 @@ use std::path::Path;
 use atrest_testkit::atrest::{VolumeFile, binary, write_key};
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::Program;
-use atrest_testkit::{Campaign, Random};
-use tempfile::TempDir;
+use atrest_testkit::{Campaign, Random, Scratch};
 
 /// Volumes by name, with the options of `format`; without any it is plain, and has no header. The first ones are the sample.
 const VOLUMES: &[(&str, &str)] = &[
@@ -66,13 +65,13 @@ const PLAIN_WAYS: &[&str] = &[
 
 #[test]
 fn mappings_are_those_of_cryptsetup() {
-    let share = tempfile::tempdir().expect("a directory to share");
-    let key = write_key(share.path(), "key", &Random::new(5).bytes(256));
-    write_key(share.path(), "second", b"battery staple");
-    let program = share.path().join("atrest");
+    let share = Scratch::new();
+    let key = write_key(share.as_path(), "key", &Random::new(5).bytes(256));
+    write_key(share.as_path(), "second", b"battery staple");
+    let program = share.path("atrest");
     Program::named("strip").arg("-o").arg(&program).arg(binary()).ok();
     let unwind = Program::named("cc").words("-print-file-name=libgcc_s.so.1").ok().text();
-    fs::copy(unwind.trim(), share.path().join("libgcc_s.so.1")).expect("copy the unwinder");
+    fs::copy(unwind.trim(), share.path("libgcc_s.so.1")).expect("copy the unwinder");
 
     let (volumes, ways) = if Campaign::is_full() { (VOLUMES.len(), usize::MAX) } else { SAMPLE };
     let tagged = if Campaign::is_full() { TAGGED } else { &TAGGED[..1] };
@@ -88,17 +87,17 @@ fn mappings_are_those_of_cryptsetup() {
 
 /// Runs the volumes, of which the first has that number, in one boot, and gives how many mappings were the same: all.
 fn boot(
-    share: &TempDir,
+    share: &Scratch,
     key: &Path,
     (volumes, first): (&[(&str, &str)], usize),
     ways: usize,
     tagged: &[(&str, &str)],
 ) -> usize {
-    let mut kernel = Kernel::script("mapping.sh").share(share.path());
+    let mut kernel = Kernel::script("mapping.sh").share(share.as_path());
     let mut lines = String::new();
     let mut count = 0;
     for (number, ((name, options), letter)) in volumes.iter().zip('a'..='z').enumerate() {
-        let volume = VolumeFile { path: share.path().join(format!("{name}.img")), key: key.into() };
+        let volume = VolumeFile { path: share.path(format!("{name}.img")), key: key.into() };
         let opening = if options.is_empty() {
             fs::write(&volume.path, Random::new(17).bytes(4 << 20)).expect("write an image");
             PLAIN_WAYS
@@ -121,9 +120,9 @@ fn boot(
         }
         kernel = kernel.disk(&volume.path);
     }
-    fs::write(share.path().join("mappings"), lines).expect("write the list");
+    fs::write(share.path("mappings"), lines).expect("write the list");
     let lines: String = tagged.iter().map(|(name, options)| format!("{name} {options}\n")).collect();
-    fs::write(share.path().join("tagged"), lines).expect("write the list");
+    fs::write(share.path("tagged"), lines).expect("write the list");
     count += TAGGED_WAYS * tagged.len();
     let told = kernel.ok("").text();
     let same = told.lines().filter(|line| line.ends_with(": same")).count();

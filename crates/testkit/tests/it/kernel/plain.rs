@@ -4,10 +4,10 @@
 use std::fmt::Write;
 use std::fs;
 
-use atrest_testkit::Random;
 use atrest_testkit::atrest::{atrest, write_key};
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::Program;
+use atrest_testkit::{Random, Scratch};
 
 /// Name, where the key comes from, and options, which both programs understand alike.
 const VOLUMES: &[(&str, &str, &str)] = &[
@@ -36,11 +36,11 @@ const VOLUMES: &[(&str, &str, &str)] = &[
 #[test]
 fn plain_volumes_agree_with_cryptsetup_and_the_kernel() {
     const SIZE: usize = 256 << 10;
-    let share = tempfile::tempdir().expect("a directory to share");
-    let path = |name: &str| share.path().join(name);
+    let share = Scratch::new();
+    let path = |name: &str| share.path(name);
     let mut random = Random::new(21);
-    let passphrase = write_key(share.path(), "passphrase", b"correct horse battery staple");
-    let key = write_key(share.path(), "key", &random.bytes(64));
+    let passphrase = write_key(share.as_path(), "passphrase", b"correct horse battery staple");
+    let key = write_key(share.as_path(), "key", &random.bytes(64));
     let plain = random.bytes(SIZE);
     fs::write(path("plain.bin"), &plain).expect("write the plaintext");
     let empty = random.bytes(SIZE + 64 * 512);
@@ -50,7 +50,7 @@ fn plain_volumes_agree_with_cryptsetup_and_the_kernel() {
         writeln!(lines, "{name} {kind} {options}").expect("write to a string");
     }
     fs::write(path("volumes"), lines).expect("write the list of volumes");
-    Kernel::script("plain.sh").share(share.path()).ok("");
+    Kernel::script("plain.sh").share(share.as_path()).ok("");
 
     for (name, kind, options) in VOLUMES {
         let image = path(&format!("{name}.img"));

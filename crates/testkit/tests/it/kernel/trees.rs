@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use atrest_testkit::atrest::{atrest, write_key};
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::{Program, tool, workspace};
-use atrest_testkit::{Campaign, Random};
+use atrest_testkit::{Campaign, Random, Scratch};
 
 const DESCRIPTOR: &str = "0011223344556677";
 
@@ -120,15 +120,15 @@ fn build(scratch: &Path, policies: &[&str], files: usize) -> PathBuf {
 
 #[test]
 fn a_built_tree_is_read_and_written_by_the_running_kernel() {
-    let scratch = tempfile::tempdir().expect("a temporary directory");
+    let scratch = Scratch::new();
     // 1,000 files in the whole campaign, in ten directories.
-    let image = build(scratch.path(), &HERE, if Campaign::is_full() { 110 } else { 25 });
+    let image = build(scratch.as_path(), &HERE, if Campaign::is_full() { 110 } else { 25 });
     tool("mount");
     tool("e2fsck");
     let judged = script("tree-host.sh")
         .arg(&image)
         .args(["tree", "master.key", DESCRIPTOR])
-        .current_dir(scratch.path())
+        .current_dir(scratch.as_path())
         .ok()
         .text();
     assert_eq!(judged.matches("v2 contents=1 names=4 flags=").count(), 7, "{judged}");
@@ -139,15 +139,15 @@ fn a_built_tree_is_read_and_written_by_the_running_kernel() {
 
 #[test]
 fn a_built_tree_is_read_and_written_by_a_kernel_with_more_ciphers() {
-    let scratch = tempfile::tempdir().expect("a temporary directory");
-    let image = build(scratch.path(), &THERE, if Campaign::is_full() { 80 } else { 20 });
-    let share = scratch.path().join("share");
+    let scratch = Scratch::new();
+    let image = build(scratch.as_path(), &THERE, if Campaign::is_full() { 80 } else { 20 });
+    let share = scratch.path("share");
     fs::create_dir(&share).expect("made");
     let copy = |from: &Path, name: &str| fs::copy(from, share.join(name)).expect("copied");
-    copy(&scratch.path().join("master.key"), "master.key");
+    copy(&scratch.path("master.key"), "master.key");
     copy(&workspace().join("tests/kernel/tree-manifest.sh"), "tree-manifest.sh");
     fs::write(share.join("descriptors"), format!("{DESCRIPTOR}\n")).expect("written");
-    let expected = script("tree-manifest.sh").arg(scratch.path().join("tree")).ok();
+    let expected = script("tree-manifest.sh").arg(scratch.path("tree")).ok();
     fs::write(share.join("expected"), &expected.stdout).expect("written");
     let judged = Kernel::script("tree-guest.sh").disk(&image).share(&share).ok("").text();
     assert!(judged.contains("written, and clean"), "{judged}");

@@ -2,43 +2,43 @@
 
 use std::fs;
 
-use atrest_testkit::Random;
 use atrest_testkit::atrest::{VolumeFile, binary, init_binary, write_key};
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::{Program, tool};
+use atrest_testkit::{Random, Scratch};
 
 const COST: &str = "--yes --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 
 #[test]
 fn volumes_are_unlocked_at_boot() {
-    let share = tempfile::tempdir().expect("a directory to share");
-    let key = write_key(share.path(), "key", &Random::new(9).bytes(256));
-    let typed = write_key(share.path(), "second", b"battery staple");
+    let share = Scratch::new();
+    let key = write_key(share.as_path(), "key", &Random::new(9).bytes(256));
+    let typed = write_key(share.as_path(), "second", b"battery staple");
     for program in [binary(), init_binary()] {
         let name = program.file_name().expect("a name");
-        Program::named("strip").arg("-o").arg(share.path().join(name)).arg(&program).ok();
+        Program::named("strip").arg("-o").arg(share.path(name)).arg(&program).ok();
     }
     let unwind = Program::named("cc").words("-print-file-name=libgcc_s.so.1").ok().text();
-    fs::copy(unwind.trim(), share.path().join("libgcc_s.so.1")).expect("copy the unwinder");
+    fs::copy(unwind.trim(), share.path("libgcc_s.so.1")).expect("copy the unwinder");
     // A terminal for whoever types; it needs nothing but the C library.
-    fs::copy(tool("script"), share.path().join("script")).expect("copy script");
+    fs::copy(tool("script"), share.path("script")).expect("copy script");
 
     let volume = |name: &str, key: &std::path::Path, options: &str| {
-        let volume = VolumeFile { path: share.path().join(name), key: key.into() };
+        let volume = VolumeFile { path: share.path(name), key: key.into() };
         volume.run("format", &format!("--size 20M {COST} {options}")).expect_code(0);
         volume.path
     };
     let first = volume("a.img", &key, "--label first");
     let second = volume("b.img", &typed, "");
     let third = volume("c.img", &typed, "");
-    let header = share.path().join("header.img");
+    let header = share.path("header.img");
     let apart = volume("d.img", &key, &format!("--header {}", header.display()));
     let root = volume("e.img", &key, "--label crypt-root");
     // A disk with a partition table, for what is in its partition later.
-    let disk = share.path().join("disk.img");
+    let disk = share.path("disk.img");
     fs::File::create(&disk).and_then(|disk| disk.set_len(22 << 20)).expect("an image");
     Program::named("sfdisk").arg("-q").arg(&disk).stdin(*b"label: gpt\nstart=2048, name=\"late\"\n").ok();
-    let mut kernel = Kernel::script("unlock.sh").share(share.path());
+    let mut kernel = Kernel::script("unlock.sh").share(share.as_path());
     for image in [&first, &second, &third, &apart, &root] {
         kernel = kernel.disk(image);
     }

@@ -5,14 +5,13 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use atrest_testkit::Campaign;
 use atrest_testkit::Random;
 use atrest_testkit::atrest::{FAST_PBKDF2, VolumeFile, atrest, write_key};
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::Program;
-use tempfile::TempDir;
+use atrest_testkit::{Campaign, Scratch};
 
-/// Volumes by name, with the options of `luksFormat`, which are those of `atrest format`. The first ones are the sample.
+/// Volumes by name, with the options of `luksFormat`, which are those of `atrest format`.
 const VOLUMES: &[(&str, &str)] = &[
     (
         "argon2id-4k",
@@ -72,7 +71,7 @@ const SAMPLE: usize = 5;
 const SIZE: &str = "40M";
 
 struct Share {
-    directory: TempDir,
+    directory: Scratch,
     key: PathBuf,
 }
 
@@ -86,10 +85,10 @@ impl Share {
 
     /// A directory with passphrases and a tree of files whose sizes are around those of blocks and extents.
     fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a directory to share");
-        let key = write_key(directory.path(), "key", b"correct horse");
-        write_key(directory.path(), "second", b"battery staple");
-        let tree = directory.path().join("tree");
+        let directory = Scratch::new();
+        let key = write_key(directory.as_path(), "key", b"correct horse");
+        write_key(directory.as_path(), "second", b"battery staple");
+        let tree = directory.path("tree");
         fs::create_dir_all(tree.join("directory/deeper")).expect("make the tree");
         let mut random = Random::new(11);
         for size in [0, 1, 511, 512, 4095, 4096, 4097, 70_001, 1 << 20] {
@@ -101,7 +100,7 @@ impl Share {
     }
 
     fn path(&self) -> &Path {
-        self.directory.path()
+        self.directory.as_path()
     }
 
     fn tree(&self) -> PathBuf {
@@ -155,21 +154,22 @@ impl Share {
     }
 }
 
-fn chosen() -> &'static [(&'static str, &'static str)] {
-    &VOLUMES[..if Campaign::is_full() { VOLUMES.len() } else { SAMPLE }]
+fn chosen(campaign: &'static str) -> Vec<(&'static str, &'static str)> {
+    Campaign::matrix(campaign, SAMPLE).chosen(VOLUMES)
 }
 
 #[test]
 fn we_read_what_the_kernel_wrote() {
     let share = Share::new();
     let mut volumes = Vec::new();
-    for (name, options) in chosen() {
+    let chosen = chosen("volumes that the kernel writes");
+    for (name, options) in &chosen {
         let ours = format!("ours-{name}");
         share.format(&ours, options);
         volumes.push((ours, "-".to_string()));
     }
     // cryptsetup's own volumes: half of them in the sample.
-    for (name, options) in chosen().iter().step_by(if Campaign::is_full() { 1 } else { 2 }) {
+    for (name, options) in chosen.iter().step_by(if Campaign::is_full() { 1 } else { 2 }) {
         let theirs = format!("theirs-{name}");
         fs::File::create(share.volume(&theirs).path)
             .and_then(|file| file.set_len(40 << 20))
@@ -214,7 +214,7 @@ fn we_read_what_the_kernel_wrote() {
 fn the_kernel_reads_what_we_wrote() {
     let share = Share::new();
     let mut volumes = Vec::new();
-    for (name, options) in chosen() {
+    for (name, options) in chosen("volumes that the kernel reads") {
         let ours = format!("ours-{name}");
         let volume = share.format(&ours, options);
         let plain = share.path().join("plain.img");

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use atrest_inside::{FileTree, TreePath};
-use atrest_testkit::Campaign;
 use atrest_testkit::kernel::Kernel;
+use atrest_testkit::{Campaign, Scratch};
 use atrest_tree::fscrypt::Keyring;
 
 use crate::fscrypt::common::{Fact, Facts, assert_same, keyring, master_key, of_image, open};
@@ -119,8 +119,8 @@ fn other_spellings(tree: &dyn FileTree) {
 
 #[test]
 fn what_debians_kernel_wrote_is_read_and_listed_without_keys_as_it_lists_it() {
-    let work = tempfile::tempdir().expect("a directory");
-    let (image, share) = (work.path().join("image"), work.path().join("share"));
+    let work = Scratch::new();
+    let (image, share) = (work.path("image"), work.path("share"));
     fs::create_dir(&share).expect("a directory");
     fs::File::create(&image).and_then(|file| file.set_len(192 << 20)).expect("room");
     // Whole campaigns have a large file, too.

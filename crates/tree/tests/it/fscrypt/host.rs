@@ -2,11 +2,11 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use atrest_inside::{EncryptionFault, KeyName, TreeError, TreePath};
 use atrest_secret::SecretBytes;
-use atrest_testkit::Campaign;
+use atrest_testkit::oracle::{Program, workspace};
+use atrest_testkit::{Campaign, Scratch, needs};
 use atrest_tree::fscrypt::Keyring;
 
 use crate::fscrypt::common::{Facts, assert_same, fill, keyring, master_key, of_image, of_kernel, open};
@@ -36,40 +36,29 @@ struct Mounted {
 
 impl Mounted {
     fn new(image: &Path, place: &Path) -> Self {
-        run(Command::new("mount").args(["-o", "loop"]).arg(image).arg(place));
+        Program::named("mount").args(["-o", "loop"]).arg(image).arg(place).ok();
         Self { place: place.to_path_buf() }
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let done = Command::new("umount").arg(&self.place).status();
-        assert!(done.is_ok_and(|status| status.success()) || std::thread::panicking(), "umount");
+        let done = Program::named("umount").arg(&self.place).run();
+        assert!(done.is_ok() || std::thread::panicking(), "{done:?}");
     }
 }
 
-fn run(command: &mut Command) -> String {
-    let output =
-        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; scripts/setup installs it"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-fn ctl() -> Command {
-    Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kernel/fscrypt-ctl"))
+fn ctl(command: &str, place: &Path) -> Program {
+    Program::at(workspace().join("tests/kernel/fscrypt-ctl")).arg(command).arg(place)
 }
 
 fn add_key(place: &Path, key: &[u8], descriptor: Option<&str>) -> String {
-    let mut command = ctl();
-    command.arg("add-key").arg(place).stdin(Stdio::piped()).stdout(Stdio::piped());
-    if let Some(descriptor) = descriptor {
-        command.args(["--descriptor", descriptor]);
-    }
-    let mut child = command.spawn().expect("python3; scripts/setup installs it");
-    std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), key).expect("a key is taken");
-    let output = child.wait_with_output().expect("an answer");
-    assert!(output.status.success());
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    let program = ctl("add-key", place).stdin(key);
+    let program = match descriptor {
+        Some(descriptor) => program.args(["--descriptor", descriptor]),
+        None => program,
+    };
+    program.ok().text().trim().to_owned()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -92,15 +81,13 @@ fn write(
     names: usize,
     large: Option<u64>,
 ) -> Written {
-    assert!(rustix::process::geteuid().is_root(), "mounting an image needs root");
+    needs::root("mounting an image");
     let (image, place) = (dir.join("image"), dir.join("mounted"));
     let size = 96 << 20;
     std::fs::File::create(&image).and_then(|file| file.set_len(size + 6 * large.unwrap_or(0))).expect("room");
     std::fs::create_dir_all(&place).expect("a directory");
-    run(Command::new("mkfs.ext4")
-        .args(["-q", "-O", "encrypt,stable_inodes", "-N", "16384"])
-        .args(options)
-        .arg(&image));
+    let mkfs = Program::named("mkfs.ext4").args(["-q", "-O", "encrypt,stable_inodes", "-N", "16384"]);
+    mkfs.args(options).arg(&image).ok();
     let unlocked = {
         let _mounted = Mounted::new(&image, &place);
         let identifier = add_key(&place, key, None);
@@ -119,11 +106,10 @@ fn write(
                     .expect("room");
             }
             let key = if *version == 2 { identifier.clone() } else { hex(&DESCRIPTOR) };
-            run(ctl()
-                .arg("set-policy")
-                .arg(&directory)
+            ctl("set-policy", &directory)
                 .args([&key, &contents.to_string(), &modes.to_string()])
-                .args(["--flags", &flags.to_string(), "--log2-unit", &unit.to_string()]));
+                .args(["--flags", &flags.to_string(), "--log2-unit", &unit.to_string()])
+                .ok();
             fill(&directory, names, large.filter(|_| flags & 3 == 3));
         }
         of_kernel(&place, true)
@@ -131,9 +117,7 @@ fn write(
     let mounted = Mounted::new(&image, &place);
     let locked = of_kernel(&place, false);
     drop(mounted);
-    let checked =
-        Command::new("e2fsck").args(["-fn"]).arg(&image).output().expect("e2fsck; scripts/setup installs it");
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    Program::named("e2fsck").arg("-fn").arg(&image).ok();
     Written { image, unlocked, locked }
 }
 
@@ -151,9 +135,9 @@ fn what_the_running_kernel_wrote_is_read_and_listed_without_keys_as_it_lists_it(
     let full = Campaign::is_full();
     let (names, large) = if full { (255, Some(64 << 20)) } else { (12, None) };
     let mut files = 0;
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    let dir = Scratch::new();
     let key = master_key(64);
-    let written = write(dir.path(), &["-b", "4096", "-I", "256"], &CASES, &key, names, large);
+    let written = write(dir.as_path(), &["-b", "4096", "-I", "256"], &CASES, &key, names, large);
     files += check(&written, &key, "4096-byte blocks");
     doubts(&written);
     // Inodes without room for attributes, small blocks, hashes of unsigned bytes, no index.
@@ -164,8 +148,8 @@ fn what_the_running_kernel_wrote_is_read_and_listed_without_keys_as_it_lists_it(
         ),
         ("no index", &["-b", "2048", "-O", "^dir_index"][..]),
     ] {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let written = write(dir.path(), options, &CASES[3..4], &master_key(32), names, None);
+        let dir = Scratch::new();
+        let written = write(dir.as_path(), options, &CASES[3..4], &master_key(32), names, None);
         files += check(&written, &master_key(32), what);
     }
     println!("{files} entries in three images are as the kernel says");

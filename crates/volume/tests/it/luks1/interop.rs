@@ -9,13 +9,12 @@ use atrest_kdf::fixed::Sha256;
 use atrest_keyslot::luks1::{ChipKey, ChipUnlock, Header};
 use atrest_testkit::cryptsetup::{Cryptsetup, cryptsetup};
 use atrest_testkit::oracle::Program;
-use atrest_testkit::{FaultDevice, Random};
+use atrest_testkit::{FaultDevice, Random, Scratch};
 use atrest_volume::luks1::{self, Luks1};
 use atrest_volume::{
     Credential, Devices, FormatOptions, RestoreOptions, UnlockOptions, VolumeKey, header_backup,
     header_restore,
 };
-use tempfile::TempDir;
 
 use crate::luks1::common::{fast, fill, in_slot, key_bytes, opens, options, pass, plaintext};
 
@@ -55,28 +54,8 @@ fn matrix() -> impl Iterator<Item = (&'static str, usize, Hash)> {
     ciphers.chain(hashes)
 }
 
-struct Scratch(TempDir);
-
-impl Scratch {
-    fn new() -> Self {
-        Self(tempfile::tempdir().expect("a directory"))
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// A file with these bytes.
-    fn file(&self, name: &str, bytes: &[u8]) -> std::path::PathBuf {
-        let path = self.path(name);
-        fs::write(&path, bytes).expect("written");
-        path
-    }
-
-    fn volume(&self, image: &[u8], key: &str) -> Cryptsetup {
-        let path = self.file("volume", image);
-        Cryptsetup::new(&path, &self.file("key", key.as_bytes()))
-    }
+fn seen_by_cryptsetup(scratch: &Scratch, image: &[u8], key: &str) -> Cryptsetup {
+    Cryptsetup::new(&scratch.file("volume", image), &scratch.file("key", key))
 }
 
 fn load(path: &Path) -> FaultDevice {
@@ -91,10 +70,10 @@ fn cryptsetup_opens_dumps_and_extends_what_we_format() {
         let device = FaultDevice::zeroed(4 << 20);
         let ours = luks1::format(Devices::together(&device), &pass("ours"), &options(cipher, key_len, hash))
             .unwrap_or_else(|error| panic!("{what}: {error}"));
-        let theirs = scratch.volume(&device.image(), "ours");
+        let theirs = seen_by_cryptsetup(&scratch, &device.image(), "ours");
         theirs.assert_opens();
         let (_, key) = ours.volume_key(&device, &pass("ours"), None).expect("opens");
-        assert_eq!(theirs.volume_key(scratch.0.path()), key_bytes(&key), "{what}");
+        assert_eq!(theirs.volume_key(scratch.as_path()), key_bytes(&key), "{what}");
 
         let dump = theirs.dump();
         let field = |name: &str| {
@@ -118,7 +97,7 @@ fn we_open_extend_and_shorten_what_cryptsetup_formats() {
     for (cipher, key_len, hash) in matrix() {
         let what = format!("{cipher} {key_len} {hash}");
         let scratch = Scratch::new();
-        let theirs = scratch.volume(&vec![0; 4 << 20], "theirs");
+        let theirs = seen_by_cryptsetup(&scratch, &vec![0; 4 << 20], "theirs");
         theirs.format(&format!(
             "--type luks1 --pbkdf-force-iterations 1000 --cipher {cipher} --key-size {} --hash {hash} --key-slot 3",
             key_len * 8
@@ -127,16 +106,16 @@ fn we_open_extend_and_shorten_what_cryptsetup_formats() {
         let mut ours = Luks1::read(&device).expect(&what);
         let (slot, key) = ours.volume_key(&device, &pass("theirs"), None).expect(&what);
         assert_eq!(slot, 3);
-        assert_eq!(key_bytes(&key), theirs.volume_key(scratch.0.path()), "{what}");
+        assert_eq!(key_bytes(&key), theirs.volume_key(scratch.as_path()), "{what}");
         ours.unlock(Devices::together(&device), &pass("theirs"), &UnlockOptions::default()).expect(&what);
 
         let credential = Credential::Passphrase(&pass("theirs"), None);
         assert_eq!(ours.add_key(&device, credential, &pass("ours"), &in_slot(7)), Ok(7));
-        scratch.volume(&device.image(), "ours").assert_opens();
-        scratch.volume(&device.image(), "theirs").assert_opens();
+        seen_by_cryptsetup(&scratch, &device.image(), "ours").assert_opens();
+        seen_by_cryptsetup(&scratch, &device.image(), "theirs").assert_opens();
         ours.remove_key(&device, &pass("theirs"), false).expect("another is left");
-        scratch.volume(&device.image(), "theirs").assert_refuses();
-        scratch.volume(&device.image(), "ours").assert_opens();
+        seen_by_cryptsetup(&scratch, &device.image(), "theirs").assert_refuses();
+        seen_by_cryptsetup(&scratch, &device.image(), "ours").assert_opens();
     }
 }
 
@@ -164,7 +143,7 @@ fn the_layout_is_cryptsetups_for_every_placement_option() {
         ("--offset 8192", FormatOptions { data_offset: sectors(8192), ..Default::default() }, true),
     ];
     for (words, placement, detached) in placements {
-        let data = scratch.file("data", &vec![0; 8 << 20]);
+        let data = scratch.file("data", vec![0; 8 << 20]);
         let header = scratch.path("header");
         let _ = fs::remove_file(&header);
         let mut program = cryptsetup("luksFormat --type luks1 --pbkdf-force-iterations 1000").words(words);
@@ -200,14 +179,14 @@ fn a_detached_header_of_either_side_opens_on_the_other() {
     let volume = ours.unlock(devices, &pass("one"), &UnlockOptions::default()).expect("opens");
     assert_eq!((volume.size(), volume.segments()[0].media_offset), (1 << 20, 0));
     assert!(data.recording().events().is_empty(), "the data device is not written to");
-    scratch.volume(&header.image(), "one").assert_opens();
+    seen_by_cryptsetup(&scratch, &header.image(), "one").assert_opens();
 }
 
 #[test]
 fn header_backups_are_cryptsetups_byte_for_byte_and_restore_on_either_side() {
     for (cipher, key_size) in [("aes-xts-plain64", 512), ("aes-cbc-plain64", 192)] {
         let scratch = Scratch::new();
-        let theirs = scratch.volume(&vec![0x5a; 4 << 20], "one");
+        let theirs = seen_by_cryptsetup(&scratch, &vec![0x5a; 4 << 20], "one");
         theirs.format(&format!(
             "--type luks1 --pbkdf-force-iterations 1000 --cipher {cipher} --key-size {key_size}"
         ));
@@ -225,7 +204,7 @@ fn header_backups_are_cryptsetups_byte_for_byte_and_restore_on_either_side() {
         header_restore(&device, &expected, RestoreOptions::default()).expect("restores theirs");
         assert_eq!(opens(&device, "one"), Ok(0));
 
-        let theirs = scratch.volume(&destroyed, "one");
+        let theirs = seen_by_cryptsetup(&scratch, &destroyed, "one");
         let file = scratch.file("ours", &ours);
         cryptsetup("luksHeaderRestore --header-backup-file").arg(&file).arg(scratch.path("volume")).ok();
         theirs.assert_opens();
@@ -240,11 +219,11 @@ fn uuid_and_erasure_are_seen_by_cryptsetup() {
     let mut ours = luks1::format(Devices::together(&device), &pass("one"), &options).expect("formats");
     let uuid = "01234567-89ab-4def-8123-456789abcdef";
     ours.set_uuid(&device, uuid).expect("set");
-    let theirs = scratch.volume(&device.image(), "one");
+    let theirs = seen_by_cryptsetup(&scratch, &device.image(), "one");
     theirs.assert_opens();
     assert!(theirs.dump().contains(uuid));
     ours.erase(&device).expect("erased");
-    let theirs = scratch.volume(&device.image(), "one");
+    let theirs = seen_by_cryptsetup(&scratch, &device.image(), "one");
     assert!(!theirs.test("").is_ok());
     assert!(!theirs.dump().contains("ENABLED"), "{}", theirs.dump());
 }
@@ -322,8 +301,8 @@ fn a_volume_key_file_opens_on_both_sides() {
     let ours = luks1::format(Devices::together(&device), &pass("one"), &options).expect("formats");
     let devices = Devices::together(&device);
     ours.unlock_with_key(devices, &VolumeKey::copy_from(&key), &UnlockOptions::default()).expect("opens");
-    let theirs = scratch.volume(&device.image(), "one");
-    assert_eq!(theirs.volume_key(scratch.0.path()), key);
+    let theirs = seen_by_cryptsetup(&scratch, &device.image(), "one");
+    assert_eq!(theirs.volume_key(scratch.as_path()), key);
     let file = scratch.file("volume-key", &key);
     cryptsetup("open --test-passphrase --volume-key-file").arg(&file).arg(scratch.path("volume")).ok();
 }

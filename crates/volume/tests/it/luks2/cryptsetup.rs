@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use atrest_testkit::Scratch;
 use atrest_testkit::cryptsetup::{Cryptsetup, cryptsetup};
 use atrest_volume::luks2::{self, Luks2};
 use atrest_volume::{
@@ -54,16 +55,16 @@ fn assert_we_open(path: &Path, text: &str, key: &[u8]) {
 #[test]
 fn cryptsetup_opens_every_cipher_that_we_format_and_finds_the_same_volume_key() {
     for (cipher, key_len) in AES.iter().chain(OTHERS) {
-        let directory = directory();
+        let directory = Scratch::new();
         let mut options = FormatOptions { cipher: Some(spec(cipher)), key_len: Some(*key_len), ..small() };
         let own_area = AES.contains(&(cipher, *key_len));
         if !own_area {
             options.keyslot.area_cipher = Some(spec("aes-xts-plain64"));
         }
-        let volume = ours(directory.path(), &options);
+        let volume = ours(directory.as_path(), &options);
         volume.assert_opens();
-        let key = volume.volume_key(directory.path());
-        assert_we_open(&directory.path().join("ours.img"), "one", &key);
+        let key = volume.volume_key(directory.as_path());
+        assert_we_open(&directory.path("ours.img"), "one", &key);
         let json = volume.json();
         assert_eq!(json["segments"]["0"]["encryption"], *cipher);
         assert_eq!(
@@ -76,14 +77,14 @@ fn cryptsetup_opens_every_cipher_that_we_format_and_finds_the_same_volume_key() 
 #[test]
 fn we_open_every_cipher_that_cryptsetup_formats() {
     for (cipher, key_len) in AES {
-        let directory = directory();
+        let directory = Scratch::new();
         let bits = key_len * 8;
         let path = theirs(
-            directory.path(),
+            directory.as_path(),
             &format!("--cipher {cipher} --key-size {bits} --pbkdf pbkdf2 --pbkdf-force-iterations 1000"),
         );
-        let volume = Cryptsetup::new(&path, &key_file(directory.path(), "one"));
-        assert_we_open(&path, "one", &volume.volume_key(directory.path()));
+        let volume = Cryptsetup::new(&path, &key_file(directory.as_path(), "one"));
+        assert_we_open(&path, "one", &volume.volume_key(directory.as_path()));
     }
 }
 
@@ -93,17 +94,17 @@ fn both_agree_on_every_key_derivation_and_sector_size() {
         [("argon2id", PbkdfKind::Argon2id), ("argon2i", PbkdfKind::Argon2i), ("pbkdf2", PbkdfKind::Pbkdf2)]
     {
         for sector in [512, 1024, 2048, 4096] {
-            let directory = directory();
+            let directory = Scratch::new();
             let pbkdf = if name == "pbkdf2" { cheap() } else { cheap_argon2(kind) };
             let keyslot = KeyslotOptions { pbkdf, ..KeyslotOptions::default() };
-            ours(directory.path(), &FormatOptions { data_unit: Some(sector), keyslot, ..small() })
+            ours(directory.as_path(), &FormatOptions { data_unit: Some(sector), keyslot, ..small() })
                 .assert_opens();
             let cost = match name {
                 "pbkdf2" => "--pbkdf-force-iterations 1000",
                 _ => "--pbkdf-force-iterations 4 --pbkdf-memory 64 --pbkdf-parallel 2",
             };
-            let path = theirs(directory.path(), &format!("--pbkdf {name} {cost} --sector-size {sector}"));
-            let key = Cryptsetup::new(&path, &key_file(directory.path(), "one")).volume_key(directory.path());
+            let path = theirs(directory.as_path(), &format!("--pbkdf {name} {cost} --sector-size {sector}"));
+            let key = Cryptsetup::new(&path, &key_file(directory.as_path(), "one")).volume_key(directory.as_path());
             assert_we_open(&path, "one", &key);
         }
     }
@@ -114,12 +115,12 @@ fn both_agree_on_every_hash() {
     for hash in
         ["sha1", "sha224", "sha256", "sha384", "sha512", "sha3-256", "ripemd160", "whirlpool", "blake2b-512"]
     {
-        let directory = directory();
+        let directory = Scratch::new();
         let known = atrest_kdf::Hash::from_name(hash).expect("a hash");
-        ours(directory.path(), &FormatOptions { hash: Some(known), ..small() }).assert_opens();
+        ours(directory.as_path(), &FormatOptions { hash: Some(known), ..small() }).assert_opens();
         let path =
-            theirs(directory.path(), &format!("--hash {hash} --pbkdf pbkdf2 --pbkdf-force-iterations 1000"));
-        let key = Cryptsetup::new(&path, &key_file(directory.path(), "one")).volume_key(directory.path());
+            theirs(directory.as_path(), &format!("--hash {hash} --pbkdf pbkdf2 --pbkdf-force-iterations 1000"));
+        let key = Cryptsetup::new(&path, &key_file(directory.as_path(), "one")).volume_key(directory.as_path());
         assert_we_open(&path, "one", &key);
     }
 }
@@ -133,20 +134,20 @@ fn both_agree_on_every_metadata_and_keyslots_size() {
             .map(|size| (size, "1032192"))
     {
         let (name, bytes) = metadata;
-        let directory = directory();
+        let directory = Scratch::new();
         let options = FormatOptions {
             metadata_size: Some(bytes),
             keyslots_size: Some(keyslots.parse().expect("a number")),
             ..small()
         };
-        let volume = ours(directory.path(), &options);
+        let volume = ours(directory.as_path(), &options);
         volume.assert_opens();
         let cheap = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
         let path = theirs(
-            directory.path(),
+            directory.as_path(),
             &format!("{cheap} --luks2-metadata-size {name} --luks2-keyslots-size {keyslots}"),
         );
-        let key = Cryptsetup::new(&path, &key_file(directory.path(), "one")).volume_key(directory.path());
+        let key = Cryptsetup::new(&path, &key_file(directory.as_path(), "one")).volume_key(directory.as_path());
         assert_we_open(&path, "one", &key);
         // The layouts are the same, to the byte.
         let json = Cryptsetup::new(&path, Path::new("unused")).json();
@@ -157,10 +158,10 @@ fn both_agree_on_every_metadata_and_keyslots_size() {
 
 #[test]
 fn a_default_volume_differs_from_cryptsetups_in_random_fields_only() {
-    let directory = directory();
+    let directory = Scratch::new();
     let keyslot = keyslot();
-    let volume = ours(directory.path(), &FormatOptions { keyslot, ..FormatOptions::default() });
-    let path = theirs(directory.path(), "--pbkdf pbkdf2 --pbkdf-force-iterations 1000");
+    let volume = ours(directory.as_path(), &FormatOptions { keyslot, ..FormatOptions::default() });
+    let path = theirs(directory.as_path(), "--pbkdf pbkdf2 --pbkdf-force-iterations 1000");
     let mut ours = volume.json();
     let mut theirs = Cryptsetup::new(&path, Path::new("unused")).json();
     for json in [&mut ours, &mut theirs] {
@@ -176,17 +177,17 @@ fn a_default_volume_differs_from_cryptsetups_in_random_fields_only() {
         // Names in their order, without values that are random.
         text.split('"').filter(|word| !word.ends_with('=')).collect::<Vec<_>>().join("\"")
     };
-    assert_eq!(raw(&directory.path().join("ours.img")), raw(&path));
+    assert_eq!(raw(&directory.path("ours.img")), raw(&path));
 }
 
 #[test]
 fn keys_go_back_and_forth() {
-    let directory = directory();
-    let volume = ours(directory.path(), &small());
-    let path = directory.path().join("ours.img");
+    let directory = Scratch::new();
+    let volume = ours(directory.as_path(), &small());
+    let path = directory.path("ours.img");
     let cheap = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
     // Theirs to ours.
-    volume.add_key(&key_file(directory.path(), "two"), cheap);
+    volume.add_key(&key_file(directory.as_path(), "two"), cheap);
     let device = load(&path);
     assert_eq!((opens(&device, "one"), opens(&device, "two")), (Some(0), Some(1)));
     // Ours to theirs: add, change, remove, priority, label, unbound.
@@ -201,12 +202,12 @@ fn keys_go_back_and_forth() {
     let unbound = atrest_volume::VolumeKey::copy_from(&[7; 32]);
     let slot = luks.add_unbound_key(&device, &unbound, &passphrase("unbound"), &keyslot()).expect("adds");
     luks.remove_key(&device, &one, false).expect("removes");
-    save(&device, directory.path(), "ours.img");
+    save(&device, directory.as_path(), "ours.img");
     for (text, opens) in [("one", false), ("two", false), ("deux", true), ("three", true)] {
-        let volume = Cryptsetup::new(&path, &key_file(directory.path(), text));
+        let volume = Cryptsetup::new(&path, &key_file(directory.as_path(), text));
         if opens { volume.assert_opens() } else { volume.assert_refuses() }
     }
-    let theirs = Cryptsetup::new(&path, &key_file(directory.path(), "unbound"));
+    let theirs = Cryptsetup::new(&path, &key_file(directory.as_path(), "unbound"));
     theirs.test(&format!("--key-slot {slot}")).expect_code(0);
     let dump = theirs.dump();
     for line in
@@ -234,19 +235,19 @@ fn a_prefer_slot_is_tried_first_and_an_ignored_one_only_by_number_in_both() {
     assert_eq!(opens(&device, "one"), None);
     let by_number = UnlockOptions { slot: Some(1), ..UnlockOptions::default() };
     luks.unlock(Devices::together(&device), &same, &by_number).expect("opens by number");
-    let directory = directory();
-    let path = save(&device, directory.path(), "ignored.img");
-    let theirs = Cryptsetup::new(&path, &key_file(directory.path(), "one"));
+    let directory = Scratch::new();
+    let path = save(&device, directory.as_path(), "ignored.img");
+    let theirs = Cryptsetup::new(&path, &key_file(directory.as_path(), "one"));
     assert!(!theirs.test("").is_ok());
     theirs.test("--key-slot 1").expect_code(0);
 }
 
 #[test]
 fn header_backups_are_interchangeable() {
-    let directory = directory();
-    let volume = ours(directory.path(), &small());
-    let path = directory.path().join("ours.img");
-    let theirs = directory.path().join("theirs.backup");
+    let directory = Scratch::new();
+    let volume = ours(directory.as_path(), &small());
+    let path = directory.path("ours.img");
+    let theirs = directory.path("theirs.backup");
     cryptsetup("luksHeaderBackup").arg(&path).arg("--header-backup-file").arg(&theirs).ok();
     let device = load(&path);
     let backup = luks2::header_backup(&device).expect("backs up");
@@ -258,10 +259,10 @@ fn header_backups_are_interchangeable() {
     let backup = std::fs::read(&theirs).expect("read");
     luks2::header_restore(&device, &backup, RestoreOptions::default()).expect("restores");
     assert_eq!(opens(&device, "one"), Some(0));
-    save(&device, directory.path(), "ours.img");
+    save(&device, directory.as_path(), "ours.img");
     volume.assert_opens();
     // They destroy and restore ours.
-    let ours = directory.path().join("ours.backup");
+    let ours = directory.path("ours.backup");
     std::fs::write(&ours, luks2::header_backup(&device).expect("backs up")).expect("write");
     cryptsetup("luksErase").arg(&path).ok();
     volume.test("").expect_code(1);
@@ -272,7 +273,7 @@ fn header_backups_are_interchangeable() {
 
 #[test]
 fn a_detached_header_works_in_both() {
-    let directory = directory();
+    let directory = Scratch::new();
     let header = atrest_testkit::FaultDevice::zeroed(DEVICE_SIZE);
     let data = atrest_testkit::FaultDevice::zeroed(1 << 20);
     let devices = Devices::detached(&header, &data);
@@ -280,9 +281,9 @@ fn a_detached_header_works_in_both() {
     let volume = luks.unlock(devices, &passphrase("one"), &UnlockOptions::default()).expect("unlocks");
     assert_eq!((volume.size(), volume.segments()[0].media_offset), (1 << 20, 0));
     assert_eq!(data.counts(), (0, 0), "the data device is left alone");
-    let header = save(&header, directory.path(), "header.img");
-    let data = save(&data, directory.path(), "data.img");
-    let key = key_file(directory.path(), "one");
+    let header = save(&header, directory.as_path(), "header.img");
+    let data = save(&data, directory.as_path(), "data.img");
+    let key = key_file(directory.as_path(), "one");
     let test =
         || cryptsetup("open --test-passphrase --header").arg(&header).arg("--key-file").arg(&key).arg(&data);
     test().ok();
@@ -301,7 +302,7 @@ fn a_detached_header_works_in_both() {
 
 #[test]
 fn tokens_are_kept_byte_for_byte_through_changes_of_both() {
-    let directory = directory();
+    let directory = Scratch::new();
     let (device, mut luks) = volume();
     let text = "{\"type\":\"acme\", \"keyslots\": [\"0\"],\"pi\":3.1400, \"big\":123456789012345678901234567890,\"s\":\"\\u00e9\\/\"}";
     assert_eq!(luks.import_token(&device, None, text).expect("imports"), 0);
@@ -310,11 +311,11 @@ fn tokens_are_kept_byte_for_byte_through_changes_of_both() {
         .expect("adds");
     luks.kill_slot(&device, 1, false).expect("removes");
     assert_eq!(Luks2::read(&device).expect("reads").token(0).as_deref(), Some(text));
-    let path = save(&device, directory.path(), "tokens.img");
+    let path = save(&device, directory.as_path(), "tokens.img");
     let json = cryptsetup("token export --token-id 5").arg(&path).ok().json();
     assert_eq!(json["type"], "other");
     cryptsetup("token remove --token-id 5").arg(&path).ok();
-    let token = directory.path().join("token.json");
+    let token = directory.path("token.json");
     std::fs::write(&token, "{\"type\":\"third\",\"keyslots\":[\"0\"],\"x\":{\"y\":[1,2]}}").expect("write");
     cryptsetup("token import --token-id 3 --json-file").arg(&token).arg(&path).ok();
     let luks = Luks2::read(&load(&path)).expect("reads");
@@ -327,26 +328,26 @@ fn tokens_are_kept_byte_for_byte_through_changes_of_both() {
 
 #[test]
 fn cryptsetup_repairs_and_reads_what_we_repaired() {
-    let directory = directory();
+    let directory = Scratch::new();
     for damaged in [0_usize, 0x4000] {
         let (device, mut luks) = volume();
         atrest_device::BlockDevice::write_at(&device, damaged as u64 + 5000, b"damage").expect("writes");
         luks.repair(&device).expect("repairs");
-        let path = save(&device, directory.path(), "repaired.img");
+        let path = save(&device, directory.as_path(), "repaired.img");
         let before = std::fs::read(&path).expect("read");
-        Cryptsetup::new(&path, &key_file(directory.path(), "one")).assert_opens();
+        Cryptsetup::new(&path, &key_file(directory.as_path(), "one")).assert_opens();
         assert_eq!(before, std::fs::read(&path).expect("read"), "cryptsetup had nothing to repair");
     }
 }
 
 #[test]
 fn an_interrupted_reencryption_is_described_but_neither_unlocked_nor_changed() {
-    let directory = directory();
-    let key = key_file(directory.path(), "one");
+    let directory = Scratch::new();
+    let key = key_file(directory.as_path(), "one");
     let cost = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
-    let changing = theirs(directory.path(), cost);
-    let encrypting = directory.path().join("encrypting.header");
-    let plain = directory.path().join("plain.img");
+    let changing = theirs(directory.as_path(), cost);
+    let encrypting = directory.path("encrypting.header");
+    let plain = directory.path("plain.img");
     std::fs::write(&plain, vec![0; 1 << 20]).expect("a file");
     let start = || cryptsetup("reencrypt --init-only").words(cost).arg("--key-file").arg(&key);
     start().arg(&changing).ok();
@@ -381,8 +382,8 @@ fn wrong_passphrases_are_told_from_missing_keyslots() {
 #[test]
 fn a_label_in_no_encoding_of_ours_is_opened_and_kept() {
     use std::os::unix::ffi::OsStrExt;
-    let directory = directory();
-    let path = theirs(directory.path(), "--pbkdf pbkdf2 --pbkdf-force-iterations 1000");
+    let directory = Scratch::new();
+    let path = theirs(directory.as_path(), "--pbkdf pbkdf2 --pbkdf-force-iterations 1000");
     let label = std::ffi::OsStr::from_bytes(b"l\xff");
     cryptsetup("config --label").arg(label).arg(&path).ok();
     let device = load(&path);

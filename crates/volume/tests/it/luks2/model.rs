@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use atrest_device::BlockDevice;
 use atrest_testkit::cryptsetup::Cryptsetup;
-use atrest_testkit::{Campaign, FaultDevice, Random};
+use atrest_testkit::{Campaign, FaultDevice, Random, Scratch};
 use atrest_volume::luks2::{self, Luks2};
 use atrest_volume::{ChangeError, Credential, Priority, RestoreOptions};
 
@@ -154,14 +154,14 @@ fn random_histories_leave_what_the_model_says_and_what_cryptsetup_reads() {
         for _ in 0..25 {
             history.step(random);
         }
-        let directory = directory();
-        let path = save(&history.device, directory.path(), "history.img");
+        let directory = Scratch::new();
+        let path = save(&history.device, directory.as_path(), "history.img");
         for (slot, key) in &history.model.keys {
-            let theirs = Cryptsetup::new(&path, &key_file(directory.path(), key));
+            let theirs = Cryptsetup::new(&path, &key_file(directory.as_path(), key));
             theirs.test(&format!("--key-slot {slot}")).expect_code(0);
         }
         if let Some(gone) = history.gone.last() {
-            Cryptsetup::new(&path, &key_file(directory.path(), gone)).assert_refuses();
+            Cryptsetup::new(&path, &key_file(directory.as_path(), gone)).assert_refuses();
         }
     });
 }

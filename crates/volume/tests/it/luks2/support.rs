@@ -80,6 +80,3 @@ pub fn key_file(directory: &Path, text: &str) -> PathBuf {
     path
 }
 
-pub fn directory() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a temporary directory")
-}

@@ -156,12 +156,14 @@ pub fn measure_lg(place: &Place, options: &LgOptions, row: &mut dyn FnMut(LgRow)
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Scratch;
+
     use super::*;
 
     #[test]
     fn every_figure_is_there_and_nothing_is_left() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let place = Place::Directory(directory.path().into());
+        let directory = Scratch::new();
+        let place = Place::Directory(directory.as_path().into());
         let options = LgOptions {
             time: Duration::from_millis(20),
             cores: vec![1, 2],
@@ -174,7 +176,7 @@ mod tests {
         for row in &rows {
             assert!(row.speeds.iter().all(|speed| speed.is_finite() && *speed > 0.0), "{row:?}");
         }
-        assert_eq!(directory.path().read_dir().expect("a directory").count(), 0, "a file is left");
+        assert_eq!(directory.as_path().read_dir().expect("a directory").count(), 0, "a file is left");
         let chart = lg_chart(&rows);
         assert_eq!(chart.matches("<rect class=\"bar\"").count(), 13 * 5, "{chart}");
         assert!(!chart.contains("NaN"), "{chart}");

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use atrest_testkit::Scratch;
 use atrest_testkit::oracle::{Program, workspace};
 
 use super::{KINDS, Mounted};
@@ -34,8 +35,8 @@ fn differences(plain: &[String], mounted: &[String]) -> Vec<String> {
 }
 
 fn behaves(name: &str, least: usize) {
-    let plain = tempfile::tempdir().expect("a directory");
-    let expected = steps(name, plain.path());
+    let plain = Scratch::new();
+    let expected = steps(name, plain.as_path());
     assert!(expected.len() >= least, "only {} steps", expected.len());
     for kind in KINDS {
         let mut mounted = Mounted::new(kind);
@@ -86,13 +87,13 @@ fn users_may_do_what_they_may_in_a_plain_directory() {
     let open_to_all = |path: &Path| {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("chmod");
     };
-    let plain = tempfile::tempdir().expect("a directory");
-    open_to_all(plain.path());
-    let expected = steps("users.py", plain.path());
+    let plain = Scratch::new();
+    open_to_all(plain.as_path());
+    let expected = steps("users.py", plain.as_path());
     assert!(expected.len() >= 86, "only {} steps", expected.len());
     for kind in ["--type directory", "--type ecryptfs", "--type ecryptfs --ecryptfs-xattr"] {
         let mut mounted = Mounted::new(&format!("{kind} --allow-other"));
-        open_to_all(mounted.directory.path());
+        open_to_all(mounted.directory.as_path());
         open_to_all(&mounted.path());
         let found = differences(&expected, &steps("users.py", &mounted.path()));
         assert!(found.is_empty(), "{kind}:\n{}", found.join("\n"));
@@ -100,7 +101,7 @@ fn users_may_do_what_they_may_in_a_plain_directory() {
     }
     // Nobody else sees anything where that was not asked for, whatever the permissions say.
     let mut mounted = Mounted::new("--type ecryptfs");
-    open_to_all(mounted.directory.path());
+    open_to_all(mounted.directory.as_path());
     open_to_all(&mounted.path());
     fs::write(mounted.path().join("file"), b"contents").expect("write");
     let as_nobody = Program::named("setpriv").words("--reuid=65534 --regid=65534 --clear-groups ls");
