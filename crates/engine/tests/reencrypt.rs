@@ -432,7 +432,7 @@ impl BlockDevice for Watched {
             return Ok(());
         }
         *self.seen.lock().expect("no panic") = Some((buf.as_ptr() as u64, buf.to_vec()));
-        Err(DeviceError::new(Operation::Read, offset, buf.len() as u64, Cause::Other(5)))
+        Err(DeviceError::new(Operation::Read, offset, buf.len() as u64, Cause::Os(5)))
     }
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.data.write_at(offset, data)
@@ -452,6 +452,8 @@ fn a_failed_read_leaves_no_plaintext_in_memory() {
     for (kind, which) in kinds {
         let (bench, _) = before(Job::Detached(kind), &mut Random::new(5));
         let data = Window { device: bench.device.clone(), offset: bench.data.offset, size: bench.data.size };
+        // Made before, or it would lie where the buffer was.
+        let mut there = vec![0; MAX_ZONE as usize];
         let (left, seen) = (AtomicUsize::new(which), Mutex::new(None));
         let watched = Watched { data, left, seen };
         let header = bench.header.as_ref().expect("a header of its own");
@@ -462,10 +464,10 @@ fn a_failed_read_leaves_no_plaintext_in_memory() {
         let failed = run(&mut rewriting, zones(), &mut |_, _| ());
         let (at, plaintext) = watched.seen.lock().expect("no panic").take().expect("a zone was read");
         assert!(matches!(failed, Err(RewriteError::Data(_))), "{failed:?}");
-        let mut there = vec![0; plaintext.len()];
+        let there = &mut there[..plaintext.len()];
         let memory = std::fs::File::open("/proc/self/mem").expect("our own memory");
         // Pages that went back to the system hold nothing of ours.
-        if memory.read_exact_at(&mut there, at).is_ok() {
+        if memory.read_exact_at(there, at).is_ok() {
             let same = there.chunks(16).zip(plaintext.chunks(16)).filter(|(a, b)| a == b).count();
             assert_eq!(same, 0, "{kind:?}, read {which}: pieces of plaintext are where they were read to");
         }

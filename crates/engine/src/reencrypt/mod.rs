@@ -128,21 +128,19 @@ pub fn run(
 /// One zone. Returns whether it was the last.
 fn rewrite(rewriting: &mut Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Result<bool, RewriteError> {
     let transform = Transform::new(rewriting, zone, helpers);
-    let mut journal = Vec::new();
-    let protection = match rewriting.protection() {
-        Protection::None | Protection::Elsewhere => Vec::new(),
-        Protection::Checksum { hash, sector } => transform.hashes(hash, sector as usize)?,
-        Protection::Journal => {
-            journal = transform.read_whole()?;
-            Vec::new()
+    let mut journal = None;
+    match rewriting.protection() {
+        Protection::None | Protection::Elsewhere => rewriting.heat(zone, &[])?,
+        Protection::Checksum { hash, sector } => {
+            rewriting.heat(zone, &transform.hashes(hash, sector as usize)?)?;
         }
-    };
-    rewriting.heat(zone, if journal.is_empty() { &protection } else { &journal })?;
+        Protection::Journal => rewriting.heat(zone, journal.insert(transform.read_whole()?))?,
+    }
     let transform = Transform::new(rewriting, zone, helpers);
     transform.prefetch_behind();
-    match journal.is_empty() {
-        true => transform.rewrite()?,
-        false => transform.rewrite_read(&mut journal)?,
+    match &mut journal {
+        None => transform.rewrite()?,
+        Some(journal) => transform.rewrite_read(journal)?,
     }
     rewriting.data().flush()?;
     Ok(rewriting.cool(zone)?)

@@ -1,5 +1,6 @@
 //! The data of one zone: read, hashed, decrypted, encrypted, written.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 
 use atrest_cipher::{DataUnitIndex, Mapper};
@@ -15,6 +16,35 @@ use crate::disk::parallel::Helpers;
 const CHUNK: usize = 256 << 10;
 /// What is split over the cores at a time: more than fits in a `usize` everywhere would not do.
 const STEP: u64 = 1 << 30;
+
+/// A buffer that may hold plaintext, and is wiped when it goes, also after a failure.
+pub struct Buffer(Vec<u8>);
+
+impl Buffer {
+    fn new(len: usize) -> Self {
+        Self(vec![0; len])
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
 
 /// Does what is to be done with a chunk so many bytes into the zone.
 type Work<'a> = &'a (dyn Fn(u64, &mut [u8]) -> Result<(), DeviceError> + Sync);
@@ -57,8 +87,8 @@ impl<'a> Transform<'a> {
     }
 
     /// All of the zone, as it is.
-    pub fn read_whole(&self) -> Result<Vec<u8>, DeviceError> {
-        let mut whole = vec![0; self.zone.len as usize];
+    pub fn read_whole(&self) -> Result<Buffer, DeviceError> {
+        let mut whole = Buffer::new(self.zone.len as usize);
         self.helpers.split_mut(&mut whole, self.unit, |skip, piece| {
             self.media.read_at(self.zone.source + skip as u64, piece)
         })?;
@@ -83,7 +113,7 @@ impl<'a> Transform<'a> {
         let mut hashes = vec![0; count * len];
         // One hash stands for a sector; pieces must be worth a thread by the bytes that are read.
         self.helpers.split_mut_as(&mut hashes, len, self.zone.len as usize, |skip, piece| {
-            let mut buf = vec![0; CHUNK.max(sector) / sector * sector];
+            let mut buf = Buffer::new(CHUNK.max(sector) / sector * sector);
             let from = (skip / len * sector) as u64;
             let per_chunk = buf.len() / sector * len;
             for (index, part) in piece.chunks_mut(per_chunk).enumerate() {
@@ -158,17 +188,14 @@ impl<'a> Transform<'a> {
             let step = (self.zone.len - from).min(STEP);
             let unit = self.unit.max(CHUNK.min(step as usize));
             self.helpers.split_len(step as usize, unit, |skip, len| {
-                let mut buf = vec![0; len.min(CHUNK.max(self.unit))];
+                let mut buf = Buffer::new(len.min(CHUNK.max(self.unit)));
                 let mut done = 0;
-                let mut outcome = Ok(());
-                while done < len && outcome.is_ok() {
+                while done < len {
                     let now = (len - done).min(buf.len());
-                    outcome = work(from + (skip + done) as u64, &mut buf[..now]);
+                    work(from + (skip + done) as u64, &mut buf[..now])?;
                     done += now;
                 }
-                // After a failure it may hold plaintext.
-                wipe(&mut buf);
-                outcome
+                Ok(())
             })?;
             from += step;
         }
