@@ -4,14 +4,11 @@ import collections
 import json
 import os
 import subprocess
-import time
 
 from . import seconds
 from .suites import ROOT, target_directory
 
-clock = time.monotonic
-
-# A group of tests that one process runs, one after the other.
+# A group of tests that one process runs, one after the other. seconds: what it will take.
 Group = collections.namedtuple("Group", "suite program title command directory environment seconds")
 Program = collections.namedtuple("Program", "name path directory environment")
 
@@ -21,6 +18,35 @@ SHORT = 0.1     # seconds that a test takes of which nothing is known
 
 class Failed(Exception):
     """What stands in the way of running a suite."""
+
+
+def groups(suite, known, only=None):
+    """All groups of a suite, built and ready to run; `known` says how many seconds long tests take."""
+    found = []
+    for program in programs(suite) if suite.cargo else []:
+        waiting = []
+        for test in tests(suite, program, only):
+            taken = known.get(f"{program.name} {test}", SHORT)
+            if taken >= seconds.LONG:
+                found.append(group(suite, program, [test], taken))
+            else:
+                waiting.append(test)
+        for first in range(0, len(waiting), GROUP_LEN):
+            some = waiting[first:first + GROUP_LEN]
+            found.append(group(suite, program, some, SHORT * len(some)))
+    if suite.command and (not only or only in suite.name):
+        if suite.prepare and subprocess.run(filled(suite.prepare), cwd=ROOT).returncode != 0:
+            raise Failed(f"`{' '.join(suite.prepare)}` failed")
+        # No more is known of these than how long the whole takes.
+        taken = known.get(suite.name, SHORT)
+        found.append(Group(suite.name, suite.name, suite.name, filled(suite.command), ROOT, {}, taken))
+    return found
+
+
+def group(suite, program, names, taken):
+    title = f"{program.name} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    command = [*suite.runner, program.path, "--exact", *names, "--nocapture", "--test-threads", "1"]
+    return Group(suite.name, program.name, title, command, program.directory, program.environment, taken)
 
 
 def programs(suite):
@@ -34,8 +60,9 @@ def programs(suite):
         if message["reason"] != "compiler-artifact" or not message["profile"]["test"] or not message["executable"]:
             continue
         directory = os.path.dirname(message["manifest_path"])
-        package = os.path.basename(directory)
         source = os.path.relpath(message["target"]["src_path"], directory)
+        # The name says the suite where one program is in two of them.
+        package = os.path.basename(directory) if suite.name == "workspace" else f"{suite.name}: {os.path.basename(directory)}"
         environment = {"CARGO": "cargo", "CARGO_MANIFEST_DIR": directory}
         found.append(Program(f"{package} {source}", message["executable"], directory, environment))
     return found
@@ -50,29 +77,5 @@ def tests(suite, program, only):
     return [name for name in names if not only or only in f"{program.name} {name}"]
 
 
-def groups(suite, known, only=None):
-    """All groups of a suite, built and ready to run; `known` says how many seconds long tests take."""
-    found = []
-    for command in suite.commands:
-        title = f"{suite.name}: {command}"
-        words = [word.format(target=target_directory()) for word in command.split()]
-        if not only or only in title:
-            found.append(Group(suite.name, title, title, words, ROOT, {}, known.get(title, SHORT)))
-    for program in programs(suite) if suite.cargo else []:
-        waiting = []
-        for test in tests(suite, program, only):
-            taken = known.get(f"{program.name} {test}", SHORT)
-            if taken >= seconds.LONG:
-                found.append(group(suite, program, [test], taken))
-            else:
-                waiting.append(test)
-        for first in range(0, len(waiting), GROUP_LEN):
-            some = waiting[first:first + GROUP_LEN]
-            found.append(group(suite, program, some, SHORT * len(some)))
-    return found
-
-
-def group(suite, program, names, taken):
-    title = f"{program.name} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-    command = [*suite.runner, program.path, "--exact", *names, "--nocapture", "--test-threads", "1"]
-    return Group(suite.name, program.name, title, command, program.directory, program.environment, taken)
+def filled(words):
+    return [word.format(target=target_directory()) for word in words]

@@ -7,20 +7,37 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
-# cargo: the arguments that build the programs of the suite. runner: what runs them, for another architecture.
-# commands: programs that end with cargo's "test result:" line and are one group each, with {target} for the target directory.
-Suite = collections.namedtuple("Suite", "name about cargo runner commands")
+# cargo: the arguments that build the test programs. runner: what runs them, for another architecture.
+# prepare, command: built before any test runs, and run as one group of tests; {target} is the target directory.
+Suite = collections.namedtuple("Suite", "name about cargo runner prepare command")
+
+CIPHER = ["--package", "atrest-cipher"]
 
 
-def suite(name, about, cargo=None, runner=(), commands=()):
-    return Suite(name, about, cargo, list(runner), list(commands))
+def suite(name, about, cargo=(), runner=(), prepare="", command=""):
+    return Suite(name, about, list(cargo), list(runner), prepare.split(), command.split())
 
 
 SUITES = {entry.name: entry for entry in [
     suite("workspace", "the tests of all crates, beside the programs that they run",
           cargo=["build", "--workspace", "--all-targets"]),
-    suite("doc", "what the documentation of the libraries shows compiles and does what it says",
-          commands=["cargo test --locked --workspace --doc"]),
+    suite("doc-tests", "what the documentation of the libraries shows compiles and does what it says",
+          command="cargo test --locked --workspace --doc"),
+    suite("aarch64", "the ARMv8 backend, on emulated hardware that has its instructions",
+          cargo=["test", "--no-run", "--target", "aarch64-unknown-linux-musl", *CIPHER, "--lib", "--tests"],
+          runner=["qemu-aarch64", "-cpu", "max"]),
+    # Code for tests takes more of the stack, and more is wiped there. With atrest-secret for its default features, without
+    # which nothing is wiped.
+    suite("stack", "no run of a release goes below what is wiped of the stack",
+          cargo=["test", "--no-run", "--release", *CIPHER, "--package", "atrest-secret", "--test", "stack"]),
+    # Nothing reads what is overwritten, so a compiler could leave it out.
+    suite("wipes", "the code of a release wipes the stack", command="scripts/wipes --target-dir {target}"),
+    suite("vaes", "the backends for AVX-512, VAES and SHA, on an emulated CPU that has them",
+          prepare="tests/emulated-cpu/build.py --target-dir {target}",
+          command="tests/emulated-cpu/run --target-dir {target}"),
+    suite("generated-code", "no secret in a jump or an address where valgrind can't look",
+          prepare="tests/emulated-cpu/build.py --target-dir {target}",
+          command="tests/emulated-cpu/generated-code --target-dir {target}"),
 ]}
 
 

@@ -1,5 +1,7 @@
+#!/usr/bin/env python3
 """Builds the program that needs no operating system: it has every x86-64 backend in it, as a release has them."""
 
+import argparse
 import os
 import pathlib
 import subprocess
@@ -35,3 +37,9 @@ def program(target):
     run("cargo", "build", "--locked", "--quiet", "--release", "--target", HOST, "--manifest-path", HERE / "Cargo.toml",
         cwd=ROOT, env={**os.environ, "RUSTFLAGS": flags, "CARGO_TARGET_DIR": str(target)})
     return target / HOST / "release/atrest-emulated-cpu"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_target_directory(parser)
+    program(parser.parse_args().target_dir.resolve())

@@ -6,9 +6,10 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use crate::campaign::{self, Campaign};
 use crate::oracle::{Program, workspace};
 
-pub use report::{Counted, figure, fnv, hold_table};
+pub use report::{Counted, figure, fnv, hold_table, is_of_this_run};
 
 /// A microcontroller in an emulator.
 #[derive(Debug)]
@@ -25,8 +26,8 @@ pub struct Board {
     pub medium: u64,
 }
 
-/// The boards that tests run on.
-pub const BOARDS: [Board; 2] = [
+/// All boards.
+pub static BOARDS: [Board; 2] = [
     Board {
         name: "Cortex-M4",
         target: "thumbv7em-none-eabi",
@@ -44,6 +45,23 @@ pub const BOARDS: [Board; 2] = [
         medium: 0x8200_0000,
     },
 ];
+
+/// The boards of this run: one of them, another one by the rotation of the commit. Whole campaigns take all, and so does
+/// `make bench-embedded`, which writes figures down.
+pub fn boards() -> Vec<&'static Board> {
+    if Campaign::is_full() || is_blessed() {
+        return BOARDS.iter().collect();
+    }
+    let rotation = campaign::rotation();
+    let board = &BOARDS[(rotation % BOARDS.len() as u64) as usize];
+    println!("on {} alone, by ATREST_ROTATION={rotation}", board.name);
+    vec![board]
+}
+
+/// Whether what is counted becomes the expectation.
+pub fn is_blessed() -> bool {
+    std::env::var_os("ATREST_BLESS").is_some()
+}
 
 /// What programs are made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,13 +11,12 @@ use atrest_flash::{
     CryptFlash, FlashHeader, FlashHeaderError, FormatOptions, LittlefsGeometry, LittlefsStorage, NewSlot,
 };
 use atrest_keyslot::flash::{AnyKdf, FlashCipher, FlashKey, HEADER_LEN, KdfCost, SlotError};
-use atrest_testkit::Random;
 use atrest_testkit::firmware::{
-    BOARDS, Board, Build, Counted, figure, flash_size, fnv, hold_table, static_ram,
+    Board, Build, Counted, boards, figure, flash_size, fnv, hold_table, static_ram,
 };
 use atrest_testkit::flash::{EmulatedFlash, FlashImage, SharedFlash};
-use atrest_testkit::{Random, Scratch};
 use atrest_testkit::oracle::workspace;
+use atrest_testkit::{Random, Scratch};
 use littlefs2::consts::{U1, U256};
 use littlefs2::fs::Filesystem;
 use littlefs2::io;
@@ -114,7 +113,7 @@ type Data = CryptFlash<FlashRegion<SharedFlash>, AesXts, [u8; 256]>;
 
 #[test]
 fn a_card_travels_between_desk_and_chip() {
-    for board in &BOARDS {
+    for board in boards() {
         let card =
             board.build(Build::Size, "--package firmware-card --features littlefs --bin card").join("card");
         let (desk, key) = formatted(KdfCost::catena(8), "on the desk", &OPTIONS);
@@ -192,7 +191,7 @@ fn rows(figures: &str) -> String {
 #[test]
 fn unlocking_takes_no_more_of_a_chip_than_was_measured() {
     let mut counted = String::new();
-    for board in &BOARDS {
+    for board in boards() {
         let bins = PROGRAMS.map(|(bin, _)| format!("--bin {bin}")).join(" ");
         let arguments = format!("--package firmware-card --package firmware-bench --bin nothing {bins}");
         let directory = board.build(Build::Compact, &arguments);

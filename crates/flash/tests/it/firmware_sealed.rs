@@ -5,10 +5,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use atrest_testkit::Random;
 use atrest_testkit::atrest::{atrest, write_key};
 use atrest_testkit::firmware::{
-    BOARDS, Board, Build, Counted, figure, flash_size, fnv, hold_table, static_ram,
+    Board, Build, Counted, boards, figure, flash_size, fnv, hold_table, static_ram,
 };
 use atrest_testkit::oracle::{Program, workspace};
 use atrest_testkit::{Random, Scratch};
@@ -128,7 +127,7 @@ fn record(pages: &[u8]) -> Vec<u8> {
 /// To the chip, back to the desk, which writes too, and to the chip again.
 #[test]
 fn a_sealed_card_and_its_store_travel_between_desk_and_chip() {
-    for board in &BOARDS {
+    for board in boards() {
         let mut content = Random::new(6).bytes(10_000);
         let bench = Bench::new(board, build(board).join("sealed"), &content);
         let mut card = bench.read("card.img");
@@ -158,7 +157,7 @@ fn a_sealed_card_and_its_store_travel_between_desk_and_chip() {
 
 #[test]
 fn what_was_changed_or_put_back_is_refused_by_a_chip() {
-    for board in &BOARDS {
+    for board in boards() {
         let bench = Bench::new(board, build(board).join("sealed"), &Random::new(6).bytes(10_000));
         let (card, store) = (bench.read("card.img"), pages(&bench.read("card.store")));
         let is_used = |block: usize, unit| {
@@ -207,7 +206,7 @@ fn rows(figures: &str) -> String {
 #[test]
 fn sealed_flash_takes_no_more_of_a_chip_than_was_measured() {
     let mut counted = String::new();
-    for board in &BOARDS {
+    for board in boards() {
         let directory = build(board);
         let empty = flash_size(&directory.join("nothing"));
         for (bin, _) in PROGRAMS {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
-use atrest_testkit::firmware::{BOARDS, Build};
+use atrest_testkit::firmware::{Build, boards, is_blessed, is_of_this_run};
 use atrest_testkit::oracle::workspace;
 use figures::{BUILDS, Figures};
 
@@ -21,7 +21,7 @@ const TOLERANCE: u64 = 3;
 #[test]
 fn nothing_has_become_more_than_three_percent_dearer() {
     let mut counted = Figures::default();
-    for board in &BOARDS {
+    for board in boards() {
         for build in BUILDS {
             let directory = board.build(build, "--package firmware-bench");
             ciphers::count(board, build.name(), &directory, &mut counted);
@@ -30,7 +30,7 @@ fn nothing_has_become_more_than_three_percent_dearer() {
     }
     let path = |name: &str| workspace().join(name);
     let read = |name: &str| fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    if std::env::var_os("ATREST_BLESS").is_some() {
+    if is_blessed() {
         fs::write(path("firmware/figures.tsv"), counted.tsv()).expect("the figures can be written");
         fs::write(path("docs/EMBEDDED.md"), document(&counted)).expect("the tables can be written");
         let costs = with_rows(&read("docs/SEALED-FLASH.md"), &aeads::costs(&counted));
@@ -38,7 +38,9 @@ fn nothing_has_become_more_than_three_percent_dearer() {
         return;
     }
     let expected = Figures::parse(&read("firmware/figures.tsv"));
-    let keys = |figures: &Figures| figures.0.keys().cloned().collect::<Vec<_>>();
+    let keys = |figures: &Figures| {
+        figures.0.keys().filter(|key| is_of_this_run(&key.0)).cloned().collect::<Vec<_>>()
+    };
     assert_eq!(keys(&counted), keys(&expected), "`make bench-embedded` writes the figures anew");
     let mut worse = String::new();
     for (key, is) in &counted.0 {
@@ -77,7 +79,7 @@ fn with_rows(text: &str, rows: &[String]) -> String {
 /// Transfers of 16 bytes to 4 KiB, against the cipher alone over the same bytes.
 #[test]
 fn crypt_flash_costs_at_most_ten_percent_more_than_its_cipher() {
-    for board in &BOARDS {
+    for board in boards() {
         let output = board.count(&board.build(Build::Speed, "--package firmware-bench").join("crypt_flash"));
         let figures: BTreeMap<(&str, u64), u64> = output
             .lines()
