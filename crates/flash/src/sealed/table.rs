@@ -19,6 +19,8 @@ pub struct BlockState {
 const CLOSED: u16 = 1 << 15;
 /// The sum does not contain the block: something in it is newer than the anchor.
 const IN_FLIGHT: u16 = 1 << 14;
+/// What is left for the fill.
+const UNITS: u16 = !(CLOSED | IN_FLIGHT);
 /// To a reader, who knows of no anchor: something stands behind the units, or instead of the first, that does not verify.
 const UNVERIFIED: u16 = IN_FLIGHT;
 
@@ -43,7 +45,7 @@ impl BlockState {
 
     /// Units that the block holds.
     pub(crate) fn fill(&self) -> u32 {
-        (u16::from_le_bytes(self.fill) & !(CLOSED | IN_FLIGHT)).into()
+        (u16::from_le_bytes(self.fill) & UNITS).into()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -84,7 +86,49 @@ impl BlockState {
     }
 
     fn set(&mut self, flag: u16, on: bool) {
-        let rest = u16::from_le_bytes(self.fill) & !flag;
-        self.fill = (if on { rest | flag } else { rest }).to_le_bytes();
+        let present = u16::from_le_bytes(self.fill);
+        self.fill = (if on { present | flag } else { present & !flag }).to_le_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPOCH: Epoch = Epoch { serial: 0x05_0403_0201, salt: [1, 2, 3, 4, 5, 6, 7] };
+
+    #[test]
+    fn a_block_keeps_its_epoch_and_its_units_whatever_its_flags() {
+        for fill in [1, 2, 0x1234, MOST_UNITS] {
+            let whole = BlockState::holding(EPOCH, fill);
+            assert!(!whole.is_closed() && !whole.is_in_flight());
+            let mut state = whole;
+            for _ in 0..2 {
+                // Said twice it is as if it were said once.
+                state.close();
+                state.set_in_flight(true);
+                assert!(state.is_closed() && state.is_in_flight() && state.is_unverified());
+                assert_eq!((state.epoch(), state.fill()), (EPOCH, fill));
+            }
+            for _ in 0..2 {
+                state.set_in_flight(false);
+                assert!(state.is_closed() && !state.is_in_flight() && state.fill() == fill);
+            }
+            state.set_unverified(true);
+            assert!(state.is_unverified());
+        }
+        assert_eq!(BlockState::holding(EPOCH, MOST_UNITS + 1), BlockState::holding(EPOCH, MOST_UNITS));
+        assert_eq!(BlockState::holding(EPOCH, 0), BlockState::VOID);
+    }
+
+    #[test]
+    fn the_first_unit_gives_a_block_its_epoch_and_later_ones_do_not() {
+        let mut state = BlockState::ERASED;
+        assert!(!state.is_closed() && state.fill() == 0 && BlockState::VOID.is_closed());
+        state.append(EPOCH.serial, EPOCH.salt);
+        assert_eq!((state.epoch(), state.fill()), (EPOCH, 1));
+        state.set_in_flight(true);
+        state.append(EPOCH.serial + 1, [9; SALT_LEN]);
+        assert_eq!((state.epoch(), state.fill(), state.is_in_flight()), (EPOCH, 2, true));
     }
 }

@@ -484,3 +484,26 @@ fn keys_are_erased_if_both_copies_read_back_without_them() {
         assert_eq!(header.header().map(|_| ()), Err(FlashHeaderError::Reopen));
     }
 }
+
+/// Whatever fails, keys that were removed from the newer copy do not come back with the older one.
+#[test]
+fn a_volume_that_is_replaced_loses_the_older_copy_of_its_header_first() {
+    for newer in [0, 1] {
+        let (medium, key) = formatted();
+        let before = medium.lock().image().to_bytes()[..HEADER_LEN].to_vec();
+        add(&mut open(medium.clone()).expect("a header"), &key, "two").expect("adding");
+        let older = 1 - newer;
+        medium.lock().erase(4096 * older, 4096).expect("an erase");
+        medium.lock().prog(4096 * older, &before).expect("a program");
+        medium.lock().break_block(newer as usize, BadBlock::EraseError);
+        let options = FormatOptions { existing: Existing::Replace, ..XTS };
+        let made = format(medium.clone(), &options, &mut random(), "new", &mut FlashKey::empty()).map(drop);
+        let failed = matches!(made, Err(FlashHeaderError::Flash(FlashError { cause: FlashCause::BadBlock { block }, .. })) if block == newer);
+        assert!(failed, "{made:?}");
+        let header = open(medium).expect("the newer one");
+        let mut states = [CopyState::Current; 2];
+        states[older as usize] = CopyState::Bad(HeaderError::Blank);
+        assert_eq!(header.copy_states(), states);
+        assert!(unlock(&header, "two", &mut FlashKey::empty()).is_ok());
+    }
+}

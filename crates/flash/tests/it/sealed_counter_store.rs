@@ -332,3 +332,43 @@ fn a_counter_store_says_what_is_wrong() {
     assert_eq!(small(128, 128, 2), Some(TrustedStoreError::TooSmall { needs: 128, has: 104 }));
     assert_eq!(small(104, 104, 2), None);
 }
+
+/// A block that reads blank may be half erased where something was cut: the first entry goes to one that is erased before.
+#[test]
+fn the_first_entry_goes_to_an_erased_block_unless_nothing_stands_anywhere() {
+    for torn in [&[][..], &[0], &[1], &[2], &[0, 1], &[1, 2], &[0, 1, 2]] {
+        let (log, counter) = (flash(3), Counter::at(5));
+        torn.iter().for_each(|block| log.lock().image_mut().put_unit(*block, 3, &[0x11; 8]));
+        let mut store = store_on(&log, &counter);
+        assert_eq!(store.load(), Ok(None), "{torn:?}: one entry in a block that is not whole was cut");
+        store.store(&[1; TRUSTED_RECORD_LEN]).expect("store");
+        let erases = log.lock().wear().erases.clone();
+        assert_eq!(erases, [u32::from(!torn.is_empty()), 0, 0], "{torn:?}");
+        assert_eq!(log.lock().image().unit(0, 0), [1; 8], "{torn:?}");
+        assert_eq!(store_on(&log, &counter).load(), Ok(Some([1; TRUSTED_RECORD_LEN])));
+    }
+    // Two that are not whole in one block are something else.
+    for (places, expected) in [
+        ([0, 12], Ok(None)),
+        ([0, 13], Err(TrustedStoreError::Damaged)),
+        ([13, 14], Err(TrustedStoreError::Damaged)),
+    ] {
+        let (log, counter) = (flash(3), Counter::at(5));
+        places.iter().for_each(|unit| log.lock().image_mut().put_unit(1, *unit, &[0x11; 8]));
+        assert_eq!(store_on(&log, &counter).load(), expected, "{places:?}");
+    }
+}
+
+#[test]
+fn a_place_is_read_once_if_it_is_blank_or_counts_and_three_times_otherwise() {
+    let (log, counter) = (flash(2), Counter::at(5));
+    let reads = |counter: &Counter| {
+        let before = log.lock().wear().transfers;
+        let _ = store_on(&log, counter).load();
+        log.lock().wear().transfers - before
+    };
+    assert_eq!(reads(&counter), 8);
+    store_on(&log, &counter).store(&[1; TRUSTED_RECORD_LEN]).expect("store");
+    assert_eq!(reads(&counter), 8);
+    assert_eq!(reads(&Counter::at(9)), 8 + 2, "an entry that does not count");
+}

@@ -135,3 +135,38 @@ fn slots_hold_the_last_record_that_was_stored_whatever_comes_of_the_next() {
         assert_eq!(SlotStore::new(slots).load(), Err(TrustedStoreError::Damaged));
     }
 }
+
+/// No program writes one number twice. If it stands there all the same, the answer is the same each time.
+#[test]
+fn of_two_records_with_one_number_the_first_counts() {
+    let held = |number: u8| {
+        let slots = Slots { slots: [[0; FRAME_LEN]; 2], cut: false, random: Random::new(3) };
+        let mut store = SlotStore::new(slots);
+        store.store(&record(number)).expect("store");
+        let slots = store.into_inner().slots;
+        slots[0]
+    };
+    let slots = Slots { slots: [held(1), held(2)], cut: false, random: Random::new(3) };
+    let mut store = SlotStore::new(slots);
+    assert_eq!(store.load(), Ok(Some(record(1))));
+    store.store(&record(3)).expect("store");
+    assert_eq!(store.load(), Ok(Some(record(3))));
+    assert_eq!(store.into_inner().slots[0], held(1), "the other one is written");
+    let flash = pages(88);
+    flash.lock().image_mut().put_unit(0, 0, &held(1));
+    flash.lock().image_mut().put_unit(1, 0, &held(2));
+    assert_eq!(on(flash).load(), Ok(Some(record(1))));
+}
+
+#[test]
+fn of_the_records_in_pages_the_last_that_was_written_counts() {
+    let flash = pages(88);
+    for number in 1..=10 {
+        on(flash.clone()).store(&record(number)).expect("store");
+        assert_eq!(on(flash.clone()).load(), Ok(Some(record(number))));
+    }
+    // One after the other, and whichever page they are in.
+    let mut store = on(flash.clone());
+    (11..=18).for_each(|number| store.store(&record(number)).expect("store"));
+    assert_eq!(on(store.into_inner()).load(), Ok(Some(record(18))));
+}

@@ -212,6 +212,24 @@ fn a_full_block_may_have_lost_its_last_unit() {
     tampered(&mut hand.opens(&[0, 10]), 1, 9);
 }
 
+/// Behind its last unit nothing is asked for, nor behind the end of the medium.
+#[test]
+fn a_full_block_at_the_end_of_the_medium_is_read_past_damage() {
+    let last = super::BLOCKS as u32 - 1;
+    for spoilt in [0, 3, 8, 9] {
+        let mut hand = ByHand::new();
+        hand.anchored(last, &[10, 11, 12, 13, 14, 15, 16, 17, 18, 19], 10);
+        if spoilt == 0 {
+            hand.flip(last, 0, 20)
+        } else {
+            hand.spoil(last, spoilt)
+        }
+        let mut volume = hand.mount().expect("it is confirmed");
+        assert_eq!(volume.state(last).fill(), 10, "unit {spoilt}");
+        tampered(&mut volume, last, spoilt);
+    }
+}
+
 #[test]
 fn a_unit_that_is_gone_without_a_trace_was_cut_off() {
     let mut hand = ByHand::new();

@@ -125,15 +125,25 @@ fn a_refusal_names_the_newest_serial() {
     assert_eq!(hand.mount().map(drop), Err(refused));
 }
 
-/// Opens a medium of which a place fades after so many reads: what the first blocks hold, and whether they are closed.
+/// Opens a medium of which three bytes fade after so many reads: what the first blocks hold, and whether they are closed.
 fn fading(hand: &ByHand, block: u32, byte: usize, reads: u32) -> Result<[(u32, bool); 5], SealedError> {
+    fading_in(hand, block, byte, (reads, 3))
+}
+
+/// The same of so many bytes.
+fn fading_in(
+    hand: &ByHand,
+    block: u32,
+    byte: usize,
+    (reads, bytes): (u32, usize),
+) -> Result<[(u32, bool); 5], SealedError> {
     let (at, mut left) = ((block as usize * ERASE + byte) as u64, reads);
     let medium = WrongReads(hand.medium.clone(), |address: u64, buf: &mut [u8]| {
         assert!(!buf.is_empty(), "drivers need not know what that is");
         if (address..address + buf.len() as u64).contains(&at) {
             match left.checked_sub(1) {
                 Some(less) => left = less,
-                None => (0..3).for_each(|byte| buf[(at - address) as usize + byte] ^= 1),
+                None => (0..bytes).for_each(|byte| buf[(at - address) as usize + byte] ^= 1),
             }
         }
     });
@@ -158,6 +168,11 @@ fn the_newest_unit_counts_if_it_reads_right_three_times() {
     let mut hand = ByHand::new();
     hand.block(1, &[ANCHOR]);
     assert_eq!(fading(&hand, 1, 0, 1), Ok([VOID; 5]));
+    // As if nothing had been there, so that nothing is missing before it.
+    let mut hand = ByHand::new();
+    hand.block(1, &[ANCHOR + 1]);
+    assert_eq!(fading(&hand, 1, 0, 1), Ok([VOID; 5]));
+    hand.has_a_gap();
 }
 
 /// Nothing is appended to a block that is about to be erased. The second look takes what is left of it, and says so.
@@ -197,6 +212,18 @@ fn a_newest_ticket_that_fades_is_not_there_and_the_others_are() {
             true => assert!(matches!(found, Err(SealedError::NotAnchored { .. })), "{found:?}"),
         }
     }
+}
+
+/// The first look takes no ticket for another one than what stands there. The second puts the bit right.
+#[test]
+fn a_newest_ticket_that_fades_in_one_bit_is_found_by_the_second_look() {
+    let mut hand = ByHand::new();
+    hand.confirm(stamp(1, 10, 1));
+    hand.block(3, &[ANCHOR]);
+    hand.ticket(3, ANCHOR, ANCHOR + 1, stamp(1, 10, 1));
+    hand.damaged = 1;
+    let found = fading_in(&hand, 3, ERASE - super::SLOT, (1, 1));
+    assert_eq!(found, Ok([VOID, VOID, VOID, (1, false), VOID]));
 }
 
 #[test]

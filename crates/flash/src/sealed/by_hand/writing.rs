@@ -259,6 +259,7 @@ fn what_can_be_programmed_is_blank_and_nothing_else_is() {
     }
     let outside = FlashCause::OutOfBounds { size: super::BLOCKS * 720 };
     assert_eq!(blank(super::BLOCKS - 1, 9, 2), Err(outside));
+    assert_eq!(volume.erased_byte(), Some(0xff));
 }
 
 #[test]
