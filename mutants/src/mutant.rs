@@ -15,6 +15,8 @@ pub enum Class {
     Guard,
     /// A match arm is never taken, and the wildcard arm gets its values.
     Arm,
+    /// A field comes from the base of a structure: `..Default::default()`.
+    Field,
     /// A statement that only calls something is left out.
     Statement,
     /// An assignment is left out.
@@ -25,12 +27,13 @@ pub enum Class {
 
 impl Class {
     /// Every class, in the order of reports.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Value,
         Self::Operator,
         Self::Unary,
         Self::Guard,
         Self::Arm,
+        Self::Field,
         Self::Statement,
         Self::Assignment,
         Self::Condition,
@@ -44,6 +47,7 @@ impl Class {
             Self::Unary => "unary",
             Self::Guard => "guard",
             Self::Arm => "arm",
+            Self::Field => "field",
             Self::Statement => "statement",
             Self::Assignment => "assignment",
             Self::Condition => "condition",

@@ -1,9 +1,10 @@
-//! Changes of expressions: operators, signs, match arms.
+//! Changes of expressions: operators, signs, match arms, fields.
 
 use proc_macro2::Span;
 use quote::ToTokens;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{BinOp, Expr, ExprBinary, ExprMatch, ExprUnary, Pat, UnOp};
+use syn::{BinOp, Expr, ExprBinary, ExprMatch, ExprStruct, ExprUnary, Pat, Token, UnOp};
 
 use super::search::Search;
 use crate::mutant::Class;
@@ -102,6 +103,25 @@ pub(super) fn arms(search: &mut Search, expression: &ExprMatch) {
         search.beyond_classic(!has_wildcard, |search| {
             search.add(Class::Arm, arm.pat.span().start(), change, end..end, text);
         });
+    }
+}
+
+/// Structures without one of their fields, which then comes from the base.
+pub(super) fn fields(search: &mut Search, expression: &ExprStruct) {
+    if expression.rest.is_none() {
+        return;
+    }
+    for (index, field) in expression.fields.iter().enumerate() {
+        let others = expression.fields.iter().enumerate().filter(|(other, _)| *other != index);
+        let mut others: Punctuated<_, Token![,]> = others.map(|(_, field)| field.clone()).collect();
+        if !others.empty_or_trailing() {
+            others.push_punct(Default::default());
+        }
+        let other = ExprStruct { attrs: Vec::new(), fields: others, ..expression.clone() };
+        let (name, structure) = (field.member.to_token_stream(), search.text(&expression.path));
+        let change = format!("delete field {name} from struct {structure} expression");
+        let text = instead(&format!("({})", other.to_token_stream()));
+        search.add(Class::Field, field.span().start(), change, expression.span().byte_range(), text);
     }
 }
 

@@ -245,6 +245,11 @@ impl<'ast> Visit<'ast> for Search<'_> {
         visit::visit_expr_unary(self, expression);
     }
 
+    fn visit_expr_struct(&mut self, expression: &'ast syn::ExprStruct) {
+        changes::fields(self, expression);
+        visit::visit_expr_struct(self, expression);
+    }
+
     fn visit_expr_if(&mut self, expression: &'ast syn::ExprIf) {
         conditions::of_if(self, &expression.cond);
         visit::visit_expr_if(self, expression);

@@ -74,6 +74,22 @@ fn arms_and_guards_of_matches() {
 }
 
 #[test]
+fn fields_come_from_the_base() {
+    let source = "fn f() -> T { T { a: 1, b, ..base() } }";
+    let mutants = in_source("x.rs", source).expect("it parses");
+    assert_eq!(mutants[1].change, "delete field a from struct T expression");
+    let text = instrument(source, &[&mutants[1]]).text;
+    let on = "::atrest_mutant::on(0)";
+    assert_eq!(
+        text,
+        format!(
+            "fn f() -> T {{ (if !{on} {{(T {{ a: 1, b, ..base() }})}} else {{(T {{ b , .. base () }})}}) }}"
+        )
+    );
+    assert_eq!(of_body("T { a, b: 2 }"), [""; 0]);
+}
+
+#[test]
 fn statements_are_deleted() {
     assert_eq!(
         of_body("wipe(x)?; x.zeroize(); let _ = f(); _ = f(); r?; self.a = c; let y = f(); m!(); 3;"),
