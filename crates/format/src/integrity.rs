@@ -106,6 +106,17 @@ mod tests {
         let expected = Superblock { tag_len: 32, provided: 3568 * 512, data_unit: 4096 };
         assert_eq!(Superblock::parse(&superblock()), Ok(expected));
         assert_eq!(Superblock::parse(&superblock()[..40]), Ok(expected));
+        for version in 1..=5 {
+            let mut bytes = superblock();
+            bytes[8] = version;
+            assert_eq!(Superblock::parse(&bytes), Ok(expected), "version {version}");
+        }
+        for log2_sectors in 0..=3 {
+            let mut bytes = superblock();
+            bytes[28] = log2_sectors;
+            let data_unit = 512 << log2_sectors;
+            assert_eq!(Superblock::parse(&bytes), Ok(Superblock { data_unit, ..expected }));
+        }
     }
 
     #[test]

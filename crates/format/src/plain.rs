@@ -256,4 +256,35 @@ mod tests {
         let skip = |o: &mut PlainOptions| (o.data_unit, o.skip) = (4096, 4);
         assert_eq!(refused(skip, 4096), misaligned(PlainField::Skip, 4));
     }
+
+    #[test]
+    fn data_may_fill_the_device_to_its_last_sector() {
+        let fits = |change: fn(&mut PlainOptions)| {
+            let mut options = options();
+            change(&mut options);
+            options.layout(4096).map(|layout| (layout.media_offset, layout.len, layout.iv_offset))
+        };
+        assert_eq!(fits(|o| o.size = Some(8)), Ok((0, 4096, 0)));
+        assert_eq!(fits(|o| (o.offset, o.size) = (7, Some(1))), Ok((7 * 512, 512, 0)));
+        assert_eq!(fits(|o| o.offset = 7), Ok((7 * 512, 512, 0)));
+        let end = |first, end| Err(PlainError::BeyondDevice { first, end, device: 8 });
+        assert_eq!(fits(|o| (o.offset, o.size) = (7, Some(2))), end(7, 9));
+        assert_eq!(fits(|o| (o.offset, o.size) = (8, Some(0))), end(8, 8));
+        assert_eq!(fits(|o| (o.offset, o.size) = (9, Some(0))), end(9, 9));
+        for data_unit in [512, 1024, 2048, 4096] {
+            let options = PlainOptions { data_unit, ..options() };
+            assert_eq!(options.layout(4096).map(|layout| layout.len), Ok(4096));
+            let large = PlainOptions { iv_large: true, skip: 8, ..options };
+            let expected = (data_unit > 512).then_some(8 * 512 / u64::from(data_unit));
+            assert_eq!(large.layout(4096).ok().map(|layout| layout.iv_offset), expected, "{data_unit}");
+        }
+        assert_eq!(fits(|o| o.skip = u64::MAX), Ok((0, 4096, u64::MAX)));
+    }
+
+    #[test]
+    fn key_sizes_are_listed_in_bits() {
+        let text = |sizes: &[usize]| alloc::format!("{}", KeySizes(sizes));
+        assert_eq!([text(&[]), text(&[16]), text(&[16, 24])], ["", "128", "128 or 192"]);
+        assert_eq!(text(&[16, 24, 32]), "128, 192 or 256");
+    }
 }

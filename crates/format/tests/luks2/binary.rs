@@ -4,6 +4,8 @@ use atrest_format::luks2::{
     BinaryHeader, Checksum, CopyKind, Header, HeaderError, HeaderPair, Metadata, header_size,
 };
 
+use sha2::{Digest, Sha256};
+
 use crate::sample::{area, metadata};
 
 fn header(sequence: u64) -> Header {
@@ -175,4 +177,48 @@ fn a_text_that_does_not_fit_is_refused_and_not_cut() {
             assert!(matches!(error, HeaderError::BinaryText { .. }), "{text:?}: {error:?}");
         }
     }
+}
+
+#[test]
+fn a_text_that_is_not_ended_is_ended_by_the_last_byte_of_its_field() {
+    let mut bytes = primary(3);
+    bytes[24..72].fill(b'x');
+    bytes[448..512].fill(0);
+    let sum = Sha256::digest(&bytes);
+    bytes[448..480].copy_from_slice(&sum);
+    assert_eq!(parse(&bytes).expect("parses").binary.label.as_str(), "x".repeat(47));
+}
+
+#[test]
+fn a_text_fills_the_json_area_but_for_a_zero_behind_it() {
+    let header = header(1).binary;
+    let json =
+        |len: usize| header.encode(CopyKind::Primary, &[0; 64], &"x".repeat(len)).map(|bytes| bytes.len());
+    assert_eq!(json(12_287), Ok(0x4000));
+    assert_eq!(json(12_288), Err(HeaderError::TooShort { needs: 12_289, has: 12_288 }));
+    for header_size in [0, 4096, 0x5000, 0x80_0000] {
+        let odd = BinaryHeader { header_size, ..header.clone() };
+        assert!(odd.encode(CopyKind::Primary, &[0; 64], "x").is_err(), "{header_size}");
+    }
+}
+
+#[test]
+fn each_copy_lies_where_it_says_and_nowhere_else() {
+    for (bytes, copy, at) in [(primary(3), CopyKind::Primary, 0), (secondary(3), CopyKind::Secondary, 0x4000)]
+    {
+        assert_eq!(header_size(&bytes[..512], copy, at), Ok(0x4000));
+        assert_eq!(
+            header_size(&bytes[..511], copy, at),
+            Err(HeaderError::TooShort { needs: 4096, has: 511 })
+        );
+        for other in [0, 0x4000, 0x8000] {
+            assert_eq!(header_size(&bytes, copy, other).is_ok(), other == at, "{copy:?} at {other}");
+        }
+    }
+    // A second copy that claims the place of the first one, which is no multiple of its size.
+    let mut second = secondary(3);
+    second[256..264].fill(0);
+    let refused = header_size(&second, CopyKind::Secondary, 0);
+    assert_eq!(refused, Err(HeaderError::HeaderOffset { claims: 0, found: 0 }));
+    assert_eq!(header_size(&secondary(3), CopyKind::Primary, 0x4000), Err(HeaderError::Magic));
 }

@@ -3,5 +3,7 @@
 mod binary;
 mod edits;
 mod hostile;
+mod limits;
+mod reencryption;
 mod rules;
 mod sample;
