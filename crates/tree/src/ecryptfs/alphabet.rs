@@ -9,8 +9,8 @@ const CHARACTERS: &[u8; 64] = b"-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij
 pub(super) fn encode(bytes: &[u8], text: &mut Vec<u8>) {
     for chunk in bytes.chunks(3) {
         // intended: the last group is filled up with zeros.
-        let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
-        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let byte = |i: usize| chunk.get(i).copied().unwrap_or(0);
+        let group = u32::from_be_bytes([0, byte(0), byte(1), byte(2)]);
         for shift in [18_u32, 12, 6, 0] {
             let code = (group >> shift & 0x3f) as usize;
             text.extend(CHARACTERS.get(code));
@@ -27,7 +27,8 @@ pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
             wipe(&mut bytes);
             return None;
         };
-        group = (group << 6 | code as u32) & 0xffff;
+        // cannot overflow: six bits are free.
+        group = (group << 6).wrapping_add(code as u32) & 0xffff;
         // cannot overflow: at most 13 bits wait.
         bits = bits.saturating_add(6);
         if bits >= 8 {

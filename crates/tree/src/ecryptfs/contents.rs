@@ -200,7 +200,7 @@ mod tests {
 
     /// Computed with Python's `hashlib`: MD5 of the key's MD5 and of `snprintf(16, "%lld")`.
     #[test]
-    fn the_iv_of_an_extent_is_the_kernel_s() {
+    fn the_iv_of_an_extent_is_a_hash_of_key_and_number() {
         let contents = contents(FileCipher::Aes128);
         for (extent, iv) in [
             (0, 0xcd09_6e1d_b464_e9b4_c91e_5141_9090_606b),
@@ -228,6 +228,7 @@ mod tests {
             let plain: Vec<u8> = (0..extents * EXTENT).map(|i| (i / 1000) as u8 | 1).collect();
             let mut run = plain.clone();
             contents.encrypt(1_000_000, &mut run);
+            assert!(run.chunks(EXTENT).zip(plain.chunks(EXTENT)).all(|(run, plain)| run != plain));
             for (number, (extent, plain)) in
                 (1_000_000..).zip(run.as_chunks::<EXTENT>().0.iter().zip(plain.as_chunks::<EXTENT>().0))
             {

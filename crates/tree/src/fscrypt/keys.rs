@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_key_has_the_names_that_the_kernel_and_the_tools_give_it() {
+    fn a_master_key_has_the_names_that_tools_give_it() {
         let key = master();
         let identifier = 0x0318_101d_0ee7_849c_6f63_c970_0484_7e4e_u128.to_be_bytes();
         assert_eq!(key.identifier(), KeyName::Identifier(identifier));

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_every_length_are_padded_as_the_kernel_pads_them() {
+    fn names_of_every_length_are_padded_as_linux_pads_them() {
         for (padding, lens) in [
             (Padding::Four, [16, 16, 20, 252, 255]),
             (Padding::Eight, [16, 16, 24, 255, 255]),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_kernel_pads_is_no_name() {
+    fn what_linux_never_pads_is_no_name() {
         for bad in [
             &b"\0aaaaaaaaaaaaaaa"[..],
             b"a\0aaaaaaaaaaaaaa",

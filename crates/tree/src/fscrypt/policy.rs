@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_kernel_accepts_is_a_policy() {
+    fn only_what_linux_accepts_is_a_policy() {
         let mut accepted = Vec::new();
         for version in [1, 2] {
             for contents in 0..=12 {

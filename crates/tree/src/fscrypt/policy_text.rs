@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_are_stored_as_the_kernel_stores_them() {
+    fn policies_are_stored_as_linux_stores_them() {
         // struct fscrypt_context_v1 and _v2: version, contents, names, flags, then a descriptor, or the data unit and an identifier.
         let names = [KeyName::Descriptor([0xd1; 8]), KeyName::Identifier([0x1d; 16])];
         let stored = |text: &str| {

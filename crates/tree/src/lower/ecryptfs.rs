@@ -309,3 +309,82 @@ fn number(error: &EcryptfsError) -> Errno {
         _ => Errno::IO,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_program_is_told_what_is_wrong_by_a_number_of_its_own() {
+        let signature = Signature([1; 8]);
+        for (error, expected) in [
+            (EcryptfsError::Io(io::Error::from_raw_os_error(28)), Errno::NOSPC),
+            (EcryptfsError::NoKey { wanted: vec![signature] }, Errno::NOKEY),
+            (EcryptfsError::PublicKey { signature }, Errno::NOKEY),
+            (EcryptfsError::TooLarge { size: 1 }, Errno::FBIG),
+            (EcryptfsError::NameTooLong { len: 1 }, Errno::NAMETOOLONG),
+            (EcryptfsError::NoHeader { len: 1 }, Errno::IO),
+            (EcryptfsError::Truncated { extent: 0, size: 1, lower: 0 }, Errno::IO),
+        ] {
+            assert_eq!(number(&error), expected, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_holds_nothing_and_takes_nothing() {
+        let empty = Contents::Empty;
+        assert_eq!((empty.plain_len(), empty.lower().is_none()), (None, true));
+        assert_eq!((empty.read_at(0, &mut [0; 4]), empty.sync(false)), (Ok(0), Ok(())));
+        for refused in [empty.write_at(0, b"x"), empty.set_len(1), empty.allocate(0, 0, 1)] {
+            assert_eq!(refused, Err(Errno::ROFS));
+        }
+    }
+
+    #[test]
+    fn a_plain_file_is_the_system_s() {
+        let place = rustix::fs::open("/proc/self/status", flags::PLACE, Mode::empty());
+        let plain = Contents::Plain(place.expect("it is there").into());
+        assert_eq!(plain.plain_len(), None);
+        assert!(matches!(plain.lower(), Some((_, 0))));
+        assert_eq!((plain.sync(true), plain.sync(false)), (Err(Errno::BADF), Err(Errno::BADF)));
+        for refused in [plain.write_at(0, b"x"), plain.set_len(1), plain.allocate(0, 0, 1)] {
+            assert!(refused.is_err());
+        }
+        assert_eq!(plain.read_at(0, &mut [0; 4]), Err(Errno::BADF));
+    }
+
+    /// The contents of one that is encrypted lie behind its header.
+    #[test]
+    fn an_encrypted_file_tells_where_its_contents_are() {
+        let scratch = atrest_testkit::Scratch::new();
+        let mut keys = Keys::new();
+        let passphrase = atrest_secret::Passphrase::copy_from(b"correct horse");
+        let signatures = vec![keys.add_passphrase(&passphrase).expect("short")[0]];
+        let place = crate::ecryptfs::MetadataPlace::File;
+        let (cipher, key_len) = (FileCipher::Aes128, 16);
+        let options = FileOptions { cipher, key_len, signatures, place, encrypted_names: false };
+        let mapper = EcryptfsMapper::new(keys, options, None, false).expect("the key is there");
+        let open = |name| {
+            let path = scratch.path(name);
+            File::options().read(true).write(true).create(true).truncate(false).open(path).expect("room")
+        };
+        let made = mapper.create(open("file")).expect("room");
+        made.write_at(0, b"contents").and_then(|()| made.sync(true)).expect("room");
+        assert_eq!(made.plain_len(), Some(8));
+        assert!(matches!(made.lower(), Some((_, 8192))));
+        assert_eq!(mapper.size(&open("file")), Some(8));
+        assert_eq!(mapper.size(&open("empty")), None);
+        assert!(mapper.maps_sizes() && mapper.owns_xattr(XATTR));
+        assert!(!mapper.owns_xattr(b"user.ecryptfs2") && !mapper.owns_xattr(b"user.ecryptf"));
+        assert_eq!((mapper.name_len(255), mapper.name_len(100)), (255, 100));
+        assert!(is_unmade(&open("empty")).expect("readable"));
+        assert!(!is_unmade(&open("file")).expect("readable"));
+        let attribute = open("attribute");
+        attribute.set_xattr(b"anything").expect("room");
+        assert!(!is_unmade(&attribute).expect("readable"));
+        assert!(matches!(mapper.open(open("empty"), false), Ok(Contents::Empty)));
+        assert!(matches!(mapper.open(open("empty"), true), Ok(Contents::Encrypted(_))));
+    }
+}

@@ -103,3 +103,45 @@ impl MappedFile for File {
 pub(crate) fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A descriptor that is good for nothing, and one to read.
+    fn useless() -> [File; 2] {
+        let place = rustix::fs::open("/proc/self/status", crate::flags::PLACE, rustix::fs::Mode::empty());
+        [place.expect("it is there").into(), File::open("/proc/self/status").expect("it is there")]
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_told_by_its_number() {
+        let [place, reading] = useless();
+        assert_eq!(MappedFile::sync(&place, true), Err(Errno::BADF));
+        assert_eq!(MappedFile::sync(&place, false), Err(Errno::BADF));
+        assert_eq!(MappedFile::read_at(&place, 0, &mut [0]), Err(Errno::BADF));
+        assert!(MappedFile::write_at(&reading, 0, b"x").is_err());
+        assert!(
+            MappedFile::set_len(&reading, 0).is_err() && MappedFile::allocate(&reading, 0, 0, 1).is_err()
+        );
+        MappedFile::write_at(&reading, 0, b"").expect("nothing to do");
+        assert_eq!(errno(&io::Error::from_raw_os_error(28)), Errno::NOSPC);
+        assert_eq!(errno(&io::ErrorKind::WriteZero.into()), Errno::IO);
+    }
+
+    #[test]
+    fn nothing_stands_between_a_tree_and_its_directory() {
+        assert_eq!(Identity.lower_name(b"name"), Ok(Cow::Borrowed(&b"name"[..])));
+        assert_eq!(Identity.plain_name(b"name"), Cow::Borrowed(&b"name"[..]));
+        assert_eq!(Identity.lower_target(b"target"), Ok(Cow::Borrowed(&b"target"[..])));
+        assert_eq!(Identity.plain_target(b"target".to_vec()), Ok(b"target".to_vec()));
+        assert_eq!(Identity.name_len(255), 255);
+        assert_eq!(Identity.size(&useless()[1]), None);
+        assert!(!Identity.maps_sizes() && !Identity.owns_xattr(b"user.ecryptfs"));
+        let [place, reading] = useless();
+        assert!(Identity.open(place, false).is_ok() && Identity.create(reading).is_ok());
+        let [file, _] = useless();
+        assert_eq!(file.plain_len(), None);
+        assert!(matches!(MappedFile::lower(&file), Some((_, 0))));
+    }
+}

@@ -33,6 +33,12 @@ struct Shared<F> {
 }
 
 impl<F: MappedFile> OpenState<F> {
+    /// The lower file of an open one.
+    #[cfg(test)]
+    pub fn lower(&self) -> Option<(&File, u64)> {
+        self.shared.as_ref().and_then(|shared| shared.file.lower())
+    }
+
     /// Bytes of contents, of an open file.
     pub fn open_len(&self) -> Option<u64> {
         self.shared.as_ref().and_then(|shared| shared.file.plain_len())

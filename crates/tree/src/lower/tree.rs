@@ -371,3 +371,63 @@ impl<M: Mapper> fmt::Debug for LowerPosix<M> {
         f.debug_struct("LowerPosix").field("writable", &self.inner.opener.writable).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::FdFlags;
+
+    use super::super::Identity;
+    use super::*;
+
+    fn open() -> LowerPosix<Identity> {
+        LowerPosix::open(Path::new("/proc/self/fdinfo"), Identity, false).expect("a directory")
+    }
+
+    /// As a process has one that is being started.
+    #[test]
+    fn the_lock_goes_with_the_tree_even_where_a_copy_of_its_descriptor_stays() {
+        let scratch = atrest_testkit::Scratch::new();
+        let tree = LowerPosix::open(scratch.as_path(), Identity, true).expect("it is free");
+        let copy = rustix::io::dup(&tree.inner.root).expect("a descriptor");
+        drop(tree);
+        LowerPosix::open(scratch.as_path(), Identity, true).expect("it is free again");
+        drop(copy);
+    }
+
+    #[test]
+    fn no_descriptor_of_a_tree_goes_to_a_program_that_is_started() {
+        let scratch = atrest_testkit::Scratch::new();
+        scratch.file("file", b"contents");
+        let tree = LowerPosix::open(scratch.as_path(), Identity, true).expect("it is free");
+        let stays_here = |fd: &dyn AsFd| {
+            let flags = rustix::io::fcntl_getfd(fd.as_fd()).expect("it is open");
+            assert!(flags.contains(FdFlags::CLOEXEC));
+        };
+        let inner = &tree.inner;
+        stays_here(&inner.root);
+        stays_here(&inner.opener.proc_fds);
+        stays_here(&inner.nodes.get(Node::ROOT).expect("the top").fd);
+        let found = tree.lookup(Node::ROOT, b"file").expect("it is there").node;
+        let node = inner.nodes.get(found).expect("it is known");
+        stays_here(&node.fd);
+        stays_here(&inner.opener.reopen(&node, OFlags::RDONLY).expect("readable"));
+        let owner = Owner { uid: 0, gid: 0 };
+        let (made, _opened) = tree.create(Node::ROOT, b"new", 0o600, owner).expect("room");
+        let node = inner.nodes.get(made.node).expect("it is known");
+        stays_here(&node.fd);
+        let state = node.state();
+        let (lower, _) = state.lower().expect("it is open");
+        stays_here(&lower);
+    }
+
+    /// Every node that is known holds a descriptor.
+    #[test]
+    fn there_is_room_for_as_many_nodes_as_the_system_lets_there_be() {
+        let limit = || rustix::process::getrlimit(Resource::Nofile);
+        let maximum = limit().maximum;
+        let less = maximum.unwrap_or(1 << 20) - 1;
+        rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(less), maximum }).expect("less");
+        drop(open());
+        assert_eq!(limit().current, maximum);
+    }
+}

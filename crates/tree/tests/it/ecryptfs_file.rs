@@ -436,8 +436,12 @@ fn a_file_that_can_not_grow_is_as_it_was() {
     for grown in [file.set_len(3 << 20), file.write_at(3 << 20, b"x"), file.sync()] {
         assert!(matches!(grown, Err(EcryptfsError::Io(_))), "{grown:?}");
     }
-    assert_eq!(file.len(), 5000);
+    assert_eq!((file.len(), file.is_empty()), (5000, false));
     assert!(lower.memory.bytes().file == before);
+    // The largest file there can be is refused for want of room, not for its size.
+    let largest = (i64::MAX as u64 - HEADER_LEN) & !(EXTENT - 1);
+    let grown = file.set_len(largest);
+    assert!(matches!(grown, Err(EcryptfsError::Io(_))), "{grown:?}");
     // The disk is full in the middle: what there is of the zeros goes.
     lower.no_room = false;
     for writes in 0..4 {

@@ -14,9 +14,9 @@ use atrest_secret::OsRandom;
 use atrest_testkit::oracle::Program;
 use atrest_testkit::{Random, Scratch};
 use atrest_tree::ecryptfs::{
-    CheckSummary, EXTENT, EncryptedFile, ExportProgress, FileCipher, ForeignTree, HEADER_LEN, LowerFile,
-    LowerTree, MetadataPlace, NameCipher, Problem, Survey, check, check_contents, export, repair_size,
-    survey,
+    CheckSummary, EXTENT, EncryptedFile, ExportProgress, FileCipher, ForeignTree, HEADER_LEN, Keys,
+    LowerFile, LowerTree, MetadataPlace, NameCipher, Problem, Survey, check, check_contents, export,
+    repair_size, survey,
 };
 
 use crate::lower::{Made, OTHERS, OURS, options};
@@ -465,4 +465,15 @@ fn a_file_is_a_lower_file() {
     let place = File::from(place);
     assert!(LowerFile::sync(&place).is_err() && LowerFile::xattr(&place).is_err());
     assert!(LowerFile::set_xattr(&place, b"x").is_err());
+}
+
+/// Numbers of another filesystem that is mounted below may be the same as ours.
+#[test]
+fn what_is_mounted_below_has_no_number() {
+    let tree = LowerTree::open(Path::new("/"), Keys::new(), true).expect("a directory");
+    let inode = |name: &str| tree.metadata(&path(name)).expect("it is there").inode;
+    assert_eq!(inode(""), fs::metadata("/").expect("the top").ino());
+    assert_eq!((inode("proc"), inode("proc/version")), (0, 0));
+    let entries = tree.list(&path("proc")).expect("readable");
+    assert!(entries.iter().any(|entry| entry.name == b"version" && entry.inode == 0));
 }

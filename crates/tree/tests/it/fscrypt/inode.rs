@@ -96,7 +96,7 @@ fn names_and_targets_of_every_length_come_back_and_hide_their_lengths() {
 }
 
 #[test]
-fn what_no_kernel_stores_is_refused() {
+fn what_nobody_stores_is_refused() {
     use EncryptionFault::{CiphertextLength, PlaintextLength};
     let (keyring, key) = keyring();
     let (directory, link) = (cipher(&keyring, policy(key), DIRECTORY), cipher(&keyring, policy(key), LINK));
@@ -110,7 +110,8 @@ fn what_no_kernel_stores_is_refused() {
     }
     // A block has room for a link's length, and the kernel counts a NUL.
     for (block_size, longest) in [(4096, 4093), (1024, 1021)] {
-        let link = cipher(&keyring, policy(key), Of { block_size, ..LINK });
+        let number = u64::from(block_size);
+        let link = cipher(&keyring, policy(key), Of { number, block_size, ..LINK });
         let stored = link.encrypt_link(&long[..longest]).expect("it fits");
         assert_eq!(stored.len(), 2 + longest);
         assert_eq!(link.decrypt_link(&stored), Ok(long[..longest].to_vec()));
