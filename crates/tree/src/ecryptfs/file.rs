@@ -354,11 +354,11 @@ impl<L: LowerFile> EncryptedFile<L> {
                 self.read_old(size, first, run.get_mut(..EXTENT).unwrap_or(&mut []))?;
             }
             // The last one, if it was not the first, too.
-            if stop < run_end.min(size) && (extents > 1 || at == start) {
+            // cannot overflow: an extent of the file.
+            let number = first.saturating_add(extents).saturating_sub(1);
+            if stop < run_end.min(size) && (number != first || at == start) {
                 // cannot be less: a run has an extent.
                 let last = run.len().saturating_sub(EXTENT);
-                // cannot overflow: an extent of the file.
-                let number = first.saturating_add(extents).saturating_sub(1);
                 // cannot be out of range: less than the length.
                 self.read_old(size, number, run.get_mut(last..).unwrap_or(&mut []))?;
             }

@@ -86,7 +86,8 @@ impl LowerFile for File {
         // Some filesystems fill the disk before they find that it does not suffice.
         let found = rustix::fs::fstatvfs(self)?;
         // intended: what overflows is room enough.
-        if len > found.f_bfree.saturating_mul(found.f_frsize).saturating_add(self.len()?) {
+        let free = found.f_bfree.saturating_mul(found.f_frsize);
+        if !has_room(len, free, self.len()?) {
             return Err(Errno::NOSPC.into());
         }
         Ok(reserve(offset, len)?)
@@ -111,5 +112,30 @@ impl LowerFile for File {
 
     fn set_xattr(&self, value: &[u8]) -> io::Result<()> {
         Ok(rustix::fs::fsetxattr(self, XATTR, value, rustix::fs::XattrFlags::empty())?)
+    }
+}
+
+/// Whether so many bytes can be had: those that are free, and those that the file may have already.
+fn has_room(len: u64, free: u64, own: u64) -> bool {
+    // intended: what overflows is room enough.
+    len <= free.saturating_add(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_what_is_free_and_what_the_file_has() {
+        for (len, free, own, has) in [
+            (0, 0, 0, true),
+            (1, 0, 0, false),
+            (10, 7, 3, true),
+            (11, 7, 3, false),
+            (5, 7, 3, true),
+            (u64::MAX, u64::MAX, 1, true),
+        ] {
+            assert_eq!(has_room(len, free, own), has, "{len} {free} {own}");
+        }
     }
 }

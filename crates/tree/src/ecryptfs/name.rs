@@ -198,7 +198,7 @@ impl fmt::Debug for NameCipher {
 fn prepended(token: &Token, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len);
     let mut hash = Md5::digest(token.expose());
-    while bytes.len() < len {
+    for _ in 0..len.div_ceil(hash.len()) {
         bytes.extend(hash.iter().map(|byte| if *byte == 0 { NOT_ZERO } else { *byte }));
         hash = Md5::digest(hash);
     }
@@ -346,6 +346,18 @@ mod tests {
         let mut wrong = behind(17, b"name");
         wrong[15] ^= 1;
         assert_eq!(strip(token, &wrong), None, "of another key");
+    }
+
+    /// Whoever writes under one cipher reads those under all of them.
+    #[test]
+    fn names_of_another_cipher_than_the_one_for_new_names_are_read() {
+        let (keys, signature) = keys(b"correct horse");
+        let of = |cipher, len| NameCipher::new(&keys, signature, cipher, len).expect("a key");
+        let ours = of(FileCipher::Aes128, 16);
+        for (cipher, len) in [(FileCipher::Aes256, 32), (FileCipher::Des3Ede, 24), (FileCipher::Cast5, 8)] {
+            let text = of(cipher, len).encode(b"name").expect("short");
+            assert_eq!(ours.decode(&text), Ok(b"name".to_vec()), "{cipher:?}");
+        }
     }
 
     #[test]

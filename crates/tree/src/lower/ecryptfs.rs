@@ -29,6 +29,8 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 16;
+const PUNCH_INSIDE: u32 = PUNCH_HOLE | KEEP_SIZE;
+const ZERO_INSIDE: u32 = ZERO_RANGE | KEEP_SIZE;
 
 /// The keys of a tree, and how what is new in it is encrypted.
 #[derive(Debug)]
@@ -268,7 +270,7 @@ impl MappedFile for Contents {
             }
             KEEP_SIZE => return file.reserve(offset, len).map_err(|error| number(&error)),
             ZERO_RANGE => end,
-            mode if mode == PUNCH_HOLE | KEEP_SIZE || mode == ZERO_RANGE | KEEP_SIZE => end.min(has),
+            PUNCH_INSIDE | ZERO_INSIDE => end.min(has),
             _ => return Err(Errno::OPNOTSUPP),
         };
         let mut at = offset;

@@ -193,6 +193,7 @@ mod tests {
             let (fd, stat) = at(device, inode);
             nodes.refer(fd, &stat).number
         };
+        assert_ne!(refer(8, 0), refer(7, FOREIGN));
         let (a, b, c) = (refer(8, 50), refer(9, 50), refer(8, 100));
         assert!([a, b, c].iter().all(|number| number.0 >= FOREIGN));
         assert!(a != b && a != c && b != c);

@@ -314,6 +314,30 @@ fn what_can_not_be_read_is_an_error_in_large_runs_too() {
     let file = EncryptedFile::open(memory, &keys).expect("a good header");
     assert_eq!(file.read_at(0, &mut buf).expect("readable"), 4 << 20);
     assert!(buf[..4 << 20] == plain[..4 << 20]);
+    let memory = file.into_lower();
+    memory.set_len(HEADER_LEN + (2 << 20)).expect("cut");
+    let file = EncryptedFile::open(memory, &keys).expect("a good header");
+    assert_eq!(file.read_at(0, &mut buf).expect("readable"), 2 << 20, "in what the first core reads");
+    assert!(buf[..2 << 20] == plain[..2 << 20]);
+}
+
+/// What is overwritten in place leaves the size alone, and an extent that is not there in full is not made up.
+#[test]
+fn a_part_of_an_extent_is_written_only_over_the_rest_of_it() {
+    let mut keys = Keys::new();
+    let (lower, file) = judged(&mut keys, &[7; 20_000]);
+    for (offset, len) in [(19_990, 10), (0, 20_000), (5000, 1)] {
+        file.write_at(offset, &vec![8; len]).expect("room");
+        assert!(lower.noted().iter().all(|(what, offset, _)| *what == "write" && *offset > 0), "{offset}");
+    }
+    lower.memory.set_len(HEADER_LEN + EXTENT + 100).expect("in memory");
+    let before = lower.memory.bytes().file;
+    for offset in [4096, 5000, 8190] {
+        let refused = file.write_at(offset, b"part");
+        assert!(matches!(refused, Err(EcryptfsError::Truncated { extent: 1, .. })), "{offset}: {refused:?}");
+    }
+    assert!(lower.memory.bytes().file == before);
+    file.write_at(4096, &[9; 4096]).expect("all of it");
 }
 
 /// A lower file that keeps a record, and refuses what it is told to.

@@ -148,6 +148,14 @@ fn nothing_in_the_lower_directory_leads_out_of_it_or_hides_what_is_encrypted() {
     assert_eq!(read(&tree, "both"), Ok(b"encrypted".to_vec()));
     let names = tree.list(&TreePath::root()).expect("readable");
     assert_eq!(names.iter().filter(|entry| entry.name == b"both").count(), 1);
+    // Names that no directory has, but that decrypt well.
+    for name in ["..", ".", "a/b", "a\u{1}/"] {
+        let lower_name = encrypted(&OURS, name);
+        write(&OURS, MetadataPlace::File, lower.join(&lower_name), b"");
+        let entries = tree.list(&TreePath::root()).expect("readable");
+        assert!(entries.iter().any(|entry| entry.name == lower_name.as_os_str().as_bytes()), "{name}");
+        assert!(entries.iter().all(|entry| entry.name != name.as_bytes()), "{name}");
+    }
     // A directory that turns into a link after it was looked at.
     let inner = scratch.directory("lower/inner");
     write(&OURS, MetadataPlace::File, inner.join("secret"), b"inner");
@@ -350,7 +358,9 @@ fn an_export_has_everything_that_can_be_decrypted_and_names_the_rest() {
         let directory = fs::metadata(to.join("directory")).expect("copied");
         assert_eq!(directory.modified().expect("a time"), time);
         // As far as the mask of the process lets: others get nothing unless that is asked for.
-        assert_eq!(directory.mode() & 0o777 == 0o700, !preserve, "{:o}", directory.mode());
+        let mode = directory.mode() & 0o777;
+        assert_eq!(mode == 0o700, !preserve, "{mode:o}");
+        assert_eq!((mode & 0o700, mode & !0o751), (0o700, 0), "{mode:o}");
         assert_eq!(fs::metadata(&to).expect("made").mode() & 0o777, 0o700);
         let again = export(&tree, &to, preserve, &Told::default());
         assert!(matches!(again, Err(CopyError::Host { errno: 17, .. })), "{again:?}");
@@ -394,6 +404,21 @@ fn a_survey_tells_lower_directories_from_documents_and_from_other_programs() {
     let pointing = Scratch::new();
     symlink(scratch.as_path(), pointing.path("link")).expect("room");
     assert_eq!(look(&pointing), plain("link"));
+}
+
+/// So many that a folder of documents is known for what it is, and no more.
+#[test]
+fn a_survey_ends_after_4096_entries() {
+    let scratch = Scratch::new();
+    let inner = scratch.directory("a");
+    scratch.directory("a/b");
+    scratch.file("a/b/document", b"a document");
+    // With "a" and "b", the document is the last that is looked at.
+    (0..4093).for_each(|i| drop(File::create(inner.join(i.to_string())).expect("room")));
+    let look = || survey(scratch.as_path()).expect("a directory");
+    assert_eq!(look(), Survey::Plain { entry: "a/b/document".into() });
+    File::create(inner.join("one more")).expect("room");
+    assert_eq!(look(), Survey::Plain { entry: "a".into() });
 }
 
 #[test]

@@ -13,7 +13,7 @@ use atrest_inside::posix::{
 use atrest_inside::{Kind, Timestamp};
 use atrest_secret::Passphrase;
 use atrest_testkit::{Scratch, needs};
-use atrest_tree::ecryptfs::{FileCipher, FileOptions, Keys, MetadataPlace, Signature};
+use atrest_tree::ecryptfs::{FileCipher, FileOptions, Keys, MetadataPlace, NameCipher, Signature};
 use atrest_tree::lower::{EcryptfsMapper, Identity, LowerError, LowerPosix};
 
 pub const ROOT: Owner = Owner { uid: 0, gid: 0 };
@@ -328,6 +328,8 @@ fn what_is_new_belongs_to_whoever_made_it_or_to_the_group_of_its_directory() {
         assert_eq!(owned(&make(inner.node, b"file", node)), (1000, 70, 0o640), "{kind}");
         let below = make(inner.node, b"directory", New::Directory { mode: 0o750 });
         assert_eq!(owned(&below), (1000, 70, 0o2750), "{kind}");
+        let with_bit = make(inner.node, b"with the bit", New::Directory { mode: 0o2710 });
+        assert_eq!(owned(&with_bit), (1000, 70, 0o2710), "{kind}");
         assert!(fs::read_dir(lower).expect("a directory").count() == 3, "{kind}");
     });
 }
@@ -638,6 +640,17 @@ fn plain_names_are_found_where_names_are_encrypted() {
     assert!(!lower.join("plain").exists());
     tree.remove(Node::ROOT, b"both", false).expect("the one that is encrypted");
     assert_eq!(fs::read(lower.join("both")).expect("it stays"), b"not encrypted");
+    // Names that no directory has, but that decrypt well, are shown as they stand there.
+    let names = NameCipher::new(&OURS.0, OURS.1[1], FileCipher::Aes128, 16).expect("a key for names");
+    for name in [&b".."[..], b".", b"a/b"] {
+        let lower_name = names.encode(name).expect("short");
+        fs::write(lower.join(OsStr::from_bytes(&lower_name)), b"").expect("room");
+        let entries = listed(&*tree, Node::ROOT);
+        assert!(entries.iter().any(|entry| entry.name == lower_name), "{name:?}");
+        assert!(entries.iter().all(|entry| entry.name != name), "{name:?}");
+        assert_eq!(tree.lookup(Node::ROOT, name), Err(Errno::INVAL), "{name:?}");
+        tree.remove(Node::ROOT, &lower_name, false).expect("by the name that is shown");
+    }
     let pipe = tree.make(Node::ROOT, b"pipe", New::Node { mode: 0o010_600, device: 0 }, ROOT).expect("room");
     assert_eq!(pipe.metadata.kind, Kind::Pipe);
     let below = fs::read_dir(lower).expect("a directory").map(|entry| entry.expect("an entry"));

@@ -39,7 +39,8 @@ fn digits<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
         return None;
     }
     for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-        *byte = value(*high)? << 4 | value(*low)?;
+        // cannot overflow: digits are less than 16.
+        *byte = value(*high)?.wrapping_mul(16).wrapping_add(value(*low)?);
     }
     Some(bytes)
 }

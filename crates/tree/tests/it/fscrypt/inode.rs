@@ -261,6 +261,24 @@ fn a_keyring_knows_its_keys_and_says_when_they_change() {
 }
 
 #[test]
+fn a_policy_opens_nothing_on_a_filesystem_that_can_not_have_it() {
+    let (keyring, key) = keyring();
+    let opened = |policy: Policy, block_size, stable_inodes| {
+        let filesystem = EncryptedFilesystem { uuid: [1; 16], block_size, stable_inodes };
+        let context = Context { policy, nonce: NONCE }.to_bytes();
+        let (number, kind, casefolded) = (u64::from(block_size), Kind::File, false);
+        let inode = EncryptedInode { number, kind, casefolded, context: &context, filesystem: &filesystem };
+        keyring.open(&inode).map(drop)
+    };
+    let by_inode = Policy { key_use: KeyUse::InodeLblk64, ..policy(key) };
+    assert_eq!(opened(by_inode, 4096, true), Ok(()));
+    assert_eq!(opened(by_inode, 4096, false), Err(EncryptionFault::UnstableInodes));
+    let units = Policy { log2_data_unit: Some(11), ..policy(key) };
+    assert_eq!(opened(units, 4096, false), Ok(()));
+    assert_eq!(opened(units, 1024, false), Err(EncryptionFault::DataUnit { log2: 11 }));
+}
+
+#[test]
 fn a_cipher_is_kept_for_its_inode_until_others_push_it_out() {
     let (keyring, key) = keyring();
     let base = policy(key);
