@@ -11,12 +11,13 @@ use atrest_format::luks2::{
     CopyKind, Header, HeaderPair, ReencryptMode, Resilience, Segment, SegmentKind, SegmentSize, Shift,
 };
 use atrest_kdf::{Hash, digest};
-use atrest_secret::{OsRandom, Random};
+use atrest_secret::{OsRandom, Random, SecretBytes};
 
 use super::begin::Beginning;
 use super::zone::{Course, linear};
 use super::{ReencryptError, ResilienceKind, Rewriting};
 use crate::lock::MetadataLock;
+use crate::luks2::keyslot::Sealed;
 use crate::luks2::{Luks2, create};
 use crate::{ChangeError, Devices, FormatError, FormatOptions, OptionError, Passphrase};
 
@@ -109,7 +110,7 @@ pub fn begin_encryption<'a>(
     let _lock = MetadataLock::take(devices.header, LockMode::Exclusive)?;
     let conversion =
         // intended: a header of its own needs no shift.
-        Conversion::new(&header, shift.unwrap_or(0), sealed.keyslot.area.offset, sealed.material)?;
+        Conversion::new(&header, shift.unwrap_or(0), sealed)?;
     match shift {
         Some(_) => conversion.begin(devices.data)?,
         None => {
@@ -172,8 +173,16 @@ enum Head {
 }
 
 impl Conversion {
-    fn new(header: &Header, shift: u64, area: u64, material: Vec<u8>) -> Result<Self, ReencryptError> {
-        let mut writes = vec![Write { offset: area, bytes: material }];
+    fn new(header: &Header, shift: u64, sealed: Sealed) -> Result<Self, ReencryptError> {
+        let area = &sealed.keyslot.area;
+        let mut bytes = sealed.material;
+        let stripes = bytes.len();
+        // The whole area: behind the last stripe there is plaintext.
+        bytes.resize(usize::try_from(area.size).map_err(|_| FormatError::Header)?, 0);
+        if let Some(padding) = bytes.get_mut(stripes..) {
+            OsRandom.fill(padding).map_err(ChangeError::Random)?;
+        }
+        let mut writes = vec![Write { offset: area.offset, bytes }];
         for copy in [CopyKind::Secondary, CopyKind::Primary] {
             let mut salt = [0; 64];
             OsRandom.fill(&mut salt).map_err(ChangeError::Random)?;
@@ -271,7 +280,8 @@ impl Conversion {
     fn compare(&self, device: &dyn BlockDevice) -> Result<Head, ReencryptError> {
         // cannot be less: the device has two shifts at least.
         let moved = device.size().saturating_sub(self.shift);
-        let (mut now, mut then) = (vec![0; STEP], vec![0; STEP]);
+        // Plaintext, as in `copy`.
+        let (mut now, mut then) = (SecretBytes::zeroed(STEP), SecretBytes::zeroed(STEP));
         let mut head = Head::Untouched;
         let mut at = 0_u64;
         while at < self.shift {
@@ -319,8 +329,10 @@ impl Rewriting<'_> {
             return Ok(());
         }
         let metadata = self.volume.metadata();
+        // The area of the zones holds nothing when what is read is not overwritten.
+        let keys = metadata.keyslots().iter().filter(|keyslot| keyslot.id != self.course.state.keyslot);
         let mut used: Vec<(u64, u64)> =
-            metadata.keyslots().iter().map(|keyslot| (keyslot.area.offset, keyslot.area.end())).collect();
+            keys.map(|keyslot| (keyslot.area.offset, keyslot.area.end())).collect();
         used.push((self.course.state.last.offset, u64::MAX));
         used.sort_unstable();
         let mut at = metadata.keyslots_start();
@@ -342,7 +354,8 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
 }
 
 fn copy(device: &dyn BlockDevice, from: u64, to: u64, len: u64) -> Result<(), ReencryptError> {
-    let mut buf = vec![0; STEP];
+    // Plaintext, which wipes itself.
+    let mut buf = SecretBytes::zeroed(STEP);
     let mut done = 0_u64;
     while done < len {
         // cannot be less: the loop ends at the length.
@@ -355,6 +368,5 @@ fn copy(device: &dyn BlockDevice, from: u64, to: u64, len: u64) -> Result<(), Re
         // cannot overflow: not beyond the length.
         done = done.saturating_add(step as u64);
     }
-    atrest_secret::wipe(&mut buf);
     Ok(())
 }

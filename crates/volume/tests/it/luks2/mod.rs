@@ -1,8 +1,11 @@
 //! LUKS2 volumes: against cryptsetup, against power loss, against damage and wrong use.
 
 mod apart;
+mod choices;
+mod course;
 mod cryptsetup;
 mod damage;
+mod locked;
 mod model;
 mod operations;
 mod power_loss;

@@ -1,0 +1,551 @@
+//! A whole re-encryption as its header sees it: which zone comes when, what protects it, and what is wiped at the end.
+
+use atrest_device::BlockDevice;
+use atrest_format::luks2::{Header, ReencryptMode};
+use atrest_kdf::Hash;
+use atrest_testkit::power_loss::{Limits, Tearing};
+use atrest_testkit::{FaultDevice, Random};
+use atrest_volume::luks2::reencrypt::{
+    EncryptOptions, Protection, ReencryptError, ReencryptOptions, ResilienceKind, Rewriting, Zone,
+    begin_encryption, interrupted_conversion,
+};
+use atrest_volume::luks2::{self, Luks2};
+use atrest_volume::{
+    ChangeError, Credential, Devices, FormatError, FormatOptions, OptionError, UnlockError, VolumeKey,
+};
+
+use crate::luks2::reencrypt::store;
+use crate::luks2::support::*;
+
+const MIB: u64 = 1 << 20;
+/// Where the data of a small volume begins, and how long it is.
+const DATA: u64 = 2 * MIB;
+const LEN: u64 = 2 * MIB;
+
+fn options(resilience: ResilienceKind) -> ReencryptOptions {
+    ReencryptOptions { keyslot: keyslot(), resilience, ..ReencryptOptions::default() }
+}
+
+fn begin<'a>(
+    device: &'a FaultDevice,
+    luks: &Luks2,
+    options: &ReencryptOptions,
+) -> Result<Rewriting<'a>, ReencryptError> {
+    luks.begin_reencryption(Devices::together(device), &[(&passphrase("one"), None)], options)
+}
+
+fn key(device: &FaultDevice) -> VolumeKey {
+    Luks2::read(device).expect("reads").keyslot_key(device, &passphrase("one"), None).expect("opens").1
+}
+
+/// Sectors of a range that are what they were.
+fn same_sectors(before: &[u8], after: &[u8], offset: u64, len: u64) -> usize {
+    let range = offset as usize..(offset + len) as usize;
+    let pairs = before[range.clone()].chunks(512).zip(after[range].chunks(512));
+    pairs.filter(|(before, after)| before == after).count()
+}
+
+/// All zones to the end, each with this protection; `hot` sees every zone while it is hot.
+fn rewrite(
+    rewriting: &mut Rewriting<'_>,
+    most: u64,
+    protection: &[u8],
+    mut hot: impl FnMut(&Zone),
+) -> Vec<Zone> {
+    let mut zones = Vec::new();
+    loop {
+        let zone = rewriting.next(most).expect("a zone").expect("not at the end");
+        rewriting.heat(&zone, protection).expect("hot");
+        hot(&zone);
+        zones.push(zone);
+        if rewriting.cool(&zone).expect("done") {
+            return zones;
+        }
+        assert!(zones.len() < 100, "it does not end");
+    }
+}
+
+#[test]
+fn zones_follow_one_another_over_all_data_and_the_header_knows_the_hot_one() {
+    for resilience in [ResilienceKind::Checksum, ResilienceKind::Journal, ResilienceKind::None] {
+        let (device, luks) = volume();
+        let old = key(&device);
+        let before = device.image();
+        let mut rewriting = begin(&device, &luks, &options(resilience)).expect("begun");
+        assert_eq!(device.image()[DATA as usize..], before[DATA as usize..], "no data is touched");
+        assert_eq!((rewriting.total(), rewriting.done(), rewriting.interrupted()), (LEN, Ok(0), Ok(None)));
+        assert_eq!((rewriting.mode(), rewriting.alignment()), (ReencryptMode::Reencrypt, 4096));
+        let expected = match resilience {
+            ResilienceKind::Checksum => Protection::Checksum { hash: Hash::Sha256, sector: 4096 },
+            ResilienceKind::Journal => Protection::Journal,
+            ResilienceKind::None => Protection::None,
+        };
+        assert_eq!(rewriting.protection(), expected);
+        let state = rewriting.volume().metadata().reencryption().expect("a state");
+        assert_eq!(state.area_size, 6 * 258_048, "all that is left");
+        let protection: &[u8] = if resilience == ResilienceKind::None { &[] } else { &[0xee; 10_000] };
+        let zones = rewrite(&mut rewriting, 300_000, protection, |zone| {
+            let seen = Luks2::read(&device).expect("reads");
+            let devices = Devices::together(&device);
+            let resumed = seen.resume_reencryption(devices, &passphrase("one")).expect("it is verified");
+            assert_eq!(resumed.done(), Ok(zone.offset));
+            let Zone { offset, len, .. } = *zone;
+            match resilience {
+                ResilienceKind::None => {
+                    assert_eq!(resumed.interrupted(), Err(ReencryptError::Unprotected { offset, len }));
+                }
+                _ => {
+                    assert_eq!(resumed.interrupted(), Ok(Some(*zone)));
+                    let mut read = vec![0; 9000];
+                    resumed.read_protection(1000, &mut read).expect("reads");
+                    assert_eq!(read, [0xee; 9000]);
+                }
+            }
+        });
+        let mut at = 0;
+        for zone in &zones {
+            assert_eq!((zone.offset, zone.source, zone.target), (at, DATA + at, DATA + at));
+            assert_eq!(zone.len, (LEN - at).min(73 * 4096), "300000 bytes, down to a data unit");
+            at += zone.len;
+        }
+        assert_eq!(at, LEN);
+
+        // At the end there is one key, and nothing of the old one on the media.
+        let after = Luks2::read(&device).expect("reads");
+        assert!(after.metadata().config().requirements.is_empty());
+        assert_eq!((after.metadata().segments().len(), after.metadata().digests().len()), (1, 1));
+        assert_eq!(opens(&device, "one"), Some(1));
+        assert_ne!(key(&device), old, "the data has its old key");
+        let image = device.image();
+        assert_eq!(same_sectors(&before, &image, 0x8000, 258_048), 0, "the old keyslot is still there");
+        let area = &image[state.area_offset as usize..(state.area_offset + state.area_size) as usize];
+        assert!(!area.chunks(512).any(|sector| sector == [0xee; 512]), "hashes of plaintext are still there");
+        assert!(area.chunks(512).any(|sector| sector != [0; 512]));
+        device.write_at(0, &before[..0x8000]).expect("writes");
+        assert_eq!(opens(&device, "one"), None, "with the old header");
+    }
+}
+
+#[test]
+fn a_key_that_stays_keeps_its_keyslots_and_the_mark_goes() {
+    let (device, luks) = volume();
+    let (old, before) = (key(&device), device.image());
+    let keep = ReencryptOptions { keep_key: true, data_unit: Some(512), ..options(ResilienceKind::Journal) };
+    let mut rewriting = begin(&device, &luks, &keep).expect("begun");
+    rewrite(&mut rewriting, MIB, &[], |zone| {
+        let seen = Luks2::read(&device).expect("reads");
+        let resumed = seen.resume_reencryption(Devices::together(&device), &passphrase("one"));
+        assert_eq!(resumed.expect("it is verified").interrupted(), Ok(Some(*zone)));
+    });
+    assert_eq!((key(&device), opens(&device, "one")), (old, Some(0)));
+    assert_eq!(same_sectors(&before, &device.image(), 0x8000, 258_048), 258_048 / 512);
+    let after = Luks2::read(&device).expect("reads");
+    assert_eq!((after.metadata().keyslots().len(), after.metadata().digests().len()), (1, 1));
+    assert_eq!(after.info().segments[0].data_unit, 512);
+}
+
+#[test]
+fn what_can_not_be_reencrypted_is_refused_before_anything_is_written() {
+    let (device, mut luks) = volume();
+    let one = passphrase("one");
+    luks.add_key(&device, Credential::Passphrase(&one, None), &passphrase("two"), &keyslot()).expect("adds");
+    luks.import_token(&device, None, "{\"type\":\"t\",\"keyslots\":[\"0\"]}").expect("imports");
+    device.forget();
+    let refused = |change: fn(&mut ReencryptOptions)| {
+        let mut options = ReencryptOptions { drop_slots: vec![1], ..options(ResilienceKind::Checksum) };
+        change(&mut options);
+        let refused = begin(&device, &luks, &options).expect_err("refused");
+        assert!(device.recording().events().is_empty(), "something was written");
+        refused
+    };
+    let option = |error: OptionError| ReencryptError::from(error);
+    assert_eq!(refused(|o| o.drop_slots = vec![]), ReencryptError::KeyslotsLeft { slots: vec![1] });
+    assert_eq!(refused(|o| o.drop_slots = vec![0]), ReencryptError::KeyslotsLeft { slots: vec![1] });
+    assert_eq!(refused(|o| o.cipher = Some(spec("cipher_null-ecb"))), option(OptionError::NullCipher));
+    assert_eq!(refused(|o| o.cipher = Some(spec("aes-ctr-plain64"))), option(OptionError::SingleSnapshot));
+    for bytes in [0, 256, 513, 8192] {
+        let mut odd = ReencryptOptions { drop_slots: vec![1], ..options(ResilienceKind::None) };
+        odd.data_unit = Some(bytes);
+        let error = begin(&device, &luks, &odd).expect_err("refused");
+        assert_eq!(error, option(OptionError::DataUnit { bytes, least: 512 }));
+    }
+    let length = OptionError::KeyLength { bytes: 33, takes: &[32, 48, 64] };
+    assert_eq!(refused(|o| o.key_len = Some(33)), option(length));
+    let weak = option(OptionError::Pbkdf);
+    assert_eq!(refused(|o| o.keyslot.pbkdf.forced_iterations = Some(999)), weak);
+    let nobody = luks.begin_reencryption(Devices::together(&device), &[], &options(ResilienceKind::None));
+    assert_eq!(nobody.err(), Some(UnlockError::WrongPassphrase.into()));
+    let wrong = [(&passphrase("three"), None)];
+    let wrong = luks.begin_reencryption(Devices::together(&device), &wrong, &options(ResilienceKind::None));
+    assert_eq!(wrong.err(), Some(UnlockError::WrongPassphrase.into()));
+    assert!(device.recording().events().is_empty(), "something was written");
+
+    // With both passphrases nothing is lost; each is carried over once.
+    let two = passphrase("two");
+    let both = [(&one, None), (&two, Some(1)), (&one, Some(0))];
+    let begun = luks.begin_reencryption(Devices::together(&device), &both, &options(ResilienceKind::None));
+    let mut rewriting = begun.expect("begun");
+    let again = Luks2::read(&device).expect("reads");
+    assert_eq!(
+        begin(&device, &again, &options(ResilienceKind::None)).err(),
+        Some(ReencryptError::InProgress)
+    );
+    let state = again.metadata();
+    assert_eq!(state.tokens()[0].keyslots, [0, 2], "a token opens the new keyslot, too");
+    rewrite(&mut rewriting, LEN, &[], |_| {});
+    assert_eq!((opens(&device, "one"), opens(&device, "two")), (Some(2), Some(3)));
+    assert_eq!(Luks2::read(&device).expect("reads").tokens()[0].keyslots, [2]);
+    // Salts and areas of both are their own.
+    let after = Luks2::read(&device).expect("reads").info();
+    let salts: Vec<_> = after.keyslots.iter().map(|k| k.kdf.as_ref().expect("a kdf").salt.clone()).collect();
+    assert_ne!(salts[0], salts[1]);
+}
+
+#[test]
+fn a_zone_is_no_longer_than_what_protects_it() {
+    // Room for three keyslots: of one, the new one, and a journal of 63 data units.
+    let device = FaultDevice::zeroed(DEVICE_SIZE);
+    let with_room = |slots: u64| {
+        let format = FormatOptions { keyslots_size: Some(slots * 258_048), ..small() };
+        luks2::format(Devices::together(&device), &passphrase("one"), &format).expect("formats")
+    };
+    let luks = with_room(3);
+    let mut rewriting = begin(&device, &luks, &options(ResilienceKind::Journal)).expect("begun");
+    let zone = rewriting.next(u64::MAX).expect("a zone").expect("not at the end");
+    assert_eq!((zone.offset, zone.len), (0, 258_048));
+    assert_eq!(rewriting.next(5000).map(|zone| zone.map(|zone| zone.len)), Ok(Some(4096)));
+    assert_eq!(
+        rewriting.next(1).map(|zone| zone.map(|zone| zone.len)),
+        Ok(Some(4096)),
+        "a data unit at least"
+    );
+    device.forget();
+    let long = vec![7; 258_049];
+    assert_eq!(rewriting.heat(&zone, &long), Err(ReencryptError::Protection));
+    assert!(device.recording().events().is_empty(), "something was written");
+    let mut buf = vec![0; 48];
+    assert_eq!(rewriting.heat(&zone, &long[..258_048]), Ok(()));
+    assert_eq!(rewriting.read_protection(258_000, &mut buf), Ok(()));
+    assert_eq!(buf, [7; 48]);
+    for skip in [258_001, 258_048, u64::MAX] {
+        assert_eq!(rewriting.read_protection(skip, &mut buf), Err(ReencryptError::Protection), "{skip}");
+    }
+    // A hot zone that its journal can't hold was made by nobody.
+    let luks = with_room(3);
+    let mut rewriting = begin(&device, &luks, &options(ResilienceKind::Journal)).expect("begun");
+    let long = Zone { len: 258_048 + 4096, ..zone };
+    rewriting.heat(&long, &[]).expect("hot");
+    assert_eq!(rewriting.interrupted(), Err(ReencryptError::Protection));
+
+    for resilience in [ResilienceKind::Checksum, ResilienceKind::Journal, ResilienceKind::None] {
+        let luks = with_room(2);
+        device.forget();
+        assert_eq!(begin(&device, &luks, &options(resilience)).err(), Some(ReencryptError::NoRoom));
+        assert!(device.recording().events().is_empty(), "something was written");
+    }
+}
+
+#[test]
+fn a_header_that_somebody_else_has_changed_is_not_overwritten() {
+    let (device, luks) = volume();
+    let mut rewriting = begin(&device, &luks, &options(ResilienceKind::Checksum)).expect("begun");
+    let zone = rewriting.next(MIB).expect("a zone").expect("not at the end");
+    let header = Luks2::read(&device).expect("reads").header_pair().header.clone();
+    let changes: [fn(&mut Header); 3] = [
+        |header| header.binary.sequence += 1,
+        |header| header.binary.sequence -= 1,
+        |header| header.binary.uuid = "01234567-89ab-4def-8123-456789abcdef".into(),
+    ];
+    for change in changes {
+        let mut other = header.clone();
+        change(&mut other);
+        write(&device, &other);
+        let before = device.image();
+        let refused = rewriting.heat(&zone, &[]);
+        assert_eq!(refused, Err(ChangeError::ChangedMeanwhile.into()));
+        assert!(device.image() == before, "something was written");
+    }
+    write(&device, &header);
+    assert_eq!(rewriting.heat(&zone, &[]), Ok(()));
+    let sequence = Luks2::read(&device).expect("reads").header_pair().header.binary.sequence;
+    assert_eq!(sequence, header.binary.sequence + 1);
+}
+
+fn write(device: &FaultDevice, header: &Header) {
+    use atrest_format::luks2::CopyKind;
+    for (kind, offset) in [(CopyKind::Primary, 0), (CopyKind::Secondary, header.binary.header_size)] {
+        device.write_at(offset, &header.encode(kind, &[7; 64]).expect("it fits")).expect("written");
+    }
+}
+
+#[test]
+fn the_sequence_ends_before_it_begins_anew() {
+    let (device, luks) = volume();
+    let rewriting = begin(&device, &luks, &options(ResilienceKind::Checksum)).expect("begun");
+    let zone = rewriting.next(MIB).expect("a zone").expect("not at the end");
+    drop(rewriting);
+    let mut header = Luks2::read(&device).expect("reads").header_pair().header.clone();
+    header.binary.sequence = u64::MAX;
+    write(&device, &header);
+    let last = Luks2::read(&device).expect("reads");
+    let mut rewriting =
+        last.resume_reencryption(Devices::together(&device), &passphrase("one")).expect("verified");
+    assert_eq!(rewriting.heat(&zone, &[]), Err(ChangeError::SequenceExhausted.into()));
+}
+
+/// Plaintext of which every sector is another one.
+fn plaintext(len: u64) -> FaultDevice {
+    FaultDevice::new(Random::new(5).bytes(len as usize))
+}
+
+fn in_place(shift: u64) -> EncryptOptions {
+    let keyslots_size = Some(2 * 258_048);
+    EncryptOptions {
+        format: FormatOptions { data_offset: Some(shift), keyslots_size, ..small() },
+        ..EncryptOptions::default()
+    }
+}
+
+fn encrypting<'a>(device: &'a FaultDevice, shift: u64) -> Result<Rewriting<'a>, ReencryptError> {
+    begin_encryption(Devices::together(device), &passphrase("one"), in_place(shift))
+}
+
+/// Offset, length, source and target in MiB.
+type Expected = (u64, u64, u64, u64);
+
+#[test]
+fn plaintext_makes_room_for_its_header_from_the_end_and_its_moved_head_is_wiped() {
+    let all: [(u64, u64, &[Expected]); 4] = [
+        (6, 2, &[(0, 2, 4, 2)]),
+        (7, 2, &[(2, 1, 2, 4), (0, 2, 5, 2)]),
+        (8, 2, &[(2, 2, 2, 4), (0, 2, 6, 2)]),
+        (11, 2, &[(5, 2, 5, 7), (3, 2, 3, 5), (2, 1, 2, 4), (0, 2, 9, 2)]),
+    ];
+    for (size, shift, expected) in all {
+        let device = plaintext(size * MIB);
+        let before = device.image();
+        let mut rewriting = encrypting(&device, shift * MIB).expect("begun");
+        let image = device.image();
+        let moved = ((size - shift) * MIB) as usize;
+        assert_eq!(image[moved..], before[..(shift * MIB) as usize], "the head of the plaintext");
+        let data = (shift * MIB) as usize..moved - MIB as usize;
+        assert_eq!(image[data.clone()], before[data], "nothing else is touched but for the note");
+        assert_eq!((rewriting.total(), rewriting.done()), ((size - 2 * shift) * MIB, Ok(0)));
+        assert_eq!(
+            (rewriting.protection(), rewriting.mode()),
+            (Protection::Elsewhere, ReencryptMode::Encrypt)
+        );
+
+        // What is unused in front of the data was plaintext.
+        rewriting.bury_head().expect("buried");
+        let buried = device.image();
+        let header = 0x8000 + 258_048;
+        assert_eq!(buried[..header], image[..header], "header and keyslot stay");
+        // Also what is behind the last stripe, and the area that this re-encryption puts nothing into.
+        let behind = 0x8000 + 256_000;
+        assert_eq!(same_sectors(&before, &buried, behind, shift * MIB - behind), 0);
+        assert_eq!(buried[(shift * MIB) as usize..], image[(shift * MIB) as usize..], "data stays");
+
+        let mut left = rewriting.total();
+        let zones = rewrite(&mut rewriting, u64::MAX, &[], |zone| {
+            left -= zone.len;
+            let seen = Luks2::read(&device).expect("reads");
+            let resumed = seen.resume_reencryption(Devices::together(&device), &passphrase("one"));
+            let resumed = resumed.expect("it is verified");
+            assert_eq!(resumed.interrupted(), Ok(Some(*zone)));
+            let image = device.image();
+            resumed.bury_head().expect("nothing to bury");
+            assert!(device.image() == image, "the head is buried once, before the first zone");
+        });
+        let zones: Vec<Expected> = zones
+            .iter()
+            .map(|zone| (zone.offset / MIB, zone.len / MIB, zone.source / MIB, zone.target / MIB))
+            .collect();
+        assert_eq!((zones.as_slice(), left), (expected, 0), "{size} {shift}");
+        let image = device.image();
+        let kept = image[moved..].chunks(512).zip(before.chunks(512)).filter(|(a, b)| a == b).count();
+        assert_eq!(kept, 0, "plaintext is still there");
+        assert_eq!(same_sectors(&before, &image, 0, shift * MIB), 0, "in front of the data, too");
+        let after = Luks2::read(&device).expect("reads");
+        assert_eq!((after.metadata().segments().len(), after.metadata().keyslots().len()), (1, 1));
+        assert_eq!(after.metadata().data_offset(), shift * MIB);
+        assert_eq!(opens(&device, "one"), Some(0));
+    }
+}
+
+#[test]
+fn plaintext_that_leaves_no_room_is_not_touched() {
+    let refused = |size: u64, shift: Option<u64>| {
+        let device = plaintext(size);
+        let mut options = in_place(0);
+        options.format.data_offset = shift;
+        let refused = begin_encryption(Devices::together(&device), &passphrase("one"), options);
+        assert!(device.recording().events().is_empty(), "something was written");
+        refused.map(drop)
+    };
+    let space = |shift, has| Err(ReencryptError::NoSpaceBehind { needs: 2 * shift, has });
+    assert_eq!(refused(3 * MIB - 512, Some(MIB)), space(MIB, 3 * MIB - 512));
+    assert_eq!(refused(MIB, Some(MIB)), space(MIB, MIB));
+    assert_eq!(refused(8 * MIB, Some(MIB - 4096)), space(MIB - 4096, 8 * MIB), "no room for the note");
+    assert!(refused(3 * MIB + 256, Some(MIB)).is_err(), "no whole sectors");
+    assert!(refused(8 * MIB, None).is_err(), "where to?");
+    assert!(encrypting(&plaintext(3 * MIB), MIB).is_ok(), "as small as it can be");
+    let device = plaintext(3 * MIB);
+    device.fail(atrest_testkit::fault::Fault::ReadOnly);
+    let Err(ReencryptError::Change(error)) = encrypting(&device, MIB) else { panic!("not refused") };
+    assert!(matches!(*error, ChangeError::Device(_)), "{error:?}");
+}
+
+#[test]
+fn with_a_header_elsewhere_the_data_stays_where_it_is() {
+    let (header, data) = (plaintext(DEVICE_SIZE as u64), plaintext(MIB));
+    let (before, random) = (data.image(), header.image());
+    let options = EncryptOptions { format: small(), ..EncryptOptions::default() };
+    let devices = Devices::detached(&header, &data);
+    let mut rewriting = begin_encryption(devices, &passphrase("one"), options).expect("begun");
+    assert!(data.image() == before && data.recording().events().is_empty());
+    assert_eq!(same_sectors(&random, &header.image(), 0x8000, KEYSLOTS_SIZE), 0, "old keyslots are gone");
+    assert_eq!(rewriting.alignment(), 512);
+    let zones = rewrite(&mut rewriting, MIB / 2, &[], |zone| assert_eq!(zone.source, zone.target));
+    assert_eq!(
+        zones.iter().map(|zone| (zone.source, zone.len)).collect::<Vec<_>>(),
+        [(0, MIB / 2), (MIB / 2, MIB / 2)]
+    );
+    let luks = Luks2::read(&header).expect("reads");
+    let options = Default::default();
+    assert_eq!(luks.unlock(devices, &passphrase("one"), &options).map(|v| v.size()).ok(), Some(MIB));
+    assert!(data.image() == before, "the engine's part");
+    for (header_read_only, data_read_only) in [(true, false), (false, true)] {
+        let (header, data) = (plaintext(DEVICE_SIZE as u64), plaintext(MIB));
+        for (device, read_only) in [(&header, header_read_only), (&data, data_read_only)] {
+            if read_only {
+                device.fail(atrest_testkit::fault::Fault::ReadOnly);
+            }
+        }
+        let options = EncryptOptions { format: small(), ..EncryptOptions::default() };
+        let begun = begin_encryption(Devices::detached(&header, &data), &passphrase("one"), options);
+        assert!(begun.is_err());
+        assert!(header.recording().events().is_empty() && data.recording().events().is_empty());
+    }
+}
+
+/// Wherever the power goes, the plaintext is whole, or a header is there, or the note completes it.
+#[test]
+fn a_header_that_was_half_written_is_completed_by_its_note() {
+    let device = plaintext(3 * MIB);
+    let before = device.image();
+    drop(encrypting(&device, MIB).expect("begun"));
+    let (mut untouched, mut begun, mut done) = (0, 0, 0);
+    let limits = Limits { tearing: Tearing::Inside, sampled: 8, tears: 4, ..Limits::default() };
+    device.recording().for_each_power_loss(&limits, |aftermath| {
+        let at = aftermath.power_loss.to_string();
+        let after = FaultDevice::new(aftermath.image);
+        match interrupted_conversion(&after, MIB).expect("reads") {
+            Some(conversion) => {
+                conversion.complete(&after).expect("completed");
+                begun += 1;
+            }
+            None if Luks2::read(&after).is_err() => {
+                let image = after.image();
+                assert_eq!(image[..2 * MIB as usize - MIB as usize], before[..MIB as usize], "{at}");
+                untouched += 1;
+                return;
+            }
+            None => done += 1,
+        }
+        let luks = Luks2::read(&after).expect("a header");
+        let resumed = luks.resume_reencryption(Devices::together(&after), &passphrase("one"));
+        assert_eq!(resumed.unwrap_or_else(|error| panic!("{at}: {error}")).done(), Ok(0));
+        assert_eq!(after.image()[2 * MIB as usize..], before[..MIB as usize], "{at}");
+    });
+    assert!(untouched > 0 && begun > 0, "{untouched} {begun} {done}");
+}
+
+#[test]
+fn a_note_completes_only_the_header_that_it_is_for() {
+    let device = plaintext(3 * MIB);
+    let before = device.image();
+    drop(encrypting(&device, MIB).expect("begun"));
+    let whole = device.image();
+    // The first header copy is not written yet.
+    let mut half = whole.clone();
+    half[..0x4000].copy_from_slice(&before[..0x4000]);
+    let found = |image: &[u8], shift: u64| {
+        interrupted_conversion(&FaultDevice::new(image.to_vec()), shift).expect("reads")
+    };
+    let completed = FaultDevice::new(half.clone());
+    found(&half, MIB).expect("begun").complete(&completed).expect("completed");
+    assert!(completed.image() == whole);
+    for shift in [0, 512, MIB - 512, MIB + 512, 2 * MIB, 3 * MIB, u64::MAX] {
+        assert!(found(&half, shift).is_none(), "{shift}");
+    }
+    let note = 3 * MIB as usize - 2 * MIB as usize;
+    // Magic, size, shift, count, and the first write's offset, length and bytes; something in the middle.
+    for at in [0, 15, 16, 23, 24, 31, 32, 39, 40, 47, 48, 55, 56, 1000, 200_000] {
+        let mut other = half.clone();
+        other[note + at] ^= 1;
+        assert!(found(&other, MIB).is_none(), "byte {at} of the note");
+    }
+    // A sector of the head that nothing is written to, and one that is neither old nor new.
+    for at in [700_000, 0x3fff, 5] {
+        let mut other = half.clone();
+        other[at] = !before[at] ^ u8::from(whole[at] == !before[at]);
+        assert!(found(&other, MIB).is_none(), "byte {at} of the head");
+    }
+    // Torn within a sector.
+    let mut torn = half.clone();
+    torn[..100].copy_from_slice(&whole[..100]);
+    assert!(found(&torn, MIB).is_some());
+    // Nothing of the head was written: there is nothing to complete.
+    let mut untouched = half;
+    untouched[..MIB as usize].copy_from_slice(&before[..MIB as usize]);
+    assert!(found(&untouched, MIB).is_none());
+    assert!(found(&before, MIB).is_none(), "without a note");
+    // A note that is good but for its place: of another device.
+    let mut longer = untouched.clone();
+    longer.extend([0; 512]);
+    assert!(found(&longer, MIB).is_none());
+}
+
+#[test]
+fn a_volume_is_resumed_only_with_keys_of_both_sides() {
+    let (device, mut luks) = volume();
+    let one = passphrase("one");
+    luks.add_key(&device, Credential::Passphrase(&one, None), &passphrase("two"), &keyslot()).expect("adds");
+    let options = ReencryptOptions { drop_slots: vec![1], ..options(ResilienceKind::Checksum) };
+    drop(begin(&device, &luks, &options).expect("begun"));
+    let luks = Luks2::read(&device).expect("reads");
+    let resume =
+        |text: &str| luks.resume_reencryption(Devices::together(&device), &passphrase(text)).map(drop);
+    assert_eq!(resume("one"), Ok(()));
+    assert_eq!(resume("two"), Err(UnlockError::WrongPassphrase.into()), "of the old key alone");
+    assert_eq!(resume("three"), Err(UnlockError::WrongPassphrase.into()));
+    let unlocked = luks.unlock(Devices::together(&device), &one, &Default::default());
+    assert_eq!(unlocked.err(), Some(UnlockError::ReencryptionInProgress));
+    assert_eq!(luks.test_passphrase(&device, &one, None), Ok(0), "keyslots can be tested");
+    // Nor is it changed meanwhile.
+    let mut changed = luks.clone();
+    let refused = changed.set_label(&device, Some("x"), None);
+    assert_eq!(refused, Err(ChangeError::Unlock(UnlockError::ReencryptionInProgress)));
+    // An unknown requirement beside it keeps it shut.
+    let metadata = luks.metadata();
+    let mut required = metadata.config().requirements.clone();
+    required.push(atrest_format::luks2::Requirement::Unknown("of-tomorrow".into()));
+    let other = metadata.compose().requirements(&required).finish().expect("within the rules");
+    store(&device, &luks, other);
+    let luks = Luks2::read(&device).expect("reads");
+    let refused = luks.resume_reencryption(Devices::together(&device), &one).map(drop);
+    assert_eq!(refused, Err(UnlockError::UnsupportedRequirement { count: 1 }.into()));
+}
+
+/// A format error that names no option is a fault of this program.
+#[test]
+fn formats_error_is_told_by_name() {
+    let device = plaintext(8 * MIB);
+    let mut options = in_place(MIB);
+    options.format.cipher = Some(spec("cipher_null-ecb"));
+    let refused = begin_encryption(Devices::together(&device), &passphrase("one"), options).err();
+    let Some(ReencryptError::Format(error)) = refused else { panic!("{refused:?}") };
+    assert_eq!(*error, FormatError::Option(OptionError::NullCipher));
+    assert!(device.recording().events().is_empty(), "something was written");
+}
