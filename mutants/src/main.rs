@@ -113,6 +113,7 @@ fn lock(work: &Path, only_names: bool) -> Result<Option<fs::File>, String> {
     fs::create_dir_all(work).map_err(failed)?;
     let lock = fs::File::create(work.join("lock")).map_err(failed)?;
     lock.try_lock().map_err(|_| "another run has not ended yet")?;
+    process::remove_stale();
     Ok(Some(lock))
 }
 

@@ -96,6 +96,18 @@ impl Place {
     }
 }
 
+/// Removes the directories of runs that were killed.
+pub fn remove_stale() {
+    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix("atrest-mutants-")?.split('-').next());
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 fn restrict(process: Pid, limit: Duration) {
     // A mutant that takes all memory is the first to be killed.
     let _ = fs::write(format!("/proc/{process}/oom_score_adj"), "1000");
