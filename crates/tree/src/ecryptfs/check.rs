@@ -248,3 +248,49 @@ impl CheckSummary {
         self.findings.push(Finding { path: path.clone(), lower, problem });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Keys;
+    use super::*;
+
+    /// What a walk can't enter, which root meets nowhere in a directory of its own.
+    #[test]
+    fn every_error_of_a_walk_is_a_finding() {
+        let scratch = atrest_testkit::Scratch::new();
+        let tree = LowerTree::open(scratch.as_path(), Keys::new(), false).expect("a directory");
+        let (first, path) = (TreePath::root(), TreePath::parse("a/b").expect("a path"));
+        let locked = TreeError::Lower(LowerError::Host { errno: 13 });
+        let name = TreePath::parse("ECRYPTFS_FNEK_ENCRYPTED.x").expect("a path");
+        let second = || path.clone();
+        for (error, at, directories, problems) in [
+            (WalkError::Tree { path: second(), error: locked }, &path, 1, &[Problem::Unreadable(locked)][..]),
+            (
+                WalkError::Tree { path: name.clone(), error: locked },
+                &name,
+                1,
+                &[Problem::Name, Problem::Unreadable(locked)],
+            ),
+            (WalkError::TooDeep { path: second(), limit: 9 }, &path, 0, &[Problem::TooDeep { limit: 9 }]),
+            (WalkError::Twice { first: first.clone(), second: second() }, &path, 0, &[Problem::Twice]),
+            (
+                WalkError::SharedCluster { cluster: 1, first: first.clone(), second: second() },
+                &path,
+                0,
+                &[Problem::Twice],
+            ),
+            (
+                WalkError::TooMany { path: second(), limit: 1 },
+                &first,
+                0,
+                &[Problem::Unreadable(TreeError::Unsupported)],
+            ),
+        ] {
+            let mut summary = CheckSummary::default();
+            summary.unreadable(&tree, error);
+            let found: Vec<_> = summary.findings.iter().map(|finding| finding.problem).collect();
+            assert_eq!((found.as_slice(), summary.directories), (problems, directories));
+            assert!(summary.findings.iter().all(|finding| finding.path == *at));
+        }
+    }
+}

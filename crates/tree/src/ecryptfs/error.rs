@@ -311,6 +311,10 @@ mod tests {
         }
         let long = TreeError::from(Error::NameTooLong { len: 300 });
         assert_eq!(long, TreeError::UnsupportedName { len: 300 });
+        use core::error::Error as _;
+        let with_source = |error: Error| error.source().is_some();
+        assert!(with_source(Error::Io(os(28))) && with_source(Error::Random(RandomError)));
+        assert!(!with_source(Error::Hmac));
         let code = EcryptfsError::from(PacketDamage::Cipher { code: 99 });
         assert!(matches!(code, Error::UnknownCipher(99)));
         assert!(matches!(Error::from(PacketDamage::None), Error::Packets(PacketDamage::None)));
