@@ -21,3 +21,5 @@ mod reference;
 mod spec;
 mod stream;
 mod wide_block;
+#[cfg(target_arch = "x86_64")]
+mod wycheproof;

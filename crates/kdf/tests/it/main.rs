@@ -5,3 +5,4 @@ mod catena;
 mod limit;
 mod vectors;
 mod words;
+mod wycheproof;

@@ -5,3 +5,4 @@ mod leftovers;
 mod limits;
 mod luks1;
 mod luks1_stream;
+mod wycheproof;
