@@ -19,6 +19,8 @@ const FLAG_HMAC: u32 = 1;
 const FLAG_ENCRYPTED: u32 = 2;
 const FLAG_XATTR: u32 = 4;
 const FLAG_NAMES: u32 = 8;
+/// Of every file that we make.
+const FLAGS: u32 = (VERSION as u32) << 24 | FLAG_ENCRYPTED;
 
 /// Where a header is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +98,7 @@ impl Header {
         let mut marker = [0; 4];
         random.fill(&mut marker)?;
         let marker = u32::from_be_bytes(marker);
-        let mut flags = u32::from(VERSION) << 24 | FLAG_ENCRYPTED;
+        let mut flags = FLAGS;
         if place == MetadataPlace::Xattr {
             flags |= FLAG_XATTR;
         }

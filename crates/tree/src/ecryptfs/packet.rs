@@ -15,7 +15,7 @@ pub(super) const TAG_70: u8 = 0x46;
 
 /// The bytes of a tag 3 packet between its length and the wrapped key, the salt included.
 const TAG_3_FIXED: usize = 13;
-/// The kernel's limit for a wrapped key in such a packet (`ECRYPTFS_MAX_ENCRYPTED_KEY_BYTES`).
+/// The kernel's limit for a wrapped key (`ECRYPTFS_MAX_ENCRYPTED_KEY_BYTES`); those of passphrases are far shorter.
 const MAX_WRAPPED: usize = 512;
 /// The name and date that a tag 11 packet begins with: binary data, "_CONSOLE", the epoch.
 const TAG_11_FIXED: [u8; 14] = *b"\x62\x08_CONSOLE\0\0\0\0";
@@ -147,7 +147,7 @@ fn passphrase(body: &[u8], signature: Signature, at: usize) -> Result<FileKeyPac
     };
     let cipher = FileCipher::from_code(*code).ok_or(PacketDamage::Cipher { code: *code })?;
     let expected = cipher.key_lens().iter().any(|len| cipher.wrapped_len(*len) == wrapped.len());
-    if wrapped.len() > MAX_WRAPPED || !expected {
+    if !expected {
         return Err(PacketDamage::Length { at });
     }
     let salt = *salt;

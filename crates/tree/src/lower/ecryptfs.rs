@@ -20,9 +20,6 @@ use crate::flags;
 const XATTR: &[u8] = b"user.ecryptfs";
 /// Bytes in the longest name that is at most 255 bytes once it is encrypted.
 const NAME_LEN: u32 = 143;
-/// Bytes in a name and in a link's target that Linux takes.
-const LOWER_NAME_LEN: usize = 255;
-const LOWER_TARGET_LEN: usize = 4095;
 /// Written at once where zeros are asked for.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
@@ -59,13 +56,11 @@ impl EcryptfsMapper {
         Ok(Self { keys, new_files, names, passthrough })
     }
 
-    fn encode<'a>(&self, plain: &'a [u8], longest: usize) -> Outcome<Cow<'a, [u8]>> {
+    /// What is too long for the lower directory is refused by the system.
+    fn encode<'a>(&self, plain: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
         match &self.names {
             None => Ok(Cow::Borrowed(plain)),
-            Some(names) => match names.encode(plain).map_err(|error| number(&error))? {
-                encoded if encoded.len() > longest => Err(Errno::NAMETOOLONG),
-                encoded => Ok(Cow::Owned(encoded)),
-            },
+            Some(names) => names.encode(plain).map(Cow::Owned).map_err(|error| number(&error)),
         }
     }
 }
@@ -74,7 +69,7 @@ impl Mapper for EcryptfsMapper {
     type File = Contents;
 
     fn lower_name<'a>(&self, name: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
-        self.encode(name, LOWER_NAME_LEN)
+        self.encode(name)
     }
 
     fn plain_name<'a>(&self, lower: &'a [u8]) -> Cow<'a, [u8]> {
@@ -85,7 +80,7 @@ impl Mapper for EcryptfsMapper {
     }
 
     fn lower_target<'a>(&self, target: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
-        self.encode(target, LOWER_TARGET_LEN)
+        self.encode(target)
     }
 
     fn plain_target(&self, lower: Vec<u8>) -> Outcome<Vec<u8>> {

@@ -420,6 +420,23 @@ mod tests {
         stays_here(&lower);
     }
 
+    /// A file that nobody can write, not even root, is read; and a tree that is only read opens nothing to be written.
+    #[test]
+    fn what_can_not_be_written_is_opened_to_be_read_and_not_otherwise() {
+        let scratch = atrest_testkit::Scratch::new();
+        let directory = rustix::fs::openat(CWD, "/proc/sys/kernel", flags::DIRECTORY, Mode::empty());
+        let directory = directory.expect("it is there");
+        for (writable, refused) in [(true, Errno::ACCESS), (false, Errno::ROFS)] {
+            let tree = LowerPosix::open(scratch.as_path(), Identity, writable).expect("it is free");
+            let inner = &tree.inner;
+            let node = inner.refer(&directory, b"osrelease").expect("every kernel has it");
+            let open = |write| inner.opener.open(&*inner.mapper, &node, write, None);
+            assert_eq!(open(true).map(drop), Err(refused));
+            assert!(open(false).expect("readable").file.read_at(0, &mut [0; 4]).is_ok_and(|read| read > 0));
+            assert_eq!(inner.opener.set_len(&*inner.mapper, &node, 0), Err(refused));
+        }
+    }
+
     /// Every node that is known holds a descriptor.
     #[test]
     fn there_is_room_for_as_many_nodes_as_the_system_lets_there_be() {
