@@ -260,3 +260,25 @@ fn overwriting_destroys_the_first_unit_and_nothing_behind_it() {
     assert_eq!(cells.open_unit(1, 1, epoch(ANCHOR)), Ok(Some(ANCHOR + 1)));
     assert_eq!(cells.serial_of(1, 0, LIMIT), Ok(None), "zeros are no serial");
 }
+
+#[test]
+fn a_key_or_an_identifier_of_zeros_is_none() {
+    let medium = ByHand::new().medium;
+    let last = |len: usize| {
+        let mut bytes = vec![0; len];
+        bytes[len - 1] = 1;
+        bytes
+    };
+    for (volume_key, uuid, is_key) in [
+        (last(32), 1, true),
+        (last(1), 1 << 127, true),
+        (vec![0; 32], 1, false),
+        (vec![], 1, false),
+        (last(32), 0_u128, false),
+    ] {
+        let key = super::SealedKey { volume_key: &volume_key, uuid: &uuid.to_be_bytes(), header: None };
+        assert_eq!(key.is_filled_in(), is_key, "{volume_key:?}, {uuid}");
+        let made = cells::<ChaCha20Poly1305, _, _>(medium.clone(), &key, &OPTIONS, vec![0; FIRST]).map(drop);
+        assert_eq!(made, if is_key { Ok(()) } else { Err(SealedError::NoKey) });
+    }
+}

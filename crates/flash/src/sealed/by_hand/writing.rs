@@ -302,3 +302,24 @@ fn a_failed_record_is_written_again_before_anything_is_changed() {
     }
     assert_eq!(opened_again(&hand, &store, 10), 5);
 }
+
+type Call = fn(&mut Volume) -> Result<(), FlashCause>;
+
+#[test]
+fn what_a_record_vouches_for_is_durable_before_it() {
+    let refused = Err(FlashCause::Driver(0));
+    let (hand, mut volume, store) = eight(OPTIONS);
+    let calls: [Call; 3] =
+        [Volume::anchor, Volume::close, |volume| volume.sync().map_err(|error| error.cause)];
+    for (call, block) in calls.into_iter().zip(10..) {
+        begin(&mut volume, block);
+        let before = store.count();
+        hand.medium.lock().refusals().syncs = 1;
+        assert_eq!((call(&mut volume), store.count()), (refused, before));
+        assert_eq!((call(&mut volume), store.count()), (Ok(()), before + 1));
+        // There is nothing to write, but something may be in a cache.
+        hand.medium.lock().refusals().syncs = 1;
+        assert_eq!((call(&mut volume), store.count()), (refused, before + 1));
+        assert_eq!((call(&mut volume), store.count()), (Ok(()), before + 1));
+    }
+}
