@@ -13,6 +13,7 @@
 //! * [`atrest`]: the program under test, as a user runs it.
 //! * [`scratch`]: a directory for one test, and programs that run in it.
 //! * [`campaign`], [`random`]: seeded samples of long campaigns, each case replayable from the seed that it prints.
+//! * [`property`]: properties over generated values, which are made small when one fails.
 //! * [`needs`]: what a test asks of the machine, how it tells what it leaves out, and how it waits.
 //! * [`again`]: a test that runs itself in a process of its own.
 #![deny(unsafe_code)] // but for one instruction sequence in `valgrind`
@@ -32,6 +33,7 @@ pub mod nbd;
 pub mod needs;
 pub mod oracle;
 pub mod power_loss;
+pub mod property;
 pub mod random;
 pub mod scratch;
 pub mod torn;

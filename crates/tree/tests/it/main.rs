@@ -11,5 +11,6 @@ mod fscrypt_overwrite;
 mod lower;
 mod lower_ecryptfs;
 mod metadata;
+mod model;
 mod protectors;
 mod refusals;

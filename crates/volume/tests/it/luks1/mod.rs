@@ -4,4 +4,5 @@ mod common;
 mod damage;
 mod interop;
 mod keyslots;
+mod model;
 mod power_loss;

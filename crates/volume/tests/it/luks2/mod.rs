@@ -11,3 +11,4 @@ mod operations;
 mod power_loss;
 mod reencrypt;
 mod support;
+mod zones;
