@@ -6,6 +6,9 @@
 #[allow(dead_code, reason = "these tests have no use for all of it")]
 mod valgrind;
 
+use atrest_cipher::aead::{
+    Aead, Aes128Ccm, Aes128Gcm, Aes256CcmTag96, Aes256Gcm, AsconAead128, ChaCha20Poly1305,
+};
 use atrest_cipher::{BackendChoice, DataUnitIndex, Mapper, MapperOptions, VectorChoice};
 use valgrind::{leaks, make_public, make_secret};
 
@@ -28,6 +31,48 @@ fn the_check_sees_a_table_read_at_a_secret_index() {
     };
     if let Some(leaks) = leaks("camellia", use_camellia) {
         leaks.assert_only_in(&["camellia"]);
+    }
+}
+
+/// Whether a tag fits is told, by a library and then by us: the branches on that are to be seen, and no others.
+#[test]
+fn authenticating_ciphers_tell_whether_a_tag_fits_and_nothing_else() {
+    if let Some(leaks) = leaks("aeads", |_| use_aeads()) {
+        let places = leaks.places();
+        let is_verdict = |place: &&str| {
+            ["::decrypt_inout", "map_err<(), aead::Error", "expect<(), atrest_cipher::aead::OpenError>"]
+                .iter()
+                .any(|function| place.contains(function))
+        };
+        assert!(places.iter().any(is_verdict) && places.iter().all(is_verdict), "{leaks}");
+    }
+}
+
+fn use_aeads() {
+    use_aead::<AsconAead128>();
+    use_aead::<ChaCha20Poly1305>();
+    use_aead::<Aes128Gcm>();
+    use_aead::<Aes256Gcm>();
+    use_aead::<Aes128Ccm>();
+    use_aead::<Aes256CcmTag96>();
+}
+
+fn use_aead<A: Aead>() {
+    let mut key = vec![7; A::KEY_LEN];
+    make_secret(&mut key);
+    let cipher = A::new(&key).expect("a good key");
+    for len in [0, 16, 75] {
+        let mut data = vec![3; len];
+        make_secret(&mut data);
+        let nonce = A::Nonce::default();
+        let tag = cipher.seal(&nonce, b"associated", &mut data).expect("seals");
+        let mut public = tag.as_ref().to_vec();
+        make_public(&mut public);
+        make_public(&mut data);
+        let Ok(tag) = A::Tag::try_from(&public) else { panic!("a tag has the length of a tag") };
+        cipher.open(&nonce, b"associated", &mut data, &tag).expect("opens");
+        make_public(&mut data);
+        assert!(data.iter().all(|byte| *byte == 3), "{}", A::NAME);
     }
 }
 

@@ -20,6 +20,8 @@ mod reader;
 mod record;
 mod repair;
 mod scan;
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod secret_bytes;
 mod serial;
 mod slots;
 pub mod store;
