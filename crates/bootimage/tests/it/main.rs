@@ -5,3 +5,4 @@ mod fit;
 mod initramfs;
 mod sign;
 mod uboot;
+mod verdict;
