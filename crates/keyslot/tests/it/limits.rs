@@ -4,8 +4,8 @@ use atrest_cipher::KeyError;
 use atrest_kdf::{CatenaCost, CatenaGraph, Hash, KdfError, WorkLimit, available_memory};
 use atrest_keyslot::af::{self, AfError, split_len};
 use atrest_keyslot::flash::{
-    AnyKdf, Derive, DeriveError, FlashCipher, FlashSizes, HEADER_LEN, HeaderEdit, KdfCost, MAX_WORK, Params,
-    ParamsError, Protection,
+    AnyKdf, Derive, DeriveError, FlashCipher, FlashSizes, Freshness, HEADER_LEN, HeaderEdit, KdfCost,
+    MAX_WORK, Params, ParamsError, Protection, TicketPolicy,
 };
 use atrest_keyslot::luks1::{
     self, Header, HeaderError, HeaderParts, SlotError, SlotState, TextField, area_sectors, repair,
@@ -282,6 +282,8 @@ fn a_medium_has_room_for_both_headers_and_a_block_behind_them() {
         let made = HeaderEdit::create(&mut [0; HEADER_LEN], &short).map(drop);
         assert!(made.is_err(), "what would not be read is not written");
     }
+    let nothing = params(0, 5000);
+    assert_eq!(nothing.check(), Err(ParamsError::Sizes(nothing.sizes)), "blocks of no bytes");
     let largest = u64::MAX / 4096;
     assert_eq!(params(4096, largest).check(), Ok(()));
     assert!(params(4096, largest + 1).check().is_err(), "its size does not fit 64 bits");
@@ -289,6 +291,40 @@ fn a_medium_has_room_for_both_headers_and_a_block_behind_them() {
     for (read_size, prog_size) in [(0, 16), (16, 0), (32, 16), (16, 24), (0, 0)] {
         let sizes = FlashSizes { read_size, prog_size, ..sizes };
         assert_eq!(Params { sizes, ..params(4096, 64) }.check(), Err(ParamsError::Sizes(sizes)));
+    }
+}
+
+/// Every level of protection is read as what was written.
+#[test]
+fn protection_is_read_as_it_was_written() {
+    let all = [Freshness::Nothing, Freshness::Record, Freshness::Counter];
+    for (number, store) in (0..).zip(all) {
+        for (ticket, tickets) in [(0, TicketPolicy::Slot), (1, TicketPolicy::Store)] {
+            for tag_len in [12, 16] {
+                let params = Params {
+                    cipher: FlashCipher::AesGcm,
+                    key_len: 16,
+                    protection: Protection::Sealed { tag_len, store, tickets },
+                    data_unit: 252,
+                    ..crate::flash::params()
+                };
+                let bytes = crate::flash::header(&params, &[]);
+                assert_eq!(bytes[12..16], [2, tag_len, number, ticket]);
+                let read = atrest_keyslot::flash::Header::parse(&bytes).map(|header| *header.params());
+                assert_eq!(read, Ok(params));
+            }
+        }
+    }
+    for (at, value) in [(14, 3), (15, 2)] {
+        let sealed = Params {
+            cipher: FlashCipher::AesGcm,
+            key_len: 16,
+            protection: Protection::Sealed { tag_len: 16, store: all[0], tickets: TicketPolicy::Slot },
+            data_unit: 252,
+            ..crate::flash::params()
+        };
+        let changed = crate::flash::resummed(crate::flash::header(&sealed, &[]), |bytes| bytes[at] = value);
+        assert!(atrest_keyslot::flash::Header::parse(&changed).is_err(), "byte {at} is {value}");
     }
 }
 

@@ -5,4 +5,5 @@ mod damage;
 mod interop;
 mod keyslots;
 mod model;
+mod options;
 mod power_loss;

@@ -64,3 +64,47 @@ fn sectors_are_numbered_from_the_beginning() {
     };
     assert_eq!(refusal(|state| tweak(&mut state.last)), ReencryptError::UnknownKind);
 }
+
+/// The row of segments before the first zone, each with one thing wrong.
+#[test]
+fn a_beginning_that_no_program_makes_is_refused() {
+    let changes: [fn(&mut Reencryption); 9] = [
+        |state| state.active[0].offset -= 512,
+        |state| state.active[0].size = SegmentSize::Fixed(3 * MIB - 512),
+        |state| state.active[1].offset += 512,
+        |state| state.active[1].size = SegmentSize::Fixed(3 * MIB + 512),
+        |state| state.active[1].size = SegmentSize::Dynamic,
+        |state| state.active[1].kind = SegmentKind::Unknown("x".into()),
+        |state| drop(state.active.pop()),
+        |state| state.active.push(state.active[1].clone()),
+        |state| state.active.swap(0, 1),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        assert_eq!(refusal(change), ReencryptError::Row, "{number}");
+    }
+}
+
+#[test]
+fn an_encryption_that_moves_data_begins_at_0_and_ends_at_the_shift() {
+    let changes: [fn(&mut Reencryption); 7] = [
+        |state| state.previous.offset = 512,
+        |state| state.last.offset += 512,
+        |state| state.moved = None,
+        |state| state.direction = ReencryptDirection::Forward,
+        |state| state.mode = ReencryptMode::Decrypt,
+        |state| state.mode = ReencryptMode::Reencrypt,
+        |state| state.resilience = Resilience::Journal,
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        assert_eq!(refusal(change), ReencryptError::UnknownKind, "{number}");
+    }
+    let none = refusal(|state| {
+        state.previous.size = SegmentSize::Fixed(0);
+    });
+    assert_eq!(none, ReencryptError::Misaligned { size: 0, multiple: 512 });
+    let odd = refusal(|state| state.previous.size = SegmentSize::Fixed(6 * MIB - 256));
+    assert_eq!(odd, ReencryptError::Misaligned { size: 6 * MIB - 256, multiple: 512 });
+    assert_eq!(refusal(|state| state.previous.size = SegmentSize::Dynamic), ReencryptError::Row);
+    let long = refusal(|state| state.previous.size = SegmentSize::Fixed(9 * MIB + 512));
+    assert_eq!(long, ReencryptError::DeviceSize);
+}
