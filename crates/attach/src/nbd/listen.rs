@@ -285,6 +285,17 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_that_somebody_may_use_is_not_removed() {
+        let directory = Scratch::new();
+        let endpoint = Endpoint::Unix(directory.path("s"));
+        // It gives another error than that nobody listens.
+        let other = std::os::unix::net::UnixDatagram::bind(directory.path("s")).unwrap();
+        assert!(matches!(Listener::bind(&endpoint), Err(BindError::InUse { .. })));
+        std::os::unix::net::UnixDatagram::unbound().unwrap().connect(directory.path("s")).unwrap();
+        drop(other);
+    }
+
+    #[test]
     fn addresses_that_others_can_reach_are_refused() {
         for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:10809", "[::ffff:192.0.2.1]:1"] {
             let refused = Listener::bind(&Endpoint::Tcp(address.parse().unwrap()));

@@ -189,6 +189,28 @@ fn requests_outside_the_export_and_with_wrong_flags_are_refused_and_change_nothi
     assert_eq!(plain.error(), EINVAL);
 }
 
+/// 256 KiB, as the documentation of the server says, is the longest.
+#[test]
+fn the_longest_read_in_one_piece_is_given_in_one_piece() {
+    let (memory, serving) = serving();
+    let mut raw = Raw::transmission(&serving.socket, true);
+    raw.request(READ, DF, 3, 512, 256 << 10);
+    let Reply::Chunk { flags: 1, kind: 1, cookie: 3, payload } = raw.reply() else { panic!("no such chunk") };
+    assert_eq!(payload[..8], 512_u64.to_be_bytes());
+    assert!(payload[8..] == memory.copy()[512..][..256 << 10], "other bytes");
+}
+
+#[test]
+fn what_is_not_offered_is_refused_by_name() {
+    let (_, serving) = serving();
+    let mut raw = Raw::connect(&serving.socket);
+    let (start_tls, unknown, unsupported) = (5, 99, 0x8000_0001);
+    assert_eq!(raw.option(start_tls, &[]), [(unsupported, b"TLS is not offered".to_vec())]);
+    assert_eq!(raw.option(unknown, &[]), [(unsupported, b"the option is not known".to_vec())]);
+    // And the handshake goes on.
+    assert_eq!(raw.option(GO, &[0; 6]).last(), Some(&(ACK, vec![])));
+}
+
 #[test]
 fn a_read_only_export_says_so_and_refuses_writes() {
     let memory = Arc::new(Memory::read_only(SIZE));
