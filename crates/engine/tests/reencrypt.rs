@@ -110,6 +110,10 @@ impl Bench {
     }
 
     fn begin_and_run(&self) -> Result<Rewritten, RewriteError> {
+        self.begin_and_run_in(zones())
+    }
+
+    fn begin_and_run_in(&self, zones: RewriteOptions<'_>) -> Result<Rewritten, RewriteError> {
         let passphrase = passphrase();
         let mut rewriting = match self.job {
             Job::Reencrypt { to, resilience, .. } => {
@@ -133,7 +137,7 @@ impl Bench {
                 begin_encryption(self.devices(), &passphrase, options)?
             }
         };
-        run(&mut rewriting, zones(), &mut |_, _| ())
+        run(&mut rewriting, zones, &mut |_, _| ())
     }
 
     /// What a person does after the power is back. `Ok(false)`: nothing had begun.
@@ -201,6 +205,11 @@ fn before(job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
         Job::Move => (HEAD * 5 / 2) as usize / 4096 * 4096,
         _ => 260 << 10,
     };
+    before_of(len, job, random)
+}
+
+/// The same with so many bytes of plaintext.
+fn before_of(len: usize, job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
     let plaintext = random.bytes(len);
     let mut image = Vec::new();
     match job {
@@ -409,6 +418,19 @@ fn keyslots_without_a_passphrase_must_be_named() {
     let luks = Luks2::read(bench.devices().header).expect("the header is read");
     assert_eq!(luks.metadata().keyslots().len(), 1);
     bench.check(&plaintext, true);
+}
+
+/// Zones in which each core has several chunks of its own, and one that is shorter.
+#[test]
+fn cores_that_share_a_zone_do_what_one_does() {
+    for (job, _) in JOBS.into_iter().filter(|(job, _)| *job != Job::Move) {
+        let (bench, plaintext) = before_of(5 << 19, job, &mut Random::new(2));
+        let mut zones = zones();
+        (zones.threads, zones.zone) = (3, 0);
+        let done = bench.begin_and_run_in(zones).expect("it is done");
+        assert_eq!(done.bytes, plaintext.len() as u64, "{job:?}");
+        bench.check(&plaintext, true);
+    }
 }
 
 /// A device of which one read gives the data and an error, and notes where it has put the data.
