@@ -258,7 +258,6 @@ mod tests {
 
     use super::*;
 
-    /// A file with a time before 1970 that was changed since is another source.
     #[test]
     fn the_directory_of_a_checkpoint_is_the_one_that_it_lies_in() {
         for (path, expected) in [("x", "."), ("a/x", "a"), ("/x", "/"), ("/a/b/x", "/a/b"), ("./x", ".")] {
@@ -266,6 +265,7 @@ mod tests {
         }
     }
 
+    /// A file with a time before 1970 that was changed since is another source.
     #[test]
     fn every_time_is_another_text() {
         let times = [-2_000_000_001_i64, -1, 0, 1, 2_000_000_001].map(|nanoseconds| {
