@@ -344,11 +344,14 @@ fn a_part_of_an_extent_is_written_only_over_the_rest_of_it() {
     file.write_at(4096, &[9; 4096]).expect("all of it");
 }
 
+/// What was asked of a lower file: an offset and a length, where it has them.
+type Call = (&'static str, u64, u64);
+
 /// A lower file that keeps a record, and refuses what it is told to.
 #[derive(Clone, Default)]
 struct Judging {
     memory: Memory,
-    log: Arc<Mutex<Vec<(&'static str, u64, u64)>>>,
+    log: Arc<Mutex<Vec<Call>>>,
     /// Writes that still succeed.
     writes: Option<Arc<Mutex<u32>>>,
     no_room: bool,
@@ -359,7 +362,7 @@ impl Judging {
         self.log.lock().expect("no panic before").push((what, offset, len));
     }
 
-    fn noted(&self) -> Vec<(&'static str, u64, u64)> {
+    fn noted(&self) -> Vec<Call> {
         std::mem::take(&mut self.log.lock().expect("no panic before"))
     }
 

@@ -105,7 +105,7 @@ fn a_protector_gives_the_keys_of_its_policies_and_of_no_other() {
     put(&scratch, "protectors", A, &protector(A, "a", &of_a));
     put(&scratch, "protectors", B, &protector(B, "b", &of_b));
     put(&scratch, "protectors", "00000000000000cc", &protector("00000000000000cc", "c", &[0xcc; 32]));
-    let mut add = |i: usize, slots: &[(&str, &[u8], &[u8; 32])]| {
+    let add = |i: usize, slots: &[(&str, &[u8], &[u8; 32])]| {
         put(&scratch, "policies", &names[i].to_string(), &policy(&names[i], slots));
     };
     add(0, &[(A, &keys[0], &of_a), (B, &keys[0], &of_b)]);
