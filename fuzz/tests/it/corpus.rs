@@ -39,6 +39,9 @@ fn every_archive_is_of_a_target() {
     for entry in directory.read_dir().expect("a directory") {
         let name = entry.expect("an entry").file_name().into_string().expect("a name in UTF-8");
         let target = name.strip_suffix(".tar.xz").unwrap_or_else(|| panic!("{name} is no archive"));
-        assert!(atrest_fuzz::TARGETS.iter().any(|(known, _)| *known == target), "no target is called {target}");
+        assert!(
+            atrest_fuzz::TARGETS.iter().any(|(known, _)| *known == target),
+            "no target is called {target}"
+        );
     }
 }

@@ -104,7 +104,8 @@ fn both_agree_on_every_key_derivation_and_sector_size() {
                 _ => "--pbkdf-force-iterations 4 --pbkdf-memory 64 --pbkdf-parallel 2",
             };
             let path = theirs(directory.as_path(), &format!("--pbkdf {name} {cost} --sector-size {sector}"));
-            let key = Cryptsetup::new(&path, &key_file(directory.as_path(), "one")).volume_key(directory.as_path());
+            let key =
+                Cryptsetup::new(&path, &key_file(directory.as_path(), "one")).volume_key(directory.as_path());
             assert_we_open(&path, "one", &key);
         }
     }
@@ -118,9 +119,12 @@ fn both_agree_on_every_hash() {
         let directory = Scratch::new();
         let known = atrest_kdf::Hash::from_name(hash).expect("a hash");
         ours(directory.as_path(), &FormatOptions { hash: Some(known), ..small() }).assert_opens();
-        let path =
-            theirs(directory.as_path(), &format!("--hash {hash} --pbkdf pbkdf2 --pbkdf-force-iterations 1000"));
-        let key = Cryptsetup::new(&path, &key_file(directory.as_path(), "one")).volume_key(directory.as_path());
+        let path = theirs(
+            directory.as_path(),
+            &format!("--hash {hash} --pbkdf pbkdf2 --pbkdf-force-iterations 1000"),
+        );
+        let key =
+            Cryptsetup::new(&path, &key_file(directory.as_path(), "one")).volume_key(directory.as_path());
         assert_we_open(&path, "one", &key);
     }
 }
@@ -147,7 +151,8 @@ fn both_agree_on_every_metadata_and_keyslots_size() {
             directory.as_path(),
             &format!("{cheap} --luks2-metadata-size {name} --luks2-keyslots-size {keyslots}"),
         );
-        let key = Cryptsetup::new(&path, &key_file(directory.as_path(), "one")).volume_key(directory.as_path());
+        let key =
+            Cryptsetup::new(&path, &key_file(directory.as_path(), "one")).volume_key(directory.as_path());
         assert_we_open(&path, "one", &key);
         // The layouts are the same, to the byte.
         let json = Cryptsetup::new(&path, Path::new("unused")).json();

@@ -79,4 +79,3 @@ pub fn key_file(directory: &Path, text: &str) -> PathBuf {
     std::fs::write(&path, text).expect("write the key file");
     path
 }
-
