@@ -226,7 +226,7 @@ impl FileTree for Counted {
     }
 }
 
-fn write(tree: &dyn FileTree, file: &TreePath, mut left: usize) -> Result<u64, atrest_inside::TreeError> {
+fn write(tree: &dyn FileTree, file: &TreePath, mut left: usize) -> Result<u64, TreeError> {
     tree.write_from(file, &mut |buf: &mut [u8]| {
         let len = buf.len().min(left);
         buf[..len].fill(0xa5);
