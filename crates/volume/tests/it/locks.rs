@@ -189,9 +189,8 @@ fn without_the_lock_nothing_is_read_written_or_derived() {
         };
         device_failed(volume.kill_slot(&device, 0, true));
         device_failed(volume.erase(&device));
-        device_failed(
-            volume.relabel(&device, &Relabel { uuid: Some(&volume.uuid().to_owned()), ..Relabel::default() }),
-        );
+        let uuid = volume.uuid().to_owned();
+        device_failed(volume.relabel(&device, &Relabel { uuid: Some(&uuid), ..Relabel::default() }));
         device_failed(header_restore(&device, &backup, RestoreOptions::default()));
         device_failed(atrest_volume::repair(&device).map(drop));
         let state = device.state();
