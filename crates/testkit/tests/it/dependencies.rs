@@ -36,6 +36,7 @@ const WORKSPACES: &[(&str, &str)] = &[
     ("bench", HOST),
     ("firmware", "thumbv7em-none-eabi"),
     ("firmware/esp32c3", "riscv32imc-unknown-none-elf"),
+    ("mutants", HOST),
     ("tests/emulated-cpu", HOST),
 ];
 const HOST: &str = "x86_64-unknown-linux-gnu";
