@@ -111,7 +111,8 @@ pub fn remove_stale() {
 fn restrict(process: Pid, limit: Duration) {
     // A mutant that takes all memory is the first to be killed.
     let _ = fs::write(format!("/proc/{process}/oom_score_adj"), "1000");
-    let at_most = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    // Tests may set limits of their own, above these.
+    let at_most = |most| Rlimit { current: Some(most), maximum: None };
     let _ = prlimit(Some(process), Resource::As, at_most(MEMORY));
     let _ = prlimit(Some(process), Resource::Fsize, at_most(FILE));
     let _ = prlimit(Some(process), Resource::Core, at_most(0));
