@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::Image;
 
 /// A directory in memory if there is one, kept for as long as the process lives.
-fn directory() -> &'static PathBuf {
+pub(crate) fn directory() -> &'static PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let shared = PathBuf::from("/dev/shm");

@@ -1,53 +1,19 @@
 //! The compact header of encrypted flash: two copies on a medium, opened, unlocked, changed and repaired.
 
-use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashOperation};
+use atrest_device::FlashGeometry;
 use atrest_flash::{AnchorError, AnchorHeader, CopyState, FlashHeader, FoundHeader, HeaderMark, NewSlot};
 use atrest_keyslot::flash::{AnyKdf, FlashKey, HEADER_LEN, Header, HeaderEdit, KdfCost};
 use atrest_secret::{Random, RandomError};
 use sha2::{Digest, Sha256};
 
+use crate::medium::{Keeps, Medium};
+
 /// Hash calls that one input may cost.
 const MAX_WORK: u64 = 1 << 14;
 const MAX_MEMORY: u64 = 1 << 20;
 
-/// A medium in memory that takes whatever is programmed.
-struct Medium {
-    bytes: Vec<u8>,
-    geometry: FlashGeometry,
-    writes: usize,
-}
-
-impl FlashDevice for Medium {
-    fn geometry(&self) -> FlashGeometry {
-        self.geometry
-    }
-
-    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-        self.geometry.check(FlashOperation::Read, address, buf.len() as u64)?;
-        buf.copy_from_slice(&self.bytes[address as usize..][..buf.len()]);
-        Ok(())
-    }
-
-    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
-        self.geometry.check(FlashOperation::Prog, address, data.len() as u64)?;
-        self.bytes[address as usize..][..data.len()].copy_from_slice(data);
-        self.writes += 1;
-        Ok(())
-    }
-
-    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
-        self.geometry.check(FlashOperation::Erase, address, len)?;
-        self.bytes[address as usize..][..len as usize].fill(0xff);
-        self.writes += 1;
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), FlashError> {
-        Ok(())
-    }
-}
-
-struct Fixed;
+/// Not random at all, and the same every time.
+pub(crate) struct Fixed;
 
 impl Random for Fixed {
     fn fill(&mut self, out: &mut [u8]) -> Result<(), RandomError> {
@@ -88,7 +54,7 @@ fn use_medium(copies: &[[u8; HEADER_LEN]; 2]) {
         }
     }
     let geometry = FlashGeometry::new(1, 16, 512, 64).expect("a geometry");
-    let mut medium = Medium { bytes: vec![0xff; 64 * 512], geometry, writes: 0 };
+    let mut medium = Medium::new(geometry, Keeps::Order);
     medium.bytes[..1024].copy_from_slice(copies.as_flattened());
     let Ok(mut header) = FlashHeader::open(&mut medium, [0; 64]) else {
         assert_eq!(medium.writes, 0, "reading writes nothing");
@@ -121,7 +87,7 @@ fn use_medium(copies: &[[u8; HEADER_LEN]; 2]) {
 }
 
 /// The store of a sealed volume that takes every header.
-struct Agrees;
+pub(crate) struct Agrees;
 
 impl AnchorHeader for Agrees {
     fn announce(&mut self, _: FoundHeader, _: HeaderMark) -> Result<(), AnchorError> {
@@ -139,7 +105,7 @@ pub fn flash_header_seed(costs: &[KdfCost]) -> Vec<u8> {
     use atrest_keyslot::flash::{FlashCipher, Protection};
 
     let geometry = FlashGeometry::new(1, 16, 512, 64).expect("a geometry");
-    let mut medium = Medium { bytes: vec![0xff; 64 * 512], geometry, writes: 0 };
+    let mut medium = Medium::new(geometry, Keeps::Order);
     let options = FormatOptions {
         cipher: FlashCipher::AesXts,
         key_len: 32,

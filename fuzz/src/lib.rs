@@ -5,34 +5,55 @@
 //! `cargo run -p atrest-fuzz --bin make-seeds`.
 
 mod boot;
+mod control;
+mod crc;
 mod ecryptfs;
 mod faces;
+mod fit_edited;
 mod flash;
+mod flash_built;
 mod fscrypt;
+mod handshake;
 mod image;
 mod images;
 mod json;
+mod littlefs;
 mod luks;
+mod luks2_built;
+mod mapper;
+mod medium;
 mod metadata;
 mod modes;
 mod names;
 pub mod random;
+mod reencrypt;
+mod sealed;
 mod trees;
 
 pub use boot::{cmdline, crypttab};
+pub use control::control;
+pub(crate) use crc::crc32;
 pub use ecryptfs::{ecryptfs_header, ecryptfs_name, ecryptfs_wrapped};
 pub use faces::{checkpoint, checkpoint_seed, nbd, session};
+pub use fit_edited::fit_edited;
 pub use flash::{flash_header, flash_header_seed};
+pub use flash_built::flash_header_built;
 pub use fscrypt::{
     ext4_encrypted, ext4_encrypted_seed, fscrypt_context, fscrypt_context_seed, fscrypt_keyring,
 };
+pub use handshake::nbd_handshake;
 pub use image::Image;
 pub use images::{fit, initramfs, modules};
 pub use json::mutate_json;
+pub use littlefs::{littlefs, littlefs_listing, littlefs_seed};
 pub use luks::{header_restore, keyslot, luks1_header, luks2_header, luks2_json, luks2_volume};
+pub use luks2_built::luks2_built;
+pub use mapper::{dm_answer, dm_answer_seeds};
 pub use metadata::fscrypt_metadata;
 pub use modes::{CIPHERS, cipher_modes};
 pub use names::{cipher_spec, plain_options};
+pub use reencrypt::reencrypt;
+pub use sealed::{sealed_flash, sealed_store};
 pub use trees::{ext4, fat, gpt, mbr};
 
 /// Takes one input.
@@ -68,6 +89,16 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("fscrypt_metadata", fscrypt_metadata),
     ("fscrypt_context", fscrypt_context),
     ("ext4_encrypted", ext4_encrypted),
+    ("sealed_flash", sealed_flash),
+    ("sealed_store", sealed_store),
+    ("littlefs", littlefs),
+    ("dm_answer", dm_answer),
+    ("control", control),
+    ("nbd_handshake", nbd_handshake),
+    ("reencrypt", reencrypt),
+    ("luks2_built", luks2_built),
+    ("flash_header_built", flash_header_built),
+    ("fit_edited", fit_edited),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

@@ -27,7 +27,7 @@ const MAX_ITERATIONS: u32 = 2000;
 const DEVICE: u64 = 64 << 20;
 
 /// Whoever fuzzes knows the passphrase of the seeds.
-fn passphrase() -> Passphrase {
+pub(crate) fn passphrase() -> Passphrase {
     Passphrase::copy_from(b"fuzz")
 }
 
@@ -264,7 +264,7 @@ pub fn luks2_volume(data: &[u8]) {
     assert!(LockedVolume::read(&*image).is_ok());
 }
 
-fn is_cheap(metadata: &Metadata) -> bool {
+pub(crate) fn is_cheap(metadata: &Metadata) -> bool {
     let slots = metadata.keyslots().iter().all(|keyslot| match &keyslot.kind {
         KeyslotKind::Luks2 { kdf: Kdf::Pbkdf2 { iterations, .. }, .. } => *iterations <= MAX_ITERATIONS,
         KeyslotKind::Luks2 { kdf: Kdf::Argon2i(cost) | Kdf::Argon2id(cost), .. } => {

@@ -10,7 +10,7 @@ use atrest_inside::{
     TreePath, Walk, WalkError, Window, open_tree, partitions, remove, resolve,
 };
 
-use crate::Image;
+use crate::{Image, crc32};
 
 /// Entries looked at, bytes read per file, depth: enough for every seed, not enough to wait.
 const ENTRIES: usize = 300;
@@ -72,15 +72,6 @@ fn seal_gpt(image: &Image) {
     }
     // What was written here is part of the input.
     image.reset_writes();
-}
-
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc, &byte| {
-        (0..8).fold(
-            crc ^ u32::from(byte),
-            |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 },
-        )
-    })
 }
 
 /// An ext filesystem: opened, listed, read.

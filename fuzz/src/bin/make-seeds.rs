@@ -1,4 +1,4 @@
-//! Writes fuzz/seeds anew: what real tools make, at costs that suit a fuzzer.
+//! Writes fuzz/seeds anew: what real tools make, at costs that suit a fuzzer. With arguments only those of the targets named.
 //!
 //! Needs cryptsetup, e2fsprogs, dosfstools, mtools, gdisk and fdisk (`scripts/setup`).
 
@@ -8,18 +8,25 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use atrest_bootimage::fdt::Tree;
+use atrest_bootimage::fit::{
+    ConfigSpec, FitSpec, HashKind, ImageKind, ImageSpec, PrivateKey, SignSpec, build_signed,
+};
+use atrest_fuzz::random::Random;
 use atrest_fuzz::{
-    CIPHERS, Image, checkpoint_seed, ext4_encrypted_seed, flash_header_seed, fscrypt_context_seed,
+    CIPHERS, Image, checkpoint_seed, dm_answer_seeds, ext4_encrypted_seed, flash_header_seed,
+    fscrypt_context_seed, littlefs_seed,
 };
 use atrest_kdf::Hash;
 use atrest_keyslot::flash::KdfCost;
 use atrest_keyslot::luks1::{self, Header, HeaderParts};
+use atrest_littlefs::Version;
 use atrest_secret::OsRandom;
 
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let work = tempfile::tempdir().expect("a temporary directory");
-    let seeds = Seeds { root, work: work.path().to_owned() };
+    let seeds = Seeds { root, work: work.path().to_owned(), only: std::env::args().skip(1).collect() };
     seeds.names();
     seeds.modes();
     seeds.luks1();
@@ -31,11 +38,18 @@ fn main() {
     seeds.encrypted();
     seeds.nbd();
     seeds.files();
+    seeds.sealed();
+    seeds.littlefs();
+    seeds.daemons();
+    seeds.built();
+    seeds.signed();
 }
 
 struct Seeds {
     root: PathBuf,
     work: PathBuf,
+    /// Targets whose seeds are written; all if there are none.
+    only: Vec<String>,
 }
 
 /// Runs a tool that must end well.
@@ -94,6 +108,9 @@ fn few_stripes() -> Vec<u8> {
 
 impl Seeds {
     fn put(&self, target: &str, name: &str, data: &[u8]) {
+        if !self.only.is_empty() && !self.only.iter().any(|only| only == target) {
+            return;
+        }
         let dir = self.root.join(target);
         fs::create_dir_all(&dir).expect("writable");
         fs::write(dir.join(name), data).expect("writable");
@@ -477,5 +494,150 @@ impl Seeds {
         let seed = checkpoint_seed();
         assert!(seed.starts_with(b"atrest-checkpoint"), "no checkpoint was left");
         self.put("checkpoint", "own", &seed);
+    }
+
+    /// Two bytes of options, then operations: a letter of the program's own for each, and its block and unit.
+    fn sealed(&self) {
+        let place = |block: u8, unit: u8| block << 2 | unit;
+        let begin = |block| [&[0, place(block, 0)][..], &[3, place(block, 0), 3, place(block, 1)]].concat();
+        let restart = [0xff; 8];
+        let used =
+            [begin(0), vec![8], begin(1), vec![13, 9], begin(2), vec![3, place(2, 3)], begin(0), vec![8, 10]]
+                .concat();
+        // A block of the kept medium in its place, while the volume is closed, and under it.
+        let replayed = [[14, 0, 0, 1, 0, 0, 1], [15, 0, 0, 1, 0, 0, 1]].concat();
+        let flipped = [14, 0, 2, 0, 6, 1, 4, 3, 14, 1, 0, 1, 3, 5, 0, 10, 2];
+        let cut = |after: u8| [&[12, after][..], &begin(1), &begin(2), &[9], &restart].concat();
+        let closed = [&[11, 1][..], &restart, &begin(0), &[11, 0], &restart, &[10]].concat();
+        for kind in 0..16 {
+            let options = [kind, 4 * (kind % 3)];
+            let all = [&options[..], &used, &replayed, &flipped, &cut(kind % 6), &closed].concat();
+            self.put("sealed_flash", &format!("{kind:02}"), &all);
+        }
+        // A record, pages, slots, a log beside a counter: as they are, and changed.
+        for kind in 0..4_u8 {
+            for changes in 0..3 {
+                let program: Vec<u8> =
+                    (0..40).map(|at: u8| at.wrapping_mul(37).wrapping_add(changes * 11 + kind)).collect();
+                let all = [&[kind, 3 + changes, 5, changes][..], &program].concat();
+                self.put("sealed_store", &format!("{kind}-{changes}"), &all);
+            }
+        }
+    }
+
+    fn littlefs(&self) {
+        for (name, version, files) in
+            [("few", Version::V2_0, 1), ("many", Version::V2_0, 9), ("many-2.1", Version::V2_1, 9)]
+        {
+            let image = littlefs_seed(version, files);
+            for flags in [0, 1, 3] {
+                self.put("littlefs", &format!("{name}-{flags}"), &Image::encode(flags, &image));
+            }
+        }
+    }
+
+    /// What the kernel answers, what is asked of a process, and what clients begin with.
+    fn daemons(&self) {
+        for (number, seed) in dm_answer_seeds().iter().enumerate() {
+            self.put("dm_answer", &number.to_string(), seed);
+        }
+        let long = [&b"\0A\x04name"[..], &[0x5a; 64]].concat();
+        for (name, message) in [
+            ("list", &b"\0L\0"[..]),
+            ("list-name", b"\0L\x01x"),
+            ("nothing-removed", b"\0R\0"),
+            ("nothing-added", b"\0A\x01x"),
+            ("too-long", &[&b"\0A\0"[..], &[9; 1023]].concat()),
+            ("remove", b"\0R\x100011223344556677"),
+            ("add", &long),
+            ("done", b"\x01+done"),
+            ("refused", b"\x01-no such key"),
+        ] {
+            self.put("control", name, message);
+        }
+        let option = |number: u32, data: &[u8]| {
+            [b"IHAVEOPT", &number.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
+        };
+        let named = |rest: &[u8]| [&4_u32.to_be_bytes()[..], b"fuzz", rest].concat();
+        let contexts = named(&[&1_u32.to_be_bytes()[..], &15_u32.to_be_bytes(), b"base:allocation"].concat());
+        let start = [0xff, 0, 0, 0, 3];
+        for (name, options) in [
+            ("go", vec![option(7, &named(&[0, 2, 0, 1, 0, 3]))]),
+            ("info", vec![option(6, &named(&[0, 0])), option(2, &[])]),
+            ("name", vec![option(1, b"fuzz")]),
+            ("contexts", vec![option(8, &[]), option(9, &contexts), option(10, &contexts), option(3, &[])]),
+            ("refused", vec![option(5, &[]), option(8, &[1]), option(7, b"x"), option(99, &[0; 20])]),
+        ] {
+            self.put("nbd_handshake", name, &[&start[..], &options.concat()].concat());
+        }
+        self.put("nbd_handshake", "made", &(0..120).map(|at: u8| at.wrapping_mul(29)).collect::<Vec<_>>());
+    }
+
+    /// A signed FIT of two configurations, and the tree with the key to it. Not an input, but what inputs change.
+    fn signed(&self) {
+        let key = self.work.join("key.pem");
+        run("openssl", &[&"genrsa", &"-out", &key, &"2048"], "");
+        let key = PrivateKey::from_pem(&fs::read(&key).expect("readable")).expect("a key");
+        let image = |name: &str, kind, data| ImageSpec {
+            name: name.into(),
+            kind,
+            data,
+            compression: "none".into(),
+            load: Some(0x4000_0000),
+            entry: None,
+        };
+        let config = |name: &str, images: &[&str]| ConfigSpec {
+            name: name.into(),
+            images: images.iter().map(|name| (*name).into()).collect(),
+        };
+        let tree = Tree::default().to_blob().expect("an empty tree");
+        let spec = FitSpec {
+            description: "fuzz".into(),
+            arch: "arm64".into(),
+            timestamp: 1,
+            images: vec![
+                image("kernel-1", ImageKind::Kernel, b"a kernel"),
+                image("kernel-2", ImageKind::Kernel, b"another kernel"),
+                image("fdt-1", ImageKind::Fdt, &tree),
+                image("ramdisk-1", ImageKind::Ramdisk, b"an initramfs"),
+            ],
+            configurations: vec![
+                config("conf-1", &["kernel-1", "fdt-1", "ramdisk-1"]),
+                config("conf-2", &["kernel-2", "fdt-1"]),
+            ],
+            default: "conf-1".into(),
+            hashes: vec![HashKind::Sha256, HashKind::Crc32],
+            external: false,
+        };
+        let sign = SignSpec { key: &key, name: "fuzz".into(), hash: HashKind::Sha256, pss: false };
+        let signed = build_signed(&spec, &sign).expect("a FIT");
+        let mut control = Tree::default();
+        key.public().add_to(&mut control, "fuzz", key.scheme(HashKind::Sha256, false).expect("a scheme"));
+        self.put("../signed", "fit", &signed);
+        self.put("../signed", "control-tree", &control.to_blob().expect("a tree"));
+    }
+
+    /// Numbers that choose what is put together.
+    fn built(&self) {
+        for number in 0..8 {
+            let mut random = Random(number);
+            let mut bytes = |len| (0..len).map(|_| random.next() as u8).collect::<Vec<_>>();
+            self.put("luks2_built", &number.to_string(), &bytes(80));
+            self.put("flash_header_built", &number.to_string(), &bytes(60));
+            self.put("fit_edited", &number.to_string(), &bytes(4 * number as usize));
+        }
+        // The job, where it is cut, how many changes, and two of the metadata.
+        for job in 0..5 {
+            for cut in [6, 20, 60] {
+                self.put("reencrypt", &format!("{job}-{cut}"), &[job, cut, 0]);
+                self.put(
+                    "reencrypt",
+                    &format!("{job}-{cut}-changed"),
+                    &[job, cut, 2, 0, 1, job, 0, 0, 0, cut],
+                );
+                let forged = [job, cut, 1, 1, job + cut, cut];
+                self.put("reencrypt", &format!("{job}-{cut}-forged"), &forged);
+            }
+        }
     }
 }

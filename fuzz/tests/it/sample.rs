@@ -40,7 +40,11 @@ fn sample(name: &str, default_rounds: u64) {
     let mut run = |data: &[u8], what: &str| {
         let started = Instant::now();
         let result = std::panic::catch_unwind(|| target(data));
-        assert!(result.is_ok(), "{name} panics on {what}");
+        if result.is_err() {
+            let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+            fs::write(&kept, data).expect("writable");
+            panic!("{name} panics on {what}, which now lies in {}", kept.display());
+        }
         slowest = slowest.max(started.elapsed());
         assert!(started.elapsed() < LIMIT, "{name} takes {:?} for {what}", started.elapsed());
     };
@@ -65,6 +69,19 @@ fn sample(name: &str, default_rounds: u64) {
     );
 }
 
+#[test]
+fn every_target_has_a_program_for_libfuzzer() {
+    let manifest = include_str!("../../Cargo.toml");
+    for (name, _) in TARGETS {
+        let path = format!("fuzz_targets/{name}.rs");
+        let entry = format!("[[bin]]\nname = \"{name}\"\npath = \"{path}\"\nrequired-features");
+        assert!(manifest.contains(&entry), "{name} is missing in fuzz/Cargo.toml");
+        let program = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
+        let program = program.unwrap_or_else(|error| panic!("fuzz_targets/{name}.rs: {error}"));
+        assert!(program.contains(&format!("atrest_fuzz::{name}(data)")), "fuzz_targets/{name}.rs");
+    }
+}
+
 macro_rules! samples {
     ($($name:ident: $rounds:expr;)*) => {$(
         #[test]
@@ -83,19 +100,19 @@ macro_rules! samples {
 
 samples! {
     cipher_spec: 20_000;
-    cipher_modes: 300;
+    cipher_modes: 150;
     plain_options: 20_000;
     luks1_header: 300;
-    flash_header: 3_000;
+    flash_header: 1_000;
     luks2_header: 2_000;
     luks2_json: 1_000;
     luks2_volume: 150;
-    header_restore: 1_000;
+    header_restore: 500;
     keyslot: 300;
-    gpt: 3_000;
+    gpt: 1_500;
     mbr: 5_000;
     ext4: 1_500;
-    fat: 800;
+    fat: 500;
     nbd: 1_000;
     session: 2_000;
     checkpoint: 300;
@@ -110,4 +127,14 @@ samples! {
     fscrypt_metadata: 20_000;
     fscrypt_context: 5_000;
     ext4_encrypted: 800;
+    sealed_flash: 60;
+    sealed_store: 2_000;
+    littlefs: 1_000;
+    dm_answer: 5_000;
+    control: 500;
+    nbd_handshake: 500;
+    reencrypt: 40;
+    luks2_built: 150;
+    flash_header_built: 2_000;
+    fit_edited: 1_000;
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use atrest_device::BlockDevice;
 use atrest_format::luks2::{CopyKind, Header, Metadata};
-use atrest_fuzz::{Image, fscrypt_keyring};
+use atrest_fuzz::{Image, fscrypt_keyring, littlefs_listing};
 use atrest_inside::{Access, Kind, TreeError, TreePath, open_tree, open_tree_with, partitions};
 use atrest_volume::{Devices, LockedVolume, Passphrase, UnlockOptions};
 
@@ -109,4 +109,36 @@ fn encrypted_filesystems_are_read_with_the_key_alone() {
         let refused = locked.read_at(&one, 0, &mut [0; 16]);
         assert!(matches!(refused, Err(TreeError::Encrypted { .. })), "{name}: {refused:?}");
     }
+}
+
+#[test]
+fn littlefs_passes_the_check_and_holds_what_was_put_in() {
+    for (name, seed) in seeds("littlefs") {
+        let found = littlefs_listing(&seed).unwrap_or_else(|| panic!("{name}: refused"));
+        assert!(found.contains(&b"/a/b".to_vec()), "{name}: {found:?}");
+        assert_eq!(found.contains(&b"/a/2".to_vec()), name.contains("many"), "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn answers_of_the_kernel_hold_a_table_names_or_a_line() {
+    use atrest_attach::dm::answer::{Answer, Line};
+    let mut kinds = [0, 0, 0];
+    for (name, seed) in seeds("dm_answer") {
+        match Answer::read(&seed) {
+            Some(answer) if answer.uuid.is_empty() => {
+                assert_eq!(answer.names.map(|names| names.join(" ")).as_deref(), Some("root swap"), "{name}");
+                kinds[0] += 1;
+            }
+            Some(answer) => {
+                let targets = answer.targets.unwrap_or_else(|| panic!("{name}: no table"));
+                assert!(
+                    matches!(&targets[..], [(0, 2048, kind, line)] if kind == "crypt" && !line.is_empty())
+                );
+                kinds[1] += 1;
+            }
+            None => kinds[2] += usize::from(Line::read(&seed).is_some()),
+        }
+    }
+    assert_eq!(kinds, [1, 1, 2]);
 }

@@ -60,6 +60,11 @@ impl Message {
         message
     }
 
+    /// An answer that somebody else has: `None` for fewer bytes than a head has.
+    pub fn answered(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() >= HEAD).then(|| Self { bytes: SecretBytes::copy_from(bytes), used: HEAD })
+    }
+
     /// The UUID of a mapping that is made.
     pub fn uuid(&mut self, uuid: &str) {
         self.text(UUID, UUID_LEN, uuid);

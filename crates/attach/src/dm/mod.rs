@@ -5,6 +5,8 @@
 //! those of cryptsetup and libdevmapper, so that `cryptsetup close`, `dmsetup` and systemd find what they expect, and
 //! [`close`] takes what they made. Everything here needs root.
 
+#[doc(hidden)]
+pub mod answer;
 mod control;
 mod error;
 mod integrity;

@@ -154,20 +154,21 @@ fn below(control: &Control, above: &str, line: &Line<'_>, len: u32) -> Result<Be
 }
 
 /// A line of a dm-crypt table without its key.
-struct Line<'a> {
-    cipher: &'a str,
-    key_bits: usize,
-    keyring: bool,
-    iv_offset: u64,
-    device: &'a str,
-    offset: u64,
-    sector_size: u32,
-    tag_len: Option<u32>,
-    flags: Vec<String>,
+pub struct Line<'a> {
+    pub cipher: &'a str,
+    pub key_bits: usize,
+    pub keyring: bool,
+    pub iv_offset: u64,
+    pub device: &'a str,
+    pub offset: u64,
+    pub sector_size: u32,
+    pub tag_len: Option<u32>,
+    pub flags: Vec<String>,
 }
 
 impl<'a> Line<'a> {
-    fn parse(line: &'a [u8]) -> Option<Self> {
+    /// `None` for what is no such line.
+    pub fn parse(line: &'a [u8]) -> Option<Self> {
         let mut words = core::str::from_utf8(line).ok()?.split_ascii_whitespace();
         let cipher = words.next()?;
         let key = words.next()?;

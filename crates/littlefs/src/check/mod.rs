@@ -53,6 +53,11 @@ pub enum Damage {
         /// Its blocks.
         pair: [u32; 2],
     },
+    /// Two entries of a directory have one name: whoever walks by names sees one of them twice, and never the other.
+    SameName {
+        /// The blocks of the second one.
+        pair: [u32; 2],
+    },
     /// A move is under way of something that does not exist.
     Move {
         /// From this directory.
@@ -113,6 +118,7 @@ impl From<Damage> for Failure {
 #[derive(Default)]
 struct Directory {
     pairs: Vec<Pair>,
+    names: BTreeSet<Vec<u8>>,
     children: Vec<Child>,
 }
 
@@ -150,6 +156,9 @@ fn walk<D: FlashDevice>(device: &mut D) -> Result<Summary, Failure> {
         directory.pairs.push(pair);
         let child = |&(id, own): &(usize, Pair)| Child { pair: own, inside: pair, id };
         directory.children.extend(contents.directories.iter().map(child));
+        if !contents.names.into_iter().all(|name| directory.names.insert(name)) {
+            return Err(Damage::SameName { pair }.into());
+        }
         // cannot overflow: a medium has fewer entries than bytes.
         files = files.saturating_add(contents.files);
         counts.insert(sorted(pair), contents.count);
@@ -301,6 +310,9 @@ impl fmt::Display for Damage {
             }
             Self::SharedDirectory { pair: [a, b] } => {
                 write!(f, "the directory in blocks {a} and {b} is in two places, or inside itself")
+            }
+            Self::SameName { pair: [a, b] } => {
+                write!(f, "blocks {a} and {b} hold an entry whose name another one has")
             }
             Self::Move { pair: [a, b] } => {
                 write!(f, "a move out of blocks {a} and {b} was interrupted, where nothing could be moved")

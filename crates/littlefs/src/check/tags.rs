@@ -16,6 +16,8 @@ pub(super) struct Contents {
     pub directories: Vec<(usize, Pair)>,
     /// Files in it.
     pub files: usize,
+    /// Names of both.
+    pub names: Vec<Vec<u8>>,
     /// Entries of any kind.
     pub count: usize,
     /// The next pair in the list of all; whether it continues this directory.
@@ -31,6 +33,8 @@ pub(super) struct Contents {
 struct Entry {
     /// Kind of its name tag.
     name: u16,
+    /// The name itself.
+    text: Option<Tag>,
     /// Its structure.
     structure: Option<Tag>,
 }
@@ -88,6 +92,9 @@ pub(super) fn check(log: &Log, geometry: FlashGeometry) -> Result<Contents, Dama
             (0x0ff, 0x201) => contents.superblock = Some(log.words(&tag).ok_or(wrong)?),
             _ => return Err(wrong),
         }
+        if let (0x001 | 0x002, Some(text)) = (entry.name, entry.text) {
+            contents.names.push(log.data(&text).to_vec());
+        }
     }
     Ok(contents)
 }
@@ -107,7 +114,7 @@ fn name(log: &Log, tag: &Tag, entries: &mut Vec<Entry>) -> bool {
         // cannot overflow: an id has ten bits.
         entries.resize(id.saturating_add(1), Entry::default());
     }
-    valid && entries.get_mut(id).map(|entry| entry.name = tag.kind).is_some()
+    valid && entries.get_mut(id).map(|entry| (entry.name, entry.text) = (tag.kind, Some(*tag))).is_some()
 }
 
 fn structure(log: &Log, tag: &Tag, geometry: FlashGeometry) -> bool {

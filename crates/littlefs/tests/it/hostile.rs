@@ -372,6 +372,15 @@ fn each_defect_is_named() {
         });
         assert!(matches!(shared, Err(MountError::Damaged(Damage::SharedDirectory { .. }))), "{shared:?}");
     }
+    // Two entries of one directory with one name.
+    let same = with_change(|log| {
+        let mut names =
+            log.tags.iter_mut().filter(|(tag, data)| matches!(tag >> 20, 1 | 2) && data.len() == 1);
+        let Some((_, first)) = names.next() else { return false };
+        let second = names.next().filter(|(_, second)| second != first);
+        second.map(|(_, second)| second.clone_from(first)).is_some()
+    });
+    assert!(matches!(same, Err(MountError::Damaged(Damage::SameName { .. }))), "{same:?}");
     let superblock = |word: usize, value: u32| {
         with_change(|log| {
             let found = log.tags.iter_mut().find(|(tag, data)| tag >> 20 == 0x201 && data.len() == 24);
