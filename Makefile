@@ -41,9 +41,10 @@ bench-embedded: setup
 	ATREST_BLESS=1 cargo test --locked --package atrest-testkit --test it embedded::
 	ATREST_BLESS=1 cargo test --locked --package atrest-flash --test it firmware_card::unlocking
 
-# Ten minutes per parser; FUZZ_SECONDS sets another time.
+# Ten minutes per target, one after the other; FUZZ_SECONDS sets another time, FUZZ_TARGETS names some. What is found worth
+# keeping goes into the sample of `make test` by fuzz/corpus-pack.
 fuzz: setup
-	fuzz/run $(FUZZ_SECONDS)
+	fuzz/run $(or $(FUZZ_SECONDS),600) $(FUZZ_TARGETS)
 
 # Changes the source in small ways and names the changes that no test notices. MUTANTS sets other options: mutants/README.md.
 mutants: setup
