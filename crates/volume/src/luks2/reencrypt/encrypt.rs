@@ -370,3 +370,62 @@ fn copy(device: &dyn BlockDevice, from: u64, to: u64, len: u64) -> Result<(), Re
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_testkit::FaultDevice;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn conversion(shift: u64, writes: &[(u64, usize)]) -> Conversion {
+        let write = |(offset, len): &(u64, usize)| Write { offset: *offset, bytes: vec![7; *len] };
+        Conversion { shift, writes: writes.iter().map(write).collect() }
+    }
+
+    /// Whether a good note of this conversion is taken for one.
+    fn is_read(conversion: &Conversion, size: u64) -> bool {
+        let device = FaultDevice::zeroed(size as usize);
+        let at = size - conversion.shift - NOTE_ROOM;
+        device.write_at(at, &conversion.note(size)).expect("there is room");
+        Conversion::read_note(&device, conversion.shift).expect("reads").is_some()
+    }
+
+    /// Whoever can write a note has no key: it must not make this program write anything but a header in front of the data.
+    #[test]
+    fn a_note_writes_whole_sectors_in_front_of_the_data_of_a_medium_that_has_room() {
+        let one = [(0, 512)];
+        assert!(is_read(&conversion(MIB, &one), 3 * MIB));
+        assert!(!is_read(&conversion(MIB, &one), 3 * MIB - 512), "the note would lie in the head");
+        assert!(!is_read(&conversion(MIB - 512, &one), 4 * MIB), "no header is so short");
+        for (write, good) in [
+            ((MIB - 512, 512), true),
+            ((MIB - 512, 1024), false),
+            ((MIB, 512), false),
+            ((u64::MAX - 511, 512), false),
+            ((256, 512), false),
+            ((512, 256), false),
+        ] {
+            assert_eq!(is_read(&conversion(MIB, &[write]), 3 * MIB), good, "{write:?}");
+        }
+        assert!(is_read(&conversion(MIB, &[(0, 512); 8]), 3 * MIB));
+        assert!(!is_read(&conversion(MIB, &[(0, 512); 9]), 3 * MIB));
+    }
+
+    #[test]
+    fn a_note_that_is_cut_off_or_changed_is_none() {
+        let note = conversion(MIB, &[(0, 512), (4096, 1024)]).note(3 * MIB);
+        let whole = Conversion::parse(&note, 3 * MIB).expect("good");
+        assert_eq!((whole.shift, whole.writes.len()), (MIB, 2));
+        assert!(Conversion::parse(&note, 3 * MIB + 512).is_none(), "of another device");
+        for len in 0..note.len() {
+            assert!(Conversion::parse(&note[..len], 3 * MIB).is_none(), "{len}");
+        }
+        for at in 0..note.len() {
+            let mut other = note.clone();
+            other[at] ^= 1;
+            assert!(Conversion::parse(&other, 3 * MIB).is_none(), "{at}");
+        }
+    }
+}

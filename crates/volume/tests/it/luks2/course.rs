@@ -1,7 +1,7 @@
 //! A whole re-encryption as its header sees it: which zone comes when, what protects it, and what is wiped at the end.
 
 use atrest_device::BlockDevice;
-use atrest_format::luks2::{Header, ReencryptMode};
+use atrest_format::luks2::{Header, ReencryptMode, Segment, SegmentKind, SegmentSize};
 use atrest_kdf::Hash;
 use atrest_testkit::power_loss::{Limits, Tearing};
 use atrest_testkit::{FaultDevice, Random};
@@ -310,6 +310,13 @@ fn encrypting<'a>(device: &'a FaultDevice, shift: u64) -> Result<Rewriting<'a>, 
     begin_encryption(Devices::together(device), &passphrase("one"), in_place(shift))
 }
 
+fn segment_len(segment: &Segment) -> u64 {
+    match segment.size {
+        SegmentSize::Fixed(len) => len,
+        SegmentSize::Dynamic => panic!("{segment:?}"),
+    }
+}
+
 /// Offset, length, source and target in MiB.
 type Expected = (u64, u64, u64, u64);
 
@@ -353,6 +360,9 @@ fn plaintext_makes_room_for_its_header_from_the_end_and_its_moved_head_is_wiped(
             let resumed = seen.resume_reencryption(Devices::together(&device), &passphrase("one"));
             let resumed = resumed.expect("it is verified");
             assert_eq!(resumed.interrupted(), Ok(Some(*zone)));
+            let active = seen.metadata().reencryption().expect("a state").active;
+            let lens: Vec<u64> = active.iter().map(segment_len).collect();
+            assert_eq!(lens.iter().sum::<u64>(), resumed.total(), "data that no segment knows");
             let image = device.image();
             resumed.bury_head().expect("nothing to bury");
             assert!(device.image() == image, "the head is buried once, before the first zone");
@@ -548,4 +558,54 @@ fn formats_error_is_told_by_name() {
     let Some(ReencryptError::Format(error)) = refused else { panic!("{refused:?}") };
     assert_eq!(*error, FormatError::Option(OptionError::NullCipher));
     assert!(device.recording().events().is_empty(), "something was written");
+}
+
+/// Half of the data is done, and a zone is hot or none: the row of segments, each with one thing wrong.
+#[test]
+fn a_row_in_the_middle_that_no_step_makes_is_refused() {
+    let tweak = |segment: &mut Segment| match &mut segment.kind {
+        SegmentKind::Crypt { iv_tweak, .. } => *iv_tweak += 8,
+        kind => panic!("{kind:?}"),
+    };
+    let changes: [&dyn Fn(&mut Segment); 4] = [
+        &|segment| segment.offset += 4096,
+        // One that goes to the end of the device may have a length: cryptsetup's `--device-size`.
+        &|segment| match &mut segment.size {
+            SegmentSize::Fixed(len) => *len -= 4096,
+            SegmentSize::Dynamic => segment.offset -= 4096,
+        },
+        &|segment| segment.flags.push("x".into()),
+        &tweak,
+    ];
+    for hot in [false, true] {
+        for (number, change) in changes.into_iter().enumerate() {
+            for id in 0..if hot { 3 } else { 2 } {
+                let (device, luks) = volume();
+                let mut rewriting = begin(&device, &luks, &options(ResilienceKind::Checksum)).expect("begun");
+                let zone = rewriting.next(MIB / 2).expect("a zone").expect("not at the end");
+                rewriting.heat(&zone, &[]).expect("hot");
+                assert_eq!(rewriting.cool(&zone), Ok(false));
+                if hot {
+                    let zone = rewriting.next(MIB / 2).expect("a zone").expect("not at the end");
+                    rewriting.heat(&zone, &[]).expect("hot");
+                }
+                let luks = Luks2::read(&device).expect("reads");
+                let resume = |luks: &Luks2| {
+                    luks.resume_reencryption(Devices::together(&device), &passphrase("one")).map(drop)
+                };
+                assert_eq!(resume(&luks), Ok(()));
+                let mut segments = luks.metadata().segments().to_vec();
+                change(&mut segments[id]);
+                let digests: Vec<(u32, Vec<u32>)> =
+                    luks.metadata().digests().iter().map(|d| (d.id, d.segments.clone())).collect();
+                // What overlaps is refused by the rules of the format already.
+                let Ok(changed) = luks.metadata().compose().segments(&segments, &digests).finish() else {
+                    continue;
+                };
+                store(&device, &luks, changed);
+                let refused = resume(&Luks2::read(&device).expect("reads"));
+                assert!(refused.is_err(), "{hot} {number} {id}");
+            }
+        }
+    }
 }
