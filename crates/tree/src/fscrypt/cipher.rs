@@ -125,7 +125,8 @@ impl Contents {
             Self::Mapped(_) => GRAIN,
             Self::Adiantum(..) => GRAIN_OF_ADIANTUM,
         };
-        if units.len() / 2 >= grain && count >= 2 {
+        let is_long = units.len() / 2 >= grain;
+        if is_long && count >= 2 {
             let half = count / 2;
             // cannot overflow: half of the units that are there.
             let (left, right) = units.split_at_mut(half.saturating_mul(unit));

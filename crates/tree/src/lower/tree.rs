@@ -437,6 +437,27 @@ mod tests {
         }
     }
 
+    /// All who have a file open share one lower file: only that knows how long the contents are.
+    #[test]
+    fn a_lower_file_is_opened_once_however_many_have_it_open() {
+        let scratch = atrest_testkit::Scratch::new();
+        scratch.file("file", b"contents");
+        let tree = LowerPosix::open(scratch.as_path(), Identity, true).expect("it is free");
+        let number = tree.lookup(Node::ROOT, b"file").expect("it is there").node;
+        let node = tree.inner.nodes.get(number).expect("it is known");
+        let lower = || node.state().lower().map(|(file, _)| std::os::fd::AsRawFd::as_raw_fd(file));
+        let first = tree.open(number, false).expect("ours");
+        let opened = lower();
+        assert!(opened.is_some());
+        let others = [true, false, true].map(|write| {
+            let handle = tree.open(number, write).expect("ours");
+            assert_eq!(lower(), opened);
+            handle
+        });
+        drop((first, others));
+        assert_eq!(lower(), None, "it is closed with the last of them");
+    }
+
     /// Every node that is known holds a descriptor.
     #[test]
     fn there_is_room_for_as_many_nodes_as_the_system_lets_there_be() {
