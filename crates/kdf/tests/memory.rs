@@ -53,6 +53,7 @@ fn nothing_of_the_computation_stays_in_memory() {
 
 /// The blocks that both functions compute, masked, in pieces.
 fn print_pieces() {
+    println!(); // libtest has begun a line with this test's name
     let params = argon2::Params::new(ARGON2.memory_kib, ARGON2.time, ARGON2.lanes, Some(32)).expect("valid");
     let library = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params);
     let mut memory = vec![argon2::Block::new(); ARGON2.memory_kib as usize];

@@ -22,6 +22,7 @@ mod keys;
 mod main_path;
 mod messages;
 mod plain_over;
+mod readme;
 mod redacted;
 mod reencrypt_end;
 mod sealed;

@@ -111,17 +111,9 @@ fn at_a_terminal(
     for (question, line) in typed {
         terminal.shows(question);
         terminal.shows(": ");
-        terminal.types(
-            format!(
-                "{line}
-"
-            )
-            .as_bytes(),
-        );
+        terminal.types(format!("{line}\n").as_bytes());
     }
-    if !says.is_empty() {
-        terminal.shows(says);
-    }
+    terminal.shows(says);
     assert_eq!(ends(child).code(), Some(code));
     terminal
 }
@@ -130,7 +122,7 @@ fn at_a_terminal(
 fn a_terminal_asks_twice_for_a_new_passphrase_and_never_shows_it() {
     let scratch = Scratch::new();
     let format = [&["format", "--size", "20M", "vol"][..], &CHEAP].concat();
-    let twice = |second| [("new passphrase", "open sesame"), ("once more", second)];
+    let twice = |second| [("New passphrase for vol", "open sesame"), ("once more", second)];
     let terminal = at_a_terminal(&scratch, &format, &twice("open sesamE"), "the two passphrases differ", 2);
     assert!(!terminal.has_shown("sesam"));
     assert!(!scratch.path("vol").exists());
@@ -152,7 +144,7 @@ fn a_terminal_must_say_yes_in_capitals() {
     let asks = "Type YES in capital letters";
     at_a_terminal(&scratch, &["erase", "vol"], &[(asks, "yes")], "not confirmed", 1);
     scratch.atrest(&["key", "test", "--key-file", "key", "vol"]).ok();
-    at_a_terminal(&scratch, &["erase", "vol"], &[(asks, "YES")], "", 0);
+    at_a_terminal(&scratch, &["erase", "vol"], &[(asks, "YES")], "1 keyslot wiped", 0);
     scratch.atrest(&["key", "test", "--key-file", "key", "vol"]).fails(2, "erased");
 }
 
