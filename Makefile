@@ -1,6 +1,6 @@
 # The commands of the project. Each installs what it needs first (scripts/setup); a second run finds it installed.
 
-.PHONY: all setup build static demo test test-full bench bench-embedded bench-trees fuzz mutants lint doc clean
+.PHONY: all setup build static demo test test-full coverage bench bench-embedded bench-trees fuzz mutants lint doc clean
 
 all: build
 
@@ -25,8 +25,13 @@ test: setup
 
 # The same with the whole campaigns: the interoperability matrix, 200 kills, all kernel volumes.
 test-full:
-	scripts/setup static
+	scripts/setup full
 	ATREST_CAMPAIGN=full scripts/check
+
+# Which lines the tests of each crate run, and the functions that none of them does. COVERAGE names crates.
+coverage:
+	scripts/setup coverage
+	scripts/coverage $(COVERAGE)
 
 # Writes the ratios to BENCHMARKS.md, losses too.
 bench: setup

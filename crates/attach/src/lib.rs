@@ -18,6 +18,7 @@ pub mod nbd;
 pub mod serve;
 #[cfg(feature = "fuse")]
 pub mod session;
+mod sync;
 #[cfg(feature = "fuse")]
 #[allow(unsafe_code)]
 mod sys;

@@ -18,6 +18,7 @@ mod file;
 pub mod flash;
 mod patience;
 pub mod reencrypt;
+mod sync;
 mod sys;
 mod trusted;
 

@@ -55,12 +55,13 @@ impl Pages {
         if start == libc::MAP_FAILED {
             handle_alloc_error(Layout::from_size_align(len, page).unwrap_or(Layout::new::<u8>()));
         }
+        // Miri has mappings, and none of the calls that say how the system is to treat them.
         // SAFETY: `start..start + len` is the mapping made above.
-        let locked = unsafe { libc::mlock(start, len) } == 0;
+        let locked = cfg!(miri) || unsafe { libc::mlock(start, len) } == 0;
         if !locked {
             UNLOCKED.fetch_add(1, Ordering::Relaxed);
         }
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         // SAFETY: as above; the advice changes no contents here. A child that is forked finds zeros instead of secrets.
         unsafe {
             libc::madvise(start, len, libc::MADV_DONTDUMP);
@@ -84,6 +85,7 @@ impl Drop for Pages {
         }
         // SAFETY: as above, and nobody is given this mapping again.
         unsafe {
+            #[cfg(not(miri))]
             libc::munlock(self.start.as_ptr().cast(), self.len);
             libc::munmap(self.start.as_ptr().cast(), self.len);
         }

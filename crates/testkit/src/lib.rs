@@ -9,6 +9,7 @@
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
+//! * `schedules`: threads that take turns as a test says (`--cfg shuttle` alone).
 //! * [`memory`]: the memory of a test's own process, searched for keys.
 //! * [`atrest`]: the program under test, as a user runs it.
 //! * [`scratch`]: a directory for one test, and programs that run in it.
@@ -35,6 +36,8 @@ pub mod oracle;
 pub mod power_loss;
 pub mod property;
 pub mod random;
+#[cfg(shuttle)]
+pub mod schedules;
 pub mod scratch;
 pub mod torn;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

@@ -10,13 +10,14 @@ use super::handshake::{Export, Terms};
 use super::proto::{Command, MAX_PAYLOAD, Request, command_flag};
 use super::reply::{Failure, Parts, Replies};
 use super::stream::{Input, Lost, Output};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, thread};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that one worker reads or writes at a time. A chunk stays in a core's cache between the cipher and the
-/// socket.
-pub(super) const CHUNK: usize = 256 << 10;
+/// socket. In schedules it is small: many of them are tried.
+pub(super) const CHUNK: usize = if cfg!(all(test, shuttle)) { 1 << 10 } else { 256 << 10 };
 
 /// Serves a client until it leaves, breaks the protocol, or is cut off. Returns when all of its requests ended.
 pub(super) fn serve(
@@ -41,11 +42,11 @@ pub(super) fn serve(
         }),
         changed: Condvar::new(),
     };
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for index in 1..workers.max(1) {
             let name = format!("nbd-{index}");
             // With fewer threads than asked for, the connection is slower and still right.
-            let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, || connection.work());
+            let _ = thread::Builder::new().name(name).spawn_scoped(scope, || connection.work());
         }
         connection.work();
     });
@@ -319,7 +320,7 @@ struct CutOnPanic<'a, 'b>(&'a Connection<'b>);
 
 impl Drop for CutOnPanic<'_, '_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if thread::panicking() {
             self.0.abandon();
         }
     }

@@ -21,7 +21,13 @@ mod handshake;
 mod listen;
 mod proto;
 mod reply;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod server;
+#[cfg(not(all(test, shuttle)))]
+mod stream;
+#[cfg(all(test, shuttle))]
+#[path = "schedules/stream.rs"]
 mod stream;
 
 pub use error::{BindError, RunError};

@@ -8,10 +8,10 @@ use super::proto::{
     data_chunk_header, simple_reply,
 };
 use super::stream::{Lost, Output};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, PoisonError};
 use atrest_codec::{Be, encode};
 use atrest_device::{BlockDevice, Cause, DeviceError};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Sends replies, one whole message at a time.
 pub(super) struct Replies {

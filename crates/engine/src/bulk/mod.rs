@@ -10,7 +10,7 @@
 mod checkpoint;
 mod destination;
 mod error;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 mod workers;
 

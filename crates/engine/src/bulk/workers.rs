@@ -1,15 +1,19 @@
 //! The workers of a bulk run, and the one thread that reports, makes checkpoints and cleans up after them.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+#[cfg(all(test, shuttle))]
+mod schedules;
+
+// The caller's, who takes no part in a schedule.
+use std::sync::atomic::AtomicBool as CancelFlag;
 use std::time::{Duration, Instant};
 
 use atrest_device::DeviceError;
 
 use super::checkpoint::Checkpoint;
 use super::{BulkError, BulkOptions, CHUNK, MAX_WORKERS, Progress};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::mpsc::{self, RecvTimeoutError};
+use crate::sync::{Mutex, PoisonError, thread};
 
 /// Time between two reports.
 const REPORT: Duration = Duration::from_millis(100);
@@ -38,7 +42,7 @@ pub struct Job<'a> {
 /// What the workers share.
 struct Shared<'a> {
     job: &'a Job<'a>,
-    cancel: Option<&'a AtomicBool>,
+    cancel: Option<&'a CancelFlag>,
     /// Start of the first chunk that nobody has taken.
     next: AtomicU64,
     done: AtomicU64,
@@ -119,7 +123,7 @@ pub fn run(
     });
     let written = Instant::now();
     let prefix = shared.prefix();
-    let error = shared.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+    let error = shared.error.lock().unwrap_or_else(PoisonError::into_inner).take();
     if error.is_none() && prefix == job.total {
         (job.flush)().map_err(BulkError::Flush)?;
         progress.update(job.total, job.total);
@@ -181,7 +185,7 @@ impl Shared<'_> {
 
     /// Ends the run. Of several errors the first is reported.
     fn fail(&self, error: BulkError) {
-        self.error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.failed.store(true, Ordering::Release);
     }
 }

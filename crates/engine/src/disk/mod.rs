@@ -16,15 +16,16 @@ mod bytes;
 mod error;
 mod layer;
 pub(crate) mod parallel;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod stream;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 mod units;
 
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use atrest_cipher::Mapper;
 use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
@@ -36,6 +37,8 @@ use layer::{Layer, Region, Source};
 use parallel::Helpers;
 use stream::Stream;
 use units::Units;
+
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes handled at a time: a quarter of a typical core's private cache, and long enough to hide a system call.
 const CHUNK: usize = 256 << 10;

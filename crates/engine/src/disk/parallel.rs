@@ -4,13 +4,11 @@
 //! limited for the whole disk, so that many large requests do not multiply. Helpers that the system refuses to start
 //! only make the request slower: whoever is there does all pieces.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-
 use atrest_device::DeviceError;
 
 use super::SPLIT_MIN;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, PoisonError, thread};
 
 /// The threads that large requests may start.
 pub struct Helpers {

@@ -3,7 +3,7 @@
 //! The system reads ahead by itself, but only some 128 KiB, and not at all once several threads take turns. A reader
 //! counts as sequential if it goes on within [`WINDOW`] bytes of where the last read ended, whichever thread that was.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes to be read ahead.
 const WINDOW: u64 = 4 << 20;

@@ -11,7 +11,7 @@
 //! stretches of [`STRETCH`] bytes, each stretch is guarded by one of [`SHARDS`] reader-writer locks on cache lines of
 //! their own. While nobody writes partial units, sharing is one compare-and-swap per chunk and never waits.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Bytes of plaintext guarded as one. No access is longer, so it touches two stretches at most.
 const STRETCH: u64 = 1 << 20;

@@ -1,0 +1,12 @@
+//! What threads share, and threads themselves: std's. In tests built with `--cfg shuttle` they take turns as a test says
+//! (scripts/schedules).
+
+#[cfg(all(test, shuttle))]
+pub use atrest_testkit::schedules::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, mpsc};
+#[cfg(all(test, shuttle))]
+pub use atrest_testkit::schedules::thread;
+pub use std::sync::PoisonError;
+#[cfg(not(all(test, shuttle)))]
+pub use std::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, mpsc};
+#[cfg(not(all(test, shuttle)))]
+pub use std::thread;
