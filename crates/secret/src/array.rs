@@ -74,6 +74,10 @@ mod tests {
     fn arrays_are_equal_when_every_byte_is_and_never_show_them() {
         let array = |last| SecretArray::new([1, 2, 3, last]);
         assert!(array(4) == array(4) && array(4) != array(5));
+        assert_eq!(*array(4), [1, 2, 3, 4]);
+        let mut filled = SecretArray::zeroed();
+        filled.copy_from_slice(&[1, 2, 3, 4]);
+        assert!(filled == array(4));
         assert_eq!(*SecretArray::<3>::zeroed(), [0; 3]);
         assert_eq!(format!("{:?}", array(4)), "SecretArray<4>(..)");
     }

@@ -125,6 +125,8 @@ mod tests {
         assert_eq!(left::<MUCH>(with_wiped_stack(secret::<MUCH>)), 0);
         assert_eq!(left::<MUCH>(with_wiped_stack_up_to::<{ 64 << 10 }, _>(secret::<MUCH>)), 0);
         assert_eq!(left::<MUCH>(with_wiped_stack_of::<{ 64 << 10 }, _>(secret::<MUCH>)), 0);
+        let locked = || crate::Locked::try_new_with(|| Ok::<_, ()>(secret::<MUCH>())).map(|address| *address);
+        assert_eq!(locked().map(left::<MUCH>), Ok(0), "what was made on the stack and moved");
         let by_depth =
             |is_shallow| with_wiped_stack_by_depth::<0, { 64 << 10 }, _>(is_shallow, secret::<MUCH>);
         assert_eq!(left::<MUCH>(by_depth(false)), 0);

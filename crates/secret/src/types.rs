@@ -130,7 +130,9 @@ mod tests {
             bytes[at] = 0x80;
             let other = VolumeKey::new(SecretBytes::copy_from(&bytes));
             assert!(!other.is_zeros() && other != key, "byte {at}");
+            assert_eq!(other.expose(), bytes);
         }
+        assert!(!VolumeKey::copy_from(&[0x80; 32]).is_zeros(), "equal bytes do not cancel out");
         assert_eq!(key, VolumeKey::copy_from(&[0; 32]));
         assert_ne!(key, VolumeKey::copy_from(&[0; 31]));
         let passphrase = Passphrase::copy_from(b"one");
