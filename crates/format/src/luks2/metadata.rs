@@ -137,7 +137,7 @@ impl Metadata {
             .filter(|(_, room)| *room > 0)
     }
 
-    /// Starts and sizes of what is free in the keyslots area.
+    /// Starts and sizes of what is free in the keyslots area; where two areas touch, there is a gap of no bytes.
     fn gaps(&self) -> Vec<(u64, u64)> {
         let mut areas: Vec<(u64, u64)> =
             self.keyslots.iter().map(|keyslot| (keyslot.area.offset, keyslot.area.end())).collect();
@@ -146,7 +146,8 @@ impl Metadata {
         let mut start = self.keyslots_start();
         let mut gaps = Vec::new();
         for (from, to) in areas {
-            if let Some(room) = from.checked_sub(start).filter(|room| *room > 0) {
+            // No area begins before the end of the one before it, but for what is left of that one's last block.
+            if let Some(room) = from.checked_sub(start) {
                 gaps.push((start, room));
             }
             // cannot overflow: rules::areas keeps all areas before keyslots_end.

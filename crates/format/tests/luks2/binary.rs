@@ -65,6 +65,7 @@ fn what_is_encoded_parses_back_the_same() {
         let back = Header::parse(&bytes, CopyKind::Secondary, 0x4000).expect("parses");
         assert_eq!(back.binary, header.binary);
         assert_eq!(back.metadata.to_json(), header.metadata.to_json());
+        assert_eq!(back.total_size(), 16_777_216, "the sample's keyslots area ends there");
     }
 }
 

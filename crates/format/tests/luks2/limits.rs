@@ -1,6 +1,8 @@
 //! The last number that is accepted, and the first that is not, of everything that the metadata says.
 
-use atrest_format::luks2::{HEADER_SIZES, HeaderError, MAX_BYTES, Metadata, Place, Section, area_size};
+use atrest_format::luks2::{
+    HEADER_SIZES, HeaderError, MAX_BYTES, Metadata, Place, Section, SegmentKind, area_size,
+};
 use serde_json::{Value, json};
 
 use crate::sample::{metadata, parse, spoilt};
@@ -226,6 +228,7 @@ fn a_backup_may_come_before_no_active_segment_and_counts_for_no_offset() {
     };
     let backup = with("1", json!(["backup-final"])).expect("behind the active one");
     assert_eq!(backup.data_offset(), 16_777_216);
+    assert_eq!(backup.segments()[1].kind, SegmentKind::Linear);
     assert!(backup.segments()[1].is_backup() && backup.segments()[1].has_flag("backup-final"));
     // Backups are numbered from wherever.
     assert!(with("7", json!(["x", "backup-previous"])).is_ok());

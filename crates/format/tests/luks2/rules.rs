@@ -189,7 +189,7 @@ fn members_are_numbered_in_decimal_and_limited() {
         (Section::Segments, "segments", 32),
         (Section::Digests, "digests", 8),
     ] {
-        for name in ["", "x", "00", "-1", "0x1", "4294967296", &limit.to_string()] {
+        for name in ["", "x", "00", "01", "-1", "+1", "1 ", "0x1", "4294967296", &limit.to_string()] {
             let member = metadata()[key]["0"].clone();
             assert_eq!(
                 spoilt(|m| m[key][name] = member),
