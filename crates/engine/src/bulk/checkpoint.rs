@@ -18,6 +18,9 @@
 //! it is as long as any of this run (`done` has 20 digits), and its sum tells if power fails meanwhile. The fingerprint is taken over the *ciphertext* of the first and the last MiB, for encryption over the
 //! ciphertext that will be: so it tells nothing of the plaintext to whoever finds the file, and depends on the key too.
 
+#[cfg(test)]
+mod tests;
+
 use core::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -250,29 +253,4 @@ fn sha256(parts: &[&[u8]]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn the_directory_of_a_checkpoint_is_the_one_that_it_lies_in() {
-        for (path, expected) in [("x", "."), ("a/x", "a"), ("/x", "/"), ("/a/b/x", "/a/b"), ("./x", ".")] {
-            assert_eq!(directory(Path::new(path)), Path::new(expected), "{path}");
-        }
-    }
-
-    /// A file with a time before 1970 that was changed since is another source.
-    #[test]
-    fn every_time_is_another_text() {
-        let times = [-2_000_000_001_i64, -1, 0, 1, 2_000_000_001].map(|nanoseconds| {
-            let distance = Duration::from_nanos(nanoseconds.unsigned_abs());
-            if nanoseconds < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
-        });
-        let texts = times.map(since_1970);
-        assert_eq!(texts, ["-2.000000001", "-0.000000001", "0.000000000", "0.000000001", "2.000000001"]);
-    }
 }

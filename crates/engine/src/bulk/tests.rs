@@ -1,3 +1,5 @@
+mod resumption;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

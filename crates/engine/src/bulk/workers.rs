@@ -2,6 +2,8 @@
 
 #[cfg(all(test, shuttle))]
 mod schedules;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
 
 // The caller's, who takes no part in a schedule.
 use std::sync::atomic::AtomicBool as CancelFlag;
