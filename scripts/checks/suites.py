@@ -24,12 +24,11 @@ SUITES = {entry.name: entry for entry in [
     suite("doc-tests", "what the documentation of the libraries shows compiles and does what it says",
           command="cargo test --locked --workspace --doc"),
     suite("aarch64", "the ARMv8 backend, on emulated hardware that has its instructions",
-          cargo=["test", "--no-run", "--target", "aarch64-unknown-linux-musl", *CIPHER, "--lib", "--tests"],
+          cargo=["test", "--no-run", "--target", "aarch64-unknown-linux-musl", *CIPHER, "--tests"],
           runner=["qemu-aarch64", "-cpu", "max"]),
-    # Code for tests takes more of the stack, and more is wiped there. With atrest-secret for its default features, without
-    # which nothing is wiped.
+    # Code for tests takes more of the stack, and more is wiped there.
     suite("stack", "no run of a release goes below what is wiped of the stack",
-          cargo=["test", "--no-run", "--release", *CIPHER, "--package", "atrest-secret", "--test", "stack"]),
+          cargo=["test", "--no-run", "--release", *CIPHER, "--test", "stack"]),
     # Nothing reads what is overwritten, so a compiler could leave it out.
     suite("wipes", "the code of a release wipes the stack", command="scripts/wipes --target-dir {target}"),
     suite("vaes", "the backends for AVX-512, VAES and SHA, on an emulated CPU that has them",

@@ -174,13 +174,12 @@ fn quarter<const A: usize, const B: usize, const C: usize, const D: usize>(x: &m
     x[B] = (x[B] ^ x[C]).rotate_left(7);
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+pub(crate) mod tests {
     use super::*;
 
     /// Source: RFC 8439, 2.3.2; its counter and nonce are our counter of 64 bits and `rest`.
-    #[test]
-    fn a_block_of_chacha20_is_that_of_rfc_8439() {
+    pub(crate) fn a_block_of_chacha20_is_that_of_rfc_8439() {
         let key: [u8; 32] = core::array::from_fn(|i| i as u8);
         let mut state = [0; 16];
         state[..4].copy_from_slice(&CONSTANTS);
@@ -195,8 +194,7 @@ mod tests {
     }
 
     /// Source: draft-irtf-cfrg-xchacha-03, 2.2.1.
-    #[test]
-    fn hchacha20_is_that_of_the_xchacha_draft() {
+    pub(crate) fn hchacha20_is_that_of_the_xchacha_draft() {
         let key: [u8; 32] = core::array::from_fn(|i| i as u8);
         let nonce = 0x0000_0009_0000_004a_0000_0000_3141_5927_u128.to_be_bytes();
         let stream = StreamKey::new(&key, ChaChaRounds::Twenty).keystream(&nonce, 0);

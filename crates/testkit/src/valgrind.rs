@@ -4,16 +4,12 @@
 //! What memcheck can't see: code for AVX-512, VAES and the SHA instructions, which valgrind does not emulate and
 //! therefore denies to whoever asks the CPU; and instructions whose time depends on their operands.
 //!
-//! The tests of `cipher` include this file by its path, because they run without the standard library's part of `secret`:
-//! it uses nothing of this crate.
-
-extern crate std;
+//! The tests of `cipher` include this file by its path, because for emulated CPUs they are built without this crate: it uses
+//! nothing of it.
 
 use std::arch::asm;
 use std::process::Command;
-use std::string::String;
-use std::vec::Vec;
-use std::{fmt, format, thread};
+use std::{fmt, thread};
 
 /// Set in the process that runs under valgrind; says what it is to do.
 const ROLE: &str = "ATREST_CONSTANT_TIME_ROLE";

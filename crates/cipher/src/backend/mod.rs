@@ -20,7 +20,7 @@ pub(crate) mod lanes;
 #[allow(unsafe_code)]
 mod multiplier;
 #[allow(unsafe_code)]
-mod portable;
+pub(crate) mod portable;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 mod register;

@@ -6,7 +6,7 @@ use atrest_secret::SecretArray;
 use crate::block::{Block, xor};
 use crate::run::Position;
 
-mod md5;
+pub(crate) mod md5;
 
 /// Bytes of the 65th key that the hash starts with.
 pub(crate) const SEED_LEN: usize = 16;

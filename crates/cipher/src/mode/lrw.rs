@@ -119,15 +119,14 @@ pub(crate) fn run<C: BlockCipher>(
     xex(cipher, direction, next, run);
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+pub(crate) mod tests {
     use super::*;
     use crate::backend::PortableAes;
     use crate::tweak::TweakRule;
 
     /// Source: the Linux kernel's `crypto/testmgr.h`, LRW(AES) counter wrap-around, blocks of index 2^128 - 1, 0 and 1.
-    #[test]
-    fn the_index_wraps_at_2_to_the_128() {
+    pub(crate) fn the_index_wraps_at_2_to_the_128() {
         let key = 0x4562_ac25_f828_176d_4c26_8414_b568_0185u128.to_be_bytes();
         let tweak_key = 0x258e_2a05_e73e_9d03_ee5a_830c_cc09_4c87u128.to_be_bytes();
         let Some(cipher) = PortableAes::new(&key) else { panic!("a good key") };

@@ -4,9 +4,9 @@
 //! reach the next place that counts. (The method of T. Pornin's "Constant-Time Mul"; he takes every fourth bit and half of
 //! each product.)
 
-#[cfg(any(test, target_pointer_width = "32", target_pointer_width = "16"))]
+#[cfg(any(feature = "internals", target_pointer_width = "32", target_pointer_width = "16"))]
 mod word32;
-#[cfg(any(test, target_pointer_width = "64"))]
+#[cfg(target_pointer_width = "64")]
 mod word64;
 
 use zeroize::Zeroize;
@@ -42,7 +42,7 @@ impl PolyvalKey {
     /// Without a key: zeros.
     pub(crate) const EMPTY: Self = Self { powers: [0; POWERS], multiplier: None, factor: Factor::EMPTY };
 
-    #[cfg(test)]
+    #[cfg(feature = "internals")]
     pub(crate) fn new(key: &Block) -> Self {
         let mut new = Self::EMPTY;
         new.set(key);
@@ -77,13 +77,12 @@ impl Drop for PolyvalKey {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+pub(crate) mod tests {
     use super::*;
 
     /// Source: RFC 8452, Appendix A.
-    #[test]
-    fn polyval_agrees_with_rfc_8452() {
+    pub(crate) fn polyval_agrees_with_rfc_8452() {
         let key = PolyvalKey::new(&0x2562_9347_5892_4276_1d31_f826_ba4b_757bu128.to_be_bytes());
         let blocks =
             [0x4f4f_9566_8c83_dfb6_4017_62bb_2d01_a262u128, 0xd1a2_4ddd_2721_d006_bbe4_5f20_d3c9_f362]
@@ -93,8 +92,7 @@ mod tests {
     }
 
     #[cfg(target_pointer_width = "64")]
-    #[test]
-    fn words_of_either_size_give_the_same_products() {
+    pub(crate) fn words_of_either_size_give_the_same_products() {
         let (mut narrow, mut wide) = (word32::Factor::EMPTY, Factor::EMPTY);
         let mut a = 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978u128;
         for factor in [1, u128::MAX, 1 << 127, 0xffff_ffff, 0x8000_0000_7fff_ffff_0000_0001_ffff_fffeu128] {
@@ -108,8 +106,7 @@ mod tests {
     }
 
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    #[test]
-    fn powers_multiply_as_the_key_does_many_times() {
+    pub(crate) fn powers_multiply_as_the_key_does_many_times() {
         let key = PolyvalKey::new(&[0xa7; 16]);
         let [highest, ..] = key.powers;
         let mut blocks = [[0; 16]; POWERS];

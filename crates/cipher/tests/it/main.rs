@@ -9,6 +9,7 @@ mod dm_crypt;
 mod engine;
 mod forerunners;
 mod hctr2;
+mod internals;
 mod one_key;
 mod parts;
 mod published;

@@ -16,8 +16,8 @@ mod hash;
 mod ifma;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
-#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
-mod planted;
+#[cfg(all(feature = "internals", target_arch = "x86_64"))]
+pub(crate) mod planted;
 mod poly;
 pub(crate) mod run;
 #[cfg(target_arch = "x86_64")]

@@ -7,14 +7,14 @@
 //!
 //! The number of blocks side by side depends on the word: 2 in 32 bits, 4 in 64 bits, 8 in an SSE2 register.
 
-#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
-mod planted;
+#[cfg(all(feature = "internals", target_arch = "x86_64"))]
+pub(crate) mod planted;
 mod sbox;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
 #[cfg(thumb2)]
 mod thumb2;
-mod word;
+pub(crate) mod word;
 #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
 mod xts;
 

@@ -5,7 +5,6 @@ use core::ops::{BitAnd, BitXor};
 
 use super::word::{Planes, Sliced, Word};
 use super::{add, add_0x63, mix_columns, sbox};
-use crate::valgrind::{leaks, make_public, make_secret};
 
 /// As `u64`, but looks an S-box up where it can.
 #[derive(Clone, Copy)]
@@ -64,8 +63,20 @@ impl Word for Leaky {
     }
 }
 
+/// Encrypts with the word as it is and with the one that leaks. `make_secret` and `make_public` tell the check which bytes
+/// are secret.
+pub fn encrypt_with_both(make_secret: fn(&mut [u8]), make_public: fn(&mut [u8])) {
+    encrypt(|word: u64| word, |word| word, make_secret, make_public);
+    encrypt(Leaky, |word| word.0, make_secret, make_public);
+}
+
 /// Three rounds of four blocks.
-fn encrypt<W: Word>(word: impl Fn(u64) -> W, value: impl Fn(W) -> u64) {
+fn encrypt<W: Word>(
+    word: impl Fn(u64) -> W,
+    value: impl Fn(W) -> u64,
+    make_secret: fn(&mut [u8]),
+    make_public: fn(&mut [u8]),
+) {
     let mut blocks = [[7; 16]; 4];
     make_secret(blocks.as_flattened_mut());
     let mut state = <u64 as Sliced<4>>::pack(&blocks).map(&word);
@@ -79,15 +90,4 @@ fn encrypt<W: Word>(word: impl Fn(u64) -> W, value: impl Fn(W) -> u64) {
     blocks = <u64 as Sliced<4>>::unpack(&state.map(&value));
     make_public(blocks.as_flattened_mut());
     assert_ne!(blocks, [[7; 16]; 4]);
-}
-
-#[test]
-fn the_check_sees_a_table_planted_in_the_portable_aes() {
-    let use_both = |_: &str| {
-        encrypt(|word: u64| word, |word| word);
-        encrypt(Leaky, |word| word.0);
-    };
-    if let Some(leaks) = leaks("both", use_both) {
-        leaks.assert_only_in(&["Leaky"]);
-    }
 }

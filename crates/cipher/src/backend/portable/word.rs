@@ -237,8 +237,8 @@ fn gathered(word: u64) -> u32 {
     (word | word >> 16) as u32
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+pub(crate) mod tests {
     use super::*;
 
     /// Bytes that are all different, and differ between blocks.
@@ -273,15 +273,13 @@ mod tests {
         check::<W, BLOCKS>(W::odd_rows_turned_by_two, |row, column| (row, (column + 2 * (row % 2)) % 4));
     }
 
-    #[test]
-    fn every_word_moves_rows_and_columns_as_it_says() {
+    pub(crate) fn every_word_moves_rows_and_columns_as_it_says() {
         check_all::<u32, 2>();
         check_all::<u64, 4>();
         check_all::<Native, BLOCKS>();
     }
 
-    #[test]
-    fn plane_i_holds_bit_i() {
+    pub(crate) fn plane_i_holds_bit_i() {
         for bit in 0..8 {
             let planes = u64::pack(&[[1 << bit; 16]; 4]);
             for (i, plane) in planes.iter().enumerate() {
