@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use atrest_cipher::{Mapper, MapperOptions};
 use atrest_device::BlockDevice;
@@ -43,8 +44,11 @@ fn large_requests_and_copies_need_no_thread() {
     refuse_threads();
     let big = || thread::Builder::new().stack_size(2 << 20).spawn(|| ());
     assert!(big().is_err(), "the limit does not keep threads from being started");
-    let done = bulk::encrypt(&source, &disk, BulkOptions::default(), &mut |_: u64, _: u64| {});
+    let (begun, mut reports) = (Instant::now(), 0);
+    let done = bulk::encrypt(&source, &disk, BulkOptions::default(), &mut |_: u64, _: u64| reports += 1);
     done.expect("copied without threads");
+    // One at either end, and ten a second.
+    assert!(reports <= 2 + begun.elapsed().as_millis() / 100, "{reports} reports");
     disk.read_at(0, &mut read).expect("read without threads");
     assert!(read == data, "pieces are missing");
 }

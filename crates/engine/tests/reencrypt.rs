@@ -142,6 +142,10 @@ impl Bench {
 
     /// What a person does after the power is back. `Ok(false)`: nothing had begun.
     fn resume(&self) -> Result<bool, RewriteError> {
+        self.resume_in(zones())
+    }
+
+    fn resume_in(&self, zones: RewriteOptions<'_>) -> Result<bool, RewriteError> {
         if self.job == Job::Move
             && Luks2::read(self.devices().header).is_err()
             && let Some(conversion) = interrupted_conversion(&self.data, HEAD)?
@@ -154,7 +158,7 @@ impl Bench {
             Err(ReencryptError::State(_)) => return Ok(true),
             other => other?,
         };
-        run(&mut rewriting, zones(), &mut |_, _| ()).map(|_| true)
+        run(&mut rewriting, zones, &mut |_, _| ()).map(|_| true)
     }
 
     /// Everything is there, whatever had happened.
@@ -424,13 +428,92 @@ fn keyslots_without_a_passphrase_must_be_named() {
 #[test]
 fn cores_that_share_a_zone_do_what_one_does() {
     for (job, _) in JOBS.into_iter().filter(|(job, _)| *job != Job::Move) {
-        let (bench, plaintext) = before_of(5 << 19, job, &mut Random::new(2));
+        let (bench, plaintext) = before_of((5 << 19) + 4096, job, &mut Random::new(2));
         let mut zones = zones();
         (zones.threads, zones.zone) = (3, 0);
         let done = bench.begin_and_run_in(zones).expect("it is done");
         assert_eq!(done.bytes, plaintext.len() as u64, "{job:?}");
         bench.check(&plaintext, true);
     }
+}
+
+/// Zones of one core and of three. A sector that can't be written ends the run, with chunks written on both sides.
+#[test]
+fn a_zone_of_many_chunks_is_recovered_whole() {
+    for (job, _) in JOBS.into_iter().filter(|(job, _)| *job != Job::Move) {
+        for threads in [1, 3] {
+            let (bench, plaintext) = before_of((5 << 19) + 4096, job, &mut Random::new(4));
+            let mut zones = zones();
+            (zones.threads, zones.zone) = (threads, 0);
+            bench.device.fail(Fault::UnwritableRange { offset: HEAD + (3 << 19) + 4096, len: 512 });
+            let stopped = bench.begin_and_run_in(zones).expect_err("a sector can't be written");
+            assert!(matches!(stopped, RewriteError::Data(_)), "{stopped}");
+            bench.device.heal();
+            assert_eq!(bench.resume_in(zones), Ok(true), "{job:?} on {threads}");
+            bench.check(&plaintext, true);
+        }
+    }
+}
+
+/// The hashes or the journal of a hot zone can't be read: the zone stays hot, and what is written is what was.
+#[test]
+fn a_zone_whose_protection_is_unreadable_is_not_taken_for_recovered() {
+    for kind in [ResilienceKind::Checksum, ResilienceKind::Journal] {
+        let (bench, plaintext) = before(Job::Detached(kind), &mut Random::new(6));
+        bench.device.fail(Fault::UnwritableRange { offset: HEAD + 4096, len: 512 });
+        bench.begin_and_run().expect_err("a sector can't be written");
+        bench.device.heal();
+        let luks = Luks2::read(bench.devices().header).expect("the header is read");
+        let mut areas = luks.metadata().keyslots().iter().map(|keyslot| &keyslot.area);
+        let area = areas.find(|area| area.offset + area.size == HEAD).expect("the last area");
+        bench.device.fail(Fault::UnreadableRange { offset: area.offset, len: area.size });
+        let before = bench.device.image();
+        let failed = bench.resume().expect_err("the area can't be read");
+        assert!(matches!(failed, RewriteError::State(_)), "{kind:?}: {failed:?}");
+        assert!(bench.device.image() == before, "{kind:?}: something was written");
+        bench.device.heal();
+        assert_eq!(bench.resume(), Ok(true));
+        bench.check(&plaintext, true);
+    }
+}
+
+/// A device that notes what it is told will be read.
+struct Announced<'a> {
+    data: &'a Window,
+    told: Mutex<Vec<(u64, u64)>>,
+}
+
+impl BlockDevice for Announced<'_> {
+    fn size(&self) -> u64 {
+        self.data.size()
+    }
+    fn geometry(&self) -> Geometry {
+        self.data.geometry()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.data.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.data.write_at(offset, data)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.data.flush()
+    }
+    fn prefetch(&self, offset: u64, len: u64) {
+        self.told.lock().expect("no panic").push((offset, len));
+    }
+}
+
+#[test]
+fn what_the_next_zone_will_read_is_announced() {
+    let (bench, _) = before(Job::Detached(ResilienceKind::Checksum), &mut Random::new(8));
+    let data = Announced { data: &bench.data, told: Mutex::new(Vec::new()) };
+    let devices = Devices::detached(bench.header.as_ref().expect("a header of its own"), &data);
+    let options = EncryptOptions { format: options(), resilience: ResilienceKind::Checksum, hash: None };
+    let mut rewriting = begin_encryption(devices, &passphrase(), options).expect("it begins");
+    run(&mut rewriting, zones(), &mut |_, _| ()).expect("it is done");
+    let expected = [(96, 96), (192, 96), (260, 68)].map(|(at, len): (u64, u64)| (at << 10, len << 10));
+    assert_eq!(data.told.into_inner().expect("no panic"), expected);
 }
 
 /// A device of which one read gives the data and an error, and notes where it has put the data.

@@ -15,7 +15,7 @@ use crate::disk::parallel::Helpers;
 /// Bytes handled at a time, a multiple of every data unit: a quarter of a typical core's private cache.
 const CHUNK: usize = 256 << 10;
 /// What is split over the cores at a time: more than fits in a `usize` everywhere would not do.
-const STEP: u64 = 1 << 30;
+const STEP: usize = 1 << 30;
 
 /// A buffer that may hold plaintext, and is wiped when it goes, also after a failure.
 pub struct Buffer(Vec<u8>);
@@ -98,10 +98,11 @@ impl<'a> Transform<'a> {
     /// Transforms what was read, and writes it.
     pub fn rewrite_read(&self, whole: &mut [u8]) -> Result<(), DeviceError> {
         self.helpers.split_mut(whole, self.unit, |skip, piece| {
-            for (index, chunk) in piece.chunks_mut(CHUNK).enumerate() {
-                let at = (skip + index * CHUNK) as u64;
+            let mut at = skip as u64;
+            for chunk in piece.chunks_mut(CHUNK) {
                 self.transform(at, chunk)?;
                 self.media.write_at(self.zone.target + at, chunk)?;
+                at += chunk.len() as u64;
             }
             Ok(())
         })
@@ -113,13 +114,13 @@ impl<'a> Transform<'a> {
         let mut hashes = vec![0; count * len];
         // One hash stands for a sector; pieces must be worth a thread by the bytes that are read.
         self.helpers.split_mut_as(&mut hashes, len, self.zone.len as usize, |skip, piece| {
-            let mut buf = Buffer::new(CHUNK.max(sector) / sector * sector);
-            let from = (skip / len * sector) as u64;
-            let per_chunk = buf.len() / sector * len;
-            for (index, part) in piece.chunks_mut(per_chunk).enumerate() {
+            let sectors = CHUNK.max(sector) / sector;
+            let mut buf = Buffer::new(sectors * sector);
+            let mut at = self.zone.source + (skip / len * sector) as u64;
+            for part in piece.chunks_mut(sectors * len) {
                 let data = &mut buf[..part.len() / len * sector];
-                self.media
-                    .read_at(self.zone.source + from + (index * (per_chunk / len) * sector) as u64, data)?;
+                self.media.read_at(at, data)?;
+                at += data.len() as u64;
                 for (out, sector) in part.chunks_mut(len).zip(data.chunks(sector)) {
                     digest(hash, &[sector], out);
                 }
@@ -146,14 +147,14 @@ impl<'a> Transform<'a> {
                 return Ok(());
             }
             self.media.read_at(self.zone.target + skip, chunk)?;
-            let mut found = vec![0; len];
-            for (index, (data, then)) in chunk.chunks_mut(sector).zip(hashes.chunks(len)).enumerate() {
+            let (mut at, mut found) = (skip, vec![0; len]);
+            for (data, then) in chunk.chunks_mut(sector).zip(hashes.chunks(len)) {
                 digest(hash, &[data], &mut found);
                 if found == then {
-                    let at = skip + (index * sector) as u64;
                     self.transform(at, data)?;
                     self.media.write_at(self.zone.target + at, data)?;
                 }
+                at += sector as u64;
             }
             Ok(())
         });
@@ -183,11 +184,9 @@ impl<'a> Transform<'a> {
 
     /// Runs `work(skip, buffer)` for the whole zone on every core.
     fn each_chunk(&self, work: Work<'_>) -> Result<(), DeviceError> {
-        let mut from = 0;
-        while from < self.zone.len {
-            let step = (self.zone.len - from).min(STEP);
-            let unit = self.unit.max(CHUNK.min(step as usize));
-            self.helpers.split_len(step as usize, unit, |skip, len| {
+        for (from, step) in steps(self.zone.len, STEP) {
+            let unit = self.unit.max(CHUNK.min(step));
+            self.helpers.split_len(step, unit, |skip, len| {
                 let mut buf = Buffer::new(len.min(CHUNK.max(self.unit)));
                 let mut done = 0;
                 while done < len {
@@ -197,7 +196,6 @@ impl<'a> Transform<'a> {
                 }
                 Ok(())
             })?;
-            from += step;
         }
         Ok(())
     }
@@ -216,6 +214,14 @@ impl<'a> Transform<'a> {
     }
 }
 
+/// Where the pieces of a length begin, and how long they are: `most`, but for the last.
+fn steps(len: u64, most: usize) -> impl Iterator<Item = (u64, usize)> {
+    // More than fits in a `usize` is more than `most`, too.
+    (0..len)
+        .step_by(most)
+        .map(move |from| (from, usize::try_from(len - from).map_or(most, |left| left.min(most))))
+}
+
 fn index(mapper: &Mapper, at: u64) -> DataUnitIndex {
     DataUnitIndex(at / mapper.data_unit() as u64)
 }
@@ -223,4 +229,17 @@ fn index(mapper: &Mapper, at: u64) -> DataUnitIndex {
 /// Of several faults the first is reported.
 fn note(fault: &Mutex<Option<ReencryptError>>, error: ReencryptError) {
     fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pieces_of_a_length_are_all_of_it() {
+        assert!(steps(0, 4).eq([]));
+        assert!(steps(8, 4).eq([(0, 4), (4, 4)]));
+        assert!(steps(9, 4).eq([(0, 4), (4, 4), (8, 1)]));
+        assert!(steps(5 << 29, STEP).eq([(0, STEP), (1 << 30, STEP), (1 << 31, STEP / 2)]));
+    }
 }
