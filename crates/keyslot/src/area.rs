@@ -34,8 +34,8 @@ fn mapper(spec: &CipherSpec, key: &[u8]) -> Result<Mapper, AreaError> {
     if spec.is_null() {
         return Err(AreaError::NullCipher);
     }
-    let options = MapperOptions { data_unit: UNIT, ..MapperOptions::default() };
-    Mapper::new(spec, key, &options).map_err(AreaError::Key)
+    // The default data unit is a sector, as UNIT is.
+    Mapper::new(spec, key, &MapperOptions::default()).map_err(AreaError::Key)
 }
 
 impl fmt::Display for AreaError {

@@ -238,3 +238,40 @@ fn format_error(error: ChangeError) -> FormatError {
         _ => FormatError::Header,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_device::{Cause, DeviceError, Operation};
+    use atrest_kdf::KdfError;
+    use atrest_secret::RandomError;
+
+    use super::*;
+
+    #[test]
+    fn the_failure_of_the_first_keyslot_keeps_its_name() {
+        let device = DeviceError::new(Operation::Write, 0, 512, Cause::Gone);
+        for (error, expected) in [
+            (ChangeError::Device(device), FormatError::Device(device)),
+            (OptionError::Pbkdf.into(), OptionError::Pbkdf.into()),
+            (ChangeError::Random(RandomError), FormatError::Random(RandomError)),
+            (ChangeError::Kdf(KdfError::NoIterations), FormatError::Kdf(KdfError::NoIterations)),
+            (
+                ChangeError::Kdf(KdfError::NotEnoughMemory { needs: 2, has: 1 }),
+                FormatError::NotEnoughMemory { needs: 2, has: 1 },
+            ),
+            (ChangeError::NoFreeKeyslot, FormatError::Header),
+        ] {
+            assert_eq!(format_error(error), expected);
+        }
+    }
+
+    #[test]
+    fn the_digest_takes_an_eighth_of_a_second_and_1000_iterations_at_least() {
+        assert_eq!(an_eighth_of_a_second(80_000, 1000), 10_000);
+        assert_eq!(an_eighth_of_a_second(80_000, 2000), 5000);
+        assert_eq!(an_eighth_of_a_second(8001, 1000), 1000);
+        assert_eq!(an_eighth_of_a_second(7999, 1000), 1000);
+        assert_eq!(an_eighth_of_a_second(80_000, 0), 1000);
+        assert_eq!(an_eighth_of_a_second(u32::MAX, 1), u32::MAX);
+    }
+}

@@ -253,3 +253,36 @@ fn unlock_error(error: SlotError, slot: u32) -> UnlockError {
         _ => UnlockError::UnsupportedType,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_keyslot::af::AfError;
+    use atrest_keyslot::area::AreaError;
+
+    use super::*;
+
+    #[test]
+    fn the_failure_of_a_keyslot_keeps_its_name() {
+        let length = KeyError::Length { len: 17 };
+        let spec = || "of-tomorrow-x".parse::<atrest_cipher::CipherSpec>().expect_err("unknown");
+        for (error, expected) in [
+            (SlotError::NotInUse, UnlockError::NoSuchKeyslot { slot: 5 }),
+            (SlotError::UnsupportedHash, UnlockError::UnsupportedHash),
+            (SlotError::UnsupportedCipher(spec()), UnlockError::UnsupportedCipher(spec())),
+            (SlotError::NullCipher, UnlockError::Key(KeyError::NullCipher)),
+            (SlotError::KeyLenForCipher { bytes: 17 }, UnlockError::Key(length)),
+            (SlotError::Kdf(KdfError::NoIterations), UnlockError::Kdf(KdfError::NoIterations)),
+            (
+                SlotError::Kdf(KdfError::NotEnoughMemory { needs: 2, has: 1 }),
+                UnlockError::NotEnoughMemory { needs: 2, has: 1 },
+            ),
+            (SlotError::Af(AfError::TooLarge), UnlockError::Af(AfError::TooLarge)),
+            (SlotError::Area(AreaError::Key(length)), UnlockError::Key(length)),
+            (SlotError::Area(AreaError::NullCipher), UnlockError::Area(AreaError::NullCipher)),
+            (SlotError::WrongKey, UnlockError::WrongPassphrase),
+            (SlotError::BufferLen { has: 1, needs: 2 }, UnlockError::UnsupportedType),
+        ] {
+            assert_eq!(unlock_error(error, 5), expected);
+        }
+    }
+}

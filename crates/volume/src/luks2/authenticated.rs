@@ -130,6 +130,9 @@ fn tags(
 
 #[cfg(test)]
 mod tests {
+    use atrest_format::integrity::SuperblockError;
+    use atrest_testkit::FaultDevice;
+
     use super::*;
 
     #[test]
@@ -145,15 +148,29 @@ mod tests {
                 "capi:authenc(hmac(sha256),cbc(aes))-essiv:sha256",
                 32,
             ),
+            ("serpent-xts-plain64", "hmac(sha1)", 84, "capi:authenc(hmac(sha1),xts(serpent))-plain64", 20),
+            ("twofish-cbc-plain", "hmac(sha512)", 96, "capi:authenc(hmac(sha512),cbc(twofish))-plain", 64),
+            ("aes-xts-random", "hmac(sha512)", 128, "capi:authenc(hmac(sha512),xts(aes))-random", 80),
             ("aes-gcm-random", "aead", 32, "capi:gcm(aes)-random", 28),
+            ("camellia-gcm-random", "aead", 24, "capi:gcm(camellia)-random", 28),
             ("chacha20-random", "poly1305", 32, "capi:rfc7539(chacha20,poly1305)-random", 28),
             ("aegis128-random", "aead", 16, "capi:aegis128-random", 32),
         ] {
             let expected = Aead { name: name.into(), tag_len, repeats_nonces: false };
             assert_eq!(aead(encryption, integrity, key_len), Ok(expected));
         }
-        let gcm = aead("aes-gcm-plain64", "aead", 32).expect("cryptsetup opens it");
-        assert_eq!((gcm.name.as_str(), gcm.tag_len, gcm.repeats_nonces), ("capi:gcm(aes)-plain64", 16, true));
+        for (encryption, integrity, key_len, name) in [
+            ("aes-gcm-plain64", "aead", 16, "capi:gcm(aes)-plain64"),
+            ("aegis128-plain", "aead", 16, "capi:aegis128-plain"),
+            ("chacha20-plain64", "poly1305", 32, "capi:rfc7539(chacha20,poly1305)-plain64"),
+        ] {
+            let expected = Aead { name: name.into(), tag_len: 16, repeats_nonces: true };
+            assert_eq!(
+                aead(encryption, integrity, key_len),
+                Ok(expected),
+                "a number is a nonce that comes again"
+            );
+        }
     }
 
     #[test]
@@ -165,7 +182,17 @@ mod tests {
             ("cipher_null-xts-plain64", "hmac(sha256)"),
             ("aes-gcm-random) 0", "aead"),
             ("aes-gcm-lmk", "aead"),
+            ("blowfish-gcm-random", "aead"),
             ("aes", "aead"),
+            ("aegis256-random", "aead"),
+            ("aegis128-lmk", "aead"),
+            ("aegis128-random", "poly1305"),
+            ("chacha20-lmk", "poly1305"),
+            ("chacha20-random", "aead"),
+            ("aes-random", "hmac(sha256)"),
+            ("blowfish-cbc-plain64", "hmac(sha256)"),
+            // Keys of their own, of which the key of the MAC says nothing.
+            ("aes-cbc-tcw", "hmac(sha256)"),
         ] {
             let refused = aead(encryption, integrity, 96);
             assert_eq!(refused, Err(UnlockError::UnknownIntegrity), "{encryption} {integrity}");
@@ -184,5 +211,58 @@ mod tests {
             let refused = aead(encryption, integrity, key_len);
             assert_eq!(refused, Err(UnlockError::Key(KeyError::Length { len: key_len })), "{encryption}");
         }
+    }
+
+    /// A device with dm-integrity's superblock at byte 4096: version 4, tags of so many bytes, data units of 2^`log2` sectors.
+    fn integrity(tag_len: u16, sectors: u64, log2: u8, size: usize) -> FaultDevice {
+        let mut image = vec![0; size];
+        let superblock = &mut image[4096..];
+        superblock[..8].copy_from_slice(b"integrt\0");
+        (superblock[8], superblock[28]) = (4, log2);
+        superblock[10..12].copy_from_slice(&tag_len.to_le_bytes());
+        superblock[16..24].copy_from_slice(&sectors.to_le_bytes());
+        FaultDevice::new(image)
+    }
+
+    fn open(data: &FaultDevice) -> Result<CryptTarget, UnlockError> {
+        let gcm = aead("aes-gcm-random", "aead", 32).expect("known");
+        target(data, (4096, 7, 4096), gcm, &VolumeKey::copy_from(&[3; 32]))
+    }
+
+    #[test]
+    fn a_volume_with_tags_is_as_long_as_its_superblock_says() {
+        let target = open(&integrity(28, 16, 3, 4096 + 4096 + 8192)).expect("opens");
+        assert_eq!((target.start, target.len, target.media_offset), (0, 8192, 4096));
+        assert_eq!((target.cipher.as_str(), target.key.expose()), ("capi:gcm(aes)-random", &[3; 32][..]));
+        assert_eq!((target.iv_offset, target.data_unit, target.iv_large), (7, 4096, false));
+        assert_eq!(target.tags, Some(IntegrityTags { len: 28, provided: 8192 }));
+    }
+
+    #[test]
+    fn tags_of_another_volume_and_data_that_is_not_there_are_refused() {
+        let small = |needs: u64, has: u64| Some(UnlockError::DataDeviceTooSmall { needs, has });
+        let other = |tag_len: u32, data_unit: u32| {
+            Some(UnlockError::OtherIntegrity { tag_len, data_unit, expected: (28, 4096) })
+        };
+        for (tag_len, sectors, log2, size, refused) in [
+            (28, 16, 3, 16_383, small(16_384, 16_383)),
+            (28, 8, 3, 8191, small(8192, 8191)),
+            (28, 0, 3, 16_384, small(8192, 16_384)),
+            (28, u64::MAX >> 9 & !7, 3, 16_384, small(u64::MAX, 16_384)),
+            (16, 16, 3, 16_384, other(16, 4096)),
+            (28, 16, 2, 16_384, other(28, 2048)),
+            (28, 16, 4, 16_384, Some(UnlockError::Superblock(SuperblockError::DataUnit { log2_sectors: 4 }))),
+        ] {
+            assert_eq!(
+                open(&integrity(tag_len, sectors, log2, size)).err(),
+                refused,
+                "{tag_len} {sectors} {log2} {size}"
+            );
+        }
+        assert_eq!(
+            open(&FaultDevice::zeroed(8192)).err(),
+            Some(UnlockError::Superblock(SuperblockError::Missing))
+        );
+        assert_eq!(open(&FaultDevice::zeroed(512)).err(), small(8192, 512));
     }
 }

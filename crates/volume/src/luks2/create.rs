@@ -363,3 +363,33 @@ pub(super) fn priority(priority: Priority) -> FormatPriority {
         Priority::Prefer => FormatPriority::Prefer,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ciphers_without_secrecy_or_with_keys_for_their_ivs_encrypt_no_area() {
+        for (cipher, suits) in [
+            ("aes-xts-plain64", true),
+            ("aes-cbc-essiv:sha256", true),
+            ("aes-lrw-benbi", true),
+            ("cipher_null-ecb", false),
+            ("aes-ctr-plain64", false),
+            ("aes:64-cbc-lmk", false),
+            ("aes-cbc-tcw", false),
+        ] {
+            assert_eq!(suits_an_area(&cipher.parse().expect("known")), suits, "{cipher}");
+        }
+    }
+
+    #[test]
+    fn labels_are_of_47_bytes_and_keys_of_64_or_32_where_the_cipher_has_them() {
+        assert_eq!(check_label(&"x".repeat(47)), Ok(()));
+        assert_eq!(check_label(&"x".repeat(48)), Err(OptionError::LabelLength { bytes: 48 }));
+        assert_eq!(check_label("a\0b"), Err(OptionError::LabelLength { bytes: 3 }));
+        let len = |cipher: &str| default_key_len(&cipher.parse().expect("known"));
+        let lens = ["aes-xts-plain64", "aes-cbc-plain64", "aes-lrw-benbi", "des3_ede-cbc-plain64"].map(len);
+        assert_eq!(lens, [64, 32, 32, 24]);
+    }
+}

@@ -179,3 +179,75 @@ fn blank_sector(material: &[u8]) -> Option<u64> {
     // cannot overflow: a place in a slice.
     Some((at as u64).saturating_mul(area::UNIT as u64))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the key `[7; 32]`, cut to so many bytes.
+    fn digest_of(hash: Hash, len: usize) -> Digest {
+        let mut digest = vec![0; len];
+        pbkdf2(hash, &[7; 32], &[1; SALT_LEN], 1000, &mut digest).expect("possible");
+        let kind =
+            DigestKind::Pbkdf2 { hash: hash.name().into(), iterations: 1000, salt: [1; SALT_LEN], digest };
+        Digest { id: 0, keyslots: vec![0], segments: vec![0], kind }
+    }
+
+    /// A short digest would take one of many keys for the right one.
+    #[test]
+    fn a_digest_is_as_long_as_its_hash_or_as_those_of_luks1() {
+        let key = |byte| VolumeKey::copy_from(&[byte; 32]);
+        for (hash, len, expected) in [
+            (Hash::Sha256, 32, Ok(true)),
+            (Hash::Sha256, 20, Ok(true)),
+            (Hash::Sha512, 64, Ok(true)),
+            (Hash::Sha1, 20, Ok(true)),
+            (Hash::Sha256, 19, Err(UnlockError::BadDigest)),
+            (Hash::Sha256, 21, Err(UnlockError::BadDigest)),
+            (Hash::Sha256, 31, Err(UnlockError::BadDigest)),
+            (Hash::Sha256, 64, Err(UnlockError::BadDigest)),
+            (Hash::Sha512, 32, Err(UnlockError::BadDigest)),
+        ] {
+            let digest = digest_of(hash, len);
+            assert_eq!(verifies(&digest, &key(7)), expected, "{hash} {len}");
+            assert_eq!(verifies(&digest, &key(8)), expected.map(|_| false), "{hash} {len}");
+        }
+        let kind = DigestKind::Unknown("of-tomorrow".into());
+        let unknown = Digest { kind, ..digest_of(Hash::Sha1, 20) };
+        assert_eq!(verifies(&unknown, &key(7)), Err(UnlockError::UnsupportedType));
+    }
+
+    #[test]
+    fn a_new_digest_is_as_long_as_its_hash_and_verifies_its_key_alone() {
+        let key = VolumeKey::copy_from(&[7; 32]);
+        let made =
+            |hash| new_digest::<crate::ChangeError>(3, &key, hash, true, vec![1], vec![2]).expect("made");
+        for hash in [Hash::Sha1, Hash::Sha256, Hash::Sha512] {
+            let digest = made(hash);
+            assert_eq!(
+                (digest.id, digest.keyslots.as_slice(), digest.segments.as_slice()),
+                (3, &[1][..], &[2][..])
+            );
+            let DigestKind::Pbkdf2 { iterations, digest: sum, .. } = &digest.kind else {
+                panic!("{digest:?}")
+            };
+            assert_eq!((*iterations, sum.len()), (calibrate::MIN_PBKDF2_ITERATIONS, hash.output_len()));
+            assert_eq!(verifies(&digest, &key), Ok(true));
+            assert_eq!(verifies(&digest, &VolumeKey::copy_from(&[7; 31])), Ok(false));
+        }
+        assert_ne!(made(Hash::Sha256), made(Hash::Sha256), "a salt is drawn");
+    }
+
+    #[test]
+    fn a_sector_of_one_byte_is_told_by_its_place() {
+        let noise: Vec<u8> = (0..2048).map(|i| (i % 251) as u8).collect();
+        assert_eq!(blank_sector(&noise), None);
+        for (at, byte) in [(0, 0), (512, 0xff), (1536, 7)] {
+            let mut material = noise.clone();
+            material[at..at + 512].fill(byte);
+            assert_eq!(blank_sector(&material), Some(at as u64));
+            material[at + 511] ^= 1;
+            assert_eq!(blank_sector(&material), None, "all but the last byte");
+        }
+    }
+}

@@ -324,3 +324,33 @@ fn severity(error: &UnlockError) -> u8 {
         _ => 2,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_reaches_as_far_as_it_says_or_to_the_end_of_its_device() {
+        let segment =
+            |size| FormatSegment { id: 0, offset: 4096, size, flags: Vec::new(), kind: SegmentKind::Linear };
+        assert_eq!(run(&segment(SegmentSize::Fixed(512)), 8192), 512);
+        let dynamic = [0, 4095, 4096, 4608, 8192].map(|device| run(&segment(SegmentSize::Dynamic), device));
+        assert_eq!(dynamic, [0, 0, 0, 512, 4096]);
+    }
+
+    #[test]
+    fn what_a_person_can_do_something_about_outweighs_a_wrong_passphrase() {
+        let lost = UnlockError::KeyslotDamaged { slot: 0, offset: 0 };
+        let memory = UnlockError::NotEnoughMemory { needs: 1, has: 0 };
+        let device =
+            atrest_device::DeviceError::new(atrest_device::Operation::Read, 0, 0, atrest_device::Cause::Gone);
+        let all = [
+            UnlockError::WrongPassphrase,
+            lost,
+            UnlockError::UnsupportedHash,
+            UnlockError::Device(device),
+            memory,
+        ];
+        assert_eq!(all.map(|error| severity(&error)), [0, 1, 2, 3, 4]);
+    }
+}

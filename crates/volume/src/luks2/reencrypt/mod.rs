@@ -503,3 +503,6 @@ fn protection(resilience: &Resilience) -> Result<Protection, ReencryptError> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -247,6 +247,11 @@ fn keyslots_are_numbered_and_limited() {
         assert_eq!(add(&keyslot()), Ok(expected));
     }
     assert_eq!(add(&keyslot()), Err(ChangeError::NoRoomForKeyslot { needs: 258_048 }));
+    // Keys of their own have digests of their own, of which there are eight.
+    let (device, mut luks) = volume();
+    let mut add = |byte| luks.add_unbound_key(&device, &VolumeKey::copy_from(&[byte; 16]), &one, &keyslot());
+    assert_eq!([1, 2, 3, 4, 5, 6, 7].map(&mut add), [1, 2, 3, 4, 5, 6, 7].map(Ok));
+    assert_eq!(add(8), Err(ChangeError::NoFreeKeyslot));
 }
 
 #[test]
@@ -268,6 +273,48 @@ fn metadata_that_would_not_fit_is_refused_before_anything_is_written() {
     let error = luks.import_token(&device, None, &text).expect_err("too long");
     assert!(matches!(error, ChangeError::MetadataFull { has: 12_288, .. }), "{error:?}");
     assert_eq!(device.counts(), counts);
+    // To the last byte but one, which is a zero.
+    let token = |len: usize| format!("{{\"type\":\"t\",\"keyslots\":[],\"x\":\"{}\"}}", "x".repeat(len));
+    luks.import_token(&device, None, &token(0)).expect("imports");
+    let room = 12_288 - 1 - luks.metadata().to_json().len();
+    let full = ChangeError::MetadataFull { needs: 12_289, has: 12_288 };
+    assert_eq!(luks.replace_token(&device, 0, &token(room + 1)), Err(full));
+    assert_eq!(luks.replace_token(&device, 0, &token(room)), Ok(()));
+    assert_eq!(Luks2::read(&device).expect("reads").metadata().to_json().len(), 12_287);
+}
+
+/// A number that begins anew would make the older copy the newer one.
+#[test]
+fn the_sequence_ends_before_it_begins_anew() {
+    use atrest_format::luks2::CopyKind;
+    let (device, luks) = volume();
+    let backup = luks2::header_backup(&device).expect("backs up");
+    let mut header = luks.header_pair().header.clone();
+    let mut at = |sequence: u64| {
+        header.binary.sequence = sequence;
+        for (copy, offset) in [(CopyKind::Primary, 0), (CopyKind::Secondary, 0x4000)] {
+            device.write_at(offset, &header.encode(copy, &[7; 64]).expect("it fits")).expect("writes");
+        }
+        device.forget();
+        Luks2::read(&device).expect("reads")
+    };
+    let sequence = || Luks2::read(&device).expect("reads").header_pair().header.binary.sequence;
+    let mut last = at(u64::MAX);
+    assert_eq!(last.set_label(&device, Some("x"), None), Err(ChangeError::SequenceExhausted));
+    let restored = luks2::header_restore(&device, &backup, RestoreOptions::default());
+    assert_eq!(restored, Err(ChangeError::SequenceExhausted));
+    assert!(device.recording().events().is_empty(), "something was written");
+    assert_eq!(at(u64::MAX - 1).set_label(&device, Some("x"), None), Ok(()));
+    assert_eq!(sequence(), u64::MAX);
+    // A backup comes behind what is there: of an older header, of the same and of a newer one.
+    let of_backup = luks.header_pair().header.binary.sequence;
+    for (present, expected) in
+        [(of_backup + 9, of_backup + 10), (of_backup, of_backup + 1), (of_backup - 1, of_backup)]
+    {
+        at(present);
+        luks2::header_restore(&device, &backup, RestoreOptions::default()).expect("restores");
+        assert_eq!(sequence(), expected, "{present}");
+    }
 }
 
 #[test]
@@ -289,8 +336,20 @@ fn tokens_that_are_none_are_refused() {
         luks.import_token(&device, Some(4), "{\"type\":\"t\",\"keyslots\":[]}"),
         Err(ChangeError::TokenInUse)
     );
+    let (a, b) = ("{\"type\":\"t\",\"keyslots\":[]}", "{\"type\":\"u\",\"keyslots\":[\"0\"]}");
+    assert_eq!(luks.replace_token(&device, 3, b), Err(ChangeError::NoSuchToken { token: 3 }));
+    assert_eq!(luks.replace_token(&device, 4, "{}"), Err(ChangeError::BadToken));
+    assert_eq!(luks.replace_token(&device, 4, b), Ok(()));
+    assert_eq!((luks.token(4).as_deref(), luks.token(3)), (Some(b), None));
     luks.remove_token(&device, 4).expect("removes");
     assert!(luks.tokens().is_empty());
+    for token in [32, u32::MAX] {
+        assert_eq!(luks.import_token(&device, Some(token), a), Err(ChangeError::NoSuchToken { token }));
+    }
+    for token in 0..32 {
+        assert_eq!(luks.import_token(&device, None, a), Ok(token));
+    }
+    assert_eq!(luks.import_token(&device, None, a), Err(ChangeError::TokenInUse), "there is no other number");
 }
 
 #[test]
