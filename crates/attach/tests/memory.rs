@@ -20,7 +20,7 @@ use atrest_volume::plain::{self, PlainKey, PlainOptions};
 use atrest_volume::{UnlockOptions, VolumeKey};
 use common::{Memory, Serving, run};
 
-const SIZE: u64 = 8 << 20;
+const SIZE: u64 = 2 << 20;
 
 /// Cipher and bytes of key.
 const CIPHERS: [(&str, usize); 6] = [
@@ -83,10 +83,10 @@ fn through_fuse(disk: Arc<dyn BlockDevice>) -> Mounted {
     std::fs::create_dir(&point).expect("created");
     let mount = fuse::mount(disk, &point, &fuse::Options::default()).expect("FUSE: run scripts/setup");
     let file = OpenOptions::new().read(true).write(true).open(mount.place()).expect("opens");
-    let mut data = vec![0; 2 << 20];
-    for (offset, len) in [(0, 2 << 20), (4096, 4096), (12_345, 17), (1 << 20, 512)] {
+    let mut data = vec![0; 1 << 20];
+    for (offset, len) in [(0, 1 << 20), (4096, 4096), (12_345, 17), (1 << 19, 512)] {
         file.read_exact_at(&mut data[..len], offset).expect("read");
-        file.write_all_at(&data[..len], offset + (4 << 20)).expect("written");
+        file.write_all_at(&data[..len], offset + (1 << 20)).expect("written");
     }
     file.sync_all().expect("flushed");
     Mounted { mount: Some(mount), _directory: directory }
@@ -104,11 +104,11 @@ fn serving_leaves_keys_in_locked_memory_only() {
     for (cipher, key_len) in CIPHERS {
         for backend in BackendChoice::detected() {
             let (disk, needles) = volume(cipher, key_len, backend);
-            let serving = through_nbd(disk.clone());
-            let mounted = through_fuse(disk);
+            let t0=std::time::Instant::now(); let serving = through_nbd(disk.clone());
+            let t1=t0.elapsed(); let mounted = through_fuse(disk); let t2=t0.elapsed();
             // Some of the threads have ended, others wait for requests.
             let found = found_outside(&needles);
-            drop((serving, mounted));
+            println!("{cipher} {} {t1:?} {t2:?} {:?}", backend.name(), t0.elapsed()); drop((serving, mounted));
             if !found.is_empty() {
                 wrong.push(format!("{cipher}, {key_len} bytes, {}: {found:x?}", backend.name()));
             }

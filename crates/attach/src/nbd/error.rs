@@ -157,3 +157,52 @@ pub(super) fn errno_of(error: &DeviceError) -> u32 {
         _ => errno::EIO,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_device::Operation;
+    use core::error::Error;
+
+    use super::*;
+
+    fn error(cause: Cause) -> DeviceError {
+        DeviceError::new(Operation::Write, 0, 1, cause)
+    }
+
+    #[test]
+    fn each_cause_has_the_number_that_the_protocol_has_for_it() {
+        for (cause, expected) in [
+            (Cause::NoSpace, 28),
+            (Cause::Os(libc::ENOSPC), 28),
+            (Cause::Os(libc::EDQUOT), 28),
+            (Cause::Os(libc::EFBIG), 28),
+            (Cause::ReadOnly, 1),
+            (Cause::Os(libc::EPERM), 1),
+            (Cause::Os(libc::EACCES), 1),
+            (Cause::Os(libc::EROFS), 1),
+            (Cause::Os(libc::ENOMEM), 12),
+            (Cause::OutOfBounds { size: 1 }, 22),
+            (Cause::Misaligned { multiple: 512 }, 22),
+            (Cause::Unsupported, 95),
+            // What the protocol has no number for.
+            (Cause::Os(libc::EIO), 5),
+            (Cause::Os(libc::ENOTCONN), 5),
+            (Cause::Gone, 5),
+            (Cause::EarlierFlushFailed, 5),
+        ] {
+            assert_eq!(errno_of(&error(cause)), expected, "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_ends_says_why() {
+        let cause = error(Cause::NoSpace);
+        let flush = RunError::Flush(cause);
+        assert_eq!(flush.source().and_then(|source| source.downcast_ref()), Some(&cause));
+        let accept = RunError::Accept(std::io::Error::from_raw_os_error(libc::EMFILE));
+        let source = accept.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+        assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(libc::EMFILE));
+        let system = BindError::System(std::io::Error::from_raw_os_error(libc::EMFILE));
+        assert!(system.source().is_some_and(|source| source.is::<std::io::Error>()));
+    }
+}

@@ -155,7 +155,7 @@ fn bind_unix(path: &Path) -> Result<Listener, BindError> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(failed(Errno::ISDIR.into()));
     };
-    let parent_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent_flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = rustix::fs::open(parent, parent_flags, Mode::empty()).map_err(|e| failed(e.into()))?;
     // Two servers that start at once take turns.
     if !lock(&parent) {
@@ -232,7 +232,7 @@ impl<'a> PrivateDirectory<'a> {
             let name = format!(".atrest-{pid}-{attempt}");
             match rustix::fs::mkdirat(parent, &name, Mode::RWXU) {
                 Ok(()) => {
-                    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                     let fd = rustix::fs::openat(parent, &name, flags, Mode::empty())?;
                     return Ok(Self { parent, name, fd });
                 }

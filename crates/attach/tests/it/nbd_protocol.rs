@@ -84,7 +84,11 @@ fn a_read_error_is_reported_at_its_offset_and_the_rest_is_delivered() {
     raw.request(READ, 0, 2, 0, SIZE as u32);
     assert_eq!(raw.reply(), Reply::Simple { error: 0, cookie: 2 });
     let mut rest = Vec::new();
-    let _ = raw.stream.read_to_end(&mut rest);
+    let hung_up = raw.stream.read_to_end(&mut rest);
+    assert!(
+        hung_up.as_ref().map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |_| true),
+        "{hung_up:?}"
+    );
     assert!(rest.len() < SIZE as usize);
     // An error before the header is told in it.
     let mut raw = Raw::transmission(&serving.socket, false);
