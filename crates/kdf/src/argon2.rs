@@ -80,7 +80,7 @@ pub fn argon2(cost: &Argon2Cost, passphrase: &[u8], salt: &[u8], out: &mut [u8])
     }
     #[cfg(feature = "std")]
     {
-        crate::memory::check(cost.memory_bytes())?;
+        crate::memory::check_memory(cost.memory_bytes())?;
         let sample =
             Argon2Cost { time: 1, memory_kib: cost.memory_kib.min(SAMPLE_KIB.max(8 * cost.lanes)), ..*cost };
         let measure = || {

@@ -48,7 +48,7 @@ pub use hash::{Hash, digest};
 #[cfg(feature = "std")]
 pub use limit::WorkLimit;
 #[cfg(feature = "std")]
-pub use memory::available_memory;
+pub use memory::{available_memory, check_memory};
 pub use pbkdf2::{Pbkdf2, Progress, pbkdf2, pbkdf2_sha256_with};
 
 /// Does all steps of a derivation, with `std` as long as its limit permits.

@@ -15,9 +15,13 @@ pub fn available_memory() -> Option<u64> {
     Probe { root: Path::new("/") }.available()
 }
 
-/// Fails if a work area of `needs` bytes can't be had.
-pub(crate) fn check(needs: u64) -> Result<(), KdfError> {
-    match available_memory() {
+/// Fails with [`KdfError::NotEnoughMemory`] if a work area of `needs` bytes can't be had, as far as [`available_memory`] tells.
+pub fn check_memory(needs: u64) -> Result<(), KdfError> {
+    compare(needs, available_memory())
+}
+
+fn compare(needs: u64, has: Option<u64>) -> Result<(), KdfError> {
+    match has {
         Some(has) if has < needs => Err(KdfError::NotEnoughMemory { needs, has }),
         _ => Ok(()),
     }
@@ -202,7 +206,14 @@ mod tests {
     fn this_machine_has_some_memory_and_not_all_that_there_could_be() {
         let has = available_memory().expect("Linux tells");
         assert!(has > MIB && has < 1 << 50, "{has}");
-        assert_eq!(check(1), Ok(()));
-        assert!(matches!(check(u64::MAX), Err(KdfError::NotEnoughMemory { needs: u64::MAX, .. })));
+        assert_eq!(check_memory(1), Ok(()));
+        assert!(matches!(check_memory(u64::MAX), Err(KdfError::NotEnoughMemory { needs: u64::MAX, .. })));
+    }
+
+    #[test]
+    fn all_the_memory_that_there_is_may_be_asked_for_and_not_a_byte_more() {
+        assert_eq!(compare(4096, Some(4096)), Ok(()));
+        assert_eq!(compare(4097, Some(4096)), Err(KdfError::NotEnoughMemory { needs: 4097, has: 4096 }));
+        assert_eq!(compare(u64::MAX, None), Ok(()), "nothing is known");
     }
 }

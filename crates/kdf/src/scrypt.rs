@@ -60,7 +60,7 @@ pub fn scrypt(cost: &ScryptCost, passphrase: &[u8], salt: &[u8], out: &mut [u8])
         return Err(KdfError::OutputLen { len: 0 });
     }
     #[cfg(feature = "std")]
-    crate::memory::check(cost.memory_bytes())?;
+    crate::memory::check_memory(cost.memory_bytes())?;
     let mut area = WorkArea::new(cost)?;
     atrest_secret::with_wiped_stack(|| {
         pbkdf2(Hash::Sha256, passphrase, salt, 1, &mut area.bytes)?;

@@ -178,9 +178,7 @@ impl Derive for AnyKdf {
 #[cfg(feature = "alloc")]
 fn work_area(needs: u64) -> Result<alloc::vec::Vec<u8>, DeriveError> {
     #[cfg(feature = "std")]
-    if let Some(has) = atrest_kdf::available_memory().filter(|has| *has < needs) {
-        return Err(DeriveError::Kdf(KdfError::NotEnoughMemory { needs, has }));
-    }
+    atrest_kdf::check_memory(needs)?;
     let failed = DeriveError::Kdf(KdfError::AllocationFailed { needs });
     let len = usize::try_from(needs).map_err(|_| failed)?;
     let mut memory = alloc::vec::Vec::new();
