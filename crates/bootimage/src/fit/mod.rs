@@ -7,6 +7,8 @@ mod hash;
 mod key;
 mod read;
 mod sign;
+#[cfg(test)]
+mod tests;
 mod uimage;
 mod verify;
 
