@@ -231,8 +231,7 @@ impl Replies {
             }
             at += len;
         }
-        let mut payload = Vec::with_capacity(4 + extents.len() * 8);
-        payload.extend(ALLOCATION_CONTEXT_ID.to_be_bytes());
+        let mut payload = ALLOCATION_CONTEXT_ID.to_be_bytes().to_vec();
         for (len, flags) in extents {
             payload.extend(encode::<_, 8>((Be(len), Be(flags))));
         }
@@ -250,8 +249,7 @@ fn force(device: &dyn BlockDevice, request: &Request) -> Result<(), DeviceError>
 /// An error chunk, with the failing offset where one is known that lies in the request.
 fn error_chunk(request: &Request, failure: &Failure, flags: u16) -> Vec<u8> {
     let reason = failure.reason.as_bytes();
-    let mut payload = Vec::with_capacity(14 + reason.len());
-    payload.extend(encode::<_, 6>((Be(failure.errno), Be(reason.len() as u16))));
+    let mut payload = encode::<_, 6>((Be(failure.errno), Be(reason.len() as u16))).to_vec();
     payload.extend(reason);
     let inside = |at: &u64| *at >= request.offset && *at - request.offset < u64::from(request.len);
     let kind = match failure.offset.filter(inside) {
