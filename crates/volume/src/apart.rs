@@ -75,3 +75,31 @@ impl fmt::Display for Overlap {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_testkit::FaultDevice;
+
+    use super::*;
+
+    #[test]
+    fn data_touches_the_header_from_its_first_byte_to_its_last() {
+        let (device, other) = (FaultDevice::zeroed(8192), FaultDevice::zeroed(8192));
+        let together = Devices::together(&device);
+        for (header, offset, len, touches) in [
+            (4096, 0, 8192, true),
+            (4096, 4095, 1, true),
+            (4096, 4096, 4096, false),
+            (4096, 0, 0, true),
+            (4096, 4096, 0, false),
+            (0, 0, 8192, false),
+            (4096, u64::MAX, u64::MAX, false),
+        ] {
+            let expected = if touches { Err(Overlap { data: offset, header }) } else { Ok(()) };
+            assert_eq!(together.check_apart(header, offset, len), expected, "{header} {offset} {len}");
+            let twice = Devices::detached(&device, &device);
+            assert_eq!(twice.check_apart(header, offset, len), expected, "one device under two names");
+            assert_eq!(Devices::detached(&other, &device).check_apart(header, offset, len), Ok(()));
+        }
+    }
+}

@@ -124,3 +124,41 @@ fn first_area(header: &Header) -> usize {
     let first = (0..SLOTS).filter_map(|number| header.area(number)).map(|(offset, _)| offset).min();
     first.and_then(|offset| usize::try_from(offset).ok()).unwrap_or(HEADER_AREA)
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_keyslot::luks1::HeaderParts;
+
+    use super::*;
+
+    /// Eight areas of 125 sectors, every 128, the last of which ends at byte 526848.
+    fn header(data_sector: u32) -> Header {
+        Header::new(&HeaderParts {
+            cipher_name: "aes",
+            cipher_mode: "cbc-essiv:sha256",
+            hash: atrest_kdf::Hash::Sha256,
+            key_len: 16,
+            uuid: "01234567-89ab-4def-8123-456789abcdef",
+            data_sector: Some(data_sector),
+            alignment: 1,
+            digest: [1; 20],
+            digest_salt: [2; 32],
+            digest_iterations: 1000,
+        })
+        .expect("a header")
+    }
+
+    #[test]
+    fn a_backup_goes_from_the_first_area_to_the_end_of_the_last_and_fills_a_page() {
+        let header = header(0);
+        assert_eq!((first_area(&header), header.areas_end()), (4096, 526_848));
+        assert_eq!(backup_len(&header), 528_384);
+    }
+
+    #[test]
+    fn a_header_is_detached_where_its_data_can_not_be_behind_it() {
+        assert!(is_detached(&header(0)));
+        assert!(!is_detached(&header(526_848 / 512)), "right behind the last area");
+        assert!(!is_detached(&header(2048)));
+    }
+}

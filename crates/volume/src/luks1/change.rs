@@ -169,7 +169,7 @@ impl Luks1 {
     }
 
     /// The free keyslot that is asked for, or the first one.
-    fn free_slot(&self, asked: Option<u32>) -> Result<usize, ChangeError> {
+    pub(super) fn free_slot(&self, asked: Option<u32>) -> Result<usize, ChangeError> {
         match asked {
             Some(slot) if slot as usize >= SLOTS => {
                 Err(OptionError::SlotNumber { slot, count: SLOTS as u32 }.into())
@@ -193,7 +193,7 @@ impl Luks1 {
     }
 
     /// Whether a keyslot's area lies inside the device.
-    fn check_area(&self, device: &dyn BlockDevice, number: usize) -> Result<(), ChangeError> {
+    pub(super) fn check_area(&self, device: &dyn BlockDevice, number: usize) -> Result<(), ChangeError> {
         let (offset, len) = self
             .header
             .area(number)

@@ -258,8 +258,51 @@ fn unlock_error(error: SlotError, slot: u32) -> UnlockError {
 mod tests {
     use atrest_keyslot::af::AfError;
     use atrest_keyslot::area::AreaError;
+    use atrest_testkit::FaultDevice;
 
     use super::*;
+    use crate::{ChangeError, OptionError};
+
+    fn volume() -> Luks1 {
+        let header = Header::new(&luks1::HeaderParts {
+            cipher_name: "aes",
+            cipher_mode: "cbc-essiv:sha256",
+            hash: atrest_kdf::Hash::Sha256,
+            key_len: 16,
+            uuid: "01234567-89ab-4def-8123-456789abcdef",
+            data_sector: Some(0),
+            alignment: 1,
+            digest: [1; 20],
+            digest_salt: [2; 32],
+            digest_iterations: 1000,
+        });
+        Luks1 { header: header.expect("a header") }
+    }
+
+    #[test]
+    fn a_new_keyslot_is_one_of_eight_and_free() {
+        let mut volume = volume();
+        volume.header.use_slot(0, 1000, [3; 32]).expect("a slot");
+        assert_eq!((volume.free_slot(None), volume.free_slot(Some(7))), (Ok(1), Ok(7)));
+        assert_eq!(volume.free_slot(Some(0)), Err(ChangeError::KeyslotInUse { slot: 0 }));
+        for slot in [8, u32::MAX] {
+            let number = OptionError::SlotNumber { slot, count: 8 };
+            assert_eq!(volume.free_slot(Some(slot)), Err(number.into()));
+        }
+        (1..8).for_each(|slot| volume.header.use_slot(slot, 1000, [3; 32]).expect("a slot"));
+        assert_eq!(volume.free_slot(None), Err(ChangeError::NoFreeKeyslot));
+    }
+
+    #[test]
+    fn the_area_of_a_keyslot_may_end_with_its_device() {
+        let volume = volume();
+        let (offset, len) = volume.header.area(3).expect("an area");
+        let needs = offset + len as u64;
+        let check = |size: u64| volume.check_area(&FaultDevice::zeroed(size as usize), 3);
+        assert_eq!((check(needs), check(needs + 1)), (Ok(()), Ok(())));
+        let small = OptionError::DeviceTooSmall { needs, has: needs - 1 };
+        assert_eq!(check(needs - 1), Err(small.into()));
+    }
 
     #[test]
     fn the_failure_of_a_keyslot_keeps_its_name() {

@@ -366,7 +366,50 @@ pub(super) fn priority(priority: Priority) -> FormatPriority {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::FaultDevice;
+
     use super::*;
+
+    #[test]
+    fn a_keyslots_area_has_room_for_a_keyslot_and_not_more_than_128_mib() {
+        let device = FaultDevice::zeroed(4 << 20);
+        let size = |bytes: u64| {
+            let options = FormatOptions { keyslots_size: Some(bytes), ..FormatOptions::default() };
+            match layout(Devices::together(&device), &options, 512, 64) {
+                Ok(layout) => Ok(layout.keyslots_size),
+                Err(FormatError::Option(error)) => Err(error),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        for bytes in [0, 4096, 258_048 - 4096, 258_048 + 512, 258_049, (128 << 20) + 4096, 1 << 40] {
+            assert_eq!(size(bytes), Err(OptionError::KeyslotsSize { bytes }));
+        }
+        assert_eq!((size(258_048), size(258_048 + 4096)), (Ok(258_048), Ok(258_048 + 4096)));
+        assert!(
+            matches!(size(128 << 20), Err(OptionError::DeviceTooSmall { .. })),
+            "on a device that is larger"
+        );
+    }
+
+    #[test]
+    fn an_area_has_the_cipher_of_the_data_and_a_key_as_long_if_both_fit() {
+        let spec = |text: &str| text.parse::<CipherSpec>().expect("known");
+        let found = |options: &KeyslotOptions, data: Option<&str>, len: usize| {
+            area_cipher(options, data.map(spec).as_ref(), len).map(|(cipher, len)| (cipher.to_string(), len))
+        };
+        let is = |cipher: &str, len: usize| Ok((String::from(cipher), len));
+        let none = KeyslotOptions::default();
+        assert_eq!(found(&none, Some("serpent-xts-plain64"), 32), is("serpent-xts-plain64", 32));
+        assert_eq!(found(&none, Some("serpent-xts-plain64"), 40), is("aes-xts-plain64", 64));
+        assert_eq!(found(&none, Some("aes-cbc-tcw"), 32), is("aes-xts-plain64", 32));
+        assert_eq!(found(&none, None, 32), is("aes-xts-plain64", 32));
+        assert_eq!(found(&none, None, 33), is("aes-xts-plain64", 64));
+        let asked =
+            KeyslotOptions { area_cipher: Some(spec("aes-cbc-plain64")), ..KeyslotOptions::default() };
+        assert_eq!(found(&asked, Some("serpent-xts-plain64"), 16), is("aes-cbc-plain64", 32));
+        let long = KeyslotOptions { area_key_len: Some(48), ..KeyslotOptions::default() };
+        assert_eq!(found(&long, Some("aes-xts-plain64"), 64), is("aes-xts-plain64", 48));
+    }
 
     #[test]
     fn ciphers_without_secrecy_or_with_keys_for_their_ivs_encrypt_no_area() {

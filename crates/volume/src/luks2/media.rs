@@ -179,3 +179,71 @@ fn verify(device: &dyn BlockDevice, offset: u64, expected: &[u8]) -> Result<(), 
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use atrest_testkit::FaultDevice;
+
+    use super::*;
+    use crate::{Devices, FormatOptions, KeyslotOptions, Passphrase, PbkdfKind, PbkdfOptions};
+
+    fn image() -> Vec<u8> {
+        let pbkdf = PbkdfOptions {
+            kind: Some(PbkdfKind::Pbkdf2),
+            forced_iterations: Some(1000),
+            ..PbkdfOptions::default()
+        };
+        let options = FormatOptions {
+            keyslots_size: Some(258_048),
+            keyslot: KeyslotOptions { pbkdf, ..KeyslotOptions::default() },
+            ..FormatOptions::default()
+        };
+        let device = FaultDevice::zeroed(2 << 20);
+        crate::luks2::format(Devices::together(&device), &Passphrase::copy_from(b"one"), &options)
+            .expect("formats");
+        device.image()
+    }
+
+    #[test]
+    fn a_damaged_copy_says_more_than_one_that_is_not_there() {
+        let image = image();
+        let read = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut image = image.clone();
+            change(&mut image);
+            read_pair_of_backup(&image).map(|pair| (pair.primary, pair.secondary))
+        };
+        let (mismatch, magic) = (HeaderError::ChecksumMismatch, HeaderError::Magic);
+        let both = |primary, secondary| Err(OpenError::Luks2 { primary, secondary });
+        assert_eq!(read(&|_| ()), Ok((None, None)));
+        assert_eq!(read(&|image| image[5000] ^= 1), Ok((Some(mismatch), None)));
+        assert_eq!(read(&|image| image[0x4000 + 5000] ^= 1), Ok((None, Some(mismatch))));
+        assert_eq!(read(&|image| image[..0x4000].fill(0)), Ok((Some(magic), None)));
+        assert_eq!(read(&|image| image[0x4000..0x8000].fill(0)), Ok((None, Some(magic))));
+        let spoil = |image: &mut Vec<u8>| [5000, 0x4000 + 5000].into_iter().for_each(|at| image[at] ^= 1);
+        assert_eq!(read(&spoil), both(mismatch, mismatch));
+        assert_eq!(read(&|image| image[..0x8000].fill(0)), Err(OpenError::NotLuks));
+        let alone = |image: &mut Vec<u8>| {
+            image[..0x4000].fill(0);
+            image[0x4000 + 5000] ^= 1;
+        };
+        assert_eq!(read(&alone), both(magic, mismatch), "the second copy alone, and damaged");
+    }
+
+    #[test]
+    fn a_header_that_is_cut_off_behind_its_magic_is_one() {
+        let image = image();
+        let cut = |len: usize| read_pair_of_backup(&image[..len]).map(drop);
+        for len in [8, 512, 4095] {
+            let short = HeaderError::TooShort { needs: 4096, has: len as u64 };
+            assert_eq!(cut(len), Err(OpenError::Luks2 { primary: short, secondary: short }));
+        }
+        for len in [0, 1, 7] {
+            assert_eq!(cut(len), Err(OpenError::NotLuks));
+        }
+        assert_eq!(read_pair_of_backup(&[0x4c; 100]).map(drop), Err(OpenError::NotLuks));
+        let end = 0x8000 + 258_048;
+        assert_eq!(cut(end), Ok(()));
+        let short = HeaderError::TooShort { needs: end as u64, has: end as u64 - 1 };
+        assert_eq!(cut(end - 1), Err(OpenError::Luks2 { primary: short, secondary: short }));
+    }
+}

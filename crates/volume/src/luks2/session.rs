@@ -2,7 +2,7 @@
 //! until every check has passed.
 
 use atrest_device::{BlockDevice, Cause, DeviceError, LockMode, Operation};
-use atrest_format::luks2::{Header, Metadata};
+use atrest_format::luks2::{BinaryHeader, Header, Metadata};
 
 use super::{Luks2, media};
 use crate::lock::MetadataLock;
@@ -58,12 +58,8 @@ impl<'a> Session<'a> {
     pub(super) fn next(&self, metadata: Metadata) -> Result<Header, ChangeError> {
         let mut binary = self.volume.pair.header.binary.clone();
         binary.sequence = binary.sequence.checked_add(1).ok_or(ChangeError::SequenceExhausted)?;
-        // cannot overflow: the length of a text in memory.
-        let (needs, has) = ((metadata.to_json().len() as u64).saturating_add(1), binary.json_size());
-        match needs > has {
-            true => Err(ChangeError::MetadataFull { needs, has }),
-            false => Ok(Header { binary, metadata }),
-        }
+        check_fits(&metadata, &binary)?;
+        Ok(Header { binary, metadata })
     }
 
     /// Writes both copies, and makes them durable one after the other.
@@ -79,4 +75,11 @@ impl<'a> Session<'a> {
     pub(super) fn finish(self, known: &mut Luks2) {
         *known = self.volume;
     }
+}
+
+/// Fails unless the text of the metadata fits in a header copy, with a zero behind it.
+pub(super) fn check_fits(metadata: &Metadata, binary: &BinaryHeader) -> Result<(), ChangeError> {
+    // cannot overflow: the length of a text in memory.
+    let (needs, has) = ((metadata.to_json().len() as u64).saturating_add(1), binary.json_size());
+    if needs > has { Err(ChangeError::MetadataFull { needs, has }) } else { Ok(()) }
 }

@@ -301,12 +301,8 @@ fn mapper(
     options: &UnlockOptions,
 ) -> Result<(Locked<Mapper>, bool), UnlockError> {
     let spec = spec(encryption)?;
-    let mapper = MapperOptions {
-        data_unit: sector_size as usize,
-        iv_offset: iv_tweak,
-        iv_large: false,
-        ..MapperOptions::default()
-    };
+    let mapper =
+        MapperOptions { data_unit: sector_size as usize, iv_offset: iv_tweak, ..MapperOptions::default() };
     Ok(data_mapper(&spec, key, options, mapper)?)
 }
 

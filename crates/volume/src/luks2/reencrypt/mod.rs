@@ -27,7 +27,7 @@ pub use error::ReencryptError;
 pub use zone::Zone;
 use zone::{Course, unit_of};
 
-use super::{Luks2, keyslot, media};
+use super::{Luks2, keyslot, media, session};
 use crate::lock::MetadataLock;
 use crate::{ChangeError, Devices, Passphrase, UnlockError, VolumeKey};
 
@@ -409,11 +409,7 @@ impl<'a> Rewriting<'a> {
         }
         let mut binary = known.clone();
         binary.sequence = binary.sequence.checked_add(1).ok_or(ChangeError::SequenceExhausted)?;
-        // cannot overflow: the length of a text in memory.
-        let (needs, has) = ((metadata.to_json().len() as u64).saturating_add(1), binary.json_size());
-        if needs > has {
-            return Err(ChangeError::MetadataFull { needs, has }.into());
-        }
+        session::check_fits(&metadata, &binary)?;
         let next = Header { binary, metadata };
         media::write_pair(header, &found, &next)?;
         self.volume.pair = found;

@@ -107,6 +107,50 @@ fn zones_are_of_whole_hashed_sectors_also_on_a_device_of_smaller_blocks() {
     }
 }
 
+/// The device has grown since: its last block would have no hash.
+#[test]
+fn a_last_zone_that_is_no_whole_hashed_sector_is_not_begun() {
+    let media = FaultDevice::zeroed(2 << 20);
+    let device = Blocks(&media, 4096);
+    let format = FormatOptions {
+        keyslots_size: Some(2 * 258_048 + 4096),
+        data_unit: Some(512),
+        data_offset: Some(MIB),
+        keyslot: keyslot_options(),
+        ..FormatOptions::default()
+    };
+    let devices = Devices::together(&device);
+    // A logical block of 4096 asks for data units as large.
+    let small = Blocks(&media, 512);
+    let luks = crate::luks2::format(Devices::together(&small), &one(), &format).expect("formats");
+    let options = ReencryptOptions { keyslot: keyslot_options(), ..ReencryptOptions::default() };
+    drop(luks.begin_reencryption(devices, &[(&one(), None)], &options).expect("begun"));
+    let mut image = media.image();
+    image.extend([0; 512]);
+    let media = FaultDevice::new(image);
+    let device = Blocks(&media, 4096);
+    let luks = Luks2::read(&device).expect("reads");
+    let mut rewriting = luks.resume_reencryption(Devices::together(&device), &one()).expect("verified");
+    assert_eq!((rewriting.total(), rewriting.alignment()), (MIB + 512, 4096));
+    assert_eq!(rewriting.new_mapper().data_unit(), 512);
+    let zone = rewriting.next(MIB / 2).expect("a zone").expect("not at the end");
+    assert_eq!(zone.len, MIB / 2);
+    rewriting.heat(&Zone { len: MIB, ..zone }, &[]).expect("hot");
+    assert_eq!(rewriting.cool(&Zone { len: MIB, ..zone }), Ok(false));
+    assert_eq!(rewriting.next(MIB), Err(ReencryptError::Misaligned { size: MIB + 512, multiple: 4096 }));
+}
+
+#[test]
+fn both_mappers_have_the_data_units_of_their_segments() {
+    let media = FaultDevice::zeroed(2 << 20);
+    let device = Blocks(&media, 512);
+    drop(begin(&device, ResilienceKind::None, 4096));
+    let luks = Luks2::read(&device).expect("reads");
+    let rewriting = luks.resume_reencryption(Devices::together(&device), &one()).expect("verified");
+    let old = rewriting.old().expect("it was encrypted");
+    assert_eq!((old.data_unit(), rewriting.new_mapper().data_unit()), (4096, 4096));
+}
+
 #[test]
 fn hashes_are_of_64_kib_at_most() {
     let checksum = |hash: &str, sector_size| {

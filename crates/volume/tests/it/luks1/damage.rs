@@ -278,3 +278,28 @@ fn a_backup_takes_no_more_memory_than_keyslots_can_need() {
     let most = 256 << 20;
     assert_eq!(header_backup(&Long(&device)), Err(OpenError::BackupTooLarge { needs, most }));
 }
+
+#[test]
+fn a_backup_of_a_detached_header_is_not_restored_over_the_beginning_of_data() {
+    let (header, data) = (FaultDevice::zeroed(1 << 20), FaultDevice::zeroed(64 << 10));
+    luks1::format(Devices::detached(&header, &data), &pass("one"), &small_options()).expect("formats");
+    let backup = header_backup(&header).expect("a backup");
+    let before = header.image();
+    for replace_other in [false, true] {
+        let here = RestoreOptions { replace_other, detached: false };
+        let data = FaultDevice::new(vec![0x5a; 1 << 20]);
+        assert_eq!(header_restore(&data, &backup, here), Err(ChangeError::BackupOfDetachedHeader));
+        assert!(data.recording().events().is_empty(), "something was written");
+        // Over itself, and where the caller says that the device is for the header alone.
+        assert_eq!(header_restore(&header, &backup, here), Ok(()));
+        assert!(header.image() == before);
+        assert_eq!(header_restore(&data, &backup, RestoreOptions { detached: true, ..here }), Ok(()));
+        assert_eq!(opens(&data, "one"), Ok(0));
+    }
+    // One whose data is behind it needs no word.
+    let (volume, _) = small();
+    let backup = header_backup(&volume).expect("a backup");
+    let empty = FaultDevice::zeroed((DATA_OFFSET + DATA_LEN) as usize);
+    assert_eq!(header_restore(&empty, &backup, RestoreOptions::default()), Ok(()));
+    assert_eq!(opens(&empty, "one"), Ok(0));
+}

@@ -398,7 +398,8 @@ fn plaintext_that_leaves_no_room_is_not_touched() {
     assert_eq!(refused(MIB, Some(MIB)), space(MIB, MIB));
     assert_eq!(refused(8 * MIB, Some(MIB - 4096)), space(MIB - 4096, 8 * MIB), "no room for the note");
     assert!(refused(3 * MIB + 256, Some(MIB)).is_err(), "no whole sectors");
-    assert!(refused(8 * MIB, None).is_err(), "where to?");
+    let nowhere = ReencryptError::from(OptionError::DataOffset { bytes: 0, header: MIB });
+    assert_eq!(refused(8 * MIB, None), Err(nowhere), "where to?");
     assert!(encrypting(&plaintext(3 * MIB), MIB).is_ok(), "as small as it can be");
     let device = plaintext(3 * MIB);
     device.fail(atrest_testkit::fault::Fault::ReadOnly);

@@ -203,6 +203,21 @@ fn a_failed_flush_is_reported_and_nothing_is_acknowledged() {
 }
 
 #[test]
+fn a_volume_whose_making_fails_at_any_flush_is_none() {
+    let fresh = || FaultDevice::zeroed(DEVICE_SIZE);
+    let made = |device: &FaultDevice| luks2::format(Devices::together(device), &passphrase("one"), &small());
+    let device = fresh();
+    made(&device).expect("formats");
+    let (_, flushes) = device.counts();
+    assert!(flushes >= 4, "header copies of old, keyslot, and each new copy");
+    for number in 0..flushes {
+        let device = fresh();
+        device.fail(Fault::FailingFlush { number });
+        assert!(matches!(made(&device), Err(FormatError::Device(_))), "flush {number}");
+    }
+}
+
+#[test]
 fn the_last_keyslot_goes_only_when_asked_for() {
     let (device, mut luks) = volume();
     let key = VolumeKey::copy_from(&[3; 32]);
@@ -399,6 +414,36 @@ fn backups_of_other_volumes_and_damaged_ones_are_refused() {
     assert_eq!(device.image(), before, "nothing was written");
     restore(&backup, true).expect("restores when asked to");
     assert_eq!(Luks2::read(&device).expect("reads").uuid(), Luks2::read(&other).expect("reads").uuid());
+}
+
+#[test]
+fn a_luks1_volume_is_not_overwritten_by_a_backup_unless_that_is_asked_for() {
+    let (device, _) = volume();
+    let backup = luks2::header_backup(&device).expect("backs up");
+    let old = FaultDevice::zeroed(DEVICE_SIZE);
+    let options = FormatOptions { keyslot: keyslot(), ..FormatOptions::default() };
+    atrest_volume::luks1::format(Devices::together(&old), &passphrase("old"), &options).expect("formats");
+    let before = old.image();
+    let restore = |replace_other| {
+        luks2::header_restore(&old, &backup, RestoreOptions { replace_other, ..RestoreOptions::default() })
+    };
+    assert_eq!(restore(false), Err(ChangeError::BackupOfAnotherVolume));
+    assert!(old.image() == before, "something was written");
+    assert_eq!(restore(true), Ok(()));
+    assert_eq!(opens(&old, "one"), Some(0));
+}
+
+/// With no wish of its own, a new keyslot is as well protected as the data.
+#[test]
+fn an_added_keyslot_has_the_cipher_of_the_data() {
+    let device = FaultDevice::zeroed(DEVICE_SIZE);
+    let options = FormatOptions { cipher: Some(spec("serpent-xts-plain64")), ..small() };
+    let one = passphrase("one");
+    let mut luks = luks2::format(Devices::together(&device), &one, &options).expect("formats");
+    luks.add_key(&device, Credential::Passphrase(&one, None), &one, &keyslot()).expect("adds");
+    let ciphers = luks.info().keyslots.into_iter().map(|keyslot| keyslot.area.and_then(|area| area.cipher));
+    let serpent = Some(String::from("serpent-xts-plain64"));
+    assert_eq!(ciphers.collect::<Vec<_>>(), [serpent.clone(), serpent]);
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use atrest_device::BlockDevice;
 use atrest_format::luks2::{CopyKind, Header, Metadata, ReencryptionFault, Segment, SegmentKind};
+use atrest_testkit::fault::Fault;
 use atrest_testkit::power_loss::{Limits, Tearing};
 use atrest_testkit::{Campaign, FaultDevice, Random};
 use atrest_volume::luks2::Luks2;
 use atrest_volume::luks2::reencrypt::{ReencryptError, ReencryptOptions};
-use atrest_volume::{Devices, UnlockError};
+use atrest_volume::{ChangeError, Devices, UnlockError};
 
 use crate::luks2::support::{keyslot, opens, passphrase, volume};
 
@@ -150,6 +151,24 @@ fn an_end_without_the_old_keyslots_is_finished_with_the_new_key_also_after_a_pow
             assert_eq!(luks.metadata().segments().len(), 1);
         });
         assert!(visited > 8, "only {visited} states");
+    }
+}
+
+/// A sector that can't be read now may be read tomorrow: its keyslot is not lost.
+#[test]
+fn a_failing_device_is_no_reason_to_go_on_without_a_key() {
+    for listed in [true, false] {
+        for slot in [0, 1] {
+            let (device, luks) = ended(listed);
+            let Some(keyslot) = luks.metadata().keyslot(slot) else { continue };
+            device.fail(Fault::UnreadableRange { offset: keyslot.area.offset, len: 512 });
+            let refused = refusal(&device);
+            let ReencryptError::Change(error) = &refused else { panic!("{refused:?}") };
+            assert!(
+                matches!(**error, ChangeError::Unlock(UnlockError::Device(_))),
+                "{listed} {slot}: {error:?}"
+            );
+        }
     }
 }
 
