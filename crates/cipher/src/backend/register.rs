@@ -8,11 +8,10 @@ use core::arch::aarch64::{
 use core::arch::asm;
 #[cfg(target_arch = "x86_64")]
 use core::arch::x86_64::{
-    __m128i, __m256i, __m512i, _MM_HINT_T0, _mm_add_epi64, _mm_and_si128, _mm_loadu_si128, _mm_or_si128,
-    _mm_prefetch, _mm_setzero_si128, _mm_storeu_si128, _mm_xor_si128, _mm256_add_epi64, _mm256_and_si256,
-    _mm256_loadu_si256, _mm256_or_si256, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256,
-    _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512, _mm512_or_si512, _mm512_setzero_si512,
-    _mm512_storeu_si512, _mm512_xor_si512,
+    __m128i, __m256i, __m512i, _MM_HINT_T0, _mm_add_epi64, _mm_and_si128, _mm_or_si128, _mm_prefetch,
+    _mm_setzero_si128, _mm_xor_si128, _mm256_add_epi64, _mm256_and_si256, _mm256_or_si256,
+    _mm256_setzero_si256, _mm256_xor_si256, _mm512_add_epi64, _mm512_and_si512, _mm512_or_si512,
+    _mm512_setzero_si512, _mm512_xor_si512,
 };
 
 /// A vector register.
@@ -57,11 +56,18 @@ pub(crate) fn prefetch(at: *const u8) {
     }
 }
 
+/// A register in memory, at any address.
+///
+/// It replaces the intrinsics that load and store. With debug assertions, those check that register and memory do not
+/// overlap, and keep the register in memory for it. The crate would take two thirds longer to compile.
+#[cfg(target_arch = "x86_64")]
+#[repr(C, packed)]
+struct Unaligned<R>(R);
+
 /// A register of x86-64, with the features that it needs.
 #[cfg(target_arch = "x86_64")]
 macro_rules! register {
-    ($register:ty, $class:ident, $features:literal, $zero:ident $load:ident $store:ident $xor:ident $and:ident $or:ident
-        $add64:ident) => {
+    ($register:ty, $class:ident, $features:literal, $zero:ident $xor:ident $and:ident $or:ident $add64:ident) => {
         // SAFETY (all of the blocks below): the caller has the features and passes pointers as the trait asks.
         impl Register for $register {
             #[inline(always)]
@@ -73,13 +79,13 @@ macro_rules! register {
             #[inline(always)]
             unsafe fn load(from: *const u8) -> Self {
                 // SAFETY: as above.
-                unsafe { $load(from.cast()) }
+                unsafe { (*from.cast::<Unaligned<Self>>()).0 }
             }
 
             #[inline(always)]
             unsafe fn store(self, to: *mut u8) {
                 // SAFETY: as above.
-                unsafe { $store(to.cast(), self) }
+                unsafe { (*to.cast::<Unaligned<Self>>()).0 = self }
             }
 
             #[inline(always)]
@@ -150,14 +156,14 @@ macro_rules! register {
 }
 
 #[cfg(target_arch = "x86_64")]
-register!(__m128i, xmm_reg, "sse2", _mm_setzero_si128 _mm_loadu_si128 _mm_storeu_si128 _mm_xor_si128 _mm_and_si128
-    _mm_or_si128 _mm_add_epi64);
+register!(__m128i, xmm_reg, "sse2", _mm_setzero_si128 _mm_xor_si128 _mm_and_si128 _mm_or_si128
+    _mm_add_epi64);
 #[cfg(target_arch = "x86_64")]
-register!(__m256i, ymm_reg, "avx2", _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_xor_si256
-    _mm256_and_si256 _mm256_or_si256 _mm256_add_epi64);
+register!(__m256i, ymm_reg, "avx2", _mm256_setzero_si256 _mm256_xor_si256 _mm256_and_si256
+    _mm256_or_si256 _mm256_add_epi64);
 #[cfg(target_arch = "x86_64")]
-register!(__m512i, zmm_reg, "avx512f", _mm512_setzero_si512 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_xor_si512
-    _mm512_and_si512 _mm512_or_si512 _mm512_add_epi64);
+register!(__m512i, zmm_reg, "avx512f", _mm512_setzero_si512 _mm512_xor_si512 _mm512_and_si512
+    _mm512_or_si512 _mm512_add_epi64);
 
 /// A register of aarch64, by way of its bytes.
 #[cfg(target_arch = "aarch64")]

@@ -4,14 +4,13 @@
 
 use core::arch::x86_64::{
     __m128i, __m256i, __m512i, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128,
-    _mm_aesenclast_si128, _mm_loadu_si128, _mm_or_si128, _mm_shuffle_epi32, _mm_shufflehi_epi16,
-    _mm_shufflelo_epi16, _mm_slli_epi16, _mm_srai_epi32, _mm_srli_epi16, _mm_storeu_si128,
-    _mm256_aesdec_epi128, _mm256_aesdeclast_epi128, _mm256_aesenc_epi128, _mm256_aesenclast_epi128,
-    _mm256_broadcastsi128_si256, _mm256_castsi256_si128, _mm256_shuffle_epi8, _mm256_shuffle_epi32,
-    _mm256_srai_epi32, _mm256_zextsi128_si256, _mm512_aesdec_epi128, _mm512_aesdeclast_epi128,
-    _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_broadcast_i32x4, _mm512_mask_storeu_epi64,
-    _mm512_maskz_loadu_epi64, _mm512_shuffle_epi8, _mm512_shuffle_epi32, _mm512_srai_epi32,
-    _mm512_ternarylogic_epi64,
+    _mm_aesenclast_si128, _mm_or_si128, _mm_shuffle_epi32, _mm_shufflehi_epi16, _mm_shufflelo_epi16,
+    _mm_slli_epi16, _mm_srai_epi32, _mm_srli_epi16, _mm256_aesdec_epi128, _mm256_aesdeclast_epi128,
+    _mm256_aesenc_epi128, _mm256_aesenclast_epi128, _mm256_broadcastsi128_si256, _mm256_castsi256_si128,
+    _mm256_shuffle_epi8, _mm256_shuffle_epi32, _mm256_srai_epi32, _mm256_zextsi128_si256,
+    _mm512_aesdec_epi128, _mm512_aesdeclast_epi128, _mm512_aesenc_epi128, _mm512_aesenclast_epi128,
+    _mm512_broadcast_i32x4, _mm512_mask_storeu_epi64, _mm512_maskz_loadu_epi64, _mm512_shuffle_epi8,
+    _mm512_shuffle_epi32, _mm512_srai_epi32, _mm512_ternarylogic_epi64,
 };
 
 use super::register::Register;
@@ -213,7 +212,7 @@ steps!(__m256i, xor3_by_two,
     #[inline(always)]
     unsafe fn broadcast(from: *const u8) -> Self {
         // SAFETY: 16 readable bytes, any alignment.
-        unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(from.cast())) }
+        unsafe { _mm256_broadcastsi128_si256(__m128i::load(from)) }
     }
 
     #[inline(always)]
@@ -222,7 +221,7 @@ steps!(__m256i, xor3_by_two,
         unsafe {
             match count {
                 0 => Self::zero(),
-                1 => _mm256_zextsi128_si256(_mm_loadu_si128(from.cast())),
+                1 => _mm256_zextsi128_si256(__m128i::load(from)),
                 _ => Self::load(from),
             }
         }
@@ -234,7 +233,7 @@ steps!(__m256i, xor3_by_two,
         unsafe {
             match count {
                 0 => {}
-                1 => _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(self)),
+                1 => _mm256_castsi256_si128(self).store(to),
                 _ => self.store(to),
             }
         }
@@ -249,7 +248,7 @@ steps!(__m512i, xor3_at_once,
     #[inline(always)]
     unsafe fn broadcast(from: *const u8) -> Self {
         // SAFETY: 16 readable bytes, any alignment.
-        unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast())) }
+        unsafe { _mm512_broadcast_i32x4(__m128i::load(from)) }
     }
 
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! AVX2 on x86-64.
 
 use core::arch::x86_64::{
-    __m256i, _mm_loadu_si128, _mm256_add_epi32, _mm256_add_epi64, _mm256_blendv_epi8, _mm256_castsi128_si256,
-    _mm256_cmpgt_epi32, _mm256_inserti128_si256, _mm256_loadu_si256, _mm256_mul_epu32, _mm256_or_si256,
+    __m128i, __m256i, _mm256_add_epi32, _mm256_add_epi64, _mm256_blendv_epi8, _mm256_castsi128_si256,
+    _mm256_cmpgt_epi32, _mm256_inserti128_si256, _mm256_mul_epu32, _mm256_or_si256,
     _mm256_permute2x128_si256, _mm256_permutevar8x32_epi32, _mm256_set1_epi32, _mm256_set1_epi64x,
     _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_slli_epi64, _mm256_srli_epi32, _mm256_srli_epi64,
     _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
@@ -109,7 +109,7 @@ impl Lanes for __m256i {
     unsafe fn halves(from: *const u8) -> (Self, Self) {
         // SAFETY: four strides are 64 bytes.
         unsafe {
-            let stride = |i: usize| _mm_loadu_si128(from.add(16 * i).cast());
+            let stride = |i: usize| __m128i::load(from.add(16 * i));
             let even = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(stride(0)), stride(2));
             let odd = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(stride(1)), stride(3));
             (_mm256_unpacklo_epi64(even, odd), _mm256_unpackhi_epi64(even, odd))
@@ -162,7 +162,7 @@ impl Lanes for __m256i {
 unsafe fn bytes_turned(order: [u8; 4]) -> __m256i {
     let bytes: [u8; 32] = core::array::from_fn(|i| order[i % 4] + (i % 16 / 4 * 4) as u8);
     // SAFETY: 32 bytes are a register.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+    unsafe { __m256i::load(bytes.as_ptr()) }
 }
 
 /// Words `first` to `first` + 3 of a block side by side: half i of the register has those of block i, and of block 4 + i.
