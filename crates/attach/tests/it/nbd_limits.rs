@@ -17,10 +17,13 @@ const TOO_BIG: u32 = 0x8000_0009;
 /// Longest payload.
 const LONGEST: u32 = 32 << 20;
 
+/// What a device says of a range: offset and length.
+type Told = fn(u64, u64) -> Result<Extent, DeviceError>;
+
 /// A device of zeros with room for the longest request. It counts what is written, and tells extents as it is told to.
 struct Zeros {
     written: AtomicU64,
-    extent: fn(u64, u64) -> Result<Extent, DeviceError>,
+    extent: Told,
 }
 
 impl BlockDevice for Zeros {
@@ -43,7 +46,7 @@ impl BlockDevice for Zeros {
     }
 }
 
-fn zeros(extent: fn(u64, u64) -> Result<Extent, DeviceError>) -> (Arc<Zeros>, Serving) {
+fn zeros(extent: Told) -> (Arc<Zeros>, Serving) {
     let zeros = Arc::new(Zeros { written: AtomicU64::new(0), extent });
     (zeros.clone(), Serving::start(zeros))
 }
@@ -142,7 +145,7 @@ fn block_status_covers_what_was_asked_for_whatever_the_device_says() {
         ..50 => Ok(Extent { len: len.min(50 - at), hole: false }),
         _ => Err(DeviceError::new(Operation::Read, at, 1, Cause::Os(5))),
     };
-    let cases: [(fn(u64, u64) -> Result<Extent, DeviceError>, &[(u32, u32)]); 4] = [
+    let cases: [(Told, &[(u32, u32)]); 4] = [
         (longer, &[(95, 3)]),
         (empty, &[(3, 0), (92, 3)]),
         (piecemeal, &[(90, 3), (5, 0)]),

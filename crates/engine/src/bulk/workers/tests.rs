@@ -20,13 +20,12 @@ fn what_slow_media_is_told_ends_where_the_source_does() {
         while begun.elapsed() <= 2 * SLOW_CHUNK {}
         Ok(())
     };
-    let cases: [(u64, u64, &[(u64, u64)]); 4] = [
-        (0, 3 * C + 100, &[(C, C), (2 * C, C), (3 * C, 100)]),
+    for (start, total, expected) in [
+        (0, 3 * C + 100, &[(C, C), (2 * C, C), (3 * C, 100)][..]),
         (0, 2 * C, &[(C, C)]),
         (2 * C, 4 * C + 1, &[(3 * C, C), (4 * C, 1)]),
         (0, C - 1, &[]),
-    ];
-    for (start, total, expected) in cases {
+    ] {
         let told = Noted::new(Vec::new());
         let prefetch = |offset, len| told.lock().expect("no panic").push((offset, len));
         run_alone(&job(total, &slow, &prefetch), start);
