@@ -3,7 +3,7 @@
 use atrest_testkit::power_loss::{Limits, Tearing};
 use atrest_testkit::{Campaign, FaultDevice};
 use atrest_volume::luks2::{self, Luks2};
-use atrest_volume::{Credential, Priority, RestoreOptions};
+use atrest_volume::{Credential, Devices, FormatOptions, Priority, RestoreOptions};
 
 use crate::luks2::support::*;
 
@@ -193,4 +193,32 @@ fn repairing_and_restoring_always_leaves_a_header() {
             which(device) == ["one", "two"] && (!acknowledged || luks.header_pair().primary.is_none())
         },
     );
+}
+
+/// An old header over areas that are gone would be taken for a volume whose passphrase was forgotten.
+#[test]
+fn formatting_over_a_volume_leaves_the_old_one_none_or_the_new_one() {
+    let options = FormatOptions { keyslots_size: Some(258_048), ..small() };
+    let device = FaultDevice::zeroed(2 << 20);
+    let format = |text: &str| {
+        luks2::format(Devices::together(&device), &passphrase(text), &options).expect("formats");
+    };
+    format("one");
+    device.forget();
+    format("two");
+    device.acknowledge(1);
+    atrest_device::BlockDevice::flush(&device).expect("flushes");
+    let (mut old, mut none, mut new) = (0, 0, 0);
+    device.recording().for_each_power_loss(&limits(), |aftermath| {
+        let acknowledged = !aftermath.acknowledged.is_empty();
+        let after = FaultDevice::new(aftermath.image);
+        let found = Luks2::read(&after).map(|_| which(&after));
+        match found.as_deref() {
+            Ok(["one"]) if !acknowledged => old += 1,
+            Err(_) if !acknowledged => none += 1,
+            Ok(["two"]) => new += 1,
+            _ => panic!("{}, acknowledged: {acknowledged}: {found:?}", aftermath.power_loss),
+        }
+    });
+    assert!(old > 0 && none > 0 && new > 0, "{old} {none} {new}");
 }
