@@ -212,6 +212,31 @@ fn a_checkpoint_is_made_as_soon_as_enough_is_new_and_not_before() {
 }
 
 #[test]
+fn a_checkpoint_in_the_middle_is_made_after_the_flush_and_only_if_that_succeeds() {
+    let (_media, disk) = filled(&Random::new(27).bytes(LEN));
+    let (_dir, path) = place();
+    let (reports, seen) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let each = |offset: u64, _: &FaultDevice| {
+        if offset == STEP {
+            // The report after the next has come to its end when another begins.
+            let until = reports.load(Ordering::Acquire) + 2;
+            wait_until("two reports", || reports.load(Ordering::Acquire) >= until);
+            seen.lock().expect("no panic").push(noted(&path));
+        }
+    };
+    let destination = Before { inner: FaultDevice::zeroed(LEN), each: &each };
+    destination.inner.fail(Fault::FailingFlush { number: 0 });
+    let options =
+        BulkOptions { threads: 1, checkpoint: Some(&path), checkpoint_every: 1, ..BulkOptions::default() };
+    let mut progress = |_: u64, _: u64| {
+        reports.fetch_add(1, Ordering::AcqRel);
+    };
+    let result = decrypt(&disk, &destination, options, &mut progress);
+    assert!(matches!(result, Err(BulkError::Flush(_))), "{result:?}");
+    assert_eq!((seen.into_inner().expect("no panic"), noted(&path)), (vec![0], 0));
+}
+
+#[test]
 fn a_volume_that_is_open_for_reading_is_not_written() {
     let media = Arc::new(FaultDevice::zeroed(LEN + OFFSET as usize));
     let segment = Segment { start: 0, len: LEN as u64, media_offset: OFFSET, mapper: Locked::new(mapper(1)) };
