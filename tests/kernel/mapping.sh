@@ -4,7 +4,9 @@
 # Then: names and devices that are taken, a wrong passphrase, and a mapping in use. Fails at the first difference.
 set -eu
 export LD_LIBRARY_PATH=/share
-atrest=/share/atrest
+# In memory: each start of a program from /share would read it anew.
+cp /share/atrest /tmp/atrest
+atrest=/tmp/atrest
 fail() { echo "$*"; dmesg | tail -n 5; exit 1; }
 
 look() { # FILE: everything that tells the mapping `volume`, and the one below it if there is one

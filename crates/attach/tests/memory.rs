@@ -104,11 +104,15 @@ fn serving_leaves_keys_in_locked_memory_only() {
     for (cipher, key_len) in CIPHERS {
         for backend in BackendChoice::detected() {
             let (disk, needles) = volume(cipher, key_len, backend);
-            let t0=std::time::Instant::now(); let serving = through_nbd(disk.clone());
-            let t1=t0.elapsed(); let mounted = through_fuse(disk); let t2=t0.elapsed();
+            let t0 = std::time::Instant::now();
+            let serving = through_nbd(disk.clone());
+            let t1 = t0.elapsed();
+            let mounted = through_fuse(disk);
+            let t2 = t0.elapsed();
             // Some of the threads have ended, others wait for requests.
             let found = found_outside(&needles);
-            println!("{cipher} {} {t1:?} {t2:?} {:?}", backend.name(), t0.elapsed()); drop((serving, mounted));
+            println!("{cipher} {} {t1:?} {t2:?} {:?}", backend.name(), t0.elapsed());
+            drop((serving, mounted));
             if !found.is_empty() {
                 wrong.push(format!("{cipher}, {key_len} bytes, {}: {found:x?}", backend.name()));
             }

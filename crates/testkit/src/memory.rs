@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use atrest_secret::SecretBytes;
+use memchr::memmem;
 
 /// Bytes of a key or round key that are looked for at a time.
 pub const PIECE: usize = 16;
@@ -17,21 +18,16 @@ pub fn found_outside(needles: &[SecretBytes]) -> Vec<u64> {
     let memory_file = File::open("/proc/self/mem").expect("our own memory");
     let mut window = SecretBytes::zeroed(WINDOW);
     let mut found = Vec::new();
-    let prefix = |piece: &[u8]| usize::from(u16::from_le_bytes([piece[0], piece[1]]));
-    let mut begins_a_needle = vec![false; 1 << 16];
-    for needle in needles {
-        begins_a_needle[prefix(needle)] = true;
-    }
+    // A search keeps no copy of its needle, but two bytes of it.
+    let searches: Vec<_> = needles.iter().map(|needle| memmem::Finder::new(&needle[..])).collect();
     for (start, len) in unprotected() {
         for skip in (0..len).step_by(WINDOW - PIECE) {
             let here = &mut window[..WINDOW.min(len - skip)];
             if memory_file.read_exact_at(here, start + skip as u64).is_err() {
                 continue; // Guard pages and what was unmapped since.
             }
-            for (at, piece) in here.windows(PIECE).enumerate() {
-                if begins_a_needle[prefix(piece)] && needles.iter().any(|needle| needle[..] == *piece) {
-                    found.push(start + (skip + at) as u64);
-                }
+            for search in &searches {
+                found.extend(search.find_iter(here).map(|at| start + (skip + at) as u64));
             }
         }
     }

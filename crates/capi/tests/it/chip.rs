@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use atrest_testkit::Scratch;
 use atrest_testkit::atrest::{atrest, write_key};
-use atrest_testkit::firmware::fnv;
+use atrest_testkit::firmware::{boards, fnv};
 use atrest_testkit::oracle::{Outcome, Program, tool, workspace};
 
 struct Board {
@@ -47,13 +47,10 @@ struct Bench<'a> {
 }
 
 #[test]
-fn a_card_travels_between_the_desk_and_a_cortex_m4() {
-    travels(&CORTEX_M4);
-}
-
-#[test]
-fn a_card_travels_between_the_desk_and_an_rv32imc() {
-    travels(&RV32);
+fn a_card_travels_between_the_desk_and_a_chip() {
+    for board in boards() {
+        travels(if board.target == CORTEX_M4.target { &CORTEX_M4 } else { &RV32 });
+    }
 }
 
 fn travels(board: &Board) {
