@@ -22,9 +22,7 @@ pub fn header_backup(device: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
     // The header bounds its areas only by the data offset. A backup without one of them would be none.
     let needs = header.areas_end();
     device.check_range(Operation::Read, 0, needs)?;
-    if needs > MAX_BACKUP {
-        return Err(OpenError::BackupTooLarge { needs, most: MAX_BACKUP });
-    }
+    check_len(needs)?;
     let len = backup_len(&header);
     let there = len.min(device.size());
     let mut backup = vec![0; usize::try_from(len).map_err(|_| OpenError::NotLuks)?];
@@ -114,6 +112,11 @@ fn is_detached(header: &Header) -> bool {
     u64::from(header.data_sector()).saturating_mul(atrest_device::SECTOR_SIZE) < header.areas_end()
 }
 
+fn check_len(needs: u64) -> Result<(), OpenError> {
+    let most = MAX_BACKUP;
+    if needs > most { Err(OpenError::BackupTooLarge { needs, most }) } else { Ok(()) }
+}
+
 fn backup_len(header: &Header) -> u64 {
     let end = header.areas_end().max(HEADER_AREA as u64);
     end.checked_next_multiple_of(PAGE).unwrap_or(end)
@@ -153,6 +156,13 @@ mod tests {
         let header = header(0);
         assert_eq!((first_area(&header), header.areas_end()), (4096, 526_848));
         assert_eq!(backup_len(&header), 528_384);
+    }
+
+    #[test]
+    fn a_backup_has_256_mib_at_most() {
+        let most = 256 << 20;
+        assert_eq!(check_len(most), Ok(()));
+        assert_eq!(check_len(most + 512), Err(OpenError::BackupTooLarge { needs: most + 512, most }));
     }
 
     #[test]

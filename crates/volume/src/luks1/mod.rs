@@ -294,6 +294,45 @@ mod tests {
     }
 
     #[test]
+    fn the_caller_chooses_the_implementation_and_whether_weak_keys_may_be_read() {
+        use atrest_cipher::BackendChoice;
+        let made = |cipher: &str, key: &[u8], options: &UnlockOptions| {
+            let cipher = cipher.parse().expect("known");
+            let made = data_mapper(&cipher, &VolumeKey::copy_from(key), options, MapperOptions::default());
+            made.map(|(mapper, weak)| (mapper.backend_name(), weak))
+        };
+        let key: Vec<u8> = (0..64).collect();
+        let portable = UnlockOptions { backend: Some(BackendChoice::portable()), ..UnlockOptions::default() };
+        assert_eq!(made("aes-xts-plain64", &key, &portable), Ok(("portable", false)));
+        assert_eq!(made("aes-ctr-plain64", &key[..32], &portable), Ok(("portable", true)));
+        let again = UnlockOptions { single_snapshot: true, ..portable.clone() };
+        assert_eq!(made("aes-ctr-plain64", &key[..32], &again), Ok(("portable", false)));
+        let weak = [7; 64];
+        assert_eq!(made("aes-xts-plain64", &weak, &portable), Err(KeyError::EqualXtsHalves));
+        let accept = UnlockOptions { allow_equal_xts_halves: true, ..portable };
+        assert_eq!(made("aes-xts-plain64", &weak, &accept), Ok(("portable", true)));
+        assert_eq!(made("aes-xts-plain64", &key, &accept), Ok(("portable", false)));
+    }
+
+    #[test]
+    fn what_a_keyslot_can_not_have_is_refused_before_it_is_derived() {
+        use crate::{KeyslotOptions, PbkdfOptions, Priority};
+        let check = |options: &KeyslotOptions| change::check_options(options, atrest_kdf::Hash::Sha256);
+        let slot = |slot: u32| KeyslotOptions { slot: Some(slot), ..KeyslotOptions::default() };
+        let forced = |iterations: u32| KeyslotOptions {
+            pbkdf: PbkdfOptions { forced_iterations: Some(iterations), ..PbkdfOptions::default() },
+            ..KeyslotOptions::default()
+        };
+        assert_eq!((check(&slot(7)), check(&forced(1000))), (Ok(()), Ok(())));
+        for number in [8, u32::MAX] {
+            assert_eq!(check(&slot(number)), Err(OptionError::SlotNumber { slot: number, count: 8 }));
+        }
+        assert_eq!(check(&forced(999)), Err(OptionError::Pbkdf));
+        let preferred = KeyslotOptions { priority: Priority::Prefer, ..KeyslotOptions::default() };
+        assert_eq!(check(&preferred), Err(OptionError::NotInFormat));
+    }
+
+    #[test]
     fn the_area_of_a_keyslot_may_end_with_its_device() {
         let volume = volume();
         let (offset, len) = volume.header.area(3).expect("an area");

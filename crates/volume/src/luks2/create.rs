@@ -435,4 +435,40 @@ mod tests {
         let lens = ["aes-xts-plain64", "aes-cbc-plain64", "aes-lrw-benbi", "des3_ede-cbc-plain64"].map(len);
         assert_eq!(lens, [64, 32, 32, 24]);
     }
+
+    #[test]
+    fn header_and_data_may_fill_their_devices() {
+        let place = |header: u64, data: u64| {
+            let (header, data) = (FaultDevice::zeroed(header as usize), FaultDevice::zeroed(data as usize));
+            let options = FormatOptions { keyslots_size: Some(258_048), ..FormatOptions::default() };
+            match layout(Devices::detached(&header, &data), &options, 4096, 64) {
+                Ok(layout) => Ok(layout.data_offset),
+                Err(FormatError::Option(error)) => Err(error),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let small = |needs, has| Err(OptionError::DeviceTooSmall { needs, has });
+        let total = 0x8000 + 258_048;
+        assert_eq!(place(total, 4096), Ok(0));
+        assert_eq!(place(total - 1, 4096), small(total, total - 1));
+        assert_eq!(place(total, 4095), small(4096, 4095));
+    }
+
+    #[test]
+    fn an_iv_rule_that_does_not_take_the_data_unit_is_refused() {
+        let device = FaultDevice::zeroed(4 << 20);
+        let made = |data_unit: u32| {
+            let cipher = Some("aes-cbc-tcw".parse().expect("known"));
+            let options = FormatOptions {
+                cipher,
+                data_unit: Some(data_unit),
+                keyslots_size: Some(1 << 20),
+                ..FormatOptions::default()
+            };
+            plan(Devices::together(&device), &options).map(|plan| plan.data_unit)
+        };
+        assert_eq!(made(512), Ok(512));
+        let refused = atrest_cipher::KeyError::IvRuleDataUnit { len: 4096 };
+        assert_eq!(made(4096), Err(FormatError::Key(refused)));
+    }
 }

@@ -296,10 +296,27 @@ fn a_backup_of_a_detached_header_is_not_restored_over_the_beginning_of_data() {
         assert_eq!(header_restore(&data, &backup, RestoreOptions { detached: true, ..here }), Ok(()));
         assert_eq!(opens(&data, "one"), Ok(0));
     }
-    // One whose data is behind it needs no word.
+    // One whose data is behind it needs no word. The device may end where the data begins.
     let (volume, _) = small();
     let backup = header_backup(&volume).expect("a backup");
     let empty = FaultDevice::zeroed((DATA_OFFSET + DATA_LEN) as usize);
     assert_eq!(header_restore(&empty, &backup, RestoreOptions::default()), Ok(()));
     assert_eq!(opens(&empty, "one"), Ok(0));
+    let restored =
+        |size: u64| header_restore(&FaultDevice::zeroed(size as usize), &backup, RestoreOptions::default());
+    assert_eq!(restored(DATA_OFFSET), Ok(()));
+    let small = OptionError::DeviceTooSmall { needs: DATA_OFFSET, has: DATA_OFFSET - 1 };
+    assert_eq!(restored(DATA_OFFSET - 1), Err(small.into()));
+}
+
+/// Digest at byte 112, its salt at 132 (specification, figure 1): another one is another volume's, and LUKS1 has no checksum.
+#[test]
+fn a_header_with_another_digest_or_another_salt_of_it_is_another_volumes() {
+    for at in [112, 131, 132, 163] {
+        let (device, mut volume) = small_with(&["one", "two"]);
+        device.write_at(at, &[!device.image()[at as usize]]).expect("writes");
+        device.forget();
+        assert_eq!(volume.kill_slot(&device, 1, false), Err(ChangeError::ChangedMeanwhile), "byte {at}");
+        assert!(device.recording().events().is_empty(), "something was written");
+    }
 }

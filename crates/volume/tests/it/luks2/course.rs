@@ -171,6 +171,9 @@ fn what_can_not_be_reencrypted_is_refused_before_anything_is_written() {
     }
     let length = OptionError::KeyLength { bytes: 33, takes: &[32, 48, 64] };
     assert_eq!(refused(|o| o.key_len = Some(33)), option(length));
+    let odd = refused(|o| (o.cipher, o.data_unit) = (Some(spec("aes-cbc-tcw")), Some(4096)));
+    let rule = FormatError::Key(atrest_cipher::KeyError::IvRuleDataUnit { len: 4096 });
+    assert_eq!(odd, rule.into(), "sectors of 512 bytes alone");
     let weak = option(OptionError::Pbkdf);
     assert_eq!(refused(|o| o.keyslot.pbkdf.forced_iterations = Some(999)), weak);
     let nobody = luks.begin_reencryption(Devices::together(&device), &[], &options(ResilienceKind::None));

@@ -208,3 +208,14 @@ fn a_hot_zone_is_followed_by_old_data_and_the_last_one_by_none() {
     assert_eq!(lens(4096, MIB - 4096), [Some(4096), Some(MIB - 4096)]);
     assert_eq!(lens(0, MIB), [Some(MIB)]);
 }
+
+#[test]
+fn a_part_of_the_data_counts_its_sectors_from_the_first_of_all() {
+    let last = done().state.last;
+    for (offset, sectors) in [(0, 0), (512, 1), (4096, 8), (MIB - 512, 2047)] {
+        let part = moved_to(&last, offset, SegmentSize::Fixed(512), &["x"]);
+        assert_eq!((part.offset, part.size), (MIB + offset, SegmentSize::Fixed(512)));
+        assert!(matches!(part.kind, SegmentKind::Crypt { iv_tweak, .. } if iv_tweak == sectors), "{part:?}");
+        assert!(part.has_flag("x"));
+    }
+}
