@@ -263,3 +263,30 @@ fn error_chunk(request: &Request, failure: &Failure, flags: u16) -> Vec<u8> {
     wire.append(&mut payload);
     wire
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_chunk_has_the_offset_only_if_it_lies_in_the_request() {
+        let request = Request { flags: 0, command: Command::Read, cookie: 7, offset: 100, len: 50 };
+        for (offset, told) in [
+            (None, false),
+            (Some(99), false),
+            (Some(100), true),
+            (Some(149), true),
+            (Some(150), false),
+            (Some(0), false),
+            (Some(u64::MAX), false),
+        ] {
+            let failure = Failure { errno: errno::EIO, reason: "why".into(), offset };
+            // The error's number, the length of the reason, and the reason come first.
+            let mut payload = b"\0\0\0\x05\0\x03why".to_vec();
+            payload.extend(offset.filter(|_| told).into_iter().flat_map(u64::to_be_bytes));
+            let kind = if told { chunk::ERROR_OFFSET } else { chunk::ERROR };
+            let header = chunk_header(7, chunk::FLAG_DONE, kind, payload.len() as u32);
+            assert_eq!(error_chunk(&request, &failure, chunk::FLAG_DONE), [&header[..], &payload].concat());
+        }
+    }
+}

@@ -254,3 +254,26 @@ fn an_error_is_placed_in_the_part_of_a_read_that_it_belongs_to() {
         assert_eq!(raw.structured_read(1, offset, 1 << 20).1, [(5, told)], "block {block} from {offset}");
     }
 }
+
+/// What wakes a server is nobody else's: a program that is started gets no such descriptor.
+#[test]
+fn a_server_s_own_descriptors_are_closed_in_the_programs_that_are_started() {
+    let (_zeros, serving) = zeros(plain);
+    drop(Raw::transmission(&serving.socket, true));
+    let mut eventfds = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let path = entry.unwrap().path();
+        // Other tests close theirs meanwhile.
+        let Ok(target) = std::fs::read_link(&path) else { continue };
+        let info = format!("/proc/self/fdinfo/{}", path.file_name().unwrap().display());
+        let Ok(info) = std::fs::read_to_string(info) else { continue };
+        if target.to_str() == Some("anon_inode:[eventfd]") {
+            let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).expect("flags");
+            let flags = i32::from_str_radix(flags.trim(), 8).expect("an octal number");
+            let both = libc::O_CLOEXEC | libc::O_NONBLOCK;
+            assert_eq!(flags & both, both, "{info}");
+            eventfds += 1;
+        }
+    }
+    assert!(eventfds > 0, "no server has one");
+}
