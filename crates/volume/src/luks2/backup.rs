@@ -79,11 +79,11 @@ fn is_detached(header: &Header) -> bool {
         .any(|segment| !segment.is_backup() && segment.offset < header.total_size())
 }
 
-/// cryptsetup pads its backups to a page.
+/// cryptsetup pads its backups to a page. One that is too short was refused as its header was read.
 fn check_length(backup: &[u8], source: &Header) -> Result<(), ChangeError> {
     let (has, needs) = (backup.len() as u64, source.total_size());
     // cannot overflow: a constant.
-    match has < needs || has > needs.next_multiple_of(AREA_ALIGNMENT.saturating_mul(16)) {
+    match has > needs.next_multiple_of(AREA_ALIGNMENT.saturating_mul(16)) {
         true => Err(ChangeError::BackupLength { has, needs }),
         false => Ok(()),
     }

@@ -410,6 +410,19 @@ fn a_backup_restores_what_it_was_made_of_over_its_own_volume_only() {
     assert!(restored.header_pair().header.binary.sequence > sequence, "the newer header could come back");
     assert_eq!((opens(&device, "one"), opens(&device, "two")), (Some(0), None));
     assert!(restored.info().copies.iter().all(|copy| copy.damage.is_none()));
+    // Padded to a page of 64 KiB at most, and never shorter than it must be.
+    let odd = FaultDevice::zeroed(DEVICE_SIZE);
+    format(&odd, &FormatOptions { keyslots_size: Some(LEAST), ..small() }).expect("formats");
+    let whole = luks2::header_backup(&odd).expect("a backup");
+    let of = |len: usize| {
+        let mut backup = whole.clone();
+        backup.resize(len, 0);
+        luks2::header_restore(&odd, &backup, RestoreOptions::default())
+    };
+    assert_eq!((of(whole.len()), of(whole.len() + 4096), of(327_680)), (Ok(()), Ok(()), Ok(())));
+    let long = ChangeError::BackupLength { has: 327_681, needs: 290_816 };
+    assert_eq!(of(327_681), Err(long));
+    assert!(matches!(of(whole.len() - 1), Err(ChangeError::BadBackup(_))));
     // Another layout under the same UUID.
     let other = FaultDevice::zeroed(DEVICE_SIZE);
     let options = FormatOptions { keyslots_size: Some(4 * LEAST), uuid: Some(luks.uuid().into()), ..small() };
