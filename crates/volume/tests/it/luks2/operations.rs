@@ -383,6 +383,50 @@ fn a_stale_view_does_not_overwrite_what_others_changed() {
     assert_eq!(mine.set_label(&device, Some("x"), None), Err(ChangeError::ChangedMeanwhile));
 }
 
+/// A view that keeps what was removed would list a keyslot that opens nothing.
+#[test]
+fn after_every_change_a_view_is_what_is_on_the_device() {
+    type Change = fn(&FaultDevice, &mut Luks2) -> Result<(), ChangeError>;
+    const TOKEN: &str = "{\"type\":\"t\",\"keyslots\":[]}";
+    let changes: [(&str, Change); 11] = [
+        ("add", |d, l| {
+            l.add_key(d, Credential::Passphrase(&passphrase("one"), None), &passphrase("two"), &keyslot())
+                .map(drop)
+        }),
+        ("unbound", |d, l| {
+            l.add_unbound_key(d, &VolumeKey::copy_from(&[3; 16]), &passphrase("x"), &keyslot()).map(drop)
+        }),
+        ("change", |d, l| {
+            l.change_key(d, &passphrase("two"), None, &passphrase("due"), &keyslot()).map(drop)
+        }),
+        ("remove", |d, l| l.remove_key(d, &passphrase("due"), false).map(drop)),
+        ("kill", |d, l| l.kill_slot(d, 2, false)),
+        ("priority", |d, l| l.set_priority(d, 0, atrest_volume::Priority::Prefer)),
+        ("import", |d, l| l.import_token(d, None, TOKEN).map(drop)),
+        ("replace", |d, l| l.replace_token(d, 0, "{\"type\":\"u\",\"keyslots\":[]}")),
+        ("token", |d, l| l.remove_token(d, 0)),
+        ("label", |d, l| l.set_label(d, Some("x"), None)),
+        ("erase", |d, l| l.erase(d)),
+    ];
+    let (device, mut luks) = volume();
+    let seen = |luks: &Luks2| {
+        let pair = luks.header_pair();
+        (pair.header.binary.clone(), luks.metadata().to_json(), pair.primary, pair.secondary)
+    };
+    for (what, change) in changes {
+        let before = seen(&luks);
+        change(&device, &mut luks).expect(what);
+        assert_eq!(seen(&luks), seen(&Luks2::read(&device).expect("reads")), "{what}");
+        assert_ne!(seen(&luks), before, "{what}");
+    }
+    for damaged in [4200, 0x4000 + 4200] {
+        device.write_at(damaged, b"damage").expect("writes");
+        let mut luks = Luks2::read(&device).expect("reads");
+        luks.repair(&device).expect("repairs");
+        assert_eq!(seen(&luks), seen(&Luks2::read(&device).expect("reads")), "repair");
+    }
+}
+
 #[test]
 fn a_uuid_that_names_no_volume_is_not_set() {
     let (device, mut luks) = volume();
