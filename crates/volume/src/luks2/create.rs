@@ -471,4 +471,23 @@ mod tests {
         let refused = atrest_cipher::KeyError::IvRuleDataUnit { len: 4096 };
         assert_eq!(made(4096), Err(FormatError::Key(refused)));
     }
+
+    #[test]
+    fn noise_fills_a_range_to_its_last_byte_or_none_of_it() {
+        let device = FaultDevice::zeroed(3 << 20);
+        let end = 3 << 20;
+        for (offset, size) in [(0, end + 1), (end - 512, 1024), (end, 1), (u64::MAX, 1)] {
+            assert!(
+                matches!(fill_random(&device, offset, size), Err(FormatError::Device(_))),
+                "{offset} {size}"
+            );
+            assert!(device.recording().events().is_empty(), "a part was written");
+        }
+        fill_random(&device, 512, end - 1024).expect("fills");
+        let image = device.image();
+        let blank = |sector: &&[u8]| sector.iter().all(|byte| *byte == 0);
+        let blanks: Vec<usize> =
+            (0..).zip(image.chunks(512)).filter(|(_, sector)| blank(sector)).map(|(at, _)| at).collect();
+        assert_eq!(blanks, [0, image.len() / 512 - 1]);
+    }
 }

@@ -236,13 +236,16 @@ fn costs_hashes_and_names_are_stored_as_asked_for() {
 
     // And changed, all at once or not at all.
     let long = "x".repeat(48);
-    for new in [
-        Relabel { label: Some(&long), ..Relabel::default() },
-        Relabel { label: Some("y"), subsystem: Some("a\0b"), ..Relabel::default() },
-        Relabel { label: Some("y"), uuid: Some("y"), ..Relabel::default() },
+    for (new, refused) in [
+        (Relabel { label: Some(&long), ..Relabel::default() }, OptionError::LabelLength { bytes: 48 }),
+        (
+            Relabel { label: Some("y"), subsystem: Some("a\0b"), ..Relabel::default() },
+            OptionError::LabelLength { bytes: 3 },
+        ),
+        (Relabel { label: Some("y"), uuid: Some("y"), ..Relabel::default() }, OptionError::Uuid),
     ] {
         let before = device.image();
-        assert!(luks.relabel(&device, &new).is_err());
+        assert_eq!(luks.relabel(&device, &new), Err(ChangeError::Option(refused)));
         assert!(device.image() == before && luks.label() == "x".repeat(47));
     }
     let new =
