@@ -101,8 +101,13 @@ fn serving_leaves_keys_in_locked_memory_only() {
     assert!(found_outside(&pieces(&there[7..7 + PIECE])).contains(&(at + 7)), "the search finds nothing");
 
     let mut wrong = Vec::new();
-    for (cipher, key_len) in CIPHERS {
-        for backend in BackendChoice::detected() {
+    for (number, (cipher, key_len)) in CIPHERS.into_iter().enumerate() {
+        let mut backends: Vec<_> = BackendChoice::detected().collect();
+        // What a backend keeps is the round keys of AES: the modes are tried on the first and on the last, the portable one.
+        if number > 1 {
+            backends = vec![backends[0], backends[backends.len() - 1]];
+        }
+        for backend in backends {
             let (disk, needles) = volume(cipher, key_len, backend);
             let t0 = std::time::Instant::now();
             let serving = through_nbd(disk.clone());

@@ -1,5 +1,6 @@
 //! Every backend against the reference, over awkward lengths, alignments and run positions.
 
+use crate::emulated::sample;
 use crate::random::Random;
 use crate::recording::{Start, record};
 use crate::reference;
@@ -80,24 +81,6 @@ const AES_SPECS: [(&str, &[usize]); 10] = [
     ("aes-lrw-plain64", &[32]),
     ("aes-ecb", &[16, 24, 32]),
 ];
-
-/// Which cases run: all of them, but on an emulated CPU one of [`EMULATED`], another one by `$ATREST_ROTATION`.
-fn sample() -> impl FnMut() -> bool {
-    let whole = std::env::var("ATREST_CAMPAIGN").is_ok_and(|value| value == "full");
-    let every = if cfg!(target_arch = "x86_64") || whole { 1 } else { EMULATED };
-    let rotation = std::env::var("ATREST_ROTATION").map_or(1, |text| text.parse().expect("a number"));
-    if every > 1 {
-        println!("one case of {every}, by ATREST_ROTATION={rotation}");
-    }
-    let mut number: u64 = rotation % every;
-    move || {
-        number = (number + 1) % every;
-        number == 0
-    }
-}
-
-/// A prime number, so that each sample has every cipher, length of key and size of data unit.
-const EMULATED: u64 = 3;
 
 #[test]
 fn every_backend_agrees_with_the_reference_on_every_mode_and_awkward_lengths() {

@@ -6,6 +6,7 @@ mod backends;
 mod cbc_cts;
 mod cbc_runs;
 mod dm_crypt;
+mod emulated;
 mod engine;
 mod forerunners;
 mod hctr2;

@@ -32,7 +32,7 @@ fn campaign(name: &'static str) -> Campaign {
 /// What is mounted in the case of a seed, and how much is done to each file or tree in it.
 fn kind_and_operations(seed: u64) -> (&'static str, usize) {
     let kinds = KINDS.len() as u64;
-    (KINDS[((seed - 1) % kinds) as usize], if seed <= kinds { 300 } else { 3000 })
+    (KINDS[((seed - 1) % kinds) as usize], if seed <= kinds { 150 } else { 3000 })
 }
 
 struct Mounted {
