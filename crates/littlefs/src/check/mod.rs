@@ -58,6 +58,18 @@ pub enum Damage {
         /// The blocks of the second one.
         pair: [u32; 2],
     },
+    /// A place in a directory has no name, or a name without contents.
+    Gap {
+        /// The block.
+        block: u32,
+        /// The place, counted from 0.
+        id: usize,
+    },
+    /// A directory goes on in blocks that hold no entry.
+    EmptyContinuation {
+        /// The blocks.
+        pair: [u32; 2],
+    },
     /// A move is under way of something that does not exist.
     Move {
         /// From this directory.
@@ -146,6 +158,11 @@ fn walk<D: FlashDevice>(device: &mut D) -> Result<Summary, Failure> {
         let contents = contents(device, pair)?;
         if !continues {
             directories.push(Directory::default());
+        } else if contents.count == 0 {
+            // littlefs takes such a pair out of the list in the commit that removes its last entry. Without an entry
+            // `lfs_dir_read` gets lost in it: it looks at entry 0 before it compares with their number, and counts on up to
+            // the id of the root. It then lists a directory `/`, and as a path that leads to the same directory again.
+            return Err(Damage::EmptyContinuation { pair }.into());
         }
         if let Some(found) = contents.superblock {
             superblock = Some(found);
@@ -313,6 +330,12 @@ impl fmt::Display for Damage {
             }
             Self::SameName { pair: [a, b] } => {
                 write!(f, "blocks {a} and {b} hold an entry whose name another one has")
+            }
+            Self::Gap { block, id } => {
+                write!(f, "block {block} has no name or no contents for entry {id}")
+            }
+            Self::EmptyContinuation { pair: [a, b] } => {
+                write!(f, "a directory goes on in blocks {a} and {b}, which hold no entry")
             }
             Self::Move { pair: [a, b] } => {
                 write!(f, "a move out of blocks {a} and {b} was interrupted, where nothing could be moved")

@@ -83,7 +83,11 @@ pub(super) fn check(log: &Log, geometry: FlashGeometry) -> Result<Contents, Dama
     }
     contents.count = entries.len();
     for (id, entry) in entries.into_iter().enumerate() {
-        let Some(tag) = entry.structure else { continue };
+        // Each commit of littlefs that makes an entry gives it both. With gaps, few bytes hold up to 1023 places. The library
+        // divides a directory by its places: what it writes then has blocks without entries, in which it gets lost.
+        let (Some(text), Some(tag)) = (entry.text, entry.structure) else {
+            return Err(Damage::Gap { block: log.block, id });
+        };
         let wrong = Damage::Tag { block: log.block, at: tag.at, kind: tag.kind };
         match (entry.name, tag.kind) {
             (0x002, 0x200) => contents.directories.push((id, log.words(&tag).ok_or(wrong)?)),
@@ -92,7 +96,7 @@ pub(super) fn check(log: &Log, geometry: FlashGeometry) -> Result<Contents, Dama
             (0x0ff, 0x201) => contents.superblock = Some(log.words(&tag).ok_or(wrong)?),
             _ => return Err(wrong),
         }
-        if let (0x001 | 0x002, Some(text)) = (entry.name, entry.text) {
+        if matches!(entry.name, 0x001 | 0x002) {
             contents.names.push(log.data(&text).to_vec());
         }
     }

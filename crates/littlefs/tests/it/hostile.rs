@@ -394,3 +394,103 @@ fn each_defect_is_named() {
     assert!(matches!(superblock(2, 47), Err(MountError::OtherGeometry { block_count: 47, .. })));
     assert_eq!(superblock(3, 256), Err(MountError::Damaged(Damage::Limit { value: 256 })));
 }
+
+/// Found by the campaign, case 64098: an id far behind the others is a directory of hundreds of places in few bytes.
+#[test]
+fn a_directory_with_a_gap_between_its_entries_is_refused() {
+    // The entry that was made last moves to another place with all that is its own, if it is at the end of the directory.
+    let moved = |to: u32| {
+        with_change(|log| {
+            let Some(name) = log.tags.iter().rposition(|(tag, _)| matches!(tag >> 20, 1 | 2)) else {
+                return false;
+            };
+            let id = log.tags[name].0 >> 10 & 0x3ff;
+            let is_last = log.tags.iter().all(|(tag, _)| tag >> 30 != 0 || tag >> 10 & 0x3ff <= id);
+            // Without the tag that makes it: that one counts places, too.
+            let Some(made) = log.tags.iter().position(|(tag, _)| *tag >> 10 == 0x401 << 10 | id) else {
+                return false;
+            };
+            if !is_last || made > name {
+                return false;
+            }
+            log.tags.remove(made);
+            let own = log.tags[made..].iter_mut().filter(|(tag, _)| *tag >> 10 & 0x3ff == id);
+            own.for_each(|(tag, _)| *tag = *tag & !0x000f_fc00 | to.max(id) << 10);
+            true
+        })
+    };
+    assert_eq!(moved(0), Ok(()), "a name at the end makes its place itself");
+    for to in [12, 948, 1022] {
+        assert!(matches!(moved(to), Err(MountError::Damaged(Damage::Gap { .. }))), "{to}: {:?}", moved(to));
+    }
+}
+
+#[test]
+fn a_name_without_contents_is_refused() {
+    let bare = with_change(|log| {
+        let before = log.tags.len();
+        log.tags.retain(|(tag, _)| !matches!(tag >> 20, 0x201 | 0x202) || *tag >> 10 & 0x3ff == 0);
+        log.tags.len() < before
+    });
+    assert!(matches!(bare, Err(MountError::Damaged(Damage::Gap { .. }))), "{bare:?}");
+}
+
+/// An image whose root goes on where its directory `a` was, with an entry or without.
+fn with_continuation(fill: bool) -> Result<Vec<String>, MountError> {
+    let mut flash = EmulatedFlash::new(geometry());
+    let device = format(&mut flash, &FormatOptions::default()).expect("format");
+    let mut fs = LittleFs::mount(device, true).expect("mount");
+    fs.mkdir(b"a").expect("a directory");
+    if fill {
+        let file = fs.open(b"a/x", OpenMode::New).expect("a file");
+        fs.close(file).expect("closed");
+    }
+    fs.unmount().expect("unmount");
+    let mut bytes = flash.image().to_bytes();
+    let block = &mut bytes[BLOCK..2 * BLOCK];
+    let mut root = Log::read(block).expect("the root, where `a` was made");
+    root.tags.retain(|(tag, _)| *tag >> 10 & 0x3ff != 1);
+    let tail = root.tags.iter_mut().find(|(tag, _)| tag >> 20 == 0x600).expect("the list goes on");
+    tail.0 |= 1 << 20;
+    root.write(block);
+    let mut fs =
+        LittleFs::mount(EmulatedFlash::with_image(FlashImage::from_bytes(geometry(), &bytes)), true)?;
+    let entries = fs.read_dir(b"").expect("listed");
+    Ok(entries.into_iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect())
+}
+
+/// The library would list a directory `/` in it, whose path leads to the same directory, without end.
+#[test]
+fn a_directory_that_goes_on_in_blocks_without_entries_is_refused() {
+    assert_eq!(with_continuation(true), Ok(vec!["x".to_owned()]), "the same with an entry");
+    let pair = [2, 3];
+    let refused = with_continuation(false);
+    assert_eq!(refused, Err(MountError::Damaged(Damage::EmptyContinuation { pair })));
+}
+
+/// What the library itself leaves of a long directory is let through: first blocks without entries, never later ones.
+#[test]
+fn a_long_directory_is_mounted_after_each_removal() {
+    for backwards in [false, true] {
+        let mut flash = EmulatedFlash::new(geometry());
+        let device = format(&mut flash, &FormatOptions::default()).expect("format");
+        let mut fs = LittleFs::mount(device, true).expect("mount");
+        fs.mkdir(b"d").expect("a directory");
+        let mut names: Vec<String> = (10..50).map(|number| format!("d/{number}")).collect();
+        for name in &names {
+            let file = fs.open(name.as_bytes(), OpenMode::New).expect("a file");
+            fs.close(file).expect("closed");
+        }
+        fs.unmount().expect("unmount");
+        while let Some(name) = if backwards { names.pop() } else { names.first().cloned() } {
+            names.retain(|other| *other != name);
+            let mut fs = LittleFs::mount(&mut flash, true).expect("mount");
+            fs.remove(name.as_bytes()).expect("removed");
+            let left = fs.read_dir(b"d").expect("listed");
+            let left: Vec<_> =
+                left.iter().map(|entry| format!("d/{}", String::from_utf8_lossy(&entry.name))).collect();
+            assert_eq!(left, names);
+            fs.unmount().expect("unmount");
+        }
+    }
+}
