@@ -65,8 +65,6 @@ def programs(suite):
         # The name says the suite where one program is in two of them.
         package = os.path.basename(directory) if suite.name == "workspace" else f"{suite.name}: {os.path.basename(directory)}"
         environment = {"CARGO": "cargo", "CARGO_MANIFEST_DIR": directory, **program_to_test()}
-        if suite.runner:  # On an emulated CPU tests know no commit.
-            environment["ATREST_ROTATION"] = rotation()
         found.append(Program(f"{package} {source}", message["executable"], directory, environment))
     return found
 
@@ -75,13 +73,6 @@ def programs(suite):
 def program_to_test():
     """What tests start: the `atrest` that the suite `workspace` has built. A build of that package alone has other features."""
     return {"ATREST_BIN": os.environ.get("ATREST_BIN", f"{target_directory()}/debug/atrest")}
-
-
-@functools.cache
-def rotation():
-    """What samples are chosen by, as crates/testkit/src/campaign.rs has it."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    return os.environ.get("ATREST_ROTATION") or str(int(commit.stdout[:8] or "1", 16))
 
 
 def tests(suite, program, only):

@@ -3,7 +3,8 @@
 //! * [`fault`] and [`power_loss`]: a memory device that fails on demand, records what was written and replays every
 //!   state in which a power loss could have left it.
 //! * [`flash`]: the same for flash media, which are erased and programmed, and an adversary who puts old contents back.
-//! * [`torn`]: a memory device whose writes are seen half done; [`discards`]: one that notes what is discarded.
+//! * [`torn`]: a memory device whose writes are seen half done; [`discards`]: one that notes what is discarded;
+//!   [`shaped`]: one with blocks of another size.
 //! * [`firmware`]: microcontrollers under emulation.
 //! * [`board`]: an aarch64 board under emulation that boots Linux with U-Boot.
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
@@ -39,6 +40,7 @@ pub mod random;
 #[cfg(shuttle)]
 pub mod schedules;
 pub mod scratch;
+pub mod shaped;
 pub mod torn;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod valgrind;
@@ -49,4 +51,5 @@ pub use fault::FaultDevice;
 pub use needs::wait_until;
 pub use random::Random;
 pub use scratch::Scratch;
+pub use shaped::ShapedDevice;
 pub use torn::TornDevice;

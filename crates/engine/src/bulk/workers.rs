@@ -69,15 +69,7 @@ pub fn run(
     };
     // intended: more chunks than workers.
     let workers = workers.min(MAX_WORKERS).min(usize::try_from(chunks).unwrap_or(usize::MAX));
-    let shared = Shared {
-        job,
-        cancel: options.cancel,
-        next: AtomicU64::new(start),
-        done: AtomicU64::new(start),
-        failed: AtomicBool::new(false),
-        error: Mutex::new(None),
-        bounds: (0..workers).map(|_| AtomicU64::new(start)).collect(),
-    };
+    let shared = Shared::new(job, start, vec![start; workers], options.cancel);
     progress.update(start, job.total);
     let mut noted = start;
     let mut report = || {
@@ -138,6 +130,21 @@ pub fn run(
         let _ = checkpoint.save(prefix);
     }
     Err(error.unwrap_or(BulkError::Cancelled { done: prefix, total: job.total }))
+}
+
+impl<'a> Shared<'a> {
+    /// Before the first chunk: everything below `start` is done, and each worker's bound is where `bounds` says.
+    fn new(job: &'a Job<'a>, start: u64, bounds: Vec<u64>, cancel: Option<&'a CancelFlag>) -> Self {
+        Self {
+            job,
+            cancel,
+            next: AtomicU64::new(start),
+            done: AtomicU64::new(start),
+            failed: AtomicBool::new(false),
+            error: Mutex::new(None),
+            bounds: bounds.into_iter().map(AtomicU64::new).collect(),
+        }
+    }
 }
 
 impl Shared<'_> {

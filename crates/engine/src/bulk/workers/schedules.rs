@@ -112,15 +112,7 @@ fn everything_below_the_prefix_is_written_at_any_moment() {
             flush: &|| Ok(()),
             written: &read,
         };
-        let shared = Shared {
-            job: &job,
-            cancel: None,
-            next: AtomicU64::new(0),
-            done: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
-            error: Mutex::new(None),
-            bounds: (0..2).map(|_| AtomicU64::new(0)).collect(),
-        };
+        let shared = Shared::new(&job, 0, vec![0; 2], None);
         thread::scope(|scope| {
             for bound in &shared.bounds {
                 let shared = &shared;

@@ -40,15 +40,7 @@ fn a_chunk_counts_as_soon_as_it_is_written_and_no_further_than_the_slowest_worke
     let (read, prefetch) = (|_: u64, _: &mut [u8]| Ok(()), |_, _| ());
     let job = job(2 * C + 7, &read, &prefetch);
     for (others_are_at, expected) in [(u64::MAX, [C, 2 * C, 2 * C + 7]), (C + 1, [C, C + 1, C + 1])] {
-        let shared = Shared {
-            job: &job,
-            cancel: None,
-            next: AtomicU64::new(0),
-            done: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
-            error: Mutex::new(None),
-            bounds: vec![AtomicU64::new(0), AtomicU64::new(others_are_at)],
-        };
+        let shared = Shared::new(&job, 0, vec![0, others_are_at], None);
         let mut seen = Vec::new();
         shared.work(&shared.bounds[0], 1, &mut || {
             seen.push((shared.bounds[0].load(Ordering::Acquire), shared.prefix()));
@@ -63,15 +55,7 @@ fn a_chunk_counts_as_soon_as_it_is_written_and_no_further_than_the_slowest_worke
 fn of_several_errors_the_first_is_reported() {
     let (read, prefetch) = (|_: u64, _: &mut [u8]| Ok(()), |_, _| ());
     let job = job(1, &read, &prefetch);
-    let shared = Shared {
-        job: &job,
-        cancel: None,
-        next: AtomicU64::new(0),
-        done: AtomicU64::new(0),
-        failed: AtomicBool::new(false),
-        error: Mutex::new(None),
-        bounds: Vec::new(),
-    };
+    let shared = Shared::new(&job, 0, Vec::new(), None);
     assert!(!shared.is_over());
     for error in [BulkError::ReadOnly, BulkError::NoCheckpoint] {
         shared.fail(error);

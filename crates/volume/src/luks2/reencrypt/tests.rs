@@ -1,32 +1,16 @@
 //! What bounds a zone, and what the digest of a re-encryption is made of.
 
-use atrest_device::{DeviceError, Geometry};
-use atrest_testkit::FaultDevice;
+use atrest_device::Geometry;
+use atrest_testkit::{FaultDevice, ShapedDevice};
 
 use super::*;
 use crate::{FormatOptions, KeyslotOptions, PbkdfKind, PbkdfOptions};
 
 const MIB: u64 = 1 << 20;
 
-/// A device of which a block is so long.
-struct Blocks<'a>(&'a FaultDevice, u32);
-
-impl BlockDevice for Blocks<'_> {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-    fn geometry(&self) -> Geometry {
-        Geometry { logical_block: self.1, physical_block: self.1, ..Geometry::default() }
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read_at(offset, buf)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        self.0.write_at(offset, data)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.0.flush()
-    }
+/// The device with blocks of so many bytes.
+fn blocks(device: &FaultDevice, len: u32) -> ShapedDevice<'_> {
+    ShapedDevice(device, Geometry { logical_block: len, physical_block: len, ..Geometry::default() })
 }
 
 fn one() -> Passphrase {
@@ -43,7 +27,7 @@ fn keyslot_options() -> KeyslotOptions {
 }
 
 /// Begins a re-encryption of 1 MiB in data units of 4 KiB, with so much room for what protects a zone.
-fn begin<'a>(device: &'a Blocks<'a>, resilience: ResilienceKind, room: u64) -> Rewriting<'a> {
+fn begin<'a>(device: &'a ShapedDevice<'a>, resilience: ResilienceKind, room: u64) -> Rewriting<'a> {
     let format = FormatOptions {
         keyslots_size: Some(2 * 258_048 + room),
         data_unit: Some(4096),
@@ -66,7 +50,7 @@ fn a_zone_of_whole_blocks_that_its_journal_can_not_hold_is_not_begun() {
         (8192, 12_288, Ok(8192)),
         (512, 4096, Ok(4096)),
     ] {
-        let device = Blocks(&media, block);
+        let device = blocks(&media, block);
         let rewriting = begin(&device, ResilienceKind::Journal, room);
         assert_eq!(rewriting.alignment(), block.max(4096));
         let zone = rewriting.next(MIB).map(|zone| zone.expect("not at the end").len);
@@ -77,7 +61,7 @@ fn a_zone_of_whole_blocks_that_its_journal_can_not_hold_is_not_begun() {
 #[test]
 fn zones_are_of_whole_hashed_sectors_also_on_a_device_of_smaller_blocks() {
     let media = FaultDevice::zeroed(2 << 20);
-    let (large, small) = (Blocks(&media, 8192), Blocks(&media, 512));
+    let (large, small) = (blocks(&media, 8192), blocks(&media, 512));
     drop(begin(&large, ResilienceKind::Checksum, 4096));
     let luks = Luks2::read(&small).expect("reads");
     let resume = || luks.resume_reencryption(Devices::together(&small), &one()).expect("verified");
@@ -111,7 +95,7 @@ fn zones_are_of_whole_hashed_sectors_also_on_a_device_of_smaller_blocks() {
 #[test]
 fn a_last_zone_that_is_no_whole_hashed_sector_is_not_begun() {
     let media = FaultDevice::zeroed(2 << 20);
-    let device = Blocks(&media, 4096);
+    let device = blocks(&media, 4096);
     let format = FormatOptions {
         keyslots_size: Some(2 * 258_048 + 4096),
         data_unit: Some(512),
@@ -121,14 +105,14 @@ fn a_last_zone_that_is_no_whole_hashed_sector_is_not_begun() {
     };
     let devices = Devices::together(&device);
     // A logical block of 4096 asks for data units as large.
-    let small = Blocks(&media, 512);
+    let small = blocks(&media, 512);
     let luks = crate::luks2::format(Devices::together(&small), &one(), &format).expect("formats");
     let options = ReencryptOptions { keyslot: keyslot_options(), ..ReencryptOptions::default() };
     drop(luks.begin_reencryption(devices, &[(&one(), None)], &options).expect("begun"));
     let mut image = media.image();
     image.extend([0; 512]);
     let media = FaultDevice::new(image);
-    let device = Blocks(&media, 4096);
+    let device = blocks(&media, 4096);
     let luks = Luks2::read(&device).expect("reads");
     let mut rewriting = luks.resume_reencryption(Devices::together(&device), &one()).expect("verified");
     assert_eq!((rewriting.total(), rewriting.alignment()), (MIB + 512, 4096));
@@ -143,7 +127,7 @@ fn a_last_zone_that_is_no_whole_hashed_sector_is_not_begun() {
 #[test]
 fn both_mappers_have_the_data_units_of_their_segments() {
     let media = FaultDevice::zeroed(2 << 20);
-    let device = Blocks(&media, 512);
+    let device = blocks(&media, 512);
     drop(begin(&device, ResilienceKind::None, 4096));
     let luks = Luks2::read(&device).expect("reads");
     let rewriting = luks.resume_reencryption(Devices::together(&device), &one()).expect("verified");
@@ -169,7 +153,7 @@ fn hashes_are_of_64_kib_at_most() {
 #[test]
 fn the_digest_is_of_both_keys_and_of_one_that_stays_once() {
     let media = FaultDevice::zeroed(2 << 20);
-    let device = Blocks(&media, 512);
+    let device = blocks(&media, 512);
     let rewriting = begin(&device, ResilienceKind::Checksum, 4096);
     let (old, new) = (VolumeKey::copy_from(&[1; 64]), VolumeKey::copy_from(&[2; 64]));
     let mut state = rewriting.course.state.clone();

@@ -1,10 +1,10 @@
 //! What the caller asks for is what a LUKS1 header says, up to the last value that fits.
 
 use atrest_cipher::KeyError;
-use atrest_device::{BlockDevice, DeviceError, Geometry};
+use atrest_device::{BlockDevice, Geometry};
 use atrest_kdf::Hash;
 use atrest_keyslot::luks1::Header;
-use atrest_testkit::FaultDevice;
+use atrest_testkit::{FaultDevice, ShapedDevice};
 use atrest_volume::luks1::{self, Luks1};
 use atrest_volume::{
     ChangeError, Credential, Devices, FormatError, FormatOptions, KeyslotOptions, OptionError, PbkdfKind,
@@ -13,27 +13,6 @@ use atrest_volume::{
 
 use crate::luks1::common::{fast, opens, pass, small, small_options, small_with};
 
-/// A device that likes another alignment.
-struct Aligned<'a>(&'a FaultDevice, u32);
-
-impl BlockDevice for Aligned<'_> {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-    fn geometry(&self) -> Geometry {
-        Geometry { optimal_alignment: self.1, ..Geometry::default() }
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read_at(offset, buf)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        self.0.write_at(offset, data)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.0.flush()
-    }
-}
-
 /// End of the last area of a small volume: eight areas of 125 sectors, every 128.
 const AREAS: u64 = 4096 + 8 * 65_536 - 3 * 512;
 
@@ -41,7 +20,7 @@ const AREAS: u64 = 4096 + 8 * 65_536 - 3 * 512;
 fn data_lies_behind_the_areas_where_it_is_asked_for() {
     let device = FaultDevice::zeroed(4 << 20);
     let place = |data_offset: Option<u64>, data_alignment: Option<u64>, likes: u32| {
-        let device = Aligned(&device, likes);
+        let device = ShapedDevice(&device, Geometry { optimal_alignment: likes, ..Geometry::default() });
         let options = FormatOptions { data_offset, data_alignment, ..small_options() };
         let made = luks1::format(Devices::together(&device), &pass("one"), &options);
         made.map(|volume| volume.info().segments[0].offset)

@@ -1,9 +1,9 @@
 //! What the caller asks for is what is written, up to the last value that fits; and what is drawn is never the same twice.
 
-use atrest_device::{BlockDevice, DeviceError, Geometry};
+use atrest_device::{BlockDevice, Geometry};
 use atrest_format::luks2::{AreaKind, Kdf, KeyslotKind};
 use atrest_kdf::Hash;
-use atrest_testkit::FaultDevice;
+use atrest_testkit::{FaultDevice, ShapedDevice};
 use atrest_volume::luks2::reencrypt::{ReencryptError, ReencryptOptions, ResilienceKind};
 use atrest_volume::luks2::{self, Luks2};
 use atrest_volume::{
@@ -12,27 +12,6 @@ use atrest_volume::{
 };
 
 use crate::luks2::support::*;
-
-/// A device whose blocks are others.
-struct Blocks<'a>(&'a FaultDevice, Geometry);
-
-impl BlockDevice for Blocks<'_> {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-    fn geometry(&self) -> Geometry {
-        self.1
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read_at(offset, buf)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        self.0.write_at(offset, data)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.0.flush()
-    }
-}
 
 fn format(device: &FaultDevice, options: &FormatOptions) -> Result<Luks2, FormatError> {
     luks2::format(Devices::together(device), &passphrase("one"), options)
@@ -104,7 +83,7 @@ fn data_is_aligned_to_what_is_asked_for_or_what_the_device_likes() {
     let device = FaultDevice::zeroed(8 << 20);
     let aligned = |asked: Option<u64>, likes: u32| {
         let geometry = Geometry { optimal_alignment: likes, ..Geometry::default() };
-        let device = Blocks(&device, geometry);
+        let device = ShapedDevice(&device, geometry);
         let options = FormatOptions { keyslots_size: Some(LEAST), data_alignment: asked, ..small() };
         luks2::format(Devices::together(&device), &passphrase("one"), &options).map(|luks| places(&luks).1)
     };
@@ -127,7 +106,7 @@ fn data_is_aligned_to_what_is_asked_for_or_what_the_device_likes() {
 fn data_units_follow_the_device_and_are_never_smaller_than_its_blocks() {
     let unit = |size: usize, logical_block: u32, physical_block: u32, asked: Option<u32>| {
         let device = FaultDevice::zeroed(size);
-        let device = Blocks(&device, Geometry { logical_block, physical_block, ..Geometry::default() });
+        let device = ShapedDevice(&device, Geometry { logical_block, physical_block, ..Geometry::default() });
         let options = FormatOptions { keyslots_size: Some(LEAST), data_unit: asked, ..small() };
         let luks = luks2::format(Devices::together(&device), &passphrase("one"), &options);
         luks.map(|luks| luks.info().segments[0].data_unit)
@@ -374,7 +353,7 @@ fn hashes_of_blocks_need_data_of_whole_blocks_and_journals_do_not() {
     let image = FaultDevice::zeroed(DEVICE_SIZE - 512);
     let options = FormatOptions { data_unit: Some(512), ..small() };
     let luks = luks2::format(Devices::together(&image), &passphrase("one"), &options).expect("formats");
-    let device = Blocks(&image, Geometry { logical_block: 4096, ..Geometry::default() });
+    let device = ShapedDevice(&image, Geometry { logical_block: 4096, ..Geometry::default() });
     image.forget();
     let begin = |resilience| {
         let options = ReencryptOptions { keyslot: keyslot(), resilience, ..ReencryptOptions::default() };
