@@ -8,33 +8,40 @@ import sys
 import threading
 import time
 
-# groups: (group, exit status, seconds, seconds of a core). tests: (seconds, name).
-Ran = collections.namedtuple("Ran", "groups tests")
+# groups: (group, exit status, seconds, seconds of a core). tests: (seconds, name). failed: (name, lines that it printed).
+Ran = collections.namedtuple("Ran", "groups tests failed")
 
 
 def run(groups, jobs):
-    """Runs all groups; each one's output is printed in one piece when it has ended."""
-    waiting = collections.deque(sorted(groups, key=lambda group: -group.seconds))
-    ran, lock = Ran([], []), threading.Lock()
+    """Runs all groups, so many side by side, and one more of the short ones: most of these wait for something now and then.
 
-    def work():
+    Each one's output is printed in one piece when it has ended.
+    """
+    waiting = collections.deque(sorted(groups, key=lambda group: -group.seconds))
+    ran, lock = Ran([], [], []), threading.Lock()
+
+    def work(take):
         while True:
             with lock:
                 if not waiting:
                     return
-                group = waiting.popleft()
+                group = take()
             begin = time.monotonic()
-            status, printed, tests, processor = run_one(group)
+            status, listener, processor = run_one(group)
             taken = time.monotonic() - begin
             with lock:
                 sys.stdout.write(f"\n     Running {group.title} ({taken:.1f} s, {processor:.1f} s of a core)\n")
                 sys.stdout.flush()
-                sys.stdout.buffer.write(printed)
+                sys.stdout.buffer.write(b"".join(listener.printed))
                 sys.stdout.buffer.flush()
                 ran.groups.append((group, status, taken, processor))
-                ran.tests.extend(tests or [(taken, group.title)])
+                ran.tests.extend(listener.tests or [(taken, group.title)])
+                if status != 0:
+                    # A program that is no test program, or that died, has printed all it says of itself last.
+                    ran.failed.extend(listener.failed or [(f"{group.title} (exit status {status})", listener.printed)])
 
-    workers = [threading.Thread(target=work) for _ in range(jobs)]
+    takers = [waiting.popleft] * jobs + [waiting.pop]
+    workers = [threading.Thread(target=work, args=[take]) for take in takers]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -43,7 +50,7 @@ def run(groups, jobs):
 
 
 def run_one(group):
-    """The exit status of a group, what it printed, the seconds of each test in it, and those of the processor."""
+    """The exit status of a group, who listened to it, and the seconds of a core that it took."""
     process = subprocess.Popen(
         group.command, cwd=group.directory, env={**os.environ, **group.environment},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -54,25 +61,27 @@ def run_one(group):
     process.returncode = os.waitstatus_to_exitcode(status)
     # A server that a failed test left behind may keep the pipe open.
     listener.join(timeout=5)
-    return process.returncode, b"".join(listener.printed), listener.tests, usage.ru_utime + usage.ru_stime
+    return process.returncode, listener, usage.ru_utime + usage.ru_stime
 
 
 class Listener(threading.Thread):
-    """Reads what a program prints, and takes the time of each test in it."""
+    """Reads what a program prints, takes the time of each test in it, and keeps what the failed ones printed."""
 
     def __init__(self, group, pipe):
         super().__init__(daemon=True)
         self.program, self.pipe = group.program, pipe
-        self.printed, self.tests = [], []
+        self.printed, self.tests, self.failed = [], [], []
 
     def run(self):
-        begin, name = time.monotonic(), None
+        begin, name, first = time.monotonic(), None, 0
         for line in self.pipe:
             self.printed.append(line)
             # With one thread a program prints the name of a test when it begins, and its result at the end of a line.
             if named := re.match(rb"test (\S+)(?: - should panic)? \.\.\. ", line):
-                name = named[1].decode()
-            if name and re.search(rb"(^|\.\.\. )(ok|FAILED|ignored.*)$", line.rstrip()):
-                now = time.monotonic()
-                self.tests.append((now - begin, f"{self.program} {name}"))
+                name, first = named[1].decode(), len(self.printed) - 1
+            if name and (ended := re.search(rb"(?:^|\.\.\. )(ok|FAILED|ignored.*)$", line.rstrip())):
+                now, title = time.monotonic(), f"{self.program} {name}"
+                self.tests.append((now - begin, title))
+                if ended[1] == b"FAILED":
+                    self.failed.append((title, self.printed[first:]))
                 begin, name = now, None

@@ -58,7 +58,7 @@ impl Debian {
                 "-nodefaults -no-user-config -display none -no-reboot -machine pc -accel tcg -cpu max -m 512",
             )
             .words("-serial stdio -append")
-            .arg("console=ttyS0 loglevel=4 panic=-1 random.trust_cpu=on rdinit=/go")
+            .arg("console=ttyS0 loglevel=4 panic=-1 random.trust_cpu=on cryptomgr.notests rdinit=/go")
             .arg("-kernel")
             .arg(&self.kernel)
             .arg("-initrd")

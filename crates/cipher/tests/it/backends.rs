@@ -121,6 +121,7 @@ fn every_backend_agrees_with_the_reference_on_every_mode_and_awkward_lengths() {
 #[test]
 fn every_backend_agrees_with_the_reference_where_numbers_wrap() {
     let mut noise = Random::new(77);
+    let mut chosen = sample();
     for backend in BackendChoice::detected() {
         for spec in
             ["aes-xts-plain64", "aes-xts-plain", "aes-xts-benbi", "aes-xts-plain64be", "aes-lrw-benbi"]
@@ -134,7 +135,7 @@ fn every_backend_agrees_with_the_reference_where_numbers_wrap() {
                 (0, (1 << 59) - 3),
                 (7, 1 << 63),
             ] {
-                for data_unit in [512, 4096] {
+                for data_unit in [512, 4096].into_iter().filter(|_| chosen()) {
                     let options = MapperOptions {
                         data_unit,
                         iv_offset,

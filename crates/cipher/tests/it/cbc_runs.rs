@@ -1,6 +1,7 @@
 //! CBC with IVs from the caller: CAST6 against RFC 2612, every cipher against the mapper (which kernels judge) where that has
 //! the cipher, and against chains of single blocks.
 
+use crate::emulated::sample;
 use crate::random::Random;
 use atrest_cipher::{
     BackendChoice, CbcCipher, CbcRuns, CbcRunsError, CipherSpec, DataUnitIndex, KeyError, Mapper,
@@ -48,6 +49,7 @@ fn cast6_agrees_with_rfc_2612() {
 /// With the IVs that the mapper makes, the same bytes as the mapper's, for runs around every width of a batch.
 #[test]
 fn with_numbers_for_ivs_it_is_what_the_mapper_does() {
+    let mut chosen = sample();
     for (cipher, name, key_lens) in CIPHERS.into_iter().filter(|(_, name, _)| !name.is_empty()) {
         let spec: CipherSpec = name.parse().expect("a specification");
         let backends: Vec<_> = match cipher {
@@ -59,7 +61,7 @@ fn with_numbers_for_ivs_it_is_what_the_mapper_does() {
             let options = MapperOptions { data_unit: 4096, iv_large: true, backend, ..Default::default() };
             let mapper = Mapper::new(&spec, &key, &options).expect("a good key");
             let runs = CbcRuns::new(cipher, &key, 4096, backend).expect("a good key");
-            for units in [1, 2, 3, 8, 9, 31, 33, 70] {
+            for units in [1, 2, 3, 8, 9, 31, 33, 70].into_iter().filter(|_| chosen()) {
                 let first = 0x1_2345_6789;
                 let ivs: Vec<[u8; 16]> =
                     (0..units as u64).map(|i| u128::from(first + i).to_le_bytes()).collect();

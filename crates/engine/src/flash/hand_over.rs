@@ -6,8 +6,8 @@ use atrest_flash::{FlashHeaderError, NewSlot};
 use atrest_keyslot::flash::{AnyKdf, FlashKey};
 use atrest_secret::{OsRandom, Passphrase};
 
-use super::sealed::{How, Parts, Peeks};
-use super::{FlashOpenError, FlashVolume, MemoryStore};
+use super::sealed::{How, Opens, Parts};
+use super::{FlashOpenError, FlashVolume};
 use crate::{TrustedFile, TrustedFileError};
 
 /// What a hand-over found.
@@ -30,8 +30,7 @@ pub fn hand_over(
     new: &mut TrustedFile,
 ) -> Result<HandedOver, FlashOpenError> {
     let opens = |record: [u8; TRUSTED_RECORD_LEN]| {
-        let peek = Peeks { store: MemoryStore::holding(record), how: How::Mount };
-        Parts::with_record(volume()?)?.run(key, peek).map(drop)
+        Parts::with_record(volume()?)?.run(key, Opens::peeking(record, How::Mount)).map(drop)
     };
     let taken = match new.record() {
         Err(TrustedFileError::Missing | TrustedFileError::Empty) => None,

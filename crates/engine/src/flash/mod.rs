@@ -1,6 +1,7 @@
 //! Encrypted flash on the desk: an image of a chip or card, or the card itself, unlocked by the compact header on it.
 
 mod aead;
+mod any;
 mod detect;
 mod file;
 mod hand_over;

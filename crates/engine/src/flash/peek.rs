@@ -8,17 +8,19 @@ use atrest_device::{
     TrustedStoreError,
 };
 
+use super::any::AnyFlash;
+
 /// A medium that is not written. Blocks that were erased read as such; what is programmed into one of them is left out: a sealed
 /// volume overwrites so, on cards, what it will never read.
-pub(super) struct PeekFlash<D> {
-    device: D,
+pub(super) struct PeekFlash {
+    device: AnyFlash,
     erased: BTreeSet<u64>,
 }
 
 const ERASED: u8 = 0xff;
 
-impl<D: FlashDevice> PeekFlash<D> {
-    pub(super) fn new(device: D) -> Self {
+impl PeekFlash {
+    pub(super) fn new(device: AnyFlash) -> Self {
         Self { device, erased: BTreeSet::new() }
     }
 
@@ -27,7 +29,7 @@ impl<D: FlashDevice> PeekFlash<D> {
     }
 }
 
-impl<D: FlashDevice> FlashDevice for PeekFlash<D> {
+impl FlashDevice for PeekFlash {
     fn geometry(&self) -> FlashGeometry {
         self.device.geometry()
     }

@@ -6,7 +6,7 @@ use atrest_device::{BlockDevice, FlashError, FlashOperation};
 use atrest_flash::sealed::{HeaderAnchor, RecordFields, SealedError, SealedOptions, UnitState};
 use atrest_keyslot::flash::FlashKey;
 
-use super::sealed::{How, Parts, Peeks, Writes, sealed_layout};
+use super::sealed::{How, Opens, Parts, sealed_layout};
 use super::{FlashOpenError, FlashVolume, MemoryStore, SealedPlain};
 use crate::{FileDevice, TrustedFile};
 
@@ -44,9 +44,7 @@ pub fn examine_sealed(
     store: &TrustedFile,
 ) -> Result<Examined, FlashOpenError> {
     let record = store.record().map_err(FlashOpenError::Store)?;
-    let open = |record, how| {
-        Parts::with_record(volume()?)?.run(key, Peeks { store: MemoryStore::holding(record), how })
-    };
+    let open = |record, how| Parts::with_record(volume()?)?.run(key, Opens::peeking(record, how));
     // What is behind a header that is not the newest is held against the record all the same.
     let (record, header, opened) = match open(record, How::Mount) {
         Err(FlashOpenError::Sealed(
@@ -109,7 +107,7 @@ pub fn adopt_sealed(
     key: &FlashKey,
     store: TrustedFile,
 ) -> Result<SealedPlain, FlashOpenError> {
-    Parts::with_record(volume)?.run(key, Writes { store, how: How::Adopt })
+    Parts::with_record(volume)?.run(key, Opens::writing(store, How::Adopt))
 }
 
 /// Anchors the header that is on the medium, in the store: the owner has said so.

@@ -1,7 +1,9 @@
 //! A sealed volume on the desk: on an image or card, with its trusted store in a file, or read without it.
 
 use atrest_cipher::aead::Aead;
-use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashRegion, TrustedStore};
+use atrest_device::{
+    FlashCause, FlashDevice, FlashError, FlashGeometry, FlashRegion, TRUSTED_RECORD_LEN, TrustedStore,
+};
 use atrest_flash::FoundHeader;
 use atrest_flash::sealed::{
     BlockState, SealedError, SealedFlash, SealedKey, SealedLayout, SealedMedium, SealedOptions, SealedReader,
@@ -11,7 +13,7 @@ use atrest_keyslot::flash::{FlashKey, Freshness, Params, Protection};
 use atrest_secret::{Locked, OsRandom};
 
 use super::aead::{WithAead, with_aead};
-use super::file::FileFlash;
+use super::any::{AnyFlash, AnyStore};
 use super::memory::check_room;
 use super::peek::{MemoryStore, PeekFlash};
 use super::volume::{FlashOpenError, FlashVolume, data_geometry};
@@ -47,11 +49,8 @@ pub(super) trait Volume: Send {
 
 /// Memory that a volume works in.
 type Table = Vec<BlockState>;
-type Writing<A, D, S> = SealedFlash<A, D, S, Table, Vec<u8>>;
-type Reading<A, D> = SealedReader<A, D, Table, Vec<u8>>;
-
-/// The erase blocks that are sealed.
-type Data = FlashRegion<FlashRegion<FileFlash>>;
+type Writing<A> = SealedFlash<A, AnyFlash, AnyStore, Table, Vec<u8>>;
+type Reading<A> = SealedReader<A, AnyFlash, Table, Vec<u8>>;
 
 /// Makes an empty volume behind a new header, with its record in memory: put it into the trusted store, once the plaintext was dropped and
 /// the medium is what it is to be. A file is made blank first, as a new chip is.
@@ -63,7 +62,7 @@ pub fn make_sealed(
     let size = parts.data.geometry().size();
     parts.data.erase(0, size).map_err(|error| FlashOpenError::Header(error.into()))?;
     let store = MemoryStore::default();
-    let mut plain = parts.run(key, Writes { store: store.clone(), how: How::Make })?;
+    let mut plain = parts.run(key, Opens::writing(store.clone(), How::Make))?;
     plain.new = Some(store.clone());
     Ok((plain, store))
 }
@@ -78,7 +77,7 @@ pub fn open_sealed(
     let parts = Parts::with_record(volume)?;
     // Looked at for its own sake: the volume only knows that a store failed.
     store.record().map_err(FlashOpenError::Store)?;
-    parts.run(key, Writes { store, how: How::Mount })
+    parts.run(key, Opens::writing(store, How::Mount))
 }
 
 /// Opens a volume to be read, with the same checks. Nothing is written: after anything but a close in good order, the next
@@ -90,7 +89,7 @@ pub fn open_sealed_to_read(
 ) -> Result<SealedPlain, FlashOpenError> {
     let parts = Parts::with_record(volume)?;
     let record = store.record().map_err(FlashOpenError::Store)?;
-    parts.run(key, Peeks { store: MemoryStore::holding(record), how: How::Mount })
+    parts.run(key, Opens::peeking(record, How::Mount))
 }
 
 /// Opens a volume without its store, to be read. Whether it is as it was left, or as it was at any time before, nobody knows.
@@ -143,7 +142,8 @@ pub(super) struct Parts {
     layout: SealedLayout,
     /// The header itself: the store says whether it is the newest.
     found: FoundHeader,
-    data: Data,
+    /// The erase blocks that are sealed.
+    data: AnyFlash,
 }
 
 impl Parts {
@@ -159,7 +159,7 @@ impl Parts {
         // The page cache may write in any order, and reading back would ask it alone.
         let medium = if data.erased_byte().is_none() { SealedMedium::Card } else { SealedMedium::Cached };
         let options = SealedOptions { medium, read_back: false, ..options };
-        Ok(Self { params, options, layout, found, data })
+        Ok(Self { params, options, layout, found, data: AnyFlash::new(data) })
     }
 
     /// The same of a volume that has its record in a store which can be here.
@@ -225,37 +225,26 @@ pub(super) enum How {
     Adopt,
 }
 
-pub(super) struct Writes<S> {
-    pub(super) store: S,
-    pub(super) how: How,
+/// Opens a volume with its record.
+pub(super) struct Opens {
+    /// Nothing is written: what opening changes is changed in memory.
+    peeks: bool,
+    store: AnyStore,
+    how: How,
 }
 
-impl<S: TrustedStore + Send + 'static> Work for Writes<S> {
-    type Output = Box<dyn Volume>;
+impl Opens {
+    pub(super) fn writing(store: impl TrustedStore + Send + 'static, how: How) -> Self {
+        Self { peeks: false, store: AnyStore::new(store), how }
+    }
 
-    fn open<A: Aead + Send + 'static>(
-        self,
-        parts: Parts,
-        key: &SealedKey<'_>,
-    ) -> Result<Self::Output, SealedError> {
-        let (table, buffer) = parts.memory();
-        let open = match self.how {
-            How::Make => Writing::<A, Data, S>::format,
-            How::Mount => Writing::<A, Data, S>::mount,
-            How::Adopt => Writing::<A, Data, S>::adopt,
-        };
-        Ok(Box::new(Locked::try_new_with(|| {
-            open(parts.data, self.store, key, parts.options, table, buffer, &mut OsRandom)
-        })?))
+    /// With a copy of what the store holds.
+    pub(super) fn peeking(record: [u8; TRUSTED_RECORD_LEN], how: How) -> Self {
+        Self { peeks: true, store: AnyStore::new(MemoryStore::holding(record)), how }
     }
 }
 
-pub(super) struct Peeks {
-    pub(super) store: MemoryStore,
-    pub(super) how: How,
-}
-
-impl Work for Peeks {
+impl Work for Opens {
     type Output = Box<dyn Volume>;
 
     fn open<A: Aead + Send + 'static>(
@@ -264,11 +253,11 @@ impl Work for Peeks {
         key: &SealedKey<'_>,
     ) -> Result<Self::Output, SealedError> {
         let (table, buffer) = parts.memory();
-        let medium = PeekFlash::new(parts.data);
+        let medium = if self.peeks { AnyFlash::new(PeekFlash::new(parts.data)) } else { parts.data };
         let open = match self.how {
-            How::Make => Writing::<A, _, _>::format,
-            How::Mount => Writing::<A, _, _>::mount,
-            How::Adopt => Writing::<A, _, _>::adopt,
+            How::Make => Writing::<A>::format,
+            How::Mount => Writing::<A>::mount,
+            How::Adopt => Writing::<A>::adopt,
         };
         Ok(Box::new(Locked::try_new_with(|| {
             open(medium, self.store, key, parts.options, table, buffer, &mut OsRandom)
@@ -289,7 +278,7 @@ impl<const N: usize> Work for Lists<N> {
         let (table, buffer) = parts.memory();
         let (first, layout) = (parts.params.sizes.first_data_block(), parts.layout);
         let mut reader = Locked::try_new_with(|| {
-            Reading::<A, _>::open_without_freshness(parts.data, key, parts.options, table, buffer)
+            Reading::<A>::open_without_freshness(parts.data, key, parts.options, table, buffer)
         })?;
         let mut found = Unverified { first: [None; N], count: 0 };
         for block in 0..layout.medium().block_count() as u32 {
@@ -320,19 +309,13 @@ impl Work for ReadsOnly {
     ) -> Result<Self::Output, SealedError> {
         let (table, buffer) = parts.memory();
         Ok(Box::new(Locked::try_new_with(|| {
-            let reader =
-                Reading::<A, _>::open_without_freshness(parts.data, key, parts.options, table, buffer)?;
+            let reader = Reading::<A>::open_without_freshness(parts.data, key, parts.options, table, buffer)?;
             Ok::<_, SealedError>(if self.assume_torn { reader.assuming_torn() } else { reader })
         })?))
     }
 }
 
-impl<A, D, S> Volume for Locked<Writing<A, D, S>>
-where
-    A: Aead + Send,
-    D: FlashDevice + Send,
-    S: TrustedStore + Send,
-{
+impl<A: Aead + Send> Volume for Locked<Writing<A>> {
     fn flash(&mut self) -> &mut dyn FlashDevice {
         &mut **self
     }
@@ -369,7 +352,7 @@ where
     }
 }
 
-impl<A: Aead + Send, D: FlashDevice + Send> Volume for Locked<Reading<A, D>> {
+impl<A: Aead + Send> Volume for Locked<Reading<A>> {
     fn flash(&mut self) -> &mut dyn FlashDevice {
         &mut **self
     }
@@ -527,7 +510,7 @@ mod tests {
     use atrest_testkit::Scratch;
 
     use super::*;
-    use crate::flash::{format, open};
+    use crate::flash::{FileFlash, format, open};
     use crate::{Access, FileDevice, NewFile};
 
     #[test]

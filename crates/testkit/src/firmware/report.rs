@@ -36,16 +36,25 @@ impl Counted<'_> {
             fs::write(committed, self.lines).expect("the figures can be written");
         }
         println!("{}\n{}", self.what, self.lines);
-        let expected = read(committed);
-        let (counted, mut expected) = (self.parse(self.lines), self.parse(&expected));
+        self.compared(&read(committed)).unwrap_or_else(|worse| panic!("{}: {worse}", committed.display()))
+    }
+
+    /// The figures by name, or what is worse in them than in the lines `expected`.
+    fn compared(&self, expected: &str) -> Result<Vec<(String, Vec<u64>)>, String> {
+        let (counted, mut expected) = (self.parse(self.lines), self.parse(expected));
         expected.retain(|(name, _)| is_of_this_run(name));
-        assert_eq!(counted.len(), expected.len(), "{}", committed.display());
-        for ((name, is), (expected, was)) in counted.iter().zip(&expected) {
-            assert_eq!((name, is.len()), (expected, was.len()));
-            let worse = is.iter().zip(was).any(|(is, was)| is * 100 > was * 103);
-            assert!(!worse, "{name}: {is:?}, {was:?} before: {}", self.what);
+        if counted.len() != expected.len() {
+            return Err(format!("{} lines, {} before", counted.len(), expected.len()));
         }
-        counted
+        for ((name, is), (expected, was)) in counted.iter().zip(&expected) {
+            if (name, is.len()) != (expected, was.len()) {
+                return Err(format!("{} figures of {name}, {} of {expected} before", is.len(), was.len()));
+            }
+            if is.iter().zip(was).any(|(is, was)| is * 100 > was * 103) {
+                return Err(format!("{name}: {is:?}, {was:?} before: {}", self.what));
+            }
+        }
+        Ok(counted)
     }
 
     fn parse(&self, lines: &str) -> Vec<(String, Vec<u64>)> {
@@ -84,20 +93,18 @@ fn read(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn held(lines: &str) -> std::thread::Result<Vec<(String, Vec<u64>)>> {
-        let scratch = crate::Scratch::new();
-        let file = scratch.file("figures.tsv", "M4\txts\t1000\t500\n");
-        std::panic::catch_unwind(|| Counted { lines, names: 2, what: "bytes" }.hold(&file))
-    }
-
     #[test]
     fn three_percent_more_is_taken_and_no_more() {
-        let taken = held("M4\txts\t1030\t400\n").expect("three percent");
-        assert_eq!(taken, [("M4 xts".to_owned(), vec![1030, 400])]);
-        for worse in
-            ["M4\txts\t1031\t400\n", "M4\txts\t1000\t516\n", "RV32\txts\t1000\t500\n", "", "M4\txts\t1000\n"]
-        {
-            assert!(held(worse).is_err(), "{worse:?}");
+        let held = |lines| Counted { lines, names: 2, what: "bytes" }.compared("256\txts\t1000\t500\n");
+        assert_eq!(held("256\txts\t1030\t400\n"), Ok(vec![("256 xts".to_owned(), vec![1030, 400])]));
+        for (lines, worse) in [
+            ("256\txts\t1031\t400\n", "256 xts: [1031, 400], [1000, 500] before: bytes"),
+            ("256\txts\t1000\t516\n", "256 xts: [1000, 516], [1000, 500] before: bytes"),
+            ("512\txts\t1000\t500\n", "2 figures of 512 xts, 2 of 256 xts before"),
+            ("256\txts\t1000\n", "1 figures of 256 xts, 2 of 256 xts before"),
+            ("", "0 lines, 1 before"),
+        ] {
+            assert_eq!(held(lines), Err(worse.to_owned()));
         }
     }
 
