@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::oracle::{Program, tool, workspace};
-pub use atrest_init::atrest_init;
+pub use atrest_init::{atrest_init, is_as_released};
 pub use serial::Serial;
 
 /// U-Boot, of the package u-boot-qemu.

@@ -57,6 +57,11 @@ impl Campaign {
         env::var("ATREST_CAMPAIGN").is_ok_and(|value| value == "full")
     }
 
+    /// Whether a sample runs: neither all cases nor one that somebody asks for.
+    pub fn is_sample() -> bool {
+        matches!(Choice::made(), Choice::Sample { .. })
+    }
+
     /// The numbers of the cases to run, one after the other.
     pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
         self.numbers(Choice::made())

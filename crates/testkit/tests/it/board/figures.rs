@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use atrest_testkit::Campaign;
-use atrest_testkit::board::{Parts, atrest_init};
+use atrest_testkit::board::{Parts, atrest_init, is_as_released};
 use atrest_testkit::needs::skipped;
 use atrest_testkit::oracle::{Program, workspace};
 
@@ -120,7 +120,10 @@ fn median(mut of: Vec<f64>) -> f64 {
 }
 
 #[test]
-fn unlocking_takes_less_room_than_with_cryptsetup_and_its_libraries() {
+fn at_one_commit_of_four_unlocking_takes_less_room_than_with_cryptsetup_and_its_libraries() {
+    if !is_as_released() {
+        return skipped("a matter of the program as it is released: ATREST_ROTATION=2, or make test-full");
+    }
     let (table, _) = sizes();
     println!("{table}");
 }
