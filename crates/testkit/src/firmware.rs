@@ -97,11 +97,12 @@ impl Build {
 }
 
 impl Board {
-    /// Builds programs of `firmware/`, and gives the directory that they are in. `arguments` are cargo's.
+    /// Builds programs of `firmware/`, and gives the directory that they are in.
     ///
     /// All builds share a profile and a target directory, and with them whatever runs on the host: bindgen alone would take longer
-    /// than the programs, each time. That is why programs are copied away before the next build replaces them.
-    pub fn build(&self, build: Build, arguments: &str) -> PathBuf {
+    /// than the programs, each time. They have all features, so that the crates below the programs are built once for all of them: what
+    /// a program does not call is not in it. Programs are copied away before the next build replaces them.
+    pub fn build(&self, build: Build, programs: &[&str]) -> PathBuf {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let target = workspace().join("target/firmware");
         let kept = target.join("programs").join(self.target).join(build.name());
@@ -113,7 +114,9 @@ impl Board {
             .words("build --quiet --locked --profile size --message-format json-render-diagnostics --target")
             .args([self.target, "--target-dir"])
             .arg(&target)
-            .words(arguments)
+            .words("--package firmware-card --package firmware-bench")
+            .words("--features firmware-card/littlefs,firmware-card/fat")
+            .args(programs.iter().flat_map(|program| ["--bin", program]))
             .env("RUSTFLAGS", build.flags())
             .env("CARGO_PROFILE_SIZE_OPT_LEVEL", build.opt_level())
             .current_dir(workspace().join("firmware"))

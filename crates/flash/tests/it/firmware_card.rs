@@ -114,8 +114,7 @@ type Data = CryptFlash<FlashRegion<SharedFlash>, AesXts, [u8; 256]>;
 #[test]
 fn a_card_travels_between_desk_and_chip() {
     for board in boards() {
-        let card =
-            board.build(Build::Size, "--package firmware-card --features littlefs --bin card").join("card");
+        let card = board.build(Build::Compact, &["card"]).join("card");
         let (desk, key) = formatted(KdfCost::catena(8), "on the desk", &OPTIONS);
         let content = Random::new(6).bytes(10_000);
         with_files(&desk, &key, true, |files| files.write(path!("/from the desk.bin"), &content));
@@ -192,9 +191,8 @@ fn rows(figures: &str) -> String {
 fn unlocking_takes_no_more_of_a_chip_than_was_measured() {
     let mut counted = String::new();
     for board in boards() {
-        let bins = PROGRAMS.map(|(bin, _)| format!("--bin {bin}")).join(" ");
-        let arguments = format!("--package firmware-card --package firmware-bench --bin nothing {bins}");
-        let directory = board.build(Build::Compact, &arguments);
+        let bins = PROGRAMS.map(|(bin, _)| bin);
+        let directory = board.build(Build::Compact, &[&["nothing"], &bins[..]].concat());
         let empty = flash_size(&directory.join("nothing"));
         for (bin, _) in PROGRAMS {
             let program = directory.join(bin);

@@ -16,7 +16,7 @@ const TOLERANCE: u64 = 2;
 fn chips_take_as_many_instructions_as_the_model_says() {
     for board in boards() {
         let chip = CHIPS.iter().find(|chip| chip.name == board.name).expect("a chip of that name");
-        let directory = board.build(Build::Speed, "--package firmware-bench --bin derivations");
+        let directory = board.build(Build::Speed, &["derivations"]);
         let output = board.count(&directory.join("derivations"));
         let mut counted = BTreeMap::new();
         let mut last = "";

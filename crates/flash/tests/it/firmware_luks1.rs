@@ -87,11 +87,9 @@ fn board() -> &'static Board {
     BOARDS.iter().find(|board| board.name == "Cortex-M4").expect("a board")
 }
 
-const PROGRAM: &str = "--package firmware-card --features fat --bin luks1";
-
 #[test]
 fn a_chip_opens_a_card_of_cryptsetups_and_writes_what_others_read() {
-    let program = board().build(Build::Speed, PROGRAM).join("luks1");
+    let program = board().build(Build::Speed, &["luks1"]).join("luks1");
     let content = Random::new(6).bytes(30_000);
     let bench = Bench::new(512, 1000, &content);
 
@@ -138,7 +136,7 @@ fn a_chip_opens_a_card_of_cryptsetups_and_writes_what_others_read() {
 /// Instructions, stack and static RAM: `firmware/luks1.tsv`, within 3 %.
 #[test]
 fn unlocking_luks1_costs_a_chip_no_more_than_was_measured() {
-    let program = board().build(Build::Speed, PROGRAM).join("luks1");
+    let program = board().build(Build::Speed, &["luks1"]).join("luks1");
     let mut counted = String::new();
     for (key_bits, iterations) in [(256, 1000), (512, 1000), (512, 2000)] {
         let bench = Bench::new(key_bits, iterations, b"here");

@@ -34,11 +34,7 @@ const PROGRAMS: [(&str, &str); 2] = [
 
 /// Both programs, and one that does nothing.
 fn build(board: &Board) -> PathBuf {
-    let bins = "--bin nothing --bin unlock_sealed --bin sealed";
-    board.build(
-        Build::Compact,
-        &format!("--package firmware-card --package firmware-bench --features firmware-card/littlefs {bins}"),
-    )
+    board.build(Build::Compact, &["nothing", "unlock_sealed", "sealed"])
 }
 
 impl Bench {

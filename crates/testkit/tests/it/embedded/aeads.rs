@@ -24,6 +24,11 @@ const AEADS: [Program; 4] = [
     ("aes_128_gcm", Aes128Gcm::NAME, fingerprint::<Aes128Gcm>),
 ];
 
+/// What they are called.
+pub fn programs() -> impl Iterator<Item = &'static str> {
+    AEADS.into_iter().map(|(program, ..)| program)
+}
+
 /// Runs the programs of one build.
 pub fn count(board: &Board, build: &str, directory: &Path, figures: &mut Figures) {
     let empty = flash_size(&directory.join("nothing"));

@@ -32,6 +32,11 @@ const PEERS: &[(&str, &str, &str)] = &[
     ("google/adiantum in C, HPolyC-XChaCha12", "27.1 / 31.5", "55.4 / 62.8"),
 ];
 
+/// What they are called.
+pub fn programs() -> impl Iterator<Item = &'static str> {
+    CIPHERS.into_iter().map(|(program, ..)| program)
+}
+
 /// Runs the programs of one build.
 pub fn count(board: &Board, build: &str, directory: &Path, figures: &mut Figures) {
     let empty = flash_size(&directory.join("nothing"));
