@@ -20,7 +20,7 @@ pub fn with_switch(manifest: &str) -> String {
     }
 }
 
-/// Returns the manifest of the workspace without its lints, and without what is only for debuggers.
+/// Returns the manifest of the workspace without its lints.
 pub fn without_lints(manifest: &str) -> String {
     let mut sections = String::new();
     let mut kept = true;
@@ -28,12 +28,11 @@ pub fn without_lints(manifest: &str) -> String {
         if line.starts_with('[') {
             kept = !line.starts_with("[workspace.lints");
         }
-        if kept && !line.starts_with("debug = \"line-tables-only\"") {
+        if kept {
             sections.push_str(line);
             sections.push('\n');
         }
     }
-    let sections = sections.replace("[profile.dev]\n", "[profile.dev]\ndebug = false\n");
     // The switch belongs to this workspace, and not to the one that it is used in.
     sections.replace("exclude = [", "exclude = [\"mutants\", ") + "\n" + ALLOWED
 }
@@ -52,10 +51,9 @@ mod tests {
     #[test]
     fn lints_are_left_out_and_nothing_else() {
         let manifest = "[workspace]\nexclude = [\"a\"]\n[workspace.lints.rust]\nb = 2\n[workspace.lints.clippy]\nc = 3\n[profile.dev]\n\
-                        debug = \"line-tables-only\"\nopt-level = 1\n";
+                        opt-level = 1\n";
         let patched = without_lints(manifest);
-        let expected =
-            "[workspace]\nexclude = [\"mutants\", \"a\"]\n[profile.dev]\ndebug = false\nopt-level = 1\n";
+        let expected = "[workspace]\nexclude = [\"mutants\", \"a\"]\n[profile.dev]\nopt-level = 1\n";
         assert!(patched.starts_with(expected), "{patched}");
     }
 }
