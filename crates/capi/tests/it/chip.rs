@@ -141,6 +141,9 @@ fn built(board: &Board, directory: &Path) -> PathBuf {
         .words("build --quiet --locked --package atrest-capi --target")
         .args([board.target, "--target-dir"])
         .arg(&target)
+        // What optimising takes is more than what the emulator gains.
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .current_dir(workspace())
         .ok();
     let library = target.join(board.target).join("debug/libatrest_capi.a");
