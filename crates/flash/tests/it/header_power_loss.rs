@@ -181,19 +181,19 @@ fn cut_everywhere(name: &'static str, caching: Caching, sample: usize) {
 
 #[test]
 fn no_cut_loses_a_volume_or_brings_a_removed_key_back() {
-    cut_everywhere("header power loss", Caching::None, 2000);
+    cut_everywhere("header power loss", Caching::None, 800);
 }
 
 #[test]
 fn no_cut_on_a_medium_with_a_cache_does_either() {
-    cut_everywhere("header power loss, cached", Caching::UntilSync, 2000);
+    cut_everywhere("header power loss, cached", Caching::UntilSync, 800);
 }
 
 /// The second cut hits the repair, or the next operation without one.
 #[test]
 fn no_second_cut_does_either() {
     let runs = media().map(|geometry| record(geometry, &RUN));
-    Campaign::new("header power loss, two cuts", 1000, 100_000).run(|_, random: &mut Random| {
+    Campaign::new("header power loss, two cuts", 400, 100_000).run(|_, random: &mut Random| {
         let run = random.pick(&runs);
         let caching = *random.pick(&[Caching::None, Caching::UntilSync]);
         let first = *random.pick(&run.recording.cuts(caching));

@@ -96,35 +96,35 @@ fn cut_everywhere<R: Rig>(name: &'static str, tears: &[Tear], caching: Caching, 
 
 #[test]
 fn no_cut_of_aes_xts_loses_what_was_synced() {
-    cut_everywhere::<Xts>("flash power loss, AES-XTS", &READABLE, Caching::None, 2000);
+    cut_everywhere::<Xts>("flash power loss, AES-XTS", &READABLE, Caching::None, 800);
 }
 
 #[test]
 fn no_cut_that_leaves_unreadable_units_loses_what_was_synced() {
-    cut_everywhere::<XtsChecked>("flash power loss, AES-XTS, checked", &Tear::ALL, Caching::None, 2000);
+    cut_everywhere::<XtsChecked>("flash power loss, AES-XTS, checked", &Tear::ALL, Caching::None, 800);
 }
 
 #[test]
 fn no_cut_of_aes_xts_with_erased_reads_loses_what_was_synced() {
-    cut_everywhere::<XtsErased>("flash power loss, AES-XTS, blank as 0xFF", &READABLE, Caching::None, 1000);
+    cut_everywhere::<XtsErased>("flash power loss, AES-XTS, blank as 0xFF", &READABLE, Caching::None, 400);
 }
 
 #[test]
 fn no_cut_of_adiantum_loses_what_was_synced() {
-    cut_everywhere::<Adiantum>("flash power loss, Adiantum", &Tear::ALL, Caching::None, 500);
+    cut_everywhere::<Adiantum>("flash power loss, Adiantum", &Tear::ALL, Caching::None, 200);
 }
 
 #[test]
 fn no_cut_on_a_medium_with_a_cache_loses_what_was_synced() {
-    cut_everywhere::<Xts>("flash power loss, AES-XTS, cached", &READABLE, Caching::UntilSync, 1000);
-    cut_everywhere::<Adiantum>("flash power loss, Adiantum, cached", &Tear::ALL, Caching::UntilSync, 500);
+    cut_everywhere::<Xts>("flash power loss, AES-XTS, cached", &READABLE, Caching::UntilSync, 400);
+    cut_everywhere::<Adiantum>("flash power loss, Adiantum, cached", &Tear::ALL, Caching::UntilSync, 200);
 }
 
 #[test]
 fn no_second_cut_during_what_follows_the_first_loses_what_was_synced() {
     let run = whole_suite::<XtsChecked>();
     let cuts = run.recording.cuts(Caching::None);
-    Campaign::new("flash power loss, two cuts", 1000, 100_000).run(|_, random: &mut Random| {
+    Campaign::new("flash power loss, two cuts", 400, 100_000).run(|_, random: &mut Random| {
         let first = *random.pick(&cuts);
         let (image, found) = run.survive::<XtsChecked>(first);
         let medium = SharedFlash::new(EmulatedFlash::with_image(image));

@@ -28,7 +28,7 @@ fn changed_file_contents_are_returned_as_data() {
     let adversary = Adversary::new(&recording);
     let last = played.states.last().expect("a state");
     let mut outcomes = [0_u32; 4];
-    Campaign::new("flash tampering, AES-XTS", 2000, 100_000).run(|_, random: &mut Random| {
+    Campaign::new("flash tampering, AES-XTS", 1000, 100_000).run(|_, random: &mut Random| {
         let mut image = recording.images().last().expect("an image").clone();
         let attack = adversary.draw(random);
         let changed = adversary.attack(&mut image, attack);

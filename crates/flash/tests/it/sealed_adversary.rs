@@ -104,7 +104,7 @@ fn no_random_attack_below_littlefs_goes_undetected() {
     let all = suite(64 * 640).len();
     let cases: Vec<Case> = (1..=6).map(|part| case(all * part / 6)).collect();
     let mut tally = Tally::default();
-    Campaign::new("sealed adversary, littlefs", 500, 20_000).run(|_, random: &mut Random| {
+    Campaign::new("sealed adversary, littlefs", 250, 20_000).run(|_, random: &mut Random| {
         let case = random.pick(&cases);
         let attack = case.adversary.draw(random);
         tally.judge(case, attack, random.below(4) == 0);
@@ -134,7 +134,7 @@ fn no_systematic_attack_below_littlefs_goes_undetected() {
     attacks.extend((0..case.steps).map(|step| Attack::ReplayImage { step }));
     attacks.extend((0..case.adversary.withheld()).map(|program| Attack::Deliver { program }));
     let mut tally = Tally::default();
-    Campaign::matrix("sealed adversary, littlefs, systematic", 250).over(&attacks, |attack| {
+    Campaign::matrix("sealed adversary, littlefs, systematic", 125).over(&attacks, |attack| {
         tally.judge(&case, *attack, false);
         tally.judge(&case, *attack, true);
     });
@@ -179,24 +179,29 @@ impl<D: FlashDevice> FlashDevice for Naive<D> {
 fn a_failed_tag_never_makes_littlefs_use_older_metadata_and_would_if_it_were_called_corruption() {
     let case = case(60);
     let (mut stopped, mut same, mut rolled_back) = (0, 0, 0);
-    for (block, unit) in (0..64).flat_map(|block| (0..10).map(move |unit| (block, unit))) {
-        let flip = Attack::FlipBit { block, byte: unit * sealed_rig::STRIDE as usize + 5, bit: 2 };
-        let found = read_live(&case.parts.snapshot(), |image| {
-            case.adversary.attack(image, flip);
-        });
-        match found {
-            Ok(tree) => {
-                assert_eq!(tree, case.tree, "{flip}");
-                same += 1;
+    let units: Vec<(usize, usize)> =
+        (0..64).flat_map(|block| (0..10).map(move |unit| (block, unit))).collect();
+    Campaign::matrix("sealed adversary, one changed unit below littlefs", 300).over(
+        &units,
+        |&(block, unit)| {
+            let flip = Attack::FlipBit { block, byte: unit * sealed_rig::STRIDE as usize + 5, bit: 2 };
+            let found = read_live(&case.parts.snapshot(), |image| {
+                case.adversary.attack(image, flip);
+            });
+            match found {
+                Ok(tree) => {
+                    assert_eq!(tree, case.tree, "{flip}");
+                    same += 1;
+                }
+                Err(Trouble::Reading(Some(-5), true)) => stopped += 1,
+                Err(trouble) => panic!("{flip}: {trouble:?}"),
             }
-            Err(Trouble::Reading(Some(-5), true)) => stopped += 1,
-            Err(trouble) => panic!("{flip}: {trouble:?}"),
-        }
-        let parts = case.parts.snapshot();
-        let mut naive = on(Naive(parts.open(true).expect("mount")));
-        case.adversary.attack(parts.medium.lock().image_mut(), flip);
-        rolled_back += u32::from(read_all_on(&mut naive).is_ok_and(|tree| tree != case.tree));
-    }
+            let parts = case.parts.snapshot();
+            let mut naive = on(Naive(parts.open(true).expect("mount")));
+            case.adversary.attack(parts.medium.lock().image_mut(), flip);
+            rolled_back += u32::from(read_all_on(&mut naive).is_ok_and(|tree| tree != case.tree));
+        },
+    );
     println!("{stopped} stopped, {same} not read; as corruption: {rolled_back} older trees");
     assert!(stopped > 0 && rolled_back > 0);
 }

@@ -136,7 +136,7 @@ fn no_attack_goes_undetected() {
         .map(|seed| used(seed, if seed % 2 == 0 { Tickets::Slot } else { Tickets::Store }, seed % 3 == 0))
         .collect();
     let [mut nothing, mut refused, mut tampered, mut harmless] = [0_u64; 4];
-    Campaign::new("sealed attacks", 4_000, 1_000_000).run(|_, random: &mut Random| {
+    Campaign::new("sealed attacks", 2_000, 1_000_000).run(|_, random: &mut Random| {
         let case = random.pick(&cases);
         let (bench, live) = (case.copy(), random.below(3) == 0);
         let mut open = live.then(|| bench.mount::<AsconAead128>().expect("mount"));

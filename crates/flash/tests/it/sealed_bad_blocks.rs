@@ -118,23 +118,17 @@ fn published(in_use: bool) -> Tally {
     ]
 }
 
-/// Each block in each way: always all of them, as only the counts can be compared.
+/// Each block in some ways: two of the five, as only the counts of all blocks can be compared.
 fn every_block(name: &'static str, before: usize, published: &Tally) {
-    let cases: Vec<(usize, BadBlock)> =
-        (0..64).flat_map(|block| BadBlock::ALL.map(|how| (block, how))).collect();
-    let mut outcomes = Vec::new();
-    Campaign::matrix(name, cases.len()).over(&cases, |&(block, how)| {
-        outcomes.push((how, sealed(block, how, before), alone(block, how, before)));
-    });
-    for (how, on_sealed, on_medium) in published {
-        let (mut sealed, mut alone) = (Counts::new(), Counts::new());
-        for (_, on_sealed, on_medium) in outcomes.iter().filter(|(found, ..)| found == how) {
-            *sealed.entry(*on_sealed).or_default() += 1;
-            *alone.entry(*on_medium).or_default() += 1;
+    Campaign::matrix(name, 2).over(published, |(how, on_sealed, on_medium)| {
+        let (mut was_sealed, mut was_alone) = (Counts::new(), Counts::new());
+        for block in 0..64 {
+            *was_sealed.entry(sealed(block, *how, before)).or_default() += 1;
+            *was_alone.entry(alone(block, *how, before)).or_default() += 1;
         }
-        println!("{how:?}: sealed {sealed:?}, the medium alone {alone:?}");
-        assert_eq!((&sealed, &alone), (on_sealed, on_medium), "{how:?}");
-    }
+        println!("{how:?}: sealed {was_sealed:?}, the medium alone {was_alone:?}");
+        assert_eq!((&was_sealed, &was_alone), (on_sealed, on_medium), "{how:?}");
+    });
 }
 
 #[test]

@@ -28,23 +28,23 @@ fn cut_everywhere(name: &'static str, options: SealedOptions, caching: Caching, 
 
 #[test]
 fn no_cut_beside_a_counter_loses_what_was_synced_or_raises_an_alarm() {
-    cut_everywhere("counter store power loss", OPTIONS, Caching::None, 150);
+    cut_everywhere("counter store power loss", OPTIONS, Caching::None, 80);
     let every = SealedOptions { anchor_every: 1, ..OPTIONS };
-    cut_everywhere("counter store power loss, every sync anchored", every, Caching::None, 100);
+    cut_everywhere("counter store power loss, every sync anchored", every, Caching::None, 50);
 }
 
 #[test]
 fn no_cut_beside_a_counter_on_a_medium_with_a_cache_loses_what_was_synced() {
     let medium = SealedMedium::Cached;
     let options = SealedOptions { medium, ..OPTIONS };
-    cut_everywhere("counter store power loss, cached", options, Caching::UntilSync, 100);
+    cut_everywhere("counter store power loss, cached", options, Caching::UntilSync, 50);
 }
 
 #[test]
 fn no_second_cut_beside_a_counter_loses_what_was_synced() {
     let run = Chip::formatted(OPTIONS).record(Tree::new(), &half_the_suite(), false);
     let first = run.cuts(Caching::None);
-    Campaign::new("counter store power loss, two cuts", 100, 20_000).run(|_, random: &mut Random| {
+    Campaign::new("counter store power loss, two cuts", 50, 20_000).run(|_, random: &mut Random| {
         let (chip, _) = run.aftermath(*random.pick(&first));
         let start = read(&chip.copy()).expect("survived");
         let again = chip.record(start, &afterwards(), false);
@@ -58,33 +58,32 @@ fn no_second_cut_beside_a_counter_loses_what_was_synced() {
 #[test]
 fn a_bad_block_of_the_log_locks_nobody_out() {
     let changes = half_the_suite();
-    let mut cases = 0;
+    let mut cases = Vec::new();
     for how in BadBlock::ALL {
-        for (block, before) in (0..LOG).flat_map(|block| [0, 1, 13, 20].map(|before| (block, before))) {
-            let name = format!("block {block} of the log, {how:?}, before change {before}");
-            let chip = Chip::formatted(SealedOptions { anchor_every: 1, ..OPTIONS });
-            let mut storage = on(chip.open(true).expect("mount"));
-            let (first, result) = play_on(&mut storage, Tree::new(), &changes[..before], |_| {});
-            assert!(result.is_ok(), "{name}: nothing is bad yet");
-            let older = chip.medium.lock().image().clone();
-            chip.medium.lock().break_block((BLOCKS + block) as usize, how);
-            let start = first.states.last().expect("a state").clone();
-            let (played, result) = play_on(&mut storage, start, &changes[before..], |_| {});
-            assert!(result.is_ok(), "{name}: {result:?}");
-            drop(storage);
-            for _ in 0..40 {
-                assert_eq!(read(&chip).as_ref(), Ok(played.states.last().expect("a state")), "{name}");
-            }
-            let put_back = Chip::new(older, chip.counter.now(), chip.options);
-            let refused = put_back.open(true).expect_err("older");
-            assert!(
-                matches!(refused, SealedError::Store(TrustedStoreError::Damaged) | SealedError::StoreEmpty),
-                "{name}: {refused:?}"
-            );
-            cases += 1;
-        }
+        cases.extend((0..LOG).flat_map(|block| [0, 1, 13, 20].map(|before| (how, block, before))));
     }
-    println!("{cases} bad blocks of a log");
+    Campaign::matrix("bad blocks of a log", 20).over(&cases, |&(how, block, before)| {
+        let name = format!("block {block} of the log, {how:?}, before change {before}");
+        let chip = Chip::formatted(SealedOptions { anchor_every: 1, ..OPTIONS });
+        let mut storage = on(chip.open(true).expect("mount"));
+        let (first, result) = play_on(&mut storage, Tree::new(), &changes[..before], |_| {});
+        assert!(result.is_ok(), "{name}: nothing is bad yet");
+        let older = chip.medium.lock().image().clone();
+        chip.medium.lock().break_block((BLOCKS + block) as usize, how);
+        let start = first.states.last().expect("a state").clone();
+        let (played, result) = play_on(&mut storage, start, &changes[before..], |_| {});
+        assert!(result.is_ok(), "{name}: {result:?}");
+        drop(storage);
+        for _ in 0..40 {
+            assert_eq!(read(&chip).as_ref(), Ok(played.states.last().expect("a state")), "{name}");
+        }
+        let put_back = Chip::new(older, chip.counter.now(), chip.options);
+        let refused = put_back.open(true).expect_err("older");
+        assert!(
+            matches!(refused, SealedError::Store(TrustedStoreError::Damaged) | SealedError::StoreEmpty),
+            "{name}: {refused:?}"
+        );
+    });
 }
 
 /// Bad before the volume is made: that takes a log that was prepared, and then goes on.

@@ -75,26 +75,26 @@ fn cut_everywhere(
 
 #[test]
 fn no_cut_loses_what_was_synced_or_raises_an_alarm() {
-    cut_everywhere("sealed power loss", OPTIONS, Caching::None, &Tear::ALL, 400);
+    cut_everywhere("sealed power loss", OPTIONS, Caching::None, &Tear::ALL, 200);
 }
 
 #[test]
 fn no_cut_with_tickets_in_the_store_loses_what_was_synced() {
     let options = SealedOptions { tickets: Tickets::Store, ..OPTIONS };
-    cut_everywhere("sealed power loss, tickets in the store", options, Caching::None, &Tear::ALL, 200);
+    cut_everywhere("sealed power loss, tickets in the store", options, Caching::None, &Tear::ALL, 100);
 }
 
 #[test]
 fn no_cut_on_a_medium_with_a_cache_loses_what_was_synced() {
     let options = SealedOptions { medium: SealedMedium::Cached, ..OPTIONS };
-    cut_everywhere("sealed power loss, cached", options, Caching::UntilSync, &Tear::ALL, 200);
+    cut_everywhere("sealed power loss, cached", options, Caching::UntilSync, &Tear::ALL, 100);
 }
 
 #[test]
 fn no_second_cut_loses_what_was_synced() {
     let run = whole_suite(OPTIONS);
     let first = cuts(&run, Caching::None, &Tear::ALL);
-    Campaign::new("sealed power loss, two cuts", 300, 100_000).run(|_, random: &mut Random| {
+    Campaign::new("sealed power loss, two cuts", 150, 100_000).run(|_, random: &mut Random| {
         let cut = *random.pick(&first);
         let (parts, found) = match cut {
             Cut::Medium(cut) => run.aftermath(cut),

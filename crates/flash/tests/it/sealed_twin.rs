@@ -500,7 +500,7 @@ fn against_the_model<A: Aead, S: Store>(name: &'static str, sample: usize, whole
 
 #[test]
 fn every_step_is_that_of_the_model() {
-    against_the_model::<ChaCha20Poly1305, Hand>("sealed flash against its model", 150, 15_000);
+    against_the_model::<ChaCha20Poly1305, Hand>("sealed flash against its model", 75, 15_000);
 }
 
 #[test]
@@ -517,5 +517,5 @@ fn every_step_is_that_of_the_model_with_other_ciphers() {
 #[test]
 fn every_step_with_a_counter_is_that_of_the_model() {
     type Counted = CounterStore<LogHand, LogHand>;
-    against_the_model::<ChaCha20Poly1305, Counted>("counter store against its model", 150, 15_000);
+    against_the_model::<ChaCha20Poly1305, Counted>("counter store against its model", 75, 15_000);
 }
