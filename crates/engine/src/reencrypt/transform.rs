@@ -233,7 +233,24 @@ fn note(fault: &Mutex<Option<ReencryptError>>, error: ReencryptError) {
 
 #[cfg(test)]
 mod tests {
+    use atrest_cipher::MapperOptions;
+    use atrest_testkit::{FaultDevice, Random};
+
     use super::*;
+
+    #[test]
+    fn what_several_threads_read_of_a_zone_is_what_is_there() {
+        let spec = "aes-xts-plain64".parse().expect("a cipher");
+        let mapper = Mapper::new(&spec, &Random::new(1).bytes(64), &MapperOptions::default()).expect("a key");
+        let image = Random::new(2).bytes(5 << 20);
+        let media = FaultDevice::new(image.clone());
+        let zone = Zone { offset: 0, len: 3 << 20, source: 1 << 20, target: 0 };
+        let helpers = Helpers::new(3);
+        let transform =
+            Transform { media: &media, zone, old: None, new: &mapper, unit: 512, helpers: &helpers };
+        let read = transform.read_whole().expect("read");
+        assert!(read[..] == image[1 << 20..4 << 20]);
+    }
 
     #[test]
     fn the_pieces_of_a_length_are_all_of_it() {
