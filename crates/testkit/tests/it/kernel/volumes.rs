@@ -67,8 +67,10 @@ const VOLUMES: &[(&str, &str)] = &[
         "--type luks2 --luks2-metadata-size 4m --luks2-keyslots-size 4m --pbkdf pbkdf2 --pbkdf-force-iterations 1000",
     ),
 ];
-const SAMPLE: usize = 5;
-const SIZE: &str = "40M";
+const SAMPLE: usize = 3;
+/// Bytes of a volume. Guests are slow: those that are read to their last byte are small.
+const SIZE: u64 = 40 << 20;
+const SMALL: u64 = 24 << 20;
 
 struct Share {
     directory: Scratch,
@@ -134,9 +136,9 @@ impl Share {
         VolumeFile { path: self.path().join(format!("{name}.img")), key: self.key.clone() }
     }
 
-    fn format(&self, name: &str, options: &str) -> VolumeFile {
+    fn format(&self, name: &str, size: u64, options: &str) -> VolumeFile {
         let volume = self.volume(name);
-        volume.run("format", &format!("--yes --size {SIZE} {options}")).expect_code(0);
+        volume.run("format", &format!("--yes --size {size} {options}")).expect_code(0);
         volume
     }
 
@@ -165,14 +167,14 @@ fn we_read_what_the_kernel_wrote() {
     let chosen = chosen("volumes that the kernel writes");
     for (name, options) in &chosen {
         let ours = format!("ours-{name}");
-        share.format(&ours, options);
+        share.format(&ours, SMALL, options);
         volumes.push((ours, "-".to_string()));
     }
     // cryptsetup's own volumes: half of them in the sample.
     for (name, options) in chosen.iter().step_by(if Campaign::is_full() { 1 } else { 2 }) {
         let theirs = format!("theirs-{name}");
         fs::File::create(share.volume(&theirs).path)
-            .and_then(|file| file.set_len(40 << 20))
+            .and_then(|file| file.set_len(SMALL))
             .expect("make an image");
         volumes.push((theirs, options.to_string()));
     }
@@ -216,7 +218,7 @@ fn the_kernel_reads_what_we_wrote() {
     let mut volumes = Vec::new();
     for (name, options) in chosen("volumes that the kernel reads") {
         let ours = format!("ours-{name}");
-        let volume = share.format(&ours, options);
+        let volume = share.format(&ours, SIZE, options);
         let plain = share.path().join("plain.img");
         share.ext4(&plain);
         volume.encrypt(&plain);
@@ -224,7 +226,7 @@ fn the_kernel_reads_what_we_wrote() {
         volumes.push((ours, "ext4".to_string()));
     }
     // Through FUSE, by mkfs itself.
-    let fuse = share.format("fuse", FAST_PBKDF2);
+    let fuse = share.format("fuse", SIZE, FAST_PBKDF2);
     let mount = share.path().join("mount");
     fs::create_dir(&mount).expect("make a directory");
     // mke2fs gives small file systems blocks of 1024 bytes, which the kernel can't use on data units of 4096.
@@ -232,14 +234,14 @@ fn the_kernel_reads_what_we_wrote() {
     fuse.program("open", "").arg("--fuse").arg(&mount).args(["--run", "sh", "-c", &mkfs]).ok();
     volumes.push(("fuse".to_string(), "ext4".to_string()));
     // Through NBD, as an image.
-    let nbd = share.format("nbd", FAST_PBKDF2);
+    let nbd = share.format("nbd", SIZE, FAST_PBKDF2);
     let plain = share.path().join("plain.img");
     share.ext4(&plain);
     let copy = format!("nbdcopy {} \"$ATREST_URI\"", plain.display());
     nbd.program("open", "--nbd").args(["--run", "sh", "-c", &copy]).ok();
     volumes.push(("nbd".to_string(), "ext4".to_string()));
     // File by file, into FAT.
-    let fat = share.format("fat", &format!("{FAST_PBKDF2} --sector-size 512"));
+    let fat = share.format("fat", SIZE, &format!("{FAST_PBKDF2} --sector-size 512"));
     let plain = share.path().join("fat.plain");
     fs::File::create(&plain).and_then(|file| file.set_len(16 << 20)).expect("make an image");
     Program::named("mkfs.fat").arg(&plain).ok();
