@@ -1,8 +1,11 @@
 #!/bin/sh
 # Lower trees made by the kernel's eCryptfs on /dev/vda, one directory for each way to mount it, and what is in them for
 # whoever reads them: /share/CASE.files (SHA-256 of contents), /share/CASE.stat (metadata and link targets).
-# $1: files in each tree beside the usual ones.
+# $1: files in each tree beside the usual ones; the other words: the cases to make.
 set -eu
+more=$1
+shift
+cases=" $* "
 mount -t ext4 /dev/vda /mnt
 modprobe ecryptfs
 mkdir -p /tmp/upper
@@ -47,6 +50,7 @@ fill() { # directory files
     cd /
 }
 lower() { # case options files
+    case $cases in *" $1 "*) ;; *) return ;; esac
     mkdir "/mnt/$1"
     mount -i -t ecryptfs -o "ecryptfs_sig=$sig,$2" "/mnt/$1" /tmp/upper
     fill /tmp/upper "$3"
@@ -60,17 +64,17 @@ lower() { # case options files
     echo "$1: made [$(cut -d' ' -f1 /proc/uptime)]"
 }
 names="ecryptfs_fnek_sig=$fnek"
-lower aes128-plain-names "ecryptfs_cipher=aes,ecryptfs_key_bytes=16" "$1"
-lower aes128   "ecryptfs_cipher=aes,ecryptfs_key_bytes=16,$names" "$1"
-lower aes192   "ecryptfs_cipher=aes,ecryptfs_key_bytes=24,$names" "$1"
-lower aes256   "ecryptfs_cipher=aes,ecryptfs_key_bytes=32,$names" "$1"
-lower des3     "ecryptfs_cipher=des3_ede,ecryptfs_key_bytes=24,$names" "$1"
-lower blowfish "ecryptfs_cipher=blowfish,ecryptfs_key_bytes=16,$names" "$1"
-lower blowfish56 "ecryptfs_cipher=blowfish,ecryptfs_key_bytes=56,$names" "$1"
-lower twofish  "ecryptfs_cipher=twofish,ecryptfs_key_bytes=32,$names" "$1"
-lower cast5    "ecryptfs_cipher=cast5,ecryptfs_key_bytes=16,$names" "$1" || echo "cast5: refused"
-lower cast6    "ecryptfs_cipher=cast6,ecryptfs_key_bytes=32,$names" "$1"
-lower xattr    "ecryptfs_cipher=aes,ecryptfs_key_bytes=16,ecryptfs_xattr_metadata,$names" "$1"
-lower mixed    "ecryptfs_cipher=aes,ecryptfs_key_bytes=32,$names,ecryptfs_fn_cipher=blowfish,ecryptfs_fn_key_bytes=32" "$1"
+lower aes128-plain-names "ecryptfs_cipher=aes,ecryptfs_key_bytes=16" "$more"
+lower aes128   "ecryptfs_cipher=aes,ecryptfs_key_bytes=16,$names" "$more"
+lower aes192   "ecryptfs_cipher=aes,ecryptfs_key_bytes=24,$names" "$more"
+lower aes256   "ecryptfs_cipher=aes,ecryptfs_key_bytes=32,$names" "$more"
+lower des3     "ecryptfs_cipher=des3_ede,ecryptfs_key_bytes=24,$names" "$more"
+lower blowfish "ecryptfs_cipher=blowfish,ecryptfs_key_bytes=16,$names" "$more"
+lower blowfish56 "ecryptfs_cipher=blowfish,ecryptfs_key_bytes=56,$names" "$more"
+lower twofish  "ecryptfs_cipher=twofish,ecryptfs_key_bytes=32,$names" "$more"
+lower cast5    "ecryptfs_cipher=cast5,ecryptfs_key_bytes=16,$names" "$more" || echo "cast5: refused"
+lower cast6    "ecryptfs_cipher=cast6,ecryptfs_key_bytes=32,$names" "$more"
+lower xattr    "ecryptfs_cipher=aes,ecryptfs_key_bytes=16,ecryptfs_xattr_metadata,$names" "$more"
+lower mixed    "ecryptfs_cipher=aes,ecryptfs_key_bytes=32,$names,ecryptfs_fn_cipher=blowfish,ecryptfs_fn_key_bytes=32" "$more"
 umount /mnt
 echo made
