@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::any::{AnyFlash, AnyStore, AnyVolume};
 use crate::littlefs::{Checked, Rig, Small, Tree, Xts, XtsChecked, formatted, play_on, read_all_on, suite};
 use crate::sealed_rig::{KEY, OPTIONS, Parts, STRIDE, on};
 use atrest_cipher::aead::ChaCha20Poly1305;
@@ -11,12 +12,12 @@ use atrest_cipher::{AesXts, MapperOptions};
 use atrest_device::{
     FlashCause, FlashDevice, FlashGeometry, FlashOperation, TRUSTED_RECORD_LEN, TrustedStore,
 };
+use atrest_flash::sealed::BlockState;
 use atrest_flash::sealed::store::PageStore;
-use atrest_flash::sealed::{BlockState, SealedFlash};
 use atrest_flash::{CryptFlash, NorDriver, NorFault};
 use atrest_secret::OsRandom;
 use atrest_testkit::Campaign;
-use atrest_testkit::flash::{BadBlock, Caching, EmulatedFlash, SharedFlash, Tear, TrustedMemory};
+use atrest_testkit::flash::{BadBlock, Caching, EmulatedFlash, SharedFlash, Tear};
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
 
 /// A chip's driver as its maker writes it: errors of its own, of which embedded-storage tells nothing.
@@ -145,13 +146,13 @@ fn a_torn_word_behind_a_driver_loses_nothing_that_was_synced() {
     });
 }
 
-type Volume = SealedFlash<ChaCha20Poly1305, NorDriver<Sealed>, TrustedMemory, Vec<BlockState>, Vec<u8>>;
+type Volume = AnyVolume<'static, ChaCha20Poly1305>;
 
 fn sealed(parts: &Parts) -> Volume {
     let driver = NorDriver::new(Sealed::on(&parts.medium)).expect("a geometry");
     let (table, buffer) = (vec![BlockState::default(); 64], vec![0; STRIDE as usize]);
-    Volume::mount(driver, parts.store.clone(), &KEY, parts.options, table, buffer, &mut OsRandom)
-        .expect("mount")
+    let (driver, store) = (AnyFlash::new(driver), AnyStore::new(parts.store.clone()));
+    Volume::mount(driver, store, &KEY, parts.options, table, buffer, &mut OsRandom).expect("mount")
 }
 
 #[test]

@@ -4,12 +4,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::any::{AnyFlash, AnyStore, AnyVolume};
 use crate::littlefs::{Change, Played, Tree, play_on, read_all_on, suite};
 use atrest_cipher::aead::AsconAead128;
 use atrest_device::{FlashCause, FlashDevice, FlashGeometry, TrustedStore, TrustedStoreError};
-use atrest_flash::sealed::{
-    BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, Tickets,
-};
+use atrest_flash::sealed::{BlockState, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets};
 use atrest_flash::{LittlefsGeometry, LittlefsStorage};
 use atrest_testkit::flash::{CardCut, CardRecording, EmulatedCard, TrustedRecord};
 use atrest_testkit::{Campaign, Random};
@@ -53,7 +52,7 @@ impl TrustedStore for Store {
     }
 }
 
-type Volume = SealedFlash<AsconAead128, EmulatedCard, Store, Vec<BlockState>, Vec<u8>>;
+type Volume = AnyVolume<'static, AsconAead128>;
 
 struct Parts {
     card: EmulatedCard,
@@ -72,8 +71,8 @@ impl Parts {
         let blocks = self.card.geometry().block_count() as usize;
         let (table, buffer) = (vec![BlockState::default(); blocks], vec![0; 4096]);
         open(
-            self.card.clone(),
-            self.store.clone(),
+            AnyFlash::new(self.card.clone()),
+            AnyStore::new(self.store.clone()),
             &KEY,
             self.options,
             table,

@@ -1,10 +1,11 @@
 //! Serials that come twice: two copies of a volume and its store, both written to, and volumes made again under one key. What is sealed then
 //! shares no keystream, and nothing of one copy is read in another.
 
+use crate::any::{AnyFlash, AnyStore, AnyVolume};
 use crate::sealed::{Bench, ERASE, FIRST, KEY, OPTIONS, STRIDE, Units};
 use atrest_cipher::aead::{Aead, Aes128Ccm, Aes128Gcm, AsconAead128, ChaCha20Poly1305};
 use atrest_device::FlashCause;
-use atrest_flash::sealed::{SealedError, SealedFlash, SealedOptions, Tickets};
+use atrest_flash::sealed::{SealedError, SealedOptions, Tickets};
 use atrest_secret::{Random, RandomError};
 
 /// Bytes of a block on the medium.
@@ -158,9 +159,12 @@ fn without_a_random_salt_nothing_is_made_or_opened() {
     let (record, image) = (bench.store.record(), bench.medium.lock().image().to_bytes());
     let open = |mount: bool, random: &mut dyn Random| {
         let (table, buffer) = (vec![Default::default(); 12], vec![0; FIRST]);
-        let (medium, store) = (bench.medium.clone(), bench.store.clone());
-        let open =
-            if mount { SealedFlash::<ChaCha20Poly1305, _, _, _, _>::mount } else { SealedFlash::format_over };
+        let (medium, store) = (AnyFlash::new(bench.medium.clone()), AnyStore::new(bench.store.clone()));
+        let open = if mount {
+            AnyVolume::<'_, ChaCha20Poly1305>::mount
+        } else {
+            AnyVolume::<ChaCha20Poly1305>::format_over
+        };
         open(medium, store, &KEY, OPTIONS, table, buffer, random).map(drop)
     };
     for mount in [false, true] {

@@ -3,13 +3,14 @@
 
 use std::cell::RefCell;
 
+use crate::any::{AnyFlash, AnyStore, AnyVolume};
 use crate::counter_rig::{BLOCKS, Chip, Counter, LOG, Store, Volume, afterwards, half_the_suite, read};
 use crate::littlefs::{Tree, play_on};
 use crate::sealed_rig::{KEY, OPTIONS, STRIDE, on};
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashDevice, FlashGeometry, FlashRegion, TrustedStore, TrustedStoreError};
 use atrest_flash::sealed::store::CounterStore;
-use atrest_flash::sealed::{BlockState, RecordFields, SealedError, SealedFlash, SealedMedium, SealedOptions};
+use atrest_flash::sealed::{BlockState, RecordFields, SealedError, SealedMedium, SealedOptions};
 use atrest_testkit::flash::{BadBlock, Caching, EmulatedFlash, FlashImage};
 use atrest_testkit::{Campaign, Random};
 
@@ -98,8 +99,8 @@ fn a_volume_is_made_beside_a_log_with_a_bad_block() {
         store.prepare().expect("two blocks are good");
         let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; STRIDE as usize]);
         let made = Volume::format(
-            part(0, BLOCKS),
-            store,
+            AnyFlash::new(part(0, BLOCKS)),
+            AnyStore::new(store),
             &KEY,
             OPTIONS,
             table,
@@ -214,9 +215,20 @@ fn a_chip_in_a_cell_holds_volume_and_log() {
         let part = |first, count| FlashRegion::new(&chip, first, count).expect("in range");
         let store = CounterStore::<_, _, 128>::new(part(8, 2), counter.clone(), &KEY).expect("large enough");
         let (table, buffer) = (vec![BlockState::default(); 8], vec![0; 512]);
-        let open =
-            if mount { SealedFlash::<ChaCha20Poly1305, _, _, _, _>::mount } else { SealedFlash::format };
-        open(part(0, 8), store, &KEY, OPTIONS, table, buffer, &mut atrest_secret::OsRandom)
+        let open = if mount {
+            AnyVolume::<'_, ChaCha20Poly1305>::mount
+        } else {
+            AnyVolume::<ChaCha20Poly1305>::format
+        };
+        open(
+            AnyFlash::new(part(0, 8)),
+            AnyStore::new(store),
+            &KEY,
+            OPTIONS,
+            table,
+            buffer,
+            &mut atrest_secret::OsRandom,
+        )
     };
     let mut volume = open(false).expect("format");
     let sizes = volume.geometry();

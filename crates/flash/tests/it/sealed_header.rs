@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use crate::any::{AnyFlash, AnyStore, AnyVolume};
 use crate::header::{COST, Header, Seeded, XTS, format, geometry, open, opened_by, unlock, with_new};
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{
@@ -12,8 +13,7 @@ use atrest_device::{
     TrustedStoreError,
 };
 use atrest_flash::sealed::{
-    BlockState, HandOver, HeaderAnchor, RecordFields, SealedError, SealedFlash, SealedKey, SealedLayout,
-    SealedOptions,
+    BlockState, HandOver, HeaderAnchor, RecordFields, SealedError, SealedKey, SealedLayout, SealedOptions,
 };
 use atrest_flash::{AnchorError, Existing, FlashHeaderError, FormatOptions, NewSlot};
 use atrest_keyslot::flash::{
@@ -27,8 +27,7 @@ use atrest_testkit::flash::{
 };
 use atrest_testkit::{Campaign, Random};
 
-type Volume<S> =
-    SealedFlash<ChaCha20Poly1305, atrest_device::FlashRegion<SharedFlash>, S, Vec<BlockState>, Vec<u8>>;
+type Volume<'a> = AnyVolume<'a, ChaCha20Poly1305>;
 
 const ERASE: usize = 1056;
 const PASSPHRASES: [&str; 5] = ["a", "b", "B", "c", "d"];
@@ -77,13 +76,13 @@ fn mount_with(
     Ok(())
 }
 
-fn volume<S: TrustedStore>(
+fn volume<'a>(
     medium: &SharedFlash,
-    store: S,
+    store: impl TrustedStore + 'a,
     passphrase: &str,
     reserve: u8,
     is_there: bool,
-) -> Result<Volume<S>, Refused> {
+) -> Result<Volume<'a>, Refused> {
     let header = open(medium.clone()).map_err(Refused::Header)?;
     let mut key = FlashKey::empty();
     unlock(&header, passphrase, &mut key).map_err(Refused::Header)?;
@@ -95,8 +94,8 @@ fn volume<S: TrustedStore>(
     let buffer = vec![0; layout.buffer_len() as usize];
     let sealed = SealedKey { volume_key: key.expose(), uuid: key.uuid(), header: Some(found) };
     let open = if is_there { Volume::mount } else { Volume::format };
-    open(header.into_data().expect("data"), store, &sealed, options, table, buffer, &mut OsRandom)
-        .map_err(Refused::Sealed)
+    let (data, store) = (AnyFlash::new(header.into_data().expect("data")), AnyStore::new(store));
+    open(data, store, &sealed, options, table, buffer, &mut OsRandom).map_err(Refused::Sealed)
 }
 
 #[derive(Clone)]

@@ -1,14 +1,15 @@
 //! Where serials end: how many power losses a volume survives, the last serial of a window and of all, and what an opening does at each edge.
 
+use crate::any::{AnyFlash, AnyStore, AnyVolume};
 use crate::sealed;
 use std::cell::Cell;
 
 use crate::sealed::{BLOCKS, Bench, ERASE, FIRST, KEY, OPTIONS, STRIDE, Units};
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashCause, FlashDevice};
-use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedOptions, Tickets};
+use atrest_flash::sealed::{BlockState, SealedError, SealedOptions, Tickets};
 use atrest_secret::{OsRandom, Random, RandomError};
-use atrest_testkit::flash::{TrustedMemory, WrongReads};
+use atrest_testkit::flash::WrongReads;
 
 type Volume = sealed::Volume<ChaCha20Poly1305>;
 
@@ -137,7 +138,7 @@ fn two_units_of_a_block_with_one_serial_are_refused() {
     let benches = [(); 2].map(|()| Bench::new(options));
     for (bench, beside) in benches.iter().zip([1, 0]) {
         let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; FIRST]);
-        let (medium, store) = (bench.medium.clone(), bench.store.clone());
+        let (medium, store) = (AnyFlash::new(bench.medium.clone()), AnyStore::new(bench.store.clone()));
         let mut volume =
             Volume::format(medium, store, &KEY, options, table, buffer, &mut OneSalt).expect("format");
         for block in [3, 4] {
@@ -182,10 +183,9 @@ fn the_newest_unit_is_read_again_before_it_is_anchored() {
         }
     });
     let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; FIRST]);
-    let store: TrustedMemory = bench.store.clone();
-    let mut volume = SealedFlash::<ChaCha20Poly1305, _, _, _, _>::mount(
-        medium,
-        store,
+    let mut volume = AnyVolume::<'_, ChaCha20Poly1305>::mount(
+        AnyFlash::new(medium),
+        AnyStore::new(bench.store.clone()),
         &KEY,
         OPTIONS,
         table,

@@ -3,8 +3,10 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::marker::PhantomData;
 use std::rc::Rc;
 
+use crate::any::{AnyFlash, AnyStore, AnyVolume};
 use crate::sealed::{KEY, OPTIONS, Units};
 use atrest_cipher::aead::{Aead, Aes128CcmTag96, AsconAead128, ChaCha20Poly1305};
 use atrest_device::{
@@ -12,7 +14,7 @@ use atrest_device::{
     TrustedStoreError,
 };
 use atrest_flash::sealed::store::{CounterStore, ENTRY_LEN, MonotonicCounter};
-use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedMedium, SealedOptions, Tickets};
+use atrest_flash::sealed::{BlockState, SealedError, SealedMedium, SealedOptions, Tickets};
 use atrest_testkit::flash::TrustedRecord;
 use atrest_testkit::flash::sealed_model::{
     Answer, BLOCKS, Cell, Content, Cut, Epoch, Event, LOG_CELLS, LOG_PAGES, MARKED_CELLS, Model, Op, Outcome,
@@ -250,7 +252,7 @@ impl MonotonicCounter for LogHand {
 }
 
 /// What is trusted.
-trait Store: TrustedStore {
+trait Store: TrustedStore + 'static {
     const TRUST: Trust;
 
     fn on(script: &Hand) -> Self;
@@ -294,11 +296,12 @@ fn fields(stored: &TrustedRecord, expected: &Record) -> Record {
     }
 }
 
-type Volume<A, S> = SealedFlash<A, Hand, S, [BlockState; BLOCKS], [u8; FIRST]>;
+type Volume<A> = AnyVolume<'static, A>;
 
 struct Real<A, S> {
     script: Hand,
-    volume: Option<Volume<A, S>>,
+    volume: Option<Volume<A>>,
+    store: PhantomData<S>,
     steps: u64,
 }
 
@@ -307,7 +310,7 @@ impl<A: Aead, S: Store> Real<A, S> {
         let payload = (STRIDE - 5 - A::TAG_LEN) & !3;
         let log = vec![0xff; LOG_PAGES * LOG_CELLS * ENTRY_LEN];
         let script = Script { raw: vec![0xff; BLOCKS * ERASE], log, payload, ..Script::default() };
-        Self { script: Hand(Rc::new(RefCell::new(script))), volume: None, steps: 0 }
+        Self { script: Hand(Rc::new(RefCell::new(script))), volume: None, store: PhantomData, steps: 0 }
     }
 
     fn options(world: &World) -> SealedOptions {
@@ -328,9 +331,9 @@ impl<A: Aead, S: Store> Real<A, S> {
 
     fn open(&mut self, world: &World, mount: bool) -> Result<(), SealedError> {
         self.volume = None;
-        let (medium, store) = (self.script.clone(), S::on(&self.script));
-        let (table, buffer) = ([BlockState::default(); BLOCKS], [0; FIRST]);
-        let open = if mount { Volume::<A, S>::mount } else { Volume::<A, S>::format };
+        let (medium, store) = (AnyFlash::new(self.script.clone()), AnyStore::new(S::on(&self.script)));
+        let (table, buffer) = (vec![BlockState::default(); BLOCKS], vec![0; FIRST]);
+        let open = if mount { Volume::<A>::mount } else { Volume::<A>::format };
         self.volume = Some(open(
             medium,
             store,

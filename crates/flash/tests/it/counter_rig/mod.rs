@@ -7,13 +7,14 @@ use std::rc::Rc;
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashGeometry, FlashRegion, TrustedStoreError};
 use atrest_flash::sealed::store::{CounterStore, MonotonicCounter};
-use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedOptions};
+use atrest_flash::sealed::{BlockState, SealedError, SealedOptions};
 use atrest_secret::OsRandom;
 use atrest_testkit::flash::{
     Caching, EmulatedFlash, FlashImage, FlashRecording, PowerCut, SharedFlash, Tear,
 };
 use littlefs2::fs::Filesystem;
 
+use crate::any::{AnyFlash, AnyStore, AnyVolume};
 use crate::littlefs::{Change, Played, Tree, play_on, read_all_on, suite};
 use crate::sealed_rig::{KEY, STRIDE, Storage, on};
 
@@ -58,7 +59,7 @@ impl MonotonicCounter for Counter {
 
 pub type Part = FlashRegion<SharedFlash>;
 pub type Store = CounterStore<Counter, Part, { 2 * STRIDE as usize }>;
-pub type Volume = SealedFlash<ChaCha20Poly1305, Part, Store, Vec<BlockState>, Vec<u8>>;
+pub type Volume = AnyVolume<'static, ChaCha20Poly1305>;
 
 #[derive(Clone)]
 pub struct Chip {
@@ -96,7 +97,8 @@ impl Chip {
         let store = Store::new(part(BLOCKS, LOG), self.counter.clone(), &KEY).expect("large enough");
         let open = if mount { Volume::mount } else { Volume::format };
         let (table, buffer) = (vec![BlockState::default(); entries], vec![0; STRIDE as usize]);
-        open(part(0, BLOCKS), store, &KEY, self.options, table, buffer, &mut OsRandom)
+        let (medium, store) = (AnyFlash::new(part(0, BLOCKS)), AnyStore::new(store));
+        open(medium, store, &KEY, self.options, table, buffer, &mut OsRandom)
     }
 
     pub fn record(&self, start: Tree, changes: &[Change], anchor: bool) -> Run {

@@ -14,6 +14,8 @@ use littlefs2::fs::{Filesystem, OpenOptions};
 use littlefs2::io::{Error, Result, SeekFrom};
 use littlefs2::path::PathBuf;
 
+use crate::any::AnyFlash;
+
 /// A medium and what lies between it and littlefs.
 pub trait Rig {
     /// As littlefs sees it.
@@ -23,7 +25,7 @@ pub trait Rig {
     fn medium() -> FlashGeometry;
 
     /// What littlefs stands on.
-    fn device(medium: SharedFlash) -> impl FlashDevice;
+    fn device(medium: SharedFlash) -> AnyFlash<'static>;
 }
 
 /// 64 blocks of 512 bytes, programmed by 16.
@@ -77,9 +79,9 @@ macro_rules! rigs {
                     .expect("a geometry")
             }
 
-            fn device(medium: SharedFlash) -> impl FlashDevice {
+            fn device(medium: SharedFlash) -> AnyFlash<'static> {
                 let layer: fn(SharedFlash) -> _ = $device;
-                layer(medium)
+                AnyFlash::new(layer(medium))
             }
         }
     )*};
@@ -244,7 +246,7 @@ pub fn read_all_on<D: FlashDevice, G: LittlefsGeometry>(storage: &mut LittlefsSt
 }
 
 /// littlefs's storage over what a rig puts on a medium.
-pub fn storage<R: Rig>(medium: &SharedFlash) -> LittlefsStorage<impl FlashDevice + use<R>, R::Sizes> {
+pub fn storage<R: Rig>(medium: &SharedFlash) -> LittlefsStorage<AnyFlash<'static>, R::Sizes> {
     LittlefsStorage::new(R::device(medium.clone())).expect("the same sizes")
 }
 

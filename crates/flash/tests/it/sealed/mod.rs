@@ -3,16 +3,16 @@
 
 use atrest_cipher::aead::{Aead, ChaCha20Poly1305};
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry};
-use atrest_flash::sealed::{
-    BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, SealedReader, Tickets,
-};
+use atrest_flash::sealed::{BlockState, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets};
 use atrest_secret::OsRandom;
 use atrest_testkit::flash::{EmulatedFlash, SharedFlash, TrustedMemory};
 
+use crate::any::{AnyFlash, AnyReader, AnyStore, AnyVolume};
+
 /// A sealed volume as the tests use it.
-pub type Volume<A = ChaCha20Poly1305> = SealedFlash<A, SharedFlash, TrustedMemory, Vec<BlockState>, Vec<u8>>;
+pub type Volume<A = ChaCha20Poly1305> = AnyVolume<'static, A>;
 /// The same without its store.
-pub type Reader<A = ChaCha20Poly1305> = SealedReader<A, SharedFlash, Vec<BlockState>, Vec<u8>>;
+pub type Reader<A = ChaCha20Poly1305> = AnyReader<A>;
 
 pub const BLOCKS: u64 = 12;
 /// Bytes of unit 0 with the salt, of the other units, and of an erase block.
@@ -73,12 +73,13 @@ impl Bench {
     fn open<A: Aead>(&self, mount: bool) -> Result<Volume<A>, SealedError> {
         let open = if mount { Volume::mount } else { Volume::format };
         let (table, buffer) = Self::memory();
-        open(self.medium.clone(), self.store.clone(), &KEY, self.options, table, buffer, &mut OsRandom)
+        let (medium, store) = (AnyFlash::new(self.medium.clone()), AnyStore::new(self.store.clone()));
+        open(medium, store, &KEY, self.options, table, buffer, &mut OsRandom)
     }
 
     pub fn without_freshness<A: Aead>(&self) -> Result<Reader<A>, SealedError> {
         let (table, buffer) = Self::memory();
-        Reader::open_without_freshness(self.medium.clone(), &KEY, self.options, table, buffer)
+        Reader::open_without_freshness(AnyFlash::new(self.medium.clone()), &KEY, self.options, table, buffer)
     }
 
     /// A copy of everything, as it is now.

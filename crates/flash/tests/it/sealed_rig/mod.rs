@@ -3,9 +3,7 @@
 
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashDevice, FlashGeometry};
-use atrest_flash::sealed::{
-    BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, SealedReader, Tickets,
-};
+use atrest_flash::sealed::{BlockState, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets};
 use atrest_flash::{LittlefsGeometry, LittlefsStorage};
 use atrest_secret::OsRandom;
 use atrest_testkit::flash::{
@@ -15,6 +13,7 @@ use atrest_testkit::flash::{
 use littlefs2::consts::{U1, U64};
 use littlefs2::fs::Filesystem;
 
+use crate::any::{AnyFlash, AnyReader, AnyStore, AnyVolume};
 use crate::littlefs::{Change, Played, Tree, play_on, read_all_on};
 
 /// 64 blocks of ten units of 64 bytes, as littlefs sees them.
@@ -32,8 +31,8 @@ impl LittlefsGeometry for Sizes {
 /// Bytes of a unit on the medium.
 pub const STRIDE: u32 = 99;
 
-pub type Volume = SealedFlash<ChaCha20Poly1305, SharedFlash, TrustedMemory, Vec<BlockState>, Vec<u8>>;
-pub type Reader = SealedReader<ChaCha20Poly1305, SharedFlash, Vec<BlockState>, Vec<u8>>;
+pub type Volume = AnyVolume<'static, ChaCha20Poly1305>;
+pub type Reader = AnyReader<ChaCha20Poly1305>;
 pub type Storage<D = Volume> = LittlefsStorage<D, Sizes>;
 
 pub const KEY: SealedKey<'_> = SealedKey { volume_key: &[0x42; 32], uuid: &[0x24; 16], header: None };
@@ -90,12 +89,13 @@ impl Parts {
     pub fn open(&self, mount: bool) -> Result<Volume, SealedError> {
         let open = if mount { Volume::mount } else { Volume::format };
         let (table, buffer) = (vec![BlockState::default(); 64], vec![0; STRIDE as usize]);
-        open(self.medium.clone(), self.store.clone(), &KEY, self.options, table, buffer, &mut OsRandom)
+        let (medium, store) = (AnyFlash::new(self.medium.clone()), AnyStore::new(self.store.clone()));
+        open(medium, store, &KEY, self.options, table, buffer, &mut OsRandom)
     }
 
     pub fn without_freshness(&self) -> Result<Reader, SealedError> {
         let (table, buffer) = (vec![BlockState::default(); 64], vec![0; STRIDE as usize]);
-        Reader::open_without_freshness(self.medium.clone(), &KEY, self.options, table, buffer)
+        Reader::open_without_freshness(AnyFlash::new(self.medium.clone()), &KEY, self.options, table, buffer)
     }
 
     pub fn storage(&self) -> Result<Storage, SealedError> {
