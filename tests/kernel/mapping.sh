@@ -45,14 +45,14 @@ while read -r name device options; do
     echo "$name: same"
 done < /share/mappings
 
-# The same for volumes with tags, which cryptsetup makes. What is written through the one mapping is read through the other.
+# The same for volumes with tags, which cryptsetup makes, in all ways of /share/ways. What is written through the one mapping is read through the other.
 while read -r name options; do
     truncate -s 6M /tmp/volume
     device=$(losetup -f)
     losetup "$device" /tmp/volume
     cost="--pbkdf pbkdf2 --pbkdf-force-iterations 1000 --luks2-metadata-size 16k --luks2-keyslots-size 1m"
     cryptsetup luksFormat -q --type luks2 $cost $options "$device" /share/key > /dev/null 2>&1 || fail "$name: not made"
-    for way in "" "--disable-keyring --perf-no_read_workqueue" "--integrity-no-journal"; do
+    while IFS= read -r way <&3; do
         cryptsetup open --key-file /share/key $way "$device" volume 2> /tmp/messages || fail "$name: $(cat /tmp/messages)"
         head -c 100000 /dev/urandom > /tmp/theirs.bin
         dd if=/tmp/theirs.bin of=/dev/mapper/volume bs=4k conv=fsync 2> /dev/null
@@ -66,7 +66,7 @@ while read -r name options; do
         $atrest status volume | grep -q "byte tags in /dev/mapper/volume_dif" || fail "$name: $($atrest status volume)"
         cryptsetup close volume || fail "$name: cryptsetup does not close it"
         echo "$name $way: same"
-    done
+    done 3< /share/ways
     # A byte of the data turned over must not be read.
     printf x | dd of="$device" bs=1 seek=5000000 conv=notrunc 2> /dev/null
     echo 3 > /proc/sys/vm/drop_caches
