@@ -128,13 +128,13 @@ impl RunError {
     }
 }
 
-/// Stack below a run that is wiped after it. The deepest run takes 12 KiB in a release. In a build for tests, which keeps each
-/// variable in a place of its own, it takes 17 to 40 KiB. `tests/stack.rs` fails if one goes below this.
-pub(crate) const WIPED_STACK: usize = if cfg!(debug_assertions) { 64 << 10 } else { 24 << 10 };
+/// Stack below a run that is wiped after it. The deepest run takes 12 KiB in a release, and less than this in a build for tests.
+/// `tests/stack.rs` fails if one goes below it.
+pub(crate) const WIPED_STACK: usize = 24 << 10;
 
-/// The same for XTS, XEX and ECB, which take 6 KiB at most in a release. A short run must not wait for a wipe that takes longer than
+/// The same for XTS, XEX and ECB, which take 6 KiB at most. A short run must not wait for a wipe that takes longer than
 /// itself: 24 KiB take 215 ns, and 512 bytes of AES-XTS take 120 ns.
-pub(crate) const WIPED_SHALLOW: usize = if cfg!(debug_assertions) { 64 << 10 } else { 8 << 10 };
+pub(crate) const WIPED_SHALLOW: usize = 8 << 10;
 
 /// Runs a cipher and wipes the stack that it used, where there is `std`.
 ///
