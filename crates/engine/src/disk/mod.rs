@@ -102,7 +102,7 @@ impl Disk {
     }
 
     /// The plaintext of `len` bytes at `media_offset`, under a mapper that nothing was said about but by the caller.
-    pub(crate) fn of_mapper(
+    pub fn of_mapper(
         media: Arc<dyn BlockDevice>,
         mapper: Locked<Mapper>,
         media_offset: u64,
@@ -198,7 +198,7 @@ impl Disk {
     }
 
     /// Reads like [`BlockDevice::read_at`], on the calling thread alone.
-    pub(crate) fn read_alone(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+    pub fn read_alone(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
         for (region, at, range) in self.parts(offset, buf.len()) {
             let buf = &mut buf[range];

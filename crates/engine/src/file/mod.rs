@@ -231,13 +231,13 @@ impl FileDevice {
     }
 
     /// Tells the kernel that it will be read here and there, so that nothing around what is asked for is read along.
-    pub(crate) fn expect_random_reads(&self) {
+    pub fn expect_random_reads(&self) {
         // It is advice.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Random);
     }
 
     /// Takes that back.
-    pub(crate) fn expect_usual_reads(&self) {
+    pub fn expect_usual_reads(&self) {
         // It is advice.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Normal);
     }
