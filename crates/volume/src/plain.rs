@@ -128,4 +128,4 @@ impl fmt::Display for PlainOpenError {
     }
 }
 
-impl core::error::Error for PlainOpenError {}
+crate::error::source! { PlainOpenError: Options Hash Key; }
