@@ -1,4 +1,4 @@
-# The commands of the project. Each installs what it needs first (scripts/setup); a second run finds it installed.
+# The commands of the project. Each installs first what it needs and nothing else (scripts/setup); a second run finds it installed.
 
 .PHONY: all setup build static demo test test-full coverage bench bench-embedded bench-trees fuzz mutants lint doc clean
 
@@ -7,7 +7,8 @@ all: build
 setup:
 	scripts/setup
 
-build: setup
+build:
+	scripts/setup build
 	cargo build --locked --release --package atrest-cli
 
 # The program that unlocks at boot, for four architectures, without a library of the system: checked, and tried in an emulator.
@@ -16,7 +17,7 @@ static:
 	scripts/static
 
 # A volume, a file system in it, files in and out again: the whole main path in one minute.
-demo: build
+demo: setup build
 	scripts/demo
 
 # Everything, with seeded samples of the long campaigns. Ends with "N passed, N failed".
@@ -38,7 +39,7 @@ bench: setup
 	cargo run --locked --release --manifest-path bench/Cargo.toml
 
 # Encrypted directories through FUSE: against gocryptfs, and against the same server without encryption. As root.
-bench-trees: build
+bench-trees: setup build
 	bench/trees
 
 # Counts instructions, code, RAM and stack on microcontrollers, and writes docs/EMBEDDED.md, a table of docs/FLASH.md and the figures that tests hold.

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Instant;
 
 use atrest_engine::FileDevice;
-use atrest_engine::bench::{self, BenchOptions};
 use atrest_engine::bulk::{self, BulkOptions};
+use atrest_measure::{self as measure, BenchOptions};
 
 use crate::Plan;
 use crate::machine::on_cores;
@@ -103,7 +103,7 @@ fn mapper_alone() -> Result<f64, Box<dyn Error>> {
     options.threads = vec![1];
     let mut speed = 0.0;
     let spec = "aes-xts-plain64".parse()?;
-    on_cores(1, || bench::cipher(&spec, 512, &options, &mut |row| speed = row.decrypt / 1e9))?;
+    on_cores(1, || measure::cipher(&spec, 512, &options, &mut |row| speed = row.decrypt / 1e9))?;
     Ok(speed)
 }
 

@@ -97,6 +97,6 @@ pub use engine::{
     XtsKey,
 };
 pub use mapper::{KeyError, Mapper, MapperOptions};
-pub use run::{DataUnitIndex, RunError, SectorIndex};
+pub use run::{DataUnitIndex, RunError};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};
 pub use xts::{Xts, XtsError};

@@ -8,10 +8,6 @@ use crate::block::Block;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataUnitIndex(pub u64);
 
-/// Index of a 512-byte sector, counted from the start of whatever is being addressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SectorIndex(pub u64);
-
 /// Where the data units of a run are.
 #[derive(Clone, Copy)]
 pub struct Position {

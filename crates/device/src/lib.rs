@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod durability;
 mod error;
 mod flash;
 mod flash_error;
@@ -16,6 +17,7 @@ mod flash_region;
 mod trusted;
 
 pub use block::{BlockDevice, Extent, Geometry, LockMode, Storage, StorageId};
+pub use durability::Durability;
 pub use error::{Cause, DeviceError, Operation};
 pub use flash::FlashDevice;
 pub use flash_error::{FlashCause, FlashError, FlashOperation};

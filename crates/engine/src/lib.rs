@@ -7,10 +7,8 @@
 //! * [`reencrypt`] gives the data of a volume another key or cipher where it is, and plaintext its first.
 //! * [`flash`] opens encrypted flash: images of chips and cards, and cards.
 //! * [`contents`] tells what is on a device before it is overwritten.
-//! * [`mod@bench`] measures ciphers and key derivations.
 #![deny(unsafe_code)]
 
-pub mod bench;
 pub mod bulk;
 pub mod contents;
 mod disk;

@@ -14,7 +14,6 @@ extern crate std;
 
 mod backend;
 mod catena;
-pub mod cost;
 mod error;
 pub mod fixed;
 mod hash;

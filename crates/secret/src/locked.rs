@@ -30,7 +30,7 @@ struct Pages {
 
 // SAFETY: `Pages` is the only owner of its mapping; sharing and sending it is governed by the types built on it.
 unsafe impl Send for Pages {}
-// SAFETY: as above; `Pages` itself gives no access to the bytes.
+// SAFETY: `Pages` is the only owner of its mapping, and gives no access to the bytes itself.
 unsafe impl Sync for Pages {}
 
 impl Pages {
@@ -62,7 +62,7 @@ impl Pages {
             UNLOCKED.fetch_add(1, Ordering::Relaxed);
         }
         #[cfg(all(target_os = "linux", not(miri)))]
-        // SAFETY: as above; the advice changes no contents here. A child that is forked finds zeros instead of secrets.
+        // SAFETY: `start..start + len` is the mapping made above; the advice changes no contents here. A child that is forked finds zeros instead of secrets.
         unsafe {
             libc::madvise(start, len, libc::MADV_DONTDUMP);
             libc::madvise(start, len, libc::MADV_WIPEONFORK);
@@ -83,7 +83,7 @@ impl Drop for Pages {
         if spare::keep(self) {
             return;
         }
-        // SAFETY: as above, and nobody is given this mapping again.
+        // SAFETY: the mapping is `len` bytes long, nobody holds a reference to it, and nobody is given it again.
         unsafe {
             #[cfg(not(miri))]
             libc::munlock(self.start.as_ptr().cast(), self.len);
@@ -162,7 +162,7 @@ pub struct Locked<T> {
 
 // SAFETY: `Locked<T>` owns its `T` as `Box<T>` does.
 unsafe impl<T: Send> Send for Locked<T> {}
-// SAFETY: as above.
+// SAFETY: `Locked<T>` gives references to its `T` as `Box<T>` does.
 unsafe impl<T: Sync> Sync for Locked<T> {}
 
 impl<T> Locked<T> {

@@ -582,11 +582,28 @@ fn write_memory(f: &mut fmt::Formatter<'_>, needs: u64, has: u64) -> fmt::Result
     write!(f, "the key derivation needs {} MiB of memory, but only {} MiB can be had", mib(needs), mib(has))
 }
 
-impl core::error::Error for OpenError {}
-impl core::error::Error for UnlockError {}
-impl core::error::Error for OptionError {}
-impl core::error::Error for FormatError {}
-impl core::error::Error for ChangeError {}
+/// The error behind an error: that of the variants named, each of which holds one.
+macro_rules! source {
+    ($($error:ident: $($variant:ident)*;)*) => {
+        $(impl core::error::Error for $error {
+            fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+                match self {
+                    $(Self::$variant(cause) => Some(cause),)*
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+pub(crate) use source;
+
+source! {
+    OpenError: Device Luks1;
+    UnlockError: Device UnsupportedCipher Key Kdf Area Af Superblock;
+    OptionError: UnsupportedCipher;
+    FormatError: Device Option Kdf Area Af Key Random;
+    ChangeError: Device Open Unlock Option Random Kdf Area Af Header BadBackup;
+}
 
 /// Errors that are one variant of a wider one.
 macro_rules! from {
@@ -667,5 +684,30 @@ impl From<AfError> for ChangeError {
             AfError::Random(e) => Self::Random(e),
             other => Self::Af(other),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::error::Error as _;
+
+    use atrest_device::{Cause, Operation};
+
+    use super::*;
+    use crate::luks2::reencrypt::ReencryptError;
+
+    #[test]
+    fn the_error_behind_an_error_can_be_asked_for() {
+        let device = DeviceError::new(Operation::Read, 0, 512, Cause::Os(5));
+        let open = OpenError::Device(device);
+        let change = ChangeError::Open(open.clone());
+        let behind = change.source().expect("the header could not be read");
+        assert_eq!(behind.downcast_ref(), Some(&open));
+        assert_eq!(behind.source().and_then(|source| source.downcast_ref()), Some(&device));
+        let key = UnlockError::Key(KeyError::NullCipher);
+        assert_eq!(key.source().and_then(|source| source.downcast_ref()), Some(&KeyError::NullCipher));
+        assert!(UnlockError::WrongPassphrase.source().is_none());
+        let reencrypt = ReencryptError::Wipe(Box::new(change.clone()));
+        assert_eq!(reencrypt.source().and_then(|source| source.downcast_ref()), Some(&change));
     }
 }

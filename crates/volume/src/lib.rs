@@ -18,6 +18,7 @@
 
 mod apart;
 mod cost;
+mod data_mapper;
 mod detect;
 mod error;
 mod info;

@@ -13,7 +13,7 @@ use atrest_secret::SecretBytes;
 
 pub use atrest_format::plain::{PlainError, PlainOptions};
 
-use crate::luks1::data_mapper;
+use crate::data_mapper::data_mapper;
 use crate::{CryptTarget, Passphrase, Segment, UnlockOptions, Volume, VolumeFormat, VolumeKey};
 
 /// Cipher of plain mode in cryptsetup 2.6.1, unless another is asked for.
@@ -128,4 +128,4 @@ impl fmt::Display for PlainOpenError {
     }
 }
 
-impl core::error::Error for PlainOpenError {}
+crate::error::source! { PlainOpenError: Options Hash Key; }

@@ -24,7 +24,7 @@ pub fn used(work: impl FnOnce()) -> u32 {
     }
     work();
     black_box(());
-    // SAFETY: as above.
+    // SAFETY: the same words, below every frame that is in use.
     let touched =
         unsafe { (bottom..top - MARGIN).step_by(4).find(|at| (*at as *const u32).read_volatile() != PAINT) };
     (top - touched.unwrap_or(top - MARGIN)) as u32

@@ -68,47 +68,46 @@ struct Unaligned<R>(R);
 #[cfg(target_arch = "x86_64")]
 macro_rules! register {
     ($register:ty, $class:ident, $features:literal, $zero:ident $xor:ident $and:ident $or:ident $add64:ident) => {
-        // SAFETY (all of the blocks below): the caller has the features and passes pointers as the trait asks.
         impl Register for $register {
             #[inline(always)]
             unsafe fn zero() -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has the features of the register.
                 unsafe { $zero() }
             }
 
             #[inline(always)]
             unsafe fn load(from: *const u8) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has the features of the register and passes a pointer to as many bytes.
                 unsafe { (*from.cast::<Unaligned<Self>>()).0 }
             }
 
             #[inline(always)]
             unsafe fn store(self, to: *mut u8) {
-                // SAFETY: as above.
+                // SAFETY: the caller has the features of the register and passes a pointer to as many bytes.
                 unsafe { (*to.cast::<Unaligned<Self>>()).0 = self }
             }
 
             #[inline(always)]
             unsafe fn xor(self, other: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has the features of the register.
                 unsafe { $xor(self, other) }
             }
 
             #[inline(always)]
             unsafe fn and(self, other: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has the features of the register.
                 unsafe { $and(self, other) }
             }
 
             #[inline(always)]
             unsafe fn or(self, other: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has the features of the register.
                 unsafe { $or(self, other) }
             }
 
             #[inline(always)]
             unsafe fn add64(self, other: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has the features of the register.
                 unsafe { $add64(self, other) }
             }
 
@@ -123,7 +122,7 @@ macro_rules! register {
                     }
                     register
                 }
-                // SAFETY: as above.
+                // SAFETY: the caller has the features of the register.
                 unsafe { keep(self) }
             }
 
@@ -148,7 +147,7 @@ macro_rules! register {
                         );
                     }
                 }
-                // SAFETY: as above.
+                // SAFETY: the caller has the features of the register.
                 unsafe { keep(registers) }
             }
         }
@@ -169,47 +168,46 @@ register!(__m512i, zmm_reg, "avx512f", _mm512_setzero_si512 _mm512_xor_si512 _mm
 #[cfg(target_arch = "aarch64")]
 macro_rules! register {
     ($register:ty, $to_bytes:expr, $of_bytes:expr) => {
-        // SAFETY (all of the blocks below): the caller has Advanced SIMD and passes pointers as the trait asks.
         impl Register for $register {
             #[inline(always)]
             unsafe fn zero() -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has Advanced SIMD.
                 unsafe { $of_bytes(vdupq_n_u8(0)) }
             }
 
             #[inline(always)]
             unsafe fn load(from: *const u8) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has Advanced SIMD and passes a pointer to as many bytes.
                 unsafe { $of_bytes(vld1q_u8(from)) }
             }
 
             #[inline(always)]
             unsafe fn store(self, to: *mut u8) {
-                // SAFETY: as above.
+                // SAFETY: the caller has Advanced SIMD and passes a pointer to as many bytes.
                 unsafe { vst1q_u8(to, $to_bytes(self)) }
             }
 
             #[inline(always)]
             unsafe fn xor(self, other: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has Advanced SIMD.
                 unsafe { $of_bytes(veorq_u8($to_bytes(self), $to_bytes(other))) }
             }
 
             #[inline(always)]
             unsafe fn and(self, other: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has Advanced SIMD.
                 unsafe { $of_bytes(vandq_u8($to_bytes(self), $to_bytes(other))) }
             }
 
             #[inline(always)]
             unsafe fn or(self, other: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has Advanced SIMD.
                 unsafe { $of_bytes(vorrq_u8($to_bytes(self), $to_bytes(other))) }
             }
 
             #[inline(always)]
             unsafe fn add64(self, other: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has Advanced SIMD.
                 unsafe {
                     let (a, b) =
                         (vreinterpretq_u64_u8($to_bytes(self)), vreinterpretq_u64_u8($to_bytes(other)));

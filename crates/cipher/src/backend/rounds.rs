@@ -90,35 +90,34 @@ unsafe fn one_round<V: Steps, M: Meanwhile, const ENCRYPT: bool, const W: usize>
 macro_rules! steps {
     ($register:ty, $xor3:ident, $encrypt:ident $encrypt_last:ident $decrypt:ident $decrypt_last:ident
         $signs:ident $shuffle:ident $shuffle_bytes:ident, { $($load_and_store:tt)* }) => {
-        // SAFETY (all of the blocks below): the caller has AES instructions for registers of that width.
         impl Steps for $register {
             #[inline(always)]
             unsafe fn xor3(self, second: Self, third: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has AES instructions for registers of that width.
                 unsafe { $xor3(self, second, third) }
             }
 
             #[inline(always)]
             unsafe fn encrypt_round(self, key: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has AES instructions for registers of that width.
                 unsafe { $encrypt(self, key) }
             }
 
             #[inline(always)]
             unsafe fn encrypt_last(self, key: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has AES instructions for registers of that width.
                 unsafe { $encrypt_last(self, key) }
             }
 
             #[inline(always)]
             unsafe fn decrypt_round(self, key: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has AES instructions for registers of that width.
                 unsafe { $decrypt(self, key) }
             }
 
             #[inline(always)]
             unsafe fn decrypt_last(self, key: Self) -> Self {
-                // SAFETY: as above.
+                // SAFETY: the caller has AES instructions for registers of that width.
                 unsafe { $decrypt_last(self, key) }
             }
         }
@@ -128,13 +127,13 @@ macro_rules! steps {
 
             #[inline(always)]
             unsafe fn reversed(self) -> Self {
-                // SAFETY: as above. The order is a block.
+                // SAFETY: the caller has AES instructions for registers of that width. The order is a block.
                 unsafe { $shuffle_bytes(self, Self::broadcast((&raw const REVERSE).cast())) }
             }
 
             #[inline(always)]
             unsafe fn double(self) -> Self {
-                // SAFETY: as above. The carries are a block.
+                // SAFETY: the caller has AES instructions for registers of that width. The carries are a block.
                 unsafe {
                     // The top bit of each half goes around: from the low half into bit 64, from the high half into 0x87.
                     let signs = $shuffle::<0b00_01_00_11>($signs::<31>(self));

@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use atrest_engine::bench::{self, BenchError, BenchOptions, CIPHERS, CipherRow, KdfCost, KdfRow, Memory};
 use atrest_kdf::Argon2Kind;
+use atrest_measure::{
+    self as measure, BenchError, BenchOptions, CIPHERS, CipherRow, KdfCost, KdfRow, Memory,
+};
 use serde_json::{Value, json};
 
 use super::{bench_io, bench_table, options};
@@ -23,7 +25,7 @@ pub fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
     let mut report = Report { output, kdf: Vec::new(), cipher: Vec::new(), failed: None };
     if args.cipher.is_none() {
         report.say("key derivation (memory and processor of this machine, one derivation at a time)\n");
-        bench::kdfs(&bench_options, &mut |row| report.kdf(&row))?;
+        measure::kdfs(&bench_options, &mut |row| report.kdf(&row))?;
     }
     if !args.kdf_only {
         let asked = match &args.cipher {
@@ -43,7 +45,7 @@ pub fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
             "cipher", "bits", "data unit", "where", "threads", "encrypt MiB/s", "decrypt MiB/s"
         ));
         for (spec, bits) in asked {
-            bench::cipher(&spec, bits, &bench_options, &mut |row| report.cipher(&row))?;
+            measure::cipher(&spec, bits, &bench_options, &mut |row| report.cipher(&row))?;
         }
     }
     report.end()

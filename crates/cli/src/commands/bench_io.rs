@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use atrest_engine::bench::io::{self as bench, Forgot, IoOptions, IoRow, Pair, Place, zynq};
+use atrest_measure::io::{self as bench, Forgot, IoOptions, IoRow, Pair, Place, zynq};
 use serde_json::{Value, json};
 
 use super::bench_lg;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use atrest_engine::bench::io::{Contender, LgOptions, LgRow, Place, Work, lg::slides, lg_chart, measure_lg};
+use atrest_measure::io::{Contender, LgOptions, LgRow, Place, Work, lg::slides, lg_chart, measure_lg};
 use serde_json::{Value, json};
 
 use crate::args::tools::BenchIoArgs;

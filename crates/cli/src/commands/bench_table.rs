@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use atrest_engine::bench::{
-    self, ADIANTUM_SOURCE, AdiantumRow, BenchOptions, ESP32_SOURCE, Esp32Key, Esp32Mode, Esp32Row,
+use atrest_measure::{
+    self as measure, ADIANTUM_SOURCE, AdiantumRow, BenchOptions, ESP32_SOURCE, Esp32Key, Esp32Mode, Esp32Row,
 };
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub fn print(table: Table, options: &BenchOptions, output: &Output) -> Result<()
                 "{:<25} {:>9} {:>9} {:>9} {:>11}\n",
                 "cipher, encryption", "data unit", "ns/byte", "cycles/B", "source's c/B"
             );
-            bench::adiantum(options, &mut |row| rows.extend(adiantum(&row, &mut text)))?;
+            measure::adiantum(options, &mut |row| rows.extend(adiantum(&row, &mut text)))?;
             ("adiantum", ADIANTUM_SOURCE, text)
         }
         Table::Esp32 => {
@@ -27,7 +27,7 @@ pub fn print(table: Table, options: &BenchOptions, output: &Output) -> Result<()
                 "AES-128, 100 times 128 KiB\n{:<5} {:<17} {:>13} {:>4} {:>9} {:>11}\n",
                 "mode", "multiplication", "sector blocks", "keys", "ms", "source's ms"
             );
-            bench::esp32(options, &mut |row| rows.push(esp32(&row, &mut text)))?;
+            measure::esp32(options, &mut |row| rows.push(esp32(&row, &mut text)))?;
             ("esp32", ESP32_SOURCE, text)
         }
     };

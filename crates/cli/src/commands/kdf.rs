@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use atrest_engine::bench::BenchError;
 use atrest_kdf::CatenaGraph;
-use atrest_kdf::cost::{CHIPS, Here, RTX_4090, SETTINGS, Setting, seconds};
+use atrest_measure::BenchError;
+use atrest_measure::cost::{CHIPS, Here, RTX_4090, SETTINGS, Setting, seconds};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

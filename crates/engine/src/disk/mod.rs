@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use atrest_cipher::Mapper;
-use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Durability, Geometry, Operation};
 use atrest_secret::Locked;
 use atrest_volume::Volume;
 
@@ -37,8 +37,6 @@ use layer::{Layer, Region, Source};
 use parallel::Helpers;
 use stream::Stream;
 use units::Units;
-
-use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes handled at a time: a quarter of a typical core's private cache, and long enough to hide a system call.
 const CHUNK: usize = 256 << 10;
@@ -73,7 +71,7 @@ pub struct Disk {
     uuid: Option<String>,
     read_only: bool,
     allow_discards: bool,
-    flush_failed: AtomicBool,
+    durability: Durability,
     units: Units,
     helpers: Helpers,
     stream: Stream,
@@ -102,7 +100,7 @@ impl Disk {
     }
 
     /// The plaintext of `len` bytes at `media_offset`, under a mapper that nothing was said about but by the caller.
-    pub(crate) fn of_mapper(
+    pub fn of_mapper(
         media: Arc<dyn BlockDevice>,
         mapper: Locked<Mapper>,
         media_offset: u64,
@@ -135,7 +133,7 @@ impl Disk {
             unit: unit.max(atrest_device::SECTOR_SIZE as usize),
             uuid,
             allow_discards: options.allow_discards,
-            flush_failed: AtomicBool::new(false),
+            durability: Durability::new(),
             units: Units::new(),
             helpers: Helpers::new(options.threads),
             stream: Stream::new(),
@@ -194,11 +192,11 @@ impl Disk {
             }
             self.write_run(region, at + whole.len() as u64, tail)?;
         }
-        self.check_acknowledging(Operation::Write, offset, data.len() as u64)
+        self.durability.check(Operation::Write, offset, data.len() as u64)
     }
 
     /// Reads like [`BlockDevice::read_at`], on the calling thread alone.
-    pub(crate) fn read_alone(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+    pub fn read_alone(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
         for (region, at, range) in self.parts(offset, buf.len()) {
             let buf = &mut buf[range];
@@ -319,15 +317,8 @@ impl Disk {
         if self.read_only {
             return Err(DeviceError::new(operation, offset, len, Cause::ReadOnly));
         }
-        self.check_acknowledging(operation, offset, len)?;
+        self.durability.check(operation, offset, len)?;
         self.check_range(operation, offset, len)
-    }
-
-    fn check_acknowledging(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
-        if self.flush_failed.load(Ordering::Acquire) {
-            return Err(DeviceError::new(operation, offset, len, Cause::EarlierFlushFailed));
-        }
-        Ok(())
     }
 }
 
@@ -384,13 +375,11 @@ impl BlockDevice for Disk {
             self.write_run(region, at + whole.len() as u64, tail)?;
         }
         // A flush that failed meanwhile may have been about these bytes.
-        self.check_acknowledging(Operation::Write, offset, data.len() as u64)
+        self.durability.check(Operation::Write, offset, data.len() as u64)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        self.check_acknowledging(Operation::Flush, 0, 0)?;
-        self.media.flush().inspect_err(|_| self.flush_failed.store(true, Ordering::Release))?;
-        self.check_acknowledging(Operation::Flush, 0, 0)
+        self.durability.flush(|| self.media.flush())
     }
 
     fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
@@ -441,7 +430,7 @@ impl BlockDevice for Disk {
             }
             self.zero_parts(region, start + whole, at + len - start - whole)?;
         }
-        self.check_acknowledging(Operation::Write, offset, len)
+        self.durability.check(Operation::Write, offset, len)
     }
 
     fn prefetch(&self, offset: u64, len: u64) {

@@ -22,10 +22,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode, Operation, Storage};
+use atrest_device::{
+    BlockDevice, Cause, DeviceError, Durability, Extent, Geometry, LockMode, Operation, Storage,
+};
 use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 
 use crate::patience::patiently;
@@ -85,7 +86,7 @@ pub struct FileDevice {
     /// Files and devices below a block device, open for their use locks.
     _below: Vec<File>,
     /// Set by the first failed flush: the kernel reports a lost write once, then forgets it.
-    flush_failed: AtomicBool,
+    durability: Durability,
     metadata_lock: MetadataLock,
 }
 
@@ -192,7 +193,7 @@ impl FileDevice {
             geometry,
             access,
             _below: below,
-            flush_failed: AtomicBool::new(false),
+            durability: Durability::new(),
             metadata_lock,
         })
     }
@@ -231,13 +232,13 @@ impl FileDevice {
     }
 
     /// Tells the kernel that it will be read here and there, so that nothing around what is asked for is read along.
-    pub(crate) fn expect_random_reads(&self) {
+    pub fn expect_random_reads(&self) {
         // It is advice.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Random);
     }
 
     /// Takes that back.
-    pub(crate) fn expect_usual_reads(&self) {
+    pub fn expect_usual_reads(&self) {
         // It is advice.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Normal);
     }
@@ -254,29 +255,18 @@ impl FileDevice {
         if !self.access.writes() {
             return Err(DeviceError::new(operation, offset, len, Cause::ReadOnly));
         }
-        self.check_acknowledging(operation, offset, len)?;
+        self.durability.check(operation, offset, len)?;
         self.check_range(operation, offset, len)
     }
 
-    /// Makes writes durable by `sync`. Its first failure is the last word: the kernel drops the pages that it could
-    /// not write, so a second attempt would succeed without them.
+    /// Makes writes durable by `sync`.
     fn flush_by(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> Result<(), DeviceError> {
-        self.check_acknowledging(Operation::Flush, 0, 0)?;
-        if !self.access.writes() {
-            return Ok(());
-        }
-        sync(&self.file).map_err(|error| {
-            self.flush_failed.store(true, Ordering::Release);
-            DeviceError::new(Operation::Flush, 0, 0, sys::cause(&error))
-        })?;
-        self.check_acknowledging(Operation::Flush, 0, 0)
-    }
-
-    fn check_acknowledging(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
-        if self.flush_failed.load(Ordering::Acquire) {
-            return Err(DeviceError::new(operation, offset, len, Cause::EarlierFlushFailed));
-        }
-        Ok(())
+        self.durability.flush(|| match self.access.writes() {
+            true => {
+                sync(&self.file).map_err(|error| DeviceError::new(Operation::Flush, 0, 0, sys::cause(&error)))
+            }
+            false => Ok(()),
+        })
     }
 }
 
@@ -328,7 +318,7 @@ impl BlockDevice for FileDevice {
             }
         }
         // A flush that failed meanwhile may have been about these bytes.
-        self.check_acknowledging(Operation::Write, offset, data.len() as u64)
+        self.durability.check(Operation::Write, offset, data.len() as u64)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {

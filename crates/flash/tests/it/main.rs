@@ -5,7 +5,6 @@ mod card;
 mod counter_rig;
 mod crypt_flash;
 mod firmware_card;
-mod firmware_kdf;
 mod firmware_luks1;
 mod firmware_sealed;
 mod header;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Durability, Operation};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
@@ -19,6 +19,7 @@ pub(super) struct NewImage {
     hidden: PathBuf,
     path: PathBuf,
     replace: bool,
+    durability: Durability,
 }
 
 impl NewImage {
@@ -38,7 +39,8 @@ impl NewImage {
         let mut options = OpenOptions::new();
         let file =
             options.read(true).write(true).create_new(true).mode(0o600).open(&hidden).map_err(failed)?;
-        let image = Self { file, size, hidden, path: path.to_owned(), replace };
+        let image =
+            Self { file, size, hidden, path: path.to_owned(), replace, durability: Durability::new() };
         image.file.set_len(size).map_err(failed)?;
         Ok(image)
     }
@@ -51,7 +53,8 @@ impl NewImage {
     /// Gives it its name, durably.
     pub(super) fn appear(self) -> Result<(), BuildError> {
         let failed = |error: io::Error| os(&self.path, &error);
-        self.file.sync_all().map_err(failed)?;
+        let sync = || self.file.sync_all().map_err(|error| device(Operation::Flush, 0, self.size, &error));
+        self.durability.flush(sync).map_err(BuildError::Device)?;
         let kept = if self.replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         match rustix::fs::renameat_with(CWD, &self.hidden, CWD, &self.path, kept) {
             // A filesystem that can't promise not to replace; nobody had the name a moment ago.
@@ -84,13 +87,18 @@ impl BlockDevice for NewImage {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        self.check_range(Operation::Write, offset, data.len() as u64)?;
         let len = data.len() as u64;
-        self.file.write_all_at(data, offset).map_err(|error| device(Operation::Write, offset, len, &error))
+        self.durability.check(Operation::Write, offset, len)?;
+        self.check_range(Operation::Write, offset, len)?;
+        self.file
+            .write_all_at(data, offset)
+            .map_err(|error| device(Operation::Write, offset, len, &error))?;
+        self.durability.check(Operation::Write, offset, len)
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        self.file.sync_data().map_err(|error| device(Operation::Flush, 0, self.size, &error))
+        let failed = |error| device(Operation::Flush, 0, self.size, &error);
+        self.durability.flush(|| self.file.sync_data().map_err(failed))
     }
 }
 
@@ -105,4 +113,28 @@ fn os(path: &Path, error: &io::Error) -> BuildError {
 /// The number of an error. The standard library has errors without one, as for a file that takes no more bytes.
 fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use atrest_testkit::Scratch;
+
+    use super::*;
+
+    #[test]
+    fn an_image_that_was_not_flushed_once_never_appears() {
+        let scratch = Scratch::new();
+        let path = scratch.path("image");
+        let image = NewImage::create(&path, 8192, false).expect("room");
+        image.write_at(0, &[1; 512]).expect("written");
+        let lost = DeviceError::new(Operation::Flush, 0, 0, Cause::Os(5));
+        assert_eq!(image.durability.flush(|| Err(lost)), Err(lost));
+        let earlier = |operation, len| DeviceError::new(operation, 0, len, Cause::EarlierFlushFailed);
+        assert_eq!(image.write_at(0, &[1; 512]), Err(earlier(Operation::Write, 512)));
+        assert_eq!(image.flush(), Err(earlier(Operation::Flush, 0)));
+        assert!(
+            matches!(image.appear(), Err(BuildError::Device(error)) if error == earlier(Operation::Flush, 0))
+        );
+        assert_eq!(std::fs::read_dir(scratch.as_path()).expect("a directory").count(), 0);
+    }
 }

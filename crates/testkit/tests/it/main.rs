@@ -17,6 +17,7 @@ mod kernel;
 mod kernel_oracle;
 mod random;
 mod reencrypt;
+mod safety_lines;
 mod sealed_model;
 mod unprivileged;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

@@ -10,15 +10,16 @@ mod create;
 mod info;
 mod media;
 
-use atrest_cipher::{KeyError, Mapper, MapperOptions};
+use atrest_cipher::{KeyError, MapperOptions};
 use atrest_device::{BlockDevice, LockMode, SECTOR_SIZE};
 use atrest_kdf::KdfError;
 use atrest_keyslot::luks1::{self, Header, SlotError};
-use atrest_secret::{Locked, SecretBytes};
+use atrest_secret::SecretBytes;
 
 pub use backup::{header_backup, header_restore, repair};
 pub use create::format;
 
+use crate::data_mapper::data_mapper;
 use crate::lock::MetadataLock;
 use crate::{
     CryptTarget, Devices, Info, OpenError, Passphrase, Segment, UnlockError, UnlockOptions, Volume,
@@ -214,29 +215,6 @@ impl Luks1 {
     }
 }
 
-/// The mapper for data, and whether it is for reading only: XTS halves that are equal, accepted on request, or a cipher
-/// for a single snapshot.
-pub(crate) fn data_mapper(
-    cipher: &atrest_cipher::CipherSpec,
-    key: &VolumeKey,
-    options: &UnlockOptions,
-    mapper: MapperOptions,
-) -> Result<(Locked<Mapper>, bool), KeyError> {
-    let strict = MapperOptions {
-        allow_equal_xts_halves: false,
-        single_snapshot: options.single_snapshot,
-        backend: options.backend,
-        ..mapper
-    };
-    let expand = |options| Locked::try_new_with(|| Mapper::new(cipher, key.expose(), &options));
-    match expand(strict) {
-        Err(KeyError::EqualXtsHalves) if options.allow_equal_xts_halves => {
-            Ok((expand(MapperOptions { allow_equal_xts_halves: true, ..strict })?, true))
-        }
-        other => Ok((other?, cipher.is_single_snapshot() && !options.single_snapshot)),
-    }
-}
-
 /// What a keyslot error means when a volume is unlocked.
 fn unlock_error(error: SlotError, slot: u32) -> UnlockError {
     match error {
@@ -291,27 +269,6 @@ mod tests {
         }
         (1..8).for_each(|slot| volume.header.use_slot(slot, 1000, [3; 32]).expect("a slot"));
         assert_eq!(volume.free_slot(None), Err(ChangeError::NoFreeKeyslot));
-    }
-
-    #[test]
-    fn the_caller_chooses_the_implementation_and_whether_weak_keys_may_be_read() {
-        use atrest_cipher::BackendChoice;
-        let made = |cipher: &str, key: &[u8], options: &UnlockOptions| {
-            let cipher = cipher.parse().expect("known");
-            let made = data_mapper(&cipher, &VolumeKey::copy_from(key), options, MapperOptions::default());
-            made.map(|(mapper, weak)| (mapper.backend_name(), weak))
-        };
-        let key: Vec<u8> = (0..64).collect();
-        let portable = UnlockOptions { backend: Some(BackendChoice::portable()), ..UnlockOptions::default() };
-        assert_eq!(made("aes-xts-plain64", &key, &portable), Ok(("portable", false)));
-        assert_eq!(made("aes-ctr-plain64", &key[..32], &portable), Ok(("portable", true)));
-        let again = UnlockOptions { single_snapshot: true, ..portable.clone() };
-        assert_eq!(made("aes-ctr-plain64", &key[..32], &again), Ok(("portable", false)));
-        let weak = [7; 64];
-        assert_eq!(made("aes-xts-plain64", &weak, &portable), Err(KeyError::EqualXtsHalves));
-        let accept = UnlockOptions { allow_equal_xts_halves: true, ..portable };
-        assert_eq!(made("aes-xts-plain64", &weak, &accept), Ok(("portable", true)));
-        assert_eq!(made("aes-xts-plain64", &key, &accept), Ok(("portable", false)));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use atrest_format::luks2::{
 use atrest_secret::Locked;
 
 use super::{Luks2, authenticated, keyslot};
+use crate::data_mapper::data_mapper;
 use crate::lock::MetadataLock;
-use crate::luks1::data_mapper;
 use crate::{
     CryptFlags, CryptTarget, Devices, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
     VolumeKey,

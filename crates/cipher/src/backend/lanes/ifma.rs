@@ -130,13 +130,12 @@ unsafe fn sum(a: [__m512i; 3], b: [__m512i; 3]) -> [__m512i; 3] {
     unsafe { [a[0].add64(b[0]), a[1].add64(b[1]), a[2].add64(b[2])] }
 }
 
-// SAFETY (all of the blocks below): the caller has AVX-512 with IFMA.
 impl Field<__m512i> for LongLimbs {
     type Hash = [__m512i; 3];
 
     #[inline(always)]
     unsafe fn new(key: &PolyKey) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has AVX-512 with IFMA.
         unsafe {
             let [l0, l1, l2] = key.long_limbs();
             let once = Power::new([__m512i::splat64(l0), __m512i::splat64(l1), __m512i::splat64(l2)]);
@@ -148,7 +147,7 @@ impl Field<__m512i> for LongLimbs {
 
     #[inline(always)]
     unsafe fn begin([l0, l1, l2, l3, l4]: [__m512i; 5]) -> Self::Hash {
-        // SAFETY: as above.
+        // SAFETY: the caller has AVX-512 with IFMA.
         unsafe {
             let mask = __m512i::splat64(LIMB);
             let h0 = l0.add64(l1.up64::<26>());
@@ -160,7 +159,7 @@ impl Field<__m512i> for LongLimbs {
 
     #[inline(always)]
     unsafe fn block(&self, h: &mut Self::Hash, low: __m512i, high: __m512i, whole: bool) {
-        // SAFETY: as above.
+        // SAFETY: the caller has AVX-512 with IFMA.
         unsafe {
             let mut sums = Sums::new();
             sums.add_product(&sum(*h, limbs(low, high, if whole { END } else { 0 })), &self.once);
@@ -174,7 +173,7 @@ impl Field<__m512i> for LongLimbs {
         h: &mut Self::Hash,
         [(low, high), (next_low, next_high)]: [(__m512i, __m512i); 2],
     ) {
-        // SAFETY: as above.
+        // SAFETY: the caller has AVX-512 with IFMA.
         unsafe {
             let (first, second) = (limbs(low, high, END), limbs(next_low, next_high, END));
             let mut sums = Sums::new();
@@ -186,7 +185,7 @@ impl Field<__m512i> for LongLimbs {
 
     #[inline(always)]
     unsafe fn finish([h0, h1, h2]: Self::Hash) -> (__m512i, __m512i) {
-        // SAFETY: as above.
+        // SAFETY: the caller has AVX-512 with IFMA.
         unsafe {
             let (mask, short) = (__m512i::splat64(LIMB), __m512i::splat64((1 << 26) - 1));
             let h2 = h2.add64(h1.down64::<44>());

@@ -130,7 +130,7 @@ impl Lanes for Leaky {
 /// The CPU has AVX2, and the batch is what it says.
 #[target_feature(enable = "avx2")]
 unsafe fn stream<V: Lanes>(key: &StreamKey, scratch: &mut Scratch, batch: Batch) {
-    // SAFETY: as above.
+    // SAFETY: the caller has AVX2, and a batch that is what it says.
     unsafe { chacha::short_nonce_stream::<V>(key, scratch, batch) }
 }
 

@@ -66,7 +66,7 @@ unsafe fn pairs<const WORDS: bool>(
         for block in 0..count {
             for column in 0..4 {
                 let i = 2 * column + block;
-                // SAFETY: as above.
+                // SAFETY: the word lies within the run, and is aligned as the caller says.
                 unsafe { store::<WORDS>(dst.add(16 * (at + block) + 4 * column), state[i] ^ masks[i]) };
             }
         }

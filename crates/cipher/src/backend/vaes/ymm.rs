@@ -16,13 +16,12 @@ unsafe fn polynomial() -> __m256i {
     unsafe { _mm256_set_epi64x(0, 0x87, 0, 0x87) }
 }
 
-// SAFETY (all of the blocks below): the caller has AVX2, VAES and VPCLMULQDQ and passes pointers as the trait asks.
 impl Lanes for __m256i {
     #[inline(always)]
     unsafe fn four_further(four: &[Self; 4]) -> [Self; 4] {
         let mut further = *four;
         for lanes in &mut further {
-            // SAFETY: as above.
+            // SAFETY: the caller has AVX2, VAES and VPCLMULQDQ.
             unsafe {
                 // x^8: a shift by a byte.
                 let out = _mm256_bsrli_epi128::<15>(*lanes);
@@ -37,7 +36,7 @@ impl Lanes for __m256i {
     unsafe fn first_four(start: Self) -> [Self; 4] {
         let mut powers = [start; 4];
         for (register, first) in powers.iter_mut().zip([0, 2, 4, 6]) {
-            // SAFETY: as above. A shift by 64 gives zero, as the power 0 wants it.
+            // SAFETY: the caller has AVX2, VAES and VPCLMULQDQ. A shift by 64 gives zero, as the power 0 wants it.
             unsafe {
                 let left = _mm256_set_epi64x(first + 1, first + 1, first, first);
                 let right = _mm256_sub_epi64(_mm256_set_epi64x(64, 64, 64, 64), left);
@@ -52,13 +51,13 @@ impl Lanes for __m256i {
 
     #[inline(always)]
     unsafe fn behind(self, previous: Self) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has AVX2, VAES and VPCLMULQDQ.
         unsafe { _mm256_permute2x128_si256::<0x21>(previous, self) }
     }
 
     #[inline(always)]
     unsafe fn transpose(tile: &mut [Self; 4]) {
-        // SAFETY: as above.
+        // SAFETY: the caller has AVX2, VAES and VPCLMULQDQ.
         unsafe {
             let [first, second, ..] = *tile;
             tile[0] = _mm256_permute2x128_si256::<0x20>(first, second);

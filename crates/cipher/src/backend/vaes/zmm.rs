@@ -37,12 +37,11 @@ unsafe fn xor_first_doubleword(a: __m512i, b: __m512i) -> __m512i {
     unsafe { _mm512_ternarylogic_epi32::<0x78>(a, b, _mm512_maskz_set1_epi32(0x1111, -1)) }
 }
 
-// SAFETY (all of the blocks below): the caller has AVX-512, VAES and VPCLMULQDQ and passes pointers as the trait asks.
 impl Lanes for __m512i {
     #[inline(always)]
     unsafe fn four_further(four: &[Self; 4]) -> [Self; 4] {
         let [a, b, c, d] = *four;
-        // SAFETY: as above.
+        // SAFETY: the caller has AVX-512, VAES and VPCLMULQDQ.
         unsafe {
             // x^16: a shift by two bytes. What leaves the lanes of all four is reduced in one register, a doubleword for each.
             let reduced = times_polynomial(_mm512_srli_epi32::<16>(doublewords::<0b11_11_11_11>(*four)));
@@ -57,7 +56,7 @@ impl Lanes for __m512i {
 
     #[inline(always)]
     unsafe fn first_four(start: Self) -> [Self; 4] {
-        // SAFETY: as above. A shift by 64 gives zero, as the power 0 wants it.
+        // SAFETY: the caller has AVX-512, VAES and VPCLMULQDQ. A shift by 64 gives zero, as the power 0 wants it.
         unsafe {
             let mut out = [start; 4];
             let mut powers = [start; 4];
@@ -81,13 +80,13 @@ impl Lanes for __m512i {
 
     #[inline(always)]
     unsafe fn behind(self, previous: Self) -> Self {
-        // SAFETY: as above.
+        // SAFETY: the caller has AVX-512, VAES and VPCLMULQDQ.
         unsafe { _mm512_alignr_epi64::<6>(self, previous) }
     }
 
     #[inline(always)]
     unsafe fn transpose(tile: &mut [Self; 4]) {
-        // SAFETY: as above.
+        // SAFETY: the caller has AVX-512, VAES and VPCLMULQDQ.
         unsafe {
             let [a, b, c, d] = *tile;
             let low_ab = _mm512_shuffle_i64x2::<0x44>(a, b);

@@ -106,7 +106,16 @@ impl fmt::Display for ReencryptError {
     }
 }
 
-impl core::error::Error for ReencryptError {}
+impl core::error::Error for ReencryptError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Change(cause) | Self::Wipe(cause) => Some(&**cause),
+            Self::Format(cause) => Some(&**cause),
+            Self::State(cause) => Some(cause),
+            _ => None,
+        }
+    }
+}
 
 impl From<ChangeError> for ReencryptError {
     fn from(error: ChangeError) -> Self {

@@ -14,8 +14,8 @@ use atrest_volume::plain::{self, PlainKey, PlainOptions};
 use rustix::fs::{Advice, fadvise};
 
 use super::Place;
-use crate::bench::BenchError;
-use crate::{Access, Disk, DiskOptions, FileDevice};
+use crate::BenchError;
+use atrest_engine::{Access, Disk, DiskOptions, FileDevice};
 
 const CIPHER: &str = "aes-xts-plain64";
 const KEY_LEN: usize = 32;
@@ -108,7 +108,8 @@ impl Medium {
         let key = PlainKey::KeyFile(&self.key);
         let volume = plain::open(&*target.plain, &options, key, &UnlockOptions::default());
         let volume = volume.map_err(BenchError::Volume)?;
-        let options = DiskOptions { threads: self.threads, ..DiskOptions::default() };
+        let mut options = DiskOptions::default();
+        options.threads = self.threads;
         Disk::new(target.plain.clone(), volume, options).map_err(BenchError::Disk)
     }
 

@@ -19,7 +19,7 @@ pub use svg::lg_chart;
 use super::medium::Medium;
 use super::sequential::random_data;
 use super::{MIB, Place};
-use crate::bench::BenchError;
+use crate::BenchError;
 use contender::Files;
 use run::on_cores;
 

@@ -11,8 +11,8 @@ use super::super::random::rate;
 use super::super::sequential::fill;
 use super::contender::Files;
 use super::{LgOptions, Work};
-use crate::Disk;
-use crate::bench::BenchError;
+use crate::BenchError;
+use atrest_engine::Disk;
 
 const PAGE: usize = 4096;
 

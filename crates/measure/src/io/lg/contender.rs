@@ -9,8 +9,8 @@ use super::super::MIB;
 use super::super::medium::{Medium, Target};
 use super::super::sequential::fill;
 use super::FILES;
-use crate::bench::BenchError;
-use crate::{Disk, DiskOptions};
+use crate::BenchError;
+use atrest_engine::{Disk, DiskOptions};
 
 /// How files are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,8 @@ impl Files {
         let (Some(target), Some(key)) = (self.targets.get(index), self.keys.get(index)) else {
             return Err(BenchError::Random);
         };
-        let options = DiskOptions { threads, ..DiskOptions::default() };
+        let mut options = DiskOptions::default();
+        options.threads = threads;
         let Some((spec, _, data_unit)) = self.contender.cipher() else {
             return Disk::identity(target.plain.clone(), options).map_err(BenchError::Disk);
         };

@@ -10,7 +10,7 @@ use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions, RunError};
 
 use super::alpha::Multiply;
 use super::seconds;
-use crate::bench::{BenchError, BenchOptions};
+use crate::{BenchError, BenchOptions};
 
 /// Where the figures beside ours come from.
 pub const ESP32_SOURCE: &str =

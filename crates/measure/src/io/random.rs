@@ -7,8 +7,8 @@ use atrest_device::BlockDevice;
 
 use super::medium::{Medium, Target};
 use super::{MIB, Pair, sequential};
-use crate::Disk;
-use crate::bench::BenchError;
+use crate::BenchError;
+use atrest_engine::Disk;
 
 const BLOCK: u64 = 4096;
 /// Odd, and far from small multiples of a power of two: neighbours in time are far apart on the medium.

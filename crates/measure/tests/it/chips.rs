@@ -1,10 +1,10 @@
-//! The instructions that `kdf::cost` names for microcontrollers, and docs/KDF.md with it, against whole derivations that boards under emulation
+//! The instructions that `measure::cost` names for microcontrollers, and docs/KDF.md with it, against whole derivations that boards under emulation
 //! count.
 
 use std::collections::BTreeMap;
 
-use atrest_kdf::cost::{CHIPS, Setting};
 use atrest_kdf::{CatenaCost, CatenaGraph, CatenaInput, Hash, catena, pbkdf2};
+use atrest_measure::cost::{CHIPS, Setting};
 use atrest_testkit::firmware::{Build, boards, fnv};
 
 const PASSPHRASE: &[u8] = b"correct horse battery staple";
@@ -41,7 +41,7 @@ fn chips_take_as_many_instructions_as_the_model_says() {
             println!("{}: {what} takes {figure} instructions, as reckoned {says}", board.name);
             assert!(
                 figure.abs_diff(says) * 100 <= says * TOLERANCE,
-                "{}: {what} takes {figure} instructions, kdf::cost and docs/KDF.md say {says}",
+                "{}: {what} takes {figure} instructions, measure::cost and docs/KDF.md say {says}",
                 board.name
             );
         }

@@ -1,7 +1,7 @@
 //! What a derivation costs whom: a microcontroller, and somebody who guesses. docs/KDF.md states the model, its sources
 //! and what follows from it.
 
-use crate::{CatenaCost, CatenaGraph, Hash};
+use atrest_kdf::{CatenaCost, CatenaGraph, Hash};
 
 /// A key derivation that yields a key of 32 bytes.
 #[non_exhaustive]
@@ -164,23 +164,21 @@ impl Setting {
 }
 
 /// What this machine was found to do.
-#[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Here {
     /// Compressions of SHA-256 a second on one core, with as many guesses side by side as its registers hold.
     pub sha256: f64,
 }
 
-#[cfg(feature = "std")]
 impl Here {
     /// Takes about a fifth of a second.
-    pub fn measure() -> Result<Self, crate::KdfError> {
+    pub fn measure() -> Result<Self, atrest_kdf::KdfError> {
         // Four output blocks are four chains, as four guesses would be.
         let mut key = [0; 128];
         let mut iterations = 1u32 << 12;
         loop {
             let begun = std::time::Instant::now();
-            crate::pbkdf2(Hash::Sha256, b"passphrase", &[0x2e; 32], iterations, &mut key)?;
+            atrest_kdf::pbkdf2(Hash::Sha256, b"passphrase", &[0x2e; 32], iterations, &mut key)?;
             let took = begun.elapsed().as_secs_f64();
             if took >= 0.1 || iterations >= 1 << 28 {
                 return Ok(Self { sha256: 8.0 * f64::from(iterations) / took });
@@ -200,8 +198,7 @@ impl Here {
 }
 
 /// Seconds that one derivation takes here, the shortest of three.
-#[cfg(feature = "std")]
-pub fn seconds(setting: &Setting) -> Result<f64, crate::KdfError> {
+pub fn seconds(setting: &Setting) -> Result<f64, atrest_kdf::KdfError> {
     let mut shortest = f64::INFINITY;
     for _ in 0..3 {
         let begun = std::time::Instant::now();
@@ -211,24 +208,25 @@ pub fn seconds(setting: &Setting) -> Result<f64, crate::KdfError> {
     Ok(shortest)
 }
 
-#[cfg(feature = "std")]
-fn run(setting: &Setting) -> Result<(), crate::KdfError> {
-    use crate::{Argon2Cost, Argon2Kind, CatenaInput, ScryptCost};
+fn run(setting: &Setting) -> Result<(), atrest_kdf::KdfError> {
+    use atrest_kdf::{Argon2Cost, Argon2Kind, CatenaInput, ScryptCost};
     let (passphrase, salt) = (b"correct horse battery staple", &[0x2e; 32]);
     let mut key = [0; 32];
     match *setting {
-        Setting::Pbkdf2 { iterations } => crate::pbkdf2(Hash::Sha256, passphrase, salt, iterations, &mut key),
+        Setting::Pbkdf2 { iterations } => {
+            atrest_kdf::pbkdf2(Hash::Sha256, passphrase, salt, iterations, &mut key)
+        }
         Setting::Catena(cost) => {
             let mut memory = std::vec![0; setting.memory() as usize];
             let input = CatenaInput { passphrase, salt, ..CatenaInput::default() };
-            crate::catena(Hash::Sha256, &cost, &input, &mut memory, &mut key)
+            atrest_kdf::catena(Hash::Sha256, &cost, &input, &mut memory, &mut key)
         }
         Setting::Argon2id { memory_kib, time } => {
             let cost = Argon2Cost { kind: Argon2Kind::Id, time, memory_kib, lanes: 1 };
-            crate::argon2(&cost, passphrase, salt, &mut key)
+            atrest_kdf::argon2(&cost, passphrase, salt, &mut key)
         }
         Setting::Scrypt { log_n, r } => {
-            crate::scrypt(&ScryptCost { log_n, r, p: 1 }, passphrase, salt, &mut key)
+            atrest_kdf::scrypt(&ScryptCost { log_n, r, p: 1 }, passphrase, salt, &mut key)
         }
     }
 }
@@ -259,7 +257,6 @@ mod tests {
         assert_eq!((scrypt.memory(), scrypt.traffic()), (16 << 20, 32 << 20));
     }
 
-    #[cfg(feature = "std")]
     #[test]
     fn every_setting_can_be_run() {
         for setting in SETTINGS {

@@ -3,9 +3,13 @@
 //!
 //! Ciphers are measured through [`Mapper`](atrest_cipher::Mapper), tweak work included, on data units of 512 and 4096 bytes, from a buffer
 //! that stays in a core's cache and by walking through one that does not, on one core and on all. Of a few short
-//! slices the median counts. Data never meets a device, but for [`io`]. [`adiantum`] and [`esp32`] are the tables of two sources once more.
+//! slices the median counts. Data never meets a device, but for [`io`]. [`adiantum`] and [`esp32`] are the tables of two sources once more. [`cost`] says what guessing passphrases costs.
+//!
+//! For `atrest bench` and `atrest kdf cost` alone: nothing that opens a volume measures.
+#![forbid(unsafe_code)]
 
 mod cipher;
+pub mod cost;
 pub mod io;
 mod kdf;
 mod table;
@@ -17,10 +21,9 @@ use std::time::Duration;
 
 use atrest_cipher::{CipherSpec, KeyError};
 use atrest_device::DeviceError;
+use atrest_engine::DiskError;
 use atrest_kdf::KdfError;
 use atrest_volume::plain::PlainOpenError;
-
-use crate::DiskError;
 
 pub use cipher::{CipherRow, Memory};
 pub use kdf::{KdfCost, KdfRow};

@@ -4,7 +4,7 @@ use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
 
 use super::clock::cycles_per_second;
 use super::seconds;
-use crate::bench::{BenchError, BenchOptions};
+use crate::{BenchError, BenchOptions};
 
 /// Where the figures beside ours come from.
 pub const ADIANTUM_SOURCE: &str = "Crowley, Biggers: Adiantum: length-preserving encryption for entry-level processors, 2019 (ARM Cortex-A7)";

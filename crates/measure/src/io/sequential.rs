@@ -7,7 +7,7 @@ use atrest_secret::{OsRandom, Random};
 
 use super::medium::{Medium, Target};
 use super::{MIB, Pair};
-use crate::bench::BenchError;
+use crate::BenchError;
 
 /// Small sizes are measured so often, and the median counts: a single one says little.
 const RUNS: usize = 3;

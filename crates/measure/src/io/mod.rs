@@ -2,7 +2,7 @@
 //!
 //! The method is that of an article on the Zynq ([`zynq`]): sizes of 10 to 2000 MiB in blocks of 1 MiB, random data, caches dropped before
 //! reading; its cipher is AES-XTS with a key of 256 bits on data units of 512 bytes. Writing ends when everything is on the medium. Plain is the file or
-//! device itself; encrypted is a [`Disk`](crate::Disk) on it. [`lg`] compares kinds of encryption by the method of the LG slides.
+//! device itself; encrypted is a [`Disk`](atrest_engine::Disk) on it. [`lg`] compares kinds of encryption by the method of the LG slides.
 
 pub mod lg;
 mod medium;

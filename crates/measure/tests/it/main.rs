@@ -1,0 +1,3 @@
+//! What the models in here say, held against counting.
+
+mod chips;
