@@ -1,6 +1,7 @@
 //! The tests of this crate that are no programs of their own: one program links in the time of one.
 
 mod board;
+mod comments;
 mod crash;
 mod crate_graph;
 mod dependencies;
@@ -17,7 +18,6 @@ mod kernel;
 mod kernel_oracle;
 mod random;
 mod reencrypt;
-mod safety_lines;
 mod sealed_model;
 mod unprivileged;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
