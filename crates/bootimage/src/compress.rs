@@ -143,7 +143,8 @@ pub fn unpack_one(
 /// Unpacks a file that is one stream or several of them and nothing else, as kernel modules are.
 ///
 /// # Errors
-/// As [`unpack_one`].
+/// [`CompressError::Damaged`] (also for a stream that is cut off, or for something else behind it) and
+/// [`CompressError::TooLarge`].
 pub fn unpack_all(compression: Compression, bytes: &[u8], limit: u64) -> Result<Vec<u8>, CompressError> {
     let (mut unpacked, mut taken) = unpack_one(compression, bytes, limit)?;
     while let Some(rest) = bytes.get(taken..).filter(|rest| Compression::detect(rest) == Some(compression)) {

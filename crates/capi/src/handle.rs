@@ -117,7 +117,7 @@ impl State {
 ///
 /// # Safety
 ///
-/// As `atrest.h` says: pointers are null or valid, buffers are as long as is said and are lent until the volume is closed.
+/// Pointers are null or valid. Buffers are as long as is said, and lent until the volume is closed, as `atrest.h` asks for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atrest_flash_open(
     flash: *mut Flash,
@@ -302,7 +302,7 @@ pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: usize) -> Result<&'a [
     }
 }
 
-/// The same to be written to.
+/// Bytes that C lends to be written to. If there are none, the pointer may be null.
 ///
 /// # Safety
 ///

@@ -94,7 +94,7 @@ impl atrest_secret::Random for Random {
 ///
 /// # Safety
 ///
-/// As `atrest.h` says: pointers are null or valid, buffers are as long as is said.
+/// Pointers are null or valid, and buffers are as long as is said, as `atrest.h` asks for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atrest_flash_change_passphrase(
     medium: *const Medium,

@@ -21,7 +21,7 @@ const UNITS_AT_A_TIME: usize = 16;
 pub(crate) enum DataRule<C> {
     /// BitLocker's IVs: byte offsets, encrypted under the data's key.
     Eboiv(C),
-    /// The same, and BitLocker's diffuser.
+    /// BitLocker's IVs and its diffuser: byte offsets, encrypted under the data's key, and the diffuser under a second key.
     Elephant { ivs: C, diffuser: Elephant<C> },
     /// TrueCrypt's IVs and whitening before version 4.1.
     Tcw(Tcw),

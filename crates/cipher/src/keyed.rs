@@ -256,7 +256,7 @@ impl AnyKeyed {
         Ok(())
     }
 
-    /// As [`AnyKeyed::run`], and wipes the stack that the run used.
+    /// Encrypts or decrypts a run and wipes the stack that it used, where there is `std`.
     pub(crate) fn run_without_traces(
         &self,
         direction: Direction,

@@ -128,8 +128,8 @@ impl RunError {
 /// `tests/stack.rs` fails if one goes below it.
 pub(crate) const WIPED_STACK: usize = 24 << 10;
 
-/// The same for XTS, XEX and ECB, which take 6 KiB at most. A short run must not wait for a wipe that takes longer than
-/// itself: 24 KiB take 215 ns, and 512 bytes of AES-XTS take 120 ns.
+/// Stack below a run in XTS, XEX or ECB that is wiped after it. Those runs take 6 KiB at most. A short run must not wait for
+/// a wipe that takes longer than itself: 24 KiB take 215 ns, and 512 bytes of AES-XTS take 120 ns.
 pub(crate) const WIPED_SHALLOW: usize = 8 << 10;
 
 /// Runs a cipher and wipes the stack that it used, where there is `std`.
@@ -141,7 +141,8 @@ pub(crate) fn without_traces<R>(cipher: impl FnOnce() -> R) -> R {
     atrest_secret::with_wiped_stack_up_to::<WIPED_STACK, R>(cipher)
 }
 
-/// As [`without_traces`], for a cipher that may be one of those that take little.
+/// Runs a cipher and wipes the stack that it used, where there is `std`: [`WIPED_SHALLOW`] bytes if `is_shallow`, otherwise
+/// [`WIPED_STACK`].
 #[inline(always)]
 pub(crate) fn without_traces_by_depth<R>(is_shallow: bool, cipher: impl FnOnce() -> R) -> R {
     atrest_secret::with_wiped_stack_by_depth::<WIPED_SHALLOW, WIPED_STACK, R>(is_shallow, cipher)

@@ -74,7 +74,7 @@ impl Failure {
         self
     }
 
-    /// The same code and hint with other words.
+    /// Replaces the words of what happened. The exit code and the hint stay.
     pub fn saying(mut self, what: impl fmt::Display) -> Self {
         self.what = what.to_string();
         self

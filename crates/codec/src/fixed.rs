@@ -34,7 +34,7 @@ pub struct Le<T>(pub T);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Be<T>(pub T);
 
-/// The same fields several times.
+/// `N` rows of fields, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows<T, const N: usize>(pub [T; N]);
 

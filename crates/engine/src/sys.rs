@@ -119,7 +119,7 @@ pub fn cause(error: &io::Error) -> Cause {
     }
 }
 
-/// As [`cause`], for an error of `rustix`.
+/// What an error of `rustix` means for a device.
 pub fn errno_cause(errno: rustix::io::Errno) -> Cause {
     cause(&errno.into())
 }

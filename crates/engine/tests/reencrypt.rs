@@ -212,7 +212,7 @@ fn before(job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
     before_of(len, job, random)
 }
 
-/// The same with so many bytes of plaintext.
+/// A device before the job with `len` bytes of plaintext on it, and that plaintext.
 fn before_of(len: usize, job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
     let plaintext = random.bytes(len);
     let mut image = Vec::new();

@@ -23,7 +23,7 @@ impl<B: BlockDevice> CardPart<B> {
         Ok(Self::checked(card, first, count))
     }
 
-    /// The same of blocks that are known to be on the card.
+    /// `count` blocks from `first` on, which the caller knows to be on the card.
     pub(crate) fn checked(card: B, first: u32, count: u32) -> Self {
         Self { card, first, count }
     }

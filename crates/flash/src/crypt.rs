@@ -63,7 +63,7 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
         Self::with_blank_reads(device, cipher, bounce, BlankReads::default())
     }
 
-    /// The same with a choice of what blank units read as.
+    /// Encrypts what goes to `device`, with a choice of what blank units read as. Otherwise like [`new`](Self::new).
     pub fn with_blank_reads(
         device: D,
         cipher: C,
@@ -95,7 +95,7 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
         &self.device
     }
 
-    /// The same, to use past the encryption.
+    /// The medium, to use past the encryption.
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }

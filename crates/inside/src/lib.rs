@@ -74,8 +74,10 @@ pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn
     open_tree_with(device, access, None)
 }
 
-/// The same, with what decrypts the files, names and links that the filesystem itself encrypts (ext4). Without it, or without
-/// a key, names of a locked directory are what the kernel shows for them, and files can't be read.
+/// Opens the filesystem and decrypts the files, names and links that it encrypts itself (ext4).
+///
+/// Without `encryption`, or without a key, names of a locked directory are what the kernel shows for them, and files can't be
+/// read. Otherwise like [`open_tree`].
 pub fn open_tree_with(
     device: Arc<dyn BlockDevice>,
     access: Access,

@@ -39,7 +39,7 @@ pub struct Walk<'t> {
 pub enum Step {
     /// A directory, before what is in it.
     Enter(Visit),
-    /// The same directory, after what is in it.
+    /// A directory that was entered, after what is in it.
     Leave(Visit),
     /// Anything else.
     Leaf(Visit),

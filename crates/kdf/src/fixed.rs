@@ -10,11 +10,12 @@ use crate::pbkdf2::chains::{Cloning, Iterated, Lanes, narrow};
 
 /// One of the types of this module.
 pub trait FixedHash: Digests {
-    /// The same, as a value.
+    /// The hash that the type names, as a value.
     const HASH: Hash;
 }
 
-/// As [`digest`](crate::digest()), by a hash that is named by type.
+/// Hashes the concatenation of `parts` with `H`. Writes the first `out.len()` bytes of the digest, or all of it when `out`
+/// is longer, and returns how many bytes those are. [`digest`](crate::digest()) takes the hash as a value.
 pub fn digest<H: FixedHash>(parts: &[&[u8]], out: &mut [u8]) -> usize {
     let mut state = H::Digest::new();
     for part in parts {

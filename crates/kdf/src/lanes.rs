@@ -17,7 +17,8 @@ pub fn on_own_threads<R: Send>(lanes: u32, derive: impl FnOnce() -> R + Send) ->
     on_at_most(lanes.min(processors).max(1), &|| Ok(()), derive)
 }
 
-/// As [`on_own_threads`]; a thread is started only if `may_start` does not refuse it, as the system might.
+/// Runs `derive` with this many threads, or with half as many whenever one is refused, down to the caller's own. `may_start`
+/// refuses threads as the system might. The stacks are wiped.
 fn on_at_most<R: Send>(
     threads: usize,
     may_start: &dyn Fn() -> io::Result<()>,

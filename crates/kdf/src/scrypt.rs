@@ -87,7 +87,7 @@ struct WorkArea {
     bytes: Vec<u8>,
     /// One part.
     x: Vec<Block>,
-    /// The same, of the next step.
+    /// One part XORed with one of `v`, which the next step mixes.
     y: Vec<Block>,
     /// N parts.
     v: Vec<Block>,

@@ -76,7 +76,7 @@ fn public(len: usize) -> Vec<u8> {
     (0..len).map(|i| i as u8).collect()
 }
 
-/// The same bytes, which valgrind takes for undefined.
+/// `len` bytes that count up from 0, which valgrind takes for undefined.
 fn secret(len: usize) -> Vec<u8> {
     let mut bytes = public(len);
     make_secret(&mut bytes);

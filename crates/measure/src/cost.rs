@@ -53,7 +53,7 @@ pub struct Chip {
     pub pbkdf2_iteration: u64,
     /// Instructions of a node of Catena-BRG over SHA-256, on the average of a whole derivation.
     pub brg_node: u64,
-    /// The same of Catena-DBG.
+    /// Instructions of a node of Catena-DBG over SHA-256, on the average of a whole derivation.
     pub dbg_node: u64,
 }
 

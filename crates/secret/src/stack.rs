@@ -35,7 +35,9 @@ pub fn with_wiped_stack_up_to<const BYTES: usize, R>(work: impl FnOnce() -> R) -
     work()
 }
 
-/// As [`with_wiped_stack_up_to`], for work of which some goes less deep: `LESS` bytes are wiped after it if `is_shallow`, otherwise `MORE`.
+/// Runs `work` and then overwrites up to `LESS` bytes of the stack that it used if `is_shallow`, otherwise up to `MORE`.
+///
+/// It is for work of which some goes less deep, otherwise like [`with_wiped_stack_up_to`]. Nothing is wiped without `std`.
 #[inline(always)] // Firmware must not have the work twice.
 #[cfg_attr(not(feature = "std"), allow(unused_variables))]
 pub fn with_wiped_stack_by_depth<const LESS: usize, const MORE: usize, R>(
@@ -51,7 +53,10 @@ pub fn with_wiped_stack_by_depth<const LESS: usize, const MORE: usize, R>(
     work()
 }
 
-/// As [`with_wiped_stack`], for `BYTES` of stack. There must be as much left, and 1 KiB more.
+/// Runs `work` and then overwrites up to `BYTES` of the stack that it used, also if it panics, and also without `std`.
+///
+/// The stack must have as much left, and 1 KiB more. What `work` returns must not hold secrets by value, as with
+/// [`with_wiped_stack`].
 #[inline(never)]
 pub fn with_wiped_stack_of<const BYTES: usize, R>(work: impl FnOnce() -> R) -> R {
     struct Wipe<const BYTES: usize>;

@@ -13,7 +13,7 @@ use crate::oracle::{Outcome, Program, workspace};
 
 /// KDF options that take milliseconds, for volumes whose passphrase is not what a test is about.
 pub const FAST_PBKDF2: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
-/// The same for Argon2id.
+/// Argon2id options that take milliseconds, for volumes whose passphrase is not what a test is about.
 pub const FAST_ARGON2ID: &str =
     "--pbkdf argon2id --pbkdf-memory 64 --pbkdf-parallel 1 --pbkdf-force-iterations 4";
 
@@ -101,7 +101,7 @@ impl VolumeFile {
         self.program(command, options).run()
     }
 
-    /// The same, to be completed.
+    /// Prepares `atrest COMMAND --key-file KEY OPTIONS PATH`, to be completed and run.
     pub fn program(&self, command: &str, options: &str) -> Program {
         atrest(command).arg("--key-file").arg(&self.key).words(options).arg(&self.path)
     }

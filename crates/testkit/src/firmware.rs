@@ -136,7 +136,8 @@ impl Board {
         self.emulator(program).words(self.counting).ok().text()
     }
 
-    /// The same in a directory, with files of it in memory at addresses.
+    /// Runs a program in a directory, with files of that in memory at addresses, and gives what it prints. Its counters
+    /// count instructions.
     pub fn run(&self, program: &Path, directory: &Path, files: &[(&str, u64)]) -> String {
         let loaded = |(file, at): &(&str, u64)| -> [OsString; 2] {
             ["-device".into(), format!("loader,file={file},addr={at:#x},force-raw=on").into()]

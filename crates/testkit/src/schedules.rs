@@ -50,7 +50,7 @@ pub fn hold(body: impl Fn() + Send + Sync + Clone + 'static) {
     run(PctScheduler::new_from_seed(SEED, DEPTH, runs), body);
 }
 
-/// The same with a fault in what the threads share, which has to make the body fail.
+/// Runs `body` under many random schedules with a fault in what the threads share, which has to make it fail under one.
 ///
 /// # Panics
 /// When no schedule finds it.
@@ -74,7 +74,7 @@ fn run(scheduler: impl Scheduler + 'static, body: impl Fn() + Send + Sync + 'sta
     Runner::new(scheduler, config).run(body);
 }
 
-/// As `std::sync`, as far as it is needed.
+/// Locks, conditions, channels and atomics under a schedule: what is needed of `std::sync`. In some a fault can be planted.
 pub mod sync {
     use std::sync::{LockResult, PoisonError};
     use std::time::Duration;
@@ -244,7 +244,7 @@ pub mod sync {
     }
 }
 
-/// As `std::thread`, as far as it is needed.
+/// Threads under a schedule: what is needed of `std::thread`.
 pub mod thread {
     use std::io;
     use std::num::NonZeroUsize;

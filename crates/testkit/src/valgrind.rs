@@ -95,7 +95,7 @@ pub fn leaks(role: &str, perform: impl Fn(&str)) -> Option<Leaks> {
     leaks_of(thread.name().expect("the thread of a test has its name"), role, perform)
 }
 
-/// As [`leaks`], of the test of that name.
+/// Runs the test of that name again under valgrind in that role, and tells the leaks. There, performs the role.
 pub fn leaks_of(test: &str, role: &str, perform: impl Fn(&str)) -> Option<Leaks> {
     if let Ok(role) = std::env::var(ROLE) {
         perform(&role);

@@ -49,19 +49,19 @@ impl Volume {
         }
     }
 
-    /// The same volume with the UUID of its header.
+    /// Sets the UUID that the header has.
     pub fn with_uuid(mut self, uuid: impl Into<String>) -> Self {
         self.uuid = Some(uuid.into());
         self
     }
 
-    /// The same volume, with the keyslot that unlocked it.
+    /// Sets the keyslot that unlocked the volume.
     pub fn with_keyslot(mut self, keyslot: Option<u32>) -> Self {
         self.keyslot = keyslot;
         self
     }
 
-    /// The same volume, with what dm-crypt has to be told of each segment.
+    /// Sets what dm-crypt has to be told of each segment. A volume without segments gets its size from them.
     pub fn with_targets(mut self, targets: Vec<CryptTarget>) -> Self {
         if let (true, Some(last)) = (self.segments.is_empty(), targets.last()) {
             // cannot overflow: segments lie inside their device and do not overlap.
@@ -71,13 +71,13 @@ impl Volume {
         self
     }
 
-    /// The same volume; its header asks dm-crypt to work so.
+    /// Sets how the header asks dm-crypt to work.
     pub fn with_flags(mut self, flags: CryptFlags) -> Self {
         self.flags = flags;
         self
     }
 
-    /// The same volume, for reading only.
+    /// Sets whether the volume is for reading only.
     pub fn with_read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self

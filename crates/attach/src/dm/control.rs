@@ -122,7 +122,7 @@ impl Control {
         Ok(message.has(flag::UEVENT_GENERATED))
     }
 
-    /// The same, trying for a second while it is in use.
+    /// Removes a mapping; while it is in use, tries for a second. Gives whether udev was told.
     pub fn remove_patiently(&self, name: &str, event: u32) -> Result<bool, DmError> {
         for _ in 1..TRIES {
             match self.remove(name, event) {

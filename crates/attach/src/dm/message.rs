@@ -48,7 +48,7 @@ impl Message {
         Self::with_room(name, ANSWER)
     }
 
-    /// The same with room for an answer of so many bytes.
+    /// A request about the mapping of that name, with room for an answer of `room` bytes behind the head.
     pub fn with_room(name: &str, room: usize) -> Self {
         let mut message = Self { bytes: SecretBytes::zeroed(HEAD + room), used: HEAD };
         for (i, number) in VERSION.into_iter().enumerate() {

@@ -115,9 +115,9 @@ pub enum WaitError {
     Session(io::Error),
     /// The last flush failed: writes without an `fsync` may be lost.
     Flush(DeviceError),
-    /// The same, of a tree.
+    /// The last flush of a tree failed: writes without an `fsync` may be lost.
     FlushTree(TreeError),
-    /// The same, of a tree with POSIX behaviour.
+    /// The last flush of a tree with POSIX behaviour failed: writes without an `fsync` may be lost.
     FlushPosix(Errno),
 }
 

@@ -368,8 +368,8 @@ impl Registry {
         }
     }
 
-    /// As [`read`](Self::read), with the directory locked: nobody puts a new file in the place of a stale one
-    /// between the look and the removal.
+    /// What is in a file; one that is stale is removed with what its process left. The caller has locked the directory:
+    /// nobody puts a new file in the place of a stale one between the look and the removal.
     fn sweep(file: &Path) -> Result<Content, SessionError> {
         let stale = match read_entry(file)? {
             Content::Stale(stale) => stale,

@@ -50,7 +50,7 @@ pub trait AesEngine {
 
 /// An [`AesEngine`] that lets others run while it works.
 pub trait AsyncAesEngine {
-    /// As [`AesEngine::ALIGNMENT`].
+    /// Blocks handed over begin at a multiple of so many bytes. Ask for no more than DMA needs.
     const ALIGNMENT: usize;
 
     /// Why it could not.

@@ -55,7 +55,7 @@ impl LrwKey {
         [base, base ^ self.change(index)]
     }
 
-    /// The same, from those of another index, of which no secret is made.
+    /// The bases of `index`, computed from those of `other`. The time depends on both numbers, of which no secret is made.
     pub(crate) fn bases_from(&self, [mut base, _]: [u128; 2], other: u128, index: u128) -> [u128; 2] {
         let mut bits = (other ^ index) & !(SPAN as u128 - 1);
         while bits != 0 {
@@ -66,7 +66,7 @@ impl LrwKey {
         [base, base ^ self.change(index)]
     }
 
-    /// The same, from those of an index before the last multiple of [`SPAN`].
+    /// The bases of `index`, computed from those of an index before the last multiple of [`SPAN`].
     pub(crate) fn next_bases(&self, [_, base]: [u128; 2], index: u128) -> [u128; 2] {
         [base, base ^ self.change(index)]
     }

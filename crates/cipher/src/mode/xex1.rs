@@ -1,7 +1,7 @@
 //! XEX with one key (Rogaway, "Efficient instantiations of tweakable blockciphers and refinements to modes OCB and PMAC",
 //! 2004): the tweak of block j is the encrypted IV times x^(j + 1).
 //!
-//! The same key encrypts IVs and data, so that the powers must not start at 1: with x^0, decrypting zeros in block 0 would
+//! One key encrypts both IVs and data, so that the powers must not start at 1: with x^0, decrypting zeros in block 0 would
 //! give away the tweak. The form is ours; no other program reads it.
 
 use crate::block::{BlockCipher, Direction};

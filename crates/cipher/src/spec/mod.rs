@@ -100,7 +100,7 @@ pub(crate) struct IvRule {
 pub(crate) enum KeyedRule {
     /// BitLocker's: the byte offset, encrypted under the data's key.
     Eboiv,
-    /// The same, with BitLocker's diffuser under a second key.
+    /// BitLocker's with its diffuser: the byte offset, encrypted under the data's key, and the diffuser under a second key.
     Elephant,
     /// loop-AES's with 64 keys and, in its third mode, a seed.
     Lmk,

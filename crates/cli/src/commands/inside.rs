@@ -228,7 +228,8 @@ fn read_only(kind: &str, volume: &Path) -> Failure {
         .hint("serve the volume with `atrest open` and mount it to write to other filesystems")
 }
 
-/// The same, and a filesystem that can't be written is opened to be read.
+/// Unlocks the volume and opens the filesystem in it; a directory is opened as eCryptfs. A filesystem that can't be written
+/// is opened all the same: [`open`] refuses it if `write` is set.
 pub fn open_as_it_is(
     volume: &Path,
     unlock_args: &UnlockArgs,
@@ -252,7 +253,9 @@ pub fn open_as_it_is(
     open_with(volume, unlock_args, partition, write, keyring, output)
 }
 
-/// The same, of a file or block device, with keys for what the filesystem itself encrypts.
+/// Unlocks the volume on a file or block device and opens the filesystem in it. The keys of `keyring` decrypt what that
+/// filesystem itself encrypts; those of the protectors that were named are added. An ext2, ext3 or ext4 is opened without a
+/// volume, too.
 pub fn open_with(
     volume: &Path,
     unlock_args: &UnlockArgs,

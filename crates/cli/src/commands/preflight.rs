@@ -39,7 +39,7 @@ pub fn check(args: &OpenArgs, socket: Option<&Path>, registry: &Registry) -> Res
     }
 }
 
-/// The same for `mount`.
+/// Looks at everything that `mount` will need besides the volume.
 pub fn check_mount(args: &MountArgs, registry: &Registry) -> Result<(), Failure> {
     if let Some(name) = &args.name {
         free_name(name, registry)?;

@@ -52,7 +52,8 @@ pub fn unlock(
     Ok(keys)
 }
 
-/// The same for a filesystem that is mounted here.
+/// The master keys that these protectors unlock in the filesystem that is mounted at `directory`. Without protectors nothing
+/// is read.
 pub fn unlock_mounted(
     directory: &Path,
     given: &[FscryptProtector],

@@ -55,7 +55,8 @@ pub fn unlock(path: &Path, args: &UnlockArgs, wanted: Use, output: &Output) -> R
     unlock_if(path, args, wanted, output, || Ok(()))
 }
 
-/// As [`unlock`]; what `ready` looks at is known before anybody types a passphrase.
+/// Opens the devices, calls `ready`, then asks for the passphrase and unlocks. What `ready` looks at is known before anybody
+/// types a passphrase.
 pub fn unlock_if(
     path: &Path,
     args: &UnlockArgs,
@@ -77,7 +78,8 @@ pub fn unlock_if(
     Ok(Unlocked { disk, modified })
 }
 
-/// As [`unlock_if`], for whoever leaves the encryption to somebody else.
+/// Opens the devices, calls `ready`, asks for the passphrase and unlocks, but makes no [`Disk`] as [`unlock_if`] does. For
+/// callers that leave the encryption to somebody else, such as dm-crypt.
 pub fn open_if(
     path: &Path,
     args: &UnlockArgs,

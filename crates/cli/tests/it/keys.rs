@@ -253,7 +253,7 @@ fn a_given_volume_key_says_how_long_it_is() {
     }
 }
 
-/// The same passphrase at another cost: cryptsetup opens the keyslot as before, and sees the cost.
+/// A keyslot whose cost was changed keeps its passphrase: cryptsetup opens it as before, and sees the new cost.
 #[test]
 fn a_passphrase_is_kept_at_another_cost() {
     for kind in ["luks1", "luks2"] {

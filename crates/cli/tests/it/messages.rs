@@ -17,7 +17,7 @@ fn says(scratch: &Scratch, words: &[&str], code: i32, what: &str, hint: &str) {
     );
 }
 
-/// The same with one line only.
+/// Fails unless exactly this line is said on standard error. Standard output is not looked at.
 #[track_caller]
 fn says_only(scratch: &Scratch, words: &[&str], code: i32, what: &str) {
     let ran = scratch.atrest(words);

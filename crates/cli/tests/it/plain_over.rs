@@ -31,7 +31,8 @@ const MADE: [(&str, &str, &str); 10] = [
     ("MBR", "truncate -s 8M m && echo '2048,4096,83' | sfdisk -q m", "an MBR partition table"),
 ];
 
-/// The same by the bytes that the format defines: place, bytes, words.
+/// Signatures that are written by hand, and what the question says of them: offset in bytes, signature, words. The last one
+/// lies 8192 bytes before the end.
 const WRITTEN: [(u64, &[u8], &str); 8] = [
     (0, b"XFSB", "XFS"),
     (0x10040, b"_BHRfS_M", "Btrfs"),

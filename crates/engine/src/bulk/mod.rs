@@ -153,8 +153,10 @@ pub fn decrypt(
     decrypt_from(start, disk, destination, options, progress)
 }
 
-/// As [`decrypt`], into a file that is created or loses its contents once nothing is left that could refuse the run: a
-/// checkpoint can be kept, or the one that is there fits.
+/// Decrypts all of `disk` into the beginning of a [`Destination`], otherwise like [`decrypt`].
+///
+/// A file is created or loses its contents once nothing is left that could refuse the run: a checkpoint can be kept, or the
+/// one that is there fits.
 pub fn decrypt_to(
     disk: &Disk,
     destination: Destination,

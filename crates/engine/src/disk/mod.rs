@@ -140,8 +140,8 @@ impl Disk {
         })
     }
 
-    /// The same, keeping open the device that the volume's detached header lies on, and with it the use lock: nobody
-    /// formats or restores the header of a volume that is in use.
+    /// Keeps open the device that the volume's detached header lies on, and with it the use lock: nobody formats or restores
+    /// the header of a volume that is in use.
     #[must_use]
     pub fn with_header(mut self, header: Arc<dyn BlockDevice>) -> Self {
         self.header = Some(header);

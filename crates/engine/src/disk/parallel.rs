@@ -47,7 +47,7 @@ impl Helpers {
         })
     }
 
-    /// As [`split`](Self::split), for a buffer to be filled.
+    /// Runs `work(skip, piece)` for pieces of `data` that `work` may change, each a multiple of `unit`.
     pub fn split_mut(
         &self,
         data: &mut [u8],
@@ -58,7 +58,8 @@ impl Helpers {
         self.split_mut_as(data, unit, total, work)
     }
 
-    /// As [`split_mut`](Self::split_mut), for a buffer whose contents are as much work as `cost` bytes.
+    /// Runs `work(skip, piece)` for pieces of `data` that `work` may change, each a multiple of `unit`. There are as many
+    /// helpers as `cost` bytes are worth, not those of `data`.
     pub fn split_mut_as(
         &self,
         data: &mut [u8],
@@ -73,7 +74,7 @@ impl Helpers {
         })
     }
 
-    /// As [`split`](Self::split), for a length: runs `work(skip, len)`.
+    /// Runs `work(skip, len)` for pieces of `total` bytes that need no buffer, each a multiple of `unit`.
     pub fn split_len(
         &self,
         total: usize,

@@ -58,7 +58,8 @@ impl Loop {
         }
     }
 
-    /// The same for a user who may not open it, from /sys and /proc. Mounts of other namespaces are not seen.
+    /// Whether the kernel uses it, as /sys and /proc tell a user who may not open it. Mounts of other namespaces are not
+    /// seen.
     pub fn seems_claimed(&self) -> io::Result<bool> {
         let uses = Uses::read(Path::new(PROC))?;
         for part in self.parts()? {

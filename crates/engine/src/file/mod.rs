@@ -144,7 +144,8 @@ impl FileDevice {
         Ok(device)
     }
 
-    /// As [`overwrite`](Self::overwrite), for a file that is open for writing already.
+    /// Replaces the contents of a regular file that is open for writing by `size` zero bytes, and takes it from everyone but
+    /// its owner. Fails for a block device. [`overwrite`](Self::overwrite) opens the file, too.
     pub fn replace_contents(&mut self, size: u64) -> Result<(), DeviceError> {
         if self.kind != Kind::Regular {
             return Err(DeviceError::new(Operation::Open, 0, 0, Cause::Unsupported));

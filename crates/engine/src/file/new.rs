@@ -68,7 +68,7 @@ impl NewFile {
         &self.device
     }
 
-    /// The same, for who needs a share of it.
+    /// The file, to be filled, for callers that need a share of it.
     pub fn shared(&self) -> Arc<FileDevice> {
         Arc::clone(&self.device)
     }

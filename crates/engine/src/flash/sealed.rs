@@ -162,7 +162,7 @@ impl Parts {
         Ok(Self { params, options, layout, found, data: AnyFlash::new(data) })
     }
 
-    /// The same of a volume that has its record in a store which can be here.
+    /// What the header of a sealed volume leads to. Fails unless the volume has its record in a store, which can be here.
     pub(super) fn with_record(volume: FlashVolume) -> Result<Self, FlashOpenError> {
         let parts = Self::of(volume)?;
         match parts.params.protection {
@@ -405,7 +405,7 @@ impl SealedPlain {
             .map_err(|cause| FlashOpenError::Sealed(SealedError::Medium(told_cause(cause, self.first_block))))
     }
 
-    /// The same range unit by unit, those that fail with one bit put right.
+    /// Reads a range unit by unit. A unit that does not verify is read if it does with one bit put right.
     fn read_past(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
         let unit = self.volume.geometry().read_size();
         for (out, at) in buf.chunks_mut(unit as usize).zip((address..).step_by(unit as usize)) {

@@ -47,7 +47,7 @@ impl Place {
         Ok(Self { directory, name: name.to_owned() })
     }
 
-    /// The same of a file that has to be there.
+    /// Follows links to a file that has to be there. A missing directory is [`Missing`](TrustedFileError::Missing), too.
     pub(super) fn of_one_there(path: &Path, mode: LockMode) -> Result<Self, TrustedFileError> {
         Self::of(path, mode).map_err(|error| match error {
             // Nor is the directory.

@@ -50,8 +50,9 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
 }
 
 impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader<D, B, H> {
-    /// The same with the header in memory of the program's, which can be used for something else once the data is reached: what is
-    /// moved about on the stack is then small.
+    /// Reads both copies and takes the newer one that is whole, otherwise like [`open`](FlashHeader::open). The header is
+    /// kept in memory that the program lends, and can use for something else once the data is reached. What is moved about
+    /// on the stack is then small.
     pub fn open_in(device: D, scratch: B, mut bytes: H) -> Result<Self, FlashHeaderError> {
         let mut copies = Copies::new(device, scratch)?;
         let (current, states) = copies.load(bytes.borrow_mut())?;

@@ -23,8 +23,8 @@ impl SealedLayout {
         Ok(layout)
     }
 
-    /// The same for a header that is to be made, with a payload of about as many bytes. The header then names
-    /// [`payload`](Self::payload).
+    /// Plans the volume of a header that is still to be made, with a payload of about as many bytes as `params` says. The
+    /// header then names [`payload`](Self::payload).
     pub fn planned(params: &Params) -> Result<Self, LayoutError> {
         let (Some(options), Protection::Sealed { tag_len, store, .. }) =
             (SealedOptions::of(params), params.protection)

@@ -86,7 +86,8 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         Ok(serial)
     }
 
-    /// The same without the payload.
+    /// Reads a unit of an epoch into the buffer and opens it there, several times if it does not verify: its serial. None if
+    /// it is not what was sealed for this place.
     pub(crate) fn open_repeatedly(
         &mut self,
         block: u32,
@@ -96,7 +97,8 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         repeatedly(|| self.open_unit(block, unit, epoch))
     }
 
-    /// The same, read once.
+    /// Reads a unit of an epoch into the buffer once and opens it there: its serial. None if it is not what was sealed for
+    /// this place.
     pub(crate) fn open_unit(
         &mut self,
         block: u32,
@@ -150,7 +152,8 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         salts_of(bytes).map(Some).ok_or(too_small(tail))
     }
 
-    /// The same, read several times if it does not verify.
+    /// Reads unit 0 of a block, of whichever epoch, several times if it does not verify under either of the salts behind it:
+    /// the epoch of the block.
     pub(crate) fn open_first_repeatedly(&mut self, block: u32) -> Result<Option<Epoch>, FlashCause> {
         repeatedly(|| self.open_first(block))
     }

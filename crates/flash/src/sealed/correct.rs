@@ -49,7 +49,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         })
     }
 
-    /// The same of unit 0, of whichever epoch, under each of the salts behind it: the epoch of the block.
+    /// The epoch of a block whose unit 0 verifies with one bit inverted, under one of the salts behind it.
     pub(crate) fn correct_first(&mut self, block: u32, limit: u64) -> Result<Option<Epoch>, FlashCause> {
         let Some([first, second]) = self.salts(block)? else { return Ok(None) };
         let found = self.correct_first_under(block, first, limit)?;
@@ -93,7 +93,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         Ok(first.map(|(byte, wrong)| byte.saturating_mul(BITS).saturating_add(wrong.trailing_zeros())))
     }
 
-    /// The same of the ticket in a block's slot: its serial, and what it announces.
+    /// The ticket in a block's slot, if it verifies with one bit inverted: its serial, and what it announces.
     pub(crate) fn correct_ticket(
         &mut self,
         block: u32,

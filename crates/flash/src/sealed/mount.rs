@@ -47,7 +47,8 @@ where
         Self::format_over(device, store, key, options, table, buffer, random)
     }
 
-    /// The same, and what the store holds is lost. The volume to which that belonged can then be read without freshness only.
+    /// Makes an empty volume and replaces what the store holds, otherwise like [`format`](Self::format). If the store held
+    /// the record of another volume, that one can then be read without freshness only.
     pub fn format_over(
         device: D,
         store: S,

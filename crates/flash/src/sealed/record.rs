@@ -194,7 +194,7 @@ impl RecordFields {
         Self::read(record).ok()
     }
 
-    /// The same with the reason.
+    /// Reads the fields of a record. The error says whether another version wrote it, or another store has the volume now.
     pub fn read(record: &[u8; TRUSTED_RECORD_LEN]) -> Result<Self, SealedError> {
         let Stored { record, header, .. } = Stored::from_bytes(record)?;
         Ok(Self {

@@ -72,8 +72,8 @@ where
         if self.changed || self.tampered { self.write_record(false, None) } else { self.cells.sync() }
     }
 
-    /// The same before power is switched off in good order. The next opening finds nothing in doubt. Blocks that were begun take no
-    /// more units after it.
+    /// Closes the volume before power is switched off: syncs the medium, and writes to the trusted store that nothing is
+    /// newer. The next opening finds nothing in doubt. Blocks that were begun take no more units after it.
     pub fn close(&mut self) -> Result<(), FlashCause> {
         if self.clean && !self.tampered { self.cells.sync() } else { self.write_record(true, None) }
     }

@@ -8,7 +8,7 @@ use atrest_flash::sealed::{BlockState, SealedFlash, SealedReader};
 
 /// A sealed volume on any medium with any store.
 pub type AnyVolume<'a, A> = SealedFlash<A, AnyFlash<'a>, AnyStore<'a>, Vec<BlockState>, Vec<u8>>;
-/// The same without its store.
+/// A sealed volume on any medium, read without its store.
 pub type AnyReader<A> = SealedReader<A, AnyFlash<'static>, Vec<BlockState>, Vec<u8>>;
 
 /// Any medium.

@@ -335,7 +335,7 @@ impl FlashDevice for Card {
     }
 }
 
-/// The same on a card, where nothing is erased and everything is written over.
+/// Cuts each write of a card, where nothing is erased and everything is written over.
 #[test]
 fn no_cut_on_a_card_loses_a_volume_or_brings_a_removed_key_back() {
     let mut junk = Random::new(5);

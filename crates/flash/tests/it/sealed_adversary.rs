@@ -62,7 +62,7 @@ struct Tally {
     changed_nothing: u64,
     refused: u64,
     error_on_reading: u64,
-    /// The same was read as before.
+    /// Bytes were changed, but all files read as before.
     harmless: u64,
 }
 

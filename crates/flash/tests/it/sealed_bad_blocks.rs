@@ -42,7 +42,7 @@ fn sealed(block: usize, how: BadBlock, before: usize) -> Outcome {
     }
 }
 
-/// The same on a medium alone.
+/// Plays the suite on a medium that is not sealed; before a change of it the block goes bad.
 fn alone(block: usize, how: BadBlock, before: usize) -> Outcome {
     let geometry = FlashGeometry::new(64, 64, 640, 64).expect("a geometry");
     let medium = SharedFlash::new(EmulatedFlash::new(geometry));

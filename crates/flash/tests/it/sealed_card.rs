@@ -198,7 +198,7 @@ type Held = Vec<u8>;
 struct Blocks {
     volume: Volume,
     since: Vec<Vec<Held>>,
-    /// The same at each sync.
+    /// Of each sync: all that each block held since the sync before.
     promised: Vec<Vec<Vec<Held>>>,
     fresh: u8,
 }

@@ -27,7 +27,7 @@ fn write<A: Aead>(bench: &Bench, byte: u8) {
     volume.close().expect("close");
 }
 
-/// The same serials, and nothing that the XOR of the two tells of the contents.
+/// Checks that two blocks carry the same serials, and that the XOR of their ciphertexts is not that of their contents.
 fn share_no_keystream(one: &[u8], other: &[u8], contents: u8) {
     for ((data, serial), (other_data, other_serial)) in cells(one).into_iter().zip(cells(other)) {
         assert_eq!(serial, other_serial, "the case is that serials come twice");

@@ -127,8 +127,8 @@ fn no_attack_on_a_chip_beside_a_counter_goes_undetected() {
     assert!(off - delivered == 8 && live >= 6, "each other kind is refused");
 }
 
-/// The same with a counter that breaks its contract: what it answers can be put back like the medium. That has to be noticed, or the test
-/// above would show nothing.
+/// Attacks a chip whose counter breaks its contract: its answers can be rolled back with the medium. Some attacks must then
+/// go undetected, or the test above would show nothing.
 #[test]
 fn a_counter_whose_answers_can_be_put_back_protects_from_nothing() {
     let used = used();

@@ -45,9 +45,11 @@ pub enum Resilience {
     Checksum(Checksums),
     /// The zone is written somewhere else than it is read from.
     DataShift(Shift),
-    /// As `DataShift`, with a journal where source and target overlap.
+    /// The zone is written somewhere else than it is read from. Where these overlap, the area holds a
+    /// journal.
     DataShiftJournal(Shift),
-    /// As `DataShift`, with hashes where source and target overlap.
+    /// The zone is written somewhere else than it is read from. Where these overlap, the area holds hashes of
+    /// sectors.
     DataShiftChecksum(Checksums, Shift),
 }
 

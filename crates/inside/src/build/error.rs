@@ -107,7 +107,7 @@ pub enum BuildError {
     },
     /// The filesystem has a feature that the builder does not write, or lacks one that it needs.
     Feature {
-        /// As `mke2fs -O` calls it.
+        /// Its name in `mke2fs -O`.
         name: &'static str,
         /// Whether it is there.
         is_there: bool,

@@ -19,7 +19,7 @@ struct Place {
 }
 
 impl ExtTree {
-    /// The same tree, whose files may be overwritten if `writable`.
+    /// Sets whether files may be overwritten. Each time it is checked first whether the filesystem allows it.
     pub(crate) fn overwriting(mut self, writable: bool) -> Self {
         self.overwrites = writable;
         self

@@ -29,7 +29,8 @@ pub fn pbkdf2(
     })
 }
 
-/// As [`pbkdf2`] with SHA-256, by this backend; the others choose the best one for themselves.
+/// Fills `out` with PBKDF2-HMAC-SHA-256, computed by this backend, otherwise like [`pbkdf2`]. The other functions choose the
+/// best backend for themselves.
 pub fn pbkdf2_sha256_with(
     backend: Sha256Backend,
     passphrase: &[u8],

@@ -64,7 +64,7 @@ impl<'a, H: FixedHash> Pbkdf2<'a, H> {
         Self::with_backend(Sha256Backend::best(), passphrase, salt, iterations, out)
     }
 
-    /// The same, with this backend if the hash is SHA-256.
+    /// Begins to fill `out`, with this backend if the hash is SHA-256. Otherwise like [`new`](Self::new).
     pub fn with_backend(
         backend: Sha256Backend,
         passphrase: &[u8],

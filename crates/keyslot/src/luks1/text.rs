@@ -15,7 +15,7 @@ impl<const N: usize> Text<N> {
         printable.then_some(text)
     }
 
-    /// As [`from_bytes`](Self::from_bytes), for fields that can't be empty.
+    /// Checks bytes from a header; the text must not be empty.
     pub(super) fn from_bytes_not_empty(bytes: [u8; N]) -> Option<Self> {
         Self::from_bytes(bytes).filter(|text| !text.as_str().is_empty())
     }

@@ -1,5 +1,5 @@
-//! The same filesystem by these bindings and by those of firmware, whose sizes are fixed when they are compiled; and every
-//! state in which a power loss leaves one.
+//! These bindings and those of firmware, whose sizes are fixed when they are compiled, read what the other wrote. These
+//! open every state in which a power loss leaves a filesystem.
 
 #[path = "../../../flash/tests/it/littlefs/mod.rs"]
 mod littlefs;

@@ -101,7 +101,7 @@ impl Medium {
         Ok(Target { plain: Arc::new(plain), file: Arc::new(file), size })
     }
 
-    /// The same bytes, encrypted.
+    /// The bytes of `target` as a plain volume: what is written is encrypted, what is read is decrypted.
     pub fn encrypted(&self, target: &Target) -> Result<Disk, BenchError> {
         let cipher = CipherSpec::from_str(CIPHER).map_err(|_| BenchError::Random)?;
         let options = PlainOptions { size: Some(target.size / 512), ..PlainOptions::new(cipher, KEY_LEN) };

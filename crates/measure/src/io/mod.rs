@@ -59,7 +59,7 @@ impl IoOptions {
     }
 }
 
-/// The same measured without and with encryption.
+/// A speed measured without and with encryption, both in the same unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
     /// Without.

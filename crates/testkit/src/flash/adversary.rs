@@ -124,12 +124,12 @@ impl Adversary {
         Self { blocks, images, withheld: Vec::new() }
     }
 
-    /// The same, who has refused these programs before.
+    /// An adversary who has refused these programs before, and can deliver them.
     pub fn with_withheld(self, withheld: Vec<Withheld>) -> Self {
         Self { withheld, ..self }
     }
 
-    /// The same, who has watched a copy of the volume on another machine as well.
+    /// An adversary who has also watched a copy of the volume on another machine, in `recording`.
     pub fn with_copy(mut self, recording: &FlashRecording) -> Self {
         let Self { blocks, images, .. } = Self::new(recording);
         self.blocks.iter_mut().zip(blocks).for_each(|(versions, more)| versions.extend(more));

@@ -99,7 +99,7 @@ impl EmulatedFlash {
         &self.image
     }
 
-    /// The same to change, past all rules.
+    /// What the medium holds now, to be changed past all rules.
     pub fn image_mut(&mut self) -> &mut FlashImage {
         &mut self.image
     }

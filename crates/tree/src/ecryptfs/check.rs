@@ -15,7 +15,7 @@ const EXTENT_LEN: u64 = EXTENT as u64;
 pub struct Finding {
     /// Where, by plain names as far as they are known.
     pub path: TreePath,
-    /// The same in the lower directory.
+    /// Where in the lower directory, by the names that are stored there.
     pub lower: TreePath,
     /// What.
     pub problem: Problem,
@@ -32,7 +32,7 @@ pub enum Problem {
         /// Levels that are looked at.
         limit: usize,
     },
-    /// The same directory was found elsewhere, perhaps above itself, and was not looked at again.
+    /// This directory was found elsewhere before, perhaps above itself, and was not looked at again.
     Twice,
     /// The name can't be decrypted: damaged, or under a key that is not at hand.
     Name,

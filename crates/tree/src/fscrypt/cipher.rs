@@ -14,7 +14,7 @@ const IV_LEN: usize = 32;
 
 /// Less than this of contents is not worth handing to another core: it is done before that wakes.
 const GRAIN: usize = 1 << 20;
-/// The same of Adiantum, which is slower.
+/// Fewer bytes of contents than this are not worth handing to another core under Adiantum, which is slower.
 const GRAIN_OF_ADIANTUM: usize = 128 << 10;
 
 /// Encrypting or decrypting.

@@ -71,7 +71,7 @@ impl EncryptionMode {
 }
 
 impl fmt::Display for EncryptionMode {
-    /// As `fscrypt` and the kernel's log write it.
+    /// Writes the name that `fscrypt` and the kernel's log have for it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Aes256Xts => "AES-256-XTS",

@@ -18,7 +18,7 @@ pub(super) fn read_pair(device: &dyn BlockDevice) -> Result<HeaderPair, OpenErro
     read_pair_from(&|offset, buf| device.read_at(offset, buf), device.size())
 }
 
-/// As [`read_pair`], from bytes in memory.
+/// Reads both copies from a header backup in memory and picks the one that counts.
 pub(super) fn read_pair_of_backup(backup: &[u8]) -> Result<HeaderPair, OpenError> {
     let size = backup.len() as u64;
     let read = |offset: u64, buf: &mut [u8]| {

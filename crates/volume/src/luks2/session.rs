@@ -26,7 +26,8 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// As [`begin`](Self::begin), for whatever volume is there and whatever it requires.
+    /// Takes the lock and reads the headers. Unlike [`begin`](Self::begin), it checks neither which volume is there nor what
+    /// that requires.
     pub(super) fn begin_any(device: &'a dyn BlockDevice) -> Result<Self, ChangeError> {
         // Said at once, not after the seconds that a key derivation takes.
         if device.is_read_only() {

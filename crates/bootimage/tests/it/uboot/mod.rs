@@ -171,7 +171,7 @@ pub fn spec<'a>(
     }
 }
 
-/// The same FIT as a source for mkimage, written as its manual has it.
+/// The source from which mkimage makes the FIT of `spec`, written as its manual has it.
 pub fn source(uboot: &Uboot, spec: &FitSpec<'_>) -> String {
     let mut text = format!("/dts-v1/;\n/ {{\ndescription = \"{}\";\n", spec.description);
     let wide = spec.images.iter().any(|image| image.load.is_some_and(|load| load >> 32 != 0));

@@ -7,7 +7,7 @@ use super::{Avx2, Batch, Lanes, Scratch, chacha};
 use crate::backend::register::Register;
 use crate::chacha::{ChaChaRounds, StreamKey};
 
-/// As [`__m256i`], but spares itself the rotation of zeros.
+/// A vector register that leaks: it skips the rotation of zeros. Otherwise like [`__m256i`].
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Leaky(__m256i);

@@ -6,7 +6,7 @@ use core::ops::{BitAnd, BitXor};
 use super::word::{Planes, Sliced, Word};
 use super::{add, add_0x63, mix_columns, sbox};
 
-/// As `u64`, but looks an S-box up where it can.
+/// A word of 64 bits that leaks: SubBytes reads a table at an index made of the state. Otherwise like `u64`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Leaky(u64);

@@ -47,7 +47,8 @@ pub fn is_flash(target: &TargetArgs) -> bool {
     target.header.is_none() && is_at(&target.path)
 }
 
-/// The same for the commands that look into a volume.
+/// Whether the volume that a command looks into is encrypted flash. It is not if the options name a detached header or
+/// another type.
 pub fn is_flash_volume(path: &Path, args: &UnlockArgs) -> bool {
     args.header.is_none() && args.kind == VolumeType::Luks && is_at(path)
 }
@@ -131,7 +132,7 @@ fn unlock(
     unlock_keeping(volume, path, slot, secret, output).map(|(slot, key, _)| (slot, key))
 }
 
-/// The same, and the passphrase itself.
+/// Asks for the passphrase: the keyslot that it opens, the key in it, and the passphrase itself.
 fn unlock_keeping(
     volume: &FlashVolume,
     path: &Path,

@@ -289,7 +289,7 @@ impl HeldStore {
         }
     }
 
-    /// The same where nothing is unlocked: whether it names the header that is on the medium.
+    /// Fails if a store is held that does not name the header on the medium. For commands that unlock nothing.
     pub fn check_header(mut self, volume: &FlashVolume) -> Result<Self, Failure> {
         if let Some(anchor) = &mut self.0 {
             anchor.check(volume.found()?).map_err(FlashOpenError::Sealed)?;

@@ -21,7 +21,7 @@ pub fn text(image: &[u8]) -> String {
     String::from_utf8(area[..end].to_vec()).expect("text")
 }
 
-/// The same image with this text in both copies.
+/// A copy of `image` with this JSON text in both header copies, and right checksums.
 pub fn with_text(image: &[u8], text: &str) -> Vec<u8> {
     let mut image = image.to_vec();
     let len = copy_len(&image);
@@ -34,14 +34,14 @@ pub fn with_text(image: &[u8], text: &str) -> Vec<u8> {
     sealed(image)
 }
 
-/// The same image with changed metadata in both copies.
+/// A copy of `image` with the metadata of its first header copy changed, written to both copies with right checksums.
 pub fn with(image: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
     let mut metadata: Value = serde_json::from_str(&text(image)).expect("JSON");
     change(&mut metadata);
     with_text(image, &metadata.to_string())
 }
 
-/// The same image with the checksums that both copies must have.
+/// Gives both header copies of `image` the SHA-256 checksums that they must have.
 pub fn sealed(mut image: Vec<u8>) -> Vec<u8> {
     let len = copy_len(&image);
     for start in [0, len] {

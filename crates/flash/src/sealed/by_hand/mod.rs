@@ -105,7 +105,7 @@ impl ByHand {
         }
     }
 
-    /// The same, and the record confirms so many of them.
+    /// Seals the units of a block under these serials, and has the record confirm the first `fill` of them.
     fn anchored(&mut self, block: u32, serials: &[u64], fill: u32) {
         self.block(block, serials);
         self.confirm(stamp(block, serials[0], fill));

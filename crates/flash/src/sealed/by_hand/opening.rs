@@ -130,7 +130,8 @@ fn fading(hand: &ByHand, block: u32, byte: usize, reads: u32) -> Result<[(u32, b
     fading_in(hand, block, byte, (reads, 3))
 }
 
-/// The same of so many bytes.
+/// Opens a medium of which `bytes` bytes, from `byte` of a block on, fade after so many reads: what the first blocks hold,
+/// and whether they are closed.
 fn fading_in(
     hand: &ByHand,
     block: u32,

@@ -40,8 +40,8 @@ impl LittlefsGeometry for Small {
     type LOOKAHEAD_SIZE = U1;
 }
 
-/// The same for a medium that refuses to read a torn unit: littlefs reads no more than it programmed at once, so that
-/// nothing else becomes unreadable with it.
+/// 64 blocks of 512 bytes, programmed by 16, for a medium that refuses to read a torn unit: littlefs reads no more than it
+/// programmed at once, so that nothing else becomes unreadable with it.
 pub struct Checked;
 
 impl LittlefsGeometry for Checked {
@@ -201,7 +201,8 @@ pub fn play<R: Rig>(medium: &SharedFlash, start: Tree, changes: &[Change]) -> Pl
     }
 }
 
-/// The same up to the first error, on any storage.
+/// Mounts any storage, makes the changes one after the other up to the first error, and calls `acknowledge` with the number
+/// of each. A change for which there is no space counts as refused, not as an error.
 pub fn play_on<D: FlashDevice, G: LittlefsGeometry>(
     storage: &mut LittlefsStorage<D, G>,
     start: Tree,
@@ -230,7 +231,7 @@ pub fn read_all<R: Rig>(image: &FlashImage) -> Result<Tree> {
     read_all_on(&mut storage::<R>(&SharedFlash::new(EmulatedFlash::with_image(image.clone()))))
 }
 
-/// The same on any storage.
+/// Mounts any storage and reads everything.
 pub fn read_all_on<D: FlashDevice, G: LittlefsGeometry>(storage: &mut LittlefsStorage<D, G>) -> Result<Tree> {
     Filesystem::mount_and_then(storage, |fs| {
         // Whatever changes something first completes what the power loss has interrupted. Before that littlefs 2.9 lists the

@@ -11,7 +11,7 @@ use crate::any::{AnyFlash, AnyReader, AnyStore, AnyVolume};
 
 /// A sealed volume as the tests use it.
 pub type Volume<A = ChaCha20Poly1305> = AnyVolume<'static, A>;
-/// The same without its store.
+/// A sealed volume read without its store, as the tests use it.
 pub type Reader<A = ChaCha20Poly1305> = AnyReader<A>;
 
 pub const BLOCKS: u64 = 12;

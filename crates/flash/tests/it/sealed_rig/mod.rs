@@ -141,7 +141,8 @@ impl Recorded {
         (Parts::new(image, self.stored(cut.step), self.options), promises.len())
     }
 
-    /// The same if a write of the store is cut: nothing of it has happened.
+    /// Medium and store after a cut in a write of the store, of which nothing has happened, and how many changes were
+    /// acknowledged.
     pub fn without_write(&self, write: &TrustedWrite) -> (Parts, usize) {
         let image = self.recording.images().nth(write.step).expect("an image").clone();
         let step = write.step.min(self.recording.len() - 1);

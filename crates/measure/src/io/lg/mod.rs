@@ -58,15 +58,16 @@ pub enum Work {
     Write,
     /// Read in sequence, 1 MiB at a time and 4 MiB ahead; decrypted on all of the cores. MiB/s.
     Read,
-    /// The same, decrypted on one thread.
+    /// Read in sequence, 1 MiB at a time and 4 MiB ahead; decrypted on one thread. MiB/s.
     ReadOneThread,
     /// Read in sequence, 4 KiB at a time, while what follows is read ahead. MiB/s.
     ReadPages,
-    /// The same, with nothing read ahead: what read-ahead gives, and not what larger requests give.
+    /// Read in sequence, 4 KiB at a time, with nothing read ahead. MiB/s. Beside [`ReadPages`](Self::ReadPages) it shows what
+    /// read-ahead gives, and not what larger requests give.
     ReadNotAhead,
     /// 4 KiB read at random places, one request for each core under way, the kernel reading ahead as it likes. Requests per second.
     Random,
-    /// The same, with nothing read ahead.
+    /// 4 KiB read at random places, one request for each core under way, with nothing read ahead. Requests per second.
     RandomNotAhead,
 }
 

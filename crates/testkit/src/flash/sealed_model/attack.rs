@@ -60,7 +60,7 @@ fn change(world: &mut World) {
     }
 }
 
-/// The same to the log that a counter vouches for.
+/// Makes a change to the log that a counter vouches for. Some kinds roll the medium back as well.
 fn change_log(world: &mut World, kind: u64) {
     let (page, index) = (below(world, LOG_PAGES), below(world, LOG_CELLS));
     let counter = world.log.counter;

@@ -44,7 +44,7 @@ pub fn image(name: &str, contents: &Contents) -> PathBuf {
     pack_image(&bench)
 }
 
-/// The same with the file `initramfs` in a directory.
+/// Packs the file `initramfs` of a directory into a FIT image, with Debian's kernel and the board's device tree.
 pub fn pack_image(bench: &Path) -> PathBuf {
     fs::copy(&System::get().tree, bench.join("tree.dtb")).expect("copy the device tree");
     pack(bench, "image", Packer::Atrest, None)

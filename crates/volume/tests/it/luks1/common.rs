@@ -52,7 +52,8 @@ pub fn small() -> (FaultDevice, Luks1) {
     (device, volume)
 }
 
-/// The same with these passphrases in keyslots 0, 1, 2 and so on.
+/// A volume of 64 KiB in a device without history, with these passphrases in keyslots 0, 1, 2 and so on. The first must be
+/// `one`.
 pub fn small_with(passphrases: &[&str]) -> (FaultDevice, Luks1) {
     let (device, mut volume) = small();
     for (slot, text) in passphrases.iter().enumerate().skip(1) {
@@ -69,7 +70,7 @@ pub fn opens(device: &FaultDevice, text: &str) -> Result<u32, UnlockError> {
     Luks1::read(device).expect("a header").test_passphrase(device, &pass(text), None)
 }
 
-/// The same for a bare image.
+/// Whether a passphrase opens the volume in a bare image.
 pub fn image_opens(image: Vec<u8>, text: &str) -> bool {
     opens(&FaultDevice::new(image), text).is_ok()
 }

@@ -310,7 +310,7 @@ fn a_volume_key_file_opens_on_both_sides() {
     cryptsetup("open --test-passphrase --volume-key-file").arg(&file).arg(scratch.path("volume")).ok();
 }
 
-/// As `--pbkdf-force-iterations` makes it, the volume is one for a microcontroller.
+/// A volume of few iterations, as `--pbkdf-force-iterations` makes it, opens on a microcontroller.
 #[test]
 fn a_chip_opens_what_we_format() {
     for key_len in [32, 64] {

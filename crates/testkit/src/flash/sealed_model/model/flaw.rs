@@ -25,13 +25,15 @@ pub enum Flaw {
     ScrubFirst,
     /// Blocks begun before the volume was closed go on after it, and units behind the last one are taken for blank.
     NoBlankCheck,
-    /// The same, but not if something stands behind the last unit: that a program or erase failed is forgotten.
+    /// Blocks begun before the volume was closed go on after it, unless something stands behind the last unit: that a
+    /// program or erase failed is forgotten.
     Reopen,
     /// A ticket whose sync failed is written once more.
     AnnounceTwice,
     /// Of a log that a counter vouches for, what is found is taken, and the next record written under the next number.
     NoClaim,
-    /// The same, but an entry for the next number is taken, after incrementing the counter, if one is seen.
+    /// Of a log that a counter vouches for, an entry for the next number is taken, after incrementing the counter, if one is
+    /// seen; otherwise what is found. The next record is written under the next number.
     TakeNext,
     /// What is found is claimed once, and not once more.
     OneClaim,
