@@ -76,8 +76,8 @@ pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn
 
 /// Opens the filesystem and decrypts the files, names and links that it encrypts itself (ext4).
 ///
-/// Without `encryption`, or without a key, names of a locked directory are what the kernel shows for them, and files can't be
-/// read. Otherwise like [`open_tree`].
+/// Without `encryption`, or without a key, names of a locked directory are what the kernel shows for them, and files can't
+/// be read. Otherwise like [`open_tree`].
 pub fn open_tree_with(
     device: Arc<dyn BlockDevice>,
     access: Access,

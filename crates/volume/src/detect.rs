@@ -195,7 +195,7 @@ impl LockedVolume {
         }
     }
 
-    /// The LUKS2 volume, to change what only LUKS2 has. [`ChangeError::NotInFormat`] for LUKS1.
+    /// The LUKS2 volume, to change what only LUKS2 has. Fails with [`ChangeError::NotInFormat`] for LUKS1.
     pub fn luks2_mut(&mut self) -> Result<&mut luks2::Luks2, ChangeError> {
         match self {
             Self::Luks1(_) => Err(ChangeError::NotInFormat),

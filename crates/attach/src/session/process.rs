@@ -33,8 +33,8 @@ impl Process {
             && !self.has_ended()
     }
 
-    /// Whether the process may still run. Unlike in [`is_alive`](Self::is_alive), one that /proc does not
-    /// show is taken for the same.
+    /// Whether the process may still run. Unlike in [`is_alive`](Self::is_alive), one that /proc does not show is taken for
+    /// the same.
     pub fn may_be_alive(&self) -> bool {
         boot().is_ok_and(|boot| boot == self.boot)
             && start_time(self.pid).map_or(true, |start_time| start_time == self.start_time)

@@ -58,8 +58,8 @@ impl Helpers {
         self.split_mut_as(data, unit, total, work)
     }
 
-    /// Runs `work(skip, piece)` for pieces of `data` that `work` may change, each a multiple of `unit`. There are as many
-    /// helpers as `cost` bytes are worth, not those of `data`.
+    /// Runs `work(skip, piece)` for pieces of `data` that `work` may change, each a multiple of `unit`. As many
+    /// helpers are taken as `cost` bytes are worth, whatever the length of `data`.
     pub fn split_mut_as(
         &self,
         data: &mut [u8],

@@ -405,7 +405,7 @@ impl SealedPlain {
             .map_err(|cause| FlashOpenError::Sealed(SealedError::Medium(told_cause(cause, self.first_block))))
     }
 
-    /// Reads a range unit by unit. A unit that does not verify is read if it does with one bit put right.
+    /// Reads a range unit by unit. A unit that fails is read if it verifies with one bit put right.
     fn read_past(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
         let unit = self.volume.geometry().read_size();
         for (out, at) in buf.chunks_mut(unit as usize).zip((address..).step_by(unit as usize)) {

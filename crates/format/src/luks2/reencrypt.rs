@@ -45,11 +45,9 @@ pub enum Resilience {
     Checksum(Checksums),
     /// The zone is written somewhere else than it is read from.
     DataShift(Shift),
-    /// The zone is written somewhere else than it is read from. Where these overlap, the area holds a
-    /// journal.
+    /// The zone is written somewhere else than it is read from. Where the two overlap, the area holds a journal.
     DataShiftJournal(Shift),
-    /// The zone is written somewhere else than it is read from. Where these overlap, the area holds hashes of
-    /// sectors.
+    /// The zone is written somewhere else than it is read from. Where the two overlap, the area holds hashes.
     DataShiftChecksum(Checksums, Shift),
 }
 

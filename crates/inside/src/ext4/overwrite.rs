@@ -19,7 +19,7 @@ struct Place {
 }
 
 impl ExtTree {
-    /// Sets whether files may be overwritten. Each time it is checked first whether the filesystem allows it.
+    /// Sets whether files may be overwritten. Each overwrite first checks whether the filesystem allows it.
     pub(crate) fn overwriting(mut self, writable: bool) -> Self {
         self.overwrites = writable;
         self

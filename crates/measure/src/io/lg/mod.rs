@@ -62,8 +62,8 @@ pub enum Work {
     ReadOneThread,
     /// Read in sequence, 4 KiB at a time, while what follows is read ahead. MiB/s.
     ReadPages,
-    /// Read in sequence, 4 KiB at a time, with nothing read ahead. MiB/s. Beside [`ReadPages`](Self::ReadPages) it shows what
-    /// read-ahead gives, and not what larger requests give.
+    /// Read in sequence, 4 KiB at a time, with nothing read ahead. MiB/s. Beside [`ReadPages`](Self::ReadPages) it shows
+    /// what read-ahead gives, and not what larger requests give.
     ReadNotAhead,
     /// 4 KiB read at random places, one request for each core under way, the kernel reading ahead as it likes. Requests per second.
     Random,
