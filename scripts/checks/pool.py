@@ -1,4 +1,4 @@
-"""The queue: groups of tests run side by side, the longest first."""
+"""The queue: groups of tests run side by side, the longest first, while others are still being built."""
 
 import collections
 import os
@@ -12,20 +12,49 @@ import time
 Ran = collections.namedtuple("Ran", "groups tests failed")
 
 
-def run(groups, jobs):
+class Queue:
+    """Groups that wait, the longest first, until all are there and gone."""
+
+    def __init__(self):
+        self.groups, self.complete, self.changed = [], False, threading.Condition()
+
+    def add(self, groups):
+        with self.changed:
+            self.groups = sorted(self.groups + groups, key=lambda group: -group.seconds)
+            self.changed.notify_all()
+
+    def close(self):
+        """No more will come."""
+        with self.changed:
+            self.complete = True
+            self.changed.notify_all()
+
+    def take(self, which):
+        """The longest (0) or the shortest (-1), or None at the end."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.groups or self.complete)
+            return self.groups.pop(which) if self.groups else None
+
+
+def run(batches, jobs):
     """Runs all groups, so many side by side, and one more of the short ones: most of these wait for something now and then.
 
-    Each one's output is printed in one piece when it has ended.
+    `batches` yields lists of them and may take its time: what is there runs meanwhile. Each group's output is printed in one
+    piece when it has ended.
     """
-    waiting = collections.deque(sorted(groups, key=lambda group: -group.seconds))
-    ran, lock = Ran([], [], []), threading.Lock()
+    queue, ran, lock, broken = Queue(), Ran([], [], []), threading.Lock(), []
 
-    def work(take):
-        while True:
-            with lock:
-                if not waiting:
-                    return
-                group = take()
+    def fill():
+        try:
+            for groups in batches:
+                queue.add(groups)
+        except BaseException as error:  # a thread would keep it to itself
+            broken.append(error)
+        finally:
+            queue.close()
+
+    def work(which):
+        while group := queue.take(which):
             begin = time.monotonic()
             status, listener, processor = run_one(group)
             taken = time.monotonic() - begin
@@ -40,12 +69,19 @@ def run(groups, jobs):
                     # A program that is no test program, or that died, has printed all it says of itself last.
                     ran.failed.extend(listener.failed or [(f"{group.title} (exit status {status})", listener.printed)])
 
-    takers = [waiting.popleft] * jobs + [waiting.pop]
-    workers = [threading.Thread(target=work, args=[take]) for take in takers]
+    def fill_and_work():
+        # Who builds keeps a core busy, and runs no tests until that is done.
+        fill()
+        work(0)
+
+    workers = [threading.Thread(target=fill_and_work)]
+    workers += [threading.Thread(target=work, args=[which]) for which in [0] * (jobs - 1) + [-1]]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
+    if broken:
+        raise broken[0]
     return ran
 
 
