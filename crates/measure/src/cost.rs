@@ -57,7 +57,7 @@ pub struct Chip {
     pub dbg_node: u64,
 }
 
-/// Counted in QEMU, speed build. `crates/flash/tests/it/firmware_kdf.rs` counts whole derivations again.
+/// Counted in QEMU, speed build. `tests/it/chips.rs` counts whole derivations again.
 pub const CHIPS: [Chip; 2] = [
     Chip { name: "Cortex-M4", pbkdf2_iteration: 4876, brg_node: 5501, dbg_node: 5749 },
     Chip { name: "RV32IMC", pbkdf2_iteration: 8649, brg_node: 9523, dbg_node: 9707 },
