@@ -85,7 +85,7 @@ pub enum Place {
     Cache,
     /// 256 MiB in pages of 4 KiB.
     Memory,
-    /// The same in huge pages.
+    /// 256 MiB in huge pages.
     HugePages,
 }
 

@@ -83,7 +83,7 @@ impl VolumeFile {
         Ok(Disk::new(Arc::new(file), volume, DiskOptions::default())?)
     }
 
-    /// The same file through the identity mapper.
+    /// The volume's file as it is, through the identity mapper.
     pub fn open_plain(&self) -> Result<Disk, Box<dyn Error>> {
         let file = FileDevice::open(&self.path, Access::ReadOnly)?;
         Ok(Disk::identity(Arc::new(file), DiskOptions::default())?)
