@@ -116,8 +116,9 @@ fn a_block_device_is_a_card() {
          $ATREST format $C --type sealed --erase-size 32K $K --yes --kdf pbkdf2 --pbkdf-force-iterations 1000; \
          for n in 1 2 3; do $ATREST cp -r $K in $C:/; $ATREST cp -r $K $C:/in out; diff -r in out; rm -r out; \
          $ATREST rm -r $K $C /in; head -c $((n * 30000)) /dev/urandom > in/a/noise; done; \
-         $ATREST cp -r $K in $C:/; $ATREST info --json --store store $C; cp file copy; \
-         dd if=/dev/zero of=$C bs=1 seek=$((2 * 32768 + 100)) count=1 conv=notrunc status=none";
+         $ATREST cp -r $K in $C:/; $ATREST info --json --store store $C; \
+         AT=$((2 * 32768 + 100)); WAS=$(od -An -tu1 -j $AT -N 1 $C); \
+         printf \"\\\\x$(printf %02x $((255 - WAS)))\" | dd of=$C bs=1 seek=$AT count=1 conv=notrunc status=none";
     let told = scratch.bash(&format!("{script}; {}", "! $ATREST ls $K $C / 2> refused")).ok();
     let document = told.stdout.split_once('{').map(|(_, json)| format!("{{{json}")).expect("JSON");
     let info: serde_json::Value = serde_json::from_str(&document).expect("JSON");
