@@ -85,7 +85,7 @@ pub struct FileDevice {
     access: Access,
     /// Files and devices below a block device, open for their use locks.
     _below: Vec<File>,
-    /// Set by the first failed flush: the kernel reports a lost write once, then forgets it.
+    /// Remembers a failed flush: the kernel reports a lost write once, then forgets it.
     durability: Durability,
     metadata_lock: MetadataLock,
 }

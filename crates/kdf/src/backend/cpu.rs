@@ -1,5 +1,6 @@
 //! What an x86-64 CPU says of itself (Intel SDM, volume 1, chapters 13 and 15.2, and volume 2, CPUID), and which of its
-//! registers the system saves. The CPU is asked once: under a hypervisor each question takes as long as 100 rounds of HMAC.
+//! registers the system saves. The CPU is asked once: under a hypervisor each
+//! question takes microseconds.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
 use core::sync::atomic::{AtomicU8, Ordering};
