@@ -7,7 +7,9 @@ mod littlefs;
 use atrest_device::FlashDevice;
 use atrest_littlefs::{FormatOptions, Kind, LittleFs, LittleFsError, OpenMode, Version, check, format};
 use atrest_testkit::Campaign;
-use atrest_testkit::flash::{Caching, EmulatedFlash, FlashImage, SharedFlash, Tear};
+use atrest_testkit::flash::{
+    Caching, EmulatedFlash, FlashImage, FlashRecording, PowerCut, SharedFlash, Tear,
+};
 use littlefs::{Adiantum, BareSmall, Change, Rig, Tree, Xts, XtsErased, formatted, play, read_all, suite};
 
 /// Everything in it, as the tests of firmware's bindings tell it.
@@ -121,7 +123,8 @@ fn both_bindings_read_what_the_other_one_wrote() {
     what_firmware_writes_is_read_here::<Adiantum>();
 }
 
-/// Every state that a power loss leaves passes the check, shows the tree that firmware finds, and can be written.
+/// Every state that a power loss leaves passes the check, shows the tree that firmware finds, and can be written. A few
+/// cuts leave something to complete; the first of them is tried whatever the sample is.
 fn every_cut_opens<R: Rig>(name: &'static str, sample: usize) {
     let medium_here = formatted::<R>();
     medium_here.lock().record();
@@ -129,24 +132,28 @@ fn every_cut_opens<R: Rig>(name: &'static str, sample: usize) {
     let recording = medium_here.lock().finish_recording();
     let mut cuts = recording.cuts(Caching::None);
     cuts.retain(|cut| cut.tear != Tear::Uncorrectable);
-    let mut interrupted = 0;
-    Campaign::matrix(name, sample).over(&cuts, |cut| {
-        let (image, _) = recording.aftermath(*cut);
-        let expected = read_all::<R>(&image).unwrap_or_else(|error| panic!("{cut}: {}", error.code()));
-        let here = medium(&image);
-        let mut fs = LittleFs::mount(R::device(here.clone()), false).unwrap_or_else(|e| panic!("{cut}: {e}"));
-        interrupted += usize::from(fs.was_interrupted());
-        assert_eq!(tree(&mut fs), expected, "{cut}");
-        drop(fs);
-        assert!(here.lock().image().to_bytes() == image.to_bytes(), "{cut}: reading wrote");
-        let mut fs = LittleFs::mount(R::device(here.clone()), true).unwrap_or_else(|e| panic!("{cut}: {e}"));
-        assert_eq!(tree(&mut fs), expected, "{cut}");
-        drop(fs.unmount().unwrap_or_else(|e| panic!("{cut}: {e}")));
-        let summary = check(&mut R::device(here)).unwrap_or_else(|e| panic!("{cut}: {e}"));
-        assert!(!summary.interrupted, "{cut}");
-    });
-    println!("{name}: {} cuts, {interrupted} tried left something to complete", cuts.len());
-    assert!(interrupted > 0);
+    let is_interrupted = |cut: &&PowerCut| {
+        let device = R::device(medium(&recording.aftermath(**cut).0));
+        LittleFs::mount(device, false).unwrap_or_else(|e| panic!("{cut}: {e}")).was_interrupted()
+    };
+    let interrupted = cuts.iter().find(is_interrupted).expect("a cut that leaves something to complete");
+    opens::<R>(&recording, interrupted);
+    Campaign::matrix(name, sample).over(&cuts, |cut| opens::<R>(&recording, cut));
+}
+
+fn opens<R: Rig>(recording: &FlashRecording, cut: &PowerCut) {
+    let (image, _) = recording.aftermath(*cut);
+    let expected = read_all::<R>(&image).unwrap_or_else(|error| panic!("{cut}: {}", error.code()));
+    let here = medium(&image);
+    let mut fs = LittleFs::mount(R::device(here.clone()), false).unwrap_or_else(|e| panic!("{cut}: {e}"));
+    assert_eq!(tree(&mut fs), expected, "{cut}");
+    drop(fs);
+    assert!(here.lock().image().to_bytes() == image.to_bytes(), "{cut}: reading wrote");
+    let mut fs = LittleFs::mount(R::device(here.clone()), true).unwrap_or_else(|e| panic!("{cut}: {e}"));
+    assert_eq!(tree(&mut fs), expected, "{cut}");
+    drop(fs.unmount().unwrap_or_else(|e| panic!("{cut}: {e}")));
+    let summary = check(&mut R::device(here)).unwrap_or_else(|e| panic!("{cut}: {e}"));
+    assert!(!summary.interrupted, "{cut}");
 }
 
 #[test]
