@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
-use atrest_device::{BlockDevice, DeviceError, Operation};
+use atrest_device::{BlockDevice, DeviceError, Geometry, Operation, Unshared};
 
 const SECTOR: usize = 512;
 const RECORD: usize = 4 + SECTOR;
@@ -83,6 +83,14 @@ impl BlockDevice for Image {
         self.size
     }
 
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
         let state = self.state.read().unwrap();
@@ -125,3 +133,5 @@ impl BlockDevice for Image {
         Ok(())
     }
 }
+
+impl Unshared for Image {}

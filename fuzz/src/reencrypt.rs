@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock, RwLock};
 
 use arbitrary::{Result, Unstructured};
-use atrest_device::{BlockDevice, DeviceError, Operation};
+use atrest_device::{BlockDevice, DeviceError, Geometry, Operation, Unshared};
 use atrest_engine::reencrypt::{RewriteOptions, run};
 use atrest_engine::{Disk, DiskOptions};
 use atrest_format::luks2::{CopyKind, Header, Metadata};
@@ -25,12 +25,12 @@ const ZONE: u64 = 8 << 10;
 const DATA: usize = 24 << 10;
 
 /// A device in memory that remembers its writes and loses its power after some.
-struct Media {
+struct Medium {
     bytes: RwLock<Vec<u8>>,
     writes: RwLock<Vec<(usize, Vec<u8>)>>,
 }
 
-impl Media {
+impl Medium {
     fn new(bytes: Vec<u8>) -> Arc<Self> {
         Arc::new(Self { bytes: RwLock::new(bytes), writes: RwLock::default() })
     }
@@ -40,9 +40,17 @@ impl Media {
     }
 }
 
-impl BlockDevice for Media {
+impl BlockDevice for Medium {
     fn size(&self) -> u64 {
         self.bytes.read().unwrap().len() as u64
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> core::result::Result<(), DeviceError> {
@@ -63,9 +71,11 @@ impl BlockDevice for Media {
     }
 }
 
+impl Unshared for Medium {}
+
 /// A part of a device, so that one record has the order of writes to header and data.
 struct Window {
-    media: Arc<Media>,
+    media: Arc<Medium>,
     start: u64,
     size: u64,
 }
@@ -73,6 +83,12 @@ struct Window {
 impl BlockDevice for Window {
     fn size(&self) -> u64 {
         self.size
+    }
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+    fn is_read_only(&self) -> bool {
+        false
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> core::result::Result<(), DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
@@ -86,6 +102,8 @@ impl BlockDevice for Window {
         Ok(())
     }
 }
+
+impl Unshared for Window {}
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,14 +134,14 @@ impl Job {
 
 /// Header and data on one device.
 struct Bench {
-    media: Arc<Media>,
+    media: Arc<Medium>,
     header: Option<Window>,
     data: Window,
 }
 
 impl Bench {
     fn new(bytes: Vec<u8>, job: Job) -> Self {
-        let media = Media::new(bytes);
+        let media = Medium::new(bytes);
         let size = media.size();
         let window = |start, size| Window { media: media.clone(), start, size };
         let head = job.head() as u64;
@@ -232,7 +250,7 @@ impl Done {
 
 /// A volume with its header in front that holds this.
 fn encrypted(plaintext: &[u8], job: Job) -> Vec<u8> {
-    let media = Media::new(vec![0; job.head() + plaintext.len()]);
+    let media = Medium::new(vec![0; job.head() + plaintext.len()]);
     let options = FormatOptions { data_offset: Some(job.head() as u64), ..options(job) };
     let luks = format(Devices::together(&*media), &passphrase(), &options).expect("it fits");
     let volume = luks.unlock(Devices::together(&*media), &passphrase(), &UnlockOptions::default());

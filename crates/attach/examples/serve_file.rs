@@ -4,7 +4,7 @@
 //! [--name NAME] [--run CMD...]` serves until SIGTERM, SIGINT or SIGHUP, or until CMD ends.
 
 use atrest_attach::{fuse, nbd, serve, session};
-use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs::File;
@@ -27,6 +27,9 @@ fn failed(operation: Operation, offset: u64, len: usize, error: &std::io::Error)
 impl BlockDevice for PlainFile {
     fn size(&self) -> u64 {
         self.size
+    }
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
     }
     fn is_read_only(&self) -> bool {
         self.read_only

@@ -16,35 +16,30 @@ pub trait BlockDevice: Send + Sync {
     /// Size in bytes.
     fn size(&self) -> u64;
 
-    /// Block sizes that are fast. The default suits regular files.
-    fn geometry(&self) -> Geometry {
-        Geometry::default()
-    }
+    /// Block sizes that are fast: the alignment that a caller with a choice keeps.
+    fn geometry(&self) -> Geometry;
 
     /// Whether writes are refused.
-    fn is_read_only(&self) -> bool {
-        false
-    }
-
-    /// The file or disk that holds the bytes, if that is known. It shows that two devices are one.
-    fn storage(&self) -> Option<Storage> {
-        None
-    }
+    fn is_read_only(&self) -> bool;
 
     /// Fills `buf` from byte `offset`.
+    ///
+    /// # Errors
+    /// Why not all of it could be read; what `buf` holds then is undefined.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError>;
 
     /// Writes `data` at byte `offset`.
+    ///
+    /// # Errors
+    /// Why not all of it was written; the range then holds old bytes and new ones.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError>;
 
     /// Makes every completed write durable.
+    ///
+    /// # Errors
+    /// What was written since the last flush may be lost. Every later write and flush fails, too:
+    /// [`Durability`](crate::Durability) remembers it for devices whose media does not.
     fn flush(&self) -> Result<(), DeviceError>;
-
-    /// Reads from the media itself rather than from a cache, to verify that a wipe reached it. Only whole
-    /// [`Geometry::physical_block`]s can be asked for. The default reads as usual, for devices without a cache.
-    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.read_at(offset, buf)
-    }
 
     /// Tells the media that a range is no longer used; its contents are undefined afterwards. Bytes outside the range
     /// stay, also where they share a block with it.
@@ -77,15 +72,6 @@ pub trait BlockDevice: Send + Sync {
     /// Says that a range will be read soon. Advice only: it starts no more than reading ahead, and never fails.
     fn prefetch(&self, _offset: u64, _len: u64) {}
 
-    /// Takes the lock that protects a volume's metadata, as cryptsetup does. Waits for it. Locks nest.
-    /// Devices that no other process can reach need none.
-    fn lock_metadata(&self, _mode: LockMode) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// Releases one [`lock_metadata`](Self::lock_metadata).
-    fn unlock_metadata(&self) {}
-
     /// Fails unless `offset..offset + len` lies inside the device.
     fn check_range(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
         let size = self.size();
@@ -113,32 +99,6 @@ impl Default for Geometry {
     }
 }
 
-/// Where the bytes of a device lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Storage {
-    /// The file or disk.
-    pub id: StorageId,
-    /// The device's first byte, counted from the start of the file or disk.
-    pub offset: u64,
-}
-
-/// Tells a file or disk from all others of this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StorageId {
-    /// A regular file.
-    File {
-        /// Number of the device that the file system is on (`st_dev`).
-        device: u64,
-        /// Number of the inode (`st_ino`).
-        inode: u64,
-    },
-    /// A whole disk.
-    Disk {
-        /// Its device number (`st_rdev`).
-        number: u64,
-    },
-}
-
 /// A run of bytes that is either stored or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
@@ -146,13 +106,4 @@ pub struct Extent {
     pub len: u64,
     /// Nothing is stored: the media reads as zeros.
     pub hole: bool,
-}
-
-/// How a metadata lock is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockMode {
-    /// Several readers.
-    Shared,
-    /// One writer.
-    Exclusive,
 }

@@ -66,6 +66,13 @@ pub enum Cause {
     },
     /// The device is gone (a test's simulated power loss, a closed connection).
     Gone,
+    /// What is stored there is not what was written there: an authentication tag is wrong.
+    Tampered,
+    /// The server that holds the bytes refused, with this status of its protocol (such as HTTP's).
+    Refused {
+        /// The status.
+        status: u16,
+    },
 }
 
 impl DeviceError {
@@ -113,6 +120,8 @@ impl fmt::Display for Cause {
             Cause::EarlierFlushFailed => f.write_str("an earlier flush failed; earlier writes may be lost"),
             Cause::Misaligned { multiple } => write!(f, "the range is not a multiple of {multiple} bytes"),
             Cause::Gone => f.write_str("the device is gone"),
+            Cause::Tampered => f.write_str("it is not what was written there (its tag is wrong)"),
+            Cause::Refused { status } => write!(f, "the server refused it (status {status})"),
         }
     }
 }

@@ -14,15 +14,17 @@ mod flash;
 mod flash_error;
 mod flash_geometry;
 mod flash_region;
+mod media;
 mod trusted;
 
-pub use block::{BlockDevice, Extent, Geometry, LockMode, Storage, StorageId};
+pub use block::{BlockDevice, Extent, Geometry};
 pub use durability::Durability;
 pub use error::{Cause, DeviceError, Operation};
 pub use flash::FlashDevice;
 pub use flash_error::{FlashCause, FlashError, FlashOperation};
 pub use flash_geometry::{FlashGeometry, GeometryError};
 pub use flash_region::FlashRegion;
+pub use media::{LockMode, Media, Storage, StorageId, Unshared};
 pub use trusted::{TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
 
 /// Bytes in a sector, the unit in which dm-crypt and LUKS count positions (whatever the data unit is).

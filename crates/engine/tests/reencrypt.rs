@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation, Unshared};
 use atrest_engine::reencrypt::{RewriteError, RewriteOptions, Rewritten, run};
 use atrest_engine::{Disk, DiskOptions};
 use atrest_testkit::fault::Fault;
@@ -36,6 +36,9 @@ impl BlockDevice for Window {
     fn size(&self) -> u64 {
         self.size
     }
+    fn is_read_only(&self) -> bool {
+        false
+    }
     fn geometry(&self) -> Geometry {
         self.device.geometry()
     }
@@ -49,6 +52,8 @@ impl BlockDevice for Window {
         self.device.flush()
     }
 }
+
+impl Unshared for Window {}
 
 /// What is done, and to what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -487,6 +492,9 @@ impl BlockDevice for Announced<'_> {
     fn size(&self) -> u64 {
         self.data.size()
     }
+    fn is_read_only(&self) -> bool {
+        false
+    }
     fn geometry(&self) -> Geometry {
         self.data.geometry()
     }
@@ -503,6 +511,8 @@ impl BlockDevice for Announced<'_> {
         self.told.lock().expect("no panic").push((offset, len));
     }
 }
+
+impl Unshared for Announced<'_> {}
 
 #[test]
 fn what_the_next_zone_will_read_is_announced() {
@@ -528,6 +538,9 @@ impl BlockDevice for Watched {
     fn size(&self) -> u64 {
         self.data.size()
     }
+    fn is_read_only(&self) -> bool {
+        false
+    }
     fn geometry(&self) -> Geometry {
         self.data.geometry()
     }
@@ -546,6 +559,8 @@ impl BlockDevice for Watched {
         self.data.flush()
     }
 }
+
+impl Unshared for Watched {}
 
 /// Bytes of the reads that count: those of a zone.
 const WATCHED: usize = 32 << 10;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, Operation};
 
 /// The bytes `start..start + len` of another device. Offsets in errors are those of the window.
 pub struct Window {
@@ -63,11 +63,6 @@ impl BlockDevice for Window {
         self.device.flush()
     }
 
-    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        let at = self.place(Operation::Read, offset, buf.len() as u64)?;
-        self.device.read_media_at(at, buf).map_err(|e| self.own(e))
-    }
-
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let at = self.place(Operation::Discard, offset, len)?;
         self.device.discard(at, len).map_err(|e| self.own(e))
@@ -87,13 +82,5 @@ impl BlockDevice for Window {
         if let Ok(at) = self.place(Operation::Read, offset, len) {
             self.device.prefetch(at, len);
         }
-    }
-
-    fn lock_metadata(&self, mode: LockMode) -> Result<(), DeviceError> {
-        self.device.lock_metadata(mode)
-    }
-
-    fn unlock_metadata(&self) {
-        self.device.unlock_metadata();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use atrest_device::{BlockDevice, DeviceError, Operation};
+use atrest_device::{BlockDevice, DeviceError, Geometry, Operation, Unshared};
 
 use crate::FaultDevice;
 
@@ -31,6 +31,14 @@ impl BlockDevice for DiscardDevice {
         self.media.size()
     }
 
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.media.read_at(offset, buf)
     }
@@ -49,3 +57,5 @@ impl BlockDevice for DiscardDevice {
         Ok(())
     }
 }
+
+impl Unshared for DiscardDevice {}

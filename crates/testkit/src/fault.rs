@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation, Unshared};
 
 use crate::power_loss::{Event, Recording};
 
@@ -227,6 +227,10 @@ impl BlockDevice for FaultDevice {
         self.size
     }
 
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+
     fn is_read_only(&self) -> bool {
         self.lock().faults.contains(&Fault::ReadOnly)
     }
@@ -271,6 +275,8 @@ impl BlockDevice for FaultDevice {
         Ok(())
     }
 }
+
+impl Unshared for FaultDevice {}
 
 #[cfg(test)]
 mod tests {

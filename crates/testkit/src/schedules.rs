@@ -404,6 +404,14 @@ pub mod device {
             self.size
         }
 
+        fn geometry(&self) -> Geometry {
+            Geometry::default()
+        }
+
+        fn is_read_only(&self) -> bool {
+            false
+        }
+
         fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
             self.check_range(Operation::Read, offset, buf.len() as u64)?;
             let half = buf.len() / 2;

@@ -1,6 +1,6 @@
 //! A memory device that says something else of its blocks.
 
-use atrest_device::{BlockDevice, DeviceError, Geometry};
+use atrest_device::{BlockDevice, DeviceError, Geometry, Unshared};
 
 use crate::FaultDevice;
 
@@ -11,6 +11,9 @@ pub struct ShapedDevice<'a>(pub &'a FaultDevice, pub Geometry);
 impl BlockDevice for ShapedDevice<'_> {
     fn size(&self) -> u64 {
         self.0.size()
+    }
+    fn is_read_only(&self) -> bool {
+        false
     }
     fn geometry(&self) -> Geometry {
         self.1
@@ -25,3 +28,5 @@ impl BlockDevice for ShapedDevice<'_> {
         self.0.flush()
     }
 }
+
+impl Unshared for ShapedDevice<'_> {}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation, Unshared};
 
 /// A [`BlockDevice`] in memory that lets others look at half-written ranges.
 ///
@@ -77,6 +77,10 @@ impl BlockDevice for TornDevice {
         self.bytes.len() as u64
     }
 
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     fn geometry(&self) -> Geometry {
         Geometry { logical_block: self.block, ..Geometry::default() }
     }
@@ -130,6 +134,8 @@ impl BlockDevice for TornDevice {
         Ok(())
     }
 }
+
+impl Unshared for TornDevice {}
 
 #[cfg(test)]
 mod tests {

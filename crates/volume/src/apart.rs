@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use atrest_device::{BlockDevice, Storage};
+use atrest_device::{Media, Storage};
 
 use crate::{Devices, OptionError, UnlockError};
 
@@ -20,7 +20,7 @@ pub(crate) struct Overlap {
 impl<'a> Devices<'a> {
     /// Header and data on one device, or the header on a device of its own. A header device that is the data device
     /// under another name counts as one device.
-    pub fn with_header(header: Option<&'a dyn BlockDevice>, data: &'a dyn BlockDevice) -> Self {
+    pub fn with_header(header: Option<&'a dyn Media>, data: &'a dyn Media) -> Self {
         let detached = header.map(|header| Self::detached(header, data));
         match detached {
             Some(devices) if devices.places() != Some((0, 0)) => devices,

@@ -1,6 +1,6 @@
 //! Which format a device holds, and one face for the operations that LUKS1 and LUKS2 share.
 
-use atrest_device::BlockDevice;
+use atrest_device::Media;
 
 use crate::{
     ChangeError, Credential, Devices, FormatError, FormatOptions, Info, KeyslotOptions, OpenError,
@@ -29,7 +29,7 @@ macro_rules! each {
 
 impl LockedVolume {
     /// Reads the header on `header` under a shared lock. Writes nothing, also when a copy is damaged.
-    pub fn read(header: &dyn BlockDevice) -> Result<Self, OpenError> {
+    pub fn read(header: &dyn Media) -> Result<Self, OpenError> {
         match version(header) {
             Some(1) => luks1::Luks1::read(header).map(Self::Luks1),
             // A LUKS2 header whose first copy is destroyed has no magic at byte 0.
@@ -85,7 +85,7 @@ impl LockedVolume {
     /// The volume key and the keyslot that held it.
     pub fn volume_key(
         &self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         slot: Option<u32>,
     ) -> Result<(u32, VolumeKey), UnlockError> {
@@ -95,7 +95,7 @@ impl LockedVolume {
     /// Which keyslot opens with the passphrase; unbound keyslots count too.
     pub fn test_passphrase(
         &self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         slot: Option<u32>,
     ) -> Result<u32, UnlockError> {
@@ -105,7 +105,7 @@ impl LockedVolume {
     /// Adds a keyslot that opens with `new`. Returns its number.
     pub fn add_key(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         existing: Credential<'_>,
         new: &Passphrase,
         options: &KeyslotOptions,
@@ -117,7 +117,7 @@ impl LockedVolume {
     /// of the keyslot that opens with `new`: the old one's in LUKS2, a free one in LUKS1, unless `options.slot` names another.
     pub fn change_key(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         old: &Passphrase,
         slot: Option<u32>,
         new: &Passphrase,
@@ -129,7 +129,7 @@ impl LockedVolume {
     /// Removes the keyslot that opens with the passphrase. Returns its number. The last one goes only if `last_may_go`.
     pub fn remove_key(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         last_may_go: bool,
     ) -> Result<u32, ChangeError> {
@@ -137,12 +137,7 @@ impl LockedVolume {
     }
 
     /// Removes a keyslot by its number. The last one goes only if `last_may_go`.
-    pub fn kill_slot(
-        &mut self,
-        header: &dyn BlockDevice,
-        slot: u32,
-        last_may_go: bool,
-    ) -> Result<(), ChangeError> {
+    pub fn kill_slot(&mut self, header: &dyn Media, slot: u32, last_may_go: bool) -> Result<(), ChangeError> {
         each!(self, volume => volume.kill_slot(header, slot, last_may_go))
     }
 
@@ -162,25 +157,25 @@ impl LockedVolume {
     }
 
     /// Wipes every keyslot. The data stays where it is; without a header backup nobody can read it again.
-    pub fn erase(&mut self, header: &dyn BlockDevice) -> Result<(), ChangeError> {
+    pub fn erase(&mut self, header: &dyn Media) -> Result<(), ChangeError> {
         each!(self, volume => volume.erase(header))
     }
 
     /// Rewrites what is damaged from what is intact.
-    pub fn repair(&mut self, header: &dyn BlockDevice) -> Result<(), ChangeError> {
+    pub fn repair(&mut self, header: &dyn Media) -> Result<(), ChangeError> {
         each!(self, volume => volume.repair(header))
     }
 
     /// Sets label and subsystem (LUKS2 only) and UUID, each if given. Everything is checked first, and then one header
     /// write changes all of them.
-    pub fn relabel(&mut self, header: &dyn BlockDevice, new: &Relabel<'_>) -> Result<(), ChangeError> {
+    pub fn relabel(&mut self, header: &dyn Media, new: &Relabel<'_>) -> Result<(), ChangeError> {
         each!(self, volume => volume.relabel(header, new))
     }
 
     /// Sets the order in which a keyslot is tried. LUKS2 only.
     pub fn set_priority(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         slot: u32,
         priority: Priority,
     ) -> Result<(), ChangeError> {
@@ -219,7 +214,7 @@ pub fn format(
 }
 
 /// The header with its keyslot areas, in the form of cryptsetup's `luksHeaderBackup`.
-pub fn header_backup(header: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
+pub fn header_backup(header: &dyn Media) -> Result<Vec<u8>, OpenError> {
     match version(header) {
         Some(1) => luks1::header_backup(header),
         Some(2) | None => luks2::header_backup(header),
@@ -228,11 +223,7 @@ pub fn header_backup(header: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
 }
 
 /// Writes a header backup back. Everything is checked before the first byte is written.
-pub fn header_restore(
-    header: &dyn BlockDevice,
-    backup: &[u8],
-    options: RestoreOptions,
-) -> Result<(), ChangeError> {
+pub fn header_restore(header: &dyn Media, backup: &[u8], options: RestoreOptions) -> Result<(), ChangeError> {
     match version_of(backup) {
         Some(1) => luks1::header_restore(header, backup, options),
         Some(2) => luks2::header_restore(header, backup, options),
@@ -242,7 +233,7 @@ pub fn header_restore(
 }
 
 /// Rewrites what is damaged from what is intact, also where the damage keeps [`LockedVolume::read`] from reading.
-pub fn repair(header: &dyn BlockDevice) -> Result<LockedVolume, ChangeError> {
+pub fn repair(header: &dyn Media) -> Result<LockedVolume, ChangeError> {
     if version(header) == Some(1) {
         return luks1::repair(header).map(LockedVolume::Luks1);
     }
@@ -253,7 +244,7 @@ pub fn repair(header: &dyn BlockDevice) -> Result<LockedVolume, ChangeError> {
 
 /// The LUKS version at byte 0 of a device; `None` without the magic, and where it can't be read: a second copy of a
 /// LUKS2 header may still be found, and who looks for it reports the failure if there is none.
-pub(crate) fn version(header: &dyn BlockDevice) -> Option<u16> {
+pub(crate) fn version(header: &dyn Media) -> Option<u16> {
     let mut start = [0; 8];
     header.read_at(0, &mut start).ok()?;
     version_of(&start)

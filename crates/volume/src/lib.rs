@@ -1,7 +1,7 @@
 //! Encrypted volumes: create, unlock, and change their keyslots and headers.
 //!
 //! A [`LockedVolume`] is what a header says; unlocking it gives a [`Volume`], a list of segments, each with the
-//! mapper that encrypts it and its place on the media. All I/O goes through [`atrest_device::BlockDevice`]. Reading
+//! mapper that encrypts it and its place on the media. All I/O goes through [`atrest_device::Media`]. Reading
 //! never writes: a damaged header copy is used around, and rewritten only by [`LockedVolume::repair`] or by a change
 //! that writes both copies anyway.
 #![forbid(unsafe_code)]

@@ -1,12 +1,12 @@
 //! Holds a device's metadata lock for as long as it lives.
 
-use atrest_device::{BlockDevice, DeviceError, LockMode};
+use atrest_device::{DeviceError, LockMode, Media};
 
-pub(crate) struct MetadataLock<'a>(&'a dyn BlockDevice);
+pub(crate) struct MetadataLock<'a>(&'a dyn Media);
 
 impl<'a> MetadataLock<'a> {
     /// Waits for the lock.
-    pub(crate) fn take(device: &'a dyn BlockDevice, mode: LockMode) -> Result<Self, DeviceError> {
+    pub(crate) fn take(device: &'a dyn Media, mode: LockMode) -> Result<Self, DeviceError> {
         device.lock_metadata(mode)?;
         Ok(Self(device))
     }
@@ -22,7 +22,7 @@ impl Drop for MetadataLock<'_> {
 mod tests {
     use std::sync::Mutex;
 
-    use atrest_device::Geometry;
+    use atrest_device::{BlockDevice, Geometry, Storage};
 
     use super::*;
 
@@ -37,6 +37,9 @@ mod tests {
         fn geometry(&self) -> Geometry {
             Geometry::default()
         }
+        fn is_read_only(&self) -> bool {
+            false
+        }
         fn read_at(&self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
             Ok(())
         }
@@ -44,6 +47,15 @@ mod tests {
             Ok(())
         }
         fn flush(&self) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+
+    impl Media for Noted {
+        fn storage(&self) -> Option<Storage> {
+            None
+        }
+        fn read_media_at(&self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
             Ok(())
         }
         fn lock_metadata(&self, mode: LockMode) -> Result<(), DeviceError> {

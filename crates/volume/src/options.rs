@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use atrest_cipher::{BackendChoice, CipherSpec};
-use atrest_device::BlockDevice;
+use atrest_device::Media;
 use atrest_kdf::{Argon2Cost, Hash};
 use serde::Serialize;
 
@@ -25,21 +25,21 @@ pub enum VolumeFormat {
 #[derive(Clone, Copy)]
 pub struct Devices<'a> {
     /// Holds the header and the keyslot areas.
-    pub header: &'a dyn BlockDevice,
+    pub header: &'a dyn Media,
     /// Holds the encrypted data.
-    pub data: &'a dyn BlockDevice,
+    pub data: &'a dyn Media,
     /// The header is detached: the data starts where the header says, 0 by default.
     pub detached: bool,
 }
 
 impl<'a> Devices<'a> {
     /// Header and data on one device.
-    pub fn together(device: &'a dyn BlockDevice) -> Self {
+    pub fn together(device: &'a dyn Media) -> Self {
         Self { header: device, data: device, detached: false }
     }
 
     /// A header on a device of its own.
-    pub fn detached(header: &'a dyn BlockDevice, data: &'a dyn BlockDevice) -> Self {
+    pub fn detached(header: &'a dyn Media, data: &'a dyn Media) -> Self {
         Self { header, data, detached: true }
     }
 }

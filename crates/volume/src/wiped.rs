@@ -1,13 +1,13 @@
 //! Whether the media holds what was written to it.
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+use atrest_device::{Cause, DeviceError, Media, Operation};
 
 /// Compares the media at `offset` with `expected`, byte for byte. Returns the offset of the first byte that differs.
 ///
 /// Reads whole blocks of `block` bytes, or of the device's physical ones if they are larger. A range that the device
 /// no longer has is an error, never a part that is left out.
 pub(crate) fn first_difference(
-    device: &dyn BlockDevice,
+    device: &dyn Media,
     offset: u64,
     expected: &[u8],
     block: u64,

@@ -188,6 +188,8 @@ mod tests {
             (Cause::Os(libc::EIO), 5),
             (Cause::Os(libc::ENOTCONN), 5),
             (Cause::Gone, 5),
+            (Cause::Tampered, 5),
+            (Cause::Refused { status: 403 }, 5),
             (Cause::EarlierFlushFailed, 5),
         ] {
             assert_eq!(errno_of(&error(cause)), expected, "{cause:?}");

@@ -186,11 +186,17 @@ fn close_ends_the_serving_process_and_reports_one_that_does_not_end() {
 
 #[test]
 fn a_failed_flush_is_seen_in_the_registry_until_close_has_told_it() {
-    use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+    use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
     struct Failing;
     impl BlockDevice for Failing {
         fn size(&self) -> u64 {
             0
+        }
+        fn geometry(&self) -> Geometry {
+            Geometry::default()
+        }
+        fn is_read_only(&self) -> bool {
+            false
         }
         fn read_at(&self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
             Ok(())

@@ -1,7 +1,7 @@
 //! Telling the registry of a flush that failed while the volume is served.
 
 use super::{Record, Registration};
-use atrest_device::{BlockDevice, DeviceError, Extent, Geometry, LockMode};
+use atrest_device::{BlockDevice, DeviceError, Extent, Geometry};
 use std::sync::{Arc, OnceLock};
 
 /// A device that notes its first failed flush in the state file: from then on writes are refused, and whoever asks
@@ -54,9 +54,6 @@ impl BlockDevice for Watched {
             self.note();
         })
     }
-    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.device.read_media_at(offset, buf)
-    }
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.device.discard(offset, len)
     }
@@ -68,11 +65,5 @@ impl BlockDevice for Watched {
     }
     fn prefetch(&self, offset: u64, len: u64) {
         self.device.prefetch(offset, len);
-    }
-    fn lock_metadata(&self, mode: LockMode) -> Result<(), DeviceError> {
-        self.device.lock_metadata(mode)
-    }
-    fn unlock_metadata(&self) {
-        self.device.unlock_metadata();
     }
 }

@@ -3,7 +3,7 @@
 use crate::common::raw::*;
 use crate::common::{BLOCK, Memory, Serving};
 use atrest_attach::nbd::{BindError, Endpoint, Options, Server};
-use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, Operation};
 use atrest_testkit::{Scratch, wait_until};
 use std::error::Error;
 use std::os::unix::net::UnixStream;
@@ -29,6 +29,12 @@ struct Zeros {
 impl BlockDevice for Zeros {
     fn size(&self) -> u64 {
         u64::from(LONGEST) + 4096
+    }
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+    fn is_read_only(&self) -> bool {
+        false
     }
     fn read_at(&self, _: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         buf.fill(0);

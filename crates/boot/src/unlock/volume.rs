@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use atrest_attach::dm;
 use atrest_cipher::CipherSpec;
-use atrest_device::BlockDevice;
+use atrest_device::Media;
 use atrest_engine::contents::{Contents, in_the_way};
 use atrest_engine::{Access, FileDevice, is_same};
 use atrest_kdf::WorkLimit;
@@ -96,8 +96,7 @@ fn luks(
     media: &FileDevice,
 ) -> Result<Volume, EntryError> {
     let header = Header::open(unlocker, entry, source)?;
-    let devices =
-        Devices::with_header(header.as_ref().map(|header| &header.device as &dyn BlockDevice), media);
+    let devices = Devices::with_header(header.as_ref().map(|header| &header.device as &dyn Media), media);
     let path = header.as_ref().map_or(source, |header| &header.path);
     let locked = LockedVolume::read(devices.header)
         .map_err(|error| EntryError::Header { path: path.into(), error: Box::new(error) })?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use atrest_device::BlockDevice;
+use atrest_device::{BlockDevice, Media};
 use atrest_engine::bulk::Progress;
 use atrest_engine::reencrypt::{RewriteError, RewriteOptions, Rewritten, run};
 use atrest_engine::{Access, FileDevice, NewFile, is_same};
@@ -350,7 +350,7 @@ fn detached(header: Option<&Path>, data: &Path) -> Result<Option<FileDevice>, Fa
 }
 
 fn devices<'a>(data: &'a FileDevice, header: Option<&'a FileDevice>) -> Devices<'a> {
-    Devices::with_header(header.map(|header| header as &dyn BlockDevice), data)
+    Devices::with_header(header.map(|header| header as &dyn Media), data)
 }
 
 fn reencrypt_options(args: &ReencryptArgs) -> Result<ReencryptOptions, Failure> {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use atrest_device::{BlockDevice, SECTOR_SIZE};
+use atrest_device::{Media, SECTOR_SIZE};
 use atrest_engine::contents::in_the_way;
 use atrest_engine::{Access, Disk, DiskOptions, FileDevice, is_same};
 use atrest_kdf::plain::PlainHash;
@@ -181,7 +181,7 @@ fn luks(
     wanted: Use,
     output: &Output,
 ) -> Result<Volume, Failure> {
-    let devices = Devices::with_header(header.map(|header| header as &dyn BlockDevice), media);
+    let devices = Devices::with_header(header.map(|header| header as &dyn Media), media);
     if header.is_none() && flash::is_on(media) {
         return Err(Failure::new(Code::Device, "it is encrypted flash, which is not served as one file")
             .at(path)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use atrest_cipher::{DataUnitIndex, Mapper, MapperOptions};
-use atrest_device::{Cause, Operation};
+use atrest_device::{Cause, Geometry, Operation};
 use atrest_secret::Locked;
 use atrest_testkit::fault::Fault;
 use atrest_testkit::{FaultDevice, Random, Scratch};
@@ -86,6 +86,12 @@ impl<'a> Trip<'a> {
 impl BlockDevice for Trip<'_> {
     fn size(&self) -> u64 {
         self.inner.size()
+    }
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+    fn is_read_only(&self) -> bool {
+        false
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.step();

@@ -10,7 +10,7 @@ use core::fmt;
 use core::ops::Range;
 
 use atrest_codec::{Reader, Record};
-use atrest_device::{BlockDevice, DeviceError};
+use atrest_device::{BlockDevice, DeviceError, Geometry, Unshared};
 use atrest_keyslot::flash::{HEADER_LEN, Header, Protection};
 use atrest_volume::{LockedVolume, OpenError};
 
@@ -51,7 +51,7 @@ pub fn in_the_way(device: &dyn BlockDevice, range: Range<u64>) -> Result<Option<
     {
         return Ok(Some(found));
     }
-    let Some(found) = look(device)? else { return Ok(None) };
+    let Some(found) = look(&From { device, start: 0 })? else { return Ok(None) };
     let reaches = match &found {
         Contents::Partitions(_) => table::reaches(device, &range)?,
         // How far the others reach is not asked: a volume or file system owns its device.
@@ -61,7 +61,7 @@ pub fn in_the_way(device: &dyn BlockDevice, range: Range<u64>) -> Result<Option<
 }
 
 /// What begins at the first byte of a device.
-fn look(device: &dyn BlockDevice) -> Result<Option<Contents>, DeviceError> {
+fn look(device: &From<'_>) -> Result<Option<Contents>, DeviceError> {
     match LockedVolume::read(device) {
         Ok(locked) => return Ok(Some(Contents::Luks { uuid: locked.uuid().into() })),
         Err(OpenError::NotLuks) => {}
@@ -193,10 +193,18 @@ struct From<'a> {
     start: u64,
 }
 
+/// A look needs no lock: a header that another program is writing meanwhile is found as a damaged one, and asked about all
+/// the same.
+impl Unshared for From<'_> {}
+
 impl BlockDevice for From<'_> {
     fn size(&self) -> u64 {
         // intended: nothing is behind the end.
         self.device.size().saturating_sub(self.start)
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
     }
 
     fn is_read_only(&self) -> bool {

@@ -12,7 +12,7 @@
 use atrest_device::DeviceError;
 
 use super::Disk;
-use super::layer::{Region, Source};
+use super::layer::Region;
 
 /// The longest run that one read or write covers, in bytes, unless a single data unit is longer.
 const RUN: usize = 64 << 10;
@@ -43,7 +43,6 @@ impl Disk {
     pub(super) fn read_range(
         &self,
         region: &Region,
-        source: Source,
         at: u64,
         buf: &mut [u8],
         read_whole: impl FnOnce(u64, &mut [u8]) -> Result<(), DeviceError>,
@@ -51,16 +50,16 @@ impl Disk {
         let cut = region.cut(at, buf.len());
         let (head, rest) = buf.split_at_mut(cut.head);
         let (whole, tail) = rest.split_at_mut(cut.whole);
-        self.read_run(region, source, at, head)?;
+        self.read_run(region, at, head)?;
         let at = at + head.len() as u64;
         if !whole.is_empty() {
             read_whole(at, whole)?;
         }
-        self.read_run(region, source, at + whole.len() as u64, tail)
+        self.read_run(region, at + whole.len() as u64, tail)
     }
 
     /// Reads the run around a range, and copies the range out of it.
-    fn read_run(&self, region: &Region, source: Source, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+    fn read_run(&self, region: &Region, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         if buf.is_empty() {
             return Ok(());
         }
@@ -68,7 +67,7 @@ impl Disk {
         let mut run = vec![0; (skip + buf.len()).next_multiple_of(region.unit())];
         {
             let _shared = self.units.share(region.start + first, run.len());
-            region.read(&*self.media, source, first, &mut run)?;
+            region.read(&*self.media, first, &mut run)?;
         }
         region.decrypt(first, &mut run)?;
         buf.copy_from_slice(&run[skip..skip + buf.len()]);
@@ -114,7 +113,7 @@ impl Disk {
 
     /// Reads data units for a caller who holds their lock.
     fn fetch(&self, region: &Region, at: u64, units: &mut [u8]) -> Result<(), DeviceError> {
-        region.read(&*self.media, Source::Cache, at, units)?;
+        region.read(&*self.media, at, units)?;
         region.decrypt(at, units)
     }
 }

@@ -14,15 +14,6 @@ pub enum Layer {
     Identity,
 }
 
-/// Where the media's bytes are read from.
-#[derive(Clone, Copy)]
-pub enum Source {
-    /// From its cache, if it has one.
-    Cache,
-    /// From the media itself.
-    Media,
-}
-
 /// A segment. Offsets called `at` count from its start.
 pub struct Region {
     pub start: u64,
@@ -132,19 +123,8 @@ impl Region {
         }
     }
 
-    pub fn read(
-        &self,
-        media: &dyn BlockDevice,
-        source: Source,
-        at: u64,
-        buf: &mut [u8],
-    ) -> Result<(), DeviceError> {
-        let offset = self.media_offset + at;
-        match source {
-            Source::Cache => media.read_at(offset, buf),
-            Source::Media => media.read_media_at(offset, buf),
-        }
-        .map_err(|error| self.located(error))
+    pub fn read(&self, media: &dyn BlockDevice, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        media.read_at(self.media_offset + at, buf).map_err(|error| self.located(error))
     }
 
     pub fn write(&self, media: &dyn BlockDevice, at: u64, data: &[u8]) -> Result<(), DeviceError> {

@@ -33,7 +33,7 @@ use atrest_secret::Locked;
 use atrest_volume::Volume;
 
 pub use error::DiskError;
-use layer::{Layer, Region, Source};
+use layer::{Layer, Region};
 use parallel::Helpers;
 use stream::Stream;
 use units::Units;
@@ -200,9 +200,7 @@ impl Disk {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
         for (region, at, range) in self.parts(offset, buf.len()) {
             let buf = &mut buf[range];
-            self.read_range(region, Source::Cache, at, buf, |at, whole| {
-                self.read_piece(region, Source::Cache, at, whole)
-            })?;
+            self.read_range(region, at, buf, |at, whole| self.read_piece(region, at, whole))?;
         }
         Ok(())
     }
@@ -231,7 +229,7 @@ impl Disk {
             let start = at / unit * unit;
             let end = (at + range.len() as u64).next_multiple_of(unit);
             let mut run = vec![0; (end - start) as usize];
-            region.read(&*self.media, Source::Cache, start, &mut run)?;
+            region.read(&*self.media, start, &mut run)?;
             out.append(&mut run);
         }
         Ok(out)
@@ -259,18 +257,12 @@ impl Disk {
     }
 
     /// Reads whole data units on this thread.
-    fn read_piece(
-        &self,
-        region: &Region,
-        source: Source,
-        at: u64,
-        piece: &mut [u8],
-    ) -> Result<(), DeviceError> {
+    fn read_piece(&self, region: &Region, at: u64, piece: &mut [u8]) -> Result<(), DeviceError> {
         for (index, chunk) in piece.chunks_mut(region.chunk()).enumerate() {
             let at = at + (index * region.chunk()) as u64;
             {
                 let _shared = self.units.share(region.start + at, chunk.len());
-                region.read(&*self.media, source, at, chunk)?;
+                region.read(&*self.media, at, chunk)?;
             }
             region.decrypt(at, chunk)?;
         }
@@ -349,9 +341,9 @@ impl BlockDevice for Disk {
         }
         for (region, at, range) in self.parts(offset, buf.len()) {
             let buf = &mut buf[range];
-            self.read_range(region, Source::Cache, at, buf, |at, whole| {
+            self.read_range(region, at, buf, |at, whole| {
                 self.helpers.split_mut(whole, region.unit(), |skip, piece| {
-                    self.read_piece(region, Source::Cache, at + skip as u64, piece)
+                    self.read_piece(region, at + skip as u64, piece)
                 })
             })?;
         }
@@ -380,17 +372,6 @@ impl BlockDevice for Disk {
 
     fn flush(&self) -> Result<(), DeviceError> {
         self.durability.flush(|| self.media.flush())
-    }
-
-    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.check_range(Operation::Read, offset, buf.len() as u64)?;
-        for (region, at, range) in self.parts(offset, buf.len()) {
-            let buf = &mut buf[range];
-            self.read_range(region, Source::Media, at, buf, |at, whole| {
-                self.read_piece(region, Source::Media, at, whole)
-            })?;
-        }
-        Ok(())
     }
 
     /// Passes whole data units on if discards are allowed, and otherwise does nothing: a discard is advice, and what

@@ -103,7 +103,7 @@ fn any_sequence_of_reads_and_writes_leaves_what_a_unit_by_unit_reference_leaves(
             }
         }
         let mut buf = vec![0; 10_000];
-        disk.read_media_at((3 << 20) - 4999, &mut buf).expect("read");
+        disk.read_at((3 << 20) - 4999, &mut buf).expect("read");
         assert_eq!(buf, model[(3 << 20) - 4999..][..10_000]);
         reference(&model, &mut expected);
         assert_eq!(media.image(), expected, "threads: {threads}; bytes outside the segments stay too");
@@ -376,9 +376,6 @@ fn every_start_and_length_around_the_edges_does_what_a_byte_array_does() {
                 }
                 model[range.clone()].copy_from_slice(&data);
                 assert_eq!(read(&disk, start, len as usize), model[range], "{len} bytes at {start}");
-                let mut from_media = vec![0; len as usize];
-                disk.read_media_at(start, &mut from_media).expect("read");
-                assert_eq!(from_media, data, "{len} bytes at {start} from the media");
             }
         }
         assert!(read(&disk, 0, size as usize) == model, "units of {unit} bytes");

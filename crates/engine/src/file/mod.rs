@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use atrest_device::{
-    BlockDevice, Cause, DeviceError, Durability, Extent, Geometry, LockMode, Operation, Storage,
+    BlockDevice, Cause, DeviceError, Durability, Extent, Geometry, LockMode, Media, Operation, Storage,
 };
 use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 
@@ -284,10 +284,6 @@ impl BlockDevice for FileDevice {
         !self.access.writes()
     }
 
-    fn storage(&self) -> Option<Storage> {
-        storage::of(&self.file)
-    }
-
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
         let mut done = 0;
@@ -324,13 +320,6 @@ impl BlockDevice for FileDevice {
 
     fn flush(&self) -> Result<(), DeviceError> {
         self.flush_by(File::sync_data)
-    }
-
-    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.check_range(Operation::Read, offset, buf.len() as u64)?;
-        self.flush()?;
-        media::read(&self.file, self.size, offset, buf)
-            .map_err(|(at, cause)| DeviceError::new(Operation::Read, at, buf.len() as u64, cause))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
@@ -391,6 +380,19 @@ impl BlockDevice for FileDevice {
             // Advice: a file system that ignores it costs time, not data.
             let _ = rustix::fs::fadvise(&self.file, offset, Some(len), Advice::WillNeed);
         }
+    }
+}
+
+impl Media for FileDevice {
+    fn storage(&self) -> Option<Storage> {
+        storage::of(&self.file)
+    }
+
+    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        self.flush()?;
+        media::read(&self.file, self.size, offset, buf)
+            .map_err(|(at, cause)| DeviceError::new(Operation::Read, at, buf.len() as u64, cause))
     }
 
     fn lock_metadata(&self, mode: LockMode) -> Result<(), DeviceError> {

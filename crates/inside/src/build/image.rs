@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Durability, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Durability, Geometry, Operation};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
@@ -79,6 +79,14 @@ impl Drop for NewImage {
 impl BlockDevice for NewImage {
     fn size(&self) -> u64 {
         self.size
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {

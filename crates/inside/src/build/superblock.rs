@@ -264,7 +264,7 @@ fn feature_name(set: Set, bit: u32) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use atrest_device::{BlockDevice, DeviceError};
+    use atrest_device::{BlockDevice, DeviceError, Geometry};
 
     use super::*;
 
@@ -274,6 +274,14 @@ mod tests {
     impl BlockDevice for Only {
         fn size(&self) -> u64 {
             64 << 20
+        }
+
+        fn geometry(&self) -> Geometry {
+            Geometry::default()
+        }
+
+        fn is_read_only(&self) -> bool {
+            false
         }
 
         fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {

@@ -170,6 +170,14 @@ mod tests {
             1 << 20
         }
 
+        fn geometry(&self) -> atrest_device::Geometry {
+            atrest_device::Geometry::default()
+        }
+
+        fn is_read_only(&self) -> bool {
+            false
+        }
+
         fn read_at(&self, _offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
             buf.fill(1);
             Ok(())

@@ -1,6 +1,6 @@
 //! Header backups in cryptsetup's form, their restoration, and the repair of a damaged keyslot table.
 
-use atrest_device::{BlockDevice, LockMode, Operation};
+use atrest_device::{LockMode, Media, Operation};
 use atrest_keyslot::luks1::{self as slots, HEADER_LEN, Header, SLOTS};
 
 use super::Luks1;
@@ -16,7 +16,7 @@ const MAX_BACKUP: u64 = 256 << 20;
 
 /// Header and keyslot areas, as `cryptsetup luksHeaderBackup` writes them: up to the end of the last area, padded with
 /// zeros to a page, what lies between header and areas zeroed.
-pub fn header_backup(device: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
+pub fn header_backup(device: &dyn Media) -> Result<Vec<u8>, OpenError> {
     let _lock = MetadataLock::take(device, LockMode::Shared)?;
     let header = media::read_header(device)?;
     // The header bounds its areas only by the data offset. A backup without one of them would be none.
@@ -43,11 +43,7 @@ pub fn header_backup(device: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
 ///
 /// A power loss in the middle leaves the old header over areas of which some are the backup's; the backup is still
 /// there to be restored again.
-pub fn header_restore(
-    device: &dyn BlockDevice,
-    backup: &[u8],
-    options: RestoreOptions,
-) -> Result<(), ChangeError> {
+pub fn header_restore(device: &dyn Media, backup: &[u8], options: RestoreOptions) -> Result<(), ChangeError> {
     let header = media::parse(backup).map_err(ChangeError::BadBackup)?;
     let (start, end) = (first_area(&header), header.areas_end());
     let too_short = ChangeError::BackupLength { has: backup.len() as u64, needs: end };
@@ -73,7 +69,7 @@ pub fn header_restore(
 /// Repairs a keyslot table whose offsets, stripes or state words are damaged, and returns what was read then.
 ///
 /// Nothing is written if the header is intact ([`ChangeError::NothingToRepair`]) or if what is damaged can't be made up.
-pub fn repair(device: &dyn BlockDevice) -> Result<Luks1, ChangeError> {
+pub fn repair(device: &dyn Media) -> Result<Luks1, ChangeError> {
     let _lock = MetadataLock::take(device, LockMode::Exclusive)?;
     let bytes = media::header_bytes(device)?;
     let repaired = slots::repair(&bytes).map_err(media::open_error)?;
@@ -86,7 +82,7 @@ pub fn repair(device: &dyn BlockDevice) -> Result<Luks1, ChangeError> {
 
 /// Whether a backup belongs onto this device: it may replace a header of its own volume with the same layout, a
 /// damaged one, or none.
-fn check_same_volume(device: &dyn BlockDevice, backup: &Header) -> Result<(), ChangeError> {
+fn check_same_volume(device: &dyn Media, backup: &Header) -> Result<(), ChangeError> {
     let present = match media::read_header(device) {
         Ok(present) => present,
         Err(OpenError::Device(error)) => return Err(ChangeError::Device(error)),

@@ -1,6 +1,6 @@
 //! Adding, changing and removing keyslots, in an order that survives a power loss as well as one header allows.
 
-use atrest_device::{BlockDevice, LockMode};
+use atrest_device::{LockMode, Media};
 use atrest_kdf::{Hash, calibrate};
 use atrest_keyslot::luks1::{self, SALT_LEN, SLOTS, SlotError};
 use atrest_secret::{OsRandom, Random};
@@ -20,7 +20,7 @@ impl Luks1 {
     /// never acknowledged.)
     pub fn add_key(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         existing: Credential<'_>,
         new: &Passphrase,
         options: &KeyslotOptions,
@@ -50,7 +50,7 @@ impl Luks1 {
     /// and a power loss in that moment loses it.
     pub fn change_key(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         old: &Passphrase,
         slot: Option<u32>,
         new: &Passphrase,
@@ -74,7 +74,7 @@ impl Luks1 {
     /// Removes the keyslot that opens with the passphrase; returns its number. See [`kill_slot`](Self::kill_slot).
     pub fn remove_key(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         last_may_go: bool,
     ) -> Result<u32, ChangeError> {
@@ -90,12 +90,7 @@ impl Luks1 {
     ///
     /// Its area is overwritten, which is made durable and verified on the media; only then the header forgets it.
     /// After a power loss it may still be listed, but never opens once the area has gone.
-    pub fn kill_slot(
-        &mut self,
-        header: &dyn BlockDevice,
-        slot: u32,
-        last_may_go: bool,
-    ) -> Result<(), ChangeError> {
+    pub fn kill_slot(&mut self, header: &dyn Media, slot: u32, last_may_go: bool) -> Result<(), ChangeError> {
         self.refresh(header)?;
         if !self.header.is_in_use(slot as usize) {
             return Err(ChangeError::NoSuchKeyslot { slot });
@@ -108,7 +103,7 @@ impl Luks1 {
 
     /// Overwrites all eight areas, also those of free keyslots, then lists no keyslot. A power loss leaves some
     /// keyslots that open and some that do not; calling it again goes on.
-    pub fn erase(&mut self, header: &dyn BlockDevice) -> Result<(), ChangeError> {
+    pub fn erase(&mut self, header: &dyn Media) -> Result<(), ChangeError> {
         self.refresh(header)?;
         for number in 0..SLOTS {
             self.check_area(header, number)?;
@@ -127,7 +122,7 @@ impl Luks1 {
     }
 
     /// Sets the UUID if one is given. The other names are LUKS2's.
-    pub fn relabel(&mut self, header: &dyn BlockDevice, new: &Relabel<'_>) -> Result<(), ChangeError> {
+    pub fn relabel(&mut self, header: &dyn Media, new: &Relabel<'_>) -> Result<(), ChangeError> {
         if new.label.is_some() || new.subsystem.is_some() {
             return Err(ChangeError::NotInFormat);
         }
@@ -135,7 +130,7 @@ impl Luks1 {
     }
 
     /// Sets the UUID, which lies in one sector: a power loss leaves the old one or the new one.
-    pub fn set_uuid(&mut self, header: &dyn BlockDevice, uuid: &str) -> Result<(), ChangeError> {
+    pub fn set_uuid(&mut self, header: &dyn Media, uuid: &str) -> Result<(), ChangeError> {
         crate::uuid::check(uuid)?;
         self.refresh(header)?;
         let _lock = self.lock_unchanged(header)?;
@@ -147,13 +142,13 @@ impl Luks1 {
     }
 
     /// Rewrites what is damaged from what is intact. A header that could be read is intact: see [`repair`](super::repair).
-    pub fn repair(&mut self, header: &dyn BlockDevice) -> Result<(), ChangeError> {
+    pub fn repair(&mut self, header: &dyn Media) -> Result<(), ChangeError> {
         *self = super::repair(header)?;
         Ok(())
     }
 
     /// Takes over changes that others made since the header was read, as long as it is the same volume.
-    fn refresh(&mut self, device: &dyn BlockDevice) -> Result<(), ChangeError> {
+    fn refresh(&mut self, device: &dyn Media) -> Result<(), ChangeError> {
         let fresh = Self::read(device)?.header;
         if fresh.digest() != self.header.digest() || fresh.digest_salt() != self.header.digest_salt() {
             return Err(ChangeError::ChangedMeanwhile);
@@ -163,7 +158,7 @@ impl Luks1 {
     }
 
     /// The exclusive lock, if the header is still what the preparations were made for.
-    fn lock_unchanged<'a>(&self, device: &'a dyn BlockDevice) -> Result<MetadataLock<'a>, ChangeError> {
+    fn lock_unchanged<'a>(&self, device: &'a dyn Media) -> Result<MetadataLock<'a>, ChangeError> {
         let lock = MetadataLock::take(device, LockMode::Exclusive)?;
         if media::read_header(device)? == self.header { Ok(lock) } else { Err(ChangeError::ChangedMeanwhile) }
     }
@@ -193,7 +188,7 @@ impl Luks1 {
     }
 
     /// Whether a keyslot's area lies inside the device.
-    pub(super) fn check_area(&self, device: &dyn BlockDevice, number: usize) -> Result<(), ChangeError> {
+    pub(super) fn check_area(&self, device: &dyn Media, number: usize) -> Result<(), ChangeError> {
         let (offset, len) = self
             .header
             .area(number)
@@ -220,7 +215,7 @@ impl Luks1 {
     }
 
     /// Writes the area, makes it durable, lists the keyslot.
-    fn install(&mut self, device: &dyn BlockDevice, sealed: &Sealed) -> Result<(), ChangeError> {
+    fn install(&mut self, device: &dyn Media, sealed: &Sealed) -> Result<(), ChangeError> {
         let mut listed = self.header.clone();
         sealed.list(&mut listed);
         device.write_at(sealed.offset, &sealed.area)?;
@@ -231,7 +226,7 @@ impl Luks1 {
     }
 
     /// Wipes the area, verifies that, forgets the keyslot.
-    fn destroy(&mut self, device: &dyn BlockDevice, number: usize) -> Result<(), ChangeError> {
+    fn destroy(&mut self, device: &dyn Media, number: usize) -> Result<(), ChangeError> {
         let (offset, len) =
             self.header.area(number).ok_or(ChangeError::NoSuchKeyslot { slot: slot_number(number) })?;
         media::wipe(device, offset, len)?;

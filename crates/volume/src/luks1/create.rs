@@ -1,7 +1,7 @@
 //! Creating a LUKS1 volume as cryptsetup does: areas from byte 4096 on, data at the next aligned offset.
 
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
-use atrest_device::{BlockDevice, LockMode, SECTOR_SIZE};
+use atrest_device::{LockMode, Media, SECTOR_SIZE};
 use atrest_kdf::{Hash, calibrate};
 use atrest_keyslot::luks1::{self, DIGEST_LEN, Header, HeaderError, HeaderParts, SALT_LEN, SLOTS};
 use atrest_secret::{OsRandom, Random, with_wiped_stack};
@@ -208,7 +208,7 @@ impl Plan {
 }
 
 /// 1 MiB, unless the device wants a multiple that 1 MiB is not.
-fn default_alignment(device: &dyn BlockDevice) -> u64 {
+fn default_alignment(device: &dyn Media) -> u64 {
     const USUAL: u64 = 1 << 20;
     let optimal = u64::from(device.geometry().optimal_alignment);
     match USUAL.checked_rem(optimal) {

@@ -1,6 +1,6 @@
 //! What the operations have in common on the media: the header's bytes, wiping that is verified.
 
-use atrest_device::{BlockDevice, DeviceError};
+use atrest_device::{DeviceError, Media};
 use atrest_keyslot::luks1::{HEADER_LEN, Header, HeaderError};
 use atrest_secret::{OsRandom, Random};
 
@@ -11,7 +11,7 @@ use crate::{ChangeError, OpenError};
 pub(super) const HEADER_AREA: usize = 4096;
 
 /// The header's bytes, not checked. Fails if the device is too small for any.
-pub(super) fn header_bytes(device: &dyn BlockDevice) -> Result<[u8; HEADER_LEN], OpenError> {
+pub(super) fn header_bytes(device: &dyn Media) -> Result<[u8; HEADER_LEN], OpenError> {
     let mut bytes = [0; HEADER_LEN];
     if device.size() < HEADER_LEN as u64 {
         return Err(OpenError::NotLuks);
@@ -21,7 +21,7 @@ pub(super) fn header_bytes(device: &dyn BlockDevice) -> Result<[u8; HEADER_LEN],
 }
 
 /// The header, checked.
-pub(super) fn read_header(device: &dyn BlockDevice) -> Result<Header, OpenError> {
+pub(super) fn read_header(device: &dyn Media) -> Result<Header, OpenError> {
     parse(&header_bytes(device)?)
 }
 
@@ -39,13 +39,13 @@ pub(super) fn open_error(error: HeaderError) -> OpenError {
 }
 
 /// Writes the header and makes it durable.
-pub(super) fn write_header(device: &dyn BlockDevice, header: &Header) -> Result<(), DeviceError> {
+pub(super) fn write_header(device: &dyn Media, header: &Header) -> Result<(), DeviceError> {
     device.write_at(0, &header.encode())?;
     device.flush()
 }
 
 /// Overwrites a range with random bytes, makes that durable and reads it back from the media.
-pub(super) fn wipe(device: &dyn BlockDevice, offset: u64, len: usize) -> Result<(), ChangeError> {
+pub(super) fn wipe(device: &dyn Media, offset: u64, len: usize) -> Result<(), ChangeError> {
     let mut noise = vec![0; len];
     OsRandom.fill(&mut noise)?;
     device.write_at(offset, &noise)?;

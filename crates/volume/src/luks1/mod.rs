@@ -11,7 +11,7 @@ mod info;
 mod media;
 
 use atrest_cipher::{KeyError, MapperOptions};
-use atrest_device::{BlockDevice, LockMode, SECTOR_SIZE};
+use atrest_device::{LockMode, Media, SECTOR_SIZE};
 use atrest_kdf::KdfError;
 use atrest_keyslot::luks1::{self, Header, SlotError};
 use atrest_secret::SecretBytes;
@@ -34,7 +34,7 @@ pub struct Luks1 {
 
 impl Luks1 {
     /// Reads the header under a shared lock.
-    pub fn read(header: &dyn BlockDevice) -> Result<Self, OpenError> {
+    pub fn read(header: &dyn Media) -> Result<Self, OpenError> {
         let _lock = MetadataLock::take(header, LockMode::Shared)?;
         Ok(Self { header: media::read_header(header)? })
     }
@@ -82,7 +82,7 @@ impl Luks1 {
     /// keyslot whose area can't be read does not keep the others from being tried.
     pub fn volume_key(
         &self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         slot: Option<u32>,
     ) -> Result<(u32, VolumeKey), UnlockError> {
@@ -123,7 +123,7 @@ impl Luks1 {
     /// The number of a keyslot that opens with the passphrase.
     pub fn test_passphrase(
         &self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         slot: Option<u32>,
     ) -> Result<u32, UnlockError> {
@@ -132,7 +132,7 @@ impl Luks1 {
 
     fn try_slot(
         &self,
-        device: &dyn BlockDevice,
+        device: &dyn Media,
         slot: u32,
         passphrase: &Passphrase,
     ) -> Result<VolumeKey, UnlockError> {

@@ -3,7 +3,7 @@
 use core::str::FromStr;
 
 use atrest_cipher::{CipherSpec, KeyError};
-use atrest_device::BlockDevice;
+use atrest_device::Media;
 use atrest_format::integrity::{SUPERBLOCK_LEN, Superblock};
 
 use crate::{CryptTarget, IntegrityTags, UnlockError, VolumeKey};
@@ -76,7 +76,7 @@ pub fn aead(encryption: &str, integrity: &str, key_len: usize) -> Result<Aead, U
 
 /// The whole volume: dm-integrity's superblock at byte `offset` of the data device says how long it is.
 pub fn target(
-    data: &dyn BlockDevice,
+    data: &dyn Media,
     (offset, iv_offset, data_unit): (u64, u64, u32),
     aead: Aead,
     key: &VolumeKey,
@@ -96,12 +96,7 @@ pub fn target(
     })
 }
 
-fn tags(
-    data: &dyn BlockDevice,
-    offset: u64,
-    aead: &Aead,
-    data_unit: u32,
-) -> Result<IntegrityTags, UnlockError> {
+fn tags(data: &dyn Media, offset: u64, aead: &Aead, data_unit: u32) -> Result<IntegrityTags, UnlockError> {
     let has = data.size();
     // intended: for people; what overflows is larger than every device.
     let needs = |bytes: u64| UnlockError::DataDeviceTooSmall { needs: offset.saturating_add(bytes), has };

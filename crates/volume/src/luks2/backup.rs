@@ -1,7 +1,7 @@
 //! Header backups in the form of cryptsetup's `luksHeaderBackup`: the first bytes of the header device, up to the end
 //! of the keyslots area.
 
-use atrest_device::{BlockDevice, LockMode};
+use atrest_device::{LockMode, Media};
 use atrest_format::luks2::{AREA_ALIGNMENT, Header, HeaderPair};
 
 use super::{Luks2, media};
@@ -9,7 +9,7 @@ use crate::lock::MetadataLock;
 use crate::{ChangeError, OpenError, RestoreOptions};
 
 /// Both header copies and the keyslots area, as they are on the device. Everything in it is secret as the header is.
-pub fn header_backup(header: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
+pub fn header_backup(header: &dyn Media) -> Result<Vec<u8>, OpenError> {
     let _lock = MetadataLock::take(header, LockMode::Shared)?;
     let size = media::read_pair(header)?.header.total_size();
     // At most 136 MiB, and not more than the device holds: both were checked.
@@ -22,11 +22,7 @@ pub fn header_backup(header: &dyn BlockDevice) -> Result<Vec<u8>, OpenError> {
 ///
 /// Where the device holds a newer header of its own, the restored copies get a higher sequence number than that, so
 /// that a power loss in the middle can't bring the old header back for good.
-pub fn header_restore(
-    header: &dyn BlockDevice,
-    backup: &[u8],
-    options: RestoreOptions,
-) -> Result<(), ChangeError> {
+pub fn header_restore(header: &dyn Media, backup: &[u8], options: RestoreOptions) -> Result<(), ChangeError> {
     let source = media::read_pair_of_backup(backup).map_err(ChangeError::BadBackup)?;
     Luks2 { pair: source.clone() }.check_usable()?;
     check_length(backup, &source.header)?;

@@ -3,7 +3,7 @@
 use core::str::FromStr;
 
 use atrest_cipher::CipherSpec;
-use atrest_device::BlockDevice;
+use atrest_device::Media;
 use atrest_format::luks2::{CopyKind, KeyslotKind, MAX_KEYSLOTS, SegmentKind, area_size};
 use atrest_kdf::Hash;
 
@@ -19,7 +19,7 @@ impl Luks2 {
     /// Adds a keyslot that opens with `new`. Its area is durable before the header lists it. Returns its number.
     pub fn add_key(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         existing: Credential<'_>,
         new: &Passphrase,
         options: &KeyslotOptions,
@@ -39,7 +39,7 @@ impl Luks2 {
     /// Adds a keyslot for a key of its own, which encrypts no data here. Returns its number.
     pub fn add_unbound_key(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         key: &VolumeKey,
         new: &Passphrase,
         options: &KeyslotOptions,
@@ -61,7 +61,7 @@ impl Luks2 {
     /// area is wiped. Returns the keyslot's number, which stays unless `options.slot` names another.
     pub fn change_key(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         old: &Passphrase,
         slot: Option<u32>,
         new: &Passphrase,
@@ -87,7 +87,7 @@ impl Luks2 {
     /// Removes the keyslot that opens with the passphrase. Returns its number.
     pub fn remove_key(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         last_may_go: bool,
     ) -> Result<u32, ChangeError> {
@@ -99,12 +99,7 @@ impl Luks2 {
     }
 
     /// Removes a keyslot by its number.
-    pub fn kill_slot(
-        &mut self,
-        header: &dyn BlockDevice,
-        slot: u32,
-        last_may_go: bool,
-    ) -> Result<(), ChangeError> {
+    pub fn kill_slot(&mut self, header: &dyn Media, slot: u32, last_may_go: bool) -> Result<(), ChangeError> {
         let mut session = Session::begin(self, header)?;
         remove(&mut session, slot, last_may_go)?;
         session.finish(self);
@@ -112,7 +107,7 @@ impl Luks2 {
     }
 
     /// Wipes the whole keyslots area and forgets every keyslot. The data and its description stay.
-    pub fn erase(&mut self, header: &dyn BlockDevice) -> Result<(), ChangeError> {
+    pub fn erase(&mut self, header: &dyn Media) -> Result<(), ChangeError> {
         let mut session = Session::begin(self, header)?;
         let metadata = session.metadata();
         let (start, size) = (metadata.keyslots_start(), metadata.config().keyslots_size);
@@ -125,7 +120,7 @@ impl Luks2 {
     }
 
     /// Rewrites a damaged or outdated header copy from the good one.
-    pub fn repair(&mut self, header: &dyn BlockDevice) -> Result<(), ChangeError> {
+    pub fn repair(&mut self, header: &dyn Media) -> Result<(), ChangeError> {
         let mut session = Session::begin_any(header)?;
         let pair = &mut session.volume.pair;
         let copy = match (pair.primary, pair.secondary) {
@@ -142,7 +137,7 @@ impl Luks2 {
     /// Sets the order in which a keyslot is tried.
     pub fn set_priority(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         slot: u32,
         priority: Priority,
     ) -> Result<(), ChangeError> {
@@ -158,7 +153,7 @@ impl Luks2 {
     }
 
     /// Sets label, subsystem and UUID, each if given, in one change: all of them or none.
-    pub fn relabel(&mut self, header: &dyn BlockDevice, new: &Relabel<'_>) -> Result<(), ChangeError> {
+    pub fn relabel(&mut self, header: &dyn Media, new: &Relabel<'_>) -> Result<(), ChangeError> {
         for text in [new.label, new.subsystem].into_iter().flatten() {
             create::check_label(text)?;
         }
@@ -184,7 +179,7 @@ impl Luks2 {
     /// Sets label and subsystem, each if given; an empty one removes it.
     pub fn set_label(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         label: Option<&str>,
         subsystem: Option<&str>,
     ) -> Result<(), ChangeError> {
@@ -192,7 +187,7 @@ impl Luks2 {
     }
 
     /// Sets the UUID.
-    pub fn set_uuid(&mut self, header: &dyn BlockDevice, uuid: &str) -> Result<(), ChangeError> {
+    pub fn set_uuid(&mut self, header: &dyn Media, uuid: &str) -> Result<(), ChangeError> {
         self.relabel(header, &Relabel { uuid: Some(uuid), ..Relabel::default() })
     }
 }

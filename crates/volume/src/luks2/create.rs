@@ -3,7 +3,7 @@
 use core::str::FromStr;
 
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
-use atrest_device::{BlockDevice, Cause, DeviceError, LockMode, Operation};
+use atrest_device::{Cause, DeviceError, LockMode, Media, Operation};
 use atrest_format::luks2::{
     AREA_ALIGNMENT, BINARY_SIZE, BinaryHeader, Checksum, Config, HEADER_SIZES, Header, HeaderPair, MAX_BYTES,
     MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, SegmentKind, SegmentSize, area_size,
@@ -139,7 +139,7 @@ fn volume_key(options: &FormatOptions, key_len: usize) -> Result<VolumeKey, Form
     }
 }
 
-fn data_unit(data: &dyn BlockDevice, options: &FormatOptions) -> Result<u32, FormatError> {
+fn data_unit(data: &dyn Media, options: &FormatOptions) -> Result<u32, FormatError> {
     let chosen = match options.data_unit {
         Some(unit) => unit,
         // Like cryptsetup: 4096 where the device writes such blocks and is made of whole ones.
@@ -210,7 +210,7 @@ fn layout(
     // intended: data that begins behind the end is refused below; until then it is empty.
     let data = devices.data.size().saturating_sub(data_offset);
     devices.check_apart(total, data_offset, data).map_err(OptionError::from)?;
-    let too_small = |device: &dyn BlockDevice, needs: u64| match device.size() < needs {
+    let too_small = |device: &dyn Media, needs: u64| match device.size() < needs {
         true => Err(FormatError::Option(OptionError::DeviceTooSmall { needs, has: device.size() })),
         false => Ok(()),
     };
@@ -223,7 +223,7 @@ fn layout(
     Ok(Layout { header_size, keyslots_size, data_offset })
 }
 
-fn aligned(total: u64, data: &dyn BlockDevice, options: &FormatOptions) -> Result<u64, FormatError> {
+fn aligned(total: u64, data: &dyn Media, options: &FormatOptions) -> Result<u64, FormatError> {
     let alignment = options.data_alignment.unwrap_or_else(|| data.geometry().optimal_alignment.into());
     let alignment = alignment.max(AREA_ALIGNMENT);
     let fault = OptionError::DataOffset { bytes: alignment, header: total };
@@ -288,7 +288,7 @@ pub(super) fn build(
     Ok((Header { binary, metadata }, sealed))
 }
 
-pub(super) fn fill_random(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(), FormatError> {
+pub(super) fn fill_random(device: &dyn Media, offset: u64, size: u64) -> Result<(), FormatError> {
     device.check_range(Operation::Write, offset, size)?;
     // cannot overflow: the range lies inside the device.
     let end = offset.saturating_add(size);

@@ -3,7 +3,7 @@
 use core::str::FromStr;
 
 use atrest_cipher::CipherSpec;
-use atrest_device::BlockDevice;
+use atrest_device::Media;
 use atrest_format::luks2::{
     AF_STRIPES, Af, Area, AreaKind, Argon2, Digest, DigestKind, Kdf, Keyslot, KeyslotKind, SALT_LEN,
     area_size,
@@ -24,7 +24,7 @@ pub(super) struct Candidate {
 
 /// Derives, decrypts and merges. The caller verifies the key.
 pub(super) fn open(
-    device: &dyn BlockDevice,
+    device: &dyn Media,
     keyslot: &Keyslot,
     passphrase: &Passphrase,
 ) -> Result<Candidate, UnlockError> {

@@ -1,6 +1,6 @@
 //! Header copies and keyslot areas on the device: reading, writing in a safe order, wiping.
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+use atrest_device::{Cause, DeviceError, Media, Operation};
 use atrest_format::luks2::{
     AREA_ALIGNMENT, BINARY_SIZE, CopyKind, HEADER_SIZES, Header, HeaderError, HeaderPair, header_size,
 };
@@ -14,7 +14,7 @@ use crate::{ChangeError, OpenError};
 const WIPE_STEP: u64 = 1 << 20;
 
 /// Reads both copies and picks the one that counts.
-pub(super) fn read_pair(device: &dyn BlockDevice) -> Result<HeaderPair, OpenError> {
+pub(super) fn read_pair(device: &dyn Media) -> Result<HeaderPair, OpenError> {
     read_pair_from(&|offset, buf| device.read_at(offset, buf), device.size())
 }
 
@@ -112,11 +112,7 @@ fn read_copy(
 
 /// Writes both copies of `header` over those of `old`, each durable before the other is touched. The copy that
 /// `old` does not rest on goes first, so that one good copy exists at every moment.
-pub(super) fn write_pair(
-    device: &dyn BlockDevice,
-    old: &HeaderPair,
-    header: &Header,
-) -> Result<(), ChangeError> {
+pub(super) fn write_pair(device: &dyn Media, old: &HeaderPair, header: &Header) -> Result<(), ChangeError> {
     let order = match old.primary {
         Some(_) => [CopyKind::Primary, CopyKind::Secondary],
         None => [CopyKind::Secondary, CopyKind::Primary],
@@ -128,17 +124,13 @@ pub(super) fn write_pair(
 }
 
 /// Writes both copies where none is to be preserved.
-pub(super) fn write_fresh_pair(device: &dyn BlockDevice, header: &Header) -> Result<(), ChangeError> {
+pub(super) fn write_fresh_pair(device: &dyn Media, header: &Header) -> Result<(), ChangeError> {
     write_copy(device, header, CopyKind::Primary)?;
     write_copy(device, header, CopyKind::Secondary)
 }
 
 /// Writes one copy and makes it durable.
-pub(super) fn write_copy(
-    device: &dyn BlockDevice,
-    header: &Header,
-    copy: CopyKind,
-) -> Result<(), ChangeError> {
+pub(super) fn write_copy(device: &dyn Media, header: &Header, copy: CopyKind) -> Result<(), ChangeError> {
     let mut salt = [0; 64];
     OsRandom.fill(&mut salt)?;
     let bytes = header.encode(copy, &salt).map_err(ChangeError::Header)?;
@@ -152,7 +144,7 @@ pub(super) fn write_copy(
 }
 
 /// Overwrites a range with random bytes, makes that durable, and reads it back from the media.
-pub(super) fn wipe(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(), ChangeError> {
+pub(super) fn wipe(device: &dyn Media, offset: u64, size: u64) -> Result<(), ChangeError> {
     device.check_range(Operation::Write, offset, size)?;
     // cannot overflow: the range lies inside the device.
     let end = offset.saturating_add(size);
@@ -173,7 +165,7 @@ pub(super) fn wipe(device: &dyn BlockDevice, offset: u64, size: u64) -> Result<(
 }
 
 /// Fails unless the media holds `expected` at `offset`. Reads whole physical blocks around it.
-fn verify(device: &dyn BlockDevice, offset: u64, expected: &[u8]) -> Result<(), ChangeError> {
+fn verify(device: &dyn Media, offset: u64, expected: &[u8]) -> Result<(), ChangeError> {
     match first_difference(device, offset, expected, AREA_ALIGNMENT)? {
         Some(offset) => Err(ChangeError::WipeNotVerified { offset }),
         None => Ok(()),

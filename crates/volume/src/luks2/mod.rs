@@ -20,7 +20,7 @@ mod unlock;
 pub use backup::{header_backup, header_restore};
 pub use create::format;
 
-use atrest_device::{BlockDevice, LockMode};
+use atrest_device::{LockMode, Media};
 use atrest_format::luks2::{HeaderPair, Metadata};
 
 use crate::OpenError;
@@ -34,7 +34,7 @@ pub struct Luks2 {
 
 impl Luks2 {
     /// Reads both header copies under a shared lock. Writes nothing.
-    pub fn read(header: &dyn BlockDevice) -> Result<Self, OpenError> {
+    pub fn read(header: &dyn Media) -> Result<Self, OpenError> {
         let _lock = MetadataLock::take(header, LockMode::Shared)?;
         media::read_pair(header).map(|pair| Self { pair })
     }

@@ -1,7 +1,7 @@
 //! A change in progress: the exclusive lock is held, the headers have been read under it, and nothing is written
 //! until every check has passed.
 
-use atrest_device::{BlockDevice, Cause, DeviceError, LockMode, Operation};
+use atrest_device::{Cause, DeviceError, LockMode, Media, Operation};
 use atrest_format::luks2::{BinaryHeader, Header, Metadata};
 
 use super::{Luks2, media};
@@ -9,7 +9,7 @@ use crate::lock::MetadataLock;
 use crate::{ChangeError, Credential, UnlockError, VolumeKey};
 
 pub(super) struct Session<'a> {
-    pub(super) device: &'a dyn BlockDevice,
+    pub(super) device: &'a dyn Media,
     pub(super) volume: Luks2,
     _lock: MetadataLock<'a>,
 }
@@ -17,7 +17,7 @@ pub(super) struct Session<'a> {
 impl<'a> Session<'a> {
     /// Takes the lock and reads the headers again. Fails if the volume is another one by now, or one that this
     /// program must not change.
-    pub(super) fn begin(known: &Luks2, device: &'a dyn BlockDevice) -> Result<Self, ChangeError> {
+    pub(super) fn begin(known: &Luks2, device: &'a dyn Media) -> Result<Self, ChangeError> {
         let session = Self::begin_any(device)?;
         if session.volume.uuid() != known.uuid() {
             return Err(ChangeError::ChangedMeanwhile);
@@ -28,7 +28,7 @@ impl<'a> Session<'a> {
 
     /// Takes the lock and reads the headers. Unlike [`begin`](Self::begin), it checks neither which volume is there nor what
     /// that requires.
-    pub(super) fn begin_any(device: &'a dyn BlockDevice) -> Result<Self, ChangeError> {
+    pub(super) fn begin_any(device: &'a dyn Media) -> Result<Self, ChangeError> {
         // Said at once, not after the seconds that a key derivation takes.
         if device.is_read_only() {
             return Err(DeviceError::new(Operation::Write, 0, 0, Cause::ReadOnly).into());

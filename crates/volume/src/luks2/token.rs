@@ -1,6 +1,6 @@
 //! Tokens: JSON objects that tell other programs how to find a passphrase. Kept byte for byte.
 
-use atrest_device::BlockDevice;
+use atrest_device::Media;
 use atrest_format::luks2::{MAX_KEYSLOTS, Token};
 
 use super::Luks2;
@@ -21,7 +21,7 @@ impl Luks2 {
     /// Stores a token under a number, or under the first free one. Returns the number.
     pub fn import_token(
         &mut self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         id: Option<u32>,
         text: &str,
     ) -> Result<u32, ChangeError> {
@@ -40,12 +40,7 @@ impl Luks2 {
     }
 
     /// Stores a token in the place of another one.
-    pub fn replace_token(
-        &mut self,
-        header: &dyn BlockDevice,
-        id: u32,
-        text: &str,
-    ) -> Result<(), ChangeError> {
+    pub fn replace_token(&mut self, header: &dyn Media, id: u32, text: &str) -> Result<(), ChangeError> {
         let mut session = Session::begin(self, header)?;
         if session.metadata().token_text(id).is_none() {
             return Err(ChangeError::NoSuchToken { token: id });
@@ -56,7 +51,7 @@ impl Luks2 {
     }
 
     /// Removes a token.
-    pub fn remove_token(&mut self, header: &dyn BlockDevice, id: u32) -> Result<(), ChangeError> {
+    pub fn remove_token(&mut self, header: &dyn Media, id: u32) -> Result<(), ChangeError> {
         let mut session = Session::begin(self, header)?;
         if session.metadata().token_text(id).is_none() {
             return Err(ChangeError::NoSuchToken { token: id });

@@ -3,7 +3,7 @@
 use core::str::FromStr;
 
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
-use atrest_device::{BlockDevice, LockMode};
+use atrest_device::{LockMode, Media};
 use atrest_format::luks2::{
     Keyslot, KeyslotKind, Priority, Requirement, Segment as FormatSegment, SegmentKind, SegmentSize,
 };
@@ -56,7 +56,7 @@ impl Luks2 {
     /// The volume key and the keyslot that held it.
     pub fn volume_key(
         &self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         slot: Option<u32>,
     ) -> Result<(u32, VolumeKey), UnlockError> {
@@ -67,7 +67,7 @@ impl Luks2 {
     /// The key of any keyslot, unbound ones included, and the keyslot's number.
     pub fn keyslot_key(
         &self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         slot: Option<u32>,
     ) -> Result<(u32, VolumeKey), UnlockError> {
@@ -78,7 +78,7 @@ impl Luks2 {
     /// Which keyslot opens with the passphrase; unbound ones count too.
     pub fn test_passphrase(
         &self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         slot: Option<u32>,
     ) -> Result<u32, UnlockError> {
@@ -132,7 +132,7 @@ impl Luks2 {
 
     fn open_keyslot(
         &self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         slot: Option<u32>,
         purpose: Purpose,
@@ -185,7 +185,7 @@ impl Luks2 {
 
     fn try_keyslot(
         &self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         keyslot: &Keyslot,
         passphrase: &Passphrase,
     ) -> Result<VolumeKey, UnlockError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use atrest_device::{BlockDevice, Cause, DeviceError, LockMode, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, LockMode, Media, Operation, Storage};
 use atrest_testkit::FaultDevice;
 use atrest_testkit::fault::Fault;
 use atrest_volume::luks2::Luks2;
@@ -55,6 +55,10 @@ impl BlockDevice for Shared {
         self.device.size()
     }
 
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+
     fn is_read_only(&self) -> bool {
         self.device.is_read_only()
     }
@@ -78,6 +82,16 @@ impl BlockDevice for Shared {
 
     fn flush(&self) -> Result<(), DeviceError> {
         self.device.flush()
+    }
+}
+
+impl Media for Shared {
+    fn storage(&self) -> Option<Storage> {
+        None
+    }
+
+    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.read_at(offset, buf)
     }
 
     fn lock_metadata(&self, mode: LockMode) -> Result<(), DeviceError> {

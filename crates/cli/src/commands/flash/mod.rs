@@ -11,7 +11,7 @@ mod store;
 use std::path::Path;
 use std::sync::Arc;
 
-use atrest_device::{BlockDevice, DeviceError, LockMode};
+use atrest_device::{DeviceError, LockMode, Media};
 use atrest_engine::flash::{DetectError, FlashVolume, detect, open, plaintext};
 use atrest_engine::{Access, FileDevice};
 use atrest_flash::FlashHeaderError;

@@ -160,6 +160,12 @@ impl BlockDevice for Before<'_> {
     fn size(&self) -> u64 {
         self.inner.size()
     }
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+    fn is_read_only(&self) -> bool {
+        false
+    }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.inner.read_at(offset, buf)
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
-use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
 use atrest_inside::{Access, FileTree, Kind, TreePath};
 use atrest_testkit::Random;
 use atrest_testkit::oracle::{Outcome, Program};
@@ -58,6 +58,14 @@ impl Memory {
 impl BlockDevice for Memory {
     fn size(&self) -> u64 {
         self.bytes.read().expect("not poisoned").len() as u64
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {

@@ -2,7 +2,7 @@
 //! decided first; then the keyslots' areas are written, and one change of the header begins it.
 
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
-use atrest_device::BlockDevice;
+use atrest_device::Media;
 use atrest_format::luks2::{
     Area, AreaKind, Checksums, Digest, DigestKind, Keyslot, KeyslotKind, Metadata, Priority,
     ReencryptDirection, ReencryptMode, Requirement, Resilience, SALT_LEN, Segment, SegmentKind, Shift,
@@ -187,7 +187,7 @@ type Carried<'p> = Vec<(u32, &'p Passphrase)>;
 /// Opens the data's keyslot of every passphrase. Every other keyslot of the data must be one that may go.
 fn open_all<'p>(
     volume: &Luks2,
-    header: &dyn BlockDevice,
+    header: &dyn Media,
     passphrases: &[(&'p Passphrase, Option<u32>)],
     may_go: &[u32],
 ) -> Result<(Carried<'p>, VolumeKey), ReencryptError> {

@@ -6,7 +6,7 @@
 //! of that copy; the keyslot; the second header copy; the first one. Whoever finds a head that is neither the old one nor a
 //! header, and a good note, completes it ([`interrupted_conversion`]). The first zones overwrite the note.
 
-use atrest_device::{BlockDevice, Cause, DeviceError, LockMode, Operation};
+use atrest_device::{Cause, DeviceError, LockMode, Media, Operation};
 use atrest_format::luks2::{
     CopyKind, Header, HeaderPair, ReencryptMode, Resilience, Segment, SegmentKind, SegmentSize, Shift,
 };
@@ -150,10 +150,7 @@ fn moving(size: u64, shift: u64) -> Result<(Vec<Segment>, Vec<Marked>), Reencryp
 /// Looks for a conversion that was interrupted while the header was being written: there is a good note for a header at
 /// `shift`, and the head of the device is the moved head but for what the note says. `None` if there is nothing to complete:
 /// no note, or nothing of it has been written yet.
-pub fn interrupted_conversion(
-    device: &dyn BlockDevice,
-    shift: u64,
-) -> Result<Option<Conversion>, ReencryptError> {
+pub fn interrupted_conversion(device: &dyn Media, shift: u64) -> Result<Option<Conversion>, ReencryptError> {
     let Some(conversion) = Conversion::read_note(device, shift)? else { return Ok(None) };
     Ok(match conversion.compare(device)? {
         Head::Begun => Some(conversion),
@@ -194,7 +191,7 @@ impl Conversion {
     }
 
     /// Moves the head, leaves the note, and writes the header.
-    fn begin(&self, device: &dyn BlockDevice) -> Result<(), ReencryptError> {
+    fn begin(&self, device: &dyn Media) -> Result<(), ReencryptError> {
         let note = self.note(device.size());
         if note.len() as u64 > NOTE_ROOM {
             return Err(OptionError::MetadataSize { bytes: note.len() as u64 }.into());
@@ -209,12 +206,12 @@ impl Conversion {
     }
 
     /// Writes keyslot and header, as often as it takes.
-    pub fn complete(&self, device: &dyn BlockDevice) -> Result<(), ReencryptError> {
+    pub fn complete(&self, device: &dyn Media) -> Result<(), ReencryptError> {
         let _lock = MetadataLock::take(device, LockMode::Exclusive)?;
         self.write(device)
     }
 
-    fn write(&self, device: &dyn BlockDevice) -> Result<(), ReencryptError> {
+    fn write(&self, device: &dyn Media) -> Result<(), ReencryptError> {
         for write in &self.writes {
             device.write_at(write.offset, &write.bytes)?;
             device.flush()?;
@@ -239,7 +236,7 @@ impl Conversion {
         note
     }
 
-    fn read_note(device: &dyn BlockDevice, shift: u64) -> Result<Option<Self>, ReencryptError> {
+    fn read_note(device: &dyn Media, shift: u64) -> Result<Option<Self>, ReencryptError> {
         let size = device.size();
         let at = size.checked_sub(shift).and_then(|head| head.checked_sub(NOTE_ROOM));
         // intended: what overflows is larger than every device.
@@ -277,7 +274,7 @@ impl Conversion {
         (rest.get(..32)? == sum).then_some(Self { shift, writes })
     }
 
-    fn compare(&self, device: &dyn BlockDevice) -> Result<Head, ReencryptError> {
+    fn compare(&self, device: &dyn Media) -> Result<Head, ReencryptError> {
         // cannot be less: the device has two shifts at least.
         let moved = device.size().saturating_sub(self.shift);
         // Plaintext, as in `copy`.
@@ -353,7 +350,7 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*bytes))
 }
 
-fn copy(device: &dyn BlockDevice, from: u64, to: u64, len: u64) -> Result<(), ReencryptError> {
+fn copy(device: &dyn Media, from: u64, to: u64, len: u64) -> Result<(), ReencryptError> {
     // Plaintext, which wipes itself.
     let mut buf = SecretBytes::zeroed(STEP);
     let mut done = 0_u64;
@@ -373,6 +370,7 @@ fn copy(device: &dyn BlockDevice, from: u64, to: u64, len: u64) -> Result<(), Re
 
 #[cfg(test)]
 mod tests {
+    use atrest_device::BlockDevice as _;
     use atrest_testkit::FaultDevice;
 
     use super::*;

@@ -13,7 +13,7 @@ mod zone;
 use core::str::FromStr;
 
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
-use atrest_device::{BlockDevice, LockMode};
+use atrest_device::{LockMode, Media};
 use atrest_format::luks2::{
     Checksums, Digest, Header, Metadata, ReencryptMode, Reencryption, Requirement, Resilience, Segment,
     SegmentKind,
@@ -120,7 +120,7 @@ impl Luks2 {
 
     fn key_of_digest(
         &self,
-        header: &dyn BlockDevice,
+        header: &dyn Media,
         passphrase: &Passphrase,
         digest: u32,
     ) -> Result<VolumeKey, UnlockError> {
@@ -175,7 +175,7 @@ impl<'a> Rewriting<'a> {
     }
 
     /// The device that is rewritten.
-    pub fn data(&self) -> &'a dyn BlockDevice {
+    pub fn data(&self) -> &'a dyn Media {
         self.devices.data
     }
 

@@ -1,7 +1,7 @@
 //! Hostile headers and failing media: a typed error that says where, no panic, no write, nothing acknowledged lost.
 
 use atrest_cipher::KeyError;
-use atrest_device::{BlockDevice, Cause, DeviceError};
+use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Unshared};
 use atrest_keyslot::luks1::HeaderError;
 use atrest_testkit::fault::Fault;
 use atrest_testkit::{FaultDevice, Random};
@@ -249,6 +249,14 @@ impl BlockDevice for Long<'_> {
         1 << 42
     }
 
+    fn geometry(&self) -> Geometry {
+        Geometry::default()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         buf.fill(0);
         let here = self.0.size().saturating_sub(offset).min(buf.len() as u64);
@@ -263,6 +271,8 @@ impl BlockDevice for Long<'_> {
         self.0.flush()
     }
 }
+
+impl Unshared for Long<'_> {}
 
 #[test]
 fn a_backup_takes_no_more_memory_than_keyslots_can_need() {

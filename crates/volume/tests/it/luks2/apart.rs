@@ -1,7 +1,7 @@
 //! Header and data that share a device: no segment may reach into the header, whatever the devices are called, and
 //! nothing is written when one does.
 
-use atrest_device::{BlockDevice, DeviceError, Geometry, Storage, StorageId};
+use atrest_device::{BlockDevice, DeviceError, Geometry, LockMode, Media, Storage, StorageId};
 use atrest_format::luks2::{Segment, SegmentSize};
 use atrest_testkit::FaultDevice;
 use atrest_volume::luks2::reencrypt::{EncryptOptions, ReencryptError, ReencryptOptions, begin_encryption};
@@ -34,11 +34,11 @@ impl BlockDevice for Part<'_> {
     fn size(&self) -> u64 {
         self.size
     }
+    fn is_read_only(&self) -> bool {
+        false
+    }
     fn geometry(&self) -> Geometry {
         self.device.geometry()
-    }
-    fn storage(&self) -> Option<Storage> {
-        Some(self.storage)
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.device.read_at(self.storage.offset + offset, buf)
@@ -49,6 +49,19 @@ impl BlockDevice for Part<'_> {
     fn flush(&self) -> Result<(), DeviceError> {
         self.device.flush()
     }
+}
+
+impl Media for Part<'_> {
+    fn storage(&self) -> Option<Storage> {
+        Some(self.storage)
+    }
+    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.read_at(offset, buf)
+    }
+    fn lock_metadata(&self, _: LockMode) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn unlock_metadata(&self) {}
 }
 
 /// The header of data on another device, alone on its own.
