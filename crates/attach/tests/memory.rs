@@ -40,7 +40,7 @@ fn volume(cipher: &str, key_len: usize, backend: BackendChoice) -> (Arc<dyn Bloc
     let options = PlainOptions::new(cipher, key_len);
     let unlock = UnlockOptions { backend: Some(backend), ..UnlockOptions::default() };
     let volume = plain::open(&media, &options, PlainKey::KeyFile(key.expose()), &unlock).expect("opens");
-    let mapper: &atrest_cipher::Mapper = &volume.segments()[0].mapper;
+    let mapper = volume.segments()[0].protection.mapper().expect("one cipher");
     let mut needles = pieces(key.expose());
     // The portable backend keeps every bit as a byte, which does not look random.
     if mapper.backend_name() != "portable" {

@@ -32,7 +32,8 @@ fn large_requests_and_copies_need_no_thread() {
     let cipher = "aes-xts-plain64".parse().expect("a cipher");
     let key: Vec<u8> = (0..64).collect();
     let mapper = Locked::try_new_with(|| Mapper::new(&cipher, &key, &MapperOptions::default()));
-    let segment = Segment { start: 0, len: LEN as u64, media_offset: 0, mapper: mapper.expect("a mapper") };
+    let segment =
+        Segment { start: 0, len: LEN as u64, media_offset: 0, protection: mapper.expect("a mapper").into() };
     let volume = Volume::new(VolumeFormat::Plain, vec![segment]);
     let mut options = DiskOptions::default();
     options.threads = 4;

@@ -1,7 +1,7 @@
 //! Encrypted volumes: create, unlock, and change their keyslots and headers.
 //!
-//! A [`LockedVolume`] is what a header says; unlocking it gives a [`Volume`], a list of segments, each with the
-//! mapper that encrypts it and its place on the media. All I/O goes through [`atrest_device::Media`]. Reading
+//! A [`LockedVolume`] is what a header says; unlocking it gives a [`Volume`], a list of segments, each with its
+//! [`Protection`] and its place on the media. All I/O goes through [`atrest_device::Media`]. Reading
 //! never writes: a damaged header copy is used around, and rewritten only by [`LockedVolume::repair`] or by a change
 //! that writes both copies anyway.
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ pub mod luks1;
 pub mod luks2;
 mod options;
 pub mod plain;
+mod protection;
 mod target;
 mod uuid;
 mod volume;
@@ -42,6 +43,7 @@ pub use options::{
     Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, Relabel,
     RestoreOptions, UnlockOptions, VolumeFormat,
 };
+pub use protection::{Cascade, CascadeError, Protection, ProtectionError};
 pub use target::{CryptFlags, CryptTarget, IntegrityTags};
 pub use uuid::is_uuid;
 pub use volume::{Segment, Volume};

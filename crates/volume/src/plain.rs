@@ -67,7 +67,8 @@ pub fn open(
         ..MapperOptions::default()
     };
     let (mapper, weak) = data_mapper(&options.cipher, &key, unlock, mapper).map_err(PlainOpenError::Key)?;
-    let segment = Segment { start: 0, len: layout.len, media_offset: layout.media_offset, mapper };
+    let segment =
+        Segment { start: 0, len: layout.len, media_offset: layout.media_offset, protection: mapper.into() };
     let target = unlock.keep_key.then(|| CryptTarget {
         start: 0,
         len: layout.len,

@@ -1,13 +1,10 @@
-//! An unlocked volume: where each run of plaintext lies on the media, and the mapper that encrypts it.
+//! An unlocked volume: where each run of plaintext lies on the media, and what protects it there.
 
 use core::fmt;
 
-use atrest_cipher::Mapper;
-use atrest_secret::Locked;
+use crate::{CryptFlags, CryptTarget, Protection, VolumeFormat};
 
-use crate::{CryptFlags, CryptTarget, VolumeFormat};
-
-/// A run of plaintext that is encrypted by one mapper and stored in one piece.
+/// A run of plaintext that has one protection and is stored in one piece.
 pub struct Segment {
     /// First byte of the plaintext, a multiple of the data unit.
     pub start: u64,
@@ -15,8 +12,8 @@ pub struct Segment {
     pub len: u64,
     /// First byte of the ciphertext on the data device.
     pub media_offset: u64,
-    /// Encrypts the segment's data units, counted from 0 at `start`.
-    pub mapper: Locked<Mapper>,
+    /// Protects the segment's data units, counted from 0 at `start`.
+    pub protection: Protection,
 }
 
 /// A volume whose key is known: segments in the order of their plaintext, without gaps.
@@ -61,12 +58,8 @@ impl Volume {
         self
     }
 
-    /// Sets what dm-crypt has to be told of each segment. A volume without segments gets its size from them.
+    /// Sets what dm-crypt has to be told of each segment.
     pub fn with_targets(mut self, targets: Vec<CryptTarget>) -> Self {
-        if let (true, Some(last)) = (self.segments.is_empty(), targets.last()) {
-            // cannot overflow: segments lie inside their device and do not overlap.
-            self.size = last.start.saturating_add(last.len);
-        }
         self.targets = targets;
         self
     }
@@ -95,11 +88,11 @@ impl Volume {
 
     /// Bytes in the largest data unit of any segment: what reads and writes should be aligned to.
     pub fn data_unit(&self) -> usize {
-        let targets = self.targets.iter().filter_map(|target| usize::try_from(target.data_unit).ok());
-        self.segments.iter().map(|segment| segment.mapper.data_unit()).chain(targets).max().unwrap_or(512)
+        // intended: an empty volume has units of a sector.
+        self.segments.iter().map(|segment| segment.protection.data_unit()).max().unwrap_or(512)
     }
 
-    /// The segments, in the order of their plaintext. None if the volume is authenticated: then [`targets`](Self::targets) is all there is.
+    /// The segments, in the order of their plaintext.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -131,7 +124,7 @@ impl Volume {
             kept.saturating_sub(kept.checked_rem(unit).unwrap_or(0))
         };
         self.segments.retain_mut(|segment| {
-            segment.len = kept(segment.start, segment.len, segment.mapper.data_unit() as u64);
+            segment.len = kept(segment.start, segment.len, segment.protection.data_unit() as u64);
             segment.len > 0
         });
         self.targets.retain_mut(|target| {
@@ -139,9 +132,7 @@ impl Volume {
             target.len > 0
         });
         // cannot overflow: only shorter than what `new` has added up.
-        let end = |start: u64, len: u64| start.saturating_add(len);
-        let targets = self.targets.last().map_or(0, |last| end(last.start, last.len));
-        self.size = self.segments.last().map_or(targets, |last| end(last.start, last.len));
+        self.size = self.segments.last().map_or(0, |last| last.start.saturating_add(last.len));
     }
 
     /// UUID from the header; plain volumes have none.
@@ -166,7 +157,8 @@ impl fmt::Debug for Segment {
             .field("start", &self.start)
             .field("len", &self.len)
             .field("media_offset", &self.media_offset)
-            .finish_non_exhaustive()
+            .field("protection", &self.protection)
+            .finish()
     }
 }
 

@@ -45,7 +45,7 @@ fn options(key: &VolumeKey, kind: PbkdfKind) -> FormatOptions {
 fn check(name: &str, key: &VolumeKey, unlock: impl FnOnce(&Passphrase) -> Volume) {
     let passphrase = Passphrase::copy_from(b"correct horse battery staple");
     let volume = unlock(&passphrase);
-    let mapper = &volume.segments()[0].mapper;
+    let mapper = volume.segments()[0].protection.mapper().expect("one cipher");
     let mut needles = pieces(key.expose());
     // The portable backend keeps every bit as a byte, which does not look random; what does in such a mapper is padding, with
     // bytes that were on the stack before, a salt perhaps.

@@ -25,7 +25,8 @@ fn mapper(key: u8) -> Mapper {
 
 fn disk_with(media: Arc<FaultDevice>, key: u8, uuid: &str) -> Disk {
     let len = media.size() - OFFSET;
-    let segment = Segment { start: 0, len, media_offset: OFFSET, mapper: Locked::new(mapper(key)) };
+    let segment =
+        Segment { start: 0, len, media_offset: OFFSET, protection: Locked::new(mapper(key)).into() };
     let volume = Volume::new(VolumeFormat::Luks2, vec![segment]).with_uuid(uuid);
     Disk::new(media, volume, DiskOptions::default()).expect("it fits")
 }

@@ -12,7 +12,7 @@
 use atrest_device::DeviceError;
 
 use super::Disk;
-use super::layer::Region;
+use super::region::Region;
 
 /// The longest run that one read or write covers, in bytes, unless a single data unit is longer.
 const RUN: usize = 64 << 10;

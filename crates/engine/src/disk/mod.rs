@@ -14,8 +14,8 @@
 
 mod bytes;
 mod error;
-mod layer;
 pub(crate) mod parallel;
+mod region;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod stream;
@@ -30,11 +30,11 @@ use std::sync::Arc;
 use atrest_cipher::Mapper;
 use atrest_device::{BlockDevice, Cause, DeviceError, Durability, Geometry, Operation};
 use atrest_secret::Locked;
-use atrest_volume::Volume;
+use atrest_volume::{Protection, Segment, Volume};
 
 pub use error::DiskError;
-use layer::{Layer, Region};
 use parallel::Helpers;
+use region::Region;
 use stream::Stream;
 use units::Units;
 
@@ -83,7 +83,8 @@ impl Disk {
     /// Discards are passed on if the options say so. The flag in a LUKS2 header does not count: nothing
     /// authenticates it, so whoever can write to the media could set it and then see what is in use.
     pub fn new(media: Arc<dyn BlockDevice>, volume: Volume, options: DiskOptions) -> Result<Self, DiskError> {
-        if volume.segments().is_empty() && !volume.targets().is_empty() {
+        let is_kernels = |segment: &Segment| matches!(segment.protection, Protection::Kernel { .. });
+        if volume.segments().iter().any(is_kernels) {
             return Err(DiskError::Authenticated);
         }
         let uuid = volume.uuid().map(str::to_owned);
@@ -107,7 +108,7 @@ impl Disk {
         len: u64,
         options: DiskOptions,
     ) -> Result<Self, DiskError> {
-        let region = Region { start: 0, len, media_offset, layer: Layer::Mapper(mapper) };
+        let region = Region { start: 0, len, media_offset, protection: Protection::Mapper(mapper) };
         Self::from_regions(media, vec![region], options, None)
     }
 
@@ -274,9 +275,9 @@ impl Disk {
         with_scratch(region.chunk().min(piece.len()), |scratch| {
             for (index, chunk) in piece.chunks(region.chunk()).enumerate() {
                 let at = at + (index * region.chunk()) as u64;
-                let stored = match region.layer {
-                    Layer::Identity => chunk,
-                    Layer::Mapper(_) => {
+                let stored = match region.protection {
+                    Protection::Identity => chunk,
+                    _ => {
                         let run = &mut scratch[..chunk.len()];
                         region.encrypt_to(at, chunk, run)?;
                         &*run

@@ -6,7 +6,7 @@ use atrest_device::Extent;
 use atrest_secret::Locked;
 use atrest_testkit::fault::Fault;
 use atrest_testkit::{DiscardDevice, FaultDevice, Random, TornDevice};
-use atrest_volume::{CryptFlags, Segment, VolumeFormat};
+use atrest_volume::{Cascade, CryptFlags, Segment, VolumeFormat};
 
 use super::bytes::Cut;
 use super::*;
@@ -34,7 +34,7 @@ fn volume() -> Volume {
             start,
             len,
             media_offset,
-            mapper: Locked::new(mapper),
+            protection: Locked::new(mapper).into(),
         })
         .collect();
     Volume::new(VolumeFormat::Luks2, segments)
@@ -220,7 +220,7 @@ fn segments_that_fit_neither_the_media_nor_one_another_are_refused() {
         start,
         len,
         media_offset,
-        mapper: Locked::new(mapper("aes-xts-plain64", 4096, 1)),
+        protection: Locked::new(mapper("aes-xts-plain64", 4096, 1)).into(),
     };
     let new = |segments| {
         let volume = Volume::new(VolumeFormat::Plain, segments);
@@ -282,13 +282,44 @@ fn an_encrypted_disk_can_be_the_media_of_another() {
         start: 0,
         len: 3 << 20,
         media_offset: 512,
-        mapper: Locked::new(mapper("aes-xts-plain64", 512, 9)),
+        protection: Locked::new(mapper("aes-xts-plain64", 512, 9)).into(),
     };
     let volume = Volume::new(VolumeFormat::Plain, vec![segment]);
     let disk = Disk::new(outer, volume, DiskOptions::default()).expect("it fits");
     let data = Random::new(3).bytes(3 << 20);
     disk.write_at(0, &data).expect("written");
     assert_eq!(read(&disk, 0, 3 << 20), data);
+}
+
+#[test]
+fn a_cascade_is_a_disk_on_a_disk_on_a_disk() {
+    const LEN: u64 = 3 << 20;
+    let ciphers = ["aes-xts-plain64", "xchacha12,aes-adiantum-plain64", "aes-cbc-plain64"];
+    let mappers = || ciphers.iter().zip(1..).map(|(cipher, key)| Locked::new(mapper(cipher, 512, key)));
+    let cascade = Cascade::new(mappers().collect()).expect("units of one size");
+    let segment =
+        Segment { start: 0, len: LEN, media_offset: 4096, protection: Protection::Cascade(cascade) };
+    let volume = Volume::new(VolumeFormat::Plain, vec![segment]);
+    let media = Arc::new(FaultDevice::zeroed(MEDIA));
+    let disk = Disk::new(media.clone(), volume, DiskOptions::default()).expect("it fits");
+    let stacked_media = Arc::new(FaultDevice::zeroed(MEDIA));
+    let mut stacked: Arc<dyn BlockDevice> = stacked_media.clone();
+    let mut offset = 4096;
+    for mapper in mappers().collect::<Vec<_>>().into_iter().rev() {
+        let layer = Disk::of_mapper(stacked, mapper, offset, LEN, DiskOptions::default()).expect("it fits");
+        (stacked, offset) = (Arc::new(layer), 0);
+    }
+    let mut random = Random::new(7);
+    for (at, len) in [(0, LEN as usize), (1000, 3), (511, 4098), (77_777, 1 << 20)] {
+        let data = random.bytes(len);
+        disk.write_at(at, &data).expect("written");
+        stacked.write_at(at, &data).expect("written");
+        assert_eq!(read(&disk, at, len), data);
+    }
+    disk.write_zeroes(5000, 9000).expect("zeroed");
+    stacked.write_zeroes(5000, 9000).expect("zeroed");
+    assert!(media.image()[4096..][..LEN as usize] == stacked_media.image()[4096..][..LEN as usize]);
+    assert_eq!(read(&disk, 0, LEN as usize), read(&*stacked, 0, LEN as usize));
 }
 
 /// Ciphers whose torn data units decrypt to garbage: in some bytes, and in all.
@@ -298,8 +329,12 @@ const TEARING: [&str; 2] = ["aes-cbc-plain64", "xchacha12,aes-adiantum-plain64"]
 fn torn_disk(cipher: &str, units: usize, patience: Duration) -> (Arc<TornDevice>, Disk) {
     let len = units * 4096;
     let media = Arc::new(TornDevice::new(len, 4096, patience));
-    let segment =
-        Segment { start: 0, len: len as u64, media_offset: 0, mapper: Locked::new(mapper(cipher, 4096, 5)) };
+    let segment = Segment {
+        start: 0,
+        len: len as u64,
+        media_offset: 0,
+        protection: Locked::new(mapper(cipher, 4096, 5)).into(),
+    };
     let volume = Volume::new(VolumeFormat::Plain, vec![segment]);
     let disk = Disk::new(media.clone(), volume, DiskOptions::default()).expect("it fits");
     (media, disk)
@@ -354,7 +389,7 @@ fn every_start_and_length_around_the_edges_does_what_a_byte_array_does() {
     for unit in [512, 4096] {
         let media = Arc::new(FaultDevice::zeroed(200_704));
         let mapper = Locked::new(mapper("aes-xts-plain64", unit, 3));
-        let segment = Segment { start: 0, len: 200_704, media_offset: 0, mapper };
+        let segment = Segment { start: 0, len: 200_704, media_offset: 0, protection: mapper.into() };
         let volume = Volume::new(VolumeFormat::Plain, vec![segment]);
         let disk = Disk::new(media, volume, DiskOptions::default()).expect("it fits");
         let size = disk.size();

@@ -195,7 +195,7 @@ impl Luks1 {
             return Err(UnlockError::Key(KeyError::NullCipher));
         }
         let (mapper, weak) = data_mapper(&cipher, key, options, MapperOptions::default())?;
-        let segment = Segment { start: 0, len, media_offset, mapper };
+        let segment = Segment { start: 0, len, media_offset, protection: mapper.into() };
         let target = options.keep_key.then(|| CryptTarget {
             start: 0,
             len,

@@ -13,8 +13,8 @@ use super::{Luks2, authenticated, keyslot};
 use crate::data_mapper::data_mapper;
 use crate::lock::MetadataLock;
 use crate::{
-    CryptFlags, CryptTarget, Devices, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
-    VolumeKey,
+    CryptFlags, CryptTarget, Devices, Passphrase, Protection, Segment, UnlockError, UnlockOptions, Volume,
+    VolumeFormat, VolumeKey,
 };
 
 /// Which keyslots may answer.
@@ -236,6 +236,9 @@ impl Luks2 {
                 read_only |= aead.repeats_nonces && !options.single_snapshot;
                 let place = (segment.offset, *iv_tweak, *sector_size);
                 let target = authenticated::target(devices.data, place, aead, key)?;
+                let protection = Protection::Kernel { data_unit: *sector_size as usize };
+                let (media_offset, len) = (target.media_offset, target.len);
+                segments.push(Segment { start: target.start, len, media_offset, protection });
                 targets.push(CryptTarget { digest, ..target });
                 break;
             }
@@ -255,7 +258,7 @@ impl Luks2 {
             }
             let (mapper, weak) = mapper(encryption, key, *sector_size, *iv_tweak, options)?;
             read_only |= weak;
-            segments.push(Segment { start, len, media_offset: segment.offset, mapper });
+            segments.push(Segment { start, len, media_offset: segment.offset, protection: mapper.into() });
             if options.keep_key {
                 targets.push(CryptTarget {
                     start,

@@ -99,10 +99,10 @@ fn openssl(decrypt: bool, cipher: &str, key: &[u8], iv: Option<&[u8]>, data: &[u
 
 fn read(volume: &Volume, image: &[u8], unit: u64) -> Vec<u8> {
     let [segment] = volume.segments() else { panic!("one segment") };
-    let len = segment.mapper.data_unit();
+    let len = segment.protection.data_unit();
     let at = segment.media_offset as usize + unit as usize * len;
     let mut out = image[at..at + len].to_vec();
-    segment.mapper.decrypt(DataUnitIndex(unit), &mut out).expect("a whole unit");
+    segment.protection.decrypt(DataUnitIndex(unit), &mut out).expect("a whole unit");
     out
 }
 
@@ -177,12 +177,12 @@ fn single_snapshot(spec: &str, name: &str, nonce_at: usize) {
     let expected = openssl(true, name, &key, Some(&iv), &image[9 * 512..10 * 512]);
     assert!(read(&volume, &image, 9) == expected);
     let mut unit = vec![0; 512];
-    volume.segments()[0].mapper.encrypt(DataUnitIndex(9), &mut unit).expect_err("nobody asked for that");
+    volume.segments()[0].protection.encrypt(DataUnitIndex(9), &mut unit).expect_err("nobody asked for that");
 
     let writable = open(&UnlockOptions { single_snapshot: true, ..UnlockOptions::default() });
     assert!(!writable.read_only());
     unit.copy_from_slice(&expected);
-    writable.segments()[0].mapper.encrypt(DataUnitIndex(9), &mut unit).expect("it was asked for");
+    writable.segments()[0].protection.encrypt(DataUnitIndex(9), &mut unit).expect("it was asked for");
     assert!(unit == image[9 * 512..10 * 512]);
 }
 

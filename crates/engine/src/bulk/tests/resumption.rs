@@ -245,7 +245,12 @@ fn a_checkpoint_in_the_middle_is_made_after_the_flush_and_only_if_that_succeeds(
 #[test]
 fn a_volume_that_is_open_for_reading_is_not_written() {
     let media = Arc::new(FaultDevice::zeroed(LEN + OFFSET as usize));
-    let segment = Segment { start: 0, len: LEN as u64, media_offset: OFFSET, mapper: Locked::new(mapper(1)) };
+    let segment = Segment {
+        start: 0,
+        len: LEN as u64,
+        media_offset: OFFSET,
+        protection: Locked::new(mapper(1)).into(),
+    };
     let volume = Volume::new(VolumeFormat::Luks2, vec![segment]);
     let options = DiskOptions { read_only: true, ..DiskOptions::default() };
     let disk = Disk::new(media.clone(), volume, options).expect("it fits");

@@ -81,7 +81,7 @@ pub fn plaintext(volume: &Volume, image: &[u8]) -> Vec<u8> {
     for segment in volume.segments() {
         let at = segment.media_offset as usize;
         let mut run = image[at..at + segment.len as usize].to_vec();
-        segment.mapper.decrypt(atrest_cipher::DataUnitIndex(0), &mut run).expect("whole units");
+        segment.protection.decrypt(atrest_cipher::DataUnitIndex(0), &mut run).expect("whole units");
         out.extend_from_slice(&run);
     }
     out
@@ -93,7 +93,7 @@ pub fn fill(volume: &Volume, image: &mut [u8], plaintext: &[u8]) {
     let at = segment.media_offset as usize;
     let run = &mut image[at..at + plaintext.len()];
     run.copy_from_slice(plaintext);
-    segment.mapper.encrypt(atrest_cipher::DataUnitIndex(0), run).expect("whole units");
+    segment.protection.encrypt(atrest_cipher::DataUnitIndex(0), run).expect("whole units");
 }
 
 pub fn key_bytes(key: &VolumeKey) -> Vec<u8> {

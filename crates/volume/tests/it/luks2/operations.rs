@@ -129,7 +129,7 @@ fn iv_numbers_count_512_byte_sectors_also_in_4096_byte_units() {
         let unit = unit as usize;
         assert_eq!(volume.data_unit(), unit);
         let mut run = vec![0; unit];
-        volume.segments()[0].mapper.encrypt(DataUnitIndex(3), &mut run).expect("encrypts");
+        volume.segments()[0].protection.encrypt(DataUnitIndex(3), &mut run).expect("encrypts");
         // The same unit under plain XTS (IEEE 1619) with the sector number as the tweak.
         let mut tweak = [0; 16];
         tweak[..8].copy_from_slice(&(3 * unit as u64 / 512).to_le_bytes());

@@ -1,36 +1,29 @@
-//! One segment as the disk uses it: positions inside it, its mapper, and its media's errors in plaintext positions.
+//! One segment as the disk uses it: positions inside it, its protection, and its media's errors in plaintext positions.
 
-use atrest_cipher::{DataUnitIndex, Mapper};
+use atrest_cipher::DataUnitIndex;
 use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
-use atrest_secret::Locked;
-use atrest_volume::Segment;
+use atrest_volume::{Protection, ProtectionError, Segment};
 
 use super::bytes::Cut;
 use super::{CHUNK, DiskError, MAX_DATA_UNIT};
-
-/// What lies between plaintext and media.
-pub enum Layer {
-    Mapper(Locked<Mapper>),
-    Identity,
-}
 
 /// A segment. Offsets called `at` count from its start.
 pub struct Region {
     pub start: u64,
     pub len: u64,
     pub media_offset: u64,
-    pub layer: Layer,
+    pub protection: Protection,
 }
 
 impl Region {
     pub fn from_segment(segment: Segment) -> Self {
-        let Segment { start, len, media_offset, mapper, .. } = segment;
-        Self { start, len, media_offset, layer: Layer::Mapper(mapper) }
+        let Segment { start, len, media_offset, protection } = segment;
+        Self { start, len, media_offset, protection }
     }
 
     pub fn identity(size: u64) -> Self {
         let len = size / atrest_device::SECTOR_SIZE * atrest_device::SECTOR_SIZE;
-        Self { start: 0, len, media_offset: 0, layer: Layer::Identity }
+        Self { start: 0, len, media_offset: 0, protection: Protection::Identity }
     }
 
     /// Holds the segment against its predecessor's end and the media.
@@ -61,10 +54,7 @@ impl Region {
 
     /// Bytes in a data unit.
     pub fn unit(&self) -> usize {
-        match &self.layer {
-            Layer::Mapper(mapper) => mapper.data_unit(),
-            Layer::Identity => atrest_device::SECTOR_SIZE as usize,
-        }
+        self.protection.data_unit()
     }
 
     /// Bytes handled at a time, a multiple of the data unit.
@@ -94,33 +84,18 @@ impl Region {
     }
 
     pub fn encrypt(&self, at: u64, run: &mut [u8]) -> Result<(), DeviceError> {
-        match &self.layer {
-            Layer::Mapper(mapper) => {
-                mapper.encrypt(self.index(at), run).map_err(|_| self.refused(Operation::Write, at, run.len()))
-            }
-            Layer::Identity => Ok(()),
-        }
+        let done = self.protection.encrypt(self.index(at), run);
+        done.map_err(|error| self.refused(error, Operation::Write, at, run.len()))
     }
 
     pub fn encrypt_to(&self, at: u64, src: &[u8], dst: &mut [u8]) -> Result<(), DeviceError> {
-        match &self.layer {
-            Layer::Mapper(mapper) => mapper
-                .encrypt_to(self.index(at), src, dst)
-                .map_err(|_| self.refused(Operation::Write, at, src.len())),
-            Layer::Identity => {
-                dst.copy_from_slice(src);
-                Ok(())
-            }
-        }
+        let done = self.protection.encrypt_to(self.index(at), src, dst);
+        done.map_err(|error| self.refused(error, Operation::Write, at, src.len()))
     }
 
     pub fn decrypt(&self, at: u64, run: &mut [u8]) -> Result<(), DeviceError> {
-        match &self.layer {
-            Layer::Mapper(mapper) => {
-                mapper.decrypt(self.index(at), run).map_err(|_| self.refused(Operation::Read, at, run.len()))
-            }
-            Layer::Identity => Ok(()),
-        }
+        let done = self.protection.decrypt(self.index(at), run);
+        done.map_err(|error| self.refused(error, Operation::Read, at, run.len()))
     }
 
     pub fn read(&self, media: &dyn BlockDevice, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
@@ -139,10 +114,13 @@ impl Region {
         DataUnitIndex(at / self.unit() as u64)
     }
 
-    /// The mapper refuses only runs that are no whole number of data units.
-    fn refused(&self, operation: Operation, at: u64, len: usize) -> DeviceError {
-        let multiple = self.unit() as u32;
-        DeviceError::new(operation, self.start + at, len as u64, Cause::Misaligned { multiple })
+    /// A cipher refuses runs that are no whole number of data units, and writes that it was not made for.
+    fn refused(&self, error: ProtectionError, operation: Operation, at: u64, len: usize) -> DeviceError {
+        let cause = match error {
+            ProtectionError::Run(_) => Cause::Misaligned { multiple: self.unit() as u32 },
+            _ => Cause::Unsupported,
+        };
+        DeviceError::new(operation, self.start + at, len as u64, cause)
     }
 
     /// A media's error, in positions of the plaintext.

@@ -1,0 +1,283 @@
+//! What lies between the plaintext of a segment and its media.
+
+use core::fmt;
+
+use atrest_cipher::{DataUnitIndex, Mapper, RunError};
+use atrest_device::SECTOR_SIZE;
+use atrest_secret::Locked;
+
+/// What lies between the plaintext of a segment and its media.
+///
+/// A run is a whole number of data units; the first one is counted from the start of the segment.
+pub enum Protection {
+    /// One cipher under one key.
+    Mapper(Locked<Mapper>),
+    /// Several ciphers, one over the other.
+    Cascade(Cascade),
+    /// None: the media holds the plaintext. What encryption costs is measured against this.
+    Identity,
+    /// The kernel's: each data unit has a tag that only dm-crypt and dm-integrity check. Nobody else can serve it.
+    Kernel {
+        /// Bytes in a data unit.
+        data_unit: usize,
+    },
+}
+
+/// Ciphers one over the other, each with a key of its own, all over the same data units.
+pub struct Cascade {
+    /// Encrypts the plaintext.
+    innermost: Locked<Mapper>,
+    /// Each encrypts what the one before it made.
+    outer: Vec<Locked<Mapper>>,
+}
+
+/// Why mappers make no cascade.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CascadeError {
+    /// There is none.
+    Empty,
+    /// One has other data units than the first.
+    DataUnits {
+        /// Bytes in a data unit of the first.
+        first: usize,
+        /// Bytes in a data unit of the other.
+        other: usize,
+    },
+}
+
+/// Why a run was neither encrypted nor decrypted.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtectionError {
+    /// The cipher refused it.
+    Run(RunError),
+    /// Only the kernel can do it.
+    Kernel,
+}
+
+impl Cascade {
+    /// The first mapper encrypts the plaintext, each other one what the one before it made.
+    ///
+    /// # Errors
+    /// [`CascadeError`] unless there is a mapper, and all have data units of one size.
+    pub fn new(mappers: Vec<Locked<Mapper>>) -> Result<Self, CascadeError> {
+        let mut mappers = mappers.into_iter();
+        let innermost = mappers.next().ok_or(CascadeError::Empty)?;
+        let (first, outer) = (innermost.data_unit(), mappers.collect::<Vec<_>>());
+        match outer.iter().map(|mapper| mapper.data_unit()).find(|unit| *unit != first) {
+            Some(other) => Err(CascadeError::DataUnits { first, other }),
+            None => Ok(Self { innermost, outer }),
+        }
+    }
+}
+
+impl Protection {
+    /// Bytes in a data unit.
+    pub fn data_unit(&self) -> usize {
+        match self {
+            Self::Mapper(mapper) => mapper.data_unit(),
+            Self::Cascade(cascade) => cascade.innermost.data_unit(),
+            Self::Identity => SECTOR_SIZE as usize,
+            Self::Kernel { data_unit } => *data_unit,
+        }
+    }
+
+    /// The cipher, where it is a single one.
+    pub fn mapper(&self) -> Option<&Mapper> {
+        match self {
+            Self::Mapper(mapper) => Some(mapper),
+            _ => None,
+        }
+    }
+
+    /// Encrypts a run in place.
+    ///
+    /// # Errors
+    /// [`ProtectionError::Run`] if it is no whole number of data units, or the cipher may not write;
+    /// [`ProtectionError::Kernel`] if only the kernel can. Then `run` holds nothing of use.
+    pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), ProtectionError> {
+        match self {
+            Self::Mapper(mapper) => mapper.encrypt(first, run)?,
+            Self::Cascade(Cascade { innermost, outer }) => {
+                innermost.encrypt(first, run)?;
+                for mapper in outer {
+                    mapper.encrypt(first, run)?;
+                }
+            }
+            Self::Identity => {}
+            Self::Kernel { .. } => return Err(ProtectionError::Kernel),
+        }
+        Ok(())
+    }
+
+    /// Encrypts a run from one buffer into another of the same length.
+    ///
+    /// # Errors
+    /// Those of [`encrypt`](Self::encrypt), and buffers of different lengths.
+    pub fn encrypt_to(
+        &self,
+        first: DataUnitIndex,
+        src: &[u8],
+        dst: &mut [u8],
+    ) -> Result<(), ProtectionError> {
+        match self {
+            Self::Mapper(mapper) => mapper.encrypt_to(first, src, dst)?,
+            Self::Cascade(Cascade { innermost, outer }) => {
+                innermost.encrypt_to(first, src, dst)?;
+                for mapper in outer {
+                    mapper.encrypt(first, dst)?;
+                }
+            }
+            Self::Identity => {
+                if src.len() != dst.len() {
+                    return Err(RunError::LengthMismatch { src: src.len(), dst: dst.len() }.into());
+                }
+                dst.copy_from_slice(src);
+            }
+            Self::Kernel { .. } => return Err(ProtectionError::Kernel),
+        }
+        Ok(())
+    }
+
+    /// Decrypts a run in place.
+    ///
+    /// # Errors
+    /// Those of [`encrypt`](Self::encrypt).
+    pub fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), ProtectionError> {
+        match self {
+            Self::Mapper(mapper) => mapper.decrypt(first, run)?,
+            Self::Cascade(Cascade { innermost, outer }) => {
+                for mapper in outer.iter().rev() {
+                    mapper.decrypt(first, run)?;
+                }
+                innermost.decrypt(first, run)?;
+            }
+            Self::Identity => {}
+            Self::Kernel { .. } => return Err(ProtectionError::Kernel),
+        }
+        Ok(())
+    }
+}
+
+impl From<RunError> for ProtectionError {
+    fn from(error: RunError) -> Self {
+        Self::Run(error)
+    }
+}
+
+impl From<Locked<Mapper>> for Protection {
+    fn from(mapper: Locked<Mapper>) -> Self {
+        Self::Mapper(mapper)
+    }
+}
+
+impl fmt::Debug for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mapper(_) => "Mapper(..)",
+            Self::Cascade(_) => "Cascade(..)",
+            Self::Identity => "Identity",
+            Self::Kernel { .. } => "Kernel",
+        })
+    }
+}
+
+impl fmt::Debug for Cascade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cascade(..)")
+    }
+}
+
+impl fmt::Display for CascadeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a cascade has a cipher at least"),
+            Self::DataUnits { first, other } => {
+                write!(f, "ciphers over data units of {first} and of {other} bytes make no cascade")
+            }
+        }
+    }
+}
+
+impl fmt::Display for ProtectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run(error) => error.fmt(f),
+            Self::Kernel => f.write_str("only the kernel checks the tags of this volume"),
+        }
+    }
+}
+
+impl core::error::Error for CascadeError {}
+
+crate::error::source! { ProtectionError: Run; }
+
+#[cfg(test)]
+mod tests {
+    use atrest_cipher::{CipherSpec, MapperOptions};
+
+    use super::*;
+
+    fn mapper(cipher: &str, key: u8, data_unit: usize) -> Locked<Mapper> {
+        let spec: CipherSpec = cipher.parse().expect("known");
+        let key: Vec<u8> = (0..64).map(|byte: u8| byte ^ key).collect();
+        let options = MapperOptions { data_unit, ..MapperOptions::default() };
+        Locked::new(Mapper::new(&spec, &key, &options).expect("it fits"))
+    }
+
+    const CIPHERS: [&str; 3] = ["aes-xts-plain64", "twofish-xts-plain64", "serpent-xts-plain64"];
+
+    fn mappers() -> Vec<Locked<Mapper>> {
+        CIPHERS.iter().zip(1..).map(|(cipher, key)| mapper(cipher, key, 512)).collect()
+    }
+
+    #[test]
+    fn a_cascade_is_each_cipher_over_what_the_one_before_it_made() {
+        let plain: Vec<u8> = (0..2048_u32).map(|i| (i * 7) as u8).collect();
+        let mut expected = plain.clone();
+        for mapper in mappers() {
+            mapper.encrypt(DataUnitIndex(5), &mut expected).expect("whole units");
+        }
+        let cascade = Protection::Cascade(Cascade::new(mappers()).expect("one size"));
+        let mut run = plain.clone();
+        cascade.encrypt(DataUnitIndex(5), &mut run).expect("whole units");
+        assert_eq!(run, expected);
+        let mut copied = vec![0; plain.len()];
+        cascade.encrypt_to(DataUnitIndex(5), &plain, &mut copied).expect("whole units");
+        assert_eq!(copied, expected);
+        cascade.decrypt(DataUnitIndex(5), &mut run).expect("whole units");
+        assert_eq!(run, plain);
+    }
+
+    #[test]
+    fn ciphers_over_other_data_units_make_no_cascade() {
+        assert_eq!(Cascade::new(Vec::new()).expect_err("none"), CascadeError::Empty);
+        let mixed = vec![mapper(CIPHERS[0], 1, 512), mapper(CIPHERS[1], 2, 4096)];
+        let error = Cascade::new(mixed).expect_err("two sizes");
+        assert_eq!(error, CascadeError::DataUnits { first: 512, other: 4096 });
+        let one_size = vec![mapper(CIPHERS[0], 1, 4096), mapper(CIPHERS[1], 2, 4096)];
+        assert_eq!(Protection::Cascade(Cascade::new(one_size).expect("one size")).data_unit(), 4096);
+    }
+
+    #[test]
+    fn what_only_the_kernel_can_do_nobody_pretends_to_do() {
+        let kernel = Protection::Kernel { data_unit: 4096 };
+        let (mut run, mut other) = ([7; 4096], [0; 4096]);
+        assert_eq!(kernel.encrypt(DataUnitIndex(0), &mut run), Err(ProtectionError::Kernel));
+        assert_eq!(kernel.decrypt(DataUnitIndex(0), &mut run), Err(ProtectionError::Kernel));
+        assert_eq!(kernel.encrypt_to(DataUnitIndex(0), &run, &mut other), Err(ProtectionError::Kernel));
+        assert_eq!((kernel.data_unit(), run, other), (4096, [7; 4096], [0; 4096]));
+    }
+
+    #[test]
+    fn without_protection_a_run_stays_as_it_is() {
+        let (mut run, mut copy) = ([7; 1024], [0; 1024]);
+        Protection::Identity.encrypt(DataUnitIndex(0), &mut run).expect("nothing to do");
+        Protection::Identity.decrypt(DataUnitIndex(0), &mut run).expect("nothing to do");
+        Protection::Identity.encrypt_to(DataUnitIndex(0), &run, &mut copy).expect("a copy");
+        assert_eq!((run, copy), ([7; 1024], [7; 1024]));
+        let short = Protection::Identity.encrypt_to(DataUnitIndex(0), &run, &mut copy[..512]);
+        assert!(matches!(short, Err(ProtectionError::Run(RunError::LengthMismatch { .. }))), "{short:?}");
+    }
+}
