@@ -108,6 +108,7 @@ impl From<UnlockError> for Failure {
     fn from(error: UnlockError) -> Self {
         match error {
             UnlockError::Device(device) => device.into(),
+            UnlockError::Plain(plain) => plain.into(),
             UnlockError::WrongPassphrase => Self::new(Code::Refused, "wrong passphrase: no keyslot opens with it")
                 .hint("check keyboard layout, Caps Lock and a newline at the end of a key file; `atrest key list` shows the keyslots"),
             UnlockError::WrongPassphraseOrDamaged { .. } => Self::new(Code::Refused, format!("wrong passphrase: {error}"))

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod asked;
 mod commands;
 #[cfg(test)]
 mod docs;

@@ -12,7 +12,7 @@ use atrest_secret::{Passphrase, SecretBytes, VolumeKey, with_wiped_stack};
 use rustix::fs::{FileType, Mode, SeekFrom};
 
 use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs};
-use crate::commands::TRIES;
+use crate::asked::TRIES;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::prompt::ask;

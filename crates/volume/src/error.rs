@@ -13,6 +13,7 @@ use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_secret::RandomError;
 
 use crate::apart::Overlap;
+use crate::plain::PlainOpenError;
 
 /// Why a header could not be read.
 #[non_exhaustive]
@@ -93,6 +94,8 @@ pub enum UnlockError {
         /// Bytes that can be had.
         has: u64,
     },
+    /// A plain volume can't be opened.
+    Plain(PlainOpenError),
     /// A keyslot area could not be decrypted.
     Area(AreaError),
     /// The key could not be put together from its stripes.
@@ -412,6 +415,7 @@ impl fmt::Display for UnlockError {
             Self::Key(e) => write!(f, "the key does not fit its cipher: {e}"),
             Self::Kdf(e) => write!(f, "the key derivation failed: {e}"),
             Self::NotEnoughMemory { needs, has } => write_memory(f, *needs, *has),
+            Self::Plain(e) => e.fmt(f),
             Self::Area(e) => e.fmt(f),
             Self::Af(e) => e.fmt(f),
             Self::UnsupportedHash => f.write_str("the header names a hash that is not supported"),
@@ -599,7 +603,7 @@ pub(crate) use source;
 
 source! {
     OpenError: Device Luks1;
-    UnlockError: Device UnsupportedCipher Key Kdf Area Af Superblock;
+    UnlockError: Device UnsupportedCipher Key Kdf Plain Area Af Superblock;
     OptionError: UnsupportedCipher;
     FormatError: Device Option Kdf Area Af Key Random;
     ChangeError: Device Open Unlock Option Random Kdf Area Af Header BadBackup;
@@ -631,6 +635,7 @@ from! {
     UnlockError::Af(AfError),
     UnlockError::Device(DeviceError),
     UnlockError::Key(KeyError),
+    UnlockError::Plain(PlainOpenError),
 }
 
 impl From<KdfError> for UnlockError {

@@ -38,6 +38,8 @@ pub enum PlainKey<'a> {
 pub enum PlainOpenError {
     /// The options do not fit together or do not fit the device.
     Options(PlainError),
+    /// A passphrase was given, and no hash that makes a key out of it.
+    NoHash,
     /// The hash does not make a key out of this passphrase.
     Hash(PlainHashError),
     /// The key file is shorter than the key.
@@ -120,6 +122,7 @@ impl fmt::Display for PlainOpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Options(error) => error.fmt(f),
+            Self::NoHash => f.write_str("a passphrase needs a hash that makes a key out of it"),
             Self::Hash(error) => error.fmt(f),
             Self::KeyFileTooShort { has, needs } => {
                 write!(f, "the key file has {has} bytes, but the key takes {needs}")

@@ -8,7 +8,6 @@ use std::process::ExitStatus;
 use atrest_attach::dm::DmError;
 use atrest_device::DeviceError;
 use atrest_engine::contents::Contents;
-use atrest_volume::plain::PlainOpenError;
 use atrest_volume::{OpenError, UnlockError};
 
 use crate::console::AskError;
@@ -176,8 +175,6 @@ pub enum EntryError {
         /// Why.
         reason: String,
     },
-    /// The plain volume can't be opened.
-    Plain(PlainOpenError),
     /// Something is on the device that writes to a plain volume would destroy, and nobody can be asked.
     PlainOver {
         /// What.
@@ -230,7 +227,6 @@ impl fmt::Display for EntryError {
                 write!(f, "a plain volume has no header, so {option}= must be said")
             }
             Self::PlainValue { reason } => f.write_str(reason),
-            Self::Plain(error) => error.fmt(f),
             Self::PlainOver { found } => write!(
                 f,
                 "there is {found}, which writes to a plain volume would destroy; with the option read-only it is opened"

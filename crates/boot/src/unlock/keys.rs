@@ -1,103 +1,180 @@
 //! The keys of a volume in turn: what the policy names, what opened other volumes, and what somebody types.
 
-use std::path::Path;
+use core::fmt;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use atrest_open::KeySource;
 use atrest_secret::{Passphrase, SecretBytes};
-use atrest_volume::{UnlockError, Volume};
 
 use super::error::{EntryError, KeyError};
-use super::volume::is_wrong_key;
 use super::{Level, Unlocker, key};
 use crate::mounts::OnDevice;
 use crate::policy::{CryptDevice, Entry, Key, Place};
 
-/// Tries one key.
-type Attempt<'a> = dyn FnMut(&Passphrase) -> Result<Volume, UnlockError> + 'a;
+/// The keys of a volume that has keyslots, one after the other.
+pub struct Keys<'a> {
+    unlocker: &'a Unlocker<'a>,
+    entry: &'a Entry,
+    source: &'a Path,
+    /// What is tried before anybody is asked.
+    unasked: VecDeque<Candidate>,
+    /// What was handed out last; `None` if somebody typed it.
+    last: Option<Candidate>,
+    /// How often somebody was asked.
+    asked: u32,
+}
 
-impl Unlocker<'_> {
-    /// Tries keys until one is right.
-    pub(super) fn with_keys(
-        &self,
-        entry: &Entry,
-        source: &Path,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<Volume, EntryError> {
-        if let Some(volume) = self.with_named_keys(entry, source, attempt)? {
-            return Ok(volume);
-        }
-        if entry.options.try_empty
-            && let Some(volume) = tried(attempt(&Passphrase::copy_from(b"")))?
-        {
-            return Ok(volume);
+/// A key that nobody types.
+enum Candidate {
+    /// A file that is called as the volume is.
+    Named(PathBuf),
+    /// What a program says when it is run for the nth time, from 0.
+    Script(u32),
+    /// The key file that the policy names.
+    File,
+    /// An empty passphrase.
+    Empty,
+    /// What opened another volume.
+    Shared(Rc<Passphrase>),
+}
+
+impl<'a> Keys<'a> {
+    /// The keys of `entry`, whose device is `source`.
+    pub fn new(unlocker: &'a Unlocker<'a>, entry: &'a Entry, source: &'a Path) -> Self {
+        let mut unasked: VecDeque<Candidate> = match &entry.key {
+            Key::Ask => key::by_name(&entry.name).into_iter().map(Candidate::Named).collect(),
+            // That it is not there is how people say that they have none.
+            key if CryptDevice::is_default_key(key) && !default_key_exists(key) => VecDeque::new(),
+            Key::Script { .. } => (0..entry.options.tries.max(1)).map(Candidate::Script).collect(),
+            _ => VecDeque::from([Candidate::File]),
+        };
+        if entry.options.try_empty {
+            unasked.push_back(Candidate::Empty);
         }
         if entry.options.shares_passphrases {
-            for passphrase in self.right.borrow().iter() {
-                if let Some(volume) = tried(attempt(passphrase))? {
-                    return Ok(volume);
+            unasked.extend(unlocker.right.borrow().iter().cloned().map(Candidate::Shared));
+        }
+        Self { unlocker, entry, source, unasked, last: None, asked: 0 }
+    }
+
+    fn read(&self, candidate: &Candidate) -> Result<SecretBytes, KeyError> {
+        let options = &self.entry.options;
+        match candidate {
+            Candidate::Named(path) => key::file(path, options.key_offset, options.key_size),
+            Candidate::Script(tried) => self.unlocker.key(self.entry, self.source, *tried, 0),
+            Candidate::File => self.unlocker.key(self.entry, self.source, 0, 0),
+            Candidate::Empty => Ok(SecretBytes::zeroed(0)),
+            Candidate::Shared(passphrase) => Ok(SecretBytes::copy_from(passphrase.expose())),
+        }
+    }
+
+    /// Asks somebody, as often as the policy lets them be asked.
+    fn typed(&mut self) -> Result<atrest_open::Key, EntryError> {
+        let tries = self.entry.options.tries;
+        if tries != 0 && self.asked >= tries {
+            return Err(EntryError::WrongPassphrase { tries: self.asked });
+        }
+        let passphrase = self.unlocker.ask(self.entry, self.source)?;
+        // intended: who may try for ever is not counted further than this.
+        self.asked = self.asked.saturating_add(1);
+        Ok(atrest_open::Key::Passphrase(Passphrase::new(passphrase)))
+    }
+}
+
+impl KeySource for Keys<'_> {
+    type Key = atrest_open::Key;
+    type Error = EntryError;
+
+    /// That a key is missing is told, and the next one is tried.
+    fn next_key(&mut self) -> Result<Option<atrest_open::Key>, EntryError> {
+        while let Some(candidate) = self.unasked.pop_front() {
+            match self.read(&candidate) {
+                Ok(key) => {
+                    self.last = Some(candidate);
+                    return Ok(Some(atrest_open::Key::File(Passphrase::new(key))));
+                }
+                Err(error) => {
+                    self.unlocker.say(Level::Warning, self.entry, format_args!("{error}"));
+                    // A program that failed is not run again.
+                    self.unasked.retain(|other| !matches!(other, Candidate::Script(_)));
                 }
             }
         }
-        self.with_typed(entry, source, attempt)
+        self.last = None;
+        self.typed().map(Some)
     }
 
-    /// Key files and programs. That one is missing or wrong is told, and somebody is asked then.
-    fn with_named_keys(
-        &self,
-        entry: &Entry,
-        source: &Path,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<Option<Volume>, EntryError> {
-        let mut wrong = |key: Result<SecretBytes, KeyError>, what: &str| match key {
-            Ok(key) => {
-                let volume = tried(attempt(&Passphrase::new(key)))?;
-                if volume.is_none() {
-                    self.say(Level::Warning, entry, format_args!("{what} does not open it"));
+    fn wrong(&mut self, why: &dyn fmt::Display) {
+        let say = |text| self.unlocker.say(Level::Warning, self.entry, text);
+        match &self.last {
+            Some(Candidate::Named(path)) => say(format_args!("{} does not open it", path.display())),
+            Some(Candidate::Script(_)) => {
+                if let Key::Script { program, .. } = &self.entry.key {
+                    say(format_args!("{program} does not open it"));
                 }
-                Ok(volume)
             }
-            Err(error) => {
-                self.say(Level::Warning, entry, format_args!("{error}"));
-                Ok(None)
-            }
-        };
-        match &entry.key {
+            Some(Candidate::File) => say(format_args!("its key file does not open it")),
+            // Nobody has said that it would.
+            Some(Candidate::Empty | Candidate::Shared(_)) => {}
+            None => say(format_args!("{why}")),
+        }
+    }
+
+    fn right(&mut self, key: atrest_open::Key) {
+        if let (None, true, atrest_open::Key::Passphrase(passphrase)) =
+            (&self.last, self.entry.options.shares_passphrases, key)
+        {
+            self.unlocker.right.borrow_mut().push(Rc::new(passphrase));
+        }
+    }
+}
+
+/// The key of a plain volume: one, as nothing tells whether it is right.
+pub struct PlainKeys<'a> {
+    unlocker: &'a Unlocker<'a>,
+    entry: &'a Entry,
+    source: &'a Path,
+    /// Bytes of a key that is random.
+    len: usize,
+    given: bool,
+}
+
+impl<'a> PlainKeys<'a> {
+    /// The key of `entry`, whose device is `source`; `len` bytes of it if it is random.
+    pub fn new(unlocker: &'a Unlocker<'a>, entry: &'a Entry, source: &'a Path, len: usize) -> Self {
+        Self { unlocker, entry, source, len, given: false }
+    }
+}
+
+impl KeySource for PlainKeys<'_> {
+    type Key = atrest_open::Key;
+    type Error = EntryError;
+
+    fn next_key(&mut self) -> Result<Option<atrest_open::Key>, EntryError> {
+        if core::mem::replace(&mut self.given, true) {
+            return Ok(None);
+        }
+        Ok(Some(match &self.entry.key {
             Key::Ask => {
-                for path in key::by_name(&entry.name) {
-                    let read = key::file(&path, entry.options.key_offset, entry.options.key_size);
-                    if let Some(volume) = wrong(read, &path.display().to_string())? {
-                        return Ok(Some(volume));
-                    }
-                }
-                Ok(None)
+                let passphrase = self.unlocker.ask(self.entry, self.source)?;
+                atrest_open::Key::Passphrase(Passphrase::new(passphrase))
             }
-            // That it is not there is how people say that they have none.
-            key if CryptDevice::is_default_key(key) && !default_key_exists(key) => Ok(None),
-            Key::Script { program, .. } => {
-                for tried in 0..entry.options.tries.max(1) {
-                    let key = self.key(entry, source, tried, 0);
-                    let failed = key.is_err();
-                    if let Some(volume) = wrong(key, program)? {
-                        return Ok(Some(volume));
-                    }
-                    if failed {
-                        break;
-                    }
-                }
-                Ok(None)
+            _ => {
+                let key = self.unlocker.key(self.entry, self.source, 0, self.len);
+                atrest_open::Key::File(Passphrase::new(key.map_err(EntryError::Key)?))
             }
-            _ => wrong(self.key(entry, source, 0, 0), "its key file"),
-        }
+        }))
     }
 
+    fn wrong(&mut self, _: &dyn fmt::Display) {}
+}
+
+impl Unlocker<'_> {
     /// The key that the policy names; `len` bytes of it if it is random.
-    pub(super) fn key(
-        &self,
-        entry: &Entry,
-        source: &Path,
-        tried: u32,
-        len: usize,
-    ) -> Result<SecretBytes, KeyError> {
+    fn key(&self, entry: &Entry, source: &Path, tried: u32, len: usize) -> Result<SecretBytes, KeyError> {
         match &entry.key {
             Key::Ask => Ok(SecretBytes::zeroed(0)),
             Key::Random => key::random(len, || {
@@ -135,36 +212,8 @@ impl Unlocker<'_> {
         }
     }
 
-    fn with_typed(
-        &self,
-        entry: &Entry,
-        source: &Path,
-        attempt: &mut Attempt<'_>,
-    ) -> Result<Volume, EntryError> {
-        let tries = entry.options.tries;
-        let mut asked = 0;
-        while tries == 0 || asked < tries {
-            let passphrase = Passphrase::new(self.ask(entry, source)?);
-            // intended: who may try for ever is not counted further than this.
-            asked = asked.saturating_add(1);
-            match attempt(&passphrase) {
-                Ok(volume) => {
-                    if entry.options.shares_passphrases {
-                        self.right.borrow_mut().push(passphrase);
-                    }
-                    return Ok(volume);
-                }
-                Err(error) if is_wrong_key(&error) => {
-                    self.say(Level::Warning, entry, format_args!("{error}"));
-                }
-                Err(error) => return Err(EntryError::Unlock(error)),
-            }
-        }
-        Err(EntryError::WrongPassphrase { tries: asked })
-    }
-
     /// Asks once.
-    pub(super) fn ask(&self, entry: &Entry, source: &Path) -> Result<SecretBytes, EntryError> {
+    fn ask(&self, entry: &Entry, source: &Path) -> Result<SecretBytes, EntryError> {
         if entry.options.headless {
             return Err(EntryError::Headless);
         }
@@ -172,15 +221,6 @@ impl Unlocker<'_> {
         let end = entry.options.timeout.and_then(|limit: Duration| Instant::now().checked_add(limit));
         let prompt = format!("Passphrase for {} ({}): ", entry.name, source.display());
         console.ask(&prompt, end).map_err(EntryError::Ask)
-    }
-}
-
-/// `None` if the key was wrong; another key may do better then.
-fn tried(result: Result<Volume, UnlockError>) -> Result<Option<Volume>, EntryError> {
-    match result {
-        Ok(volume) => Ok(Some(volume)),
-        Err(error) if is_wrong_key(&error) => Ok(None),
-        Err(error) => Err(EntryError::Unlock(error)),
     }
 }
 

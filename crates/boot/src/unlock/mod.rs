@@ -7,6 +7,7 @@ mod volume;
 
 use core::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use atrest_attach::dm::{self, DmError};
@@ -45,7 +46,7 @@ pub struct Unlocker<'a> {
     begun: Instant,
     events: Events,
     /// Passphrases that have opened something.
-    right: RefCell<Vec<Passphrase>>,
+    right: RefCell<Vec<Rc<Passphrase>>>,
 }
 
 /// What came of a volume.

@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 
 use atrest_attach::dm;
 use atrest_cipher::CipherSpec;
-use atrest_device::Media;
-use atrest_engine::contents::{Contents, in_the_way};
-use atrest_engine::{Access, FileDevice, is_same};
-use atrest_kdf::WorkLimit;
+use atrest_engine::contents::Contents;
+use atrest_engine::is_same;
 use atrest_kdf::plain::PlainHash;
-use atrest_secret::{Passphrase, SecretBytes};
-use atrest_volume::plain::{self, PlainKey, PlainOptions};
-use atrest_volume::{Devices, LockedVolume, UnlockError, UnlockOptions, Volume};
+use atrest_open::{Format, Held, HeldError, Refused};
+use atrest_volume::plain::PlainOptions;
+use atrest_volume::{UnlockOptions, Volume};
 
 use super::error::EntryError;
+use super::keys::{Keys, PlainKeys};
 use super::{Level, Unlocker};
 use crate::mounts::OnDevice;
 use crate::policy::{Entry, Key, Kind};
@@ -24,13 +23,10 @@ const PASSPHRASES: &[&str] = &["systemd-recovery"];
 
 /// Unlocks and maps the volume on a device.
 pub fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<PathBuf, EntryError> {
-    let access = if entry.options.read_only { Access::ReadOnlyShared } else { Access::ReadWriteExclusive };
-    let media =
-        FileDevice::open(source, access).map_err(|error| EntryError::Open { path: source.into(), error })?;
-    let volume = match entry.options.kind {
-        Kind::Luks => luks(unlocker, entry, source, &media)?,
-        Kind::Plain => plain(unlocker, entry, source, &media)?,
-    };
+    let header = HeaderPlace::find(unlocker, entry, source)?;
+    let held = Held::open(source, header.path.as_deref(), !entry.options.read_only)
+        .map_err(|HeldError { path, error }| EntryError::Open { path, error })?;
+    let volume = unlock(unlocker, entry, source, &held, header.path.as_deref())?;
     if volume.read_only() && !entry.options.read_only {
         unlocker.say(Level::Warning, entry, format_args!("it can only be read"));
     }
@@ -39,6 +35,9 @@ pub fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Pat
         flags: entry.options.flags,
         ..dm::Options::default()
     };
+    // A header on a device of its own is closed here, and what was mounted for it goes.
+    let (media, _) = held.into_devices();
+    drop(header);
     dm::open(&entry.name, &volume, media, options).map_err(EntryError::Map)
 }
 
@@ -51,17 +50,19 @@ fn unlock_options(entry: &Entry) -> UnlockOptions {
     }
 }
 
-/// A header on another device or in a file. The mount goes last.
-struct Header {
-    device: FileDevice,
-    path: PathBuf,
+/// Where a header on another device or in a file is, with what is mounted for it.
+struct HeaderPlace {
+    path: Option<PathBuf>,
     _mount: Option<OnDevice>,
 }
 
-impl Header {
-    fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Option<Self>, EntryError> {
-        let Some(place) = &entry.options.header else { return Ok(None) };
+impl HeaderPlace {
+    fn find(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Self, EntryError> {
         let mut mount = None;
+        let place = match (&entry.options.header, entry.options.kind) {
+            (Some(place), Kind::Luks) => place,
+            _ => return Ok(Self { path: None, _mount: None }),
+        };
         // intended: a header that is a whole device has no path in it, and gets that of the device below.
         let mut path = PathBuf::from(place.path.as_deref().unwrap_or_default());
         if let Some(spec) = &place.device {
@@ -79,28 +80,27 @@ impl Header {
                 }
             };
         }
-        // The volume's own device is open and locked already.
-        if is_same(&path, source) {
-            return Ok(None);
-        }
-        let device = FileDevice::open(&path, Access::ReadOnlyShared)
-            .map_err(|error| EntryError::Open { path: path.clone(), error })?;
-        Ok(Some(Self { device, path, _mount: mount }))
+        Ok(Self { path: Some(path).filter(|path| !is_same(path, source)), _mount: mount })
     }
 }
 
-fn luks(
+/// Looks for the volume, and tries the keys that the policy names until one is right.
+fn unlock(
     unlocker: &Unlocker<'_>,
     entry: &Entry,
     source: &Path,
-    media: &FileDevice,
+    held: &Held,
+    header: Option<&Path>,
 ) -> Result<Volume, EntryError> {
-    let header = Header::open(unlocker, entry, source)?;
-    let devices = Devices::with_header(header.as_ref().map(|header| &header.device as &dyn Media), media);
-    let path = header.as_ref().map_or(source, |header| &header.path);
-    let locked = LockedVolume::read(devices.header)
+    let format = match entry.options.kind {
+        Kind::Luks => Format::ByHeader,
+        Kind::Plain => plain(entry)?,
+    };
+    let path = header.unwrap_or(source);
+    let locked = held
+        .locked(&format)
         .map_err(|error| EntryError::Header { path: path.into(), error: Box::new(error) })?;
-    for token in locked.info().tokens {
+    for token in locked.tokens() {
         if !PASSPHRASES.contains(&token.kind.as_str()) {
             let text = format_args!(
                 "its token {} ({}) can't be served here and is passed over",
@@ -109,21 +109,35 @@ fn luks(
             unlocker.say(Level::Warning, entry, text);
         }
     }
-    // Told before anybody is asked for a passphrase.
-    locked.check_place(devices).map_err(EntryError::Unlock)?;
+    // Everything that can be wrong without a key is found before anybody is asked for one.
+    locked.check().map_err(EntryError::Unlock)?;
+    let found =
+        locked.in_the_way().map_err(|error| EntryError::Open { path: held.media().path().into(), error })?;
+    if let Some(found) = not_written_over(found, entry.options.read_only)? {
+        let text = format_args!("there is {found}; read as a plain volume it is noise");
+        unlocker.say(Level::Warning, entry, text);
+    }
     let options = unlock_options(entry);
-    unlocker.with_keys(entry, source, &mut |passphrase| {
-        // All keyslots together.
-        WorkLimit::default().during(|| locked.unlock(devices, passphrase, &options))
+    let opened = match &format {
+        Format::Plain { options: plain, hash } => {
+            if matches!(entry.key, Key::Ask) && hash.is_none() {
+                return Err(EntryError::PlainOption { option: "hash" });
+            }
+            let mut keys = PlainKeys::new(unlocker, entry, source, plain.key_len);
+            atrest_open::unlock(&*locked, &mut keys, &options)
+        }
+        Format::ByHeader => atrest_open::unlock(&*locked, &mut Keys::new(unlocker, entry, source), &options),
+    };
+    opened.map_err(|refused| match refused {
+        Refused::Source(error) => error,
+        Refused::Attempt(error) => EntryError::Unlock(error),
+        // cannot happen: who has no other key asks for one, or says why nobody was asked.
+        Refused::NoKey => EntryError::Headless,
     })
 }
 
-fn plain(
-    unlocker: &Unlocker<'_>,
-    entry: &Entry,
-    source: &Path,
-    media: &FileDevice,
-) -> Result<Volume, EntryError> {
+/// What the policy says of a volume without a header.
+fn plain(entry: &Entry) -> Result<Format, EntryError> {
     let wanted = &entry.options.plain;
     let bad = |reason: &dyn core::fmt::Display| EntryError::PlainValue { reason: reason.to_string() };
     let cipher = wanted.cipher.as_deref().ok_or(EntryError::PlainOption { option: "cipher" })?;
@@ -134,52 +148,19 @@ fn plain(
     options.skip = wanted.skip;
     options.data_unit = wanted.sector_size.unwrap_or(512);
     options.size = wanted.sectors;
-    // Everything that can be wrong without a key is found before anybody is asked for one.
-    if let Some(found) = not_over_anything(media, &options, entry.options.read_only)? {
-        unlocker.say(
-            Level::Warning,
-            entry,
-            format_args!("there is {found}; read as a plain volume it is noise"),
-        );
-    }
-    let unlock = unlock_options(entry);
-    let open = |key: PlainKey<'_>| plain::open(media, &options, key, &unlock).map_err(EntryError::Plain);
-    let bytes: SecretBytes = match &entry.key {
-        Key::Ask => {
-            let hash = wanted.hash.as_deref().ok_or(EntryError::PlainOption { option: "hash" })?;
-            let hash = PlainHash::from_str(hash).map_err(|error| bad(&error))?;
-            let passphrase = Passphrase::new(unlocker.ask(entry, source)?);
-            return open(PlainKey::Passphrase(&passphrase, hash));
-        }
-        _ => unlocker.key(entry, source, 0, options.key_len).map_err(EntryError::Key)?,
-    };
-    open(PlainKey::KeyFile(&bytes))
+    // A key file is the key: what hash the policy names for it is not looked at.
+    let hash = wanted.hash.as_deref().filter(|_| matches!(entry.key, Key::Ask));
+    let hash = hash.map(PlainHash::from_str).transpose().map_err(|error| bad(&error))?;
+    Ok(Format::Plain { options, hash })
 }
 
 /// Fails if something is on the device that writes to the plain volume would destroy: at boot nobody is asked. Returns what it
 /// is where nothing is written.
-fn not_over_anything(
-    media: &FileDevice,
-    options: &PlainOptions,
-    read_only: bool,
-) -> Result<Option<Contents>, EntryError> {
-    let range = plain::place(media, options).map_err(EntryError::Plain)?;
-    let found =
-        in_the_way(media, range).map_err(|error| EntryError::Open { path: media.path().into(), error })?;
+fn not_written_over(found: Option<Contents>, read_only: bool) -> Result<Option<Contents>, EntryError> {
     match found {
         Some(found) if !read_only => Err(EntryError::PlainOver { found }),
         found => Ok(found),
     }
-}
-
-/// Whether another key may do better.
-pub fn is_wrong_key(error: &UnlockError) -> bool {
-    matches!(
-        error,
-        UnlockError::WrongPassphrase
-            | UnlockError::WrongPassphraseOrDamaged { .. }
-            | UnlockError::KeyslotDamaged { .. }
-    )
 }
 
 #[cfg(test)]
@@ -193,10 +174,12 @@ mod tests {
         let options = PlainOptions::new("aes-xts-plain64".parse().expect("a cipher"), 64);
         let dir = Scratch::new();
         let path = dir.path("device");
+        let format = Format::Plain { options, hash: None };
         let look = |image: &[u8], read_only| {
             std::fs::write(&path, image).expect("written");
-            let media = FileDevice::open(&path, Access::ReadOnly).expect("opens");
-            not_over_anything(&media, &options, read_only)
+            let held = Held::open(&path, None, false).expect("opens");
+            let locked = held.locked(&format).expect("no header is needed");
+            not_written_over(locked.in_the_way().expect("it can be read"), read_only)
         };
         let mut image = vec![0; 1 << 20];
         assert!(matches!(look(&image, false), Ok(None)));

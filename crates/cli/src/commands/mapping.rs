@@ -6,7 +6,7 @@ use atrest_attach::dm::{self, DmError, Mapping, Options};
 use atrest_volume::CryptFlags;
 use serde_json::json;
 
-use super::unlock::{Opened, Use, open_if};
+use super::unlock::{Use, open_if};
 use crate::args::open::OpenArgs;
 use crate::failure::Failure;
 use crate::output::{Output, path_text};
@@ -14,7 +14,7 @@ use crate::output::{Output, path_text};
 pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     dm::check_free(name)?;
     let wanted = Use { write: args.unlock.writes_unless(args.read_only), keep_key: true, ..Use::default() };
-    let Opened { media, header, volume } = open_if(path, &args.unlock, wanted, output, || Ok(()))?;
+    let (held, volume) = open_if(path, &args.unlock, wanted, output, || Ok(()))?;
     if volume.read_only() && !args.read_only {
         output.warn("the volume can only be read");
     }
@@ -31,6 +31,7 @@ pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result
         },
         disable_keyring: kernel.disable_keyring,
     };
+    let (media, header) = held.into_devices();
     let mapped = dm::open(name, &volume, media, options).map_err(|error| Failure::from(error).at(path))?;
     drop(header);
     let report = json!({ "event": "ready", "name": name, "path": path_text(&mapped) });

@@ -34,8 +34,6 @@ mod tree;
 mod tree_keys;
 mod unlock;
 
-pub use target::TRIES;
-
 use crate::args::ecryptfs::TreePassphraseCommand;
 use crate::args::fit::FitCommand;
 use crate::args::header::HeaderCommand;

@@ -11,9 +11,9 @@ use atrest_tree::fscrypt::metadata::{
 };
 
 use super::policies;
-use super::target::TRIES;
 use crate::args::fscrypt::FscryptProtector;
 use crate::args::secrets::PassphraseArgs;
+use crate::asked::TRIES;
 use crate::errors::too_much_work;
 use crate::failure::{Code, Failure};
 use crate::output::Output;

@@ -1,5 +1,6 @@
 //! The volume that a command works on: its devices, its header, its passphrase.
 
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,20 +10,16 @@ use atrest_device::BlockDevice;
 use atrest_engine::contents::in_the_way;
 use atrest_engine::{Access, FileDevice};
 use atrest_inside::{Foreign, foreign};
-use atrest_kdf::WorkLimit;
+use atrest_open::{MayBeWrongKey, Refused, try_keys};
 use atrest_secret::Passphrase;
-use atrest_volume::luks2::reencrypt::ReencryptError;
-use atrest_volume::{ChangeError, LockedVolume, OpenError, UnlockError};
+use atrest_volume::{LockedVolume, OpenError, TokenInfo};
 
 use super::flash;
 use crate::args::key::TargetArgs;
+use crate::asked::Asked;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::progress;
 use crate::secrets::Source;
-
-/// How often a passphrase is asked for on a terminal.
-pub const TRIES: u32 = 3;
 
 /// A header that was read, and the device it lies on.
 pub struct Target<'a> {
@@ -123,8 +120,7 @@ pub fn contents(device: &FileDevice) -> String {
 }
 
 /// Where a passphrase could not be asked for: names the tokens that might have stood for one, had they been of use here.
-pub fn with_tokens(failure: Failure, locked: &LockedVolume) -> Failure {
-    let tokens = locked.info().tokens;
+pub fn with_tokens(failure: Failure, tokens: &[TokenInfo]) -> Failure {
     let kinds: Vec<String> = tokens.iter().map(|token| format!("{} ({})", token.id, token.kind)).collect();
     match kinds.as_slice() {
         [] => failure,
@@ -135,50 +131,23 @@ pub fn with_tokens(failure: Failure, locked: &LockedVolume) -> Failure {
     }
 }
 
-/// What can fail because a passphrase was wrong.
-pub trait WrongPassphrase {
-    /// Whether that is why.
-    fn is_wrong_passphrase(&self) -> bool;
-}
-
-impl WrongPassphrase for UnlockError {
-    fn is_wrong_passphrase(&self) -> bool {
-        matches!(self, Self::WrongPassphrase | Self::WrongPassphraseOrDamaged { .. })
-    }
-}
-
-impl WrongPassphrase for ChangeError {
-    fn is_wrong_passphrase(&self) -> bool {
-        matches!(self, Self::Unlock(error) if error.is_wrong_passphrase())
-    }
-}
-
-impl WrongPassphrase for ReencryptError {
-    fn is_wrong_passphrase(&self) -> bool {
-        matches!(self, Self::Change(error) if error.is_wrong_passphrase())
-    }
-}
-
 /// Reads the passphrase of `path` and tries it. Somebody who types gets three tries.
-pub fn with_passphrase<T, E: WrongPassphrase + Into<Failure>>(
+pub fn with_passphrase<T, E: MayBeWrongKey + Display + Into<Failure>>(
     source: &Source,
     path: &Path,
     output: &Output,
-    mut attempt: impl FnMut(&Passphrase) -> Result<T, E>,
+    attempt: impl FnMut(&Passphrase) -> Result<T, E>,
 ) -> Result<T, Failure> {
-    let mut tries = if source.is_prompt() { TRIES } else { 1 };
-    loop {
-        tries -= 1;
-        let passphrase = source.read(&format!("Passphrase for {}", path.display()), output)?;
-        let spinner = progress::spinner("deriving the key", output);
-        let result = WorkLimit::default().during(|| attempt(&passphrase));
-        spinner.finish_and_clear();
-        match result {
-            Err(error) if error.is_wrong_passphrase() && tries > 0 => {
-                eprintln!("atrest: no keyslot opens with this passphrase; try again");
-            }
-            result => return result.map_err(|error| error.into().at(path)),
-        }
+    let mut asked = Asked::new(source, path, output, |passphrase| passphrase);
+    try_keys(&mut asked, attempt).map_err(|refused| refusal(refused, path))
+}
+
+/// Why no key was taken, said of `path`.
+pub fn refusal<E: Into<Failure>>(refused: Refused<Failure, E>, path: &Path) -> Failure {
+    match refused {
+        Refused::Source(failure) => failure,
+        Refused::Attempt(error) => error.into().at(path),
+        Refused::NoKey => Failure::parameters("there is no passphrase to try").at(path),
     }
 }
 

@@ -2,19 +2,18 @@
 
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::SystemTime;
 
-use atrest_device::{Media, SECTOR_SIZE};
-use atrest_engine::contents::in_the_way;
-use atrest_engine::{Access, Disk, DiskOptions, FileDevice, is_same};
+use atrest_device::SECTOR_SIZE;
+use atrest_engine::{Disk, DiskOptions};
 use atrest_kdf::plain::PlainHash;
-use atrest_volume::plain::{self, PlainKey, PlainOptions};
-use atrest_volume::{Devices, LockedVolume, UnlockOptions, Volume};
+use atrest_open::{Format, Held, HeldError, Key, Locked};
+use atrest_volume::plain::PlainOptions;
+use atrest_volume::{UnlockOptions, Volume};
 
-use super::target::{open_device, with_passphrase};
 use super::{flash, options, target};
 use crate::args::open::{UnlockArgs, VolumeType};
+use crate::asked::Asked;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::secrets::{self, Source};
@@ -30,16 +29,6 @@ pub struct Use {
     pub threads: Option<u16>,
     /// The kernel encrypts: it needs the key itself.
     pub keep_key: bool,
-}
-
-/// A volume that has been unlocked, and what it lies on, held so that nobody else changes it.
-pub struct Opened {
-    /// Holds the data.
-    pub media: FileDevice,
-    /// Holds the header, if that is elsewhere.
-    pub header: Option<Arc<FileDevice>>,
-    /// Where everything is, and how it is encrypted.
-    pub volume: Volume,
 }
 
 /// An unlocked volume.
@@ -64,17 +53,13 @@ pub fn unlock_if(
     output: &Output,
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Unlocked, Failure> {
-    let Opened { media, header, volume } = open_if(path, args, wanted, output, ready)?;
+    let (held, volume) = open_if(path, args, wanted, output, ready)?;
     let mut options = DiskOptions::default();
     options.threads = wanted.threads.map_or(0, usize::from);
     options.allow_discards = wanted.allow_discards;
     options.read_only = !wanted.write;
-    let modified = media.modified();
-    let disk = Disk::new(Arc::new(media), volume, options).map_err(|error| Failure::from(error).at(path))?;
-    let disk = match header {
-        Some(header) => disk.with_header(header),
-        None => disk,
-    };
+    let modified = held.media().modified();
+    let disk = held.disk(volume, options).map_err(|error| Failure::from(error).at(path))?;
     Ok(Unlocked { disk, modified })
 }
 
@@ -86,17 +71,13 @@ pub fn open_if(
     wanted: Use,
     output: &Output,
     ready: impl FnOnce() -> Result<(), Failure>,
-) -> Result<Opened, Failure> {
-    let access = if wanted.write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
+) -> Result<(Held, Volume), Failure> {
     check(args, wanted)?;
-    let media = open_device(path, access)?;
-    let header = header(path, args)?;
+    let held = Held::open(path, args.header.as_deref(), wanted.write)
+        .map_err(|HeldError { path, error }| Failure::from(error).at(&path))?;
     ready()?;
-    let mut volume = match args.kind {
-        VolumeType::Luks => luks(path, &media, header.as_deref(), args, wanted, output)?,
-        VolumeType::Plain => plain(path, &media, args, wanted, output)?,
-        VolumeType::Ecryptfs | VolumeType::Directory => return Err(no_volume().at(path)),
-    };
+    let format = format(path, args)?;
+    let mut volume = volume(path, &held, &format, args, wanted, output)?;
     if let Some(size) = args.size {
         let (has, unit) = (volume.size(), volume.data_unit() as u64);
         if size > has {
@@ -114,7 +95,7 @@ pub fn open_if(
             .at(path));
         }
     }
-    Ok(Opened { media, header, volume })
+    Ok((held, volume))
 }
 
 /// Options of one type with the other type are mistakes, not wishes.
@@ -152,19 +133,9 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
     }
 }
 
-/// The device with the detached header, locked so that nobody formats or restores it while the volume is open.
-/// Keyslots can be changed all the same.
-fn header(path: &Path, args: &UnlockArgs) -> Result<Option<Arc<FileDevice>>, Failure> {
-    let Some(header) = &args.header else { return Ok(None) };
-    // The volume's own device is locked already.
-    match is_same(header, path) {
-        true => Ok(None),
-        false => open_device(header, Access::ReadOnlyShared).map(|device| Some(Arc::new(device))),
-    }
-}
-
 fn unlock_options(args: &UnlockArgs, wanted: Use) -> UnlockOptions {
     UnlockOptions {
+        slot: args.key_slot,
         read_only: !wanted.write,
         allow_equal_xts_halves: args.allow_equal_xts_halves,
         single_snapshot: args.single_snapshot,
@@ -173,56 +144,17 @@ fn unlock_options(args: &UnlockArgs, wanted: Use) -> UnlockOptions {
     }
 }
 
-fn luks(
-    path: &Path,
-    media: &FileDevice,
-    header: Option<&FileDevice>,
-    args: &UnlockArgs,
-    wanted: Use,
-    output: &Output,
-) -> Result<Volume, Failure> {
-    let devices = Devices::with_header(header.map(|header| header as &dyn Media), media);
-    if header.is_none() && flash::is_on(media) {
-        return Err(Failure::new(Code::Device, "it is encrypted flash, which is not served as one file")
-            .at(path)
-            .hint("`atrest mount` shows the files in it; ls, cat and cp work without a mount"));
+/// What the options say of the volume.
+fn format(path: &Path, args: &UnlockArgs) -> Result<Format, Failure> {
+    match args.kind {
+        VolumeType::Luks => Ok(Format::ByHeader),
+        VolumeType::Plain => plain(args),
+        VolumeType::Ecryptfs | VolumeType::Directory => Err(no_volume().at(path)),
     }
-    let header_path = args.header.as_deref().unwrap_or(path);
-    let holds_header = header.unwrap_or(media);
-    let locked = LockedVolume::read(devices.header)
-        .map_err(|error| target::no_header(error, holds_header).at(header_path))?;
-    // Told before anybody types a passphrase.
-    locked.check_place(devices).map_err(|error| Failure::from(error).at(path))?;
-    let options = UnlockOptions { slot: args.key_slot, ..unlock_options(args, wanted) };
-    if let Some(file) = &args.secret.volume_key_file {
-        let key = secrets::read_volume_key(file, output)?;
-        return locked
-            .unlock_with_key(devices, &key, &options)
-            .map_err(|error| Failure::from(error).at(path));
-    }
-    let source = Source::from(&args.secret.passphrase);
-    let opened =
-        with_passphrase(&source, path, output, |passphrase| locked.unlock(devices, passphrase, &options));
-    opened.map_err(|failure| match source.is_prompt() && failure.code() == Code::Parameters as u8 {
-        true => target::with_tokens(failure, &locked),
-        false => failure,
-    })
 }
 
-fn plain(
-    path: &Path,
-    media: &FileDevice,
-    args: &UnlockArgs,
-    wanted: Use,
-    output: &Output,
-) -> Result<Volume, Failure> {
+fn plain(args: &UnlockArgs) -> Result<Format, Failure> {
     let plain = &args.plain;
-    let source = Source::from(&args.secret.passphrase);
-    // Defaults differ between versions of cryptsetup, and a wrong one shows garbage and writes garbage.
-    let needed = |option: &str| {
-        Failure::parameters(format!("a plain volume has no header, so {option} must be said"))
-            .hint("cryptsetup's defaults: -c aes-cbc-essiv:sha256 -s 256 --hash ripemd160 up to 2.6, -c aes-xts-plain64 -s 256 --hash sha256 from 2.7 on")
-    };
     let cipher = plain.cipher.as_deref().ok_or_else(|| needed("--cipher"))?;
     let key_len = options::key_len(plain.key_size).ok_or_else(|| needed("--key-size"))?;
     let mut options = PlainOptions::new(options::cipher(cipher)?, key_len);
@@ -232,40 +164,72 @@ fn plain(
     options.size = args.size.map(|bytes| bytes / SECTOR_SIZE);
     options.data_unit = plain.sector_size.unwrap_or(512);
     options.iv_large = plain.iv_large_sectors;
-    let unlock = unlock_options(args, wanted);
-    not_over_anything(path, media, &options, wanted, output)?;
-    if plain.hash.is_some() && (source.is_key_file() || args.secret.volume_key_file.is_some()) {
-        output.warn("--hash is ignored: a key file holds the key itself");
+    let hash = plain.hash.as_deref().map(PlainHash::from_str).transpose().map_err(Failure::parameters)?;
+    Ok(Format::Plain { options, hash })
+}
+
+/// Defaults differ between versions of cryptsetup, and a wrong one shows garbage and writes garbage.
+fn needed(option: &str) -> Failure {
+    Failure::parameters(format!("a plain volume has no header, so {option} must be said"))
+        .hint("cryptsetup's defaults: -c aes-cbc-essiv:sha256 -s 256 --hash ripemd160 up to 2.6, -c aes-xts-plain64 -s 256 --hash sha256 from 2.7 on")
+}
+
+/// Looks for the volume, asks for its key and unlocks it.
+fn volume(
+    path: &Path,
+    held: &Held,
+    format: &Format,
+    args: &UnlockArgs,
+    wanted: Use,
+    output: &Output,
+) -> Result<Volume, Failure> {
+    let at = |failure: Failure| failure.at(path);
+    if args.kind == VolumeType::Luks && !held.is_detached() && flash::is_on(held.media()) {
+        return Err(Failure::new(Code::Device, "it is encrypted flash, which is not served as one file")
+            .at(path)
+            .hint("`atrest mount` shows the files in it; ls, cat and cp work without a mount"));
     }
-    let opened = if let Some(file) = &args.secret.volume_key_file {
+    let locked = held.locked(format).map_err(|error| {
+        target::no_header(error, held.header()).at(args.header.as_deref().unwrap_or(path))
+    })?;
+    // Told before anybody types a passphrase.
+    locked.check().map_err(|error| at(error.into()))?;
+    not_over_anything(path, &*locked, wanted, output)?;
+    let source = Source::from(&args.secret.passphrase);
+    check_hash(format, &source, args, output)?;
+    let options = unlock_options(args, wanted);
+    if let Some(file) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(file, output)?;
-        plain::open(media, &options, PlainKey::KeyFile(key.expose()), &unlock)
-    } else {
-        let prompt = format!("Passphrase for {}", path.display());
-        if source.is_key_file() {
-            let key = source.read(&prompt, output)?;
-            plain::open(media, &options, PlainKey::KeyFile(key.expose()), &unlock)
-        } else {
-            let hash = plain.hash.as_deref().ok_or_else(|| needed("--hash"))?;
-            let hash = PlainHash::from_str(hash).map_err(Failure::parameters)?;
-            let passphrase = source.read(&prompt, output)?;
-            plain::open(media, &options, PlainKey::Passphrase(&passphrase, hash), &unlock)
+        return locked.try_key(&Key::Volume(key), &options).map_err(|error| at(error.into()));
+    }
+    let key = if source.is_key_file() { Key::File } else { Key::Passphrase };
+    let opened = atrest_open::unlock(&*locked, &mut Asked::new(&source, path, output, key), &options);
+    opened.map_err(|refused| {
+        let failure = target::refusal(refused, path);
+        match source.is_prompt() && failure.code() == Code::Parameters as u8 {
+            true => target::with_tokens(failure, &locked.tokens()),
+            false => failure,
         }
-    };
-    opened.map_err(|error| Failure::from(error).at(path))
+    })
+}
+
+/// A plain volume hashes what is typed, and never what is in a key file.
+fn check_hash(format: &Format, source: &Source, args: &UnlockArgs, output: &Output) -> Result<(), Failure> {
+    let Format::Plain { hash, .. } = format else { return Ok(()) };
+    let is_file = source.is_key_file() || args.secret.volume_key_file.is_some();
+    match hash {
+        Some(_) if is_file => output.warn("--hash is ignored: a key file holds the key itself"),
+        None if !is_file => return Err(needed("--hash")),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// A plain volume can't be told from anything else that is on the device. What can is asked about before it is written over.
-fn not_over_anything(
-    path: &Path,
-    media: &FileDevice,
-    options: &PlainOptions,
-    wanted: Use,
-    output: &Output,
-) -> Result<(), Failure> {
-    let at = |failure: Failure| failure.at(path);
-    let range = plain::place(media, options).map_err(|error| at(error.into()))?;
-    let Some(found) = in_the_way(media, range).map_err(|error| at(error.into()))? else { return Ok(()) };
+fn not_over_anything(path: &Path, locked: &dyn Locked, wanted: Use, output: &Output) -> Result<(), Failure> {
+    let Some(found) = locked.in_the_way().map_err(|error| Failure::from(error).at(path))? else {
+        return Ok(());
+    };
     let path = path.display();
     if wanted.write {
         return output.confirm(&format!("{path} holds {found}; writes to it as a plain volume destroy that"));

@@ -16,11 +16,11 @@ use atrest_engine::flash::{DetectError, FlashVolume, detect, open, plaintext};
 use atrest_engine::{Access, FileDevice};
 use atrest_flash::FlashHeaderError;
 use atrest_inside::{FileTree, open_flash_tree};
-use atrest_keyslot::flash::{AnyKdf, FlashKey, SlotError};
+use atrest_keyslot::flash::{AnyKdf, FlashKey};
 use atrest_secret::Passphrase;
 use serde_json::json;
 
-use super::target::{WrongPassphrase, open_device, with_passphrase};
+use super::target::{open_device, with_passphrase};
 use super::text::counted;
 use crate::args::header::{EraseArgs, InfoArgs};
 use crate::args::inside::PartitionArgs;
@@ -112,12 +112,6 @@ impl LockedHeader {
 impl Drop for LockedHeader {
     fn drop(&mut self) {
         self.device.unlock_metadata();
-    }
-}
-
-impl WrongPassphrase for FlashHeaderError {
-    fn is_wrong_passphrase(&self) -> bool {
-        matches!(self, Self::Slot { error: SlotError::WrongKey, .. })
     }
 }
 

@@ -1,0 +1,57 @@
+//! The keys that the options of a command name or a person types, as a source of keys.
+
+use core::fmt::Display;
+use std::path::Path;
+
+use atrest_open::KeySource;
+use atrest_secret::Passphrase;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress;
+use crate::secrets::Source;
+
+/// How often a passphrase is asked for on a terminal.
+pub const TRIES: u32 = 3;
+
+/// Asks for the passphrase of a path: three times whoever types, once everybody else.
+pub struct Asked<'a, K> {
+    source: &'a Source,
+    path: &'a Path,
+    output: &'a Output,
+    tries: u32,
+    make: fn(Passphrase) -> K,
+}
+
+impl<'a, K> Asked<'a, K> {
+    /// What is read becomes a key by `make`.
+    pub fn new(source: &'a Source, path: &'a Path, output: &'a Output, make: fn(Passphrase) -> K) -> Self {
+        let tries = if source.is_prompt() { TRIES } else { 1 };
+        Self { source, path, output, tries, make }
+    }
+}
+
+impl<K> KeySource for Asked<'_, K> {
+    type Key = K;
+    type Error = Failure;
+
+    fn next_key(&mut self) -> Result<Option<K>, Failure> {
+        let Some(left) = self.tries.checked_sub(1) else { return Ok(None) };
+        self.tries = left;
+        let passphrase = self.source.read(&format!("Passphrase for {}", self.path.display()), self.output)?;
+        Ok(Some((self.make)(passphrase)))
+    }
+
+    fn during<T>(&mut self, attempt: impl FnOnce() -> T) -> T {
+        let spinner = progress::spinner("deriving the key", self.output);
+        let result = attempt();
+        spinner.finish_and_clear();
+        result
+    }
+
+    fn wrong(&mut self, _: &dyn Display) {
+        if self.tries > 0 {
+            eprintln!("atrest: no keyslot opens with this passphrase; try again");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The file or device that a volume lies on, and that of a detached header, locked against everybody else.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use atrest_device::Media;
+use atrest_engine::{Access, Disk, DiskError, DiskOptions, FileDevice, is_same};
+use atrest_volume::{Devices, OpenError, Volume};
+
+use crate::locked::find;
+use crate::{Format, HeldError, Locked};
+
+/// The file or block device of a volume, and that of a detached header. Both are locked: nobody else writes to the data,
+/// and nobody formats or restores the header. Keyslots can be changed all the same.
+#[derive(Debug)]
+pub struct Held {
+    media: FileDevice,
+    header: Option<Arc<FileDevice>>,
+}
+
+impl Held {
+    /// Opens and locks them. With `write` nobody else may have the data open; otherwise other readers may.
+    ///
+    /// # Errors
+    /// [`HeldError`] names the path that can't be opened or is in use.
+    pub fn open(path: &Path, header: Option<&Path>, write: bool) -> Result<Self, HeldError> {
+        let access = if write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
+        let device = |path: &Path, access| {
+            FileDevice::open(path, access).map_err(|error| HeldError { path: path.into(), error })
+        };
+        let media = device(path, access)?;
+        let header = match header {
+            // The volume's own device is locked already.
+            Some(header) if !is_same(header, path) => Some(Arc::new(device(header, Access::ReadOnlyShared)?)),
+            _ => None,
+        };
+        Ok(Self { media, header })
+    }
+
+    /// Holds the data.
+    pub fn media(&self) -> &FileDevice {
+        &self.media
+    }
+
+    /// Holds the header.
+    pub fn header(&self) -> &FileDevice {
+        self.header.as_deref().unwrap_or(&self.media)
+    }
+
+    /// Whether the header lies on a device of its own.
+    pub fn is_detached(&self) -> bool {
+        self.header.is_some()
+    }
+
+    /// Header and data, for the operations of a format.
+    pub fn devices(&self) -> Devices<'_> {
+        let header = self.header.as_deref().map(|header| header as &dyn Media);
+        Devices::with_header(header, &self.media)
+    }
+
+    /// The volume on them.
+    ///
+    /// # Errors
+    /// [`OpenError::NotLuks`] if no header is found; otherwise what is wrong with the one that is there.
+    pub fn locked(&self, format: &Format) -> Result<Box<dyn Locked + '_>, OpenError> {
+        find(self.devices(), format)
+    }
+
+    /// The plaintext. It keeps both devices open and locked.
+    ///
+    /// # Errors
+    /// The volume does not fit its media, or only the kernel can serve it.
+    pub fn disk(self, volume: Volume, options: DiskOptions) -> Result<Disk, DiskError> {
+        let disk = Disk::new(Arc::new(self.media), volume, options)?;
+        Ok(match self.header {
+            Some(header) => disk.with_header(header),
+            None => disk,
+        })
+    }
+
+    /// Gives out the devices of data and header, for whoever leaves the encryption to the kernel.
+    pub fn into_devices(self) -> (FileDevice, Option<Arc<FileDevice>>) {
+        (self.media, self.header)
+    }
+}

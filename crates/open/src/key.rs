@@ -1,0 +1,70 @@
+//! Keys, and where they come from.
+
+use core::convert::Infallible;
+use core::fmt;
+
+use atrest_secret::Passphrase;
+use atrest_volume::VolumeKey;
+
+/// What may open a volume.
+#[derive(Debug)]
+pub enum Key {
+    /// A passphrase, as somebody types it.
+    Passphrase(Passphrase),
+    /// What is in a key file. Keyslots take it as a passphrase; a plain volume takes it as the key itself.
+    File(Passphrase),
+    /// The volume key.
+    Volume(VolumeKey),
+}
+
+/// Whoever has keys: a person at a terminal, a file, a token, a test.
+pub trait KeySource {
+    /// What it has: [`Key`] where a volume is opened, a passphrase alone where a keyslot is changed.
+    type Key;
+    /// Why a key can't be had.
+    type Error;
+
+    /// The next key to try; `None` if there is no other. It is asked for only after the one before was wrong.
+    ///
+    /// # Errors
+    /// No key can be had, and none will be asked for again.
+    fn next_key(&mut self) -> Result<Option<Self::Key>, Self::Error>;
+
+    /// Runs an attempt with a key, which may take seconds: a terminal shows that something happens.
+    fn during<T>(&mut self, attempt: impl FnOnce() -> T) -> T {
+        attempt()
+    }
+
+    /// The last key opened nothing.
+    fn wrong(&mut self, why: &dyn fmt::Display);
+
+    /// This key was right.
+    fn right(&mut self, key: Self::Key) {
+        drop(key);
+    }
+}
+
+/// One key and no other: that of a file or of a program's own.
+#[derive(Debug)]
+pub struct OneKey<K>(Option<K>);
+
+/// The error of a source that has what it has.
+pub type NoOtherKey = Infallible;
+
+impl<K> OneKey<K> {
+    /// This key.
+    pub const fn new(key: K) -> Self {
+        Self(Some(key))
+    }
+}
+
+impl<K> KeySource for OneKey<K> {
+    type Key = K;
+    type Error = NoOtherKey;
+
+    fn next_key(&mut self) -> Result<Option<K>, NoOtherKey> {
+        Ok(self.0.take())
+    }
+
+    fn wrong(&mut self, _: &dyn fmt::Display) {}
+}

@@ -1,0 +1,96 @@
+//! The one way from a device to an open volume.
+//!
+//! 1. [`Held::open`] opens and locks the file or block device, and that of a detached header.
+//! 2. [`Held::locked`] looks at it: a [`Locked`] volume, by its header or by what the caller says of it.
+//! 3. [`unlock`] tries the keys of a [`KeySource`] until one is right. Whoever has keys, asks people or reads files is
+//!    a key source; when another key is tried and when not is decided here alone.
+//! 4. [`Held::disk`] joins volume and media to a [`Disk`](atrest_engine::Disk): the plaintext as a block device.
+//!
+//! [`open`] does all four:
+//!
+//! ```
+//! # use atrest_device::BlockDevice as _;
+//! use atrest_open::{Format, Key, OneKey, Options};
+//! use atrest_secret::Passphrase;
+//! # use atrest_volume::{Devices, FormatOptions, KeyslotOptions, PbkdfKind, PbkdfOptions, VolumeFormat};
+//! # let directory = atrest_testkit::Scratch::new();
+//! # let image = directory.path("disk.img");
+//! # std::fs::write(&image, vec![0; 4 << 20])?;
+//! # let cheap = PbkdfOptions { kind: Some(PbkdfKind::Pbkdf2), forced_iterations: Some(1000), ..PbkdfOptions::default() };
+//! # let device = atrest_engine::FileDevice::open(&image, atrest_engine::Access::ReadWrite)?;
+//! # let keyslot = KeyslotOptions { pbkdf: cheap, ..KeyslotOptions::default() };
+//! # let options = FormatOptions { keyslot, ..FormatOptions::default() };
+//! # let passphrase = Passphrase::copy_from(b"correct horse");
+//! # atrest_volume::format(Devices::together(&device), VolumeFormat::Luks1, &passphrase, &options)?;
+//! # drop(device);
+//! let mut keys = OneKey::new(Key::Passphrase(Passphrase::copy_from(b"correct horse")));
+//! let disk = atrest_open::open(&image, &Format::ByHeader, &mut keys, &Options::default())?;
+//! let mut sector = [0; 512];
+//! disk.read_at(0, &mut sector)?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
+
+mod error;
+mod held;
+mod key;
+mod locked;
+mod luks;
+mod plain;
+mod policy;
+
+use std::path::Path;
+
+use atrest_engine::{Disk, DiskOptions};
+use atrest_volume::{UnlockOptions, Volume};
+
+pub use error::{Error, HeldError};
+pub use held::Held;
+pub use key::{Key, KeySource, NoOtherKey, OneKey};
+pub use locked::{Format, Locked};
+pub use policy::{MayBeWrongKey, Refused, try_keys, unlock};
+
+/// How a volume is opened.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Options<'a> {
+    /// The file or device that the header lies on, if it is not in front of the data.
+    pub header: Option<&'a Path>,
+    /// Write, too: nobody else may have the volume open. Otherwise other readers may.
+    pub write: bool,
+    /// What unlocking is told.
+    pub unlock: UnlockOptions,
+    /// What the disk is told.
+    pub disk: DiskOptions,
+}
+
+/// Opens the volume in a file or on a block device, with the keys of `keys`: its plaintext.
+///
+/// # Errors
+/// [`Error`] names the step that failed: the file could not be opened or is in use, no volume is there, no key was right
+/// or none could be had, or the media is smaller than the volume.
+pub fn open<S: KeySource<Key = Key>>(
+    path: &Path,
+    format: &Format,
+    keys: &mut S,
+    options: &Options<'_>,
+) -> Result<Disk, Error<S::Error>> {
+    let held = Held::open(path, options.header, options.write).map_err(Error::Held)?;
+    let unlock_options = UnlockOptions { read_only: !options.write, ..options.unlock.clone() };
+    let volume = volume(&held, format, keys, &unlock_options)?;
+    let mut disk_options = options.disk.clone();
+    disk_options.read_only |= !options.write;
+    held.disk(volume, disk_options).map_err(Error::Disk)
+}
+
+fn volume<S: KeySource<Key = Key>>(
+    held: &Held,
+    format: &Format,
+    keys: &mut S,
+    options: &UnlockOptions,
+) -> Result<Volume, Error<S::Error>> {
+    let locked = held.locked(format).map_err(Error::Open)?;
+    locked.check().map_err(|error| Error::Unlock(Refused::Attempt(error)))?;
+    unlock(&*locked, keys, options).map_err(Error::Unlock)
+}

@@ -1,0 +1,78 @@
+//! A volume whose key is not known yet.
+
+use atrest_device::DeviceError;
+use atrest_engine::contents::Contents;
+use atrest_kdf::plain::PlainHash;
+use atrest_volume::plain::PlainOptions;
+use atrest_volume::{Devices, OpenError, TokenInfo, UnlockError, UnlockOptions, Volume, VolumeFormat};
+
+use crate::{Key, luks, plain};
+
+/// What a caller knows of a volume before it is looked at.
+#[derive(Clone, Debug, Default)]
+pub enum Format {
+    /// Its header tells.
+    #[default]
+    ByHeader,
+    /// It has no header: the options say everything.
+    Plain {
+        /// Cipher, key and place.
+        options: PlainOptions,
+        /// How a passphrase becomes the key; a key file is the key itself.
+        hash: Option<PlainHash>,
+    },
+}
+
+/// A volume whose key is not known yet. Every format is one; nobody above asks which.
+pub trait Locked {
+    /// Its format.
+    fn format(&self) -> VolumeFormat;
+
+    /// Fails where no key can open the volume, so that it can be told before anybody is asked for one.
+    ///
+    /// # Errors
+    /// What unlocking would fail with, whatever the key.
+    fn check(&self) -> Result<(), UnlockError>;
+
+    /// Unlocks it. Writes nothing.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongPassphrase`] and its like where another key may do better
+    /// ([`MayBeWrongKey`](crate::MayBeWrongKey)); anything else is about the volume.
+    fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError>;
+
+    /// What the header says of tokens that may have its key.
+    fn tokens(&self) -> Vec<TokenInfo> {
+        Vec::new()
+    }
+
+    /// What writes to the plaintext would destroy: something that is known, where nothing but the caller's word says that
+    /// a volume is there. A volume with a header is in nothing's way.
+    ///
+    /// # Errors
+    /// The device can't be read.
+    fn in_the_way(&self) -> Result<Option<Contents>, DeviceError> {
+        Ok(None)
+    }
+}
+
+/// Looks for a header of one format: `None` if there is none of it.
+type Probe = for<'a> fn(Devices<'a>) -> Result<Option<Box<dyn Locked + 'a>>, OpenError>;
+
+/// The formats that have a header. The first one that is found counts.
+const WITH_HEADER: &[Probe] = &[luks::probe];
+
+/// The volume on these devices.
+pub(crate) fn find<'a>(devices: Devices<'a>, format: &Format) -> Result<Box<dyn Locked + 'a>, OpenError> {
+    match format {
+        Format::Plain { options, hash } => Ok(plain::locked(devices, options.clone(), *hash)),
+        Format::ByHeader => {
+            for probe in WITH_HEADER {
+                if let Some(locked) = probe(devices)? {
+                    return Ok(locked);
+                }
+            }
+            Err(OpenError::NotLuks)
+        }
+    }
+}
