@@ -1,0 +1,3 @@
+//! Opening, from the path of a file to its plaintext.
+
+mod opening;
