@@ -69,6 +69,15 @@ fn with_refusals(changes: &[Change], seed: u64) -> Option<(Chip, Tree, Vec<Withh
 }
 
 impl Tally {
+    /// Whether each kind of attack was refused, and most on a mounted volume, too.
+    fn has_refused_each_kind(&self) -> bool {
+        let off = self.refused.values().filter(|[off, _]| *off > 0).count();
+        let live = self.refused.values().filter(|[_, live]| *live > 0).count();
+        // A program that was refused before reaches a block that takes no more, where one unit that fails costs itself alone.
+        let delivered = usize::from(self.refused.contains_key("deliver"));
+        off - delivered == 8 && live >= 6
+    }
+
     /// One attack; on a counter as well, if whoever changes the medium can change what that answers.
     fn attack(
         &mut self,
@@ -120,11 +129,15 @@ fn no_attack_on_a_chip_beside_a_counter_goes_undetected() {
     println!("{tally:?}");
     let refused: u32 = tally.refused.values().flatten().sum();
     assert!(refused > (tally.harmless + tally.nothing) / 2, "most attacks hit something");
-    let off = tally.refused.values().filter(|[off, _]| *off > 0).count();
-    let live = tally.refused.values().filter(|[_, live]| *live > 0).count();
-    // A program that was refused before reaches a block that takes no more, where one unit that fails costs itself alone.
-    let delivered = usize::from(tally.refused.contains_key("deliver"));
-    assert!(off - delivered == 8 && live >= 6, "each other kind is refused");
+    // Some kinds are drawn a few times in a sample, and may all have been harmless.
+    for seed in 1..=4_000 {
+        if tally.has_refused_each_kind() {
+            return;
+        }
+        tally.attack(&used, &adversary, false, &mut Random::new(seed));
+        assert_eq!((tally.undetected, tally.false_alarms), (0, 0));
+    }
+    panic!("a kind of attack is never refused: {tally:?}");
 }
 
 /// Attacks a chip whose counter breaks its contract: its answers can be rolled back with the medium. Some attacks must then
