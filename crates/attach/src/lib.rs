@@ -6,12 +6,53 @@
 //! the byte, and only the device knows how to change a part of a data unit beside its readers. `session` remembers what is open, `serve` keeps a face up until it
 //! is told to stop, in the foreground, as a daemon or for as long as a command runs; `control` takes keys to and from a process
 //! that serves files. All three come with the feature `fuse`.
+//!
+//! The plaintext of a volume is served on a socket:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::thread;
+//!
+//! use atrest_attach::nbd::{Endpoint, Options, Server};
+//! use atrest_engine::{Disk, DiskOptions};
+//! # use atrest_engine::{Access, FileDevice};
+//! # use atrest_volume::{Devices, LockedVolume, Passphrase, UnlockOptions};
+//!
+//! # let scratch = atrest_testkit::Scratch::new();
+//! # let path = scratch.path("disk.img");
+//! # let passphrase = Passphrase::copy_from(b"correct horse");
+//! # let mut options = atrest_volume::FormatOptions::default();
+//! # options.keyslot.pbkdf.kind = Some(atrest_volume::PbkdfKind::Pbkdf2);
+//! # options.keyslot.pbkdf.forced_iterations = Some(1000);
+//! # let made = FileDevice::create(&path, 32 << 20)?;
+//! # let luks2 = atrest_volume::VolumeFormat::Luks2;
+//! # atrest_volume::format(Devices::together(&made), luks2, &passphrase, &options)?;
+//! # drop(made);
+//! # let media = Arc::new(FileDevice::open(&path, Access::ReadWriteExclusive)?);
+//! # let locked = LockedVolume::read(&*media)?;
+//! # let volume = locked.unlock(Devices::together(&*media), &passphrase, &UnlockOptions::default())?;
+//! # let socket = scratch.path("socket");
+//!
+//! // The example of `atrest_engine` says where media and volume come from.
+//! let disk = Disk::new(media, volume, DiskOptions::default())?;
+//! let server = Server::bind(Arc::new(disk), &Endpoint::Unix(socket), Options::default())?;
+//! println!("clients connect to {}", server.uri());
+//!
+//! let stop = server.shutdown();
+//! let serving = thread::spawn(|| server.run());
+//! // A program waits here until it is told to stop.
+//! stop.start();
+//! serving.join().expect("the server does not panic")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![deny(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 #[cfg(feature = "fuse")]
 pub mod control;
 pub mod dm;
 #[cfg(feature = "fuse")]
+#[allow(clippy::missing_errors_doc)]
 pub mod fuse;
 pub mod nbd;
 #[cfg(feature = "fuse")]

@@ -69,6 +69,9 @@ impl Console {
     }
 
     /// One terminal.
+    ///
+    /// # Errors
+    /// The system's error if `path` can't be opened to be read and written, or is no terminal.
     pub fn terminal(path: &Path) -> io::Result<Self> {
         open(path).map(|terminal| Self(vec![terminal]))
     }
@@ -86,6 +89,11 @@ impl Console {
     }
 
     /// Asks for a line. It is edited by backspace and Ctrl-U, and ends with Enter.
+    ///
+    /// # Errors
+    /// [`AskError::TimedOut`] if no line is there at `end`, [`AskError::Interrupted`] after Ctrl-C or Ctrl-D,
+    /// [`AskError::NoTerminal`] if there is no terminal, or none is left, [`AskError::Io`] if waiting for
+    /// them fails.
     pub fn ask(&self, prompt: &str, end: Option<Instant>) -> Result<SecretBytes, AskError> {
         let mut lines: Vec<Line> =
             self.0.iter().filter_map(|terminal| Line::begin(terminal, prompt)).collect();

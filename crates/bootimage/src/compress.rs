@@ -110,7 +110,8 @@ pub fn unsupported_name(bytes: &[u8]) -> Option<&'static str> {
 /// it took. Whatever follows is left alone.
 ///
 /// # Errors
-/// [`CompressError::Damaged`] (also for a stream that is cut off) and [`CompressError::TooLarge`].
+/// [`CompressError::Damaged`] if the stream is damaged or cut off, [`CompressError::TooLarge`] if it unpacks
+/// to more than `limit` bytes.
 pub fn unpack_one(
     compression: Compression,
     bytes: &[u8],
@@ -143,8 +144,8 @@ pub fn unpack_one(
 /// Unpacks a file that is one stream or several of them and nothing else, as kernel modules are.
 ///
 /// # Errors
-/// [`CompressError::Damaged`] (also for a stream that is cut off, or for something else behind it) and
-/// [`CompressError::TooLarge`].
+/// [`CompressError::Damaged`] if a stream is damaged or cut off, or if something else follows it.
+/// [`CompressError::TooLarge`] if all of them unpack to more than `limit` bytes.
 pub fn unpack_all(compression: Compression, bytes: &[u8], limit: u64) -> Result<Vec<u8>, CompressError> {
     let (mut unpacked, mut taken) = unpack_one(compression, bytes, limit)?;
     while let Some(rest) = bytes.get(taken..).filter(|rest| Compression::detect(rest) == Some(compression)) {
@@ -165,7 +166,7 @@ pub fn unpack_all(compression: Compression, bytes: &[u8], limit: u64) -> Result<
 /// without filters for machine code, gzip without a time or name. The same bytes give the same stream.
 ///
 /// # Errors
-/// I/O errors of the encoder, which writes to memory.
+/// The encoder's own errors. It writes to memory, so no device is behind them.
 pub fn pack(compression: Compression, bytes: &[u8]) -> io::Result<Vec<u8>> {
     match compression {
         Compression::None => Ok(bytes.to_vec()),

@@ -10,7 +10,8 @@ use zeroize::Zeroizing;
 /// A file's content, in memory that is wiped, and its permissions. Read into a buffer that does not grow, so that no part of it stays behind.
 ///
 /// # Errors
-/// I/O errors; [`io::ErrorKind::InvalidData`] for what is no regular file, or changes while it is read.
+/// The errors of the system. [`io::ErrorKind::InvalidData`] if it is no regular file or grows while it is
+/// read, [`io::ErrorKind::UnexpectedEof`] if it shrinks.
 pub fn read(path: &Path) -> io::Result<(Zeroizing<Vec<u8>>, u32)> {
     let mut file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -32,7 +33,7 @@ pub fn read(path: &Path) -> io::Result<(Zeroizing<Vec<u8>>, u32)> {
 /// stay, but for what `mode` does not have.
 ///
 /// # Errors
-/// I/O errors: the old file, if there was one, is as it was.
+/// The errors of the system. The old file, if there was one, is as it was then.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let target = fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
     let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;

@@ -7,7 +7,37 @@
 //! * [`reencrypt`] gives the data of a volume another key or cipher where it is, and plaintext its first.
 //! * [`flash`] opens encrypted flash: images of chips and cards, and cards.
 //! * [`contents`] tells what is on a device before it is overwritten.
+//!
+//! A passphrase becomes a read, at any offset and of any length:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use atrest_device::BlockDevice;
+//! use atrest_engine::{Access, Disk, DiskOptions, FileDevice};
+//! use atrest_volume::{Devices, LockedVolume, Passphrase, UnlockOptions};
+//!
+//! # let scratch = atrest_testkit::Scratch::new();
+//! # let path = scratch.path("disk.img");
+//! # let passphrase = Passphrase::copy_from(b"correct horse");
+//! # let mut options = atrest_volume::FormatOptions::default();
+//! # options.keyslot.pbkdf.kind = Some(atrest_volume::PbkdfKind::Pbkdf2);
+//! # options.keyslot.pbkdf.forced_iterations = Some(1000);
+//! # let made = FileDevice::create(&path, 32 << 20)?;
+//! # let luks2 = atrest_volume::VolumeFormat::Luks2;
+//! # atrest_volume::format(Devices::together(&made), luks2, &passphrase, &options)?;
+//! # drop(made);
+//! let media = Arc::new(FileDevice::open(&path, Access::ReadOnly)?);
+//! let locked = LockedVolume::read(&*media)?;
+//! let volume = locked.unlock(Devices::together(&*media), &passphrase, &UnlockOptions::default())?;
+//!
+//! let disk = Disk::new(media, volume, DiskOptions::default())?;
+//! let mut plaintext = [0; 100];
+//! disk.read_at(1_000_003, &mut plaintext)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![deny(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 pub mod bulk;
 pub mod contents;

@@ -20,6 +20,10 @@ pub struct CryptBlocks<B: BlockDevice<SIZE>, C, const SIZE: usize, const N: usiz
 
 impl<B: BlockDevice<SIZE>, C: DataUnitCipher, const SIZE: usize, const N: usize> CryptBlocks<B, C, SIZE, N> {
     /// Encrypts what goes to `device`. The cipher takes a block or less at least.
+    ///
+    /// # Errors
+    /// [`CardSetupError::BounceTooSmall`] if `N` is 0, [`CardSetupError::Granularity`] if a block is no
+    /// multiple of what the cipher takes at least, or of its own alignment.
     pub fn new(device: B, cipher: C) -> Result<Self, CardSetupError> {
         if N == 0 {
             return Err(CardSetupError::BounceTooSmall { needs: SIZE, has: 0 });

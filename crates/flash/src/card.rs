@@ -19,6 +19,10 @@ pub struct CryptCard<B, C, const N: usize> {
 
 impl<B: BlockDevice, C: DataUnitCipher, const N: usize> CryptCard<B, C, N> {
     /// Encrypts what goes to `card`. The cipher takes 512 bytes or less at least.
+    ///
+    /// # Errors
+    /// [`CardSetupError::BounceTooSmall`] if `N` is 0, [`CardSetupError::Granularity`] if 512 bytes are no
+    /// multiple of what the cipher takes at least.
     pub fn new(card: B, cipher: C) -> Result<Self, CardSetupError> {
         if N == 0 {
             return Err(CardSetupError::BounceTooSmall { needs: Block::LEN, has: 0 });

@@ -29,6 +29,10 @@ pub enum CardFlashError<E> {
 
 impl<B: BlockDevice, const N: usize> CardFlash<B, N> {
     /// Takes as many blocks of `erase_size` bytes as are whole on the card.
+    ///
+    /// # Errors
+    /// [`CardFlashError::NoBuffer`] if `N` is 0, [`CardFlashError::Card`] if the card does not tell its size,
+    /// [`CardFlashError::Geometry`] if `erase_size` is no multiple of 512 bytes or larger than the card.
     pub fn new(card: B, erase_size: u32) -> Result<Self, CardFlashError<B::Error>> {
         if N == 0 {
             return Err(CardFlashError::NoBuffer);

@@ -15,6 +15,10 @@ pub struct CardPart<B> {
 
 impl<B: BlockDevice> CardPart<B> {
     /// `count` blocks from `first` on, all of them on the card.
+    ///
+    /// # Errors
+    /// [`CardError::OutOfBounds`] with the size of the card if the part does not lie on it,
+    /// [`CardError::Card`] if the card does not tell its size.
     pub fn new(card: B, first: u32, count: u32) -> Result<Self, CardError<B::Error>> {
         let has = card.num_blocks().map_err(CardError::Card)?.0;
         if first.checked_add(count).is_none_or(|end| end > has) {

@@ -59,11 +59,19 @@ pub enum CryptFlashError {
 impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
     /// Encrypts what goes to `device`. `bounce` has room for a prog unit at least; the more it has, the fewer runs and
     /// programs a transfer takes.
+    ///
+    /// # Errors
+    /// Fails where [`with_blank_reads`](Self::with_blank_reads) does.
     pub fn new(device: D, cipher: C, bounce: B) -> Result<Self, CryptFlashError> {
         Self::with_blank_reads(device, cipher, bounce, BlankReads::default())
     }
 
     /// Encrypts what goes to `device`, with a choice of what blank units read as. Otherwise like [`new`](Self::new).
+    ///
+    /// # Errors
+    /// [`CryptFlashError::Granularity`] if the units of medium and cipher are no multiples of each other,
+    /// [`CryptFlashError::Geometry`] if the units that result do not fit the erase blocks,
+    /// [`CryptFlashError::BounceTooSmall`] if `bounce` has no room for a prog unit.
     pub fn with_blank_reads(
         device: D,
         cipher: C,

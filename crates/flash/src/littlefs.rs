@@ -66,6 +66,10 @@ pub enum LittlefsError {
 
 impl<D: FlashDevice, G: LittlefsGeometry> LittlefsStorage<D, G> {
     /// Looks whether the device has the sizes of `G`.
+    ///
+    /// # Errors
+    /// [`LittlefsError::OtherGeometry`] if the device has other sizes or fewer blocks,
+    /// [`LittlefsError::TooLarge`] if littlefs2 can't count its bytes here.
     pub fn new(device: D) -> Result<Self, LittlefsError> {
         let sizes = device.geometry();
         let whole = |compiled: usize, unit: u32| compiled != 0 && compiled.is_multiple_of(unit as usize);

@@ -88,6 +88,12 @@ pub enum Luks1CardError<E> {
 
 impl<B: BlockDevice, H: FixedHash> Luks1Card<B, H> {
     /// Reads the header, and checks that this program can use what it describes.
+    ///
+    /// # Errors
+    /// [`Luks1CardError::Header`] if there is no acceptable LUKS1 header, [`Luks1CardError::NotForChip`] if
+    /// this program does not contain its cipher or hash. [`Luks1CardError::DataElsewhere`] or
+    /// [`Luks1CardError::CutInSize`] if the data does not begin on this card, and [`Luks1CardError::Card`]
+    /// with the card's own error.
     pub fn open(card: B) -> Result<Self, Luks1CardError<B::Error>> {
         let blocks = card.num_blocks().map_err(Luks1CardError::Card)?.0;
         let header = read_header(&card, blocks)?;
@@ -114,6 +120,12 @@ impl<B: BlockDevice, H: FixedHash> Luks1Card<B, H> {
     /// When none opens, one that could not be tried is what is reported: its area can't be read, or it asks for more
     /// iterations than are taken. Whoever made the header may have made all eight cost the most, and their digest as much: where
     /// the card can be anybody's, `most_iterations` is a sixteenth of what there is time for, or half if `slot` is named.
+    ///
+    /// # Errors
+    /// [`Luks1CardError::Slot`] with [`SlotError::WrongKey`] if no keyslot opens with this passphrase and all
+    /// of them could be tried. Otherwise [`Luks1CardError::Slot`] or [`Luks1CardError::Area`] with the first
+    /// that could not. [`Luks1CardError::SlotNotInUse`] or [`Luks1CardError::NoKeyslots`] if there was none
+    /// to try.
     pub fn unlock<F: FnMut(u64)>(
         &self,
         slot: Option<usize>,

@@ -38,6 +38,10 @@ impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize>
     NorStorage<D, READ, PROG, ERASE>
 {
     /// Looks whether the device has these units, is addressable and reads as 0xFF where it is blank.
+    ///
+    /// # Errors
+    /// [`NorError::OtherGeometry`] if the device has other units, [`NorError::NotErasedToOnes`] if blank
+    /// units do not read as 0xFF, [`NorError::TooLarge`] if 32 bits do not address it.
     pub fn new(device: D) -> Result<Self, NorError> {
         let sizes = device.geometry();
         let units = [sizes.read_size(), sizes.prog_size(), sizes.erase_size()].map(|size| size as usize);

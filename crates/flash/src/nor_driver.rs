@@ -79,6 +79,9 @@ const READS: usize = 3;
 
 impl<F: NorFlash> NorDriver<F> {
     /// Takes the driver's units, and as many of its erase blocks as are whole. [`ByOperation`] says what its errors mean.
+    ///
+    /// # Errors
+    /// Fails where [`with_faults`](Self::with_faults) does.
     pub fn new(driver: F) -> Result<Self, GeometryError> {
         Self::with_faults(driver, ByOperation)
     }
@@ -86,6 +89,10 @@ impl<F: NorFlash> NorDriver<F> {
 
 impl<F: NorFlash, M: NorFaults<F::Error>> NorDriver<F, M> {
     /// Takes the driver's units, as many of its erase blocks as are whole, and what says what its errors mean.
+    ///
+    /// # Errors
+    /// [`GeometryError`] if the driver's units are 0 or no multiples of each other, or if it has not one
+    /// whole erase block.
     pub fn with_faults(driver: F, faults: M) -> Result<Self, GeometryError> {
         // intended: no unit is 4 GiB, and as 0 it is refused.
         let unit = |bytes: usize| u32::try_from(bytes).unwrap_or(0);

@@ -46,6 +46,10 @@ type Fields = ([u8; 8], [u8; 1], [u8; 1], Le<u16>, [u8; 4], Le<u64>, [u8; 4], [u
 
 impl Superblock {
     /// Reads the first bytes of a dm-integrity device, of which at least 40 are needed.
+    ///
+    /// # Errors
+    /// [`SuperblockError::Missing`] if this is no dm-integrity device or has fewer than 40 bytes. The others
+    /// name the field of a superblock that is not acceptable.
     pub fn parse(bytes: &[u8]) -> Result<Self, SuperblockError> {
         let bytes: &[u8; 40] = bytes.first_chunk().ok_or(SuperblockError::Missing)?;
         let (magic, [version], _, Le(tag_len), _, Le(sectors), _, [log2_sectors], _): Fields = decode(bytes);

@@ -36,6 +36,11 @@ impl PlainOptions {
     }
 
     /// Where the data lies on a device of `device_size` bytes, if the options fit together and fit the device.
+    ///
+    /// # Errors
+    /// [`PlainError::BeyondDevice`] if the data does not lie inside the device or nothing is left of it
+    /// behind the offset, [`PlainError::Empty`] for a size of 0. The others say which option is impossible,
+    /// or which two do not go together.
     pub fn layout(&self, device_size: u64) -> Result<PlainLayout, PlainError> {
         if self.cipher.is_null() {
             return Err(PlainError::NullCipher);

@@ -44,6 +44,9 @@ impl Argon2Cost {
     }
 
     /// Whether the parameters lie inside what RFC 9106 defines and the limits above. [`argon2()`] checks it first.
+    ///
+    /// # Errors
+    /// [`KdfError::CostOutOfRange`], which names the first parameter that is outside.
     pub fn check(&self) -> Result<(), KdfError> {
         let range = |parameter, value, min, max| {
             if (min..=max).contains(&value) {
@@ -65,6 +68,15 @@ impl Argon2Cost {
 /// Costs are checked before anything is allocated; with `std` also against [`available_memory`](crate::available_memory).
 /// The work area is wiped. With `std`, lanes are computed by threads that are started for this derivation alone, whose
 /// stacks are wiped too; where the system refuses threads there are fewer of them, and the result is the same.
+///
+/// # Errors
+/// [`KdfError::CostOutOfRange`], [`KdfError::OutputLen`], [`KdfError::SaltTooShort`] or
+/// [`KdfError::InputTooLong`] for inputs that no system accepts. [`KdfError::NotEnoughMemory`] or
+/// [`KdfError::AllocationFailed`] if this system can't give the work area now.
+///
+/// With `std`, [`KdfError::TooMuchWork`] if a short measurement says that the caller's
+/// [`WorkLimit`](crate::WorkLimit) does not suffice, and [`KdfError::Cancelled`] if its flag is set. Neither
+/// is looked at once the derivation has begun.
 pub fn argon2(cost: &Argon2Cost, passphrase: &[u8], salt: &[u8], out: &mut [u8]) -> Result<(), KdfError> {
     cost.check()?;
     if out.len() < Params::MIN_OUTPUT_LEN || u32::try_from(out.len()).is_err() {

@@ -72,7 +72,11 @@ pub fn default_argon2_limit(kind: Argon2Kind) -> Argon2Cost {
 
 /// An Argon2 cost that takes about `target`: memory first, from
 /// [`MIN_CALIBRATED_MEMORY_KIB`] up to `max.memory_kib`, then passes, at least [`MIN_ARGON2_TIME`] and at most `max.time` of them. Lanes are `max.lanes`, cut to 4 and to the number of processors;
-/// memory is cut to half of the machine's. Fails as [`argon2()`] does, that is when the memory can't be had.
+/// memory is cut to half of the machine's.
+///
+/// # Errors
+/// [`KdfError::NotEnoughMemory`] or [`KdfError::AllocationFailed`] if the memory of a measurement can't be
+/// had. A caller's [`WorkLimit`] does not apply here.
 pub fn argon2_cost(kind: Argon2Kind, max: Argon2Cost, target: Duration) -> Result<Argon2Cost, KdfError> {
     let lanes = lane_limit(max.lanes);
     let max_memory = memory_limit_kib(max.memory_kib).max(MIN_ARGON2_MEMORY_KIB);

@@ -4,8 +4,27 @@
 //! no heap; the first two can be done in steps. Argon2 (RFC 9106, from a library crate) and scrypt (RFC 7914) need
 //! `alloc`; with `std` their memory is checked against what the system can give before it is taken, lanes get threads
 //! of their own, costs can be calibrated by the clock, and a [`WorkLimit`] bounds what a header may ask for.
+//!
+//! A passphrase becomes a key. The salt and the costs come from the header of a volume, so the caller limits the work:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use atrest_kdf::{Argon2Cost, Argon2Kind, WorkLimit, argon2};
+//! use atrest_secret::{Passphrase, SecretBytes};
+//!
+//! let passphrase = Passphrase::copy_from(b"correct horse");
+//! // Low costs, for an example. `calibrate::argon2_cost` yields those for a new volume.
+//! let cost = Argon2Cost { kind: Argon2Kind::Id, time: 4, memory_kib: 64, lanes: 1 };
+//! let mut key = SecretBytes::zeroed(32);
+//! let limit = WorkLimit { time: Duration::from_secs(10), ..WorkLimit::default() };
+//! limit.during(|| argon2(&cost, passphrase.expose(), b"a salt of 16 by.", &mut key))?;
+//! # assert_ne!(*key, [0; 32]);
+//! # Ok::<(), atrest_kdf::KdfError>(())
+//! ```
 #![no_std]
 #![deny(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;

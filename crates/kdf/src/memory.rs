@@ -15,7 +15,10 @@ pub fn available_memory() -> Option<u64> {
     Probe { root: Path::new("/") }.available()
 }
 
-/// Fails with [`KdfError::NotEnoughMemory`] if a work area of `needs` bytes can't be had, as far as [`available_memory`] tells.
+/// Checks that a work area of `needs` bytes can be had, as far as [`available_memory`] tells.
+///
+/// # Errors
+/// [`KdfError::NotEnoughMemory`] if less is available. Where the system tells nothing, every size passes.
 pub fn check_memory(needs: u64) -> Result<(), KdfError> {
     compare(needs, available_memory())
 }

@@ -50,6 +50,11 @@ impl PlainHash {
     }
 
     /// Fills `key`. With a length after the colon, only that many bytes come from the passphrase and the rest are zero.
+    ///
+    /// # Errors
+    /// [`PlainHashError::LongerThanKey`] if the length after the colon exceeds the key's,
+    /// [`PlainHashError::PassphraseTooShort`] if `plain` with a length is given a shorter passphrase. Without
+    /// a length, any passphrase gives a key.
     pub fn derive(&self, passphrase: &[u8], key: &mut [u8]) -> Result<(), PlainHashError> {
         let len = self.len.unwrap_or(key.len());
         if len > key.len() {

@@ -33,6 +33,10 @@ impl ScryptCost {
     }
 
     /// Whether the parameters are defined and inside the limits above. [`scrypt()`] checks it first.
+    ///
+    /// # Errors
+    /// [`KdfError::CostOutOfRange`], which names the first parameter that is outside. A work area that is too
+    /// large is [`CostParameter::Work`], in bytes.
     pub fn check(&self) -> Result<(), KdfError> {
         let range = |parameter, value, min, max| {
             if (min..=max).contains(&value) {
@@ -54,6 +58,14 @@ impl ScryptCost {
 /// Costs are checked before anything is allocated; with `std` also against [`available_memory`](crate::available_memory).
 /// The work area is wiped. Which parts of it are read depends on the passphrase: that is how scrypt is defined, and why
 /// Argon2 is preferred.
+///
+/// # Errors
+/// [`KdfError::CostOutOfRange`] or [`KdfError::OutputLen`] for inputs that no system accepts.
+/// [`KdfError::NotEnoughMemory`] or [`KdfError::AllocationFailed`] if this system can't give the work area
+/// now.
+///
+/// With `std`, [`KdfError::Cancelled`] or [`KdfError::TooMuchWork`] from the two runs of [`pbkdf2()`]. A
+/// [`WorkLimit`](crate::WorkLimit) does not bound the work between them.
 pub fn scrypt(cost: &ScryptCost, passphrase: &[u8], salt: &[u8], out: &mut [u8]) -> Result<(), KdfError> {
     cost.check()?;
     if out.is_empty() {

@@ -35,6 +35,11 @@ pub enum AfError {
 }
 
 /// Spreads `key` over the first `key.len() * stripes` bytes of `out`. The rest of `out` is left as it is.
+///
+/// # Errors
+/// [`AfError::NothingToSplit`] for an empty key or 0 stripes, [`AfError::BufferLen`] if `out` is shorter than
+/// [`split_len`] says, [`AfError::TooLarge`] if that length does not fit a `usize`. [`AfError::Random`] if
+/// `random` fails: the key is in no part of `out` then.
 pub fn split(
     hash: Hash,
     key: &[u8],
@@ -64,6 +69,10 @@ pub fn split(
 }
 
 /// Merges the first `key.len() * stripes` bytes of `split` into `key`. Whether the key is right, only its digest tells.
+///
+/// # Errors
+/// [`AfError::NothingToSplit`] for an empty key or 0 stripes, [`AfError::BufferLen`] if `split` is shorter
+/// than [`split_len`] says, [`AfError::TooLarge`] if that length does not fit a `usize`.
 pub fn merge(hash: Hash, split: &[u8], stripes: u32, key: &mut [u8]) -> Result<(), AfError> {
     let needs = split_len(key.len(), stripes)?;
     let split = split.get(..needs).ok_or(AfError::BufferLen { has: split.len(), needs })?;
@@ -131,6 +140,9 @@ impl<H> Drop for Merge<'_, H> {
 }
 
 /// Bytes that a key of `key_len` bytes takes in `stripes` stripes.
+///
+/// # Errors
+/// [`AfError::NothingToSplit`] if either is 0, [`AfError::TooLarge`] if the product does not fit a `usize`.
 pub fn split_len(key_len: usize, stripes: u32) -> Result<usize, AfError> {
     if key_len == 0 || stripes == 0 {
         return Err(AfError::NothingToSplit);

@@ -21,11 +21,19 @@ pub enum AreaError {
 }
 
 /// Encrypts a whole area in place. `area` is a multiple of [`UNIT`] bytes long.
+///
+/// # Errors
+/// [`AreaError::NullCipher`] for a cipher that keeps nothing secret, [`AreaError::Key`] if the cipher does
+/// not take `key`, [`AreaError::Run`] for any other length of `area`. The area is unchanged then.
 pub fn encrypt(spec: &CipherSpec, key: &[u8], area: &mut [u8]) -> Result<(), AreaError> {
     with_wiped_stack(|| mapper(spec, key)?.encrypt(DataUnitIndex(0), area).map_err(AreaError::Run))
 }
 
 /// Decrypts a whole area in place. `area` is a multiple of [`UNIT`] bytes long.
+///
+/// # Errors
+/// [`AreaError::NullCipher`] for a cipher that keeps nothing secret, [`AreaError::Key`] if the cipher does
+/// not take `key`, [`AreaError::Run`] for any other length of `area`. The area is unchanged then.
 pub fn decrypt(spec: &CipherSpec, key: &[u8], area: &mut [u8]) -> Result<(), AreaError> {
     with_wiped_stack(|| mapper(spec, key)?.decrypt(DataUnitIndex(0), area).map_err(AreaError::Run))
 }

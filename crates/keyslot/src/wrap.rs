@@ -32,6 +32,10 @@ pub enum WrapError {
 }
 
 /// Wraps `key` into `wrapped`, which is 8 bytes longer.
+///
+/// # Errors
+/// [`WrapError::WrappingKeyLen`] if AES has no keys of that length, [`WrapError::Len`] for a length that AES
+/// key wrap does not have.
 pub fn wrap(wrapping_key: &[u8], key: &[u8], wrapped: &mut [u8]) -> Result<(), WrapError> {
     check_len(key, wrapped)?;
     let mut cipher = AesBlock::empty();
@@ -56,7 +60,10 @@ pub fn wrap(wrapping_key: &[u8], key: &[u8], wrapped: &mut [u8]) -> Result<(), W
     Ok(())
 }
 
-/// Unwraps into `key`, which is 8 bytes shorter than `wrapped` and holds zeros after an error.
+/// Unwraps into `key`, which is 8 bytes shorter than `wrapped` and holds zeros if the check fails.
+///
+/// # Errors
+/// [`WrapError::Check`] if another key wrapped it or it was changed. The lengths are refused as in [`wrap`].
 #[inline(never)] // half a kilobyte of round keys, which are to be gone from a small stack afterwards
 pub fn unwrap(wrapping_key: &[u8], wrapped: &[u8], key: &mut [u8]) -> Result<(), WrapError> {
     check_len(key, wrapped)?;

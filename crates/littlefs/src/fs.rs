@@ -78,6 +78,9 @@ pub struct FileId(usize);
 /// A mounted littlefs. Dropped without [`unmount`](Self::unmount), it loses what open files have not synced.
 ///
 /// Paths are names joined by `/`; the root is empty. `..` is resolved by the library without a look at the tree.
+///
+/// Every operation can fail with [`LittleFsError::Flash`] if the medium does, with [`LittleFsError::Corrupt`] if it
+/// meets damage, and with [`LittleFsError::Invalid`] for a path with a NUL in it.
 pub struct LittleFs<D: FlashDevice> {
     raw: Raw<Overlay<D>>,
     writable: bool,
@@ -89,6 +92,10 @@ pub struct LittleFs<D: FlashDevice> {
 }
 
 /// Makes an empty littlefs over the whole device. What was there can't be read afterwards. Gives the device back.
+///
+/// # Errors
+/// [`MountError::UnusableGeometry`] if [`fits`] refuses the medium, [`MountError::Flash`] if the medium
+/// fails: what was there may be gone.
 pub fn format<D: FlashDevice>(device: D, options: &FormatOptions) -> Result<D, MountError> {
     let sizes = sizes(device.geometry())?;
     let version = match options.version {
@@ -101,7 +108,10 @@ pub fn format<D: FlashDevice>(device: D, options: &FormatOptions) -> Result<D, M
     Ok(raw.into_device())
 }
 
-/// Fails for a medium that littlefs can't use.
+/// Checks that littlefs can use a medium.
+///
+/// # Errors
+/// [`MountError::UnusableGeometry`] if it can't.
 pub fn fits(geometry: FlashGeometry) -> Result<(), MountError> {
     sizes(geometry).map(drop)
 }
@@ -114,6 +124,11 @@ impl<D: FlashDevice> LittleFs<D> {
     /// Checks all metadata and mounts. What a power loss has interrupted is completed: on the medium if that may be
     /// written, otherwise in memory; until then littlefs may leave files out of a listing. Nothing else is written. The
     /// version of the format stays as it is.
+    ///
+    /// # Errors
+    /// [`MountError::UnusableGeometry`] if [`fits`] refuses the medium, and whatever [`check`](check())
+    /// finds: damage, another version or another medium's file system. [`MountError::Flash`] if the medium
+    /// fails.
     pub fn mount(mut device: D, writable: bool) -> Result<Self, MountError> {
         let sizes = sizes(device.geometry())?;
         let summary = check(&mut device)?;
@@ -134,6 +149,9 @@ impl<D: FlashDevice> LittleFs<D> {
     }
 
     /// Closes what is open, makes it durable and gives the device back.
+    ///
+    /// # Errors
+    /// What an open file or the medium answers to being made durable. The device is dropped then.
     pub fn unmount(mut self) -> Result<D, LittleFsError> {
         let mut result = Ok(());
         for (file, _) in core::mem::take(&mut self.files).into_iter().flatten() {
@@ -147,35 +165,60 @@ impl<D: FlashDevice> LittleFs<D> {
     }
 
     /// Makes durable what was written, except to files that are open and not synced.
+    ///
+    /// # Errors
+    /// [`LittleFsError::Flash`] if the medium fails.
     pub fn sync(&mut self) -> Result<(), LittleFsError> {
         if self.writable { self.raw.device().sync().map_err(LittleFsError::Flash) } else { Ok(()) }
     }
 
     /// What is at a path.
+    ///
+    /// # Errors
+    /// [`LittleFsError::NotFound`] or [`LittleFsError::NotADirectory`] if the path leads nowhere.
     pub fn stat(&mut self, path: &[u8]) -> Result<Entry, LittleFsError> {
         let info = self.raw.stat(&c_path(path)?)?;
         Ok(entry(info))
     }
 
     /// The entries of a directory without `.` and `..`, ordered by name.
+    ///
+    /// # Errors
+    /// [`LittleFsError::NotFound`] or [`LittleFsError::NotADirectory`] if the path leads nowhere, or to a
+    /// file.
     pub fn read_dir(&mut self, path: &[u8]) -> Result<Vec<Entry>, LittleFsError> {
         let infos = self.raw.read_dir(&c_path(path)?)?;
         Ok(infos.into_iter().map(entry).filter(|entry| entry.name != b"." && entry.name != b"..").collect())
     }
 
     /// Makes a directory.
+    ///
+    /// # Errors
+    /// [`LittleFsError::ReadOnly`] if the file system is mounted for reading, [`LittleFsError::Exists`] if
+    /// something is there, [`LittleFsError::NameTooLong`], [`LittleFsError::NoSpace`], and what
+    /// [`stat`](Self::stat) says of the path above.
     pub fn mkdir(&mut self, path: &[u8]) -> Result<(), LittleFsError> {
         self.check_writable()?;
         self.raw.mkdir(&c_path(path)?)
     }
 
     /// Removes a file or an empty directory. A file that is open must not be removed: close it before.
+    ///
+    /// # Errors
+    /// [`LittleFsError::ReadOnly`] if the file system is mounted for reading, [`LittleFsError::NotEmpty`] for
+    /// a directory that is not empty, and what [`stat`](Self::stat) says of the path.
     pub fn remove(&mut self, path: &[u8]) -> Result<(), LittleFsError> {
         self.check_writable()?;
         self.raw.remove(&c_path(path)?)
     }
 
     /// Moves an entry. What is at `to` is replaced if it is of the same kind, and a directory empty.
+    ///
+    /// # Errors
+    /// [`LittleFsError::ReadOnly`] if the file system is mounted for reading, [`LittleFsError::Invalid`] if a
+    /// directory would go into itself, [`LittleFsError::IsADirectory`], [`LittleFsError::NotADirectory`] or
+    /// [`LittleFsError::NotEmpty`] if what is at `to` can't be replaced, [`LittleFsError::NoSpace`], and what
+    /// [`stat`](Self::stat) says of the paths.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), LittleFsError> {
         self.check_writable()?;
         if to.strip_prefix(from).is_some_and(|rest| rest.starts_with(b"/")) {
@@ -186,6 +229,10 @@ impl<D: FlashDevice> LittleFs<D> {
     }
 
     /// Reads an attribute: 8-bit types are the user's own. None if there is none.
+    ///
+    /// # Errors
+    /// [`LittleFsError::NotFound`] or [`LittleFsError::NotADirectory`] if the path leads nowhere. An
+    /// attribute that is not there is no error.
     pub fn attribute(&mut self, path: &[u8], kind: u8) -> Result<Option<Vec<u8>>, LittleFsError> {
         let path = c_path(path)?;
         let mut value = vec![0; MAX_ATTRIBUTE_LEN];
@@ -201,6 +248,11 @@ impl<D: FlashDevice> LittleFs<D> {
     }
 
     /// Sets an attribute.
+    ///
+    /// # Errors
+    /// [`LittleFsError::ReadOnly`] if the file system is mounted for reading, [`LittleFsError::NoSpace`] if
+    /// the value is longer than [`MAX_ATTRIBUTE_LEN`] or nothing is left, and what [`stat`](Self::stat) says
+    /// of the path.
     pub fn set_attribute(&mut self, path: &[u8], kind: u8, value: &[u8]) -> Result<(), LittleFsError> {
         self.check_writable()?;
         if value.len() > MAX_ATTRIBUTE_LEN {
@@ -210,12 +262,21 @@ impl<D: FlashDevice> LittleFs<D> {
     }
 
     /// How full it is. Looks at every file.
+    ///
+    /// # Errors
+    /// [`LittleFsError::Flash`] if the medium fails, [`LittleFsError::Corrupt`] if it is damaged.
     pub fn space(&mut self) -> Result<Space, LittleFsError> {
         let used = self.raw.used_blocks()?.min(self.block_count);
         Ok(Space { block_size: self.block_size, blocks: self.block_count, used })
     }
 
     /// Opens a file.
+    ///
+    /// # Errors
+    /// [`LittleFsError::NotFound`] or [`LittleFsError::NotADirectory`] if the path leads nowhere,
+    /// [`LittleFsError::IsADirectory`] for a directory. To write: [`LittleFsError::ReadOnly`] if the file
+    /// system is mounted for reading, [`LittleFsError::Exists`] for [`OpenMode::New`] where something is,
+    /// [`LittleFsError::NameTooLong`] and [`LittleFsError::NoSpace`].
     pub fn open(&mut self, path: &[u8], mode: OpenMode) -> Result<FileId, LittleFsError> {
         let flags = match mode {
             OpenMode::Read => flags::READ,
@@ -242,12 +303,19 @@ impl<D: FlashDevice> LittleFs<D> {
     }
 
     /// Closes a file, which makes it durable.
+    ///
+    /// # Errors
+    /// [`LittleFsError::NotOpen`] if it is not open. [`LittleFsError::Flash`] or [`LittleFsError::NoSpace`]
+    /// if it can't be made durable; it is closed all the same.
     pub fn close(&mut self, file: FileId) -> Result<(), LittleFsError> {
         let open = self.files.get_mut(file.0).and_then(Option::take).ok_or(LittleFsError::NotOpen)?;
         self.raw.close(open.0)
     }
 
     /// Reads from byte `offset`; returns how much there was, 0 at the end.
+    ///
+    /// # Errors
+    /// [`LittleFsError::NotOpen`] if the file is not open.
     pub fn read_at(&mut self, file: &FileId, offset: u64, buf: &mut [u8]) -> Result<usize, LittleFsError> {
         if offset >= self.file_size(file)? {
             return Ok(0);
@@ -257,6 +325,11 @@ impl<D: FlashDevice> LittleFs<D> {
     }
 
     /// Writes at byte `offset`, at most at the end. Others see it, and it is durable, once the file is synced or closed.
+    ///
+    /// # Errors
+    /// [`LittleFsError::NotOpen`] if the file is not open to be written, [`LittleFsError::TooLarge`] if it
+    /// would be larger than [`MAX_FILE_LEN`], [`LittleFsError::Invalid`] behind its end,
+    /// [`LittleFsError::NoSpace`] if no room is left.
     pub fn write_at(&mut self, file: &FileId, offset: u64, data: &[u8]) -> Result<(), LittleFsError> {
         if offset.checked_add(data.len() as u64).is_none_or(|end| end > MAX_FILE_LEN) {
             return Err(LittleFsError::TooLarge);
@@ -274,17 +347,28 @@ impl<D: FlashDevice> LittleFs<D> {
     }
 
     /// Cuts a file, or fills it up with zeros.
+    ///
+    /// # Errors
+    /// [`LittleFsError::NotOpen`] if the file is not open to be written, [`LittleFsError::TooLarge`] above
+    /// [`MAX_FILE_LEN`], [`LittleFsError::NoSpace`] if no room is left.
     pub fn truncate(&mut self, file: &FileId, size: u64) -> Result<(), LittleFsError> {
         let size = u32::try_from(size).ok().filter(|size| u64::from(*size) <= MAX_FILE_LEN);
         self.call(file, FileCall::Truncate(size.ok_or(LittleFsError::TooLarge)?)).map(drop)
     }
 
     /// Makes a file durable.
+    ///
+    /// # Errors
+    /// [`LittleFsError::NotOpen`] if the file is not open, [`LittleFsError::NoSpace`] if no room is left for
+    /// it.
     pub fn sync_file(&mut self, file: &FileId) -> Result<(), LittleFsError> {
         self.call(file, FileCall::Sync).map(drop)
     }
 
     /// Bytes of an open file, those included that are not synced.
+    ///
+    /// # Errors
+    /// [`LittleFsError::NotOpen`] if the file is not open.
     pub fn file_size(&mut self, file: &FileId) -> Result<u64, LittleFsError> {
         self.call(file, FileCall::Size).map(u64::from)
     }

@@ -9,6 +9,7 @@
 //!
 //! `unsafe` is in `raw` alone.
 #![deny(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 #![cfg_attr(
     not(test),
     deny(

@@ -172,6 +172,10 @@ pub struct Here {
 
 impl Here {
     /// Takes about a fifth of a second.
+    ///
+    /// # Errors
+    /// [`KdfError`](atrest_kdf::KdfError) if the derivation is cancelled by a
+    /// [`WorkLimit`](atrest_kdf::WorkLimit) of the caller.
     pub fn measure() -> Result<Self, atrest_kdf::KdfError> {
         // Four output blocks are four chains, as four guesses would be.
         let mut key = [0; 128];
@@ -198,6 +202,10 @@ impl Here {
 }
 
 /// Seconds that one derivation takes here, the shortest of three.
+///
+/// # Errors
+/// [`KdfError`](atrest_kdf::KdfError) if this machine or a [`WorkLimit`](atrest_kdf::WorkLimit) of the caller
+/// does not permit the work, or the setting is none.
 pub fn seconds(setting: &Setting) -> Result<f64, atrest_kdf::KdfError> {
     let mut shortest = f64::INFINITY;
     for _ in 0..3 {

@@ -7,6 +7,7 @@
 //!
 //! For `atrest bench` and `atrest kdf cost` alone: nothing that opens a volume measures.
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 mod cipher;
 pub mod cost;
@@ -145,6 +146,10 @@ impl fmt::Display for BenchError {
 impl core::error::Error for BenchError {}
 
 /// Measures one cipher with a key of `key_bits`, and hands over each row as soon as it is there.
+///
+/// # Errors
+/// [`BenchError::Key`] if the cipher has no keys of `key_bits`, [`BenchError::Run`] if a buffer of `options`
+/// holds no data unit.
 pub fn cipher(
     spec: &CipherSpec,
     key_bits: usize,
@@ -155,6 +160,10 @@ pub fn cipher(
 }
 
 /// Measures every key derivation that a volume may use, and hands over each row as soon as it is there.
+///
+/// # Errors
+/// [`BenchError::Kdf`] if there is too little memory for a derivation. Rows that were handed over before
+/// hold.
 pub fn kdfs(options: &BenchOptions, row: &mut dyn FnMut(KdfRow)) -> Result<(), BenchError> {
     kdf::measure(options, row)
 }

@@ -178,6 +178,9 @@ impl<T> Locked<T> {
 
     /// What `make` makes, in locked memory only: the stack that it was made on is wiped (see
     /// [`with_wiped_stack`](crate::with_wiped_stack)). An error must not hold secrets.
+    ///
+    /// # Errors
+    /// Returns the error of `make`.
     pub fn try_new_with<E>(make: impl FnOnce() -> Result<T, E>) -> Result<Self, E> {
         crate::with_wiped_stack(|| make().map(Self::new))
     }

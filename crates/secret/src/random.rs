@@ -4,7 +4,10 @@ use core::fmt;
 
 /// A source of cryptographically secure random bytes.
 pub trait Random {
-    /// Fills `out`, or fails without leaving anything that could pass for random.
+    /// Fills `out` with random bytes. After a failure `out` holds nothing that could pass for random.
+    ///
+    /// # Errors
+    /// [`RandomError`] if the source yields no bytes, or not all of them.
     fn fill(&mut self, out: &mut [u8]) -> Result<(), RandomError>;
 }
 

@@ -12,6 +12,9 @@ impl VolumeKey {
     pub const MAX_LEN: usize = 2048 + 64;
 
     /// A fresh key of `len` bytes.
+    ///
+    /// # Errors
+    /// [`RandomError`] if `random` fails. No key is made then.
     pub fn generate(len: usize, random: &mut dyn Random) -> Result<Self, RandomError> {
         let mut key = SecretBytes::zeroed(len);
         random.fill(&mut key)?;

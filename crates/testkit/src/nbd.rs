@@ -47,6 +47,10 @@ pub struct NbdClient {
 
 impl NbdClient {
     /// Connects to the default export.
+    ///
+    /// # Errors
+    /// If nobody listens there, no answer comes for a minute, or the server does not follow the protocol or
+    /// refuses the export.
     pub fn connect(socket: &Path) -> io::Result<Self> {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -104,6 +108,10 @@ impl NbdClient {
     }
 
     /// Reads bytes.
+    ///
+    /// # Errors
+    /// With the server's error number, if the connection breaks off, or if a reply does not follow the
+    /// protocol. All commands share this.
     pub fn read(&mut self, offset: u64, len: u32) -> io::Result<Vec<u8>> {
         self.send(NbdCommand::Read, offset, len, &[])?;
         self.reply()?;
@@ -113,18 +121,27 @@ impl NbdClient {
     }
 
     /// Writes bytes; `Ok` means that the server acknowledged them.
+    ///
+    /// # Errors
+    /// What [`read`](Self::read) fails with.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.send(NbdCommand::Write, offset, bytes.len() as u32, bytes)?;
         self.reply()
     }
 
     /// Flushes; `Ok` means that all acknowledged writes are durable.
+    ///
+    /// # Errors
+    /// What [`read`](Self::read) fails with.
     pub fn flush(&mut self) -> io::Result<()> {
         self.send(NbdCommand::Flush, 0, 0, &[])?;
         self.reply()
     }
 
     /// Writes zeros.
+    ///
+    /// # Errors
+    /// What [`read`](Self::read) fails with.
     pub fn write_zeroes(&mut self, offset: u64, len: u32) -> io::Result<()> {
         self.send(NbdCommand::WriteZeroes, offset, len, &[])?;
         self.reply()
@@ -136,6 +153,9 @@ impl NbdClient {
     }
 
     /// Leaves in good order.
+    ///
+    /// # Errors
+    /// If the connection is broken already.
     pub fn disconnect(mut self) -> io::Result<()> {
         self.send(NbdCommand::Disconnect, 0, 0, &[])
     }

@@ -260,9 +260,9 @@ pub enum FormatError {
     Af(AfError),
     /// The volume key does not suit its cipher. Nothing was written.
     Key(KeyError),
-    /// The random source failed. Nothing was written.
+    /// The random source failed. The device may hold a part of the new header.
     Random(RandomError),
-    /// The new header does not pass our own checks: a fault of this program. Nothing was written.
+    /// The new header does not pass our own checks: a fault of this program.
     Header,
 }
 
@@ -274,7 +274,7 @@ pub enum ChangeError {
     Device(DeviceError),
     /// The header could not be read.
     Open(OpenError),
-    /// The credential did not open the volume.
+    /// The credential did not open the volume, or the header asks for something that is not known or not finished.
     Unlock(UnlockError),
     /// An option can't be used.
     Option(OptionError),

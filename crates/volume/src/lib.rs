@@ -4,7 +4,37 @@
 //! [`Protection`] and its place on the media. All I/O goes through [`atrest_device::Media`]. Reading
 //! never writes: a damaged header copy is used around, and rewritten only by [`LockedVolume::repair`] or by a change
 //! that writes both copies anyway.
+//!
+//! A volume is made, and unlocked with its passphrase:
+//!
+//! ```
+//! use atrest_volume::{
+//!     Devices, FormatOptions, LockedVolume, Passphrase, PbkdfKind, UnlockError, UnlockOptions, VolumeFormat,
+//!     format,
+//! };
+//!
+//! // A device in memory, for an example. `atrest_engine::FileDevice` is a file or a block device.
+//! let device = atrest_testkit::FaultDevice::zeroed(17 << 20);
+//! let devices = Devices::together(&device);
+//! let passphrase = Passphrase::copy_from(b"correct horse");
+//!
+//! // By default the keyslot's Argon2id takes two seconds of this machine. An example must not.
+//! let mut options = FormatOptions::default();
+//! options.keyslot.pbkdf.kind = Some(PbkdfKind::Pbkdf2);
+//! options.keyslot.pbkdf.forced_iterations = Some(1000);
+//! format(devices, VolumeFormat::Luks2, &passphrase, &options)?;
+//!
+//! let locked = LockedVolume::read(&device)?;
+//! let volume = locked.unlock(devices, &passphrase, &UnlockOptions::default())?;
+//! assert_eq!(volume.size(), 1 << 20);
+//!
+//! let wrong = Passphrase::copy_from(b"incorrect horse");
+//! let refused = locked.unlock(devices, &wrong, &UnlockOptions::default());
+//! assert!(matches!(refused, Err(UnlockError::WrongPassphrase)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 #![cfg_attr(
     not(test),
     deny(

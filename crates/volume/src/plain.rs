@@ -54,6 +54,12 @@ pub enum PlainOpenError {
 }
 
 /// Opens a plain volume. Reads and writes nothing.
+///
+/// # Errors
+/// [`PlainOpenError::Options`] if the options do not go together or do not fit the device,
+/// [`PlainOpenError::Hash`] or [`PlainOpenError::KeyFileTooShort`] if no key comes of what is given,
+/// [`PlainOpenError::Key`] if the cipher refuses the key. A wrong passphrase is no error: without a header
+/// nobody can tell.
 pub fn open(
     device: &dyn BlockDevice,
     options: &PlainOptions,
@@ -89,6 +95,9 @@ pub fn open(
 }
 
 /// The bytes of the device that a plain volume of these options takes.
+///
+/// # Errors
+/// [`PlainOpenError::Options`] if the options do not go together or do not fit the device.
 pub fn place(device: &dyn BlockDevice, options: &PlainOptions) -> Result<Range<u64>, PlainOpenError> {
     let layout = options.layout(device.size()).map_err(PlainOpenError::Options)?;
     // cannot overflow: the layout lies inside the device.

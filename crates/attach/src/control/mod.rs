@@ -41,6 +41,10 @@ pub struct Control {
 
 impl Control {
     /// Listens at `path`, where what a dead process left behind is replaced. `answer` is called by one thread.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`] if a process answers there. Otherwise the system's error if no socket can
+    /// be made, or no thread started.
     pub fn listen(path: &Path, answer: impl Fn(Request<'_>) -> Answer + Send + 'static) -> io::Result<Self> {
         match UnixStream::connect(path) {
             Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
@@ -153,6 +157,10 @@ impl core::error::Error for AskError {
 }
 
 /// Asks the process that listens at `path`.
+///
+/// # Errors
+/// [`AskError::Unreachable`] if nobody listens there, or the connection breaks off. [`AskError::Refused`]
+/// with the process's own reason.
 pub fn ask(path: &Path, request: &Request<'_>) -> Result<String, AskError> {
     let unreachable = |error| AskError::Unreachable { path: path.into(), error };
     let answer = exchange(path, request).map_err(unreachable)?;

@@ -55,6 +55,14 @@ pub struct Options {
 /// kept its key ([`keep_key`](atrest_volume::UnlockOptions::keep_key)).
 ///
 /// When it fails, nothing is left behind.
+///
+/// # Errors
+/// [`DmError::Name`] or [`DmError::NameTaken`] if the name can't be used, [`DmError::NoKey`] if the volume
+/// has not kept its key, [`DmError::DiscardWithTags`] for discards of an authenticated volume.
+/// [`DmError::DeviceBusy`], [`DmError::Device`] or [`DmError::Loop`] if `media` can't be mapped,
+/// [`DmError::Table`] if the kernel lacks the cipher or dm-crypt, [`DmError::Keyring`] if it does not take
+/// the key, [`DmError::Udev`] or [`DmError::Node`] if no device node appears. [`DmError::Control`] if the
+/// kernel has no device-mapper or this user may not use it.
 pub fn open(name: &str, volume: &Volume, media: FileDevice, options: Options) -> Result<PathBuf, DmError> {
     check_free(name)?;
     let control = Control::open()?;
@@ -118,6 +126,11 @@ fn map(
 }
 
 /// Removes the mapping `name`, whoever made it; its loop device goes with it, and so does the one below it that keeps tags. One that is not encrypted, or that is in use, is left alone.
+///
+/// # Errors
+/// [`DmError::NotOpen`] if there is no such mapping, [`DmError::NotCrypt`] if it is not encrypted,
+/// [`DmError::Busy`] if it is in use. [`DmError::Control`] if the kernel has no device-mapper or this user
+/// may not use it.
 pub fn close(name: &str) -> Result<(), DmError> {
     check_name(name)?;
     let control = Control::open()?;
@@ -139,7 +152,11 @@ fn remove(control: &Control, name: &str) -> Result<(), DmError> {
     node::disappear(name)
 }
 
-/// Fails unless a mapping can get this name.
+/// Checks that a mapping can get this name.
+///
+/// # Errors
+/// [`DmError::Name`] or [`DmError::NameTaken`] if it can't. [`DmError::Control`] if the kernel has no
+/// device-mapper or this user may not use it.
 pub fn check_free(name: &str) -> Result<(), DmError> {
     check_name(name)?;
     match Control::open()?.status(name)? {
@@ -148,7 +165,10 @@ pub fn check_free(name: &str) -> Result<(), DmError> {
     }
 }
 
-/// Fails unless libdevmapper would use the name as it is.
+/// Checks that libdevmapper would use the name as it is.
+///
+/// # Errors
+/// [`DmError::Name`] if it is empty, too long, or has characters that would be escaped.
 pub fn check_name(name: &str) -> Result<(), DmError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "#+-.:=@_".contains(c);
     let usable = !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(allowed);

@@ -62,6 +62,10 @@ pub struct Tags {
 }
 
 /// The encrypted mapping of that name; `None` if there is none.
+///
+/// # Errors
+/// [`DmError::Control`] if the kernel has no device-mapper or this user may not use it, [`DmError::System`]
+/// or [`DmError::Answer`] if it does not tell.
 pub fn find(name: &str) -> Result<Option<Mapping>, DmError> {
     let control = Control::open()?;
     match control.status(name)? {
@@ -71,6 +75,10 @@ pub fn find(name: &str) -> Result<Option<Mapping>, DmError> {
 }
 
 /// All encrypted mappings, by name.
+///
+/// # Errors
+/// [`DmError::Control`] if the kernel has no device-mapper or this user may not use it, [`DmError::System`]
+/// if it tells no names. A mapping that can't be understood is left out.
 pub fn list() -> Result<Vec<Mapping>, DmError> {
     let control = Control::open()?;
     let mut mappings = Vec::new();

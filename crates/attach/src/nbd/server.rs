@@ -95,6 +95,12 @@ const ENDING: usize = 32;
 
 impl Server {
     /// Starts to listen. Clients can connect from now on; they are served by [`run`](Self::run).
+    ///
+    /// # Errors
+    /// [`BindError::InUse`] or [`BindError::Locked`] if another server has the socket,
+    /// [`BindError::NotASocket`], [`BindError::PathTooLong`] or [`BindError::Socket`] if none can be made
+    /// there. [`BindError::NotLoopback`] for a TCP address that other machines can reach, [`BindError::Tcp`]
+    /// if it can't be listened on. [`BindError::ExportName`] for a name that the protocol does not have.
     pub fn bind(
         device: Arc<dyn BlockDevice>,
         endpoint: &Endpoint,
@@ -130,6 +136,10 @@ impl Server {
 
     /// Serves until [`Shutdown::start`]. When it returns, every request that was taken has been answered or its
     /// client cut off, and the device is flushed.
+    ///
+    /// # Errors
+    /// [`RunError::Accept`] if no connections can be accepted any more; clients that were there are served to
+    /// the end. [`RunError::Flush`] if the last flush fails: writes that were acknowledged may be lost.
     pub fn run(self) -> Result<(), RunError> {
         let Self { listener, export, options, shared } = self;
         let accepting = accept_clients(&listener, &export, &options, &shared);

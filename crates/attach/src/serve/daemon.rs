@@ -67,6 +67,10 @@ impl core::error::Error for DaemonError {
 const MAX_LINE: usize = 16 << 10;
 
 /// Forks. To be called at the start of a process, before threads and before secrets.
+///
+/// # Errors
+/// [`DaemonError::Threads`] if the process has other threads already, [`DaemonError::System`] if it can't be
+/// forked.
 pub fn daemonize() -> Result<Daemonized, DaemonError> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| DaemonError::System(error.into()))?;
     match fork_single_threaded() {

@@ -20,6 +20,9 @@ pub struct HeldSignals {
 
 impl HeldSignals {
     /// From now on they wait.
+    ///
+    /// # Errors
+    /// The system's error if signals can't be blocked.
     pub fn hold() -> io::Result<Self> {
         let (before, pending) = crate::sys::block_signals(&HELD, &[libc::SIGTTOU])?;
         Ok(Self { before, pending, _of_this_thread: PhantomData })

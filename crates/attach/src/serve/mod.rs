@@ -36,6 +36,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Keeps descriptor `number` of this process from every program that it starts.
+///
+/// # Errors
+/// The system's error if no such descriptor is open.
 pub fn keep_from_commands(number: u32) -> io::Result<()> {
     let fd = i32::try_from(number).map_err(|_| io::Error::from(Errno::BADF))?;
     crate::sys::close_on_exec(fd)
@@ -157,6 +160,11 @@ impl Face {
 }
 
 /// Serves until a signal comes, the command ends, or the volume is unmounted.
+///
+/// # Errors
+/// [`ServeError::Nbd`] or [`ServeError::Fuse`] if the face fails, [`ServeError::Command`] if the command
+/// can't be started. [`ServeError::Unmount`] if the mount can't be taken away. [`ServeError::Abandoned`] if a
+/// second signal ended the wait for its users: writes that were not flushed may be lost.
 pub fn run(face: Face, plan: Plan) -> Result<End, ServeError> {
     let Plan { signals, command, background, ready } = plan;
     let (line, (variable, value)) = (ready.unwrap_or_else(|| face.ready_line()), face.variable());

@@ -14,6 +14,9 @@ pub struct Signals {
 impl Signals {
     /// Takes the three signals over for the rest of the process's life. To be called once. Programs that this
     /// process starts see them as usual.
+    ///
+    /// # Errors
+    /// The system's error if there is no descriptor left, or signals can't be taken over.
     pub fn install() -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         crate::sys::pipe_signals(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP], write)?;
@@ -21,6 +24,9 @@ impl Signals {
     }
 
     /// Waits for the next signal and returns its number.
+    ///
+    /// # Errors
+    /// The system's error if it can't be waited.
     pub fn wait(&self) -> io::Result<i32> {
         loop {
             if let Some(signal) = self.next() {

@@ -122,10 +122,17 @@ impl core::error::Error for CloseError {
 
 impl Registry {
     /// Closes a volume by name or path. When it returns, everything is flushed and the serving process is gone.
-    /// One that could not flush everything is closed too, and [`CloseError::Failed`] says so.
     ///
-    /// A mounted volume is unmounted first, so one that is in use stays as it is ([`CloseError::Busy`]). One that was
-    /// unmounted lazily and is still in use is not waited for ([`CloseError::Detached`]).
+    /// A mounted volume is unmounted first, so one that is in use stays as it is. One that was unmounted lazily and is
+    /// still in use is not waited for.
+    ///
+    /// # Errors
+    /// [`CloseError::NotOpen`] or [`CloseError::Ambiguous`] if no volume, or several, are meant.
+    /// [`CloseError::Busy`] if it is in use and stays open, [`CloseError::Detached`] if it closes by itself
+    /// later, [`CloseError::Timeout`] if it has not closed within `limit`.
+    ///
+    /// [`CloseError::Failed`] or [`CloseError::Killed`] if it is closed, but what was written may not be on
+    /// the media. [`CloseError::Session`] or [`CloseError::System`] if nobody can tell.
     pub fn close(&self, name_or_path: impl AsRef<Path>, limit: Duration) -> Result<Entry, CloseError> {
         let name_or_path = name_or_path.as_ref();
         let mut found = self.find_all(name_or_path).map_err(CloseError::Session)?;

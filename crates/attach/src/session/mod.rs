@@ -106,6 +106,9 @@ pub struct Entry {
 
 impl Entry {
     /// An entry for a volume that this process serves from now on.
+    ///
+    /// # Errors
+    /// The system's error if `path` is not there, or /proc does not tell of this process.
     pub fn new(name: &str, path: &Path, kind: Kind, read_only: bool) -> io::Result<Self> {
         Ok(Self {
             name: name.into(),
@@ -229,6 +232,11 @@ const SUFFIX: &str = ".json";
 
 impl Registry {
     /// Adds this process's entry. Its name is free, or the one that had it is dead.
+    ///
+    /// # Errors
+    /// [`SessionError::Name`] for a name that can't be one, [`SessionError::NameTaken`] if an open volume has
+    /// it, [`SessionError::Foreign`] if a file of that name is somebody else's, [`SessionError::File`] if the
+    /// registry can't be written.
     pub fn register(&self, entry: Entry) -> Result<Registration, SessionError> {
         if !is_name(&entry.name) {
             return Err(SessionError::Name { name: entry.name });
@@ -270,6 +278,9 @@ impl Registry {
     }
 
     /// Everything that is open, by name. What is stale is removed.
+    ///
+    /// # Errors
+    /// [`SessionError::File`] if the registry can't be read, or what is stale can't be removed.
     pub fn list(&self) -> Result<Vec<Entry>, SessionError> {
         let failed = |error| SessionError::File { path: self.path.clone(), error };
         let mut entries = Vec::new();
@@ -285,11 +296,17 @@ impl Registry {
     }
 
     /// The open volume of that name, or else the first with that path.
+    ///
+    /// # Errors
+    /// [`SessionError::File`] if the registry can't be read. A path that is not there is no error.
     pub fn find(&self, name_or_path: impl AsRef<Path>) -> Result<Option<Entry>, SessionError> {
         Ok(self.find_all(name_or_path)?.into_iter().next())
     }
 
     /// The open volume of that name, or else all with that path.
+    ///
+    /// # Errors
+    /// [`SessionError::File`] if the registry can't be read. A path that is not there is no error.
     pub fn find_all(&self, name_or_path: impl AsRef<Path>) -> Result<Vec<Entry>, SessionError> {
         let name_or_path = name_or_path.as_ref();
         if let Some(name) = name_or_path.to_str().filter(|name| is_name(name))
@@ -302,6 +319,9 @@ impl Registry {
     }
 
     /// A name for a volume: its file name without an extension, made unique among what is open.
+    ///
+    /// # Errors
+    /// [`SessionError::File`] if the registry can't be read.
     pub fn free_name(&self, path: &Path) -> Result<String, SessionError> {
         let stem = path.file_stem().map_or("volume".into(), |stem| stem.to_string_lossy().into_owned());
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -320,6 +340,9 @@ impl Registry {
     }
 
     /// Where a volume's NBD socket lies unless somebody chooses another place: in the registry's own directory.
+    ///
+    /// # Errors
+    /// [`SessionError::Name`] for a name that can't be one.
     pub fn socket(&self, name: &str) -> Result<PathBuf, SessionError> {
         if !is_name(name) {
             return Err(SessionError::Name { name: name.into() });
@@ -328,6 +351,9 @@ impl Registry {
     }
 
     /// Where the process that serves the files of that name can be asked for something.
+    ///
+    /// # Errors
+    /// [`SessionError::Name`] for a name that can't be one.
     pub fn control_socket(&self, name: &str) -> Result<PathBuf, SessionError> {
         if !is_name(name) {
             return Err(SessionError::Name { name: name.into() });

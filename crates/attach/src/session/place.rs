@@ -59,6 +59,10 @@ const OTHERS_WRITE: u32 = 0o022;
 
 impl Registry {
     /// This user's registry. Its directory is made if need be.
+    ///
+    /// # Errors
+    /// [`SessionError::File`] if the directory can't be made, [`SessionError::Untrusted`] if others could
+    /// change it.
     pub fn open() -> Result<Self, SessionError> {
         let uid = geteuid();
         if uid.is_root() {
@@ -71,6 +75,10 @@ impl Registry {
     }
 
     /// A registry in a directory of one's own choice.
+    ///
+    /// # Errors
+    /// [`SessionError::File`] if the directory can't be made, [`SessionError::Untrusted`] if others could
+    /// change it.
     pub fn at(path: PathBuf) -> Result<Self, SessionError> {
         // A daemon leaves the directory in which it was started.
         let path = std::path::absolute(&path).map_err(|error| SessionError::File { path, error })?;

@@ -53,6 +53,9 @@ impl Key {
     }
 
     /// The third field of crypttab, and `luks.key=`.
+    ///
+    /// # Errors
+    /// [`Problem::BadKey`] if the text is no key that is known, or a random one for a volume with a header.
     pub fn parse(text: &str, options: &mut Options) -> Result<Self, Problem> {
         let bad = || Problem::BadKey { text: text.into() };
         if let Some(program) = options.key_script.take() {

@@ -20,6 +20,9 @@ pub struct CryptDevice {
 
 impl CryptDevice {
     /// Takes one of the three parameters.
+    ///
+    /// # Errors
+    /// [`Problem::ParameterValue`] if there is no value, or none that the parameter has.
     pub fn add(&mut self, name: &str, value: Option<&str>, origin: &Origin) -> Result<(), Problem> {
         // intended: no value is shown as an empty one.
         let bad = || Problem::ParameterValue { value: value.unwrap_or_default().into() };

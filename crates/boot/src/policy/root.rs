@@ -60,6 +60,9 @@ pub enum Emergency {
 
 impl Boot {
     /// Takes one parameter of the kernel command line, its name with dashes only. Those of others are left alone.
+    ///
+    /// # Errors
+    /// [`Problem::ParameterValue`] if a parameter that is known has another value than it can have.
     pub fn add(&mut self, name: &str, value: Option<&str>) -> Result<(), Problem> {
         // intended: no value is shown as an empty one.
         let bad = || Problem::ParameterValue { value: value.unwrap_or_default().into() };

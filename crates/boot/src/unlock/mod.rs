@@ -81,7 +81,10 @@ impl Opened {
 }
 
 /// The volumes of these names, in the order in which they can be opened, with what they need; without names all that are opened by
-/// themselves. Fails with a name that no volume has.
+/// themselves.
+///
+/// # Errors
+/// The first name that no volume has.
 pub fn select<'p>(policy: &'p Policy, names: &[String]) -> Result<Vec<&'p Entry>, String> {
     let entries = &policy.entries;
     if names.is_empty() {

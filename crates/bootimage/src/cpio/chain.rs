@@ -59,7 +59,8 @@ impl Segment<'_> {
 /// Reads a whole initramfs file.
 ///
 /// # Errors
-/// [`CpioError`]: whatever the kernel would stop at, and whatever exceeds `limits`.
+/// [`CpioError`] with the offset of what the kernel would stop at, [`CpioError::Compressed`] also for what
+/// unpacks to more than `limits` permit.
 pub fn read_chain(file: &[u8], limits: Limits) -> Result<Vec<Segment<'_>>, CpioError> {
     let mut segments = Vec::new();
     let mut left = limits.unpacked;

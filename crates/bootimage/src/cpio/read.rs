@@ -69,7 +69,8 @@ impl Entry {
 /// counts from the start of `bytes`, as the kernel counts it.
 ///
 /// # Errors
-/// [`CpioError`], with the offset of the entry that is wrong.
+/// [`CpioError::NoTrailer`] or [`CpioError::Truncated`] if the archive ends early, [`CpioError::Escapes`] for
+/// a name with `..`. The others say which header is wrong. All have its offset.
 pub fn read_archive(bytes: &[u8], start: usize) -> Result<(Vec<Entry>, usize), CpioError> {
     let mut entries = Vec::new();
     let mut offset = start;

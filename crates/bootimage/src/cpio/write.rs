@@ -74,7 +74,8 @@ impl Archive {
     /// it are made with mode 0755, but for those that `is_there` knows of.
     ///
     /// # Errors
-    /// [`PathError`]: nothing was added. A directory twice is none.
+    /// [`PathError`] if the path can't be a name in an archive, or another file is there or in its way.
+    /// Nothing is added then. A directory that is there already is no error.
     pub fn add(
         &mut self,
         path: &str,

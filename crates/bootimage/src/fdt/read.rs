@@ -117,7 +117,9 @@ struct Open<'a> {
 /// Reads the device tree that `blob` begins with; what follows it is left alone.
 ///
 /// # Errors
-/// [`FdtError`]. Nesting ends at [`MAX_DEPTH`]; nodes and properties have one name once.
+/// [`FdtError::Magic`] or [`FdtError::Version`] if it is no device tree that is known,
+/// [`FdtError::Truncated`] if it is cut off. The others say where it is damaged. Nodes that are nested deeper
+/// than [`MAX_DEPTH`], and names that are there twice, are damage too.
 pub fn read(blob: &[u8]) -> Result<Tree<'_>, FdtError> {
     let layout = Layout::read(blob)?;
     let mut open: Vec<Open<'_>> = Vec::new();

@@ -18,7 +18,7 @@ enum Want {
 /// names of the nodes in them; at the end the token that ends the structure. The block of names is not among them.
 ///
 /// # Errors
-/// [`FdtError`], as for reading.
+/// [`FdtError`] if the header or a token is damaged, as in [`read`](super::read()).
 pub fn regions(blob: &[u8], paths: &[&str], without: &[&str]) -> Result<Vec<Range<usize>>, FdtError> {
     let layout = Layout::read(blob)?;
     let mut found: Vec<Range<usize>> = Vec::new();

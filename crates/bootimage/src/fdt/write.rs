@@ -41,7 +41,8 @@ impl Tree<'_> {
     /// The blob, in version 17. The same tree gives the same blob.
     ///
     /// # Errors
-    /// [`WriteError`].
+    /// [`WriteError`] if the tree would be larger than 2 GiB, is nested deeper than [`MAX_DEPTH`], or has a
+    /// name that no tree can have.
     pub fn to_blob(&self) -> Result<Vec<u8>, WriteError> {
         // intended: what overflows is too large.
         if size(&self.root, 0)?.saturating_add(self.reservations.len().saturating_mul(16)) > SIZE_MAX {

@@ -97,7 +97,7 @@ pub struct FitSpec<'a> {
 /// Makes the FIT.
 ///
 /// # Errors
-/// [`BuildError`].
+/// [`BuildError`], which names what of `spec` U-Boot does not take, or what refers to nothing.
 pub fn build(spec: &FitSpec<'_>) -> Result<Vec<u8>, BuildError> {
     let tree = tree(spec)?;
     let mut file = tree.to_blob()?;

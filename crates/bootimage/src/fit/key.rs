@@ -98,7 +98,7 @@ impl PrivateKey {
     /// From PEM (PKCS #8 or PKCS #1, without a passphrase).
     ///
     /// # Errors
-    /// [`KeyError::Pem`], [`KeyError::Size`].
+    /// [`KeyError::Pem`] if it is no RSA key in PEM, [`KeyError::Size`] for a size that U-Boot does not know.
     pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
         let text = std::str::from_utf8(pem).map_err(|_| KeyError::Pem)?;
         let key = RsaPrivateKey::from_pkcs8_pem(text).or_else(|_| RsaPrivateKey::from_pkcs1_pem(text));
@@ -115,7 +115,7 @@ impl PrivateKey {
     /// The scheme with this key.
     ///
     /// # Errors
-    /// [`KeyError::Hash`].
+    /// [`KeyError::Hash`] for a hash that is not SHA-256, SHA-384 or SHA-512.
     pub fn scheme(&self, hash: HashKind, pss: bool) -> Result<Scheme, KeyError> {
         if is_strong(hash) {
             Ok(Scheme { hash, bits: sized(&self.0)?, pss })
@@ -159,7 +159,7 @@ impl PublicKey {
     /// From PEM (`PUBLIC KEY` or `RSA PUBLIC KEY`).
     ///
     /// # Errors
-    /// [`KeyError::Pem`], [`KeyError::Size`].
+    /// [`KeyError::Pem`] if it is no RSA key in PEM, [`KeyError::Size`] for a size that U-Boot does not know.
     pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
         let text = std::str::from_utf8(pem).map_err(|_| KeyError::Pem)?;
         let key = RsaPublicKey::from_public_key_pem(text).or_else(|_| RsaPublicKey::from_pkcs1_pem(text));
@@ -171,7 +171,8 @@ impl PublicKey {
     /// The keys that a U-Boot with this control tree has, whether it requires them or not.
     ///
     /// # Errors
-    /// [`KeyError`], also for one key of several: half a set of keys is none.
+    /// [`KeyError::NoKeys`] if there is no key, or a node of one has no modulus. [`KeyError::Size`] or
+    /// [`KeyError::Failed`] if one of several is none that U-Boot takes: half a set of keys is no set.
     pub fn from_tree(tree: &Tree<'_>) -> Result<Vec<Self>, KeyError> {
         // intended: a tree without keys has none.
         let nodes = tree.root.child("signature").map(|node| node.children.as_slice()).unwrap_or_default();

@@ -30,7 +30,8 @@ impl<'a> Fit<'a> {
     /// Reads the tree; images are looked for when they are asked for.
     ///
     /// # Errors
-    /// [`FitError::Fdt`], [`FitError::NoImages`].
+    /// [`FitError::Fdt`] if it is no device tree or a damaged one, [`FitError::NoImages`] if it is one
+    /// without images.
     pub fn read(file: &'a [u8]) -> Result<Self, FitError> {
         let tree = fdt::read(file)?;
         if is_fit(&tree) { Ok(Self { tree, file }) } else { Err(FitError::NoImages) }

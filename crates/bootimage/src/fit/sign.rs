@@ -28,7 +28,8 @@ pub struct SignSpec<'a> {
 /// Makes a FIT with a signature for each configuration.
 ///
 /// # Errors
-/// [`BuildError`].
+/// Fails where [`build`](super::build()) does. [`BuildError::Empty`] if the images have no hash that a
+/// signature can be over, [`BuildError::Sign`] if the key can't sign.
 pub fn build_signed(spec: &FitSpec<'_>, sign: &SignSpec<'_>) -> Result<Vec<u8>, BuildError> {
     let failed = |error: KeyError| BuildError::Sign(error.to_string());
     let scheme = sign.key.scheme(sign.hash, sign.pss).map_err(failed)?;

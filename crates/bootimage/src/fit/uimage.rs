@@ -65,7 +65,8 @@ impl std::error::Error for ScriptError {}
 /// Puts a script into the form that `source` and U-Boot's boot flow read, as `mkimage -T script` does.
 ///
 /// # Errors
-/// [`ScriptError`].
+/// [`ScriptError`] if the architecture is unknown, the title has more than 31 bytes or a zero, or the script
+/// is empty, has a zero or is too large.
 pub fn script(text: &[u8], arch: &str, title: &str, timestamp: u32) -> Result<Vec<u8>, ScriptError> {
     let known = ARCHITECTURES.iter().find(|(name, _)| *name == arch);
     let (_, arch) = *known.ok_or_else(|| ScriptError::Architecture(arch.into()))?;

@@ -131,7 +131,7 @@ pub(super) const REFERENCES: [&str; 9] =
 /// Checks all hashes, what configurations refer to, and the signatures by `keys`.
 ///
 /// # Errors
-/// [`FitError::Data`] for an image whose data is not in the file.
+/// [`FitError::Data`] if an image's data is not in the file. Whatever else is wrong is in the [`Report`].
 pub fn verify(fit: &Fit<'_>, keys: &[PublicKey]) -> Result<Report, FitError> {
     let mut report = Report::default();
     let mut names = Vec::new();

@@ -25,7 +25,8 @@ pub struct AddOptions {
 /// Returns `existing` with `contents` behind it.
 ///
 /// # Errors
-/// [`InitramfsError`]; [`InitramfsError::Existing`] for a file that the kernel would not unpack whole.
+/// [`InitramfsError::Existing`] if the kernel would not unpack `existing` whole, [`InitramfsError::InTheWay`]
+/// if it has something else where a file is to go. Otherwise it fails where [`build`](super::build()) does.
 pub fn add(existing: &[u8], contents: &Contents, options: AddOptions) -> Result<Image, InitramfsError> {
     let segments = read_chain(existing, options.limits).map_err(InitramfsError::Existing)?;
     let tree = Tree::of(&segments);

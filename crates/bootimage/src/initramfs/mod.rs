@@ -37,7 +37,9 @@ impl fmt::Debug for Image {
 /// Makes an initramfs with `contents.unlocker` as `/init`.
 ///
 /// # Errors
-/// [`InitramfsError`], which names the file or the module.
+/// [`InitramfsError::Read`] if a file can't be read, [`InitramfsError::NotElf`],
+/// [`InitramfsError::NotStatic`] or [`InitramfsError::Machine`] if a program would not run there,
+/// [`InitramfsError::Modules`] or [`InitramfsError::Path`] for a module or a name.
 pub fn build(contents: &Contents, compression: Compression, mtime: u32) -> Result<Image, InitramfsError> {
     let mut archive = Archive::new();
     contents.skeleton(&mut archive)?;

@@ -112,7 +112,9 @@ impl ModuleSet {
 /// is there, if `default` says so.
 ///
 /// # Errors
-/// [`ModuleError`], with the file or the name that it is about.
+/// [`ModuleError::Version`] if the directory is not named like a kernel's version, and what [`resolve`] fails
+/// with. [`ModuleError::Table`], [`ModuleError::Read`], [`ModuleError::Unpack`] and [`ModuleError::NotElf`]
+/// name the file.
 pub fn load(directory: &Path, wanted: &[String], default: bool) -> Result<ModuleSet, ModuleError> {
     let version = fs::canonicalize(directory).map_err(|cause| read_error(directory, cause))?;
     let version = version.file_name().and_then(|name| name.to_str()).map(String::from);

@@ -18,7 +18,8 @@ pub struct Plan {
 /// Finds what `wanted` needs, and of `optional` what is there. `directory` is for messages.
 ///
 /// # Errors
-/// [`ModuleError::Missing`] for a wanted name or a needed file that is not there, [`ModuleError::Cycle`].
+/// [`ModuleError::Missing`] for a wanted name or a needed file that is not there, [`ModuleError::Cycle`] if
+/// modules need each other.
 pub fn resolve(
     tables: &Tables,
     wanted: &[String],

@@ -33,7 +33,8 @@ impl Tables {
     /// Reads `modules.dep`.
     ///
     /// # Errors
-    /// [`ModuleError::Table`] for lines that are none of it, and for paths that lead elsewhere.
+    /// [`ModuleError::Table`] with the first line that depmod did not write, or whose path leads out of the
+    /// directory of the modules.
     pub fn read_dep(&mut self, text: &str) -> Result<(), ModuleError> {
         const FILE: &str = "modules.dep";
         for (line, text) in lines(text) {

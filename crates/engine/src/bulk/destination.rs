@@ -27,6 +27,10 @@ enum Found {
 impl Destination {
     /// Looks at `path`, and keeps others from using what is there. Changes nothing. An output that is to be resumed is
     /// kept as it is.
+    ///
+    /// # Errors
+    /// [`DeviceError`] if what is at `path` can't be opened to be written: no regular file or block device,
+    /// not permitted, or in use.
     pub fn look(path: &Path, resume: bool) -> Result<Self, DeviceError> {
         let found = match path.try_exists() {
             Ok(false) => Found::Nothing,

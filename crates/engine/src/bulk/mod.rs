@@ -98,8 +98,15 @@ pub struct Summary {
 /// Encrypts all of `source` into the beginning of `disk`. What lies behind stays as it is.
 ///
 /// Returns when everything is durable. On failure or cancellation what was done is made durable and noted in the
-/// checkpoint, if one is kept. One that can't be kept is an error before anything is written
-/// ([`BulkError::CheckpointFile`]).
+/// checkpoint, if one is kept.
+///
+/// # Errors
+/// Before anything is written: [`BulkError::SourceTooLarge`], [`BulkError::ReadOnly`], and
+/// [`BulkError::CheckpointFile`] if a checkpoint can't be kept. To resume: [`BulkError::NoCheckpoint`],
+/// [`BulkError::CheckpointDamaged`] or [`BulkError::CheckpointMismatch`].
+///
+/// Later, [`BulkError::Read`], [`BulkError::Write`], [`BulkError::Flush`] and [`BulkError::Cancelled`]. What
+/// the checkpoint names is durable then.
 pub fn encrypt(
     source: &dyn BlockDevice,
     disk: &Disk,
@@ -136,6 +143,10 @@ pub fn encrypt(
 /// Decrypts all of `disk` into the beginning of `destination`.
 ///
 /// Returns when everything is durable; otherwise as [`encrypt`].
+///
+/// # Errors
+/// [`BulkError::DestinationTooSmall`] if the plaintext does not fit. Otherwise it fails where [`encrypt`]
+/// does.
 pub fn decrypt(
     disk: &Disk,
     destination: &dyn BlockDevice,
@@ -157,6 +168,10 @@ pub fn decrypt(
 ///
 /// A file is created or loses its contents once nothing is left that could refuse the run: a checkpoint can be kept, or the
 /// one that is there fits.
+///
+/// # Errors
+/// [`BulkError::Destination`] if a file can't be created or lose its contents. Otherwise it fails where
+/// [`decrypt`] does.
 pub fn decrypt_to(
     disk: &Disk,
     destination: Destination,

@@ -45,6 +45,9 @@ pub enum Contents {
 
 /// What would be lost if these bytes of a device were overwritten: what begins at the first of them, or begins at the
 /// device's first byte and reaches as far. `None` if nothing is known to be there.
+///
+/// # Errors
+/// [`DeviceError`] if the device can't be read where signatures would be.
 pub fn in_the_way(device: &dyn BlockDevice, range: Range<u64>) -> Result<Option<Contents>, DeviceError> {
     if range.start != 0
         && let Some(found) = look(&From { device, start: range.start })?.filter(|found| found.fills())

@@ -82,6 +82,11 @@ impl Disk {
     ///
     /// Discards are passed on if the options say so. The flag in a LUKS2 header does not count: nothing
     /// authenticates it, so whoever can write to the media could set it and then see what is in use.
+    ///
+    /// # Errors
+    /// [`DiskError::Authenticated`] if only the kernel can read the volume. [`DiskError::MediaTooSmall`] if
+    /// `media` ends before a segment does. The others say which segment does not go together with those
+    /// before it, or with its data units.
     pub fn new(media: Arc<dyn BlockDevice>, volume: Volume, options: DiskOptions) -> Result<Self, DiskError> {
         let is_kernels = |segment: &Segment| matches!(segment.protection, Protection::Kernel { .. });
         if volume.segments().iter().any(is_kernels) {
@@ -95,12 +100,20 @@ impl Disk {
 
     /// The media itself, by the same code with a mapper that changes nothing: what encryption costs is measured
     /// against this. Bytes beyond the last whole 512-byte sector are left out.
+    ///
+    /// # Errors
+    /// Never: media has room for itself. The type is that of [`new`](Self::new).
     pub fn identity(media: Arc<dyn BlockDevice>, options: DiskOptions) -> Result<Self, DiskError> {
         let region = Region::identity(media.size());
         Self::from_regions(media, vec![region], options, None)
     }
 
     /// The plaintext of `len` bytes at `media_offset`, under a mapper that nothing was said about but by the caller.
+    ///
+    /// # Errors
+    /// [`DiskError::MediaTooSmall`] or [`DiskError::Overflow`] if the bytes do not lie on the media,
+    /// [`DiskError::PartialDataUnit`] or [`DiskError::DataUnitTooLong`] if the mapper's data units do not
+    /// fit.
     pub fn of_mapper(
         media: Arc<dyn BlockDevice>,
         mapper: Locked<Mapper>,
@@ -197,6 +210,9 @@ impl Disk {
     }
 
     /// Reads like [`BlockDevice::read_at`], on the calling thread alone.
+    ///
+    /// # Errors
+    /// [`DeviceError`] for a range that does not lie in the plaintext, or the error of the media.
     pub fn read_alone(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
         for (region, at, range) in self.parts(offset, buf.len()) {

@@ -98,7 +98,12 @@ impl AsFd for FileDevice {
 }
 
 impl FileDevice {
-    /// Opens an existing regular file or block device. Nothing else can be opened.
+    /// Opens an existing regular file or block device.
+    ///
+    /// # Errors
+    /// [`DeviceError`] if nothing is there, it is something else, or `access` is not permitted.
+    /// [`Cause::Busy`] if somebody else uses it in a way that `access` excludes, after some time of waiting
+    /// for those that are just closing it.
     pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         patiently(|error: &DeviceError| error.cause == Cause::Busy, || Self::open_at_once(path, access))
@@ -116,7 +121,11 @@ impl FileDevice {
         Self::from_open_file(file, path, access)
     }
 
-    /// Creates a regular file of `size` zero bytes that only its owner can read. Fails if the path exists.
+    /// Creates a regular file of `size` zero bytes that only its owner can read.
+    ///
+    /// # Errors
+    /// [`DeviceError`] if the path exists, its directory can't be written, or the file system refuses the
+    /// size. No file stays then.
     pub fn create(path: impl AsRef<Path>, size: u64) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let file = OpenOptions::new()
@@ -138,6 +147,9 @@ impl FileDevice {
 
     /// Replaces the contents of a regular file by `size` zero bytes and takes it from everyone but its owner; for
     /// callers who asked first. Nothing is changed while somebody else uses the file.
+    ///
+    /// # Errors
+    /// Fails where [`open`](Self::open) or [`replace_contents`](Self::replace_contents) does.
     pub fn overwrite(path: impl AsRef<Path>, size: u64) -> Result<Self, DeviceError> {
         let mut device = Self::open(path, Access::ReadWriteExclusive)?;
         device.replace_contents(size)?;
@@ -145,7 +157,11 @@ impl FileDevice {
     }
 
     /// Replaces the contents of a regular file that is open for writing by `size` zero bytes, and takes it from everyone but
-    /// its owner. Fails for a block device. [`overwrite`](Self::overwrite) opens the file, too.
+    /// its owner. [`overwrite`](Self::overwrite) opens the file, too.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] for a block device. Another [`DeviceError`] if the file is somebody else's or
+    /// the file system refuses the size: its contents may be gone then.
     pub fn replace_contents(&mut self, size: u64) -> Result<(), DeviceError> {
         if self.kind != Kind::Regular {
             return Err(DeviceError::new(Operation::Open, 0, 0, Cause::Unsupported));

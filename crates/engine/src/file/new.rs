@@ -27,6 +27,10 @@ pub struct NewFile {
 
 impl NewFile {
     /// Creates the file that is to become `path`, which must not exist.
+    ///
+    /// # Errors
+    /// [`DeviceError`] if the path exists, its directory can't be written, or the file system has no room for
+    /// the size.
     pub fn create(path: impl AsRef<Path>, size: u64) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         if path.symlink_metadata().is_ok() {
@@ -73,7 +77,10 @@ impl NewFile {
         Arc::clone(&self.device)
     }
 
-    /// Gives it its name, durably. What was written must have been flushed. Fails if the name exists by now.
+    /// Gives it its name, durably. What was written must have been flushed.
+    ///
+    /// # Errors
+    /// [`DeviceError`] if the name exists by now, or the directory can't be written or made durable.
     pub fn appear(mut self) -> Result<(), DeviceError> {
         let path = &self.device.path;
         let named = match &self.hidden {

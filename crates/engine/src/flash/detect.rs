@@ -22,6 +22,11 @@ pub enum DetectError {
 
 /// The sizes that a header names, from either copy. The first one may be damaged: the second lies at an erase size,
 /// which is tried if it is a power of two or `erase_size`.
+///
+/// # Errors
+/// [`DetectError::NotFlash`] if there is no header at all, [`DetectError::Header`] if there is one and
+/// neither copy is good, [`DetectError::Truncated`] if the device ends inside one, [`DetectError::Device`] if
+/// reading fails.
 pub fn detect(device: &dyn BlockDevice, erase_size: Option<u32>) -> Result<FlashSizes, DetectError> {
     if is_cut_off(device)? {
         return Err(DetectError::Truncated { len: device.size() });

@@ -21,7 +21,10 @@ pub struct FileFlash {
 }
 
 impl FileFlash {
-    /// As much of the device as the geometry says. Fails with [`FlashCause::OutOfBounds`] if it is smaller.
+    /// As much of the device as the geometry says.
+    ///
+    /// # Errors
+    /// [`FlashCause::OutOfBounds`] if the device is smaller.
     pub fn new(device: Arc<FileDevice>, geometry: FlashGeometry) -> Result<Self, FlashError> {
         let size = device.size();
         if geometry.size() > size {
@@ -32,6 +35,9 @@ impl FileFlash {
     }
 
     /// Makes all of it blank, as a new chip is. Cards are left as they are.
+    ///
+    /// # Errors
+    /// [`FlashError`] if the device is read-only or writing fails.
     pub fn erase_all(&mut self) -> Result<(), FlashError> {
         self.erase(0, self.geometry.size())
     }

@@ -23,6 +23,11 @@ pub enum HandedOver {
 /// in the keyslot that the passphrase opens. `volume` opens the header each time.
 ///
 /// Wherever power fails, one store opens the volume and the other one does not. The same call then finishes.
+///
+/// # Errors
+/// [`FlashOpenError::Store`] if a store can't be used. [`FlashOpenError::Sealed`] if neither store opens the
+/// volume, with the reason of `old`. [`FlashOpenError::Header`] if `new` holds another volume's record, the
+/// passphrase does not fit, or the header can't be written.
 pub fn hand_over(
     volume: impl Fn() -> Result<FlashVolume, FlashOpenError>,
     (slot, key, passphrase): (usize, &FlashKey, &Passphrase),

@@ -83,7 +83,10 @@ impl MemoryStore {
         Self(Arc::new(Mutex::new(Held { record: Some(record), failed: None })))
     }
 
-    /// What was stored last. Fails if the volume could not be closed after that.
+    /// What was stored last.
+    ///
+    /// # Errors
+    /// [`FlashError`] with the reason why the volume could not be closed after that.
     pub fn record(&self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, FlashError> {
         let held = self.held();
         match held.failed {

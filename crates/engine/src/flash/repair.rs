@@ -87,6 +87,9 @@ pub fn examine_sealed(
 
 /// Inverts on the medium what one wrong bit has spoilt, and makes it durable. Each write is of one byte that makes a unit what it was:
 /// whatever interrupts it, nothing is lost, and the rest can be done later.
+///
+/// # Errors
+/// [`FlashError`] if reading, writing or flushing fails. What was put right before stays.
 pub fn put_right(device: &Arc<FileDevice>, units: &[FailedUnit]) -> Result<u64, FlashError> {
     let failed = |operation| move |error| FlashError::of_device(operation, error);
     let mut done = 0;
@@ -102,6 +105,10 @@ pub fn put_right(device: &Arc<FileDevice>, units: &[FailedUnit]) -> Result<u64, 
 
 /// Anchors what the medium holds, as far as it verifies, in the store: the owner has said so. Dropped, the volume is closed in
 /// good order.
+///
+/// # Errors
+/// Fails where [`open_sealed`](super::open_sealed) does, but for what the medium holds against the store.
+/// [`FlashOpenError::Sealed`] if the store is empty, of another volume, or older than the medium.
 pub fn adopt_sealed(
     volume: FlashVolume,
     key: &FlashKey,
@@ -111,19 +118,30 @@ pub fn adopt_sealed(
 }
 
 /// Anchors the header that is on the medium, in the store: the owner has said so.
+///
+/// # Errors
+/// [`FlashOpenError::Header`] if an earlier change of the header failed, [`FlashOpenError::Sealed`] if the
+/// store has no record or can't be written.
 pub fn adopt_header(volume: &FlashVolume, store: &mut TrustedFile) -> Result<(), FlashOpenError> {
     let found = volume.found().map_err(FlashOpenError::Header)?;
     HeaderAnchor::new(store).adopt(found).map_err(FlashOpenError::Sealed)
 }
 
 /// Lets the store allow the header that is on the medium and no other, if a change of it was cut short and both copies are whole by now.
-/// Fails if the store does not allow it.
+///
+/// # Errors
+/// [`FlashOpenError::Sealed`] if the store does not allow this header, or can't be read or written. Nothing
+/// has changed then.
 pub fn confirm_header(volume: &FlashVolume, store: &mut TrustedFile) -> Result<(), FlashOpenError> {
     let found = volume.found().map_err(FlashOpenError::Header)?;
     HeaderAnchor::new(store).confirm(found).map_err(FlashOpenError::Sealed)
 }
 
 /// Whether each power loss costs the volume of this store more serials than it has to.
+///
+/// # Errors
+/// [`FlashOpenError::Store`] if there is no record, [`FlashOpenError::Sealed`] if another version wrote it or
+/// another store has the volume.
 pub fn wants_smaller_reserve(store: &TrustedFile) -> Result<bool, FlashOpenError> {
     let record = store.record().map_err(FlashOpenError::Store)?;
     let fields = RecordFields::read(&record).map_err(FlashOpenError::Sealed)?;

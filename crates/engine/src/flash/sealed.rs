@@ -54,6 +54,11 @@ type Reading<A> = SealedReader<A, AnyFlash, Table, Vec<u8>>;
 
 /// Makes an empty volume behind a new header, with its record in memory: put it into the trusted store, once the plaintext was dropped and
 /// the medium is what it is to be. A file is made blank first, as a new chip is.
+///
+/// # Errors
+/// [`FlashOpenError::NotSealed`] if the header is of another volume, [`FlashOpenError::NotEnoughMemory`] for
+/// a table of all blocks, [`FlashOpenError::Header`] if the medium can't be erased,
+/// [`FlashOpenError::Sealed`] if the volume can't be made.
 pub fn make_sealed(
     volume: FlashVolume,
     key: &FlashKey,
@@ -69,6 +74,12 @@ pub fn make_sealed(
 
 /// Opens a volume to be changed. After anything but a close in good order what is on the medium is taken over, if the store confirms
 /// that the volume was in such a state since the store was written.
+///
+/// # Errors
+/// [`FlashOpenError::NotSealed`] or [`FlashOpenError::StoreElsewhere`] if the volume has no store that is a
+/// file, [`FlashOpenError::Store`] if this one can't be read, [`FlashOpenError::NotEnoughMemory`] for a table
+/// of all blocks. [`FlashOpenError::Sealed`] if volume and store do not go together: then nothing was
+/// changed.
 pub fn open_sealed(
     volume: FlashVolume,
     key: &FlashKey,
@@ -82,6 +93,9 @@ pub fn open_sealed(
 
 /// Opens a volume to be read, with the same checks. Nothing is written: after anything but a close in good order, the next
 /// opening may find another state that the volume had since the store was written.
+///
+/// # Errors
+/// Fails where [`open_sealed`] does.
 pub fn open_sealed_to_read(
     volume: FlashVolume,
     key: &FlashKey,
@@ -96,6 +110,10 @@ pub fn open_sealed_to_read(
 ///
 /// `assume_torn`: a unit that does not verify, the first of its block or behind all that do, counts as never written, as a power loss
 /// leaves it. Otherwise reading there fails, as it does for one that was changed. On cards those go unnoticed either way.
+///
+/// # Errors
+/// [`FlashOpenError::NotSealed`], [`FlashOpenError::NotEnoughMemory`], or [`FlashOpenError::Sealed`] if the
+/// medium can't be read.
 pub fn open_without_freshness(
     volume: FlashVolume,
     key: &FlashKey,
@@ -115,6 +133,9 @@ pub struct Unverified<const N: usize> {
 }
 
 /// Looks for them on the whole medium.
+///
+/// # Errors
+/// Fails where [`open_without_freshness`] does.
 pub fn unverified<const N: usize>(
     volume: FlashVolume,
     key: &FlashKey,
@@ -124,12 +145,20 @@ pub fn unverified<const N: usize>(
 }
 
 /// How a header's volume is laid out behind it.
+///
+/// # Errors
+/// [`FlashOpenError::NotSealed`] if the volume is not sealed. [`FlashOpenError::Geometry`],
+/// [`FlashOpenError::UnitsTooLarge`] or [`FlashOpenError::Sealed`] if the sizes that the header names are no
+/// medium, or have no room for its units.
 pub fn sealed_layout(params: &Params) -> Result<SealedLayout, FlashOpenError> {
     data_geometry(params)?;
     Ok(SealedLayout::of(params)?)
 }
 
 /// The payload that a new header of these parameters has to name, whose own is about as large.
+///
+/// # Errors
+/// Fails where [`sealed_layout`] does.
 pub fn sealed_payload(params: &Params) -> Result<u32, FlashOpenError> {
     data_geometry(params)?;
     Ok(SealedLayout::planned(params)?.payload())

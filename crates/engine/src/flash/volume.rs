@@ -99,6 +99,11 @@ pub enum FlashOpenError {
 }
 
 /// Opens the header on a file or card, with the sizes that it names.
+///
+/// # Errors
+/// [`FlashOpenError::Detect`] if there is no header, [`FlashOpenError::Header`] if neither copy is good or
+/// the device ends before the volume does. [`FlashOpenError::Geometry`], [`FlashOpenError::UnitsTooLarge`] or
+/// [`FlashOpenError::NotEnoughMemory`] if its sizes are none that can be opened here.
 pub fn open(device: Arc<FileDevice>) -> Result<FlashVolume, FlashOpenError> {
     let sizes = detect(&*device, None).map_err(FlashOpenError::Detect)?;
     let (needs, has) = (sizes.size(), device.size());
@@ -113,6 +118,11 @@ pub fn open(device: Arc<FileDevice>) -> Result<FlashVolume, FlashOpenError> {
 }
 
 /// Makes a volume over a whole medium, and returns its key beside it. What was there is lost; who calls has asked.
+///
+/// # Errors
+/// [`FlashOpenError::TooSmall`] if the device is smaller than the medium, [`FlashOpenError::UnitsTooLarge`]
+/// or [`FlashOpenError::NotEnoughMemory`] for its units, what [`sealed_layout`] refuses of a sealed volume,
+/// and [`FlashOpenError::Header`] if the options are refused, or the header can't be written.
 pub fn format(
     device: Arc<FileDevice>,
     geometry: FlashGeometry,
@@ -143,6 +153,11 @@ pub fn params(options: &FormatOptions, geometry: FlashGeometry) -> Params {
 
 /// The plaintext of a volume whose key is known. If it is `new`, all of a file behind the header is made blank first, as a
 /// new chip is.
+///
+/// # Errors
+/// [`FlashOpenError::StoreNeeded`] if the volume is sealed, [`FlashOpenError::Key`] or
+/// [`FlashOpenError::Layer`] if cipher, key and medium do not go together, [`FlashOpenError::Header`] if the
+/// medium can't be erased.
 pub fn plaintext(volume: FlashVolume, key: &FlashKey, new: bool) -> Result<PlainFlash, FlashOpenError> {
     let params = *volume.header().map_err(FlashOpenError::Header)?.params();
     if params.protection != Protection::Encrypted {
@@ -157,8 +172,11 @@ pub fn plaintext(volume: FlashVolume, key: &FlashKey, new: bool) -> Result<Plain
     CryptFlash::new(data, cipher, bounce(&params)).map_err(FlashOpenError::Layer)
 }
 
-/// Sizes of the plaintext that a header with these parameters would lead to. Fails where opening the volume would, so that nothing is
-/// written in vain.
+/// Sizes of the plaintext that a header with these parameters would lead to. Asked before a volume is made, so that
+/// nothing is written in vain.
+///
+/// # Errors
+/// Fails where [`plaintext`] or [`sealed_layout`] would, whatever the key is.
 pub fn plain_geometry(params: &Params) -> Result<FlashGeometry, FlashOpenError> {
     if params.protection != Protection::Encrypted {
         return Ok(sealed_layout(params)?.geometry());

@@ -89,6 +89,11 @@ impl From<DeviceError> for RewriteError {
 /// Does what is left of a re-encryption: first the zone that was hot when the last run stopped, then all others.
 ///
 /// Returns when everything is durable and the header describes an ordinary volume again.
+///
+/// # Errors
+/// [`RewriteError::State`] if the header can't be written, or what it says is not acceptable,
+/// [`RewriteError::Data`] if the data can't be read or written, [`RewriteError::Cancelled`]. After each of
+/// them the next run goes on, and nothing is lost.
 pub fn run(
     rewriting: &mut Rewriting<'_>,
     options: RewriteOptions<'_>,

@@ -31,6 +31,12 @@ pub struct TrustedFile {
 
 impl TrustedFile {
     /// Opens the store at `path`, to be read or to be replaced. For that, looks whether a successor can be made, without leaving one.
+    ///
+    /// # Errors
+    /// [`TrustedFileError::Missing`] or [`TrustedFileError::LinkToNothing`] if there is none,
+    /// [`TrustedFileError::NotAFile`] or [`TrustedFileError::Size`] if it is none, [`TrustedFileError::Busy`]
+    /// if somebody works with it. To be replaced also [`TrustedFileError::Owner`], or
+    /// [`TrustedFileError::Os`] if no successor can be made.
     pub fn open(path: impl AsRef<Path>, mode: LockMode) -> Result<Self, TrustedFileError> {
         let place = Place::of_one_there(path.as_ref(), mode)?;
         let held = Some(place.hold(mode)?.ok_or(TrustedFileError::Missing)?);
@@ -43,6 +49,10 @@ impl TrustedFile {
 
     /// Opens the store at `path` to be replaced, or its place if there is none. Looks whether a file can be made there, without
     /// leaving one.
+    ///
+    /// # Errors
+    /// Fails where [`open`](Self::open) does, but for [`TrustedFileError::Missing`] if the directory is
+    /// there.
     pub fn open_or_new(path: impl AsRef<Path>) -> Result<Self, TrustedFileError> {
         let mode = LockMode::Exclusive;
         let place = Place::of(path.as_ref(), mode)?;
@@ -53,12 +63,20 @@ impl TrustedFile {
     }
 
     /// What the file at `path` holds at this moment, in use or not.
+    ///
+    /// # Errors
+    /// What [`open`](Self::open) and [`record`](Self::record) fail with, but for [`TrustedFileError::Busy`].
     pub fn peek(path: impl AsRef<Path>) -> Result<[u8; TRUSTED_RECORD_LEN], TrustedFileError> {
         let place = Place::of_one_there(path.as_ref(), LockMode::Shared)?;
         record_in(&place.open(LockMode::Shared)?.ok_or(TrustedFileError::Missing)?)
     }
 
     /// What it holds.
+    ///
+    /// # Errors
+    /// [`TrustedFileError::Missing`] or [`TrustedFileError::Empty`] if nothing was stored yet,
+    /// [`TrustedFileError::Size`] if it is no record, [`TrustedFileError::Replaced`] if another file has its
+    /// name by now.
     pub fn record(&self) -> Result<[u8; TRUSTED_RECORD_LEN], TrustedFileError> {
         let file = self.held.as_ref().ok_or(TrustedFileError::Missing)?;
         if !self.place.is(file)? {
@@ -68,6 +86,10 @@ impl TrustedFile {
     }
 
     /// Takes the file away, if it still is the one that was opened or stored.
+    ///
+    /// # Errors
+    /// [`TrustedFileError::Os`] if the file can't be looked at or removed. A file that is gone or replaced is
+    /// no error.
     pub fn remove(mut self) -> Result<(), TrustedFileError> {
         match self.held.take() {
             Some(file) if self.place.is(&file)? => self.place.remove(),

@@ -13,10 +13,14 @@ pub trait AnchorHeader {
     /// Before anything of the new header is written. From now on the store allows the present header, and the next.
     ///
     /// # Errors
-    /// If the store does not allow the present one, or fails. Nothing is written then.
+    /// [`AnchorError`] if the store does not allow the present header, or fails. Nothing is written then.
     fn announce(&mut self, present: FoundHeader, next: HeaderMark) -> Result<(), AnchorError>;
 
     /// After both copies of the new header are written. From now on the store allows no other.
+    ///
+    /// # Errors
+    /// [`AnchorError`] if the store does not allow this header, or fails. The store then allows both, as
+    /// before.
     fn settle(&mut self, present: FoundHeader) -> Result<(), AnchorError>;
 }
 

@@ -72,6 +72,15 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
     /// Makes a volume with one keyslot, number 0, and a fresh key, which `key` holds afterwards.
     ///
     /// Nothing is written before key, salt and wrapping are there. A power loss leaves what was there before, nothing, or the new volume.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::ScratchTooSmall`] or [`FlashHeaderError::CutInSize`] if buffer or medium have no
+    /// room, [`FlashHeaderError::Header`] if the options do not go together, [`FlashHeaderError::Slot`] if
+    /// `first` can't be made, and [`FlashHeaderError::NotBlank`] if something is there that the options do
+    /// not give up. Nothing was written then.
+    ///
+    /// [`FlashHeaderError::NotWritten`] or [`FlashHeaderError::Flash`] if the medium fails later. Then the
+    /// volume that was there may be gone.
     pub fn format(
         device: D,
         scratch: B,
@@ -132,6 +141,18 @@ pub type Anchor<'a> = Option<&'a mut dyn AnchorHeader>;
 
 impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader<D, B, H> {
     /// Adds a key: to keyslot `slot`, which is free, or to the first free one. Gives its number.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::NoFreeSlot`], [`FlashHeaderError::SlotInUse`], or
+    /// [`FlashHeaderError::SlotNotInUse`] for a number that no keyslot has. [`FlashHeaderError::Slot`] if
+    /// `new` can't be made or `key` is of another volume, [`FlashHeaderError::AnchorNeeded`] for a sealed
+    /// volume without `anchor`, [`FlashHeaderError::WornOut`] after 2^64 - 1 changes. Nothing has changed
+    /// then.
+    ///
+    /// All changes of a header end alike. After [`FlashHeaderError::NotAnnounced`],
+    /// [`FlashHeaderError::NotWritten`] or [`FlashHeaderError::Flash`] the old state holds. After
+    /// [`FlashHeaderError::OldCopyRemains`] or [`FlashHeaderError::NotSettled`] the new one holds, but
+    /// somebody can still bring the old one back. [`FlashHeaderError::Reopen`] comes after the first three.
     pub fn add_key(
         &mut self,
         slot: Option<usize>,
@@ -160,6 +181,10 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     }
 
     /// Changes what opens a keyslot, in one step: the old passphrase opens it, or the new one.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::SlotNotInUse`] if there is no such key. [`FlashHeaderError::Slot`] if `new` can't
+    /// be made or `key` is of another volume. Otherwise it fails where [`add_key`](Self::add_key) does.
     pub fn change_key(
         &mut self,
         slot: usize,
@@ -179,6 +204,11 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
 
     /// Removes a key that is not the last one. It is in neither copy when this returns, and of a sealed volume, no older header opens it
     /// from then on.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::SlotNotInUse`] if there is no such key, [`FlashHeaderError::LastKey`] if it is the
+    /// last one. Otherwise it fails where [`add_key`](Self::add_key) does;
+    /// [`FlashHeaderError::OldCopyRemains`] means that the key still stands in that copy.
     pub fn remove_key(&mut self, slot: usize, anchor: Anchor<'_>) -> Result<(), FlashHeaderError> {
         let header = self.header()?;
         check_anchor(&header, &anchor)?;
@@ -196,6 +226,11 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     ///
     /// Both copies are destroyed before anything is written: this is what one does in a hurry. So the trusted store of a sealed volume
     /// may be missing; if it is here, no copy of an earlier header opens the volume with it afterwards.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::OldCopyRemains`] if a copy could neither be erased nor written over: its keys may
+    /// still be there. [`FlashHeaderError::NotSettled`] if the keys are gone from the medium, but the trusted
+    /// store still allows an older copy.
     pub fn erase_keys(&mut self, anchor: Anchor<'_>) -> Result<(), FlashHeaderError> {
         // What cannot be named has never been anchored.
         let present = HeaderMark::of(self.bytes.borrow());
@@ -244,6 +279,10 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     }
 
     /// Makes both copies whole and equal again, from the one that counts. Does nothing if they are.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::OldCopyRemains`] if the other copy can't be written, [`FlashHeaderError::Reopen`]
+    /// after a change that failed.
     pub fn repair(&mut self) -> Result<(), FlashHeaderError> {
         let _in_step = self.header()?;
         if self.states == [CopyState::Current; 2] {

@@ -31,7 +31,7 @@ impl HeaderMark {
     /// Of the bytes of a header.
     ///
     /// # Errors
-    /// If they are no header.
+    /// [`HeaderError`] if they are no header that [`Header::parse`] accepts.
     pub fn of(bytes: &[u8; HEADER_LEN]) -> Result<Self, HeaderError> {
         let sequence = Header::parse(bytes)?.sequence();
         let (_, checksum): (&[u8; CHECKSUM_AT], &[u8; HEADER_LEN - CHECKSUM_AT]) = split(bytes);

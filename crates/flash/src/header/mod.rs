@@ -44,6 +44,9 @@ pub struct FlashHeader<D, B, H = [u8; HEADER_LEN]> {
 
 impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
     /// Reads both copies and takes the newer one that is whole. Nothing is written, whatever they are like.
+    ///
+    /// # Errors
+    /// Fails where [`open_in`](FlashHeader::open_in) does.
     pub fn open(device: D, scratch: B) -> Result<Self, FlashHeaderError> {
         Self::open_in(device, scratch, [0; HEADER_LEN])
     }
@@ -53,6 +56,13 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     /// Reads both copies and takes the newer one that is whole, otherwise like [`open`](FlashHeader::open). The header is
     /// kept in memory that the program lends, and can use for something else once the data is reached. What is moved about
     /// on the stack is then small.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::Header`] if no copy is a header, or if one is refused beside another.
+    /// [`FlashHeaderError::CopiesDisagree`] if the copies are of different volumes.
+    /// [`FlashHeaderError::OtherGeometry`] or [`FlashHeaderError::CutInSize`] if the header was made for
+    /// another medium, [`FlashHeaderError::ScratchTooSmall`] if `scratch` has no room,
+    /// [`FlashHeaderError::Flash`] if the medium fails.
     pub fn open_in(device: D, scratch: B, mut bytes: H) -> Result<Self, FlashHeaderError> {
         let mut copies = Copies::new(device, scratch)?;
         let (current, states) = copies.load(bytes.borrow_mut())?;
@@ -62,6 +72,9 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     }
 
     /// What it says.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::Reopen`] if an earlier change failed: memory and medium may differ.
     pub fn header(&self) -> Result<Header<'_>, FlashHeaderError> {
         if !self.in_step {
             return Err(FlashHeaderError::Reopen);
@@ -70,6 +83,9 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     }
 
     /// What names it, for a sealed volume: its trusted store says whether this is the newest.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::Reopen`], as in [`header`](Self::header).
     pub fn found(&self) -> Result<FoundHeader, FlashHeaderError> {
         let _in_step = self.header()?;
         let mark = HeaderMark::of(self.bytes.borrow()).map_err(FlashHeaderError::Header)?;
@@ -85,6 +101,12 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     ///
     /// When none opens, a keyslot that could not be tried is what is reported: one that needs the chip's secret, a derivation
     /// that is not in this program or has too little memory.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::Slot`] with [`SlotError::WrongKey`] if no keyslot opens with this passphrase and
+    /// all of them could be tried, and with another reason if one could not. A passphrase of an impossible
+    /// length is refused before that. [`FlashHeaderError::SlotNotInUse`] or [`FlashHeaderError::NoKeyslots`]
+    /// if there was none to try.
     #[inline(never)] // or a small stack would hold what this needs while the header is read, too
     pub fn unlock(
         &self,
@@ -126,6 +148,10 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     }
 
     /// The blocks behind the header, where the data is.
+    ///
+    /// # Errors
+    /// [`FlashHeaderError::Flash`] if the blocks do not lie on the medium, [`FlashHeaderError::Reopen`] as in
+    /// [`header`](Self::header).
     pub fn into_data(self) -> Result<FlashRegion<D>, FlashHeaderError> {
         let sizes = self.header()?.params().sizes;
         let first = sizes.first_data_block();

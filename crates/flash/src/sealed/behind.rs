@@ -13,7 +13,9 @@ pub const COUNTER_LOG_BLOCKS: u64 = 3;
 impl SealedLayout {
     /// Of the volume of a header, from the first erase block behind that. Its [`medium`](Self::medium) ends before a counter's log.
     ///
-    /// Fails with [`LayoutError::OtherPayload`] if the header names another payload than its sizes lead to.
+    /// # Errors
+    /// [`LayoutError::OtherPayload`] if the header names another payload than its sizes lead to. Otherwise it
+    /// fails where [`planned`](Self::planned) does.
     pub fn of(params: &Params) -> Result<Self, LayoutError> {
         let layout = Self::planned(params)?;
         let (header, layout_has) = (params.data_unit, layout.payload());
@@ -25,6 +27,10 @@ impl SealedLayout {
 
     /// Plans the volume of a header that is still to be made, with a payload of about as many bytes as `params` says. The
     /// header then names [`payload`](Self::payload).
+    ///
+    /// # Errors
+    /// [`LayoutError::NotSealed`] if the header is not of a sealed volume, [`LayoutError::Geometry`] if there
+    /// is no room behind the header, and the errors of [`new`](Self::new).
     pub fn planned(params: &Params) -> Result<Self, LayoutError> {
         let (Some(options), Protection::Sealed { tag_len, store, .. }) =
             (SealedOptions::of(params), params.protection)

@@ -68,6 +68,11 @@ impl<S: TrustedStore> HeaderAnchor<S> {
     }
 
     /// Looks whether the header that stands is anchored. Nothing is written.
+    ///
+    /// # Errors
+    /// [`SealedError::HeaderOlder`], [`SealedError::HeaderOther`] or [`SealedError::HandedOver`] if it is not
+    /// anchored here. [`SealedError::StoreEmpty`], [`SealedError::Store`], or another version's record if the
+    /// store can't tell.
     pub fn check(&mut self, present: FoundHeader) -> Result<(), SealedError> {
         load(&mut self.0)?.header.after(Some(present)).map(drop)
     }
@@ -75,7 +80,8 @@ impl<S: TrustedStore> HeaderAnchor<S> {
     /// Anchors the header that stands, if both copies hold it: no change is under way any more.
     ///
     /// # Errors
-    /// If it is not anchored; then nothing has changed.
+    /// Fails where [`check`](Self::check) does, or with [`SealedError::Store`] if the store can't be written.
+    /// Nothing has changed then.
     pub fn confirm(&mut self, present: FoundHeader) -> Result<(), SealedError> {
         let mut stored = load(&mut self.0)?;
         let header = stored.header.after(Some(present))?;
@@ -88,6 +94,11 @@ impl<S: TrustedStore> HeaderAnchor<S> {
 
     /// Anchors the header that stands, whatever was anchored before: its owner has said so. Passphrases that were removed may open the volume
     /// again.
+    ///
+    /// # Errors
+    /// [`SealedError::StoreEmpty`] or [`SealedError::Store`] if there is no record, or the store fails,
+    /// [`SealedError::HandedOver`] if another store has the volume. [`SealedError::WornOut`] if the header's
+    /// number is too large.
     pub fn adopt(&mut self, present: FoundHeader) -> Result<(), SealedError> {
         let stored = load(&mut self.0)?;
         let header = AnchoredHeader::settled(Some(present))?;
@@ -142,6 +153,11 @@ impl<O: TrustedStore, N: TrustedStore> HandOver<O, N> {
     }
 
     /// Makes the old store void, if the new one names the header that stands. Whoever finds a hand-over interrupted calls this.
+    ///
+    /// # Errors
+    /// [`SealedError::HeaderOlder`] or [`SealedError::HeaderOther`] if the new store names another header:
+    /// the volume still belongs to the old one. [`SealedError::Store`] or [`SealedError::StoreEmpty`] if a
+    /// store fails or is empty.
     pub fn finish(&mut self, present: FoundHeader) -> Result<(), SealedError> {
         let _allowed = load(&mut self.new)?.header.after(Some(present))?;
         let stored = match load(&mut self.old) {

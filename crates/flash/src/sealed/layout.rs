@@ -85,6 +85,11 @@ impl SealedLayout {
     /// multiple of 4 gives the same layout again.
     ///
     /// `tag_len` is [`Aead::TAG_LEN`](atrest_cipher::aead::Aead::TAG_LEN).
+    ///
+    /// # Errors
+    /// [`LayoutError::UnitTooLarge`] if not one unit fits into an erase block, [`LayoutError::TooManyUnits`]
+    /// or [`LayoutError::TooManyBlocks`] if there are more than can be numbered, [`LayoutError::Geometry`] if
+    /// the payload is no unit that flash can have.
     pub const fn new(
         medium: FlashGeometry,
         payload: u32,

@@ -27,11 +27,15 @@ where
 {
     /// Makes an empty volume. Nothing on the medium is changed: every block is void, and erased before it is used.
     ///
-    /// Pair of volume key and identifier have never been used before. Fails if the store holds a record of any volume;
-    /// [`format_over`](Self::format_over) replaces that. That the store holds none is proof of a new volume only if nobody else can write
-    /// it: a log beside a counter, and the medium, can have been wiped by anybody. Serials begin behind all that the counter can have
-    /// seen there, so that none seals twice even then; but what was on the medium is lost, and nobody should make a volume because
-    /// one did not open.
+    /// Pair of volume key and identifier have never been used before. A record of any volume in the store is not
+    /// replaced; [`format_over`](Self::format_over) does that. That the store holds none is proof of a new volume
+    /// only if nobody else can write it: a log beside a counter, and the medium, can have been wiped by anybody.
+    /// Serials begin behind all that the counter can have seen there, so that none seals twice even then; but what was
+    /// on the medium is lost, and nobody should make a volume because one did not open.
+    ///
+    /// # Errors
+    /// [`SealedError::StoreInUse`] if the store holds a record. Otherwise it fails where
+    /// [`format_over`](Self::format_over) does.
     pub fn format(
         device: D,
         mut store: S,
@@ -49,6 +53,15 @@ where
 
     /// Makes an empty volume and replaces what the store holds, otherwise like [`format`](Self::format). If the store held
     /// the record of another volume, that one can then be read without freshness only.
+    ///
+    /// # Errors
+    /// Before anything is written: [`SealedError::NoKey`], [`SealedError::Key`], [`SealedError::Option`],
+    /// [`SealedError::ShortLived`], [`SealedError::Layout`], [`SealedError::BufferTooSmall`] or
+    /// [`SealedError::TableTooSmall`] for what the caller passes, [`SealedError::Random`] if `random` fails,
+    /// and [`SealedError::KeyInUse`] if the medium has units under this key.
+    ///
+    /// [`SealedError::Medium`] or [`SealedError::Store`] if medium or store fail, [`SealedError::WornOut`] if
+    /// no serials are left.
     pub fn format_over(
         device: D,
         store: S,
@@ -80,6 +93,19 @@ where
     /// After anything but [`close`](Self::close) what was in flight is accepted, if it is a state that the volume had since the
     /// store was written last; then the store is written, and a block whose erase was cut is erased. Nothing is changed,
     /// on the medium or in the store, when the medium is refused.
+    ///
+    /// # Errors
+    /// What [`format_over`](Self::format_over) refuses of what the caller passes.
+    ///
+    /// [`SealedError::NotAnchored`], [`SealedError::Gap`] or [`SealedError::StoreOlder`] if the medium is not
+    /// in a state that the store allows, [`SealedError::HeaderOlder`] or [`SealedError::HeaderOther`] if its
+    /// header is not, [`SealedError::CounterBehind`] if the record is not of this counter.
+    /// [`SealedError::StoreEmpty`], [`SealedError::OtherVolume`], [`SealedError::HandedOver`],
+    /// [`SealedError::EarlierVersion`] or [`SealedError::LaterVersion`] if the store has no record for this
+    /// volume and program.
+    ///
+    /// [`SealedError::Medium`] or [`SealedError::Store`] if medium or store fail, [`SealedError::WornOut`] if
+    /// no serials are left.
     pub fn mount(
         device: D,
         store: S,

@@ -53,6 +53,11 @@ where
     B: AsMut<[u8]>,
 {
     /// Opens a volume, to be read only. Reads the whole medium.
+    ///
+    /// # Errors
+    /// What [`format_over`](super::SealedFlash::format_over) refuses of what the caller passes, and
+    /// [`SealedError::Medium`] if the medium fails. Units that do not verify are no error here; reading them
+    /// is.
     pub fn open_without_freshness(
         device: D,
         key: &SealedKey<'_>,
@@ -74,7 +79,11 @@ where
         Self { assume_torn: true, ..self }
     }
 
-    /// Returns what stands in a unit of an erase block. Fails for one that the medium does not have.
+    /// Returns what stands in a unit of an erase block.
+    ///
+    /// # Errors
+    /// [`FlashCause::OutOfBounds`] for a unit that the medium does not have, or the medium's own error. A
+    /// unit that does not verify is a [`Verdict`].
     pub fn verdict(&mut self, block: u32, unit: u32) -> Result<Verdict, FlashCause> {
         self.cells.layout.check_unit(block, unit)?;
         let state = self.state(block);

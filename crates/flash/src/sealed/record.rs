@@ -194,7 +194,11 @@ impl RecordFields {
         Self::read(record).ok()
     }
 
-    /// Reads the fields of a record. The error says whether another version wrote it, or another store has the volume now.
+    /// Reads the fields of a record.
+    ///
+    /// # Errors
+    /// [`SealedError::EarlierVersion`] or [`SealedError::LaterVersion`] if another version wrote it, or if it
+    /// is no record. [`SealedError::HandedOver`] if another store has the volume now.
     pub fn read(record: &[u8; TRUSTED_RECORD_LEN]) -> Result<Self, SealedError> {
         let Stored { record, header, .. } = Stored::from_bytes(record)?;
         Ok(Self {

@@ -38,9 +38,12 @@ where
     T: AsRef<[BlockState]> + AsMut<[BlockState]>,
     B: AsMut<[u8]>,
 {
-    /// Returns what stands in a unit. Nothing is stopped by one that fails. Fails for a unit that the medium does not have.
+    /// Returns what stands in a unit. Nothing is stopped by one that fails.
     ///
     /// A unit that fails is opened as many times as it has bits.
+    ///
+    /// # Errors
+    /// [`FlashCause::OutOfBounds`] for a unit that the medium does not have, or the medium's own error.
     pub fn unit_state(&mut self, block: u32, unit: u32) -> Result<UnitState, FlashCause> {
         self.cells.layout.check_unit(block, unit)?;
         let state = self.state(block);
@@ -59,6 +62,9 @@ where
     /// Reads a unit that fails, with one bit put right. False, and nothing in `out`, if that is not enough.
     ///
     /// What is read is what was stored: the unit's tag says so. The medium stays as it is.
+    ///
+    /// # Errors
+    /// [`FlashCause::OutOfBounds`] for a unit that the medium does not have, or the medium's own error.
     pub fn correct(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<bool, FlashCause> {
         self.cells.layout.check_unit(block, unit)?;
         let state = self.state(block);
@@ -76,8 +82,12 @@ where
     ///
     /// The owner gives up the question whether it is what was stored last: blocks may be from earlier times, or cut short, and a file system
     /// may show older data without a word. Units that fail between others stay [`Tampered`](FlashCause::Tampered). Serials go on
-    /// behind all that the record allows, so none seals twice. Fails where the store is empty, of another volume, or older than the
-    /// medium, as nobody knows then which serials were used.
+    /// behind all that the record allows, so none seals twice.
+    ///
+    /// # Errors
+    /// [`SealedError::StoreEmpty`], [`SealedError::OtherVolume`] or [`SealedError::StoreOlder`]: nobody knows
+    /// then which serials were used. Otherwise it fails where [`mount`](Self::mount) does, but for what it is
+    /// to overlook.
     pub fn adopt(
         device: D,
         store: S,

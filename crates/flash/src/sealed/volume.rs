@@ -68,12 +68,20 @@ where
     B: AsMut<[u8]>,
 {
     /// Syncs the medium and writes the trusted store: from now on nobody can undo what was written before.
+    ///
+    /// # Errors
+    /// [`FlashCause::TrustedStore`] or the medium's own error: what was written before is then not anchored.
+    /// [`FlashCause::WornOut`] if no serials are left, [`FlashCause::Stopped`] after tampering was found.
     pub fn anchor(&mut self) -> Result<(), FlashCause> {
         if self.changed || self.tampered { self.write_record(false, None) } else { self.cells.sync() }
     }
 
     /// Closes the volume before power is switched off: syncs the medium, and writes to the trusted store that nothing is
     /// newer. The next opening finds nothing in doubt. Blocks that were begun take no more units after it.
+    ///
+    /// # Errors
+    /// Fails where [`anchor`](Self::anchor) does. The next opening then finds the volume as after a power
+    /// loss.
     pub fn close(&mut self) -> Result<(), FlashCause> {
         if self.clean && !self.tampered { self.cells.sync() } else { self.write_record(true, None) }
     }

@@ -82,6 +82,11 @@ pub enum Checksum {
 
 /// Bytes in the header copy that starts with `binary` (at least 512 bytes), so that the caller knows how much to
 /// read. Checks everything that does not need the rest: magic, version, size, offset.
+///
+/// # Errors
+/// [`HeaderError::Magic`] or [`HeaderError::Version`] if this is no LUKS2 header. [`HeaderError::TooShort`],
+/// [`HeaderError::HeaderSize`] or [`HeaderError::HeaderOffset`] if it is damaged or lies where it does not
+/// belong.
 pub fn header_size(binary: &[u8], copy: CopyKind, offset: u64) -> Result<u64, HeaderError> {
     let short = |_| HeaderError::TooShort { needs: BINARY_SIZE as u64, has: binary.len() as u64 };
     let fields: Fields = Reader::new(binary).field().map_err(short)?;
@@ -111,6 +116,11 @@ pub fn header_size(binary: &[u8], copy: CopyKind, offset: u64) -> Result<u64, He
 
 impl BinaryHeader {
     /// Parses a whole copy found at `offset`, checks its checksum, and returns it with its JSON area.
+    ///
+    /// # Errors
+    /// Fails where [`header_size`] does. [`HeaderError::TooShort`] if `bytes` end before the copy does,
+    /// [`HeaderError::ChecksumAlgorithm`] if this build does not know the algorithm,
+    /// [`HeaderError::ChecksumMismatch`] if the copy is damaged.
     pub fn parse(bytes: &[u8], copy: CopyKind, offset: u64) -> Result<(Self, &[u8]), HeaderError> {
         let header_size = header_size(bytes, copy, offset)?;
         let has = bytes.len() as u64;
@@ -147,6 +157,10 @@ impl BinaryHeader {
 
     /// The bytes of a whole copy. `salt` makes the two copies differ. `json` is padded with zeros; at least one must
     /// fit behind it.
+    ///
+    /// # Errors
+    /// [`HeaderError::TooShort`] if `json` does not fit, or if the header's size is none of [`HEADER_SIZES`].
+    /// [`HeaderError::BinaryText`] if the label, the subsystem or the UUID does not fit its field.
     pub fn encode(&self, copy: CopyKind, salt: &[u8; 64], json: &str) -> Result<Vec<u8>, HeaderError> {
         let must = self.json_size();
         if json.len() as u64 >= must || !HEADER_SIZES.contains(&self.header_size) {

@@ -115,6 +115,9 @@ impl Composition {
     }
 
     /// The changed metadata, which has passed every rule.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks.
     pub fn finish(self) -> Result<Metadata, HeaderError> {
         Metadata::from_document(self.document, self.json_size)
     }

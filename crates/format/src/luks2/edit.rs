@@ -16,6 +16,10 @@ use super::{HeaderError, Metadata, Section};
 
 impl Metadata {
     /// Metadata of a new volume.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks. All methods that return changed metadata
+    /// share this.
     pub fn create(
         keyslots: &[Keyslot],
         segments: &[Segment],
@@ -40,6 +44,10 @@ impl Metadata {
     }
 
     /// With one more keyslot, whose key has the digest `digest` already.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks: [`HeaderError::KeyslotDigests`] if there
+    /// is no such digest, one of the `Area` variants if the keyslot's area is not free.
     pub fn with_keyslot(&self, keyslot: &Keyslot, digest: u32) -> Result<Self, HeaderError> {
         self.edit(|document| {
             in_section(document, Section::Keyslots, |keyslots| {
@@ -54,6 +62,10 @@ impl Metadata {
     }
 
     /// With one more keyslot, for a key with a digest of its own.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks: [`HeaderError::KeyslotDigests`] if
+    /// `digest` does not list the keyslot, one of the `Area` variants if its area is not free.
     pub fn with_unbound_keyslot(&self, keyslot: &Keyslot, digest: &Digest) -> Result<Self, HeaderError> {
         self.edit(|document| {
             in_section(document, Section::Keyslots, |keyslots| {
@@ -66,6 +78,10 @@ impl Metadata {
     }
 
     /// With `new` in the place of the keyslot `old`, for the same key. References follow if the number changes.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks: [`HeaderError::KeyslotDigests`] if there
+    /// is no keyslot `old`, one of the `Area` variants if the new area is not free.
     pub fn with_keyslot_replaced(&self, old: u32, new: &Keyslot) -> Result<Self, HeaderError> {
         let (from, to) = (number_text(old), number_text(new.id));
         let follow = |ids: &mut Vec<String>| {
@@ -87,11 +103,17 @@ impl Metadata {
     }
 
     /// Without a keyslot. Digests and tokens forget it; a digest that no keyslot and no segment uses goes with it.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks. A keyslot that is not there is no error.
     pub fn without_keyslot(&self, id: u32) -> Result<Self, HeaderError> {
         self.without_keyslots(&[id])
     }
 
     /// Without several keyslots, as [`without_keyslot`](Self::without_keyslot).
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks. Keyslots that are not there are no error.
     pub fn without_keyslots(&self, ids: &[u32]) -> Result<Self, HeaderError> {
         let names: Vec<String> = ids.iter().copied().map(number_text).collect();
         let unused = |digest: &&Digest| {
@@ -120,6 +142,10 @@ impl Metadata {
     }
 
     /// With another priority of a keyslot. `Normal` is written by leaving the field out, as cryptsetup does.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks. If there is no such keyslot, nothing
+    /// changes and nothing fails.
     pub fn with_priority(&self, keyslot: u32, priority: Priority) -> Result<Self, HeaderError> {
         self.edit(|document| {
             in_section(document, Section::Keyslots, |keyslots| {
@@ -133,6 +159,11 @@ impl Metadata {
     }
 
     /// With a token, whose text is kept byte for byte.
+    ///
+    /// # Errors
+    /// [`HeaderError::JsonSyntax`] or another of the `Json` variants if `text` is no acceptable JSON,
+    /// [`HeaderError::UnknownReference`] if it names a keyslot that is not there. Otherwise [`HeaderError`]
+    /// with the first rule that the result breaks.
     pub fn with_token(&self, id: u32, text: &str) -> Result<Self, HeaderError> {
         super::json::check(text)?;
         let mut fault = Ok(());
@@ -143,6 +174,9 @@ impl Metadata {
     }
 
     /// Without a token.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks. A token that is not there is no error.
     pub fn without_token(&self, id: u32) -> Result<Self, HeaderError> {
         self.edit(|document| {
             in_section(document, Section::Tokens, |tokens| tokens.remove(&number_text(id)));

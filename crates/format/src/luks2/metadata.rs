@@ -28,6 +28,10 @@ pub struct Metadata {
 
 impl Metadata {
     /// Parses a JSON area as it lies on the device, with the zeros behind the text.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first thing that is wrong: in the JSON text, then in the type of a field,
+    /// then in how the parts go together.
     pub fn parse(area: &[u8]) -> Result<Self, HeaderError> {
         let text = json::text_of_area(area)?;
         json::check(text)?;

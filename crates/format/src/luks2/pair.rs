@@ -26,6 +26,9 @@ pub struct HeaderPair {
 
 impl Header {
     /// Parses a whole copy found at `offset` of its device.
+    ///
+    /// # Errors
+    /// Fails where [`BinaryHeader::parse`] or [`Metadata::parse`] does.
     pub fn parse(bytes: &[u8], copy: CopyKind, offset: u64) -> Result<Self, HeaderError> {
         let (binary, json) = BinaryHeader::parse(bytes, copy, offset)?;
         let metadata = Metadata::parse(json)?;
@@ -33,6 +36,9 @@ impl Header {
     }
 
     /// The bytes of a whole copy; `salt` is random and different for each.
+    ///
+    /// # Errors
+    /// Fails where [`BinaryHeader::encode`] does.
     pub fn encode(&self, copy: CopyKind, salt: &[u8; 64]) -> Result<Vec<u8>, HeaderError> {
         self.binary.encode(copy, salt, &self.metadata.to_json())
     }
@@ -49,7 +55,9 @@ impl Header {
 
 impl HeaderPair {
     /// Picks the copy that counts: the good one, or of two good ones the newer, or the first.
-    /// If neither is good, both reasons come back.
+    ///
+    /// # Errors
+    /// If neither is good: both reasons, that of the primary copy first.
     pub fn choose(
         primary: Result<Header, HeaderError>,
         secondary: Result<Header, HeaderError>,

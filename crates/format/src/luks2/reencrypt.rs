@@ -183,6 +183,11 @@ impl Resilience {
 
 impl Metadata {
     /// The re-encryption in progress.
+    ///
+    /// # Errors
+    /// [`ReencryptionFault::None`] if none is in progress. [`ReencryptionFault::Offline`] or
+    /// [`ReencryptionFault::Unverifiable`] if another program has to finish it. The others say what of it is
+    /// damaged or not known.
     pub fn reencryption(&self) -> Result<Reencryption, ReencryptionFault> {
         use ReencryptionFault as Fault;
         let version = self.reencryption_version()?;
@@ -285,6 +290,10 @@ impl Reencryption {
     }
 
     /// What is verified: how zones are protected, and the backup segments.
+    ///
+    /// # Errors
+    /// [`ReencryptionFault::TextLength`] if a text is longer than any that is verified,
+    /// [`ReencryptionFault::Segments`] if a backup segment is of a kind that is not known.
     pub fn verified_metadata(&self) -> Result<Vec<u8>, ReencryptionFault> {
         let mut out = Serial(Vec::new());
         for text in [self.mode.name(), self.direction.name(), self.resilience.name()] {

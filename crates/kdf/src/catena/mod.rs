@@ -87,6 +87,10 @@ impl CatenaCost {
     }
 
     /// Whether all of these are defined and accepted.
+    ///
+    /// # Errors
+    /// [`KdfError::CostOutOfRange`] if lambda or a garlic is zero, a garlic is larger than
+    /// [`CatenaCost::MAX_GARLIC`], or the first level's is larger than the last one's.
     pub fn check(&self) -> Result<(), KdfError> {
         let range = |parameter, value: u8, min: u8, max: u8| {
             if (min..=max).contains(&value) {
@@ -150,6 +154,13 @@ pub struct CatenaInput<'a> {
 }
 
 /// Fills `out`, at most a digest long, in the first [`CatenaCost::memory_bytes`] bytes of `memory`, which are wiped.
+///
+/// # Errors
+/// Fails where [`Catena::new`] does.
+///
+/// With `std`, [`KdfError::TooMuchWork`] as soon as it shows that the caller's
+/// [`WorkLimit`](crate::WorkLimit) does not suffice, and [`KdfError::Cancelled`] once its flag is set. Then
+/// `out` is zeros.
 pub fn catena(
     hash: Hash,
     cost: &CatenaCost,
@@ -168,6 +179,12 @@ pub fn catena(
 
 /// The client-independent update: turns what was derived with `cost` into what `garlic`, which is larger, yields, without
 /// the passphrase. `hashed` is replaced; its length is the output's.
+///
+/// # Errors
+/// Fails where [`Catena::update`] does, and then leaves `hashed` unchanged.
+///
+/// With `std`, [`KdfError::TooMuchWork`] or [`KdfError::Cancelled`], as for [`catena()`]. Then `hashed` is
+/// zeros, and what it was is lost.
 pub fn catena_update(
     hash: Hash,
     cost: &CatenaCost,

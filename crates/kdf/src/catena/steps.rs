@@ -43,6 +43,12 @@ pub struct Catena<'a, H: FixedHash> {
 
 impl<'a, H: FixedHash> Catena<'a, H> {
     /// Begins to fill `out`, which is at most a digest long, in as much of `memory` as the cost says.
+    ///
+    /// # Errors
+    /// [`KdfError::CostOutOfRange`] if the cost is none that [`CatenaCost::check`] accepts,
+    /// [`KdfError::OutputLen`] if `out` is empty or longer than a digest, [`KdfError::InputTooLong`] for a
+    /// salt of more than 255 bytes, and [`KdfError::NotEnoughMemory`] if `memory` is shorter than
+    /// [`CatenaCost::memory_bytes`].
     pub fn new(
         cost: &CatenaCost,
         input: &CatenaInput<'_>,
@@ -78,6 +84,10 @@ impl<'a, H: FixedHash> Catena<'a, H> {
 
     /// Begins to turn what was derived with `cost` into what it is with a larger garlic. `hashed` is read at once; it is
     /// as long as it was then.
+    ///
+    /// # Errors
+    /// [`KdfError::CostOutOfRange`] if `garlic` is not larger than that of `cost`. Otherwise it fails where
+    /// [`new`](Self::new) does.
     pub fn update(
         cost: &CatenaCost,
         garlic: u8,

@@ -12,7 +12,15 @@ pub use steps::{Pbkdf2, Progress};
 
 /// Fills `out` with PBKDF2-HMAC. `out` may have any length that is not zero.
 ///
-/// With `std`, the time is bounded by a `WorkLimit`. After an error `out` is zeros.
+/// With `std`, the time is bounded by a `WorkLimit`.
+///
+/// # Errors
+/// [`KdfError::NoIterations`] for 0 iterations, [`KdfError::OutputLen`] if `out` is empty or longer than 2^32
+/// - 1 digests. Then `out` is unchanged.
+///
+/// With `std`, [`KdfError::TooMuchWork`] as soon as it shows that the caller's
+/// [`WorkLimit`](crate::WorkLimit) does not suffice, and [`KdfError::Cancelled`] once its flag is set. Then
+/// `out` is zeros.
 pub fn pbkdf2(
     hash: Hash,
     passphrase: &[u8],
@@ -31,6 +39,9 @@ pub fn pbkdf2(
 
 /// Fills `out` with PBKDF2-HMAC-SHA-256, computed by this backend, otherwise like [`pbkdf2`]. The other functions choose the
 /// best backend for themselves.
+///
+/// # Errors
+/// Fails where [`pbkdf2`] does.
 pub fn pbkdf2_sha256_with(
     backend: Sha256Backend,
     passphrase: &[u8],

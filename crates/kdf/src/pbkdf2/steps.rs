@@ -55,6 +55,10 @@ pub struct Pbkdf2<'a, H: FixedHash> {
 
 impl<'a, H: FixedHash> Pbkdf2<'a, H> {
     /// Begins to fill `out`, which may have any length that is not zero, and hashes the passphrase into the HMAC keys.
+    ///
+    /// # Errors
+    /// [`KdfError::NoIterations`] for 0 iterations, [`KdfError::OutputLen`] if `out` is empty or longer than
+    /// 2^32 - 1 digests.
     pub fn new(
         passphrase: &[u8],
         salt: &'a [u8],
@@ -65,6 +69,9 @@ impl<'a, H: FixedHash> Pbkdf2<'a, H> {
     }
 
     /// Begins to fill `out`, with this backend if the hash is SHA-256. Otherwise like [`new`](Self::new).
+    ///
+    /// # Errors
+    /// Fails where [`new`](Self::new) does.
     pub fn with_backend(
         backend: Sha256Backend,
         passphrase: &[u8],

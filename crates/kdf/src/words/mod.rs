@@ -93,6 +93,9 @@ pub const fn max_len(count: usize) -> usize {
 /// Draws `count` words and writes them in the normal form to the start of `out`, which has room for
 /// [`max_len`]`(count)` bytes. Returns how many bytes they are.
 ///
+/// # Errors
+/// [`RandomError`] if `random` fails. `out` is wiped then.
+///
 /// # Panics
 ///
 /// If `out` is shorter than that.
@@ -123,6 +126,10 @@ pub fn generate(random: &mut dyn Random, count: usize, out: &mut [u8]) -> Result
 ///
 /// Words are told apart by white space of any kind and length. Upper and lower case are the same. A word may be cut after
 /// its fourth letter or any later one. [`max_len`]`(typed.len() / 4 + 1)` bytes are always enough room.
+///
+/// # Errors
+/// [`WordsError::NoWords`] if there is nothing but white space, [`WordsError::Unknown`] for the first word
+/// that is not in the list, and [`WordsError::NoRoom`] if `out` is too small.
 pub fn normalise(typed: &[u8], out: &mut [u8]) -> Result<(usize, usize), WordsError> {
     let mut len = 0;
     let mut count = 0;

@@ -12,7 +12,12 @@ const STEP: u32 = 64;
 
 /// Derives the 32 bytes of a keyslot.
 pub trait Derive {
-    /// Fills `out`, or fails without leaving anything in it.
+    /// Fills `out`. After an error, nothing in it was derived from the passphrase.
+    ///
+    /// # Errors
+    /// [`DeriveError::NotHere`] if this program does not contain the derivation that `cost` names.
+    /// [`DeriveError::Kdf`] if the derivation refuses the cost or its memory. [`DeriveError::TooMuchWork`]
+    /// under [`AtMost`] alone.
     fn derive(
         &mut self,
         cost: &KdfCost,

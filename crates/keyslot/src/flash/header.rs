@@ -55,6 +55,11 @@ impl<'a> Header<'a> {
     /// Checks a header.
     ///
     /// Magic, version and checksum have their places in every version, so that a newer one is told from damage.
+    ///
+    /// # Errors
+    /// [`HeaderError::Blank`], [`HeaderError::Foreign`], [`HeaderError::Checksum`] and
+    /// [`HeaderError::Version`] tell erased flash, something else, damage and a newer program's header apart.
+    /// The others name the field of a whole header that is not acceptable.
     pub fn parse(bytes: &'a [u8; HEADER_LEN]) -> Result<Self, HeaderError> {
         if is_blank(bytes) {
             return Err(HeaderError::Blank);
@@ -189,6 +194,9 @@ pub struct HeaderEdit<'a> {
 
 impl<'a> HeaderEdit<'a> {
     /// A new header without keys.
+    ///
+    /// # Errors
+    /// [`HeaderError::Params`] if [`Params::check`] refuses `params`. `bytes` is unchanged then.
     pub fn create(bytes: &'a mut [u8; HEADER_LEN], params: &Params) -> Result<Self, HeaderError> {
         params.check().map_err(HeaderError::Params)?;
         let (start, rest): (_, &mut [u8; HEADER_LEN - PARAMS_LEN]) = split_mut(bytes);
@@ -198,6 +206,9 @@ impl<'a> HeaderEdit<'a> {
     }
 
     /// A header that is there, and is checked.
+    ///
+    /// # Errors
+    /// Fails where [`Header::parse`] does.
     pub fn change(bytes: &'a mut [u8; HEADER_LEN]) -> Result<Self, HeaderError> {
         Header::parse(bytes)?;
         Ok(Self { bytes })

@@ -209,6 +209,11 @@ type Fields =
 
 impl Params {
     /// Whether they go together.
+    ///
+    /// # Errors
+    /// [`ParamsError::KeyLen`] if the cipher has no keys of this length, [`ParamsError::Protection`] if it
+    /// has no tags of this length or can't be used with this protection, [`ParamsError::DataUnit`] and
+    /// [`ParamsError::Sizes`] if a unit or the layout is impossible.
     pub fn check(&self) -> Result<(), ParamsError> {
         if !self.cipher.key_lens().contains(&self.key_len) || usize::from(self.key_len) > MAX_KEY_LEN {
             return Err(ParamsError::KeyLen { bytes: self.key_len });

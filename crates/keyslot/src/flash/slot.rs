@@ -33,6 +33,9 @@ const DEVICE_LABEL: &[u8; 24] = b"atrest device secret v1\0";
 /// it worthless, wherever copies of them are.
 pub trait DeviceSecret {
     /// HMAC-SHA256 of a message of 56 bytes, keyed by the secret.
+    ///
+    /// # Errors
+    /// [`DeviceSecretError`] if the chip does not compute it: the secret was wiped, or the peripheral failed.
     fn mac(&mut self, message: &[u8; 56], out: &mut [u8; 32]) -> Result<(), DeviceSecretError>;
 }
 
@@ -63,6 +66,10 @@ pub struct SlotKdf {
 pub struct SlotBytes(pub(super) [u8; SLOT_LEN]);
 
 /// Whether a passphrase has a length that is taken.
+///
+/// # Errors
+/// [`SlotError::EmptyPassphrase`], or [`SlotError::PassphraseTooLong`] for more than [`MAX_PASSPHRASE_LEN`]
+/// bytes.
 pub fn check_passphrase(passphrase: &[u8]) -> Result<(), SlotError> {
     match passphrase.len() {
         0 => Err(SlotError::EmptyPassphrase),
@@ -74,6 +81,11 @@ pub fn check_passphrase(passphrase: &[u8]) -> Result<(), SlotError> {
 /// Unwraps the volume key with what the passphrase derived with the keyslot's cost and salt. `key` is empty after an error.
 ///
 /// Programs that derive in steps of their own call this; others leave the derivation to [`Derive`], too.
+///
+/// # Errors
+/// [`SlotError::WrongKey`] if the passphrase or the device secret is another one, or if header or keyslot
+/// were changed. [`SlotError::NeedsDevice`] if the keyslot needs a device secret and `device` is `None`,
+/// [`SlotError::Device`] if that secret did not answer.
 #[inline(never)] // nor are its parts: derivation, HMAC and cipher take a small stack one after the other, not all at once
 pub fn open_slot(
     params: &Params,
@@ -93,6 +105,11 @@ pub fn open_slot(
 }
 
 /// Wraps the volume key for a new keyslot.
+///
+/// # Errors
+/// [`SlotError::OtherVolume`] if `key` is empty or not of the volume that `params` describe,
+/// [`SlotError::Cost`] for a cost that [`open_slot`]'s programs would refuse, [`SlotError::Device`] if the
+/// device secret did not answer.
 pub fn seal_slot(
     params: &Params,
     kdf: &SlotKdf,
@@ -119,6 +136,9 @@ pub fn seal_slot(
 
 impl SlotKdf {
     /// With a fresh salt.
+    ///
+    /// # Errors
+    /// [`SlotError::Random`] if `random` fails.
     pub fn generate(cost: KdfCost, random: &mut dyn Random) -> Result<Self, SlotError> {
         let mut salt = [0; SLOT_SALT_LEN];
         random.fill(&mut salt)?;
@@ -126,6 +146,10 @@ impl SlotKdf {
     }
 
     /// Derives from a passphrase.
+    ///
+    /// # Errors
+    /// [`SlotError::EmptyPassphrase`] or [`SlotError::PassphraseTooLong`] before any work,
+    /// [`SlotError::Derive`] if `kdf` refuses the cost.
     pub fn derive(
         &self,
         passphrase: &[u8],
@@ -198,6 +222,10 @@ impl FlashKey {
     }
 
     /// The key of a volume that is being made.
+    ///
+    /// # Errors
+    /// [`SlotError::Random`] if `random` fails or yields nothing but zeros. [`SlotError::OtherVolume`] if
+    /// `params` ask for more than [`MAX_KEY_LEN`] bytes.
     pub fn generate(&mut self, params: &Params, random: &mut dyn Random) -> Result<(), SlotError> {
         self.clear();
         let len = usize::from(params.key_len);

@@ -87,6 +87,11 @@ pub const fn area_sectors(key_len: usize, stripes: u32) -> u64 {
 
 impl Header {
     /// Parses and checks the first 592 bytes of `bytes`.
+    ///
+    /// # Errors
+    /// [`HeaderError::Truncated`], [`HeaderError::Magic`] or [`HeaderError::Version`] if this is no LUKS1
+    /// header. Otherwise the first field that is not acceptable, or the first two areas that overlap. Cipher
+    /// and hash may have names that this build does not know.
     pub fn parse(bytes: &[u8]) -> Result<Self, HeaderError> {
         let fields = Fields::parse(bytes)?;
         let header = Self { fields };
@@ -95,6 +100,11 @@ impl Header {
     }
 
     /// A header without keys, its areas placed as cryptsetup places them: from byte 4096 on, each at a multiple of 4096.
+    ///
+    /// # Errors
+    /// [`HeaderError::KeyLen`] for a length that no cipher has, [`HeaderError::Text`] for a name or UUID that
+    /// does not fit its field, [`HeaderError::DigestIterations`] for 0 iterations,
+    /// [`HeaderError::AreaInsideData`] if the areas do not end before the data.
     pub fn new(parts: &HeaderParts<'_>) -> Result<Self, HeaderError> {
         let text = |field| HeaderError::Text { field };
         let key_len = u32::try_from(parts.key_len)
@@ -146,6 +156,9 @@ impl Header {
     }
 
     /// The cipher, if this build knows it.
+    ///
+    /// # Errors
+    /// [`SpecError`] if this build knows no cipher of that name and mode.
     pub fn cipher(&self) -> Result<CipherSpec, SpecError> {
         CipherSpec::from_parts(self.cipher_name(), self.cipher_mode())
     }
@@ -165,7 +178,11 @@ impl Header {
         self.fields.uuid.as_str()
     }
 
-    /// Sets the UUID. Fails if the text is empty, longer than 39 bytes or not printable ASCII.
+    /// Sets the UUID.
+    ///
+    /// # Errors
+    /// [`HeaderError::Text`] if the text is empty, longer than 39 bytes or not printable ASCII. The header is
+    /// unchanged then.
     pub fn set_uuid(&mut self, uuid: &str) -> Result<(), HeaderError> {
         self.fields.uuid = Text::new(uuid).ok_or(HeaderError::Text { field: TextField::Uuid })?;
         Ok(())
@@ -219,7 +236,11 @@ impl Header {
         self.slot(number).is_some_and(|slot| slot.state == SlotState::InUse)
     }
 
-    /// Marks a keyslot as in use with this derivation. Its place is not changed. Fails if there is no such keyslot.
+    /// Marks a keyslot as in use with this derivation. Its place is not changed.
+    ///
+    /// # Errors
+    /// [`HeaderError::SlotIterations`] for 0 iterations, [`HeaderError::SlotState`] with the word 0 if there
+    /// is no such keyslot.
     pub fn use_slot(
         &mut self,
         number: usize,

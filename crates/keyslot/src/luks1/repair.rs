@@ -22,7 +22,11 @@ impl Repaired {
     }
 }
 
-/// Parses a header and repairs its keyslot table. Fails with what is wrong first if that can't be made up.
+/// Parses a header and repairs its keyslot table.
+///
+/// # Errors
+/// [`HeaderError`] with what [`Header::parse`] found first, if the damage is not in the keyslot table, or if
+/// the table can't be made up.
 pub fn repair(bytes: &[u8]) -> Result<Repaired, HeaderError> {
     let original = match Header::parse(bytes) {
         Ok(header) => return Ok(Repaired { header, slots: Default::default() }),

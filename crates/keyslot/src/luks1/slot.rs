@@ -11,6 +11,13 @@ use crate::{af, area};
 ///
 /// `area` holds the keyslot's area as read from the media ([`Header::area`] gives place and length); it is used as the
 /// work area and wiped. `key` has [`Header::key_len`] bytes; it is wiped unless the digest agrees.
+///
+/// # Errors
+/// [`SlotError::WrongKey`] if the passphrase is wrong or the area is damaged: LUKS1 can't tell which.
+///
+/// Before any work, [`SlotError::NotInUse`], [`SlotError::UnsupportedHash`],
+/// [`SlotError::UnsupportedCipher`], [`SlotError::NullCipher`], [`SlotError::KeyLenForCipher`] or
+/// [`SlotError::BufferLen`]. [`SlotError::Kdf`] if the derivation was refused or cancelled.
 pub fn open(
     header: &Header,
     number: usize,
@@ -46,7 +53,12 @@ fn open_unwiped(
     check_key(header, key)
 }
 
-/// Whether a key is the volume's: [`SlotError::WrongKey`] if not.
+/// Checks a key against the header's digest.
+///
+/// # Errors
+/// [`SlotError::WrongKey`] if it is not the volume's, [`SlotError::BufferLen`] if it has another length,
+/// [`SlotError::UnsupportedHash`] if this build does not know the hash, [`SlotError::Kdf`] if the digest's
+/// derivation was refused or cancelled.
 pub fn check_key(header: &Header, key: &[u8]) -> Result<(), SlotError> {
     let hash = header.hash().ok_or(SlotError::UnsupportedHash)?;
     if key.len() != header.key_len() {
@@ -58,6 +70,9 @@ pub fn check_key(header: &Header, key: &[u8]) -> Result<(), SlotError> {
 }
 
 /// The digest of a volume key for a new header.
+///
+/// # Errors
+/// [`SlotError::Kdf`] for 0 iterations, or if the derivation was refused or cancelled.
 pub fn new_digest(
     hash: Hash,
     key: &[u8],
@@ -73,6 +88,10 @@ pub fn new_digest(
 /// changed: [`Header::use_slot`] does that once the area is on the media.
 ///
 /// `area` is filled with what has to be written ([`Header::area`] gives place and length). On failure it is wiped.
+///
+/// # Errors
+/// [`SlotError::NotInUse`] if the header has no keyslot of that number. [`SlotError::Af`] if `random` fails.
+/// Hash, cipher, buffers and derivation are refused as in [`open`].
 pub fn seal(
     header: &Header,
     number: usize,

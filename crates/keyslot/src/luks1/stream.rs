@@ -56,6 +56,10 @@ pub enum StreamError<E> {
 }
 
 /// Whether a chip can use a volume: its cipher is `aes-xts-plain64`, its hash `H`.
+///
+/// # Errors
+/// [`SlotError::CipherNotHere`], [`SlotError::HashNotHere`] or [`SlotError::UnsupportedHash`] if the header
+/// names others, [`SlotError::KeyLenForCipher`] if XTS has no key of that length.
 pub fn check_for_chip<H: FixedHash>(header: &Header) -> Result<(), SlotError> {
     if (header.cipher_name(), header.cipher_mode()) != CIPHER {
         return Err(SlotError::CipherNotHere);
@@ -73,6 +77,12 @@ pub fn check_for_chip<H: FixedHash>(header: &Header) -> Result<(), SlotError> {
 impl<F: FnMut(u64)> ChipUnlock<'_, F> {
     /// Opens a keyslot. `read` reads the sector of a number, counted from the device's start, to `sector`, which is wiped in the end.
     /// `key` is empty unless the digest agrees.
+    ///
+    /// # Errors
+    /// [`StreamError::Read`] with the error of `read`. Everything else is [`StreamError::Slot`]:
+    /// [`SlotError::WrongKey`] if the passphrase is wrong or the area is damaged, [`SlotError::NotInUse`],
+    /// what [`check_for_chip`] refuses, and [`SlotError::TooManyIterations`] or [`SlotError::TooManyStripes`]
+    /// if the header asks for more than this program takes on.
     pub fn open<H: FixedHash, S: DerefMut<Target = [u8; UNIT]>, E>(
         &mut self,
         header: &Header,

@@ -100,6 +100,10 @@ pub enum IoRow {
 }
 
 /// Measures, and hands over each row as soon as it is there. Gives how caches were dropped.
+///
+/// # Errors
+/// [`BenchError::Place`] if the place can't be used, [`BenchError::Space`] if it has no room for the largest
+/// size, [`BenchError::Device`] if reading or writing fails. Rows that were handed over before hold.
 pub fn measure(place: &Place, options: &IoOptions, row: &mut dyn FnMut(IoRow)) -> Result<Forgot, BenchError> {
     let largest = options.sizes.iter().copied().max().unwrap_or(MIB);
     let medium = Medium::new(place, largest, options.threads)?;

@@ -55,6 +55,9 @@ pub struct AdiantumSpeed {
 }
 
 /// Measures every line on data in the core's cache, and hands over each as soon as it is there.
+///
+/// # Errors
+/// [`BenchError::Run`] if the cache of `options` holds no data unit.
 pub fn adiantum(options: &BenchOptions, row: &mut dyn FnMut(AdiantumRow)) -> Result<(), BenchError> {
     for (name, cipher, key_bits, decrypt, source) in LINES {
         let cipher: CipherSpec = cipher.parse().expect("a cipher that is listed here");

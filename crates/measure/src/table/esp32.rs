@@ -69,6 +69,10 @@ pub struct Esp32Row {
 }
 
 /// Measures every cell and those of this project's own modes, and hands over each as soon as it is there.
+///
+/// # Errors
+/// [`BenchError::Key`] or [`BenchError::Run`] if a mode of the table refuses its key or its data, which none
+/// does.
 pub fn esp32(options: &BenchOptions, row: &mut dyn FnMut(Esp32Row)) -> Result<(), BenchError> {
     let mut table = Table { time: options.time / 4, run: vec![0x5a; BYTES], row };
     let mapper = ecb(&DATA_KEY, BATCH)?;

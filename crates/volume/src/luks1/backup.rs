@@ -16,6 +16,10 @@ const MAX_BACKUP: u64 = 256 << 20;
 
 /// Header and keyslot areas, as `cryptsetup luksHeaderBackup` writes them: up to the end of the last area, padded with
 /// zeros to a page, what lies between header and areas zeroed.
+///
+/// # Errors
+/// Fails where [`Luks1::read`] does. [`OpenError::BackupTooLarge`] if the areas lie too far behind the
+/// header, [`OpenError::Device`] if they are not on the device.
 pub fn header_backup(device: &dyn Media) -> Result<Vec<u8>, OpenError> {
     let _lock = MetadataLock::take(device, LockMode::Shared)?;
     let header = media::read_header(device)?;
@@ -43,6 +47,9 @@ pub fn header_backup(device: &dyn Media) -> Result<Vec<u8>, OpenError> {
 ///
 /// A power loss in the middle leaves the old header over areas of which some are the backup's; the backup is still
 /// there to be restored again.
+///
+/// # Errors
+/// Fails where [`header_restore`](crate::header_restore()) of all formats does.
 pub fn header_restore(device: &dyn Media, backup: &[u8], options: RestoreOptions) -> Result<(), ChangeError> {
     let header = media::parse(backup).map_err(ChangeError::BadBackup)?;
     let (start, end) = (first_area(&header), header.areas_end());
@@ -68,7 +75,9 @@ pub fn header_restore(device: &dyn Media, backup: &[u8], options: RestoreOptions
 
 /// Repairs a keyslot table whose offsets, stripes or state words are damaged, and returns what was read then.
 ///
-/// Nothing is written if the header is intact ([`ChangeError::NothingToRepair`]) or if what is damaged can't be made up.
+/// # Errors
+/// [`ChangeError::NothingToRepair`] if the header is intact, [`ChangeError::Open`] if what is damaged can't
+/// be made up. Nothing was written then. [`ChangeError::Device`] if the device fails.
 pub fn repair(device: &dyn Media) -> Result<Luks1, ChangeError> {
     let _lock = MetadataLock::take(device, LockMode::Exclusive)?;
     let bytes = media::header_bytes(device)?;

@@ -18,6 +18,10 @@ impl Luks1 {
     /// The area is made durable first, then the header lists it. A power loss leaves the keyslot listed and good, or
     /// not listed. (A torn header write can leave keyslot 6 listed with half its salt: it does not open, and was
     /// never acknowledged.)
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::add_key`](crate::LockedVolume::add_key) does. LUKS1 has eight keyslots,
+    /// and PBKDF2 with the header's hash.
     pub fn add_key(
         &mut self,
         header: &dyn Media,
@@ -45,9 +49,12 @@ impl Luks1 {
     /// Replaces the passphrase `old` by `new`; returns the number of the new keyslot, which is another one.
     ///
     /// The new keyslot is durable before the old one goes, so one of the two passphrases opens at any moment. Each
-    /// keyslot of LUKS1 has one area, so this takes a free keyslot: with all eight in use it fails with
-    /// [`ChangeError::NoFreeKeyslot`], unless `options.slot` names the old keyslot itself. Then it is overwritten where it is,
-    /// and a power loss in that moment loses it.
+    /// keyslot of LUKS1 has one area, so this takes a free keyslot, unless `options.slot` names the old keyslot itself. Then
+    /// it is overwritten where it is, and a power loss in that moment loses it.
+    ///
+    /// # Errors
+    /// [`ChangeError::NoFreeKeyslot`] with all eight in use. Otherwise it fails where
+    /// [`LockedVolume::change_key`](crate::LockedVolume::change_key) does.
     pub fn change_key(
         &mut self,
         header: &dyn Media,
@@ -72,6 +79,9 @@ impl Luks1 {
     }
 
     /// Removes the keyslot that opens with the passphrase; returns its number. See [`kill_slot`](Self::kill_slot).
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::remove_key`](crate::LockedVolume::remove_key) does.
     pub fn remove_key(
         &mut self,
         header: &dyn Media,
@@ -90,6 +100,10 @@ impl Luks1 {
     ///
     /// Its area is overwritten, which is made durable and verified on the media; only then the header forgets it.
     /// After a power loss it may still be listed, but never opens once the area has gone.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::kill_slot`](crate::LockedVolume::kill_slot) does. [`ChangeError::Option`]
+    /// if the keyslot's area is not on the device.
     pub fn kill_slot(&mut self, header: &dyn Media, slot: u32, last_may_go: bool) -> Result<(), ChangeError> {
         self.refresh(header)?;
         if !self.header.is_in_use(slot as usize) {
@@ -103,6 +117,10 @@ impl Luks1 {
 
     /// Overwrites all eight areas, also those of free keyslots, then lists no keyslot. A power loss leaves some
     /// keyslots that open and some that do not; calling it again goes on.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::erase`](crate::LockedVolume::erase) does. [`ChangeError::Option`] if an
+    /// area is not on the device: nothing was written then.
     pub fn erase(&mut self, header: &dyn Media) -> Result<(), ChangeError> {
         self.refresh(header)?;
         for number in 0..SLOTS {
@@ -122,6 +140,10 @@ impl Luks1 {
     }
 
     /// Sets the UUID if one is given. The other names are LUKS2's.
+    ///
+    /// # Errors
+    /// [`ChangeError::NotInFormat`] for a label or subsystem. Otherwise it fails where
+    /// [`set_uuid`](Self::set_uuid) does.
     pub fn relabel(&mut self, header: &dyn Media, new: &Relabel<'_>) -> Result<(), ChangeError> {
         if new.label.is_some() || new.subsystem.is_some() {
             return Err(ChangeError::NotInFormat);
@@ -130,6 +152,10 @@ impl Luks1 {
     }
 
     /// Sets the UUID, which lies in one sector: a power loss leaves the old one or the new one.
+    ///
+    /// # Errors
+    /// [`ChangeError::Option`] if the text is no UUID. Otherwise as all [changes of a
+    /// header](crate::LockedVolume::add_key).
     pub fn set_uuid(&mut self, header: &dyn Media, uuid: &str) -> Result<(), ChangeError> {
         crate::uuid::check(uuid)?;
         self.refresh(header)?;
@@ -142,6 +168,9 @@ impl Luks1 {
     }
 
     /// Rewrites what is damaged from what is intact. A header that could be read is intact: see [`repair`](super::repair).
+    ///
+    /// # Errors
+    /// Fails where [`repair`](super::repair) does.
     pub fn repair(&mut self, header: &dyn Media) -> Result<(), ChangeError> {
         *self = super::repair(header)?;
         Ok(())

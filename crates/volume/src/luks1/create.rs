@@ -20,6 +20,9 @@ const OFFSET_MULTIPLE: u64 = 4096;
 ///
 /// The old header is wiped and flushed before anything else is written, and the new one is written last: a power loss
 /// leaves no LUKS header at all or the finished one.
+///
+/// # Errors
+/// Fails where [`format`](crate::format()) of all formats does.
 pub fn format(
     devices: Devices<'_>,
     passphrase: &Passphrase,

@@ -34,6 +34,10 @@ pub struct Luks1 {
 
 impl Luks1 {
     /// Reads the header under a shared lock.
+    ///
+    /// # Errors
+    /// [`OpenError::NotLuks`], [`OpenError::UnknownVersion`] or [`OpenError::Luks1`] if there is no LUKS1
+    /// header that can be used, [`OpenError::Device`] if reading fails.
     pub fn read(header: &dyn Media) -> Result<Self, OpenError> {
         let _lock = MetadataLock::take(header, LockMode::Shared)?;
         Ok(Self { header: media::read_header(header)? })
@@ -49,12 +53,19 @@ impl Luks1 {
         info::info(&self.header)
     }
 
-    /// Fails if the data can't be where the header says. Needs no key.
+    /// Checks that the data can be where the header says. Needs no key.
+    ///
+    /// # Errors
+    /// [`UnlockError::DataOverHeader`] if the data would lie over the header,
+    /// [`UnlockError::DataDeviceTooSmall`] if the device ends before it begins.
     pub fn check_place(&self, devices: Devices<'_>) -> Result<(), UnlockError> {
         self.data_place(devices).map(drop)
     }
 
     /// Unlocks with a passphrase.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::unlock`](crate::LockedVolume::unlock) does.
     pub fn unlock(
         &self,
         devices: Devices<'_>,
@@ -67,6 +78,11 @@ impl Luks1 {
     }
 
     /// Unlocks with the volume key, which is checked against the header's digest.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongVolumeKey`] if the header's digest is of another key, and what
+    /// [`check_place`](Self::check_place) finds. [`UnlockError::UnsupportedCipher`] or [`UnlockError::Key`]
+    /// if this build can't use it.
     pub fn unlock_with_key(
         &self,
         devices: Devices<'_>,
@@ -80,6 +96,13 @@ impl Luks1 {
 
     /// The volume key and the number of the keyslot that held it. All keyslots are tried if `slot` is `None`; a
     /// keyslot whose area can't be read does not keep the others from being tried.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongPassphrase`] if no keyslot opens with it,
+    /// [`UnlockError::WrongPassphraseOrDamaged`] if one that might is damaged.
+    /// [`UnlockError::KeyslotDamaged`], [`UnlockError::Device`] or [`UnlockError::Kdf`] with the first
+    /// keyslot that could not be tried. [`UnlockError::NoSuchKeyslot`] or [`UnlockError::NoKeyslot`] if there
+    /// is none to try.
     pub fn volume_key(
         &self,
         header: &dyn Media,
@@ -121,6 +144,9 @@ impl Luks1 {
     }
 
     /// The number of a keyslot that opens with the passphrase.
+    ///
+    /// # Errors
+    /// Fails where [`volume_key`](Self::volume_key) does.
     pub fn test_passphrase(
         &self,
         header: &dyn Media,

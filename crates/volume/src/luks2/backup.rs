@@ -9,6 +9,9 @@ use crate::lock::MetadataLock;
 use crate::{ChangeError, OpenError, RestoreOptions};
 
 /// Both header copies and the keyslots area, as they are on the device. Everything in it is secret as the header is.
+///
+/// # Errors
+/// Fails where [`Luks2::read`] does.
 pub fn header_backup(header: &dyn Media) -> Result<Vec<u8>, OpenError> {
     let _lock = MetadataLock::take(header, LockMode::Shared)?;
     let size = media::read_pair(header)?.header.total_size();
@@ -22,6 +25,10 @@ pub fn header_backup(header: &dyn Media) -> Result<Vec<u8>, OpenError> {
 ///
 /// Where the device holds a newer header of its own, the restored copies get a higher sequence number than that, so
 /// that a power loss in the middle can't bring the old header back for good.
+///
+/// # Errors
+/// Fails where [`header_restore`](crate::header_restore()) of all formats does.
+/// [`ChangeError::SequenceExhausted`] if the device's header was changed as often as can be counted.
 pub fn header_restore(header: &dyn Media, backup: &[u8], options: RestoreOptions) -> Result<(), ChangeError> {
     let source = media::read_pair_of_backup(backup).map_err(ChangeError::BadBackup)?;
     Luks2 { pair: source.clone() }.check_usable()?;

@@ -17,6 +17,9 @@ use crate::{
 
 impl Luks2 {
     /// Adds a keyslot that opens with `new`. Its area is durable before the header lists it. Returns its number.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::add_key`](crate::LockedVolume::add_key) does.
     pub fn add_key(
         &mut self,
         header: &dyn Media,
@@ -37,6 +40,10 @@ impl Luks2 {
     }
 
     /// Adds a keyslot for a key of its own, which encrypts no data here. Returns its number.
+    ///
+    /// # Errors
+    /// [`ChangeError::NoFreeKeyslot`] also if no digest is free. Otherwise it fails where
+    /// [`add_key`](Self::add_key) does, credentials aside.
     pub fn add_unbound_key(
         &mut self,
         header: &dyn Media,
@@ -59,6 +66,9 @@ impl Luks2 {
 
     /// Replaces the passphrase `old` by `new`. The new area is durable and both header copies list it before the old
     /// area is wiped. Returns the keyslot's number, which stays unless `options.slot` names another.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::change_key`](crate::LockedVolume::change_key) does.
     pub fn change_key(
         &mut self,
         header: &dyn Media,
@@ -85,6 +95,9 @@ impl Luks2 {
     }
 
     /// Removes the keyslot that opens with the passphrase. Returns its number.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::remove_key`](crate::LockedVolume::remove_key) does.
     pub fn remove_key(
         &mut self,
         header: &dyn Media,
@@ -99,6 +112,9 @@ impl Luks2 {
     }
 
     /// Removes a keyslot by its number.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::kill_slot`](crate::LockedVolume::kill_slot) does.
     pub fn kill_slot(&mut self, header: &dyn Media, slot: u32, last_may_go: bool) -> Result<(), ChangeError> {
         let mut session = Session::begin(self, header)?;
         remove(&mut session, slot, last_may_go)?;
@@ -107,6 +123,9 @@ impl Luks2 {
     }
 
     /// Wipes the whole keyslots area and forgets every keyslot. The data and its description stay.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::erase`](crate::LockedVolume::erase) does.
     pub fn erase(&mut self, header: &dyn Media) -> Result<(), ChangeError> {
         let mut session = Session::begin(self, header)?;
         let metadata = session.metadata();
@@ -120,6 +139,9 @@ impl Luks2 {
     }
 
     /// Rewrites a damaged or outdated header copy from the good one.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::repair`](crate::LockedVolume::repair) does.
     pub fn repair(&mut self, header: &dyn Media) -> Result<(), ChangeError> {
         let mut session = Session::begin_any(header)?;
         let pair = &mut session.volume.pair;
@@ -135,6 +157,9 @@ impl Luks2 {
     }
 
     /// Sets the order in which a keyslot is tried.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::set_priority`](crate::LockedVolume::set_priority) does.
     pub fn set_priority(
         &mut self,
         header: &dyn Media,
@@ -153,6 +178,9 @@ impl Luks2 {
     }
 
     /// Sets label, subsystem and UUID, each if given, in one change: all of them or none.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::relabel`](crate::LockedVolume::relabel) does.
     pub fn relabel(&mut self, header: &dyn Media, new: &Relabel<'_>) -> Result<(), ChangeError> {
         for text in [new.label, new.subsystem].into_iter().flatten() {
             create::check_label(text)?;
@@ -177,6 +205,9 @@ impl Luks2 {
     }
 
     /// Sets label and subsystem, each if given; an empty one removes it.
+    ///
+    /// # Errors
+    /// Fails where [`relabel`](Self::relabel) does.
     pub fn set_label(
         &mut self,
         header: &dyn Media,
@@ -187,6 +218,9 @@ impl Luks2 {
     }
 
     /// Sets the UUID.
+    ///
+    /// # Errors
+    /// Fails where [`relabel`](Self::relabel) does.
     pub fn set_uuid(&mut self, header: &dyn Media, uuid: &str) -> Result<(), ChangeError> {
         self.relabel(header, &Relabel { uuid: Some(uuid), ..Relabel::default() })
     }

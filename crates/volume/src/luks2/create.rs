@@ -28,6 +28,9 @@ const STEP: usize = 1 << 20;
 
 /// Creates a volume with one keyslot. What was before the data on the header device is overwritten: zeros in the
 /// place of old header copies and signatures, random bytes in the keyslots area. Data is left as it is.
+///
+/// # Errors
+/// Fails where [`format`](crate::format()) of all formats does.
 pub fn format(
     devices: Devices<'_>,
     passphrase: &Passphrase,

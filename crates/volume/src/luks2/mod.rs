@@ -34,6 +34,10 @@ pub struct Luks2 {
 
 impl Luks2 {
     /// Reads both header copies under a shared lock. Writes nothing.
+    ///
+    /// # Errors
+    /// [`OpenError::NotLuks`] if there is no copy at all, [`OpenError::Luks2`] with both reasons if none can
+    /// be used, [`OpenError::Device`] if reading fails.
     pub fn read(header: &dyn Media) -> Result<Self, OpenError> {
         let _lock = MetadataLock::take(header, LockMode::Shared)?;
         media::read_pair(header).map(|pair| Self { pair })

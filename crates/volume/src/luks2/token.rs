@@ -19,6 +19,11 @@ impl Luks2 {
     }
 
     /// Stores a token under a number, or under the first free one. Returns the number.
+    ///
+    /// # Errors
+    /// [`ChangeError::TokenInUse`] if the number is taken or none is free, [`ChangeError::NoSuchToken`] for a
+    /// number above all, [`ChangeError::BadToken`] if the text is no token object or names keyslots that are
+    /// not there. Otherwise as all [changes of a header](crate::LockedVolume::add_key).
     pub fn import_token(
         &mut self,
         header: &dyn Media,
@@ -40,6 +45,11 @@ impl Luks2 {
     }
 
     /// Stores a token in the place of another one.
+    ///
+    /// # Errors
+    /// [`ChangeError::NoSuchToken`] if there is none, [`ChangeError::BadToken`] if the text is no token
+    /// object or names keyslots that are not there. Otherwise as all [changes of a
+    /// header](crate::LockedVolume::add_key).
     pub fn replace_token(&mut self, header: &dyn Media, id: u32, text: &str) -> Result<(), ChangeError> {
         let mut session = Session::begin(self, header)?;
         if session.metadata().token_text(id).is_none() {
@@ -51,6 +61,10 @@ impl Luks2 {
     }
 
     /// Removes a token.
+    ///
+    /// # Errors
+    /// [`ChangeError::NoSuchToken`] if there is none. Otherwise as all [changes of a
+    /// header](crate::LockedVolume::add_key).
     pub fn remove_token(&mut self, header: &dyn Media, id: u32) -> Result<(), ChangeError> {
         let mut session = Session::begin(self, header)?;
         if session.metadata().token_text(id).is_none() {

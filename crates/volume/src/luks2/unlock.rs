@@ -28,6 +28,9 @@ enum Purpose {
 
 impl Luks2 {
     /// Unlocks with a passphrase: all keyslots of the data's key, preferred ones first, ignored ones only by number.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::unlock`](crate::LockedVolume::unlock) does.
     pub fn unlock(
         &self,
         devices: Devices<'_>,
@@ -41,6 +44,9 @@ impl Luks2 {
     }
 
     /// Unlocks with the volume key, which is checked against the digest.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::unlock_with_key`](crate::LockedVolume::unlock_with_key) does.
     pub fn unlock_with_key(
         &self,
         devices: Devices<'_>,
@@ -54,6 +60,9 @@ impl Luks2 {
     }
 
     /// The volume key and the keyslot that held it.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::volume_key`](crate::LockedVolume::volume_key) does.
     pub fn volume_key(
         &self,
         header: &dyn Media,
@@ -65,6 +74,9 @@ impl Luks2 {
     }
 
     /// The key of any keyslot, unbound ones included, and the keyslot's number.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::test_passphrase`](crate::LockedVolume::test_passphrase) does.
     pub fn keyslot_key(
         &self,
         header: &dyn Media,
@@ -76,6 +88,9 @@ impl Luks2 {
     }
 
     /// Which keyslot opens with the passphrase; unbound ones count too.
+    ///
+    /// # Errors
+    /// Fails where [`LockedVolume::test_passphrase`](crate::LockedVolume::test_passphrase) does.
     pub fn test_passphrase(
         &self,
         header: &dyn Media,
@@ -106,7 +121,10 @@ impl Luks2 {
         }
     }
 
-    /// Fails if a segment of whatever type reaches into the header. Needs no key.
+    /// Checks that no segment of whatever type reaches into the header. Needs no key.
+    ///
+    /// # Errors
+    /// [`UnlockError::DataOverHeader`] if one does.
     pub fn check_place(&self, devices: Devices<'_>) -> Result<(), UnlockError> {
         let active = self.metadata().segments().iter().filter(|segment| !segment.is_backup());
         for segment in active {

@@ -26,10 +26,17 @@ const TAG: usize = 16;
 /// session with HMAC, a secure element's MAC command). Plain reads of such parts do not keep this contract.
 pub trait MonotonicCounter {
     /// What it shows. An answer that is not authentic and fresh is an error, never a value.
+    ///
+    /// # Errors
+    /// [`TrustedStoreError`] if there is no answer, or none that is authentic and fresh.
     fn value(&mut self) -> Result<u64, TrustedStoreError>;
 
     /// Adds one, and returns when that is durable. A power loss leaves the old value or the new one, and whichever is read then
     /// stays; an error, too. A counter that is used up answers [`WornOut`](TrustedStoreError::WornOut) for ever.
+    ///
+    /// # Errors
+    /// [`TrustedStoreError::WornOut`] if the counter is used up, another one if the part fails. The counter
+    /// may have gone up all the same.
     fn increment(&mut self) -> Result<(), TrustedStoreError>;
 }
 
@@ -67,6 +74,10 @@ struct Entry {
 
 impl<C: MonotonicCounter, D: FlashDevice, const N: usize> CounterStore<C, D, N> {
     /// Reads nothing yet. The key is that of the volume; one that was never filled in is refused.
+    ///
+    /// # Errors
+    /// [`TrustedStoreError::NoKey`] if the key was not filled in, [`TrustedStoreError::TooSmall`] if `log`
+    /// has fewer than two blocks or none that holds an entry, or `N` is too small.
     pub fn new(log: D, counter: C, key: &SealedKey<'_>) -> Result<Self, TrustedStoreError> {
         if !key.is_filled_in() {
             return Err(TrustedStoreError::NoKey);
@@ -79,6 +90,9 @@ impl<C: MonotonicCounter, D: FlashDevice, const N: usize> CounterStore<C, D, N> 
     /// the start, a volume can be made then, with this very object: what stands in a block that can't be erased or read is taken for nothing
     /// until the first record is written, by nobody else. Two blocks have to be good. If a record counts nothing is changed. Not for
     /// opening: what was damaged is lost for good.
+    ///
+    /// # Errors
+    /// The errors of the counter. The log's last one, if fewer than two of its blocks can be made blank.
     pub fn prepare(&mut self) -> Result<(), TrustedStoreError> {
         let shown = self.counter.value()?;
         match self.look(shown)? {

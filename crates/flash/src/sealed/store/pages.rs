@@ -21,6 +21,10 @@ pub struct PageStore<D, const N: usize = FRAME_LEN> {
 
 impl<D: FlashDevice, const N: usize> PageStore<D, N> {
     /// Reads nothing yet.
+    ///
+    /// # Errors
+    /// [`TrustedStoreError::TooSmall`] if `flash` has fewer than two pages or none that holds a record, or if
+    /// `N` is too small.
     pub fn new(flash: D) -> Result<Self, TrustedStoreError> {
         Ok(Self { flash: Log::new(flash, FRAME_LEN)?, home: None, sequence: 0 })
     }

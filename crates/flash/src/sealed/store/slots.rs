@@ -7,9 +7,15 @@ use super::frame::{self, FRAME_LEN};
 /// Two numbered slots of [`FRAME_LEN`] bytes. A slot that was never written holds anything that is no record: zeros, 0xFF.
 pub trait ElementSlots {
     /// Reads slot 0 or 1.
+    ///
+    /// # Errors
+    /// [`TrustedStoreError`] if the element does not answer. What is no record is no error here.
     fn read(&mut self, slot: u8, out: &mut [u8; FRAME_LEN]) -> Result<(), TrustedStoreError>;
 
     /// Replaces what slot 0 or 1 holds. A power loss may leave anything in it, and nothing else touched.
+    ///
+    /// # Errors
+    /// [`TrustedStoreError`] if the element does not confirm that it is written.
     fn write(&mut self, slot: u8, bytes: &[u8; FRAME_LEN]) -> Result<(), TrustedStoreError>;
 }
 

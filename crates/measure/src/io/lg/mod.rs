@@ -130,6 +130,10 @@ impl LgRow {
 }
 
 /// Measures in a directory, and hands over each row as soon as it is there.
+///
+/// # Errors
+/// [`BenchError::Place`] if the place is no directory or can't be used, [`BenchError::Space`] if it has no
+/// room, [`BenchError::Device`] if reading or writing fails. Rows that were handed over before hold.
 pub fn measure_lg(place: &Place, options: &LgOptions, row: &mut dyn FnMut(LgRow)) -> Result<(), BenchError> {
     // The files lie beside one another, which on a device they would not.
     let Place::Directory(_) = place else {

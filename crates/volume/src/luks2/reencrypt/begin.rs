@@ -59,6 +59,16 @@ impl Luks2 {
     /// old ones go at the end.
     ///
     /// When this returns, header and keyslots are durable and no data has been touched.
+    ///
+    /// # Errors
+    /// Before anything is written: [`ReencryptError::InProgress`], [`ReencryptError::KeyslotsLeft`] if a
+    /// keyslot has neither a passphrase here nor leave to go, [`ReencryptError::NoRoom`],
+    /// [`ReencryptError::Misaligned`] or [`ReencryptError::DeviceSize`] if header or data do not permit it,
+    /// [`ReencryptError::Format`] for a cipher or key that can't be used. [`ReencryptError::Change`] if a
+    /// passphrase opens nothing.
+    ///
+    /// [`ReencryptError::Change`] with [`ChangeError::Device`] if the device fails. The volume is then as
+    /// before, or the re-encryption has begun.
     pub fn begin_reencryption<'a>(
         &self,
         devices: Devices<'a>,

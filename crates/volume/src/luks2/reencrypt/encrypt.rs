@@ -58,6 +58,14 @@ struct Write {
 ///
 /// With a detached header the data has not been touched. Otherwise its last `2 · data_offset` bytes must be free: they are
 /// overwritten, and the head of the data has been moved there.
+///
+/// # Errors
+/// Before anything is written: [`ReencryptError::NoSpaceBehind`] if the data ends too near to the end of the
+/// device, [`ReencryptError::Misaligned`] or [`ReencryptError::NoRoom`] if data or header do not permit it,
+/// [`ReencryptError::Format`] for options that can't be used.
+///
+/// [`ReencryptError::Change`] or [`ReencryptError::Format`] if a device fails. [`interrupted_conversion`]
+/// then finds what is to be completed, and without a note the data is where it was.
 pub fn begin_encryption<'a>(
     devices: Devices<'a>,
     passphrase: &Passphrase,
@@ -150,6 +158,9 @@ fn moving(size: u64, shift: u64) -> Result<(Vec<Segment>, Vec<Marked>), Reencryp
 /// Looks for a conversion that was interrupted while the header was being written: there is a good note for a header at
 /// `shift`, and the head of the device is the moved head but for what the note says. `None` if there is nothing to complete:
 /// no note, or nothing of it has been written yet.
+///
+/// # Errors
+/// [`ReencryptError::Change`] if the device can't be read.
 pub fn interrupted_conversion(device: &dyn Media, shift: u64) -> Result<Option<Conversion>, ReencryptError> {
     let Some(conversion) = Conversion::read_note(device, shift)? else { return Ok(None) };
     Ok(match conversion.compare(device)? {
@@ -206,6 +217,9 @@ impl Conversion {
     }
 
     /// Writes keyslot and header, as often as it takes.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Change`] if the device fails. It can be called again.
     pub fn complete(&self, device: &dyn Media) -> Result<(), ReencryptError> {
         let _lock = MetadataLock::take(device, LockMode::Exclusive)?;
         self.write(device)
@@ -321,6 +335,10 @@ impl Conversion {
 impl Rewriting<'_> {
     /// Fills what is unused between header and data with random bytes, while no zone has been rewritten: the head of the
     /// plaintext was there.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Change`] or [`ReencryptError::Format`] if the device fails, [`ReencryptError::Row`]
+    /// as in [`done`](Self::done).
     pub fn bury_head(&self) -> Result<(), ReencryptError> {
         if self.course.state.moved.is_none() || self.course.state.hot.is_some() || self.course.done()? != 0 {
             return Ok(());

@@ -66,6 +66,13 @@ impl Luks2 {
     /// Goes on with the re-encryption in progress. The passphrase must open a keyslot of each key. Writes nothing.
     ///
     /// Where all data is done, the new key is enough: cryptsetup destroys the old keyslots before it removes the mark.
+    ///
+    /// # Errors
+    /// [`ReencryptError::State`] if none is in progress that can be resumed here, [`ReencryptError::Change`]
+    /// if the passphrase does not open a keyslot of each key, [`ReencryptError::OldKeyGone`] if none of the
+    /// old key is left and data needs it. [`ReencryptError::NotVerified`] if the metadata was changed without
+    /// the keys, [`ReencryptError::Row`], [`ReencryptError::DeviceSize`] or [`ReencryptError::UnknownKind`]
+    /// if it describes no step that is known.
     pub fn resume_reencryption<'a>(
         &self,
         devices: Devices<'a>,
@@ -195,6 +202,9 @@ impl<'a> Rewriting<'a> {
     }
 
     /// Bytes that are done.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Row`] if the segments are of no step of this re-encryption.
     pub fn done(&self) -> Result<u64, ReencryptError> {
         self.course.done()
     }
@@ -215,6 +225,10 @@ impl<'a> Rewriting<'a> {
     }
 
     /// The zone that was hot when the last run stopped.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Unprotected`] if nothing protects it, [`ReencryptError::Protection`] if its
+    /// protection does not fit, [`ReencryptError::Row`] as in [`done`](Self::done).
     pub fn interrupted(&self) -> Result<Option<Zone>, ReencryptError> {
         let zone = self.course.hot_zone()?;
         if let Some(zone) = &zone {
@@ -235,6 +249,10 @@ impl<'a> Rewriting<'a> {
     }
 
     /// The next zone, of at most `most` bytes if its size is free.
+    ///
+    /// # Errors
+    /// [`ReencryptError::NoRoom`] if the area does not protect even the smallest zone,
+    /// [`ReencryptError::Misaligned`] if the data is no multiple of what is protected.
     pub fn next(&self, most: u64) -> Result<Option<Zone>, ReencryptError> {
         let align = u64::from(self.alignment());
         let area = self.area().1;
@@ -275,6 +293,10 @@ impl<'a> Rewriting<'a> {
 
     /// Writes what protects `zone`, durably, and then lets the header say that it is hot. `protection` is the journal or the
     /// hashes, or empty.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Protection`] if `protection` does not fit its area, [`ReencryptError::Change`] if
+    /// the header can't be written. No data of the zone may be written then.
     pub fn heat(&mut self, zone: &Zone, protection: &[u8]) -> Result<(), ReencryptError> {
         let (offset, size) = self.area();
         if protection.len() as u64 > size {
@@ -292,6 +314,10 @@ impl<'a> Rewriting<'a> {
 
     /// Lets the header say that `zone` is done; its data must be durable. With the last zone the re-encryption ends, and what
     /// it leaves behind is wiped: then this returns true, and nothing else may be asked for.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Change`] if the header can't be written: the zone stays hot.
+    /// [`ReencryptError::Wipe`] if everything is done but what is left behind could not be wiped.
     pub fn cool(&mut self, zone: &Zone) -> Result<bool, ReencryptError> {
         // cannot overflow: Course::check holds zones, shift and total against the device.
         let end = zone.offset.saturating_add(zone.len);
@@ -313,6 +339,10 @@ impl<'a> Rewriting<'a> {
     }
 
     /// Reads the area of the interrupted zone's journal or hashes from byte `skip` on.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Protection`] for bytes behind the area, [`ReencryptError::Change`] if they can't be
+    /// read.
     pub fn read_protection(&self, skip: u64, buf: &mut [u8]) -> Result<(), ReencryptError> {
         let (offset, size) = self.area();
         let end = skip.checked_add(buf.len() as u64).filter(|end| *end <= size);
@@ -322,6 +352,10 @@ impl<'a> Rewriting<'a> {
     }
 
     /// Ends a re-encryption of which all data is done.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Wipe`] if the old head or the old keyslots could not be wiped,
+    /// [`ReencryptError::Change`] if the header can't be written. The data is complete all the same.
     pub fn finish(&mut self) -> Result<(), ReencryptError> {
         if let Some(moved) = &self.course.state.moved
             && let atrest_format::luks2::SegmentSize::Fixed(size) = moved.size
