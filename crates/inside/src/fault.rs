@@ -207,3 +207,54 @@ impl From<Feature> for TreeError {
         Unsupported::Feature(feature).into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::error::Error as _;
+
+    use atrest_device::FlashGeometry;
+    use atrest_littlefs as littlefs;
+
+    use super::*;
+    use crate::littlefs::{LittleFsDamage, LittleFsFault};
+
+    #[test]
+    fn a_tree_says_all_that_a_reader_has_found_and_gives_it_back() {
+        let geometry = FlashGeometry::new(1, 1, 64, 1).expect("a geometry");
+        let version = littlefs::MountError::Version { version: 0x0003_0001 };
+        for (error, text) in [
+            (
+                Damage::InodeChecksum(12).into(),
+                "the filesystem is damaged: the checksum of inode 12 is wrong",
+            ),
+            (
+                TreeError::SharedDirectory { inode: 12 },
+                "the filesystem is damaged: directory 12 is found in more than one place",
+            ),
+            (
+                Feature::FastCommit.into(),
+                "the filesystem uses fast-commit records in the journal that need recovery",
+            ),
+            (Unsupported::Filesystem(FilesystemKind::Xfs).into(), "XFS was found, which cannot be read here"),
+            (
+                TreeError::Corrupt(Fault::new(LittleFsDamage(littlefs::Damage::NoSuperblock))),
+                "the LittleFS is damaged: there is no superblock",
+            ),
+            (
+                LittleFsFault::Unusable(geometry).into(),
+                "a LittleFS has no room in 1 x 64 bytes: it takes two erase blocks of 128 bytes at least",
+            ),
+            (LittleFsFault::Refused(version).into(), "LittleFS version 3.1 is not known"),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+        let damaged = TreeError::from(Damage::Cluster(7));
+        assert_eq!(damaged.fault(), Some(&Damage::Cluster(7)));
+        assert_eq!((damaged.clone(), damaged.fault::<Unsupported>()), (Damage::Cluster(7).into(), None));
+        let source = damaged.source().and_then(|source| source.downcast_ref());
+        assert_eq!(source, Some(&Damage::Cluster(7)));
+        let refused = TreeError::from(LittleFsFault::Refused(version));
+        let source = refused.source().and_then(|fault| fault.source());
+        assert_eq!(source.and_then(|source| source.downcast_ref()), Some(&version));
+    }
+}
