@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use atrest_inside::{
-    Access, BuildOptions, Encrypt, EncryptedFilesystem, EncryptedInode, Encryption, InodeCipher, KeyName,
-    Kind, NewPolicy, Opened, Source, Timestamp, TreePath, build_image, open_tree_with,
+use atrest_filetree::{
+    EncryptedFilesystem, EncryptedInode, Encryption, InodeCipher, KeyName, Kind, Opened, Timestamp, TreePath,
 };
+use atrest_inside::{Access, BuildOptions, Encrypt, NewPolicy, Source, build_image, open_tree_with};
 use atrest_secret::SecretBytes;
 use atrest_tree::fscrypt::{Context, Keyring, PolicyText};
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use atrest_device::BlockDevice;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use atrest_inside::{
-    About, Access, Entry, FileTree, IfExists, Kind, LastLink, Metadata, Space, Step, Stop, TreeError,
-    TreePath, Walk, WalkError, Window, open_tree, partitions, remove, resolve,
+use atrest_filetree::{
+    About, Entry, FileTree, IfExists, Kind, LastLink, Metadata, Space, Step, Stop, TreeError, TreePath, Walk,
+    WalkError, remove, resolve,
 };
+use atrest_inside::{Access, Window, open_tree, partitions};
 
 use crate::{Image, crc32};
 

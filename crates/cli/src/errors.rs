@@ -12,8 +12,9 @@ use atrest_device::{Cause, DeviceError, Operation};
 use atrest_engine::DiskError;
 use atrest_engine::bulk::BulkError;
 use atrest_engine::reencrypt::RewriteError;
+use atrest_filetree::{EncryptionFault, KeyName, LowerError, TreeError};
 use atrest_format::luks2::{HeaderError as Luks2HeaderError, ReencryptionFault};
-use atrest_inside::{ChoiceError, EncryptionFault, KeyName, LowerError, TreeError};
+use atrest_inside::{ChoiceError, LittleFsDamage, LittleFsFault};
 use atrest_kdf::KdfError;
 use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
@@ -298,7 +299,7 @@ impl From<TreeError> for Failure {
             TreeError::UnknownFilesystem => Self::new(Code::Device, "no known filesystem is inside").hint(
                 "ext2, ext3, ext4, FAT and LittleFS are read; `atrest open` serves the volume for everything else",
             ),
-            TreeError::UnsupportedFilesystem(_) | TreeError::UnsupportedFeature(_) => {
+            TreeError::UnsupportedFormat(_) => {
                 Self::new(Code::Device, error).hint("serve the volume with `atrest open` and mount it")
             }
             TreeError::Exists => Self::new(Code::Busy, error).hint("--yes replaces it"),
@@ -310,12 +311,13 @@ impl From<TreeError> for Failure {
             TreeError::NoSpace => Self::new(Code::Device, error).hint("remove something first, or use a larger medium; what was there is unharmed"),
             TreeError::LargerThanDevice { .. } => Self::new(Code::Device, error).hint("was the image or card cut off?"),
             TreeError::Flash(error) => error.into(),
-            TreeError::UnusableFlash(_) => Self::parameters(error)
-                .hint("choose a larger --size or --erase-size, or --empty to put nothing inside"),
-            TreeError::LittleFs(_) => Self::new(Code::Device, error)
-                .hint("was it made for a medium of other sizes? Nothing was written"),
-            TreeError::LittleFsDamage(_) => Self::new(Code::Device, error)
-                .hint("is there a LittleFS inside? `atrest format --type flash` makes one, and loses what is there"),
+            TreeError::Filesystem(_) => match error.fault() {
+                Some(LittleFsFault::Unusable(_)) => Self::parameters(error)
+                    .hint("choose a larger --size or --erase-size, or --empty to put nothing inside"),
+                Some(LittleFsFault::Refused(_)) => Self::new(Code::Device, error)
+                    .hint("was it made for a medium of other sizes? Nothing was written"),
+                _ => Self::new(Code::Device, error),
+            },
             TreeError::OtherSize { .. } | TreeError::CannotGrow { .. } | TreeError::NotAllocated { .. } => Self::new(Code::Refused, error)
                 .hint("serve the volume with `atrest open` and mount it to change it in other ways"),
             TreeError::NotClean => Self::new(Code::Device, error).hint("mount it once, or run e2fsck on it"),
@@ -327,7 +329,11 @@ impl From<TreeError> for Failure {
                 "--fscrypt-key gives a key; --fscrypt-protector unlocks what google/fscrypt keeps (`atrest tree policies` lists it)",
             ),
             TreeError::Encryption { fault, .. } => encryption(fault, error),
-            TreeError::Corrupt(_) => Self::new(Code::Device, error).hint(CHECK_IT),
+            TreeError::Corrupt(_) if error.fault::<LittleFsDamage>().is_some() => Self::new(Code::Device, error)
+                .hint("is there a LittleFS inside? `atrest format --type flash` makes one, and loses what is there"),
+            TreeError::Corrupt(_) | TreeError::SharedDirectory { .. } => {
+                Self::new(Code::Device, error).hint(CHECK_IT)
+            }
             TreeError::Lower(LowerError::Truncated { .. }) => Self::new(Code::Device, error)
                 .hint("what is before it can be read; `atrest tree check --repair` sets the size to what is there"),
             TreeError::Lower(LowerError::UnknownHeader) => {

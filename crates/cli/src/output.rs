@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
-use atrest_inside::DisplayName;
+use atrest_filetree::DisplayName;
 
 use crate::args::GlobalArgs;
 use crate::failure::{Code, Failure, numberless};

@@ -1,8 +1,8 @@
-//! File trees found inside a volume: partition tables, ext2/3/4, FAT and LittleFS.
+//! What is found inside a volume: partition tables, and the file trees of ext2/3/4, FAT and LittleFS.
 //!
 //! Everything here stands on [`BlockDevice`], usually the plaintext of an unlocked volume.
-//! [`partitions`] finds partitions, [`Window`] makes a device of one, [`open_tree`] opens the filesystem on it as a
-//! [`FileTree`], and [`copy_out`] and [`copy_in`] move files between a tree and the host.
+//! [`partitions`] finds partitions, [`Window`] makes a device of one, and [`open_tree`] opens the filesystem on it as a
+//! [`FileTree`]. What can be done with a tree is in [`atrest_filetree`].
 //!
 //! What is read is taken to be hostile: it may be refused, but it never makes this room panic, run on without end, or
 //! write outside the place it was told to.
@@ -11,50 +11,35 @@
 
 mod build;
 mod bytes;
-mod copy;
 mod detect;
-mod encryption;
-mod error;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod ext4;
 mod fat;
+mod fault;
 mod foreign;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod littlefs;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod partition;
-mod path;
-pub mod posix;
 pub mod reach;
-mod resolve;
-mod tree;
-mod unreadable;
-mod walk;
 mod window;
 
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice, FlashDevice, FlashGeometry};
+use atrest_filetree::{Encryption, FileTree, TreeError};
 
 pub use build::{
     BuildError, BuildOptions, BuildSummary, Encrypt, NewPolicy, Source, Unexpected, build_image,
 };
-pub use copy::{CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_out};
 pub use detect::{FilesystemKind, detect};
-pub use encryption::{
-    EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, NoKeyName, Opened,
-};
-pub use error::{Damage, Feature, Field, LowerError, TreeError};
+pub use fault::{Damage, Feature, Field, Unsupported};
 pub use foreign::{Foreign, foreign};
+pub use littlefs::{LittleFsDamage, LittleFsFault};
 pub use partition::{
     Candidate, ChoiceError, GptDamage, Partition, PartitionError, PartitionTable, Scheme, TableCopy,
     filesystem_device, partitions,
 };
-pub use path::{DisplayName, MAX_NAME_LEN, PathError, TreePath, is_valid_name};
-pub use resolve::{LastLink, resolve};
-pub use tree::{About, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp};
-pub use unreadable::unreadable;
-pub use walk::{MAX_DEPTH, Step, Visit, Walk, WalkError, remove};
 pub use window::Window;
 
 /// How a tree is opened.
@@ -69,7 +54,7 @@ pub enum Access {
 /// Opens the filesystem that starts at the first byte of `device`.
 ///
 /// FAT and LittleFS can be written. In ext2, ext3 and ext4 existing contents can be overwritten ([`FileTree::overwrites`]) and
-/// nothing else ([`About::writable`]).
+/// nothing else ([`About::writable`](atrest_filetree::About::writable)).
 pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn FileTree>, TreeError> {
     open_tree_with(device, access, None)
 }
@@ -92,7 +77,7 @@ pub fn open_tree_with(
             Ok(Box::new(fat::FatTree::open(device, access == Access::ReadWrite)?))
         }
         Some(Fs::LittleFs) => littlefs::on_blocks(device, access == Access::ReadWrite),
-        Some(other) => Err(TreeError::UnsupportedFilesystem(other)),
+        Some(other) => Err(Unsupported::Filesystem(other).into()),
         None => Err(TreeError::UnknownFilesystem),
     }
 }

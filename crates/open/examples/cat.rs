@@ -4,7 +4,8 @@ use std::error::Error;
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
-use atrest_inside::{Access, LastLink, open_tree, resolve};
+use atrest_filetree::{LastLink, Stop, resolve};
+use atrest_inside::{Access, open_tree};
 use atrest_open::{Format, Key, OneKey, Options};
 use atrest_secret::{Passphrase, SecretBytes};
 
@@ -18,6 +19,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let tree = open_tree(Arc::new(disk), Access::ReadOnly)?;
     let file = resolve(&*tree, path.as_bytes(), LastLink::Follow)?;
     let mut out = io::stdout().lock();
-    tree.read_to(&file, &mut |piece| out.write_all(piece).map_err(|_| atrest_inside::Stop))?;
+    tree.read_to(&file, &mut |piece| out.write_all(piece).map_err(|_| Stop))?;
     Ok(out.flush()?)
 }

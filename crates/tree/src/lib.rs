@@ -1,8 +1,8 @@
 //! File-based encryption: trees whose files have keys of their own.
 //!
 //! [`fscrypt`] is what Linux encrypts directories of ext4 with: contents, names and link targets lie encrypted in the
-//! filesystem's own structures, which [`atrest_inside`](../atrest_inside/index.html) reads and writes; this room has the
-//! policies, the keys and the ciphers. [`ecryptfs`] is the stacked kind: each file lies encrypted in a file of a *lower*
+//! filesystem's own structures, which [`atrest_inside`](../atrest_inside/index.html) reads and writes; this crate has the
+//! policies, the keys and the ciphers. Both meet at a trait of [`atrest_filetree`]. [`ecryptfs`] is the stacked kind: each file lies encrypted in a file of a *lower*
 //! directory, behind a header of its own.
 //!
 //! What is read is taken to be hostile, and a wrong key is found before anything is decrypted with it: by the key

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use atrest_inside::{Kind, Timestamp};
+use atrest_filetree::{Kind, Timestamp};
 use fuser::FileType;
 
 pub fn file_type(kind: Kind) -> FileType {

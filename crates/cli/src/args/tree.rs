@@ -111,7 +111,7 @@ fn parse_label(text: &str) -> Result<String, String> {
 }
 
 fn parse_name(text: &str) -> Result<String, String> {
-    let valid = atrest_inside::is_valid_name(text.as_bytes()) && text.len() <= 255 && text != "lost+found";
+    let valid = atrest_filetree::is_valid_name(text.as_bytes()) && text.len() <= 255 && text != "lost+found";
     match valid {
         true => Ok(text.to_owned()),
         false => Err("it is one name of 1 to 255 bytes, without '/', and not lost+found".into()),

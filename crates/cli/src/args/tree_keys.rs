@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use atrest_inside::KeyName;
+use atrest_filetree::KeyName;
 use clap::Args;
 
 use super::fscrypt::FscryptArgs;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use atrest_inside::{LowerError, TreeError};
+use atrest_filetree::{LowerError, TreeError};
 use atrest_secret::{OsRandom, Passphrase, SecretBytes};
 use atrest_tree::ecryptfs::{
     self, EcryptfsError, ExportProgress, Keys, LowerTree, Problem, Survey, WrappedError, WrappedPassphrase,

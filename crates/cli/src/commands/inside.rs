@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use atrest_device::BlockDevice;
 use atrest_engine::Access as FileAccess;
-use atrest_inside::{
-    Access, CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, FilesystemKind, Kind, LastLink,
-    Metadata, Stop, TreeError, TreePath, WalkError, copy_in, copy_out, detect, filesystem_device,
-    open_tree_with, remove, resolve,
+use atrest_filetree::{
+    CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, Kind, LastLink, Metadata, Stop, TreeError,
+    TreePath, WalkError, copy_in, copy_out, remove, resolve,
 };
+use atrest_inside::{Access, FilesystemKind, detect, filesystem_device, open_tree_with};
 use atrest_tree::fscrypt::Keyring;
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
     }
     // What can't be made can be overwritten.
     if inward && !tree.about().writable && !tree.overwrites() {
-        return Err(read_only(tree.about().kind.name(), &volume));
+        return Err(read_only(tree.about().name, &volume));
     }
     let options = CopyOptions {
         recursive: args.recursive,
@@ -198,10 +198,10 @@ pub fn df(args: &DfArgs, output: &Output) -> Result<(), Failure> {
     let used = size.saturating_sub(free);
     output.report(
         &json!({
-            "filesystem": about.kind.name(), "block_size": space.block_size, "blocks": space.blocks, "free_blocks": space.free,
+            "filesystem": about.name, "block_size": space.block_size, "blocks": space.blocks, "free_blocks": space.free,
             "size": size, "used": used, "free": free,
         }),
-        &format!("{}: {size} bytes, {used} used, {free} free ({} of {})", about.kind, counted(space.blocks, "block", "blocks"), space.block_size),
+        &format!("{}: {size} bytes, {used} used, {free} free ({} of {})", about.name, counted(space.blocks, "block", "blocks"), space.block_size),
     )
 }
 
@@ -216,14 +216,14 @@ pub fn open(
     let tree = open_as_it_is(volume, unlock_args, partition, write, output)?;
     let about = tree.about();
     if write && !about.writable {
-        return Err(read_only(&about.kind.to_string(), volume));
+        return Err(read_only(about.name, volume));
     }
     Ok(tree)
 }
 
 /// What is said where a filesystem can't be written.
-fn read_only(kind: &str, volume: &Path) -> Failure {
-    Failure::parameters(format!("{kind} can only be read here; FAT and LittleFS can be written"))
+fn read_only(filesystem: &str, volume: &Path) -> Failure {
+    Failure::parameters(format!("{filesystem} can only be read here; FAT and LittleFS can be written"))
         .at(volume)
         .hint("serve the volume with `atrest open` and mount it to write to other filesystems")
 }
@@ -344,8 +344,8 @@ impl Row {
             Some(Metadata { kind: Kind::Link, .. }) => tree.read_link(path).map(Some),
             _ => Ok(None),
         };
-        let damage = found.err().or(target.as_ref().err().copied());
-        if let Some(error) = damage {
+        let damage = found.err().or(target.as_ref().err().cloned());
+        if let Some(error) = &damage {
             output.warn(format!("{path}: {error}"));
         }
         Self { name, link: target.unwrap_or(None), metadata, damage }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use atrest_attach::fuse;
 use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
 use atrest_attach::session::{Entry, Kind};
-use atrest_inside::{FileTree, FilesystemKind};
+use atrest_filetree::FileTree;
+use atrest_inside::FilesystemKind;
 use atrest_tree::fscrypt::Keyring;
 use serde_json::json;
 
@@ -38,7 +39,7 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
             let keys = fscrypt::keyring(&args.partition.fscrypt, output)?;
             let write = args.unlock.writes_unless(args.read_only);
             let tree = open(args, write, keys.clone(), output)?;
-            keyring = Some(keys).filter(|_| tree.about().kind == FilesystemKind::Ext4);
+            keyring = Some(keys).filter(|_| tree.about().name == FilesystemKind::Ext4.name());
             let writable = tree.about().writable;
             if !writable && !args.read_only {
                 output.warn("the files can only be read");

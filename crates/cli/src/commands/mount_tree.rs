@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use atrest_inside::posix::PosixTree;
+use atrest_filetree::posix::PosixTree;
 use atrest_tree::ecryptfs::{EcryptfsError, FileCipher, FileOptions, Keys, MetadataPlace};
 use atrest_tree::lower::{EcryptfsMapper, FoundNames, Identity, LowerError, LowerPosix, look_at};
 

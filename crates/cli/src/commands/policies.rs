@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atrest_engine::Access as FileAccess;
-use atrest_inside::{
-    Access, DisplayName, FileTree, FilesystemKind, KeyName, TreeError, filesystem_device, open_tree,
-};
+use atrest_filetree::{DisplayName, FileTree, KeyName};
+use atrest_inside::{Access, FilesystemKind, Unsupported, filesystem_device, open_tree};
 use atrest_tree::fscrypt::EncryptionMode;
 use atrest_tree::fscrypt::metadata::{
     Damaged, Link, Metadata, MetadataError, Policy, Protector, ProtectorSource,
@@ -37,9 +36,10 @@ pub fn filesystem(image: &Path, partition: Option<u32>) -> Result<Box<dyn FileTr
     let device = Arc::new(open_device(image, FileAccess::ReadOnly)?);
     let device = filesystem_device(device, partition).map_err(|error| Failure::from(error).at(image))?;
     open_tree(device, Access::ReadOnly).map_err(|error| {
+        let unsupported = error.fault().copied();
         let failure = Failure::from(error).at(image);
-        match error {
-            TreeError::UnsupportedFilesystem(FilesystemKind::Luks1 | FilesystemKind::Luks2) => failure.hint(
+        match unsupported {
+            Some(Unsupported::Filesystem(FilesystemKind::Luks1 | FilesystemKind::Luks2)) => failure.hint(
                 "`atrest open` serves what is in the volume as a file or device that can be named here",
             ),
             _ => failure,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use atrest_inside::{DisplayName, FileTree};
+use atrest_filetree::{DisplayName, FileTree};
 use atrest_kdf::KdfError;
 use atrest_secret::Passphrase;
 use atrest_tree::ecryptfs::{Keys, LowerTree};

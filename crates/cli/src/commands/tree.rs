@@ -3,10 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use atrest_inside::{
-    BuildError, BuildOptions, BuildSummary, CopyProgress, Encrypt, KeyName, NewPolicy, Source, TreePath,
-    build_image,
-};
+use atrest_filetree::{CopyProgress, KeyName, TreePath};
+use atrest_inside::{BuildError, BuildOptions, BuildSummary, Encrypt, NewPolicy, Source, build_image};
 use atrest_secret::SecretBytes;
 use atrest_tree::fscrypt::{Keyring, PolicyText};
 use indicatif::ProgressBar;

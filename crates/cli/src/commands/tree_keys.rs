@@ -6,7 +6,7 @@ use std::sync::Arc;
 use atrest_attach::control::{Answer, AskError, Control, Request, ask};
 use atrest_attach::fuse::KernelCache;
 use atrest_attach::session::{Kind, Registry};
-use atrest_inside::KeyName;
+use atrest_filetree::KeyName;
 use atrest_secret::SecretBytes;
 use atrest_tree::fscrypt::Keyring;
 use serde_json::json;

@@ -10,7 +10,8 @@ use crate::common::sealed::{DATA, bytes, run, with_card};
 use atrest_device::LockMode;
 use atrest_engine::flash::{open, open_sealed_to_read};
 use atrest_engine::{Access, FileDevice, TrustedFile};
-use atrest_inside::{FileTree, TreePath, open_flash_tree};
+use atrest_filetree::{FileTree, TreePath};
+use atrest_inside::open_flash_tree;
 use atrest_keyslot::flash::{AnyKdf, FlashKey};
 use atrest_testkit::{Campaign, Random};
 

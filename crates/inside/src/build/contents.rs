@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use atrest_filetree::{CopyProgress, InodeCipher, TreeError};
 use rustix::io::Errno;
 
 use super::error::host;
@@ -9,9 +10,6 @@ use super::extents::{Extents, MAX_BLOCKS};
 use super::source::Source;
 use super::space::Space;
 use super::{BuildError, holes};
-use crate::copy::CopyProgress;
-use crate::encryption::InodeCipher;
-use crate::error::TreeError;
 
 /// Bytes of contents moved at once.
 const PIECE: usize = 1 << 20;

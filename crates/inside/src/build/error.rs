@@ -4,11 +4,8 @@ use core::fmt;
 use std::path::{Path, PathBuf};
 
 use atrest_device::DeviceError;
+use atrest_filetree::{EncryptionFault, KeyName, TreeError, TreePath};
 use rustix::io::Errno;
-
-use crate::encryption::{EncryptionFault, KeyName};
-use crate::error::TreeError;
-use crate::path::TreePath;
 
 /// An image could not be built. None is there, then.
 #[non_exhaustive]

@@ -1,6 +1,7 @@
 //! Filling a filesystem that mke2fs has just made.
 
 use atrest_device::BlockDevice;
+use atrest_filetree::{CopyProgress, EncryptionFault, InodeCipher, Kind, TreeError};
 
 use super::attributes::{Attribute, Placed};
 use super::extents::{Extents, flat};
@@ -13,10 +14,7 @@ use super::superblock::Superblock;
 use super::table::Table;
 use super::times::{self, clamp, whole};
 use super::{BuildError, BuildSummary, Unexpected, contents, dir};
-use crate::copy::CopyProgress;
-use crate::encryption::{EncryptionFault, InodeCipher};
-use crate::error::{Damage, TreeError};
-use crate::tree::Kind;
+use crate::fault::Damage;
 
 pub(super) const ROOT: u32 = 2;
 pub(super) const LOST_AND_FOUND: u32 = 11;

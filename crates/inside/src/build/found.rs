@@ -1,10 +1,9 @@
 //! What is known of one entry of a source.
 
+use atrest_filetree::{Kind, Timestamp};
 use rustix::fs::Stat;
 
 use super::attributes::Attribute;
-use crate::copy::kind;
-use crate::tree::{Kind, Timestamp};
 
 /// One file, directory or the like, however many names it has.
 pub(super) struct Found {
@@ -39,7 +38,7 @@ impl Found {
         Self {
             parent,
             name: name.to_vec(),
-            kind: kind(stat),
+            kind: Kind::of_mode(stat.st_mode),
             mode: (stat.st_mode & 0o7777) as u16,
             owner: (stat.st_uid, stat.st_gid),
             // cannot miss: no size is negative.

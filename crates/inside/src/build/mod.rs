@@ -33,7 +33,7 @@ pub use error::{BuildError, Unexpected};
 pub use policies::{Encrypt, NewPolicy};
 pub use source::Source;
 
-use crate::copy::CopyProgress;
+use atrest_filetree::CopyProgress;
 
 /// Bytes in a block of the filesystems that are made: what every kernel can encrypt.
 const BLOCK: usize = 4096;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use super::BuildError;
 use super::source::Source;
-use crate::encryption::{
-    EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, Opened,
+use atrest_filetree::{
+    EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, Kind, Opened,
+    TreePath,
 };
-use crate::path::TreePath;
-use crate::tree::Kind;
 
 /// A policy that is to hold in a new directory and below it.
 #[derive(Clone)]

@@ -8,15 +8,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use atrest_filetree::{Kind, MAX_DEPTH, TreePath};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::host;
 use super::found::Found;
 use super::{BLOCK, BuildError, holes, host_attributes};
-use crate::path::TreePath;
-use crate::tree::Kind;
-use crate::walk::MAX_DEPTH;
 
 /// Names of one file: the kernel's limit.
 const MAX_LINKS: u32 = 65_000;

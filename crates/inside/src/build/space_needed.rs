@@ -2,7 +2,7 @@
 
 use super::source::Source;
 use super::{BLOCK, dir};
-use crate::tree::Kind;
+use atrest_filetree::Kind;
 
 /// Inodes that mke2fs takes for itself.
 const RESERVED_INODES: u64 = 11;

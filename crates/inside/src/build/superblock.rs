@@ -3,10 +3,10 @@
 
 use atrest_codec::{Record, RecordMut};
 use atrest_device::BlockDevice;
+use atrest_filetree::EncryptedFilesystem;
 
 use super::{BuildError, Unexpected, halves};
 use crate::bytes::{crc32c, wide};
-use crate::encryption::EncryptedFilesystem;
 
 const AT: u64 = 1024;
 const SIZE: usize = 1024;

@@ -5,7 +5,7 @@ use super::fill::{LOST_AND_FOUND, ROOT};
 use super::inode;
 use super::space::Space;
 use super::table::Table;
-use crate::tree::Timestamp;
+use atrest_filetree::Timestamp;
 
 /// Sets the times of the inodes that mke2fs made.
 pub(super) fn settle(space: &Space<'_>, table: &mut Table, time: i64) -> Result<(), BuildError> {

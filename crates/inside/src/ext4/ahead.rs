@@ -4,8 +4,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use super::PIECE;
-use crate::error::TreeError;
-use crate::tree::Stop;
+use atrest_filetree::{Stop, TreeError};
 
 /// Pieces that are ready and not yet taken, at most.
 const READY: usize = 2;

@@ -5,9 +5,10 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atrest_device::BlockDevice;
+use atrest_filetree::TreeError;
 
 use super::journal::JOURNAL_MAGIC;
-use crate::error::{Damage, TreeError};
+use crate::fault::Damage;
 
 /// Bytes that a miss reads at once: neighbours in an inode table or a directory come along.
 const LINE: u32 = 32 * 1024;

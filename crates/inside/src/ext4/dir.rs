@@ -2,15 +2,14 @@
 //! reader sees their inner blocks as empty, so none of their code is needed here.
 
 use atrest_codec::{Le, Reader, decode};
+use atrest_filetree::{Kind, TreeError, is_valid_name};
 
 use super::hash::NameHash;
 use super::inode::{Inode, flag};
 use super::superblock::Superblock;
 use super::{Blocks, incompat, map};
 use crate::bytes::crc32c;
-use crate::error::{Damage, TreeError};
-use crate::path::is_valid_name;
-use crate::tree::Kind;
+use crate::fault::Damage;
 
 /// Larger directories are refused: a hostile one could otherwise fill the memory with names.
 const MAX_SIZE: u64 = 512 << 20;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::dir::Stored;
 use super::inode::{Inode, flag};
 use super::{ExtTree, nokey, xattr};
-use crate::encryption::{EncryptedInode, EncryptionFault, InodeCipher, KeyName, Opened};
-use crate::error::{Damage, TreeError};
-use crate::path::is_valid_name;
-use crate::tree::Kind;
+use atrest_filetree::{
+    EncryptedInode, EncryptionFault, InodeCipher, KeyName, Kind, Opened, TreeError, is_valid_name,
+};
+
+use crate::fault::Damage;
 
 /// The attribute that holds the context (kernel, `fs/ext4/xattr.h`).
 const CONTEXT: (u8, &[u8]) = (xattr::namespace::ENCRYPTION, b"c");

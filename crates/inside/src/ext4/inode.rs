@@ -1,13 +1,13 @@
 //! Inodes: kernel Documentation/filesystems/ext4, "Index Nodes".
 
 use atrest_codec::{Reader, Record, RecordMut};
+use atrest_filetree::{Kind, Metadata, Timestamp, TreeError};
 
 use super::superblock::Superblock;
 use super::{Blocks, incompat, xattr};
 use crate::build::encode_time;
 use crate::bytes::{crc32c, crc32c_without, wide};
-use crate::error::{Damage, TreeError};
-use crate::tree::{Kind, Metadata, Timestamp};
+use crate::fault::Damage;
 
 pub(super) const ROOT: u32 = 2;
 
@@ -66,7 +66,7 @@ impl Inode {
     pub(super) fn place(sb: &Superblock, blocks: &Blocks, number: u32) -> Result<(u64, usize), TreeError> {
         let index = number.checked_sub(1).filter(|_| number <= sb.inodes);
         let index = index.ok_or(Damage::InodeNumber(number.into()))?;
-        let bad = || TreeError::Corrupt(Damage::Inode(number.into()));
+        let bad = || TreeError::from(Damage::Inode(number.into()));
         let group = index.checked_div(sb.inodes_per_group).ok_or_else(bad)?;
         let (block, within) = sb.descriptor_place(group.into()).ok_or(Damage::InodeNumber(number.into()))?;
         let descriptors = blocks.read(block)?;
@@ -83,7 +83,7 @@ impl Inode {
     }
 
     fn parse(sb: &Superblock, number: u32, raw: &[u8]) -> Result<Self, TreeError> {
-        let bad = || TreeError::Corrupt(Damage::Inode(number.into()));
+        let bad = || TreeError::from(Damage::Inode(number.into()));
         let (base, rest) = raw.split_first_chunk::<BASE>().ok_or_else(bad)?;
         let fields = Record::new(base);
         let checksum_seed = sb.checksum_seed.map(|seed| {
@@ -185,7 +185,7 @@ impl Inode {
 
     /// The bytes of the inode with another time of the last change of its contents.
     pub(super) fn modified_at(&self, time: Timestamp) -> Result<Vec<u8>, TreeError> {
-        let bad = || TreeError::Corrupt(Damage::Inode(self.number.into()));
+        let bad = || TreeError::from(Damage::Inode(self.number.into()));
         let (mut base, mut rest) = (self.base, self.rest.clone());
         let (seconds, more) = encode_time(time);
         RecordMut::new(&mut base).set_le32::<0x10>(seconds);

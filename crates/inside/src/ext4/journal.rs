@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use atrest_codec::{Be, Le, ReadError, Reader, Record};
+use atrest_filetree::TreeError;
 
 use super::blocks::{Blocks, Replacement};
 use super::inode::Inode;
 use super::map;
 use crate::bytes::{crc32c, crc32c_without, wide};
-use crate::error::{Damage, Feature, TreeError};
+use crate::fault::{Damage, Feature};
 
 pub(super) const JOURNAL_MAGIC: u32 = 0xc03b_3998;
 
@@ -86,7 +87,7 @@ pub(super) fn replay(blocks: &Blocks, inode: &Inode) -> Result<Replay, TreeError
     }
     let features = if kind == SUPERBLOCK_V2 { fields.be32::<0x28>() } else { 0 };
     if features & !incompat::KNOWN != 0 {
-        return Err(TreeError::UnsupportedFeature(Feature::JournalIncompat(features & !incompat::KNOWN)));
+        return Err(Feature::JournalIncompat(features & !incompat::KNOWN).into());
     }
     if has_checksums(features)
         && crc32c_without(!0, fields.bytes(), 0xfc..0x100) != Some(fields.be32::<0xfc>())
@@ -307,7 +308,7 @@ impl Journal<'_> {
         let (Le(tag), Le(_), Le(_), Le(tid)): (Le<u16>, Le<u16>, Le<u32>, Le<u32>) =
             Reader::new(&block).field().map_err(|_| damaged(self.last))?;
         if tag == HEAD && (tid == next || tid.wrapping_add(1) == next) {
-            return Err(TreeError::UnsupportedFeature(Feature::FastCommit));
+            return Err(Feature::FastCommit.into());
         }
         Ok(())
     }

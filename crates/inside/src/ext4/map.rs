@@ -2,11 +2,12 @@
 //! Kernel Documentation/filesystems/ext4, "The Contents of inode.i_block".
 
 use atrest_codec::{Le, Reader, Record, Rows, decode};
+use atrest_filetree::TreeError;
 
 use super::Blocks;
 use super::inode::{Inode, flag};
 use crate::bytes::{crc32c, wide};
-use crate::error::{Damage, TreeError};
+use crate::fault::Damage;
 
 const EXTENT_MAGIC: u16 = 0xf30a;
 const ENTRY: usize = 12;
@@ -74,7 +75,7 @@ impl<'a> Node<'a> {
 }
 
 fn extent(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<Run, TreeError> {
-    let bad = || TreeError::Corrupt(Damage::BlockMap { inode: inode.number.into() });
+    let bad = || TreeError::from(Damage::BlockMap { inode: inode.number.into() });
     let mut bytes = inode.map().to_vec();
     // First block behind the part of the file that the current node describes.
     let mut end = 1_u64 << 32;
@@ -144,7 +145,7 @@ fn mapped(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<Run, TreeError
 
 /// The block behind the pointer for block `logical`, and how many blocks a missing pointer on the way leaves out.
 fn pointer(blocks: &Blocks, inode: &Inode, logical: u32) -> Result<(u64, u64), TreeError> {
-    let bad = || TreeError::Corrupt(Damage::BlockMap { inode: inode.number.into() });
+    let bad = || TreeError::from(Damage::BlockMap { inode: inode.number.into() });
     let per_block = u64::from(blocks.size() >> 2);
     let mut rest = u64::from(logical);
     // Twelve blocks, and the roots of trees with one, two and three levels.

@@ -22,16 +22,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atrest_device::BlockDevice;
+use atrest_filetree::{
+    About, Capacity, Encryption, Entry, FileTree, InodeCipher, Kind, Metadata, Note, Space, Stop, Timestamp,
+    TreeError, TreePath,
+};
 
 use blocks::Blocks;
 use inode::{Inode, ROOT, flag};
 pub(crate) use superblock::{AT, MAGIC, kind, magic};
 use superblock::{Superblock, incompat};
 
-use crate::encryption::{Encryption, InodeCipher};
-use crate::error::{Damage, Feature, Field, TreeError};
-use crate::path::TreePath;
-use crate::tree::{About, Entry, FileTree, Kind, Metadata, Note, Space, Stop, Timestamp};
+use crate::fault::{Damage, Feature, Field};
 
 /// Directories whose names are kept for look-ups.
 const CACHED_DIRECTORIES: usize = 16;
@@ -78,7 +79,7 @@ impl ExtTree {
         let mut notes = Vec::new();
         if sb.needs_recovery() {
             if sb.journal_inode == 0 {
-                return Err(TreeError::UnsupportedFeature(Feature::ExternalJournal));
+                return Err(Feature::ExternalJournal.into());
             }
             let inode = Inode::read(&sb, &blocks, sb.journal_inode)?;
             if inode.kind != Kind::File {
@@ -138,7 +139,7 @@ impl ExtTree {
     fn enter(&self, directory: &Inode, entry: (u32, usize)) -> Result<(), TreeError> {
         let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
         if directory.number == ROOT || *entered.entry(directory.number).or_insert(entry) != entry {
-            return Err(Damage::SharedDirectory { inode: directory.number.into() }.into());
+            return Err(TreeError::SharedDirectory { inode: directory.number.into() });
         }
         Ok(())
     }
@@ -275,11 +276,12 @@ impl FileTree for ExtTree {
             id.push_str(&format!("{dash}{byte:02x}"));
         }
         About {
-            kind: self.sb.kind,
+            name: self.sb.kind.name(),
             label: self.sb.label.clone(),
             id,
             // cannot overflow: the superblock was checked.
             size: self.blocks.count().saturating_mul(self.sb.block_size.into()),
+            capacity: Capacity::Sparse,
             block_size: self.sb.block_size,
             writable: false,
             notes: self.notes.clone(),

@@ -3,10 +3,9 @@
 
 use super::inode::{Inode, flag};
 use super::{ExtTree, encrypted, map};
-use crate::encryption::InodeCipher;
-use crate::error::{Damage, TreeError};
-use crate::path::TreePath;
-use crate::tree::{Note, Timestamp};
+use atrest_filetree::{InodeCipher, Note, Timestamp, TreeError, TreePath};
+
+use crate::fault::Damage;
 
 /// Bytes written at once, whole blocks.
 const PIECE: u64 = 1 << 20;

@@ -1,12 +1,12 @@
 //! The superblock and the group descriptors: kernel Documentation/filesystems/ext4, "Super Block" and "Block Group Descriptors".
 
 use atrest_codec::Record;
+use atrest_filetree::{EncryptedFilesystem, TreeError};
 
 use super::hash::NameHash;
 use crate::bytes::{crc32c, crc32c_without, wide};
 use crate::detect::FilesystemKind;
-use crate::encryption::EncryptedFilesystem;
-use crate::error::{Damage, Feature, Field, TreeError};
+use crate::fault::{Damage, Feature, Field};
 
 pub(crate) const MAGIC: u16 = 0xef53;
 /// The superblock starts at this byte, whatever the block size.
@@ -124,13 +124,13 @@ impl Superblock {
     /// Parses the superblock of a filesystem on a device of `device_size` bytes.
     pub(super) fn parse(bytes: &[u8; LEN], device_size: u64) -> Result<Self, TreeError> {
         let fields = Record::new(bytes);
-        let bad = |field| Err(TreeError::Corrupt(Damage::Superblock(field)));
+        let bad = |field| Err(TreeError::from(Damage::Superblock(field)));
         if magic(fields) != MAGIC {
             return Err(TreeError::UnknownFilesystem);
         }
         let (compat, incompat, ro_compat) = features(fields);
         if incompat & !incompat::KNOWN != 0 {
-            return Err(TreeError::UnsupportedFeature(Feature::ExtIncompat(incompat & !incompat::KNOWN)));
+            return Err(Feature::ExtIncompat(incompat & !incompat::KNOWN).into());
         }
         let has_checksums = ro_compat & ro_compat::METADATA_CSUM != 0;
         if has_checksums && crc32c(!0, fields.array::<0, 0x3fc>()) != fields.le32::<0x3fc>() {
@@ -269,7 +269,7 @@ impl Superblock {
     pub(super) fn check_overwrites(&self) -> Result<(), TreeError> {
         match self.ro_compat & !ro_compat::LEAVES_CONTENTS_ALONE {
             0 => Ok(()),
-            unknown => Err(TreeError::UnsupportedFeature(Feature::ExtRoCompat(unknown))),
+            unknown => Err(Feature::ExtRoCompat(unknown).into()),
         }
     }
 
@@ -291,7 +291,7 @@ impl Superblock {
 
     /// The block at which the inode table of `group` starts, from its descriptor.
     pub(super) fn inode_table(&self, group: u32, descriptor: &[u8]) -> Result<u64, TreeError> {
-        let damaged = || TreeError::Corrupt(Damage::GroupDescriptor { group });
+        let damaged = || TreeError::from(Damage::GroupDescriptor { group });
         let descriptor = descriptor.get(..usize::from(self.descriptor_size)).ok_or_else(damaged)?;
         let low = Record::new(descriptor.first_chunk::<32>().ok_or_else(damaged)?);
         if let Some(seed) = self.checksum_seed {

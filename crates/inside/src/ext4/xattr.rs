@@ -2,12 +2,13 @@
 //! a block that several inodes may share.
 
 use atrest_codec::{Le, ReadError, Reader, Record};
+use atrest_filetree::TreeError;
 
 use super::Blocks;
 use super::inode::Inode;
 use super::superblock::Superblock;
 use crate::bytes::{crc32c, crc32c_without};
-use crate::error::{Damage, TreeError};
+use crate::fault::Damage;
 
 const MAGIC: u32 = 0xea02_0000;
 /// Bytes before the first entry of a block.
@@ -26,7 +27,7 @@ pub(super) fn get(
     inode: &Inode,
     (namespace, name): (u8, &[u8]),
 ) -> Result<Option<Vec<u8>>, TreeError> {
-    let bad = || TreeError::Corrupt(Damage::Inode(inode.number.into()));
+    let bad = || TreeError::from(Damage::Inode(inode.number.into()));
     if let Some(value) = in_inode(inode, (namespace, name)).map_err(|Damaged| bad())? {
         return Ok(Some(value.to_vec()));
     }

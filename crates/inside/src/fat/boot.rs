@@ -1,9 +1,10 @@
 //! The FAT boot sector: Microsoft's FAT specification of 2005, section 3. Little-endian.
 
 use atrest_codec::{Le, Record, decode};
+use atrest_filetree::TreeError;
 
 use crate::detect::FilesystemKind;
-use crate::error::{Damage, Field, TreeError};
+use crate::fault::{Damage, Field};
 
 /// The layout of a FAT filesystem, all values checked against each other.
 #[derive(Clone, Debug)]
@@ -37,7 +38,7 @@ impl BootSector {
         if fields.le16::<510>() != 0xaa55 || !jump {
             return Err(TreeError::UnknownFilesystem);
         }
-        let bad = |field| Err(TreeError::Corrupt(Damage::Superblock(field)));
+        let bad = |field| Err(TreeError::from(Damage::Superblock(field)));
         let sector_size = u32::from(fields.le16::<11>());
         let cluster_sectors = u32::from(fields.u8::<13>());
         if !sector_size.is_power_of_two() || !(512..=4096).contains(&sector_size) {

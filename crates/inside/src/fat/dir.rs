@@ -4,13 +4,12 @@
 use std::collections::HashSet;
 
 use atrest_codec::{Record, RecordMut};
+use atrest_filetree::{Timestamp, TreeError, is_valid_name};
 
 use super::name::{self, NewName, UNITS};
 use super::table::{Run, Table, clusters};
 use super::time;
-use crate::error::{Damage, TreeError};
-use crate::path::is_valid_name;
-use crate::tree::Timestamp;
+use crate::fault::Damage;
 
 const SLOT: usize = 32;
 /// Slots that a directory may have.

@@ -21,6 +21,10 @@ mod time;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atrest_device::BlockDevice;
+use atrest_filetree::{
+    About, Capacity, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp, TreeError,
+    TreePath, WalkError,
+};
 
 pub(crate) use boot::BootSector;
 use cache::Cache;
@@ -28,10 +32,7 @@ use dir::{Directory, Found, Place};
 use owners::{Entered, Start};
 use table::{Run, Table};
 
-use crate::error::{Damage, TreeError};
-use crate::path::TreePath;
-use crate::tree::{About, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp};
-use crate::walk::WalkError;
+use crate::fault::Damage;
 
 /// Bytes handed to and from callers at once.
 const PIECE: usize = 1 << 20;
@@ -69,10 +70,11 @@ impl FatTree {
             return Err(TreeError::LargerThanDevice { needs: boot.size(), has: device.size() });
         }
         let about = About {
-            kind: boot.kind,
+            name: boot.kind.name(),
             label: boot.label.clone(),
             id: format!("{:04X}-{:04X}", boot.serial >> 16, boot.serial & 0xffff),
             size: boot.size(),
+            capacity: Capacity::Dense,
             block_size: boot.cluster_size(),
             writable: writable && !device.is_read_only(),
             notes: if boot.dirty { vec![Note::NotCleanlyUnmounted] } else { Vec::new() },

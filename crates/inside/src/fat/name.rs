@@ -2,8 +2,7 @@
 //! FAT specification, sections 6 and 7.
 
 use atrest_codec::{Le, Rows, decode, encode};
-
-use crate::error::TreeError;
+use atrest_filetree::TreeError;
 
 /// UTF-16 units in a slot of a long name.
 pub(super) const UNITS: usize = 13;
@@ -63,12 +62,12 @@ pub(super) struct NewName {
 impl NewName {
     /// Checks a name and makes a short one for it that `taken` does not know.
     pub(super) fn new(name: &[u8], taken: impl Fn(&[u8; 11]) -> bool) -> Result<Self, TreeError> {
-        let unsupported = TreeError::UnsupportedName { len: name.len() };
-        let text = core::str::from_utf8(name).map_err(|_| unsupported)?;
+        let unsupported = || TreeError::UnsupportedName { len: name.len() };
+        let text = core::str::from_utf8(name).map_err(|_| unsupported())?;
         let long: Vec<u16> = text.encode_utf16().collect();
         let allowed = |c: char| !c.is_control() && !"\"*/:<>?\\|".contains(c);
         if long.len() > MAX_UNITS || !text.chars().all(allowed) || text.ends_with(['.', ' ']) {
-            return Err(unsupported);
+            return Err(unsupported());
         }
         if let Some((short, flags)) = exact(text).filter(|(short, _)| !taken(short)) {
             return Ok(Self { text: text.to_owned(), short, flags, long: Vec::new() });

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use super::dir::{Directory, Found, Place};
 use super::table::{Table, clusters};
-use crate::error::{Damage, TreeError};
-use crate::path::TreePath;
-use crate::walk::WalkError;
+use atrest_filetree::{TreeError, TreePath, WalkError};
+
+use crate::fault::Damage;
 
 /// An entry, by its directory's first cluster (0: the fixed root directory) and its slot. The root has none.
 type Owner = Option<(u64, usize)>;

@@ -6,9 +6,9 @@
 
 use super::State;
 use super::dir::{Directory, Found, Order, Place};
-use crate::error::{Damage, TreeError};
-use crate::path::TreePath;
-use crate::tree::IfExists;
+use atrest_filetree::{IfExists, TreeError, TreePath};
+
+use crate::fault::Damage;
 
 impl State {
     pub(super) fn rename(

@@ -1,11 +1,12 @@
 //! The file allocation table: which cluster follows which, and which are free. FAT specification, section 4.
 
 use atrest_codec::Record;
+use atrest_filetree::TreeError;
 
 use super::boot::BootSector;
 use super::cache::Cache;
 use crate::detect::FilesystemKind;
-use crate::error::{Damage, TreeError};
+use crate::fault::Damage;
 
 /// What an entry of the table says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::tree::Timestamp;
+use atrest_filetree::Timestamp;
 
 const DAY: i64 = 86400;
 

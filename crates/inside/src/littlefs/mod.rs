@@ -5,20 +5,23 @@
 //! at once does. Until then, or until a flush, a power loss takes what was written to it.
 
 mod block;
+mod error;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atrest_device::{BlockDevice, FlashDevice, FlashGeometry};
+use atrest_filetree::{
+    About, Capacity, Entry, Fault, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp,
+    TreeError, TreePath, is_valid_name,
+};
 use atrest_littlefs::{
     FileId, FormatOptions, LittleFs, LittleFsError, MAX_FILE_LEN, MAX_NAME_LEN, MountError, OpenMode, format,
     probe,
 };
 
 use crate::detect::FilesystemKind;
-use crate::error::TreeError;
-use crate::path::{TreePath, is_valid_name};
-use crate::tree::{About, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp};
 use block::BlockFlash;
+pub use error::{LittleFsDamage, LittleFsFault};
 
 /// Bytes handed to and from callers at once.
 const PIECE: usize = 1 << 20;
@@ -58,7 +61,7 @@ pub(crate) fn on_blocks(
     }
     let writable = writable && !device.is_read_only();
     let flash =
-        BlockFlash::new(device, found.block_size, found.block_count).map_err(TreeError::FlashGeometry)?;
+        BlockFlash::new(device, found.block_size, found.block_count).map_err(LittleFsFault::Geometry)?;
     Ok(Box::new(LittleFsTree::open(flash, writable)?))
 }
 
@@ -72,10 +75,11 @@ impl<D: FlashDevice> LittleFsTree<D> {
         let geometry = device.geometry();
         let fs = LittleFs::mount(device, writable).map_err(mount_error)?;
         let about = About {
-            kind: FilesystemKind::LittleFs,
+            name: FilesystemKind::LittleFs.name(),
             label: Vec::new(),
             id: String::new(),
             size: geometry.size(),
+            capacity: Capacity::Dense,
             block_size: geometry.erase_size(),
             writable,
             notes: if fs.was_interrupted() { vec![Note::Interrupted] } else { Vec::new() },
@@ -335,10 +339,10 @@ fn metadata(kind: Kind, size: u64) -> Metadata {
 fn mount_error(error: MountError) -> TreeError {
     match error {
         MountError::Flash(error) => TreeError::Flash(error),
-        MountError::Damaged(damage) => TreeError::LittleFsDamage(damage),
+        MountError::Damaged(damage) => TreeError::Corrupt(Fault::new(LittleFsDamage(damage))),
         MountError::Refused(error) => tree_error(error),
-        MountError::UnusableGeometry { device } => TreeError::UnusableFlash(device),
-        error => TreeError::LittleFs(error),
+        MountError::UnusableGeometry { device } => LittleFsFault::Unusable(device).into(),
+        error => LittleFsFault::Refused(error).into(),
     }
 }
 
@@ -353,6 +357,6 @@ fn tree_error(error: LittleFsError) -> TreeError {
         LittleFsError::NoSpace => TreeError::NoSpace,
         LittleFsError::TooLarge => TreeError::TooLarge { limit: MAX_FILE_LEN },
         LittleFsError::ReadOnly => TreeError::ReadOnly,
-        error => TreeError::LittleFs(MountError::Refused(error)),
+        error => LittleFsFault::Refused(MountError::Refused(error)).into(),
     }
 }

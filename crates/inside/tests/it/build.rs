@@ -7,9 +7,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::common::{Keeps, Memory, assert_same, open, pattern, run, sample_tree};
-use atrest_inside::{
-    BuildError, BuildOptions, BuildSummary, CopyProgress, Kind, Source, TreePath, build_image,
-};
+use atrest_filetree::{CopyProgress, Kind, TreePath};
+use atrest_inside::{BuildError, BuildOptions, BuildSummary, Source, build_image};
 use atrest_testkit::{Scratch, wait_until};
 
 const POSIX: Keeps = Keeps { posix: true };

@@ -5,9 +5,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use crate::common::{Memory, open, path, pattern, run, sample_tree, walk};
-use atrest_inside::{
-    CopyError, CopyOptions, CopyProgress, CopySummary, Damage, FileTree, Kind, TreeError, TreePath,
-    WalkError, copy_in, copy_out,
+use atrest_filetree::{
+    CopyError, CopyOptions, CopyProgress, CopySummary, FileTree, Kind, TreeError, TreePath, WalkError,
+    copy_in, copy_out,
 };
 use atrest_testkit::Scratch;
 
@@ -167,8 +167,8 @@ fn hostile_names_and_circles_stop_a_copy() {
     // Whoever lists it meets the same directory at once, and no deeper.
     assert!(tree.list(&path("victim")).is_ok());
     let number = u64::from(own);
-    let shared = TreeError::Corrupt(Damage::SharedDirectory { inode: number });
-    assert_eq!(tree.list(&path("victim/aa")), Err(shared));
+    let shared = TreeError::SharedDirectory { inode: number };
+    assert_eq!(tree.list(&path("victim/aa")), Err(shared.clone()));
     assert_eq!(tree.metadata(&path("victim/aa/aa")), Err(shared));
 }
 
@@ -203,7 +203,7 @@ fn circles_in_fat_and_sources_that_are_no_files_stop_a_copy() {
         assert_eq!(copied, Err(CopyError::Walk(WalkError::SharedCluster { cluster, first, second })));
     };
     shared(copied, "a", "a/c");
-    let removed = atrest_inside::remove(&*tree, &path("a"), true);
+    let removed = atrest_filetree::remove(&*tree, &path("a"), true);
     shared(removed.map_err(CopyError::from).map(|_| CopySummary::default()), "a", "a/c");
     assert_eq!(tree.list(&path("a")).expect("there").len(), 2, "nothing is removed");
 

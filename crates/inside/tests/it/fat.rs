@@ -7,9 +7,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::common::{Keeps, Memory, assert_same, open, path, pattern, read, run, try_run, write};
-use atrest_inside::{
-    Access, CopyOptions, FilesystemKind, Kind, Timestamp, TreeError, TreePath, copy_in, copy_out,
-};
+use atrest_filetree::{CopyOptions, Kind, Timestamp, TreeError, TreePath, copy_in, copy_out};
+use atrest_inside::{Access, FilesystemKind};
 use atrest_testkit::Scratch;
 
 const PLAIN: Keeps = Keeps { posix: false };
@@ -85,7 +84,7 @@ fn files_written_by_mtools_read_the_same() {
         let device = Memory::load(&image);
         let before = device.bytes();
         let tree = open(device.clone());
-        assert_eq!((tree.about().kind, &tree.about().label[..]), (kind, &b"LABEL"[..]));
+        assert_eq!((tree.about().name, &tree.about().label[..]), (kind.name(), &b"LABEL"[..]));
         assert_same(&*tree, "", &from, PLAIN);
         let modified = fs::metadata(from.join("ONE.TXT")).and_then(|m| m.modified()).expect("a time");
         let modified = modified.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{path, pattern, read, run, try_run, write};
-use atrest_inside::{Access, FileTree, IfExists, TreeError, TreePath, open_tree};
+use atrest_filetree::{FileTree, IfExists, TreeError, TreePath};
+use atrest_inside::{Access, open_tree};
 use atrest_testkit::power_loss::{Limits, Tearing};
 use atrest_testkit::{FaultDevice, Random, Scratch};
 

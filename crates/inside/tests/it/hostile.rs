@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::common::{Memory, exhaust, path, pattern, run, write};
-use atrest_inside::{Access, TreePath, open_tree, partitions};
+use atrest_filetree::TreePath;
+use atrest_inside::{Access, open_tree, partitions};
 use atrest_testkit::{Campaign, Random, Scratch};
 
 /// Small images of every kind, with something in them.
@@ -136,7 +137,7 @@ fn every_failing_read_is_reported() {
                 tree.list(&TreePath::root()).and_then(|_| tree.read_to(&file, &mut |_| Ok(())))
             });
             match result {
-                Err(atrest_inside::TreeError::Device(_)) => {}
+                Err(atrest_filetree::TreeError::Device(_)) => {}
                 Ok(20_000) => break,
                 other => panic!("{name} after {patience} requests: {other:?}"),
             }

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{Memory, path, pattern, read, run, sample_tree};
-use atrest_inside::{Access, CopyError, CopyOptions, FileTree, Timestamp, TreeError, copy_in, open_tree};
+use atrest_filetree::{CopyError, CopyOptions, FileTree, Timestamp, TreeError, copy_in};
+use atrest_inside::{Access, Feature, open_tree};
 use atrest_testkit::{Random, Scratch};
 
 fn image(dir: &Path, options: &str) -> Arc<Memory> {
@@ -105,7 +106,7 @@ fn what_forbids_writing_is_obeyed() {
         ("feature needs_recovery", TreeError::NotClean),
         ("set_super_value state 0", TreeError::NotClean),
         ("set_super_value state 3", TreeError::NotClean),
-        ("feature shared_blocks", TreeError::UnsupportedFeature(atrest_inside::Feature::ExtRoCompat(0x4000))),
+        ("feature shared_blocks", Feature::ExtRoCompat(0x4000).into()),
     ];
     for (command, error) in cases {
         image(dir.as_path(), "-t ext4 -b 4096");
@@ -113,7 +114,7 @@ fn what_forbids_writing_is_obeyed() {
         let device = Memory::load(&dir.path("image"));
         let before = device.bytes();
         let tree = open(&device);
-        assert_eq!(tree.write_at(&path("block"), 0, b"x"), Err(error), "{command}");
+        assert_eq!(tree.write_at(&path("block"), 0, b"x"), Err(error.clone()), "{command}");
         let time = Timestamp { seconds: 1, nanoseconds: 0 };
         assert_eq!(tree.set_modified(&path("block"), time), Err(error), "{command}");
         assert!(device.bytes() == before, "{command}: something was written");

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use crate::common::{Memory, path, read, run};
 use atrest_device::BlockDevice;
+use atrest_filetree::TreeError;
 use atrest_inside::{
-    ChoiceError, FilesystemKind, GptDamage, PartitionError, Scheme, TableCopy, TreeError, Window, detect,
+    ChoiceError, FilesystemKind, GptDamage, PartitionError, Scheme, TableCopy, Unsupported, Window, detect,
     filesystem_device, open_tree, partitions,
 };
 use atrest_testkit::oracle::Program;
@@ -235,7 +236,7 @@ fn a_filesystem_inside_a_partition_opens_through_a_window() {
 fn other_filesystems_are_named() {
     let dir = Scratch::new();
     let image = dir.path("image");
-    let refused = |kind| Some(TreeError::UnsupportedFilesystem(kind));
+    let refused = |kind| Some(Unsupported::Filesystem(kind).into());
     let open = |bytes: Vec<u8>| open_tree(Memory::new(bytes), atrest_inside::Access::ReadOnly).err();
 
     fs::write(&image, vec![0; 320 << 20]).expect("writable");
@@ -266,6 +267,6 @@ fn other_filesystems_are_named() {
     assert_eq!(open(Vec::new()), Some(TreeError::UnknownFilesystem));
     let noise = Random::new(1).bytes(100_000);
     assert_eq!(detect(&*Memory::new(noise)), Ok(None));
-    let text = TreeError::UnsupportedFilesystem(FilesystemKind::Btrfs).to_string();
+    let text = TreeError::from(Unsupported::Filesystem(FilesystemKind::Btrfs)).to_string();
     assert_eq!(text, "Btrfs was found, which cannot be read here");
 }

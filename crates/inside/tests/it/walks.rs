@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{Memory, open, path, pattern, read, run, write};
-use atrest_inside::{
-    About, CopyError, CopyOptions, CopySummary, Damage, Entry, FileTree, Kind, MAX_DEPTH, Metadata, Space,
+use atrest_filetree::{
+    About, Capacity, CopyError, CopyOptions, CopySummary, Entry, FileTree, Kind, MAX_DEPTH, Metadata, Space,
     Step, TreeError, TreePath, Walk, WalkError, copy_in, copy_out, remove,
 };
+use atrest_inside::Damage;
 use atrest_testkit::Scratch;
 
 const ALL: CopyOptions =
@@ -192,7 +193,7 @@ fn no_walk_through_a_fat_that_contains_itself_goes_on_for_ever() {
     let mut bytes = fat(&image, &["AAA"], &["AAA/X"]);
     let first = cluster(&bytes, "X");
     link(&mut bytes, first + 3, first);
-    let endless = TreeError::Corrupt(Damage::EndlessChain);
+    let endless = TreeError::from(Damage::EndlessChain);
     let removed = remove(&*open(Memory::new(bytes.clone())), &TreePath::root(), true);
     assert_eq!(removed, Err(WalkError::Tree { path: path("AAA/X"), error: endless }));
     let mut bytes = fat(&image, &["AAA"], &["AAA/X"]);
@@ -207,15 +208,16 @@ fn nothing_is_freed_in_a_fat_with_shared_clusters_and_files_can_still_be_read_an
     let dir = Scratch::new();
     let mut bytes = fat(&dir.path("image"), &["AAA"], &["AAA/X", "Y", "Z"]);
     lead(&mut bytes, "Y", "X");
-    let damage = TreeError::Corrupt(Damage::SharedCluster(cluster(&bytes, "X")));
+    let shared = cluster(&bytes, "X");
+    let damage = || TreeError::from(Damage::SharedCluster(shared));
     let device = Memory::new(bytes);
     let tree = open(device.clone());
     let before = device.bytes();
-    assert_eq!(tree.remove(&path("Z")), Err(damage), "what it frees may be another's");
-    assert_eq!(tree.truncate(&path("Y"), 1), Err(damage));
-    assert_eq!(write(&*tree, &path("Y"), b"x"), Err(damage));
-    let over = tree.rename(&path("Z"), &path("Y"), atrest_inside::IfExists::Replace);
-    assert_eq!(over, Err(damage));
+    assert_eq!(tree.remove(&path("Z")), Err(damage()), "what it frees may be another's");
+    assert_eq!(tree.truncate(&path("Y"), 1), Err(damage()));
+    assert_eq!(write(&*tree, &path("Y"), b"x"), Err(damage()));
+    let over = tree.rename(&path("Z"), &path("Y"), atrest_filetree::IfExists::Replace);
+    assert_eq!(over, Err(damage()));
     tree.flush().expect("nothing to do");
     assert!(device.bytes() == before, "something was written");
     assert!(read(&*tree, &path("Y")) == pattern(1, 2000));
@@ -266,7 +268,7 @@ fn no_walk_through_an_ext4_that_contains_itself_goes_on_for_ever() {
     let place = at(&bytes, "d00");
     bytes[place..place + 4].copy_from_slice(&2_u32.to_le_bytes());
     let tree = open(Memory::new(bytes));
-    let root = TreeError::Corrupt(Damage::SharedDirectory { inode: 2 });
+    let root = TreeError::SharedDirectory { inode: 2 };
     assert_eq!(tree.list(&path("d00")), Err(root));
 }
 
@@ -291,10 +293,11 @@ impl Endless {
 impl FileTree for Endless {
     fn about(&self) -> About {
         About {
-            kind: atrest_inside::FilesystemKind::Fat32,
+            name: "endless",
             label: Vec::new(),
             id: String::new(),
             size: 12 * 1000,
+            capacity: Capacity::Dense,
             block_size: 512,
             writable: false,
             notes: Vec::new(),
@@ -320,7 +323,7 @@ impl FileTree for Endless {
     }
     fn list(&self, path: &TreePath) -> Result<Vec<Entry>, TreeError> {
         if self.damaged.as_ref() == Some(path) {
-            return Err(TreeError::Corrupt(Damage::EndlessChain));
+            return Err(TreeError::from(Damage::EndlessChain));
         }
         if path.to_string().matches('/').count() > self.levels {
             return Ok(Vec::new());

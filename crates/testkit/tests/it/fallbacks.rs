@@ -23,6 +23,7 @@ const CRATES: &[(&str, usize)] = &[
     ("codec", 0),
     ("device", 0),
     ("engine", 0),
+    ("filetree", 0),
     ("flash", 0),
     ("format", 0),
     ("inside", 0),

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use atrest_inside::{FileTree, Kind, LowerError, Step, TreeError, TreePath, Visit, Walk, WalkError};
+use atrest_filetree::{FileTree, Kind, LowerError, Step, TreeError, TreePath, Visit, Walk, WalkError};
 use rustix::fs::OFlags;
 
 use super::{EXTENT, EcryptfsError, EncryptedFile, LowerFile, LowerTree, NAME_PREFIX};
@@ -23,7 +23,7 @@ pub struct Finding {
 
 /// What is not as it should be.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// The file can't be opened.
     Unreadable(TreeError),
@@ -260,16 +260,21 @@ mod tests {
         let scratch = atrest_testkit::Scratch::new();
         let tree = LowerTree::open(scratch.as_path(), Keys::new(), false).expect("a directory");
         let (first, path) = (TreePath::root(), TreePath::parse("a/b").expect("a path"));
-        let locked = TreeError::Lower(LowerError::Host { errno: 13 });
+        let locked = || TreeError::Lower(LowerError::Host { errno: 13 });
         let name = TreePath::parse("ECRYPTFS_FNEK_ENCRYPTED.x").expect("a path");
         let second = || path.clone();
         for (error, at, directories, problems) in [
-            (WalkError::Tree { path: second(), error: locked }, &path, 1, &[Problem::Unreadable(locked)][..]),
             (
-                WalkError::Tree { path: name.clone(), error: locked },
+                WalkError::Tree { path: second(), error: locked() },
+                &path,
+                1,
+                &[Problem::Unreadable(locked())][..],
+            ),
+            (
+                WalkError::Tree { path: name.clone(), error: locked() },
                 &name,
                 1,
-                &[Problem::Name, Problem::Unreadable(locked)],
+                &[Problem::Name, Problem::Unreadable(locked())],
             ),
             (WalkError::TooDeep { path: second(), limit: 9 }, &path, 0, &[Problem::TooDeep { limit: 9 }]),
             (WalkError::Twice { first: first.clone(), second: second() }, &path, 0, &[Problem::Twice]),
@@ -288,7 +293,7 @@ mod tests {
         ] {
             let mut summary = CheckSummary::default();
             summary.unreadable(&tree, error);
-            let found: Vec<_> = summary.findings.iter().map(|finding| finding.problem).collect();
+            let found: Vec<_> = summary.findings.iter().map(|finding| finding.problem.clone()).collect();
             assert_eq!((found.as_slice(), summary.directories), (problems, directories));
             assert!(summary.findings.iter().all(|finding| finding.path == *at));
         }

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::io;
 
-use atrest_inside::{LowerError, TreeError};
+use atrest_filetree::{LowerError, TreeError};
 use atrest_secret::RandomError;
 
 use super::{FileCipher, Signature};

@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use atrest_inside::{
+use atrest_filetree::{
     CopyError, CopyOptions, CopyProgress, CopySummary, FileTree, Kind, Metadata, Step, TreePath, Visit, Walk,
     WalkError, copy_out,
 };

@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atrest_inside::{
-    About, Entry, FileTree, FilesystemKind, Kind, LowerError, Metadata, Space, Stop, Timestamp, TreeError,
+use atrest_filetree::{
+    About, Capacity, Entry, FileTree, Kind, LowerError, Metadata, Space, Stop, Timestamp, TreeError,
     TreePath, is_valid_name,
 };
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
@@ -239,11 +239,13 @@ impl FileTree for LowerTree {
     fn about(&self) -> About {
         let space = self.space().unwrap_or(Space { block_size: 4096, blocks: 0, free: 0 });
         About {
-            kind: FilesystemKind::Ecryptfs,
+            name: "eCryptfs",
             label: Vec::new(),
             id: String::new(),
             // intended: for people; more than 2^64 bytes are as many.
             size: space.blocks.saturating_mul(u64::from(space.block_size)),
+            // The host has no loops, and may know no size.
+            capacity: Capacity::Unbounded,
             block_size: space.block_size,
             writable: false,
             notes: Vec::new(),

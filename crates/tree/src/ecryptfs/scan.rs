@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use atrest_inside::TreePath;
+use atrest_filetree::TreePath;
 
 use super::check::{CheckSummary, Problem};
 use super::{EXTENT, EncryptedFile, Header, LowerFile, LowerTree};

@@ -3,7 +3,7 @@
 use atrest_cipher::{
     Adiantum, CbcCts, Cipher, CipherSpec, DataUnitIndex, Hctr2, KeyError, Mapper, MapperOptions, RunError,
 };
-use atrest_inside::EncryptionFault;
+use atrest_filetree::EncryptionFault;
 use atrest_secret::Locked;
 
 use super::mode::EncryptionMode;

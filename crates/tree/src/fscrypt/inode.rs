@@ -1,7 +1,7 @@
 //! The keyed cipher of one inode.
 
 use atrest_codec::Reader;
-use atrest_inside::{EncryptedInode, EncryptionFault, InodeCipher, KeyName, Kind};
+use atrest_filetree::{EncryptedInode, EncryptionFault, InodeCipher, KeyName, Kind};
 use atrest_secret::SecretBytes;
 
 use super::cipher::{Contents, IvRule, Names, Way};
@@ -165,7 +165,7 @@ fn directory_hash(hash: u64) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use atrest_inside::{EncryptedFilesystem, Encryption, Opened};
+    use atrest_filetree::{EncryptedFilesystem, Encryption, Opened};
 
     use super::*;
     use crate::fscrypt::{EncryptionMode, KeyUse, Keyring, Padding};

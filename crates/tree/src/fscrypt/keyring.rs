@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use atrest_inside::{EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, Opened};
+use atrest_filetree::{EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, Opened};
 use atrest_secret::{OsRandom, Random, SecretBytes};
 use core::fmt;
 
@@ -210,7 +210,7 @@ impl fmt::Debug for Keyring {
 mod tests {
     use super::*;
     use crate::fscrypt::{EncryptionMode, KeyUse, Padding, Policy};
-    use atrest_inside::{EncryptedFilesystem, Kind};
+    use atrest_filetree::{EncryptedFilesystem, Kind};
 
     #[test]
     fn a_cipher_that_was_begun_before_its_key_was_removed_is_not_kept() {

@@ -3,7 +3,7 @@
 use core::hash::Hasher;
 
 use atrest_cipher::AesBlock;
-use atrest_inside::{EncryptedInode, EncryptionFault, KeyName, Kind};
+use atrest_filetree::{EncryptedInode, EncryptionFault, KeyName, Kind};
 use atrest_secret::SecretBytes;
 use sha2::{Digest, Sha512};
 use siphasher::sip::SipHasher24;
@@ -125,7 +125,7 @@ pub(super) fn siphash(key: &[u8], bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use atrest_inside::EncryptedFilesystem;
+    use atrest_filetree::EncryptedFilesystem;
 
     use super::super::{EncryptionMode as Mode, Padding, Policy};
     use super::*;

@@ -1,7 +1,7 @@
 //! fscrypt: policies, keys, names and contents (kernel, `Documentation/filesystems/fscrypt.rst`).
 //!
 //! A [`Keyring`] holds master keys and is what a filesystem asks for the ciphers of its inodes
-//! ([`Encryption`](atrest_inside::Encryption)). A [`Policy`] says how a directory is encrypted; a [`Context`] is a policy and
+//! ([`Encryption`](atrest_filetree::Encryption)). A [`Policy`] says how a directory is encrypted; a [`Context`] is a policy and
 //! one inode's nonce.
 
 mod cipher;

@@ -1,6 +1,6 @@
 //! Names and link targets before their cipher: padded with NULs, so that lengths show less, and without them again.
 
-use atrest_inside::{EncryptionFault, is_valid_name};
+use atrest_filetree::{EncryptionFault, is_valid_name};
 
 use super::policy::Padding;
 

@@ -3,7 +3,7 @@
 //! A context is a policy and a nonce: 28 bytes of version 1, 40 of version 2. What the kernel refuses to open is refused here.
 
 use atrest_codec::{Reader, encode};
-use atrest_inside::{EncryptedFilesystem, EncryptionFault, KeyName};
+use atrest_filetree::{EncryptedFilesystem, EncryptionFault, KeyName};
 
 use super::mode::EncryptionMode;
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use atrest_inside::{EncryptionFault, KeyName};
+use atrest_filetree::{EncryptionFault, KeyName};
 
 use super::mode::EncryptionMode;
 use super::policy::{Context, KeyUse, NONCE_LEN, Padding, Policy};

@@ -2,8 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use atrest_inside::posix::{Attributes, Change, Errno, NewTime, Outcome};
-use atrest_inside::{Kind, Metadata, Timestamp};
+use atrest_filetree::posix::{Attributes, Change, Errno, NewTime, Outcome};
+use atrest_filetree::{Kind, Metadata, Timestamp};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 
 use super::Mapper;

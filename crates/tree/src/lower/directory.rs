@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use atrest_inside::Kind;
-use atrest_inside::posix::{Outcome, PosixDirectory, PosixEntry};
+use atrest_filetree::Kind;
+use atrest_filetree::posix::{Outcome, PosixDirectory, PosixEntry};
 use rustix::fs::{Dir, FileType};
 
 use super::Mapper;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::path::Path;
 
-use atrest_inside::is_valid_name;
-use atrest_inside::posix::{Errno, Outcome};
+use atrest_filetree::is_valid_name;
+use atrest_filetree::posix::{Errno, Outcome};
 use atrest_secret::OsRandom;
 use rustix::fs::{CWD, Dir, FileType, Mode};
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use atrest_inside::posix::{Errno, Outcome};
+use atrest_filetree::posix::{Errno, Outcome};
 use rustix::fs::FallocateFlags;
 
 use super::{MappedFile, Mapper};

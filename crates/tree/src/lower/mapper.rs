@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fs::File;
 
-use atrest_inside::posix::{Errno, Outcome};
+use atrest_filetree::posix::{Errno, Outcome};
 
 /// How plain names and contents lie in a lower directory. Shared by all threads.
 pub trait Mapper: Send + Sync + 'static {

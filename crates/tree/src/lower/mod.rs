@@ -1,4 +1,4 @@
-//! A lower directory of the host, served as a tree with POSIX behaviour ([`PosixTree`](atrest_inside::posix::PosixTree)).
+//! A lower directory of the host, served as a tree with POSIX behaviour ([`PosixTree`](atrest_filetree::posix::PosixTree)).
 //!
 //! What stands between the tree and the directory is a [`Mapper`]: [`Identity`] shows everything as it is, and
 //! [`EcryptfsMapper`] decrypts names and contents.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use atrest_inside::posix::{Errno, Node, Outcome};
+use atrest_filetree::posix::{Errno, Node, Outcome};
 use rustix::fs::{FileType, Stat};
 
 use super::open::OpenState;

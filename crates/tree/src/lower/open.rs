@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use atrest_inside::posix::{Errno, Opened, Outcome, PosixFile};
+use atrest_filetree::posix::{Errno, Opened, Outcome, PosixFile};
 use rustix::fs::{Mode, OFlags, Stat};
 
 use super::nodes::LowerNode;

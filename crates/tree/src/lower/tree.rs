@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use atrest_inside::is_valid_name;
-use atrest_inside::posix::{
+use atrest_filetree::is_valid_name;
+use atrest_filetree::posix::{
     Attributes, Change, Errno, New, Node, Opened, Outcome, Owner, PosixDirectory, PosixSpace, PosixTree,
     Rename, SetXattr,
 };

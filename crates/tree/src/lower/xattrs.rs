@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use atrest_inside::posix::{Errno, Outcome, SetXattr};
+use atrest_filetree::posix::{Errno, Outcome, SetXattr};
 use rustix::fs::{FileType, XattrFlags};
 
 use super::Mapper;

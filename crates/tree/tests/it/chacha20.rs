@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use atrest_inside::{
+use atrest_filetree::{
     EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, Kind, Opened,
 };
 use atrest_secret::SecretBytes;
@@ -123,12 +123,12 @@ fn it_goes_with_keys_of_each_file_only_and_with_no_policy_of_version_1() {
         padding: Padding::Four,
         key_use: KeyUse::PerFile,
         log2_data_unit: None,
-        key: atrest_inside::KeyName::Identifier([0; 16]),
+        key: atrest_filetree::KeyName::Identifier([0; 16]),
     };
     assert_eq!(policy.check(), Ok(()));
     for key_use in [KeyUse::Direct, KeyUse::InodeLblk64, KeyUse::InodeLblk32] {
         assert!(Policy { key_use, ..policy }.check().is_err(), "{key_use:?}");
     }
-    assert!(Policy { key: atrest_inside::KeyName::Descriptor([0; 8]), ..policy }.check().is_err());
+    assert!(Policy { key: atrest_filetree::KeyName::Descriptor([0; 8]), ..policy }.check().is_err());
     assert!(Policy { names: EncryptionMode::ChaCha20, ..policy }.check().is_err());
 }

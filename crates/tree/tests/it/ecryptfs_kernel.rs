@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use atrest_inside::{FileTree, Kind, TreePath};
+use atrest_filetree::{FileTree, Kind, TreePath};
 use atrest_secret::Passphrase;
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::oracle::{Program, tool};

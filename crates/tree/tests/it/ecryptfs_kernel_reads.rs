@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 
-use atrest_inside::{FileTree, TreePath};
+use atrest_filetree::{FileTree, TreePath};
 use atrest_secret::{OsRandom, Passphrase};
 use atrest_testkit::atrest::{Served, atrest, write_key};
 use atrest_testkit::kernel::Kernel;

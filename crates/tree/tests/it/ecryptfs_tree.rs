@@ -7,9 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use atrest_inside::{
-    CopyError, Entry, FileTree, FilesystemKind, Kind, LowerError, MAX_DEPTH, Stop, TreeError, TreePath,
-};
+use atrest_filetree::{CopyError, Entry, FileTree, Kind, LowerError, MAX_DEPTH, Stop, TreeError, TreePath};
 use atrest_secret::OsRandom;
 use atrest_testkit::oracle::Program;
 use atrest_testkit::{Random, Scratch};
@@ -69,7 +67,7 @@ fn a_tree_shows_what_is_encrypted_by_its_plain_names() {
     let tree = tree(scratch.as_path());
     let about = tree.about();
     let stat = rustix::fs::statvfs(scratch.as_path()).expect("room");
-    assert_eq!((about.kind, about.writable), (FilesystemKind::Ecryptfs, false));
+    assert_eq!((about.name, about.writable), ("eCryptfs", false));
     assert_eq!(about.size, stat.f_blocks * stat.f_frsize);
     let space = tree.space().expect("room");
     assert_eq!((u64::from(space.block_size), space.blocks), (stat.f_frsize, stat.f_blocks));
@@ -209,7 +207,7 @@ fn the_right_file_is_read_however_many_there_are() {
 /// What a check says, by plain paths.
 fn problems(summary: &CheckSummary) -> Vec<(String, Problem)> {
     let found = summary.findings.iter();
-    let mut found: Vec<_> = found.map(|found| (found.path.to_string(), found.problem)).collect();
+    let mut found: Vec<_> = found.map(|found| (found.path.to_string(), found.problem.clone())).collect();
     found.sort_by(|a, b| a.0.cmp(&b.0));
     found
 }
@@ -283,8 +281,8 @@ fn directories_that_are_too_deep_are_found() {
     (0..=MAX_DEPTH).for_each(|_| deep.push("d"));
     scratch.directory(&deep);
     let summary = check(&tree(scratch.as_path()));
-    let found: Vec<_> = summary.findings.iter().map(|finding| finding.problem).collect();
-    assert_eq!(found, [Problem::TooDeep { limit: MAX_DEPTH }]);
+    let found: Vec<_> = summary.findings.iter().map(|finding| &finding.problem).collect();
+    assert_eq!(found, [&Problem::TooDeep { limit: MAX_DEPTH }]);
     assert_eq!(summary.findings[0].path.components().count(), MAX_DEPTH);
 }
 
@@ -348,7 +346,7 @@ fn an_export_has_everything_that_can_be_decrypted_and_names_the_rest() {
         assert_eq!(counts, (2, 1, 1, 20_008, 1));
         let [(failed, CopyError::Tree { error, .. })] = &summary.failed[..] else { panic!("{summary:?}") };
         let signature = OTHERS.1[0].0;
-        assert_eq!((failed, *error), (&path("foreign"), lower_error(LowerError::NoKey { signature })));
+        assert_eq!((failed, error), (&path("foreign"), &lower_error(LowerError::NoKey { signature })));
         assert_eq!(told.0.into_inner(), 5 * 4096 + 4096 + 4096, "room for contents");
         assert_eq!(told.1.into_inner(), 20_008);
         assert_eq!(fs::read(to.join("directory/file")).expect("copied"), b"contents");

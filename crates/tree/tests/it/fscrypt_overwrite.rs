@@ -6,10 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atrest_engine::{Access as FileAccess, FileDevice};
-use atrest_inside::{
-    Access, BuildOptions, Encrypt, FileTree, NewPolicy, Source, Timestamp, TreeError, TreePath, build_image,
-    open_tree_with,
-};
+use atrest_filetree::{FileTree, Timestamp, TreeError, TreePath};
+use atrest_inside::{Access, BuildOptions, Encrypt, NewPolicy, Source, build_image, open_tree_with};
 use atrest_secret::SecretBytes;
 use atrest_testkit::oracle::{Program, workspace};
 use atrest_testkit::{Random, Scratch};
@@ -19,7 +17,7 @@ use atrest_tree::fscrypt::{Keyring, PolicyText};
 const KEY: [u8; 64] = *b"The master key of this test: sixty-four bytes, no two halves be=";
 const POLICIES: [&str; 4] = ["v2", "v2:iv-ino-lblk-64", "v2:unit=512", "v1:key=0011223344556677"];
 
-fn keyring() -> (Arc<Keyring>, [atrest_inside::KeyName; 2]) {
+fn keyring() -> (Arc<Keyring>, [atrest_filetree::KeyName; 2]) {
     let keyring = Keyring::new();
     let names = keyring.add(SecretBytes::copy_from(&KEY)).expect("a key");
     let descriptor = [0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77];

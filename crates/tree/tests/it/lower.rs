@@ -7,10 +7,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use atrest_inside::posix::{
+use atrest_filetree::posix::{
     Attributes, Change, Errno, New, NewTime, Node, Outcome, Owner, PosixEntry, PosixTree, Rename, SetXattr,
 };
-use atrest_inside::{Kind, Timestamp};
+use atrest_filetree::{Kind, Timestamp};
 use atrest_secret::Passphrase;
 use atrest_testkit::{Scratch, needs};
 use atrest_tree::ecryptfs::{FileCipher, FileOptions, Keys, MetadataPlace, NameCipher, Signature};
@@ -276,7 +276,7 @@ fn attributes_that_are_set_are_set_and_the_others_stay() {
         let _open = tree.open(node, false).expect("ours");
         let at = |seconds| Timestamp { seconds, nanoseconds: 123_456_789 };
         let set = |change: &Change| tree.set_attributes(node, change).expect("ours").metadata;
-        let times = |metadata: &atrest_inside::Metadata| (metadata.accessed, metadata.modified);
+        let times = |metadata: &atrest_filetree::Metadata| (metadata.accessed, metadata.modified);
         let both = Change {
             accessed: Some(NewTime::At(at(1_000_000))),
             modified: Some(NewTime::At(at(-5))),

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, symlink};
 
-use atrest_inside::posix::{Errno, New, Node};
+use atrest_filetree::posix::{Errno, New, Node};
 use atrest_secret::OsRandom;
 use atrest_testkit::Scratch;
 use atrest_tree::ecryptfs::{

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use atrest_cipher::AesBlock;
-use atrest_inside::{KeyName, TreePath};
+use atrest_filetree::{KeyName, TreePath};
 use atrest_secret::SecretBytes;
 use atrest_testkit::Scratch;
 use atrest_testkit::oracle::Program;
@@ -93,7 +93,7 @@ fn put(scratch: &Scratch, directory: &str, name: &str, bytes: &[u8]) {
 
 fn damaged(metadata: &Metadata) -> Vec<(String, RecordDamage)> {
     let of = |path: &TreePath| path.to_string().trim_start_matches("/.fscrypt/").to_owned();
-    metadata.damaged().iter().map(|damaged| (of(&damaged.path), damaged.damage)).collect()
+    metadata.damaged().iter().map(|damaged| (of(&damaged.path), damaged.damage.clone())).collect()
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use atrest_inside::Kind;
-use atrest_inside::posix::{Change, Errno, New, Node, Opened, Outcome, PosixTree, Rename};
+use atrest_filetree::Kind;
+use atrest_filetree::posix::{Change, Errno, New, Node, Opened, Outcome, PosixTree, Rename};
 use atrest_testkit::Scratch;
 use atrest_testkit::property::hold;
 use atrest_testkit::property::proptest::prelude::*;

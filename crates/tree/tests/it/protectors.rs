@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use atrest_engine::{Access as FileAccess, FileDevice};
-use atrest_inside::{
-    About, Access, Entry, FileTree, KeyName, Metadata as FileMetadata, Space, TreeError, TreePath, open_tree,
+use atrest_filetree::{
+    About, Entry, FileTree, KeyName, Metadata as FileMetadata, Space, TreeError, TreePath,
 };
+use atrest_inside::{Access, open_tree};
 use atrest_kdf::{CostParameter, KdfError};
 use atrest_testkit::Scratch;
 use atrest_testkit::oracle::{Program, tool, workspace};
@@ -309,7 +310,7 @@ fn hostile_costs_are_refused_before_anything_is_derived() {
         assert_eq!(metadata.protectors().len(), 5);
         let damaged = metadata.damaged()[0].clone();
         assert_eq!(metadata.choose(Some(&mine)).expect_err("damaged"), ChooseError::Damaged(damaged));
-        metadata.damaged()[0].damage
+        metadata.damaged()[0].damage.clone()
     };
     let parameter = |damage: RecordDamage| match damage {
         RecordDamage::Costs(KdfError::CostOutOfRange { parameter, .. }) => parameter,

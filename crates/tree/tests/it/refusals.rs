@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use atrest_inside::{
+use atrest_filetree::{
     EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, KeyName, Kind, Opened,
 };
 use atrest_secret::SecretBytes;

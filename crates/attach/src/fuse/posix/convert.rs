@@ -1,11 +1,11 @@
 //! Between what the tree says and what FUSE says.
 
-use atrest_inside::posix::{Attributes, NewTime};
+use atrest_filetree::posix::{Attributes, NewTime};
 use fuser::{Errno, FileAttr, INodeNo, TimeOrNow};
 
 use crate::fuse::convert::{file_type, sent_time, system_time};
 
-pub fn errno(error: atrest_inside::posix::Errno) -> Errno {
+pub fn errno(error: atrest_filetree::posix::Errno) -> Errno {
     Errno::from_i32(error.raw_os_error())
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use atrest_inside::posix::{
+use atrest_filetree::posix::{
     Attributes, Change, New, Node, Opened, Outcome as TreeOutcome, Owner, PosixDirectory, PosixEntry,
     PosixFile, PosixTree, Rename, SetXattr,
 };
@@ -260,7 +260,7 @@ impl Filesystem for PosixDirectoryServer {
         let parent = node(parent);
         let created = match self.tree.create(parent, name.as_bytes(), mode, owner(request)) {
             // Somebody else made it after the kernel had looked.
-            Err(atrest_inside::posix::Errno::EXIST) if flags & libc::O_EXCL == 0 => {
+            Err(atrest_filetree::posix::Errno::EXIST) if flags & libc::O_EXCL == 0 => {
                 self.tree.lookup(parent, name.as_bytes()).and_then(|attributes| {
                     let write = flags & libc::O_ACCMODE != libc::O_RDONLY;
                     let opened = self.tree.open(attributes.node, write);

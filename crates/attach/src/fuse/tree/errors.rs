@@ -1,7 +1,7 @@
 //! What a program is told of a tree's failure.
 
 use atrest_device::{Cause, FlashCause};
-use atrest_inside::{EncryptionFault, LowerError, TreeError};
+use atrest_filetree::{EncryptionFault, LowerError, TreeError};
 use fuser::Errno;
 
 /// The error number that says it best.

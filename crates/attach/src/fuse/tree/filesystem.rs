@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use atrest_inside::{FileTree, IfExists, Kind, MAX_NAME_LEN, Metadata, TreeError, TreePath};
+use atrest_filetree::{FileTree, IfExists, Kind, MAX_NAME_LEN, Metadata, TreeError, TreePath};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,

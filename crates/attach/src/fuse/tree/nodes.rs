@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use atrest_inside::TreePath;
+use atrest_filetree::TreePath;
 use fuser::INodeNo;
 
 /// Which number means which path. A number lives as long as the kernel remembers it, whatever becomes of the file.

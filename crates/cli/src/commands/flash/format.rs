@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use atrest_engine::FileDevice;
 use atrest_engine::flash::{self, FlashOpenError, FlashVolume, PlainFlash, SealedPlain};
+use atrest_filetree::{CopyOptions, CopySummary, FileTree, TreePath, copy_in};
 use atrest_flash::NewSlot;
-use atrest_inside::{CopyOptions, CopySummary, FileTree, TreePath, copy_in, make_flash_tree};
+use atrest_inside::make_flash_tree;
 use atrest_keyslot::flash::{AnyKdf, FlashKey};
 use atrest_secret::{OsRandom, Passphrase};
 use serde_json::{Value, json};

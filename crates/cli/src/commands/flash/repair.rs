@@ -9,8 +9,9 @@ use atrest_engine::flash::{
     open_sealed_to_read, put_right, wants_smaller_reserve,
 };
 use atrest_engine::{Access, TrustedFile};
+use atrest_filetree::{TreeError, unreadable};
 use atrest_flash::CopyState;
-use atrest_inside::{TreeError, open_flash_tree, unreadable};
+use atrest_inside::open_flash_tree;
 use serde_json::json;
 
 use super::{LockedHeader, info, store, unlock};

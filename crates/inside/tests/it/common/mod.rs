@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
-use atrest_inside::{Access, FileTree, Kind, TreePath};
+use atrest_filetree::{FileTree, Kind, TreeError, TreePath};
+use atrest_inside::{Access, Damage};
 use atrest_testkit::Random;
 use atrest_testkit::oracle::{Outcome, Program};
 
@@ -111,6 +112,14 @@ pub fn open(device: Arc<Memory>) -> Box<dyn FileTree> {
     atrest_inside::open_tree(device, Access::ReadWrite).expect("the filesystem opens")
 }
 
+/// What is damaged, if a tree says that its filesystem is.
+pub fn damage<T>(answer: &Result<T, TreeError>) -> Option<Damage> {
+    match answer {
+        Err(error @ TreeError::Corrupt(_)) => error.fault().copied(),
+        _ => None,
+    }
+}
+
 /// The whole contents of a file.
 pub fn read(tree: &dyn FileTree, file: &TreePath) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -122,7 +131,7 @@ pub fn read(tree: &dyn FileTree, file: &TreePath) -> Vec<u8> {
     bytes
 }
 
-pub fn write(tree: &dyn FileTree, file: &TreePath, mut data: &[u8]) -> Result<u64, atrest_inside::TreeError> {
+pub fn write(tree: &dyn FileTree, file: &TreePath, mut data: &[u8]) -> Result<u64, TreeError> {
     tree.write_from(file, &mut |buf| {
         let len = buf.len().min(data.len());
         buf[..len].copy_from_slice(&data[..len]);
@@ -265,7 +274,7 @@ pub fn exhaust(tree: &dyn FileTree) -> usize {
                     let mut left = 1 << 22;
                     let _ = tree.read_to(&path, &mut |piece| {
                         left -= piece.len() as i64;
-                        if left < 0 { Err(atrest_inside::Stop) } else { Ok(()) }
+                        if left < 0 { Err(atrest_filetree::Stop) } else { Ok(()) }
                     });
                     let _ = tree.read_at(&path, 70_000, &mut [0; 512]);
                 }

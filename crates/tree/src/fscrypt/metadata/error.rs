@@ -2,14 +2,14 @@
 
 use core::fmt;
 
-use atrest_inside::{KeyName, TreeError};
+use atrest_filetree::{KeyName, TreeError};
 use atrest_kdf::KdfError;
 
 use super::hex::ProtectorDescriptor;
 
 /// `.fscrypt` can't be read.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MetadataError {
     /// There is no directory `.fscrypt` in the root of the filesystem.
     NotSetUp,
@@ -46,7 +46,7 @@ impl core::error::Error for MetadataError {}
 
 /// What is wrong with one file of `.fscrypt`.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordDamage {
     /// It can't be read.
     Tree(TreeError),

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use atrest_inside::KeyName;
+use atrest_filetree::KeyName;
 
 /// The name of a policy from 16 (version 1) or 32 (version 2) hexadecimal digits in lower case, which is how they are written.
 pub(super) fn key_name(text: &[u8]) -> Option<KeyName> {

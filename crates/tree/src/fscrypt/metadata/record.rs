@@ -1,6 +1,6 @@
 //! Policies and protectors as they lie in their files: google/fscrypt's messages `PolicyData` and `ProtectorData`.
 
-use atrest_inside::KeyName;
+use atrest_filetree::KeyName;
 use atrest_kdf::{Argon2Cost, Argon2Kind};
 
 use super::error::RecordDamage;

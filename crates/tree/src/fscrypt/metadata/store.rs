@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use atrest_inside::{DisplayName, FileTree, Kind, LastLink, TreeError, TreePath, resolve};
+use atrest_filetree::{DisplayName, FileTree, Kind, LastLink, TreeError, TreePath, resolve};
 
 use super::error::{MetadataError, RecordDamage, UnlockError};
 use super::hex::ProtectorDescriptor;

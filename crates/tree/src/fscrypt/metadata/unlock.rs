@@ -1,6 +1,6 @@
 //! From a protector and its secret to master keys.
 
-use atrest_inside::KeyName;
+use atrest_filetree::KeyName;
 use atrest_kdf::argon2;
 use atrest_secret::{SecretArray, SecretBytes};
 

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atrest_engine::{Access, FileDevice};
-use atrest_inside::{Encryption, FileTree, Kind, TreePath, open_tree_with};
+use atrest_filetree::{Encryption, FileTree, Kind, TreePath};
+use atrest_inside::open_tree_with;
 use atrest_secret::SecretBytes;
 use atrest_tree::fscrypt::Keyring;
 use sha2::{Digest, Sha256};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use atrest_inside::{FileTree, TreePath};
+use atrest_filetree::{FileTree, TreePath};
 use atrest_testkit::kernel::Kernel;
 use atrest_testkit::{Campaign, Scratch};
 use atrest_tree::fscrypt::Keyring;

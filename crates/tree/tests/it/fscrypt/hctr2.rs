@@ -1,6 +1,6 @@
 //! Names under AES-256-HCTR2, which no kernel at hand has: `hctr2.txt` is what `hctr2.py` made of other people's AES and HKDF.
 
-use atrest_inside::{EncryptedFilesystem, EncryptedInode, Encryption, KeyName, Kind, Opened};
+use atrest_filetree::{EncryptedFilesystem, EncryptedInode, Encryption, KeyName, Kind, Opened};
 use atrest_secret::SecretBytes;
 use atrest_tree::fscrypt::Keyring;
 

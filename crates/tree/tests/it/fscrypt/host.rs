@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use atrest_inside::{EncryptionFault, KeyName, TreeError, TreePath};
+use atrest_filetree::{EncryptionFault, KeyName, TreeError, TreePath};
 use atrest_secret::SecretBytes;
 use atrest_testkit::oracle::{Program, workspace};
 use atrest_testkit::{Campaign, Scratch, needs};
@@ -172,7 +172,7 @@ fn doubts(written: &Written) {
         locked.len(),
         kernel.filter(|name| name.iter().filter(|byte| **byte == b'/').count() == 1).count()
     );
-    let file = locked.iter().find(|entry| entry.kind == atrest_inside::Kind::File).expect("a file");
+    let file = locked.iter().find(|entry| entry.kind == atrest_filetree::Kind::File).expect("a file");
     let inner = path("v2-pad32").join(&file.name).expect("a path");
     let read = tree.read_at(&inner, 0, &mut [0; 16]);
     assert!(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atrest_inside::{
+use atrest_filetree::{
     EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, Kind, Opened,
 };
 use atrest_secret::SecretBytes;

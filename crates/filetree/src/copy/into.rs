@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{CopyError, CopyOptions, CopyProgress, CopySummary, PIECE, at, host};
@@ -16,6 +16,14 @@ use crate::walk::{MAX_DEPTH, WalkError};
 
 /// Copies the host's file or directory `from` to the entry `to` of the tree, or into it if that is a directory, and makes
 /// the result durable. Symbolic links, devices and the like are left out and counted as skipped.
+///
+/// # Errors
+/// * [`CopyError::Host`]: `from` or something below it can't be opened, read or listed.
+/// * [`CopyError::Tree`] with [`TreeError::IsADirectory`] for a directory unless [`CopyOptions::recursive`] is set, with
+///   [`TreeError::NotAFile`] for anything else that is no file, with [`TreeError::Exists`] for a file that is there unless
+///   [`CopyOptions::overwrite`] is set, with [`TreeError::OtherSize`] and [`TreeError::ReadOnly`] where files are only
+///   overwritten in place, and with what [`FileTree`]'s methods fail with.
+/// * [`CopyError::Walk`]: directories of the host are nested more than [`MAX_DEPTH`] deep.
 pub fn copy_in(
     from: &Path,
     tree: &dyn FileTree,
@@ -36,7 +44,7 @@ pub fn copy_in(
         Err(error) => return Err(at(to, error)),
     };
     let mut copy = Copy { tree, options, progress, summary: CopySummary::default() };
-    match kind(&stat) {
+    match Kind::of_mode(stat.st_mode) {
         Kind::Directory if !options.recursive => return Err(at(&target, TreeError::IsADirectory)),
         Kind::Directory => copy.directory(source, &target, from, 0)?,
         Kind::File => copy.file(&source, &stat, &target, from)?,
@@ -103,7 +111,7 @@ impl Copy<'_> {
         depth: usize,
     ) -> Result<(), CopyError> {
         let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| host(shown, e))?;
-        let kind = kind(&stat);
+        let kind = Kind::of_mode(stat.st_mode);
         if !matches!(kind, Kind::File | Kind::Directory) {
             self.progress.skipped(to, kind);
             self.summary.skipped += 1;
@@ -197,16 +205,4 @@ fn fill(source: &OwnedFd, buf: &mut [u8]) -> Result<usize, Errno> {
         }
     }
     Ok(done)
-}
-
-pub(crate) fn kind(stat: &Stat) -> Kind {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Link,
-        FileType::Fifo => Kind::Pipe,
-        FileType::Socket => Kind::Socket,
-        FileType::BlockDevice => Kind::BlockDevice,
-        _ => Kind::CharDevice,
-    }
 }

@@ -4,8 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::detect::FilesystemKind;
-use crate::tree::{About, Metadata};
+use crate::tree::{About, Capacity, Metadata};
 
 /// Data is counted in pieces of this many bytes: no filesystem that knows holes allocates less.
 const PIECE: usize = 1024;
@@ -29,10 +28,8 @@ pub(super) struct Share {
 
 impl Room {
     pub(super) fn new(about: &About) -> Self {
-        use FilesystemKind as Fs;
-        // The entries of an eCryptfs lie on the host.
-        let size = (about.kind != Fs::Ecryptfs).then_some(about.size);
-        let dense = matches!(about.kind, Fs::Fat12 | Fs::Fat16 | Fs::Fat32 | Fs::LittleFs);
+        let size = (about.capacity != Capacity::Unbounded).then_some(about.size);
+        let dense = about.capacity == Capacity::Dense;
         Self { size, dense, copied: 0, names: HashMap::new() }
     }
 

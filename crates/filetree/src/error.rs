@@ -1,35 +1,27 @@
 //! What can go wrong in a tree, with the numbers a person needs.
 
-use atrest_device::{DeviceError, FlashError, FlashGeometry, GeometryError};
-use atrest_littlefs as littlefs;
 use core::fmt;
 
-use crate::detect::FilesystemKind;
+use atrest_device::{DeviceError, FlashError};
+
 use crate::encryption::{EncryptionFault, KeyName};
+use crate::fault::Fault;
 use crate::path::PathError;
 
 /// A tree could not be opened, or an operation on it failed.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeError {
     /// The media failed.
     Device(DeviceError),
     /// The flash medium failed.
     Flash(FlashError),
-    /// The sizes of a LittleFS do not make a flash medium.
-    FlashGeometry(GeometryError),
-    /// littlefs can't use a flash medium of these sizes.
-    UnusableFlash(FlashGeometry),
-    /// A LittleFS can't be mounted on this medium, or refuses for a reason of its own.
-    LittleFs(littlefs::MountError),
-    /// The metadata of a LittleFS are not what a littlefs writes.
-    LittleFsDamage(littlefs::Damage),
     /// No filesystem that we know starts here.
     UnknownFilesystem,
-    /// A filesystem (or something else) that we recognise but cannot read.
-    UnsupportedFilesystem(FilesystemKind),
-    /// The filesystem uses a feature that we do not implement.
-    UnsupportedFeature(Feature),
+    /// A filesystem (or something else) that we recognise but cannot read, or that uses a feature that we do not implement.
+    UnsupportedFormat(Fault),
+    /// The filesystem can't be used on this medium, or refuses for a reason that filesystems of its kind alone have.
+    Filesystem(Fault),
     /// The filesystem says that it is larger than the media it lies on.
     LargerThanDevice {
         /// Bytes that the filesystem claims.
@@ -38,7 +30,12 @@ pub enum TreeError {
         has: u64,
     },
     /// The filesystem is damaged.
-    Corrupt(Damage),
+    Corrupt(Fault),
+    /// The filesystem is damaged: a directory is found in more than one place.
+    SharedDirectory {
+        /// The inode.
+        inode: u64,
+    },
     /// A file is encrypted by the filesystem (fscrypt), and the tree was opened without a way to keys.
     Encrypted {
         /// The inode.
@@ -212,168 +209,14 @@ impl From<LowerError> for TreeError {
     }
 }
 
-/// A feature that a filesystem uses and we lack.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feature {
-    /// Incompatible feature bits of an ext filesystem.
-    ExtIncompat(u32),
-    /// Feature bits of an ext filesystem that forbid writing.
-    ExtRoCompat(u32),
-    /// The journal lies on another device and holds data that is needed.
-    ExternalJournal,
-    /// The journal holds fast-commit records that are needed; mount the filesystem once to recover it.
-    FastCommit,
-    /// Incompatible feature bits of an ext journal.
-    JournalIncompat(u32),
-}
-
-/// What is damaged, and where.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Damage {
-    /// A superblock or boot-sector field has an impossible value.
-    Superblock(Field),
-    /// The superblock's checksum is wrong.
-    SuperblockChecksum,
-    /// A group descriptor is wrong, or its checksum is.
-    GroupDescriptor {
-        /// Number of the group.
-        group: u32,
-    },
-    /// An inode number is outside the filesystem.
-    InodeNumber(u64),
-    /// An inode holds impossible values.
-    Inode(u64),
-    /// An inode's checksum is wrong.
-    InodeChecksum(u64),
-    /// A file's block map or extent tree is wrong.
-    BlockMap {
-        /// The inode.
-        inode: u64,
-    },
-    /// A block number is outside the filesystem.
-    BlockNumber {
-        /// The block.
-        block: u64,
-    },
-    /// A directory's contents are wrong.
-    Directory {
-        /// The inode, or the first cluster.
-        inode: u64,
-        /// Byte in the directory.
-        at: u64,
-    },
-    /// A directory holds a name that no name may be (`/`, NUL, `..`, empty).
-    Name {
-        /// The inode, or the first cluster.
-        inode: u64,
-    },
-    /// The journal is wrong.
-    Journal {
-        /// Block in the journal.
-        block: u64,
-    },
-    /// A FAT entry or a directory entry names a cluster that does not exist.
-    Cluster(u32),
-    /// A cluster belongs to more than one file or directory.
-    SharedCluster(u32),
-    /// A directory is found in more than one place.
-    SharedDirectory {
-        /// The inode.
-        inode: u64,
-    },
-    /// A cluster chain is longer than it can be: it runs in a circle.
-    EndlessChain,
-    /// FAT structures contradict each other: a file is longer than its clusters, a slot lies outside its directory.
-    FatStructure,
-}
-
-/// Fields that can be wrong in a superblock or boot sector.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Field {
-    BlockSize,
-    BlockCount,
-    BlocksPerGroup,
-    InodesPerGroup,
-    InodeSize,
-    InodeCount,
-    DescriptorSize,
-    FirstDataBlock,
-    JournalInode,
-    SectorSize,
-    ClusterSize,
-    ReservedSectors,
-    FatCount,
-    FatSize,
-    RootEntries,
-    RootCluster,
-    SectorCount,
-    InfoSector,
-    Version,
-}
-
-impl fmt::Display for Field {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BlockSize => "block size",
-            Self::BlockCount => "block count",
-            Self::BlocksPerGroup => "blocks per group",
-            Self::InodesPerGroup => "inodes per group",
-            Self::InodeSize => "inode size",
-            Self::InodeCount => "inode count",
-            Self::DescriptorSize => "group descriptor size",
-            Self::FirstDataBlock => "first data block",
-            Self::JournalInode => "journal inode",
-            Self::SectorSize => "sector size",
-            Self::ClusterSize => "cluster size",
-            Self::ReservedSectors => "number of reserved sectors",
-            Self::FatCount => "number of FATs",
-            Self::FatSize => "size of a FAT",
-            Self::RootEntries => "number of root directory entries",
-            Self::RootCluster => "first cluster of the root directory",
-            Self::SectorCount => "sector count",
-            Self::InfoSector => "information sector",
-            Self::Version => "version",
-        })
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl TreeError {
+    /// Returns what the filesystem itself says, if that is an error of this type.
+    pub fn fault<T: core::error::Error + 'static>(&self) -> Option<&T> {
         match self {
-            Self::Superblock(field) => write!(f, "the superblock's {field} is impossible"),
-            Self::SuperblockChecksum => f.write_str("the superblock's checksum is wrong"),
-            Self::GroupDescriptor { group } => write!(f, "the descriptor of block group {group} is damaged"),
-            Self::InodeNumber(inode) => write!(f, "inode {inode} does not exist"),
-            Self::Inode(inode) => write!(f, "inode {inode} is damaged"),
-            Self::InodeChecksum(inode) => write!(f, "the checksum of inode {inode} is wrong"),
-            Self::BlockMap { inode } => write!(f, "the block map of inode {inode} is damaged"),
-            Self::BlockNumber { block } => write!(f, "block {block} lies outside the filesystem"),
-            Self::Directory { inode, at } => write!(f, "directory {inode} is damaged at byte {at}"),
-            Self::Name { inode } => write!(f, "directory {inode} holds an impossible file name"),
-            Self::Journal { block } => write!(f, "block {block} of the journal is damaged"),
-            Self::Cluster(cluster) => write!(f, "cluster {cluster} does not exist"),
-            Self::SharedCluster(cluster) => {
-                write!(f, "cluster {cluster} belongs to more than one file or directory")
+            Self::UnsupportedFormat(fault) | Self::Filesystem(fault) | Self::Corrupt(fault) => {
+                fault.downcast_ref()
             }
-            Self::SharedDirectory { inode } => write!(f, "directory {inode} is found in more than one place"),
-            Self::EndlessChain => f.write_str("a cluster chain runs in a circle"),
-            Self::FatStructure => f.write_str("FAT structures contradict each other"),
-        }
-    }
-}
-
-impl fmt::Display for Feature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ExtIncompat(bits) => write!(f, "incompatible ext features {bits:#x}"),
-            Self::ExtRoCompat(bits) => write!(f, "ext features {bits:#x}, which forbid writing here"),
-            Self::ExternalJournal => f.write_str("a journal on another device that needs recovery"),
-            Self::FastCommit => f.write_str("fast-commit records in the journal that need recovery"),
-            Self::JournalIncompat(bits) => write!(f, "incompatible journal features {bits:#x}"),
+            _ => None,
         }
     }
 }
@@ -383,22 +226,14 @@ impl fmt::Display for TreeError {
         match self {
             Self::Device(error) => error.fmt(f),
             Self::Flash(error) => error.fmt(f),
-            Self::FlashGeometry(error) => error.fmt(f),
-            Self::UnusableFlash(geometry) => write!(
-                f,
-                "a LittleFS has no room in {} x {} bytes: it takes two erase blocks of 128 bytes at least",
-                geometry.block_count(),
-                geometry.erase_size()
-            ),
-            Self::LittleFs(error) => error.fmt(f),
-            Self::LittleFsDamage(damage) => write!(f, "the LittleFS is damaged: {damage}"),
             Self::UnknownFilesystem => f.write_str("no known filesystem was found"),
-            Self::UnsupportedFilesystem(kind) => write!(f, "{kind} was found, which cannot be read here"),
-            Self::UnsupportedFeature(feature) => write!(f, "the filesystem uses {feature}"),
+            Self::UnsupportedFormat(fault) | Self::Filesystem(fault) | Self::Corrupt(fault) => fault.fmt(f),
             Self::LargerThanDevice { needs, has } => {
                 write!(f, "the filesystem claims {needs} bytes but only {has} are there")
             }
-            Self::Corrupt(damage) => write!(f, "the filesystem is damaged: {damage}"),
+            Self::SharedDirectory { inode } => {
+                write!(f, "the filesystem is damaged: directory {inode} is found in more than one place")
+            }
             Self::Encrypted { inode } => write!(f, "inode {inode} is encrypted by the filesystem (fscrypt)"),
             Self::Lower(error) => error.fmt(f),
             Self::Locked { inode, key } => {
@@ -457,8 +292,9 @@ impl core::error::Error for TreeError {
         match self {
             Self::Device(error) => Some(error),
             Self::Flash(error) => Some(error),
-            Self::LittleFs(error) => Some(error),
-            Self::LittleFsDamage(error) => Some(error),
+            Self::UnsupportedFormat(fault) | Self::Filesystem(fault) | Self::Corrupt(fault) => {
+                Some(fault.as_error())
+            }
             Self::Path(error) => Some(error),
             Self::Lower(error) => Some(error),
             Self::Encryption { fault, .. } => Some(fault),
@@ -467,14 +303,14 @@ impl core::error::Error for TreeError {
     }
 }
 
-impl From<PathError> for TreeError {
-    fn from(error: PathError) -> Self {
-        Self::Path(error)
+impl From<DeviceError> for TreeError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
     }
 }
 
-impl From<Damage> for TreeError {
-    fn from(damage: Damage) -> Self {
-        Self::Corrupt(damage)
+impl From<PathError> for TreeError {
+    fn from(error: PathError) -> Self {
+        Self::Path(error)
     }
 }

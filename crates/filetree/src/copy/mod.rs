@@ -15,7 +15,6 @@ use crate::tree::Kind;
 use crate::walk::WalkError;
 
 pub use into::copy_in;
-pub(crate) use into::kind;
 pub use out::copy_out;
 
 /// Bytes moved at once.

@@ -17,13 +17,18 @@ pub trait Encryption: Send + Sync {
 
     /// Checks the context of an inode and looks for its key.
     ///
-    /// A context that is not one, or one that the kernel would refuse, is an error whether there is a key or not.
+    /// # Errors
+    /// An [`EncryptionFault`] for a context that is not one, or one that the kernel would refuse, whether there is a key or not;
+    /// [`EncryptionFault::KeyTooShort`] for a key that the policy does not take, and [`EncryptionFault::Cipher`] if a cipher does not.
     fn open(&self, inode: &EncryptedInode<'_>) -> Result<Opened, EncryptionFault>;
 
     /// Whether two contexts have one policy: all but the nonces is the same.
     fn same_policy(&self, context: &[u8], other: &[u8]) -> bool;
 
     /// The context of a new inode in a directory of this context: the same policy and a nonce of its own.
+    ///
+    /// # Errors
+    /// An [`EncryptionFault`] if `parent` is no context, and [`EncryptionFault::Random`] if there is no nonce to be had.
     fn child_context(&self, parent: &[u8]) -> Result<Vec<u8>, EncryptionFault>;
 }
 
@@ -68,23 +73,44 @@ pub trait InodeCipher: Send + Sync {
     fn data_unit(&self) -> usize;
 
     /// Decrypts whole data units of a file in place, of which the first has index `first`.
+    ///
+    /// # Errors
+    /// [`EncryptionFault::Run`] unless these are whole data units, not too far into a file.
     fn decrypt_contents(&self, first: u64, units: &mut [u8]) -> Result<(), EncryptionFault>;
 
     /// Encrypts whole data units of a file in place, of which the first has index `first`.
+    ///
+    /// # Errors
+    /// [`EncryptionFault::Run`] unless these are whole data units, not too far into a file, and [`EncryptionFault::SingleSnapshot`] if
+    /// nobody has acknowledged what its mode shows.
     fn encrypt_contents(&self, first: u64, units: &mut [u8]) -> Result<(), EncryptionFault>;
 
     /// The plain names for the stored ones of a directory, in order.
     ///
     /// All names of a directory at once: where the format has no check of the key, many names tell more than one.
+    ///
+    /// # Errors
+    /// [`EncryptionFault::CiphertextLength`] if one has a length that none can have, [`EncryptionFault::Implausible`] if what comes
+    /// out can't be names.
     fn decrypt_names(&self, stored: &[&[u8]]) -> Result<Vec<Vec<u8>>, EncryptionFault>;
 
     /// What a directory stores for a name of 1 to 255 bytes.
+    ///
+    /// # Errors
+    /// [`EncryptionFault::PlaintextLength`] if it is empty or too long.
     fn encrypt_name(&self, name: &[u8]) -> Result<Vec<u8>, EncryptionFault>;
 
     /// The target of a link, from all bytes that are stored for it: a length of two bytes, little-endian, and the ciphertext.
+    ///
+    /// # Errors
+    /// [`EncryptionFault::CiphertextLength`] if the length is one that none can have, [`EncryptionFault::Implausible`] if what comes
+    /// out can't be a target.
     fn decrypt_link(&self, stored: &[u8]) -> Result<Vec<u8>, EncryptionFault>;
 
     /// What is stored for a link's target, its length included. A block must have room for it.
+    ///
+    /// # Errors
+    /// [`EncryptionFault::PlaintextLength`] if it is empty or too long.
     fn encrypt_link(&self, target: &[u8]) -> Result<Vec<u8>, EncryptionFault>;
 
     /// The hash, and the minor hash, that a casefolded directory stores behind a name: `folded` is the plain name, folded.

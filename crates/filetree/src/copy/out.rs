@@ -24,6 +24,15 @@ const TEMPORARY_NAMES: u32 = 100;
 /// Copies the entry `from` to the host path `to`, or into it if `to` is a directory. The tree's root is copied as the
 /// directory `to` itself. Links in `from` are not followed ([`resolve`](crate::resolve) it first if they should be);
 /// links that are copied are copied as links.
+///
+/// # Errors
+/// * [`CopyError::Tree`]: something can't be read, or the entry is a directory and [`CopyOptions::recursive`] is not set
+///   ([`TreeError::IsADirectory`]).
+/// * [`CopyError::Host`]: something can't be made, written or replaced on the host; with `EEXIST` for what is there, unless
+///   [`CopyOptions::overwrite`] is set.
+/// * [`CopyError::Walk`] and [`CopyError::LargerThanFilesystem`]: the tree is damaged or forged, or nested too deeply.
+///
+/// With [`CopyOptions::keep_going`] what fails below the entry is told to `progress` instead, unless it is the host that fails.
 pub fn copy_out(
     tree: &dyn FileTree,
     from: &TreePath,

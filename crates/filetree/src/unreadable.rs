@@ -12,7 +12,7 @@ const PIECE: usize = 64 << 10;
 /// be read stands for everything in it.
 ///
 /// # Errors
-/// More entries than the filesystem has room for.
+/// Any [`WalkError`] but [`WalkError::Tree`]: the filesystem is too damaged, or too deep, to be looked through.
 pub fn unreadable(tree: &dyn FileTree) -> Result<Vec<(TreePath, TreeError)>, WalkError> {
     let mut found = Vec::new();
     for step in Walk::new(tree, &TreePath::root()) {

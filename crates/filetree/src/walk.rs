@@ -7,10 +7,9 @@ use core::fmt;
 use std::collections::HashMap;
 use std::vec;
 
-use crate::detect::FilesystemKind;
-use crate::error::{Damage, TreeError};
+use crate::error::TreeError;
 use crate::path::TreePath;
-use crate::tree::{Entry, FileTree, Kind, Metadata};
+use crate::tree::{Capacity, Entry, FileTree, Kind, Metadata};
 
 /// Levels of directories that a walk descends. Copies hold a file descriptor for each.
 pub const MAX_DEPTH: usize = 200;
@@ -62,8 +61,7 @@ impl<'t> Walk<'t> {
     /// A walk that reads the metadata of every entry.
     pub fn new(tree: &'t dyn FileTree, from: &TreePath) -> Self {
         let about = tree.about();
-        // The entries of an eCryptfs lie on the host, which has no loops and may know no size.
-        let limit = if about.kind == FilesystemKind::Ecryptfs { u64::MAX } else { about.size / ENTRY };
+        let limit = if about.capacity == Capacity::Unbounded { u64::MAX } else { about.size / ENTRY };
         let (levels, seen) = Default::default();
         Self { tree, looks: true, start: Some(from.clone()), levels, seen, limit, visited: 0 }
     }
@@ -110,7 +108,7 @@ impl<'t> Walk<'t> {
     /// What a tree's failure means here: one that knows its directories does not know their paths.
     fn failed(&self, path: &TreePath, error: TreeError) -> WalkError {
         let first = match error {
-            TreeError::Corrupt(Damage::SharedDirectory { inode }) => self.seen.get(&inode),
+            TreeError::SharedDirectory { inode } => self.seen.get(&inode),
             _ => None,
         };
         match first {
@@ -150,6 +148,10 @@ impl Iterator for Walk<'_> {
 /// Removes an entry, with `recursive` everything in it as well, and returns how many entries that were. The root itself stays.
 ///
 /// Everything is looked through before the first entry is removed: in a damaged filesystem nothing is.
+///
+/// # Errors
+/// [`WalkError::Tree`] if there is no such entry, if it can't be removed ([`FileTree::remove`]) or if the tree fails. The other
+/// [`WalkError`]s, before anything is removed, if what is below the entry is too damaged or too deep for a walk.
 pub fn remove(tree: &dyn FileTree, path: &TreePath, recursive: bool) -> Result<u64, WalkError> {
     // What a removal frees must belong to nothing else, wherever that is.
     tree.check_unshared(&TreePath::root())?;

@@ -17,7 +17,12 @@ pub enum LastLink {
 }
 
 /// The place in the tree that `path` leads to. Absolute link targets start at the tree's root, and `..` there stays there, as
-/// in a `chroot`. Everything but the last component must exist; so must that if it is to be followed.
+/// in a `chroot`. Everything but the last component must exist.
+///
+/// # Errors
+/// [`TreeError::NotFound`] if one of the others does not, [`TreeError::NotADirectory`] if it is no directory and no link to one,
+/// [`TreeError::TooManyLinks`] after 40 links, [`TreeError::Path`] if a name can't be one, and what the tree fails with when it is
+/// asked for metadata and link targets.
 pub fn resolve(tree: &dyn FileTree, path: &[u8], last: LastLink) -> Result<TreePath, TreeError> {
     let mut place = TreePath::root();
     // Components still to go, the next one last.

@@ -24,90 +24,182 @@ impl Node {
 /// Names are single components. Each successful [`lookup`](Self::lookup), [`make`](Self::make), [`create`](Self::create) and
 /// [`link`](Self::link) is a reference that keeps the node until [`forget`](Self::forget) gives it back. Permissions are the
 /// caller's affair.
+///
+/// # Errors
+/// Each method names the numbers of its own. These are common to all:
+///
+/// * [`Errno::STALE`]: no reference to the node is left.
+/// * [`Errno::NOENT`], [`Errno::NOTDIR`], [`Errno::NAMETOOLONG`] or [`Errno::INVAL`]: the name leads nowhere, or can't be one.
+/// * [`Errno::ROFS`]: something was to be changed in a tree that is only read.
+/// * [`Errno::NOKEY`]: no key that is here opens it.
+/// * [`Errno::IO`]: what is stored is damaged.
+/// * Whatever number the system gives for what the tree lies on, as [`Errno::NOSPC`] or [`Errno::ACCESS`].
 pub trait PosixTree: Send + Sync {
     /// Whether anything can be changed.
     fn is_writable(&self) -> bool;
 
     /// What a name in a directory stands for.
+    ///
+    /// # Errors
+    /// [`Errno::NOENT`] if there is no such name, and those of every method ([`PosixTree`]).
     fn lookup(&self, parent: Node, name: &[u8]) -> Outcome<Attributes>;
 
     /// Gives back so many references.
     fn forget(&self, node: Node, times: u64);
 
     /// What is known about a node.
+    ///
+    /// # Errors
+    /// Those of every method ([`PosixTree`]).
     fn attributes(&self, node: Node) -> Outcome<Attributes>;
 
     /// Changes attributes, the size among them, and returns what they are then.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`] for a size of what is no file, [`Errno::FBIG`] for one that no file has, [`Errno::PERM`] where the
+    /// process may not give files away, and those of every method ([`PosixTree`]).
     fn set_attributes(&self, node: Node, change: &Change) -> Outcome<Attributes>;
 
     /// Takes the set-user-ID and set-group-ID bits off a file, as before a change of its contents by somebody who may not let
     /// them stand.
+    ///
+    /// # Errors
+    /// Those of every method ([`PosixTree`]).
     fn drop_set_ids(&self, node: Node) -> Outcome<()>;
 
     /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`] or [`Errno::NOENT`] if it is no symbolic link, and those of every method ([`PosixTree`]).
     fn read_link(&self, node: Node) -> Outcome<Vec<u8>>;
 
     /// Makes what is not opened at once.
+    ///
+    /// # Errors
+    /// [`Errno::EXIST`] if the name is taken, [`Errno::PERM`] for a device that the process may not make, and those of every
+    /// method ([`PosixTree`]).
     fn make(&self, parent: Node, name: &[u8], new: New<'_>, owner: Owner) -> Outcome<Attributes>;
 
-    /// Makes a file of these permissions and opens it for reading and writing; [`Errno::EXIST`] if the name is taken.
+    /// Makes a file of these permissions and opens it for reading and writing.
+    ///
+    /// # Errors
+    /// [`Errno::EXIST`] if the name is taken, and those of every method ([`PosixTree`]).
     fn create(&self, parent: Node, name: &[u8], mode: u32, owner: Owner) -> Outcome<(Attributes, Opened)>;
 
     /// Gives a node another name.
+    ///
+    /// # Errors
+    /// [`Errno::EXIST`] if the name is taken, [`Errno::PERM`] for a directory, [`Errno::MLINK`] if a node can have no more names,
+    /// and those of every method ([`PosixTree`]).
     fn link(&self, node: Node, parent: Node, name: &[u8]) -> Outcome<Attributes>;
 
     /// Removes a name: of an empty directory, or of something else.
+    ///
+    /// # Errors
+    /// [`Errno::NOTEMPTY`] for a directory that holds something, [`Errno::ISDIR`] or [`Errno::NOTDIR`] if it is not what
+    /// `directory` says, and those of every method ([`PosixTree`]).
     fn remove(&self, parent: Node, name: &[u8], directory: bool) -> Outcome<()>;
 
     /// Moves a name.
+    ///
+    /// # Errors
+    /// [`Errno::EXIST`] with [`Rename::NoReplace`] if the new name is taken, [`Errno::NOTEMPTY`], [`Errno::ISDIR`] or
+    /// [`Errno::NOTDIR`] if what has it can't be replaced, [`Errno::INVAL`] for a directory that would be below itself, and
+    /// those of every method ([`PosixTree`]).
     fn rename(&self, from: (Node, &[u8]), to: (Node, &[u8]), how: Rename) -> Outcome<()>;
 
     /// Opens a file for reading, or for reading and writing.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`] if it is no file, [`Errno::ACCESS`] or [`Errno::ROFS`] if it can't be written, and those of every method
+    /// ([`PosixTree`]).
     fn open(&self, node: Node, write: bool) -> Outcome<Opened>;
 
     /// Opens a directory.
+    ///
+    /// # Errors
+    /// [`Errno::NOTDIR`] if it is none, and those of every method ([`PosixTree`]).
     fn open_directory(&self, node: Node) -> Outcome<Box<dyn PosixDirectory>>;
 
     /// How full the filesystem is.
+    ///
+    /// # Errors
+    /// Those of every method ([`PosixTree`]).
     fn space(&self) -> Outcome<PosixSpace>;
 
     /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// [`Errno::NODATA`] if there is none of this name, [`Errno::OPNOTSUPP`] where there can be none, and those of every method
+    /// ([`PosixTree`]).
     fn xattr(&self, node: Node, name: &[u8]) -> Outcome<Vec<u8>>;
 
     /// Names of extended attributes, each followed by a zero.
+    ///
+    /// # Errors
+    /// [`Errno::OPNOTSUPP`] where there can be none, and those of every method ([`PosixTree`]).
     fn xattrs(&self, node: Node) -> Outcome<Vec<u8>>;
 
     /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// [`Errno::EXIST`] with [`SetXattr::Create`], [`Errno::NODATA`] with [`SetXattr::Replace`], [`Errno::PERM`] for one that is the
+    /// tree's own, [`Errno::OPNOTSUPP`] where there can be none, and those of every method ([`PosixTree`]).
     fn set_xattr(&self, node: Node, name: &[u8], value: &[u8], how: SetXattr) -> Outcome<()>;
 
     /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// [`Errno::NODATA`] if there is none of this name, and those of every method ([`PosixTree`]).
     fn remove_xattr(&self, node: Node, name: &[u8]) -> Outcome<()>;
 
     /// Makes everything durable.
+    ///
+    /// # Errors
+    /// The system's number if what the tree lies on can't be made durable: what was written may be lost.
     fn flush(&self) -> Outcome<()>;
 }
 
 /// An open file; it lives on without a name.
 pub trait PosixFile: Send + Sync {
     /// Reads until `buf` is full or the file ends, and returns how much there was.
+    ///
+    /// # Errors
+    /// [`Errno::BADF`] if the file was not opened to be read, [`Errno::IO`] if its contents are damaged, and the system's numbers.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Outcome<usize>;
 
     /// Writes all of `data`; what is between the file's end and `offset` reads as zeros then.
+    ///
+    /// # Errors
+    /// [`Errno::BADF`] or [`Errno::ROFS`] if the file was not opened to be written, [`Errno::FBIG`] beyond the largest size, and the
+    /// system's numbers, as [`Errno::NOSPC`]. A part of `data` may have been written then.
     fn write_at(&self, offset: u64, data: &[u8]) -> Outcome<()>;
 
     /// Makes the contents durable, and unless `data_only` is set, all attributes.
+    ///
+    /// # Errors
+    /// The system's number: what was written may be lost.
     fn sync(&self, data_only: bool) -> Outcome<()>;
 
     /// `fallocate(2)` with its mode bits.
+    ///
+    /// # Errors
+    /// [`Errno::OPNOTSUPP`] for modes that there are not here, [`Errno::FBIG`] beyond the largest size, and the system's numbers.
     fn allocate(&self, mode: u32, offset: u64, len: u64) -> Outcome<()>;
 }
 
 /// An open directory.
 pub trait PosixDirectory: Send + Sync {
     /// What is in it now, without `.` and `..`.
+    ///
+    /// # Errors
+    /// The system's number if the directory can't be read.
     fn entries(&self) -> Outcome<Vec<PosixEntry>>;
 
     /// Makes its names durable.
+    ///
+    /// # Errors
+    /// The system's number: names may be lost.
     fn sync(&self) -> Outcome<()>;
 }
 

@@ -18,6 +18,9 @@ impl TreePath {
     }
 
     /// Parses what a person writes: leading, trailing and repeated slashes and `.` components are dropped.
+    ///
+    /// # Errors
+    /// [`PathError::ParentComponent`] if a component is `..`, and [`PathError::InvalidName`] if one is no valid name.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, PathError> {
         let mut path = Self::root();
         for (index, name) in text.as_ref().split(|&byte| byte == b'/').enumerate() {
@@ -31,6 +34,9 @@ impl TreePath {
     }
 
     /// This path with one more name.
+    ///
+    /// # Errors
+    /// [`PathError::InvalidName`] unless it is a valid name ([`is_valid_name`]).
     pub fn join(&self, name: impl AsRef<[u8]>) -> Result<Self, PathError> {
         let mut path = self.clone();
         path.push(name.as_ref())?;
