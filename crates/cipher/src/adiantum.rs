@@ -3,10 +3,12 @@
 use core::fmt;
 
 use crate::block::Direction;
+use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
-use crate::mapper::{KeyError, MapperOptions};
+use crate::mode::Mode;
+use crate::options::MapperOptions;
 use crate::run::without_traces;
-use crate::spec::{Cipher, CipherSpec, Mode};
+use crate::spec::{Cipher, CipherSpec};
 
 /// Why a data unit was refused. Nothing was written.
 #[non_exhaustive]

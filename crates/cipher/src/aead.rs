@@ -36,7 +36,7 @@ use aes_gcm::aead::consts::{U12, U13, U16};
 use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::aes::{Aes128, Aes256};
 
-use crate::mapper::KeyError;
+use crate::key_error::KeyError;
 use crate::run::without_traces;
 
 /// A keyed cipher that authenticates what it encrypts, and associated data beside it.

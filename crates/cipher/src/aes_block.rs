@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::backend::PortableAes;
 use crate::block::BlockCipher;
-use crate::mapper::KeyError;
+use crate::key_error::KeyError;
 use crate::run::without_traces_by_depth;
 
 /// AES (FIPS 197) on single blocks, in constant-time code for any CPU. Wipes itself on drop.

@@ -6,8 +6,10 @@ use core::fmt;
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, for_any_aes, make_with_aes};
 use crate::block::{BlockCipher, Direction};
 use crate::block64::Chained64;
+use crate::key_error::KeyError;
 use crate::library::Cast6;
-use crate::mapper::KeyError;
+use crate::mode::AnyMode;
+use crate::mode::cbc::CbcBackend;
 use crate::run::{Run, without_traces};
 use crate::spec::Cipher;
 use crate::tweak::Units;
@@ -106,7 +108,7 @@ enum Chained {
 struct Plain;
 
 impl MadeOfAes for Plain {
-    type With<C: BlockCipher> = C;
+    type With<C: AnyMode> = C;
 }
 
 /// Calls the same on whatever cipher with long blocks it is.

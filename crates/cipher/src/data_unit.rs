@@ -1,11 +1,10 @@
 //! What a layer between a cipher and a medium needs: a keyed cipher that encrypts runs of data units in place.
 
-use crate::mapper::Mapper;
 use crate::run::{DataUnitIndex, RunError};
 
 /// A keyed, length-preserving cipher over runs of data units (IEEE 1619-2018, 3.1: the bytes under one tweak), in place.
 ///
-/// Implemented by [`Mapper`] and by the types that are one cipher alone, so that what is generic over it costs the code of
+/// Implemented by [`Mapper`](crate::Mapper) and by the types that are one cipher alone, so that what is generic over it costs the code of
 /// one cipher only.
 pub trait DataUnitCipher {
     /// Bytes under one tweak.
@@ -93,7 +92,3 @@ macro_rules! by_inherent_methods {
 }
 
 pub(crate) use by_inherent_methods;
-
-impl DataUnitCipher for Mapper {
-    by_inherent_methods!();
-}

@@ -62,6 +62,7 @@ mod data_unit;
 mod engine;
 mod gf128;
 mod hash;
+mod key_error;
 mod keyed;
 mod library;
 mod mapper;
@@ -69,8 +70,8 @@ mod mode;
 mod multi;
 mod nh;
 mod noekeon;
+mod options;
 mod poly1305;
-mod polyval;
 mod run;
 mod spec;
 mod speck;
@@ -96,7 +97,9 @@ pub use engine::{
     AesEngine, AsyncAesEngine, AsyncEngineXts, EngineError, EngineXts, SharedEngineXts, SoftwareEngine,
     XtsKey,
 };
-pub use mapper::{KeyError, Mapper, MapperOptions};
+pub use key_error::KeyError;
+pub use mapper::Mapper;
+pub use options::MapperOptions;
 pub use run::{DataUnitIndex, RunError};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};
 pub use xts::{Xts, XtsError};

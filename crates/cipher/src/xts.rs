@@ -3,10 +3,12 @@
 use core::fmt;
 
 use crate::block::Direction;
+use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
-use crate::mapper::{KeyError, MapperOptions};
+use crate::mode::Mode;
+use crate::options::MapperOptions;
 use crate::run::without_traces_by_depth;
-use crate::spec::{Cipher, CipherSpec, Mode};
+use crate::spec::{Cipher, CipherSpec};
 
 /// A keyed XTS cipher. Wipes itself on drop.
 ///

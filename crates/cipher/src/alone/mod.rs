@@ -10,7 +10,8 @@ use core::fmt;
 
 use crate::block::Direction;
 use crate::data_unit::{DataUnitCipher, by_inherent_methods};
-use crate::mapper::{KeyError, MapperOptions, Numbering};
+use crate::key_error::KeyError;
+use crate::options::{MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Position, Run, RunError, without_traces};
 
 pub use cbc::AesCbcEssiv;

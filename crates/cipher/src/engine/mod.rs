@@ -14,7 +14,8 @@ use atrest_secret::wipe;
 
 use crate::block::{Block, Direction, xor};
 use crate::gf128::{double, times_x_to};
-use crate::mapper::{KeyError, MapperOptions, Numbering};
+use crate::key_error::KeyError;
+use crate::options::{MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Position, RunError};
 use crate::tweak::NumberForm;
 

@@ -7,7 +7,8 @@ use super::{AesEngine, XtsKey};
 use crate::alone::XtsPair;
 use crate::backend::PortableAes;
 use crate::block::{BlockCipher, Direction};
-use crate::mapper::{KeyError, MapperOptions};
+use crate::key_error::KeyError;
+use crate::options::MapperOptions;
 
 /// AES in constant-time code for any CPU. Wipes itself on drop.
 pub struct SoftwareEngine(XtsPair<PortableAes>);
