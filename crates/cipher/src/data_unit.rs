@@ -17,19 +17,45 @@ pub trait DataUnitCipher {
     }
 
     /// Encrypts a run: whole data units, of which the first has index `first`.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
+    /// * [`RunError::SingleSnapshot`] or [`RunError::KeyRefused`], as [`Mapper::encrypt`](crate::Mapper::encrypt) says.
+    /// * [`RunError::Alignment`] or [`RunError::Engine`] if an AES engine does not take the buffer, or fails.
     fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError>;
 
     /// Decrypts a run: whole data units, of which the first has index `first`.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
+    /// * [`RunError::KeyRefused`], as [`Mapper::decrypt`](crate::Mapper::decrypt) says.
+    /// * [`RunError::Alignment`] or [`RunError::Engine`] if an AES engine does not take the buffer, or fails.
     fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError>;
 
     /// Encrypts what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset and
     /// length are multiples of [`DataUnitCipher::granularity`], the offset lies in the unit.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::Granularity`] if offset or length is no multiple of the granularity.
+    /// * [`RunError::BehindDataUnit`] if the offset lies behind the data unit.
+    /// * [`RunError::SingleSnapshot`] or [`RunError::KeyRefused`], as [`Mapper::encrypt`](crate::Mapper::encrypt) says.
+    /// * [`RunError::Alignment`] or [`RunError::Engine`] if an AES engine does not take the buffer, or fails.
     fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
         RunError::check_part(offset, bytes.len(), self.data_unit(), self.data_unit())?;
         self.encrypt(unit, bytes)
     }
 
     /// Decrypts what [`DataUnitCipher::encrypt_at`] encrypts.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::Granularity`] if offset or length is no multiple of the granularity.
+    /// * [`RunError::BehindDataUnit`] if the offset lies behind the data unit.
+    /// * [`RunError::KeyRefused`], as [`Mapper::decrypt`](crate::Mapper::decrypt) says.
+    /// * [`RunError::Alignment`] or [`RunError::Engine`] if an AES engine does not take the buffer, or fails.
     fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
         RunError::check_part(offset, bytes.len(), self.data_unit(), self.data_unit())?;
         self.decrypt(unit, bytes)

@@ -35,6 +35,14 @@ const _: () = assert!(size_of::<Mapper>() <= 8704);
 
 impl Mapper {
     /// Expands `key` for `spec`. The caller wipes its copy of the key.
+    ///
+    /// # Errors
+    ///
+    /// * [`KeyError::DataUnit`] if a data unit has no bytes, or no multiple of 16.
+    /// * [`KeyError::IvRuleDataUnit`] if the IV rule does not take data units of this length.
+    /// * [`KeyError::NullCipher`] for the null cipher.
+    /// * [`KeyError::Length`] if the specification takes no key of this length.
+    /// * [`KeyError::EqualXtsHalves`] if both halves of an XTS key are the same and the options do not allow that.
     pub fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         let numbering = Numbering::new(options)?;
         if !spec.iv.takes_unit_of(options.data_unit) {
@@ -65,38 +73,78 @@ impl Mapper {
     }
 
     /// Encrypts a run in place: whole data units, of which the first has index `first`.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
+    /// * [`RunError::SingleSnapshot`] if the cipher is safe for one snapshot only and the options do not say that there
+    ///   is one.
+    /// * [`RunError::KeyRefused`] if one of several keys is refused that was accepted before.
     pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Encrypt, first, run.len(), Run::in_place(run))
     }
 
     /// Decrypts a run in place: whole data units, of which the first has index `first`.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
+    /// * [`RunError::KeyRefused`] if one of several keys is refused that was accepted before.
     pub fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Decrypt, first, run.len(), Run::in_place(run))
     }
 
     /// Encrypts in place what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset
     /// and length are multiples of [`Mapper::granularity`], the offset lies in the unit.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::Granularity`] if offset or length is no multiple of the granularity.
+    /// * [`RunError::BehindDataUnit`] if the offset lies behind the data unit.
+    /// * [`RunError::SingleSnapshot`] if the cipher is safe for one snapshot only and the options do not say that there
+    ///   is one.
+    /// * [`RunError::KeyRefused`] if one of several keys is refused that was accepted before.
     pub fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
         self.apply_at(Direction::Encrypt, unit, offset, bytes)
     }
 
     /// Decrypts in place what [`Mapper::encrypt_at`] encrypts.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::Granularity`] if offset or length is no multiple of the granularity.
+    /// * [`RunError::BehindDataUnit`] if the offset lies behind the data unit.
+    /// * [`RunError::KeyRefused`] if one of several keys is refused that was accepted before.
     pub fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
         self.apply_at(Direction::Decrypt, unit, offset, bytes)
     }
 
     /// Encrypts a run from `src` to `dst`, which are equally long.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::LengthMismatch`] if source and destination differ in length.
+    /// * [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
+    /// * [`RunError::SingleSnapshot`] if the cipher is safe for one snapshot only and the options do not say that there
+    ///   is one.
+    /// * [`RunError::KeyRefused`] if one of several keys is refused that was accepted before.
     pub fn encrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Encrypt, first, src.len(), Run::between(src, dst)?)
     }
 
     /// Decrypts a run from `src` to `dst`, which are equally long.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::LengthMismatch`] if source and destination differ in length.
+    /// * [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
+    /// * [`RunError::KeyRefused`] if one of several keys is refused that was accepted before.
     pub fn decrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Decrypt, first, src.len(), Run::between(src, dst)?)
     }
 
-    /// Name of the implementation in use: `portable`, `vaes-512`, `aes-ni` …, as [`BackendChoice::name`] lists them; for
-    /// ChaCha and the wide-block ciphers `avx512`, `neon` …, as [`VectorChoice::name`] does.
+    /// Name of the implementation in use: `portable`, `vaes-512`, `aes-ni` …, as [`BackendChoice::name`](crate::BackendChoice::name) lists them; for
+    /// ChaCha and the wide-block ciphers `avx512`, `neon` …, as [`VectorChoice::name`](crate::VectorChoice::name) does.
     pub fn backend_name(&self) -> &'static str {
         match &self.keys {
             MapperKeys::One(keyed) => keyed.backend_name(),

@@ -109,6 +109,10 @@ pub struct CipherMode {
 
 impl CipherSpec {
     /// From the two fields of a LUKS1 header, such as `aes` and `xts-plain64`.
+    ///
+    /// # Errors
+    ///
+    /// The [`SpecError`] says what of the two fields is unknown, missing or not supported.
     pub fn from_parts(cipher_name: &str, cipher_mode: &str) -> Result<Self, SpecError> {
         parse::parts(cipher_name, cipher_mode)
     }
