@@ -143,8 +143,9 @@ impl Mapper {
         self.apply(Direction::Decrypt, first, src.len(), Run::between(src, dst)?)
     }
 
-    /// Name of the implementation in use: `portable`, `vaes-512`, `aes-ni` …, as [`BackendChoice::name`](crate::BackendChoice::name) lists them; for
-    /// ChaCha and the wide-block ciphers `avx512`, `neon` …, as [`VectorChoice::name`](crate::VectorChoice::name) does.
+    /// Name of the implementation in use: `portable`, `vaes-512`, `aes-ni` …, as
+    /// [`BackendChoice::name`](crate::BackendChoice::name) lists them; for ChaCha and the wide-block ciphers `avx512`,
+    /// `neon` …, as [`VectorChoice::name`](crate::VectorChoice::name) does.
     pub fn backend_name(&self) -> &'static str {
         match &self.keys {
             MapperKeys::One(keyed) => keyed.backend_name(),

@@ -17,7 +17,7 @@ pub struct MapperOptions {
     /// Whether an XTS key with two equal halves is accepted. For reading what others wrote, never for new volumes.
     pub allow_equal_xts_halves: bool,
     /// Whether a cipher that is safe for one snapshot only may encrypt
-    /// ([`CipherSpec::is_single_snapshot`]). It always decrypts.
+    /// ([`CipherSpec::is_single_snapshot`](crate::CipherSpec::is_single_snapshot)). It always decrypts.
     pub single_snapshot: bool,
     /// Which implementation of AES to use; `None` is the best there is.
     pub backend: Option<BackendChoice>,
