@@ -9,6 +9,18 @@ pub use crate::backend::{
     portable::planted::encrypt_with_both as encrypt_with_a_table_planted,
 };
 
+use crate::mode::Mode;
+use crate::spec::CipherSpec;
+
+/// The modes that none of these specifications has: what a list for all modes has to hold besides. Of each the name, and
+/// whether it is marked as constant-time.
+pub fn modes_without(specs: &[&str]) -> impl Iterator<Item = (&'static str, bool)> {
+    let is_missing = |mode: &Mode| {
+        !specs.iter().any(|spec| spec.parse::<CipherSpec>().is_ok_and(|spec| spec.mode == *mode))
+    };
+    Mode::ALL.iter().copied().filter(is_missing).map(|mode| (mode.facts().name, mode.facts().constant_time))
+}
+
 /// Calls the macro `$each` with the name and the module of every test.
 ///
 /// The library and the test program both take the list from here. A test that is missing in it is dead code, of which

@@ -11,6 +11,7 @@ mod emulated;
 mod forerunners;
 mod hctr2;
 mod internals;
+mod modes;
 mod one_key;
 mod parts;
 mod published;
