@@ -16,18 +16,12 @@ mod xex;
 pub(crate) mod xex1;
 pub(crate) mod xts;
 
-use self::cbc::CbcBackend;
-use self::ctr::CtrBackend;
-use self::ecb::EcbBackend;
 use self::facts::Facts;
-use self::hctr2::Hctr2Backend;
-use self::lrw::LrwBackend;
-use self::xex1::Xex1Backend;
-use self::xts::XtsBackend;
+use crate::block::BlockCipher;
 
-/// Declares the modes, each with its facts.
+/// Declares the modes, each with its facts and, if a block cipher does it, the trait of its backends.
 macro_rules! modes {
-    ($($(#[$doc:meta])* $mode:ident = $facts:path;)+) => {
+    ($($(#[$doc:meta])* $mode:ident = $facts:path $(, by $backend:path)?;)+) => {
         /// How blocks are chained or masked, or a whole data unit is made one block.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Mode {
@@ -45,33 +39,27 @@ macro_rules! modes {
                 }
             }
         }
+
+        /// A block cipher with a backend for every mode that is made of one.
+        pub(crate) trait AnyMode: BlockCipher $($(+ $backend)?)+ {}
+
+        impl<C: BlockCipher $($(+ $backend)?)+> AnyMode for C {}
     };
 }
 
 modes! {
-    Xts = xts::FACTS;
-    Cbc = cbc::FACTS;
+    Xts = xts::FACTS, by xts::XtsBackend;
+    Cbc = cbc::FACTS, by cbc::CbcBackend;
     /// CBC with ciphertext stealing.
     CbcCts = cts::FACTS;
-    Lrw = lrw::FACTS;
-    Ecb = ecb::FACTS;
-    Ctr = ctr::FACTS;
+    Lrw = lrw::FACTS, by lrw::LrwBackend;
+    Ecb = ecb::FACTS, by ecb::EcbBackend;
+    Ctr = ctr::FACTS, by ctr::CtrBackend;
     Adiantum = adiantum::ADIANTUM;
     HPolyC = adiantum::HPOLYC;
-    Hctr2 = hctr2::FACTS;
+    Hctr2 = hctr2::FACTS, by hctr2::Hctr2Backend;
     /// XEX with one key; the name is ours.
-    Xex1 = xex1::FACTS;
+    Xex1 = xex1::FACTS, by xex1::Xex1Backend;
     /// A stream cipher alone; the name is ours.
     Stream = stream::FACTS;
-}
-
-/// A block cipher with a backend for every mode that is made of one.
-pub(crate) trait AnyMode:
-    EcbBackend + CbcBackend + CtrBackend + LrwBackend + XtsBackend + Xex1Backend + Hctr2Backend
-{
-}
-
-impl<C> AnyMode for C where
-    C: EcbBackend + CbcBackend + CtrBackend + LrwBackend + XtsBackend + Xex1Backend + Hctr2Backend
-{
 }
