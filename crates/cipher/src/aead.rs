@@ -36,7 +36,7 @@ use aes_gcm::aead::consts::{U12, U13, U16};
 use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::aes::{Aes128, Aes256};
 
-use crate::mapper::KeyError;
+use crate::key_error::KeyError;
 use crate::run::without_traces;
 
 /// A keyed cipher that authenticates what it encrypts, and associated data beside it.
@@ -56,12 +56,24 @@ pub trait Aead: Sized {
     type Tag: Copy + AsRef<[u8]> + for<'a> TryFrom<&'a [u8]>;
 
     /// Takes a key of [`Aead::KEY_LEN`] bytes. The caller wipes its copy.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Length`] if the key has another length.
     fn new(key: &[u8]) -> Result<Self, KeyError>;
 
     /// Encrypts `data` in place and gives the tag of it and of `associated`. No nonce may come twice under one key.
+    ///
+    /// # Errors
+    ///
+    /// [`SealError::TooLong`] if the cipher does not take so much data. Nothing is encrypted then.
     fn seal(&self, nonce: &Self::Nonce, associated: &[u8], data: &mut [u8]) -> Result<Self::Tag, SealError>;
 
     /// Decrypts `data` in place if the tag is the one that sealing gave. Otherwise `data` is zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Forged`] if the tag does not fit.
     fn open(
         &self,
         nonce: &Self::Nonce,

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::backend::PortableAes;
 use crate::block::BlockCipher;
-use crate::mapper::KeyError;
+use crate::key_error::KeyError;
 use crate::run::without_traces_by_depth;
 
 /// AES (FIPS 197) on single blocks, in constant-time code for any CPU. Wipes itself on drop.
@@ -12,6 +12,10 @@ pub struct AesBlock(PortableAes);
 
 impl AesBlock {
     /// Expands a key of 16, 24 or 32 bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Length`] if AES takes no key of this length.
     pub fn new(key: &[u8]) -> Result<Self, KeyError> {
         PortableAes::new(key).map(Self).ok_or(KeyError::Length { len: key.len() })
     }
@@ -22,6 +26,10 @@ impl AesBlock {
     }
 
     /// Expands a key of 16, 24 or 32 bytes in place: no part of it is ever elsewhere on the stack. After an error there is no key.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Length`] if AES takes no key of this length.
     pub fn expand(&mut self, key: &[u8]) -> Result<(), KeyError> {
         self.0.expand(key).ok_or_else(|| {
             self.0.wipe();

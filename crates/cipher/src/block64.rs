@@ -7,9 +7,10 @@ use blowfish::cipher::consts::U8;
 use blowfish::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 
 use crate::block::Direction;
-use crate::mapper::KeyError;
+use crate::key_error::KeyError;
+use crate::mode::Mode;
 use crate::run::{Position, Run};
-use crate::spec::{Cipher, CipherSpec, Mode};
+use crate::spec::{Cipher, CipherSpec};
 use crate::tweak::{Iv, NumberForm};
 
 /// A cipher block.

@@ -6,8 +6,10 @@ use core::fmt;
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, for_any_aes, make_with_aes};
 use crate::block::{BlockCipher, Direction};
 use crate::block64::Chained64;
+use crate::key_error::KeyError;
 use crate::library::Cast6;
-use crate::mapper::KeyError;
+use crate::mode::AnyMode;
+use crate::mode::cbc::CbcBackend;
 use crate::run::{Run, without_traces};
 use crate::spec::Cipher;
 use crate::tweak::Units;
@@ -106,7 +108,7 @@ enum Chained {
 struct Plain;
 
 impl MadeOfAes for Plain {
-    type With<C: BlockCipher> = C;
+    type With<C: AnyMode> = C;
 }
 
 /// Calls the same on whatever cipher with long blocks it is.
@@ -124,6 +126,11 @@ macro_rules! for_chained {
 impl CbcRuns {
     /// Expands a key for data units of `data_unit` bytes, a multiple of 16. `backend` forces an implementation of AES; `None`
     /// is the best there is. The caller wipes its copy of the key.
+    ///
+    /// # Errors
+    ///
+    /// * [`KeyError::DataUnit`] if a data unit has no bytes, or no multiple of 16.
+    /// * [`KeyError::Length`] if the cipher takes no key of this length.
     pub fn new(
         cipher: CbcCipher,
         key: &[u8],
@@ -162,31 +169,57 @@ impl CbcRuns {
 
     /// Encrypts a run in place: as many data units as there are IVs. A cipher with blocks of eight bytes uses the first half
     /// of each IV.
+    ///
+    /// # Errors
+    ///
+    /// [`CbcRunsError::Length`] if the run is not as many whole data units as there are IVs.
     pub fn encrypt(&self, ivs: &[[u8; 16]], run: &mut [u8]) -> Result<(), CbcRunsError> {
         self.apply(Direction::Encrypt, ivs, run.len(), Run::in_place(run))
     }
 
     /// Decrypts in place what [`Self::encrypt`] encrypts.
+    ///
+    /// # Errors
+    ///
+    /// [`CbcRunsError::Length`] if the run is not as many whole data units as there are IVs.
     pub fn decrypt(&self, ivs: &[[u8; 16]], run: &mut [u8]) -> Result<(), CbcRunsError> {
         self.apply(Direction::Decrypt, ivs, run.len(), Run::in_place(run))
     }
 
     /// Encrypts from `src` to `dst`, which are equally long.
+    ///
+    /// # Errors
+    ///
+    /// * [`CbcRunsError::LengthMismatch`] if source and destination differ in length.
+    /// * [`CbcRunsError::Length`] if the run is not as many whole data units as there are IVs.
     pub fn encrypt_to(&self, ivs: &[[u8; 16]], src: &[u8], dst: &mut [u8]) -> Result<(), CbcRunsError> {
         self.apply(Direction::Encrypt, ivs, src.len(), between(src, dst)?)
     }
 
     /// Decrypts from `src` to `dst`, which are equally long.
+    ///
+    /// # Errors
+    ///
+    /// * [`CbcRunsError::LengthMismatch`] if source and destination differ in length.
+    /// * [`CbcRunsError::Length`] if the run is not as many whole data units as there are IVs.
     pub fn decrypt_to(&self, ivs: &[[u8; 16]], src: &[u8], dst: &mut [u8]) -> Result<(), CbcRunsError> {
         self.apply(Direction::Decrypt, ivs, src.len(), between(src, dst)?)
     }
 
     /// Encrypts each cipher block on its own: for wrapped keys and names, which eCryptfs encrypts so.
+    ///
+    /// # Errors
+    ///
+    /// [`CbcRunsError::PartialBlock`] if the bytes are not a whole number of cipher blocks.
     pub fn encrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), CbcRunsError> {
         self.apply_blocks(Direction::Encrypt, blocks)
     }
 
     /// Decrypts each cipher block on its own.
+    ///
+    /// # Errors
+    ///
+    /// [`CbcRunsError::PartialBlock`] if the bytes are not a whole number of cipher blocks.
     pub fn decrypt_blocks(&self, blocks: &mut [u8]) -> Result<(), CbcRunsError> {
         self.apply_blocks(Direction::Decrypt, blocks)
     }

@@ -1,11 +1,10 @@
 //! What a layer between a cipher and a medium needs: a keyed cipher that encrypts runs of data units in place.
 
-use crate::mapper::Mapper;
 use crate::run::{DataUnitIndex, RunError};
 
 /// A keyed, length-preserving cipher over runs of data units (IEEE 1619-2018, 3.1: the bytes under one tweak), in place.
 ///
-/// Implemented by [`Mapper`] and by the types that are one cipher alone, so that what is generic over it costs the code of
+/// Implemented by [`Mapper`](crate::Mapper) and by the types that are one cipher alone, so that what is generic over it costs the code of
 /// one cipher only.
 pub trait DataUnitCipher {
     /// Bytes under one tweak.
@@ -18,19 +17,45 @@ pub trait DataUnitCipher {
     }
 
     /// Encrypts a run: whole data units, of which the first has index `first`.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
+    /// * [`RunError::SingleSnapshot`] or [`RunError::KeyRefused`], as [`Mapper::encrypt`](crate::Mapper::encrypt) says.
+    /// * [`RunError::Alignment`] or [`RunError::Engine`] if an AES engine does not take the buffer, or fails.
     fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError>;
 
     /// Decrypts a run: whole data units, of which the first has index `first`.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
+    /// * [`RunError::KeyRefused`], as [`Mapper::decrypt`](crate::Mapper::decrypt) says.
+    /// * [`RunError::Alignment`] or [`RunError::Engine`] if an AES engine does not take the buffer, or fails.
     fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError>;
 
     /// Encrypts what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset and
     /// length are multiples of [`DataUnitCipher::granularity`], the offset lies in the unit.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::Granularity`] if offset or length is no multiple of the granularity.
+    /// * [`RunError::BehindDataUnit`] if the offset lies behind the data unit.
+    /// * [`RunError::SingleSnapshot`] or [`RunError::KeyRefused`], as [`Mapper::encrypt`](crate::Mapper::encrypt) says.
+    /// * [`RunError::Alignment`] or [`RunError::Engine`] if an AES engine does not take the buffer, or fails.
     fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
         RunError::check_part(offset, bytes.len(), self.data_unit(), self.data_unit())?;
         self.encrypt(unit, bytes)
     }
 
     /// Decrypts what [`DataUnitCipher::encrypt_at`] encrypts.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::Granularity`] if offset or length is no multiple of the granularity.
+    /// * [`RunError::BehindDataUnit`] if the offset lies behind the data unit.
+    /// * [`RunError::KeyRefused`], as [`Mapper::decrypt`](crate::Mapper::decrypt) says.
+    /// * [`RunError::Alignment`] or [`RunError::Engine`] if an AES engine does not take the buffer, or fails.
     fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
         RunError::check_part(offset, bytes.len(), self.data_unit(), self.data_unit())?;
         self.decrypt(unit, bytes)
@@ -93,7 +118,3 @@ macro_rules! by_inherent_methods {
 }
 
 pub(crate) use by_inherent_methods;
-
-impl DataUnitCipher for Mapper {
-    by_inherent_methods!();
-}

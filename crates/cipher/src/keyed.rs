@@ -1,39 +1,39 @@
 //! A cipher in a mode with its key: what a mapper holds, for every cipher and backend.
 
-use atrest_secret::{SecretArray, constant_time_eq, with_wiped_stack};
+use atrest_secret::{SecretArray, constant_time_eq};
 
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, VectorChoice, for_any_aes, make_with_aes};
-use crate::block::{BlockCipher, Direction};
+use crate::block::Direction;
 use crate::block64::Keyed64;
 use crate::chacha::{ChaChaRounds, StreamKey};
 use crate::data_rule::DataRule;
 use crate::data_rule::elephant::Elephant;
 use crate::data_rule::tcw::Tcw;
+use crate::key_error::KeyError;
 use crate::library::{Camellia, Serpent};
-use crate::mapper::{KeyError, MapperOptions};
 use crate::mode::adiantum::{HashKeys, WideBlock};
-use crate::mode::cts;
 use crate::mode::hctr2::{self, Hctr2Key};
 use crate::mode::lrw::LrwKey;
 use crate::mode::stream::StreamKeyed;
 use crate::mode::xts::{self, XtsUnits};
-use crate::multi::MultiKeyed;
+use crate::mode::{AnyMode, Mode, cts};
 use crate::noekeon::Noekeon;
-use crate::run::{Position, Run, RunError, without_traces_by_depth};
-use crate::spec::{Cipher, CipherSpec, KeyedRule, Mode};
+use crate::options::MapperOptions;
+use crate::run::{Position, Run};
+use crate::spec::{Cipher, CipherSpec, KeyedRule};
 use crate::speck::Speck;
 use crate::tweak::{Iv, TweakRule, Units};
 use crate::twofish::Twofish;
 
 /// Expanded keys of one block cipher in one mode.
-pub(crate) struct Keyed<C> {
+pub(crate) struct Keyed<C: AnyMode> {
     data: C,
     mode: KeyedMode<C>,
     rule: TweakRule<C>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put the large one on")]
-enum KeyedMode<C> {
+enum KeyedMode<C: AnyMode> {
     Ecb,
     Cbc,
     /// CBC with IVs of zeros, and a rule that adds its own.
@@ -47,12 +47,12 @@ enum KeyedMode<C> {
     /// With one key, of `data`.
     Xex1,
     Lrw(LrwKey),
-    Hctr2(Hctr2Key),
+    Hctr2(Hctr2Key<C::Hash>),
     /// Adiantum and HPolyC, whose block cipher is `data`.
-    WideBlock(WideBlock),
+    WideBlock(WideBlock<VectorChoice>),
 }
 
-impl<C: BlockCipher> Keyed<C> {
+impl<C: AnyMode> Keyed<C> {
     /// `expand` makes a key schedule, or says that the cipher takes no key of that length.
     fn new(
         spec: &CipherSpec,
@@ -92,18 +92,14 @@ impl<C: BlockCipher> Keyed<C> {
             Mode::Stream => return Err(wrong_length),
             Mode::Adiantum | Mode::HPolyC => {
                 let key = key.first_chunk().ok_or(wrong_length)?;
-                let rounds = match spec.cipher {
-                    Cipher::XChaCha20Aes => ChaChaRounds::Twenty,
-                    _ => ChaChaRounds::Twelve,
-                };
-                let vectors = options.vectors_or_best();
-                let stream = StreamKey::new(key, rounds);
+                let backend = options.vectors_or_best();
+                let stream = StreamKey::new(key, chacha_rounds(spec.cipher));
                 let mut block_key = SecretArray::<32>::zeroed();
                 let hash = match spec.mode {
                     Mode::HPolyC => HashKeys::hpolyc(&stream, &mut block_key),
                     _ => HashKeys::adiantum(&stream, &mut block_key),
                 };
-                (expand(&block_key[..])?, KeyedMode::WideBlock(WideBlock { stream, hash, vectors }))
+                (expand(&block_key[..])?, KeyedMode::WideBlock(WideBlock { stream, hash, backend }))
             }
         };
         let rule = match spec.iv.essiv {
@@ -158,11 +154,6 @@ impl<C: BlockCipher> Keyed<C> {
         }
     }
 
-    /// Whether a run may begin and end within a data unit.
-    fn takes_parts(&self) -> bool {
-        matches!(self.mode, KeyedMode::Ecb | KeyedMode::Xts { .. } | KeyedMode::Xex1)
-    }
-
     fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
         if let KeyedMode::Xts { tweak } = &self.mode {
             xts::unit(&self.data, tweak, direction, iv, src, dst);
@@ -184,11 +175,19 @@ impl<C: BlockCipher> Keyed<C> {
     }
 }
 
+/// Of ChaCha, or of XChaCha.
+fn chacha_rounds(cipher: Cipher) -> ChaChaRounds {
+    match cipher {
+        Cipher::ChaCha20 | Cipher::XChaCha20Aes => ChaChaRounds::Twenty,
+        _ => ChaChaRounds::Twelve,
+    }
+}
+
 /// [`Keyed`] with whichever AES.
 pub(crate) struct InMode;
 
 impl MadeOfAes for InMode {
-    type With<C: BlockCipher> = Keyed<C>;
+    type With<C: AnyMode> = Keyed<C>;
 }
 
 /// [`Keyed`] for whichever cipher and backend was chosen at key set-up.
@@ -203,18 +202,15 @@ pub(crate) enum AnyKeyed {
     /// Ciphers with short blocks.
     Short(Keyed64),
     /// A stream cipher.
-    Stream(StreamKeyed),
-    /// Several keys in turn.
-    Multi(MultiKeyed),
+    Stream(StreamKeyed<VectorChoice>),
 }
 
-/// Calls the same on whatever is inside, but for what the last three are asked.
+/// Calls the same on whatever is inside, but for what the last two are asked.
 macro_rules! for_any {
-    ($any:expr, $keyed:ident => $call:expr, Short($short:pat) => $on_short:expr, Stream($stream:pat) => $on_stream:expr, Multi($multi:pat) => $on_multi:expr) => {
+    ($any:expr, $keyed:ident => $call:expr, Short($short:pat) => $on_short:expr, Stream($stream:pat) => $on_stream:expr) => {
         match $any {
             AnyKeyed::Short($short) => $on_short,
             AnyKeyed::Stream($stream) => $on_stream,
-            AnyKeyed::Multi($multi) => $on_multi,
             AnyKeyed::Aes(aes) => for_any_aes!(aes, $keyed => $call),
             AnyKeyed::Serpent($keyed) => $call,
             AnyKeyed::Twofish($keyed) => $call,
@@ -226,11 +222,8 @@ macro_rules! for_any {
 }
 
 impl AnyKeyed {
-    /// Expands `key` for `spec`.
+    /// Expands `key` for `spec`, which takes one.
     pub(crate) fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
-        if spec.key_count() > 1 {
-            return MultiKeyed::new(spec, key, options).map(Self::Multi);
-        }
         Ok(match spec.cipher {
             Cipher::Null => return Err(KeyError::NullCipher),
             Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => Self::Short(Keyed64::new(spec, key)?),
@@ -239,7 +232,12 @@ impl AnyKeyed {
             Cipher::Camellia => Self::Camellia(Keyed::new(spec, key, options, Camellia::new)?),
             Cipher::Speck128 => Self::Speck(Keyed::new(spec, key, options, Speck::new)?),
             Cipher::Noekeon => Self::Noekeon(Keyed::new(spec, key, options, Noekeon::new)?),
-            Cipher::ChaCha12 | Cipher::ChaCha20 => Self::Stream(StreamKeyed::new(spec, key, options)?),
+            Cipher::ChaCha12 | Cipher::ChaCha20 => {
+                let key = key.as_array().ok_or(KeyError::Length { len: key.len() })?;
+                let key = StreamKey::new(key, chacha_rounds(spec.cipher));
+                let backend = options.vectors_or_best();
+                Self::Stream(StreamKeyed { key, form: spec.iv.number, backend })
+            }
             Cipher::Aes | Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => {
                 let backend = options.backend.unwrap_or_else(BackendChoice::best);
                 Self::Aes(make_with_aes!(backend, expand => Keyed::new(spec, key, options, expand)?))
@@ -248,80 +246,57 @@ impl AnyKeyed {
     }
 
     /// Encrypts or decrypts a run.
-    pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) -> Result<(), RunError> {
+    pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
         for_any!(self, keyed => keyed.run(direction, position, run),
             Short(keyed) => keyed.run(direction, position, run),
-            Stream(keyed) => keyed.run(position, run),
-            Multi(keyed) => return keyed.run(direction, position, run));
-        Ok(())
-    }
-
-    /// Encrypts or decrypts a run and wipes the stack that it used, where there is `std`.
-    pub(crate) fn run_without_traces(
-        &self,
-        direction: Direction,
-        position: Position,
-        run: Run<'_>,
-    ) -> Result<(), RunError> {
-        match self {
-            // Expands keys on the stack, which takes five times what a run takes.
-            Self::Multi(_) => with_wiped_stack(|| self.run(direction, position, run)),
-            // The modes that take parts are those that hold no table or list of tweaks on the stack.
-            _ => without_traces_by_depth(self.takes_parts(), || self.run(direction, position, run)),
-        }
-    }
-
-    /// Whether a run may begin and end within a data unit, at any multiple of 16 bytes.
-    pub(crate) fn takes_parts(&self) -> bool {
-        for_any!(self, keyed => keyed.takes_parts(), Short(_) => false, Stream(_) => false, Multi(_) => false)
+            Stream(keyed) => keyed.run(position, run));
     }
 
     /// One XTS data unit of at least 16 bytes, with ciphertext stealing. Does nothing in another mode.
     pub(crate) fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
-        for_any!(self, keyed => keyed.xts_unit(direction, iv, src, dst), Short(_) => (), Stream(_) => (), Multi(_) => ());
+        for_any!(self, keyed => keyed.xts_unit(direction, iv, src, dst), Short(_) => (), Stream(_) => ());
     }
 
     /// One data unit of at least 16 bytes in CBC with ciphertext stealing. Does nothing in another mode than CBC.
     pub(crate) fn cts_unit(&self, direction: Direction, iv: &Iv, unit: &mut [u8]) {
-        for_any!(self, keyed => keyed.cts_unit(direction, iv, unit), Short(_) => (), Stream(_) => (), Multi(_) => ());
+        for_any!(self, keyed => keyed.cts_unit(direction, iv, unit), Short(_) => (), Stream(_) => ());
     }
 
     /// One data unit of at least 16 bytes in a wide-block mode with a tweak of any length. Does nothing in another mode.
     pub(crate) fn wide_unit(&self, direction: Direction, tweak: &[u8], src: Option<&[u8]>, dst: &mut [u8]) {
-        for_any!(self, keyed => keyed.wide_unit(direction, tweak, src, dst), Short(_) => (), Stream(_) => (), Multi(_) => ());
+        for_any!(self, keyed => keyed.wide_unit(direction, tweak, src, dst), Short(_) => (), Stream(_) => ());
     }
 
     /// Name of the backend.
     pub(crate) fn backend_name(&self) -> &'static str {
-        fn vectors<C>(keyed: &Keyed<C>) -> Option<VectorChoice> {
+        fn vectors<C: AnyMode>(keyed: &Keyed<C>) -> Option<VectorChoice> {
             match &keyed.mode {
-                KeyedMode::WideBlock(wide) => Some(wide.vectors),
+                KeyedMode::WideBlock(wide) => Some(wide.backend),
                 _ => None,
             }
         }
         let vectors =
-            for_any!(self, keyed => vectors(keyed), Short(_) => None, Stream(_) => None, Multi(_) => None);
+            for_any!(self, keyed => vectors(keyed), Short(_) => None, Stream(keyed) => Some(keyed.backend));
         if let Some(vectors) = vectors {
             return vectors.name();
         }
         match self {
             Self::Aes(aes) => aes.name(),
-            Self::Stream(keyed) => keyed.backend_name(),
-            Self::Multi(keyed) => keyed.backend_name(),
             Self::Serpent(_)
             | Self::Twofish(_)
             | Self::Camellia(_)
             | Self::Speck(_)
             | Self::Noekeon(_)
-            | Self::Short(_) => "portable",
+            | Self::Short(_)
+            | Self::Stream(_) => "portable",
         }
     }
 
     /// Whether time and memory accesses are independent of keys and data.
     pub(crate) fn is_constant_time(&self) -> bool {
-        fn of<C: BlockCipher>(_: &Keyed<C>) -> bool {
+        fn of<C: AnyMode>(_: &Keyed<C>) -> bool {
             C::CONSTANT_TIME
         }
-        for_any!(self, keyed => of(keyed), Short(_) => false, Stream(_) => true, Multi(keyed) => keyed.is_constant_time())
+        for_any!(self, keyed => of(keyed), Short(_) => false, Stream(_) => true)
     }
 }

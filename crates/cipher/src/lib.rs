@@ -44,59 +44,74 @@
 //! No heap, no I/O, no panic. `unsafe` is confined to the `backend` module.
 #![no_std]
 #![deny(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 #[cfg(all(target_arch = "aarch64", feature = "std", not(target_os = "none")))]
 extern crate std;
 
-mod adiantum;
-mod aes_block;
-mod alone;
-mod backend;
+// Bottom up: a module uses those of its own group and of the groups above it, and no two use each other.
+
+// Cipher blocks, runs of data units and their IVs, and what ciphers are made of.
 mod block;
-mod block64;
-mod cbc_cts;
-mod cbc_runs;
 mod chacha;
-mod data_rule;
-mod data_unit;
-mod engine;
 mod gf128;
 mod hash;
-mod keyed;
-mod library;
-mod mapper;
-mod mode;
-mod multi;
+mod key_error;
 mod nh;
-mod noekeon;
 mod poly1305;
-mod polyval;
 mod run;
-mod spec;
-mod speck;
 mod tweak;
-mod twofish;
-mod xts;
 
+// Block ciphers in portable code, and rules that make IVs with a key or of the data.
+mod data_rule;
+mod library;
+mod noekeon;
+mod speck;
+mod twofish;
+
+// Modes, which know no backend.
+mod mode;
+
+// What instruction sets do better: implementations of the modes' traits.
+mod backend;
+
+// dm-crypt's strings, and what is said beside them.
+mod options;
+mod spec;
+
+// A key in a mode, for whichever cipher and backend.
+mod block64;
+mod keyed;
+mod multi;
+
+// What callers have.
 #[cfg(feature = "aead")]
 pub mod aead;
+mod aes_block;
+mod aes_engine;
+mod alone;
+mod cbc_runs;
+mod data_unit;
+mod mapper;
+mod one_unit;
+
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
 
-pub use adiantum::{Adiantum, HPolyC, Hctr2, WideBlockError};
 pub use aes_block::AesBlock;
-pub use alone::{AdiantumPlain64, AesCbcEssiv, AesXts, HPolyCPlain64, Hctr2Plain64, KeyPlace, Keys, Plain64};
-pub use backend::{BackendChoice, VectorChoice};
-pub use block::Direction;
-pub use cbc_cts::{CbcCts, CtsError};
-pub use cbc_runs::{CbcCipher, CbcRuns, CbcRunsError};
-pub use data_unit::DataUnitCipher;
-pub use engine::{
+pub use aes_engine::{
     AesEngine, AsyncAesEngine, AsyncEngineXts, EngineError, EngineXts, SharedEngineXts, SoftwareEngine,
     XtsKey,
 };
-pub use mapper::{KeyError, Mapper, MapperOptions};
+pub use alone::{AdiantumPlain64, AesCbcEssiv, AesXts, HPolyCPlain64, Hctr2Plain64, KeyPlace, Keys, Plain64};
+pub use backend::{BackendChoice, VectorChoice};
+pub use block::Direction;
+pub use cbc_runs::{CbcCipher, CbcRuns, CbcRunsError};
+pub use data_unit::DataUnitCipher;
+pub use key_error::KeyError;
+pub use mapper::Mapper;
+pub use one_unit::{Adiantum, CbcCts, CtsError, HPolyC, Hctr2, WideBlockError, Xts, XtsError};
+pub use options::MapperOptions;
 pub use run::{DataUnitIndex, RunError};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};
-pub use xts::{Xts, XtsError};

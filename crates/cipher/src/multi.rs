@@ -4,10 +4,12 @@ use atrest_secret::SecretArray;
 
 use crate::block::Direction;
 use crate::data_rule::lmk::{Lmk, SEED_LEN};
+use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
-use crate::mapper::{KeyError, MapperOptions};
+use crate::mode::facts::MAX_KEYS;
+use crate::options::MapperOptions;
 use crate::run::{Position, Run, RunError};
-use crate::spec::{CipherSpec, KeyedRule, MAX_KEYS};
+use crate::spec::{CipherSpec, KeyedRule};
 
 /// Units that go through all steps before the next ones do: every key for two of them.
 const UNITS_AT_A_TIME: usize = 2 * MAX_KEYS;
@@ -85,7 +87,7 @@ impl MultiKeyed {
                                 .map_err(|_| RunError::KeyRefused)?,
                         ),
                     };
-                    keyed.run(direction, position, Run::of_blocks(unit))?;
+                    keyed.run(direction, position, Run::of_blocks(unit));
                 }
             }
             if let (Some(lmk), Direction::Decrypt) = (&self.lmk, direction) {

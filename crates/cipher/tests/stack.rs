@@ -16,7 +16,7 @@ use std::thread;
 use atrest_cipher::aead::{Aead, Aes256Gcm};
 use atrest_cipher::{
     Adiantum, AesBlock, AesXts, BackendChoice, CbcCipher, CbcCts, CbcRuns, Cipher, CipherSpec, DataUnitIndex,
-    Direction, Hctr2, Mapper, MapperOptions, VectorChoice, Xts,
+    Direction, Hctr2, Mapper, MapperOptions, VectorChoice, Xts, internals,
 };
 use atrest_secret::{WIPED_STACK, with_wiped_stack_up_to};
 
@@ -29,7 +29,7 @@ const PAINT: u8 = 0xa7;
 /// Bytes of a key or round key that are looked for at a time.
 const PIECE: usize = 16;
 
-const SPECS: [&str; 29] = [
+const SPECS: [&str; 30] = [
     "aes-xts-plain64",
     "aes-cbc-essiv:sha256",
     "aes-cbc-plain64",
@@ -39,6 +39,7 @@ const SPECS: [&str; 29] = [
     "aes-cbc-elephant",
     "aes-lrw-benbi",
     "aes-ctr-plain64",
+    "capi:cts(cbc(aes))-plain64",
     "aes-ecb",
     "aes-xex1-plain64",
     "aes-hctr2-plain64",
@@ -188,6 +189,12 @@ fn check(spec: &CipherSpec, key_len: usize, options: &MapperOptions, deepest: De
         }
     }
     wrong
+}
+
+#[test]
+fn every_mode_is_looked_at() {
+    let missing: Vec<_> = internals::modes_without(&SPECS).collect();
+    assert!(missing.is_empty(), "SPECS has none of {missing:?}");
 }
 
 #[test]

@@ -4,8 +4,10 @@ use digest::Digest;
 
 use super::{Expand, Plain64};
 use crate::backend::PortableAes;
-use crate::block::{BlockCipher, Direction};
-use crate::mapper::{KeyError, MapperOptions};
+use crate::block::Direction;
+use crate::key_error::KeyError;
+use crate::mode::cbc::CbcBackend;
+use crate::options::MapperOptions;
 use crate::run::{Position, Run};
 use crate::tweak::{NumberForm, TweakRule, Units};
 

@@ -1,10 +1,11 @@
 //! HCTR2 alone, in code for any CPU.
 
 use super::{Expand, Plain64};
-use crate::backend::PortableAes;
+use crate::backend::{PolyvalKey, PortableAes};
 use crate::block::Direction;
-use crate::mapper::{KeyError, MapperOptions};
+use crate::key_error::KeyError;
 use crate::mode::hctr2::{self, Hctr2Key};
+use crate::options::MapperOptions;
 use crate::run::{Position, Run};
 use crate::tweak::{NumberForm, TweakRule, Units};
 
@@ -14,7 +15,7 @@ pub type Hctr2Plain64 = Plain64<Hctr2Keys>;
 /// [`Hctr2Plain64`]'s.
 pub struct Hctr2Keys {
     cipher: PortableAes,
-    key: Hctr2Key,
+    key: Hctr2Key<PolyvalKey>,
 }
 
 impl Expand for Hctr2Keys {

@@ -10,7 +10,8 @@ use core::fmt;
 
 use crate::block::Direction;
 use crate::data_unit::{DataUnitCipher, by_inherent_methods};
-use crate::mapper::{KeyError, MapperOptions, Numbering};
+use crate::key_error::KeyError;
+use crate::options::{MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Position, Run, RunError, without_traces};
 
 pub use cbc::AesCbcEssiv;
@@ -56,6 +57,11 @@ pub trait Expand: Sized {
     const EMPTY: Self;
 
     /// Expands a key in place. After an error, nothing of a key is left.
+    ///
+    /// # Errors
+    ///
+    /// * [`KeyError::Length`] if the cipher takes no key of this length.
+    /// * [`KeyError::EqualXtsHalves`] if both halves of an XTS key are the same and the options do not allow that.
     fn expand(&mut self, key: &[u8], options: &MapperOptions) -> Result<(), KeyError>;
 
     /// Encrypts or decrypts a run.
@@ -69,6 +75,12 @@ impl<K: Keys> KeyPlace<Plain64<K>> {
     }
 
     /// Expands a key, as [`Plain64::new`] does. What was here before is gone, also after an error.
+    ///
+    /// # Errors
+    ///
+    /// * [`KeyError::Length`] if the cipher takes no key of this length.
+    /// * [`KeyError::EqualXtsHalves`] if both halves of an XTS key are the same and the options do not allow that.
+    /// * [`KeyError::DataUnit`] if a data unit has no bytes, or no multiple of 16.
     pub fn expand(&mut self, key: &[u8], options: &MapperOptions) -> Result<&mut Plain64<K>, KeyError> {
         self.0.keys.expand(key, options)?;
         self.0.numbering = Numbering::new(options)?;
@@ -79,6 +91,12 @@ impl<K: Keys> KeyPlace<Plain64<K>> {
 impl<K: Keys> Plain64<K> {
     /// Expands a key. Of the options, those about the numbers of data units count, and for XTS those about equal halves
     /// and the backend. Takes more stack than [`KeyPlace::expand`].
+    ///
+    /// # Errors
+    ///
+    /// * [`KeyError::Length`] if the cipher takes no key of this length.
+    /// * [`KeyError::EqualXtsHalves`] if both halves of an XTS key are the same and the options do not allow that.
+    /// * [`KeyError::DataUnit`] if a data unit has no bytes, or no multiple of 16.
     pub fn new(key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         let mut place = KeyPlace::empty();
         place.expand(key, options)?;
@@ -97,32 +115,60 @@ impl<K: Keys> Plain64<K> {
     }
 
     /// Encrypts a run in place: whole data units, of which the first has index `first`.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
     pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Encrypt, first, None, run)
     }
 
     /// Decrypts a run in place: whole data units, of which the first has index `first`.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
     pub fn decrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Decrypt, first, None, run)
     }
 
     /// Encrypts in place what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset
     /// and length are multiples of [`Plain64::granularity`], the offset lies in the unit.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::Granularity`] if offset or length is no multiple of the granularity.
+    /// * [`RunError::BehindDataUnit`] if the offset lies behind the data unit.
     pub fn encrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
         self.apply_at(Direction::Encrypt, unit, offset, bytes)
     }
 
     /// Decrypts in place what [`Plain64::encrypt_at`] encrypts.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::Granularity`] if offset or length is no multiple of the granularity.
+    /// * [`RunError::BehindDataUnit`] if the offset lies behind the data unit.
     pub fn decrypt_at(&self, unit: DataUnitIndex, offset: usize, bytes: &mut [u8]) -> Result<(), RunError> {
         self.apply_at(Direction::Decrypt, unit, offset, bytes)
     }
 
     /// Encrypts a run from `src` to `dst`, which are equally long.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::LengthMismatch`] if source and destination differ in length.
+    /// * [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
     pub fn encrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Encrypt, first, Some(src), dst)
     }
 
     /// Decrypts a run from `src` to `dst`, which are equally long.
+    ///
+    /// # Errors
+    ///
+    /// * [`RunError::LengthMismatch`] if source and destination differ in length.
+    /// * [`RunError::PartialDataUnit`] if the run is not a whole number of data units.
     pub fn decrypt_to(&self, first: DataUnitIndex, src: &[u8], dst: &mut [u8]) -> Result<(), RunError> {
         self.apply(Direction::Decrypt, first, Some(src), dst)
     }

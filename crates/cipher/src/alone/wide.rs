@@ -6,8 +6,9 @@ use super::{Expand, Plain64};
 use crate::backend::PortableAes;
 use crate::block::Direction;
 use crate::chacha::{ChaChaRounds, StreamKey};
-use crate::mapper::{KeyError, MapperOptions};
+use crate::key_error::KeyError;
 use crate::mode::adiantum::{self, DerivedHash, NhHash, PolyHash};
+use crate::options::MapperOptions;
 use crate::run::{Position, Run};
 use crate::tweak::{NumberForm, TweakRule, Units};
 
@@ -55,6 +56,6 @@ impl<H: DerivedHash, const ROUNDS: usize> Expand for WideBlockKeys<H, ROUNDS> {
     fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
         let rule = TweakRule::Number(NumberForm::Plain64);
         let units = Units::new(rule, position.number, position.step, position.unit_blocks);
-        adiantum::portable_run(&self.cipher, (&self.stream, &self.hash), direction, units, run);
+        adiantum::portable_run((&self.stream, &self.hash), &self.cipher, direction, units, run);
     }
 }

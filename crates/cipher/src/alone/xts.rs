@@ -4,9 +4,11 @@ use atrest_secret::constant_time_eq;
 
 use super::{Expand, Plain64};
 use crate::backend::{AnyAes, BackendChoice, Kind, MadeOfAes, PortableAes, for_any_aes, make_with_aes};
-use crate::block::{BlockCipher, Direction};
-use crate::mapper::{KeyError, MapperOptions};
-use crate::mode::xts::XtsUnits;
+use crate::block::Direction;
+use crate::key_error::KeyError;
+use crate::mode::AnyMode;
+use crate::mode::xts::{XtsBackend, XtsUnits};
+use crate::options::MapperOptions;
 use crate::run::{Position, Run};
 use crate::tweak::{NumberForm, TweakRule, Units};
 
@@ -26,7 +28,7 @@ pub(crate) struct XtsPair<C> {
 struct Pairs;
 
 impl MadeOfAes for Pairs {
-    type With<C: BlockCipher> = XtsPair<C>;
+    type With<C: AnyMode> = XtsPair<C>;
 }
 
 impl Expand for XtsKeys {
@@ -85,7 +87,7 @@ fn halves<'a>(key: &'a [u8], options: &MapperOptions) -> Result<(&'a [u8], &'a [
     Ok((data, tweak))
 }
 
-impl<C: BlockCipher> XtsPair<C> {
+impl<C: XtsBackend> XtsPair<C> {
     fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
         let rule = TweakRule::Number(NumberForm::Plain64);
         let units = Units::new(rule, position.number, position.step, position.unit_blocks);

@@ -2,7 +2,7 @@
 //! added here, beside the module that implements it, is detected, has its name, and serves every mode.
 
 use super::PortableAes;
-use crate::block::BlockCipher;
+use crate::mode::AnyMode;
 
 /// Hands one of the lists, fastest first, to a macro, before what follows. An entry is a module, the proof in it, which
 /// names variants as well, and the name that users see.
@@ -62,7 +62,7 @@ listed!(vectors, [choice] { VectorKind });
 
 /// What is made with AES keys: a type for each implementation of the cipher.
 pub(crate) trait MadeOfAes {
-    type With<C: BlockCipher>;
+    type With<C: AnyMode>;
 }
 
 macro_rules! any_aes {

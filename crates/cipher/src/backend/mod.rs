@@ -17,8 +17,10 @@ pub(crate) mod hardware;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 pub(crate) mod lanes;
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 #[allow(unsafe_code)]
 mod multiplier;
+pub(crate) mod polyval;
 #[allow(unsafe_code)]
 pub(crate) mod portable;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
@@ -28,6 +30,7 @@ mod register;
 #[allow(unsafe_code)]
 mod rounds;
 mod schedule;
+mod software;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod vaes;
@@ -36,10 +39,8 @@ mod vectors;
 #[allow(unsafe_code)]
 mod wide;
 
-pub(crate) use hardware::{AnyAes, Kind, MadeOfAes, VectorKind, for_any_aes, for_any_vectors, make_with_aes};
-pub(crate) use multiplier::Multiplier;
-#[cfg(thumb2)]
-pub(crate) use multiplier::product_of_words;
+pub(crate) use hardware::{AnyAes, Kind, MadeOfAes, VectorKind, for_any_aes, make_with_aes};
+pub(crate) use polyval::PolyvalKey;
 pub(crate) use portable::PortableAes;
 pub use vectors::VectorChoice;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]

@@ -1,6 +1,14 @@
 //! The choice between vector instruction sets for what surrounds AES in wide-block ciphers.
 
-use super::hardware::VectorKind;
+use super::hardware::{VectorKind, for_any_vectors};
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+use super::lanes;
+use crate::block::{BlockCipher, Direction};
+use crate::chacha::StreamKey;
+use crate::mode::adiantum::{self, AdiantumBackend, HashKeys};
+use crate::mode::stream::{self, StreamBackend};
+use crate::run::Run;
+use crate::tweak::Units;
 
 /// Vector instructions that this CPU can run. Like [`crate::BackendChoice`] a proof, which detection alone can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,5 +42,47 @@ impl VectorChoice {
 
     pub(crate) fn kind(self) -> VectorKind {
         self.0
+    }
+}
+
+impl AdiantumBackend for VectorChoice {
+    fn run<C: BlockCipher>(
+        self,
+        keys: (&StreamKey, &HashKeys),
+        cipher: &C,
+        direction: Direction,
+        units: Units<'_, C>,
+        run: Run<'_>,
+    ) {
+        for_any_vectors!(self, cpu => lanes::run::run(cpu, keys, cipher, direction, units, run), {
+            adiantum::portable_run(keys, cipher, direction, units, run)
+        })
+    }
+
+    fn unit<C: BlockCipher>(
+        self,
+        keys: (&StreamKey, &HashKeys),
+        cipher: &C,
+        direction: Direction,
+        tweak: &[u8],
+        unit: &mut [u8],
+    ) {
+        for_any_vectors!(self, cpu => lanes::run::unit(cpu, keys, cipher, direction, tweak, unit), {
+            adiantum::portable_unit(keys, cipher, direction, tweak, unit)
+        })
+    }
+}
+
+impl StreamBackend for VectorChoice {
+    fn stream(
+        self,
+        key: &StreamKey,
+        unit_blocks: usize,
+        nonce: impl Fn(usize) -> [u8; stream::IV_LEN],
+        run: Run<'_>,
+    ) {
+        for_any_vectors!(self, cpu => lanes::run::stream(cpu, key, unit_blocks, nonce, run), {
+            stream::portable(key, unit_blocks, nonce, run)
+        })
     }
 }

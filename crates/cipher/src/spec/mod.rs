@@ -10,6 +10,8 @@ use core::str::FromStr;
 pub use error::{Feature, SpecError};
 
 use crate::hash::Hash;
+use crate::mode::Mode;
+use crate::mode::facts::{Primitives, Template};
 use crate::tweak::NumberForm;
 
 /// A cipher, its mode and its IV rule, such as `aes-xts-plain64`, `aes-cbc-essiv:sha256` or
@@ -22,13 +24,10 @@ pub struct CipherSpec {
     pub(crate) cipher: Cipher,
     pub(crate) mode: Mode,
     pub(crate) iv: IvRule,
-    /// How many keys take turns: a power of two up to [`MAX_KEYS`].
+    /// How many keys take turns: a power of two up to [`MAX_KEYS`](crate::mode::facts::MAX_KEYS).
     keys: usize,
     form: Form,
 }
-
-/// The most keys that may take turns, and as many as loop-AES has.
-pub(crate) const MAX_KEYS: usize = 64;
 
 /// A block cipher, or the primitives of a wide-block one, keyless and modeless.
 #[non_exhaustive]
@@ -62,25 +61,6 @@ pub enum Cipher {
     ChaCha20,
     /// dm-crypt's `cipher_null`, which leaves data as it is. Known so that it can be refused by name.
     Null,
-}
-
-/// How blocks are chained or masked, or a whole data unit is made one block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Xts,
-    Cbc,
-    /// CBC with ciphertext stealing.
-    CbcCts,
-    Lrw,
-    Ecb,
-    Ctr,
-    Adiantum,
-    HPolyC,
-    Hctr2,
-    /// XEX with one key; the name is ours.
-    Xex1,
-    /// A stream cipher alone; the name is ours.
-    Stream,
 }
 
 /// How a number becomes an IV, and how that is printed.
@@ -129,6 +109,10 @@ pub struct CipherMode {
 
 impl CipherSpec {
     /// From the two fields of a LUKS1 header, such as `aes` and `xts-plain64`.
+    ///
+    /// # Errors
+    ///
+    /// The [`SpecError`] says what of the two fields is unknown, missing or not supported.
     pub fn from_parts(cipher_name: &str, cipher_mode: &str) -> Result<Self, SpecError> {
         parse::parts(cipher_name, cipher_mode)
     }
@@ -160,7 +144,7 @@ impl CipherSpec {
     /// it was written again learns how its plaintext changed. Encrypting with such a cipher must be asked for
     /// ([`MapperOptions::single_snapshot`](crate::MapperOptions::single_snapshot)).
     pub fn is_single_snapshot(&self) -> bool {
-        matches!(self.mode, Mode::Ctr | Mode::Stream)
+        self.mode.facts().single_snapshot
     }
 
     /// Whether the IV rule does more with the key than ESSIV does, or has keys of its own: eboiv, elephant, lmk, tcw.
@@ -172,13 +156,20 @@ impl CipherSpec {
     /// and NOEKEON, which hardly anyone has reason to trust, ciphers with blocks of eight bytes, and ECB.
     pub fn is_discouraged(&self) -> bool {
         let cipher = matches!(self.cipher, Cipher::Speck128 | Cipher::Noekeon);
-        cipher || self.cipher.has_short_blocks() || self.mode == Mode::Ecb
+        cipher || self.cipher.has_short_blocks() || self.mode.facts().discouraged
     }
 
     /// Whether time and memory accesses of its implementation here are independent of key and data, as
     /// [`Mapper::is_constant_time`](crate::Mapper::is_constant_time) tells of a mapper.
     pub fn is_constant_time(&self) -> bool {
-        !self.cipher.has_short_blocks() && !matches!(self.cipher, Cipher::Twofish | Cipher::Camellia)
+        let cipher =
+            !self.cipher.has_short_blocks() && !matches!(self.cipher, Cipher::Twofish | Cipher::Camellia);
+        cipher && self.mode.facts().constant_time
+    }
+
+    /// Whether a run may begin and end within a data unit, at any multiple of 16 bytes.
+    pub(crate) fn takes_parts(&self) -> bool {
+        self.keys == 1 && !self.cipher.has_short_blocks() && self.mode.facts().takes_parts
     }
 
     /// How many keys take turns.
@@ -223,10 +214,10 @@ impl fmt::Display for CipherSpec {
             (Form::Classic, _) if self.keys > 1 => write!(f, "{cipher}:{}-{}", self.keys, self.mode()),
             (Form::Classic, _) => write!(f, "{cipher}-{}", self.mode()),
             (Form::CapiEssiv, Some(hash)) => {
-                write!(f, "capi:essiv({},{hash})-{}", Template(self), self.iv.number.name())
+                write!(f, "capi:essiv({},{hash})-{}", Composed(self), self.iv.number.name())
             }
             (Form::Capi | Form::CapiEssiv, _) => {
-                write!(f, "capi:{}", Template(self))?;
+                write!(f, "capi:{}", Composed(self))?;
                 if self.iv.named { write!(f, "-{}", self.iv) } else { Ok(()) }
             }
         }
@@ -234,22 +225,23 @@ impl fmt::Display for CipherSpec {
 }
 
 /// Mode and cipher as the kernel's crypto API composes them.
-struct Template<'a>(&'a CipherSpec);
+struct Composed<'a>(&'a CipherSpec);
 
-impl fmt::Display for Template<'_> {
+impl fmt::Display for Composed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cipher = self.0.cipher.name();
-        match self.0.mode {
-            Mode::Stream => f.write_str(cipher),
-            Mode::CbcCts => write!(f, "cts(cbc({cipher}))"),
-            mode => write!(f, "{}({cipher})", mode.name()),
+        let facts = self.0.mode.facts();
+        match facts.template {
+            Template::Bare => f.write_str(cipher),
+            Template::Around(inner) => write!(f, "{}({inner}({cipher}))", facts.name),
+            Template::OfCipher => write!(f, "{}({cipher})", facts.name),
         }
     }
 }
 
 impl fmt::Display for CipherMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.mode.name())?;
+        f.write_str(self.mode.facts().name)?;
         if self.iv.named { write!(f, "-{}", self.iv) } else { Ok(()) }
     }
 }
@@ -328,51 +320,14 @@ impl Cipher {
 }
 
 impl Mode {
-    /// Bytes in an IV.
-    fn iv_len(self) -> usize {
-        match self {
-            Self::Xts | Self::Cbc | Self::CbcCts | Self::Lrw | Self::Ecb | Self::Ctr | Self::Xex1 => 16,
-            Self::Stream => crate::mode::stream::IV_LEN,
-            Self::Adiantum => crate::mode::adiantum::ADIANTUM_IV_LEN,
-            Self::HPolyC => crate::mode::adiantum::HPOLYC_IV_LEN,
-            Self::Hctr2 => crate::mode::hctr2::IV_LEN,
-        }
-    }
-
-    /// Whether it makes a data unit one block.
-    fn is_wide_block(self) -> bool {
-        self.is_of_a_stream_cipher() || self == Self::Hctr2
-    }
-
-    /// Whether it is one of those that combine a stream cipher with AES.
-    fn is_of_a_stream_cipher(self) -> bool {
-        matches!(self, Self::Adiantum | Self::HPolyC)
-    }
-
     /// Whether it is made of that cipher.
     fn takes(self, cipher: Cipher) -> bool {
+        let primitives = self.facts().primitives;
         match cipher {
-            Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => self.is_of_a_stream_cipher(),
-            Cipher::ChaCha12 | Cipher::ChaCha20 => self == Self::Stream,
-            Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => matches!(self, Self::Cbc | Self::Ecb),
-            _ => !self.is_of_a_stream_cipher() && self != Self::Stream,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Xts => "xts",
-            Self::Cbc => "cbc",
-            // In `capi:` notation only.
-            Self::CbcCts => "cts",
-            Self::Lrw => "lrw",
-            Self::Ecb => "ecb",
-            Self::Adiantum => "adiantum",
-            Self::HPolyC => "hpolyc",
-            Self::Hctr2 => "hctr2",
-            Self::Xex1 => "xex1",
-            Self::Ctr => "ctr",
-            Self::Stream => "stream",
+            Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => primitives == Primitives::XChaChaAndAes,
+            Cipher::ChaCha12 | Cipher::ChaCha20 => primitives == Primitives::ChaCha,
+            Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => primitives == Primitives::AnyBlockCipher,
+            _ => matches!(primitives, Primitives::BlockCipher | Primitives::AnyBlockCipher),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Reading dm-crypt's cipher strings (kernel, `drivers/md/dm-crypt.c`, `crypt_ctr_cipher`).
 
-use super::{Cipher, CipherSpec, Feature, Form, IvRule, KeyedRule, MAX_KEYS, Mode, SpecError};
+use super::{Cipher, CipherSpec, Feature, Form, IvRule, KeyedRule, SpecError};
 use crate::hash::Hash;
+use crate::mode::Mode;
+use crate::mode::facts::{IvRules, KeyLens, MAX_KEYS, Template};
 use crate::tweak::NumberForm;
 
 /// A whole string.
@@ -53,7 +55,10 @@ fn classic(cipher: &str, mode: Option<&str>) -> Result<CipherSpec, SpecError> {
     let iv = iv_rule(cipher, mode, iv)?;
     let keys = keys.map_or(Ok(1), key_count)?;
     let fits = match iv.keyed {
-        None => keys == 1 || !(cipher.has_short_blocks() || mode.is_wide_block() || mode == Mode::Stream),
+        None => {
+            let may_turn = matches!(mode.facts().key_lens, KeyLens::InTurns(_)) && !cipher.has_short_blocks();
+            keys == 1 || may_turn
+        }
         // loop-AES has 64 keys; in the kernel, the other rules would use the first key for all IVs.
         Some(KeyedRule::Lmk) => keys == MAX_KEYS,
         Some(_) => keys == 1,
@@ -96,17 +101,25 @@ fn capi_spec(template: &str, iv: Option<&str>) -> Result<CipherSpec, SpecError> 
 /// `mode(cipher)` or `cts(cbc(cipher))`.
 fn mode_and_cipher(template: &str) -> Result<(Cipher, Mode), SpecError> {
     let (name, inner) = call(template)?;
-    match inner.split_once('(') {
-        Some(_) if name == "cts" => {
-            let (mode, cipher) = call(inner)?;
-            match combination(cipher, mode)? {
-                (cipher, Mode::Cbc) if !cipher.has_short_blocks() => Ok((cipher, Mode::CbcCts)),
-                _ => unsupported(Feature::CapiTemplate),
-            }
-        }
-        Some(_) => mode_named(name).and(unsupported(Feature::CapiTemplate)),
-        None => combination(inner, name),
+    if !inner.contains('(') {
+        return combination(inner, name);
     }
+    let Some((outer, goes_around)) = outer_mode_named(name) else {
+        return mode_named(name).and(unsupported(Feature::CapiTemplate));
+    };
+    let (mode, cipher) = call(inner)?;
+    match combination(cipher, mode)? {
+        (cipher, mode) if mode.facts().name == goes_around && outer.takes(cipher) => Ok((cipher, outer)),
+        _ => unsupported(Feature::CapiTemplate),
+    }
+}
+
+/// A mode that goes around another one, and the name of that.
+fn outer_mode_named(name: &str) -> Option<(Mode, &'static str)> {
+    Mode::ALL.iter().find_map(|mode| match mode.facts().template {
+        Template::Around(inner) if mode.facts().name == name => Some((*mode, inner)),
+        _ => None,
+    })
 }
 
 /// A stream cipher as the kernel has it: the first four bytes of its IVs of sixteen count blocks of keystream. A rule that
@@ -168,18 +181,15 @@ fn cipher_named(name: &str) -> Result<Cipher, SpecError> {
 }
 
 fn mode_named(name: &str) -> Result<Mode, SpecError> {
+    let is_named = |mode: &Mode| {
+        let facts = mode.facts();
+        facts.name == name && !matches!(facts.template, Template::Around(_))
+    };
+    if let Some(mode) = Mode::ALL.iter().copied().find(is_named) {
+        return Ok(mode);
+    }
     match name {
         "" => Err(SpecError::Syntax),
-        "xts" => Ok(Mode::Xts),
-        "cbc" => Ok(Mode::Cbc),
-        "lrw" => Ok(Mode::Lrw),
-        "ecb" => Ok(Mode::Ecb),
-        "adiantum" => Ok(Mode::Adiantum),
-        "hpolyc" => Ok(Mode::HPolyC),
-        "hctr2" => Ok(Mode::Hctr2),
-        "xex1" => Ok(Mode::Xex1),
-        "ctr" => Ok(Mode::Ctr),
-        "stream" => Ok(Mode::Stream),
         "gcm" | "ccm" | "poly1305" | "random" => unsupported(Feature::Authenticated),
         "pcbc" | "cts" | "cfb" | "ofb" => unsupported(Feature::OtherMode),
         _ => Err(SpecError::UnknownMode),
@@ -190,7 +200,7 @@ fn mode_named(name: &str) -> Result<Mode, SpecError> {
 fn iv_rule(cipher: Cipher, mode: Mode, iv: Option<&str>) -> Result<IvRule, SpecError> {
     let Some(iv) = iv else {
         // As in dm-crypt, ECB alone does without.
-        return if mode == Mode::Ecb {
+        return if mode.facts().iv_rules == IvRules::NumbersOrNone {
             Ok(IvRule { number: NumberForm::Null, essiv: None, keyed: None, named: false })
         } else {
             Err(SpecError::MissingIv)
@@ -223,8 +233,9 @@ fn iv_rule(cipher: Cipher, mode: Mode, iv: Option<&str>) -> Result<IvRule, SpecE
     };
     match options {
         Some(_) => Err(SpecError::UnexpectedIvOptions),
-        // Numbers of 32 bits come again, and other rules are of no use here.
-        None if mode == Mode::Stream && !matches!(number, NumberForm::Plain64 | NumberForm::Plain64Be) => {
+        None if mode.facts().iv_rules == IvRules::Numbers64
+            && !matches!(number, NumberForm::Plain64 | NumberForm::Plain64Be) =>
+        {
             Err(SpecError::Keystream)
         }
         None => Ok(IvRule { number, essiv: None, keyed, named: true }),
@@ -241,7 +252,8 @@ fn keyed_rule(name: &str, cipher: Cipher, mode: Mode) -> Result<KeyedRule, SpecE
     };
     // The diffuser's key is one of AES, whatever the cipher.
     let diffuser_fits = rule != KeyedRule::Elephant || cipher == Cipher::Aes;
-    if mode == Mode::Cbc && diffuser_fits && !cipher.has_short_blocks() && cipher != Cipher::Null {
+    let mode_fits = mode.facts().iv_rules == IvRules::NumbersAndKeyed;
+    if mode_fits && diffuser_fits && !cipher.has_short_blocks() && cipher != Cipher::Null {
         Ok(rule)
     } else {
         unsupported(feature)
@@ -251,8 +263,9 @@ fn keyed_rule(name: &str, cipher: Cipher, mode: Mode) -> Result<KeyedRule, SpecE
 /// A hash whose digest keys the cipher.
 fn essiv_hash(cipher: Cipher, mode: Mode, name: &str) -> Result<Hash, SpecError> {
     // Like the kernel's essiv template, which wants IVs that are one cipher block.
-    if mode.iv_len() != 16 {
-        return Err(SpecError::IvLength { len: mode.iv_len() });
+    let len = mode.facts().iv_len;
+    if len != 16 {
+        return Err(SpecError::IvLength { len });
     }
     let Some(hash) = Hash::from_name(name) else {
         return match name {

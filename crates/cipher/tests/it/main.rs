@@ -1,16 +1,17 @@
 //! The tests of this crate that are no programs of their own: one program links in the time of one.
 
 mod aead;
+mod aes_engine;
 mod aes_xts;
 mod backends;
 mod cbc_cts;
 mod cbc_runs;
 mod dm_crypt;
 mod emulated;
-mod engine;
 mod forerunners;
 mod hctr2;
 mod internals;
+mod modes;
 mod one_key;
 mod parts;
 mod published;

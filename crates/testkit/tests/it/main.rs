@@ -16,6 +16,7 @@ mod interop_operations;
 mod interop_qemu;
 mod kernel;
 mod kernel_oracle;
+mod module_graph;
 mod no_c;
 mod random;
 mod reencrypt;

@@ -13,7 +13,7 @@ const CIPHERS: [&str; 4] = ["aes", "serpent", "twofish", "camellia"];
 
 /// What dm-crypt is told of an authenticated cipher.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Aead {
+pub struct AuthenticatedCipher {
     /// The cipher by dm-crypt's own name.
     pub name: String,
     /// Bytes beside each data unit: the tag, and the nonce if it is a random one.
@@ -23,7 +23,7 @@ pub struct Aead {
 }
 
 /// From the words of a LUKS2 segment, `aes-xts-plain64` and `hmac(sha256)`, and the bytes in the key of both.
-pub fn aead(encryption: &str, integrity: &str, key_len: usize) -> Result<Aead, UnlockError> {
+pub fn aead(encryption: &str, integrity: &str, key_len: usize) -> Result<AuthenticatedCipher, UnlockError> {
     let unknown = || UnlockError::UnknownIntegrity;
     let (cipher, iv) = encryption.rsplit_once('-').ok_or_else(unknown)?;
     let counted = matches!(iv, "random" | "plain" | "plain64");
@@ -66,7 +66,7 @@ pub fn aead(encryption: &str, integrity: &str, key_len: usize) -> Result<Aead, U
         _ => return Err(unknown()),
     };
     let random_nonce = if iv == "random" { nonce_len } else { 0 };
-    Ok(Aead {
+    Ok(AuthenticatedCipher {
         name: format!("capi:{template}-{iv}"),
         // cannot overflow: tags of hashes and nonces have at most 64 and 16 bytes.
         tag_len: tag_len.saturating_add(random_nonce),
@@ -78,7 +78,7 @@ pub fn aead(encryption: &str, integrity: &str, key_len: usize) -> Result<Aead, U
 pub fn target(
     data: &dyn Media,
     (offset, iv_offset, data_unit): (u64, u64, u32),
-    aead: Aead,
+    aead: AuthenticatedCipher,
     key: &VolumeKey,
 ) -> Result<CryptTarget, UnlockError> {
     let tags = tags(data, offset, &aead, data_unit)?;
@@ -96,7 +96,12 @@ pub fn target(
     })
 }
 
-fn tags(data: &dyn Media, offset: u64, aead: &Aead, data_unit: u32) -> Result<IntegrityTags, UnlockError> {
+fn tags(
+    data: &dyn Media,
+    offset: u64,
+    aead: &AuthenticatedCipher,
+    data_unit: u32,
+) -> Result<IntegrityTags, UnlockError> {
     let has = data.size();
     // intended: for people; what overflows is larger than every device.
     let needs = |bytes: u64| UnlockError::DataDeviceTooSmall { needs: offset.saturating_add(bytes), has };
@@ -151,7 +156,7 @@ mod tests {
             ("chacha20-random", "poly1305", 32, "capi:rfc7539(chacha20,poly1305)-random", 28),
             ("aegis128-random", "aead", 16, "capi:aegis128-random", 32),
         ] {
-            let expected = Aead { name: name.into(), tag_len, repeats_nonces: false };
+            let expected = AuthenticatedCipher { name: name.into(), tag_len, repeats_nonces: false };
             assert_eq!(aead(encryption, integrity, key_len), Ok(expected));
         }
         for (encryption, integrity, key_len, name) in [
@@ -159,7 +164,7 @@ mod tests {
             ("aegis128-plain", "aead", 16, "capi:aegis128-plain"),
             ("chacha20-plain64", "poly1305", 32, "capi:rfc7539(chacha20,poly1305)-plain64"),
         ] {
-            let expected = Aead { name: name.into(), tag_len: 16, repeats_nonces: true };
+            let expected = AuthenticatedCipher { name: name.into(), tag_len: 16, repeats_nonces: true };
             assert_eq!(
                 aead(encryption, integrity, key_len),
                 Ok(expected),

@@ -15,7 +15,8 @@ use crate::backend::register::Register;
 use crate::backend::rounds::Steps;
 use crate::backend::vaes::{Vaes256, Vaes512};
 use crate::backend::wide::Vector;
-use crate::backend::wide::hctr2::{Multiply, Product, hashing};
+use crate::backend::wide::hashing::hashing;
+use crate::backend::wide::hctr2::{Multiply, Product};
 
 hashing!(AesNiSse, sse, "aes,sse2,pclmulqdq", __m128i, __m128i);
 hashing!(AesNiAvx, avx, "aes,avx,pclmulqdq", __m128i, __m128i);

@@ -6,7 +6,8 @@ use core::arch::aarch64::{
 };
 
 use crate::backend::armv8::ArmCe;
-use crate::backend::wide::hctr2::{Multiply, Product, hashing};
+use crate::backend::wide::hashing::hashing;
+use crate::backend::wide::hctr2::{Multiply, Product};
 
 type Register = uint8x16_t;
 

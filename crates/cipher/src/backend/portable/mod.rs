@@ -21,8 +21,16 @@ mod xts;
 use zeroize::Zeroize;
 
 use self::word::{BLOCKS, Native, Planes, Sliced, Word};
+use super::polyval::PolyvalKey;
 use super::schedule::{self, Rounds};
 use crate::block::{Block, BlockCipher, Direction};
+use crate::mode::cbc::CbcBackend;
+use crate::mode::ctr::CtrBackend;
+use crate::mode::ecb::EcbBackend;
+use crate::mode::hctr2::Hctr2Backend;
+use crate::mode::lrw::LrwBackend;
+use crate::mode::xex1::Xex1Backend;
+use crate::mode::xts::XtsBackend;
 #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
 use crate::{mode::xts::XtsUnits, run::Run};
 
@@ -178,13 +186,27 @@ impl BlockCipher for PortableAes {
             }
         }
     }
+}
 
-    #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
+impl CbcBackend for PortableAes {}
+impl CtrBackend for PortableAes {}
+impl EcbBackend for PortableAes {}
+impl LrwBackend for PortableAes {}
+impl Xex1Backend for PortableAes {}
+
+impl Hctr2Backend for PortableAes {
+    type Hash = PolyvalKey;
+}
+
+#[cfg(any(target_arch = "x86_64", target_pointer_width = "64"))]
+impl XtsBackend for PortableAes {}
+
+#[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
+impl XtsBackend for PortableAes {
     fn xts(&self, direction: Direction, units: XtsUnits<'_, Self>, run: Run<'_>) {
         xts::run(self, direction, units, 0, run);
     }
 
-    #[cfg(not(any(target_arch = "x86_64", target_pointer_width = "64")))]
     fn xts_from(&self, direction: Direction, units: XtsUnits<'_, Self>, skipped: usize, run: Run<'_>) {
         xts::run(self, direction, units, skipped, run);
     }

@@ -4,11 +4,11 @@
 //! (<http://www.cs.yale.edu/homes/peralta/CircuitStuff/>), in which u0 and s0 are the high bits. The four final NOTs,
 //! which add 0x63, are left to the round keys: ShiftRows and MixColumns pass a constant byte through.
 
-use super::word::Word;
+use core::ops::{BitAnd, BitXor};
 
 /// SubBytes without adding 0x63. Plane i holds bit i of every byte.
 #[inline(always)]
-pub(super) fn sub_bytes<W: Word>(planes: &mut [W; 8]) {
+pub(super) fn sub_bytes<W: Copy + BitXor<Output = W> + BitAnd<Output = W>>(planes: &mut [W; 8]) {
     let [u7, u6, u5, u4, u3, u2, u1, u0] = *planes;
     let y14 = u3 ^ u5;
     let y13 = u0 ^ u6;
@@ -128,7 +128,7 @@ pub(super) fn sub_bytes<W: Word>(planes: &mut [W; 8]) {
 
 /// The inverse of [`sub_bytes`].
 #[inline(always)]
-pub(super) fn inverse_sub_bytes<W: Word>(planes: &mut [W; 8]) {
+pub(super) fn inverse_sub_bytes<W: Copy + BitXor<Output = W> + BitAnd<Output = W>>(planes: &mut [W; 8]) {
     let [u7, u6, u5, u4, u3, u2, u1, u0] = *planes;
     let t23 = u0 ^ u3;
     let t8 = u1 ^ t23;

@@ -8,7 +8,7 @@ use super::super::rounds::rounds;
 use super::super::schedule::Schedule;
 use super::super::wide::Meanwhile;
 use super::super::wide::modes::Pointers;
-use super::modes::{few, load, store};
+use super::batches::{few, load, store};
 use super::{Blocks, Lanes, REGISTERS};
 use crate::block::{Block, BlockCipher};
 use crate::tweak::{IvStream, Units};

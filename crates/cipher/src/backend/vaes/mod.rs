@@ -14,6 +14,7 @@
 //! no vector becomes a condition, a mask or an address, and what passes through general registers (words of the key
 //! schedule, IVs, tweaks of odd units) is only moved, shifted, masked and combined.
 
+mod batches;
 mod cbc;
 mod modes;
 mod xts;

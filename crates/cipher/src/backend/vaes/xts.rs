@@ -5,7 +5,7 @@ use super::super::rounds::rounds;
 use super::super::schedule::Schedule;
 use super::super::wide::modes::Pointers;
 use super::super::wide::{Meanwhile, TweakKeys};
-use super::modes::{few, load, store};
+use super::batches::{few, load, store};
 use super::{Blocks, Lanes, REGISTERS};
 use crate::block::BlockCipher;
 use crate::gf128::double;

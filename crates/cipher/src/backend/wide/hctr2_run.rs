@@ -17,11 +17,11 @@ use zeroize::Zeroize;
 use super::hctr2::{Multiply, Product, nothing};
 use super::modes::{PREFETCH, Pointers};
 use super::{Keys, Meanwhile};
+use crate::backend::polyval::{POWERS, PolyvalKey};
 use crate::backend::register::prefetch;
 use crate::backend::schedule::{Rounds, Schedule};
 use crate::block::{Block, BlockCipher, Direction};
 use crate::mode::hctr2::{Hctr2Key, IV_LEN};
-use crate::polyval::POWERS;
 use crate::tweak::Units;
 
 /// Registers in flight.
@@ -42,7 +42,7 @@ pub(crate) const fn is_whole_batches<V: Multiply>(blocks: usize) -> bool {
 #[inline(always)]
 pub(crate) unsafe fn run<V: Multiply, C: BlockCipher>(
     keys: &Keys,
-    key: &Hctr2Key,
+    key: &Hctr2Key<PolyvalKey>,
     direction: Direction,
     units: Units<'_, C>,
     cipher: &C,
@@ -61,7 +61,7 @@ pub(crate) unsafe fn run<V: Multiply, C: BlockCipher>(
 
 /// What stays the same over a run.
 struct Runner<'a, C> {
-    key: &'a Hctr2Key,
+    key: &'a Hctr2Key<PolyvalKey>,
     direction: Direction,
     cipher: &'a C,
     schedule: &'a Schedule,

@@ -7,20 +7,25 @@
 //! encryption runs eight chains side by side; HCTR2's two hashes grow between the AES rounds of its counter mode.
 
 pub(crate) mod ctr;
+pub(crate) mod hashing;
 pub(crate) mod hctr2;
 pub(crate) mod hctr2_run;
 pub(crate) mod lrw;
 pub(crate) mod modes;
 
-use self::hctr2::Hashing;
+use self::hashing::Hashing;
+use super::polyval::PolyvalKey;
 use super::register::Register;
 use super::schedule::{self, Rounds, Schedule};
 use crate::block::{Block, BlockCipher, Direction};
 use crate::mode;
-use crate::mode::hctr2::Hctr2Key;
-use crate::mode::lrw::LrwKey;
-use crate::mode::xts::XtsUnits;
-use crate::polyval::PolyvalKey;
+use crate::mode::cbc::CbcBackend;
+use crate::mode::ctr::CtrBackend;
+use crate::mode::ecb::EcbBackend;
+use crate::mode::hctr2::{Hctr2Backend, Hctr2Key, Polyval};
+use crate::mode::lrw::{LrwBackend, LrwKey};
+use crate::mode::xex1::Xex1Backend;
+use crate::mode::xts::{XtsBackend, XtsUnits};
 use crate::run::Run;
 use crate::tweak::Units;
 
@@ -109,9 +114,9 @@ pub(crate) struct TweakKeys<'a> {
 pub(crate) trait Instructions: Copy {
     /// Fills `keys`, whose `rounds` say how long `key` is.
     fn expand(self, key: &[u8], keys: &mut Keys);
-    /// See [`BlockCipher::ecb`].
+    /// See [`EcbBackend::ecb`].
     fn ecb(self, keys: &Keys, direction: Direction, run: Run<'_>);
-    /// See [`BlockCipher::xts`] and [`BlockCipher::xex1`].
+    /// See [`XtsBackend::xts`] and [`Xex1Backend::xex1`].
     fn xts<C: BlockCipher>(
         self,
         keys: &Keys,
@@ -120,11 +125,11 @@ pub(crate) trait Instructions: Copy {
         units: Units<'_, C>,
         run: Run<'_>,
     );
-    /// See [`BlockCipher::cbc`].
+    /// See [`CbcBackend::cbc`].
     fn cbc<C: BlockCipher>(self, keys: &Keys, direction: Direction, units: Units<'_, C>, run: Run<'_>);
-    /// See [`BlockCipher::ctr`].
+    /// See [`CtrBackend::ctr`].
     fn ctr<C: BlockCipher>(self, keys: &Keys, units: Units<'_, C>, run: Run<'_>);
-    /// See [`BlockCipher::lrw`]. Gives back a run that it does not take, with nothing done.
+    /// See [`LrwBackend::lrw`]. Gives back a run that it does not take, with nothing done.
     fn lrw<'u, 'r, C: BlockCipher>(
         self,
         keys: &Keys,
@@ -152,7 +157,7 @@ impl<I: Instructions> Wide<I> {
     }
 }
 
-impl<I: Instructions + Hashing> BlockCipher for Wide<I> {
+impl<I: Instructions> BlockCipher for Wide<I> {
     const CONSTANT_TIME: bool = true;
 
     fn encrypt(&self, blocks: &mut [Block]) {
@@ -162,36 +167,52 @@ impl<I: Instructions + Hashing> BlockCipher for Wide<I> {
     fn decrypt(&self, blocks: &mut [Block]) {
         self.instructions.ecb(&self.keys, Direction::Decrypt, Run::of_blocks(blocks));
     }
+}
 
+impl<I: Instructions> EcbBackend for Wide<I> {
     fn ecb(&self, direction: Direction, run: Run<'_>) {
         self.instructions.ecb(&self.keys, direction, run);
     }
+}
 
+impl<I: Instructions> CbcBackend for Wide<I> {
+    fn cbc(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        self.instructions.cbc(&self.keys, direction, units, run);
+    }
+}
+
+impl<I: Instructions> CtrBackend for Wide<I> {
+    fn ctr(&self, units: Units<'_, Self>, run: Run<'_>) {
+        self.instructions.ctr(&self.keys, units, run);
+    }
+}
+
+impl<I: Instructions> XtsBackend for Wide<I> {
     fn xts(&self, direction: Direction, units: XtsUnits<'_, Self>, run: Run<'_>) {
         let tweak_keys = TweakKeys { keys: &units.tweak_cipher.keys, doubled: false };
         self.instructions.xts(&self.keys, direction, tweak_keys, units.units, run);
     }
+}
 
+impl<I: Instructions> Xex1Backend for Wide<I> {
     fn xex1(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
         let tweak_keys = TweakKeys { keys: &self.keys, doubled: true };
         self.instructions.xts(&self.keys, direction, tweak_keys, units, run);
     }
+}
 
-    fn ctr(&self, units: Units<'_, Self>, run: Run<'_>) {
-        self.instructions.ctr(&self.keys, units, run);
-    }
-
+impl<I: Instructions> LrwBackend for Wide<I> {
     fn lrw(&self, key: &LrwKey, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
         if let Some((units, run)) = self.instructions.lrw(&self.keys, key, direction, units, run) {
             mode::lrw::run(self, key, direction, units, run);
         }
     }
+}
 
-    fn cbc(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
-        self.instructions.cbc(&self.keys, direction, units, run);
-    }
+impl<I: Instructions + Hashing> Hctr2Backend for Wide<I> {
+    type Hash = PolyvalKey;
 
-    fn hctr2(&self, key: &Hctr2Key, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+    fn hctr2(&self, key: &Hctr2Key<PolyvalKey>, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
         let left = self.instructions.hctr2(&self.keys, key, direction, units, self, run);
         if let Some((units, run)) = left {
             mode::hctr2::run(self, key, direction, units, run);

@@ -1,12 +1,28 @@
 //! CBC with ciphertext stealing (NIST SP 800-38A addendum, CBC-CS3, which is what the kernel's `cts(cbc(…))` and fscrypt
 //! take): the last two blocks change places, and what is missing of the last one is cut off the one before.
 
-use crate::block::{Block, BlockCipher, Direction, xor};
+use crate::block::{Block, Direction, xor};
+use crate::mode::cbc::CbcBackend;
+use crate::mode::facts::{Facts, IvRules, KeyLens, Primitives, Template, in_turns};
 use crate::run::Run;
 use crate::tweak::{Iv, TweakRule, Units};
 
+/// What is to be known of it.
+pub(crate) const FACTS: Facts = Facts {
+    name: "cts",
+    template: Template::Around("cbc"),
+    primitives: Primitives::BlockCipher,
+    key_lens: KeyLens::InTurns(&in_turns([16, 24, 32])),
+    iv_len: 16,
+    iv_rules: IvRules::Numbers,
+    takes_parts: false,
+    constant_time: true,
+    single_snapshot: false,
+    discouraged: false,
+};
+
 /// Encrypts or decrypts a run. Its units are whole blocks, so that the last two change places and nothing is cut off.
-pub(crate) fn run<C: BlockCipher>(cipher: &C, direction: Direction, units: Units<'_, C>, run: Run<'_>) {
+pub(crate) fn run<C: CbcBackend>(cipher: &C, direction: Direction, units: Units<'_, C>, run: Run<'_>) {
     let unit_blocks = units.blocks();
     let blocks = run.into_blocks();
     if direction == Direction::Decrypt {
@@ -27,7 +43,7 @@ fn exchange_last_blocks(blocks: &mut [Block], unit_blocks: usize) {
 }
 
 /// Encrypts or decrypts one data unit of any length from 16 bytes on. Shorter ones are left alone.
-pub(crate) fn unit<C: BlockCipher>(cipher: &C, direction: Direction, iv: &Iv, unit: &mut [u8]) {
+pub(crate) fn unit<C: CbcBackend>(cipher: &C, direction: Direction, iv: &Iv, unit: &mut [u8]) {
     let cbc = |blocks: &mut [u8]| {
         let units = Units::new(TweakRule::Given(*iv), 0, 0, blocks.len() / 16);
         cipher.cbc(direction, units, Run::in_place(blocks));

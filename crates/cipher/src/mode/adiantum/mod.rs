@@ -10,40 +10,82 @@
 //!
 //! Units go [`LANES`] at a time, so that a block cipher for several blocks has them.
 
-#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
-use crate::backend::lanes;
-use crate::backend::{VectorChoice, for_any_vectors};
+mod hash;
+
 use crate::block::{BlockCipher, Direction, LANES};
 use crate::chacha::StreamKey;
+use crate::mode::facts::{Facts, IvRules, KeyLens, Primitives, Template};
 use crate::poly1305::Poly;
 use crate::run::Run;
 use crate::tweak::Units;
 
-pub(crate) use super::wide_hash::{DerivedHash, HPOLYC_IV_LEN, HashKeys, NhHash, PolyHash, WideHash};
+pub(crate) use hash::{DerivedHash, HashKeys, NhHash, PolyHash, WideHash};
 
 /// Bytes in an IV of Adiantum (kernel, `crypto/adiantum.c`: `TWEAK_SIZE`).
-pub(crate) const ADIANTUM_IV_LEN: usize = 32;
+const ADIANTUM_IV_LEN: usize = 32;
+
+/// What is to be known of Adiantum.
+pub(crate) const ADIANTUM: Facts = Facts {
+    name: "adiantum",
+    template: Template::OfCipher,
+    primitives: Primitives::XChaChaAndAes,
+    key_lens: KeyLens::OneKey(&[32]),
+    iv_len: ADIANTUM_IV_LEN,
+    iv_rules: IvRules::Numbers,
+    takes_parts: false,
+    constant_time: true,
+    single_snapshot: false,
+    discouraged: false,
+};
+
+/// What is to be known of HPolyC, which no kernel has.
+pub(crate) const HPOLYC: Facts = Facts {
+    name: "hpolyc",
+    template: Template::OfCipher,
+    primitives: Primitives::XChaChaAndAes,
+    key_lens: KeyLens::OneKey(&[32]),
+    iv_len: hash::HPOLYC_IV_LEN,
+    iv_rules: IvRules::Numbers,
+    takes_parts: false,
+    constant_time: true,
+    single_snapshot: false,
+    discouraged: false,
+};
+
+/// What Adiantum and HPolyC ask of a backend for all but their block cipher.
+pub(crate) trait AdiantumBackend: Copy {
+    /// Encrypts or decrypts a run.
+    fn run<C: BlockCipher>(
+        self,
+        keys: (&StreamKey, &HashKeys),
+        cipher: &C,
+        direction: Direction,
+        units: Units<'_, C>,
+        run: Run<'_>,
+    );
+
+    /// Encrypts or decrypts one data unit of at least 16 bytes, in place.
+    fn unit<C: BlockCipher>(
+        self,
+        keys: (&StreamKey, &HashKeys),
+        cipher: &C,
+        direction: Direction,
+        tweak: &[u8],
+        unit: &mut [u8],
+    );
+}
 
 /// The nonce of the stream cipher is the encrypted middle and this, which tells it from that of the key derivation.
 pub(crate) const NONCE_END: u64 = 1;
 
 /// A keyed Adiantum or HPolyC, but for its block cipher.
-pub(crate) struct WideBlock {
+pub(crate) struct WideBlock<B> {
     pub(crate) stream: StreamKey,
     pub(crate) hash: HashKeys,
-    pub(crate) vectors: VectorChoice,
+    pub(crate) backend: B,
 }
 
-/// Calls `lanes::run::$function` for the instructions that were chosen, or else `$portable`.
-macro_rules! with_vectors {
-    ($self:ident, $function:ident ($($argument:expr),*), $portable:expr) => {{
-        #[allow(unused_variables, reason = "there are targets without vectors")]
-        let keys = (&$self.stream, &$self.hash);
-        for_any_vectors!($self.vectors, cpu => lanes::run::$function(cpu, keys, $($argument),*), $portable)
-    }};
-}
-
-impl WideBlock {
+impl<B: AdiantumBackend> WideBlock<B> {
     /// Encrypts or decrypts a run.
     pub(crate) fn run<C: BlockCipher>(
         &self,
@@ -52,11 +94,7 @@ impl WideBlock {
         units: Units<'_, C>,
         run: Run<'_>,
     ) {
-        with_vectors!(
-            self,
-            run(cipher, direction, units, run),
-            portable_run(cipher, (&self.stream, &self.hash), direction, units, run)
-        )
+        self.backend.run((&self.stream, &self.hash), cipher, direction, units, run);
     }
 
     /// Encrypts or decrypts one data unit of any length from 16 bytes on, under a tweak of any length. Shorter ones are
@@ -69,22 +107,20 @@ impl WideBlock {
         src: Option<&[u8]>,
         dst: &mut [u8],
     ) {
-        let Some(bulk) = dst.len().checked_sub(16) else { return };
+        if dst.len() < 16 {
+            return;
+        }
         if let Some(src) = src.filter(|src| src.len() == dst.len()) {
             dst.copy_from_slice(src);
         }
-        with_vectors!(self, unit(cipher, direction, tweak, dst), {
-            let len = dst.len();
-            let start = self.hash.start(tweak, bulk);
-            units_of::<C, false>(cipher, (&self.stream, &self.hash), direction, &[start], dst, len);
-        });
+        self.backend.unit((&self.stream, &self.hash), cipher, direction, tweak, dst);
     }
 }
 
-/// Encrypts or decrypts a run, in code for any CPU.
+/// What [`AdiantumBackend::run`] does, in code for any CPU.
 pub(crate) fn portable_run<C: BlockCipher>(
-    cipher: &C,
     (stream, hash): (&StreamKey, &impl WideHash),
+    cipher: &C,
     direction: Direction,
     mut units: Units<'_, C>,
     run: Run<'_>,
@@ -100,6 +136,20 @@ pub(crate) fn portable_run<C: BlockCipher>(
         }
         units_of::<C, true>(cipher, (stream, hash), direction, &starts, batch, unit);
     }
+}
+
+/// What [`AdiantumBackend::unit`] does, in code for any CPU.
+pub(crate) fn portable_unit<C: BlockCipher>(
+    (stream, hash): (&StreamKey, &impl WideHash),
+    cipher: &C,
+    direction: Direction,
+    tweak: &[u8],
+    unit: &mut [u8],
+) {
+    let len = unit.len();
+    let Some(bulk) = len.checked_sub(16) else { return };
+    let start = hash.start(tweak, bulk);
+    units_of::<C, false>(cipher, (stream, hash), direction, &[start], unit, len);
 }
 
 /// At most [`LANES`] units of `unit` bytes, with the beginnings of their hashes. `WHOLE` says that units are whole blocks.

@@ -15,16 +15,69 @@ use atrest_secret::wipe;
 use zeroize::Zeroize;
 
 use crate::block::{Block, BlockCipher, Direction, LANES, xor};
-use crate::polyval::{POWERS, PolyvalKey};
+use crate::mode::facts::{Facts, IvRules, KeyLens, Primitives, Template};
 use crate::run::Run;
 use crate::tweak::Units;
 
 /// Bytes in an IV (kernel, `crypto/hctr2.c`: `TWEAK_SIZE`).
 pub(crate) const IV_LEN: usize = 32;
 
+/// What is to be known of it.
+pub(crate) const FACTS: Facts = Facts {
+    name: "hctr2",
+    template: Template::OfCipher,
+    primitives: Primitives::BlockCipher,
+    key_lens: KeyLens::OneKey(&[16, 24, 32]),
+    iv_len: IV_LEN,
+    iv_rules: IvRules::Numbers,
+    takes_parts: false,
+    constant_time: true,
+    single_snapshot: false,
+    discouraged: false,
+};
+
+/// What HCTR2 asks of a backend.
+pub(crate) trait Hctr2Backend: BlockCipher {
+    /// The hash that goes with it.
+    type Hash: Polyval;
+
+    /// HCTR2 over whole units.
+    fn hctr2(&self, key: &Hctr2Key<Self::Hash>, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        self::run(self, key, direction, units, run);
+    }
+
+    /// POLYVAL's state after more blocks.
+    fn polyval(&self, key: &Self::Hash, state: u128, blocks: &[Block]) -> u128 {
+        key.absorb(state, blocks)
+    }
+
+    /// HCTR2's second half: XCTR with this cipher over whole blocks, in place, and POLYVAL's state after what comes out.
+    fn xctr_polyval(&self, hash: &Self::Hash, nonce: &Block, state: u128, blocks: &mut [Block]) -> u128 {
+        xctr_polyval(self, hash, nonce, state, blocks)
+    }
+}
+
+/// POLYVAL (RFC 8452, section 3) with a key, and what is computed from it once. Wipes itself on drop.
+pub(crate) trait Polyval {
+    /// Without a key: zeros.
+    const EMPTY: Self;
+
+    /// Whether anyone asks for [`Hctr2Key::iv_start`].
+    const WANTS_IV_START: bool;
+
+    /// Takes a key.
+    fn set(&mut self, key: &Block);
+
+    /// Forgets it.
+    fn wipe(&mut self);
+
+    /// The state after more blocks.
+    fn absorb(&self, state: u128, blocks: &[Block]) -> u128;
+}
+
 /// What the cipher's key makes beside itself.
-pub(crate) struct Hctr2Key {
-    pub(crate) hash: PolyvalKey,
+pub(crate) struct Hctr2Key<H: Polyval> {
+    pub(crate) hash: H,
     /// The paper's L: tells XCTR's inputs from others of the cipher.
     pub(crate) separator: Block,
     /// The hash's state before an IV where the bulk is whole blocks.
@@ -32,22 +85,22 @@ pub(crate) struct Hctr2Key {
     pub(crate) iv_start: u128,
 }
 
-impl Hctr2Key {
+impl<H: Polyval> Hctr2Key<H> {
     /// Without a key: zeros.
-    pub(crate) const EMPTY: Self = Self { hash: PolyvalKey::EMPTY, separator: [0; 16], iv_start: 0 };
+    pub(crate) const EMPTY: Self = Self { hash: H::EMPTY, separator: [0; 16], iv_start: 0 };
 
-    pub(crate) fn new<C: BlockCipher>(cipher: &C) -> Self {
+    pub(crate) fn new(cipher: &impl BlockCipher) -> Self {
         let mut new = Self::EMPTY;
         new.set(cipher);
         new
     }
 
-    pub(crate) fn set<C: BlockCipher>(&mut self, cipher: &C) {
+    pub(crate) fn set(&mut self, cipher: &impl BlockCipher) {
         let mut derived = [0u128.to_le_bytes(), 1u128.to_le_bytes()];
         cipher.encrypt(&mut derived);
         self.hash.set(&derived[0]);
         self.separator = derived[1];
-        if POWERS > 0 {
+        if H::WANTS_IV_START {
             self.iv_start = self.hash.absorb(0, &[length(IV_LEN, true)]);
         }
         wipe(derived.as_flattened_mut());
@@ -60,7 +113,7 @@ impl Hctr2Key {
     }
 
     /// The hash's state after the tweak. `whole` says that the bulk is whole blocks.
-    fn start<C: BlockCipher>(&self, cipher: &C, tweak: &[u8], whole: bool) -> u128 {
+    fn start<C: Hctr2Backend<Hash = H>>(&self, cipher: &C, tweak: &[u8], whole: bool) -> u128 {
         let mut blocks = [[0; 16]; 1 + IV_LEN / 16];
         blocks[0] = length(tweak.len(), whole);
         // Usually that is all of it.
@@ -78,7 +131,7 @@ impl Hctr2Key {
     }
 
     /// The state after the bulk's last bytes, which are no whole block.
-    fn absorb_rest<C: BlockCipher>(&self, cipher: &C, state: u128, rest: &[u8]) -> u128 {
+    fn absorb_rest<C: Hctr2Backend<Hash = H>>(&self, cipher: &C, state: u128, rest: &[u8]) -> u128 {
         if rest.is_empty() {
             return state;
         }
@@ -89,7 +142,7 @@ impl Hctr2Key {
     }
 }
 
-impl Drop for Hctr2Key {
+impl<H: Polyval> Drop for Hctr2Key<H> {
     fn drop(&mut self) {
         self.wipe();
     }
@@ -101,9 +154,9 @@ fn length(tweak: usize, whole: bool) -> Block {
 }
 
 /// Encrypts or decrypts a run.
-pub(crate) fn run<C: BlockCipher>(
+pub(crate) fn run<C: Hctr2Backend>(
     cipher: &C,
-    key: &Hctr2Key,
+    key: &Hctr2Key<C::Hash>,
     direction: Direction,
     mut units: Units<'_, C>,
     run: Run<'_>,
@@ -123,9 +176,9 @@ pub(crate) fn run<C: BlockCipher>(
 
 /// Encrypts or decrypts one data unit of any length from 16 bytes on, under a tweak of any length. Shorter ones are left
 /// alone. `src`, if any, is as long as `dst`.
-pub(crate) fn unit<C: BlockCipher>(
+pub(crate) fn unit<C: Hctr2Backend>(
     cipher: &C,
-    key: &Hctr2Key,
+    key: &Hctr2Key<C::Hash>,
     direction: Direction,
     tweak: &[u8],
     src: Option<&[u8]>,
@@ -143,9 +196,9 @@ pub(crate) fn unit<C: BlockCipher>(
 }
 
 /// At most [`LANES`] units of `unit` bytes, with the states of their hashes after the tweaks.
-fn units_of<C: BlockCipher>(
+fn units_of<C: Hctr2Backend>(
     cipher: &C,
-    key: &Hctr2Key,
+    key: &Hctr2Key<C::Hash>,
     direction: Direction,
     starts: &[u128],
     units: &mut [u8],
@@ -185,9 +238,9 @@ fn xctr_input(nonce: &Block, at: usize) -> Block {
 }
 
 /// XCTR over whole blocks, in place, and POLYVAL of what comes out.
-pub(crate) fn xctr_polyval<C: BlockCipher>(
+pub(crate) fn xctr_polyval<C: Hctr2Backend>(
     cipher: &C,
-    hash: &PolyvalKey,
+    hash: &C::Hash,
     nonce: &Block,
     mut state: u128,
     blocks: &mut [Block],

@@ -2,9 +2,41 @@
 
 use crate::block::{Block, BlockCipher, Direction, xor};
 use crate::gf128::{double, times_x_to};
-use crate::mode::xex;
+use crate::mode::facts::{Facts, IvRules, KeyLens, Primitives, Template, in_turns};
+use crate::mode::xex::xex;
 use crate::run::Run;
 use crate::tweak::{Iv, IvStream, TweakRule, Units};
+
+/// What is to be known of it.
+pub(crate) const FACTS: Facts = Facts {
+    name: "xts",
+    template: Template::OfCipher,
+    primitives: Primitives::BlockCipher,
+    key_lens: KeyLens::InTurns(&in_turns([32, 48, 64])),
+    iv_len: 16,
+    iv_rules: IvRules::Numbers,
+    takes_parts: true,
+    constant_time: true,
+    single_snapshot: false,
+    discouraged: false,
+};
+
+/// What XTS asks of a backend.
+pub(crate) trait XtsBackend: BlockCipher {
+    /// XTS with this cipher for the data, over whole units.
+    fn xts(&self, direction: Direction, units: XtsUnits<'_, Self>, run: Run<'_>) {
+        self::run(self, direction, units, 0, run);
+    }
+
+    /// XTS of a run that begins `skipped` blocks into its first unit, or ends within its last one.
+    fn xts_from(&self, direction: Direction, units: XtsUnits<'_, Self>, skipped: usize, run: Run<'_>) {
+        if skipped == 0 && run.blocks().is_multiple_of(units.units.blocks()) {
+            self.xts(direction, units, run);
+        } else {
+            self::run(self, direction, units, skipped, run);
+        }
+    }
+}
 
 /// The data units of a run, and the cipher that encrypts their IVs.
 pub(crate) struct XtsUnits<'a, C> {
@@ -15,7 +47,7 @@ pub(crate) struct XtsUnits<'a, C> {
 }
 
 /// Encrypts or decrypts a run that begins `skipped` blocks into its first unit.
-pub(crate) fn run<C: BlockCipher>(
+fn run<C: BlockCipher>(
     cipher: &C,
     direction: Direction,
     units: XtsUnits<'_, C>,
@@ -66,7 +98,7 @@ impl<'a, C: BlockCipher> Tweaks<'a, C> {
 
 /// Encrypts or decrypts one data unit of any length from 16 bytes on, stealing ciphertext for the last bytes
 /// (IEEE 1619-2018, 5.3.2 and 5.4.2). Shorter ones are left alone. `src`, if any, is as long as `dst`.
-pub(crate) fn unit<C: BlockCipher>(
+pub(crate) fn unit<C: XtsBackend>(
     cipher: &C,
     tweak_cipher: &C,
     direction: Direction,

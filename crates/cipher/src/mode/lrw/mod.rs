@@ -7,9 +7,32 @@ use zeroize::Zeroize;
 
 use crate::block::{Block, BlockCipher, Direction};
 use crate::gf128::{double, multiply};
-use crate::mode::xex;
+use crate::mode::facts::{Facts, IvRules, KeyLens, Primitives, Template, in_turns};
+use crate::mode::xex::xex;
 use crate::run::Run;
 use crate::tweak::{IvStream, Units};
+
+/// What is to be known of it.
+pub(crate) const FACTS: Facts = Facts {
+    name: "lrw",
+    template: Template::OfCipher,
+    primitives: Primitives::BlockCipher,
+    key_lens: KeyLens::InTurns(&in_turns([32, 40, 48])),
+    iv_len: 16,
+    iv_rules: IvRules::Numbers,
+    takes_parts: false,
+    constant_time: true,
+    single_snapshot: false,
+    discouraged: false,
+};
+
+/// What LRW asks of a backend.
+pub(crate) trait LrwBackend: BlockCipher {
+    /// LRW over whole units.
+    fn lrw(&self, key: &LrwKey, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        self::run(self, key, direction, units, run);
+    }
+}
 
 /// Blocks that backends with wide registers take together, at most: they look up the products of the low bits of an index.
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]

@@ -7,7 +7,8 @@ use super::{AesEngine, XtsKey};
 use crate::alone::XtsPair;
 use crate::backend::PortableAes;
 use crate::block::{BlockCipher, Direction};
-use crate::mapper::{KeyError, MapperOptions};
+use crate::key_error::KeyError;
+use crate::options::MapperOptions;
 
 /// AES in constant-time code for any CPU. Wipes itself on drop.
 pub struct SoftwareEngine(XtsPair<PortableAes>);
@@ -15,6 +16,11 @@ pub struct SoftwareEngine(XtsPair<PortableAes>);
 impl SoftwareEngine {
     /// Expands a key: that of the data, then one of the same length for the tweaks (32, 48 or 64 bytes in all). Of the
     /// options, that about equal halves counts.
+    ///
+    /// # Errors
+    ///
+    /// * [`KeyError::Length`] if AES takes no two keys of half this length.
+    /// * [`KeyError::EqualXtsHalves`] if both halves are the same and the options do not allow that.
     pub fn new(key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         let mut pair = XtsPair::EMPTY;
         pair.expand(key, options)?;

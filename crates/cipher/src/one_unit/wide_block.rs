@@ -3,10 +3,12 @@
 use core::fmt;
 
 use crate::block::Direction;
+use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
-use crate::mapper::{KeyError, MapperOptions};
+use crate::mode::Mode;
+use crate::options::MapperOptions;
 use crate::run::without_traces;
-use crate::spec::{Cipher, CipherSpec, Mode};
+use crate::spec::{Cipher, CipherSpec};
 
 /// Why a data unit was refused. Nothing was written.
 #[non_exhaustive]
@@ -47,27 +49,50 @@ macro_rules! wide_block {
 
         impl $name {
             /// Expands a key. Of the options, backend and vectors count.
+            ///
+            /// # Errors
+            ///
+            /// * [`KeyError::Length`] if the cipher takes no key of this length, or does not go with the mode.
+            /// * [`KeyError::NullCipher`] for the null cipher.
             pub fn new(cipher: Cipher, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
                 let spec = CipherSpec::plain64(cipher, $mode);
                 AnyKeyed::new(&spec, key, options).map(Self)
             }
 
             /// Encrypts a data unit in place, under a tweak that no other unit has.
+            ///
+            /// # Errors
+            ///
+            /// [`WideBlockError::TooShort`] if the data unit has less than 16 bytes.
             pub fn encrypt(&self, tweak: &[u8], unit: &mut [u8]) -> Result<(), WideBlockError> {
                 apply(&self.0, Direction::Encrypt, tweak, None, unit)
             }
 
             /// Decrypts a data unit in place.
+            ///
+            /// # Errors
+            ///
+            /// [`WideBlockError::TooShort`] if the data unit has less than 16 bytes.
             pub fn decrypt(&self, tweak: &[u8], unit: &mut [u8]) -> Result<(), WideBlockError> {
                 apply(&self.0, Direction::Decrypt, tweak, None, unit)
             }
 
             /// Encrypts a data unit from `src` to `dst`, which are equally long.
+            ///
+            /// # Errors
+            ///
+            /// * [`WideBlockError::LengthMismatch`] if source and destination differ in length.
+            /// * [`WideBlockError::TooShort`] if the data unit has less than 16 bytes.
             pub fn encrypt_to(&self, tweak: &[u8], src: &[u8], dst: &mut [u8]) -> Result<(), WideBlockError> {
                 apply(&self.0, Direction::Encrypt, tweak, Some(src), dst)
             }
 
             /// Decrypts a data unit from `src` to `dst`, which are equally long.
+            ///
+            /// # Errors
+            ///
+            /// * [`WideBlockError::LengthMismatch`] if source and destination differ in length.
+            /// * [`WideBlockError::TooShort`] if the data unit has less than 16 bytes.
             pub fn decrypt_to(&self, tweak: &[u8], src: &[u8], dst: &mut [u8]) -> Result<(), WideBlockError> {
                 apply(&self.0, Direction::Decrypt, tweak, Some(src), dst)
             }

@@ -3,10 +3,12 @@
 use core::fmt;
 
 use crate::block::Direction;
+use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
-use crate::mapper::{KeyError, MapperOptions};
+use crate::mode::Mode;
+use crate::options::MapperOptions;
 use crate::run::without_traces_by_depth;
-use crate::spec::{Cipher, CipherSpec, Mode};
+use crate::spec::{Cipher, CipherSpec};
 
 /// A keyed XTS cipher. Wipes itself on drop.
 ///
@@ -34,27 +36,51 @@ pub enum XtsError {
 impl Xts {
     /// Expands a key: that of the data, then one of the same length for the tweaks (32, 48 or 64 bytes in all).
     /// Of the options, those about equal halves and the backend count.
+    ///
+    /// # Errors
+    ///
+    /// * [`KeyError::Length`] if the cipher takes no key of this length, or does not go with the mode.
+    /// * [`KeyError::NullCipher`] for the null cipher.
+    /// * [`KeyError::EqualXtsHalves`] if both halves are the same and the options do not allow that.
     pub fn new(cipher: Cipher, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         let spec = CipherSpec::plain64(cipher, Mode::Xts);
         AnyKeyed::new(&spec, key, options).map(Self)
     }
 
     /// Encrypts a data unit in place. The tweak is the unit's number, little-endian, or any other unique value.
+    ///
+    /// # Errors
+    ///
+    /// [`XtsError::TooShort`] if the data unit has less than 16 bytes.
     pub fn encrypt(&self, tweak: &[u8; 16], unit: &mut [u8]) -> Result<(), XtsError> {
         self.apply(Direction::Encrypt, tweak, None, unit)
     }
 
     /// Decrypts a data unit in place.
+    ///
+    /// # Errors
+    ///
+    /// [`XtsError::TooShort`] if the data unit has less than 16 bytes.
     pub fn decrypt(&self, tweak: &[u8; 16], unit: &mut [u8]) -> Result<(), XtsError> {
         self.apply(Direction::Decrypt, tweak, None, unit)
     }
 
     /// Encrypts a data unit from `src` to `dst`, which are equally long.
+    ///
+    /// # Errors
+    ///
+    /// * [`XtsError::LengthMismatch`] if source and destination differ in length.
+    /// * [`XtsError::TooShort`] if the data unit has less than 16 bytes.
     pub fn encrypt_to(&self, tweak: &[u8; 16], src: &[u8], dst: &mut [u8]) -> Result<(), XtsError> {
         self.apply(Direction::Encrypt, tweak, Some(src), dst)
     }
 
     /// Decrypts a data unit from `src` to `dst`, which are equally long.
+    ///
+    /// # Errors
+    ///
+    /// * [`XtsError::LengthMismatch`] if source and destination differ in length.
+    /// * [`XtsError::TooShort`] if the data unit has less than 16 bytes.
     pub fn decrypt_to(&self, tweak: &[u8; 16], src: &[u8], dst: &mut [u8]) -> Result<(), XtsError> {
         self.apply(Direction::Decrypt, tweak, Some(src), dst)
     }

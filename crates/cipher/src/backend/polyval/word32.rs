@@ -63,7 +63,7 @@ fn sparse(a: u32) -> Sparse {
 }
 
 #[cfg(thumb2)]
-use crate::backend::product_of_words as multiplied;
+use super::thumb2::product_of_words as multiplied;
 
 /// Carry-less.
 #[cfg(not(thumb2))]

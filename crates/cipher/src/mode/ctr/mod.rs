@@ -4,14 +4,37 @@
 //! difference of the plaintexts.
 
 use crate::block::{BlockCipher, xor};
+use crate::mode::facts::{Facts, IvRules, KeyLens, Primitives, Template, in_turns};
 use crate::run::Run;
 use crate::tweak::{IvStream, Units};
+
+/// What is to be known of it.
+pub(crate) const FACTS: Facts = Facts {
+    name: "ctr",
+    template: Template::OfCipher,
+    primitives: Primitives::BlockCipher,
+    key_lens: KeyLens::InTurns(&in_turns([16, 24, 32])),
+    iv_len: 16,
+    iv_rules: IvRules::Numbers,
+    takes_parts: false,
+    constant_time: true,
+    single_snapshot: true,
+    discouraged: false,
+};
+
+/// What CTR asks of a backend.
+pub(crate) trait CtrBackend: BlockCipher {
+    /// CTR, which is the same both ways.
+    fn ctr(&self, units: Units<'_, Self>, run: Run<'_>) {
+        self::run(self, units, run);
+    }
+}
 
 /// Blocks of keystream made at once.
 const BATCH: usize = 16;
 
 /// Encrypts or decrypts a run, which is the same.
-pub(crate) fn run<C: BlockCipher>(cipher: &C, units: Units<'_, C>, mut run: Run<'_>) {
+fn run<C: BlockCipher>(cipher: &C, units: Units<'_, C>, mut run: Run<'_>) {
     let unit_blocks = units.blocks();
     let total = run.blocks();
     let mut starts = IvStream::new(units, None, total.div_ceil(unit_blocks));

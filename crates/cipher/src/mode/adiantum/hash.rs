@@ -1,4 +1,4 @@
-//! The hashes of Adiantum and HPolyC (the papers are named in [`super::adiantum`]), and how their keys are derived.
+//! The hashes of Adiantum and HPolyC (the papers are named in [`adiantum`](super)), and how their keys are derived.
 
 use atrest_secret::SecretArray;
 

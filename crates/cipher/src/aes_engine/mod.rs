@@ -14,7 +14,8 @@ use atrest_secret::wipe;
 
 use crate::block::{Block, Direction, xor};
 use crate::gf128::{double, times_x_to};
-use crate::mapper::{KeyError, MapperOptions, Numbering};
+use crate::key_error::KeyError;
+use crate::options::{MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Position, RunError};
 use crate::tweak::NumberForm;
 
@@ -40,6 +41,10 @@ pub trait AesEngine {
     type Error;
 
     /// Encrypts or decrypts each block on its own, in place.
+    ///
+    /// # Errors
+    ///
+    /// The engine's own error. What is in the blocks does not count then.
     fn apply(
         &mut self,
         key: XtsKey,
@@ -58,6 +63,10 @@ pub trait AsyncAesEngine {
 
     /// Encrypts or decrypts each block on its own, in place. Dropping the future stops the peripheral before the blocks are
     /// given back.
+    ///
+    /// # Errors
+    ///
+    /// The engine's own error. What is in the blocks does not count then.
     fn apply(
         &mut self,
         key: XtsKey,
@@ -99,6 +108,10 @@ struct Xts<E> {
 
 impl<E: AesEngine> EngineXts<E> {
     /// Of the options, those about the numbers of data units count.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::DataUnit`] if a data unit has no bytes, or no multiple of 16.
     pub fn new(engine: E, options: &MapperOptions) -> Result<Self, KeyError> {
         Ok(Self(Xts { engine: Blocking(engine), numbering: Numbering::new(options)? }))
     }
@@ -115,6 +128,13 @@ impl<E: AesEngine> EngineXts<E> {
 
     /// Encrypts in place what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset
     /// and length are multiples of 16 bytes, the offset lies in the unit.
+    ///
+    /// # Errors
+    ///
+    /// * [`EngineError::Run`] if offset or length is no multiple of 16 bytes, or the offset lies behind the data unit.
+    /// * [`EngineError::NoRoomForTweaks`] if there is no room for a single tweak.
+    /// * [`EngineError::Alignment`] if the run or the room for tweaks does not begin where the engine can take it.
+    /// * [`EngineError::Engine`] if the engine failed. What it had of the data is zeros then.
     pub fn encrypt_at(
         &mut self,
         unit: DataUnitIndex,
@@ -126,6 +146,13 @@ impl<E: AesEngine> EngineXts<E> {
     }
 
     /// Decrypts what [`EngineXts::encrypt_at`] encrypts.
+    ///
+    /// # Errors
+    ///
+    /// * [`EngineError::Run`] if offset or length is no multiple of 16 bytes, or the offset lies behind the data unit.
+    /// * [`EngineError::NoRoomForTweaks`] if there is no room for a single tweak.
+    /// * [`EngineError::Alignment`] if the run or the room for tweaks does not begin where the engine can take it.
+    /// * [`EngineError::Engine`] if the engine failed. What it had of the data is zeros then.
     pub fn decrypt_at(
         &mut self,
         unit: DataUnitIndex,
@@ -139,6 +166,10 @@ impl<E: AesEngine> EngineXts<E> {
 
 impl<E: AsyncAesEngine> AsyncEngineXts<E> {
     /// Of the options, those about the numbers of data units count.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::DataUnit`] if a data unit has no bytes, or no multiple of 16.
     pub fn new(engine: E, options: &MapperOptions) -> Result<Self, KeyError> {
         Ok(Self(Xts { engine, numbering: Numbering::new(options)? }))
     }
@@ -155,6 +186,13 @@ impl<E: AsyncAesEngine> AsyncEngineXts<E> {
 
     /// Encrypts in place what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset
     /// and length are multiples of 16 bytes, the offset lies in the unit.
+    ///
+    /// # Errors
+    ///
+    /// * [`EngineError::Run`] if offset or length is no multiple of 16 bytes, or the offset lies behind the data unit.
+    /// * [`EngineError::NoRoomForTweaks`] if there is no room for a single tweak.
+    /// * [`EngineError::Alignment`] if the run or the room for tweaks does not begin where the engine can take it.
+    /// * [`EngineError::Engine`] if the engine failed. What it had of the data is zeros then.
     pub async fn encrypt_at(
         &mut self,
         unit: DataUnitIndex,
@@ -166,6 +204,13 @@ impl<E: AsyncAesEngine> AsyncEngineXts<E> {
     }
 
     /// Decrypts what [`AsyncEngineXts::encrypt_at`] encrypts.
+    ///
+    /// # Errors
+    ///
+    /// * [`EngineError::Run`] if offset or length is no multiple of 16 bytes, or the offset lies behind the data unit.
+    /// * [`EngineError::NoRoomForTweaks`] if there is no room for a single tweak.
+    /// * [`EngineError::Alignment`] if the run or the room for tweaks does not begin where the engine can take it.
+    /// * [`EngineError::Engine`] if the engine failed. What it had of the data is zeros then.
     pub async fn decrypt_at(
         &mut self,
         unit: DataUnitIndex,

@@ -1,5 +1,5 @@
 //! The carry-less product of words for Thumb-2 (ARMv7-M and later), which is most of POLYVAL there. The operations are those
-//! of `polyval/word32.rs`; the compiler keeps half of the intermediate words on the stack, which takes as long again.
+//! of `word32.rs`; the compiler keeps half of the intermediate words on the stack, which takes as long again.
 //! Tested against the other backends where the firmware runs, in `crates/testkit/tests/embedded`.
 //!
 //! UMULL takes one cycle on Cortex-M4 and later; on a Cortex-M3 its time depends on the factors.
@@ -8,7 +8,7 @@ use core::arch::naked_asm;
 
 /// `a` times the word that is the sum of `b`: its bits, split by their places modulo 4.
 #[inline(always)]
-pub(crate) fn product_of_words(a: u32, b: &[u32; 4]) -> u64 {
+pub(super) fn product_of_words(a: u32, b: &[u32; 4]) -> u64 {
     // SAFETY: four words.
     unsafe { product(a, b.as_ptr()) }
 }

@@ -4,6 +4,10 @@
 //! reach the next place that counts. (The method of T. Pornin's "Constant-Time Mul"; he takes every fourth bit and half of
 //! each product.)
 
+mod multiplier;
+#[cfg(thumb2)]
+#[allow(unsafe_code)]
+mod thumb2;
 #[cfg(any(feature = "internals", target_pointer_width = "32", target_pointer_width = "16"))]
 mod word32;
 #[cfg(target_pointer_width = "64")]
@@ -11,12 +15,13 @@ mod word64;
 
 use zeroize::Zeroize;
 
+use self::multiplier::Multiplier;
 #[cfg(not(target_pointer_width = "64"))]
 use self::word32::Factor;
 #[cfg(target_pointer_width = "64")]
 use self::word64::Factor;
-use crate::backend::Multiplier;
 use crate::block::Block;
+use crate::mode::hctr2::Polyval;
 
 /// Blocks that a backend multiplies, at most, before it reduces their sum; none where no backend has a multiplier.
 pub(crate) const POWERS: usize = if cfg!(target_arch = "x86_64") {
@@ -38,18 +43,12 @@ pub(crate) struct PolyvalKey {
     factor: Factor,
 }
 
-impl PolyvalKey {
-    /// Without a key: zeros.
-    pub(crate) const EMPTY: Self = Self { powers: [0; POWERS], multiplier: None, factor: Factor::EMPTY };
+impl Polyval for PolyvalKey {
+    const EMPTY: Self = Self { powers: [0; POWERS], multiplier: None, factor: Factor::EMPTY };
 
-    #[cfg(feature = "internals")]
-    pub(crate) fn new(key: &Block) -> Self {
-        let mut new = Self::EMPTY;
-        new.set(key);
-        new
-    }
+    const WANTS_IV_START: bool = POWERS > 0;
 
-    pub(crate) fn set(&mut self, key: &Block) {
+    fn set(&mut self, key: &Block) {
         let mut power = u128::from_le_bytes(*key);
         self.factor.set(power);
         self.multiplier = Multiplier::detect();
@@ -60,13 +59,12 @@ impl PolyvalKey {
         power.zeroize();
     }
 
-    pub(crate) fn wipe(&mut self) {
+    fn wipe(&mut self) {
         self.powers.zeroize();
         self.factor.wipe();
     }
 
-    /// The state after more blocks.
-    pub(crate) fn absorb(&self, state: u128, blocks: &[Block]) -> u128 {
+    fn absorb(&self, state: u128, blocks: &[Block]) -> u128 {
         blocks.iter().fold(state, |state, block| self.factor.times(state ^ u128::from_le_bytes(*block)))
     }
 }
@@ -81,9 +79,15 @@ impl Drop for PolyvalKey {
 pub(crate) mod tests {
     use super::*;
 
+    fn keyed(key: &Block) -> PolyvalKey {
+        let mut keyed = PolyvalKey::EMPTY;
+        keyed.set(key);
+        keyed
+    }
+
     /// Source: RFC 8452, Appendix A.
     pub(crate) fn polyval_agrees_with_rfc_8452() {
-        let key = PolyvalKey::new(&0x2562_9347_5892_4276_1d31_f826_ba4b_757bu128.to_be_bytes());
+        let key = keyed(&0x2562_9347_5892_4276_1d31_f826_ba4b_757bu128.to_be_bytes());
         let blocks =
             [0x4f4f_9566_8c83_dfb6_4017_62bb_2d01_a262u128, 0xd1a2_4ddd_2721_d006_bbe4_5f20_d3c9_f362]
                 .map(u128::to_be_bytes);
@@ -107,11 +111,11 @@ pub(crate) mod tests {
 
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(crate) fn powers_multiply_as_the_key_does_many_times() {
-        let key = PolyvalKey::new(&[0xa7; 16]);
+        let key = keyed(&[0xa7; 16]);
         let [highest, ..] = key.powers;
         let mut blocks = [[0; 16]; POWERS];
         blocks[0] = 1u128.to_le_bytes();
         let by_key = key.absorb(0, &blocks);
-        assert_eq!(PolyvalKey::new(&highest.to_le_bytes()).absorb(0, &blocks[..1]), by_key);
+        assert_eq!(keyed(&highest.to_le_bytes()).absorb(0, &blocks[..1]), by_key);
     }
 }

@@ -1,12 +1,38 @@
 //! CBC (NIST SP 800-38A, 6.2), a chain per data unit. Encryption is serial inside a chain, so it runs several
 //! data units side by side.
 
-use crate::block::{BlockCipher, LANES, xor};
+use crate::block::{BlockCipher, Direction, LANES, xor};
+use crate::mode::facts::{Facts, IvRules, KeyLens, Primitives, Template, in_turns};
 use crate::run::Run;
 use crate::tweak::{IvStream, Units};
 
+/// What is to be known of it.
+pub(crate) const FACTS: Facts = Facts {
+    name: "cbc",
+    template: Template::OfCipher,
+    primitives: Primitives::AnyBlockCipher,
+    key_lens: KeyLens::InTurns(&in_turns([16, 24, 32])),
+    iv_len: 16,
+    iv_rules: IvRules::NumbersAndKeyed,
+    takes_parts: false,
+    constant_time: true,
+    single_snapshot: false,
+    discouraged: false,
+};
+
+/// What CBC asks of a backend.
+pub(crate) trait CbcBackend: BlockCipher {
+    /// CBC, each data unit a chain of its own.
+    fn cbc(&self, direction: Direction, units: Units<'_, Self>, run: Run<'_>) {
+        match direction {
+            Direction::Encrypt => encrypt(self, units, run),
+            Direction::Decrypt => decrypt(self, units, run),
+        }
+    }
+}
+
 /// Encrypts a run, [`LANES`] units side by side.
-pub(crate) fn encrypt<C: BlockCipher>(cipher: &C, mut units: Units<'_, C>, mut run: Run<'_>) {
+fn encrypt<C: BlockCipher>(cipher: &C, mut units: Units<'_, C>, mut run: Run<'_>) {
     let unit_blocks = units.blocks();
     let total = run.blocks() / unit_blocks;
     let mut first = 0;
@@ -32,7 +58,7 @@ pub(crate) fn encrypt<C: BlockCipher>(cipher: &C, mut units: Units<'_, C>, mut r
 }
 
 /// Decrypts a run; nothing is serial here.
-pub(crate) fn decrypt<C: BlockCipher>(cipher: &C, units: Units<'_, C>, mut run: Run<'_>) {
+fn decrypt<C: BlockCipher>(cipher: &C, units: Units<'_, C>, mut run: Run<'_>) {
     let unit_blocks = units.blocks();
     let total = run.blocks();
     let mut ivs = IvStream::new(units, None, total.div_ceil(unit_blocks));

@@ -4,10 +4,12 @@
 use core::fmt;
 
 use crate::block::Direction;
+use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
-use crate::mapper::{KeyError, MapperOptions};
+use crate::mode::Mode;
+use crate::options::MapperOptions;
 use crate::run::without_traces;
-use crate::spec::{Cipher, CipherSpec, Mode};
+use crate::spec::{Cipher, CipherSpec};
 
 /// Why a data unit was refused. Nothing was written.
 #[non_exhaustive]
@@ -37,6 +39,11 @@ pub struct CbcCts(AnyKeyed);
 
 impl CbcCts {
     /// Expands a key, of a cipher with blocks of 16 bytes. Of the options, the backend counts.
+    ///
+    /// # Errors
+    ///
+    /// * [`KeyError::Length`] if the cipher takes no key of this length, or has other blocks.
+    /// * [`KeyError::NullCipher`] for the null cipher.
     pub fn new(cipher: Cipher, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         if cipher.has_short_blocks() {
             return Err(KeyError::Length { len: key.len() });
@@ -45,11 +52,19 @@ impl CbcCts {
     }
 
     /// Encrypts a data unit in place.
+    ///
+    /// # Errors
+    ///
+    /// [`CtsError::TooShort`] if the data unit has less than 16 bytes.
     pub fn encrypt(&self, iv: &[u8; 16], unit: &mut [u8]) -> Result<(), CtsError> {
         self.apply(Direction::Encrypt, iv, unit)
     }
 
     /// Decrypts a data unit in place.
+    ///
+    /// # Errors
+    ///
+    /// [`CtsError::TooShort`] if the data unit has less than 16 bytes.
     pub fn decrypt(&self, iv: &[u8; 16], unit: &mut [u8]) -> Result<(), CtsError> {
         self.apply(Direction::Decrypt, iv, unit)
     }
