@@ -58,35 +58,44 @@ pub trait FlashDevice {
     }
 }
 
-impl<D: FlashDevice + ?Sized> FlashDevice for &mut D {
-    fn geometry(&self) -> FlashGeometry {
-        (**self).geometry()
-    }
+/// A pointer to a medium is that medium.
+macro_rules! forward {
+    ($pointer:ty) => {
+        impl<D: FlashDevice + ?Sized> FlashDevice for $pointer {
+            fn geometry(&self) -> FlashGeometry {
+                (**self).geometry()
+            }
 
-    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-        (**self).read(address, buf)
-    }
+            fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+                (**self).read(address, buf)
+            }
 
-    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
-        (**self).prog(address, data)
-    }
+            fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+                (**self).prog(address, data)
+            }
 
-    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
-        (**self).erase(address, len)
-    }
+            fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+                (**self).erase(address, len)
+            }
 
-    fn sync(&mut self) -> Result<(), FlashError> {
-        (**self).sync()
-    }
+            fn sync(&mut self) -> Result<(), FlashError> {
+                (**self).sync()
+            }
 
-    fn erased_byte(&self) -> Option<u8> {
-        (**self).erased_byte()
-    }
+            fn erased_byte(&self) -> Option<u8> {
+                (**self).erased_byte()
+            }
 
-    fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
-        (**self).is_blank(address, len, scratch)
-    }
+            fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+                (**self).is_blank(address, len, scratch)
+            }
+        }
+    };
 }
+
+forward!(&mut D);
+#[cfg(any(test, feature = "alloc"))]
+forward!(alloc::boxed::Box<D>);
 
 /// A medium in several hands, such as those of two [`FlashRegion`](crate::FlashRegion)s. No operation runs while another one does,
 /// so that the cell is always free.

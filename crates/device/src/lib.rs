@@ -7,6 +7,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, feature = "alloc"))]
+extern crate alloc;
+
 mod block;
 mod durability;
 mod error;
@@ -14,6 +17,8 @@ mod flash;
 mod flash_error;
 mod flash_geometry;
 mod flash_region;
+#[cfg(test)]
+mod forward_tests;
 mod media;
 mod trusted;
 

@@ -30,23 +30,32 @@ pub trait TrustedStore {
     }
 }
 
-impl<S: TrustedStore + ?Sized> TrustedStore for &mut S {
-    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
-        (**self).load()
-    }
+/// A pointer to a store is that store.
+macro_rules! forward {
+    ($pointer:ty) => {
+        impl<S: TrustedStore + ?Sized> TrustedStore for $pointer {
+            fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+                (**self).load()
+            }
 
-    fn claim(&mut self) -> Result<(), TrustedStoreError> {
-        (**self).claim()
-    }
+            fn claim(&mut self) -> Result<(), TrustedStoreError> {
+                (**self).claim()
+            }
 
-    fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
-        (**self).store(record)
-    }
+            fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+                (**self).store(record)
+            }
 
-    fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
-        (**self).stored_at_most()
-    }
+            fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
+                (**self).stored_at_most()
+            }
+        }
+    };
 }
+
+forward!(&mut S);
+#[cfg(any(test, feature = "alloc"))]
+forward!(alloc::boxed::Box<S>);
 
 /// Why a trusted store failed.
 #[non_exhaustive]

@@ -188,7 +188,7 @@ impl Parts {
         // The page cache may write in any order, and reading back would ask it alone.
         let medium = if data.erased_byte().is_none() { SealedMedium::Card } else { SealedMedium::Cached };
         let options = SealedOptions { medium, read_back: false, ..options };
-        Ok(Self { params, options, layout, found, data: AnyFlash::new(data) })
+        Ok(Self { params, options, layout, found, data: Box::new(data) })
     }
 
     /// What the header of a sealed volume leads to. Fails unless the volume has its record in a store, which can be here.
@@ -264,12 +264,12 @@ pub(super) struct Opens {
 
 impl Opens {
     pub(super) fn writing(store: impl TrustedStore + Send + 'static, how: How) -> Self {
-        Self { peeks: false, store: AnyStore::new(store), how }
+        Self { peeks: false, store: Box::new(store), how }
     }
 
     /// With a copy of what the store holds.
     pub(super) fn peeking(record: [u8; TRUSTED_RECORD_LEN], how: How) -> Self {
-        Self { peeks: true, store: AnyStore::new(MemoryStore::holding(record)), how }
+        Self { peeks: true, store: Box::new(MemoryStore::holding(record)), how }
     }
 }
 
@@ -282,7 +282,7 @@ impl Work for Opens {
         key: &SealedKey<'_>,
     ) -> Result<Self::Output, SealedError> {
         let (table, buffer) = parts.memory();
-        let medium = if self.peeks { AnyFlash::new(PeekFlash::new(parts.data)) } else { parts.data };
+        let medium = if self.peeks { Box::new(PeekFlash::new(parts.data)) } else { parts.data };
         let open = match self.how {
             How::Make => Writing::<A>::format,
             How::Mount => Writing::<A>::mount,

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::any::{AnyFlash, AnyStore, AnyVolume};
+use crate::any::{AnyVolume, any_flash, any_store};
 use crate::littlefs::{Checked, Rig, Small, Tree, Xts, XtsChecked, formatted, play_on, read_all_on, suite};
 use crate::sealed_rig::{KEY, OPTIONS, Parts, STRIDE, on};
 use atrest_cipher::aead::ChaCha20Poly1305;
@@ -151,7 +151,7 @@ type Volume = AnyVolume<'static, ChaCha20Poly1305>;
 fn sealed(parts: &Parts) -> Volume {
     let driver = NorDriver::new(Sealed::on(&parts.medium)).expect("a geometry");
     let (table, buffer) = (vec![BlockState::default(); 64], vec![0; STRIDE as usize]);
-    let (driver, store) = (AnyFlash::new(driver), AnyStore::new(parts.store.clone()));
+    let (driver, store) = (any_flash(driver), any_store(parts.store.clone()));
     Volume::mount(driver, store, &KEY, parts.options, table, buffer, &mut OsRandom).expect("mount")
 }
 

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::any::{AnyFlash, AnyStore, AnyVolume};
+use crate::any::{AnyVolume, any_flash, any_store};
 use crate::littlefs::{Change, Played, Tree, play_on, read_all_on, suite};
 use atrest_cipher::aead::AsconAead128;
 use atrest_device::{FlashCause, FlashDevice, FlashGeometry, TrustedStore, TrustedStoreError};
@@ -71,8 +71,8 @@ impl Parts {
         let blocks = self.card.geometry().block_count() as usize;
         let (table, buffer) = (vec![BlockState::default(); blocks], vec![0; 4096]);
         open(
-            AnyFlash::new(self.card.clone()),
-            AnyStore::new(self.store.clone()),
+            any_flash(self.card.clone()),
+            any_store(self.store.clone()),
             &KEY,
             self.options,
             table,

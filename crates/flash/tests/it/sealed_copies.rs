@@ -1,7 +1,7 @@
 //! Serials that come twice: two copies of a volume and its store, both written to, and volumes made again under one key. What is sealed then
 //! shares no keystream, and nothing of one copy is read in another.
 
-use crate::any::{AnyFlash, AnyStore, AnyVolume};
+use crate::any::{AnyVolume, any_flash, any_store};
 use crate::sealed::{Bench, ERASE, FIRST, KEY, OPTIONS, STRIDE, Units};
 use atrest_cipher::aead::{Aead, Aes128Ccm, Aes128Gcm, AsconAead128, ChaCha20Poly1305};
 use atrest_device::FlashCause;
@@ -159,7 +159,7 @@ fn without_a_random_salt_nothing_is_made_or_opened() {
     let (record, image) = (bench.store.record(), bench.medium.lock().image().to_bytes());
     let open = |mount: bool, random: &mut dyn Random| {
         let (table, buffer) = (vec![Default::default(); 12], vec![0; FIRST]);
-        let (medium, store) = (AnyFlash::new(bench.medium.clone()), AnyStore::new(bench.store.clone()));
+        let (medium, store) = (any_flash(bench.medium.clone()), any_store(bench.store.clone()));
         let open = if mount {
             AnyVolume::<'_, ChaCha20Poly1305>::mount
         } else {

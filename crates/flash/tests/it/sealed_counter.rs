@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use crate::any::{AnyFlash, AnyStore, AnyVolume};
+use crate::any::{AnyVolume, any_flash, any_store};
 use crate::counter_rig::{BLOCKS, Chip, Counter, LOG, Store, Volume, afterwards, half_the_suite, read};
 use crate::littlefs::{Tree, play_on};
 use crate::sealed_rig::{KEY, OPTIONS, STRIDE, on};
@@ -99,8 +99,8 @@ fn a_volume_is_made_beside_a_log_with_a_bad_block() {
         store.prepare().expect("two blocks are good");
         let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; STRIDE as usize]);
         let made = Volume::format(
-            AnyFlash::new(part(0, BLOCKS)),
-            AnyStore::new(store),
+            any_flash(part(0, BLOCKS)),
+            any_store(store),
             &KEY,
             OPTIONS,
             table,
@@ -221,8 +221,8 @@ fn a_chip_in_a_cell_holds_volume_and_log() {
             AnyVolume::<ChaCha20Poly1305>::format
         };
         open(
-            AnyFlash::new(part(0, 8)),
-            AnyStore::new(store),
+            any_flash(part(0, 8)),
+            any_store(store),
             &KEY,
             OPTIONS,
             table,

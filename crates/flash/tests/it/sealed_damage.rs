@@ -1,6 +1,6 @@
 //! Damage costs what was damaged: a sealed volume opens, shows everything else as it was stored, names the unit, and can be written.
 
-use crate::any::{AnyFlash, AnyStore};
+use crate::any::{any_flash, any_store};
 use crate::sealed;
 use std::collections::BTreeSet;
 
@@ -425,8 +425,8 @@ fn what_nobody_confirms_is_anchored_when_the_owner_says_so() {
     let adopt = |bench: &Bench| {
         let (table, buffer) = (vec![Default::default(); BLOCKS as usize], vec![0; FIRST]);
         Volume::<ChaCha20Poly1305>::adopt(
-            AnyFlash::new(bench.medium.clone()),
-            AnyStore::new(bench.store.clone()),
+            any_flash(bench.medium.clone()),
+            any_store(bench.store.clone()),
             &sealed::KEY,
             OPTIONS,
             table,

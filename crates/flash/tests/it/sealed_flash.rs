@@ -1,7 +1,7 @@
 //! A sealed volume in use: what is stored comes back, what is not as it was stored never does, and each way in which the
 //! parts can fail to belong together has its own error.
 
-use crate::any::{AnyFlash, AnyStore};
+use crate::any::{any_flash, any_store};
 use crate::sealed::{BLOCKS, Bench, ERASE, FIRST, KEY, OPTIONS, Reader, STRIDE, Units, Volume};
 use atrest_cipher::aead::{
     Aead, Aes128Ccm, Aes128CcmTag96, Aes128Gcm, Aes128GcmTag96, Aes256Ccm, Aes256CcmTag96, Aes256Gcm,
@@ -102,7 +102,7 @@ fn units_tickets_and_records_are_those_of_an_independent_implementation() {
     // Mark, version, state, anchor, salt.
     let head = |state: &str, anchor: u8| format!("956902{state}{anchor:02x}00000000c0c1c2c3c4c5c6");
     let (table, buffer) = (vec![Default::default(); 12], vec![0; FIRST]);
-    let (medium, store) = (AnyFlash::new(bench.medium.clone()), AnyStore::new(bench.store.clone()));
+    let (medium, store) = (any_flash(bench.medium.clone()), any_store(bench.store.clone()));
     let mut volume =
         Volume::<ChaCha20Poly1305>::format(medium, store, &KEY, OPTIONS, table, buffer, &mut Drawn)
             .expect("format");
@@ -250,7 +250,7 @@ fn memory_that_does_not_suffice_is_refused_with_numbers() {
     let bench = Bench::new(OPTIONS);
     let mount = |table: usize, buffer: usize| {
         let table = vec![Default::default(); table];
-        let (medium, store) = (AnyFlash::new(bench.medium.clone()), AnyStore::new(bench.store.clone()));
+        let (medium, store) = (any_flash(bench.medium.clone()), any_store(bench.store.clone()));
         Volume::<AsconAead128>::format(medium, store, &KEY, OPTIONS, table, vec![0; buffer], &mut OsRandom)
             .map(|_| ())
     };
@@ -267,8 +267,8 @@ fn another_identifier_makes_another_volume() {
     let mount = |store: &atrest_testkit::flash::TrustedMemory| {
         let (table, buffer) = (vec![Default::default(); 12], vec![0; FIRST]);
         Volume::<AsconAead128>::mount(
-            AnyFlash::new(bench.medium.clone()),
-            AnyStore::new(store.clone()),
+            any_flash(bench.medium.clone()),
+            any_store(store.clone()),
             &key,
             OPTIONS,
             table,
@@ -369,8 +369,8 @@ fn a_key_that_was_never_filled_in_opens_and_formats_nothing() {
         let fresh = Bench::new(OPTIONS);
         let (table, buffer) = memory();
         let made = Volume::<AsconAead128>::format(
-            AnyFlash::new(fresh.medium.clone()),
-            AnyStore::new(fresh.store.clone()),
+            any_flash(fresh.medium.clone()),
+            any_store(fresh.store.clone()),
             &key,
             OPTIONS,
             table,
@@ -382,13 +382,13 @@ fn a_key_that_was_never_filled_in_opens_and_formats_nothing() {
         let opens = [Volume::<AsconAead128>::format_over, Volume::<AsconAead128>::mount];
         for open in opens {
             let (table, buffer) = memory();
-            let (medium, store) = (AnyFlash::new(bench.medium.clone()), AnyStore::new(bench.store.clone()));
+            let (medium, store) = (any_flash(bench.medium.clone()), any_store(bench.store.clone()));
             let opened = open(medium, store, &key, OPTIONS, table, buffer, &mut OsRandom);
             assert_eq!(opened.map(|_| ()), Err(SealedError::NoKey));
         }
         let (table, buffer) = memory();
         let read = Reader::<AsconAead128>::open_without_freshness(
-            AnyFlash::new(bench.medium.clone()),
+            any_flash(bench.medium.clone()),
             &key,
             OPTIONS,
             table,
@@ -408,8 +408,8 @@ fn a_key_that_was_never_filled_in_opens_and_formats_nothing() {
     };
     let (table, buffer) = (vec![Default::default(); 12], vec![0; FIRST]);
     let other = Volume::<AsconAead128>::mount(
-        AnyFlash::new(bench.medium.clone()),
-        AnyStore::new(bench.store.clone()),
+        any_flash(bench.medium.clone()),
+        any_store(bench.store.clone()),
         &key,
         OPTIONS,
         table,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::any::{AnyFlash, AnyStore, AnyVolume};
+use crate::any::{AnyVolume, any_flash, any_store};
 use crate::header::{COST, Header, Seeded, XTS, format, geometry, open, opened_by, unlock, with_new};
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{
@@ -94,7 +94,7 @@ fn volume<'a>(
     let buffer = vec![0; layout.buffer_len() as usize];
     let sealed = SealedKey { volume_key: key.expose(), uuid: key.uuid(), header: Some(found) };
     let open = if is_there { Volume::mount } else { Volume::format };
-    let (data, store) = (AnyFlash::new(header.into_data().expect("data")), AnyStore::new(store));
+    let (data, store) = (any_flash(header.into_data().expect("data")), any_store(store));
     open(data, store, &sealed, options, table, buffer, &mut OsRandom).map_err(Refused::Sealed)
 }
 

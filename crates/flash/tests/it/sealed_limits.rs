@@ -1,6 +1,6 @@
 //! Where serials end: how many power losses a volume survives, the last serial of a window and of all, and what an opening does at each edge.
 
-use crate::any::{AnyFlash, AnyStore, AnyVolume};
+use crate::any::{AnyVolume, any_flash, any_store};
 use crate::sealed;
 use std::cell::Cell;
 
@@ -138,7 +138,7 @@ fn two_units_of_a_block_with_one_serial_are_refused() {
     let benches = [(); 2].map(|()| Bench::new(options));
     for (bench, beside) in benches.iter().zip([1, 0]) {
         let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; FIRST]);
-        let (medium, store) = (AnyFlash::new(bench.medium.clone()), AnyStore::new(bench.store.clone()));
+        let (medium, store) = (any_flash(bench.medium.clone()), any_store(bench.store.clone()));
         let mut volume =
             Volume::format(medium, store, &KEY, options, table, buffer, &mut OneSalt).expect("format");
         for block in [3, 4] {
@@ -184,8 +184,8 @@ fn the_newest_unit_is_read_again_before_it_is_anchored() {
     });
     let (table, buffer) = (vec![BlockState::default(); BLOCKS as usize], vec![0; FIRST]);
     let mut volume = AnyVolume::<'_, ChaCha20Poly1305>::mount(
-        AnyFlash::new(medium),
-        AnyStore::new(bench.store.clone()),
+        any_flash(medium),
+        any_store(bench.store.clone()),
         &KEY,
         OPTIONS,
         table,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use crate::any::{AnyFlash, AnyStore, AnyVolume};
+use crate::any::{AnyVolume, any_flash, any_store};
 use crate::sealed::{KEY, OPTIONS, Units};
 use atrest_cipher::aead::{Aead, Aes128CcmTag96, AsconAead128, ChaCha20Poly1305};
 use atrest_device::{
@@ -331,7 +331,7 @@ impl<A: Aead, S: Store> Real<A, S> {
 
     fn open(&mut self, world: &World, mount: bool) -> Result<(), SealedError> {
         self.volume = None;
-        let (medium, store) = (AnyFlash::new(self.script.clone()), AnyStore::new(S::on(&self.script)));
+        let (medium, store) = (any_flash(self.script.clone()), any_store(S::on(&self.script)));
         let (table, buffer) = (vec![BlockState::default(); BLOCKS], vec![0; FIRST]);
         let open = if mount { Volume::<A>::mount } else { Volume::<A>::format };
         self.volume = Some(open(

@@ -14,7 +14,7 @@ use atrest_testkit::flash::{
 };
 use littlefs2::fs::Filesystem;
 
-use crate::any::{AnyFlash, AnyStore, AnyVolume};
+use crate::any::{AnyVolume, any_flash, any_store};
 use crate::littlefs::{Change, Played, Tree, play_on, read_all_on, suite};
 use crate::sealed_rig::{KEY, STRIDE, Storage, on};
 
@@ -97,7 +97,7 @@ impl Chip {
         let store = Store::new(part(BLOCKS, LOG), self.counter.clone(), &KEY).expect("large enough");
         let open = if mount { Volume::mount } else { Volume::format };
         let (table, buffer) = (vec![BlockState::default(); entries], vec![0; STRIDE as usize]);
-        let (medium, store) = (AnyFlash::new(part(0, BLOCKS)), AnyStore::new(store));
+        let (medium, store) = (any_flash(part(0, BLOCKS)), any_store(store));
         open(medium, store, &KEY, self.options, table, buffer, &mut OsRandom)
     }
 

@@ -14,7 +14,7 @@ use littlefs2::fs::{Filesystem, OpenOptions};
 use littlefs2::io::{Error, Result, SeekFrom};
 use littlefs2::path::PathBuf;
 
-use crate::any::AnyFlash;
+use crate::any::{AnyFlash, any_flash};
 
 /// A medium and what lies between it and littlefs.
 pub trait Rig {
@@ -81,7 +81,7 @@ macro_rules! rigs {
 
             fn device(medium: SharedFlash) -> AnyFlash<'static> {
                 let layer: fn(SharedFlash) -> _ = $device;
-                AnyFlash::new(layer(medium))
+                any_flash(layer(medium))
             }
         }
     )*};

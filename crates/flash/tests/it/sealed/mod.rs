@@ -7,7 +7,7 @@ use atrest_flash::sealed::{BlockState, SealedError, SealedKey, SealedMedium, Sea
 use atrest_secret::OsRandom;
 use atrest_testkit::flash::{EmulatedFlash, SharedFlash, TrustedMemory};
 
-use crate::any::{AnyFlash, AnyReader, AnyStore, AnyVolume};
+use crate::any::{AnyReader, AnyVolume, any_flash, any_store};
 
 /// A sealed volume as the tests use it.
 pub type Volume<A = ChaCha20Poly1305> = AnyVolume<'static, A>;
@@ -73,13 +73,13 @@ impl Bench {
     fn open<A: Aead>(&self, mount: bool) -> Result<Volume<A>, SealedError> {
         let open = if mount { Volume::mount } else { Volume::format };
         let (table, buffer) = Self::memory();
-        let (medium, store) = (AnyFlash::new(self.medium.clone()), AnyStore::new(self.store.clone()));
+        let (medium, store) = (any_flash(self.medium.clone()), any_store(self.store.clone()));
         open(medium, store, &KEY, self.options, table, buffer, &mut OsRandom)
     }
 
     pub fn without_freshness<A: Aead>(&self) -> Result<Reader<A>, SealedError> {
         let (table, buffer) = Self::memory();
-        Reader::open_without_freshness(AnyFlash::new(self.medium.clone()), &KEY, self.options, table, buffer)
+        Reader::open_without_freshness(any_flash(self.medium.clone()), &KEY, self.options, table, buffer)
     }
 
     /// A copy of everything, as it is now.

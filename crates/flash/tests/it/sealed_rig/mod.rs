@@ -13,7 +13,7 @@ use atrest_testkit::flash::{
 use littlefs2::consts::{U1, U64};
 use littlefs2::fs::Filesystem;
 
-use crate::any::{AnyFlash, AnyReader, AnyStore, AnyVolume};
+use crate::any::{AnyReader, AnyVolume, any_flash, any_store};
 use crate::littlefs::{Change, Played, Tree, play_on, read_all_on};
 
 /// 64 blocks of ten units of 64 bytes, as littlefs sees them.
@@ -89,13 +89,13 @@ impl Parts {
     pub fn open(&self, mount: bool) -> Result<Volume, SealedError> {
         let open = if mount { Volume::mount } else { Volume::format };
         let (table, buffer) = (vec![BlockState::default(); 64], vec![0; STRIDE as usize]);
-        let (medium, store) = (AnyFlash::new(self.medium.clone()), AnyStore::new(self.store.clone()));
+        let (medium, store) = (any_flash(self.medium.clone()), any_store(self.store.clone()));
         open(medium, store, &KEY, self.options, table, buffer, &mut OsRandom)
     }
 
     pub fn without_freshness(&self) -> Result<Reader, SealedError> {
         let (table, buffer) = (vec![BlockState::default(); 64], vec![0; STRIDE as usize]);
-        Reader::open_without_freshness(AnyFlash::new(self.medium.clone()), &KEY, self.options, table, buffer)
+        Reader::open_without_freshness(any_flash(self.medium.clone()), &KEY, self.options, table, buffer)
     }
 
     pub fn storage(&self) -> Result<Storage, SealedError> {
