@@ -52,7 +52,6 @@
 pub mod control;
 pub mod dm;
 #[cfg(feature = "fuse")]
-#[allow(clippy::missing_errors_doc)]
 pub mod fuse;
 pub mod nbd;
 #[cfg(feature = "fuse")]
