@@ -46,7 +46,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![deny(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 #[cfg(feature = "fuse")]
 pub mod control;
