@@ -46,13 +46,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![deny(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 #[cfg(feature = "fuse")]
 pub mod control;
 pub mod dm;
 #[cfg(feature = "fuse")]
-#[allow(clippy::missing_errors_doc)]
 pub mod fuse;
 pub mod nbd;
 #[cfg(feature = "fuse")]

@@ -6,7 +6,6 @@
 //! * [`init`] is the first program in an initramfs, which does all that and then starts the system.
 //! * [`console`] asks for passphrases where somebody can type.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod config;
 pub mod console;

@@ -44,7 +44,6 @@
 //! No heap, no I/O, no panic. `unsafe` is confined to the `backend` module.
 #![no_std]
 #![deny(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 #[cfg(all(target_arch = "aarch64", feature = "std", not(target_os = "none")))]
 extern crate std;

@@ -66,7 +66,6 @@
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 #![cfg_attr(
     not(test),
     deny(

@@ -43,11 +43,19 @@ pub trait BlockDevice: Send + Sync {
 
     /// Tells the media that a range is no longer used; its contents are undefined afterwards. Bytes outside the range
     /// stay, also where they share a block with it.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if the media has no such operation, which is the default. [`Cause::OutOfBounds`] or
+    /// [`Cause::ReadOnly`] if the range must not be written. What the range holds then is undefined, too.
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         Err(DeviceError::new(Operation::Discard, offset, len, Cause::Unsupported))
     }
 
     /// Stores zeros in a range; it is no hole afterwards. The default writes them from a block of 4 KiB.
+    ///
+    /// # Errors
+    /// [`Cause::OutOfBounds`] unless the range lies inside the device. Otherwise fails where
+    /// [`write_at`](Self::write_at) does: a part of the range may hold zeros then.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         const ZEROS: [u8; 4096] = [0; 4096];
         self.check_range(Operation::Write, offset, len)?;
@@ -64,6 +72,10 @@ pub trait BlockDevice: Send + Sync {
 
     /// Returns the extent that starts at byte `offset`, and whether it is known to be a hole. It ends at
     /// `offset + len` at the latest, and is empty only if `len` is 0. The default knows of no holes.
+    ///
+    /// # Errors
+    /// [`Cause::OutOfBounds`] unless the range lies inside the device. A device that asks its media fails where the
+    /// media does not answer.
     fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
         self.check_range(Operation::Read, offset, len)?;
         Ok(Extent { len, hole: false })
@@ -73,6 +85,9 @@ pub trait BlockDevice: Send + Sync {
     fn prefetch(&self, _offset: u64, _len: u64) {}
 
     /// Fails unless `offset..offset + len` lies inside the device.
+    ///
+    /// # Errors
+    /// [`Cause::OutOfBounds`] with the device's size, also where the end of the range overflows.
     fn check_range(&self, operation: Operation, offset: u64, len: u64) -> Result<(), DeviceError> {
         let size = self.size();
         match offset.checked_add(len) {

@@ -14,15 +14,32 @@ pub trait FlashDevice {
     fn geometry(&self) -> FlashGeometry;
 
     /// Fills `buf` from `address`.
+    ///
+    /// # Errors
+    /// [`FlashCause::OutOfBounds`] or [`FlashCause::Misaligned`] if the range can't be read,
+    /// [`FlashCause::Uncorrectable`] if the medium has lost bits. An authenticating layer adds
+    /// [`FlashCause::Tampered`]. What `buf` holds then is undefined.
     fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError>;
 
     /// Programs units that are blank.
+    ///
+    /// # Errors
+    /// [`FlashCause::OutOfBounds`] or [`FlashCause::Misaligned`] if the range can't be programmed,
+    /// [`FlashCause::ReadOnly`] if the medium is protected. [`FlashCause::AlreadyProgrammed`] if a unit is not
+    /// blank and the medium notices it, [`FlashCause::BadBlock`] if the block has gone bad.
     fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError>;
 
     /// Erases whole blocks. Their units are blank afterwards.
+    ///
+    /// # Errors
+    /// [`FlashCause::OutOfBounds`] or [`FlashCause::Misaligned`] if the range is not one of whole blocks,
+    /// [`FlashCause::ReadOnly`] if the medium is protected, [`FlashCause::BadBlock`] if a block has gone bad.
     fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError>;
 
     /// Makes every finished program and erase durable. Until then a medium with a cache of its own may lose any of them.
+    ///
+    /// # Errors
+    /// What was programmed or erased since the last call may be lost. The cause is the medium's.
     fn sync(&mut self) -> Result<(), FlashError>;
 
     /// What every byte of a blank unit reads as: 0xFF on NOR and most NAND. None where blank units read as something that
@@ -36,6 +53,11 @@ pub trait FlashDevice {
     /// `scratch` has room for a prog unit or more; what it holds afterwards is unspecified. The default reads the units and
     /// compares them with [`erased_byte`](Self::erased_byte), to which a unit programmed with nothing else is equal; parts
     /// with a blank check in hardware should ask that.
+    ///
+    /// # Errors
+    /// [`FlashCause::OutOfBounds`] or [`FlashCause::Misaligned`] unless the range is one of whole prog units. The
+    /// default adds [`FlashCause::Unsupported`] without an erased byte, [`FlashCause::BufferTooSmall`] if `scratch`
+    /// has no room for a prog unit, and the errors of [`read`](Self::read).
     fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
         let geometry = self.geometry();
         let failed = |cause| FlashError::new(FlashOperation::BlankQuery, address, len, cause);

@@ -48,6 +48,11 @@ pub enum GeometryError {
 impl FlashGeometry {
     /// Checks and joins the sizes: bytes that are read at least, programmed at least, erased at least, and the number
     /// of erase blocks.
+    ///
+    /// # Errors
+    /// [`GeometryError::Zero`] if a number is 0, [`GeometryError::ProgSize`] or [`GeometryError::EraseSize`] if a
+    /// size is not a multiple of the one before it, [`GeometryError::TooLarge`] if the bytes in all do not fit into
+    /// 64 bits.
     pub const fn new(
         read_size: u32,
         prog_size: u32,
@@ -100,6 +105,10 @@ impl FlashGeometry {
     }
 
     /// Fails unless the operation may be tried on this range: aligned for it, and inside the medium.
+    ///
+    /// # Errors
+    /// [`FlashCause::Misaligned`] with the unit of the operation, [`FlashCause::OutOfBounds`] with the size of the
+    /// medium.
     pub const fn check(&self, operation: FlashOperation, address: u64, len: u64) -> Result<(), FlashError> {
         let multiple = match operation {
             FlashOperation::Read => self.read_size,

@@ -12,6 +12,9 @@ pub struct FlashRegion<D> {
 
 impl<D: FlashDevice> FlashRegion<D> {
     /// `block_count` blocks from `first_block` on; at least one.
+    ///
+    /// # Errors
+    /// [`FlashCause::OutOfBounds`] if there are no blocks, or not all of them are on the medium.
     pub fn new(device: D, first_block: u64, block_count: u64) -> Result<Self, FlashError> {
         let whole = device.geometry();
         let erase = u64::from(whole.erase_size());

@@ -11,20 +11,37 @@ pub const TRUSTED_RECORD_LEN: usize = 80;
 /// Whoever can put an older record back can put an older medium back. The record needs no secrecy.
 pub trait TrustedStore {
     /// The record that was stored last, or none if there has never been one. Changes nothing.
+    ///
+    /// # Errors
+    /// [`TrustedStoreError::Damaged`] if something is stored, but no whole record. [`TrustedStoreError::Busy`] if
+    /// somebody else uses the store. [`TrustedStoreError::Driver`] if the memory can't be read.
     fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError>;
 
     /// What was loaded has been accepted: when this returns it is what the next `load` returns, until another one is stored. Stores
     /// that can show two records after a power loss, the old one and the new one, decide here; others have nothing to do.
+    ///
+    /// # Errors
+    /// [`TrustedStoreError::Busy`] if somebody else has stored a record meanwhile, [`TrustedStoreError::WornOut`] if
+    /// settling takes a write and nothing can be stored any more, [`TrustedStoreError::Driver`] if the memory fails.
+    /// The next `load` may return another record then.
     fn claim(&mut self) -> Result<(), TrustedStoreError> {
         Ok(())
     }
 
     /// Replaces the record. A power loss leaves the old one or the new one; when this returns the new one is durable. After
     /// an error it may be either.
+    ///
+    /// # Errors
+    /// [`TrustedStoreError::WornOut`] if nothing can be stored any more, [`TrustedStoreError::TooSmall`] if the
+    /// record has no room, [`TrustedStoreError::Busy`] if somebody else uses the store.
+    /// [`TrustedStoreError::Driver`] if the memory can't be written.
     fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError>;
 
     /// As many records as can have been stored, forgotten ones too, if others can make the store forget them. None if nobody
     /// can: then a store that is empty has never been written.
+    ///
+    /// # Errors
+    /// [`TrustedStoreError::Driver`] if the memory can't be read.
     fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
         Ok(None)
     }

@@ -37,7 +37,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![deny(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 pub mod bulk;
 pub mod contents;

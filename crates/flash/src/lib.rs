@@ -35,7 +35,6 @@
 //! | `sealed` | `SealedFlash`, `SealedReader` | a `FlashDevice`, authenticated |
 #![no_std]
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 #[cfg(feature = "block-device-driver")]

@@ -5,7 +5,6 @@
 //! not is a typed error that names the field.
 #![no_std]
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 #![cfg_attr(
     not(test),
     deny(

@@ -9,7 +9,8 @@ use crate::{ext4, fat};
 
 /// Which filesystem starts at the first byte of `device`; none if we know none that does.
 ///
-/// Only I/O failures are errors. A filesystem whose signature is right may still fail to open.
+/// # Errors
+/// If the first bytes can't be read. A filesystem whose signature is right may still fail to open.
 pub fn detect(device: &dyn BlockDevice) -> Result<Option<FilesystemKind>, DeviceError> {
     let len = usize::try_from(device.size()).map_or(LOOK_AT, |size| size.min(LOOK_AT));
     let mut start = vec![0; len];

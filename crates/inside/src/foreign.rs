@@ -33,6 +33,9 @@ const SAMPLE: usize = 4096;
 const VALUES: usize = 240;
 
 /// What is on a device that holds no volume of ours.
+///
+/// # Errors
+/// If the first bytes can't be read. A partition table that can't be used is no error, and counts as none.
 pub fn foreign(device: &dyn BlockDevice) -> Result<Foreign, DeviceError> {
     let mut start = vec![0; device.size().min(SAMPLE as u64) as usize];
     device.read_at(0, &mut start)?;

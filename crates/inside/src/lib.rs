@@ -55,6 +55,12 @@ pub enum Access {
 ///
 /// FAT and LittleFS can be written. In ext2, ext3 and ext4 existing contents can be overwritten ([`FileTree::overwrites`]) and
 /// nothing else ([`About::writable`](atrest_filetree::About::writable)).
+///
+/// # Errors
+/// [`TreeError::UnknownFilesystem`] if there is none that we know, [`TreeError::UnsupportedFormat`] if there is no
+/// reader for it or it uses a feature that the reader lacks. [`TreeError::LargerThanDevice`] if the device ends
+/// early, [`TreeError::Corrupt`] if the filesystem is damaged, [`TreeError::Filesystem`] if a LittleFS can't be
+/// used here. [`TreeError::Device`] or [`TreeError::Flash`] if the device fails.
 pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn FileTree>, TreeError> {
     open_tree_with(device, access, None)
 }
@@ -63,6 +69,9 @@ pub fn open_tree(device: Arc<dyn BlockDevice>, access: Access) -> Result<Box<dyn
 ///
 /// Without `encryption`, or without a key, names of a locked directory are what the kernel shows for them, and files can't
 /// be read. Otherwise like [`open_tree`].
+///
+/// # Errors
+/// Fails where [`open_tree`] does. A missing key is no error until a file is read.
 pub fn open_tree_with(
     device: Arc<dyn BlockDevice>,
     access: Access,
@@ -83,16 +92,28 @@ pub fn open_tree_with(
 }
 
 /// Makes an empty LittleFS over a whole flash device and opens it. What was there can't be read afterwards.
+///
+/// # Errors
+/// [`TreeError::Filesystem`] if LittleFS can't use a medium of these sizes ([`flash_tree_fits`]),
+/// [`TreeError::Flash`] if the medium fails.
 pub fn make_flash_tree<D: FlashDevice + Send + 'static>(device: D) -> Result<Box<dyn FileTree>, TreeError> {
     Ok(Box::new(littlefs::LittleFsTree::create(device)?))
 }
 
 /// Whether a flash device of these sizes can hold a LittleFS.
+///
+/// # Errors
+/// [`TreeError::Filesystem`] with a [`LittleFsFault::Unusable`] if it can't: LittleFS takes two erase blocks or
+/// more, of 128 bytes to 16 MiB.
 pub fn flash_tree_fits(geometry: FlashGeometry) -> Result<(), TreeError> {
     littlefs::fits(geometry)
 }
 
 /// Opens the LittleFS that fills a flash device.
+///
+/// # Errors
+/// [`TreeError::Corrupt`] if there is no LittleFS or its metadata are damaged, [`TreeError::Filesystem`] if it was
+/// made for other sizes or has a version that is not known. [`TreeError::Flash`] if the medium fails.
 pub fn open_flash_tree<D: FlashDevice + Send + 'static>(
     device: D,
     access: Access,

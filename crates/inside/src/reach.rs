@@ -14,6 +14,9 @@ pub struct Reach {
 }
 
 /// What is on the device and how far it reaches; `None` if that is not known.
+///
+/// # Errors
+/// If the first bytes can't be read.
 pub fn of(device: &dyn BlockDevice) -> Result<Option<Reach>, DeviceError> {
     // btrfs has its superblock behind 64 KiB; all others lie before it.
     let mut start = vec![0; device.size().min(68 << 10) as usize];

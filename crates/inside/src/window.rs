@@ -12,7 +12,10 @@ pub struct Window {
 }
 
 impl Window {
-    /// Fails with [`Cause::OutOfBounds`] unless the range lies inside `device`.
+    /// The bytes `start..start + len` of `device`.
+    ///
+    /// # Errors
+    /// [`Cause::OutOfBounds`] unless the range lies inside `device`.
     pub fn new(device: Arc<dyn BlockDevice>, start: u64, len: u64) -> Result<Self, DeviceError> {
         device.check_range(Operation::Open, start, len)?;
         Ok(Self { device, start, len })

@@ -24,7 +24,6 @@
 //! ```
 #![no_std]
 #![deny(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;

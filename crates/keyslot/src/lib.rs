@@ -5,7 +5,6 @@
 //! in a microcontroller. Bytes from media are checked into types before they are used, and never panic.
 #![no_std]
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 #![cfg_attr(
     not(test),
     deny(

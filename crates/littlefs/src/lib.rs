@@ -9,7 +9,6 @@
 //!
 //! `unsafe` is in `raw` alone.
 #![deny(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 #![cfg_attr(
     not(test),
     deny(

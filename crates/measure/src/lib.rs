@@ -7,7 +7,6 @@
 //!
 //! For `atrest bench` and `atrest kdf cost` alone: nothing that opens a volume measures.
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 mod cipher;
 pub mod cost;

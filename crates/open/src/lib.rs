@@ -30,7 +30,6 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 
 mod error;
 mod held;

@@ -5,7 +5,6 @@
 //! they are returned. [`VolumeKey`] and [`Passphrase`] say what a secret is for, so that one can't be passed for the other.
 #![no_std]
 #![cfg_attr(not(feature = "std"), forbid(unsafe_code))]
-#![warn(clippy::missing_errors_doc)]
 
 #[cfg(feature = "std")]
 extern crate std;

@@ -18,7 +18,6 @@
 //! * [`property`]: properties over generated values, which are made small when one fails.
 //! * [`needs`]: what a test asks of the machine, how it tells what it leaves out, and how it waits.
 //! * [`again`]: a test that runs itself in a process of its own.
-#![warn(clippy::missing_errors_doc)]
 #![deny(unsafe_code)] // but for one instruction sequence in `valgrind`
 
 pub mod again;

@@ -34,7 +34,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
-#![warn(clippy::missing_errors_doc)]
 #![cfg_attr(
     not(test),
     deny(

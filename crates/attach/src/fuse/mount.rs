@@ -195,12 +195,21 @@ impl Served {
 }
 
 /// Mounts a device as `directory/volume`. The file can be used when this returns.
+///
+/// # Errors
+/// [`MountError::Directory`], [`MountError::NotADirectory`] or [`MountError::NotEmpty`] if nothing can be mounted
+/// there. [`MountError::NoFuseDevice`], [`MountError::FuseDevice`] or [`MountError::NoFusermount`] if nothing can
+/// be mounted here by this user. [`MountError::Mount`] if the kernel or `fusermount3` refuses, or what was mounted
+/// does not answer.
 pub fn mount(device: Arc<dyn BlockDevice>, directory: &Path, options: &Options) -> Result<Mount, MountError> {
     let filesystem = VolumeDirectory::new(device.clone(), options.cached);
     mount_served(Served::Volume(device), filesystem, directory, options).map(|(mount, _)| mount)
 }
 
 /// Mounts a file tree. Its files can be used when this returns.
+///
+/// # Errors
+/// Fails where [`mount`] does.
 pub fn mount_tree(tree: Arc<dyn FileTree>, directory: &Path, options: &Options) -> Result<Mount, MountError> {
     let filesystem = TreeDirectory::new(tree.clone());
     let nodes = filesystem.known();
@@ -210,6 +219,9 @@ pub fn mount_tree(tree: Arc<dyn FileTree>, directory: &Path, options: &Options) 
 }
 
 /// Mounts a tree with POSIX behaviour. Its files can be used when this returns.
+///
+/// # Errors
+/// Fails where [`mount`] does.
 pub fn mount_posix(
     tree: Arc<dyn PosixTree>,
     directory: &Path,
@@ -304,6 +316,10 @@ impl Mount {
     }
 
     /// Waits until it is unmounted and nobody uses the file any more, then flushes the device.
+    ///
+    /// # Errors
+    /// [`WaitError::Session`] if requests could not be served any more. Otherwise it fails where
+    /// [`Unmounter::flush`] does. The flush is tried in either case.
     pub fn wait(mut self) -> Result<(), WaitError> {
         let ended = self.session.take().map_or(Ok(()), |session| {
             session.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
@@ -329,17 +345,28 @@ impl Unmounter {
     }
 
     /// Makes durable what was written up to now.
+    ///
+    /// # Errors
+    /// [`WaitError::Flush`], [`WaitError::FlushTree`] or [`WaitError::FlushPosix`], by what is mounted: what was
+    /// written may be lost.
     pub fn flush(&self) -> Result<(), WaitError> {
         self.served.flush()
     }
 
-    /// Unmounts it; [`UnmountError::Busy`] if the file is in use, and then all stays as it is.
+    /// Unmounts it.
+    ///
+    /// # Errors
+    /// [`UnmountError::Busy`] if the file is in use, and then all stays as it is. Otherwise it fails where
+    /// [`MountId::unmount`] does.
     pub fn unmount(&self) -> Result<(), UnmountError> {
         self.id.unmount(&self.directory, false)
     }
 
     /// Takes it out of sight at once. Whoever uses the file can go on; the mount ends with the last of them. What
     /// was written before is made durable now.
+    ///
+    /// # Errors
+    /// Fails where [`MountId::unmount`] does. A flush that fails is none of these errors: the next one reports it.
     pub fn detach(&self) -> Result<(), UnmountError> {
         // The error stays with the device, and the next flush reports it.
         let _ = self.flush();

@@ -63,6 +63,9 @@ const MOUNT_ID: StatxFlags = StatxFlags::from_bits_retain(0x1000 | 0x4000);
 impl MountId {
     /// The topmost mount of a directory; of the one around it if nothing is mounted there. A file system that does
     /// not answer is not asked.
+    ///
+    /// # Errors
+    /// The system's error if the directory does not exist or can't be reached.
     pub fn at(directory: &Path) -> io::Result<Self> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
         let found = statx(CWD, directory, flags, MOUNT_ID)?;
@@ -110,6 +113,11 @@ impl MountId {
 
     /// Unmounts it from a directory, and nothing else that is mounted there by now. `lazily`: take it out of sight
     /// now, end it when nobody uses it any more.
+    ///
+    /// # Errors
+    /// [`UnmountError::Busy`] if it is in use, and may not go lazily. [`UnmountError::NotMounted`] if it is gone
+    /// already, [`UnmountError::Covered`] if something else is mounted over it. [`UnmountError::System`] if the
+    /// system or `fusermount3` refuses, also if that is missing.
     pub fn unmount(&self, directory: &Path, lazily: bool) -> Result<(), UnmountError> {
         self.check(directory)?;
         let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };

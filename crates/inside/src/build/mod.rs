@@ -82,6 +82,13 @@ pub struct BuildSummary {
 }
 
 /// Builds the image `path` from `source`.
+///
+/// # Errors
+/// [`BuildError::Host`] with `EEXIST` if the name is taken and may not be replaced. What the source or its policies
+/// can't have in an image is an error of its own with its path, and [`BuildError::NoKey`] says that a key was not
+/// given. [`BuildError::SourceChanged`] if a file changes meanwhile. [`BuildError::NoSpace`] or
+/// [`BuildError::NoInodes`] if `size` is too small, [`BuildError::NoMke2fs`] without the program. No image is left
+/// behind.
 pub fn build_image(
     source: &Source,
     path: &Path,

@@ -37,6 +37,11 @@ pub struct Source {
 
 impl Source {
     /// Looks at everything below `path`, which becomes the root of the image, or with `into` a directory of that name in it.
+    ///
+    /// # Errors
+    /// [`BuildError::Host`] if an entry can't be read, [`BuildError::TooDeep`] or [`BuildError::TooManyLinks`]
+    /// beyond the limits that they name. [`BuildError::LostAndFound`] if the root of the image would get a
+    /// `lost+found` that is not an empty directory.
     pub fn scan(path: &Path, into: Option<&[u8]>) -> Result<Self, BuildError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|e| host(path, e))?;

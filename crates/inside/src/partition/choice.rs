@@ -48,6 +48,12 @@ pub enum ChoiceError {
 
 /// The device on which the filesystem starts: partition `number`, or else the only one with a known filesystem; all of
 /// `device` where it has no partition table.
+///
+/// # Errors
+/// [`ChoiceError::NoTable`] or [`ChoiceError::NoSuchPartition`] if there is no partition `number`. Without a
+/// number, [`ChoiceError::NoFilesystem`] or [`ChoiceError::Several`] unless exactly one partition has a known
+/// filesystem. [`ChoiceError::Table`] if the table can't be used, [`ChoiceError::Device`] if a partition can't be
+/// read.
 pub fn filesystem_device(
     device: Arc<dyn BlockDevice>,
     number: Option<u32>,

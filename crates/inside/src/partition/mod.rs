@@ -73,6 +73,12 @@ pub struct Partition {
 ///
 /// A device on which a filesystem starts at byte 0 has no MBR, even where its boot sector looks like one. A GPT counts
 /// only with the protective MBR in front of it, or with both its copies intact.
+///
+/// # Errors
+/// [`PartitionError::BothCopiesDamaged`] if the protective MBR promises a GPT that is not there.
+/// [`PartitionError::OutOfBounds`] or [`PartitionError::Overlap`] if partitions contradict the device or each
+/// other. [`PartitionError::ExtendedChain`] or [`PartitionError::ExtendedSignature`] if the logical partitions of
+/// an MBR can't be followed. [`PartitionError::Device`] if reading fails.
 pub fn partitions(device: &dyn BlockDevice) -> Result<Option<PartitionTable>, PartitionError> {
     if device.size() < SECTOR_SIZE {
         return Ok(None);

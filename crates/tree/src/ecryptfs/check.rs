@@ -150,6 +150,9 @@ pub fn check(tree: &LowerTree) -> CheckSummary {
 }
 
 /// Sets the size of a file to what is there. The file is looked at anew; `false` if there is nothing to repair by now.
+///
+/// # Errors
+/// [`TreeError::Lower`] if the lower file can't be opened to be written, or the new size can't be stored.
 pub fn repair_size(tree: &LowerTree, path: &TreePath) -> Result<bool, TreeError> {
     let (Some(Problem::SizeTooLarge { there, .. }), _) = file(tree, path) else {
         return Ok(false);

@@ -42,6 +42,10 @@ pub trait ExportProgress: Sync {
 }
 
 /// Decrypts everything below the root of `tree` into `destination`, which is made.
+///
+/// # Errors
+/// [`CopyError::Host`] if `destination` can't be made, also if it exists. What fails afterwards is in
+/// [`ExportSummary::failed`].
 pub fn export(
     tree: &LowerTree,
     destination: &Path,

@@ -60,6 +60,12 @@ struct State {
 
 impl<L: LowerFile> EncryptedFile<L> {
     /// Makes an encrypted file without contents of an empty lower file.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::NoKey`] if a key that is to wrap the file's own is not at hand, or none is named.
+    /// [`EcryptfsError::Header`] if the header has no room for so many wrapped keys, [`EcryptfsError::KeyLength`]
+    /// if the cipher takes no key of this length. [`EcryptfsError::Random`] without random bytes,
+    /// [`EcryptfsError::Io`] if the header can't be written.
     pub fn create(
         lower: L,
         keys: &Keys,
@@ -95,6 +101,11 @@ impl<L: LowerFile> EncryptedFile<L> {
     }
 
     /// Opens an encrypted file with whichever key is there for it.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::NoKey`] if no key at hand opens it, [`EcryptfsError::PublicKey`] if no passphrase can.
+    /// [`EcryptfsError::KeyLength`] if the cipher takes no key of the length that is wrapped. Otherwise it fails
+    /// where [`header`](Self::header) does.
     pub fn open(lower: L, keys: &Keys) -> Result<Self, EcryptfsError> {
         let (header, place, xattr) = read_header(&lower)?;
         let contents = unwrap(&header.packets, keys)?;
@@ -106,6 +117,10 @@ impl<L: LowerFile> EncryptedFile<L> {
     }
 
     /// The header of a lower file and where it is, without a key.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::NoHeader`] if there is none in the file nor beside it, [`EcryptfsError::Io`] if reading
+    /// fails. A header that can't be used fails where [`Header::parse`] does.
     pub fn header(lower: &L) -> Result<(Header, MetadataPlace), EcryptfsError> {
         read_header(lower).map(|(header, place, _)| (header, place))
     }
@@ -131,7 +146,11 @@ impl<L: LowerFile> EncryptedFile<L> {
     }
 
     /// Reads into `buf` and returns how many bytes there were: fewer at the end of the file, or before an extent that the
-    /// lower file lacks. To begin at such an extent is an error.
+    /// lower file lacks.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::Truncated`] if `offset` lies in an extent that the lower file lacks, [`EcryptfsError::Io`]
+    /// if reading fails.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize, EcryptfsError> {
         let state = self.read_state();
         // intended: nothing is there behind the end.
@@ -142,12 +161,20 @@ impl<L: LowerFile> EncryptedFile<L> {
     }
 
     /// Writes all of `data`, behind the end, too: what is between is zeros then.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::TooLarge`] beyond the largest size of a file. [`EcryptfsError::Truncated`] if the lower
+    /// file lacks an extent that is to be changed in part, [`EcryptfsError::Io`] if it can't be read or written. A
+    /// part of `data` may have been written then.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), EcryptfsError> {
         let mut state = self.write_state();
         self.write_locked(&mut state, offset, data)
     }
 
     /// Writes all of `data` at the end, wherever that is by now, and returns where that was.
+    ///
+    /// # Errors
+    /// Fails where [`write_at`](Self::write_at) does.
     pub fn append(&self, data: &[u8]) -> Result<u64, EcryptfsError> {
         let mut state = self.write_state();
         let offset = state.size;
@@ -156,6 +183,10 @@ impl<L: LowerFile> EncryptedFile<L> {
     }
 
     /// Cuts the file, or makes it longer by zeros.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::TooLarge`] beyond the largest size of a file. Otherwise it fails where
+    /// [`write_at`](Self::write_at) does. A file that was to be cut may have its new size by then.
     pub fn set_len(&self, size: u64) -> Result<(), EcryptfsError> {
         let mut state = self.write_state();
         if size > max_size(self.contents_at) {
@@ -182,7 +213,11 @@ impl<L: LowerFile> EncryptedFile<L> {
         Ok(self.lower.set_len(self.contents_at.saturating_add(extents))?)
     }
 
-    /// Sets room aside in the lower file for the extents of these bytes, without making it longer. An error if there is none.
+    /// Sets room aside in the lower file for the extents of these bytes, without making it longer.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::TooLarge`] beyond the largest size of a file, [`EcryptfsError::Io`] with `ENOSPC` if there
+    /// is no room.
     pub fn reserve(&self, offset: u64, len: u64) -> Result<(), EcryptfsError> {
         let first = offset / EXTENT_LEN;
         // intended: what overflows is too large.
@@ -198,6 +233,9 @@ impl<L: LowerFile> EncryptedFile<L> {
     }
 
     /// Makes all that was written before durable in the lower file.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::Io`]: what was written may be lost.
     pub fn sync(&self) -> Result<(), EcryptfsError> {
         Ok(self.lower.sync()?)
     }

@@ -54,6 +54,10 @@ impl Header {
     }
 
     /// Reads a header: the first 4096 bytes of the file, or the attribute. The caller has found the marker.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::Header`] or [`EcryptfsError::Packets`] if it is damaged. [`EcryptfsError::Version`],
+    /// [`EcryptfsError::Hmac`] or [`EcryptfsError::UnknownCipher`] if it asks for what there is not here.
     pub fn parse(bytes: &[u8], place: MetadataPlace) -> Result<Self, EcryptfsError> {
         let short = |_| HeaderDamage::Short { len: bytes.len() };
         let mut reader = Reader::new(bytes);

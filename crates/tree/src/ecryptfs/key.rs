@@ -69,6 +69,9 @@ pub struct Token {
 
 impl Token {
     /// SHA-512, 65536 times, over salt and passphrase; the signature is of one more. Takes some 50 ms.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::PassphraseTooLong`] beyond [`MAX_PASSPHRASE`] bytes.
     pub fn derive(passphrase: &Passphrase, salt: [u8; 8]) -> Result<Self, EcryptfsError> {
         let passphrase = passphrase.expose();
         if passphrase.len() > MAX_PASSPHRASE {
@@ -141,6 +144,9 @@ impl Keys {
 
     /// Adds the key for contents and the key for names that `ecryptfs-add-passphrase --fnek` makes of a passphrase, and
     /// returns their signatures in this order.
+    ///
+    /// # Errors
+    /// Fails where [`Token::derive`] does. No key was added then.
     pub fn add_passphrase(&mut self, passphrase: &Passphrase) -> Result<[Signature; 2], EcryptfsError> {
         Ok([
             self.add(Token::derive(passphrase, DEFAULT_SALT)?),

@@ -14,33 +14,60 @@ const MAX_XATTR: usize = 4096;
 /// A file that an encrypted one lies in. [`File`] is one.
 pub trait LowerFile: Send + Sync {
     /// Reads until `buf` is full or the file ends, and returns how much there was.
+    ///
+    /// # Errors
+    /// The system's error if the file can't be read. What `buf` holds then is undefined.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
     /// Writes all of it, in one call where the system lets us.
+    ///
+    /// # Errors
+    /// The system's error if not all of it was written, as `ENOSPC`. A part of it may be there then.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Bytes in the file.
+    ///
+    /// # Errors
+    /// The system's error if the file's attributes can't be read.
     fn len(&self) -> io::Result<u64>;
 
     /// Cuts or extends the file.
+    ///
+    /// # Errors
+    /// The system's error if the file can't have this length, or was not opened to be written.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Sets room aside for bytes that will be written, without making the file longer: an error if there is none. Where the
-    /// system can't do that, nothing happens.
+    /// Sets room aside for bytes that will be written, without making the file longer. Where the system can't
+    /// do that, nothing happens.
+    ///
+    /// # Errors
+    /// `ENOSPC` if there is no room, `EFBIG` if no file may be as long as that, or another error of the system.
     fn reserve(&self, _offset: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }
 
     /// Makes everything durable that was written.
+    ///
+    /// # Errors
+    /// The system's error: what was written may be lost.
     fn sync(&self) -> io::Result<()>;
 
     /// The attribute `user.ecryptfs`; none as well where the filesystem has no attributes.
+    ///
+    /// # Errors
+    /// The system's error if there may be an attribute, but it can't be read.
     fn xattr(&self) -> io::Result<Option<Vec<u8>>>;
 
     /// Replaces the attribute as a whole.
+    ///
+    /// # Errors
+    /// The system's error if the attribute can't be stored, as where the filesystem has none.
     fn set_xattr(&self, value: &[u8]) -> io::Result<()>;
 
     /// Whether the file is empty.
+    ///
+    /// # Errors
+    /// Fails where [`len`](Self::len) does.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }

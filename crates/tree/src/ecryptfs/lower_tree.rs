@@ -57,6 +57,10 @@ enum Contents {
 impl LowerTree {
     /// Opens a lower directory. With `passthrough`, files that have no header are read as they are (mount option
     /// `ecryptfs_passthrough`).
+    ///
+    /// # Errors
+    /// [`TreeError::NotFound`], [`TreeError::NotADirectory`] or [`TreeError::Lower`] if the directory can't be
+    /// opened.
     pub fn open(directory: &Path, keys: Keys, passthrough: bool) -> Result<Self, TreeError> {
         let root = rustix::fs::openat(CWD, directory, flags::DIRECTORY, Mode::empty()).map_err(host)?;
         let names = NameCipher::reading(&keys);
@@ -65,6 +69,10 @@ impl LowerTree {
     }
 
     /// The path in the lower directory of what is at `path`.
+    ///
+    /// # Errors
+    /// [`TreeError::NotFound`] or [`TreeError::NotADirectory`] if the path leads nowhere, [`TreeError::Lower`] if a
+    /// directory on the way can't be read.
     pub fn lower_path(&self, path: &TreePath) -> Result<TreePath, TreeError> {
         let (mut at, mut lower) = (TreePath::root(), TreePath::root());
         for name in path.components() {
@@ -92,6 +100,10 @@ impl LowerTree {
     }
 
     /// The lower file at `path`, opened to be read.
+    ///
+    /// # Errors
+    /// [`TreeError::IsADirectory`] or [`TreeError::NotAFile`] if it is no regular file, [`TreeError::Lower`] if the
+    /// system does not open it. Otherwise it fails where [`lower_path`](Self::lower_path) does.
     pub fn open_lower(&self, path: &TreePath) -> Result<File, TreeError> {
         self.open_lower_for(path, OFlags::RDONLY)
     }

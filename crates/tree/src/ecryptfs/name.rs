@@ -79,6 +79,10 @@ impl NameCipher {
 
     /// To encrypt under the key of this signature (`ecryptfs_fnek_sig`), with this cipher (`ecryptfs_fn_cipher`) and so many
     /// bytes of the key (`ecryptfs_fn_key_bytes`), and to decrypt.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::NoKey`] if the key is not at hand, [`EcryptfsError::KeyLength`] if the cipher takes no key
+    /// of this length.
     pub fn new(
         keys: &Keys,
         signature: Signature,
@@ -98,6 +102,10 @@ impl NameCipher {
 
     /// The name, or link target, as it stands in the lower directory. It may be longer than a lower filesystem allows: of 143
     /// bytes comes a name of at most 255.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::NoNameKey`] if this can only decrypt, [`EcryptfsError::NameTooLong`] if the name has more
+    /// bytes than its format can say.
     pub fn encode(&self, name: &[u8]) -> Result<Vec<u8>, EcryptfsError> {
         let writing = self.writing.as_ref().ok_or(EcryptfsError::NoNameKey)?;
         let too_long = || EcryptfsError::NameTooLong { len: name.len() };
@@ -127,6 +135,10 @@ impl NameCipher {
     }
 
     /// The plain name, or link target.
+    ///
+    /// # Errors
+    /// [`NameError::Plain`] if it is not encrypted, [`NameError::NoKey`] if its key is not at hand,
+    /// [`NameError::Damaged`] if it can't be decrypted with the key that it names.
     pub fn decode(&self, text: &[u8]) -> Result<Vec<u8>, NameError> {
         let (signature, cipher, encrypted) = Self::parse(text)?;
         let token = self.keys.find(signature).ok_or(NameError::NoKey { wanted: signature })?;
@@ -146,6 +158,10 @@ impl NameCipher {
     }
 
     /// Signature, cipher and what is encrypted, of a name that is.
+    ///
+    /// # Errors
+    /// [`NameError::Plain`] if it does not begin with [`NAME_PREFIX`], [`NameError::Damaged`] if what follows is
+    /// not what an encrypted name can be.
     pub fn parse(text: &[u8]) -> Result<(Signature, FileCipher, Vec<u8>), NameError> {
         if text.starts_with(FILE_KEY_PREFIX) {
             return Err(NameError::Damaged);

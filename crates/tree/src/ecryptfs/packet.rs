@@ -58,6 +58,11 @@ pub struct PacketSet(pub Vec<FileKeyPacket>);
 
 impl PacketSet {
     /// Reads packets until the zero that ends them, or the end of `bytes`.
+    ///
+    /// # Errors
+    /// [`PacketDamage::None`] if there is no packet, [`PacketDamage::Unexpected`] if the first one, or the one
+    /// behind a wrapped key, is of another kind. [`PacketDamage::Cipher`] if no cipher has its number; the other
+    /// variants if a packet can't be read.
     pub fn parse(bytes: &[u8]) -> Result<Self, PacketDamage> {
         let mut packets = Vec::new();
         let mut reader = Reader::new(bytes);

@@ -74,6 +74,9 @@ const FOREIGN: &[(&[u8], ForeignTree)] = &[
 /// A file is of eCryptfs if its first bytes, or its attribute `user.ecryptfs`, have the marker of a header. So is an entry of any kind
 /// whose name begins as encrypted names do. A file without contents says nothing, nor does a directory, link, pipe, socket or device
 /// with a plain name, nor a file that can't be read.
+///
+/// # Errors
+/// The system's error if the directory can't be opened, or fails while it or one below it is read.
 pub fn survey(directory: &Path) -> io::Result<Survey> {
     let mut found = Found::default();
     let mut left = ENTRIES;

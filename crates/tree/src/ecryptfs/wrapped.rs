@@ -87,6 +87,10 @@ pub struct WrappedPassphrase {
 
 impl WrappedPassphrase {
     /// Reads the bytes of a file.
+    ///
+    /// # Errors
+    /// [`WrappedError::Length`] if no wrapped passphrase has so many bytes, [`WrappedError::Version`] if its
+    /// version is not known, [`WrappedError::NoSignature`] if there are no digits where the signature must be.
     pub fn parse(bytes: &[u8]) -> Result<Self, WrappedError> {
         let wrong_length = WrappedError::Length { len: bytes.len() };
         let (version, salt, rest) = match bytes {
@@ -127,6 +131,10 @@ impl WrappedPassphrase {
     }
 
     /// Wraps a passphrase under another one.
+    ///
+    /// # Errors
+    /// [`WrappedError::Unusable`] if `passphrase` is none for eCryptfs, or `wrapping` has more than
+    /// [`MAX_PASSPHRASE`] bytes. [`WrappedError::Random`] if there is no salt to be had.
     pub fn wrap(
         passphrase: &Passphrase,
         wrapping: &Passphrase,
@@ -154,6 +162,11 @@ impl WrappedPassphrase {
     }
 
     /// The passphrase inside.
+    ///
+    /// # Errors
+    /// [`WrappedError::WrongPassphrase`] if `wrapping` is another one than it was wrapped under,
+    /// [`WrappedError::Unusable`] if it has more than [`MAX_PASSPHRASE`] bytes. [`WrappedError::Damaged`] if what
+    /// it opens is no passphrase.
     pub fn unwrap(&self, wrapping: &Passphrase) -> Result<Passphrase, WrappedError> {
         let token = derive(wrapping, self.salt)?;
         if token.signature() != self.signature {

@@ -88,6 +88,9 @@ impl Keyring {
 
     /// Adds a master key of 16 to 64 bytes under the two names that it gives itself, and returns them: the identifier
     /// of policies of version 2, and the descriptor that tools choose for version 1.
+    ///
+    /// # Errors
+    /// [`KeyLength`] unless the key has 16 to 64 bytes.
     pub fn add(&self, key: SecretBytes) -> Result<[KeyName; 2], KeyLength> {
         let key = master_key(key)?;
         let names = [key.identifier(), key.usual_descriptor()];
@@ -103,6 +106,9 @@ impl Keyring {
     ///
     /// Nothing in the format tells whether it is the right one, so what it decrypts is looked at:
     /// [`EncryptionFault::Implausible`].
+    ///
+    /// # Errors
+    /// [`KeyLength`] unless the key has 16 to 64 bytes.
     pub fn add_descriptor(&self, descriptor: [u8; 8], key: SecretBytes) -> Result<(), KeyLength> {
         let key = master_key(key)?;
         let name = KeyName::Descriptor(descriptor);

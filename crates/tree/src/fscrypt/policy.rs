@@ -102,6 +102,11 @@ pub struct Policy {
 
 impl Policy {
     /// Whether the kernel lets the parts go together, on any filesystem.
+    ///
+    /// # Errors
+    /// [`EncryptionFault::Modes`] if the modes must not be used together. [`EncryptionFault::Flags`] if the use of
+    /// the key does not go with them or the version, [`EncryptionFault::DataUnit`] if the size of a data unit does
+    /// not.
     pub fn check(&self) -> Result<(), EncryptionFault> {
         use EncryptionMode as Mode;
         let v2 = matches!(self.key, KeyName::Identifier(_));
@@ -136,6 +141,10 @@ impl Policy {
     }
 
     /// Whether a filesystem can have it.
+    ///
+    /// # Errors
+    /// [`EncryptionFault::UnstableInodes`] if its IVs are made of inode numbers and those may change,
+    /// [`EncryptionFault::DataUnit`] if data units do not fit into blocks.
     pub fn check_for(&self, filesystem: &EncryptedFilesystem) -> Result<(), EncryptionFault> {
         let by_inode = matches!(self.key_use, KeyUse::InodeLblk64 | KeyUse::InodeLblk32);
         if by_inode && !filesystem.stable_inodes {
@@ -183,6 +192,11 @@ pub struct Context {
 
 impl Context {
     /// Reads a context, whose policy has passed [`Policy::check`].
+    ///
+    /// # Errors
+    /// [`EncryptionFault::ContextLength`], [`EncryptionFault::Version`] or [`EncryptionFault::Reserved`] if it is
+    /// no context that we know. [`EncryptionFault::Modes`] or [`EncryptionFault::Flags`] with numbers that stand
+    /// for nothing, and where [`Policy::check`] fails.
     pub fn parse(bytes: &[u8]) -> Result<Self, EncryptionFault> {
         let wrong_len = |_| EncryptionFault::ContextLength { len: bytes.len() };
         let mut reader = Reader::new(bytes);

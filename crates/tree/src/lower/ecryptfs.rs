@@ -42,6 +42,10 @@ pub struct EcryptfsMapper {
 impl EcryptfsMapper {
     /// New files are encrypted as `new_files` says, and names under the key of signature `names` with the cipher of the files.
     /// With `passthrough`, files without a header are read and written as they are, otherwise they can't be opened.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::NoKey`] if a key of new files or the key of names is not at hand,
+    /// [`EcryptfsError::KeyLength`] if the cipher of names takes no key of this length.
     pub fn new(
         keys: Keys,
         new_files: FileOptions,
@@ -149,8 +153,11 @@ pub enum FoundNames {
 /// Files whose headers are looked at before a mount.
 const SAMPLE: usize = 16;
 
-/// Looks at the top of a lower directory: [`EcryptfsError::NoKey`] if a name or one of the first files asks for a key that is not
-/// at hand, so that nothing is written under another one by mistake.
+/// Looks at the top of a lower directory before it is mounted, so that nothing is written under another key by mistake.
+///
+/// # Errors
+/// [`EcryptfsError::NoKey`] if a name or one of the first files asks for a key that is not at hand,
+/// [`EcryptfsError::Io`] if the directory can't be read.
 pub fn look_at(directory: &Path, keys: &Keys) -> Result<FoundNames, EcryptfsError> {
     let names = NameCipher::reading(keys);
     let opened = rustix::fs::openat(CWD, directory, flags::DIRECTORY, Mode::empty())?;

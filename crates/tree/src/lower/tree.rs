@@ -72,6 +72,10 @@ impl<M: Mapper> Drop for Inner<M> {
 
 impl<M: Mapper> LowerPosix<M> {
     /// Opens a lower directory. A writable one is nobody else's until it is dropped; several may read one.
+    ///
+    /// # Errors
+    /// [`LowerError::Directory`] if the directory can't be opened, [`LowerError::InUse`] if somebody else has
+    /// opened it and one of the two writes. [`LowerError::NoProc`] without `/proc`.
     pub fn open(directory: &Path, mapper: M, writable: bool) -> Result<Self, LowerError> {
         let failed = |error: Errno| LowerError::Directory(error.into());
         let root = rustix::fs::openat(CWD, directory, flags::DIRECTORY, Mode::empty()).map_err(failed)?;

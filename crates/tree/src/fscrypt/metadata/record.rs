@@ -74,6 +74,10 @@ pub struct PolicyKeySlot {
 }
 
 /// Parses a file of `.fscrypt/protectors`.
+///
+/// # Errors
+/// [`RecordDamage::Malformed`] if it is no message of this kind, [`RecordDamage::Field`] if a field is missing or
+/// impossible. [`RecordDamage::Costs`] if hashing would cost more, or less, than is accepted.
 pub fn parse_protector(file: &[u8]) -> Result<Protector, RecordDamage> {
     let [descriptor, source, name, costs, salt, uid, key] = fields(file, [1, 2, 3, 4, 5, 6, 7])?;
     let hashing = || -> Result<Hashing, RecordDamage> {
@@ -99,6 +103,10 @@ pub fn parse_protector(file: &[u8]) -> Result<Protector, RecordDamage> {
 }
 
 /// Parses a file of `.fscrypt/policies`.
+///
+/// # Errors
+/// [`RecordDamage::Malformed`] if it is no message of this kind, [`RecordDamage::Field`] if a field is missing or
+/// impossible.
 pub fn parse_policy(file: &[u8]) -> Result<Policy, RecordDamage> {
     let [descriptor, options] = fields(file, [1, 2])?;
     let [padding, contents, filenames, version] = fields(bytes(options)?, [1, 2, 3, 4])?;

@@ -45,6 +45,11 @@ pub struct Damaged {
 
 impl Metadata {
     /// Reads all policies and protectors of a filesystem. A record that is damaged is listed as such; the others stay usable.
+    ///
+    /// # Errors
+    /// [`MetadataError::NotSetUp`] if there are no directories of policies and protectors,
+    /// [`MetadataError::TooManyRecords`] if one has more entries than are looked at. [`MetadataError::Tree`] if one
+    /// can't be read.
     pub fn read(tree: &dyn FileTree) -> Result<Self, MetadataError> {
         let mut metadata = Self::default();
         for (path, name) in records(tree, b"/.fscrypt/policies")? {
@@ -108,6 +113,10 @@ impl Metadata {
     }
 
     /// The protector that a person means by a descriptor or a name; the only one if nothing is said.
+    ///
+    /// # Errors
+    /// [`ChooseError::Ambiguous`] if several fit. If none does, [`ChooseError::Linked`] or [`ChooseError::Damaged`]
+    /// with what would, and otherwise [`ChooseError::None`].
     pub fn choose(&self, wanted: Option<&str>) -> Result<&Protector, ChooseError> {
         let fits = |protector: &&Protector| match wanted {
             None => true,
@@ -136,6 +145,12 @@ impl Metadata {
     /// the master keys of all policies that it protects.
     ///
     /// A passphrase is hashed at the costs that the protector states, after those and the memory that there is were checked.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongSecret`] if it is not the protector's, [`UnlockError::RawKeyLen`] if it can't be
+    /// anybody's. [`UnlockError::Kdf`] if the passphrase can't be hashed, as without the memory for it.
+    /// [`UnlockError::ProtectsNothing`] if no policy is protected by it, [`UnlockError::DamagedPolicyKey`] if none
+    /// of those that are can be unlocked.
     pub fn unlock(&self, protector: &Protector, secret: &[u8]) -> Result<Unlocked, UnlockError> {
         unlock(protector, &self.policies, secret)
     }
