@@ -4,7 +4,7 @@
 //! 2. [`Held::locked`] looks at it: a [`Locked`] volume, by its header or by what the caller says of it.
 //! 3. [`unlock`] tries the keys of a [`KeySource`] until one is right. Whoever has keys, asks people or reads files is
 //!    a key source; when another key is tried and when not is decided here alone.
-//! 4. [`Held::disk`] joins volume and media to a [`Disk`](atrest_engine::Disk): the plaintext as a block device.
+//! 4. [`Held::disk`] joins volume and media to a [`Disk`]: the plaintext as a block device.
 //!
 //! [`open`] does all four:
 //!
