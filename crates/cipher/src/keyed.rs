@@ -1,6 +1,6 @@
 //! A cipher in a mode with its key: what a mapper holds, for every cipher and backend.
 
-use atrest_secret::{SecretArray, constant_time_eq};
+use atrest_secret::{SecretArray, constant_time_eq, with_wiped_stack};
 
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, VectorChoice, for_any_aes, make_with_aes};
 use crate::block::Direction;
@@ -17,9 +17,10 @@ use crate::mode::lrw::LrwKey;
 use crate::mode::stream::StreamKeyed;
 use crate::mode::xts::{self, XtsUnits};
 use crate::mode::{AnyMode, Mode, cts};
+use crate::multi::{MultiKeyed, OneKey};
 use crate::noekeon::Noekeon;
 use crate::options::MapperOptions;
-use crate::run::{Position, Run};
+use crate::run::{Position, Run, RunError, without_traces_by_depth};
 use crate::spec::{Cipher, CipherSpec, KeyedRule};
 use crate::speck::Speck;
 use crate::tweak::{Iv, TweakRule, Units};
@@ -203,14 +204,17 @@ pub(crate) enum AnyKeyed {
     Short(Keyed64),
     /// A stream cipher.
     Stream(StreamKeyed<VectorChoice>),
+    /// Several keys in turn.
+    Multi(MultiKeyed),
 }
 
-/// Calls the same on whatever is inside, but for what the last two are asked.
+/// Calls the same on whatever is inside, but for what the last three are asked.
 macro_rules! for_any {
-    ($any:expr, $keyed:ident => $call:expr, Short($short:pat) => $on_short:expr, Stream($stream:pat) => $on_stream:expr) => {
+    ($any:expr, $keyed:ident => $call:expr, Short($short:pat) => $on_short:expr, Stream($stream:pat) => $on_stream:expr, Multi($multi:pat) => $on_multi:expr) => {
         match $any {
             AnyKeyed::Short($short) => $on_short,
             AnyKeyed::Stream($stream) => $on_stream,
+            AnyKeyed::Multi($multi) => $on_multi,
             AnyKeyed::Aes(aes) => for_any_aes!(aes, $keyed => $call),
             AnyKeyed::Serpent($keyed) => $call,
             AnyKeyed::Twofish($keyed) => $call,
@@ -222,8 +226,11 @@ macro_rules! for_any {
 }
 
 impl AnyKeyed {
-    /// Expands `key` for `spec`, which takes one.
+    /// Expands `key` for `spec`.
     pub(crate) fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
+        if spec.key_count() > 1 {
+            return MultiKeyed::new::<Self>(spec, key, options).map(Self::Multi);
+        }
         Ok(match spec.cipher {
             Cipher::Null => return Err(KeyError::NullCipher),
             Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => Self::Short(Keyed64::new(spec, key)?),
@@ -246,25 +253,43 @@ impl AnyKeyed {
     }
 
     /// Encrypts or decrypts a run.
-    pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) {
+    pub(crate) fn run(&self, direction: Direction, position: Position, run: Run<'_>) -> Result<(), RunError> {
         for_any!(self, keyed => keyed.run(direction, position, run),
             Short(keyed) => keyed.run(direction, position, run),
-            Stream(keyed) => keyed.run(position, run));
+            Stream(keyed) => keyed.run(position, run),
+            Multi(keyed) => return keyed.run::<Self>(direction, position, run));
+        Ok(())
+    }
+
+    /// Encrypts or decrypts a run and wipes the stack that it used, where there is `std`. `is_shallow` says that the run
+    /// holds no table or list of tweaks there.
+    pub(crate) fn run_without_traces(
+        &self,
+        is_shallow: bool,
+        direction: Direction,
+        position: Position,
+        run: Run<'_>,
+    ) -> Result<(), RunError> {
+        match self {
+            // Expands keys on the stack, which takes five times what a run takes.
+            Self::Multi(_) => with_wiped_stack(|| self.run(direction, position, run)),
+            _ => without_traces_by_depth(is_shallow, || self.run(direction, position, run)),
+        }
     }
 
     /// One XTS data unit of at least 16 bytes, with ciphertext stealing. Does nothing in another mode.
     pub(crate) fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
-        for_any!(self, keyed => keyed.xts_unit(direction, iv, src, dst), Short(_) => (), Stream(_) => ());
+        for_any!(self, keyed => keyed.xts_unit(direction, iv, src, dst), Short(_) => (), Stream(_) => (), Multi(_) => ());
     }
 
     /// One data unit of at least 16 bytes in CBC with ciphertext stealing. Does nothing in another mode than CBC.
     pub(crate) fn cts_unit(&self, direction: Direction, iv: &Iv, unit: &mut [u8]) {
-        for_any!(self, keyed => keyed.cts_unit(direction, iv, unit), Short(_) => (), Stream(_) => ());
+        for_any!(self, keyed => keyed.cts_unit(direction, iv, unit), Short(_) => (), Stream(_) => (), Multi(_) => ());
     }
 
     /// One data unit of at least 16 bytes in a wide-block mode with a tweak of any length. Does nothing in another mode.
     pub(crate) fn wide_unit(&self, direction: Direction, tweak: &[u8], src: Option<&[u8]>, dst: &mut [u8]) {
-        for_any!(self, keyed => keyed.wide_unit(direction, tweak, src, dst), Short(_) => (), Stream(_) => ());
+        for_any!(self, keyed => keyed.wide_unit(direction, tweak, src, dst), Short(_) => (), Stream(_) => (), Multi(_) => ());
     }
 
     /// Name of the backend.
@@ -275,13 +300,13 @@ impl AnyKeyed {
                 _ => None,
             }
         }
-        let vectors =
-            for_any!(self, keyed => vectors(keyed), Short(_) => None, Stream(keyed) => Some(keyed.backend));
+        let vectors = for_any!(self, keyed => vectors(keyed), Short(_) => None, Stream(keyed) => Some(keyed.backend), Multi(_) => None);
         if let Some(vectors) = vectors {
             return vectors.name();
         }
         match self {
             Self::Aes(aes) => aes.name(),
+            Self::Multi(keyed) => keyed.backend_name::<Self>(),
             Self::Serpent(_)
             | Self::Twofish(_)
             | Self::Camellia(_)
@@ -297,6 +322,24 @@ impl AnyKeyed {
         fn of<C: AnyMode>(_: &Keyed<C>) -> bool {
             C::CONSTANT_TIME
         }
-        for_any!(self, keyed => of(keyed), Short(_) => false, Stream(_) => true)
+        for_any!(self, keyed => of(keyed), Short(_) => false, Stream(_) => true, Multi(keyed) => keyed.is_constant_time::<Self>())
+    }
+}
+
+impl OneKey for AnyKeyed {
+    fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
+        Self::new(spec, key, options)
+    }
+
+    fn run(&self, direction: Direction, position: Position, run: Run<'_>) -> Result<(), RunError> {
+        self.run(direction, position, run)
+    }
+
+    fn backend_name(&self) -> &'static str {
+        self.backend_name()
+    }
+
+    fn is_constant_time(&self) -> bool {
+        self.is_constant_time()
     }
 }

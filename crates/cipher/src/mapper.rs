@@ -2,32 +2,23 @@
 
 use core::fmt;
 
-use atrest_secret::with_wiped_stack;
-
 use crate::block::Direction;
 use crate::data_unit::{DataUnitCipher, by_inherent_methods};
 use crate::key_error::KeyError;
 use crate::keyed::AnyKeyed;
-use crate::multi::MultiKeyed;
 use crate::options::{MapperOptions, Numbering};
-use crate::run::{DataUnitIndex, Position, Run, RunError, without_traces_by_depth};
+use crate::run::{DataUnitIndex, Run, RunError};
 use crate::spec::CipherSpec;
 
 /// Encrypts and decrypts runs of data units. Holds expanded keys, wipes them on drop, can be shared by threads.
 pub struct Mapper {
-    keys: MapperKeys,
+    keyed: AnyKeyed,
     numbering: Numbering,
     may_encrypt: bool,
     /// Whether a run may begin and end within a data unit, at any multiple of 16 bytes.
     takes_parts: bool,
     /// Whether that is so of the mode.
     mode_is_constant_time: bool,
-}
-
-#[allow(clippy::large_enum_variant, reason = "there is no heap to put the large one on")]
-enum MapperKeys {
-    One(AnyKeyed),
-    InTurns(MultiKeyed),
 }
 
 // It goes into locked memory, of which little may be had.
@@ -43,22 +34,17 @@ impl Mapper {
     /// * [`KeyError::NullCipher`] for the null cipher.
     /// * [`KeyError::Length`] if the specification takes no key of this length.
     /// * [`KeyError::EqualXtsHalves`] if both halves of an XTS key are the same and the options do not allow that.
+    #[inline] // Without a call in between, what is expanded is copied once less.
     pub fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
         let numbering = Numbering::new(options)?;
         if !spec.iv.takes_unit_of(options.data_unit) {
             return Err(KeyError::IvRuleDataUnit { len: options.data_unit });
         }
-        let keys = match spec.key_count() {
-            1 => MapperKeys::One(AnyKeyed::new(spec, key, options)?),
-            _ => MapperKeys::InTurns(MultiKeyed::new(spec, key, options)?),
-        };
-        Ok(Self {
-            keys,
-            numbering,
-            may_encrypt: options.single_snapshot || !spec.is_single_snapshot(),
-            takes_parts: spec.takes_parts(),
-            mode_is_constant_time: spec.mode.facts().constant_time,
-        })
+        let facts = spec.mode.facts();
+        let may_encrypt = options.single_snapshot || !facts.single_snapshot;
+        let (takes_parts, mode_is_constant_time) = (spec.takes_parts(), facts.constant_time);
+        let keyed = AnyKeyed::new(spec, key, options)?;
+        Ok(Self { keyed, numbering, may_encrypt, takes_parts, mode_is_constant_time })
     }
 
     /// Bytes under one tweak.
@@ -147,20 +133,13 @@ impl Mapper {
     /// [`BackendChoice::name`](crate::BackendChoice::name) lists them; for ChaCha and the wide-block ciphers `avx512`,
     /// `neon` …, as [`VectorChoice::name`](crate::VectorChoice::name) does.
     pub fn backend_name(&self) -> &'static str {
-        match &self.keys {
-            MapperKeys::One(keyed) => keyed.backend_name(),
-            MapperKeys::InTurns(keyed) => keyed.backend_name(),
-        }
+        self.keyed.backend_name()
     }
 
     /// Whether time and memory accesses are independent of key and data. False for Twofish, Camellia,
     /// Blowfish, CAST5 and triple DES, whose implementations read tables at secret indices.
     pub fn is_constant_time(&self) -> bool {
-        self.mode_is_constant_time
-            && match &self.keys {
-                MapperKeys::One(keyed) => keyed.is_constant_time(),
-                MapperKeys::InTurns(keyed) => keyed.is_constant_time(),
-            }
+        self.mode_is_constant_time && self.keyed.is_constant_time()
     }
 
     fn apply(
@@ -172,7 +151,7 @@ impl Mapper {
     ) -> Result<(), RunError> {
         self.permit(direction)?;
         if let Some(position) = self.numbering.position(first, len)? {
-            self.run_without_traces(direction, position, run)?;
+            self.keyed.run_without_traces(self.takes_parts, direction, position, run)?;
         }
         Ok(())
     }
@@ -187,27 +166,9 @@ impl Mapper {
         self.permit(direction)?;
         let granularity = self.granularity();
         if let Some(position) = self.numbering.position_at(unit, offset, bytes.len(), granularity)? {
-            self.run_without_traces(direction, position, Run::in_place(bytes))?;
+            self.keyed.run_without_traces(self.takes_parts, direction, position, Run::in_place(bytes))?;
         }
         Ok(())
-    }
-
-    /// Encrypts or decrypts a run and wipes the stack that it used, where there is `std`.
-    fn run_without_traces(
-        &self,
-        direction: Direction,
-        position: Position,
-        run: Run<'_>,
-    ) -> Result<(), RunError> {
-        match &self.keys {
-            // The modes that take parts are those that hold no table or list of tweaks on the stack.
-            MapperKeys::One(keyed) => {
-                without_traces_by_depth(self.takes_parts, || keyed.run(direction, position, run));
-                Ok(())
-            }
-            // Expands keys on the stack, which takes five times what a run takes.
-            MapperKeys::InTurns(keyed) => with_wiped_stack(|| keyed.run(direction, position, run)),
-        }
     }
 
     fn permit(&self, direction: Direction) -> Result<(), RunError> {
