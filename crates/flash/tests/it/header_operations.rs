@@ -515,7 +515,7 @@ fn formatting_that_fails_tells_what_is_gone_and_where_the_new_volume_is() {
         let (medium, _) = formatted();
         medium.lock().break_block(block, BadBlock::ProgNoop);
         let made = format(medium.clone(), &options, &mut random(), "new", &mut FlashKey::empty()).map(drop);
-        assert_eq!(made, Err(FlashHeaderError::NotRewritten { copy: block as usize, in_other, error: None }));
+        assert_eq!(made, Err(FlashHeaderError::NotRewritten { copy: block, in_other, error: None }));
         match open(medium) {
             Ok(header) if in_other => {
                 assert!(unlock(&header, "new", &mut FlashKey::empty()).is_ok());
@@ -528,7 +528,7 @@ fn formatting_that_fails_tells_what_is_gone_and_where_the_new_volume_is() {
         let (medium, _) = formatted();
         medium.lock().break_block(block, BadBlock::EraseNoop);
         let made = format(medium, &options, &mut random(), "new", &mut FlashKey::empty()).map(drop);
-        assert_eq!(made, Err(FlashHeaderError::NotDestroyed { copy: block as usize, error: None }));
+        assert_eq!(made, Err(FlashHeaderError::NotDestroyed { copy: block, error: None }));
     }
 }
 
