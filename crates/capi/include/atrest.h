@@ -36,6 +36,7 @@ enum atrest_status {
     ATREST_NOT_WRITTEN = -15,
     ATREST_OLD_COPY_REMAINS = -16,
     ATREST_CLOSED = -17,
+    ATREST_NOT_REWRITTEN = -18,
 };
 
 /* A text in ASCII that is always there. */

@@ -53,6 +53,7 @@ statuses! {
     NotWritten = -15, "what was written does not read back; open the volume again";
     OldCopyRemains = -16, "the change is made, but a copy of the header may still hold the state before it; try again";
     Closed = -17, "the volume is not open";
+    NotRewritten = -18, "the keys are destroyed, but the header without keys could not be written to both copies";
 }
 
 impl From<Status> for c_int {
@@ -106,6 +107,7 @@ impl From<FlashHeaderError> for Status {
             FlashHeaderError::NoKeyslots => Self::NoKeys,
             FlashHeaderError::Slot { error, .. } => error.into(),
             FlashHeaderError::OldCopyRemains { .. } => Self::OldCopyRemains,
+            FlashHeaderError::NotRewritten { .. } => Self::NotRewritten,
             FlashHeaderError::NotWritten { .. } | FlashHeaderError::WornOut | FlashHeaderError::Reopen => {
                 Self::NotWritten
             }

@@ -232,6 +232,8 @@ impl From<ChangeError> for Failure {
             ChangeError::NotEnoughMemory { .. } => Self::new(Code::Memory, error).hint(MEMORY_HINT),
             ChangeError::Kdf(kdf @ KdfError::TooMuchWork { .. }) => too_much_work(kdf),
             ChangeError::Kdf(_) | ChangeError::NotInFormat | ChangeError::BadToken => Self::parameters(error),
+            ChangeError::NoFreeDigest => Self::parameters(error)
+                .hint("remove a keyslot of a key of its own with `atrest key remove` first"),
             ChangeError::NoFreeKeyslot => Self::parameters(error).hint("remove one with `atrest key remove` first"),
             ChangeError::KeyslotInUse { .. } => Self::parameters(error).hint("`atrest key list` shows which are free"),
             ChangeError::NoSuchKeyslot { .. } => {

@@ -186,6 +186,13 @@ impl From<FlashHeaderError> for Failure {
             FlashHeaderError::OldCopyRemains { .. } => Self::new(Code::Device, error).hint(
                 "the medium is failing: treat the old passphrase as still valid, and copy what it holds",
             ),
+            FlashHeaderError::NotDestroyed { .. } => Self::new(Code::Device, error).hint(
+                "the medium is failing: treat the old passphrases as still valid, and run the command again",
+            ),
+            FlashHeaderError::NotRewritten { in_other: true, .. } => Self::new(Code::Device, error)
+                .hint("the medium is failing: trust it with nothing new; `atrest repair` writes the copy again"),
+            FlashHeaderError::NotRewritten { .. } => Self::new(Code::Device, error)
+                .hint("no passphrase opens it any more; the medium is failing, trust it with nothing new"),
             _ => Self::new(Code::Device, error),
         }
     }

@@ -77,6 +77,8 @@ pub enum CostParameter {
     BlockSize,
     /// scrypt: parallelization p.
     Parallelization,
+    /// scrypt: bytes of the work area, which follow from the other three.
+    MemoryBytes,
     /// Catena: depth of the graph.
     Lambda,
     /// Catena: log2 of the nodes.
@@ -95,6 +97,7 @@ impl fmt::Display for CostParameter {
             CostParameter::LogN => "scrypt cost (log2 N)",
             CostParameter::BlockSize => "scrypt block size r",
             CostParameter::Parallelization => "scrypt parallelization p",
+            CostParameter::MemoryBytes => "scrypt memory (bytes)",
             CostParameter::Lambda => "Catena depth lambda",
             CostParameter::Garlic => "Catena garlic (log2 of the nodes)",
             CostParameter::MinGarlic => "Catena garlic of the first level",

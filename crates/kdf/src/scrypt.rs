@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use zeroize::Zeroize;
 
-use crate::{CostParameter, Hash, KdfError, pbkdf2};
+use crate::{CostParameter, Hash, KdfError, Progress, pbkdf2};
 
 /// How much work one derivation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl ScryptCost {
     ///
     /// # Errors
     /// [`KdfError::CostOutOfRange`], which names the first parameter that is outside. A work area that is too
-    /// large is [`CostParameter::Work`], in bytes.
+    /// large is [`CostParameter::MemoryBytes`].
     pub fn check(&self) -> Result<(), KdfError> {
         let range = |parameter, value, min, max| {
             if (min..=max).contains(&value) {
@@ -49,7 +49,7 @@ impl ScryptCost {
         range(CostParameter::BlockSize, self.r.into(), 1, Self::MAX_MEMORY / 256)?;
         // At least N = 2, at most what leaves the whole area inside the limit.
         range(CostParameter::LogN, self.log_n.into(), 1, 31)?;
-        range(CostParameter::Work, self.memory_bytes(), 1, Self::MAX_MEMORY + (1 << 24))
+        range(CostParameter::MemoryBytes, self.memory_bytes(), 1, Self::MAX_MEMORY + (1 << 24))
     }
 }
 
@@ -64,8 +64,9 @@ impl ScryptCost {
 /// [`KdfError::NotEnoughMemory`] or [`KdfError::AllocationFailed`] if this system can't give the work area
 /// now.
 ///
-/// With `std`, [`KdfError::Cancelled`] or [`KdfError::TooMuchWork`] from the two runs of [`pbkdf2()`]. A
-/// [`WorkLimit`](crate::WorkLimit) does not bound the work between them.
+/// With `std`, [`KdfError::TooMuchWork`] as soon as its speed so far says that the caller's
+/// [`WorkLimit`](crate::WorkLimit) does not suffice, and [`KdfError::Cancelled`] once its flag is set. `out`
+/// is unchanged then.
 pub fn scrypt(cost: &ScryptCost, passphrase: &[u8], salt: &[u8], out: &mut [u8]) -> Result<(), KdfError> {
     cost.check()?;
     if out.is_empty() {
@@ -76,12 +77,8 @@ pub fn scrypt(cost: &ScryptCost, passphrase: &[u8], salt: &[u8], out: &mut [u8])
     let mut area = WorkArea::new(cost)?;
     atrest_secret::with_wiped_stack(|| {
         pbkdf2(Hash::Sha256, passphrase, salt, 1, &mut area.bytes)?;
-        let WorkArea { bytes, x, y, v } = &mut area;
-        for part in bytes.chunks_exact_mut(size_of_val(&x[..])) {
-            load(part, x);
-            mix_through_memory(x, y, v);
-            store(x, part);
-        }
+        let mut mixing = Mixing::new(&mut area);
+        crate::to_the_end(|blocks| mixing.advance(blocks))?;
         pbkdf2(Hash::Sha256, passphrase, &area.bytes, 1, out)
     })
 }
@@ -138,31 +135,94 @@ impl Drop for WorkArea {
     }
 }
 
-/// scryptROMix (RFC 7914, section 5).
-fn mix_through_memory(x: &mut [Block], y: &mut [Block], v: &mut [Block]) {
-    let steps = v.len() / x.len();
-    for written in v.chunks_exact_mut(x.len()) {
-        written.copy_from_slice(x);
-        mix_blocks(written, x);
-    }
-    for _ in 0..steps {
-        // N is a power of two, so the low bits of the last block's first word choose.
-        let chosen = x.last().map_or(0, |last| last[0][0] as usize) & (steps - 1);
-        for ((y, x), v) in y.iter_mut().zip(&*x).zip(&v[chosen * x.len()..]) {
-            *y = zip(x, v, |x, v| x ^ v);
-        }
-        mix_blocks(y, x);
-    }
+/// scryptROMix (RFC 7914, section 5) of one part after the other, as far as it has come.
+///
+/// It can stop after each block of 64 bytes: a part can be so large that mixing it once takes seconds.
+struct Mixing<'a> {
+    area: &'a mut WorkArea,
+    /// The part that is being mixed, and how many there are.
+    part: usize,
+    parts: usize,
+    /// How often it was mixed: the first N times fill `v`, as many times again `v` is read.
+    turn: usize,
+    /// Blocks that this turn has mixed, and what it carries from one to the next.
+    block: usize,
+    carried: Block,
 }
 
-/// scryptBlockMix (section 4): blocks with even numbers go to the first half of `to`, the others to the second.
-fn mix_blocks(from: &[Block], to: &mut [Block]) {
-    let half = to.len() / 2;
-    // cannot be empty: r is 1 at least.
-    let mut state = from.last().copied().unwrap_or_default();
-    for (index, block) in from.iter().enumerate() {
-        state = salsa20_8(&zip(&state, block, |state, block| state ^ block));
-        to[index / 2 + index % 2 * half] = state;
+impl<'a> Mixing<'a> {
+    fn new(area: &'a mut WorkArea) -> Self {
+        let parts = area.bytes.len() / size_of_val(&area.x[..]);
+        Self { area, part: 0, parts, turn: 0, block: 0, carried: Block::default() }
+    }
+
+    /// Mixes so many blocks more.
+    fn advance(&mut self, blocks: u32) -> Progress {
+        // intended: on a 16-bit machine, a smaller step.
+        let mut blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
+        let len = self.area.x.len();
+        let turns = self.area.v.len() / len * 2;
+        while blocks > 0 {
+            if self.block == 0 {
+                self.begin_turn();
+            }
+            let count = blocks.min(len - self.block);
+            self.mix(count);
+            blocks -= count;
+            self.block += count;
+            if self.block < len {
+                break;
+            }
+            (self.block, self.turn) = (0, self.turn + 1);
+            if self.turn == turns {
+                let WorkArea { bytes, x, .. } = &mut *self.area;
+                let size = size_of_val(&x[..]);
+                store(x, &mut bytes[self.part * size..][..size]);
+                (self.turn, self.part) = (0, self.part + 1);
+            }
+            if self.part == self.parts {
+                return Progress::Done;
+            }
+        }
+        // cannot overflow: r N and r p are 2^25 at most, and p is 2^10 at most.
+        let turns_left = (self.parts - self.part) as u64 * turns as u64 - self.turn as u64;
+        Progress::Unfinished { left: turns_left * len as u64 - self.block as u64 }
+    }
+
+    /// Chooses what a turn mixes: the part, which `v` keeps; in the second half, the part XORed with one that `v` has kept.
+    fn begin_turn(&mut self) {
+        let WorkArea { bytes, x, y, v } = &mut *self.area;
+        let steps = v.len() / x.len();
+        if self.turn == 0 {
+            load(&bytes[self.part * size_of_val(&x[..])..], x);
+        }
+        if self.turn < steps {
+            v[self.turn * x.len()..][..x.len()].copy_from_slice(x);
+        } else {
+            // N is a power of two, so the low bits of the last block's first word choose.
+            let chosen = x.last().map_or(0, |last| last[0][0] as usize) & (steps - 1);
+            for ((y, x), v) in y.iter_mut().zip(&*x).zip(&v[chosen * x.len()..]) {
+                *y = zip(x, v, |x, v| x ^ v);
+            }
+        }
+        // cannot be empty: r is 1 at least.
+        let from = if self.turn < steps { &*x } else { &*y };
+        self.carried = from.last().copied().unwrap_or_default();
+    }
+
+    /// scryptBlockMix (section 4), the next `count` blocks of it: blocks with even numbers go to the first half of `x`, the others to the
+    /// second.
+    fn mix(&mut self, count: usize) {
+        let WorkArea { x, y, v, .. } = &mut *self.area;
+        let len = x.len();
+        let from = if self.turn < v.len() / len { &v[self.turn * len..][..len] } else { &y[..] };
+        let half = len / 2;
+        let mut state = self.carried;
+        for (index, block) in from.iter().enumerate().skip(self.block).take(count) {
+            state = salsa20_8(&zip(&state, block, |state, block| state ^ block));
+            x[index / 2 + index % 2 * half] = state;
+        }
+        self.carried = state;
     }
 }
 

@@ -4,6 +4,7 @@ use core::fmt;
 
 use atrest_device::{FlashError, FlashGeometry};
 
+use crate::MAX_ATTRIBUTE_LEN;
 use crate::check::Damage;
 
 /// Why a medium can't be formatted or mounted.
@@ -61,6 +62,11 @@ pub enum LittleFsError {
     NoSpace,
     /// The name is longer than the filesystem allows.
     NameTooLong,
+    /// The attribute's value is longer than an attribute may be.
+    AttributeTooLong {
+        /// Bytes it has.
+        len: usize,
+    },
     /// The path holds a NUL, or the arguments do not go together.
     Invalid,
     /// The file is not open, or not for this.
@@ -72,6 +78,32 @@ pub enum LittleFsError {
         /// The code.
         code: i32,
     },
+}
+
+/// A filesystem that could not be closed in good order. The medium is as a power loss would have left it.
+pub struct UnmountError<D> {
+    /// Why.
+    pub error: LittleFsError,
+    /// The device, to be mounted again.
+    pub device: D,
+}
+
+impl<D> fmt::Debug for UnmountError<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnmountError").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<D> fmt::Display for UnmountError<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<D> core::error::Error for UnmountError<D> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 impl fmt::Display for MountError {
@@ -112,6 +144,9 @@ impl fmt::Display for LittleFsError {
             Self::TooLarge => f.write_str("a file has 2147483647 bytes at most"),
             Self::NoSpace => f.write_str("no space is left in the filesystem"),
             Self::NameTooLong => f.write_str("the name is too long for the filesystem"),
+            Self::AttributeTooLong { len } => {
+                write!(f, "an attribute has {MAX_ATTRIBUTE_LEN} bytes at most, not {len}")
+            }
             Self::Invalid => f.write_str("the filesystem refuses such arguments"),
             Self::NotOpen => f.write_str("the file is not open for this"),
             Self::ReadOnly => f.write_str("the filesystem is mounted for reading only"),

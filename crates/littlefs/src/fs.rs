@@ -5,7 +5,7 @@ use std::ffi::CString;
 use atrest_device::{FlashDevice, FlashGeometry};
 
 use crate::check::check;
-use crate::error::{LittleFsError, MountError};
+use crate::error::{LittleFsError, MountError, UnmountError};
 use crate::overlay::Overlay;
 use crate::raw::{FileCall, FilePointer, Raw, Sizes, flags};
 use crate::{MAX_ATTRIBUTE_LEN, MAX_FILE_LEN};
@@ -151,17 +151,21 @@ impl<D: FlashDevice> LittleFs<D> {
     /// Closes what is open, makes it durable and gives the device back.
     ///
     /// # Errors
-    /// What an open file or the medium answers to being made durable. The device is dropped then.
-    pub fn unmount(mut self) -> Result<D, LittleFsError> {
+    /// [`UnmountError`] with what an open file or the medium answers to being made durable, and with the
+    /// device. All files are closed then, and what was synced before holds.
+    pub fn unmount(mut self) -> Result<D, UnmountError<D>> {
         let mut result = Ok(());
         for (file, _) in core::mem::take(&mut self.files).into_iter().flatten() {
             result = self.raw.close(file).and(result);
         }
-        result?;
-        self.sync()?;
+        let result = result.and_then(|()| self.sync());
         // Taken apart: the files are closed, so that dropping has nothing left to do.
         let Self { raw, .. } = self;
-        Ok(raw.into_device().into_device())
+        let device = raw.into_device().into_device();
+        match result {
+            Ok(()) => Ok(device),
+            Err(error) => Err(UnmountError { error, device }),
+        }
     }
 
     /// Makes durable what was written, except to files that are open and not synced.
@@ -250,13 +254,13 @@ impl<D: FlashDevice> LittleFs<D> {
     /// Sets an attribute.
     ///
     /// # Errors
-    /// [`LittleFsError::ReadOnly`] if the file system is mounted for reading, [`LittleFsError::NoSpace`] if
-    /// the value is longer than [`MAX_ATTRIBUTE_LEN`] or nothing is left, and what [`stat`](Self::stat) says
-    /// of the path.
+    /// [`LittleFsError::ReadOnly`] if the file system is mounted for reading,
+    /// [`LittleFsError::AttributeTooLong`] if the value is longer than [`MAX_ATTRIBUTE_LEN`],
+    /// [`LittleFsError::NoSpace`] if nothing is left, and what [`stat`](Self::stat) says of the path.
     pub fn set_attribute(&mut self, path: &[u8], kind: u8, value: &[u8]) -> Result<(), LittleFsError> {
         self.check_writable()?;
         if value.len() > MAX_ATTRIBUTE_LEN {
-            return Err(LittleFsError::NoSpace);
+            return Err(LittleFsError::AttributeTooLong { len: value.len() });
         }
         self.raw.set_attribute(&c_path(path)?, kind, value)
     }

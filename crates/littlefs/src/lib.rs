@@ -28,7 +28,7 @@ mod probe;
 mod raw;
 
 pub use check::{Damage, Summary, check};
-pub use error::{LittleFsError, MountError};
+pub use error::{LittleFsError, MountError, UnmountError};
 pub use fs::{Entry, FileId, FormatOptions, Kind, LittleFs, OpenMode, Space, Version, fits, format};
 pub use probe::{Probed, probe};
 

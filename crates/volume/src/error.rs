@@ -299,6 +299,8 @@ pub enum ChangeError {
     SequenceExhausted,
     /// All keyslots are in use.
     NoFreeKeyslot,
+    /// All digests are in use: each key of its own, which belongs to no data segment, has one.
+    NoFreeDigest,
     /// The keyslot is in use.
     KeyslotInUse {
         /// Its number.
@@ -544,6 +546,7 @@ impl fmt::Display for ChangeError {
                 f.write_str("the header's sequence number can't be counted up any more")
             }
             Self::NoFreeKeyslot => f.write_str("all keyslots are in use"),
+            Self::NoFreeDigest => f.write_str("all digests of the header are in use"),
             Self::KeyslotInUse { slot } => write!(f, "keyslot {slot} is in use"),
             Self::NoSuchKeyslot { slot } => write!(f, "keyslot {slot} holds no key"),
             Self::LastKeyslot { slot } => {

@@ -114,6 +114,28 @@ pub enum RunError {
     Accept(std::io::Error),
     /// The last flush failed: writes that were acknowledged without a flush may be lost.
     Flush(DeviceError),
+    /// Both: connections could not be accepted any more, and then the last flush failed, so that writes may be lost.
+    AcceptAndFlush {
+        /// Why no connections could be accepted.
+        accept: std::io::Error,
+        /// Why the last flush failed.
+        flush: DeviceError,
+    },
+}
+
+impl RunError {
+    /// What a server ends with: neither error hides the other.
+    pub(super) fn outcome(
+        accepted: Result<(), std::io::Error>,
+        flushed: Result<(), DeviceError>,
+    ) -> Result<(), Self> {
+        match (accepted, flushed) {
+            (Ok(()), Ok(())) => Ok(()),
+            (Err(accept), Ok(())) => Err(Self::Accept(accept)),
+            (Ok(()), Err(flush)) => Err(Self::Flush(flush)),
+            (Err(accept), Err(flush)) => Err(Self::AcceptAndFlush { accept, flush }),
+        }
+    }
 }
 
 impl fmt::Display for RunError {
@@ -121,6 +143,9 @@ impl fmt::Display for RunError {
         match self {
             RunError::Accept(error) => write!(f, "cannot accept NBD connections any more: {error}"),
             RunError::Flush(error) => write!(f, "{error}"),
+            RunError::AcceptAndFlush { accept, flush } => {
+                write!(f, "{flush}; before that, NBD connections could not be accepted any more: {accept}")
+            }
         }
     }
 }
@@ -129,7 +154,7 @@ impl core::error::Error for RunError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             RunError::Accept(error) => Some(error),
-            RunError::Flush(error) => Some(error),
+            RunError::Flush(error) | RunError::AcceptAndFlush { flush: error, .. } => Some(error),
         }
     }
 }
@@ -193,6 +218,21 @@ mod tests {
             (Cause::EarlierFlushFailed, 5),
         ] {
             assert_eq!(errno_of(&error(cause)), expected, "{cause:?}");
+        }
+    }
+
+    /// A failed flush is the error that says that data may be lost.
+    #[test]
+    fn neither_failure_of_a_server_hides_the_other() {
+        let cause = error(Cause::NoSpace);
+        let full = || std::io::Error::from_raw_os_error(libc::EMFILE);
+        assert!(RunError::outcome(Ok(()), Ok(())).is_ok());
+        assert!(matches!(RunError::outcome(Err(full()), Ok(())), Err(RunError::Accept(_))));
+        assert!(matches!(RunError::outcome(Ok(()), Err(cause)), Err(RunError::Flush(_))));
+        let both = RunError::outcome(Err(full()), Err(cause)).expect_err("both failed");
+        assert_eq!(both.source().and_then(|source| source.downcast_ref()), Some(&cause));
+        for part in [cause.to_string(), full().to_string()] {
+            assert!(both.to_string().contains(&part), "{both}");
         }
     }
 

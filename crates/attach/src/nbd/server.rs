@@ -12,6 +12,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -140,6 +141,7 @@ impl Server {
     /// # Errors
     /// [`RunError::Accept`] if no connections can be accepted any more; clients that were there are served to
     /// the end. [`RunError::Flush`] if the last flush fails: writes that were acknowledged may be lost.
+    /// [`RunError::AcceptAndFlush`] if both happened.
     pub fn run(self) -> Result<(), RunError> {
         let Self { listener, export, options, shared } = self;
         let accepting = accept_clients(&listener, &export, &options, &shared);
@@ -147,8 +149,7 @@ impl Server {
         drop(listener);
         shared.close_clients(options.grace);
         let flushed = if export.device.is_read_only() { Ok(()) } else { export.device.flush() };
-        accepting?;
-        flushed.map_err(RunError::Flush)
+        RunError::outcome(accepting, flushed)
     }
 }
 
@@ -168,14 +169,14 @@ fn accept_clients(
     export: &Arc<Export>,
     options: &Options,
     shared: &Arc<Shared>,
-) -> Result<(), RunError> {
+) -> io::Result<()> {
     while !shared.stop.load(Ordering::Relaxed) {
         let wake = PollFd::new(&shared.wake, PollFlags::IN);
         let full = shared.clients().open.len() >= options.connections.max(1) + HANDSHAKES + ENDING;
         let mut fds = [wake, listener.poll_fd()];
         match poll(&mut fds[..if full { 1 } else { 2 }], None) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(RunError::Accept(error.into())),
+            Err(error) => return Err(error.into()),
         }
         if !fds[0].revents().is_empty() {
             let _ = rustix::io::read(&shared.wake, &mut [0; 8]);
@@ -190,7 +191,7 @@ fn accept_clients(
                 Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
                     let _ = poll(&mut [PollFd::new(&shared.wake, PollFlags::IN)], Some(&EXHAUSTED_PAUSE));
                 }
-                _ => return Err(RunError::Accept(error)),
+                _ => return Err(error),
             },
         }
     }

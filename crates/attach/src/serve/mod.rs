@@ -106,6 +106,22 @@ pub enum ServeError {
     },
     /// The operating system refused something else that serving needs.
     System(io::Error),
+    /// The command ended, and then the volume could not be closed in order.
+    AfterCommand {
+        /// The command's exit status.
+        status: u8,
+        /// It was killed, because a second SIGTERM came before it had ended.
+        killed: bool,
+        /// Why the volume could not be closed.
+        error: Box<ServeError>,
+    },
+    /// Serving failed, and then the volume could not be closed in order.
+    AfterFailure {
+        /// What failed first.
+        first: Box<ServeError>,
+        /// Why the volume could not be closed.
+        error: Box<ServeError>,
+    },
 }
 
 impl fmt::Display for ServeError {
@@ -125,6 +141,11 @@ impl fmt::Display for ServeError {
                 directory.display()
             ),
             ServeError::System(error) => write!(f, "cannot serve the volume: {error}"),
+            ServeError::AfterCommand { status, killed, error } => {
+                let end = if *killed { "was killed" } else { "ended" };
+                write!(f, "{error} (the command {end} before that, with status {status})")
+            }
+            ServeError::AfterFailure { first, error } => write!(f, "{error} (before that: {first})"),
         }
     }
 }
@@ -136,6 +157,7 @@ impl core::error::Error for ServeError {
             ServeError::Fuse(error) => Some(error),
             ServeError::Command { error, .. } | ServeError::System(error) => Some(error),
             ServeError::Unmount { error, .. } => Some(error),
+            ServeError::AfterCommand { error, .. } | ServeError::AfterFailure { error, .. } => Some(error),
             ServeError::Abandoned => None,
         }
     }
@@ -165,6 +187,10 @@ impl Face {
 /// [`ServeError::Nbd`] or [`ServeError::Fuse`] if the face fails, [`ServeError::Command`] if the command
 /// can't be started. [`ServeError::Unmount`] if the mount can't be taken away. [`ServeError::Abandoned`] if a
 /// second signal ended the wait for its users: writes that were not flushed may be lost.
+/// [`ServeError::System`] if the system refuses something else.
+///
+/// [`ServeError::AfterCommand`] if the volume can't be closed in order when the command has ended, and
+/// [`ServeError::AfterFailure`] if that happens after another error.
 pub fn run(face: Face, plan: Plan) -> Result<End, ServeError> {
     let Plan { signals, command, background, ready } = plan;
     let (line, (variable, value)) = (ready.unwrap_or_else(|| face.ready_line()), face.variable());
@@ -181,9 +207,20 @@ pub fn run(face: Face, plan: Plan) -> Result<End, ServeError> {
     let end = child.and_then(|child| wait_for_end(&mut service, &signals, child));
     // A signal that ended it was the first; otherwise the first is still free.
     let patience = if matches!(end, Ok(End::Signal(_))) { 0 } else { 1 };
-    service.stop()?;
-    service.join(&signals, patience)?;
-    end
+    let closed = service.stop().and_then(|()| service.join(&signals, patience));
+    outcome(end, closed)
+}
+
+/// What became of the volume comes first, as data may be lost; it hides neither the command's status nor an earlier error.
+fn outcome(end: Result<End, ServeError>, closed: Result<(), ServeError>) -> Result<End, ServeError> {
+    let Err(error) = closed else { return end };
+    Err(match end {
+        Ok(End::Signal(_) | End::Unmounted) => error,
+        Ok(End::Command { status, killed }) => {
+            ServeError::AfterCommand { status, killed, error: Box::new(error) }
+        }
+        Err(first) => ServeError::AfterFailure { first: Box::new(first), error: Box::new(error) },
+    })
 }
 
 /// Tells everyone who waits that the volume can be used.
@@ -386,5 +423,26 @@ fn exit_code(code: Option<i32>, signal: Option<i32>) -> u8 {
         (Some(code), _) => code as u8,
         (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
         (None, None) => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_that_cannot_be_closed_hides_neither_the_commands_status_nor_an_earlier_error() {
+        let command = End::Command { status: 3, killed: false };
+        assert!(matches!(outcome(Ok(command), Ok(())), Ok(End::Command { status: 3, .. })));
+        let told = outcome(Ok(command), Err(ServeError::Abandoned)).expect_err("not closed");
+        assert!(matches!(told, ServeError::AfterCommand { status: 3, killed: false, .. }), "{told:?}");
+        let text = told.to_string();
+        assert!(text.starts_with(&ServeError::Abandoned.to_string()) && text.contains("status 3"), "{text}");
+        let first = || ServeError::System(io::Error::other("the first"));
+        assert!(matches!(outcome(Err(first()), Ok(())), Err(ServeError::System(_))));
+        let told = outcome(Err(first()), Err(ServeError::Abandoned)).expect_err("neither");
+        assert!(matches!(told, ServeError::AfterFailure { .. }) && told.to_string().contains("the first"));
+        let alone = outcome(Ok(End::Signal(15)), Err(ServeError::Abandoned));
+        assert!(matches!(alone, Err(ServeError::Abandoned)));
     }
 }

@@ -31,6 +31,10 @@ pub enum KeyError {
     Failed,
     /// A tree without keys.
     NoKeys,
+    /// A key of a tree has no modulus.
+    NoModulus,
+    /// A key of a tree has a public exponent that RSA does not have.
+    Exponent(u64),
 }
 
 impl fmt::Display for KeyError {
@@ -40,6 +44,13 @@ impl fmt::Display for KeyError {
             Self::Size(bits) => write!(f, "U-Boot takes RSA keys of 2048, 3072 and 4096 bits, not of {bits}"),
             Self::Hash(hash) => write!(f, "signatures are over sha256, sha384 or sha512, not over {hash}"),
             Self::Failed => f.write_str("the signature could not be computed"),
+            Self::NoModulus => f.write_str("a public key of the device tree has no modulus (rsa,modulus)"),
+            Self::Exponent(exponent) => {
+                write!(
+                    f,
+                    "a public key of the device tree has the exponent {exponent}, which RSA does not have"
+                )
+            }
             Self::NoKeys => f.write_str("the device tree has no public keys (/signature/key-…)"),
         }
     }
@@ -171,8 +182,9 @@ impl PublicKey {
     /// The keys that a U-Boot with this control tree has, whether it requires them or not.
     ///
     /// # Errors
-    /// [`KeyError::NoKeys`] if there is no key, or a node of one has no modulus. [`KeyError::Size`] or
-    /// [`KeyError::Failed`] if one of several is none that U-Boot takes: half a set of keys is no set.
+    /// [`KeyError::NoKeys`] if there is no key. [`KeyError::NoModulus`], [`KeyError::Size`],
+    /// [`KeyError::Exponent`] or [`KeyError::Failed`] if one of several is none that U-Boot takes: half a set
+    /// of keys is no set.
     pub fn from_tree(tree: &Tree<'_>) -> Result<Vec<Self>, KeyError> {
         // intended: a tree without keys has none.
         let nodes = tree.root.child("signature").map(|node| node.children.as_slice()).unwrap_or_default();
@@ -181,12 +193,16 @@ impl PublicKey {
     }
 
     fn from_node(node: &Node<'_>) -> Result<Self, KeyError> {
-        let modulus = node.property("rsa,modulus").ok_or(KeyError::NoKeys)?;
+        let modulus = node.property("rsa,modulus").ok_or(KeyError::NoModulus)?;
         let bits = u32::try_from(modulus.len() * 8).map_err(|_| KeyError::Size(modulus.len()))?;
         let modulus = BoxedUint::from_be_slice(modulus, bits).map_err(|_| KeyError::Failed)?;
         let exponent = node.number("rsa,exponent").unwrap_or(65537);
-        let key = RsaPublicKey::new(modulus, BoxedUint::from(exponent))
-            .map_err(|_| KeyError::Size(bits as usize))?;
+        let key = RsaPublicKey::new(modulus, BoxedUint::from(exponent)).map_err(|error| match error {
+            rsa::Error::PublicExponentTooSmall
+            | rsa::Error::PublicExponentTooLarge
+            | rsa::Error::InvalidExponent => KeyError::Exponent(exponent),
+            _ => KeyError::Size(bits as usize),
+        })?;
         sized(&key)?;
         Ok(Self(key))
     }
@@ -279,4 +295,27 @@ fn n0_inverse(modulus: &[u8]) -> u32 {
         inverse = inverse.wrapping_mul(2_u32.wrapping_sub(low.wrapping_mul(inverse)));
     }
     inverse.wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An odd number of 2048 bits is a modulus as far as anybody looks.
+    #[test]
+    fn a_key_of_a_tree_that_is_none_is_refused_by_what_is_wrong_with_it() {
+        let with = |change: fn(&mut Node<'_>)| {
+            let mut tree = Tree::default();
+            let node = tree.root.child_mut("signature").child_mut("key-dev");
+            node.set("rsa,modulus", vec![0xff; 256]);
+            change(node);
+            PublicKey::from_tree(&tree).map(|keys| keys.len())
+        };
+        assert_eq!(with(|_| {}), Ok(1));
+        assert_eq!(with(|node| node.set_u32("rsa,exponent", 0)), Err(KeyError::Exponent(0)));
+        assert_eq!(with(|node| node.set_u32("rsa,exponent", 1)), Err(KeyError::Exponent(1)));
+        assert_eq!(with(|node| node.set("rsa,modulus", vec![0xff; 128])), Err(KeyError::Size(1024)));
+        assert_eq!(with(|node| node.properties.clear()), Err(KeyError::NoModulus));
+        assert_eq!(PublicKey::from_tree(&Tree::default()).map(drop), Err(KeyError::NoKeys));
+    }
 }

@@ -79,8 +79,9 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
     /// `first` can't be made, and [`FlashHeaderError::NotBlank`] if something is there that the options do
     /// not give up. Nothing was written then.
     ///
-    /// [`FlashHeaderError::NotWritten`] or [`FlashHeaderError::Flash`] if the medium fails later. Then the
-    /// volume that was there may be gone.
+    /// Later only the medium can fail. After [`FlashHeaderError::NotDestroyed`] nothing new was written, and
+    /// what was there may still open, or not. After [`FlashHeaderError::NotRewritten`] what was there is gone,
+    /// and the new volume is in the other copy, or nowhere.
     pub fn format(
         device: D,
         scratch: B,
@@ -121,14 +122,14 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
         // Both copies of what was there go before the first new one comes, so that no two volumes ever stand side by side; the
         // newer one goes last, so that keys that were removed from it do not come back.
         for copy in order {
-            if !copies.destroy(copy)? {
-                return Err(FlashHeaderError::NotWritten { copy });
-            }
+            done(copies.destroy(copy)).map_err(|error| FlashHeaderError::NotDestroyed { copy, error })?;
         }
         for copy in [0, 1] {
-            if !copies.replace(copy, &bytes)? {
-                return Err(FlashHeaderError::NotWritten { copy });
-            }
+            done(copies.replace(copy, &bytes)).map_err(|error| FlashHeaderError::NotRewritten {
+                copy,
+                in_other: copy == 1,
+                error,
+            })?;
         }
         Ok(Self { copies, bytes, current: 0, states: [CopyState::Current; 2], in_step: true })
     }
@@ -221,8 +222,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
         self.commit(anchor, |edit| edit.put_slot(slot, None))
     }
 
-    /// Destroys all keys, and so the volume. What is left is a header without keys, or, where that can't be written any more,
-    /// nothing.
+    /// Destroys all keys, and so the volume. What is left is a header without keys.
     ///
     /// Both copies are destroyed before anything is written: this is what one does in a hurry. So the trusted store of a sealed volume
     /// may be missing; if it is here, no copy of an earlier header opens the volume with it afterwards.
@@ -230,22 +230,19 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     /// # Errors
     /// [`FlashHeaderError::OldCopyRemains`] if a copy could neither be erased nor written over: its keys may
     /// still be there. [`FlashHeaderError::NotSettled`] if the keys are gone from the medium, but the trusted
-    /// store still allows an older copy.
+    /// store still allows an older copy. [`FlashHeaderError::NotRewritten`] if the keys are gone, from the
+    /// trusted store too, but the header without keys is in one copy only, or in none.
+    ///
+    /// Afterwards this value refuses everything but erasing again, with [`FlashHeaderError::Reopen`], unless
+    /// both copies were written.
     pub fn erase_keys(&mut self, anchor: Anchor<'_>) -> Result<(), FlashHeaderError> {
         // What cannot be named has never been anchored.
         let present = HeaderMark::of(self.bytes.borrow());
         // Also if an earlier change failed half-way: what is on the medium goes in any case.
         self.in_step = false;
-        let mut failed = None;
         // The present state goes last here, too: an older one, with keys that were removed, is never what is left.
-        for copy in [self.other(), self.current] {
-            let error = match self.copies.destroy(copy) {
-                Ok(true) => continue,
-                Ok(false) => None,
-                Err(error) => Some(error),
-            };
-            failed = failed.or(Some(FlashHeaderError::OldCopyRemains { copy, error }));
-        }
+        let order = [self.other(), self.current];
+        let destroyed = order.map(|copy| done(self.copies.destroy(copy)));
         let sequence = Header::parse(self.bytes.borrow()).map_err(FlashHeaderError::Header)?.sequence();
         let mut edit = HeaderEdit::change(self.bytes.borrow_mut()).map_err(FlashHeaderError::Header)?;
         for number in 0..SLOTS {
@@ -253,29 +250,31 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
         }
         // intended: at the last number both copies have the same one, and no older copy is left.
         edit.finish(sequence.saturating_add(1));
-        let mut written = 0_u8;
-        for copy in 0..2 {
-            // In a copy that would not be erased, reading this back shows that the keys are gone.
-            if self.copies.replace(copy, self.bytes.borrow()) == Ok(true) {
-                // cannot overflow: there are two copies.
-                written = written.saturating_add(1);
+        let written = order.map(|copy| done(self.copies.replace(copy, self.bytes.borrow())));
+        for ((copy, destroyed), written) in order.into_iter().zip(destroyed).zip(written) {
+            // In a copy that would not be erased, reading the new header back shows that the keys are gone.
+            if let (Err(error), Err(_)) = (destroyed, written) {
+                return Err(FlashHeaderError::OldCopyRemains { copy, error });
             }
         }
-        match failed {
-            Some(error) if written != 2 => Err(error),
-            _ => {
-                self.in_step = true;
-                self.states = [CopyState::Current; 2];
-                let Some(anchor) = anchor else { return Ok(()) };
-                let mark = present.map_err(FlashHeaderError::Header)?;
-                // The keys are gone, so that allowing both headers for a moment allows nothing.
-                let (before, present) = (FoundHeader { mark, in_both: false }, self.found()?);
-                anchor
-                    .announce(before, present.mark)
-                    .and_then(|()| anchor.settle(present))
-                    .map_err(|error| FlashHeaderError::NotSettled { error })
-            }
+        if written == [Ok(()); 2] {
+            self.in_step = true;
+            self.states = [CopyState::Current; 2];
         }
+        if let Some(anchor) = anchor {
+            let before = present.map_err(FlashHeaderError::Header)?;
+            let next = HeaderMark::of(self.bytes.borrow()).map_err(FlashHeaderError::Header)?;
+            // The keys are gone, so that allowing both headers for a moment allows nothing.
+            anchor
+                .announce(FoundHeader { mark: before, in_both: false }, next)
+                .and_then(|()| anchor.settle(FoundHeader { mark: next, in_both: true }))
+                .map_err(|error| FlashHeaderError::NotSettled { error })?;
+        }
+        let in_other = written.contains(&Ok(()));
+        for (copy, written) in order.into_iter().zip(written) {
+            written.map_err(|error| FlashHeaderError::NotRewritten { copy, in_other, error })?;
+        }
+        Ok(())
     }
 
     /// Makes both copies whole and equal again, from the one that counts. Does nothing if they are.
@@ -332,16 +331,21 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
 
     /// Replaces a copy by what is in memory.
     fn replace(&mut self, copy: usize) -> Result<(), Option<FlashError>> {
-        match self.copies.replace(copy, self.bytes.borrow()) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(None),
-            Err(error) => Err(Some(error)),
-        }
+        done(self.copies.replace(copy, self.bytes.borrow()))
     }
 
     /// The copy on which the present state does not rest.
     fn other(&self) -> usize {
         usize::from(self.current == 0)
+    }
+}
+
+/// What became of a copy: None as an error where the medium told of none, and the copy does not read as it should.
+fn done(reads_as_it_should: Result<bool, FlashError>) -> Result<(), Option<FlashError>> {
+    match reads_as_it_should {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(None),
+        Err(error) => Err(Some(error)),
     }
 }
 

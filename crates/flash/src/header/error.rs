@@ -78,6 +78,22 @@ pub enum FlashHeaderError {
         /// The medium's own error, if it told of one.
         error: Option<FlashError>,
     },
+    /// What was there was to be replaced, and could not be destroyed in this copy: it may still open, or not. Nothing new was written.
+    NotDestroyed {
+        /// The copy: 0 or 1.
+        copy: usize,
+        /// The medium's own error, if it told of one.
+        error: Option<FlashError>,
+    },
+    /// What was there is destroyed in both copies, as it was to be, but the new header could not be written to this one.
+    NotRewritten {
+        /// The copy: 0 or 1.
+        copy: usize,
+        /// The other copy holds the new header. If not, the medium holds none.
+        in_other: bool,
+        /// The medium's own error, if it told of one.
+        error: Option<FlashError>,
+    },
     /// The volume is sealed, and its header is changed with its trusted store only. Nothing has changed.
     AnchorNeeded,
     /// The trusted store was not told of the new header. Nothing has changed on the medium.
@@ -147,6 +163,25 @@ impl fmt::Display for FlashHeaderError {
                     f,
                     "the change is made, but copy {copy} of the header may still hold the state before it"
                 )?;
+                error.map_or(Ok(()), |error| write!(f, ": {error}"))
+            }
+            Self::NotDestroyed { copy, error } => {
+                write!(
+                    f,
+                    "copy {copy} of the header could not be destroyed, and nothing new was written; what was there may still open"
+                )?;
+                error.map_or(Ok(()), |error| write!(f, ": {error}"))
+            }
+            Self::NotRewritten { copy, in_other, error } => {
+                write!(
+                    f,
+                    "what was there is destroyed, but the new header could not be written to copy {copy}"
+                )?;
+                f.write_str(if *in_other {
+                    "; the other copy holds it"
+                } else {
+                    ", and the medium holds none"
+                })?;
                 error.map_or(Ok(()), |error| write!(f, ": {error}"))
             }
             Self::AnchorNeeded => {

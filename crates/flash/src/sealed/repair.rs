@@ -64,16 +64,22 @@ where
     /// What is read is what was stored: the unit's tag says so. The medium stays as it is.
     ///
     /// # Errors
-    /// [`FlashCause::OutOfBounds`] for a unit that the medium does not have, or the medium's own error.
+    /// [`FlashCause::OutOfBounds`] for a unit that the medium does not have, and with the length of a unit's
+    /// content if `out` is longer; or the medium's own error. `out` is unchanged then.
     pub fn correct(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<bool, FlashCause> {
         self.cells.layout.check_unit(block, unit)?;
+        let payload = self.cells.layout.payload();
+        if out.len() as u64 > u64::from(payload) {
+            return Err(FlashCause::OutOfBounds { size: payload.into() });
+        }
         let state = self.state(block);
         if unit >= state.fill() || self.cells.correct_unit(block, unit, state.epoch(), self.next)?.is_none() {
             return Ok(false);
         }
         match self.cells.buffer().get(..out.len()) {
             Some(payload) => out.copy_from_slice(payload),
-            None => return Ok(false),
+            // Cannot be: the buffer has room for a unit.
+            None => return Err(FlashCause::OutOfBounds { size: payload.into() }),
         }
         Ok(true)
     }

@@ -384,11 +384,16 @@ fn bad_blocks_never_pass_for_a_completed_change() {
             destroyed.is_err() || !traces(&after),
             "block {block}, {how:?}: acknowledged, but not destroyed"
         );
-        assert_eq!(
-            destroyed.is_err(),
-            matches!(how, BadBlock::EraseError | BadBlock::EraseNoop | BadBlock::ReadError),
-            "{how:?}: {destroyed:?}"
-        );
+        let told = match how {
+            BadBlock::EraseError | BadBlock::EraseNoop | BadBlock::ReadError => {
+                matches!(destroyed, Err(FlashHeaderError::OldCopyRemains { copy, .. }) if copy == block)
+            }
+            // The keys are gone, and the header without keys is in the other copy.
+            _ => {
+                matches!(destroyed, Err(FlashHeaderError::NotRewritten { copy, in_other: true, .. }) if copy == block)
+            }
+        };
+        assert!(told, "block {block}, {how:?}: {destroyed:?}");
     }
 }
 
@@ -485,6 +490,48 @@ fn keys_are_erased_if_both_copies_read_back_without_them() {
     }
 }
 
+/// A medium that can be erased, and does not take anything new any more.
+#[test]
+fn erased_keys_are_told_apart_from_a_header_that_was_rewritten() {
+    let (medium, _) = formatted();
+    let keyslot = medium.lock().image().to_bytes()[64 + 32..][..72].to_vec();
+    let mut header = open(medium.clone()).expect("a header");
+    for block in 0..2 {
+        medium.lock().break_block(block, BadBlock::ProgError);
+    }
+    let error = header.erase_keys(None).expect_err("no header is there");
+    assert!(matches!(error, FlashHeaderError::NotRewritten { in_other: false, .. }), "{error:?}");
+    assert!(error.to_string().contains("and the medium holds none"), "{error}");
+    assert!(!medium.lock().image().to_bytes().windows(16).any(|bytes| bytes == &keyslot[..16]));
+    assert_eq!(header.header().map(drop), Err(FlashHeaderError::Reopen));
+    assert_eq!(open(medium).map(drop), Err(FlashHeaderError::Header(HeaderError::Blank)));
+}
+
+/// What was there is gone once formatting has begun to write, so that "nothing has changed" is never the answer.
+#[test]
+fn formatting_that_fails_tells_what_is_gone_and_where_the_new_volume_is() {
+    let options = FormatOptions { existing: Existing::Replace, ..XTS };
+    for (block, in_other) in [(0, false), (1, true)] {
+        let (medium, _) = formatted();
+        medium.lock().break_block(block, BadBlock::ProgNoop);
+        let made = format(medium.clone(), &options, &mut random(), "new", &mut FlashKey::empty()).map(drop);
+        assert_eq!(made, Err(FlashHeaderError::NotRewritten { copy: block, in_other, error: None }));
+        match open(medium) {
+            Ok(header) if in_other => {
+                assert!(unlock(&header, "new", &mut FlashKey::empty()).is_ok());
+                assert!(unlock(&header, "pass", &mut FlashKey::empty()).is_err());
+            }
+            opened => assert_eq!(opened.map(drop), Err(FlashHeaderError::Header(HeaderError::Blank))),
+        }
+    }
+    for block in 0..2 {
+        let (medium, _) = formatted();
+        medium.lock().break_block(block, BadBlock::EraseNoop);
+        let made = format(medium, &options, &mut random(), "new", &mut FlashKey::empty()).map(drop);
+        assert_eq!(made, Err(FlashHeaderError::NotDestroyed { copy: block, error: None }));
+    }
+}
+
 /// Whatever fails, keys that were removed from the newer copy do not come back with the older one.
 #[test]
 fn a_volume_that_is_replaced_loses_the_older_copy_of_its_header_first() {
@@ -498,7 +545,13 @@ fn a_volume_that_is_replaced_loses_the_older_copy_of_its_header_first() {
         medium.lock().break_block(newer as usize, BadBlock::EraseError);
         let options = FormatOptions { existing: Existing::Replace, ..XTS };
         let made = format(medium.clone(), &options, &mut random(), "new", &mut FlashKey::empty()).map(drop);
-        let failed = matches!(made, Err(FlashHeaderError::Flash(FlashError { cause: FlashCause::BadBlock { block }, .. })) if block == newer);
+        let failed = matches!(
+            made,
+            Err(FlashHeaderError::NotDestroyed {
+                copy,
+                error: Some(FlashError { cause: FlashCause::BadBlock { block }, .. }),
+            }) if block == newer && copy as u64 == newer
+        );
         assert!(failed, "{made:?}");
         let header = open(medium).expect("the newer one");
         let mut states = [CopyState::Current; 2];

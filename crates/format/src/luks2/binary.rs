@@ -159,11 +159,15 @@ impl BinaryHeader {
     /// fit behind it.
     ///
     /// # Errors
-    /// [`HeaderError::TooShort`] if `json` does not fit, or if the header's size is none of [`HEADER_SIZES`].
+    /// [`HeaderError::HeaderSize`] if the header's size is none of [`HEADER_SIZES`], [`HeaderError::TooShort`] if
+    /// `json` does not fit.
     /// [`HeaderError::BinaryText`] if the label, the subsystem or the UUID does not fit its field.
     pub fn encode(&self, copy: CopyKind, salt: &[u8; 64], json: &str) -> Result<Vec<u8>, HeaderError> {
+        if !HEADER_SIZES.contains(&self.header_size) {
+            return Err(HeaderError::HeaderSize { bytes: self.header_size });
+        }
         let must = self.json_size();
-        if json.len() as u64 >= must || !HEADER_SIZES.contains(&self.header_size) {
+        if json.len() as u64 >= must {
             // cannot overflow: no text in memory has 2^64 bytes.
             return Err(HeaderError::TooShort { needs: (json.len() as u64).saturating_add(1), has: must });
         }

@@ -1,13 +1,13 @@
 //! How long a derivation may take: whatever costs a header asks for, its time is bounded, told and can be cut short.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use atrest_kdf::{
-    Argon2Cost, Argon2Kind, CatenaCost, CatenaGraph, CatenaInput, Hash, KdfError, WorkLimit, argon2, catena,
-    pbkdf2,
+    Argon2Cost, Argon2Kind, CatenaCost, CatenaGraph, CatenaInput, Hash, KdfError, ScryptCost, WorkLimit,
+    argon2, catena, pbkdf2, scrypt,
 };
 use atrest_testkit::Random;
 
@@ -18,6 +18,9 @@ fn seconds(time: u64) -> WorkLimit {
 fn hostile(hash: Hash) -> Result<(), KdfError> {
     pbkdf2(hash, b"passphrase", b"salt", u32::MAX, &mut [0; 64])
 }
+
+/// 64 MiB, mixed a thousand times: minutes.
+const HOSTILE_SCRYPT: ScryptCost = ScryptCost { log_n: 16, r: 8, p: 1 << 10 };
 
 #[test]
 fn too_much_work_is_refused_before_it_is_done() {
@@ -33,6 +36,11 @@ fn too_much_work_is_refused_before_it_is_done() {
     let cost = Argon2Cost { kind: Argon2Kind::Id, time: 1 << 20, memory_kib: 16 << 10, lanes: 2 };
     let refused = seconds(20).during(|| argon2(&cost, b"passphrase", b"some salt", &mut [0; 32]));
     assert!(matches!(refused, Err(KdfError::TooMuchWork { .. })), "{refused:?}");
+    let refused = seconds(20).during(|| scrypt(&HOSTILE_SCRYPT, b"passphrase", b"salt", &mut [0; 32]));
+    assert!(
+        matches!(refused, Err(KdfError::TooMuchWork { seconds, limit: 20 }) if seconds > 20),
+        "{refused:?}"
+    );
     let cost = CatenaCost { graph: CatenaGraph::DoubleButterfly, lambda: 255, min_garlic: 1, garlic: 20 };
     let mut memory = vec![0; cost.memory_bytes(Hash::Sha256) as usize];
     let input = CatenaInput { passphrase: b"passphrase", salt: b"salt", ..CatenaInput::default() };
@@ -97,6 +105,32 @@ fn a_derivation_that_takes_less_than_seconds_is_not_announced() {
     });
 }
 
+/// Cancelled as soon as it is announced.
+#[test]
+fn scrypt_is_announced_and_cancelled_while_it_mixes() {
+    static CANCEL: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    let limit = WorkLimit {
+        announce: Some(|expected| {
+            assert!(expected >= Duration::from_secs(5));
+            CANCEL.get().expect("set below").store(true, Ordering::Relaxed);
+        }),
+        cancel: Some(CANCEL.get_or_init(Arc::default).clone()),
+        ..seconds(100_000)
+    };
+    let mut key = [0; 32];
+    let cancelled = limit.during(|| scrypt(&HOSTILE_SCRYPT, b"passphrase", b"salt", &mut key));
+    assert_eq!((cancelled, key), (Err(KdfError::Cancelled), [0; 32]));
+}
+
+/// A single mixing of 2^20 blocks is long enough for a look at the clock in its middle.
+#[test]
+fn the_largest_blocks_of_scrypt_are_bounded_too() {
+    let limit = WorkLimit { time: Duration::from_millis(50), ..seconds(0) };
+    let cost = ScryptCost { log_n: 1, r: 1 << 19, p: 1 };
+    let refused = limit.during(|| scrypt(&cost, b"passphrase", b"salt", &mut [0; 32]));
+    assert!(matches!(refused, Err(KdfError::TooMuchWork { .. })), "{refused:?}");
+}
+
 /// Argon2 is not done in steps: all is decided before it begins.
 #[test]
 fn argon2_is_announced_cancelled_and_counted_too() {
@@ -137,10 +171,10 @@ fn no_cost_makes_unbounded_work() {
     let limit = WorkLimit { time: Duration::from_millis(200), cancel: None, announce: None };
     let (mut done, mut refused) = (0, 0);
     let mut memory = vec![0; 16 << 20];
-    for case in 0..90_usize {
+    for case in 0..120_usize {
         let begun = Instant::now();
         let mut key = [0; 64];
-        let result = limit.clone().during(|| match case % 3 {
+        let result = limit.clone().during(|| match case % 4 {
             0 => {
                 let len = 1 + next() as usize % key.len();
                 pbkdf2(
@@ -156,6 +190,14 @@ fn no_cost_makes_unbounded_work() {
                 let memory_kib = (8 * lanes).max(next() % (32 << 10));
                 let cost = Argon2Cost { kind: Argon2Kind::Id, time: next().max(1), memory_kib, lanes };
                 argon2(&cost, b"passphrase", b"some salt", &mut key)
+            }
+            2 => {
+                let cost = ScryptCost {
+                    log_n: 1 + next() as u8 % 12,
+                    r: 1 + next() % 32,
+                    p: 1 + next() % (1 << 10),
+                };
+                scrypt(&cost, b"passphrase", b"salt", &mut key)
             }
             _ => {
                 let garlic = 1 + next() as u8 % 18;

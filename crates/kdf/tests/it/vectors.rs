@@ -128,6 +128,10 @@ fn costs_of_a_hostile_header_are_refused_by_name() {
             "log_n={log_n} r={r} p={p}"
         );
     }
+    let too_large = scrypt_refused(31, 8, 1);
+    let is_memory = matches!(too_large, KdfError::CostOutOfRange { parameter: CostParameter::MemoryBytes, value, .. } if value > 1 << 41);
+    assert!(is_memory, "{too_large:?}");
+    assert!(too_large.to_string().contains("the scrypt memory (bytes) is"), "{too_large}");
 }
 
 #[test]

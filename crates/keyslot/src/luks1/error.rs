@@ -43,6 +43,11 @@ pub enum HeaderError {
         /// The word.
         word: u32,
     },
+    /// There is no keyslot of that number.
+    NoSuchSlot {
+        /// The number.
+        slot: usize,
+    },
     /// A keyslot in use has no iterations.
     SlotIterations {
         /// The keyslot.
@@ -159,6 +164,7 @@ impl fmt::Display for HeaderError {
             HeaderError::SlotState { slot, word } => {
                 write!(f, "the state of keyslot {slot} is 0x{word:08x}, neither in use nor free")
             }
+            HeaderError::NoSuchSlot { slot } => write!(f, "it has no keyslot {slot}"),
             HeaderError::SlotIterations { slot } => write!(f, "keyslot {slot} is in use with 0 iterations"),
             HeaderError::Stripes { slot, stripes } => write!(f, "keyslot {slot} has {stripes} stripes"),
             HeaderError::AreaInsideHeader { slot, sector } => {

@@ -239,8 +239,8 @@ impl Header {
     /// Marks a keyslot as in use with this derivation. Its place is not changed.
     ///
     /// # Errors
-    /// [`HeaderError::SlotIterations`] for 0 iterations, [`HeaderError::SlotState`] with the word 0 if there
-    /// is no such keyslot.
+    /// [`HeaderError::SlotIterations`] for 0 iterations, [`HeaderError::NoSuchSlot`] if there is no such
+    /// keyslot. Nothing has changed then.
     pub fn use_slot(
         &mut self,
         number: usize,
@@ -250,8 +250,7 @@ impl Header {
         if iterations == 0 {
             return Err(HeaderError::SlotIterations { slot: number });
         }
-        let slot =
-            self.fields.slots.get_mut(number).ok_or(HeaderError::SlotState { slot: number, word: 0 })?;
+        let slot = self.fields.slots.get_mut(number).ok_or(HeaderError::NoSuchSlot { slot: number })?;
         slot.state = IN_USE;
         slot.iterations = iterations;
         slot.salt = salt;

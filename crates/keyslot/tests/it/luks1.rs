@@ -170,6 +170,7 @@ fn a_sealed_keyslot_opens_with_its_passphrase_only() {
         Err(SlotError::NotInUse),
         "the header does not list the keyslot yet"
     );
+    assert_eq!(header.use_slot(8, 1000, [7; 32]), Err(HeaderError::NoSuchSlot { slot: 8 }));
     header.use_slot(2, 1000, [7; 32]).expect("a slot");
     let mut area = sealed.clone();
     luks1::open(&header, 2, b"secret", &mut area, &mut out).expect("opens");

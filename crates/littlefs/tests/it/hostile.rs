@@ -5,8 +5,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
-use atrest_littlefs::{Damage, FormatOptions, Kind, LittleFs, MountError, OpenMode, format, probe};
-use atrest_testkit::flash::{EmulatedFlash, FlashImage};
+use atrest_littlefs::{
+    Damage, FormatOptions, Kind, LittleFs, LittleFsError, MAX_ATTRIBUTE_LEN, MountError, OpenMode, format,
+    probe,
+};
+use atrest_testkit::flash::{BadBlock, EmulatedFlash, FlashImage, SharedFlash};
 use atrest_testkit::{Campaign, Random};
 
 const BLOCK: usize = 512;
@@ -493,4 +496,30 @@ fn a_long_directory_is_mounted_after_each_removal() {
             fs.unmount().expect("unmount");
         }
     }
+}
+
+#[test]
+fn an_attribute_that_is_too_long_is_no_lack_of_space() {
+    let flash = SharedFlash::new(EmulatedFlash::new(geometry()));
+    format(flash.clone(), &FormatOptions::default()).expect("format");
+    let mut fs = LittleFs::mount(flash, true).expect("mount");
+    let file = fs.open(b"file", OpenMode::New).expect("a file");
+    fs.close(file).expect("closed");
+    let refused = fs.set_attribute(b"file", 1, &[0; MAX_ATTRIBUTE_LEN + 1]);
+    assert_eq!(refused, Err(LittleFsError::AttributeTooLong { len: MAX_ATTRIBUTE_LEN + 1 }));
+    assert_eq!(fs.set_attribute(b"file", 1, &[0; MAX_ATTRIBUTE_LEN]), Ok(()));
+}
+
+#[test]
+fn unmounting_that_fails_gives_the_device_back() {
+    let flash = SharedFlash::new(EmulatedFlash::new(geometry()));
+    format(flash.clone(), &FormatOptions::default()).expect("format");
+    let mut fs = LittleFs::mount(flash.clone(), true).expect("mount");
+    let file = fs.open(b"file", OpenMode::New).expect("a file");
+    fs.write_at(&file, 0, &[7; 4000]).expect("written");
+    for block in 0..flash.geometry().block_count() {
+        flash.lock().break_block(block as usize, BadBlock::ProgError);
+    }
+    let failed = fs.unmount().expect_err("nothing can be programmed");
+    assert!(LittleFs::mount(failed.device, false).is_ok(), "{:?}", failed.error);
 }

@@ -300,10 +300,7 @@ impl Sealed {
             &mut OsRandom,
             &mut area,
         )
-        .map_err(|error| match error {
-            SlotError::Af(atrest_keyslot::af::AfError::Random(error)) => ChangeError::Random(error),
-            other => ChangeError::Unlock(unlock_error(other, slot)),
-        })?;
+        .map_err(|error| seal_error(error, slot))?;
         Ok(Self { number, iterations, salt, offset, area })
     }
 
@@ -311,6 +308,16 @@ impl Sealed {
     pub(super) fn list(&self, header: &mut luks1::Header) {
         // Cannot fail: the number exists and there is at least one iteration, or `new` had failed.
         let _ = header.use_slot(self.number, self.iterations, self.salt);
+    }
+}
+
+/// What a keyslot error means when a keyslot is made: no credential was wrong, unless the header itself asks for what is not known.
+pub(super) fn seal_error(error: SlotError, slot: u32) -> ChangeError {
+    match error {
+        SlotError::Kdf(error) => error.into(),
+        SlotError::Af(error) => error.into(),
+        SlotError::Area(error) => ChangeError::Area(error),
+        other => ChangeError::Unlock(unlock_error(other, slot)),
     }
 }
 

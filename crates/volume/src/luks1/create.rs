@@ -6,7 +6,7 @@ use atrest_kdf::{Hash, calibrate};
 use atrest_keyslot::luks1::{self, DIGEST_LEN, Header, HeaderError, HeaderParts, SALT_LEN, SLOTS};
 use atrest_secret::{OsRandom, Random, with_wiped_stack};
 
-use super::change::{Sealed, check_options, iterations};
+use super::change::{Sealed, check_options, iterations, seal_error};
 use super::media::HEADER_AREA;
 use super::{Luks1, media};
 use crate::lock::MetadataLock;
@@ -48,7 +48,7 @@ pub fn format(
         None => an_eighth_of_a_second(slot_iterations, pbkdf.time.as_millis()),
     };
     let digest = luks1::new_digest(plan.hash, key.expose(), &digest_salt, digest_iterations)
-        .map_err(|_| FormatError::Header)?;
+        .map_err(|error| format_error(seal_error(error, 0)))?;
     let mut header = plan.header(digest, digest_salt, digest_iterations)?;
     // intended: the first keyslot unless another one is asked for.
     let number = options.keyslot.slot.unwrap_or(0) as usize;
@@ -238,6 +238,9 @@ fn format_error(error: ChangeError) -> FormatError {
         ChangeError::Option(error) => FormatError::Option(error),
         ChangeError::Random(error) => FormatError::Random(error),
         ChangeError::Kdf(error) => error.into(),
+        ChangeError::NotEnoughMemory { needs, has } => FormatError::NotEnoughMemory { needs, has },
+        ChangeError::Area(error) => FormatError::Area(error),
+        ChangeError::Af(error) => FormatError::Af(error),
         _ => FormatError::Header,
     }
 }
@@ -246,6 +249,8 @@ fn format_error(error: ChangeError) -> FormatError {
 mod tests {
     use atrest_device::{Cause, DeviceError, Operation};
     use atrest_kdf::KdfError;
+    use atrest_keyslot::af::AfError;
+    use atrest_keyslot::area::AreaError;
     use atrest_secret::RandomError;
 
     use super::*;
@@ -262,6 +267,12 @@ mod tests {
                 ChangeError::Kdf(KdfError::NotEnoughMemory { needs: 2, has: 1 }),
                 FormatError::NotEnoughMemory { needs: 2, has: 1 },
             ),
+            (
+                ChangeError::NotEnoughMemory { needs: 2, has: 1 },
+                FormatError::NotEnoughMemory { needs: 2, has: 1 },
+            ),
+            (ChangeError::Area(AreaError::NullCipher), FormatError::Area(AreaError::NullCipher)),
+            (ChangeError::Af(AfError::TooLarge), FormatError::Af(AfError::TooLarge)),
             (ChangeError::NoFreeKeyslot, FormatError::Header),
         ] {
             assert_eq!(format_error(error), expected);

@@ -327,6 +327,24 @@ mod tests {
     }
 
     #[test]
+    fn a_keyslot_that_cannot_be_made_is_no_credential_that_is_wrong() {
+        use atrest_secret::RandomError;
+        for (error, expected) in [
+            (SlotError::Kdf(KdfError::Cancelled), ChangeError::Kdf(KdfError::Cancelled)),
+            (
+                SlotError::Kdf(KdfError::NotEnoughMemory { needs: 2, has: 1 }),
+                ChangeError::NotEnoughMemory { needs: 2, has: 1 },
+            ),
+            (SlotError::Af(AfError::TooLarge), ChangeError::Af(AfError::TooLarge)),
+            (SlotError::Af(AfError::Random(RandomError)), ChangeError::Random(RandomError)),
+            (SlotError::Area(AreaError::NullCipher), ChangeError::Area(AreaError::NullCipher)),
+            (SlotError::UnsupportedHash, ChangeError::Unlock(UnlockError::UnsupportedHash)),
+        ] {
+            assert_eq!(change::seal_error(error, 5), expected);
+        }
+    }
+
+    #[test]
     fn the_failure_of_a_keyslot_keeps_its_name() {
         let length = KeyError::Length { len: 17 };
         let spec = || "of-tomorrow-x".parse::<atrest_cipher::CipherSpec>().expect_err("unknown");

@@ -42,7 +42,7 @@ impl Luks2 {
     /// Adds a keyslot for a key of its own, which encrypts no data here. Returns its number.
     ///
     /// # Errors
-    /// [`ChangeError::NoFreeKeyslot`] also if no digest is free. Otherwise it fails where
+    /// [`ChangeError::NoFreeDigest`] if all digests are in use. Otherwise it fails where
     /// [`add_key`](Self::add_key) does, credentials aside.
     pub fn add_unbound_key(
         &mut self,
@@ -53,7 +53,7 @@ impl Luks2 {
     ) -> Result<u32, ChangeError> {
         let mut session = Session::begin(self, header)?;
         let id = free_slot(&session, options.slot)?;
-        let digest = session.metadata().free_digest().ok_or(ChangeError::NoFreeKeyslot)?;
+        let digest = session.metadata().free_digest().ok_or(ChangeError::NoFreeDigest)?;
         let forced = options.pbkdf.forced_iterations.is_some();
         let hash = options.af_hash.unwrap_or(Hash::Sha256);
         let digest = keyslot::new_digest::<ChangeError>(digest, key, hash, forced, vec![id], Vec::new())?;

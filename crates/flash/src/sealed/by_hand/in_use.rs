@@ -101,6 +101,8 @@ fn a_unit_of_this_session_is_put_right_as_well() {
     volume.prog(at, &[6; 72]).expect("program");
     hand.flip(2, 0, 20);
     assert_eq!(volume.unit_state(2, 0), Ok(UnitState::OneBit { bit: 20 * 8 + 3 }));
+    // A buffer that no unit fills is the caller's fault, and says nothing of the unit.
+    assert_eq!(volume.correct(2, 0, &mut [0; 73]), Err(FlashCause::OutOfBounds { size: 72 }));
     let mut payload = [0; 72];
     assert_eq!((volume.correct(2, 0, &mut payload), payload), (Ok(true), [6; 72]));
 }

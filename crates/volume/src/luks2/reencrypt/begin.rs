@@ -246,7 +246,7 @@ impl<'o> Beginning<'o> {
         target: &Target,
     ) -> Result<u32, ReencryptError> {
         let forced = self.options.pbkdf.forced_iterations.is_some();
-        let id = self.metadata.free_digest().ok_or(ChangeError::NoFreeKeyslot)?;
+        let id = self.metadata.free_digest().ok_or(ChangeError::NoFreeDigest)?;
         let hash = self.options.af_hash.unwrap_or(Hash::Sha256);
         let (area_cipher, area_key_len) = create::area_cipher(self.options, Some(&target.cipher), key.len())?;
         let pbkdf =
@@ -323,7 +323,7 @@ impl<'o> Beginning<'o> {
         };
         let (offset, size) = room.ok_or(ReencryptError::NoRoom)?;
         let id = self.metadata.free_keyslot().ok_or(ChangeError::NoFreeKeyslot)?;
-        self.verification = self.metadata.free_digest().ok_or(ChangeError::NoFreeKeyslot)?;
+        self.verification = self.metadata.free_digest().ok_or(ChangeError::NoFreeDigest)?;
         let direction = if shifts { ReencryptDirection::Backward } else { ReencryptDirection::Forward };
         let keyslot = Keyslot {
             id,

@@ -266,7 +266,7 @@ fn keyslots_are_numbered_and_limited() {
     let (device, mut luks) = volume();
     let mut add = |byte| luks.add_unbound_key(&device, &VolumeKey::copy_from(&[byte; 16]), &one, &keyslot());
     assert_eq!([1, 2, 3, 4, 5, 6, 7].map(&mut add), [1, 2, 3, 4, 5, 6, 7].map(Ok));
-    assert_eq!(add(8), Err(ChangeError::NoFreeKeyslot));
+    assert_eq!(add(8), Err(ChangeError::NoFreeDigest));
 }
 
 #[test]
