@@ -14,7 +14,7 @@ use crate::secrets::Source;
 /// How often a passphrase is asked for on a terminal.
 pub const TRIES: u32 = 3;
 
-/// Asks for the passphrase of a path: three times whoever types, once everybody else.
+/// Asks for the passphrase of a path: three times on a terminal. Any other source is read once.
 pub struct Asked<'a, K> {
     source: &'a Source,
     path: &'a Path,

@@ -123,7 +123,7 @@ impl From<UnlockError> for Failure {
             UnlockError::NoKeyslot => Self::new(Code::Refused, error)
                 .hint("--key-slot tries one that is to be ignored; if all are erased, only a header backup or --volume-key-file opens it"),
             UnlockError::KeyslotDamaged { .. } => Self::new(Code::Device, error)
-                .hint("try another passphrase, or restore a backup with `atrest header restore`"),
+                .hint("restore a backup with `atrest header restore`, or open it with --volume-key-file"),
             UnlockError::Unbound { .. } => {
                 Self::new(Code::Refused, error).hint("use a passphrase of a keyslot that belongs to the data")
             }

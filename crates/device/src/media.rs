@@ -2,7 +2,8 @@
 
 use crate::{BlockDevice, DeviceError};
 
-/// A device that may hold the header of a volume: other processes know it, too, and what was wiped must be gone from it.
+/// A device that may hold a volume's header. Other processes may use it at the same time, and wiped bytes must be gone
+/// from it.
 ///
 /// No method has a default. A device that forgot one of them would let two processes change a header at once, serve a
 /// header as data, or call a keyslot wiped that is still there. A device that no other process can reach needs no lock.

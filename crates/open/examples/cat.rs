@@ -12,9 +12,10 @@ use atrest_secret::{Passphrase, SecretBytes};
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [image, path] = &arguments[..] else { return Err("cat IMAGE /path < passphrase".into()) };
-    let mut typed = SecretBytes::zeroed(512);
-    let len = io::stdin().read(&mut typed)?;
-    let mut keys = OneKey::new(Key::Passphrase(Passphrase::copy_from(typed[..len].trim_ascii_end())));
+    let mut typed = SecretBytes::zeroed(513);
+    let len = std::fs::File::open("/dev/stdin")?.read(&mut typed)?;
+    let passphrase = typed[..len].strip_suffix(b"\n").ok_or("a passphrase is a line of at most 512 bytes")?;
+    let mut keys = OneKey::new(Key::Passphrase(Passphrase::copy_from(passphrase)));
     let disk = atrest_open::open(image.as_ref(), &Format::ByHeader, &mut keys, &Options::default())?;
     let tree = open_tree(Arc::new(disk), Access::ReadOnly)?;
     let file = resolve(&*tree, path.as_bytes(), LastLink::Follow)?;

@@ -18,6 +18,10 @@ pub struct Held {
     header: Option<Arc<FileDevice>>,
 }
 
+fn device(path: &Path, access: Access) -> Result<FileDevice, HeldError> {
+    FileDevice::open(path, access).map_err(|error| HeldError { path: path.into(), error })
+}
+
 impl Held {
     /// Opens and locks them. With `write` nobody else may have the data open; otherwise other readers may.
     ///
@@ -25,16 +29,23 @@ impl Held {
     /// [`HeldError`] names the path that can't be opened or is in use.
     pub fn open(path: &Path, header: Option<&Path>, write: bool) -> Result<Self, HeldError> {
         let access = if write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
-        let device = |path: &Path, access| {
-            FileDevice::open(path, access).map_err(|error| HeldError { path: path.into(), error })
-        };
-        let media = device(path, access)?;
-        let header = match header {
-            // The volume's own device is locked already.
-            Some(header) if !is_same(header, path) => Some(Arc::new(device(header, Access::ReadOnlyShared)?)),
-            _ => None,
-        };
-        Ok(Self { media, header })
+        let held = Self { media: device(path, access)?, header: None };
+        match header {
+            Some(header) => held.with_header(header),
+            None => Ok(held),
+        }
+    }
+
+    /// Opens and locks the device of a detached header as well. If that is the volume's own, nothing changes.
+    ///
+    /// # Errors
+    /// [`HeldError`] if it can't be opened or is in use.
+    pub fn with_header(mut self, header: &Path) -> Result<Self, HeldError> {
+        // The volume's own device is locked already.
+        if !is_same(header, self.media.path()) {
+            self.header = Some(Arc::new(device(header, Access::ReadOnlyShared)?));
+        }
+        Ok(self)
     }
 
     /// Holds the data.

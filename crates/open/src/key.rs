@@ -17,7 +17,7 @@ pub enum Key {
     Volume(VolumeKey),
 }
 
-/// Whoever has keys: a person at a terminal, a file, a token, a test.
+/// A source of keys: a person at a terminal, a file, a token, a test.
 pub trait KeySource {
     /// What it has: [`Key`] where a volume is opened, a passphrase alone where a keyslot is changed.
     type Key;
@@ -35,7 +35,7 @@ pub trait KeySource {
         attempt()
     }
 
-    /// The last key opened nothing.
+    /// Called when the last key was wrong.
     fn wrong(&mut self, why: &dyn fmt::Display);
 
     /// This key was right.
@@ -48,7 +48,7 @@ pub trait KeySource {
 #[derive(Debug)]
 pub struct OneKey<K>(Option<K>);
 
-/// The error of a source that has what it has.
+/// The error of a source that can't fail.
 pub type NoOtherKey = Infallible;
 
 impl<K> OneKey<K> {

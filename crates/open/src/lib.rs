@@ -66,6 +66,8 @@ pub struct Options<'a> {
 
 /// Opens the volume in a file or on a block device, with the keys of `keys`: its plaintext.
 ///
+/// Of a volume without a header nothing shows that it is there: with `write`, ask [`Locked::in_the_way`] first.
+///
 /// # Errors
 /// [`Error`] names the step that failed: the file could not be opened or is in use, no volume is there, no key was right
 /// or none could be had, or the media is smaller than the volume.
@@ -76,7 +78,8 @@ pub fn open<S: KeySource<Key = Key>>(
     options: &Options<'_>,
 ) -> Result<Disk, Error<S::Error>> {
     let held = Held::open(path, options.header, options.write).map_err(Error::Held)?;
-    let unlock_options = UnlockOptions { read_only: !options.write, ..options.unlock.clone() };
+    let unlock_options =
+        UnlockOptions { read_only: options.unlock.read_only || !options.write, ..options.unlock.clone() };
     let volume = volume(&held, format, keys, &unlock_options)?;
     let mut disk_options = options.disk.clone();
     disk_options.read_only |= !options.write;

@@ -28,10 +28,10 @@ pub trait Locked {
     /// Its format.
     fn format(&self) -> VolumeFormat;
 
-    /// Fails where no key can open the volume, so that it can be told before anybody is asked for one.
+    /// Checks what can be checked without a key, so that it can be told before anybody is asked for one.
     ///
     /// # Errors
-    /// What unlocking would fail with, whatever the key.
+    /// The data can't be where the header or the options say. Unlocking checks it again, and more.
     fn check(&self) -> Result<(), UnlockError>;
 
     /// Unlocks it. Writes nothing.
@@ -46,8 +46,8 @@ pub trait Locked {
         Vec::new()
     }
 
-    /// What writes to the plaintext would destroy: something that is known, where nothing but the caller's word says that
-    /// a volume is there. A volume with a header is in nothing's way.
+    /// What is on the device where a volume without a header would be, so that writes would destroy it. A volume with
+    /// a header returns `None`.
     ///
     /// # Errors
     /// The device can't be read.

@@ -12,8 +12,7 @@ use crate::{Key, KeySource, Locked};
 
 /// An error that may mean that the key was wrong.
 pub trait MayBeWrongKey {
-    /// Whether another key may do better. A volume that no key can open is none that had a wrong one: of damaged keyslots
-    /// alone, none opens with whatever is typed.
+    /// Whether another key may open the volume. If all keyslots are damaged, no key can.
     fn is_wrong_key(&self) -> bool;
 }
 

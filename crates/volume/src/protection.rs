@@ -192,7 +192,7 @@ impl fmt::Debug for Cascade {
 impl fmt::Display for CascadeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("a cascade has a cipher at least"),
+            Self::Empty => f.write_str("a cascade needs at least one cipher"),
             Self::DataUnits { first, other } => {
                 write!(f, "ciphers over data units of {first} and of {other} bytes make no cascade")
             }

@@ -48,7 +48,7 @@ impl<'a> Keys<'a> {
             Key::Ask => key::by_name(&entry.name).into_iter().map(Candidate::Named).collect(),
             // That it is not there is how people say that they have none.
             key if CryptDevice::is_default_key(key) && !default_key_exists(key) => VecDeque::new(),
-            Key::Script { .. } => (0..entry.options.tries.max(1)).map(Candidate::Script).collect(),
+            Key::Script { .. } => VecDeque::from([Candidate::Script(0)]),
             _ => VecDeque::from([Candidate::File]),
         };
         if entry.options.try_empty {
@@ -68,6 +68,16 @@ impl<'a> Keys<'a> {
             Candidate::File => self.unlocker.key(self.entry, self.source, 0, 0),
             Candidate::Empty => Ok(SecretBytes::zeroed(0)),
             Candidate::Shared(passphrase) => Ok(SecretBytes::copy_from(passphrase.expose())),
+        }
+    }
+
+    /// A program that has said a key may be run once more, if the policy has another try. One that failed is not run again.
+    fn script_again(&mut self, candidate: &Candidate) {
+        if let Candidate::Script(tried) = candidate {
+            let next = tried.checked_add(1).filter(|next| *next < self.entry.options.tries);
+            if let Some(next) = next {
+                self.unasked.push_front(Candidate::Script(next));
+            }
         }
     }
 
@@ -93,14 +103,16 @@ impl KeySource for Keys<'_> {
         while let Some(candidate) = self.unasked.pop_front() {
             match self.read(&candidate) {
                 Ok(key) => {
+                    self.script_again(&candidate);
+                    let key = Passphrase::new(key);
+                    let typed = matches!(candidate, Candidate::Empty | Candidate::Shared(_));
                     self.last = Some(candidate);
-                    return Ok(Some(atrest_open::Key::File(Passphrase::new(key))));
+                    return Ok(Some(match typed {
+                        true => atrest_open::Key::Passphrase(key),
+                        false => atrest_open::Key::File(key),
+                    }));
                 }
-                Err(error) => {
-                    self.unlocker.say(Level::Warning, self.entry, format_args!("{error}"));
-                    // A program that failed is not run again.
-                    self.unasked.retain(|other| !matches!(other, Candidate::Script(_)));
-                }
+                Err(error) => self.unlocker.say(Level::Warning, self.entry, format_args!("{error}")),
             }
         }
         self.last = None;

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use atrest_attach::dm;
 use atrest_cipher::CipherSpec;
 use atrest_engine::contents::Contents;
-use atrest_engine::is_same;
 use atrest_kdf::plain::PlainHash;
 use atrest_open::{Format, Held, HeldError, Refused};
 use atrest_volume::plain::PlainOptions;
@@ -23,9 +22,13 @@ const PASSPHRASES: &[&str] = &["systemd-recovery"];
 
 /// Unlocks and maps the volume on a device.
 pub fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<PathBuf, EntryError> {
-    let header = HeaderPlace::find(unlocker, entry, source)?;
-    let held = Held::open(source, header.path.as_deref(), !entry.options.read_only)
-        .map_err(|HeldError { path, error }| EntryError::Open { path, error })?;
+    let refused = |HeldError { path, error }| EntryError::Open { path, error };
+    // The data is locked while the header's device is waited for.
+    let mut held = Held::open(source, None, !entry.options.read_only).map_err(refused)?;
+    let header = HeaderPlace::find(unlocker, entry)?;
+    if let Some(path) = &header.path {
+        held = held.with_header(path).map_err(refused)?;
+    }
     let volume = unlock(unlocker, entry, source, &held, header.path.as_deref())?;
     if volume.read_only() && !entry.options.read_only {
         unlocker.say(Level::Warning, entry, format_args!("it can only be read"));
@@ -57,7 +60,7 @@ struct HeaderPlace {
 }
 
 impl HeaderPlace {
-    fn find(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Self, EntryError> {
+    fn find(unlocker: &Unlocker<'_>, entry: &Entry) -> Result<Self, EntryError> {
         let mut mount = None;
         let place = match (&entry.options.header, entry.options.kind) {
             (Some(place), Kind::Luks) => place,
@@ -80,7 +83,7 @@ impl HeaderPlace {
                 }
             };
         }
-        Ok(Self { path: Some(path).filter(|path| !is_same(path, source)), _mount: mount })
+        Ok(Self { path: Some(path), _mount: mount })
     }
 }
 
@@ -131,7 +134,7 @@ fn unlock(
     opened.map_err(|refused| match refused {
         Refused::Source(error) => error,
         Refused::Attempt(error) => EntryError::Unlock(error),
-        // cannot happen: who has no other key asks for one, or says why nobody was asked.
+        // cannot happen: the first key is there, or a source says why it is not.
         Refused::NoKey => EntryError::Headless,
     })
 }

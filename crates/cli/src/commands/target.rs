@@ -147,6 +147,7 @@ pub fn refusal<E: Into<Failure>>(refused: Refused<Failure, E>, path: &Path) -> F
     match refused {
         Refused::Source(failure) => failure,
         Refused::Attempt(error) => error.into().at(path),
+        // cannot happen: a source on the command line is read at least once.
         Refused::NoKey => Failure::parameters("there is no passphrase to try").at(path),
     }
 }

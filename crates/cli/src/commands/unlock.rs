@@ -164,7 +164,9 @@ fn plain(args: &UnlockArgs) -> Result<Format, Failure> {
     options.size = args.size.map(|bytes| bytes / SECTOR_SIZE);
     options.data_unit = plain.sector_size.unwrap_or(512);
     options.iv_large = plain.iv_large_sectors;
-    let hash = plain.hash.as_deref().map(PlainHash::from_str).transpose().map_err(Failure::parameters)?;
+    // What makes no key is not looked at.
+    let hash = plain.hash.as_deref().filter(|_| !is_key_itself(args));
+    let hash = hash.map(PlainHash::from_str).transpose().map_err(Failure::parameters)?;
     Ok(Format::Plain { options, hash })
 }
 
@@ -196,7 +198,7 @@ fn volume(
     locked.check().map_err(|error| at(error.into()))?;
     not_over_anything(path, &*locked, wanted, output)?;
     let source = Source::from(&args.secret.passphrase);
-    check_hash(format, &source, args, output)?;
+    check_hash(format, args, output)?;
     let options = unlock_options(args, wanted);
     if let Some(file) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(file, output)?;
@@ -214,15 +216,21 @@ fn volume(
 }
 
 /// A plain volume hashes what is typed, and never what is in a key file.
-fn check_hash(format: &Format, source: &Source, args: &UnlockArgs, output: &Output) -> Result<(), Failure> {
+fn check_hash(format: &Format, args: &UnlockArgs, output: &Output) -> Result<(), Failure> {
     let Format::Plain { hash, .. } = format else { return Ok(()) };
-    let is_file = source.is_key_file() || args.secret.volume_key_file.is_some();
-    match hash {
-        Some(_) if is_file => output.warn("--hash is ignored: a key file holds the key itself"),
-        None if !is_file => return Err(needed("--hash")),
+    match is_key_itself(args) {
+        true if args.plain.hash.is_some() => {
+            output.warn("--hash is ignored: a key file holds the key itself");
+        }
+        false if hash.is_none() => return Err(needed("--hash")),
         _ => {}
     }
     Ok(())
+}
+
+/// Whether what the options name is the key of a plain volume, and no passphrase.
+fn is_key_itself(args: &UnlockArgs) -> bool {
+    Source::from(&args.secret.passphrase).is_key_file() || args.secret.volume_key_file.is_some()
 }
 
 /// A plain volume can't be told from anything else that is on the device. What can is asked about before it is written over.

@@ -89,6 +89,9 @@ fn a_view_has_a_size_that_is_possible() {
     // A hash that does nothing is worth a word, as in cryptsetup.
     let ran = scratch.atrest(&[&["decrypt", "--yes", "--hash", "sha256"], &plain[..]].concat()).ok();
     assert!(ran.stderr.contains("--hash is ignored"), "{}", ran.stderr);
+    // So is one that nobody knows.
+    let ran = scratch.atrest(&[&["decrypt", "--yes", "--hash", "md5000"], &plain[..]].concat()).ok();
+    assert!(ran.stderr.contains("--hash is ignored"), "{}", ran.stderr);
 }
 
 #[test]

@@ -196,8 +196,7 @@ struct From<'a> {
     start: u64,
 }
 
-/// A look needs no lock: a header that another program is writing meanwhile is found as a damaged one, and asked about all
-/// the same.
+/// A look takes no lock. A header that another program is writing meanwhile is found as a damaged one, or not yet.
 impl Unshared for From<'_> {}
 
 impl BlockDevice for From<'_> {

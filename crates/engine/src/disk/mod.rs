@@ -108,7 +108,7 @@ impl Disk {
         Self::from_regions(media, vec![region], options, None)
     }
 
-    /// The plaintext of `len` bytes at `media_offset`, under a mapper that nothing was said about but by the caller.
+    /// The plaintext of `len` bytes at `media_offset`, with the mapper that the caller chose.
     ///
     /// # Errors
     /// [`DiskError::MediaTooSmall`] or [`DiskError::Overflow`] if the bytes do not lie on the media,
