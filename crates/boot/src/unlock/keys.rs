@@ -249,3 +249,72 @@ fn on_device(error: KeyError, device: &Path, path: &str) -> KeyError {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::cell::RefCell;
+
+    use atrest_testkit::Scratch;
+
+    use super::*;
+    use crate::policy::{Crypttab, Policy};
+
+    /// The keys of a line of crypttab until there is none, what ended them, and what was said. Nobody can be asked.
+    fn all_keys(line: &str, shared: &[&str]) -> (Vec<String>, EntryError, Vec<String>) {
+        let policy = Policy::new(Some(Crypttab::parse(Path::new("crypttab"), line)), None);
+        let [entry] = &policy.entries[..] else { panic!("one entry: {policy:?}") };
+        let said = RefCell::new(Vec::new());
+        let say = |_: Level, text: &str| said.borrow_mut().push(text.to_owned());
+        let unlocker = Unlocker::new(&say, None);
+        let passphrases = shared.iter().map(|text| Rc::new(Passphrase::copy_from(text.as_bytes())));
+        unlocker.right.borrow_mut().extend(passphrases);
+        let mut keys = Keys::new(&unlocker, entry, Path::new("/dev/vda"));
+        let mut found = Vec::new();
+        loop {
+            let (kind, key) = match keys.next_key() {
+                Ok(Some(atrest_open::Key::Passphrase(key))) => ("passphrase", key),
+                Ok(Some(atrest_open::Key::File(key))) => ("file", key),
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => {
+                    let said = said.borrow().clone();
+                    return (found, error, said);
+                }
+            };
+            found.push(format!("{kind} {}", String::from_utf8_lossy(key.expose())));
+            keys.wrong(&"it is wrong");
+        }
+    }
+
+    #[test]
+    fn a_script_is_run_as_often_as_the_policy_says_and_never_listed_beforehand() {
+        let line = "v /dev/vda CRYPTTAB_TRIED luks,keyscript=/usr/bin/printenv,tries=3";
+        let (found, end, said) = all_keys(line, &[]);
+        assert_eq!(found, ["file 0\n", "file 1\n", "file 2\n"]);
+        assert!(matches!(end, EntryError::Ask(_)), "{end}");
+        assert_eq!(said, ["v: /usr/bin/printenv does not open it"; 3]);
+        // So many would not fit in memory, and one that failed is not run again.
+        let line = "v /dev/vda none luks,keyscript=/bin/false,tries=4294967295";
+        let (found, _, said) = all_keys(line, &[]);
+        assert!(found.is_empty() && said.len() == 1, "{found:?} {said:?}");
+    }
+
+    #[test]
+    fn key_file_empty_and_shared_passphrases_come_before_anybody_is_asked() {
+        let scratch = Scratch::new();
+        let key = scratch.file("key", "secret").display().to_string();
+        let line = format!("v /dev/vda {key} luks,try-empty-password");
+        let (found, end, said) = all_keys(&line, &["first", "second"]);
+        assert_eq!(found, ["file secret", "passphrase ", "passphrase first", "passphrase second"]);
+        assert!(matches!(end, EntryError::Ask(_)), "{end}");
+        assert_eq!(said, ["v: its key file does not open it"], "nobody has said that the others would");
+        let (found, ..) = all_keys(&format!("v /dev/vda {key} luks"), &[]);
+        assert_eq!(found, ["file secret"]);
+    }
+
+    #[test]
+    fn a_missing_key_is_told_and_headless_asks_nobody() {
+        let (found, end, said) = all_keys("v /dev/vda /nowhere/key luks,headless", &[]);
+        assert!(found.is_empty() && said.len() == 1 && said[0].contains("/nowhere/key"), "{said:?}");
+        assert!(matches!(end, EntryError::Headless), "{end}");
+    }
+}
