@@ -113,7 +113,7 @@ fn a_keyslot_that_is_used_has_iterations_and_one_that_is_freed_keeps_nothing() {
     let mut header = Header::new(&parts(64)).expect("valid");
     let before = header.clone();
     assert_eq!(header.use_slot(3, 0, [7; 32]), Err(HeaderError::SlotIterations { slot: 3 }));
-    assert_eq!(header.use_slot(8, 9, [7; 32]), Err(HeaderError::SlotState { slot: 8, word: 0 }));
+    assert_eq!(header.use_slot(8, 9, [7; 32]), Err(HeaderError::NoSuchSlot { slot: 8 }));
     header.free_slot(8);
     assert_eq!(header, before);
     header.use_slot(3, 9, [7; 32]).expect("a keyslot");
