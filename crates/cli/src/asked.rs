@@ -14,20 +14,34 @@ use crate::secrets::Source;
 /// How often a passphrase is asked for on a terminal.
 pub const TRIES: u32 = 3;
 
-/// Asks for the passphrase of a path: three times on a terminal. Any other source is read once.
+/// Asks for a passphrase: three times on a terminal. Any other source is read once.
 pub struct Asked<'a, K> {
     source: &'a Source,
-    path: &'a Path,
     output: &'a Output,
+    prompt: String,
+    /// What is said of a wrong one.
+    wrong: &'static str,
     tries: u32,
     make: fn(Passphrase) -> K,
 }
 
 impl<'a, K> Asked<'a, K> {
-    /// What is read becomes a key by `make`.
-    pub fn new(source: &'a Source, path: &'a Path, output: &'a Output, make: fn(Passphrase) -> K) -> Self {
+    /// Asks for the passphrase of the volume at a path. What is read becomes a key by `make`.
+    pub fn volume(source: &'a Source, path: &Path, output: &'a Output, make: fn(Passphrase) -> K) -> Self {
+        let prompt = format!("Passphrase for {}", path.display());
+        Self::new(source, prompt, "no keyslot opens with this passphrase", output, make)
+    }
+
+    /// Asks by `prompt`, and says `wrong` of a passphrase that is.
+    pub fn new(
+        source: &'a Source,
+        prompt: String,
+        wrong: &'static str,
+        output: &'a Output,
+        make: fn(Passphrase) -> K,
+    ) -> Self {
         let tries = if source.is_prompt() { TRIES } else { 1 };
-        Self { source, path, output, tries, make }
+        Self { source, output, prompt, wrong, tries, make }
     }
 }
 
@@ -38,7 +52,7 @@ impl<K> KeySource for Asked<'_, K> {
     fn next_key(&mut self) -> Result<Option<K>, Failure> {
         let Some(left) = self.tries.checked_sub(1) else { return Ok(None) };
         self.tries = left;
-        let passphrase = self.source.read(&format!("Passphrase for {}", self.path.display()), self.output)?;
+        let passphrase = self.source.read(&self.prompt, self.output)?;
         Ok(Some((self.make)(passphrase)))
     }
 
@@ -51,7 +65,7 @@ impl<K> KeySource for Asked<'_, K> {
 
     fn wrong(&mut self, _: &dyn Display) {
         if self.tries > 0 {
-            eprintln!("atrest: no keyslot opens with this passphrase; try again");
+            eprintln!("atrest: {}; try again", self.wrong);
         }
     }
 }

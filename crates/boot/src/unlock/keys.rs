@@ -144,47 +144,23 @@ impl KeySource for Keys<'_> {
     }
 }
 
-/// The key of a plain volume: one, as nothing tells whether it is right.
-pub struct PlainKeys<'a> {
-    unlocker: &'a Unlocker<'a>,
-    entry: &'a Entry,
-    source: &'a Path,
-    /// Bytes of a key that is random.
-    len: usize,
-    given: bool,
-}
-
-impl<'a> PlainKeys<'a> {
-    /// The key of `entry`, whose device is `source`; `len` bytes of it if it is random.
-    pub fn new(unlocker: &'a Unlocker<'a>, entry: &'a Entry, source: &'a Path, len: usize) -> Self {
-        Self { unlocker, entry, source, len, given: false }
-    }
-}
-
-impl KeySource for PlainKeys<'_> {
-    type Key = atrest_open::Key;
-    type Error = EntryError;
-
-    fn next_key(&mut self) -> Result<Option<atrest_open::Key>, EntryError> {
-        if core::mem::replace(&mut self.given, true) {
-            return Ok(None);
-        }
-        Ok(Some(match &self.entry.key {
-            Key::Ask => {
-                let passphrase = self.unlocker.ask(self.entry, self.source)?;
-                atrest_open::Key::Passphrase(Passphrase::new(passphrase))
-            }
-            _ => {
-                let key = self.unlocker.key(self.entry, self.source, 0, self.len);
-                atrest_open::Key::File(Passphrase::new(key.map_err(EntryError::Key)?))
-            }
-        }))
-    }
-
-    fn wrong(&mut self, _: &dyn fmt::Display) {}
-}
-
 impl Unlocker<'_> {
+    /// The key of a plain volume: one, as nothing tells whether it is right. It has `len` bytes if it is random.
+    pub(super) fn plain_key(
+        &self,
+        entry: &Entry,
+        source: &Path,
+        len: usize,
+    ) -> Result<atrest_open::Key, EntryError> {
+        match &entry.key {
+            Key::Ask => self.ask(entry, source).map(Passphrase::new).map(atrest_open::Key::Passphrase),
+            _ => {
+                let key = self.key(entry, source, 0, len).map_err(EntryError::Key)?;
+                Ok(atrest_open::Key::File(Passphrase::new(key)))
+            }
+        }
+    }
+
     /// The key that the policy names; `len` bytes of it if it is random.
     fn key(&self, entry: &Entry, source: &Path, tried: u32, len: usize) -> Result<SecretBytes, KeyError> {
         match &entry.key {

@@ -12,7 +12,7 @@ use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume};
 
 use super::error::EntryError;
-use super::keys::{Keys, PlainKeys};
+use super::keys::Keys;
 use super::{Level, Unlocker};
 use crate::mounts::OnDevice;
 use crate::policy::{Entry, Key, Kind};
@@ -121,22 +121,24 @@ fn unlock(
         unlocker.say(Level::Warning, entry, text);
     }
     let options = unlock_options(entry);
-    let opened = match &format {
+    match &format {
         Format::Plain { options: plain, hash } => {
             if matches!(entry.key, Key::Ask) && hash.is_none() {
                 return Err(EntryError::PlainOption { option: "hash" });
             }
-            let mut keys = PlainKeys::new(unlocker, entry, source, plain.key_len);
-            atrest_open::unlock(&*locked, &mut keys, &options)
+            let key = unlocker.plain_key(entry, source, plain.key_len)?;
+            locked.try_key(&key, &options).map_err(EntryError::Unlock)
         }
-        Format::ByHeader => atrest_open::unlock(&*locked, &mut Keys::new(unlocker, entry, source), &options),
-    };
-    opened.map_err(|refused| match refused {
-        Refused::Source(error) => error,
-        Refused::Attempt(error) => EntryError::Unlock(error),
-        // cannot happen: the first key is there, or a source says why it is not.
-        Refused::NoKey => EntryError::Headless,
-    })
+        Format::ByHeader => {
+            let opened = atrest_open::unlock(&*locked, &mut Keys::new(unlocker, entry, source), &options);
+            opened.map_err(|refused| match refused {
+                Refused::Source(error) => error,
+                Refused::Attempt(error) => EntryError::Unlock(error),
+                // cannot happen: in the end somebody is asked, or an error says why nobody is.
+                Refused::NoKey => EntryError::Headless,
+            })
+        }
+    }
 }
 
 /// What the policy says of a volume without a header.

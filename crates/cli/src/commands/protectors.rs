@@ -1,9 +1,11 @@
 //! Protectors of google/fscrypt: from what a person has to the master keys of policies.
 
+use core::fmt::{self, Display, Formatter};
 use std::path::Path;
 
 use atrest_filetree::{DisplayName, FileTree};
 use atrest_kdf::KdfError;
+use atrest_open::{MayBeWrongKey, Refused, try_keys};
 use atrest_secret::Passphrase;
 use atrest_tree::ecryptfs::{Keys, LowerTree};
 use atrest_tree::fscrypt::metadata::{
@@ -13,11 +15,10 @@ use atrest_tree::fscrypt::metadata::{
 use super::policies;
 use crate::args::fscrypt::FscryptProtector;
 use crate::args::secrets::PassphraseArgs;
-use crate::asked::TRIES;
+use crate::asked::Asked;
 use crate::errors::too_much_work;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::progress;
 use crate::secrets::Source;
 
 /// How the passphrase of a protector is given without a terminal.
@@ -124,19 +125,29 @@ fn unlock_one(
         }
         (None, _) => typed.clone(),
     };
-    let mut tries = if source.is_prompt() { TRIES } else { 1 };
-    loop {
-        tries -= 1;
-        let secret = source.read(&format!("Passphrase of {}", called(protector)), output)?;
-        let spinner = progress::spinner("deriving the key", output);
-        let unlocked = metadata.unlock(protector, text(protector, &secret));
-        spinner.finish_and_clear();
-        match unlocked {
-            Err(UnlockError::WrongSecret { .. }) if tries > 0 => {
-                eprintln!("atrest: that is not its passphrase; try again");
-            }
-            unlocked => return Ok(unlocked?),
-        }
+    let prompt = format!("Passphrase of {}", called(protector));
+    let mut asked = Asked::new(&source, prompt, "that is not its passphrase", output, |secret| secret);
+    let unlock = |secret: &Passphrase| metadata.unlock(protector, text(protector, secret));
+    try_keys(&mut asked, |secret| unlock(secret).map_err(NotUnlocked)).map_err(|refused| match refused {
+        Refused::Source(failure) => failure,
+        Refused::Attempt(NotUnlocked(error)) => error.into(),
+        // cannot happen: a source on the command line is read at least once.
+        Refused::NoKey => Failure::parameters("there is no passphrase to try"),
+    })
+}
+
+/// Why a protector was not unlocked, as the one who tries keys wants to know it.
+struct NotUnlocked(UnlockError);
+
+impl MayBeWrongKey for NotUnlocked {
+    fn is_wrong_key(&self) -> bool {
+        matches!(self.0, UnlockError::WrongSecret { .. })
+    }
+}
+
+impl Display for NotUnlocked {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

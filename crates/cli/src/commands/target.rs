@@ -138,7 +138,7 @@ pub fn with_passphrase<T, E: MayBeWrongKey + Display + Into<Failure>>(
     output: &Output,
     attempt: impl FnMut(&Passphrase) -> Result<T, E>,
 ) -> Result<T, Failure> {
-    let mut asked = Asked::new(source, path, output, |passphrase| passphrase);
+    let mut asked = Asked::volume(source, path, output, |passphrase| passphrase);
     try_keys(&mut asked, attempt).map_err(|refused| refusal(refused, path))
 }
 

@@ -205,7 +205,7 @@ fn volume(
         return locked.try_key(&Key::Volume(key), &options).map_err(|error| at(error.into()));
     }
     let key = if source.is_key_file() { Key::File } else { Key::Passphrase };
-    let opened = atrest_open::unlock(&*locked, &mut Asked::new(&source, path, output, key), &options);
+    let opened = atrest_open::unlock(&*locked, &mut Asked::volume(&source, path, output, key), &options);
     opened.map_err(|refused| {
         let failure = target::refusal(refused, path);
         match source.is_prompt() && failure.code() == Code::Parameters as u8 {

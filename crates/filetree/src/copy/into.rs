@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{CopyError, CopyOptions, CopyProgress, CopySummary, PIECE, at, host};
+use super::{CopyError, CopyOptions, CopyProgress, CopySummary, PIECE, at, host, host_names};
 use crate::error::TreeError;
 use crate::path::TreePath;
 use crate::tree::{FileTree, Kind, Stop, Timestamp};
@@ -84,16 +84,7 @@ impl Copy<'_> {
                 Err(error) => return Err(at(to, error)),
             }
         }
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&dir).map_err(|e| host(shown, e))? {
-            let entry = entry.map_err(|e| host(shown, e))?;
-            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                names.push(entry.file_name().to_owned());
-            }
-        }
-        // The same order every time.
-        names.sort();
-        for name in names {
+        for name in host_names(&dir).map_err(|e| host(shown, e))? {
             let path = to.join(name.to_bytes()).map_err(|e| at(to, e))?;
             let shown = shown.join(OsStr::from_bytes(name.to_bytes()));
             self.child(dir.as_fd(), &name, &path, &shown, depth)?;

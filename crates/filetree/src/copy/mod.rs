@@ -1,5 +1,6 @@
 //! Copying between a tree and the host's file system.
 
+mod host_names;
 mod into;
 mod out;
 mod room;
@@ -14,6 +15,7 @@ use crate::path::TreePath;
 use crate::tree::Kind;
 use crate::walk::WalkError;
 
+pub use host_names::host_names;
 pub use into::copy_in;
 pub use out::copy_out;
 

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use atrest_filetree::{Kind, MAX_DEPTH, TreePath};
+use atrest_filetree::{Kind, MAX_DEPTH, TreePath, host_names};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -89,16 +89,7 @@ impl Source {
         if depth >= MAX_DEPTH {
             return Err(BuildError::TooDeep { path: shown.to_owned(), limit: MAX_DEPTH });
         }
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&dir).map_err(|e| host(shown, e))? {
-            let entry = entry.map_err(|e| host(shown, e))?;
-            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                names.push(entry.file_name().to_owned());
-            }
-        }
-        // The same order every time.
-        names.sort();
-        for name in names {
+        for name in host_names(&dir).map_err(|e| host(shown, e))? {
             let shown = shown.join(OsStr::from_bytes(name.to_bytes()));
             if own == 0 && name.to_bytes() == LOST_AND_FOUND {
                 // mke2fs makes one.
