@@ -173,6 +173,20 @@ mod tests {
     use atrest_testkit::Scratch;
 
     use super::*;
+    use crate::policy::{Crypttab, Policy};
+
+    #[test]
+    fn a_header_is_looked_for_where_there_can_be_one() {
+        let text = "v /dev/vda none luks,header=/nowhere/header";
+        let policy = Policy::new(Some(Crypttab::parse(Path::new("crypttab"), text)), None);
+        let [entry] = &policy.entries[..] else { panic!("one entry: {policy:?}") };
+        let unlocker = Unlocker::new(&|_, _| {}, None);
+        let path = |entry: &Entry| HeaderPlace::find(&unlocker, entry).expect("no device is waited for").path;
+        assert_eq!(path(entry), Some("/nowhere/header".into()));
+        let mut plain = entry.clone();
+        plain.options.kind = Kind::Plain;
+        assert_eq!(path(&plain), None);
+    }
 
     #[test]
     fn a_plain_volume_is_not_mapped_over_something_else_but_for_reading() {

@@ -80,6 +80,17 @@ fn a_detached_header_alone_is_refused_as_cryptsetup_refuses_it() {
 }
 
 #[test]
+fn data_that_looks_like_flash_is_data_where_a_header_is_named() {
+    let scratch = detached("luks2");
+    scratch
+        .bash("$ATREST format --type flash --size 1M --key-file key card && dd if=card of=d conv=notrunc")
+        .ok();
+    scratch.atrest(&["decrypt", "--key-file", "key", "d", "out"]).fails(4, "it is encrypted flash");
+    scratch.atrest(&["decrypt", "--key-file", "key", "--header", "h", "d", "out"]).ok();
+    assert_eq!(fs::metadata(scratch.path("out")).expect("the plaintext").len(), 4 << 20);
+}
+
+#[test]
 fn header_and_data_are_one_file_by_whatever_path() {
     for kind in ["luks1", "luks2"] {
         let scratch = detached(kind);

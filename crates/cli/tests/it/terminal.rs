@@ -202,6 +202,25 @@ fn a_made_passphrase_is_words_of_the_list_and_says_what_it_is_worth() {
 }
 
 #[test]
+fn a_wrong_passphrase_can_be_typed_three_times() {
+    let scratch = volume(b"secret");
+    for commands in [["key", "test", "vol"], ["ls", "vol", "/"]] {
+        let mut terminal = Terminal::new();
+        let child = terminal.start(&scratch.atrest_command(&commands));
+        for left in [2, 1, 0] {
+            terminal.shows("Passphrase for vol: ");
+            terminal.hides();
+            terminal.types(b"wrong\n");
+            if left > 0 {
+                terminal.shows("no keyslot opens with this passphrase; try again");
+            }
+        }
+        terminal.shows("wrong passphrase: no keyslot opens with it");
+        assert_eq!(ends(child).code(), Some(2), "{commands:?}");
+    }
+}
+
+#[test]
 fn the_passphrase_of_a_protector_is_asked_for_again_if_it_is_wrong() {
     let scratch = Scratch::new();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tree/tests/protectors/make.sh");

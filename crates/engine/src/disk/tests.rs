@@ -214,6 +214,22 @@ fn a_read_only_volume_or_media_refuses_every_change() {
 }
 
 #[test]
+fn a_volume_whose_tags_only_the_kernel_checks_is_no_disk() {
+    let encrypted = Locked::new(mapper("aes-xts-plain64", 4096, 1)).into();
+    let kernel = Protection::Kernel { data_unit: 4096 };
+    let segments = [(0, encrypted), (8192, kernel)].map(|(start, protection)| Segment {
+        start,
+        len: 8192,
+        media_offset: start,
+        protection,
+    });
+    let volume = Volume::new(VolumeFormat::Luks2, segments.into());
+    let media = Arc::new(FaultDevice::zeroed(1 << 20));
+    let refused = Disk::new(media, volume, DiskOptions::default()).expect_err("refused");
+    assert_eq!(refused, DiskError::Authenticated);
+}
+
+#[test]
 fn segments_that_fit_neither_the_media_nor_one_another_are_refused() {
     let media = |size| Arc::new(FaultDevice::zeroed(size)) as Arc<dyn BlockDevice>;
     let segment = |start, len, media_offset| Segment {
