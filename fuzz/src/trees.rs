@@ -9,7 +9,9 @@ use atrest_filetree::{
     About, Entry, FileTree, IfExists, Kind, LastLink, Metadata, Space, Step, Stop, TreeError, TreePath, Walk,
     WalkError, remove, resolve,
 };
-use atrest_inside::{Access, Window, open_tree, partitions};
+use atrest_inside::{Access, open_tree};
+use atrest_probe::partition::partitions;
+use atrest_probe::{Window, detect};
 
 use crate::{Image, crc32};
 
@@ -38,7 +40,7 @@ fn table(image: &Arc<Image>) {
     for partition in &table.partitions {
         let window =
             Window::new(image.clone(), partition.start, partition.len).expect("partitions are inside");
-        let _ = atrest_inside::detect(&window);
+        let _ = detect(&window);
         ends.push((partition.start, partition.start + partition.len));
     }
     ends.sort_unstable();

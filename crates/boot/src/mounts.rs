@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use atrest_probe::FilesystemKind;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
@@ -80,20 +81,21 @@ fn mount_by(
     filesystem: Option<&str>,
     how: impl Fn(&str) -> (MountFlags, String),
 ) -> io::Result<()> {
-    let found;
     let kinds: Vec<String> = match filesystem.filter(|name| *name != "auto") {
         Some(names) => names.split(',').map(String::from).collect(),
         None => {
-            found = device::content(device).map(|content| content.kind);
-            match found {
-                Some(kind @ (device::LUKS | device::SWAP)) => {
-                    let what = format!("{} holds {kind}, which is no file system", device.display());
+            use FilesystemKind::{Ext2, Ext3, Luks1, Luks2, Swap};
+            let found = device::content(device).map(|content| content.kind);
+            let name = found.map(FilesystemKind::blkid_name);
+            match (found, name) {
+                (Some(Luks1 | Luks2 | Swap), Some(name)) => {
+                    let what = format!("{} holds {name}, which is no file system", device.display());
                     return Err(io::Error::new(io::ErrorKind::InvalidData, what));
                 }
                 // The kernel's ext4 is for all three, and is there where the others are not.
-                Some(kind @ ("ext2" | "ext3")) => vec![kind.into(), "ext4".into()],
-                Some(kind) => vec![kind.into()],
-                None => known_to_kernel(),
+                (Some(Ext2 | Ext3), Some(name)) => vec![name.into(), "ext4".into()],
+                (_, Some(name)) => vec![name.into()],
+                (_, None) => known_to_kernel(),
             }
         }
     };

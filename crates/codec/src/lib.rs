@@ -77,11 +77,13 @@
     )
 )]
 
+mod crc;
 mod fixed;
 mod reader;
 mod record;
 mod writer;
 
+pub use crc::{crc32, crc32c, crc32c_without};
 pub use fixed::{Be, Fixed, Le, Rows, decode, encode, split, split_mut};
 pub use reader::{ReadError, Reader};
 pub use record::{Record, RecordMut};

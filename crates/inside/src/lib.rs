@@ -11,36 +11,27 @@
 
 mod build;
 mod bytes;
-mod detect;
+#[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+mod choice;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod ext4;
 mod fat;
 mod fault;
-mod foreign;
 #[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 mod littlefs;
-#[cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-mod partition;
-pub mod reach;
-mod window;
 
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice, FlashDevice, FlashGeometry};
 use atrest_filetree::{Encryption, FileTree, TreeError};
+use atrest_probe::detect;
 
 pub use build::{
     BuildError, BuildOptions, BuildSummary, Encrypt, NewPolicy, Source, Unexpected, build_image,
 };
-pub use detect::{FilesystemKind, detect};
+pub use choice::{Candidate, ChoiceError, filesystem_device};
 pub use fault::{Damage, Feature, Field, Unsupported};
-pub use foreign::{Foreign, foreign};
 pub use littlefs::{LittleFsDamage, LittleFsFault};
-pub use partition::{
-    Candidate, ChoiceError, GptDamage, Partition, PartitionError, PartitionTable, Scheme, TableCopy,
-    filesystem_device, partitions,
-};
-pub use window::Window;
 
 /// How a tree is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +68,7 @@ pub fn open_tree_with(
     access: Access,
     encryption: Option<Arc<dyn Encryption>>,
 ) -> Result<Box<dyn FileTree>, TreeError> {
-    use FilesystemKind as Fs;
+    use atrest_probe::FilesystemKind as Fs;
     match detect(&*device)? {
         Some(Fs::Ext2 | Fs::Ext3 | Fs::Ext4) => {
             Ok(Box::new(ext4::ExtTree::open(device, encryption)?.overwriting(access == Access::ReadWrite)))

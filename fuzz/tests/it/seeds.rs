@@ -7,7 +7,8 @@ use atrest_device::BlockDevice;
 use atrest_filetree::{Kind, TreeError, TreePath};
 use atrest_format::luks2::{CopyKind, Header, Metadata};
 use atrest_fuzz::{Image, fscrypt_keyring, littlefs_listing};
-use atrest_inside::{Access, open_tree, open_tree_with, partitions};
+use atrest_inside::{Access, open_tree, open_tree_with};
+use atrest_probe::partition::partitions;
 use atrest_volume::{Devices, LockedVolume, Passphrase, UnlockOptions};
 
 fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {

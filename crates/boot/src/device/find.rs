@@ -1,11 +1,12 @@
 //! From a name to a device node.
 
-use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use atrest_engine::{Access, FileDevice};
+use atrest_probe::{FilesystemKind, Identity, identity};
+
 use super::partition::partition;
-use super::probe::{self, Content};
 use crate::policy::DeviceSpec;
 
 const SYS: &str = "/sys/class/block";
@@ -37,9 +38,10 @@ pub fn find(spec: &DeviceSpec) -> Option<Found> {
     Some(Found { path, others: fitting.collect() })
 }
 
-/// What is on the device at a path.
-pub fn content(path: &Path) -> Option<Content> {
-    probe::probe(&File::open(path).ok()?)
+/// What the device at a path is called; `None` for what is not known, and for what can't be read.
+pub fn content(path: &Path) -> Option<Identity> {
+    let device = FileDevice::open(path, Access::ReadOnly).ok()?;
+    identity(&device).ok()?
 }
 
 /// A block device, or a regular file, that is not empty: a loop device or a drive without a medium is there, but not yet.
@@ -73,7 +75,8 @@ fn fits(name: &str, spec: &DeviceSpec) -> bool {
         DeviceSpec::Path(_) => false,
         DeviceSpec::Uuid(uuid) => content().is_some_and(|content| content.uuid.eq_ignore_ascii_case(uuid)),
         DeviceSpec::LuksUuidPrefix(prefix) => content().is_some_and(|content| {
-            content.kind == probe::LUKS && content.uuid.starts_with(&prefix.to_ascii_lowercase())
+            matches!(content.kind, FilesystemKind::Luks1 | FilesystemKind::Luks2)
+                && content.uuid.starts_with(&prefix.to_ascii_lowercase())
         }),
         DeviceSpec::Label(label) => content().is_some_and(|content| content.label == *label),
         DeviceSpec::PartUuid(uuid) => {

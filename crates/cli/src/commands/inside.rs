@@ -11,7 +11,8 @@ use atrest_filetree::{
     CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, Kind, LastLink, Metadata, Stop, TreeError,
     TreePath, WalkError, copy_in, copy_out, remove, resolve,
 };
-use atrest_inside::{Access, FilesystemKind, detect, filesystem_device, open_tree_with};
+use atrest_inside::{Access, filesystem_device, open_tree_with};
+use atrest_probe::{FilesystemKind, detect};
 use atrest_tree::fscrypt::Keyring;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use atrest_attach::fuse;
 use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
 use atrest_attach::session::{Entry, Kind};
 use atrest_filetree::FileTree;
-use atrest_inside::FilesystemKind;
+use atrest_probe::FilesystemKind;
 use atrest_tree::fscrypt::Keyring;
 use serde_json::json;
 

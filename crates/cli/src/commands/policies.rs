@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use atrest_engine::Access as FileAccess;
 use atrest_filetree::{DisplayName, FileTree, KeyName};
-use atrest_inside::{Access, FilesystemKind, Unsupported, filesystem_device, open_tree};
+use atrest_inside::{Access, Unsupported, filesystem_device, open_tree};
+use atrest_probe::FilesystemKind;
 use atrest_tree::fscrypt::EncryptionMode;
 use atrest_tree::fscrypt::metadata::{
     Damaged, Link, Metadata, MetadataError, Policy, Protector, ProtectorSource,

@@ -7,7 +7,7 @@ use atrest_device::{BlockDevice, Media};
 use atrest_engine::bulk::Progress;
 use atrest_engine::reencrypt::{RewriteError, RewriteOptions, Rewritten, run};
 use atrest_engine::{Access, FileDevice, NewFile, is_same};
-use atrest_inside::reach::{self, Reach};
+use atrest_probe::reach::{self, Reach};
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::reencrypt::{
     EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, Rewriting, begin_encryption,
@@ -208,7 +208,7 @@ fn encrypt_shifted(
                 ),
             );
             let hint = match data.is_block_device() {
-                true => reach::how_to_shrink(name, path, least),
+                true => reach::how_to_shrink(name, path.display(), least),
                 // Of a fixed length: said twice, it is done once.
                 false => format!(
                     "make the file longer, which changes nothing in it: truncate -s {} {}",

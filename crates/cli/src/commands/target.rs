@@ -9,8 +9,8 @@ use std::path::Path;
 use atrest_device::BlockDevice;
 use atrest_engine::contents::in_the_way;
 use atrest_engine::{Access, FileDevice};
-use atrest_inside::{Foreign, foreign};
 use atrest_open::{MayBeWrongKey, Refused, try_keys};
+use atrest_probe::{Foreign, foreign};
 use atrest_secret::Passphrase;
 use atrest_volume::{LockedVolume, OpenError, TokenInfo};
 

@@ -1,21 +1,19 @@
 //! What is on a device, for a question before it is overwritten: volumes, file systems and partition tables, by their
 //! signatures. Everything is read from untrusted bytes and believed to be a name, no more.
 
-mod kind;
-mod table;
 #[cfg(test)]
 mod tests;
 
 use core::fmt;
 use core::ops::Range;
 
-use atrest_codec::{Reader, Record};
 use atrest_device::{BlockDevice, DeviceError, Geometry, Unshared};
 use atrest_keyslot::flash::{HEADER_LEN, Header, Protection};
+use atrest_probe::partition::{Scheme, claims, scheme};
+use atrest_probe::{ExtSuperblock, FilesystemKind, LOOK_AT, by_signature, fat};
 use atrest_volume::{LockedVolume, OpenError};
 
 use crate::flash::{DetectError, detect};
-pub use kind::{FilesystemKind, LOOK_AT, by_signature};
 
 /// What a person would miss.
 #[non_exhaustive]
@@ -39,8 +37,8 @@ pub enum Contents {
     Filesystem(FilesystemKind),
     /// FAT12, FAT16 or FAT32.
     Fat,
-    /// A partition table, by its name.
-    Partitions(&'static str),
+    /// A partition table.
+    Partitions(Scheme),
 }
 
 /// What would be lost if these bytes of a device were overwritten: what begins at the first of them, or begins at the
@@ -56,7 +54,7 @@ pub fn in_the_way(device: &dyn BlockDevice, range: Range<u64>) -> Result<Option<
     }
     let Some(found) = look(&From { device, start: 0 })? else { return Ok(None) };
     let reaches = match &found {
-        Contents::Partitions(_) => table::reaches(device, &range)?,
+        Contents::Partitions(_) => claims(device, &range)?,
         // How far the others reach is not asked: a volume or file system owns its device.
         _ => true,
     };
@@ -82,10 +80,10 @@ fn look(device: &From<'_>) -> Result<Option<Contents>, DeviceError> {
     if let Some(kind) = by_signature(&start).or_else(|| ext(&start)) {
         return Ok(Some(Contents::Filesystem(kind)));
     }
-    if is_fat(&start) {
+    if start.first_chunk().is_some_and(fat::may_be) {
         return Ok(Some(Contents::Fat));
     }
-    if let Some(scheme) = table::scheme(device, &start)? {
+    if let Some(scheme) = scheme(device)? {
         return Ok(Some(Contents::Partitions(scheme)));
     }
     Ok(at_the_end(device)?.map(Contents::Filesystem))
@@ -106,30 +104,8 @@ fn flash(device: &dyn BlockDevice) -> Result<Contents, DeviceError> {
 
 /// ext2, ext3 or ext4. Its magic has two bytes only, so the block size must make sense as well.
 fn ext(start: &[u8]) -> Option<FilesystemKind> {
-    let superblock = Record::<0x400>::new(Reader::at(start, 0x400).ok()?.array_ref().ok()?);
-    if superblock.le16::<0x38>() != 0xef53 || superblock.le32::<0x18>() > 6 {
-        return None;
-    }
-    // What ext3 does not know, as libblkid has it.
-    let (compatible, incompatible) = (superblock.le32::<0x5c>(), superblock.le32::<0x60>());
-    let read_only = superblock.le32::<0x64>();
-    Some(match (incompatible & !0x16, read_only & !0x7, compatible & 0x4) {
-        (0, 0, 0) => FilesystemKind::Ext2,
-        (0, 0, _) => FilesystemKind::Ext3,
-        _ => FilesystemKind::Ext4,
-    })
-}
-
-/// A boot sector with sizes that FAT can have.
-fn is_fat(start: &[u8]) -> bool {
-    let Some(sector) = start.first_chunk::<512>().map(Record::new) else { return false };
-    let jump = matches!((sector.u8::<0>(), sector.u8::<2>()), (0xeb, 0x90) | (0xe9, _));
-    jump && sector.le16::<510>() == 0xaa55
-        && matches!(sector.le16::<11>(), 512 | 1024 | 2048 | 4096)
-        && sector.u8::<13>().is_power_of_two()
-        && sector.le16::<14>() != 0
-        && matches!(sector.u8::<16>(), 1 | 2)
-        && sector.u8::<21>() >= 0xf0
+    let superblock = ExtSuperblock::find(start).filter(|superblock| superblock.block_size().is_some());
+    superblock.map(ExtSuperblock::kind)
 }
 
 /// Members of a Linux RAID of the formats 0.90 and 1.0 have their superblock at the end.
@@ -184,7 +160,7 @@ impl fmt::Display for Contents {
             ) => kind.fmt(f),
             Self::Filesystem(kind) => write!(f, "a filesystem ({kind})"),
             Self::Fat => f.write_str("a filesystem (FAT)"),
-            Self::Partitions(scheme @ "MBR") => write!(f, "an {scheme} partition table"),
+            Self::Partitions(scheme @ Scheme::Mbr) => write!(f, "an {scheme} partition table"),
             Self::Partitions(scheme) => write!(f, "a {scheme} partition table"),
         }
     }

@@ -1,8 +1,8 @@
 use atrest_device::BlockDevice;
+use atrest_probe::SIGNATURES;
 use atrest_testkit::{FaultDevice, Random};
 
-use super::kind::SIGNATURES;
-use super::{Contents, in_the_way};
+use super::{Contents, Scheme, in_the_way};
 
 const SIZE: usize = 1 << 20;
 
@@ -63,7 +63,7 @@ fn a_partition_table_is_in_the_way_of_what_touches_it_or_a_partition() {
     record[446..462].copy_from_slice(&[0, 0, 0, 0, 0x83, 0, 0, 0, 100, 0, 0, 0, 50, 0, 0, 0]);
     record[510..].copy_from_slice(&[0x55, 0xaa]);
     let device = zeros_with(&[(0, &record)]);
-    assert!(matches!(found(&device, 0..512), Some(Contents::Partitions("MBR"))));
+    assert!(matches!(found(&device, 0..512), Some(Contents::Partitions(Scheme::Mbr))));
     let expected = [(1, 100, false), (1, 101, true), (149, 151, true), (150, 160, false), (0, 1, true)];
     for (from, to, hit) in expected {
         assert_eq!(touches(&device, from, to), hit, "{from} to {to}");
@@ -71,7 +71,7 @@ fn a_partition_table_is_in_the_way_of_what_touches_it_or_a_partition() {
 
     // One that names no place that makes sense fills the device.
     let device = zeros_with(&[(512, b"EFI PART")]);
-    assert!(matches!(found(&device, 0..512), Some(Contents::Partitions("GPT"))));
+    assert!(matches!(found(&device, 0..512), Some(Contents::Partitions(Scheme::Gpt))));
     assert!(touches(&device, 1000, 1001));
     let mut header = [0; 92];
     header[..8].copy_from_slice(b"EFI PART");

@@ -1,9 +1,7 @@
 //! Extended attributes, in the inode behind its fields and in one block of its own:
 //! kernel Documentation/filesystems/ext4, "Extended Attributes".
 
-use atrest_codec::{Le, RecordMut, WriteError, Writer, encode};
-
-use crate::bytes::crc32c;
+use atrest_codec::{Le, RecordMut, WriteError, Writer, crc32c, encode};
 
 const MAGIC: u32 = 0xea02_0000;
 /// An entry without its name.

@@ -1,9 +1,7 @@
 //! Directories of linear blocks: kernel Documentation/filesystems/ext4, "Linear (Classic) Directories".
 
-use atrest_codec::{Le, WriteError, Writer, encode};
+use atrest_codec::{Le, WriteError, Writer, crc32c, encode};
 use atrest_filetree::Kind;
-
-use crate::bytes::crc32c;
 
 /// An entry without its name.
 const HEADER: usize = 8;

@@ -1,10 +1,10 @@
 //! Extent trees: kernel Documentation/filesystems/ext4, "Extent Tree". Built from the leaves up, every node full.
 
-use atrest_codec::{Le, Rows, decode, encode};
+use atrest_codec::{Le, Rows, crc32c, decode, encode};
 
 use super::space::{Run, Space};
 use super::{BuildError, halves};
-use crate::bytes::{crc32c, wide};
+use crate::bytes::wide;
 
 const MAGIC: u16 = 0xf30a;
 const ENTRY: usize = 12;

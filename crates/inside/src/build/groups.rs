@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use atrest_codec::{Record, RecordMut};
+use atrest_codec::{Record, RecordMut, crc32c};
 use atrest_device::BlockDevice;
 
 use super::superblock::{DESCRIPTOR, Superblock};
 use super::{BuildError, Unexpected, halves};
-use crate::bytes::{crc32c, wide};
+use crate::bytes::wide;
 
 const INODES_UNUSED: u16 = 1;
 const BLOCKS_UNUSED: u16 = 2;

@@ -1,12 +1,11 @@
 //! Inodes as bytes: kernel Documentation/filesystems/ext4, "Index Nodes".
 
-use atrest_codec::{Record, RecordMut, WriteError};
+use atrest_codec::{Record, RecordMut, WriteError, crc32c};
 use atrest_filetree::{Kind, Timestamp};
 
 use super::attributes::Placed;
 use super::halves;
 use super::superblock::Superblock;
-use crate::bytes::crc32c;
 
 /// Bytes of fields behind the first 128: the kernel's.
 const EXTRA: usize = 32;

@@ -1,12 +1,12 @@
 //! The superblock of the filesystem that mke2fs has made: what the builder needs from it, and the counts that it
 //! gets in the end.
 
-use atrest_codec::{Record, RecordMut};
+use atrest_codec::{Record, RecordMut, crc32c};
 use atrest_device::BlockDevice;
 use atrest_filetree::EncryptedFilesystem;
 
 use super::{BuildError, Unexpected, halves};
-use crate::bytes::{crc32c, wide};
+use crate::bytes::wide;
 
 const AT: u64 = 1024;
 const SIZE: usize = 1024;

@@ -1,14 +1,13 @@
 //! Directories: kernel Documentation/filesystems/ext4, "Directory Entries". Hash trees are laid out so that a linear
 //! reader sees their inner blocks as empty, so none of their code is needed here.
 
-use atrest_codec::{Le, Reader, decode};
+use atrest_codec::{Le, Reader, crc32c, decode};
 use atrest_filetree::{Kind, TreeError, is_valid_name};
 
 use super::hash::NameHash;
 use super::inode::{Inode, flag};
 use super::superblock::Superblock;
 use super::{Blocks, incompat, map};
-use crate::bytes::crc32c;
 use crate::fault::Damage;
 
 /// Larger directories are refused: a hostile one could otherwise fill the memory with names.

@@ -1,12 +1,12 @@
 //! Inodes: kernel Documentation/filesystems/ext4, "Index Nodes".
 
-use atrest_codec::{Reader, Record, RecordMut};
+use atrest_codec::{Reader, Record, RecordMut, crc32c, crc32c_without};
 use atrest_filetree::{Kind, Metadata, Timestamp, TreeError};
 
 use super::superblock::Superblock;
 use super::{Blocks, incompat, xattr};
 use crate::build::encode_time;
-use crate::bytes::{crc32c, crc32c_without, wide};
+use crate::bytes::wide;
 use crate::fault::Damage;
 
 pub(super) const ROOT: u32 = 2;

@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use atrest_codec::{Be, Le, ReadError, Reader, Record};
+use atrest_codec::{Be, Le, ReadError, Reader, Record, crc32c, crc32c_without};
 use atrest_filetree::TreeError;
 
 use super::blocks::{Blocks, Replacement};
 use super::inode::Inode;
 use super::map;
-use crate::bytes::{crc32c, crc32c_without, wide};
+use crate::bytes::wide;
 use crate::fault::{Damage, Feature};
 
 pub(super) const JOURNAL_MAGIC: u32 = 0xc03b_3998;

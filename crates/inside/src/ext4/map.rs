@@ -1,12 +1,12 @@
 //! Where a file's blocks lie: extent trees (ext4) and block maps (ext2, ext3).
 //! Kernel Documentation/filesystems/ext4, "The Contents of inode.i_block".
 
-use atrest_codec::{Le, Reader, Record, Rows, decode};
+use atrest_codec::{Le, Reader, Record, Rows, crc32c, decode};
 use atrest_filetree::TreeError;
 
 use super::Blocks;
 use super::inode::{Inode, flag};
-use crate::bytes::{crc32c, wide};
+use crate::bytes::wide;
 use crate::fault::Damage;
 
 const EXTENT_MAGIC: u16 = 0xf30a;

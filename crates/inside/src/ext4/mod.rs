@@ -29,8 +29,7 @@ use atrest_filetree::{
 
 use blocks::Blocks;
 use inode::{Inode, ROOT, flag};
-pub(crate) use superblock::{AT, MAGIC, kind, magic};
-use superblock::{Superblock, incompat};
+use superblock::{AT, Superblock, incompat};
 
 use crate::fault::{Damage, Feature, Field};
 

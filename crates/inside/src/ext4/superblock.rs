@@ -1,18 +1,17 @@
 //! The superblock and the group descriptors: kernel Documentation/filesystems/ext4, "Super Block" and "Block Group Descriptors".
 
-use atrest_codec::Record;
+use atrest_codec::{Record, crc32c, crc32c_without};
 use atrest_filetree::{EncryptedFilesystem, TreeError};
 
 use super::hash::NameHash;
-use crate::bytes::{crc32c, crc32c_without, wide};
-use crate::detect::FilesystemKind;
+use crate::bytes::wide;
 use crate::fault::{Damage, Feature, Field};
+use atrest_probe::{ExtSuperblock, FilesystemKind};
 
-pub(crate) const MAGIC: u16 = 0xef53;
 /// The superblock starts at this byte, whatever the block size.
-pub(crate) const AT: usize = 1024;
+pub(super) const AT: usize = ExtSuperblock::AT;
 /// Bytes in it.
-pub(crate) const LEN: usize = 1024;
+pub(super) const LEN: usize = ExtSuperblock::LEN;
 
 pub(super) mod compat {
     pub(crate) const HAS_JOURNAL: u32 = 0x4;
@@ -57,8 +56,6 @@ mod ro_compat {
     /// sparse_super, large_file, btree_dir, huge_file, uninit_bg, dir_nlink, extra_isize, quota, bigalloc, metadata_csum,
     /// project and verity (whose files have a flag).
     pub(crate) const LEAVES_CONTENTS_ALONE: u32 = 0xa77f;
-    /// Features that neither ext2 nor ext3 has: huge files, group checksums, many links, extra inode sizes …
-    pub(crate) const EXT4_ONLY: u32 = !0x7;
 }
 
 /// What reading needs from the superblock, all values checked.
@@ -97,27 +94,9 @@ pub(super) struct Superblock {
     pub(super) errors: bool,
 }
 
-/// Which of the three filesystems it is, by the features it uses, as libblkid tells them apart.
-pub(crate) fn kind(superblock: Record<'_, LEN>) -> FilesystemKind {
-    let (compat, incompat, ro_compat) = features(superblock);
-    let ext3_incompat = incompat::FILETYPE | incompat::RECOVER | incompat::META_BG;
-    if ro_compat & ro_compat::EXT4_ONLY != 0 || incompat & !ext3_incompat != 0 {
-        FilesystemKind::Ext4
-    } else if compat & compat::HAS_JOURNAL != 0 {
-        FilesystemKind::Ext3
-    } else {
-        FilesystemKind::Ext2
-    }
-}
-
 /// The three fields of features: compatible, incompatible, and compatible for readers.
 fn features(superblock: Record<'_, LEN>) -> (u32, u32, u32) {
     (superblock.le32::<0x5c>(), superblock.le32::<0x60>(), superblock.le32::<0x64>())
-}
-
-/// The magic number, by which a superblock is known.
-pub(crate) fn magic(superblock: Record<'_, LEN>) -> u16 {
-    superblock.le16::<0x38>()
 }
 
 impl Superblock {
@@ -125,9 +104,9 @@ impl Superblock {
     pub(super) fn parse(bytes: &[u8; LEN], device_size: u64) -> Result<Self, TreeError> {
         let fields = Record::new(bytes);
         let bad = |field| Err(TreeError::from(Damage::Superblock(field)));
-        if magic(fields) != MAGIC {
+        let Some(kind) = ExtSuperblock::new(bytes).map(ExtSuperblock::kind) else {
             return Err(TreeError::UnknownFilesystem);
-        }
+        };
         let (compat, incompat, ro_compat) = features(fields);
         if incompat & !incompat::KNOWN != 0 {
             return Err(Feature::ExtIncompat(incompat & !incompat::KNOWN).into());
@@ -186,7 +165,7 @@ impl Superblock {
         let label = fields.array::<0x78, 16>();
         let state = fields.le16::<0x3a>();
         Ok(Self {
-            kind: kind(fields),
+            kind,
             block_size,
             blocks,
             free_blocks: wide(if bits64 { fields.le32::<0x158>() } else { 0 }, fields.le32::<0xc>())

@@ -1,13 +1,12 @@
 //! Extended attributes: kernel Documentation/filesystems/ext4, "Extended Attributes". They lie behind the inode's fields, and in
 //! a block that several inodes may share.
 
-use atrest_codec::{Le, ReadError, Reader, Record};
+use atrest_codec::{Le, ReadError, Reader, Record, crc32c, crc32c_without};
 use atrest_filetree::TreeError;
 
 use super::Blocks;
 use super::inode::Inode;
 use super::superblock::Superblock;
-use crate::bytes::{crc32c, crc32c_without};
 use crate::fault::Damage;
 
 const MAGIC: u32 = 0xea02_0000;

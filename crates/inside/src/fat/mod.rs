@@ -9,7 +9,6 @@
 //!
 //! Nothing is freed unless each cluster has one owner in the whole filesystem: freeing a shared one would destroy the other's.
 
-mod boot;
 mod cache;
 mod dir;
 mod name;
@@ -25,8 +24,8 @@ use atrest_filetree::{
     About, Capacity, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp, TreeError,
     TreePath, WalkError,
 };
+use atrest_probe::fat::{BootSector, FatError};
 
-pub(crate) use boot::BootSector;
 use cache::Cache;
 use dir::{Directory, Found, Place};
 use owners::{Entered, Start};
@@ -65,7 +64,10 @@ impl FatTree {
     pub(crate) fn open(device: Arc<dyn BlockDevice>, writable: bool) -> Result<Self, TreeError> {
         let mut sector = [0; 512];
         device.read_at(0, &mut sector)?;
-        let boot = BootSector::parse(&sector)?;
+        let boot = BootSector::parse(&sector).map_err(|error| match error {
+            FatError::Impossible(field) => Damage::Superblock(field).into(),
+            _ => TreeError::UnknownFilesystem,
+        })?;
         if boot.size() > device.size() {
             return Err(TreeError::LargerThanDevice { needs: boot.size(), has: device.size() });
         }

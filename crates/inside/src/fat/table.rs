@@ -3,10 +3,10 @@
 use atrest_codec::Record;
 use atrest_filetree::TreeError;
 
-use super::boot::BootSector;
 use super::cache::Cache;
-use crate::detect::FilesystemKind;
 use crate::fault::Damage;
+use atrest_probe::FilesystemKind;
+use atrest_probe::fat::BootSector;
 
 /// What an entry of the table says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

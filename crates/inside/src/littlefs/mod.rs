@@ -19,7 +19,7 @@ use atrest_littlefs::{
     probe,
 };
 
-use crate::detect::FilesystemKind;
+use atrest_probe::FilesystemKind;
 use block::BlockFlash;
 pub use error::{LittleFsDamage, LittleFsFault};
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::common::{Keeps, Memory, assert_same, damage, open, path, pattern, read, run, sample_tree};
 use atrest_filetree::{FileTree, Kind, Note, TreeError};
-use atrest_inside::{Damage, FilesystemKind};
+use atrest_inside::Damage;
+use atrest_probe::FilesystemKind;
 use atrest_testkit::Scratch;
 
 const POSIX: Keeps = Keeps { posix: true };

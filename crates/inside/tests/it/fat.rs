@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 
 use crate::common::{Keeps, Memory, assert_same, open, path, pattern, read, run, try_run, write};
 use atrest_filetree::{CopyOptions, Kind, Timestamp, TreeError, TreePath, copy_in, copy_out};
-use atrest_inside::{Access, FilesystemKind};
+use atrest_inside::Access;
+use atrest_probe::FilesystemKind;
 use atrest_testkit::Scratch;
 
 const PLAIN: Keeps = Keeps { posix: false };

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Memory, exhaust, path, pattern, run, write};
 use atrest_filetree::TreePath;
-use atrest_inside::{Access, open_tree, partitions};
+use atrest_inside::{Access, open_tree};
+use atrest_probe::partition::partitions;
 use atrest_testkit::{Campaign, Random, Scratch};
 
 /// Small images of every kind, with something in them.

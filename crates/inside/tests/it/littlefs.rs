@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use crate::common::Memory;
 use atrest_device::{FlashDevice, FlashError, FlashGeometry};
 use atrest_filetree::{CopyOptions, FileTree, IfExists, Kind, Stop, TreeError, TreePath, copy_in, copy_out};
-use atrest_inside::{Access, FilesystemKind, LittleFsDamage, detect, open_flash_tree, open_tree};
+use atrest_inside::{Access, LittleFsDamage, open_flash_tree, open_tree};
 use atrest_littlefs::{FormatOptions, format};
+use atrest_probe::{FilesystemKind, detect};
 use atrest_testkit::flash::EmulatedFlash;
 use atrest_testkit::{Random, Scratch};
 

@@ -10,6 +10,5 @@ mod hostile;
 mod littlefs;
 mod overwrite;
 mod partitions;
-mod reach;
 mod truncated;
 mod walks;

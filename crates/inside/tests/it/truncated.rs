@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::common::{Memory, damage, path, run};
 use atrest_filetree::TreeError;
-use atrest_inside::{Damage, FilesystemKind, detect, open_tree};
+use atrest_inside::{Damage, open_tree};
+use atrest_probe::{FilesystemKind, detect};
 use atrest_testkit::Scratch;
 
 /// A filesystem of 2 MiB with one directory, `sub`, and one file, `sub/only`.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use atrest_device::{BlockDevice as _, Cause};
 use atrest_engine::Disk;
-use atrest_engine::contents::{Contents, FilesystemKind};
+use atrest_engine::contents::Contents;
 use atrest_open::{Error, Format, Held, Key, KeySource, NoOtherKey, OneKey, Options, Refused};
+use atrest_probe::FilesystemKind;
 use atrest_secret::Passphrase;
 use atrest_testkit::cryptsetup::{Cryptsetup, cryptsetup};
 use atrest_testkit::{Random, Scratch};

@@ -30,6 +30,8 @@ const CRATES: &[(&str, usize)] = &[
     ("kdf", 0),
     ("keyslot", 0),
     ("littlefs", 0),
+    ("open", 0),
+    ("probe", 0),
     ("secret", 0),
     ("tree", 0),
     ("volume", 0),

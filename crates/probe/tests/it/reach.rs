@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use atrest_inside::reach;
+use atrest_probe::reach;
 use atrest_testkit::oracle::Program;
 use atrest_testkit::{FaultDevice, Scratch};
 
@@ -62,7 +62,6 @@ fn nothing_is_recognised_where_nothing_is() {
 
 #[test]
 fn whoever_must_shrink_is_told_how() {
-    let path = Path::new("/dev/sdx1");
-    let told = reach::how_to_shrink("ext2/3/4", path, 1 << 30);
+    let told = reach::how_to_shrink("ext2/3/4", "/dev/sdx1", 1 << 30);
     assert!(told.contains("resize2fs /dev/sdx1 1048576K"), "{told}");
 }

@@ -1,15 +1,17 @@
 //! The FAT boot sector: Microsoft's FAT specification of 2005, section 3. Little-endian.
 
-use atrest_codec::{Le, Record, decode};
-use atrest_filetree::TreeError;
+use alloc::vec::Vec;
+use core::fmt;
 
-use crate::detect::FilesystemKind;
-use crate::fault::{Damage, Field};
+use atrest_codec::{Le, Record, decode};
+
+use crate::{Field, FilesystemKind};
 
 /// The layout of a FAT filesystem, all values checked against each other.
 #[derive(Clone, Debug)]
-pub(crate) struct BootSector {
-    pub(super) kind: FilesystemKind,
+pub struct BootSector {
+    /// FAT12, FAT16 or FAT32.
+    pub kind: FilesystemKind,
     sector_size: u32,
     cluster_sectors: u32,
     reserved: u32,
@@ -18,27 +20,71 @@ pub(crate) struct BootSector {
     root_bytes: u32,
     sectors: u32,
     /// Clusters of the data area; they are numbered from 2.
-    pub(super) clusters: u32,
+    pub clusters: u32,
     /// FAT32: first cluster of the root directory; otherwise 0.
-    pub(super) root_cluster: u32,
+    pub root_cluster: u32,
     /// FAT32: sector with the count of free clusters, or 0.
     info_sector: u32,
     /// FAT32 may use one of its tables only.
     active_fat: Option<u32>,
-    pub(super) serial: u32,
-    pub(super) label: Vec<u8>,
-    pub(super) dirty: bool,
+    /// Serial number; 0 if it has none.
+    pub serial: u32,
+    /// Label, in the code page of whoever wrote it; empty if it has none.
+    pub label: Vec<u8>,
+    /// It was not unmounted in good order.
+    pub dirty: bool,
+}
+
+/// Why a sector is no boot sector of FAT.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FatError {
+    /// It does not begin or end like one.
+    NotFat,
+    /// A field contradicts the others, or has a value that it can't have.
+    Impossible(Field),
+}
+
+impl fmt::Display for FatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFat => f.write_str("it is no boot sector of FAT"),
+            Self::Impossible(field) => write!(f, "the boot sector's {field} is impossible"),
+        }
+    }
+}
+
+impl core::error::Error for FatError {}
+
+/// Whether it may be a boot sector of FAT, for a question before it is overwritten: sizes that FAT can have, be they
+/// consistent or not.
+pub fn may_be(sector: &[u8; 512]) -> bool {
+    let sector = Record::new(sector);
+    has_frame(sector)
+        && matches!(sector.le16::<11>(), 512 | 1024 | 2048 | 4096)
+        && sector.u8::<13>().is_power_of_two()
+        && sector.le16::<14>() != 0
+        && matches!(sector.u8::<16>(), 1 | 2)
+        && sector.u8::<21>() >= 0xf0
+}
+
+/// A jump at the beginning, and the mark of sectors that a PC can boot from at the end.
+fn has_frame(sector: Record<'_, 512>) -> bool {
+    let jump = matches!((sector.u8::<0>(), sector.u8::<2>()), (0xeb, 0x90) | (0xe9, _));
+    jump && sector.le16::<510>() == 0xaa55
 }
 
 impl BootSector {
     /// Parses the first 512 bytes of the filesystem.
-    pub(crate) fn parse(sector: &[u8; 512]) -> Result<Self, TreeError> {
+    ///
+    /// # Errors
+    /// [`FatError::NotFat`] if it has no boot sector, [`FatError::Impossible`] if its boot sector contradicts itself.
+    pub fn parse(sector: &[u8; 512]) -> Result<Self, FatError> {
         let fields = Record::new(sector);
-        let jump = matches!((fields.u8::<0>(), fields.u8::<2>()), (0xeb, 0x90) | (0xe9, _));
-        if fields.le16::<510>() != 0xaa55 || !jump {
-            return Err(TreeError::UnknownFilesystem);
+        if !has_frame(fields) {
+            return Err(FatError::NotFat);
         }
-        let bad = |field| Err(TreeError::from(Damage::Superblock(field)));
+        let bad = |field| Err(FatError::Impossible(field));
         let sector_size = u32::from(fields.le16::<11>());
         let cluster_sectors = u32::from(fields.u8::<13>());
         if !sector_size.is_power_of_two() || !(512..=4096).contains(&sector_size) {
@@ -149,18 +195,14 @@ impl BootSector {
         })
     }
 
-    pub(crate) fn kind(&self) -> FilesystemKind {
-        self.kind
-    }
-
     /// Bytes in the whole filesystem.
-    pub(super) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         // cannot overflow: 32 bits times 4096.
         u64::from(self.sectors).saturating_mul(self.sector_size.into())
     }
 
     /// Bytes in a cluster.
-    pub(super) fn cluster_size(&self) -> u32 {
+    pub fn cluster_size(&self) -> u32 {
         // cannot overflow: `parse` checked it.
         self.cluster_sectors.saturating_mul(self.sector_size)
     }
@@ -171,13 +213,13 @@ impl BootSector {
     }
 
     /// Where the table that is read starts.
-    pub(super) fn table(&self) -> u64 {
+    pub fn table(&self) -> u64 {
         // intended: all tables are kept up to date, and the first one is read.
         self.table_at(self.active_fat.unwrap_or(0))
     }
 
     /// Where each table that is kept up to date starts.
-    pub(super) fn tables(&self) -> impl Iterator<Item = u64> + '_ {
+    pub fn tables(&self) -> impl Iterator<Item = u64> {
         let (first, count) = match self.active_fat {
             Some(active) => (active, 1),
             None => (0, self.fats),
@@ -192,14 +234,14 @@ impl BootSector {
     }
 
     /// FAT12 and FAT16: where the root directory starts, and its bytes.
-    pub(super) fn root_area(&self) -> (u64, u32) {
+    pub fn root_area(&self) -> (u64, u32) {
         // cannot overflow: sums and products of 32 bits, 4096 and 2.
         let tables = u64::from(self.fats).saturating_mul(self.bytes(self.fat_sectors));
         (self.bytes(self.reserved).saturating_add(tables), self.root_bytes)
     }
 
     /// Where a cluster starts; none if there is no such cluster.
-    pub(super) fn cluster(&self, number: u32) -> Option<u64> {
+    pub fn cluster(&self, number: u32) -> Option<u64> {
         let index = number.checked_sub(2).filter(|&index| index < self.clusters)?;
         let (root, len) = self.root_area();
         let area = root.checked_add(len.into())?;
@@ -207,12 +249,12 @@ impl BootSector {
     }
 
     /// FAT32: where the information sector starts, if there is one.
-    pub(super) fn info(&self) -> Option<u64> {
+    pub fn info(&self) -> Option<u64> {
         (self.info_sector != 0).then(|| self.bytes(self.info_sector))
     }
 
     /// Where the byte with the dirty flag is.
-    pub(super) fn state_byte(&self) -> u64 {
+    pub fn state_byte(&self) -> u64 {
         if self.kind == FilesystemKind::Fat32 { 0x41 } else { 0x25 }
     }
 }

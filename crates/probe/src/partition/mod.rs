@@ -1,14 +1,22 @@
-//! Partition tables inside a volume: GPT (UEFI 2.10, chapter 5) and MBR with extended partitions.
+//! Partition tables: GPT (UEFI 2.10, chapter 5) and MBR with extended partitions.
+//!
+//! Three questions are asked of them, and each believes more than the one before it: [`partitions`] reads a table whose
+//! checksums and places are right, for use; [`partition_name`] names a partition that the kernel has found already;
+//! [`scheme`] and [`claims`] see a table wherever one may be, so that it is not overwritten.
 
-mod choice;
+mod claims;
 mod gpt;
 mod mbr;
+mod name;
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use atrest_device::{BlockDevice, DeviceError, SECTOR_SIZE};
 
-pub use choice::{Candidate, ChoiceError, filesystem_device};
+pub use claims::{claims, scheme};
+pub use name::{PartitionName, partition_name};
 
 /// A partition table and what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]

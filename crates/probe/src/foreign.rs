@@ -2,8 +2,9 @@
 
 use atrest_device::{BlockDevice, DeviceError};
 
-use crate::partition::Scheme;
-use crate::{FilesystemKind, detect, partitions};
+use crate::detect::first;
+use crate::partition::{Scheme, partitions};
+use crate::{FilesystemKind, detect};
 
 /// What was found in place of a volume.
 #[non_exhaustive]
@@ -37,8 +38,7 @@ const VALUES: usize = 240;
 /// # Errors
 /// If the first bytes can't be read. A partition table that can't be used is no error, and counts as none.
 pub fn foreign(device: &dyn BlockDevice) -> Result<Foreign, DeviceError> {
-    let mut start = vec![0; device.size().min(SAMPLE as u64) as usize];
-    device.read_at(0, &mut start)?;
+    let start = first(device, SAMPLE)?;
     let has = |at: usize, bytes: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(bytes));
     if has(3, b"-FVE-FS-") || (has(3, b"MSWIN4.1") && has(424, &BITLOCKER_TO_GO)) {
         return Ok(Foreign::BitLocker);

@@ -3,10 +3,19 @@
 use std::fs::File;
 use std::path::Path;
 
-use atrest_testkit::Scratch;
+use atrest_probe::partition::{PartitionName, partition_name};
+use atrest_probe::{Identity, identity};
 use atrest_testkit::oracle::Program;
+use atrest_testkit::{FaultDevice, Scratch};
 
-use super::*;
+/// The first bytes of a file, as a device that ends with them.
+fn device(path: &Path) -> FaultDevice {
+    FaultDevice::new(std::fs::read(path).expect("readable"))
+}
+
+fn of_bytes(bytes: Vec<u8>) -> Option<Identity> {
+    identity(&FaultDevice::new(bytes)).expect("no I/O error")
+}
 
 fn run(program: &str, arguments: &[&str]) -> String {
     Program::named(program).args(arguments).ok().text()
@@ -23,8 +32,10 @@ fn compare(directory: &Path, kind: &str, program: &str, arguments: &[&str]) {
         let line = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         line.unwrap_or_default().replace("\\ ", " ")
     };
-    let found = probe(&File::open(&path).expect("open")).unwrap_or_else(|| panic!("{kind} is not known"));
-    assert_eq!((found.kind, found.uuid, found.label), (kind, value("UUID"), value("LABEL")), "{told}");
+    let found =
+        identity(&device(&path)).expect("no I/O error").unwrap_or_else(|| panic!("{kind} is not known"));
+    let name = found.kind.blkid_name();
+    assert_eq!((name, found.uuid, found.label), (kind, value("UUID"), value("LABEL")), "{told}");
     assert_eq!(value("TYPE"), kind);
 }
 
@@ -45,7 +56,7 @@ fn superblocks_say_what_blkid_says() {
     luks(&["--type", "luks2", "--label", "my label", "--pbkdf", "pbkdf2"]);
     std::fs::remove_file(at.join("crypto_LUKS")).expect("remove");
     luks(&["--type", "luks1"]);
-    assert_eq!(content_of(&[0; 70000]), None);
+    assert_eq!(of_bytes(vec![0; 70000]), None);
 }
 
 /// The layouts of xfs, btrfs, f2fs and erofs, by the definitions of their superblocks in the kernel's headers.
@@ -57,7 +68,7 @@ fn superblocks_that_no_tool_here_writes_are_found_where_the_kernel_has_them() {
         for (at, part) in parts {
             bytes[*at..at + part.len()].copy_from_slice(part);
         }
-        content_of(&bytes).map(|content| (content.kind, content.uuid, content.label))
+        of_bytes(bytes).map(|found| (found.kind.blkid_name(), found.uuid, found.label))
     };
     let expected = |kind| Some((kind, "11223344-5566-7788-99aa-bbccddeeff00".into(), String::from("name")));
     assert_eq!(image(&[(0, b"XFSB"), (32, &uuid), (108, b"name")]), expected("xfs"));
@@ -89,7 +100,7 @@ fn partitions_are_called_what_sfdisk_calls_them() {
             let line = dump.lines().find_map(|line| line.strip_prefix("label-id: 0x")).expect("a signature");
             format!("{line}-02")
         };
-        let found = read_table(&File::open(&path).expect("open"), 512, 2).expect("the partition");
+        let found = partition_name(&device(&path), 2).expect("no I/O error").expect("the partition");
         let name = if named { "crypt root" } else { "" };
         assert_eq!((found.uuid, found.name), (uuid, name.into()), "{dump}");
     }
@@ -97,11 +108,11 @@ fn partitions_are_called_what_sfdisk_calls_them() {
 
 #[test]
 fn tables_and_superblocks_of_noise_are_nothing() {
-    let directory = Scratch::new();
-    let path = directory.path("noise");
-    std::fs::write(&path, [0xa5; 4096]).expect("write");
-    let file = File::open(&path).expect("open");
-    assert_eq!((probe(&file), read_table(&file, 512, 1), read_table(&file, 0, 1)), (None, None, None));
-    let empty = File::open("/dev/null").expect("open");
-    assert_eq!((probe(&empty), read_table(&empty, 512, 1)), (None, None));
+    for bytes in [vec![0xa5; 4096], vec![0xa5; 511], Vec::new()] {
+        let device = FaultDevice::new(bytes);
+        assert_eq!(identity(&device).expect("no I/O error"), None);
+        for number in [0, 1, u32::MAX] {
+            assert_eq!(partition_name(&device, number).expect("no I/O error"), None::<PartitionName>);
+        }
+    }
 }

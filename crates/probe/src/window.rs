@@ -1,6 +1,6 @@
 //! A byte range of a device as a device of its own: a partition.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, Operation};
 

@@ -4,9 +4,8 @@ use core::fmt;
 use std::sync::Arc;
 
 use atrest_device::{BlockDevice, DeviceError};
-
-use super::{Partition, PartitionError, partitions};
-use crate::{FilesystemKind, Window, detect};
+use atrest_probe::partition::{Partition, PartitionError, partitions};
+use atrest_probe::{FilesystemKind, Window, detect};
 
 /// A partition and what it holds.
 #[derive(Clone, Debug)]

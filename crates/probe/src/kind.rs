@@ -75,14 +75,49 @@ impl FilesystemKind {
     }
 }
 
+impl FilesystemKind {
+    /// The word of `blkid`, which for file systems is the one that the kernel mounts them by.
+    pub fn blkid_name(self) -> &'static str {
+        match self {
+            Self::Ext2 => "ext2",
+            Self::Ext3 => "ext3",
+            Self::Ext4 => "ext4",
+            Self::Fat12 | Self::Fat16 | Self::Fat32 => "vfat",
+            Self::ExFat => "exfat",
+            Self::Ntfs => "ntfs",
+            Self::BitLocker => "BitLocker",
+            Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
+            Self::F2fs => "f2fs",
+            Self::Jfs => "jfs",
+            Self::ReiserFs => "reiserfs",
+            Self::Apfs => "apfs",
+            Self::HfsPlus => "hfsplus",
+            Self::Erofs => "erofs",
+            Self::SquashFs => "squashfs",
+            Self::Iso9660 => "iso9660",
+            Self::LittleFs => "littlefs",
+            Self::Swap => "swap",
+            Self::Lvm => "LVM2_member",
+            Self::MdRaid => "linux_raid_member",
+            Self::Bcache => "bcache",
+            Self::DmIntegrity => "DM_integrity",
+            Self::DmVerity => "DM_verity_hash",
+            Self::Vdo => "vdo",
+            Self::Luks1 | Self::Luks2 => "crypto_LUKS",
+        }
+    }
+}
+
 impl fmt::Display for FilesystemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// Signatures at fixed places, most specific first. ext and FAT need a closer look and come after these.
-pub(super) const SIGNATURES: &[(usize, &[u8], FilesystemKind)] = &[
+/// Signatures at fixed places (first byte, signature, what it is), most specific first. ext and FAT need a closer look and
+/// come after these.
+pub const SIGNATURES: &[(usize, &[u8], FilesystemKind)] = &[
     (0, b"LUKS\xba\xbe\x00\x01", FilesystemKind::Luks1),
     (0, b"LUKS\xba\xbe\x00\x02", FilesystemKind::Luks2),
     (0, b"XFSB", FilesystemKind::Xfs),

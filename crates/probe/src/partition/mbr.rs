@@ -1,6 +1,10 @@
 //! The master boot record: four entries at byte 446, and a chain of extended boot records for logical partitions.
 //! Sectors have 512 bytes, as everywhere that MBRs are found inside images.
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use atrest_codec::{Le, Record, Rows, decode};
 use atrest_device::{BlockDevice, SECTOR_SIZE};
 
@@ -11,11 +15,14 @@ const PROTECTIVE: u8 = 0xee;
 /// Linux stops at 256 partitions, and no tool makes chains as long as this.
 const MAX_LINKS: u32 = 128;
 
-struct Slot {
+/// One of four entries, as it is stored.
+pub(super) struct Slot {
     status: u8,
-    kind: u8,
-    first: u64,
-    sectors: u64,
+    /// Its type; 0 if the entry is not used.
+    pub(super) kind: u8,
+    /// First sector, and how many there are.
+    pub(super) first: u64,
+    pub(super) sectors: u64,
 }
 
 /// A sector with a table.
@@ -23,11 +30,12 @@ pub(super) type Sector = [u8; SECTOR_SIZE as usize];
 /// A slot as stored: status, first sector in an old notation, type, last sector so, first sector, number of sectors.
 type Stored = ([u8; 1], [u8; 3], [u8; 1], [u8; 3], Le<u32>, Le<u32>);
 
-fn has_signature(sector: &Sector) -> bool {
+/// The mark at the end of a sector that a PC can boot from.
+pub(super) fn has_signature(sector: &Sector) -> bool {
     Record::new(sector).le16::<510>() == 0xaa55
 }
 
-fn slots(sector: &Sector) -> [Slot; 4] {
+pub(super) fn slots(sector: &Sector) -> [Slot; 4] {
     let Rows(slots): Rows<Stored, 4> = decode(Record::new(sector).array::<446, 64>());
     slots.map(|([status], _, [kind], _, Le(first), Le(sectors))| Slot {
         status,
@@ -42,16 +50,27 @@ pub(super) fn is_protective(sector: &Sector) -> bool {
     has_signature(sector) && slots(sector).iter().any(|slot| slot.kind == PROTECTIVE)
 }
 
+/// Whether it is a table: the mark, states that exist, and a partition.
+pub(super) fn is_table(sector: &Sector) -> bool {
+    let slots = slots(sector);
+    let plausible = slots.iter().all(|slot| slot.status & 0x7f == 0);
+    has_signature(sector) && plausible && slots.iter().any(|slot| slot.kind != 0)
+}
+
+/// The number by which the disk is known.
+pub(super) fn disk_id(sector: &Sector) -> String {
+    format!("{:08x}", Record::new(sector).le32::<440>())
+}
+
 /// Reads the table whose first sector is given. None if it holds no table.
 pub(super) fn read(
     device: &dyn BlockDevice,
     sector: &Sector,
 ) -> Result<Option<PartitionTable>, PartitionError> {
-    let slots = slots(sector);
-    let plausible = slots.iter().all(|slot| slot.status & 0x7f == 0);
-    if !has_signature(sector) || !plausible || slots.iter().all(|slot| slot.kind == 0) {
+    if !is_table(sector) {
         return Ok(None);
     }
+    let slots = slots(sector);
     let mut partitions = Vec::new();
     // Range of the extended partition, which holds the logical ones and is none itself.
     let mut extended = None;
@@ -72,7 +91,7 @@ pub(super) fn read(
         logical(device, first, sectors, &mut partitions)?;
     }
     check_overlap(&partitions)?;
-    let id = format!("{:08x}", Record::new(sector).le32::<440>());
+    let id = disk_id(sector);
     let sector_size = SECTOR_SIZE as u32;
     Ok(Some(PartitionTable { scheme: Scheme::Mbr, sector_size, id, partitions, damaged_copy: None }))
 }

@@ -1,0 +1,6 @@
+//! The tests of this crate that are no programs of their own: one program links in the time of one.
+
+mod claims;
+mod identity;
+mod partitions;
+mod reach;
