@@ -1,8 +1,7 @@
-//! What is found inside a volume: partition tables, and the file trees of ext2/3/4, FAT and LittleFS.
+//! What is found inside a volume: the file trees of ext2/3/4, FAT and LittleFS.
 //!
 //! Everything here stands on [`BlockDevice`], usually the plaintext of an unlocked volume.
-//! [`partitions`] finds partitions, [`Window`] makes a device of one, and [`open_tree`] opens the filesystem on it as a
-//! [`FileTree`]. What can be done with a tree is in [`atrest_filetree`].
+//! [`filesystem_device`] finds the partition that is meant, and [`open_tree`] opens the filesystem on it as a [`FileTree`]. What can be done with a tree is in [`atrest_filetree`].
 //!
 //! What is read is taken to be hostile: it may be refused, but it never makes this room panic, run on without end, or
 //! write outside the place it was told to.
