@@ -81,6 +81,17 @@ pub trait BlockDevice: Send + Sync {
         Ok(Extent { len, hole: false })
     }
 
+    /// Reads like [`read_at`](Self::read_at) where nothing has to be waited for, neither the media nor another request:
+    /// `true` if `buf` is filled. Otherwise it returns `false`, and `buf` holds nothing of use. For a thread that has
+    /// more to do than this read. The default does not know, and returns `false`.
+    ///
+    /// # Errors
+    /// Fails where [`read_at`](Self::read_at) does.
+    fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        Ok(false)
+    }
+
     /// Says that a range will be read soon. Advice only: it starts no more than reading ahead, and never fails.
     fn prefetch(&self, _offset: u64, _len: u64) {}
 

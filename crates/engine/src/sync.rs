@@ -5,8 +5,8 @@
 pub use atrest_testkit::schedules::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, mpsc};
 #[cfg(all(test, shuttle))]
 pub use atrest_testkit::schedules::thread;
-pub use std::sync::PoisonError;
 #[cfg(not(all(test, shuttle)))]
 pub use std::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, mpsc};
+pub use std::sync::{PoisonError, TryLockError};
 #[cfg(not(all(test, shuttle)))]
 pub use std::thread;

@@ -81,6 +81,11 @@ impl BlockDevice for Window {
         self.device.extent(at, len).map_err(|e| self.own(e))
     }
 
+    fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
+        let at = self.place(Operation::Read, offset, buf.len() as u64)?;
+        self.device.read_if_cached(at, buf).map_err(|e| self.own(e))
+    }
+
     fn prefetch(&self, offset: u64, len: u64) {
         if let Ok(at) = self.place(Operation::Read, offset, len) {
             self.device.prefetch(at, len);

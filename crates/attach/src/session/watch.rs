@@ -45,6 +45,9 @@ impl BlockDevice for Watched {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.device.read_at(offset, buf)
     }
+    fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
+        self.device.read_if_cached(offset, buf)
+    }
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.device.write_at(offset, data)
     }

@@ -273,6 +273,13 @@ impl Disk {
             })
     }
 
+    /// Notes a read, and has the media read ahead if it was one of several in order.
+    fn read_ahead(&self, offset: u64, len: u64) {
+        if let Some((from, len)) = self.stream.ahead(offset, len, self.size) {
+            self.prefetch(from, len);
+        }
+    }
+
     /// Reads whole data units on this thread.
     fn read_piece(&self, region: &Region, at: u64, piece: &mut [u8]) -> Result<(), DeviceError> {
         for (index, chunk) in piece.chunks_mut(region.chunk()).enumerate() {
@@ -353,9 +360,7 @@ impl BlockDevice for Disk {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
-        if let Some((from, len)) = self.stream.ahead(offset, buf.len() as u64, self.size) {
-            self.prefetch(from, len);
-        }
+        self.read_ahead(offset, buf.len() as u64);
         for (region, at, range) in self.parts(offset, buf.len()) {
             let buf = &mut buf[range];
             self.read_range(region, at, buf, |at, whole| {
@@ -365,6 +370,26 @@ impl BlockDevice for Disk {
             })?;
         }
         Ok(())
+    }
+
+    /// Answers for whole data units of one region, which is what small requests ask for.
+    fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        let Some((region, at, len)) = self.spans(offset, buf.len() as u64).next() else { return Ok(true) };
+        let cut = region.cut(at, buf.len());
+        if len < buf.len() as u64 || cut.whole < buf.len() || cut.whole > region.chunk() {
+            return Ok(false);
+        }
+        {
+            let Some(_shared) = self.units.try_share(region.start + at, buf.len()) else { return Ok(false) };
+            if !region.read_if_cached(&*self.media, at, buf)? {
+                return Ok(false);
+            }
+        }
+        region.decrypt(at, buf)?;
+        // A read that is not at hand comes again, by the other way, and is noted there.
+        self.read_ahead(offset, buf.len() as u64);
+        Ok(true)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {

@@ -102,6 +102,15 @@ impl Region {
         media.read_at(self.media_offset + at, buf).map_err(|error| self.located(error))
     }
 
+    pub fn read_if_cached(
+        &self,
+        media: &dyn BlockDevice,
+        at: u64,
+        buf: &mut [u8],
+    ) -> Result<bool, DeviceError> {
+        media.read_if_cached(self.media_offset + at, buf).map_err(|error| self.located(error))
+    }
+
     pub fn write(&self, media: &dyn BlockDevice, at: u64, data: &[u8]) -> Result<(), DeviceError> {
         media.write_at(self.media_offset + at, data).map_err(|error| self.located(error))
     }

@@ -382,6 +382,42 @@ fn a_reader_beside_a_partial_write_waits_for_it() {
 }
 
 #[test]
+fn what_is_at_hand_is_read_without_waiting_and_nothing_else_is() {
+    let (media, disk) = torn_disk("aes-xts-plain64", 8, Duration::from_millis(100));
+    let initial = Random::new(13).bytes(8 * 4096);
+    disk.write_at(0, &initial).expect("written");
+    let at_hand = |offset: u64, len: usize| {
+        let mut buf = vec![0; len];
+        disk.read_if_cached(offset, &mut buf).expect("no error").then_some(buf)
+    };
+    for (offset, len) in [(0, 4096), (4096, 2 * 4096), (0, 8 * 4096), (4096, 0)] {
+        let expected = &initial[offset..offset + len];
+        assert_eq!(at_hand(offset as u64, len).as_deref(), Some(expected), "{len} bytes at {offset}");
+    }
+    // A part of a data unit is read by the other way.
+    for (offset, len) in [(1, 4096), (0, 4095), (4096, 5000)] {
+        assert_eq!(at_hand(offset, len), None, "{len} bytes at {offset}");
+    }
+    assert_eq!(
+        disk.read_if_cached(8 * 4096, &mut [0; 1]).expect_err("behind the end").cause,
+        Cause::OutOfBounds { size: 8 * 4096 }
+    );
+    // While somebody changes a part of a unit, a read of it would have to wait.
+    thread::scope(|scope| {
+        scope.spawn(|| disk.write_at(4096 + 100, &[9; 10]).expect("written"));
+        media.wait_for_half_a_write();
+        assert_eq!(at_hand(4096, 4096), None);
+    });
+    assert_eq!(at_hand(4096, 4096).expect("nobody writes")[100..110], [9; 10]);
+    // Media that can't tell; and a range of two segments.
+    let slow = disk_on(Arc::new(FaultDevice::zeroed(MEDIA)), 1);
+    assert_eq!(slow.read_if_cached(0, &mut [0; 4096]), Ok(false));
+    let two = disk_on(Arc::new(TornDevice::new(MEDIA, 512, Duration::ZERO)), 1);
+    assert_eq!(two.read_if_cached((3 << 20) - 4096, &mut [0; 4096]), Ok(true));
+    assert_eq!(two.read_if_cached((3 << 20) - 4096, &mut [0; 8192]), Ok(false));
+}
+
+#[test]
 fn ranges_are_cut_into_one_run_or_into_two_runs_and_whole_units() {
     let cut = |skip, len| {
         let Cut { head, whole, tail } = Cut::new(4096, skip, len);

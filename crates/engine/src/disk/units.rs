@@ -11,7 +11,7 @@
 //! stretches of [`STRETCH`] bytes, each stretch is guarded by one of [`SHARDS`] reader-writer locks on cache lines of
 //! their own. While nobody writes partial units, sharing is one compare-and-swap per chunk and never waits.
 
-use crate::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 /// Bytes of plaintext guarded as one. No access is longer, so it touches two stretches at most.
 const STRETCH: u64 = 1 << 20;
@@ -45,6 +45,21 @@ impl Units {
             self.shards(offset, len)
                 .map(|shard| shard.map(|Shard(lock)| lock.read().unwrap_or_else(PoisonError::into_inner))),
         )
+    }
+
+    /// Keeps partial writes away like [`share`](Self::share), unless one is under way.
+    #[must_use]
+    pub fn try_share(&self, offset: u64, len: usize) -> Option<Shared<'_>> {
+        let mut guards = [None, None];
+        for (guard, shard) in guards.iter_mut().zip(self.shards(offset, len)) {
+            let Some(Shard(lock)) = shard else { continue };
+            *guard = Some(match lock.try_read() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return None,
+            });
+        }
+        Some(Shared(guards))
     }
 
     /// Keeps everybody away from `len` bytes at `offset`, no more than [`STRETCH`].

@@ -8,6 +8,7 @@
 //! volume in a file has one writer, by whatever name it is opened.
 
 mod below;
+mod cached;
 mod lock;
 mod loops;
 mod media;
@@ -16,6 +17,7 @@ mod storage;
 mod sysfs;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -31,10 +33,12 @@ use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 
 use crate::patience::patiently;
 use crate::sys;
+use cached::{Cache, Reading};
 use lock::MetadataLock;
 pub use loops::loop_devices_on;
 pub use new::NewFile;
 pub use storage::is_same;
+use whole::Wholeness;
 
 /// Zeros are written from a block of this many bytes.
 const ZEROS_LEN: usize = 64 << 10;
@@ -88,6 +92,8 @@ pub struct FileDevice {
     /// Remembers a failed flush: the kernel reports a lost write once, then forgets it.
     durability: Durability,
     metadata_lock: MetadataLock,
+    cache: Cache,
+    wholeness: Wholeness,
 }
 
 /// The descriptor, and with it the use lock: whoever has the kernel keep a copy of it keeps the lock.
@@ -212,6 +218,8 @@ impl FileDevice {
             _below: below,
             durability: Durability::new(),
             metadata_lock,
+            cache: Cache::new(),
+            wholeness: Wholeness::new(),
         })
     }
 
@@ -314,6 +322,18 @@ impl BlockDevice for FileDevice {
             }
         }
         Ok(())
+    }
+
+    fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
+        self.check_range(Operation::Read, offset, buf.len() as u64)?;
+        match self.cache.read(&self.file, offset, buf) {
+            Ok(Reading::Done) => Ok(true),
+            Ok(Reading::InMemory) => self.read_at(offset, buf).map(|()| true),
+            Ok(Reading::WouldWait) => Ok(false),
+            Err(error) => {
+                Err(DeviceError::new(Operation::Read, offset, buf.len() as u64, sys::errno_cause(error)))
+            }
+        }
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
@@ -423,14 +443,20 @@ impl Media for FileDevice {
 }
 
 impl FileDevice {
-    /// Writing behind the end would make a file that shrank long again, and what it lost would read as zeros.
+    /// Writing behind the end would make a file that shrank long again, and what it lost would read as zeros. The
+    /// length is asked for once in a while: nobody can keep another program from cutting the file off between
+    /// question and write, however close they are.
     fn check_whole(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        if self.kind == Kind::Block {
+        if self.kind == Kind::Block || self.wholeness.was_seen() {
             return Ok(());
         }
         let fail = |at: u64, cause| Err(DeviceError::new(Operation::Write, at, offset + len - at, cause));
         match self.file.metadata() {
-            Ok(now) if !now.is_file() || now.len() >= offset + len => Ok(()),
+            Ok(now) if !now.is_file() || now.len() >= self.size => {
+                self.wholeness.saw();
+                Ok(())
+            }
+            Ok(now) if now.len() >= offset + len => Ok(()),
             Ok(now) => fail(now.len().max(offset), Cause::UnexpectedEnd),
             Err(error) => fail(offset, sys::cause(&error)),
         }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use atrest_testkit::oracle::Program;
-use atrest_testkit::{Scratch, needs};
+use atrest_testkit::{Random, Scratch, needs};
 
 use super::*;
 use crate::patience::PATIENCE;
@@ -99,6 +99,53 @@ fn a_file_that_shrank_is_not_grown_again_by_a_write() {
         assert_eq!(device.write_zeroes(offset, len), Err(end(at)));
     }
     assert_eq!(std::fs::read(&path).expect("readable")[4000..], [1; 1000]);
+}
+
+#[test]
+fn a_file_that_shrinks_after_a_write_is_seen_by_one_that_comes_a_moment_later() {
+    let dir = Scratch::new();
+    let path = dir.path("image");
+    let device = FileDevice::create(&path, 10_000).expect("created");
+    device.write_at(0, &[1; 10_000]).expect("written");
+    OpenOptions::new().write(true).open(&path).expect("opened").set_len(5000).expect("shrunk");
+    while device.wholeness.was_seen() {
+        thread::yield_now();
+    }
+    assert_eq!(device.write_at(6000, &[2]).expect_err("it is gone").cause, Cause::UnexpectedEnd);
+    // What is short is never taken for whole, whatever is written to it.
+    device.write_at(0, &[3]).expect("that part is there");
+    assert!(!device.wholeness.was_seen());
+    assert_eq!(path.metadata().expect("there").len(), 5000);
+}
+
+#[test]
+fn what_the_page_cache_holds_is_read_at_once() {
+    let dir = Scratch::new();
+    let data = Random::new(4).bytes(9000);
+    let path = dir.path("image");
+    std::fs::write(&path, &data).expect("written");
+    let device = FileDevice::open(&path, Access::ReadOnly).expect("opened");
+    let mut buf = vec![0; 5000];
+    // It was written just now, so it is in memory, on whatever file system that is able to say so.
+    if device.read_if_cached(4000, &mut buf).expect("no error") {
+        assert_eq!(buf, data[4000..]);
+    }
+    assert_eq!(
+        device.read_if_cached(4001, &mut buf).expect_err("behind the end").cause,
+        Cause::OutOfBounds { size: 9000 }
+    );
+    let memory = Path::new("/dev/shm").join(format!("atrest-cached-{}", std::process::id()));
+    std::fs::write(&memory, &data).expect("written");
+    let device = FileDevice::open(&memory, Access::ReadOnly).expect("opened");
+    std::fs::remove_file(&memory).expect("removed");
+    assert_eq!(device.read_if_cached(4000, &mut buf), Ok(true), "tmpfs has no media to wait for");
+    assert_eq!(buf, data[4000..]);
+    // A file that has become short is for those who may wait, and who report it.
+    let short = dir.path("short");
+    std::fs::write(&short, &data).expect("written");
+    let device = FileDevice::open(&short, Access::ReadOnly).expect("opened");
+    OpenOptions::new().write(true).open(&short).expect("opened").set_len(5000).expect("shrunk");
+    assert_eq!(device.read_if_cached(4000, &mut buf), Ok(false));
 }
 
 #[test]
