@@ -108,34 +108,34 @@ fn row(name: &str, ours: f64, peer: f64, target: f64) -> Vec<String> {
 }
 
 /// One of our servers, in a thread of this process.
-struct Ours {
-    socket: PathBuf,
+pub struct Ours {
+    pub socket: PathBuf,
     shutdown: nbd::Shutdown,
     thread: JoinHandle<Result<(), nbd::RunError>>,
 }
 
 impl Ours {
-    fn start(disk: Disk, socket: PathBuf) -> Result<Self, Box<dyn Error>> {
+    pub fn start(disk: Disk, socket: PathBuf) -> Result<Self, Box<dyn Error>> {
         let endpoint = nbd::Endpoint::Unix(socket.clone());
         let server = nbd::Server::bind(Arc::new(disk), &endpoint, nbd::Options::default())?;
         let shutdown = server.shutdown();
         Ok(Self { socket, shutdown, thread: thread::spawn(move || server.run()) })
     }
 
-    fn stop(self) -> Result<(), Box<dyn Error>> {
+    pub fn stop(self) -> Result<(), Box<dyn Error>> {
         self.shutdown.start();
         self.thread.join().map_err(|_| "the server panicked")?.map_err(Into::into)
     }
 }
 
 /// A peer's server, ended when dropped.
-struct Theirs {
+pub struct Theirs {
     child: Child,
-    socket: PathBuf,
+    pub socket: PathBuf,
 }
 
 impl Theirs {
-    fn start(command: &mut Command, socket: PathBuf) -> Result<Self, Box<dyn Error>> {
+    pub fn start(command: &mut Command, socket: PathBuf) -> Result<Self, Box<dyn Error>> {
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command
             .stdin(Stdio::null())

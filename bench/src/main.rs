@@ -1,6 +1,6 @@
 //! `make bench`: atrest against its peers, in one process, interleaved; medians; ratios to BENCHMARKS.md.
 //!
-//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--out FILE] [--only ciphers|kdf|decrypt|nbd|fuse]... [--cipher NAME]...`
+//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--out FILE] [--only ciphers|kdf|decrypt|nbd|small|fuse]... [--cipher NAME]...`
 //!
 //! The files of the engine's lines lie in DIR, by default in memory (`/dev/shm`), so that what is measured is the
 //! engine and not the disk. A peer that is missing fails with the command that installs it.
@@ -16,6 +16,7 @@ mod machine;
 mod measure;
 mod peers;
 mod report;
+mod small;
 mod targets;
 mod volume;
 
@@ -89,7 +90,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             kdf::measure(&plan, &peers, &mut report)?;
         }
     }
-    if ["decrypt", "nbd", "fuse"].iter().any(|name| wanted(name)) {
+    if ["decrypt", "nbd", "small", "fuse"].iter().any(|name| wanted(name)) {
         let scratch = tempfile::tempdir_in(&plan.dir)?;
         let volume = volume::create(scratch.path(), plan.size)?;
         if wanted("decrypt") {
@@ -97,6 +98,9 @@ fn run() -> Result<(), Box<dyn Error>> {
         }
         if wanted("nbd") {
             faces::nbd(&plan, &volume, scratch.path(), &mut report)?;
+        }
+        if wanted("small") {
+            small::measure(&plan, &volume, scratch.path(), &mut report)?;
         }
         if wanted("fuse") {
             faces::fuse(&plan, &volume, scratch.path(), &mut report)?;

@@ -71,9 +71,18 @@ pub fn create(dir: &Path, size: u64) -> Result<VolumeFile, Box<dyn Error>> {
 }
 
 impl VolumeFile {
-    /// Its plaintext.
+    /// Its plaintext, to read.
     pub fn open(&self) -> Result<Disk, Box<dyn Error>> {
-        let file = FileDevice::open(&self.path, Access::ReadOnly)?;
+        self.open_for(Access::ReadOnly)
+    }
+
+    /// Its plaintext, to read and write.
+    pub fn open_to_write(&self) -> Result<Disk, Box<dyn Error>> {
+        self.open_for(Access::ReadWrite)
+    }
+
+    fn open_for(&self, access: Access) -> Result<Disk, Box<dyn Error>> {
+        let file = FileDevice::open(&self.path, access)?;
         let passphrase = Passphrase::copy_from(PASSPHRASE.as_bytes());
         let volume = LockedVolume::read(&file)?.unlock(
             Devices::together(&file),

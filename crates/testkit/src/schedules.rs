@@ -76,7 +76,9 @@ fn run(scheduler: impl Scheduler + 'static, body: impl Fn() + Send + Sync + 'sta
 
 /// Locks, conditions, channels and atomics under a schedule: what is needed of `std::sync`. In some a fault can be planted.
 pub mod sync {
-    use std::sync::{LockResult, PoisonError};
+    use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+
+    use shuttle::rand::Rng;
     use std::time::Duration;
 
     pub use shuttle::sync::{Mutex, MutexGuard};
@@ -103,6 +105,18 @@ pub mod sync {
             Ok(RwLockReadGuard(held))
         }
 
+        /// Takes it if there is no writer.
+        pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
+            if is_planted(Planted::RwLock) {
+                return Ok(RwLockReadGuard(None));
+            }
+            match self.0.try_read() {
+                Ok(guard) => Ok(RwLockReadGuard(Some(guard))),
+                Err(TryLockError::Poisoned(poisoned)) => Ok(RwLockReadGuard(Some(poisoned.into_inner()))),
+                Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
+            }
+        }
+
         /// Waits for everybody.
         pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
             let held = (!is_planted(Planted::RwLock))
@@ -126,6 +140,18 @@ pub mod sync {
             self.0.wait(guard)
         }
 
+        /// Waits until told, or for as long as a schedule likes. Whether that was long enough is said beside the guard.
+        pub fn wait_timeout<'a, T>(
+            &self,
+            guard: MutexGuard<'a, T>,
+            _: Duration,
+        ) -> LockResult<(MutexGuard<'a, T>, bool)> {
+            if shuttle::rand::thread_rng().gen_bool(0.5) {
+                return Ok((self.0.wait(guard).unwrap_or_else(PoisonError::into_inner), false));
+            }
+            Ok((guard, true))
+        }
+
         /// Tells one who waits.
         pub fn notify_one(&self) {
             if !is_planted(Planted::Notification) {
@@ -143,7 +169,7 @@ pub mod sync {
 
     /// Channels whose timeouts end some time, whatever they are.
     pub mod mpsc {
-        use shuttle::rand::Rng;
+        use shuttle::rand::Rng as _;
         pub use shuttle::sync::mpsc::Sender;
         pub use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 
@@ -320,6 +346,11 @@ pub mod pipe {
             !held.is_closed
         }
 
+        /// Whether so many bytes can be received without waiting.
+        pub fn holds(&self, len: usize) -> bool {
+            self.0.0.lock().expect("no thread has panicked").bytes.len() >= len
+        }
+
         /// Waits until `out` is full. False if the pipe is closed before.
         pub fn receive(&self, out: &mut [u8]) -> bool {
             let (held, changed) = &*self.0;
@@ -347,7 +378,7 @@ pub mod pipe {
 
 /// A medium whose reads and writes are seen half done, and which notes the order of what was done to it.
 pub mod device {
-    use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
+    use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
 
     use super::sync::Mutex;
     use super::thread::yield_now;

@@ -1,14 +1,16 @@
 //! One client after its handshake: a few workers share the socket. Whoever is free takes the next request off it,
 //! hands the reading on, carries the request out and sends the reply, so replies come in the order in which the
-//! work ends. A client that does not read its replies blocks its own workers and nobody else's.
+//! work ends. Small requests are not handed on: [`small`](super::small). A client that does not read its replies blocks
+//! its own workers and nobody else's.
 //!
-//! Memory: [`Limits::workers`] × 2 buffers of [`CHUNK`] bytes and two times 4 KiB per connection, whatever a
-//! client asks for; longer reads and writes are cut into parts that all workers share.
+//! Memory: [`Options::workers`](super::Options::workers) × 2 buffers of [`CHUNK`] bytes and what [`Input`] holds per
+//! connection, whatever a client asks for; longer reads and writes are cut into parts that all workers share.
 
 use super::error::errno;
 use super::handshake::{Export, Terms};
 use super::proto::{Command, MAX_PAYLOAD, Request, command_flag};
 use super::reply::{Failure, Parts, Replies};
+use super::small::{Gathered, Kept, Pace, WAITED};
 use super::stream::{Input, Lost, Output};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, thread};
 use std::collections::VecDeque;
@@ -31,6 +33,8 @@ pub(super) fn serve(
     let connection = Connection {
         export,
         replies: Replies::new(terms, output),
+        pace: Pace::new(),
+        gathered: Mutex::new(Gathered::new()),
         stop,
         turn: Mutex::new(Turn {
             input: Some(input),
@@ -39,6 +43,9 @@ pub(super) fn serve(
             spare: Vec::new(),
             spares_to_make: workers,
             waiting: 0,
+            loans: 0,
+            is_lent: false,
+            is_watched: false,
         }),
         changed: Condvar::new(),
     };
@@ -52,9 +59,11 @@ pub(super) fn serve(
     });
 }
 
-struct Connection<'a> {
-    export: &'a Export,
-    replies: Replies,
+pub(super) struct Connection<'a> {
+    pub(super) export: &'a Export,
+    pub(super) replies: Replies,
+    pub(super) pace: Pace,
+    gathered: Mutex<Gathered>,
     stop: &'a AtomicBool,
     turn: Mutex<Turn>,
     changed: Condvar,
@@ -71,6 +80,12 @@ struct Turn {
     /// Spare buffers that may still be made.
     spares_to_make: usize,
     waiting: usize,
+    /// How often the reading side was lent.
+    loans: u64,
+    /// Whoever has put the reading side here takes it back, unless that takes too long.
+    is_lent: bool,
+    /// A worker looks whether that takes too long.
+    is_watched: bool,
 }
 
 /// A part of a long read or write.
@@ -81,16 +96,19 @@ enum Part {
 
 /// [`CHUNK`] bytes once used; pages that no request has touched take no memory.
 #[derive(Default)]
-struct Buffer(Vec<u8>);
+pub(super) struct Buffer(Vec<u8>);
 
 impl Buffer {
-    fn slice(&mut self, len: usize) -> &mut [u8] {
+    pub(super) fn slice(&mut self, len: usize) -> &mut [u8] {
         if self.0.is_empty() {
             self.0 = vec![0; CHUNK];
         }
         &mut self.0[..len]
     }
 }
+
+/// Names one time of lending.
+pub(super) struct Loan(u64);
 
 enum Task {
     Receive(Input),
@@ -116,6 +134,8 @@ impl Connection<'_> {
 
     fn next_task(&self) -> Option<Task> {
         let mut turn = self.lock();
+        // The loan that was running when this worker last looked.
+        let mut running = None;
         loop {
             // Parts first: as long as there are some, no further request is read, which bounds them.
             if let Some(part) = turn.parts.pop_front() {
@@ -124,13 +144,51 @@ impl Connection<'_> {
             if turn.ended {
                 return None;
             }
-            if let Some(input) = turn.input.take() {
+            if (!turn.is_lent || running == Some(turn.loans))
+                && let Some(input) = turn.input.take()
+            {
+                turn.is_lent = false;
                 return Some(Task::Receive(input));
             }
+            let (loans, is_lent) = (turn.loans, turn.is_lent);
             turn.waiting += 1;
-            turn = self.changed.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            // One worker watches, until there is no loan for a while. The next one wakes it.
+            if (is_lent || running != Some(loans)) && !turn.is_watched {
+                turn.is_watched = true;
+                turn = self.changed.wait_timeout(turn, WAITED).unwrap_or_else(PoisonError::into_inner).0;
+                turn.is_watched = false;
+            } else {
+                turn = self.changed.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            }
             turn.waiting -= 1;
+            running = Some(loans);
         }
+    }
+
+    /// Lays the reading side aside during a write.
+    pub(super) fn lend(&self, input: Input) -> Loan {
+        let mut turn = self.lock();
+        turn.input = Some(input);
+        turn.is_lent = true;
+        turn.loans += 1;
+        if turn.waiting > 0 && !turn.is_watched {
+            self.changed.notify_one();
+        }
+        Loan(turn.loans)
+    }
+
+    /// The reading side, unless another worker has taken it over.
+    pub(super) fn take_back(&self, loan: Loan) -> Option<Input> {
+        let mut turn = self.lock();
+        if !turn.is_lent || turn.loans != loan.0 {
+            return None;
+        }
+        turn.is_lent = false;
+        turn.input.take()
+    }
+
+    pub(super) fn gathered(&self) -> MutexGuard<'_, Gathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets another worker read on.
@@ -154,12 +212,13 @@ impl Connection<'_> {
         self.end();
     }
 
-    /// Takes one request off the socket and carries it out.
-    fn receive(&self, mut input: Input, buffer: &mut Buffer) {
-        let mut header = [0; Request::SIZE];
-        let request = input.read_exact(&mut header).ok().and_then(|()| Request::parse(&header));
-        let Some(request) = request.filter(|request| request.command != Command::Disconnect) else {
-            return self.end();
+    /// Takes requests off the socket and carries them out: small ones, and one other.
+    fn receive(&self, input: Input, buffer: &mut Buffer) {
+        let (input, request) = match self.keep(input, buffer) {
+            Ok(Kept::Other(input, request)) => (input, request),
+            Ok(Kept::Left) => return self.end(),
+            Ok(Kept::TakenOver) => return,
+            Err(Lost) => return self.abandon(),
         };
         let outcome = match self.refusal(&request) {
             Some(failure) => self.refuse(&request, failure, input),
@@ -176,7 +235,7 @@ impl Connection<'_> {
     }
 
     /// Why a request is refused before anything is done for it.
-    fn refusal(&self, request: &Request) -> Option<Failure> {
+    pub(super) fn refusal(&self, request: &Request) -> Option<Failure> {
         let size = self.export.device.size();
         let outside = request.offset.checked_add(u64::from(request.len)).is_none_or(|end| end > size);
         let refused = |errno, reason| Some(Failure::new(errno, reason));

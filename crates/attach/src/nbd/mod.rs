@@ -24,6 +24,7 @@ mod reply;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod server;
+mod small;
 #[cfg(not(all(test, shuttle)))]
 mod stream;
 #[cfg(all(test, shuttle))]

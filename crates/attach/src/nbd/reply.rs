@@ -71,7 +71,7 @@ impl Replies {
         self.cutter.cut();
     }
 
-    fn send(&self, parts: &[&[u8]]) -> Result<(), Lost> {
+    pub fn send(&self, parts: &[&[u8]]) -> Result<(), Lost> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner).send(parts)
     }
 

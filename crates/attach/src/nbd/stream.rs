@@ -58,20 +58,36 @@ impl Output {
     }
 }
 
-/// The reading side. A small buffer lets one system call fetch many request headers.
+/// The reading side. One system call fetches many request headers, and small requests with what they write.
 pub(super) struct Input {
     socket: Arc<OwnedFd>,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
+    /// Bytes of the buffer that one system call may fill.
+    appetite: usize,
     deadline: Option<Instant>,
 }
 
 impl Input {
-    const BUFFER: usize = 4096;
+    /// Pages that nothing was read into take no memory.
+    const BUFFER: usize = 128 << 10;
+    /// What is fetched with a header while no small requests come. A long payload that is fetched so is copied once more.
+    const HEADERS: usize = 4096;
 
     pub fn new(socket: Arc<OwnedFd>) -> Self {
-        Self { socket, buffer: vec![0; Self::BUFFER].into(), start: 0, end: 0, deadline: None }
+        let buffer = vec![0; Self::BUFFER].into();
+        Self { socket, buffer, start: 0, end: 0, appetite: Self::HEADERS, deadline: None }
+    }
+
+    /// Says whether the next requests are likely to be small.
+    pub fn expect_small(&mut self, small: bool) {
+        self.appetite = if small { Self::BUFFER } else { Self::HEADERS };
+    }
+
+    /// Whether the next `len` bytes are here, so that reading them waits for nothing.
+    pub fn holds(&self, len: usize) -> bool {
+        self.end - self.start >= len
     }
 
     /// From now on nothing may arrive later than this.
@@ -91,20 +107,20 @@ impl Input {
                 return Ok(());
             }
             self.wait()?;
-            if out.len() >= self.buffer.len() {
+            if out.len() >= Self::HEADERS {
                 let received = receive(&self.socket, out)?;
                 out = &mut out[received..];
             } else {
                 self.start = 0;
                 self.end = 0;
-                self.end = receive(&self.socket, &mut self.buffer)?;
+                self.end = receive(&self.socket, &mut self.buffer[..self.appetite])?;
             }
         }
     }
 
     /// Reads and forgets `len` bytes.
     pub fn skip(&mut self, mut len: u64) -> Result<(), Lost> {
-        let mut sink = [0; Self::BUFFER];
+        let mut sink = [0; Self::HEADERS];
         while len > 0 {
             let step = len.min(sink.len() as u64) as usize;
             self.read_exact(&mut sink[..step])?;

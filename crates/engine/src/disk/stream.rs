@@ -5,26 +5,26 @@
 //! was: requests that are in flight together overtake each other. [`IN_ORDER`] such reads in a row are a sequential reader.
 //! Random reads, however close to each other, are not: of those in 4 MiB, one in 100,000 would be taken for one.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes to be read ahead.
 const WINDOW: u64 = 4 << 20;
 /// How many lengths of a read may lie between it and the end of the last one.
 const NEAR: u64 = 16;
 /// How many reads in a row go on from the one before, until more is read ahead.
-const IN_ORDER: u32 = 4;
+const IN_ORDER: u64 = 4;
 
 /// Where the last read ended, how many before it were in order, and how far ahead was asked for.
 pub struct Stream {
     end: AtomicU64,
-    in_order: AtomicU32,
+    in_order: AtomicU64,
     asked: AtomicU64,
 }
 
 impl Stream {
     pub fn new() -> Self {
         // No read goes on from here, so the first is not sequential.
-        Self { end: AtomicU64::new(u64::MAX), in_order: AtomicU32::new(0), asked: AtomicU64::new(0) }
+        Self { end: AtomicU64::new(u64::MAX), in_order: AtomicU64::new(0), asked: AtomicU64::new(0) }
     }
 
     /// Notes a read and returns the range to be read ahead, if it is time to ask for more. Races between threads cost
@@ -74,7 +74,7 @@ mod tests {
             for index in 0..64_u64 {
                 let offset = (index ^ 1) * len;
                 if let Some((from, ahead)) = stream.ahead(offset, len, SIZE) {
-                    assert!(index >= u64::from(IN_ORDER), "{len}: after {index} reads");
+                    assert!(index >= IN_ORDER, "{len}: after {index} reads");
                     assert!(from + ahead <= offset + len + WINDOW && from >= asked, "{len}: twice");
                     asked = from + ahead;
                 }
