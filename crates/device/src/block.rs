@@ -34,6 +34,15 @@ pub trait BlockDevice: Send + Sync {
     /// Why not all of it was written; the range then holds old bytes and new ones.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError>;
 
+    /// Writes like [`write_at`](Self::write_at), on the calling thread alone, and may use `data` to work in: it holds
+    /// nothing of use afterwards. Saves a pass through memory for callers who own their buffer.
+    ///
+    /// # Errors
+    /// Fails where [`write_at`](Self::write_at) does.
+    fn write_consuming(&self, offset: u64, data: &mut [u8]) -> Result<(), DeviceError> {
+        self.write_at(offset, data)
+    }
+
     /// Makes every completed write durable.
     ///
     /// # Errors

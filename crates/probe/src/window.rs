@@ -62,6 +62,11 @@ impl BlockDevice for Window {
         self.device.write_at(at, data).map_err(|e| self.own(e))
     }
 
+    fn write_consuming(&self, offset: u64, data: &mut [u8]) -> Result<(), DeviceError> {
+        let at = self.place(Operation::Write, offset, data.len() as u64)?;
+        self.device.write_consuming(at, data).map_err(|e| self.own(e))
+    }
+
     fn flush(&self) -> Result<(), DeviceError> {
         self.device.flush()
     }

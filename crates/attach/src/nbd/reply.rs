@@ -158,15 +158,21 @@ impl Replies {
     }
 
     /// A write whose payload is all here.
-    pub fn write(&self, export: &Export, request: &Request, data: &[u8]) -> Result<(), Lost> {
+    pub fn write(&self, export: &Export, request: &Request, data: &mut [u8]) -> Result<(), Lost> {
         let device = &*export.device;
-        let outcome = device.write_at(request.offset, data).and_then(|()| force(device, request));
+        let outcome = device.write_consuming(request.offset, data).and_then(|()| force(device, request));
         self.outcome(request, outcome)
     }
 
     /// One part of a long write.
-    pub fn write_part(&self, export: &Export, parts: &Parts, offset: u64, data: &[u8]) -> Result<(), Lost> {
-        if let Err(error) = export.device.write_at(offset, data) {
+    pub fn write_part(
+        &self,
+        export: &Export,
+        parts: &Parts,
+        offset: u64,
+        data: &mut [u8],
+    ) -> Result<(), Lost> {
+        if let Err(error) = export.device.write_consuming(offset, data) {
             let mut failure = parts.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert_with(|| Failure::of(&error));
         }

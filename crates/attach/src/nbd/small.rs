@@ -117,7 +117,7 @@ impl Connection<'_> {
         input.read_exact(data)?;
         let lent = self.lend(input);
         let begun = Instant::now();
-        let written = self.export.device.write_at(request.offset, data);
+        let written = self.export.device.write_consuming(request.offset, data);
         self.pace.note(begun.elapsed());
         {
             let mut gathered = self.gathered();

@@ -51,6 +51,9 @@ impl BlockDevice for Watched {
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.device.write_at(offset, data)
     }
+    fn write_consuming(&self, offset: u64, data: &mut [u8]) -> Result<(), DeviceError> {
+        self.device.write_consuming(offset, data)
+    }
     fn flush(&self) -> Result<(), DeviceError> {
         self.device.flush().inspect_err(|error| {
             let _ = self.failure.set(error.to_string());

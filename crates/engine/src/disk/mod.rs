@@ -187,28 +187,6 @@ impl Disk {
         self.helpers.threads()
     }
 
-    /// Writes like [`BlockDevice::write_at`] on the calling thread alone, and may encrypt in `data` itself, which
-    /// holds nothing of use afterwards. Saves a pass through memory for callers who own their buffer.
-    pub(crate) fn write_consuming(&self, offset: u64, data: &mut [u8]) -> Result<(), DeviceError> {
-        self.check_writable(Operation::Write, offset, data.len() as u64)?;
-        for (region, at, range) in self.parts(offset, data.len()) {
-            let data = &mut data[range];
-            let cut = region.cut(at, data.len());
-            let (head, rest) = data.split_at_mut(cut.head);
-            let (whole, tail) = rest.split_at_mut(cut.whole);
-            self.write_run(region, at, head)?;
-            let at = at + head.len() as u64;
-            for (index, chunk) in whole.chunks_mut(region.chunk()).enumerate() {
-                let at = at + (index * region.chunk()) as u64;
-                region.encrypt(at, chunk)?;
-                let _shared = self.units.share(region.start + at, chunk.len());
-                region.write(&*self.media, at, chunk)?;
-            }
-            self.write_run(region, at + whole.len() as u64, tail)?;
-        }
-        self.durability.check(Operation::Write, offset, data.len() as u64)
-    }
-
     /// Reads like [`BlockDevice::read_at`], on the calling thread alone.
     ///
     /// # Errors
@@ -409,6 +387,27 @@ impl BlockDevice for Disk {
             self.write_run(region, at + whole.len() as u64, tail)?;
         }
         // A flush that failed meanwhile may have been about these bytes.
+        self.durability.check(Operation::Write, offset, data.len() as u64)
+    }
+
+    /// Encrypts in `data` itself.
+    fn write_consuming(&self, offset: u64, data: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_writable(Operation::Write, offset, data.len() as u64)?;
+        for (region, at, range) in self.parts(offset, data.len()) {
+            let data = &mut data[range];
+            let cut = region.cut(at, data.len());
+            let (head, rest) = data.split_at_mut(cut.head);
+            let (whole, tail) = rest.split_at_mut(cut.whole);
+            self.write_run(region, at, head)?;
+            let at = at + head.len() as u64;
+            for (index, chunk) in whole.chunks_mut(region.chunk()).enumerate() {
+                let at = at + (index * region.chunk()) as u64;
+                region.encrypt(at, chunk)?;
+                let _shared = self.units.share(region.start + at, chunk.len());
+                region.write(&*self.media, at, chunk)?;
+            }
+            self.write_run(region, at + whole.len() as u64, tail)?;
+        }
         self.durability.check(Operation::Write, offset, data.len() as u64)
     }
 
