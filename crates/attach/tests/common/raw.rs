@@ -23,6 +23,17 @@ pub struct Raw {
     pub stream: UnixStream,
 }
 
+/// A request's header.
+pub fn wire(command: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
+    let mut wire = 0x2560_9513u32.to_be_bytes().to_vec();
+    wire.extend(flags.to_be_bytes());
+    wire.extend(command.to_be_bytes());
+    wire.extend(cookie.to_be_bytes());
+    wire.extend(offset.to_be_bytes());
+    wire.extend(len.to_be_bytes());
+    wire
+}
+
 /// One reply message: a simple reply or a chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -105,13 +116,7 @@ impl Raw {
     }
 
     pub fn request(&mut self, command: u16, flags: u16, cookie: u64, offset: u64, len: u32) {
-        let mut wire = 0x2560_9513u32.to_be_bytes().to_vec();
-        wire.extend(flags.to_be_bytes());
-        wire.extend(command.to_be_bytes());
-        wire.extend(cookie.to_be_bytes());
-        wire.extend(offset.to_be_bytes());
-        wire.extend(len.to_be_bytes());
-        self.send(&wire);
+        self.send(&wire(command, flags, cookie, offset, len));
     }
 
     /// Takes one message; a simple reply's data is left to the caller.

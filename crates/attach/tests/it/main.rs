@@ -6,6 +6,7 @@ mod fuse;
 mod fuse_tree;
 mod nbd_limits;
 mod nbd_protocol;
+mod nbd_small;
 mod nbd_tools;
 mod serve;
 mod torn;
