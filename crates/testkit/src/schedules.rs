@@ -380,6 +380,8 @@ pub mod pipe {
 pub mod device {
     use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
 
+    use shuttle::rand::Rng as _;
+
     use super::sync::Mutex;
     use super::thread::yield_now;
 
@@ -435,8 +437,9 @@ pub mod device {
             self.size
         }
 
+        /// Every byte is a block, so that writes of all lengths are whole ones.
         fn geometry(&self) -> Geometry {
-            Geometry::default()
+            Geometry { logical_block: 1, ..Geometry::default() }
         }
 
         fn is_read_only(&self) -> bool {
@@ -452,6 +455,11 @@ pub mod device {
                 buf[part.clone()].copy_from_slice(&bytes[at + part.start..at + part.end]);
             }
             Ok(())
+        }
+
+        /// Some reads are at hand, as a schedule likes.
+        fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
+            Ok(shuttle::rand::thread_rng().gen_bool(0.5) && self.read_at(offset, buf).is_ok())
         }
 
         fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {

@@ -20,7 +20,7 @@ mod tests;
 mod whole;
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -30,10 +30,11 @@ use atrest_device::{
     BlockDevice, Cause, DeviceError, Durability, Extent, Geometry, LockMode, Media, Operation, Storage,
 };
 use rustix::fs::{Advice, FallocateFlags, SeekFrom};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::patience::patiently;
 use crate::sys;
-use cached::{Cache, Reading};
+use cached::WithoutCache;
 use lock::MetadataLock;
 pub use loops::loop_devices_on;
 pub use new::NewFile;
@@ -92,7 +93,7 @@ pub struct FileDevice {
     /// Remembers a failed flush: the kernel reports a lost write once, then forgets it.
     durability: Durability,
     metadata_lock: MetadataLock,
-    cache: Cache,
+    without_cache: WithoutCache,
     wholeness: Wholeness,
 }
 
@@ -218,7 +219,7 @@ impl FileDevice {
             _below: below,
             durability: Durability::new(),
             metadata_lock,
-            cache: Cache::new(),
+            without_cache: WithoutCache::new(),
             wholeness: Wholeness::new(),
         })
     }
@@ -326,14 +327,16 @@ impl BlockDevice for FileDevice {
 
     fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
         self.check_range(Operation::Read, offset, buf.len() as u64)?;
-        match self.cache.read(&self.file, offset, buf) {
-            Ok(Reading::Done) => Ok(true),
-            Ok(Reading::InMemory) => self.read_at(offset, buf).map(|()| true),
-            Ok(Reading::WouldWait) => Ok(false),
-            Err(error) => {
-                Err(DeviceError::new(Operation::Read, offset, buf.len() as u64, sys::errno_cause(error)))
-            }
-        }
+        let in_memory = match self.without_cache.known() {
+            Some(in_memory) => in_memory,
+            None => match preadv2(&self.file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.without_cache.ask(&self.file),
+                // If only a part is in the cache, if the file has become short, or if the media fails, then whoever
+                // may wait finds out.
+                read => return Ok(read == Ok(buf.len())),
+            },
+        };
+        if in_memory.0 { self.read_at(offset, buf).map(|()| true) } else { Ok(false) }
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
@@ -398,7 +401,7 @@ impl BlockDevice for FileDevice {
         // Reads and writes never use the descriptor's position, so moving it disturbs nobody.
         let data = match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
             Ok(data) => data,
-            Err(rustix::io::Errno::NXIO) => return Ok(Extent { len, hole: true }),
+            Err(Errno::NXIO) => return Ok(Extent { len, hole: true }),
             Err(_) => return Ok(Extent { len, hole: false }),
         };
         if data > offset {

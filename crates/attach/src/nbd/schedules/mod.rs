@@ -138,6 +138,38 @@ fn every_request_is_answered_once_and_in_whole() {
     hold(|| ask_much_at_once(false));
 }
 
+/// Some writes take longer than the worker beside them waits, and it takes the socket over.
+fn ask_for_little() {
+    let medium = served(true, None, |client, _| {
+        for cookie in 1..=5 {
+            client.write(0, cookie, cookie * 20, &[cookie as u8; 10]);
+            client.send(READ, 0, 10 + cookie, 1000 + cookie, 10);
+        }
+        client.send(DISCONNECT, 0, 99, 0, 0);
+        let mut answered = Vec::new();
+        while let Some((cookie, is_last, kind, payload)) = client.receive(&BTreeMap::new()) {
+            assert!(is_last && !answered.contains(&cookie), "more after the last answer to {cookie}");
+            match cookie {
+                1..=5 => assert_eq!(kind, 0),
+                _ => assert_eq!((kind, &payload[8..]), (chunk::OFFSET_DATA, &[5; 10][..])),
+            }
+            answered.push(cookie);
+        }
+        answered.sort_unstable();
+        assert_eq!(answered, [1, 2, 3, 4, 5, 11, 12, 13, 14, 15]);
+    });
+    let mut expected = vec![5; SIZE];
+    for cookie in 1..=5 {
+        expected[cookie * 20..][..10].fill(cookie as u8);
+    }
+    assert!(medium.bytes() == expected, "a write is lost");
+}
+
+#[test]
+fn small_requests_are_answered_once_whoever_has_the_socket() {
+    hold(ask_for_little);
+}
+
 #[test]
 fn parts_that_are_not_counted_at_once_are_found() {
     find(Planted::Addition, || ask_much_at_once(true));
