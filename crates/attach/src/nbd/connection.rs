@@ -107,9 +107,6 @@ impl Buffer {
     }
 }
 
-/// Names one time of lending.
-pub(super) struct Loan(u64);
-
 enum Task {
     Receive(Input),
     Part(Part),
@@ -166,7 +163,7 @@ impl Connection<'_> {
     }
 
     /// Lays the reading side aside during a write.
-    pub(super) fn lend(&self, input: Input) -> Loan {
+    pub(super) fn lend(&self, input: Input) {
         let mut turn = self.lock();
         turn.input = Some(input);
         turn.is_lent = true;
@@ -174,13 +171,12 @@ impl Connection<'_> {
         if turn.waiting > 0 && !turn.is_watched {
             self.changed.notify_one();
         }
-        Loan(turn.loans)
     }
 
-    /// The reading side, unless another worker has taken it over.
-    pub(super) fn take_back(&self, loan: Loan) -> Option<Input> {
+    /// The reading side, unless another worker has taken it over. What that worker has lent in its turn is as good.
+    pub(super) fn take_back(&self) -> Option<Input> {
         let mut turn = self.lock();
-        if !turn.is_lent || turn.loans != loan.0 {
+        if !turn.is_lent {
             return None;
         }
         turn.is_lent = false;

@@ -115,7 +115,7 @@ impl Connection<'_> {
             self.send_gathered()?;
         }
         input.read_exact(data)?;
-        let lent = self.lend(input);
+        self.lend(input);
         let begun = Instant::now();
         let written = self.export.device.write_consuming(request.offset, data);
         self.pace.note(begun.elapsed());
@@ -130,7 +130,7 @@ impl Connection<'_> {
                 Err(error) => gathered.fail(request, &error, &self.replies)?,
             }
         }
-        Ok(self.take_back(lent).map_or(Small::TakenOver, Small::Done))
+        Ok(self.take_back().map_or(Small::TakenOver, Small::Done))
     }
 
     fn send_gathered(&self) -> Result<(), Lost> {

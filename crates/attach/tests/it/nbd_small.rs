@@ -142,6 +142,23 @@ fn replies_do_not_wait_for_a_write_that_waits_nor_do_later_requests() {
 }
 
 #[test]
+fn a_reply_does_not_wait_for_writes_that_keep_all_workers_busy() {
+    let (memory, serving) = serving();
+    memory.open_gate(false);
+    let mut raw = Raw::transmission(&serving.socket, true);
+    let mut packet = wire(READ, 0, 100, 0, LEN);
+    for cookie in 0..20 {
+        packet.extend(wire(WRITE, 0, cookie, (cookie + 2) * BLOCK, LEN));
+        packet.extend([7; BLOCK as usize]);
+    }
+    raw.send(&packet);
+    assert_eq!(answer(&mut raw), (100, Answer::Data(memory.copy()[..BLOCK as usize].to_vec())));
+    memory.open_gate(true);
+    let answered: BTreeMap<_, _> = (0..20).map(|_| answer(&mut raw)).collect();
+    assert_eq!(answered, (0..20).map(|cookie| (cookie, Answer::Done)).collect());
+}
+
+#[test]
 fn what_was_asked_before_a_client_leaves_or_talks_nonsense_is_answered() {
     let (memory, serving) = serving();
     let read = |cookie| wire(READ, 0, cookie, 0, LEN);
