@@ -146,6 +146,9 @@ fn a_reply_does_not_wait_for_writes_that_keep_all_workers_busy() {
     let (memory, serving) = serving();
     memory.open_gate(false);
     let mut raw = Raw::transmission(&serving.socket, true);
+    // From now on the server takes as much off the socket as there is.
+    raw.request(READ, 0, 99, 0, LEN);
+    assert_eq!(answer(&mut raw).0, 99);
     let mut packet = wire(READ, 0, 100, 0, LEN);
     for cookie in 0..20 {
         packet.extend(wire(WRITE, 0, cookie, (cookie + 2) * BLOCK, LEN));
