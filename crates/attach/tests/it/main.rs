@@ -6,6 +6,10 @@ mod fuse;
 mod fuse_tree;
 mod nbd_limits;
 mod nbd_protocol;
+#[cfg(feature = "tls")]
+mod nbd_tls;
+#[cfg(feature = "tls")]
+mod nbd_tls_attacks;
 mod nbd_tools;
 mod serve;
 mod torn;
