@@ -36,8 +36,6 @@ pub struct OpenArgs {
     /// other machines can reach needs --tls-cert.
     #[arg(long, value_name = "ADDR")]
     pub nbd_tcp: Option<std::net::SocketAddr>,
-    #[command(flatten)]
-    pub tls: TlsArgs,
     /// Serve as the file `volume` in this empty directory through FUSE.
     #[arg(long, value_name = "DIR")]
     pub fuse: Option<PathBuf>,
@@ -60,6 +58,8 @@ pub struct OpenArgs {
     /// Threads that encrypt and decrypt [default: one for each processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    #[command(flatten)]
+    pub tls: TlsArgs,
     #[command(flatten)]
     pub kernel: KernelArgs,
     #[command(flatten)]
@@ -89,13 +89,14 @@ impl OpenArgs {
 #[command(next_help_heading = "TLS (--nbd-tcp)")]
 pub struct TlsArgs {
     /// Serve nobody without TLS. DIR has server-cert.pem and server-key.pem, as for nbdkit and QEMU.
-    #[arg(long, value_name = "DIR", requires = "nbd_tcp")]
+    // Not `requires`: clap lets an option that another face excludes be missing.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["nbd", "fuse", "dm"])]
     pub tls_cert: Option<PathBuf>,
     /// Serve nobody without a certificate that ca-cert.pem in DIR has signed and ca-crl.pem, if there is one, has not revoked.
     #[arg(long, requires = "tls_cert")]
     pub tls_verify_peer: bool,
     /// Serve other machines without TLS. Anyone on the network can read and write the volume, and read along.
-    #[arg(long, requires = "nbd_tcp", conflicts_with = "tls_cert")]
+    #[arg(long, conflicts_with_all = ["nbd", "fuse", "dm", "tls_cert"])]
     pub insecure: bool,
 }
 
