@@ -75,7 +75,7 @@ pub(super) fn negotiate(
             Next::Option => {}
             Next::Tls(tls) => {
                 // What came behind the option in the clear is not told from what comes under TLS: no ACK for it.
-                if input.has_buffered() {
+                if input.holds(1) {
                     return Err(Lost);
                 }
                 negotiation.reply(option, option_reply::ACK, &[])?;

@@ -75,15 +75,15 @@ impl Input {
         self.deadline = deadline;
     }
 
-    /// Whether something has come that nobody has read yet.
-    pub fn has_buffered(&self) -> bool {
-        self.start < self.end
+    /// Whether the next `len` bytes are here, so that reading them waits for nothing.
+    pub fn holds(&self, len: usize) -> bool {
+        self.end - self.start >= len
     }
 
     /// Turns TLS on. What came before it and was not read would be taken for something that came under TLS: a client
     /// that sends it is cut off.
     pub fn start_tls(&mut self, tls: &Tls) -> Result<(), Lost> {
-        if self.has_buffered() {
+        if self.holds(1) {
             return Err(Lost);
         }
         self.socket.start_tls(tls, self.deadline)

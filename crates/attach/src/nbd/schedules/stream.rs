@@ -54,7 +54,7 @@ impl Input {
 
     pub fn set_deadline(&mut self, _: Option<Instant>) {}
 
-    pub fn has_buffered(&self) -> bool {
+    pub fn holds(&self, _: usize) -> bool {
         false
     }
 
