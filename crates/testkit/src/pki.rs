@@ -10,7 +10,7 @@ use crate::Scratch;
 #[derive(Debug)]
 pub struct Pki {
     scratch: Scratch,
-    keys: String,
+    algorithm: String,
 }
 
 impl Default for Pki {
@@ -30,7 +30,7 @@ impl Pki {
 
     /// The same with other keys: what comes behind OpenSSL's `req -newkey`.
     pub fn with_keys(keys: &str) -> Self {
-        let pki = Self { scratch: Scratch::new(), keys: keys.into() };
+        let pki = Self { scratch: Scratch::new(), algorithm: keys.into() };
         pki.openssl(&format!(
             "req -x509 -newkey {keys} -nodes -keyout ca-key.pem -out ca-cert.pem -days 2 -subj /CN=authority \
              -addext keyUsage=critical,keyCertSign,cRLSign"
@@ -89,7 +89,7 @@ impl Pki {
              extendedKeyUsage={usage}\n{more}\n"
         );
         self.scratch.file("extensions", extensions);
-        let keys = &self.keys;
+        let keys = &self.algorithm;
         self.openssl(&format!(
             "req -newkey {keys} -nodes -keyout {name}-key.pem -out request -subj /CN={name}"
         ));
