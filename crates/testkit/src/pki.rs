@@ -28,7 +28,7 @@ impl Pki {
         Self::with_keys("ec -pkeyopt ec_paramgen_curve:P-256")
     }
 
-    /// The same with other keys: what comes behind OpenSSL's `req -newkey`.
+    /// An authority and certificates with keys of a kind, named as OpenSSL's `req -newkey` takes it.
     pub fn with_keys(keys: &str) -> Self {
         let pki = Self { scratch: Scratch::new(), algorithm: keys.into() };
         pki.openssl(&format!(

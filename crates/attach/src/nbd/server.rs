@@ -109,7 +109,8 @@ impl Server {
     /// [`BindError::InUse`] or [`BindError::Locked`] if another server has the socket,
     /// [`BindError::NotASocket`], [`BindError::PathTooLong`] or [`BindError::Socket`] if none can be made
     /// there. [`BindError::NotLoopback`] for a TCP address that other machines can reach, if neither
-    /// [`Options::tls`] nor [`Options::insecure`] is set, [`BindError::Tcp`] if it can't be listened on. [`BindError::ExportName`] for a name that the protocol does not have.
+    /// [`Options::tls`] nor [`Options::insecure`] is set, [`BindError::Tcp`] if it can't be listened on.
+    /// [`BindError::ExportName`] for a name that the protocol does not have.
     pub fn bind(
         device: Arc<dyn BlockDevice>,
         endpoint: &Endpoint,
@@ -151,14 +152,17 @@ impl Server {
         match (endpoint, tls) {
             (Endpoint::Unix(_), _) => None,
             (Endpoint::Tcp(_), None) if endpoint.is_remote() => Some(
-                "the open volume can be read and written by everybody who reaches this TCP port, and everybody on the way",
+                "the open volume can be read and written by everybody who reaches this TCP port, and read by \
+                 everybody on the way",
             ),
             (Endpoint::Tcp(_), None) => Some(
-                "the open volume can be read and written by every user and program of this machine through this TCP port",
+                "the open volume can be read and written by every user and program of this machine through this \
+                 TCP port",
             ),
             (Endpoint::Tcp(_), Some(tls)) if tls.verifies_peer() => None,
             (Endpoint::Tcp(_), Some(_)) => Some(
-                "the open volume can be read and written by everybody who reaches this TCP port: clients need no certificate",
+                "the open volume can be read and written by everybody who reaches this TCP port: clients need no \
+                 certificate",
             ),
         }
     }

@@ -43,8 +43,9 @@ impl Tls {
     /// TLS 1.3 and 1.2 are spoken, both with forward secrecy. No session is resumed.
     ///
     /// # Errors
-    /// [`TlsError::Read`] and [`TlsError::TooLong`] for a file that can't be read, [`TlsError::Exposed`] for a private key that
-    /// other users can read. [`TlsError::Nothing`] and [`TlsError::Unusable`] for a file that does not hold what it should.
+    /// [`TlsError::Read`] and [`TlsError::TooLong`] for a file that can't be read, [`TlsError::Exposed`] for a
+    /// private key that other users can read. [`TlsError::Nothing`] and [`TlsError::Unusable`] for a file that does
+    /// not hold what it should.
     pub fn load(directory: &Path, verify_peer: bool) -> Result<Self, TlsError> {
         let chain = certificates(&directory.join(SERVER_CERT))?;
         let key_path = directory.join(SERVER_KEY);
@@ -235,8 +236,8 @@ fn private_key(path: &Path) -> Result<Arc<dyn SigningKey>, TlsError> {
     signing.map_err(|error| unusable(path, error))
 }
 
-/// PostgreSQL's rule: a key of the user's own is the user's alone, and one of root's may be readable by a group, as where
-/// a group such as `ssl-cert` has the keys of a machine.
+/// PostgreSQL's rule: only the user may be able to read a key of their own. A key of root's may be readable by a group,
+/// such as Debian's `ssl-cert`.
 fn is_exposed(mode: u32, owner: u32, user: u32) -> bool {
     match owner {
         0 => mode & 0o037 != 0,
