@@ -4,11 +4,12 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
-use atrest_attach::nbd::{Endpoint, Options, Server};
+use atrest_attach::nbd::{Endpoint, Options, Server, Tls};
 
 use crate::faces::directory;
 use crate::{Image, Reader};
@@ -23,6 +24,7 @@ const CONTEXT: &[u8] = b"base:allocation";
 const EXPORT_NAME: u32 = 1;
 const ABORT: u32 = 2;
 const LIST: u32 = 3;
+const STARTTLS: u32 = 5;
 const INFO: u32 = 6;
 const GO: u32 = 7;
 const STRUCTURED: u32 = 8;
@@ -36,17 +38,25 @@ const INFORMATION: u32 = 3;
 const META: u32 = 4;
 const UNSUPPORTED: u32 = 1 << 31 | 1;
 const INVALID: u32 = 1 << 31 | 3;
+const TLS_REQUIRED: u32 = 1 << 31 | 5;
 const UNKNOWN: u32 = 1 << 31 | 6;
 const TOO_BIG: u32 = 1 << 31 | 9;
 
-/// What a client sends: the input itself, or options put together by it. The server answers as the model does.
+/// What a client sends: the input itself, or options put together by it, to a server with TLS or without. The server answers
+/// as the model does.
 pub fn nbd_handshake(data: &[u8]) {
-    let stream = match data.split_first() {
-        Some((&0xff, rest)) => rest.to_vec(),
-        _ => made(&mut Unstructured::new(data)).unwrap_or_default(),
+    let (tls, whole, data) = match data.split_first() {
+        Some((&0xff, rest)) => (false, true, rest),
+        Some((&0xfe, rest)) => (true, false, rest),
+        Some((&0xfd, rest)) => (true, true, rest),
+        _ => (false, false, data),
     };
-    let (expected, used) = Model::default().run(&stream);
-    let answered = answers(&stream[..used]);
+    let stream = match whole {
+        true => data.to_vec(),
+        false => made(&mut Unstructured::new(data)).unwrap_or_default(),
+    };
+    let (expected, used) = Model { tls, ..Model::default() }.run(&stream);
+    let answered = answers(if tls { tls_server() } else { server() }, &stream[..used]);
     let whole = answered.len() == expected.len()
         && answered.iter().zip(&expected).all(|(answered, expected)| expected.is(answered));
     assert!(whole, "{answered:x?}\nfor {expected:x?}");
@@ -105,19 +115,36 @@ fn string(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 /// A running server of its own.
 fn server() -> &'static PathBuf {
     static SERVER: OnceLock<PathBuf> = OnceLock::new();
+    SERVER.get_or_init(|| run("handshake.sock", None))
+}
+
+/// Another one, whose clients have to begin with TLS.
+fn tls_server() -> &'static PathBuf {
+    static SERVER: OnceLock<PathBuf> = OnceLock::new();
     SERVER.get_or_init(|| {
-        let path = directory().join("handshake.sock");
-        let options = Options { export: "fuzz".into(), workers: 1, ..Options::default() };
-        let server = Server::bind(Image::new(SIZE, &[]), &Endpoint::Unix(path.clone()), options);
-        let server = server.expect("the socket can be bound");
-        std::thread::spawn(move || server.run());
-        path
+        let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=fuzz";
+        let made = Command::new("openssl")
+            .args(words.split(' '))
+            .args(["-keyout", "server-key.pem", "-out", "server-cert.pem"])
+            .current_dir(directory())
+            .output();
+        assert!(made.expect("openssl is installed: run scripts/setup").status.success());
+        run("tls.sock", Some(Tls::load(directory(), false).expect("a certificate and its key")))
     })
 }
 
+fn run(socket: &str, tls: Option<Tls>) -> PathBuf {
+    let path = directory().join(socket);
+    let options = Options { export: "fuzz".into(), workers: 1, tls, ..Options::default() };
+    let server = Server::bind(Image::new(SIZE, &[]), &Endpoint::Unix(path.clone()), options);
+    let server = server.expect("the socket can be bound");
+    std::thread::spawn(move || server.run());
+    path
+}
+
 /// Everything that the server says behind its greeting.
-fn answers(stream: &[u8]) -> Vec<Answer> {
-    let mut client = UnixStream::connect(server()).expect("the server accepts");
+fn answers(server: &PathBuf, stream: &[u8]) -> Vec<Answer> {
+    let mut client = UnixStream::connect(server).expect("the server accepts");
     client.set_read_timeout(Some(Duration::from_secs(20))).expect("a valid timeout");
     let mut greeting = [0; 18];
     client.read_exact(&mut greeting).expect("a greeting");
@@ -178,6 +205,8 @@ impl Answer {
 /// The negotiation as the protocol describes it.
 #[derive(Default)]
 struct Model {
+    /// TLS has to come first. The model ends where it comes.
+    tls: bool,
     structured: bool,
     answers: Vec<Answer>,
 }
@@ -210,9 +239,26 @@ impl Model {
             return None;
         }
         let data = take(left, len)?;
-        if len > 16 << 10 {
-            self.reply(number, TOO_BIG, &[]);
-            return Some(());
+        match number {
+            STARTTLS if self.tls && data.is_empty() => {
+                self.reply(number, ACK, &[]);
+                return None;
+            }
+            EXPORT_NAME if self.tls => return None,
+            STARTTLS if self.tls && len <= 16 << 10 => {
+                self.reply(number, INVALID, &[]);
+                return Some(());
+            }
+            ABORT if self.tls && len <= 16 << 10 => {}
+            _ if self.tls => {
+                self.reply(number, TLS_REQUIRED, &[]);
+                return Some(());
+            }
+            _ if len > 16 << 10 => {
+                self.reply(number, TOO_BIG, &[]);
+                return Some(());
+            }
+            _ => {}
         }
         match number {
             EXPORT_NAME => {

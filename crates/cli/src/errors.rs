@@ -4,7 +4,7 @@ use std::io;
 
 use atrest_attach::dm::DmError;
 use atrest_attach::fuse::MountError;
-use atrest_attach::nbd::BindError;
+use atrest_attach::nbd::{BindError, TlsError};
 use atrest_attach::serve::{DaemonError, ServeError};
 use atrest_attach::session::{CloseError, Distrust, SessionError};
 use atrest_cipher::KeyError;
@@ -415,6 +415,23 @@ impl From<BindError> for Failure {
                 Self::io(reason).saying(error)
             }
             BindError::System(reason) => Self::io(reason),
+            BindError::NotLoopback { .. } => Self::parameters(error).hint(
+                "serve it with TLS (--tls-cert DIR), or on a loopback address and reach it through an ssh tunnel; \
+                 --insecure does without either",
+            ),
+            _ => Self::parameters(error),
+        }
+    }
+}
+
+impl From<TlsError> for Failure {
+    fn from(error: TlsError) -> Self {
+        match &error {
+            TlsError::Read { path, error } => Self::io(error).at(path),
+            TlsError::Exposed { path, .. } => {
+                let hint = format!("make it yours alone: chmod 600 {}", path.display());
+                Self::new(Code::Refused, error).hint(hint)
+            }
             _ => Self::parameters(error),
         }
     }

@@ -9,6 +9,7 @@
 //! * [`board`]: an aarch64 board under emulation that boots Linux with U-Boot.
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
+//! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
 //! * `schedules`: threads that take turns as a test says (`--cfg shuttle` alone).
 //! * [`memory`]: the memory of a test's own process, searched for keys.
@@ -34,6 +35,7 @@ pub mod memory;
 pub mod nbd;
 pub mod needs;
 pub mod oracle;
+pub mod pki;
 pub mod power_loss;
 pub mod property;
 pub mod random;
@@ -49,6 +51,7 @@ pub use campaign::Campaign;
 pub use discards::DiscardDevice;
 pub use fault::FaultDevice;
 pub use needs::wait_until;
+pub use pki::Pki;
 pub use random::Random;
 pub use scratch::Scratch;
 pub use shaped::ShapedDevice;

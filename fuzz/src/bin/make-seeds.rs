@@ -570,6 +570,9 @@ impl Seeds {
         ] {
             self.put("nbd_handshake", name, &[&start[..], &options.concat()].concat());
         }
+        let tls = [0xfd, 0, 0, 0, 3];
+        let options = [option(7, &named(&[0, 0])), option(3, &[]), option(5, &[1]), option(5, &[])];
+        self.put("nbd_handshake", "tls", &[&tls[..], &options.concat()].concat());
         self.put("nbd_handshake", "made", &(0..120).map(|at: u8| at.wrapping_mul(29)).collect::<Vec<_>>());
     }
 

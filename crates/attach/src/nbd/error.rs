@@ -40,7 +40,7 @@ pub enum BindError {
         /// What the operating system said.
         error: std::io::Error,
     },
-    /// An address that other machines can reach was asked for. Traffic is not encrypted, so it is refused.
+    /// An address that other machines can reach was asked for without TLS.
     NotLoopback {
         /// The address that was asked for.
         address: SocketAddr,
@@ -83,8 +83,7 @@ impl fmt::Display for BindError {
             }
             BindError::NotLoopback { address } => write!(
                 f,
-                "{address} can be reached from other machines, and TLS-PSK is not offered yet; listen on a \
-                 loopback address or a Unix socket and reach it through an ssh tunnel"
+                "{address} can be reached from other machines, which would read the volume without TLS"
             ),
             BindError::Tcp { address, error } => write!(f, "cannot listen on {address}: {error}"),
             BindError::ExportName { len } => {

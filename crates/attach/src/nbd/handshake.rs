@@ -6,6 +6,7 @@ use super::proto::{
     handshake_flag, info, option, option_reply, option_reply_header,
 };
 use super::stream::{Input, Lost, Output};
+use super::tls::Tls;
 use atrest_codec::{Be, ReadError, Reader, decode, encode};
 use atrest_device::BlockDevice;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub(super) struct Export {
     pub name: String,
     pub device: Arc<dyn BlockDevice>,
+    /// Where there is this, clients have to begin with TLS.
+    pub tls: Option<Tls>,
 }
 
 /// What a client has negotiated.
@@ -49,7 +52,8 @@ pub(super) fn negotiate(
         return Err(Lost);
     }
     let no_zeroes = flags & u32::from(handshake_flag::NO_ZEROES) != 0;
-    let mut negotiation = Negotiation { export, output, seat, no_zeroes, terms: Terms::default() };
+    let (terms, secure) = (Terms::default(), export.tls.is_none());
+    let mut negotiation = Negotiation { export, output, seat, no_zeroes, terms, secure };
     for _ in 0..MAX_OPTIONS {
         let mut header = [0; 16];
         input.read_exact(&mut header)?;
@@ -62,13 +66,23 @@ pub(super) fn negotiate(
                 return Err(Lost);
             }
             input.skip(u64::from(len))?;
-            negotiation.refuse(option, option_reply::ERR_TOO_BIG, "the option's data is too long")?;
+            negotiation.refuse_long(option)?;
             continue;
         }
         let mut data = vec![0; len as usize];
         input.read_exact(&mut data)?;
         match negotiation.answer(option, &data)? {
             Next::Option => {}
+            Next::Tls(tls) => {
+                // What came behind the option in the clear is not told from what comes under TLS: no ACK for it.
+                if input.holds(1) {
+                    return Err(Lost);
+                }
+                negotiation.reply(option, option_reply::ACK, &[])?;
+                input.start_tls(tls)?;
+                // Nothing that was said before counts.
+                (negotiation.terms, negotiation.secure) = (Terms::default(), true);
+            }
             Next::Transmission => return Ok(Some(negotiation.terms)),
             Next::End => return Ok(None),
         }
@@ -82,17 +96,24 @@ struct Negotiation<'a> {
     seat: &'a dyn Fn() -> bool,
     no_zeroes: bool,
     terms: Terms,
+    /// TLS is on, or not asked for: the client may learn what is served.
+    secure: bool,
 }
 
-enum Next {
+enum Next<'a> {
     Option,
+    Tls(&'a Tls),
     Transmission,
     End,
 }
 
-impl Negotiation<'_> {
-    fn answer(&mut self, option: u32, data: &[u8]) -> Result<Next, Lost> {
+impl<'a> Negotiation<'a> {
+    fn answer(&mut self, option: u32, data: &[u8]) -> Result<Next<'a>, Lost> {
         match option {
+            option::STARTTLS => return self.start_tls(data),
+            // The old way into transmission has no reply that says why not.
+            option::EXPORT_NAME if !self.secure => return Err(Lost),
+            _ if !self.secure && option != option::ABORT => self.refuse_without_tls(option)?,
             option::EXPORT_NAME => return self.export_name(data),
             option::ABORT => {
                 // The client may be gone already.
@@ -113,16 +134,38 @@ impl Negotiation<'_> {
                 self.refuse(option, option_reply::ERR_INVALID, "the option takes no data")?;
             }
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(option, data)?,
-            option::STARTTLS => {
-                self.refuse(option, option_reply::ERR_UNSUPPORTED, "TLS is not offered")?;
-            }
             _ => self.refuse(option, option_reply::ERR_UNSUPPORTED, "the option is not known")?,
         }
         Ok(Next::Option)
     }
 
+    fn start_tls(&self, data: &[u8]) -> Result<Next<'a>, Lost> {
+        match &self.export.tls {
+            None => self.refuse(option::STARTTLS, option_reply::ERR_UNSUPPORTED, "TLS is not offered")?,
+            Some(_) if self.secure => {
+                self.refuse(option::STARTTLS, option_reply::ERR_INVALID, "TLS is on already")?;
+            }
+            Some(_) if !data.is_empty() => {
+                self.refuse(option::STARTTLS, option_reply::ERR_INVALID, "the option takes no data")?;
+            }
+            Some(tls) => return Ok(Next::Tls(tls)),
+        }
+        Ok(Next::Option)
+    }
+
+    fn refuse_without_tls(&self, option: u32) -> Result<(), Lost> {
+        self.refuse(option, option_reply::ERR_TLS_REQUIRED, "TLS comes first here")
+    }
+
+    fn refuse_long(&self, option: u32) -> Result<(), Lost> {
+        match self.secure {
+            true => self.refuse(option, option_reply::ERR_TOO_BIG, "the option's data is too long"),
+            false => self.refuse_without_tls(option),
+        }
+    }
+
     /// The old way into transmission: no error can be reported.
-    fn export_name(&self, name: &[u8]) -> Result<Next, Lost> {
+    fn export_name(&self, name: &[u8]) -> Result<Next<'a>, Lost> {
         if !self.is_export(name) || !(self.seat)() {
             return Err(Lost);
         }
@@ -132,7 +175,7 @@ impl Negotiation<'_> {
         Ok(Next::Transmission)
     }
 
-    fn info(&mut self, option: u32, data: &[u8]) -> Result<Next, Lost> {
+    fn info(&mut self, option: u32, data: &[u8]) -> Result<Next<'a>, Lost> {
         let Ok((name, requests)) = parse_info(data) else {
             self.refuse(option, option_reply::ERR_INVALID, "the option's lengths do not fit its data")?;
             return Ok(Next::Option);

@@ -1,4 +1,4 @@
-//! Where a server listens: a Unix socket that only its owner may open, or a loopback TCP port.
+//! Where a server listens: a Unix socket that only its owner may open, or a TCP port.
 
 use super::error::BindError;
 use rustix::event::{PollFd, PollFlags};
@@ -21,24 +21,30 @@ use std::time::{Duration, Instant};
 pub enum Endpoint {
     /// A Unix socket with mode 0600. Only its owner and root are served.
     Unix(PathBuf),
-    /// A loopback address; port 0 lets the system choose. Every user of this machine can connect: see
-    /// [`TCP_WARNING`].
+    /// A TCP address; port 0 lets the system choose. Whoever reaches it can connect, on a loopback address every user
+    /// of this machine: see [`Server::warning`](super::Server::warning).
     Tcp(SocketAddr),
 }
 
-/// What a person should be told when a volume is served by TCP.
-pub const TCP_WARNING: &str =
-    "the open volume can be read and written by every user and program of this machine through this TCP port";
-
 impl Endpoint {
-    /// The URI for clients, in the form of the NBD URI specification.
-    pub fn uri(&self, export: &str) -> String {
+    /// The URI for clients that speak TLS or do not, in the form of the NBD URI specification.
+    pub fn uri(&self, export: &str, tls: bool) -> String {
+        let scheme = if tls { "nbds" } else { "nbd" };
+        let export = percent_encoded(export.as_bytes());
         match self {
             Endpoint::Unix(path) => {
                 let socket = percent_encoded(path.as_os_str().as_bytes());
-                format!("nbd+unix:///{}?socket={socket}", percent_encoded(export.as_bytes()))
+                format!("{scheme}+unix:///{export}?socket={socket}")
             }
-            Endpoint::Tcp(address) => format!("nbd://{address}/{}", percent_encoded(export.as_bytes())),
+            Endpoint::Tcp(address) => format!("{scheme}://{address}/{export}"),
+        }
+    }
+
+    /// Whether other machines can connect.
+    pub fn is_remote(&self) -> bool {
+        match self {
+            Endpoint::Unix(_) => false,
+            Endpoint::Tcp(address) => !address.ip().to_canonical().is_loopback(),
         }
     }
 }
@@ -130,9 +136,6 @@ impl Drop for Listener {
 }
 
 fn bind_tcp(address: SocketAddr) -> Result<Listener, BindError> {
-    if !address.ip().to_canonical().is_loopback() {
-        return Err(BindError::NotLoopback { address });
-    }
     let failed = |error| BindError::Tcp { address, error };
     let listener = TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
@@ -267,9 +270,11 @@ mod tests {
     #[test]
     fn uris_escape_what_is_special_in_a_uri() {
         let unix = Endpoint::Unix("/run/a b/x&y.sock".into());
-        assert_eq!(unix.uri(""), "nbd+unix:///?socket=/run/a%20b/x%26y.sock");
+        assert_eq!(unix.uri("", false), "nbd+unix:///?socket=/run/a%20b/x%26y.sock");
+        assert_eq!(unix.uri("x", true), "nbds+unix:///x?socket=/run/a%20b/x%26y.sock");
         let tcp = Endpoint::Tcp("[::1]:10809".parse().unwrap());
-        assert_eq!(tcp.uri("a?b"), "nbd://[::1]:10809/a%3Fb");
+        assert_eq!(tcp.uri("a?b", false), "nbd://[::1]:10809/a%3Fb");
+        assert_eq!(tcp.uri("", true), "nbds://[::1]:10809/");
     }
 
     #[test]
@@ -296,10 +301,14 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_others_can_reach_are_refused() {
+    fn addresses_that_others_can_reach_are_told_from_loopback() {
+        let tcp = |address: &str| Endpoint::Tcp(address.parse().unwrap());
         for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:10809", "[::ffff:192.0.2.1]:1"] {
-            let refused = Listener::bind(&Endpoint::Tcp(address.parse().unwrap()));
-            assert!(matches!(refused, Err(BindError::NotLoopback { .. })), "{address}");
+            assert!(tcp(address).is_remote(), "{address}");
         }
+        for address in ["127.0.0.1:0", "127.9.9.9:1", "[::1]:0", "[::ffff:127.0.0.1]:1"] {
+            assert!(!tcp(address).is_remote(), "{address}");
+        }
+        assert!(!Endpoint::Unix("/run/s".into()).is_remote());
     }
 }

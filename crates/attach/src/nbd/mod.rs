@@ -1,11 +1,15 @@
-//! The NBD face: a server that speaks fixed newstyle NBD (doc/proto.md of the NBD project) over a Unix socket or
-//! loopback TCP.
+//! The NBD face: a server that speaks fixed newstyle NBD (doc/proto.md of the NBD project) over a Unix socket or TCP,
+//! with TLS where [`Options::tls`] says so.
 //!
 //! Offered: structured replies, several connections, flush, FUA, trim, write-zeroes, block status
-//! (`base:allocation`), `DF` up to 256 KiB. Not offered: TLS, `CACHE`, `FAST_ZERO`, `RESIZE`, extended headers.
+//! (`base:allocation`), `DF` up to 256 KiB. Not offered: `CACHE`, `FAST_ZERO`, `RESIZE`, extended headers.
+//!
+//! With TLS, a client that does not begin with it learns nothing: neither the size nor the name of the export. An
+//! address that other machines can reach is served with TLS only, unless [`Options::insecure`] is set.
 //!
 //! Memory does not depend on what clients ask for: at most [`Options::connections`] × [`Options::workers`] × 512 KiB
-//! (64 MiB with the defaults on two cores), and only what busy clients have really used of it. Clients beyond that limit
+//! (64 MiB with the defaults on two cores), and only what busy clients have really used of it; TLS adds 256 KiB for
+//! each connection. Clients beyond that limit
 //! get an error, and ones that dawdle in their handshake make room for new ones: nobody waits without a word.
 //!
 //! What an encrypted volume means for a client is the device's business: trim is [`BlockDevice::discard`], zeros are
@@ -30,7 +34,14 @@ mod stream;
 #[cfg(all(test, shuttle))]
 #[path = "schedules/stream.rs"]
 mod stream;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
+#[cfg_attr(all(test, shuttle), allow(dead_code))] // Schedules have pipes in its place.
+mod wire;
 
 pub use error::{BindError, RunError};
-pub use listen::{Endpoint, TCP_WARNING};
+pub use listen::Endpoint;
 pub use server::{Options, Server, Shutdown};
+pub use tls::Tls;
+#[cfg(feature = "tls")]
+pub use tls::TlsError;

@@ -42,6 +42,7 @@ pub mod option_reply {
     pub const ERR_UNSUPPORTED: u32 = 0x8000_0001;
     pub const ERR_POLICY: u32 = 0x8000_0002;
     pub const ERR_INVALID: u32 = 0x8000_0003;
+    pub const ERR_TLS_REQUIRED: u32 = 0x8000_0005;
     pub const ERR_UNKNOWN: u32 = 0x8000_0006;
     pub const ERR_TOO_BIG: u32 = 0x8000_0009;
 }

@@ -7,6 +7,8 @@ use super::handshake::{Export, negotiate};
 use super::listen::{Endpoint, Listener};
 use super::proto::MAX_STRING;
 use super::stream::{Input, Output};
+use super::tls::Tls;
+use super::wire::Wire;
 use atrest_device::BlockDevice;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -33,6 +35,10 @@ pub struct Options {
     pub handshake: Duration,
     /// How long clients may take to read their last replies when the server stops.
     pub grace: Duration,
+    /// Clients have to begin with TLS.
+    pub tls: Option<Tls>,
+    /// Serve other machines without TLS, too: everybody who reaches the address, and everybody on the way.
+    pub insecure: bool,
 }
 
 impl Default for Options {
@@ -45,6 +51,8 @@ impl Default for Options {
             workers: (cores + 2).clamp(4, 16),
             handshake: Duration::from_secs(30),
             grace: Duration::from_secs(5),
+            tls: None,
+            insecure: false,
         }
     }
 }
@@ -100,8 +108,9 @@ impl Server {
     /// # Errors
     /// [`BindError::InUse`] or [`BindError::Locked`] if another server has the socket,
     /// [`BindError::NotASocket`], [`BindError::PathTooLong`] or [`BindError::Socket`] if none can be made
-    /// there. [`BindError::NotLoopback`] for a TCP address that other machines can reach, [`BindError::Tcp`]
-    /// if it can't be listened on. [`BindError::ExportName`] for a name that the protocol does not have.
+    /// there. [`BindError::NotLoopback`] for a TCP address that other machines can reach, if neither
+    /// [`Options::tls`] nor [`Options::insecure`] is set, [`BindError::Tcp`] if it can't be listened on.
+    /// [`BindError::ExportName`] for a name that the protocol does not have.
     pub fn bind(
         device: Arc<dyn BlockDevice>,
         endpoint: &Endpoint,
@@ -111,12 +120,19 @@ impl Server {
         if name.len() > MAX_STRING || name.contains('\0') {
             return Err(BindError::ExportName { len: name.len() });
         }
+        if let Endpoint::Tcp(address) = *endpoint
+            && endpoint.is_remote()
+            && options.tls.is_none()
+            && !options.insecure
+        {
+            return Err(BindError::NotLoopback { address });
+        }
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| BindError::System(error.into()))?;
         let listener = Listener::bind(endpoint)?;
         let shared =
             Shared { stop: AtomicBool::new(false), wake, clients: Mutex::default(), left: Condvar::new() };
-        let export = Export { name: name.clone(), device };
+        let export = Export { name: name.clone(), device, tls: options.tls.clone() };
         Ok(Self { listener, export: Arc::new(export), options, shared: Arc::new(shared) })
     }
 
@@ -127,7 +143,28 @@ impl Server {
 
     /// What clients connect to.
     pub fn uri(&self) -> String {
-        self.endpoint().uri(&self.export.name)
+        self.endpoint().uri(&self.export.name, self.export.tls.is_some())
+    }
+
+    /// What a person should be told who opens a volume to this server's clients: who they can be.
+    pub fn warning(&self) -> Option<&'static str> {
+        let (endpoint, tls) = (self.endpoint(), &self.export.tls);
+        match (endpoint, tls) {
+            (Endpoint::Unix(_), _) => None,
+            (Endpoint::Tcp(_), None) if endpoint.is_remote() => Some(
+                "the open volume can be read and written by everybody who reaches this TCP port, and read by \
+                 everybody on the way",
+            ),
+            (Endpoint::Tcp(_), None) => Some(
+                "the open volume can be read and written by every user and program of this machine through this \
+                 TCP port",
+            ),
+            (Endpoint::Tcp(_), Some(tls)) if tls.verifies_peer() => None,
+            (Endpoint::Tcp(_), Some(_)) => Some(
+                "the open volume can be read and written by everybody who reaches this TCP port: clients need no \
+                 certificate",
+            ),
+        }
     }
 
     /// The way to stop it.
@@ -204,7 +241,7 @@ const SEND_BUFFER: usize = 1 << 20;
 fn admit(socket: OwnedFd, export: &Arc<Export>, options: &Options, shared: &Arc<Shared>) {
     let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
     let _ = sockopt::set_socket_recv_buffer_size(&socket, SEND_BUFFER);
-    let socket = Arc::new(socket);
+    let socket = Arc::new(Wire::new(socket));
     let output = Output::new(socket.clone());
     let client = Client { id: shared.enter(output.clone()), shared: shared.clone() };
     let (export, workers, handshake) = (export.clone(), options.workers, options.handshake);
@@ -235,6 +272,7 @@ struct Client {
 impl Drop for Client {
     fn drop(&mut self) {
         if let Some(client) = self.shared.clients().open.remove(&self.id) {
+            client.output.farewell();
             client.output.cut();
         }
         self.shared.left.notify_all();

@@ -1,10 +1,9 @@
 //! One client's socket: buffered input that reads payloads straight into the caller's buffer, and gathered output.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown, sockopt};
+use super::tls::Tls;
+use super::wire::Wire;
+use rustix::net::{Shutdown, shutdown, sockopt};
 use std::io::IoSlice;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,11 +14,11 @@ pub(super) struct Lost;
 /// The writing side, and the way to cut the connection from any thread.
 #[derive(Clone)]
 pub(super) struct Output {
-    socket: Arc<OwnedFd>,
+    socket: Arc<Wire>,
 }
 
 impl Output {
-    pub fn new(socket: Arc<OwnedFd>) -> Self {
+    pub fn new(socket: Arc<Wire>) -> Self {
         Self { socket }
     }
 
@@ -32,19 +31,11 @@ impl Output {
     /// Sends all parts, in order. Callers keep two messages from mixing.
     pub fn send(&self, parts: &[&[u8]]) -> Result<(), Lost> {
         let mut slices = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
-        let mut rest: &mut [IoSlice<'_>] = &mut slices[..parts.len().min(3)];
-        for (slice, part) in rest.iter_mut().zip(parts) {
+        let slices = &mut slices[..parts.len().min(3)];
+        for (slice, part) in slices.iter_mut().zip(parts) {
             *slice = IoSlice::new(part);
         }
-        IoSlice::advance_slices(&mut rest, 0);
-        while !rest.is_empty() {
-            match sendmsg(&*self.socket, rest, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
-                Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
-                Err(Errno::INTR) => {}
-                Err(_) => return Err(Lost),
-            }
-        }
-        Ok(())
+        self.socket.send(slices)
     }
 
     /// Takes no more requests: a blocked read ends, replies still go out.
@@ -56,11 +47,16 @@ impl Output {
     pub fn cut(&self) {
         let _ = shutdown(&*self.socket, Shutdown::Both);
     }
+
+    /// Says that the connection ends in order, if the client can be told without waiting.
+    pub fn farewell(&self) {
+        self.socket.farewell();
+    }
 }
 
 /// The reading side. One system call fetches many request headers, and small requests with what they write.
 pub(super) struct Input {
-    socket: Arc<OwnedFd>,
+    socket: Arc<Wire>,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -75,7 +71,7 @@ impl Input {
     /// What is fetched with a header while no small requests come. A long payload that is fetched so is copied once more.
     const HEADERS: usize = 4096;
 
-    pub fn new(socket: Arc<OwnedFd>) -> Self {
+    pub fn new(socket: Arc<Wire>) -> Self {
         let buffer = vec![0; Self::BUFFER].into();
         Self { socket, buffer, start: 0, end: 0, appetite: Self::HEADERS, deadline: None }
     }
@@ -85,14 +81,23 @@ impl Input {
         self.appetite = if small { Self::BUFFER } else { Self::HEADERS };
     }
 
+    /// From now on nothing may arrive later than this.
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+
     /// Whether the next `len` bytes are here, so that reading them waits for nothing.
     pub fn holds(&self, len: usize) -> bool {
         self.end - self.start >= len
     }
 
-    /// From now on nothing may arrive later than this.
-    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
-        self.deadline = deadline;
+    /// Turns TLS on. What came before it and was not read would be taken for something that came under TLS: a client
+    /// that sends it is cut off.
+    pub fn start_tls(&mut self, tls: &Tls) -> Result<(), Lost> {
+        if self.holds(1) {
+            return Err(Lost);
+        }
+        self.socket.start_tls(tls, self.deadline)
     }
 
     /// Fills `out`.
@@ -106,14 +111,13 @@ impl Input {
             if out.is_empty() {
                 return Ok(());
             }
-            self.wait()?;
             if out.len() >= Self::HEADERS {
-                let received = receive(&self.socket, out)?;
+                let received = self.socket.receive(out, self.deadline)?;
                 out = &mut out[received..];
             } else {
                 self.start = 0;
                 self.end = 0;
-                self.end = receive(&self.socket, &mut self.buffer[..self.appetite])?;
+                self.end = self.socket.receive(&mut self.buffer[..self.appetite], self.deadline)?;
             }
         }
     }
@@ -127,30 +131,5 @@ impl Input {
             len -= step as u64;
         }
         Ok(())
-    }
-
-    fn wait(&self) -> Result<(), Lost> {
-        let Some(deadline) = self.deadline else { return Ok(()) };
-        loop {
-            let left = deadline.checked_duration_since(Instant::now()).ok_or(Lost)?;
-            let left = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
-            match poll(&mut [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)], Some(&left)) {
-                Ok(0) => return Err(Lost),
-                Ok(_) => return Ok(()),
-                Err(Errno::INTR) => {}
-                Err(_) => return Err(Lost),
-            }
-        }
-    }
-}
-
-fn receive(socket: &OwnedFd, out: &mut [u8]) -> Result<usize, Lost> {
-    loop {
-        match recv(socket, &mut *out, RecvFlags::empty()) {
-            Ok((_, 0)) => return Err(Lost),
-            Ok((_, received)) => return Ok(received),
-            Err(Errno::INTR) => {}
-            Err(_) => return Err(Lost),
-        }
     }
 }

@@ -163,9 +163,18 @@ impl Serving {
     }
 
     pub fn with(device: Arc<dyn BlockDevice>, options: Options) -> Serving {
+        Serving::at(device, options, Endpoint::Unix)
+    }
+
+    /// On a port of this machine.
+    pub fn by_tcp(device: Arc<dyn BlockDevice>, options: Options) -> Serving {
+        Serving::at(device, options, |_| Endpoint::Tcp("127.0.0.1:0".parse().unwrap()))
+    }
+
+    fn at(device: Arc<dyn BlockDevice>, options: Options, endpoint: fn(PathBuf) -> Endpoint) -> Serving {
         let directory = Scratch::new();
         let socket = directory.path("socket");
-        let server = Server::bind(device, &Endpoint::Unix(socket.clone()), options).unwrap();
+        let server = Server::bind(device, &endpoint(socket.clone()), options).unwrap();
         let (uri, shutdown) = (server.uri(), server.shutdown());
         let thread = Some(std::thread::spawn(|| server.run()));
         Serving { directory, socket, uri, shutdown, thread }

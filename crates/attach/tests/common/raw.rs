@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+pub const STARTTLS: u32 = 5;
 pub const GO: u32 = 7;
 pub const STRUCTURED_REPLY: u32 = 8;
 pub const LIST_META_CONTEXT: u32 = 9;

@@ -7,6 +7,10 @@ mod fuse_tree;
 mod nbd_limits;
 mod nbd_protocol;
 mod nbd_small;
+#[cfg(feature = "tls")]
+mod nbd_tls;
+#[cfg(feature = "tls")]
+mod nbd_tls_attacks;
 mod nbd_tools;
 mod serve;
 mod torn;

@@ -22,6 +22,7 @@ Examples:
   atrest open secret.img --fuse mnt --run sh -c 'e2fsck -f \"$ATREST_PATH\"'
   atrest open secret.img --nbd --run sh -c 'nbdcopy \"$ATREST_URI\" plain.img'
   atrest open secret.img --nbd ~/secret.sock --read-only
+  atrest open secret.img --nbd-tcp 192.0.2.7:10809 --tls-cert pki --tls-verify-peer
   atrest open /dev/sdx1 --dm secret && mount /dev/mapper/secret /mnt
   atrest open /dev/sdx1 --fuse mnt --type plain -c aes-xts-plain64 -s 512 --hash sha512")]
 pub struct OpenArgs {
@@ -31,7 +32,8 @@ pub struct OpenArgs {
     /// Serve over NBD on a unix socket [default: NAME.sock in the session directory].
     #[arg(long, value_name = "SOCKET", num_args = 0..=1)]
     pub nbd: Option<Option<PathBuf>>,
-    /// Serve over NBD on this TCP address, such as 127.0.0.1:10809. Anyone who reaches it reads the plaintext.
+    /// Serve over NBD on this TCP address, such as 127.0.0.1:10809. Anyone who reaches it reads the plaintext. An address that
+    /// other machines can reach needs --tls-cert.
     #[arg(long, value_name = "ADDR")]
     pub nbd_tcp: Option<std::net::SocketAddr>,
     /// Serve as the file `volume` in this empty directory through FUSE.
@@ -57,6 +59,8 @@ pub struct OpenArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     #[command(flatten)]
+    pub tls: TlsArgs,
+    #[command(flatten)]
     pub kernel: KernelArgs,
     #[command(flatten)]
     pub unlock: UnlockArgs,
@@ -78,6 +82,22 @@ impl OpenArgs {
             (None, None) => None,
         }
     }
+}
+
+/// Who may connect over TCP.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "TLS (--nbd-tcp)")]
+pub struct TlsArgs {
+    /// Serve nobody without TLS. DIR has server-cert.pem and server-key.pem, as for nbdkit and QEMU.
+    // Not `requires`: clap lets an option that another face excludes be missing.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["nbd", "fuse", "dm"])]
+    pub tls_cert: Option<PathBuf>,
+    /// Serve nobody without a certificate that ca-cert.pem in DIR has signed and ca-crl.pem, if there is one, has not revoked.
+    #[arg(long, requires = "tls_cert")]
+    pub tls_verify_peer: bool,
+    /// Serve other machines without TLS. Anyone on the network can read and write the volume, and read along.
+    #[arg(long, conflicts_with_all = ["nbd", "fuse", "dm", "tls_cert"])]
+    pub insecure: bool,
 }
 
 /// How the kernel's dm-crypt works on a mapping, by cryptsetup's names for it.

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use atrest_attach::fuse::MountError;
-use atrest_attach::nbd::BindError;
+use atrest_attach::nbd::{BindError, Endpoint};
 use atrest_attach::serve::ServeError;
 use atrest_attach::session::{Registry, SessionError};
 use rustix::fs::Access;
@@ -25,7 +25,7 @@ pub fn check(args: &OpenArgs, socket: Option<&Path>, registry: &Registry) -> Res
         free_name(name, registry)?;
     }
     if let Some(address) = args.nbd_tcp {
-        tcp(address)?;
+        tcp(address, args.tls.tls_cert.is_some() || args.tls.insecure)?;
     }
     if let Some(socket) = socket {
         unix(socket)?;
@@ -62,8 +62,8 @@ fn free_name(name: &str, registry: &Registry) -> Result<(), Failure> {
     }
 }
 
-fn tcp(address: SocketAddr) -> Result<(), BindError> {
-    if !address.ip().to_canonical().is_loopback() {
+fn tcp(address: SocketAddr, may_be_remote: bool) -> Result<(), BindError> {
+    if !may_be_remote && Endpoint::Tcp(address).is_remote() {
         return Err(BindError::NotLoopback { address });
     }
     TcpListener::bind(address).map(drop).map_err(|error| BindError::Tcp { address, error })

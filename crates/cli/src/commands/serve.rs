@@ -59,6 +59,10 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         threads: args.threads,
         ..Use::default()
     };
+    let tls = match &args.tls.tls_cert {
+        Some(directory) => Some(nbd::Tls::load(directory, args.tls.tls_verify_peer)?),
+        None => None,
+    };
     let ready = || preflight::check(args, socket, &registry);
     let unlocked = unlock_if(path, &args.unlock, wanted, output, ready)?;
     let disk = Arc::new(Watched::new(Arc::new(unlocked.disk)));
@@ -67,12 +71,12 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         output.warn("the volume can only be read");
     }
     let signals = Signals::install()?;
-    let (face, registration) = stand_up(args, path, socket, disk.clone(), &registry)?;
+    let (face, registration) = stand_up(args, path, socket, tls, disk.clone(), &registry)?;
     disk.tell(&registration);
     if let Face::Nbd(server) = &face
-        && let nbd::Endpoint::Tcp(_) = server.endpoint()
+        && let Some(warning) = server.warning()
     {
-        output.warn(nbd::TCP_WARNING);
+        output.warn(warning);
     }
     let ready = output.is_json().then(|| ready_json(&face, &registration).to_string());
     let plan = Plan { signals, command: command(&args.run), background, ready };
@@ -99,11 +103,13 @@ fn stand_up(
     args: &OpenArgs,
     path: &Path,
     socket: Option<&Path>,
+    tls: Option<nbd::Tls>,
     disk: Arc<Watched>,
     registry: &Registry,
 ) -> Result<(Face, Registration), Failure> {
     let mut tries = if args.name.is_some() { 1 } else { NAME_TRIES };
     let read_only = disk.is_read_only();
+    let options = nbd::Options { tls, insecure: args.tls.insecure, ..nbd::Options::default() };
     let mut face = match &args.fuse {
         Some(directory) => Some(Face::Fuse(fuse::mount(disk.clone(), directory, &fuse::Options::default())?)),
         None => None,
@@ -122,7 +128,7 @@ fn stand_up(
                     (None, Some(socket)) => nbd::Endpoint::Unix(socket.to_path_buf()),
                     (None, None) => nbd::Endpoint::Unix(registry.socket(&name)?),
                 };
-                match nbd::Server::bind(disk.clone(), &endpoint, nbd::Options::default()) {
+                match nbd::Server::bind(disk.clone(), &endpoint, options.clone()) {
                     Err(BindError::InUse { .. }) if socket.is_none() && tries > 0 => {
                         std::thread::sleep(NAME_PAUSE);
                         continue;

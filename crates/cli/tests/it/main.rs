@@ -34,6 +34,7 @@ mod sealed_unanchored;
 mod secrets;
 mod serving;
 mod terminal;
+mod tls;
 mod tools;
 mod tree_build;
 mod tree_policies;

@@ -23,6 +23,16 @@ fn fuse_builds_without_a_c_compiler() {
     assert_eq!(c_in(&fuse), BTreeSet::new());
 }
 
+/// The cryptography of TLS is partly C. It is in the program, and in nothing that others build upon.
+#[test]
+fn tls_is_a_feature_that_only_the_program_has() {
+    let has_tls = |package: &str| packages(&["--package", package]).iter().any(|(name, _)| name == "rustls");
+    assert!(has_tls("atrest-cli"));
+    for without in ["atrest-boot", "atrest-tree", "atrest-capi"] {
+        assert!(!has_tls(without), "{without}");
+    }
+}
+
 #[test]
 fn a_c_library_is_found() {
     let found = c_in(&["--package", "atrest-inside"]);

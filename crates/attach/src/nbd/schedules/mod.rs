@@ -74,7 +74,7 @@ fn served(
     client: impl FnOnce(&Client, &HalfDone) + Send,
 ) -> Arc<HalfDone> {
     let medium = Arc::new(HalfDone::new(vec![5; SIZE]).with_bad(bad));
-    let export = Export { name: String::new(), device: medium.clone() };
+    let export = Export { name: String::new(), device: medium.clone(), tls: None };
     let ends = Client { to_server: Pipe::default(), from_server: Pipe::default() };
     let input = Input { from_client: ends.to_server.clone() };
     let output = Output { to_client: ends.from_server.clone(), from_client: ends.to_server.clone() };

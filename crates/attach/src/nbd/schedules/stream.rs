@@ -1,10 +1,12 @@
 //! A client's socket for schedules: two pipes in memory, with the same functions as the real one. Nothing waits by the clock.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atrest_testkit::schedules::pipe::Pipe;
+
+use super::tls::Tls;
+use super::wire::Wire;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lost;
@@ -17,7 +19,7 @@ pub(super) struct Output {
 
 impl Output {
     /// Not connected to anything: real sockets take no part in schedules.
-    pub fn new(_: Arc<OwnedFd>) -> Self {
+    pub fn new(_: Arc<Wire>) -> Self {
         Self::default()
     }
 
@@ -36,6 +38,8 @@ impl Output {
         self.from_client.close();
         self.to_client.close();
     }
+
+    pub fn farewell(&self) {}
 }
 
 #[derive(Default)]
@@ -44,7 +48,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub fn new(_: Arc<OwnedFd>) -> Self {
+    pub fn new(_: Arc<Wire>) -> Self {
         Self::default()
     }
 
@@ -54,6 +58,10 @@ impl Input {
 
     pub fn holds(&self, len: usize) -> bool {
         self.from_client.holds(len)
+    }
+
+    pub fn start_tls(&mut self, _: &Tls) -> Result<(), Lost> {
+        Err(Lost)
     }
 
     pub fn read_exact(&mut self, out: &mut [u8]) -> Result<(), Lost> {
