@@ -29,6 +29,7 @@ mod truncated;
 mod unmount;
 
 pub use cache::KernelCache;
+pub(crate) use mount::check_directory;
 pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount, mount_posix, mount_tree};
 pub use unmount::{MountId, UnmountError};
 

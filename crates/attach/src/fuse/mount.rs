@@ -374,7 +374,8 @@ impl Unmounter {
     }
 }
 
-fn check_directory(path: &Path) -> Result<PathBuf, MountError> {
+/// An empty directory, as an absolute path.
+pub(crate) fn check_directory(path: &Path) -> Result<PathBuf, MountError> {
     let failed = |error| MountError::Directory { path: path.into(), error };
     let canonical = path.canonicalize().map_err(failed)?;
     if !canonical.is_dir() {

@@ -39,7 +39,7 @@ impl Signals {
         }
     }
 
-    pub(super) fn poll_fd(&self) -> PollFd<'_> {
+    pub(crate) fn poll_fd(&self) -> PollFd<'_> {
         PollFd::new(&self.pipe, PollFlags::IN)
     }
 
