@@ -54,12 +54,13 @@ impl VolumeFile {
         self.mount.as_ref().map(Mount::unmounter)
     }
 
-    /// Takes it away once the driver is done with it, and flushes the device. If the kernel still uses it, this waits.
-    pub fn close(mut self) -> Result<(), WaitError> {
-        self.end()
+    /// Takes it away once the driver is done with it, and flushes the device. `in_use`: the kernel may still have it open, which
+    /// is waited for. Otherwise nobody is: another mount namespace may hold a copy of the mount for as long as it likes.
+    pub fn close(mut self, in_use: bool) -> Result<(), WaitError> {
+        self.end(in_use)
     }
 
-    fn end(&mut self) -> Result<(), WaitError> {
+    fn end(&mut self, in_use: bool) -> Result<(), WaitError> {
         let ended = match self.mount.take() {
             Some(mount) => {
                 let unmounter = mount.unmounter();
@@ -67,7 +68,7 @@ impl VolumeFile {
                     // In use, or out of sight already: it ends with its last user.
                     let _ = unmounter.detach();
                 }
-                mount.wait()
+                if in_use { mount.wait() } else { unmounter.flush() }
             }
             None => Ok(()),
         };
@@ -80,6 +81,6 @@ impl VolumeFile {
 impl Drop for VolumeFile {
     fn drop(&mut self) {
         // Nothing was mounted from it, or an earlier error is told.
-        let _ = self.end();
+        let _ = self.end(false);
     }
 }

@@ -25,7 +25,7 @@ mod said;
 pub use error::{DriverError, EndError};
 pub use program::Program;
 
-use std::io;
+use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -172,9 +172,13 @@ fn run(
     command.args(arguments::arguments(program, plan.filesystem, source, directory, plan.options));
     // What is typed at the terminal is for us: we end it in order.
     command.current_dir("/").process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let (reader, writer) = io::pipe().map_err(DriverError::System)?;
+    let copy = writer.try_clone().map_err(DriverError::System)?;
+    command.stdin(Stdio::null()).stdout(writer).stderr(copy);
     let child = command.spawn().map_err(|error| DriverError::Start { program: binary.into(), error })?;
-    let mut running = Running::of(child).map_err(DriverError::System)?;
+    // Its ends of the pipe are the driver's alone now.
+    drop(command);
+    let mut running = Running::of(child, reader).map_err(DriverError::System)?;
     loop {
         match MountId::at(directory) {
             Ok(id) if id != before => return Ok((running, id)),
@@ -201,13 +205,12 @@ fn run(
 }
 
 impl Running {
-    fn of(mut child: Child) -> io::Result<Self> {
-        let listen = |child: &mut Child| {
+    fn of(mut child: Child, pipe: PipeReader) -> io::Result<Self> {
+        let listen = |child: &Child| {
             let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-            let pipe = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
             Ok((Arc::new(pidfd), Said::listen(pipe)?))
         };
-        match listen(&mut child) {
+        match listen(&child) {
             Ok((pidfd, said)) => Ok(Self { child, pidfd, said }),
             Err(error) => {
                 let _ = child.kill();
@@ -282,6 +285,11 @@ impl Driven {
     /// or flushed, [`EndError::System`] if the driver can't be waited for. The flush is tried in any case.
     pub fn wait(self) -> Result<(), EndError> {
         let Self { directory, id, file, file_id, server, word } = self;
+        // A driver that has ended has had its answers. The kernel may still use a loop device, which it does not say.
+        let in_use = match &server {
+            Server::Program { program, .. } => program.needs_block_device(),
+            Server::Kernel => true,
+        };
         let ended = match server {
             Server::Program { program, mut child } => match child.wait() {
                 Ok((status, _)) if status.success() => Ok(()),
@@ -294,7 +302,7 @@ impl Driven {
             // The kernel may hold our file for as long as the dead mount is there: it is told now.
             word.fail(&error.to_string());
         }
-        file.close().map_err(EndError::File)?;
+        file.close(in_use).map_err(EndError::File)?;
         ended
     }
 

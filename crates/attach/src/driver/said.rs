@@ -1,8 +1,7 @@
-//! The last that a driver said on standard error.
+//! The last that a driver said on standard output and standard error.
 
 use std::collections::VecDeque;
-use std::io::Read;
-use std::process::ChildStderr;
+use std::io::{PipeReader, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,7 +13,7 @@ const LINES: usize = 12;
 /// How long the end of the pipe may come after that of the process.
 const AFTER_END: Duration = Duration::from_secs(1);
 
-/// Reads a driver's standard error, so that it never waits for somebody to read it.
+/// Reads what a driver says, so that it never waits for somebody to read it.
 pub(super) struct Said {
     kept: Arc<Mutex<VecDeque<u8>>>,
     /// Disconnected when the pipe has ended.
@@ -22,7 +21,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    pub fn listen(mut pipe: ChildStderr) -> std::io::Result<Self> {
+    pub fn listen(mut pipe: PipeReader) -> std::io::Result<Self> {
         let kept = Arc::new(Mutex::new(VecDeque::new()));
         let (sender, ended) = channel();
         let shared = kept.clone();

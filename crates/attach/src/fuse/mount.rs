@@ -325,6 +325,12 @@ impl Mount {
             session.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
         });
         let flushed = self.served.flush();
+        // The kernel says so where a thread was about to take a last message, such as that a file was closed. Otherwise it is
+        // ENODEV, which is no error of the session.
+        let ended = match ended {
+            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
+            ended => ended,
+        };
         ended.map_err(WaitError::Session)?;
         flushed
     }
