@@ -26,7 +26,7 @@ pub use error::{DriverError, EndError};
 pub use program::Program;
 
 use std::io::{self, PipeReader};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -42,8 +42,6 @@ use self::file::VolumeFile;
 use self::mounts::MountTable;
 use self::said::Said;
 use crate::fuse::{MountId, UnmountError, Unmounter, check_directory};
-use crate::serve::Signals;
-use crate::session::Word;
 
 /// Who serves the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +77,8 @@ pub struct Plan<'a> {
     pub place: PathBuf,
     /// How.
     pub options: &'a Options,
-    /// The first of them ends the wait for the driver.
-    pub signals: &'a Signals,
+    /// Readable when nobody wants to wait for the driver any more.
+    pub interrupt: BorrowedFd<'a>,
 }
 
 /// A mounted file system and the file below it.
@@ -90,8 +88,11 @@ pub struct Driven {
     file: VolumeFile,
     file_id: MountId,
     server: Server,
-    word: Option<Word>,
+    noted: Option<Note>,
 }
+
+/// Whoever is told at once that a driver has died.
+pub type Note = Box<dyn FnOnce(&str) + Send>;
 
 enum Server {
     Program { program: Program, child: Running },
@@ -149,7 +150,7 @@ pub fn mount(plan: Plan<'_>) -> Result<Driven, DriverError> {
             (Server::Kernel, MountId::at(&directory).map_err(DriverError::System)?)
         }
     };
-    Ok(Driven { directory, id, file, file_id, server, word: None })
+    Ok(Driven { directory, id, file, file_id, server, noted: None })
 }
 
 /// Starts a driver and waits until it has mounted the directory.
@@ -184,7 +185,11 @@ fn run(
             Ok(id) if id != before => return Ok((running, id)),
             _ => {}
         }
-        let mut fds = [table.poll_fd(), PollFd::new(&running.pidfd, PollFlags::IN), plan.signals.poll_fd()];
+        let mut fds = [
+            table.poll_fd(),
+            PollFd::new(&running.pidfd, PollFlags::IN),
+            PollFd::from_borrowed_fd(plan.interrupt, PollFlags::IN),
+        ];
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
@@ -264,9 +269,9 @@ impl Driven {
         }
     }
 
-    /// Where the death of the driver is noted.
-    pub fn tell(&mut self, word: Word) {
-        self.word = Some(word);
+    /// Has the death of the driver told at once, before our own file is taken away.
+    pub fn tell(&mut self, note: Note) {
+        self.noted = Some(note);
     }
 
     /// The way to end it.
@@ -284,7 +289,7 @@ impl Driven {
     /// [`EndError::Driver`] if the driver was killed or ended with an error, [`EndError::File`] if our file could not be served
     /// or flushed, [`EndError::System`] if the driver can't be waited for. The flush is tried in any case.
     pub fn wait(self) -> Result<(), EndError> {
-        let Self { directory, id, file, file_id, server, word } = self;
+        let Self { directory, id, file, file_id, server, noted } = self;
         // A driver that has ended has had its answers. The kernel may still use a loop device, which it does not say.
         let in_use = match &server {
             Server::Program { program, .. } => program.needs_block_device(),
@@ -298,9 +303,9 @@ impl Driven {
             },
             Server::Kernel => mounts::wait_until_unmounted(&directory, id, file_id).map_err(EndError::System),
         };
-        if let (Err(error), Some(word)) = (&ended, word) {
+        if let (Err(error), Some(note)) = (&ended, noted) {
             // The kernel may hold our file for as long as the dead mount is there: it is told now.
-            word.fail(&error.to_string());
+            note(&error.to_string());
         }
         file.close(in_use).map_err(EndError::File)?;
         ended

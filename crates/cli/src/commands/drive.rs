@@ -85,7 +85,7 @@ pub fn start(
         directory: &args.directory,
         place: registry.working_directory()?,
         options: &options,
-        signals,
+        interrupt: signals.came(),
     };
     let place = plan.place.clone();
     match driver::mount(plan) {

@@ -72,7 +72,8 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
         }
     };
     if let (Face::Driven(driven), Some(disk)) = (&mut mounted.face, &mounted.disk) {
-        driven.tell(registration.word());
+        let word = registration.word();
+        driven.tell(Box::new(move |failure| word.fail(failure)));
         disk.tell(&registration);
     }
     // Until the end: keys come and go while the files are served.
