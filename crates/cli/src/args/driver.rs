@@ -17,7 +17,7 @@ pub struct DriverArgs {
     /// More options for the driver, or with --loop for the kernel, as after the -o of `mount`.
     #[arg(long, value_name = "OPTIONS")]
     pub driver_options: Vec<String>,
-    /// Let other users see the files, as far as their permissions allow.
+    /// Let other users see the files of a driver or of an eCryptfs directory, as far as their permissions allow.
     #[arg(long)]
     pub allow_other: bool,
 }

@@ -28,9 +28,9 @@ pub fn check(args: &DriverArgs) -> Result<(), Failure> {
     }
 }
 
-/// Whether nothing was asked of a driver, so that our own readers are meant where there are any.
-pub fn is_not_asked_for(args: &DriverArgs) -> bool {
-    args.driver.is_none() && !args.kernel && args.driver_options.is_empty()
+/// Whether a reader of ours that also writes is as good as a driver: none is asked for by name, and nothing else of one.
+pub fn may_be_ours(args: &DriverArgs) -> bool {
+    args.driver.flatten().is_none() && !args.kernel && args.driver_options.is_empty()
 }
 
 /// Who mounts a filesystem; none if it is a reader of ours, or nobody.
@@ -45,9 +45,11 @@ pub fn by(args: &DriverArgs, filesystem: FilesystemKind) -> Result<Option<By>, F
             Err(Failure::parameters(format!("{filesystem} is no filesystem of {}", Program::from(name)))
                 .hint("--driver alone takes the usual one"))
         }
-        Some(None) => Ok(usual.map(By::Program)),
         None if has_reader(filesystem) && args.driver_options.is_empty() => Ok(None),
-        None => Ok(usual.map(By::Program)),
+        None | Some(None) if usual.is_none() && !args.driver_options.is_empty() => {
+            Err(Failure::parameters(format!("{filesystem} has no driver that --driver-options could be for")))
+        }
+        None | Some(None) => Ok(usual.map(By::Program)),
     }
 }
 

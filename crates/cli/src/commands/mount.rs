@@ -109,7 +109,7 @@ fn inside_volume(args: &MountArgs, registry: &Registry, output: &Output) -> Resu
     let keys = fscrypt::keyring(&args.partition.fscrypt, output)?;
     let (volume, unlock, partition) = (&args.volume, &args.unlock, &args.partition);
     let tree = match flash::is_flash_volume(volume, unlock) {
-        true if !drive::is_not_asked_for(&args.by) => {
+        true if !drive::may_be_ours(&args.by) => {
             return Err(Failure::parameters(
                 "encrypted flash is mounted by the reader here, which also writes; there is no driver for it",
             )

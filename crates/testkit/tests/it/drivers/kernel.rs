@@ -1,6 +1,7 @@
 //! `atrest mount --loop`: the kernel's own file system over our file. And which partition is meant.
 
 use atrest_testkit::needs;
+use atrest_testkit::oracle::Program;
 
 use super::{Desk, EXT4, done_where_others_may_look};
 use crate::unprivileged::{User, done_with_usual_devices};
@@ -56,4 +57,33 @@ fn the_partition_that_is_meant_is_the_one_that_a_driver_gets() {
     desk.user.shell("dd if=plain.img of=two bs=512 skip=43008 count=40960 2> log && e2fsck -f -n two");
     desk.user.shell("test -z \"$(debugfs -R 'cat /which' one 2> log)\"");
     assert_eq!(desk.user.shell("debugfs -R 'cat /which' two 2> log").text(), "second\n");
+}
+
+#[test]
+fn a_driver_on_a_loop_device_that_is_killed_is_told_and_cleared() {
+    needs::root("a loop device");
+    let user = User::root();
+    if done_where_others_may_look(&user) {
+        return;
+    }
+    let desk = Desk::new(user, "48M", "mkfs.exfat $ATREST_PATH");
+    desk.mount("").ok();
+    let status = desk.status().expect("it is open");
+    let driver = status["kind"]["fuse"]["driver"]["process"]["pid"].as_i64().expect("the driver's process");
+    Program::named("kill").args(["-9", &driver.to_string()]).ok();
+    // The kernel holds the loop device as long as the dead mount is there, and the server waits for it.
+    atrest_testkit::wait_until("it is told", || {
+        desk.status()
+            .is_some_and(|status| status["failed"].as_str().is_some_and(|why| why.contains("exfat-fuse")))
+    });
+    assert!(desk.user.try_shell("echo lost > mount/lost").code != Some(0), "a write without a driver");
+    let closed = desk.close().run().expect_code(4);
+    assert!(closed.messages().contains("killed by signal 9"), "{}", closed.messages());
+    assert!(!desk.has_mounts() && desk.status().is_none());
+    let file = status["kind"]["fuse"]["directory"].as_str().expect("the directory of our file");
+    let loops = Program::named("losetup").arg("-l").ok().text();
+    assert!(!loops.contains(file), "{loops}");
+    desk.user.shell("test -z \"$(ls mount)\"");
+    desk.mount("").ok();
+    desk.close().ok();
 }
