@@ -456,7 +456,6 @@ impl From<DriverError> for Failure {
                      as root, --loop uses the kernel's own filesystem"
                 ),
             }),
-            DriverError::NeedsRoot { .. } => Self::new(Code::Refused, error).hint("run it as root"),
             DriverError::Setuid { .. } => Self::new(Code::Refused, error).hint(
                 "ask root to put the line `user_allow_other` into /etc/fuse.conf; the volume stays in a directory of your own",
             ),
@@ -469,6 +468,8 @@ impl From<DriverError> for Failure {
             DriverError::Refused { program: "fuse2fs", .. } => Self::new(Code::Device, error).hint(
                 "check it: `atrest open VOLUME --fuse DIR --run sh -c 'e2fsck -f \"$ATREST_PATH\"'`; --read-only may mount it",
             ),
+            DriverError::Refused { program: "exfat-fuse", .. } => Self::new(Code::Device, error)
+                .hint("--read-only may mount it; without root it needs user namespaces, which this system may forbid"),
             DriverError::Refused { .. } => Self::new(Code::Device, error).hint("--read-only may mount it"),
             DriverError::Loop(ref reason) => Self::io(reason).saying(error).hint("--driver needs no loop device"),
             DriverError::System(ref reason) => Self::io(reason).saying(error),

@@ -16,11 +16,6 @@ pub enum DriverError {
         /// Which.
         program: Program,
     },
-    /// The program mounts block devices only, which takes root.
-    NeedsRoot {
-        /// Which.
-        program: Program,
-    },
     /// The program is set-user-ID root, and nobody has allowed users to let it see their files.
     Setuid {
         /// Which.
@@ -70,9 +65,6 @@ impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { program } => write!(f, "{program} is not installed"),
-            Self::NeedsRoot { program } => {
-                write!(f, "{program} mounts block devices only, and only root can make one of a volume")
-            }
             Self::Setuid { program, error } => write!(
                 f,
                 "{program} runs with root's rights here, and the kernel lets no such program see a file of yours: {error}"

@@ -21,9 +21,11 @@ mod kernel;
 mod mounts;
 mod program;
 mod said;
+mod stand_in;
 
 pub use error::{DriverError, EndError};
 pub use program::Program;
+pub use stand_in::play_role;
 
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -117,8 +119,7 @@ pub struct Stopper {
 /// Serves a device as a file and mounts what is on it. The files can be used when this returns.
 ///
 /// # Errors
-/// [`DriverError::Missing`] if the program is not installed, [`DriverError::NeedsRoot`] or [`DriverError::Setuid`] if this user
-/// can't use it. [`DriverError::Mount`], [`DriverError::Place`] or [`DriverError::Comma`] if nothing can be mounted in one of
+/// [`DriverError::Missing`] if the program is not installed, [`DriverError::Setuid`] if this user can't use it. [`DriverError::Mount`], [`DriverError::Place`] or [`DriverError::Comma`] if nothing can be mounted in one of
 /// the two directories. [`DriverError::Start`] or [`DriverError::Refused`] if the driver does not start, or does not like what
 /// it finds. [`DriverError::Interrupted`] if a signal came first. [`DriverError::Loop`] or [`DriverError::System`] if the
 /// system refuses something else.
@@ -129,9 +130,6 @@ pub fn mount(plan: Plan<'_>) -> Result<Driven, DriverError> {
     let (binary, setuid) = match plan.by {
         By::Program(program) => {
             let binary = program.find().ok_or(DriverError::Missing { program })?;
-            if program.needs_block_device() && !root {
-                return Err(DriverError::NeedsRoot { program });
-            }
             let setuid = (!root && program::is_setuid_root(&binary)).then_some(program);
             (Some((program, binary)), setuid)
         }
@@ -169,17 +167,34 @@ fn run(
     let source = device.as_ref().map_or(path.as_path(), |device| device.path());
     let table = MountTable::open().map_err(DriverError::System)?;
     let before = MountId::at(directory).map_err(DriverError::System)?;
-    let mut command = Command::new(binary);
+    let (mut command, asked) = match program.asks_for_too_much() {
+        true => {
+            let (command, asked) = stand_in::launcher(binary).map_err(DriverError::System)?;
+            (command, Some(asked))
+        }
+        false => {
+            let mut command = Command::new(binary);
+            command.stdin(Stdio::null());
+            (command, None)
+        }
+    };
     command.args(arguments::arguments(program, plan.filesystem, source, directory, plan.options));
     // What is typed at the terminal is for us: we end it in order.
     command.current_dir("/").process_group(0);
     let (reader, writer) = io::pipe().map_err(DriverError::System)?;
     let copy = writer.try_clone().map_err(DriverError::System)?;
-    command.stdin(Stdio::null()).stdout(writer).stderr(copy);
+    command.stdout(writer).stderr(copy);
     let child = command.spawn().map_err(|error| DriverError::Start { program: binary.into(), error })?;
     // Its ends of the pipe are the driver's alone now.
     drop(command);
     let mut running = Running::of(child, reader).map_err(DriverError::System)?;
+    if let Some(asked) = asked {
+        let (read_only, shared) = (plan.options.read_only, plan.options.allow_other);
+        if let Err(error) = stand_in::serve(asked, directory.into(), read_only, shared) {
+            running.end();
+            return Err(DriverError::System(error));
+        }
+    }
     loop {
         match MountId::at(directory) {
             Ok(id) if id != before => return Ok((running, id)),

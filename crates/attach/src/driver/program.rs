@@ -79,9 +79,14 @@ impl Program {
         self.files().iter().find_map(|file| crate::path::find(file))
     }
 
-    /// Whether it takes block devices only.
+    /// Whether it takes block devices only: so does exfat-fuse when it mounts for itself, as root.
     pub(super) fn needs_block_device(self) -> bool {
-        self == Self::ExfatFuse
+        self == Self::ExfatFuse && rustix::process::geteuid().is_root()
+    }
+
+    /// Whether it asks `fusermount` for what only root may have, and is not root.
+    pub(super) fn asks_for_too_much(self) -> bool {
+        self == Self::ExfatFuse && !rustix::process::geteuid().is_root()
     }
 }
 

@@ -20,7 +20,7 @@
 mod cache;
 mod convert;
 mod filesystem;
-mod kernel;
+pub(crate) mod kernel;
 mod mount;
 mod posix;
 mod read_ahead;
