@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Child;
+use std::process::{Child, Stdio};
 
 use atrest_testkit::needs;
 use atrest_testkit::oracle::{Program, tool};
@@ -261,4 +261,31 @@ fn a_driver_that_is_not_installed_is_named_with_its_package() {
         assert!(said.contains(&format!("{program} is not installed")), "{said}");
         assert!(said.contains(&format!("apt install {program}")), "{said}");
     }
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_driver_that_mounts_nothing() {
+    let user = User::new();
+    if done_with_usual_devices(&user) {
+        return;
+    }
+    let desk = Desk::new(user, "48M", EXT4);
+    let called = desk.user.path("called");
+    let script =
+        format!("#!/bin/sh\necho $$ > {0}.new && mv {0}.new {0}\nexec sleep 1000\n", called.display());
+    let program = desk.user.path("bin/lklfuse");
+    fs::write(&program, script).expect("write the program");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("chmod");
+    let path = format!("{}:{}", desk.user.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let words = "mount volume.img mount --key-file key --driver=lklfuse";
+    let mut command = desk.user.atrest(words).env("PATH", path).into_command();
+    let server = command.stderr(Stdio::piped()).spawn().expect("start it");
+    wait_until("the driver runs", || called.exists());
+    let driver: i64 = fs::read_to_string(&called).expect("its id").trim().parse().expect("a number");
+    kill(server.id().into(), "-TERM");
+    let ended = server.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(4) && said.contains("interrupted before it was mounted"), "{said}");
+    assert!(!is_running(driver));
+    desk.expect_clean();
 }
