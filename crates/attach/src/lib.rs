@@ -5,7 +5,8 @@
 //! what they are given *is* the plaintext. They pass every range on as the client asked for it: a device is addressed by
 //! the byte, and only the device knows how to change a part of a data unit beside its readers. `session` remembers what is open, `serve` keeps a face up until it
 //! is told to stop, in the foreground, as a daemon or for as long as a command runs; `control` takes keys to and from a process
-//! that serves files. All three come with the feature `fuse`, and TLS for NBD comes with the feature `tls`.
+//! that serves files; `driver` mounts the file system inside a volume by a program that others keep. All four come with the
+//! feature `fuse`, and TLS for NBD comes with the feature `tls`.
 //!
 //! The plaintext of a volume is served on a socket:
 //!
@@ -51,8 +52,12 @@
 pub mod control;
 pub mod dm;
 #[cfg(feature = "fuse")]
+pub mod driver;
+#[cfg(feature = "fuse")]
 pub mod fuse;
 pub mod nbd;
+#[cfg(feature = "fuse")]
+mod path;
 #[cfg(feature = "fuse")]
 pub mod serve;
 #[cfg(feature = "fuse")]

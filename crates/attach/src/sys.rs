@@ -1,4 +1,5 @@
-//! The system calls that no safe wrapper offers: signal handlers and masks, descriptors by number, and `fork`.
+//! The system calls that no safe wrapper offers: signal handlers and masks, descriptors by number, `fork`, and
+//! namespaces.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -102,6 +103,27 @@ pub fn close_on_exec(fd: i32) -> io::Result<()> {
     // SAFETY: `F_SETFD` takes a number and touches no memory; a descriptor that is not open gives EBADF. It neither
     // closes nor replaces the descriptor, so its owner, if there is one, sees no difference.
     match unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// A descriptor of this process, whoever owns it, once more. The copy is not passed on to other programs.
+pub fn copy_of_descriptor(fd: i32) -> io::Result<OwnedFd> {
+    // SAFETY: `F_DUPFD_CLOEXEC` takes numbers and touches no memory; a descriptor that is not open gives EBADF. What it returns is
+    // new and ours alone.
+    unsafe {
+        match libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) {
+            -1 => Err(io::Error::last_os_error()),
+            copy => Ok(OwnedFd::from_raw_fd(copy)),
+        }
+    }
+}
+
+/// Gives this process, which has one thread, a user namespace and a mount namespace of its own.
+pub fn own_namespaces() -> io::Result<()> {
+    // SAFETY: flags by value. A process with several threads is refused by the kernel.
+    match unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

@@ -3,6 +3,7 @@
 use std::io;
 
 use atrest_attach::dm::DmError;
+use atrest_attach::driver::DriverError;
 use atrest_attach::fuse::MountError;
 use atrest_attach::nbd::{BindError, TlsError};
 use atrest_attach::serve::{DaemonError, ServeError};
@@ -454,6 +455,42 @@ impl From<MountError> for Failure {
             }
             MountError::NotEmpty { .. } => Self::new(Code::Busy, error).hint("choose an empty directory"),
             _ => Self::parameters(error),
+        }
+    }
+}
+
+/// How Debian installs a package.
+pub const APT: &str = "apt install";
+
+impl From<DriverError> for Failure {
+    fn from(error: DriverError) -> Self {
+        match error {
+            DriverError::Mount(mount) => mount.into(),
+            DriverError::Missing { program } => Self::new(Code::Device, error).hint(match program.package() {
+                Some(package) => format!("{APT} {package}; as root, --loop uses the kernel's own filesystem"),
+                None => format!(
+                    "Debian has no package of {program}, which is part of the Linux Kernel Library (github.com/lkl/linux); \
+                     as root, --loop uses the kernel's own filesystem"
+                ),
+            }),
+            DriverError::Setuid { .. } => Self::new(Code::Refused, error).hint(
+                "ask root to put the line `user_allow_other` into /etc/fuse.conf; the volume stays in a directory of your own",
+            ),
+            DriverError::Place { error: ref reason, .. } | DriverError::Start { error: ref reason, .. } => {
+                Self::io(reason).saying(error)
+            }
+            DriverError::Comma { .. } => {
+                Self::parameters(error).hint("set XDG_RUNTIME_DIR to another directory of your own with mode 0700")
+            }
+            DriverError::Refused { program: "fuse2fs", .. } => Self::new(Code::Device, error).hint(
+                "check it: `atrest open VOLUME --fuse DIR --run sh -c 'e2fsck -f \"$ATREST_PATH\"'`; --read-only may mount it",
+            ),
+            DriverError::Refused { program: "exfat-fuse", .. } => Self::new(Code::Device, error)
+                .hint("--read-only may mount it; without root it needs user namespaces, which this system may forbid"),
+            DriverError::Refused { .. } => Self::new(Code::Device, error).hint("--read-only may mount it"),
+            DriverError::Loop(ref reason) => Self::io(reason).saying(error).hint("--driver needs no loop device"),
+            DriverError::System(ref reason) => Self::io(reason).saying(error),
+            _ => Self::new(Code::Device, error),
         }
     }
 }

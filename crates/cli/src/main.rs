@@ -30,6 +30,10 @@ use failure::Failure;
 use output::Output;
 
 fn main() -> ExitCode {
+    // A driver that this program has started may have started it again.
+    if let Some(status) = atrest_attach::driver::play_role() {
+        return ExitCode::from(status);
+    }
     atrest_secret::forbid_core_dumps();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -29,7 +29,7 @@ pub use error::DmError;
 pub use status::{Mapping, find, list};
 
 use control::Control;
-use loop_device::LoopDevice;
+pub(crate) use loop_device::LoopDevice;
 use message::Message;
 use table::KeyPlace;
 use udev::{Audience, Cookie};

@@ -7,12 +7,15 @@ use super::Options;
 use super::unmount::fusermount;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -25,7 +28,7 @@ const ANSWER_ON: &str = "_FUSE_COMMFD";
 
 /// Mounts a FUSE file system without anybody behind it yet, and returns the descriptor to serve it on. Only this user
 /// sees into it, unless it is to be shared.
-pub(super) fn mount(directory: &Path, read_only: bool, options: &Options) -> io::Result<OwnedFd> {
+pub(crate) fn mount(directory: &Path, read_only: bool, options: &Options) -> io::Result<OwnedFd> {
     match mount_by_call(directory, read_only, options) {
         Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
             mount_by_program(directory, read_only, options)
@@ -72,7 +75,8 @@ fn mount_by_program(directory: &Path, read_only: bool, options: &Options) -> io:
     receive_descriptor(&ours)
 }
 
-fn receive_descriptor(socket: &UnixStream) -> io::Result<OwnedFd> {
+/// Takes one descriptor from whoever mounted.
+pub(crate) fn receive_descriptor(socket: &UnixStream) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -82,4 +86,16 @@ fn receive_descriptor(socket: &UnixStream) -> io::Result<OwnedFd> {
         _ => None,
     });
     descriptors.last().ok_or_else(|| io::Error::other("fusermount3 handed over no descriptor"))
+}
+
+/// Hands one descriptor over, as `fusermount3` does.
+pub(crate) fn send_descriptor(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let descriptors = [descriptor];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    sendmsg(socket, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
 }

@@ -20,7 +20,7 @@
 mod cache;
 mod convert;
 mod filesystem;
-mod kernel;
+pub(crate) mod kernel;
 mod mount;
 mod posix;
 mod read_ahead;
@@ -29,6 +29,7 @@ mod truncated;
 mod unmount;
 
 pub use cache::KernelCache;
+pub(crate) use mount::check_directory;
 pub use mount::{Mount, MountError, Options, Unmounter, WaitError, mount, mount_posix, mount_tree};
 pub use unmount::{MountId, UnmountError};
 

@@ -325,6 +325,12 @@ impl Mount {
             session.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
         });
         let flushed = self.served.flush();
+        // The kernel says so where a thread was about to take a last message, such as that a file was closed. Otherwise it is
+        // ENODEV, which is no error of the session.
+        let ended = match ended {
+            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
+            ended => ended,
+        };
         ended.map_err(WaitError::Session)?;
         flushed
     }
@@ -374,7 +380,8 @@ impl Unmounter {
     }
 }
 
-fn check_directory(path: &Path) -> Result<PathBuf, MountError> {
+/// An empty directory, as an absolute path.
+pub(crate) fn check_directory(path: &Path) -> Result<PathBuf, MountError> {
     let failed = |error| MountError::Directory { path: path.into(), error };
     let canonical = path.canonicalize().map_err(failed)?;
     if !canonical.is_dir() {

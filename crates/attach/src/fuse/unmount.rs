@@ -6,9 +6,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -162,13 +160,7 @@ impl MountId {
 
 /// The setuid program of the package fuse3 that mounts and unmounts for unprivileged users.
 pub(super) fn fusermount() -> Option<PathBuf> {
-    // intended: without PATH nothing is found.
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(usual)
-        .map(|directory| directory.join(OsStr::new("fusermount3")))
-        .find(|file| file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0))
+    crate::path::find("fusermount3")
 }
 
 #[cfg(test)]

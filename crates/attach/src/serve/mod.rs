@@ -20,6 +20,7 @@ pub use daemon::{Background, DaemonError, Daemonized, daemonize};
 pub use held::HeldSignals;
 pub use signals::Signals;
 
+use crate::driver::{Driven, EndError, Stopper};
 use crate::{fuse, nbd};
 use core::fmt;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -50,6 +51,8 @@ pub enum Face {
     Nbd(nbd::Server),
     /// A mounted volume.
     Fuse(fuse::Mount),
+    /// The file system in a volume, mounted by a driver.
+    Driven(Box<Driven>),
 }
 
 /// What goes with serving.
@@ -88,6 +91,8 @@ pub enum ServeError {
     Nbd(nbd::RunError),
     /// The mount failed.
     Fuse(fuse::WaitError),
+    /// The driver failed, or the mount below it.
+    Driver(EndError),
     /// The command can't be started.
     Command {
         /// The program.
@@ -129,6 +134,7 @@ impl fmt::Display for ServeError {
         match self {
             ServeError::Nbd(error) => write!(f, "{error}"),
             ServeError::Fuse(error) => write!(f, "{error}"),
+            ServeError::Driver(error) => write!(f, "{error}"),
             ServeError::Command { program, error } => {
                 write!(f, "cannot run {}: {error}", program.to_string_lossy())
             }
@@ -155,6 +161,7 @@ impl core::error::Error for ServeError {
         match self {
             ServeError::Nbd(error) => Some(error),
             ServeError::Fuse(error) => Some(error),
+            ServeError::Driver(error) => Some(error),
             ServeError::Command { error, .. } | ServeError::System(error) => Some(error),
             ServeError::Unmount { error, .. } => Some(error),
             ServeError::AfterCommand { error, .. } | ServeError::AfterFailure { error, .. } => Some(error),
@@ -169,6 +176,7 @@ impl Face {
         match self {
             Face::Nbd(server) => format!("ready {}", server.uri()),
             Face::Fuse(mount) => format!("ready fuse {}", mount.place().display()),
+            Face::Driven(driven) => format!("ready fuse {}", driven.directory().display()),
         }
     }
 
@@ -177,6 +185,7 @@ impl Face {
         match self {
             Face::Nbd(server) => ("ATREST_URI", server.uri().into()),
             Face::Fuse(mount) => ("ATREST_PATH", mount.place().into()),
+            Face::Driven(driven) => ("ATREST_PATH", driven.directory().into()),
         }
     }
 }
@@ -184,7 +193,7 @@ impl Face {
 /// Serves until a signal comes, the command ends, or the volume is unmounted.
 ///
 /// # Errors
-/// [`ServeError::Nbd`] or [`ServeError::Fuse`] if the face fails, [`ServeError::Command`] if the command
+/// [`ServeError::Nbd`], [`ServeError::Fuse`] or [`ServeError::Driver`] if the face fails, [`ServeError::Command`] if the command
 /// can't be started. [`ServeError::Unmount`] if the mount can't be taken away. [`ServeError::Abandoned`] if a
 /// second signal ended the wait for its users: writes that were not flushed may be lost.
 /// [`ServeError::System`] if the system refuses something else.
@@ -304,6 +313,7 @@ struct Service {
 enum Stop {
     Nbd(nbd::Shutdown),
     Fuse(fuse::Unmounter),
+    Driven(Stopper),
 }
 
 impl Service {
@@ -312,6 +322,7 @@ impl Service {
         let stop = match &face {
             Face::Nbd(server) => Stop::Nbd(server.shutdown()),
             Face::Fuse(mount) => Stop::Fuse(mount.unmounter()),
+            Face::Driven(driven) => Stop::Driven(driven.stopper()),
         };
         let raise = RaiseOnDrop(ended.clone());
         let serve = move || {
@@ -319,6 +330,7 @@ impl Service {
             match face {
                 Face::Nbd(server) => server.run().map_err(ServeError::Nbd),
                 Face::Fuse(mount) => mount.wait().map_err(ServeError::Fuse),
+                Face::Driven(driven) => driven.wait().map_err(ServeError::Driver),
             }
         };
         let thread = std::thread::Builder::new().name("face".into()).spawn(serve)?;
@@ -334,8 +346,24 @@ impl Service {
                 Ok(())
             }
             // Somebody unmounted it; what is mounted there now is none of ours.
-            Stop::Fuse(_) if self.has_ended() => Ok(()),
+            Stop::Fuse(_) | Stop::Driven(_) if self.has_ended() => Ok(()),
             Stop::Fuse(unmounter) => self.unmount(unmounter),
+            Stop::Driven(stopper) => self.stop_driver(stopper),
+        }
+    }
+
+    fn stop_driver(&self, stopper: &Stopper) -> Result<(), ServeError> {
+        let outcome = match stopper.unmount() {
+            Err(fuse::UnmountError::Busy) => stopper.detach(),
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(()) | Err(fuse::UnmountError::NotMounted) => Ok(()),
+            Err(_) if self.has_ended() || stopper.terminate() => Ok(()),
+            Err(error) => {
+                stopper.flush().map_err(ServeError::Fuse)?;
+                Err(ServeError::Unmount { directory: stopper.directory().into(), error })
+            }
         }
     }
 
@@ -364,6 +392,7 @@ impl Service {
     /// Waits until it has ended; the signal after `patience` further ones gives up.
     fn join(&mut self, signals: &Signals, patience: u32) -> Result<(), ServeError> {
         let mut patience = patience;
+        let mut told = false;
         loop {
             let mut fds = [signals.poll_fd(), PollFd::new(&self.ended, PollFlags::IN)];
             wait(&mut fds)?;
@@ -376,8 +405,15 @@ impl Service {
                 });
             }
             if signals.next().is_some() {
-                let Some(left) = patience.checked_sub(1) else { return Err(ServeError::Abandoned) };
-                patience = left;
+                patience = match patience.checked_sub(1) {
+                    Some(left) => left,
+                    // A driver can write back without its users. The next signal gives up.
+                    None if !told && matches!(&self.stop, Stop::Driven(stopper) if stopper.terminate()) => {
+                        told = true;
+                        0
+                    }
+                    None => return Err(ServeError::Abandoned),
+                };
             }
         }
     }

@@ -4,7 +4,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// SIGTERM, SIGINT and SIGHUP of this process, from [`install`](Self::install) on.
 pub struct Signals {
@@ -21,6 +21,11 @@ impl Signals {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         crate::sys::pipe_signals(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP], write)?;
         Ok(Self { pipe: read })
+    }
+
+    /// A descriptor to poll: readable once a signal has come.
+    pub fn came(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
     }
 
     /// Waits for the next signal and returns its number.

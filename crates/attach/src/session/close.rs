@@ -147,8 +147,14 @@ impl Registry {
         let Some(handle) = self.handle(&entry)? else {
             return self.outcome(entry);
         };
-        let unmounted = match &entry.kind {
-            Kind::Fuse { directory, mount, .. } => match mount.unmount(directory, false) {
+        // Below a driver is our own mount, which its process takes away when the driver has ended.
+        let shown = match &entry.kind {
+            Kind::Fuse { driver: Some(driver), .. } => Some((&driver.directory, &driver.mount)),
+            Kind::Fuse { directory, mount, .. } => Some((directory, mount)),
+            Kind::NbdUnix { .. } | Kind::NbdTcp { .. } => None,
+        };
+        let unmounted = match shown {
+            Some((directory, mount)) => match mount.unmount(directory, false) {
                 Ok(()) => true,
                 Err(UnmountError::Busy) => {
                     return Err(CloseError::Busy { name: entry.name, users: users(mount) });
@@ -166,7 +172,7 @@ impl Registry {
                 // Something covers it, or only its own process may unmount it.
                 Err(_) => false,
             },
-            Kind::NbdUnix { .. } | Kind::NbdTcp { .. } => false,
+            None => false,
         };
         if !unmounted {
             handle.terminate().map_err(CloseError::System)?;

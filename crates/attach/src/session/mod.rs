@@ -6,6 +6,7 @@
 //! reason in it, until `close` has told somebody or the name is used again.
 
 mod close;
+mod driver;
 mod place;
 mod process;
 mod state;
@@ -13,10 +14,12 @@ mod users;
 mod watch;
 
 pub use close::CloseError;
+pub use driver::Driver;
 pub use place::Distrust;
 pub use users::User;
 pub use watch::Watched;
 
+use crate::driver::Driven;
 use crate::{fuse, nbd};
 use core::fmt;
 use process::Process;
@@ -28,6 +31,7 @@ use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -61,6 +65,9 @@ pub enum Kind {
         /// Whether it shows the files inside the volume rather than the volume.
         #[serde(default)]
         tree: bool,
+        /// What mounts the file system in the file elsewhere.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        driver: Option<Driver>,
     },
 }
 
@@ -76,7 +83,23 @@ impl Kind {
 
     /// How a mounted volume is reached.
     pub fn of_mount(mount: &fuse::Mount) -> Self {
-        Kind::Fuse { directory: mount.directory().into(), mount: mount.id(), tree: mount.is_tree() }
+        let (directory, tree) = (mount.directory().into(), mount.is_tree());
+        Kind::Fuse { directory, mount: mount.id(), tree, driver: None }
+    }
+
+    /// How a volume is reached whose file system a driver mounts.
+    pub fn of_driven(driven: &Driven) -> Self {
+        let (directory, mount) = driven.file();
+        let driver = Some(Driver::of(driven));
+        Kind::Fuse { directory: directory.into(), mount, tree: false, driver }
+    }
+
+    /// The driver of the file system in it, if there is one.
+    pub fn driver(&self) -> Option<&Driver> {
+        match self {
+            Kind::Fuse { driver, .. } => driver.as_ref(),
+            Kind::NbdUnix { .. } | Kind::NbdTcp { .. } => None,
+        }
     }
 }
 
@@ -216,6 +239,10 @@ pub struct Registration {
     record: Arc<Record>,
 }
 
+/// Leaves word in the registry of what has gone wrong.
+#[derive(Clone)]
+pub struct Word(Arc<Record>);
+
 /// What the state file says of this process.
 struct Record {
     file: PathBuf,
@@ -229,6 +256,8 @@ struct State {
 }
 
 const SUFFIX: &str = ".json";
+/// Names of working directories that are tried.
+const WORKING_DIRECTORIES: u32 = 1000;
 
 impl Registry {
     /// Adds this process's entry. Its name is free, or the one that had it is dead.
@@ -361,6 +390,27 @@ impl Registry {
         Ok(self.path.join(format!("{name}.control")))
     }
 
+    /// Makes an empty directory that this user alone can enter, for the file that a driver works on. It is named by this process.
+    ///
+    /// # Errors
+    /// [`SessionError::File`] if none can be made.
+    pub fn working_directory(&self) -> Result<PathBuf, SessionError> {
+        let mut number = 1;
+        loop {
+            let path = self.path.join(format!("mount-{}-{number}", std::process::id()));
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                // A process that was killed has left its own.
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists && number < WORKING_DIRECTORIES =>
+                {
+                    number += 1
+                }
+                Err(error) => return Err(SessionError::File { path, error }),
+                Ok(()) => return Ok(path),
+            }
+        }
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}{SUFFIX}"))
     }
@@ -421,9 +471,21 @@ impl Registration {
         self.record.state().entry.clone()
     }
 
+    /// A way to leave word of what goes wrong while the volume is served.
+    pub fn word(&self) -> Word {
+        Word(self.record.clone())
+    }
+
     /// Takes the entry out of the registry, but leaves word there of why what was written may not be on the media.
     pub fn fail(self, failure: &str) {
         self.record.fail(failure);
+    }
+}
+
+impl Word {
+    /// Says why what was written may not be on the media. The first word counts.
+    pub fn fail(&self, failure: &str) {
+        self.0.fail(failure);
     }
 }
 
@@ -470,7 +532,10 @@ fn remove_remains(kind: &Kind) {
             }
         }
         Kind::NbdTcp { .. } => {}
-        Kind::Fuse { directory, mount, .. } => {
+        Kind::Fuse { directory, mount, driver, .. } => {
+            if let Some(driver) = driver {
+                driver.clear();
+            }
             // Another mount may have taken the place, so it is asked. Opening, unlike a look at attributes, is
             // never answered from a cache; it waits if the dead process has not quite let go.
             let dead = std::fs::read_dir(directory).is_err_and(|error| {
@@ -478,6 +543,10 @@ fn remove_remains(kind: &Kind) {
             });
             if dead {
                 let _ = mount.unmount(directory, true);
+            }
+            if driver.is_some() {
+                // It was made for this mount. What still holds it is told by its being there.
+                let _ = std::fs::remove_dir(directory);
             }
         }
     }

@@ -41,6 +41,11 @@ impl Process {
             && !self.has_ended()
     }
 
+    /// Whether it was started since the machine was.
+    pub fn is_of_this_boot(&self) -> bool {
+        boot().is_ok_and(|boot| boot == self.boot)
+    }
+
     /// Nothing of it runs any more, whether its parent knows yet or not. A killed process's first thread can be
     /// gone while others still hold its files.
     fn has_ended(&self) -> bool {
@@ -69,6 +74,13 @@ pub(super) struct Handle(OwnedFd);
 impl Handle {
     pub fn terminate(&self) -> io::Result<()> {
         match pidfd_send_signal(&self.0, Signal::TERM) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub fn kill(&self) -> io::Result<()> {
+        match pidfd_send_signal(&self.0, Signal::KILL) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(error.into()),
         }

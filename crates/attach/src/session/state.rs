@@ -45,6 +45,14 @@ pub(super) fn read_entry(path: &Path) -> Result<Content, SessionError> {
             match (entry.alive, &entry.failed) {
                 (true, _) => Content::Live(entry),
                 (false, Some(_)) => Content::Failed(entry),
+                (false, None) if entry.kind.driver().is_some() && entry.process.is_of_this_boot() => {
+                    // Its mount must not vanish unseen: who writes there would write in the clear to the directory below.
+                    entry.failed = Some(format!(
+                        "process {}, which served it, was killed; what its driver had not written yet is lost",
+                        entry.process.pid
+                    ));
+                    Content::Failed(entry)
+                }
                 (false, None) => Content::Stale(Some(entry.kind)),
             }
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::driver::DriverArgs;
 use super::ecryptfs::EcryptfsArgs;
 use super::fscrypt::FscryptArgs;
 use super::open::UnlockArgs;
@@ -139,10 +140,15 @@ pub struct DfArgs {
     pub unlock: UnlockArgs,
 }
 
-/// Show the files inside a volume in a directory, through FUSE (LittleFS and FAT to write, too; ext4 to read).
+/// Mount the files inside a volume in a directory, through FUSE.
+///
+/// LittleFS and FAT are read and written, ext2/3/4 is read by readers of our own, which need no other program. With --driver,
+/// a program for the filesystem inside is started on the volume and mounts the directory, to read and write: for ext2/3/4,
+/// NTFS, exFAT, Btrfs and XFS. `atrest close` ends both, the driver first. fuse2fs writes without a journal.
 ///
 /// Runs in the foreground until SIGTERM or SIGINT, until CMD of --run ends, or until `atrest close`. Once the files can be used it
-/// prints one line on standard output. Everything belongs to the caller; owners and permissions can't be changed.
+/// prints one line on standard output. With our own readers everything belongs to the caller; owners and permissions can't be
+/// changed.
 ///
 /// An eCryptfs lower directory is mounted to be read and written as the kernel's module does it, with owners, permissions, links and
 /// extended attributes. New files and names are encrypted under the first passphrase. An empty directory begins a new tree.
@@ -153,6 +159,8 @@ pub struct DfArgs {
 #[command(after_long_help = "\
 Examples:
   atrest mount card.img mnt --daemon
+  atrest mount secret.img mnt --driver --daemon
+  sudo atrest mount secret.img mnt --loop --driver-options noatime --daemon
   atrest mount ~/.Private ~/Private --type ecryptfs --wrapped-passphrase ~/.ecryptfs/wrapped-passphrase --daemon
   atrest mount lower mnt --type ecryptfs --ecryptfs-cipher aes --ecryptfs-key-bytes 32
   atrest mount card.img mnt --run sh -c 'cp -r photos \"$ATREST_PATH\"'
@@ -175,6 +183,8 @@ pub struct MountArgs {
     pub partition: PartitionArgs,
     #[command(flatten)]
     pub unlock: UnlockArgs,
+    #[command(flatten)]
+    pub by: DriverArgs,
     #[command(flatten)]
     pub tree: super::mount_tree::MountTreeArgs,
     /// Run a command that finds the directory in $ATREST_PATH, serve for as long as it runs and end with its exit code. Must

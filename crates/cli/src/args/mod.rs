@@ -2,6 +2,7 @@
 //! The published form of this vocabulary is docs/CLI.md; a test holds the two together.
 
 pub mod bulk;
+pub mod driver;
 pub mod ecryptfs;
 pub mod fit;
 pub mod flash;

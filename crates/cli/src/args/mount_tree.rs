@@ -21,7 +21,4 @@ pub struct MountTreeArgs {
     /// Keep headers of new files in the attribute user.ecryptfs instead of the files.
     #[arg(long)]
     pub ecryptfs_xattr: bool,
-    /// Let other users see the files, as far as their permissions allow.
-    #[arg(long)]
-    pub allow_other: bool,
 }

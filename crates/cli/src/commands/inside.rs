@@ -268,16 +268,37 @@ pub fn open_with(
     if flash::is_flash_volume(volume, unlock_args) {
         return flash::tree(volume, unlock_args, partition, write, output);
     }
-    let (file_access, access) = match write {
-        true => (FileAccess::ReadWrite, Access::ReadWrite),
-        false => (FileAccess::ReadOnly, Access::ReadOnly),
-    };
+    let device = device(volume, unlock_args, partition, write, output)?;
+    read(device, volume, unlock_args, partition, write, keyring, output)
+}
+
+/// The device on which the filesystem inside a volume starts.
+pub fn device(
+    volume: &Path,
+    unlock_args: &UnlockArgs,
+    partition: &PartitionArgs,
+    write: bool,
+    output: &Output,
+) -> Result<Arc<dyn BlockDevice>, Failure> {
+    let access = if write { FileAccess::ReadWrite } else { FileAccess::ReadOnly };
     let disk: Arc<dyn BlockDevice> = match is_bare_ext4(volume, unlock_args) {
-        true => Arc::new(open_device(volume, file_access)?),
+        true => Arc::new(open_device(volume, access)?),
         false => Arc::new(unlock(volume, unlock_args, Use { write, ..Use::default() }, output)?.disk),
     };
-    let device =
-        filesystem_device(disk, partition.partition).map_err(|error| Failure::from(error).at(volume))?;
+    filesystem_device(disk, partition.partition).map_err(|error| Failure::from(error).at(volume))
+}
+
+/// Opens what is on such a device by a reader of ours, with what `--fscrypt-protector` gives.
+pub fn read(
+    device: Arc<dyn BlockDevice>,
+    volume: &Path,
+    unlock_args: &UnlockArgs,
+    partition: &PartitionArgs,
+    write: bool,
+    keyring: Arc<Keyring>,
+    output: &Output,
+) -> Result<Box<dyn FileTree>, Failure> {
+    let access = if write { Access::ReadWrite } else { Access::ReadOnly };
     let tree = open_tree_with(device, access, Some(keyring.clone())).map_err(at(volume))?;
     let typed = Source::typed(&unlock_args.secret.passphrase, protectors::INSTEAD);
     let given = &partition.fscrypt.protectors.fscrypt_protector;

@@ -6,6 +6,7 @@ mod bench_lg;
 mod bench_table;
 mod boot;
 mod bulk;
+mod drive;
 mod ecryptfs;
 mod fit;
 mod flash;

@@ -3,18 +3,31 @@
 use std::process::Command;
 use std::sync::Arc;
 
+use atrest_attach::driver::By;
 use atrest_attach::fuse;
 use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
-use atrest_attach::session::{Entry, Kind};
+use atrest_attach::session::{Entry, Registry, Watched};
+use atrest_device::BlockDevice;
 use atrest_filetree::FileTree;
-use atrest_probe::FilesystemKind;
+use atrest_probe::{FilesystemKind, detect};
 use atrest_tree::fscrypt::Keyring;
-use serde_json::json;
 
-use super::{fscrypt, inside, mount_tree, preflight, tree_keys};
+use super::serve::{kind_of, ready_json};
+use super::{drive, flash, fscrypt, inside, mount_tree, preflight, tree_keys};
 use crate::args::inside::MountArgs;
 use crate::failure::Failure;
-use crate::output::{Output, path_text};
+use crate::output::Output;
+
+/// What is mounted, before anybody has been told.
+struct Mounted {
+    face: Face,
+    signals: Signals,
+    writable: bool,
+    /// Of a tree whose files may be encrypted one by one.
+    keyring: Option<Arc<Keyring>>,
+    /// Below a driver.
+    disk: Option<Arc<Watched>>,
+}
 
 pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     // Before any thread and any secret.
@@ -27,53 +40,58 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     };
     let registry = super::serve::registry(output)?;
     preflight::check_mount(args, &registry)?;
-    let mut keyring = None;
-    let (signals, mount, writable) = match mount_tree::open(args, output)? {
+    drive::check(&args.by)?;
+    let mut mounted = match mount_tree::open(args, output)? {
         Some(tree) => {
             let (signals, writable) = (Signals::install()?, tree.is_writable());
             let options =
-                fuse::Options { shared: args.tree.allow_other, executable: true, ..fuse::Options::default() };
-            (signals, fuse::mount_posix(tree, &args.directory, &options)?, writable)
+                fuse::Options { shared: args.by.allow_other, executable: true, ..fuse::Options::default() };
+            let face = Face::Fuse(fuse::mount_posix(tree, &args.directory, &options)?);
+            Mounted { face, signals, writable, keyring: None, disk: None }
         }
-        None => {
-            let keys = fscrypt::keyring(&args.partition.fscrypt, output)?;
-            let write = args.unlock.writes_unless(args.read_only);
-            let tree = open(args, write, keys.clone(), output)?;
-            keyring = Some(keys).filter(|_| tree.about().name == FilesystemKind::Ext4.name());
-            let writable = tree.about().writable;
-            if !writable && !args.read_only {
-                output.warn("the files can only be read");
-            }
-            let signals = Signals::install()?;
-            (signals, fuse::mount_tree(tree, &args.directory, &fuse::Options::default())?, writable)
-        }
+        None => inside_volume(args, &registry, output)?,
     };
     let name = match &args.name {
-        Some(name) => name.clone(),
-        None => registry.free_name(&args.volume)?,
+        Some(name) => Ok(name.clone()),
+        None => registry.free_name(&args.volume),
     };
-    let entry = Entry::new(&name, &args.volume, Kind::of_mount(&mount), !writable)?;
-    let registration = match registry.register(entry) {
-        Ok(registration) => registration,
-        Err(error) => {
+    let registered = name.map_err(Failure::from).and_then(|name| {
+        let entry = Entry::new(&name, &args.volume, kind_of(&mounted.face), !mounted.writable)?;
+        Ok((name, registry.register(entry)?))
+    });
+    let (name, registration) = match registered {
+        Ok(registered) => registered,
+        Err(failure) => {
             // The command fails for another reason, which it tells.
-            let _ = mount.unmounter().unmount();
-            return Err(error.into());
+            match mounted.face {
+                Face::Fuse(mount) => drop(mount.unmounter().unmount()),
+                Face::Driven(driven) => driven.abandon(),
+                Face::Nbd(_) => {}
+            }
+            return Err(failure);
         }
     };
+    if let (Face::Driven(driven), Some(disk)) = (&mut mounted.face, &mounted.disk) {
+        let word = registration.word();
+        driven.tell(Box::new(move |failure| word.fail(failure)));
+        disk.tell(&registration);
+    }
     // Until the end: keys come and go while the files are served.
-    let _control = match keyring.zip(mount.kernel_cache()) {
+    let cache = match &mounted.face {
+        Face::Fuse(mount) => mount.kernel_cache(),
+        Face::Driven(_) | Face::Nbd(_) => None,
+    };
+    let _control = match mounted.keyring.zip(cache) {
         Some((keyring, cache)) => Some(tree_keys::listen(&registry, &name, keyring, cache)?),
         None => None,
     };
-    let ready = json!({ "event": "ready", "name": name, "path": path_text(&mount.place()) });
-    let ready = output.is_json().then(|| ready.to_string());
+    let ready = output.is_json().then(|| ready_json(&mounted.face, &registration).to_string());
     let command = args.run.split_first().map(|(program, arguments)| {
         let mut command = Command::new(program);
         command.args(arguments);
         command
     });
-    let end = serve::run(Face::Fuse(mount), Plan { signals, command, background, ready });
+    let end = serve::run(mounted.face, Plan { signals: mounted.signals, command, background, ready });
     match &end {
         Ok(_) | Err(ServeError::Command { .. }) => drop(registration),
         // `close` waits for this process and finds it there.
@@ -85,13 +103,60 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     }
 }
 
-/// The tree, to be written if it can be.
-fn open(
+/// Mounts what is inside a volume: by a driver, or by a reader of ours.
+fn inside_volume(args: &MountArgs, registry: &Registry, output: &Output) -> Result<Mounted, Failure> {
+    let write = args.unlock.writes_unless(args.read_only);
+    let keys = fscrypt::keyring(&args.partition.fscrypt, output)?;
+    let (volume, unlock, partition) = (&args.volume, &args.unlock, &args.partition);
+    let tree = match flash::is_flash_volume(volume, unlock) {
+        true if !drive::may_be_ours(&args.by) => {
+            return Err(Failure::parameters(
+                "encrypted flash is mounted by the reader here, which also writes; there is no driver for it",
+            )
+            .at(volume));
+        }
+        true => flash::tree(volume, unlock, partition, write, output)?,
+        false => {
+            let device = inside::device(volume, unlock, partition, write, output)?;
+            let filesystem = detect(&*device).map_err(|error| Failure::from(error).at(volume))?;
+            let by = match filesystem {
+                Some(filesystem) => drive::by(&args.by, filesystem)?.map(|by| (filesystem, by)),
+                None => None,
+            };
+            if let Some((filesystem, by)) = by {
+                return driven(args, device, filesystem, by, registry, output);
+            }
+            inside::read(device, volume, unlock, partition, write, keys.clone(), output)?
+        }
+    };
+    let about = tree.about();
+    let keyring = Some(keys).filter(|_| about.name == FilesystemKind::Ext4.name());
+    let writable = about.writable;
+    if !writable && !args.read_only {
+        // intended: nothing more can be said of others.
+        let more = drive::writer(about.name).unwrap_or_default();
+        output.warn(format!("the files can only be read{more}"));
+    }
+    let signals = Signals::install()?;
+    let tree: Arc<dyn FileTree> = Arc::from(tree);
+    let face = Face::Fuse(fuse::mount_tree(tree, &args.directory, &fuse::Options::default())?);
+    Ok(Mounted { face, signals, writable, keyring, disk: None })
+}
+
+fn driven(
     args: &MountArgs,
-    write: bool,
-    keyring: Arc<Keyring>,
+    device: Arc<dyn BlockDevice>,
+    filesystem: FilesystemKind,
+    by: By,
+    registry: &Registry,
     output: &Output,
-) -> Result<Arc<dyn FileTree>, Failure> {
-    let tree = inside::open_with(&args.volume, &args.unlock, &args.partition, write, keyring, output)?;
-    Ok(Arc::from(tree))
+) -> Result<Mounted, Failure> {
+    let writable = !args.read_only && !device.is_read_only();
+    if !writable && !args.read_only {
+        output.warn("the volume can only be read");
+    }
+    let signals = Signals::install()?;
+    let started = drive::start(args, device, filesystem, by, registry, &signals)?;
+    let face = Face::Driven(Box::new(started.driven));
+    Ok(Mounted { face, signals, writable, keyring: None, disk: Some(started.disk) })
 }

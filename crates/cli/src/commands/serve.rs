@@ -137,11 +137,7 @@ fn stand_up(
                 }
             }
         };
-        let kind = match &standing {
-            Face::Nbd(server) => Kind::of_server(server),
-            Face::Fuse(mount) => Kind::of_mount(mount),
-        };
-        match registry.register(Entry::new(&name, path, kind, read_only)?) {
+        match registry.register(Entry::new(&name, path, kind_of(&standing), read_only)?) {
             Ok(registration) => return Ok((standing, registration)),
             Err(SessionError::NameTaken { .. }) if tries > 0 => {
                 // A socket that bears the name goes with it; anything else can be kept.
@@ -160,12 +156,24 @@ fn stand_up(
     }
 }
 
+/// How a face is reached.
+pub fn kind_of(face: &Face) -> Kind {
+    match face {
+        Face::Nbd(server) => Kind::of_server(server),
+        Face::Fuse(mount) => Kind::of_mount(mount),
+        Face::Driven(driven) => Kind::of_driven(driven),
+    }
+}
+
 /// What says with --json that the volume can be used.
-fn ready_json(face: &Face, registration: &Registration) -> Value {
+pub fn ready_json(face: &Face, registration: &Registration) -> Value {
     let name = registration.entry().name;
     match face {
         Face::Nbd(server) => json!({ "event": "ready", "name": name, "uri": server.uri() }),
         Face::Fuse(mount) => json!({ "event": "ready", "name": name, "path": path_text(&mount.place()) }),
+        Face::Driven(driven) => {
+            json!({ "event": "ready", "name": name, "path": path_text(driven.directory()) })
+        }
     }
 }
 
@@ -221,6 +229,9 @@ enum Status<'a> {
 fn line(entry: &Entry) -> String {
     let place = match &entry.kind {
         Kind::NbdUnix { uri, .. } | Kind::NbdTcp { uri, .. } => uri.clone(),
+        Kind::Fuse { driver: Some(driver), .. } => {
+            format!("{} (by {})", driver.directory.display(), driver.program)
+        }
         Kind::Fuse { directory, tree: true, .. } => directory.display().to_string(),
         Kind::Fuse { directory, .. } => directory.join(fuse::FILE_NAME).display().to_string(),
     };
@@ -235,6 +246,7 @@ fn line(entry: &Entry) -> String {
         );
     }
     let mode = match &entry.failed {
+        Some(failed) if entry.kind.driver().is_some() => format!("failed ({failed})"),
         Some(failed) => format!("failed: writes are refused ({failed})"),
         None => String::from(mode),
     };

@@ -5,6 +5,7 @@ mod bulk;
 mod common;
 mod damaged_fat;
 mod df;
+mod drivers;
 mod ecryptfs;
 mod ecryptfs_foreign;
 mod flash;

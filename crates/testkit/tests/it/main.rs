@@ -5,6 +5,7 @@ mod comments;
 mod crash;
 mod crate_graph;
 mod dependencies;
+mod drivers;
 mod ecryptfs_mount;
 mod embedded;
 mod faces_fuse;

@@ -12,15 +12,24 @@ use atrest_testkit::{again, needs};
 const NOBODY: u32 = 65534;
 
 /// A home of its own and, when the tests run as root, another user.
-struct User {
+pub(crate) struct User {
     home: Scratch,
+    /// The tests run as root, and step down.
     is_root: bool,
 }
 
 impl User {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
+        Self::of(needs::is_root())
+    }
+
+    /// The user that the tests run as, who is root.
+    pub(crate) fn root() -> Self {
+        Self::of(false)
+    }
+
+    fn of(is_root: bool) -> Self {
         let home = Scratch::new();
-        let is_root = needs::is_root();
         for name in ["run", "mount", "bin"] {
             fs::create_dir(home.path(name)).expect("make a directory");
         }
@@ -37,11 +46,11 @@ impl User {
         Self { home, is_root }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.home.path(name)
     }
 
-    fn program(&self, path: &Path) -> Program {
+    pub(crate) fn program(&self, path: &Path) -> Program {
         let home = self.home.as_path();
         let program = if self.is_root {
             let ids = ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"];
@@ -57,18 +66,23 @@ impl User {
             .current_dir(home)
     }
 
-    fn atrest(&self, words: &str) -> Program {
+    pub(crate) fn atrest(&self, words: &str) -> Program {
         self.program(&self.path("bin/atrest")).words(words)
     }
 
-    fn shell(&self, script: &str) -> Outcome {
+    pub(crate) fn shell(&self, script: &str) -> Outcome {
         self.program(&tool("sh")).args(["-c", script]).ok()
+    }
+
+    /// A script that may fail.
+    pub(crate) fn try_shell(&self, script: &str) -> Outcome {
+        self.program(&tool("sh")).args(["-c", script]).run()
     }
 }
 
 /// On every Debian with udev `/dev/fuse` is everyone's; where a bare container has it for root alone, run the test again
 /// in a mount namespace where it is. Returns whether that was done.
-fn done_with_usual_devices(user: &User) -> bool {
+pub(crate) fn done_with_usual_devices(user: &User) -> bool {
     let mode = fs::metadata("/dev/fuse").expect("/dev/fuse").permissions().mode();
     if mode & 0o006 == 0o006 || !user.is_root {
         return false;
