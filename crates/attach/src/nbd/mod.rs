@@ -31,5 +31,7 @@ mod stream;
 mod stream;
 
 pub use error::{BindError, RunError};
+#[cfg(feature = "vhost-user")]
+pub(crate) use listen::Listener;
 pub use listen::{Endpoint, TCP_WARNING};
 pub use server::{Options, Server, Shutdown};

@@ -166,7 +166,7 @@ impl Registry {
                 // Something covers it, or only its own process may unmount it.
                 Err(_) => false,
             },
-            Kind::NbdUnix { .. } | Kind::NbdTcp { .. } => false,
+            Kind::NbdUnix { .. } | Kind::NbdTcp { .. } | Kind::VhostUser { .. } => false,
         };
         if !unmounted {
             handle.terminate().map_err(CloseError::System)?;

@@ -51,6 +51,12 @@ pub enum Kind {
         /// What clients connect to.
         uri: String,
     },
+    /// A disk for virtual machines.
+    VhostUser {
+        /// The socket's absolute path.
+        #[serde(with = "path_json")]
+        socket: PathBuf,
+    },
     /// A mounted file.
     Fuse {
         /// The mounted directory's absolute path.
@@ -72,6 +78,12 @@ impl Kind {
             nbd::Endpoint::Unix(socket) => Kind::NbdUnix { socket: socket.clone(), uri },
             nbd::Endpoint::Tcp(address) => Kind::NbdTcp { address: *address, uri },
         }
+    }
+
+    /// How a disk for virtual machines is reached.
+    #[cfg(feature = "vhost-user")]
+    pub fn of_disk(server: &crate::vhost_user::Server) -> Self {
+        Kind::VhostUser { socket: server.socket().into() }
     }
 
     /// How a mounted volume is reached.
@@ -460,7 +472,7 @@ impl Record {
 /// Clears away what a process left behind that was killed.
 fn remove_remains(kind: &Kind) {
     match kind {
-        Kind::NbdUnix { socket, .. } => {
+        Kind::NbdUnix { socket, .. } | Kind::VhostUser { socket } => {
             use std::os::unix::{fs::FileTypeExt, net::UnixStream};
             let is_socket = std::fs::symlink_metadata(socket).is_ok_and(|m| m.file_type().is_socket());
             let dead =
