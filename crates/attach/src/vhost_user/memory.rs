@@ -31,6 +31,11 @@ impl Table {
         for (region, file) in sent.iter().zip(files) {
             // The fields of a packed structure are copied, not borrowed.
             let (user, len, guest) = (region.user_addr, region.memory_size, region.guest_phys_addr);
+            // Where a file ends before its map, every access to the rest would end this process.
+            let file_len = file.metadata().map_err(Error::ReqHandlerError)?.len();
+            if region.mmap_offset.checked_add(len).is_none_or(|end| end > file_len) {
+                return Err(Error::InvalidParam);
+            }
             let map = GuestRegionMmap::new(region.mmap_region(file)?, GuestAddress(guest));
             maps.push(map.ok_or(Error::InvalidParam)?);
             regions.push(Region { user, len, guest });

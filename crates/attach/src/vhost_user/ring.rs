@@ -2,8 +2,8 @@
 //!
 //! A thread takes a chain while it holds the queue, carries it out without, and gives it back while it holds the queue
 //! again. So several requests of one queue are under way at once, and each is given back when it is done, in whatever
-//! order. A thread without work sleeps until the guest kicks. One that takes a chain and sees another one wakes a sleeping
-//! thread, or starts one if all are busy: a queue with one request at a time has one thread.
+//! order. A thread without work sleeps until the guest kicks. One that takes a chain leaves a sleeping thread behind, or
+//! starts one if all are busy, up to the limit; and it wakes one if it sees another chain.
 
 use super::disk::Disk;
 use super::memory::Memory;
@@ -160,9 +160,7 @@ impl Shared {
                     available.go_to_previous_position();
                 }
                 drop(queue);
-                if more {
-                    self.call_another();
-                }
+                self.leave_watch(more);
                 return Ok(Some(chain));
             }
             if queue.enable_notification(&**memory).map_err(|_| Broken)? {
@@ -173,13 +171,14 @@ impl Shared {
         }
     }
 
-    /// There is work for one more thread.
-    fn call_another(self: &Arc<Self>) {
-        if self.asleep.load(Ordering::SeqCst) > 0 {
-            signal(&self.more);
-        } else {
-            // Without another thread the ones that are there do the work.
+    /// This thread has a request to carry out, which may take long: another one takes what is there already (`more`), or
+    /// waits for the next kick.
+    fn leave_watch(self: &Arc<Self>, more: bool) {
+        if self.asleep.load(Ordering::SeqCst) == 0 {
+            // Without another thread the ones that are there look again when they are done.
             let _ = self.spawn();
+        } else if more {
+            signal(&self.more);
         }
     }
 

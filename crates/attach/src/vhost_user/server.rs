@@ -126,14 +126,22 @@ struct Reception {
 
 impl Reception {
     fn run(self) -> io::Result<()> {
-        let mut served: Option<Served> = None;
+        let mut served = None;
+        let outcome = self.receive(&mut served);
+        // Nobody can connect any more while the last requests are finished.
+        drop(self);
+        drop(served);
+        outcome
+    }
+
+    fn receive(&self, served: &mut Option<Served>) -> io::Result<()> {
         let mut waiting: Option<(OwnedFd, Instant)> = None;
         while !self.shared.stop.load(Ordering::Relaxed) {
-            served = served.filter(|served| !served.left.load(Ordering::Relaxed));
+            served.take_if(|served| served.left.load(Ordering::Relaxed));
             if served.is_none()
                 && let Some((socket, _)) = waiting.take()
             {
-                served = self.serve(socket);
+                *served = self.serve(socket);
             }
             waiting = waiting.filter(|(_, deadline)| Instant::now() < *deadline);
             let limit = waiting.as_ref().map(|(_, deadline)| until(*deadline));

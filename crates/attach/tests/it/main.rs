@@ -9,3 +9,5 @@ mod nbd_protocol;
 mod nbd_tools;
 mod serve;
 mod torn;
+mod vhost_user;
+mod vhost_user_chains;
