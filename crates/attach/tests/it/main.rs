@@ -11,3 +11,4 @@ mod serve;
 mod torn;
 mod vhost_user;
 mod vhost_user_chains;
+mod vhost_user_writes;

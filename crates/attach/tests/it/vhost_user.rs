@@ -31,7 +31,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    fn start(device: Arc<dyn BlockDevice>) -> Serving {
+    pub fn start(device: Arc<dyn BlockDevice>) -> Serving {
         Serving::with(device, Options { id: "a name of more than 20 bytes".into(), ..Options::default() })
     }
 
