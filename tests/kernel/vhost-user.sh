@@ -24,7 +24,8 @@ write)
         dd if=/dev/urandom of=/mnt/volume/$i bs=64k count=$((i * 16)) 2> /dev/null &
     done
     wait
-    (cd /mnt/volume && sha256sum 1 2 3 4 > /share/sums)
+    cp /bin/busybox /mnt/volume/busybox
+    (cd /mnt/volume && sha256sum 1 2 3 4 busybox > /share/sums)
     sync
     touch /share/written
     while :; do
@@ -35,6 +36,8 @@ again)
     # What the killed guest had under way is in the journal.
     e2fsck -f -y /dev/vda > /tmp/fsck || [ $? = 1 ] || fail "$(cat /tmp/fsck)"
     check /dev/vda
+    # A program on it runs, with the volume as its root.
+    [ "$(chroot /mnt/volume /busybox echo runs)" = runs ] || fail "a program in the volume does not run"
     rm -f /mnt/volume/lost
     echo "written after a kill" > /mnt/volume/5
     (cd /mnt/volume && sha256sum 5 >> /share/sums)
