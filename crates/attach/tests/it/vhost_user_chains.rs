@@ -20,6 +20,7 @@ struct Counts {
     unsupported: AtomicU64,
     silent: AtomicU64,
     changed: AtomicU64,
+    over_queues: AtomicU64,
     queues: AtomicU64,
 }
 
@@ -51,13 +52,14 @@ fn malformed_chains_cost_a_request_or_a_queue_and_nothing_else() {
     let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
     println!(
         "malformed virtio chains: {} chains, of which {} were carried out, {} failed, {} were not supported, {} had no \
-         place for a status or were cut short, {} were changed meanwhile, and {} cost their queue",
+         place for a status or were cut short, {} were changed meanwhile, {} went over their own queue, and {} cost their queue",
         count(&counts.chains),
         count(&counts.ok),
         count(&counts.refused),
         count(&counts.unsupported),
         count(&counts.silent),
         count(&counts.changed),
+        count(&counts.over_queues),
         count(&counts.queues),
     );
 }
@@ -66,13 +68,18 @@ fn malformed_chains_cost_a_request_or_a_queue_and_nothing_else() {
 fn send(guest: &mut Guest, random: &mut Random, scribbling: bool, counts: &Counts) {
     for _ in 0..random.below(12) {
         let status = DATA + random.below(MEMORY - (DATA - GUEST));
-        let (head, status) = malformed(guest, random, status);
+        let Chain { head, status, over_queues } = malformed(guest, random, status);
         counts.chains.fetch_add(1, Ordering::Relaxed);
         guest.offer(0, head);
         let Some((given, _)) = guest.given_back(0) else {
             counts.queues.fetch_add(1, Ordering::Relaxed);
             return;
         };
+        if given != head && (over_queues || scribbling) {
+            // The guest had data read over its own queue, which says anything now.
+            counts.over_queues.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         assert_eq!(given, head);
         let told = match status.filter(|_| !scribbling).map(|at| guest.read_memory(at, 1)[0]) {
             Some(OK) => &counts.ok,
@@ -82,6 +89,9 @@ fn send(guest: &mut Guest, random: &mut Random, scribbling: bool, counts: &Count
             _ => &counts.silent,
         };
         told.fetch_add(1, Ordering::Relaxed);
+        if over_queues {
+            return;
+        }
     }
 }
 
@@ -107,8 +117,16 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Puts a chain that is mostly a good one. Returns its head, and where its status should come if it has a place for one.
-fn malformed(guest: &mut Guest, random: &mut Random, at: u64) -> (u16, Option<u64>) {
+struct Chain {
+    head: u16,
+    /// Where its status should come, if it has a place for one.
+    status: Option<u64>,
+    /// It may have the device write over the queues.
+    over_queues: bool,
+}
+
+/// Puts a chain that is mostly a good one.
+fn malformed(guest: &mut Guest, random: &mut Random, at: u64) -> Chain {
     let kind = *random.pick(&[0, 0, 0, 1, 1, 1, 4, 8, 11, 13, 2, u32::MAX]);
     let somewhere = random.below(8192);
     let sector =
@@ -180,5 +198,11 @@ fn malformed(guest: &mut Guest, random: &mut Random, at: u64) -> (u16, Option<u6
     for (place, descriptor) in places.into_iter().zip(&chain) {
         guest.put(0, place, &[*descriptor]);
     }
-    (head, chain.last().filter(|last| last.address == at && last.flags == WRITE && last.len == 1).map(|_| at))
+    let is_status = |last: &&Descriptor| last.address == at && last.flags == WRITE && last.len == 1;
+    let writes_low = |part: &Descriptor| part.flags & WRITE != 0 && part.address < DATA;
+    Chain {
+        head,
+        status: chain.last().filter(is_status).map(|_| at),
+        over_queues: chain.iter().any(|part| part.flags & INDIRECT != 0 || writes_low(part)),
+    }
 }
