@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use atrest_attach::nbd::{Endpoint, Options, Server};
@@ -30,15 +30,28 @@ pub(crate) fn directory() -> &'static PathBuf {
 /// Panics of any thread: the server's are not the caller's.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// A running server on a device of 1 MiB.
-fn server() -> &'static Endpoint {
-    static SERVER: OnceLock<Endpoint> = OnceLock::new();
-    SERVER.get_or_init(|| {
+/// Counts the panics of all threads from now on.
+pub(crate) fn watch_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             PANICS.fetch_add(1, Ordering::SeqCst);
             hook(info);
         }));
+    });
+}
+
+/// Whether a thread has panicked since they are counted.
+pub(crate) fn has_panicked() -> bool {
+    PANICS.load(Ordering::SeqCst) > 0
+}
+
+/// A running server on a device of 1 MiB.
+fn server() -> &'static Endpoint {
+    static SERVER: OnceLock<Endpoint> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        watch_panics();
         let endpoint = Endpoint::Unix(directory().join("nbd.sock"));
         let image = Image::new(1 << 20, &[0x5a; 4096]);
         let options = Options { export: "fuzz".into(), workers: 2, ..Options::default() };
@@ -70,7 +83,7 @@ pub fn nbd(data: &[u8]) {
     let _ = client.write_all(data);
     let _ = client.shutdown(Shutdown::Write);
     assert!(reader.join().expect("it only reads"), "the server leaves a client hanging");
-    assert_eq!(PANICS.load(Ordering::SeqCst), 0, "the server has panicked");
+    assert!(!has_panicked(), "the server has panicked");
 }
 
 /// A state file of an open volume.

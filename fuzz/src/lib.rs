@@ -29,6 +29,7 @@ pub mod random;
 mod reencrypt;
 mod sealed;
 mod trees;
+mod vhost_user;
 
 pub use boot::{cmdline, crypttab};
 pub use control::control;
@@ -55,6 +56,7 @@ pub use names::{cipher_spec, plain_options};
 pub use reencrypt::reencrypt;
 pub use sealed::{sealed_flash, sealed_store};
 pub use trees::{ext4, fat, gpt, mbr};
+pub use vhost_user::{vhost_user, vhost_user_seed};
 
 /// Takes one input.
 pub type Target = fn(&[u8]);
@@ -96,6 +98,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("control", control),
     ("nbd_handshake", nbd_handshake),
     ("reencrypt", reencrypt),
+    ("vhost_user", vhost_user),
     ("luks2_built", luks2_built),
     ("flash_header_built", flash_header_built),
     ("fit_edited", fit_edited),

@@ -116,6 +116,11 @@ def qemu_arguments(args, image, archive, status, console, streams):
         argv += ["-device", f"virtserialport,chardev={name},name={name}"]
     for index, specification in enumerate(args.disk):
         argv += disk_arguments(index, specification)
+    if args.vhost_user:
+        argv += ["-object", f"memory-backend-memfd,id=memory,size={args.memory}M,share=on",
+                 "-machine", "memory-backend=memory"]
+    for index, specification in enumerate(args.vhost_user):
+        argv += vhost_user_arguments(index, specification)
     if args.share:
         share = args.share.replace(",", ",,")
         argv += ["-virtfs", f"local,path={share},mount_tag=share,security_model=none,multidevs=remap"]
@@ -140,6 +145,13 @@ def disk_arguments(index, specification):
         else:
             raise OracleError(f"unknown disk option: {option}")
     return ["-drive", drive, "-device", device]
+
+
+def vhost_user_arguments(index, specification):
+    """QEMU's arguments for one --vhost-user SOCKET[,queues=N]."""
+    path, _, queues = specification.partition(",queues=")
+    device = f"vhost-user-blk-pci,chardev=vhost{index}" + (f",num-queues={queues}" if queues else "")
+    return ["-chardev", f"socket,id=vhost{index},path={os.path.abspath(path)}", "-device", device]
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
-//! The faces of an open volume: a network block device ([`nbd`]), a file in a directory (`fuse`), and a block device that
-//! the kernel itself encrypts ([`dm`]).
+//! The faces of an open volume: a network block device ([`nbd`]), a file in a directory (`fuse`), a disk of
+//! a virtual machine (`vhost_user`), and a block device that the kernel itself encrypts ([`dm`]).
 //!
-//! The first two are written against [`BlockDevice`](atrest_device::BlockDevice) and know of no cipher and no format:
+//! All but the last are written against [`BlockDevice`](atrest_device::BlockDevice) and know of no cipher and no format:
 //! what they are given *is* the plaintext. They pass every range on as the client asked for it: a device is addressed by
 //! the byte, and only the device knows how to change a part of a data unit beside its readers. `session` remembers what is open, `serve` keeps a face up until it
 //! is told to stop, in the foreground, as a daemon or for as long as a command runs; `control` takes keys to and from a process
@@ -66,3 +66,5 @@ mod sync;
 #[cfg(feature = "fuse")]
 #[allow(unsafe_code)]
 mod sys;
+#[cfg(feature = "vhost-user")]
+pub mod vhost_user;

@@ -1,5 +1,5 @@
 //! What serving a volume leaves in this process's memory: its key and round keys lie in locked pages only, also after
-//! reads and writes through NBD and FUSE.
+//! reads and writes through NBD, FUSE and vhost-user.
 //!
 //! A test program of its own, because it reads all its memory and other tests would leave their keys there.
 
@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use atrest_attach::fuse;
+use atrest_attach::{fuse, vhost_user};
 use atrest_cipher::{BackendChoice, CipherSpec};
 use atrest_device::BlockDevice;
 use atrest_engine::{Disk, DiskOptions};
@@ -18,6 +18,7 @@ use atrest_testkit::memory::{PIECE, found_outside, pieces, round_keys};
 use atrest_testkit::{Scratch, wait_until};
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
 use atrest_volume::{UnlockOptions, VolumeKey};
+use common::guest::{Guest, OK};
 use common::{Memory, Serving, run};
 
 const SIZE: u64 = 2 << 20;
@@ -92,6 +93,20 @@ fn through_fuse(disk: Arc<dyn BlockDevice>) -> Mounted {
     Mounted { mount: Some(mount), _directory: directory }
 }
 
+fn through_vhost_user(disk: Arc<dyn BlockDevice>) -> (Guest, Scratch, vhost_user::Shutdown) {
+    let directory = Scratch::new();
+    let options = vhost_user::Options::default();
+    let server = vhost_user::Server::bind(disk, &directory.path("s"), options).expect("bound");
+    let shutdown = server.shutdown();
+    std::thread::spawn(move || server.run());
+    let mut guest = Guest::connect(&directory.path("s"), 1, 0);
+    for (sector, len) in [(0, 1 << 20), (8, 4096), (3, 512)] {
+        let (status, data) = guest.read(sector, len);
+        assert_eq!((status, guest.write(sector + 2048, &data)), (OK, OK));
+    }
+    (guest, directory, shutdown)
+}
+
 #[test]
 fn serving_leaves_keys_in_locked_memory_only() {
     // The search itself finds what is there.
@@ -112,12 +127,14 @@ fn serving_leaves_keys_in_locked_memory_only() {
             let t0 = std::time::Instant::now();
             let serving = through_nbd(disk.clone());
             let t1 = t0.elapsed();
-            let mounted = through_fuse(disk);
+            let mounted = through_fuse(disk.clone());
+            let (guest, _directory, shutdown) = through_vhost_user(disk);
             let t2 = t0.elapsed();
             // Some of the threads have ended, others wait for requests.
             let found = found_outside(&needles);
             println!("{cipher} {} {t1:?} {t2:?} {:?}", backend.name(), t0.elapsed());
-            drop((serving, mounted));
+            drop((serving, mounted, guest));
+            shutdown.start();
             if !found.is_empty() {
                 wrong.push(format!("{cipher}, {key_len} bytes, {}: {found:x?}", backend.name()));
             }

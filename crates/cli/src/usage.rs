@@ -112,7 +112,7 @@ pub fn answer(error: &clap::Error) -> Option<Failure> {
             let is_face = |arg: &String| arg.contains("--nbd") && arg.contains("--fuse");
             missing.iter().any(is_face).then(|| {
                 Failure::parameters("how the volume is to be served is missing").hint(
-                    "--fuse DIR shows it as the file DIR/volume, --nbd serves it over NBD, --dm NAME maps it as root; `atrest mount` \
+                    "--fuse DIR shows it as the file DIR/volume, --nbd serves it over NBD, --vhost-user to a virtual machine, --dm NAME maps it as root; `atrest mount` \
                      shows the files in it",
                 )
             })

@@ -1,6 +1,7 @@
 //! A stock Debian kernel under emulation, as the judge of what dm-crypt and ext4 really do.
 
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::Duration;
 
 use crate::oracle::{Outcome, Program, tool, workspace};
@@ -32,6 +33,13 @@ impl Kernel {
         self
     }
 
+    /// Attaches what a vhost-user server has behind this socket as the next `/dev/vdX`. `,queues=N` may follow the path.
+    #[must_use]
+    pub fn vhost_user(mut self, socket: &Path) -> Self {
+        self.program = self.program.arg("--vhost-user").arg(socket);
+        self
+    }
+
     /// Mounts a directory of the host on `/share`.
     #[must_use]
     pub fn share(mut self, directory: &Path) -> Self {
@@ -45,6 +53,12 @@ impl Kernel {
         assert_ne!(outcome.code, Some(125), "the oracle itself failed:\n{}", outcome.messages());
         assert_ne!(outcome.code, Some(124), "the guest hung:\n{}\n{}", outcome.text(), outcome.messages());
         outcome
+    }
+
+    /// Boots and does not wait: for a guest that is to be killed. The program that is returned kills the
+    /// emulator when it gets SIGTERM.
+    pub fn start(self, words: &str) -> Child {
+        self.program.arg(self.script).words(words).start()
     }
 
     /// Boots and expects that the script succeeds.

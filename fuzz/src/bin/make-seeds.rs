@@ -15,7 +15,7 @@ use atrest_bootimage::fit::{
 use atrest_fuzz::random::Random;
 use atrest_fuzz::{
     CIPHERS, Image, checkpoint_seed, dm_answer_seeds, ext4_encrypted_seed, flash_header_seed,
-    fscrypt_context_seed, littlefs_seed,
+    fscrypt_context_seed, littlefs_seed, vhost_user_seed,
 };
 use atrest_kdf::Hash;
 use atrest_keyslot::flash::KdfCost;
@@ -37,6 +37,7 @@ fn main() {
     seeds.filesystems();
     seeds.encrypted();
     seeds.nbd();
+    seeds.vhost_user();
     seeds.files();
     seeds.sealed();
     seeds.littlefs();
@@ -416,6 +417,23 @@ impl Seeds {
             }
         }
         self.put("fscrypt_context", "descriptor", &fscrypt_context_seed("v1:key=0011223344556677", 66));
+    }
+
+    fn vhost_user(&self) {
+        const WRITE: u16 = 2;
+        let range = [&8_u64.to_le_bytes()[..], &8_u32.to_le_bytes(), &0_u32.to_le_bytes()].concat();
+        let put = |name: &str, kind: u32, parts: &[(u32, u16)], data: &[u8]| {
+            self.put("vhost_user", name, &vhost_user_seed(kind, 8, parts, data));
+        };
+        put("read", 0, &[(16, 0), (4096, WRITE), (1, WRITE)], &[]);
+        put("read-pieces", 0, &[(7, 0), (9, 0), (500, WRITE), (13, WRITE)], &[]);
+        put("write", 1, &[(16, 0), (512, 0), (1, WRITE)], &[7; 512]);
+        put("write-joined", 1, &[(1040, 0), (1, WRITE)], &[7; 1024]);
+        put("flush", 4, &[(16, 0), (1, WRITE)], &[]);
+        put("id", 8, &[(16, 0), (20, WRITE), (1, WRITE)], &[]);
+        put("discard", 11, &[(16, 0), (16, 0), (1, WRITE)], &range);
+        put("zeroes", 13, &[(16, 0), (16, 0), (1, WRITE)], &range);
+        put("unknown", 2, &[(16, 0), (1, WRITE)], &[]);
     }
 
     fn nbd(&self) {

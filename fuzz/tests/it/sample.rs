@@ -134,6 +134,7 @@ samples! {
     control: 500;
     nbd_handshake: 500;
     reencrypt: 40;
+    vhost_user: 10_000;
     luks2_built: 150;
     flash_header_built: 2_000;
     fit_edited: 1_000;

@@ -89,7 +89,7 @@ impl fmt::Display for BindError {
             BindError::ExportName { len } => {
                 write!(f, "the export name of {len} bytes is longer than 4096 bytes or holds a NUL")
             }
-            BindError::System(error) => write!(f, "cannot start the NBD server: {error}"),
+            BindError::System(error) => write!(f, "cannot start the server: {error}"),
         }
     }
 }
@@ -124,7 +124,7 @@ pub enum RunError {
 
 impl RunError {
     /// What a server ends with: neither error hides the other.
-    pub(super) fn outcome(
+    pub(crate) fn outcome(
         accepted: Result<(), std::io::Error>,
         flushed: Result<(), DeviceError>,
     ) -> Result<(), Self> {
@@ -140,10 +140,10 @@ impl RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::Accept(error) => write!(f, "cannot accept NBD connections any more: {error}"),
+            RunError::Accept(error) => write!(f, "cannot accept connections any more: {error}"),
             RunError::Flush(error) => write!(f, "{error}"),
             RunError::AcceptAndFlush { accept, flush } => {
-                write!(f, "{flush}; before that, NBD connections could not be accepted any more: {accept}")
+                write!(f, "{flush}; before that, connections could not be accepted any more: {accept}")
             }
         }
     }

@@ -62,7 +62,7 @@ fn percent_encoded(bytes: &[u8]) -> String {
 }
 
 /// A listening socket; a Unix socket's name is removed when this is dropped.
-pub(super) struct Listener {
+pub(crate) struct Listener {
     kind: Kind,
     pub endpoint: Endpoint,
 }

@@ -41,6 +41,8 @@ mod wire;
 
 pub use error::{BindError, RunError};
 pub use listen::Endpoint;
+#[cfg(feature = "vhost-user")]
+pub(crate) use listen::Listener;
 pub use server::{Options, Server, Shutdown};
 pub use tls::Tls;
 #[cfg(feature = "tls")]

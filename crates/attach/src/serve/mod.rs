@@ -1,8 +1,8 @@
 //! Keeping a face up: readiness, signals, a command that runs meanwhile, the background, and an end in order.
 //!
 //! Readiness is told three ways once the volume can be used: `READY=1` to the service manager (sd_notify), a line
-//! on standard output (`ready nbd+unix:///?socket=…` or `ready fuse DIR/volume`, or `ready fuse DIR` for a tree), and, for a daemon, the end of the
-//! process that started it. With a command to run, the command's start takes the place of the line.
+//! on standard output (`ready nbd+unix:///?socket=…`, `ready vhost-user SOCKET`, `ready fuse DIR/volume`, or `ready fuse
+//! DIR` for a tree), and, for a daemon, the end of the process that started it. With a command to run, the command's start takes the place of the line.
 //!
 //! The first SIGTERM, SIGINT or SIGHUP ends in order: requests in flight are finished and what was written is
 //! flushed; a mounted file that is in use goes out of sight and is served until its users close it. A second signal
@@ -21,6 +21,8 @@ pub use held::HeldSignals;
 pub use signals::Signals;
 
 use crate::driver::{Driven, EndError, Stopper};
+#[cfg(feature = "vhost-user")]
+use crate::vhost_user;
 use crate::{fuse, nbd};
 use core::fmt;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -53,13 +55,17 @@ pub enum Face {
     Fuse(fuse::Mount),
     /// The file system in a volume, mounted by a driver.
     Driven(Box<Driven>),
+    /// A bound vhost-user server.
+    #[cfg(feature = "vhost-user")]
+    VhostUser(vhost_user::Server),
 }
 
 /// What goes with serving.
 pub struct Plan {
     /// The signals that end it.
     pub signals: Signals,
-    /// Serve as long as this runs. It gets `ATREST_URI` or `ATREST_PATH` (the volume's file, or the directory of its files).
+    /// Serve as long as this runs. It gets `ATREST_URI`, `ATREST_SOCKET` (vhost-user) or `ATREST_PATH` (the volume's file, or the
+    /// directory of its files).
     pub command: Option<Command>,
     /// Leave the terminal when ready.
     pub background: Option<Background>,
@@ -93,6 +99,9 @@ pub enum ServeError {
     Fuse(fuse::WaitError),
     /// The driver failed, or the mount below it.
     Driver(EndError),
+    /// The vhost-user server failed.
+    #[cfg(feature = "vhost-user")]
+    VhostUser(vhost_user::RunError),
     /// The command can't be started.
     Command {
         /// The program.
@@ -135,6 +144,8 @@ impl fmt::Display for ServeError {
             ServeError::Nbd(error) => write!(f, "{error}"),
             ServeError::Fuse(error) => write!(f, "{error}"),
             ServeError::Driver(error) => write!(f, "{error}"),
+            #[cfg(feature = "vhost-user")]
+            ServeError::VhostUser(error) => write!(f, "{error}"),
             ServeError::Command { program, error } => {
                 write!(f, "cannot run {}: {error}", program.to_string_lossy())
             }
@@ -162,6 +173,8 @@ impl core::error::Error for ServeError {
             ServeError::Nbd(error) => Some(error),
             ServeError::Fuse(error) => Some(error),
             ServeError::Driver(error) => Some(error),
+            #[cfg(feature = "vhost-user")]
+            ServeError::VhostUser(error) => Some(error),
             ServeError::Command { error, .. } | ServeError::System(error) => Some(error),
             ServeError::Unmount { error, .. } => Some(error),
             ServeError::AfterCommand { error, .. } | ServeError::AfterFailure { error, .. } => Some(error),
@@ -177,6 +190,8 @@ impl Face {
             Face::Nbd(server) => format!("ready {}", server.uri()),
             Face::Fuse(mount) => format!("ready fuse {}", mount.place().display()),
             Face::Driven(driven) => format!("ready fuse {}", driven.directory().display()),
+            #[cfg(feature = "vhost-user")]
+            Face::VhostUser(server) => format!("ready vhost-user {}", server.socket().display()),
         }
     }
 
@@ -186,6 +201,8 @@ impl Face {
             Face::Nbd(server) => ("ATREST_URI", server.uri().into()),
             Face::Fuse(mount) => ("ATREST_PATH", mount.place().into()),
             Face::Driven(driven) => ("ATREST_PATH", driven.directory().into()),
+            #[cfg(feature = "vhost-user")]
+            Face::VhostUser(server) => ("ATREST_SOCKET", server.socket().into()),
         }
     }
 }
@@ -193,8 +210,8 @@ impl Face {
 /// Serves until a signal comes, the command ends, or the volume is unmounted.
 ///
 /// # Errors
-/// [`ServeError::Nbd`], [`ServeError::Fuse`] or [`ServeError::Driver`] if the face fails, [`ServeError::Command`] if the command
-/// can't be started. [`ServeError::Unmount`] if the mount can't be taken away. [`ServeError::Abandoned`] if a
+/// [`ServeError::Nbd`], [`ServeError::Fuse`], [`ServeError::Driver`] or `ServeError::VhostUser` if the face fails,
+/// [`ServeError::Command`] if the command can't be started. [`ServeError::Unmount`] if the mount can't be taken away. [`ServeError::Abandoned`] if a
 /// second signal ended the wait for its users: writes that were not flushed may be lost.
 /// [`ServeError::System`] if the system refuses something else.
 ///
@@ -314,6 +331,8 @@ enum Stop {
     Nbd(nbd::Shutdown),
     Fuse(fuse::Unmounter),
     Driven(Stopper),
+    #[cfg(feature = "vhost-user")]
+    VhostUser(vhost_user::Shutdown),
 }
 
 impl Service {
@@ -323,6 +342,8 @@ impl Service {
             Face::Nbd(server) => Stop::Nbd(server.shutdown()),
             Face::Fuse(mount) => Stop::Fuse(mount.unmounter()),
             Face::Driven(driven) => Stop::Driven(driven.stopper()),
+            #[cfg(feature = "vhost-user")]
+            Face::VhostUser(server) => Stop::VhostUser(server.shutdown()),
         };
         let raise = RaiseOnDrop(ended.clone());
         let serve = move || {
@@ -331,6 +352,8 @@ impl Service {
                 Face::Nbd(server) => server.run().map_err(ServeError::Nbd),
                 Face::Fuse(mount) => mount.wait().map_err(ServeError::Fuse),
                 Face::Driven(driven) => driven.wait().map_err(ServeError::Driver),
+                #[cfg(feature = "vhost-user")]
+                Face::VhostUser(server) => server.run().map_err(ServeError::VhostUser),
             }
         };
         let thread = std::thread::Builder::new().name("face".into()).spawn(serve)?;
@@ -342,6 +365,11 @@ impl Service {
         let _ = sd_notify::notify(&[NotifyState::Stopping]);
         match &self.stop {
             Stop::Nbd(shutdown) => {
+                shutdown.start();
+                Ok(())
+            }
+            #[cfg(feature = "vhost-user")]
+            Stop::VhostUser(shutdown) => {
                 shutdown.start();
                 Ok(())
             }

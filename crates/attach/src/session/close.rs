@@ -151,7 +151,7 @@ impl Registry {
         let shown = match &entry.kind {
             Kind::Fuse { driver: Some(driver), .. } => Some((&driver.directory, &driver.mount)),
             Kind::Fuse { directory, mount, .. } => Some((directory, mount)),
-            Kind::NbdUnix { .. } | Kind::NbdTcp { .. } => None,
+            Kind::NbdUnix { .. } | Kind::NbdTcp { .. } | Kind::VhostUser { .. } => None,
         };
         let unmounted = match shown {
             Some((directory, mount)) => match mount.unmount(directory, false) {

@@ -55,6 +55,12 @@ pub enum Kind {
         /// What clients connect to.
         uri: String,
     },
+    /// A disk for virtual machines.
+    VhostUser {
+        /// The socket's absolute path.
+        #[serde(with = "path_json")]
+        socket: PathBuf,
+    },
     /// A mounted file.
     Fuse {
         /// The mounted directory's absolute path.
@@ -81,6 +87,12 @@ impl Kind {
         }
     }
 
+    /// How a disk for virtual machines is reached.
+    #[cfg(feature = "vhost-user")]
+    pub fn of_disk(server: &crate::vhost_user::Server) -> Self {
+        Kind::VhostUser { socket: server.socket().into() }
+    }
+
     /// How a mounted volume is reached.
     pub fn of_mount(mount: &fuse::Mount) -> Self {
         let (directory, tree) = (mount.directory().into(), mount.is_tree());
@@ -98,7 +110,7 @@ impl Kind {
     pub fn driver(&self) -> Option<&Driver> {
         match self {
             Kind::Fuse { driver, .. } => driver.as_ref(),
-            Kind::NbdUnix { .. } | Kind::NbdTcp { .. } => None,
+            Kind::NbdUnix { .. } | Kind::NbdTcp { .. } | Kind::VhostUser { .. } => None,
         }
     }
 }
@@ -522,7 +534,7 @@ impl Record {
 /// Clears away what a process left behind that was killed.
 fn remove_remains(kind: &Kind) {
     match kind {
-        Kind::NbdUnix { socket, .. } => {
+        Kind::NbdUnix { socket, .. } | Kind::VhostUser { socket } => {
             use std::os::unix::{fs::FileTypeExt, net::UnixStream};
             let is_socket = std::fs::symlink_metadata(socket).is_ok_and(|m| m.file_type().is_socket());
             let dead =

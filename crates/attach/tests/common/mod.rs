@@ -1,6 +1,8 @@
 //! A device in memory that can be slow, fail and count, a server around it, and the tools that tests call.
 #![allow(dead_code, missing_docs)] // Each test binary uses its own part of this.
 
+#[cfg(feature = "vhost-user")]
+pub mod guest;
 pub mod raw;
 
 use atrest_attach::nbd::{Endpoint, Options, RunError, Server, Shutdown};

@@ -14,3 +14,6 @@ mod nbd_tls_attacks;
 mod nbd_tools;
 mod serve;
 mod torn;
+mod vhost_user;
+mod vhost_user_chains;
+mod vhost_user_writes;

@@ -8,14 +8,15 @@ use clap::{Args, ValueEnum};
 use super::secrets::SecretArgs;
 use super::size::{parse_key_bits, parse_size};
 
-/// Unlock a volume and serve its plaintext: over NBD, as one file through FUSE, or as a block device of the kernel.
+/// Unlock a volume and serve its plaintext: over NBD, as one file through FUSE, as a disk of a virtual machine, or as a
+/// block device of the kernel.
 ///
 /// Runs in the foreground and serves until SIGTERM or SIGINT (then writes everything back and closes), until CMD
 /// of --run ends, or until `atrest close`. Once it is ready it prints one line on standard output. With --dm the kernel
 /// does the encryption: nothing stays running, and `atrest close` (or cryptsetup's) removes the device.
 #[derive(Args, Debug)]
 #[command(
-    group = clap::ArgGroup::new("face").required(true).multiple(false).args(["nbd", "nbd_tcp", "fuse", "dm"]),
+    group = clap::ArgGroup::new("face").required(true).multiple(false).args(["nbd", "nbd_tcp", "fuse", "vhost_user", "dm"]),
     after_long_help = "\
 Examples:
   atrest open secret.img --fuse mnt --daemon
@@ -23,6 +24,7 @@ Examples:
   atrest open secret.img --nbd --run sh -c 'nbdcopy \"$ATREST_URI\" plain.img'
   atrest open secret.img --nbd ~/secret.sock --read-only
   atrest open secret.img --nbd-tcp 192.0.2.7:10809 --tls-cert pki --tls-verify-peer
+  atrest open secret.img --vhost-user ~/secret.sock --daemon
   atrest open /dev/sdx1 --dm secret && mount /dev/mapper/secret /mnt
   atrest open /dev/sdx1 --fuse mnt --type plain -c aes-xts-plain64 -s 512 --hash sha512")]
 pub struct OpenArgs {
@@ -39,6 +41,9 @@ pub struct OpenArgs {
     /// Serve as the file `volume` in this empty directory through FUSE.
     #[arg(long, value_name = "DIR")]
     pub fuse: Option<PathBuf>,
+    /// Serve as a virtio disk over vhost-user on this unix socket: for QEMU, cloud-hypervisor and Firecracker.
+    #[arg(long, value_name = "SOCKET")]
+    pub vhost_user: Option<PathBuf>,
     /// Map it to /dev/mapper/NAME: the kernel's dm-crypt encrypts. Needs root.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "daemon", "threads", "run"])]
     pub dm: Option<String>,
@@ -64,7 +69,7 @@ pub struct OpenArgs {
     pub kernel: KernelArgs,
     #[command(flatten)]
     pub unlock: UnlockArgs,
-    /// Run a command that finds the volume in $ATREST_URI or $ATREST_PATH, serve for as long as it runs and end
+    /// Run a command that finds the volume in $ATREST_URI, $ATREST_PATH or $ATREST_SOCKET, serve for as long as it runs and end
     /// with its exit code. Must come last.
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, conflicts_with = "daemon",
           help_heading = None::<&'static str>)]

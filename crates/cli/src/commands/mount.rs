@@ -66,7 +66,7 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
             match mounted.face {
                 Face::Fuse(mount) => drop(mount.unmounter().unmount()),
                 Face::Driven(driven) => driven.abandon(),
-                Face::Nbd(_) => {}
+                Face::Nbd(_) | Face::VhostUser(_) => {}
             }
             return Err(failure);
         }
@@ -79,7 +79,7 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     // Until the end: keys come and go while the files are served.
     let cache = match &mounted.face {
         Face::Fuse(mount) => mount.kernel_cache(),
-        Face::Driven(_) | Face::Nbd(_) => None,
+        Face::Driven(_) | Face::Nbd(_) | Face::VhostUser(_) => None,
     };
     let _control = match mounted.keyring.zip(cache) {
         Some((keyring, cache)) => Some(tree_keys::listen(&registry, &name, keyring, cache)?),

@@ -27,7 +27,7 @@ pub fn check(args: &OpenArgs, socket: Option<&Path>, registry: &Registry) -> Res
     if let Some(address) = args.nbd_tcp {
         tcp(address, args.tls.tls_cert.is_some() || args.tls.insecure)?;
     }
-    if let Some(socket) = socket {
+    for socket in socket.into_iter().chain(args.vhost_user.as_deref()) {
         unix(socket)?;
     }
     if let Some(directory) = &args.fuse {

@@ -1,6 +1,6 @@
 //! `atrest open`, `close` and `status`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use atrest_attach::dm::Mapping;
 use atrest_attach::nbd::BindError;
 use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
 use atrest_attach::session::{CloseError, Entry, Kind, Registration, Registry, SessionError, Watched};
-use atrest_attach::{fuse, nbd};
+use atrest_attach::{fuse, nbd, vhost_user};
 use atrest_device::BlockDevice;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -110,9 +110,17 @@ fn stand_up(
     let mut tries = if args.name.is_some() { 1 } else { NAME_TRIES };
     let read_only = disk.is_read_only();
     let options = nbd::Options { tls, insecure: args.tls.insecure, ..nbd::Options::default() };
-    let mut face = match &args.fuse {
-        Some(directory) => Some(Face::Fuse(fuse::mount(disk.clone(), directory, &fuse::Options::default())?)),
-        None => None,
+    let mut face = match (&args.fuse, &args.vhost_user) {
+        (Some(directory), _) => {
+            Some(Face::Fuse(fuse::mount(disk.clone(), directory, &fuse::Options::default())?))
+        }
+        (None, Some(socket)) => {
+            let name = args.name.as_deref().map(OsStr::new).or(path.file_stem());
+            let id = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            let options = vhost_user::Options { id, ..vhost_user::Options::default() };
+            Some(Face::VhostUser(vhost_user::Server::bind(disk.clone(), socket, options)?))
+        }
+        (None, None) => None,
     };
     loop {
         tries -= 1;
@@ -141,7 +149,8 @@ fn stand_up(
             Ok(registration) => return Ok((standing, registration)),
             Err(SessionError::NameTaken { .. }) if tries > 0 => {
                 // A socket that bears the name goes with it; anything else can be kept.
-                let bears_name = args.fuse.is_none() && args.nbd_tcp.is_none() && socket.is_none();
+                let bears_name =
+                    matches!(standing, Face::Nbd(_)) && args.nbd_tcp.is_none() && socket.is_none();
                 face = (!bears_name).then_some(standing);
                 std::thread::sleep(NAME_PAUSE);
             }
@@ -162,6 +171,7 @@ pub fn kind_of(face: &Face) -> Kind {
         Face::Nbd(server) => Kind::of_server(server),
         Face::Fuse(mount) => Kind::of_mount(mount),
         Face::Driven(driven) => Kind::of_driven(driven),
+        Face::VhostUser(server) => Kind::of_disk(server),
     }
 }
 
@@ -173,6 +183,9 @@ pub fn ready_json(face: &Face, registration: &Registration) -> Value {
         Face::Fuse(mount) => json!({ "event": "ready", "name": name, "path": path_text(&mount.place()) }),
         Face::Driven(driven) => {
             json!({ "event": "ready", "name": name, "path": path_text(driven.directory()) })
+        }
+        Face::VhostUser(server) => {
+            json!({ "event": "ready", "name": name, "socket": path_text(server.socket()) })
         }
     }
 }
@@ -232,6 +245,7 @@ fn line(entry: &Entry) -> String {
         Kind::Fuse { driver: Some(driver), .. } => {
             format!("{} (by {})", driver.directory.display(), driver.program)
         }
+        Kind::VhostUser { socket } => format!("vhost-user {}", socket.display()),
         Kind::Fuse { directory, tree: true, .. } => directory.display().to_string(),
         Kind::Fuse { directory, .. } => directory.join(fuse::FILE_NAME).display().to_string(),
     };

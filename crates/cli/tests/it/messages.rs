@@ -219,7 +219,7 @@ fn of_words_that_cryptsetup_knows() {
         &["open", "vol"],
         1,
         "how the volume is to be served is missing",
-        "--fuse DIR shows it as the file DIR/volume, --nbd serves it over NBD, --dm NAME maps it as root; `atrest mount` shows the files \
+        "--fuse DIR shows it as the file DIR/volume, --nbd serves it over NBD, --vhost-user to a virtual machine, --dm NAME maps it as root; `atrest mount` shows the files \
          in it",
     );
     // What cryptsetup does not know either is left to the parser.

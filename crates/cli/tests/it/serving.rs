@@ -108,3 +108,47 @@ fn a_directory_that_somebody_else_made_for_the_sessions_is_named_and_no_hindranc
     let own = as_user("cd /tmp && mkdir -m 770 atrest-65534-2 && ./atrest status");
     own.fails(2, "chmod 700 /tmp/atrest-65534-2");
 }
+
+/// What a virtual machine does with the socket is in `atrest-attach` and, with QEMU, in `atrest-testkit`.
+#[test]
+fn a_disk_for_virtual_machines_is_listed_closed_and_cleared_up_after_as_the_other_faces_are() {
+    let scratch = Scratch::with_volume();
+    let name = scratch.session();
+    let socket = scratch.path("socket");
+    let socket = socket.to_str().expect("plain letters");
+    scratch.bash("cp vol other").ok();
+    let open = ["open", "vol", "--key-file", "key", "--name", &name, "--vhost-user", socket];
+    let ready = scratch.atrest(&[&open[..], &["--daemon", "--json"]].concat()).ok().json();
+    assert_eq!((&ready["event"], &ready["name"]), (&"ready".into(), &name.as_str().into()));
+    assert_eq!(ready["socket"], socket);
+    assert_eq!(scratch.bash("stat -c %a socket").ok().stdout.trim(), "600");
+    let status = scratch.atrest(&["status", "--json", &name]).ok().json();
+    assert_eq!(status[0]["kind"]["vhost-user"]["socket"], socket);
+    let line = scratch.atrest(&["status", &name]).ok().stdout;
+    assert!(line.contains(&format!("at vhost-user {socket}, read-write")), "{line}");
+    // Before anybody is asked for a passphrase.
+    scratch
+        .atrest(&["open", "other", "--key-file", "missing", "--vhost-user", socket])
+        .fails(5, "another server answers on");
+    scratch
+        .atrest(&["open", "other", "--key-file", "key", "--vhost-user", "vol"])
+        .fails(1, "is not a socket");
+    scratch.atrest(&["close", &name]).ok();
+    scratch.atrest(&["status", &name]).fails(4, "no open volume is called");
+    assert!(scratch.bash("test -e socket").code != 0);
+
+    // One that was killed leaves nothing that is in the way.
+    let opened = scratch.atrest(&[&open[..], &["--daemon"]].concat()).ok();
+    assert_eq!(opened.stdout.trim_end(), format!("ready vhost-user {socket}"));
+    let status = scratch.atrest(&["status", "--json", &name]).ok().json();
+    let process = status[0]["process"]["pid"].to_string();
+    scratch
+        .bash(&format!("kill -9 {process}; while kill -0 {process} 2> /dev/null; do sleep 0.01; done"))
+        .ok();
+    scratch.atrest(&["status", &name]).fails(4, "no open volume is called");
+    assert!(scratch.bash("test -e socket").code != 0);
+
+    let command = ["--run", "sh", "-c", "test -S \"$ATREST_SOCKET\" && echo \"$ATREST_SOCKET\"; exit 7"];
+    let ran = scratch.atrest(&[&open[..], &command].concat());
+    assert_eq!((ran.code, ran.stdout.trim_end()), (7, socket));
+}

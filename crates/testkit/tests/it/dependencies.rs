@@ -11,6 +11,7 @@ use serde_json::Value;
 const TWICE: &[(&str, &str)] = &[
     ("getrandom", "ring, which rustls computes with"),
     ("syn", "the derive macros of num_enum and zerocopy, which fuser uses; at build time only"),
+    ("bitflags", "the second release by vmm-sys-util, which the crates for vhost-user use"),
     ("shlex", "the bindgen that littlefs2-sys builds with; at build time only"),
 ];
 

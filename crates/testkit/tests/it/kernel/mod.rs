@@ -5,4 +5,5 @@ mod mapping;
 mod plain;
 mod trees;
 mod unlock;
+mod vhost_user;
 mod volumes;
