@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use atrest_filetree::posix::PosixTree;
 use atrest_tree::ecryptfs::{EcryptfsError, FileCipher, FileOptions, Keys, MetadataPlace};
-use atrest_tree::lower::{EcryptfsMapper, FoundNames, Identity, LowerError, LowerPosix, look_at};
+use atrest_tree::lower::{EcryptfsLayer, FoundNames, Identity, LowerError, LowerPosix, look_at};
 
 use super::ecryptfs::{self, Purpose};
 use super::fscrypt;
@@ -43,7 +43,7 @@ pub fn open(args: &MountArgs, output: &Output) -> Result<Option<Arc<dyn PosixTre
 }
 
 /// The first passphrase is the one that new files and names are encrypted with.
-fn mapper(args: &MountArgs, keys: Keys) -> Result<EcryptfsMapper, Failure> {
+fn mapper(args: &MountArgs, keys: Keys) -> Result<EcryptfsLayer, Failure> {
     let new = &args.tree;
     let found = look_at(&args.volume, &keys)?;
     let mut signatures = keys.iter().map(|token| token.signature());
@@ -61,7 +61,7 @@ fn mapper(args: &MountArgs, keys: Keys) -> Result<EcryptfsMapper, Failure> {
         encrypted_names: encrypt_names,
     };
     let passthrough = args.partition.ecryptfs.ecryptfs_passthrough;
-    Ok(EcryptfsMapper::new(keys, options, encrypt_names.then_some(names), passthrough)?)
+    Ok(EcryptfsLayer::new(keys, options, encrypt_names.then_some(names), passthrough)?)
 }
 
 fn cipher(new: &MountTreeArgs) -> Result<FileCipher, Failure> {

@@ -6,13 +6,13 @@ use atrest_filetree::posix::{Attributes, Change, Errno, NewTime, Outcome};
 use atrest_filetree::{Kind, Metadata, Timestamp};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 
-use super::Mapper;
+use super::Layer;
 use super::kind_of;
 use super::nodes::LowerNode;
 use super::open::Stamp;
 use super::tree::Inner;
 
-impl<M: Mapper> Inner<M> {
+impl<M: Layer> Inner<M> {
     pub fn attributes_of(&self, node: &LowerNode<M::File>) -> Outcome<Attributes> {
         let stat = rustix::fs::fstat(&node.fd)?;
         let kind = kind_of(node.kind).ok_or(Errno::IO)?;
@@ -43,7 +43,7 @@ impl<M: Mapper> Inner<M> {
     fn size(&self, node: &LowerNode<M::File>, kind: Kind, stat: &Stat) -> u64 {
         // cannot fail: the system gives no negative sizes.
         let raw = u64::try_from(stat.st_size).unwrap_or(0);
-        if !self.mapper.maps_sizes() {
+        if !self.layer.maps_sizes() {
             return raw;
         }
         match kind {
@@ -57,7 +57,7 @@ impl<M: Mapper> Inner<M> {
                     return size;
                 }
                 let opened = self.opener.reopen(node, OFlags::RDONLY).ok();
-                let size = opened.and_then(|file| self.mapper.size(&file)).unwrap_or(raw);
+                let size = opened.and_then(|file| self.layer.size(&file)).unwrap_or(raw);
                 state.size = Some((stamp, size));
                 size
             }
@@ -67,12 +67,12 @@ impl<M: Mapper> Inner<M> {
     }
 
     pub fn target(&self, node: &LowerNode<M::File>) -> Outcome<Vec<u8>> {
-        self.mapper.plain_target(rustix::fs::readlinkat(&node.fd, "", Vec::new())?.into_bytes())
+        self.layer.plain_target(rustix::fs::readlinkat(&node.fd, "", Vec::new())?.into_bytes())
     }
 
     pub fn change(&self, node: &LowerNode<M::File>, change: &Change) -> Outcome<()> {
         if let Some(size) = change.size {
-            self.opener.set_len(&*self.mapper, node, size)?;
+            self.opener.set_len(&*self.layer, node, size)?;
         }
         if change.uid.is_some() || change.gid.is_some() {
             self.chown(&node.fd, change.uid, change.gid)?;

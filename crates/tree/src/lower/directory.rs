@@ -7,15 +7,15 @@ use atrest_filetree::Kind;
 use atrest_filetree::posix::{Outcome, PosixDirectory, PosixEntry};
 use rustix::fs::{Dir, FileType};
 
-use super::Mapper;
+use super::Layer;
 use super::tree::Inner;
 
-pub(super) struct OpenDirectory<M: Mapper> {
+pub(super) struct OpenDirectory<M: Layer> {
     pub tree: Arc<Inner<M>>,
     pub directory: File,
 }
 
-impl<M: Mapper> PosixDirectory for OpenDirectory<M> {
+impl<M: Layer> PosixDirectory for OpenDirectory<M> {
     fn entries(&self) -> Outcome<Vec<PosixEntry>> {
         let mut entries = Vec::new();
         // A descriptor of its own: the position is not shared with another listing.
@@ -26,7 +26,7 @@ impl<M: Mapper> PosixDirectory for OpenDirectory<M> {
                 continue;
             }
             let node = self.tree.nodes.number_of_entry(entry.ino());
-            let name = self.tree.mapper.plain_name(lower).into_owned();
+            let name = self.tree.layer.plain_name(lower).into_owned();
             entries.push(PosixEntry { name, kind: kind_of(entry.file_type()), node });
         }
         Ok(entries)

@@ -10,7 +10,7 @@ use atrest_secret::OsRandom;
 use rustix::fs::{CWD, Dir, FileType, Mode};
 
 use super::identity::errno;
-use super::{MappedFile, Mapper};
+use super::{Layer, LayerFile};
 use crate::ecryptfs::{
     EcryptfsError, EncryptedFile, FileCipher, FileOptions, Keys, LowerFile, NameCipher, NameError, Signature,
 };
@@ -31,7 +31,7 @@ const ZERO_INSIDE: u32 = ZERO_RANGE | KEEP_SIZE;
 
 /// The keys of a tree, and how what is new in it is encrypted.
 #[derive(Debug)]
-pub struct EcryptfsMapper {
+pub struct EcryptfsLayer {
     keys: Keys,
     new_files: FileOptions,
     /// None where names are left as they are.
@@ -39,7 +39,7 @@ pub struct EcryptfsMapper {
     passthrough: bool,
 }
 
-impl EcryptfsMapper {
+impl EcryptfsLayer {
     /// New files are encrypted as `new_files` says, and names under the key of signature `names` with the cipher of the files.
     /// With `passthrough`, files without a header are read and written as they are, otherwise they can't be opened.
     ///
@@ -69,7 +69,7 @@ impl EcryptfsMapper {
     }
 }
 
-impl Mapper for EcryptfsMapper {
+impl Layer for EcryptfsLayer {
     type File = Contents;
 
     fn lower_name<'a>(&self, name: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
@@ -205,7 +205,7 @@ pub enum Contents {
     Empty,
 }
 
-impl MappedFile for Contents {
+impl LayerFile for Contents {
     fn plain_len(&self) -> Option<u64> {
         match self {
             Self::Encrypted(file) => Some(file.len()),
@@ -224,7 +224,7 @@ impl MappedFile for Contents {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Outcome<usize> {
         match self {
             Self::Encrypted(file) => read_all(file, offset, buf).map_err(|error| number(&error)),
-            Self::Plain(file) => MappedFile::read_at(file, offset, buf),
+            Self::Plain(file) => LayerFile::read_at(file, offset, buf),
             Self::Empty => Ok(0),
         }
     }
@@ -232,7 +232,7 @@ impl MappedFile for Contents {
     fn write_at(&self, offset: u64, data: &[u8]) -> Outcome<()> {
         match self {
             Self::Encrypted(file) => file.write_at(offset, data).map_err(|error| number(&error)),
-            Self::Plain(file) => MappedFile::write_at(file, offset, data),
+            Self::Plain(file) => LayerFile::write_at(file, offset, data),
             Self::Empty => Err(Errno::ROFS),
         }
     }
@@ -240,7 +240,7 @@ impl MappedFile for Contents {
     fn set_len(&self, len: u64) -> Outcome<()> {
         match self {
             Self::Encrypted(file) => file.set_len(len).map_err(|error| number(&error)),
-            Self::Plain(file) => MappedFile::set_len(file, len),
+            Self::Plain(file) => LayerFile::set_len(file, len),
             Self::Empty => Err(Errno::ROFS),
         }
     }
@@ -249,7 +249,7 @@ impl MappedFile for Contents {
         match self {
             // The size is contents of the lower file, or an attribute of it.
             Self::Encrypted(file) => file.sync().map_err(|error| number(&error)),
-            Self::Plain(file) => MappedFile::sync(file, data_only),
+            Self::Plain(file) => LayerFile::sync(file, data_only),
             Self::Empty => Ok(()),
         }
     }
@@ -258,7 +258,7 @@ impl MappedFile for Contents {
     fn allocate(&self, mode: u32, offset: u64, len: u64) -> Outcome<()> {
         let file = match self {
             Self::Encrypted(file) => file,
-            Self::Plain(file) => return MappedFile::allocate(file, mode, offset, len),
+            Self::Plain(file) => return LayerFile::allocate(file, mode, offset, len),
             Self::Empty => return Err(Errno::ROFS),
         };
         let end = offset.checked_add(len).ok_or(Errno::FBIG)?;
@@ -369,26 +369,26 @@ mod tests {
         let place = crate::ecryptfs::MetadataPlace::File;
         let (cipher, key_len) = (FileCipher::Aes128, 16);
         let options = FileOptions { cipher, key_len, signatures, place, encrypted_names: false };
-        let mapper = EcryptfsMapper::new(keys, options, None, false).expect("the key is there");
+        let layer = EcryptfsLayer::new(keys, options, None, false).expect("the key is there");
         let open = |name| {
             let path = scratch.path(name);
             File::options().read(true).write(true).create(true).truncate(false).open(path).expect("room")
         };
-        let made = mapper.create(open("file")).expect("room");
+        let made = layer.create(open("file")).expect("room");
         made.write_at(0, b"contents").and_then(|()| made.sync(true)).expect("room");
         assert_eq!(made.plain_len(), Some(8));
         assert!(matches!(made.lower(), Some((_, 8192))));
-        assert_eq!(mapper.size(&open("file")), Some(8));
-        assert_eq!(mapper.size(&open("empty")), None);
-        assert!(mapper.maps_sizes() && mapper.owns_xattr(XATTR));
-        assert!(!mapper.owns_xattr(b"user.ecryptfs2") && !mapper.owns_xattr(b"user.ecryptf"));
-        assert_eq!((mapper.name_len(255), mapper.name_len(100)), (255, 100));
+        assert_eq!(layer.size(&open("file")), Some(8));
+        assert_eq!(layer.size(&open("empty")), None);
+        assert!(layer.maps_sizes() && layer.owns_xattr(XATTR));
+        assert!(!layer.owns_xattr(b"user.ecryptfs2") && !layer.owns_xattr(b"user.ecryptf"));
+        assert_eq!((layer.name_len(255), layer.name_len(100)), (255, 100));
         assert!(is_unmade(&open("empty")).expect("readable"));
         assert!(!is_unmade(&open("file")).expect("readable"));
         let attribute = open("attribute");
         attribute.set_xattr(b"anything").expect("room");
         assert!(!is_unmade(&attribute).expect("readable"));
-        assert!(matches!(mapper.open(open("empty"), false), Ok(Contents::Empty)));
-        assert!(matches!(mapper.open(open("empty"), true), Ok(Contents::Encrypted(_))));
+        assert!(matches!(layer.open(open("empty"), false), Ok(Contents::Empty)));
+        assert!(matches!(layer.open(open("empty"), true), Ok(Contents::Encrypted(_))));
     }
 }

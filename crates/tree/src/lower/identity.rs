@@ -8,13 +8,13 @@ use std::os::unix::fs::FileExt;
 use atrest_filetree::posix::{Errno, Outcome};
 use rustix::fs::FallocateFlags;
 
-use super::{MappedFile, Mapper};
+use super::{Layer, LayerFile};
 
-/// Shows a lower directory as it is: what another mapper's work is measured against.
+/// Shows a lower directory as it is: what another layer's work is measured against.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Identity;
 
-impl Mapper for Identity {
+impl Layer for Identity {
     type File = File;
 
     fn lower_name<'a>(&self, name: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
@@ -58,7 +58,7 @@ impl Mapper for Identity {
     }
 }
 
-impl MappedFile for File {
+impl LayerFile for File {
     fn plain_len(&self) -> Option<u64> {
         None
     }
@@ -117,14 +117,12 @@ mod tests {
     #[test]
     fn what_the_system_refuses_is_told_by_its_number() {
         let [place, reading] = useless();
-        assert_eq!(MappedFile::sync(&place, true), Err(Errno::BADF));
-        assert_eq!(MappedFile::sync(&place, false), Err(Errno::BADF));
-        assert_eq!(MappedFile::read_at(&place, 0, &mut [0]), Err(Errno::BADF));
-        assert!(MappedFile::write_at(&reading, 0, b"x").is_err());
-        assert!(
-            MappedFile::set_len(&reading, 0).is_err() && MappedFile::allocate(&reading, 0, 0, 1).is_err()
-        );
-        MappedFile::write_at(&reading, 0, b"").expect("nothing to do");
+        assert_eq!(LayerFile::sync(&place, true), Err(Errno::BADF));
+        assert_eq!(LayerFile::sync(&place, false), Err(Errno::BADF));
+        assert_eq!(LayerFile::read_at(&place, 0, &mut [0]), Err(Errno::BADF));
+        assert!(LayerFile::write_at(&reading, 0, b"x").is_err());
+        assert!(LayerFile::set_len(&reading, 0).is_err() && LayerFile::allocate(&reading, 0, 0, 1).is_err());
+        LayerFile::write_at(&reading, 0, b"").expect("nothing to do");
         assert_eq!(errno(&io::Error::from_raw_os_error(28)), Errno::NOSPC);
         assert_eq!(errno(&io::ErrorKind::WriteZero.into()), Errno::IO);
     }
@@ -142,6 +140,6 @@ mod tests {
         assert!(Identity.open(place, false).is_ok() && Identity.create(reading).is_ok());
         let [file, _] = useless();
         assert_eq!(file.plain_len(), None);
-        assert!(matches!(MappedFile::lower(&file), Some((_, 0))));
+        assert!(matches!(LayerFile::lower(&file), Some((_, 0))));
     }
 }

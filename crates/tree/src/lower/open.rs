@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags, Stat};
 
 use super::nodes::LowerNode;
 use super::write_behind::WriteBehind;
-use super::{MappedFile, Mapper};
+use super::{Layer, LayerFile};
 
 /// What a node knows of those who have it open.
 pub(super) struct OpenState<F> {
@@ -32,7 +32,7 @@ struct Shared<F> {
     writable: bool,
 }
 
-impl<F: MappedFile> OpenState<F> {
+impl<F: LayerFile> OpenState<F> {
     /// The lower file of an open one.
     #[cfg(test)]
     pub fn lower(&self) -> Option<(&File, u64)> {
@@ -78,9 +78,9 @@ impl Opener {
     }
 
     /// A file for the handles of one node. The caller holds the node's state.
-    fn share<M: Mapper>(
+    fn share<M: Layer>(
         &self,
-        mapper: &M,
+        layer: &M,
         node: &LowerNode<M::File>,
         state: &mut OpenState<M::File>,
         write: bool,
@@ -90,7 +90,7 @@ impl Opener {
             return Ok(());
         }
         if let Some(fresh) = fresh {
-            let file = Arc::new(mapper.create(fresh)?);
+            let file = Arc::new(layer.create(fresh)?);
             state.shared = Some(Shared { file, writable: true });
             return Ok(());
         }
@@ -101,14 +101,14 @@ impl Opener {
             None if write => return Err(Errno::ROFS),
             _ => (self.reopen(node, OFlags::RDONLY)?, false),
         };
-        let file = Arc::new(mapper.open(lower, writable)?);
+        let file = Arc::new(layer.open(lower, writable)?);
         state.shared = Some(Shared { file, writable });
         Ok(())
     }
 
-    pub fn open<M: Mapper>(
+    pub fn open<M: Layer>(
         &self,
-        mapper: &M,
+        layer: &M,
         node: &Arc<LowerNode<M::File>>,
         write: bool,
         fresh: Option<File>,
@@ -122,7 +122,7 @@ impl Opener {
             (0, Some(left)) => Stamp::of(&rustix::fs::fstat(&node.fd)?) == left,
             _ => true,
         };
-        self.share(mapper, node, &mut state, write, fresh)?;
+        self.share(layer, node, &mut state, write, fresh)?;
         // cannot overflow: each is an open file.
         state.handles = state.handles.saturating_add(1);
         drop(state);
@@ -133,12 +133,12 @@ impl Opener {
     }
 
     /// Sets the size of a file, whether somebody has it open or not.
-    pub fn set_len<M: Mapper>(&self, mapper: &M, node: &LowerNode<M::File>, len: u64) -> Outcome<()> {
+    pub fn set_len<M: Layer>(&self, layer: &M, node: &LowerNode<M::File>, len: u64) -> Outcome<()> {
         if !node.is_file() {
             return Err(Errno::INVAL);
         }
         let mut state = node.state();
-        self.share(mapper, node, &mut state, true, None)?;
+        self.share(layer, node, &mut state, true, None)?;
         let file = state.shared.as_ref().map(|shared| Arc::clone(&shared.file)).ok_or(Errno::IO)?;
         let outcome = file.set_len(len);
         if state.handles == 0 {
@@ -161,7 +161,7 @@ impl<F> Handle<F> {
     }
 }
 
-impl<F: MappedFile> PosixFile for Handle<F> {
+impl<F: LayerFile> PosixFile for Handle<F> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Outcome<usize> {
         self.file()?.read_at(offset, buf)
     }

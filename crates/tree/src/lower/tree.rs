@@ -18,7 +18,7 @@ use atrest_filetree::posix::{
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat};
 use rustix::process::{Resource, Rlimit};
 
-use super::Mapper;
+use super::Layer;
 use super::directory::OpenDirectory;
 use super::nodes::{LowerNode, Nodes};
 use super::open::Opener;
@@ -48,13 +48,13 @@ impl fmt::Display for LowerError {
 
 impl core::error::Error for LowerError {}
 
-/// A lower directory with POSIX behaviour, through a mapper.
-pub struct LowerPosix<M: Mapper> {
+/// A lower directory with POSIX behaviour, through a layer.
+pub struct LowerPosix<M: Layer> {
     inner: Arc<Inner<M>>,
 }
 
-pub(super) struct Inner<M: Mapper> {
-    pub mapper: Arc<M>,
+pub(super) struct Inner<M: Layer> {
+    pub layer: Arc<M>,
     pub nodes: Nodes<M::File>,
     pub opener: Opener,
     /// Holds the lock as long as the tree lives, and answers for the whole filesystem.
@@ -63,20 +63,20 @@ pub(super) struct Inner<M: Mapper> {
     pub is_root: bool,
 }
 
-impl<M: Mapper> Drop for Inner<M> {
+impl<M: Layer> Drop for Inner<M> {
     fn drop(&mut self) {
         // Closing alone would leave the lock to a process that is being started: it has a copy of the descriptor.
         let _ = rustix::fs::flock(&self.root, FlockOperation::Unlock);
     }
 }
 
-impl<M: Mapper> LowerPosix<M> {
+impl<M: Layer> LowerPosix<M> {
     /// Opens a lower directory. A writable one is nobody else's until it is dropped; several may read one.
     ///
     /// # Errors
     /// [`LowerError::Directory`] if the directory can't be opened, [`LowerError::InUse`] if somebody else has
     /// opened it and one of the two writes. [`LowerError::NoProc`] without `/proc`.
-    pub fn open(directory: &Path, mapper: M, writable: bool) -> Result<Self, LowerError> {
+    pub fn open(directory: &Path, layer: M, writable: bool) -> Result<Self, LowerError> {
         let failed = |error: Errno| LowerError::Directory(error.into());
         let root = rustix::fs::openat(CWD, directory, flags::DIRECTORY, Mode::empty()).map_err(failed)?;
         let lock = if writable {
@@ -94,7 +94,7 @@ impl<M: Mapper> LowerPosix<M> {
         let stat = rustix::fs::fstat(&node).map_err(failed)?;
         raise_limit();
         let inner = Inner {
-            mapper: Arc::new(mapper),
+            layer: Arc::new(layer),
             nodes: Nodes::new(node, &stat),
             opener: Opener { proc_fds, writable },
             root,
@@ -112,7 +112,7 @@ fn raise_limit() {
     let _ = rustix::process::setrlimit(Resource::Nofile, highest);
 }
 
-impl<M: Mapper> Inner<M> {
+impl<M: Layer> Inner<M> {
     fn writable(&self) -> Outcome<()> {
         if self.opener.writable { Ok(()) } else { Err(Errno::ROFS) }
     }
@@ -133,12 +133,12 @@ impl<M: Mapper> Inner<M> {
         attributes
     }
 
-    /// The name in the lower directory of an entry that there may be. One that the mapper would not have made is found, too.
+    /// The name in the lower directory of an entry that there may be. One that the layer would not have made is found, too.
     fn lower_name<'a>(&self, parent: impl AsFd, name: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
         if !is_valid_name(name) {
             return Err(if name.len() > 255 { Errno::NAMETOOLONG } else { Errno::INVAL });
         }
-        let mapped = self.mapper.lower_name(name);
+        let mapped = self.layer.lower_name(name);
         if mapped.as_ref().is_ok_and(|mapped| **mapped == *name) {
             return mapped;
         }
@@ -146,7 +146,7 @@ impl<M: Mapper> Inner<M> {
         if mapped.as_ref().is_ok_and(|mapped| is_there(mapped)) {
             return mapped;
         }
-        if *self.mapper.plain_name(name) == *name && is_there(name) {
+        if *self.layer.plain_name(name) == *name && is_there(name) {
             return Ok(Cow::Borrowed(name));
         }
         mapped
@@ -186,7 +186,7 @@ fn stat_at(parent: impl AsFd, lower: &[u8]) -> Outcome<Stat> {
     rustix::fs::statat(parent, OsStr::from_bytes(lower), AtFlags::SYMLINK_NOFOLLOW)
 }
 
-impl<M: Mapper> PosixTree for LowerPosix<M> {
+impl<M: Layer> PosixTree for LowerPosix<M> {
     fn is_writable(&self) -> bool {
         self.inner.opener.writable
     }
@@ -241,7 +241,7 @@ impl<M: Mapper> PosixTree for LowerPosix<M> {
                 Some(mode)
             }
             New::Link { target } => {
-                let target = inner.mapper.lower_target(target)?;
+                let target = inner.layer.lower_target(target)?;
                 rustix::fs::symlinkat(OsStr::from_bytes(&target), at, lower_name)?;
                 None
             }
@@ -270,7 +270,7 @@ impl<M: Mapper> PosixTree for LowerPosix<M> {
         let node = inner.nodes.refer(fd, &stat);
         let opened = inner
             .hand_over(node.fd.as_fd(), &node.proc_name(), owner, Some(mode))
-            .and_then(|()| inner.opener.open(&*inner.mapper, &node, true, Some(file)));
+            .and_then(|()| inner.opener.open(&*inner.layer, &node, true, Some(file)));
         match opened {
             Ok(opened) => Ok((inner.told(&node)?, opened)),
             Err(error) => {
@@ -324,7 +324,7 @@ impl<M: Mapper> PosixTree for LowerPosix<M> {
         if write {
             inner.writable()?;
         }
-        inner.opener.open(&*inner.mapper, &inner.nodes.get(node)?, write, None)
+        inner.opener.open(&*inner.layer, &inner.nodes.get(node)?, write, None)
     }
 
     fn open_directory(&self, node: Node) -> Outcome<Box<dyn PosixDirectory>> {
@@ -343,7 +343,7 @@ impl<M: Mapper> PosixTree for LowerPosix<M> {
             available: found.f_bavail,
             nodes: found.f_files,
             free_nodes: found.f_ffree,
-            name_len: self.inner.mapper.name_len(name_len),
+            name_len: self.inner.layer.name_len(name_len),
         })
     }
 
@@ -370,7 +370,7 @@ impl<M: Mapper> PosixTree for LowerPosix<M> {
     }
 }
 
-impl<M: Mapper> fmt::Debug for LowerPosix<M> {
+impl<M: Layer> fmt::Debug for LowerPosix<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LowerPosix").field("writable", &self.inner.opener.writable).finish_non_exhaustive()
     }
@@ -434,10 +434,10 @@ mod tests {
             let tree = LowerPosix::open(scratch.as_path(), Identity, writable).expect("it is free");
             let inner = &tree.inner;
             let node = inner.refer(&directory, b"osrelease").expect("every kernel has it");
-            let open = |write| inner.opener.open(&*inner.mapper, &node, write, None);
+            let open = |write| inner.opener.open(&*inner.layer, &node, write, None);
             assert_eq!(open(true).map(drop), Err(refused));
             assert!(open(false).expect("readable").file.read_at(0, &mut [0; 4]).is_ok_and(|read| read > 0));
-            assert_eq!(inner.opener.set_len(&*inner.mapper, &node, 0), Err(refused));
+            assert_eq!(inner.opener.set_len(&*inner.layer, &node, 0), Err(refused));
         }
     }
 

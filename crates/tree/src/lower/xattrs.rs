@@ -1,4 +1,4 @@
-//! Extended attributes: those of the lower file, but for the mapper's own and access control lists.
+//! Extended attributes: those of the lower file, but for the layer's own and access control lists.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use atrest_filetree::posix::{Errno, Outcome, SetXattr};
 use rustix::fs::{FileType, XattrFlags};
 
-use super::Mapper;
+use super::Layer;
 use super::nodes::LowerNode;
 use super::tree::Inner;
 
@@ -17,9 +17,9 @@ const SHORT: usize = 256;
 /// No value and no list of names is longer (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 const LONGEST: usize = 65_536;
 
-impl<M: Mapper> Inner<M> {
+impl<M: Layer> Inner<M> {
     pub fn xattr(&self, node: &LowerNode<M::File>, name: &[u8]) -> Outcome<Vec<u8>> {
-        if self.mapper.owns_xattr(name) {
+        if self.layer.owns_xattr(name) {
             return Err(Errno::NODATA);
         }
         let path = xattr_path(node, name)?;
@@ -31,7 +31,7 @@ impl<M: Mapper> Inner<M> {
         let names = read_long(|buf| rustix::fs::listxattr(&path, buf))?;
         let shown = names.split_inclusive(|byte| *byte == 0).filter(|name| {
             let name = name.strip_suffix(&[0]).unwrap_or(name);
-            !self.mapper.owns_xattr(name) && !name.starts_with(ACLS)
+            !self.layer.owns_xattr(name) && !name.starts_with(ACLS)
         });
         Ok(shown.flatten().copied().collect())
     }
@@ -43,7 +43,7 @@ impl<M: Mapper> Inner<M> {
         value: &[u8],
         how: SetXattr,
     ) -> Outcome<()> {
-        if self.mapper.owns_xattr(name) {
+        if self.layer.owns_xattr(name) {
             return Err(Errno::PERM);
         }
         let flags = match how {
@@ -55,7 +55,7 @@ impl<M: Mapper> Inner<M> {
     }
 
     pub fn remove_xattr(&self, node: &LowerNode<M::File>, name: &[u8]) -> Outcome<()> {
-        if self.mapper.owns_xattr(name) {
+        if self.layer.owns_xattr(name) {
             return Err(Errno::NODATA);
         }
         rustix::fs::removexattr(xattr_path(node, name)?, OsStr::from_bytes(name))

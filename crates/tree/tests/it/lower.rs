@@ -14,7 +14,7 @@ use atrest_filetree::{Kind, Timestamp};
 use atrest_secret::Passphrase;
 use atrest_testkit::{Scratch, needs};
 use atrest_tree::ecryptfs::{FileCipher, FileOptions, Keys, MetadataPlace, NameCipher, Signature};
-use atrest_tree::lower::{EcryptfsMapper, Identity, LowerError, LowerPosix};
+use atrest_tree::lower::{EcryptfsLayer, Identity, LowerError, LowerPosix};
 
 pub const ROOT: Owner = Owner { uid: 0, gid: 0 };
 
@@ -35,26 +35,26 @@ pub fn options(keys: &Made, place: MetadataPlace) -> FileOptions {
     FileOptions { cipher: FileCipher::Aes128, key_len: 16, signatures, place, encrypted_names: false }
 }
 
-pub fn mapper(keys: &Made, place: MetadataPlace, names: bool, passthrough: bool) -> EcryptfsMapper {
+pub fn layer(keys: &Made, place: MetadataPlace, names: bool, passthrough: bool) -> EcryptfsLayer {
     let names = names.then_some(keys.1[1]);
-    EcryptfsMapper::new(keys.0.clone(), options(keys, place), names, passthrough).expect("the keys are there")
+    EcryptfsLayer::new(keys.0.clone(), options(keys, place), names, passthrough).expect("the keys are there")
 }
 
 /// What stands between tree and directory.
 const KINDS: [&str; 4] = ["as it is", "names and contents", "contents", "headers in attributes"];
 
 pub fn open(kind: &str, lower: &Path, writable: bool) -> Box<dyn PosixTree> {
-    let through = |mapper| -> Box<dyn PosixTree> {
-        Box::new(LowerPosix::open(lower, mapper, writable).expect("a directory that is free"))
+    let through = |layer| -> Box<dyn PosixTree> {
+        Box::new(LowerPosix::open(lower, layer, writable).expect("a directory that is free"))
     };
     match kind {
         "as it is" => {
             Box::new(LowerPosix::open(lower, Identity, writable).expect("a directory that is free"))
         }
-        "names and contents" => through(mapper(&OURS, MetadataPlace::File, true, false)),
-        "contents" => through(mapper(&OURS, MetadataPlace::File, false, false)),
-        "headers in attributes" => through(mapper(&OURS, MetadataPlace::Xattr, true, false)),
-        "whatever is there" => through(mapper(&OURS, MetadataPlace::File, true, true)),
+        "names and contents" => through(layer(&OURS, MetadataPlace::File, true, false)),
+        "contents" => through(layer(&OURS, MetadataPlace::File, false, false)),
+        "headers in attributes" => through(layer(&OURS, MetadataPlace::Xattr, true, false)),
+        "whatever is there" => through(layer(&OURS, MetadataPlace::File, true, true)),
         other => panic!("{other}"),
     }
 }

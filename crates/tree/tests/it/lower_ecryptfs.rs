@@ -11,9 +11,9 @@ use atrest_testkit::Scratch;
 use atrest_tree::ecryptfs::{
     EcryptfsError, EncryptedFile, FileCipher, FileOptions, Keys, MetadataPlace, NameCipher,
 };
-use atrest_tree::lower::{EcryptfsMapper, FoundNames, LowerPosix, look_at};
+use atrest_tree::lower::{EcryptfsLayer, FoundNames, LowerPosix, look_at};
 
-use crate::lower::{Made, OTHERS, OURS, ROOT, contents, lower_file, mapper, open, options, write};
+use crate::lower::{Made, OTHERS, OURS, ROOT, contents, layer, lower_file, open, options, write};
 
 fn names(keys: &Made) -> NameCipher {
     NameCipher::new(&keys.0, keys.1[1], FileCipher::Aes128, 16).expect("a key for names")
@@ -22,7 +22,7 @@ fn names(keys: &Made) -> NameCipher {
 #[test]
 fn a_key_that_is_not_there_is_missed_before_anything_is_made() {
     let new =
-        |options: FileOptions, names| EcryptfsMapper::new(OURS.0.clone(), options, names, false).map(drop);
+        |options: FileOptions, names| EcryptfsLayer::new(OURS.0.clone(), options, names, false).map(drop);
     new(options(&OURS, MetadataPlace::File), Some(OURS.1[1])).expect("both are there");
     for (options, names, missing) in [
         (options(&OTHERS, MetadataPlace::File), None, OTHERS.1[0]),
@@ -34,7 +34,7 @@ fn a_key_that_is_not_there_is_missed_before_anything_is_made() {
         }
     }
     let scratch = Scratch::new();
-    let other = LowerPosix::open(scratch.as_path(), mapper(&OTHERS, MetadataPlace::File, false, false), true);
+    let other = LowerPosix::open(scratch.as_path(), layer(&OTHERS, MetadataPlace::File, false, false), true);
     let other = other.expect("a directory");
     write(&other, Node::ROOT, b"file", b"contents of others");
     drop(other);

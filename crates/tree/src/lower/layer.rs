@@ -6,9 +6,9 @@ use std::fs::File;
 use atrest_filetree::posix::{Errno, Outcome};
 
 /// How plain names and contents lie in a lower directory. Shared by all threads.
-pub trait Mapper: Send + Sync + 'static {
+pub trait Layer: Send + Sync + 'static {
     /// A file's contents.
-    type File: MappedFile;
+    type File: LayerFile;
 
     /// The name under which a new entry is made in the lower directory.
     ///
@@ -54,12 +54,12 @@ pub trait Mapper: Send + Sync + 'static {
     /// Whether [`size`](Self::size) and [`plain_target`](Self::plain_target) differ from what the lower directory says.
     fn maps_sizes(&self) -> bool;
 
-    /// Whether an extended attribute of the lower file is the mapper's own.
+    /// Whether an extended attribute of the lower file is the layer's own.
     fn owns_xattr(&self, name: &[u8]) -> bool;
 }
 
 /// The contents of one file; one for each lower file, shared by all who have it open.
-pub trait MappedFile: Send + Sync {
+pub trait LayerFile: Send + Sync {
     /// Bytes of contents, where they are not the lower file's length.
     fn plain_len(&self) -> Option<u64>;
 
