@@ -1,5 +1,6 @@
 //! One client's socket: buffered input that reads payloads straight into the caller's buffer, and gathered output.
 
+use super::polling::{Leave, PATIENCE, Polling};
 use super::tls::Tls;
 use super::wire::Wire;
 use rustix::net::{Shutdown, shutdown, sockopt};
@@ -62,6 +63,7 @@ pub(super) struct Input {
     end: usize,
     /// Bytes of the buffer that one system call may fill.
     appetite: usize,
+    polling: Polling,
     deadline: Option<Instant>,
 }
 
@@ -73,7 +75,8 @@ impl Input {
 
     pub fn new(socket: Arc<Wire>) -> Self {
         let buffer = vec![0; Self::BUFFER].into();
-        Self { socket, buffer, start: 0, end: 0, appetite: Self::HEADERS, deadline: None }
+        let polling = Polling::new(Instant::now());
+        Self { socket, buffer, start: 0, end: 0, appetite: Self::HEADERS, polling, deadline: None }
     }
 
     /// Says whether the next requests are likely to be small.
@@ -117,8 +120,21 @@ impl Input {
             } else {
                 self.start = 0;
                 self.end = 0;
+                if self.appetite == Self::BUFFER {
+                    self.look_out();
+                }
                 self.end = self.socket.receive(&mut self.buffer[..self.appetite], self.deadline)?;
             }
+        }
+    }
+
+    /// Looks for the next small request, if that pays.
+    fn look_out(&mut self) {
+        if self.polling.looks(Instant::now())
+            && let Some(_leave) = Leave::ask()
+        {
+            let came = self.socket.look_out(PATIENCE);
+            self.polling.note(came, Instant::now());
         }
     }
 

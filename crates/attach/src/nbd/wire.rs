@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Shared by the two sides of a connection, [`Input`](super::stream::Input) and [`Output`](super::stream::Output).
 pub(super) struct Wire {
@@ -44,6 +44,19 @@ impl Wire {
             Some(session) => session.receive(&self.socket, out, deadline),
             None => receive(&self.socket, out, deadline),
         }
+    }
+
+    /// Looks again and again whether something has come, or the connection has ended. Returns whether that was so.
+    pub fn look_out(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        while Instant::now() < until {
+            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+            match recv(&self.socket, &mut [0_u8; 1], flags) {
+                Err(Errno::AGAIN | Errno::INTR) => core::hint::spin_loop(),
+                _ => return true,
+            }
+        }
+        false
     }
 
     /// Tells the client that nothing more comes, if it can be told without waiting.
