@@ -7,10 +7,9 @@
 //! With TLS, a client that does not begin with it learns nothing: neither the size nor the name of the export. An
 //! address that other machines can reach is served with TLS only, unless [`Options::insecure`] is set.
 //!
-//! Memory does not depend on what clients ask for: at most [`Options::connections`] × ([`Options::workers`] × 512 KiB
-//! + 384 KiB), which is 76 MiB with the defaults on two cores, and only what busy clients have really used of it; TLS adds 256 KiB for
-//! each connection. Clients beyond that limit
-//! get an error, and ones that dawdle in their handshake make room for new ones: nobody waits without a word.
+//! Memory does not depend on what clients ask for: at most 384 KiB and [`Options::workers`] × 512 KiB for each of
+//! [`Options::connections`] (76 MiB with the defaults on two cores), and only what busy clients have really used of it; TLS
+//! adds 256 KiB for each connection. Clients beyond that limit get an error, and ones that dawdle in their handshake make room for new ones: nobody waits without a word.
 //!
 //! What an encrypted volume means for a client is the device's business: trim is [`BlockDevice::discard`], zeros are
 //! [`BlockDevice::write_zeroes`], and block status says "hole" only where [`BlockDevice::extent`] does.
