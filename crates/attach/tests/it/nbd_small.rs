@@ -162,6 +162,20 @@ fn a_reply_does_not_wait_for_writes_that_keep_all_workers_busy() {
 }
 
 #[test]
+fn a_reply_does_not_wait_for_what_a_large_write_still_has_to_bring() {
+    let (memory, serving) = serving();
+    let mut raw = Raw::transmission(&serving.socket, true);
+    raw.request(READ, 0, 99, 0, LEN);
+    assert_eq!(answer(&mut raw).0, 99);
+    let large = 32 * LEN;
+    raw.send(&[wire(READ, 0, 1, 0, LEN), wire(WRITE, 0, 2, 4 * BLOCK, large)].concat());
+    assert_eq!(answer(&mut raw).0, 1);
+    raw.send(&vec![5; large as usize]);
+    assert_eq!(answer(&mut raw), (2, Answer::Done));
+    assert!(memory.copy()[4 * BLOCK as usize..][..large as usize].iter().all(|byte| *byte == 5));
+}
+
+#[test]
 fn what_was_asked_before_a_client_leaves_or_talks_nonsense_is_answered() {
     let (memory, serving) = serving();
     let read = |cookie| wire(READ, 0, cookie, 0, LEN);
