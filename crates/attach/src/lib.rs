@@ -58,6 +58,7 @@ pub mod fuse;
 pub mod nbd;
 #[cfg(feature = "fuse")]
 mod path;
+mod pieces;
 #[cfg(feature = "fuse")]
 pub mod serve;
 #[cfg(feature = "fuse")]

@@ -12,14 +12,11 @@ use super::proto::{Command, MAX_PAYLOAD, Request, command_flag};
 use super::reply::{Failure, Parts, Replies};
 use super::small::{Gathered, Kept, Pace, WAITED};
 use super::stream::{Input, Lost, Output};
+use crate::pieces::{CHUNK, pieces};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, thread};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Bytes that one worker reads or writes at a time. A chunk stays in a core's cache between the cipher and the
-/// socket. In schedules it is small: many of them are tried.
-pub(super) const CHUNK: usize = if cfg!(all(test, shuttle)) { 1 << 10 } else { 256 << 10 };
 
 /// Serves a client until it leaves, breaks the protocol, or is cut off. Returns when all of its requests ended.
 pub(super) fn serve(
@@ -292,7 +289,7 @@ impl Connection<'_> {
             self.hand_on(input);
             return self.replies.long_simple_read(device, request, buffer.slice(CHUNK));
         }
-        let pieces = || pieces(request.offset, request.len as usize);
+        let pieces = || pieces(request.offset, request.len.into());
         let parts = Arc::new(Parts::new(*request, pieces().count()));
         {
             let mut turn = self.lock();
@@ -312,8 +309,8 @@ impl Connection<'_> {
         }
         // One part more than there are pieces: our own, given back when the whole payload is here. A client that
         // leaves in the middle so gets no reply.
-        let parts = Arc::new(Parts::new(*request, pieces(request.offset, request.len as usize).count() + 1));
-        for (offset, len) in pieces(request.offset, request.len as usize) {
+        let parts = Arc::new(Parts::new(*request, pieces(request.offset, request.len.into()).count() + 1));
+        for (offset, len) in pieces(request.offset, request.len.into()) {
             input.read_exact(buffer.slice(len))?;
             match self.spare() {
                 Some(spare) => {
@@ -359,44 +356,12 @@ impl Connection<'_> {
     }
 }
 
-/// A range in pieces of [`CHUNK`] bytes, cut at multiples of it so that only the first and last are unaligned.
-pub(super) fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize)> {
-    let end = offset + len as u64;
-    let mut at = offset;
-    core::iter::from_fn(move || {
-        let step = (CHUNK as u64 - at % CHUNK as u64).min(end - at);
-        let piece = (step > 0).then_some((at, step as usize));
-        at += step;
-        piece
-    })
-}
-
 struct CutOnPanic<'a, 'b>(&'a Connection<'b>);
 
 impl Drop for CutOnPanic<'_, '_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.abandon();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_cover_a_range_once_and_are_cut_at_multiples_of_a_chunk() {
-        let chunk = CHUNK as u64;
-        for (offset, len) in [(0, 3 * CHUNK), (1, 3 * CHUNK), (chunk - 1, 2), (5, 0), (chunk, CHUNK + 7)] {
-            let mut at = offset;
-            for (piece, len) in pieces(offset, len) {
-                assert_eq!(piece, at);
-                assert!(len > 0 && len <= CHUNK);
-                assert!(piece == offset || piece % chunk == 0);
-                at += len as u64;
-            }
-            assert_eq!(at, offset + len as u64);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where a server listens: a Unix socket that only its owner may open, or a TCP port.
 
 use super::error::BindError;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -91,8 +91,9 @@ impl Listener {
         }
     }
 
-    /// The next client; `None` if there is none after all, or it may not connect.
-    pub fn accept(&self) -> io::Result<Option<OwnedFd>> {
+    /// The next client; `None` if there is none after all, or it may not connect. When the system is out of descriptors or
+    /// memory, it waits for a moment, or until `wake` is readable.
+    pub fn accept(&self, wake: &OwnedFd) -> io::Result<Option<OwnedFd>> {
         let accepted: io::Result<OwnedFd> = match &self.kind {
             Kind::Unix { listener, .. } => listener.accept().map(|(stream, _)| stream.into()),
             Kind::Tcp(listener) => listener.accept().map(|(stream, _)| {
@@ -107,6 +108,11 @@ impl Listener {
                 | io::ErrorKind::Interrupted
                 | io::ErrorKind::ConnectionAborted
                 | io::ErrorKind::ConnectionReset => return Ok(None),
+                _ if is_exhausted(&error) => {
+                    // Woken or not: the caller looks what there is to do.
+                    let _ = poll(&mut [PollFd::new(wake, PollFlags::IN)], Some(&EXHAUSTED_PAUSE));
+                    return Ok(None);
+                }
                 _ => return Err(error),
             },
         };
@@ -122,6 +128,15 @@ impl Listener {
             Kind::Tcp(_) => true,
         }
     }
+}
+
+/// How long to wait before accepting again.
+const EXHAUSTED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Whether the system is out of file descriptors or memory.
+fn is_exhausted(error: &io::Error) -> bool {
+    let exhausted = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|number| exhausted.contains(&number))
 }
 
 impl Drop for Listener {

@@ -1,6 +1,5 @@
 //! Carrying a request out on the device, and its reply: simple, or structured in one or more chunks.
 
-use super::connection::pieces;
 use super::error::{errno, errno_of};
 use super::handshake::{Export, Terms};
 use super::proto::{
@@ -8,6 +7,7 @@ use super::proto::{
     data_chunk_header, simple_reply,
 };
 use super::stream::{Lost, Output};
+use crate::pieces::pieces;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, PoisonError};
 use atrest_codec::{Be, encode};
@@ -143,7 +143,7 @@ impl Replies {
         request: &Request,
         buffer: &mut [u8],
     ) -> Result<(), Lost> {
-        let mut pieces = pieces(request.offset, request.len as usize);
+        let mut pieces = pieces(request.offset, request.len.into());
         let Some((offset, len)) = pieces.next() else { return self.data(request, &[]) };
         if let Err(error) = device.read_at(offset, &mut buffer[..len]) {
             return self.failure(request, &Failure::of(&error));

@@ -10,7 +10,7 @@ use super::stream::{Input, Output};
 use super::tls::Tls;
 use super::wire::Wire;
 use atrest_device::BlockDevice;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
@@ -198,9 +198,6 @@ impl Shutdown {
     }
 }
 
-/// How long to wait before accepting again when the system is out of file descriptors or memory.
-const EXHAUSTED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-
 fn accept_clients(
     listener: &Listener,
     export: &Arc<Export>,
@@ -221,15 +218,8 @@ fn accept_clients(
         if full || fds[1].revents().is_empty() {
             continue;
         }
-        match listener.accept() {
-            Ok(Some(socket)) => admit(socket, export, options, shared),
-            Ok(None) => {}
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
-                    let _ = poll(&mut [PollFd::new(&shared.wake, PollFlags::IN)], Some(&EXHAUSTED_PAUSE));
-                }
-                _ => return Err(error),
-            },
+        if let Some(socket) = listener.accept(&shared.wake)? {
+            admit(socket, export, options, shared);
         }
     }
     Ok(())

@@ -9,11 +9,12 @@
 //! longer than [`WAITED`], a worker that watches takes the socket over, and sends what is gathered. After such a write
 //! others carry out the next [`HANDED_ON`] ones.
 
-use super::connection::{Buffer, CHUNK, Connection};
+use super::connection::{Buffer, Connection};
 use super::proto::chunk::FLAG_DONE;
 use super::proto::{Command, Request, data_chunk_header, simple_reply};
 use super::reply::{Failure, Replies};
 use super::stream::{Input, Lost};
+use crate::pieces::CHUNK;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 

@@ -6,12 +6,11 @@ use super::config::{
 };
 use super::memory::Memory;
 use super::request::{Chain, Malformed, status};
+use crate::pieces::pieces;
 use atrest_codec::{Le, decode};
 use atrest_device::{BlockDevice, Cause, DeviceError, Operation, SECTOR_SIZE};
 use std::sync::Arc;
 
-/// Bytes in a worker's buffer; longer requests are carried out in pieces.
-const CHUNK: usize = 256 << 10;
 /// Bytes in the longest request: EDK II's driver sends as many, and no other sends more.
 const MAX_REQUEST: u64 = 1 << 30;
 
@@ -150,7 +149,7 @@ impl Call<'_> {
     fn read(&mut self, sector: u64, len: u64) -> Result<(), Refusal> {
         let device = &*self.disk.device;
         let mut to = self.chain.writer();
-        for (offset, len) in pieces(device, Operation::Read, sector, len)? {
+        for (offset, len) in checked_pieces(device, Operation::Read, sector, len)? {
             let piece = part(self.buffer, len);
             device.read_at(offset, piece)?;
             to.write(self.memory, piece)?;
@@ -167,10 +166,10 @@ impl Call<'_> {
         let len = self.chain.readable_len().checked_sub(HEADER_LEN as u64).ok_or(Refusal::Failed)?;
         let mut from = self.chain.reader();
         from.read(self.memory, &mut [0; HEADER_LEN])?;
-        for (offset, len) in pieces(device, Operation::Write, sector, len)? {
+        for (offset, len) in checked_pieces(device, Operation::Write, sector, len)? {
             let piece = part(self.buffer, len);
             from.read(self.memory, piece)?;
-            device.write_at(offset, piece)?;
+            device.write_consuming(offset, piece)?;
         }
         Ok(())
     }
@@ -204,8 +203,8 @@ impl Call<'_> {
     }
 }
 
-/// Cuts a range of whole sectors at multiples of the buffer.
-fn pieces(
+/// Checks a range of whole sectors, and cuts it.
+fn checked_pieces(
     device: &dyn BlockDevice,
     operation: Operation,
     sector: u64,
@@ -216,17 +215,10 @@ fn pieces(
         return Err(Refusal::Failed);
     }
     device.check_range(operation, start, len)?;
-    let end = start + len;
-    let mut at = start;
-    Ok(std::iter::from_fn(move || {
-        let step = (CHUNK as u64 - at % CHUNK as u64).min(end - at);
-        let piece = (at, step as usize);
-        at += step;
-        (step > 0).then_some(piece)
-    }))
+    Ok(pieces(start, len))
 }
 
-/// The first bytes of a buffer that grows to [`CHUNK`] at the most.
+/// The first bytes of a buffer that grows to one piece ([`CHUNK`](crate::pieces::CHUNK)) at the most.
 fn part(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buffer.len() < len {
         buffer.resize(len, 0);

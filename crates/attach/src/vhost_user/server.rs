@@ -114,9 +114,6 @@ impl Shared {
     }
 }
 
-/// How long to wait before accepting again when the system is out of file descriptors or memory.
-const EXHAUSTED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-
 struct Reception {
     listener: Listener,
     disk: Arc<Disk>,
@@ -156,16 +153,8 @@ impl Reception {
             if waiting.is_some() || fds[1].revents().is_empty() {
                 continue;
             }
-            match self.listener.accept() {
-                Ok(Some(socket)) => waiting = Some((socket, Instant::now() + self.options.turn)),
-                Ok(None) => {}
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
-                        let wake = PollFd::new(&self.shared.wake, PollFlags::IN);
-                        let _ = poll(&mut [wake], Some(&EXHAUSTED_PAUSE));
-                    }
-                    _ => return Err(error),
-                },
+            if let Some(socket) = self.listener.accept(&self.shared.wake)? {
+                waiting = Some((socket, Instant::now() + self.options.turn));
             }
         }
         Ok(())

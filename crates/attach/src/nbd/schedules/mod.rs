@@ -10,10 +10,11 @@ use atrest_testkit::schedules::device::{Done, HalfDone};
 use atrest_testkit::schedules::pipe::Pipe;
 use atrest_testkit::schedules::{Planted, find, hold, thread};
 
-use super::connection::{CHUNK, serve};
+use super::connection::serve;
 use super::handshake::{Export, Terms};
 use super::proto::{REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, command_flag};
 use super::stream::{Input, Output};
+use crate::pieces::CHUNK;
 
 const READ: u16 = 0;
 const WRITE: u16 = 1;
