@@ -2,7 +2,7 @@
 //! namespaces.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The pipe that the signal handler writes to; -1 as long as there is none.
@@ -118,6 +118,32 @@ pub fn copy_of_descriptor(fd: i32) -> io::Result<OwnedFd> {
             copy => Ok(OwnedFd::from_raw_fd(copy)),
         }
     }
+}
+
+/// Makes `device`, which is `/dev/fuse` newly opened, another way to the mount of `mounted` (FUSE_DEV_IOC_CLONE).
+pub fn join_fuse_mount(device: BorrowedFd<'_>, mounted: BorrowedFd<'_>) -> io::Result<()> {
+    let number = mounted.as_raw_fd().cast_unsigned();
+    let request = libc::_IOR::<u32>(229, 0);
+    // SAFETY: the request reads the 32 bits that the pointer leads to, which are there for the call.
+    match unsafe { libc::ioctl(device.as_raw_fd(), request as _, &raw const number) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Has this thread run on one processor alone.
+pub fn run_on(processor: usize) -> io::Result<()> {
+    if processor >= libc::CPU_SETSIZE as usize {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: `cpu_set_t` is plain data for which all zeros is a valid value, and has room for the number. The pointer is to a
+    // local one, whose size is given.
+    let done = unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives this process, which has one thread, a user namespace and a mount namespace of its own.

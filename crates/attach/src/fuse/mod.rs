@@ -18,15 +18,17 @@
 //! Memory: at most 2 MiB for each of [`Options::threads`] threads.
 
 mod cache;
-mod convert;
 mod filesystem;
 pub(crate) mod kernel;
 mod mount;
 mod posix;
+mod protocol;
 mod read_ahead;
+mod session;
 mod tree;
 mod truncated;
 mod unmount;
+mod volume;
 
 pub use cache::KernelCache;
 pub(crate) use mount::check_directory;

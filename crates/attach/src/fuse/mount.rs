@@ -2,23 +2,23 @@
 
 use super::FILE_NAME;
 use super::cache::KernelCache;
-use super::filesystem::VolumeDirectory;
+use super::filesystem::Filesystem;
 use super::kernel;
 use super::posix::PosixDirectoryServer;
 use super::read_ahead;
+use super::session::{Notifier, Session};
 use super::tree::TreeDirectory;
 use super::unmount::{MountId, UnmountError, fusermount};
+use super::volume::VolumeDirectory;
 use atrest_device::{BlockDevice, DeviceError};
 use atrest_filetree::posix::{Errno, PosixTree};
 use atrest_filetree::{FileTree, TreeError};
 use core::fmt;
-use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// How a volume is mounted.
 #[derive(Clone, Debug)]
@@ -31,12 +31,21 @@ pub struct Options {
     pub shared: bool,
     /// Let programs that are mounted be run.
     pub executable: bool,
+    /// Take requests by rings of io_uring where the kernel offers them (Linux 6.14 and later, with the module's parameter
+    /// `enable_uring`).
+    pub rings: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { threads: (cores + 2).clamp(4, 16), cached: false, shared: false, executable: false }
+        Self {
+            threads: (cores + 2).clamp(4, 16),
+            cached: false,
+            shared: false,
+            executable: false,
+            rings: true,
+        }
     }
 }
 
@@ -151,7 +160,7 @@ pub struct Mount {
     /// Of a tree.
     cache: Option<KernelCache>,
     /// Absent once it is waited for.
-    session: Option<JoinHandle<io::Result<()>>>,
+    session: Option<Session>,
 }
 
 /// Ends a [`Mount`] from any thread.
@@ -260,15 +269,9 @@ impl Mount {
         filesystem: impl Filesystem,
         options: &Options,
     ) -> io::Result<Notifier> {
-        let mut config = Config::default();
-        config.n_threads = Some(options.threads.max(1));
-        // A file descriptor per thread spares the threads a shared lock in the kernel.
-        config.clone_fd = true;
-        let seen_by = if options.shared { SessionACL::All } else { SessionACL::Owner };
-        let session = Session::from_fd(filesystem, kernel, seen_by, config)?;
+        let session = Session::start(filesystem, kernel, options)?;
         let notifier = session.notifier();
-        let thread = std::thread::Builder::new().name("fuse".into());
-        self.session = Some(thread.spawn(move || session.run())?);
+        self.session = Some(session);
         // The first request goes all the way: threads run and answer.
         let found = std::fs::metadata(self.place())?;
         let expected = match &self.served {
@@ -305,6 +308,11 @@ impl Mount {
         self.cache.clone()
     }
 
+    /// Whether rings of io_uring carry its requests.
+    pub fn has_rings(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::has_rings)
+    }
+
     /// What tells it from another mount in the same directory.
     pub fn id(&self) -> MountId {
         self.id
@@ -321,16 +329,8 @@ impl Mount {
     /// [`WaitError::Session`] if requests could not be served any more. Otherwise it fails where
     /// [`Unmounter::flush`] does. The flush is tried in either case.
     pub fn wait(mut self) -> Result<(), WaitError> {
-        let ended = self.session.take().map_or(Ok(()), |session| {
-            session.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
-        });
+        let ended = self.session.take().map_or(Ok(()), Session::wait);
         let flushed = self.served.flush();
-        // The kernel says so where a thread was about to take a last message, such as that a file was closed. Otherwise it is
-        // ENODEV, which is no error of the session.
-        let ended = match ended {
-            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
-            ended => ended,
-        };
         ended.map_err(WaitError::Session)?;
         flushed
     }

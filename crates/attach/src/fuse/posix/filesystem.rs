@@ -1,508 +1,274 @@
-//! What the kernel may ask about a tree with POSIX behaviour (Linux's fuse(4) protocol by the `fuser` crate).
+//! A tree with POSIX behaviour, as the kernel asks for it.
 
-use std::cell::RefCell;
-use std::ffi::OsStr;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use atrest_filetree::Kind;
 use atrest_filetree::posix::{
-    Attributes, Change, New, Node, Opened, Outcome as TreeOutcome, Owner, PosixDirectory, PosixEntry,
-    PosixFile, PosixTree, Rename, SetXattr,
+    Attributes, Change, New, Node, Opened, Owner, PosixDirectory, PosixEntry, PosixFile, PosixTree, Rename,
+    SetXattr,
 };
-use fuser::{
-    BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
-};
+use rustix::io::Errno;
 
-use super::convert::{errno, file_attributes, new_time};
 use super::handles::Handles;
-use crate::fuse::convert::file_type;
+use crate::fuse::filesystem::{Answer, Caller, Filesystem, NewBytes, OpenHandle};
+use crate::fuse::protocol::abi::{init_flag, open_flag};
+use crate::fuse::protocol::{FileAttributes, Listing, NewAttributes, Space};
 
 /// How long the kernel may believe names and attributes: nobody else changes the tree.
-const TTL: Duration = Duration::from_secs(1);
-/// Most bytes in one read or write.
-const MAX_TRANSFER: u32 = 1 << 20;
-/// Requests that the kernel may have under way by itself: read-ahead above all.
-const MAX_BACKGROUND: u16 = 64;
-
-thread_local! {
-    /// What a thread reads into, kept for the next time.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
+const LIFETIME: Duration = Duration::from_secs(1);
 
 pub(in super::super) struct PosixDirectoryServer {
     tree: Arc<dyn PosixTree>,
     files: Handles<dyn PosixFile>,
-    directories: Handles<Listing>,
+    directories: Handles<Names>,
 }
 
 /// An open directory, and its names as they were when they were read from the start.
-struct Listing {
+struct Names {
     directory: Box<dyn PosixDirectory>,
     entries: RwLock<Arc<Vec<PosixEntry>>>,
-    number: u64,
 }
-
-type Outcome<T> = Result<T, Errno>;
 
 impl PosixDirectoryServer {
     pub fn new(tree: Arc<dyn PosixTree>) -> Self {
         Self { tree, files: Handles::default(), directories: Handles::default() }
     }
 
-    fn file(&self, opened: Opened) -> (FileHandle, FopenFlags) {
+    fn file(&self, opened: Opened) -> OpenHandle {
         // What is written is with the tree already: nothing is to be done on close.
-        let mut flags = FopenFlags::FOPEN_NOFLUSH;
-        flags.set(FopenFlags::FOPEN_KEEP_CACHE, opened.unchanged);
-        (self.files.add(Arc::from(opened.file)), flags)
+        let kept = if opened.unchanged { open_flag::KEEP_CACHE } else { 0 };
+        OpenHandle { number: self.files.add(Arc::from(opened.file)), flags: open_flag::NOFLUSH | kept }
     }
 
     /// Before a change that the kernel sends without saying whether set-ID bits may stand: they may where root asks.
-    fn before_change(&self, request: &Request, ino: INodeNo) -> TreeOutcome<()> {
-        if request.uid() == 0 { Ok(()) } else { self.tree.drop_set_ids(node(ino)) }
+    fn before_change(&self, caller: Caller, node: u64) -> Answer<()> {
+        if caller.uid == 0 { Ok(()) } else { self.tree.drop_set_ids(Node(node)) }
     }
 }
 
-fn node(ino: INodeNo) -> Node {
-    Node(ino.0)
+fn writes(flags: u32) -> bool {
+    flags.cast_signed() & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-fn owner(request: &Request) -> Owner {
-    Owner { uid: request.uid(), gid: request.gid() }
-}
-
-fn entry(reply: ReplyEntry, outcome: TreeOutcome<Attributes>) {
-    match outcome {
-        Ok(attributes) => reply.entry(&TTL, &file_attributes(&attributes), Generation(0)),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn attr(reply: ReplyAttr, outcome: TreeOutcome<Attributes>) {
-    match outcome {
-        Ok(attributes) => reply.attr(&TTL, &file_attributes(&attributes)),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn answer(reply: ReplyEmpty, outcome: TreeOutcome<()>) {
-    match outcome {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn xattr(reply: ReplyXattr, size: u32, outcome: TreeOutcome<Vec<u8>>) {
-    match outcome {
-        Ok(value) if size == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
-        Ok(value) => reply.data(&value),
-        Err(error) => reply.error(errno(error)),
+fn described(attributes: &Attributes) -> FileAttributes {
+    let metadata = &attributes.metadata;
+    FileAttributes {
+        node: attributes.node.0,
+        kind: metadata.kind,
+        permissions: metadata.mode.into(),
+        links: metadata.links,
+        uid: metadata.uid,
+        gid: metadata.gid,
+        // Linux's numbers of devices have 32 bits on this way.
+        device: attributes.device as u32,
+        size: metadata.size,
+        blocks: metadata.allocated.div_ceil(512),
+        accessed: metadata.accessed,
+        modified: metadata.modified,
+        changed: metadata.changed,
     }
 }
 
 impl Filesystem for PosixDirectoryServer {
-    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Kernels that know less than this still serve, with smaller requests.
-        let _ = config.set_max_write(MAX_TRANSFER);
-        if let Err(most) = config.set_max_readahead(MAX_TRANSFER) {
-            let _ = config.set_max_readahead(most);
+    fn wishes(&self) -> u64 {
+        // Without the second the kernel asks for `security.capability` before every write.
+        init_flag::PARALLEL_DIROPS
+            | init_flag::HANDLE_KILLPRIV_V2
+            | init_flag::DO_READDIRPLUS
+            | init_flag::READDIRPLUS_AUTO
+    }
+
+    fn lifetime(&self) -> Duration {
+        LIFETIME
+    }
+
+    fn lookup(&self, parent: u64, name: &[u8]) -> Answer<FileAttributes> {
+        self.tree.lookup(Node(parent), name).map(|found| described(&found))
+    }
+
+    fn forget(&self, node: u64, times: u64) {
+        self.tree.forget(Node(node), times);
+    }
+
+    fn attributes(&self, node: u64) -> Answer<FileAttributes> {
+        self.tree.attributes(Node(node)).map(|found| described(&found))
+    }
+
+    fn set_attributes(&self, caller: Caller, node: u64, new: &NewAttributes) -> Answer<FileAttributes> {
+        let NewAttributes { mode, uid, gid, size, accessed, modified, .. } = *new;
+        if size.is_some() {
+            self.before_change(caller, node)?;
         }
-        let _ = config.set_max_background(MAX_BACKGROUND);
-        let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
-        // Or else the kernel asks for `security.capability` before every write.
-        let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
-        Ok(())
-    }
-
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(reply, self.tree.lookup(node(parent), name.as_bytes()));
-    }
-
-    fn forget(&self, _request: &Request, ino: INodeNo, nlookup: u64) {
-        self.tree.forget(node(ino), nlookup);
-    }
-
-    fn getattr(&self, _request: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        attr(reply, self.tree.attributes(node(ino)));
-    }
-
-    fn setattr(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        _fh: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        let (accessed, modified) = (atime.map(new_time), mtime.map(new_time));
         let change = Change { mode, uid, gid, size, accessed, modified };
-        let outcome = if size.is_some() { self.before_change(request, ino) } else { Ok(()) };
-        attr(reply, outcome.and_then(|()| self.tree.set_attributes(node(ino), &change)));
+        self.tree.set_attributes(Node(node), &change).map(|found| described(&found))
     }
 
-    fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.tree.read_link(node(ino)) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn read_link(&self, node: u64) -> Answer<Vec<u8>> {
+        self.tree.read_link(Node(node))
     }
 
-    fn mknod(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        let new = New::Node { mode, device: rdev };
-        entry(reply, self.tree.make(node(parent), name.as_bytes(), new, owner(request)));
+    fn make(&self, caller: Caller, parent: u64, name: &[u8], new: New<'_>) -> Answer<FileAttributes> {
+        let owner = Owner { uid: caller.uid, gid: caller.gid };
+        self.tree.make(Node(parent), name, new, owner).map(|made| described(&made))
     }
 
-    fn mkdir(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        reply: ReplyEntry,
-    ) {
-        let new = New::Directory { mode };
-        entry(reply, self.tree.make(node(parent), name.as_bytes(), new, owner(request)));
+    fn link(&self, node: u64, parent: u64, name: &[u8]) -> Answer<FileAttributes> {
+        self.tree.link(Node(node), Node(parent), name).map(|found| described(&found))
     }
 
-    fn symlink(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        link_name: &OsStr,
-        target: &Path,
-        reply: ReplyEntry,
-    ) {
-        let new = New::Link { target: target.as_os_str().as_bytes() };
-        entry(reply, self.tree.make(node(parent), link_name.as_bytes(), new, owner(request)));
+    fn remove(&self, parent: u64, name: &[u8], directory: bool) -> Answer<()> {
+        self.tree.remove(Node(parent), name, directory)
     }
 
-    fn link(&self, _request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(reply, self.tree.link(node(ino), node(parent), name.as_bytes()));
-    }
-
-    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.tree.remove(node(parent), name.as_bytes(), false));
-    }
-
-    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.tree.remove(node(parent), name.as_bytes(), true));
-    }
-
-    fn rename(
-        &self,
-        _request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        new_parent: INodeNo,
-        new_name: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        let how = if flags.is_empty() {
-            Rename::Replace
-        } else if flags == RenameFlags::RENAME_NOREPLACE {
-            Rename::NoReplace
-        } else if flags == RenameFlags::RENAME_EXCHANGE {
-            Rename::Exchange
-        } else {
-            return reply.error(Errno::EINVAL);
+    fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), flags: u32) -> Answer<()> {
+        let how = match flags {
+            0 => Rename::Replace,
+            libc::RENAME_NOREPLACE => Rename::NoReplace,
+            libc::RENAME_EXCHANGE => Rename::Exchange,
+            _ => return Err(Errno::INVAL),
         };
-        let from = (node(parent), name.as_bytes());
-        answer(reply, self.tree.rename(from, (node(new_parent), new_name.as_bytes()), how));
+        self.tree.rename((Node(from.0), from.1), (Node(to.0), to.1), how)
     }
 
-    fn open(&self, _request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let write = flags.0 & libc::O_ACCMODE != libc::O_RDONLY;
-        match self.tree.open(node(ino), write) {
-            Ok(opened) => {
-                let (handle, flags) = self.file(opened);
-                reply.opened(handle, flags);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
+    fn open(&self, _caller: Caller, node: u64, flags: u32) -> Answer<OpenHandle> {
+        self.tree.open(Node(node), writes(flags)).map(|opened| self.file(opened))
     }
 
     fn create(
         &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
+        caller: Caller,
+        parent: u64,
+        name: &[u8],
         mode: u32,
-        _umask: u32,
-        flags: i32,
-        reply: ReplyCreate,
-    ) {
-        let parent = node(parent);
-        let created = match self.tree.create(parent, name.as_bytes(), mode, owner(request)) {
+        flags: u32,
+    ) -> Answer<(FileAttributes, OpenHandle)> {
+        let parent = Node(parent);
+        let owner = Owner { uid: caller.uid, gid: caller.gid };
+        let (attributes, opened) = match self.tree.create(parent, name, mode, owner) {
             // Somebody else made it after the kernel had looked.
-            Err(atrest_filetree::posix::Errno::EXIST) if flags & libc::O_EXCL == 0 => {
-                self.tree.lookup(parent, name.as_bytes()).and_then(|attributes| {
-                    let write = flags & libc::O_ACCMODE != libc::O_RDONLY;
-                    let opened = self.tree.open(attributes.node, write);
-                    if opened.is_err() {
-                        self.tree.forget(attributes.node, 1);
-                    }
-                    Ok((attributes, opened?))
-                })
+            Err(Errno::EXIST) if flags.cast_signed() & libc::O_EXCL == 0 => {
+                let attributes = self.tree.lookup(parent, name)?;
+                let opened = self.tree.open(attributes.node, writes(flags));
+                if opened.is_err() {
+                    self.tree.forget(attributes.node, 1);
+                }
+                (attributes, opened?)
             }
-            created => created,
+            created => created?,
         };
-        match created {
-            Ok((attributes, opened)) => {
-                let (handle, flags) = self.file(opened);
-                reply.created(&TTL, &file_attributes(&attributes), Generation(0), handle, flags);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
+        Ok((described(&attributes), self.file(opened)))
     }
 
-    fn read(
-        &self,
-        _request: &Request,
-        _ino: INodeNo,
-        fh: FileHandle,
-        offset: u64,
-        size: u32,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let file = match self.files.get(fh) {
-            Ok(file) => file,
-            Err(error) => return reply.error(error),
-        };
-        BUFFER.with_borrow_mut(|buffer| {
-            if buffer.len() < size as usize {
-                buffer.resize(size as usize, 0);
-            }
-            let Some(buf) = buffer.get_mut(..size as usize) else { return reply.error(Errno::EIO) };
-            match file.read_at(offset, buf) {
-                Ok(len) => match buf.get(..len) {
-                    Some(data) => reply.data(data),
-                    None => reply.error(Errno::EIO),
-                },
-                Err(error) => reply.error(errno(error)),
-            }
-        });
+    fn read(&self, _node: u64, handle: u64, offset: u64, room: &mut [u8]) -> Answer<usize> {
+        self.files.get(handle)?.read_at(offset, room)
     }
 
-    fn write(
-        &self,
-        _request: &Request,
-        ino: INodeNo,
-        fh: FileHandle,
-        offset: u64,
-        data: &[u8],
-        write_flags: WriteFlags,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
-            && let Err(error) = self.tree.drop_set_ids(node(ino))
-        {
-            return reply.error(errno(error));
+    fn write(&self, node: u64, handle: u64, bytes: NewBytes<'_>) -> Answer<usize> {
+        if bytes.kill_set_ids {
+            self.tree.drop_set_ids(Node(node))?;
         }
         // With O_SYNC and O_DSYNC the kernel asks for a sync by itself.
-        match self.files.get(fh).and_then(|file| file.write_at(offset, data).map_err(errno)) {
-            Ok(()) => reply.written(data.len() as u32),
-            Err(error) => reply.error(error),
-        }
+        self.files.get(handle)?.write_at(bytes.offset, bytes.data)?;
+        Ok(bytes.data.len())
     }
 
-    fn release(
-        &self,
-        _request: &Request,
-        _ino: INodeNo,
-        fh: FileHandle,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        _flush: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.files.remove(fh);
-        reply.ok();
+    /// Kernels that don't know [`open_flag::NOFLUSH`] ask.
+    fn flush(&self, _node: u64, _handle: u64) -> Answer<()> {
+        Ok(())
     }
 
-    /// Kernels that don't know [`FopenFlags::FOPEN_NOFLUSH`] ask.
-    fn flush(
-        &self,
-        _request: &Request,
-        _ino: INodeNo,
-        _fh: FileHandle,
-        _owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
-        reply.ok();
+    fn sync(&self, _node: u64, handle: u64, data_only: bool) -> Answer<()> {
+        self.files.get(handle)?.sync(data_only)
     }
 
-    fn fsync(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, datasync: bool, reply: ReplyEmpty) {
-        match self.files.get(fh) {
-            Ok(file) => answer(reply, file.sync(datasync)),
-            Err(error) => reply.error(error),
-        }
+    fn release(&self, handle: u64) {
+        self.files.remove(handle);
     }
 
-    fn fallocate(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        fh: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        match self.files.get(fh) {
-            Ok(file) => answer(
-                reply,
-                self.before_change(request, ino)
-                    .and_then(|()| file.allocate(mode.cast_unsigned(), offset, length)),
-            ),
-            Err(error) => reply.error(error),
-        }
+    fn allocate(&self, caller: Caller, node: u64, handle: u64, range: (u64, u64), mode: u32) -> Answer<()> {
+        let file = self.files.get(handle)?;
+        self.before_change(caller, node)?;
+        file.allocate(mode, range.0, range.1)
     }
 
-    fn opendir(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match self.tree.open_directory(node(ino)) {
-            Ok(directory) => {
-                let listing = Listing { directory, entries: RwLock::default(), number: ino.0 };
-                reply.opened(self.directories.add(Arc::new(listing)), FopenFlags::empty());
-            }
-            Err(error) => reply.error(errno(error)),
-        }
+    fn open_directory(&self, node: u64) -> Answer<OpenHandle> {
+        let directory = self.tree.open_directory(Node(node))?;
+        let number = self.directories.add(Arc::new(Names { directory, entries: RwLock::default() }));
+        Ok(OpenHandle { number, flags: 0 })
     }
 
-    fn readdir(
-        &self,
-        _request: &Request,
-        _ino: INodeNo,
-        fh: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
-        let entries = match self.directories.get(fh).and_then(|listing| listing.from(offset)) {
-            Ok(entries) => entries,
-            Err(error) => return reply.error(error),
-        };
-        let (number, entries) = entries;
-        for (index, name) in [".", ".."].into_iter().enumerate().skip(offset as usize) {
-            if reply.add(INodeNo(number), index as u64 + 1, FileType::Directory, name) {
-                return reply.ok();
+    fn list(&self, node: u64, handle: u64, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
+        let entries = self.directories.get(handle)?.from(offset)?;
+        // Numbers 1 and 2 are behind the directory itself and the one above it.
+        for (next, name) in [(1, b".".as_slice()), (2, b"..")] {
+            if next > offset && !listing.add(node, next, Some(Kind::Directory), name) {
+                return Ok(());
             }
         }
-        // intended: before the first name come the two dots.
-        let first = (offset as usize).saturating_sub(2);
-        for (index, entry) in entries.iter().enumerate().skip(first) {
-            let kind = entry.kind.map_or(FileType::RegularFile, file_type);
-            let name = OsStr::from_bytes(&entry.name);
-            if reply.add(INodeNo(entry.node.0), index as u64 + 3, kind, name) {
+        // intended: whoever is at one of these two goes on with the first name.
+        let first = offset.saturating_sub(2);
+        let rest = usize::try_from(first).ok().and_then(|first| entries.get(first..)).ok_or(Errno::INVAL)?;
+        for (next, entry) in (first + 3..).zip(rest) {
+            if !listing.has_room(&entry.name) {
                 break;
             }
+            // What can't be looked up is a name all the same: whoever asks for it is told why.
+            let found = if listing.wants_attributes() { self.lookup(node, &entry.name).ok() } else { None };
+            match found {
+                Some(found) => listing.add_found(&found, next, &entry.name),
+                None => listing.add(entry.node.0, next, entry.kind, &entry.name),
+            };
         }
-        reply.ok();
+        Ok(())
     }
 
-    fn releasedir(
-        &self,
-        _request: &Request,
-        _ino: INodeNo,
-        fh: FileHandle,
-        _flags: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.directories.remove(fh);
-        reply.ok();
+    fn sync_directory(&self, _node: u64, handle: u64, _data_only: bool) -> Answer<()> {
+        self.directories.get(handle)?.directory.sync()
     }
 
-    fn fsyncdir(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, _data: bool, reply: ReplyEmpty) {
-        match self.directories.get(fh) {
-            Ok(listing) => answer(reply, listing.directory.sync()),
-            Err(error) => reply.error(error),
-        }
+    fn release_directory(&self, handle: u64) {
+        self.directories.remove(handle);
     }
 
-    fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        match self.tree.space() {
-            Ok(space) => reply.statfs(
-                space.blocks,
-                space.free,
-                space.available,
-                space.nodes,
-                space.free_nodes,
-                space.block_size,
-                space.name_len,
-                space.block_size,
-            ),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn space(&self) -> Answer<Space> {
+        let space = self.tree.space()?;
+        Ok(Space {
+            block_size: space.block_size,
+            blocks: space.blocks,
+            free: space.free,
+            available: space.available,
+            nodes: space.nodes,
+            free_nodes: space.free_nodes,
+            name_len: space.name_len,
+        })
     }
 
-    fn setxattr(
-        &self,
-        _request: &Request,
-        ino: INodeNo,
-        name: &OsStr,
-        value: &[u8],
-        flags: i32,
-        _position: u32,
-        reply: ReplyEmpty,
-    ) {
-        let how = match flags {
-            0 => SetXattr::Any,
-            libc::XATTR_CREATE => SetXattr::Create,
-            libc::XATTR_REPLACE => SetXattr::Replace,
-            _ => return reply.error(Errno::EINVAL),
-        };
-        answer(reply, self.tree.set_xattr(node(ino), name.as_bytes(), value, how));
+    fn xattr(&self, node: u64, name: &[u8]) -> Answer<Vec<u8>> {
+        self.tree.xattr(Node(node), name)
     }
 
-    fn getxattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        xattr(reply, size, self.tree.xattr(node(ino), name.as_bytes()));
+    fn xattrs(&self, node: u64) -> Answer<Vec<u8>> {
+        self.tree.xattrs(Node(node))
     }
 
-    fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        xattr(reply, size, self.tree.xattrs(node(ino)));
+    fn set_xattr(&self, node: u64, name: &[u8], value: &[u8], how: SetXattr) -> Answer<()> {
+        self.tree.set_xattr(Node(node), name, value, how)
     }
 
-    fn removexattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.tree.remove_xattr(node(ino), name.as_bytes()));
+    fn remove_xattr(&self, node: u64, name: &[u8]) -> Answer<()> {
+        self.tree.remove_xattr(Node(node), name)
     }
 }
 
-impl Listing {
-    /// The directory's number and its names, read anew from the start.
-    fn from(&self, offset: u64) -> Outcome<(u64, Arc<Vec<PosixEntry>>)> {
+impl Names {
+    /// The names, read anew from the start.
+    fn from(&self, offset: u64) -> Answer<Arc<Vec<PosixEntry>>> {
         if offset == 0 {
-            let entries = Arc::new(self.directory.entries().map_err(errno)?);
+            let entries = Arc::new(self.directory.entries()?);
             *self.entries.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&entries);
-            return Ok((self.number, entries));
+            return Ok(entries);
         }
-        Ok((self.number, Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner))))
+        Ok(Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }

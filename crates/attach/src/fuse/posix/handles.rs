@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use fuser::{Errno, FileHandle};
+use rustix::io::Errno;
 
 pub struct Handles<T: ?Sized> {
     open: RwLock<HashMap<u64, Arc<T>>>,
@@ -18,19 +18,19 @@ impl<T: ?Sized> Default for Handles<T> {
 }
 
 impl<T: ?Sized> Handles<T> {
-    pub fn add(&self, opened: Arc<T>) -> FileHandle {
+    pub fn add(&self, opened: Arc<T>) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.open.write().unwrap_or_else(PoisonError::into_inner).insert(number, opened);
-        FileHandle(number)
+        number
     }
 
-    pub fn get(&self, handle: FileHandle) -> Result<Arc<T>, Errno> {
+    pub fn get(&self, handle: u64) -> Result<Arc<T>, Errno> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        open.get(&handle.0).cloned().ok_or(Errno::EBADF)
+        open.get(&handle).cloned().ok_or(Errno::BADF)
     }
 
-    pub fn remove(&self, handle: FileHandle) {
-        let removed = self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
+    pub fn remove(&self, handle: u64) {
+        let removed = self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&handle);
         // Closing may take its time, and happens outside the lock.
         drop(removed);
     }

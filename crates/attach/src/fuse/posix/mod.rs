@@ -5,7 +5,6 @@
 //! never holds what a kill could lose, except for pages written through a mapping, until `msync`, `fsync` or `munmap`. `fsync` reaches the tree's media. Locks are
 //! the kernel's.
 
-mod convert;
 mod filesystem;
 mod handles;
 

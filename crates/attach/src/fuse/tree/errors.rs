@@ -2,52 +2,50 @@
 
 use atrest_device::{Cause, FlashCause};
 use atrest_filetree::{EncryptionFault, LowerError, TreeError};
-use fuser::Errno;
+use rustix::io::Errno;
 
 /// The error number that says it best.
 pub(super) fn errno_of(error: &TreeError) -> Errno {
     match error {
-        TreeError::NotFound => Errno::ENOENT,
-        TreeError::NotADirectory => Errno::ENOTDIR,
-        TreeError::IsADirectory => Errno::EISDIR,
-        TreeError::Exists => Errno::EEXIST,
-        TreeError::NotEmpty => Errno::ENOTEMPTY,
-        TreeError::ReadOnly => Errno::EROFS,
-        TreeError::NoSpace => Errno::ENOSPC,
-        TreeError::TooLarge { .. } => Errno::EFBIG,
-        TreeError::UnsupportedName { .. } | TreeError::Path(_) => Errno::ENAMETOOLONG,
+        TreeError::NotFound => Errno::NOENT,
+        TreeError::NotADirectory => Errno::NOTDIR,
+        TreeError::IsADirectory => Errno::ISDIR,
+        TreeError::Exists => Errno::EXIST,
+        TreeError::NotEmpty => Errno::NOTEMPTY,
+        TreeError::ReadOnly => Errno::ROFS,
+        TreeError::NoSpace => Errno::NOSPC,
+        TreeError::TooLarge { .. } => Errno::FBIG,
+        TreeError::UnsupportedName { .. } | TreeError::Path(_) => Errno::NAMETOOLONG,
         TreeError::NotALink | TreeError::NotAFile | TreeError::BeyondEnd { .. } | TreeError::IntoItself => {
-            Errno::EINVAL
+            Errno::INVAL
         }
-        TreeError::TooManyLinks { .. } => Errno::ELOOP,
-        TreeError::Encrypted { .. } | TreeError::Lower(LowerError::NoKey { .. }) => Errno::EACCES,
+        TreeError::TooManyLinks { .. } => Errno::LOOP,
+        TreeError::Encrypted { .. } | TreeError::Lower(LowerError::NoKey { .. }) => Errno::ACCESS,
         // As the kernel says it.
-        TreeError::Locked { .. } => Errno::from_i32(rustix::io::Errno::NOKEY.raw_os_error()),
-        TreeError::Encryption { fault: EncryptionFault::KeyTooShort { .. }, .. } => {
-            Errno::from_i32(rustix::io::Errno::NOKEY.raw_os_error())
-        }
+        TreeError::Locked { .. } => Errno::NOKEY,
+        TreeError::Encryption { fault: EncryptionFault::KeyTooShort { .. }, .. } => Errno::NOKEY,
         TreeError::Encryption {
             fault: EncryptionFault::MixedPolicy { .. } | EncryptionFault::Unencrypted { .. },
             ..
-        } => Errno::EPERM,
+        } => Errno::PERM,
         // What moves files then copies them.
-        TreeError::Unsupported => Errno::EXDEV,
+        TreeError::Unsupported => Errno::XDEV,
         TreeError::Device(error) => errno_of_cause(error.cause),
         TreeError::Flash(error) => match error.cause {
             FlashCause::Device(cause) => errno_of_cause(cause),
-            FlashCause::Driver(number) if number > 0 => Errno::from_i32(number),
-            FlashCause::ReadOnly => Errno::EROFS,
-            _ => Errno::EIO,
+            FlashCause::Driver(number) if number > 0 => Errno::from_raw_os_error(number),
+            FlashCause::ReadOnly => Errno::ROFS,
+            _ => Errno::IO,
         },
-        _ => Errno::EIO,
+        _ => Errno::IO,
     }
 }
 
 fn errno_of_cause(cause: Cause) -> Errno {
     match cause {
-        Cause::Os(number) => Errno::from_i32(number),
-        Cause::NoSpace => Errno::ENOSPC,
-        Cause::ReadOnly => Errno::EROFS,
-        _ => Errno::EIO,
+        Cause::Os(number) => Errno::from_raw_os_error(number),
+        Cause::NoSpace => Errno::NOSPC,
+        Cause::ReadOnly => Errno::ROFS,
+        _ => Errno::IO,
     }
 }

@@ -1,44 +1,40 @@
-//! What the kernel may ask about a tree (Linux's fuse(4) protocol by the `fuser` crate).
+//! A tree, as the kernel asks for it.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use atrest_filetree::{FileTree, IfExists, Kind, MAX_NAME_LEN, Metadata, TreeError, TreePath};
-use fuser::{
-    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
-};
+use atrest_filetree::posix::{New, NewTime};
+use atrest_filetree::{FileTree, IfExists, Kind, MAX_NAME_LEN, Metadata, Timestamp, TreeError, TreePath};
+use rustix::io::Errno;
 
 use super::errors::errno_of;
 use super::nodes::Nodes;
-use crate::fuse::convert::{file_type, sent_time, system_time};
+use crate::fuse::filesystem::{Answer, Caller, Filesystem, NewBytes, OpenHandle};
+use crate::fuse::protocol::abi::init_flag;
+use crate::fuse::protocol::{FileAttributes, Listing, NewAttributes, Space};
 
 /// How long the kernel may believe names and attributes: nobody else changes the tree.
-const TTL: Duration = Duration::from_secs(1);
+const LIFETIME: Duration = Duration::from_secs(1);
 /// Zeros are written in pieces of so many bytes.
 const ZEROS: usize = 64 << 10;
 /// The number that FUSE has for "look it up".
-const UNKNOWN: INodeNo = INodeNo(0xffff_ffff);
+const UNKNOWN: u64 = 0xffff_ffff;
 
 pub(in super::super) struct TreeDirectory {
     tree: Arc<dyn FileTree>,
     nodes: Arc<Mutex<Nodes>>,
     /// Listings of open directories by their handles.
-    listings: Mutex<HashMap<u64, Listing>>,
+    listings: Mutex<HashMap<u64, Arc<Names>>>,
     handles: AtomicU64,
     writable: bool,
     uid: u32,
     gid: u32,
 }
 
-type Outcome<T> = Result<T, Errno>;
 /// Names and kinds.
-type Listing = Vec<(Vec<u8>, FileType)>;
+type Names = Vec<(Vec<u8>, Kind)>;
 
 impl TreeDirectory {
     pub fn new(tree: Arc<dyn FileTree>) -> Self {
@@ -62,54 +58,49 @@ impl TreeDirectory {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn path(&self, ino: INodeNo) -> Outcome<TreePath> {
-        self.nodes().path(ino).ok_or(Errno::ESTALE)
+    fn path(&self, node: u64) -> Answer<TreePath> {
+        self.nodes().path(node).ok_or(Errno::STALE)
     }
 
-    fn child(&self, parent: INodeNo, name: &OsStr) -> Outcome<TreePath> {
-        self.path(parent)?.join(name.as_bytes()).map_err(|_| Errno::ENAMETOOLONG)
+    fn child(&self, parent: u64, name: &[u8]) -> Answer<TreePath> {
+        self.path(parent)?.join(name).map_err(|_| Errno::NAMETOOLONG)
     }
 
-    fn metadata(&self, path: &TreePath) -> Outcome<Metadata> {
+    fn metadata(&self, path: &TreePath) -> Answer<Metadata> {
         self.tree.metadata(path).map_err(|error| errno_of(&error))
     }
 
-    fn attributes(&self, ino: INodeNo, metadata: &Metadata) -> FileAttr {
-        let kind = file_type(metadata.kind);
+    fn described(&self, node: u64, metadata: &Metadata) -> FileAttributes {
         let owner =
             if metadata.mode & 0o100 != 0 || metadata.kind == Kind::Directory { 0o700 } else { 0o600 };
-        let modified = system_time(metadata.modified);
-        FileAttr {
-            ino,
-            size: metadata.size,
-            blocks: metadata.allocated.div_ceil(512),
-            atime: system_time(metadata.accessed),
-            mtime: modified,
-            ctime: system_time(metadata.changed),
-            crtime: modified,
-            kind,
+        FileAttributes {
+            node,
+            kind: metadata.kind,
             // Whoever could open the volume may use what is in it.
-            perm: if self.writable { owner } else { owner & 0o500 },
-            nlink: metadata.links,
+            permissions: if self.writable { owner } else { owner & 0o500 },
+            links: metadata.links,
             uid: self.uid,
             gid: self.gid,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
+            device: 0,
+            size: metadata.size,
+            blocks: metadata.allocated.div_ceil(512),
+            accessed: metadata.accessed,
+            modified: metadata.modified,
+            changed: metadata.changed,
         }
     }
 
     /// What there is at a path, told to the kernel.
-    fn entry(&self, path: &TreePath) -> Outcome<FileAttr> {
+    fn entry(&self, path: &TreePath) -> Answer<FileAttributes> {
         let metadata = self.metadata(path)?;
-        let ino = self.nodes().told(path);
-        Ok(self.attributes(ino, &metadata))
+        let node = self.nodes().told(path);
+        Ok(self.described(node, &metadata))
     }
 
-    fn of(&self, ino: INodeNo) -> Outcome<FileAttr> {
-        let path = self.path(ino)?;
+    fn of(&self, node: u64) -> Answer<FileAttributes> {
+        let path = self.path(node)?;
         let metadata = self.tree.metadata(&path).map_err(|error| self.errno_of_open(&path, &error))?;
-        Ok(self.attributes(ino, &metadata))
+        Ok(self.described(node, &metadata))
     }
 
     /// What a program is told of a file that it has open: where the name is gone because its directory was locked meanwhile, that
@@ -126,11 +117,11 @@ impl TreeDirectory {
         errno_of(error)
     }
 
-    fn make(&self, path: &TreePath, exclusive: bool) -> Outcome<FileAttr> {
+    fn make_file(&self, path: &TreePath, exclusive: bool) -> Answer<FileAttributes> {
         match self.tree.metadata(path) {
-            Ok(_) if exclusive => return Err(Errno::EEXIST),
+            Ok(_) if exclusive => return Err(Errno::EXIST),
             Ok(found) if found.kind == Kind::File => {}
-            Ok(_) => return Err(Errno::EISDIR),
+            Ok(_) => return Err(Errno::ISDIR),
             Err(TreeError::NotFound) => {
                 self.tree.write_from(path, &mut |_| Ok(0)).map_err(|error| errno_of(&error))?;
             }
@@ -140,7 +131,7 @@ impl TreeDirectory {
     }
 
     /// Cuts a file, or fills it up with zeros: the trees have no holes.
-    fn resize(&self, path: &TreePath, size: u64) -> Outcome<()> {
+    fn resize(&self, path: &TreePath, size: u64) -> Answer<()> {
         let has = self.metadata(path)?.size;
         if size < has {
             return self.tree.truncate(path, size).map_err(|error| errno_of(&error));
@@ -155,33 +146,85 @@ impl TreeDirectory {
         Ok(())
     }
 
-    fn change(&self, ino: INodeNo, change: &Change) -> Outcome<FileAttr> {
-        let path = self.path(ino)?;
-        let attributes = self.of(ino)?;
-        let same = change.mode.is_none_or(|mode| mode & 0o7777 == u32::from(attributes.perm))
-            && change.uid.is_none_or(|uid| uid == self.uid)
-            && change.gid.is_none_or(|gid| gid == self.gid);
+    fn change(&self, node: u64, new: &NewAttributes) -> Answer<FileAttributes> {
+        let path = self.path(node)?;
+        let attributes = self.of(node)?;
+        let same = new.mode.is_none_or(|mode| mode & 0o7777 == attributes.permissions)
+            && new.uid.is_none_or(|uid| uid == self.uid)
+            && new.gid.is_none_or(|gid| gid == self.gid);
         if !same {
-            return Err(Errno::EPERM);
+            return Err(Errno::PERM);
         }
-        if let Some(size) = change.size {
+        if let Some(size) = new.size {
             self.resize(&path, size)?;
         }
-        if let (Some(time), Kind::File) = (change.modified, self.metadata(&path)?.kind) {
+        if let (Some(time), Kind::File) = (new.modified, attributes.kind) {
             let time = match time {
-                TimeOrNow::SpecificTime(time) => time,
-                TimeOrNow::Now => SystemTime::now(),
+                NewTime::At(time) => time,
+                NewTime::Now => now(),
             };
-            self.tree.set_modified(&path, sent_time(time)).map_err(|error| errno_of(&error))?;
+            self.tree.set_modified(&path, time).map_err(|error| errno_of(&error))?;
         }
-        self.of(ino)
+        self.of(node)
     }
 
-    fn remove(&self, parent: INodeNo, name: &OsStr, directory: bool) -> Outcome<()> {
+    fn flush_tree(&self) -> Answer<()> {
+        if self.writable { self.tree.flush().map_err(|error| errno_of(&error)) } else { Ok(()) }
+    }
+}
+
+fn now() -> Timestamp {
+    // intended: a clock that stands before 1970 was never set.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Timestamp { seconds: since.as_secs().cast_signed(), nanoseconds: since.subsec_nanos() }
+}
+
+impl Filesystem for TreeDirectory {
+    fn wishes(&self) -> u64 {
+        init_flag::PARALLEL_DIROPS | init_flag::CACHE_SYMLINKS
+    }
+
+    fn lifetime(&self) -> Duration {
+        LIFETIME
+    }
+
+    fn lookup(&self, parent: u64, name: &[u8]) -> Answer<FileAttributes> {
+        self.entry(&self.child(parent, name)?)
+    }
+
+    fn forget(&self, node: u64, times: u64) {
+        self.nodes().forget(node, times);
+    }
+
+    fn attributes(&self, node: u64) -> Answer<FileAttributes> {
+        self.of(node)
+    }
+
+    fn set_attributes(&self, _caller: Caller, node: u64, new: &NewAttributes) -> Answer<FileAttributes> {
+        self.change(node, new)
+    }
+
+    fn read_link(&self, node: u64) -> Answer<Vec<u8>> {
+        self.tree.read_link(&self.path(node)?).map_err(|error| errno_of(&error))
+    }
+
+    fn make(&self, _caller: Caller, parent: u64, name: &[u8], new: New<'_>) -> Answer<FileAttributes> {
+        let path = self.child(parent, name)?;
+        match new {
+            New::Directory { .. } => {
+                self.tree.make_dir(&path).map_err(|error| errno_of(&error))?;
+                self.entry(&path)
+            }
+            New::Node { mode, .. } if mode & libc::S_IFMT == libc::S_IFREG => self.make_file(&path, true),
+            New::Node { .. } | New::Link { .. } => Err(Errno::PERM),
+        }
+    }
+
+    fn remove(&self, parent: u64, name: &[u8], directory: bool) -> Answer<()> {
         let path = self.child(parent, name)?;
         match (self.metadata(&path)?.kind == Kind::Directory, directory) {
-            (true, false) => return Err(Errno::EISDIR),
-            (false, true) => return Err(Errno::ENOTDIR),
+            (true, false) => return Err(Errno::ISDIR),
+            (false, true) => return Err(Errno::NOTDIR),
             _ => {}
         }
         self.tree.remove(&path).map_err(|error| errno_of(&error))?;
@@ -189,312 +232,121 @@ impl TreeDirectory {
         Ok(())
     }
 
-    fn rename(&self, from: &TreePath, to: &TreePath, flags: RenameFlags) -> Outcome<()> {
-        if flags.intersects(RenameFlags::RENAME_EXCHANGE | RenameFlags::RENAME_WHITEOUT) {
-            return Err(Errno::EINVAL);
-        }
-        let if_exists = match flags.contains(RenameFlags::RENAME_NOREPLACE) {
-            true => IfExists::Fail,
-            false => IfExists::Replace,
+    fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), flags: u32) -> Answer<()> {
+        let from = self.child(from.0, from.1)?;
+        let to = self.child(to.0, to.1)?;
+        let if_exists = match flags {
+            0 => IfExists::Replace,
+            libc::RENAME_NOREPLACE => IfExists::Fail,
+            _ => return Err(Errno::INVAL),
         };
-        self.tree.rename(from, to, if_exists).map_err(|error| errno_of(&error))?;
-        self.nodes().renamed(from, to);
+        self.tree.rename(&from, &to, if_exists).map_err(|error| errno_of(&error))?;
+        self.nodes().renamed(&from, &to);
         Ok(())
     }
 
-    fn flush_tree(&self) -> Outcome<()> {
-        if self.writable { self.tree.flush().map_err(|error| errno_of(&error)) } else { Ok(()) }
-    }
-}
-
-/// What is to be changed about an entry.
-struct Change {
-    mode: Option<u32>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-    size: Option<u64>,
-    modified: Option<TimeOrNow>,
-}
-
-impl Filesystem for TreeDirectory {
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(reply, self.child(parent, name).and_then(|path| self.entry(&path)));
-    }
-
-    fn forget(&self, _request: &Request, ino: INodeNo, nlookup: u64) {
-        self.nodes().forget(ino, nlookup);
-    }
-
-    fn getattr(&self, _request: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        match self.of(ino) {
-            Ok(attributes) => reply.attr(&TTL, &attributes),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn setattr(
-        &self,
-        _request: &Request,
-        ino: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        _atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        _fh: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        match self.change(ino, &Change { mode, uid, gid, size, modified: mtime }) {
-            Ok(attributes) => reply.attr(&TTL, &attributes),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
-        let target = |path: TreePath| self.tree.read_link(&path).map_err(|error| errno_of(&error));
-        match self.path(ino).and_then(target) {
-            Ok(target) => reply.data(&target),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn mknod(
-        &self,
-        _request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        _rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        if mode & libc::S_IFMT != libc::S_IFREG {
-            return reply.error(Errno::EPERM);
-        }
-        entry(reply, self.child(parent, name).and_then(|path| self.make(&path, true)));
-    }
-
-    fn mkdir(
-        &self,
-        _request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        _mode: u32,
-        _umask: u32,
-        reply: ReplyEntry,
-    ) {
-        let make = |path: TreePath| {
-            self.tree.make_dir(&path).map_err(|error| errno_of(&error))?;
-            self.entry(&path)
-        };
-        entry(reply, self.child(parent, name).and_then(make));
-    }
-
-    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.remove(parent, name, false));
-    }
-
-    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.remove(parent, name, true));
-    }
-
-    fn rename(
-        &self,
-        _request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        new_parent: INodeNo,
-        new_name: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        let paths = self.child(parent, name).and_then(|from| Ok((from, self.child(new_parent, new_name)?)));
-        answer(reply, paths.and_then(|(from, to)| TreeDirectory::rename(self, &from, &to, flags)));
-    }
-
-    fn open(&self, _request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let writes = flags.0 & libc::O_ACCMODE != libc::O_RDONLY;
-        match self.path(ino) {
-            Ok(_) if writes && !self.writable => reply.error(Errno::EROFS),
-            Ok(_) => reply.opened(FileHandle(0), FopenFlags::empty()),
-            Err(errno) => reply.error(errno),
-        }
+    fn open(&self, _caller: Caller, node: u64, flags: u32) -> Answer<OpenHandle> {
+        let writes = flags.cast_signed() & libc::O_ACCMODE != libc::O_RDONLY;
+        self.path(node)?;
+        if writes && !self.writable { Err(Errno::ROFS) } else { Ok(OpenHandle::default()) }
     }
 
     fn create(
         &self,
-        _request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
+        _caller: Caller,
+        parent: u64,
+        name: &[u8],
         _mode: u32,
-        _umask: u32,
-        flags: i32,
-        reply: ReplyCreate,
-    ) {
-        let exclusive = flags & libc::O_EXCL != 0;
-        match self.child(parent, name).and_then(|path| self.make(&path, exclusive)) {
-            Ok(attributes) => {
-                reply.created(&TTL, &attributes, Generation(0), FileHandle(0), FopenFlags::empty());
-            }
-            Err(errno) => reply.error(errno),
-        }
+        flags: u32,
+    ) -> Answer<(FileAttributes, OpenHandle)> {
+        let exclusive = flags.cast_signed() & libc::O_EXCL != 0;
+        Ok((self.make_file(&self.child(parent, name)?, exclusive)?, OpenHandle::default()))
     }
 
-    fn read(
-        &self,
-        _request: &Request,
-        ino: INodeNo,
-        _fh: FileHandle,
-        offset: u64,
-        size: u32,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let path = match self.path(ino) {
-            Ok(path) => path,
-            Err(errno) => return reply.error(errno),
-        };
-        let mut buf = vec![0; size as usize];
+    fn read(&self, node: u64, _handle: u64, offset: u64, room: &mut [u8]) -> Answer<usize> {
+        let path = self.path(node)?;
         let mut len = 0;
         // The kernel takes less for the end of the file.
-        while let Some(rest) = buf.get_mut(len..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = room.get_mut(len..).filter(|rest| !rest.is_empty()) {
             match self.tree.read_at(&path, offset + len as u64, rest) {
                 Ok(0) => break,
                 Ok(read) => len += read,
-                Err(error) => return reply.error(self.errno_of_open(&path, &error)),
+                Err(error) => return Err(self.errno_of_open(&path, &error)),
             }
         }
-        match buf.get(..len) {
-            Some(data) => reply.data(data),
-            None => reply.error(Errno::EIO),
-        }
+        Ok(len)
     }
 
-    fn write(
-        &self,
-        _request: &Request,
-        ino: INodeNo,
-        _fh: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _write_flags: WriteFlags,
-        flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        let written = self.path(ino).and_then(|path| {
-            if offset > self.metadata(&path)?.size {
-                self.resize(&path, offset)?;
-            }
-            self.tree.write_at(&path, offset, data).map_err(|error| errno_of(&error))?;
-            if flags.0 & libc::O_DSYNC != 0 { self.flush_tree() } else { Ok(()) }
-        });
-        match written {
-            Ok(()) => reply.written(data.len() as u32),
-            Err(errno) => reply.error(errno),
+    fn write(&self, node: u64, _handle: u64, bytes: NewBytes<'_>) -> Answer<usize> {
+        let NewBytes { offset, data, durably, .. } = bytes;
+        let path = self.path(node)?;
+        if offset > self.metadata(&path)?.size {
+            self.resize(&path, offset)?;
         }
+        self.tree.write_at(&path, offset, data).map_err(|error| errno_of(&error))?;
+        if durably {
+            self.flush_tree()?;
+        }
+        Ok(data.len())
     }
 
     /// On every `close`: the last that the caller can be told.
-    fn flush(
-        &self,
-        _request: &Request,
-        _ino: INodeNo,
-        _fh: FileHandle,
-        _lock_owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
-        answer(reply, self.flush_tree());
+    fn flush(&self, _node: u64, _handle: u64) -> Answer<()> {
+        self.flush_tree()
     }
 
-    fn fsync(&self, _request: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        answer(reply, self.flush_tree());
+    fn sync(&self, _node: u64, _handle: u64, _data_only: bool) -> Answer<()> {
+        self.flush_tree()
     }
 
-    fn fsyncdir(
-        &self,
-        _request: &Request,
-        _ino: INodeNo,
-        _fh: FileHandle,
-        _datasync: bool,
-        reply: ReplyEmpty,
-    ) {
-        answer(reply, self.flush_tree());
+    fn sync_directory(&self, _node: u64, _handle: u64, _data_only: bool) -> Answer<()> {
+        self.flush_tree()
     }
 
-    fn opendir(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        let listed = self.path(ino).and_then(|path| self.tree.list(&path).map_err(|error| errno_of(&error)));
-        match listed {
-            Ok(entries) => {
-                let dots = [b".".as_slice(), b".."].map(|name| (name.to_vec(), FileType::Directory));
-                let named = entries.into_iter().map(|entry| (entry.name, file_type(entry.kind)));
-                let handle = self.handles.fetch_add(1, Ordering::Relaxed);
-                let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-                listings.insert(handle, dots.into_iter().chain(named).collect());
-                reply.opened(FileHandle(handle), FopenFlags::empty());
-            }
-            Err(errno) => reply.error(errno),
-        }
+    fn open_directory(&self, node: u64) -> Answer<OpenHandle> {
+        let entries = self.tree.list(&self.path(node)?).map_err(|error| errno_of(&error))?;
+        let dots = [b".".as_slice(), b".."].map(|name| (name.to_vec(), Kind::Directory));
+        let named = entries.into_iter().map(|entry| (entry.name, entry.kind));
+        let number = self.handles.fetch_add(1, Ordering::Relaxed);
+        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        listings.insert(number, Arc::new(dots.into_iter().chain(named).collect()));
+        Ok(OpenHandle { number, flags: 0 })
     }
 
-    fn readdir(
-        &self,
-        _request: &Request,
-        _ino: INodeNo,
-        fh: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
-        let listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(entries) = listings.get(&fh.0) else { return reply.error(Errno::EBADF) };
-        for (index, (name, kind)) in entries.iter().enumerate().skip(offset as usize) {
-            if reply.add(UNKNOWN, index as u64 + 1, *kind, OsStr::from_bytes(name)) {
+    fn list(&self, node: u64, handle: u64, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
+        let entries = self.listings.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned();
+        let entries = entries.ok_or(Errno::BADF)?;
+        let rest =
+            usize::try_from(offset).ok().and_then(|offset| entries.get(offset..)).ok_or(Errno::INVAL)?;
+        for ((name, kind), next) in rest.iter().zip(offset + 1..) {
+            if !listing.has_room(name) {
                 break;
             }
+            let is_dot = name == b"." || name == b"..";
+            // What can't be looked up is a name all the same: whoever asks for it is told why.
+            let found =
+                if listing.wants_attributes() && !is_dot { self.lookup(node, name).ok() } else { None };
+            match found {
+                Some(found) => listing.add_found(&found, next, name),
+                None => listing.add(UNKNOWN, next, Some(*kind), name),
+            };
         }
-        reply.ok();
+        Ok(())
     }
 
-    fn releasedir(
-        &self,
-        _request: &Request,
-        _ino: INodeNo,
-        fh: FileHandle,
-        _flags: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.listings.lock().unwrap_or_else(PoisonError::into_inner).remove(&fh.0);
-        reply.ok();
+    fn release_directory(&self, handle: u64) {
+        self.listings.lock().unwrap_or_else(PoisonError::into_inner).remove(&handle);
     }
 
-    fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        match self.tree.space() {
-            Ok(space) => {
-                let (size, free) = (space.block_size, space.free);
-                reply.statfs(space.blocks, free, free, 0, 0, size, MAX_NAME_LEN as u32, size);
-            }
-            Err(error) => reply.error(errno_of(&error)),
-        }
-    }
-}
-
-fn entry(reply: ReplyEntry, outcome: Outcome<FileAttr>) {
-    match outcome {
-        Ok(attributes) => reply.entry(&TTL, &attributes, Generation(0)),
-        Err(errno) => reply.error(errno),
-    }
-}
-
-fn answer(reply: ReplyEmpty, outcome: Outcome<()>) {
-    match outcome {
-        Ok(()) => reply.ok(),
-        Err(errno) => reply.error(errno),
+    fn space(&self) -> Answer<Space> {
+        let space = self.tree.space().map_err(|error| errno_of(&error))?;
+        Ok(Space {
+            block_size: space.block_size,
+            blocks: space.blocks,
+            free: space.free,
+            available: space.free,
+            name_len: MAX_NAME_LEN as u32,
+            ..Space::default()
+        })
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use atrest_filetree::TreePath;
-use fuser::INodeNo;
+
+use crate::fuse::protocol::abi::ROOT;
 
 /// Which number means which path. A number lives as long as the kernel remembers it, whatever becomes of the file.
 pub struct Nodes {
@@ -23,19 +24,19 @@ impl Nodes {
     pub fn new() -> Self {
         let root = Node { path: Some(TreePath::root()), lookups: 1 };
         Self {
-            by_number: HashMap::from([(INodeNo::ROOT.0, root)]),
-            by_path: HashMap::from([(TreePath::root(), INodeNo::ROOT.0)]),
-            next: INodeNo::ROOT.0 + 1,
+            by_number: HashMap::from([(ROOT, root)]),
+            by_path: HashMap::from([(TreePath::root(), ROOT)]),
+            next: ROOT + 1,
         }
     }
 
     /// Where a node is now.
-    pub fn path(&self, number: INodeNo) -> Option<TreePath> {
-        self.by_number.get(&number.0)?.path.clone()
+    pub fn path(&self, number: u64) -> Option<TreePath> {
+        self.by_number.get(&number)?.path.clone()
     }
 
     /// The number of a path that the kernel is told of.
-    pub fn told(&mut self, path: &TreePath) -> INodeNo {
+    pub fn told(&mut self, path: &TreePath) -> u64 {
         let number = *self.by_path.entry(path.clone()).or_insert_with(|| {
             self.next += 1;
             self.next
@@ -43,29 +44,29 @@ impl Nodes {
         let node =
             self.by_number.entry(number).or_insert_with(|| Node { path: Some(path.clone()), lookups: 0 });
         node.lookups += 1;
-        INodeNo(number)
+        number
     }
 
     /// The names under their directories, and the numbers, that the kernel may have kept.
-    pub fn known(&self) -> (Vec<(INodeNo, Vec<u8>)>, Vec<INodeNo>) {
+    pub fn known(&self) -> (Vec<(u64, Vec<u8>)>, Vec<u64>) {
         let entry = |path: &TreePath| {
             let directory = self.by_path.get(&path.parent()?)?;
-            Some((INodeNo(*directory), path.name()?.to_vec()))
+            Some((*directory, path.name()?.to_vec()))
         };
         let entries = self.by_path.keys().filter_map(entry).collect();
-        (entries, self.by_number.keys().copied().map(INodeNo).collect())
+        (entries, self.by_number.keys().copied().collect())
     }
 
     /// The kernel has forgotten so many of the times that it was told.
-    pub fn forget(&mut self, number: INodeNo, times: u64) {
-        let Some(node) = self.by_number.get_mut(&number.0) else { return };
+    pub fn forget(&mut self, number: u64, times: u64) {
+        let Some(node) = self.by_number.get_mut(&number) else { return };
         // intended: a node that is forgotten more often than it was told is forgotten.
         node.lookups = node.lookups.saturating_sub(times);
-        if node.lookups == 0 && number != INodeNo::ROOT {
+        if node.lookups == 0 && number != ROOT {
             if let Some(path) = &node.path {
                 self.by_path.remove(path);
             }
-            self.by_number.remove(&number.0);
+            self.by_number.remove(&number);
         }
     }
 
@@ -132,12 +133,12 @@ mod tests {
         assert_eq!(nodes.known().0, [], "the kernel was told of no directory in which one is");
         let (c, d) = (nodes.told(&path("c")), nodes.told(&path("c/d")));
         let (mut entries, numbers) = nodes.known();
-        entries.sort_by_key(|entry| entry.0.0);
-        assert_eq!(entries, [(INodeNo::ROOT, b"c".to_vec()), (c, b"d".to_vec())]);
-        assert!([INodeNo::ROOT, dir, file, other, c, d].iter().all(|number| numbers.contains(number)));
+        entries.sort_by_key(|entry| entry.0);
+        assert_eq!(entries, [(ROOT, b"c".to_vec()), (c, b"d".to_vec())]);
+        assert!([ROOT, dir, file, other, c, d].iter().all(|number| numbers.contains(number)));
         nodes.forget(d, 2);
         nodes.forget(other, 1);
         assert_eq!(nodes.path(other), None);
-        assert_eq!(nodes.path(INodeNo::ROOT), Some(TreePath::root()));
+        assert_eq!(nodes.path(ROOT), Some(TreePath::root()));
     }
 }

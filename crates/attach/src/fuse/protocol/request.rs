@@ -1,0 +1,444 @@
+//! What the kernel asks.
+
+use atrest_codec::{Fixed, decode};
+use atrest_filetree::Timestamp;
+use atrest_filetree::posix::NewTime;
+use rustix::io::Errno;
+
+use super::Native;
+use super::abi::{REQUEST_HEADER, opcode, set_flag, sync_flag, write_flag};
+
+/// `struct fuse_in_header`: what is in front of every request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of the whole request.
+    pub len: u32,
+    pub opcode: u32,
+    /// Which request it is, for the reply.
+    pub unique: u64,
+    pub node: u64,
+    /// Who asks.
+    pub uid: u32,
+    pub gid: u32,
+    pub pid: u32,
+}
+
+impl Header {
+    pub fn decode(bytes: &[u8; REQUEST_HEADER]) -> Self {
+        let fields = decode(bytes);
+        let (Native(len), Native(opcode), Native(unique), Native(node), who, _): (_, _, _, _, _, [u8; 4]) =
+            fields;
+        let (Native(uid), Native(gid), Native(pid)) = who;
+        Self { len, opcode, unique, node, uid, gid, pid }
+    }
+}
+
+/// Bytes of the record that follows the header of such a request; whatever it names or carries comes after that. None if
+/// there is no such request here.
+pub fn operation_len(opcode: u32) -> Option<usize> {
+    Some(match opcode {
+        opcode::LOOKUP
+        | opcode::READLINK
+        | opcode::SYMLINK
+        | opcode::UNLINK
+        | opcode::RMDIR
+        | opcode::STATFS
+        | opcode::REMOVEXATTR
+        | opcode::DESTROY => 0,
+        opcode::FORGET
+        | opcode::MKDIR
+        | opcode::RENAME
+        | opcode::LINK
+        | opcode::OPEN
+        | opcode::OPENDIR
+        | opcode::SETXATTR
+        | opcode::GETXATTR
+        | opcode::LISTXATTR
+        | opcode::BATCH_FORGET => 8,
+        opcode::GETATTR
+        | opcode::MKNOD
+        | opcode::FSYNC
+        | opcode::FSYNCDIR
+        | opcode::CREATE
+        | opcode::RENAME2 => 16,
+        opcode::RELEASE | opcode::RELEASEDIR | opcode::FLUSH | opcode::LSEEK => 24,
+        opcode::FALLOCATE => 32,
+        opcode::READ | opcode::READDIR | opcode::READDIRPLUS | opcode::WRITE => 40,
+        opcode::SETATTR => 88,
+        _ => return None,
+    })
+}
+
+/// What follows a request's record, in the buffer that its reply may use.
+pub struct Body<'a> {
+    /// All of the buffer.
+    pub buffer: &'a mut [u8],
+    /// How much of it the kernel has filled.
+    pub len: usize,
+}
+
+/// A request about a node, which the header names.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    Lookup {
+        name: &'a [u8],
+    },
+    /// The kernel has forgotten this node so many times.
+    Forget {
+        times: u64,
+    },
+    /// Nodes, and how many times each.
+    ForgetMany(Vec<(u64, u64)>),
+    Attributes,
+    SetAttributes(NewAttributes),
+    ReadLink,
+    MakeLink {
+        name: &'a [u8],
+        target: &'a [u8],
+    },
+    MakeNode {
+        name: &'a [u8],
+        mode: u32,
+        device: u32,
+    },
+    MakeDirectory {
+        name: &'a [u8],
+        mode: u32,
+    },
+    Link {
+        node: u64,
+        name: &'a [u8],
+    },
+    Remove {
+        name: &'a [u8],
+        directory: bool,
+    },
+    /// With the flags of `renameat2(2)`.
+    Rename {
+        name: &'a [u8],
+        new_parent: u64,
+        new_name: &'a [u8],
+        flags: u32,
+    },
+    /// With the flags of `open(2)`.
+    Open {
+        flags: u32,
+    },
+    Create {
+        name: &'a [u8],
+        flags: u32,
+        mode: u32,
+    },
+    /// As many bytes as `room` has.
+    Read {
+        handle: u64,
+        offset: u64,
+        room: &'a mut [u8],
+    },
+    /// `flags` are those of `open(2)`.
+    Write {
+        handle: u64,
+        offset: u64,
+        data: &'a mut [u8],
+        kill_set_ids: bool,
+        flags: u32,
+    },
+    /// A descriptor was closed.
+    Flush {
+        handle: u64,
+    },
+    Sync {
+        handle: u64,
+        data_only: bool,
+    },
+    Release {
+        handle: u64,
+    },
+    Allocate {
+        handle: u64,
+        offset: u64,
+        len: u64,
+        mode: u32,
+    },
+    Seek {
+        handle: u64,
+        offset: u64,
+        whence: u32,
+    },
+    OpenDirectory,
+    /// As many entries as `room` has room for, from `offset` on.
+    List {
+        handle: u64,
+        offset: u64,
+        with_attributes: bool,
+        room: &'a mut [u8],
+    },
+    SyncDirectory {
+        handle: u64,
+        data_only: bool,
+    },
+    ReleaseDirectory {
+        handle: u64,
+    },
+    Space,
+    /// Of `size` 0, how long the value is.
+    Xattr {
+        name: &'a [u8],
+        size: u32,
+    },
+    Xattrs {
+        size: u32,
+    },
+    SetXattr {
+        name: &'a [u8],
+        value: &'a [u8],
+        flags: u32,
+    },
+    RemoveXattr {
+        name: &'a [u8],
+    },
+    /// The file system is unmounted.
+    Destroy,
+}
+
+/// What SETATTR sets; the rest stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NewAttributes {
+    /// The open file through which it is asked.
+    pub handle: Option<u64>,
+    /// Permission bits, and the kind as it is.
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub accessed: Option<NewTime>,
+    pub modified: Option<NewTime>,
+}
+
+/// A record of fixed length.
+fn record<T: Fixed, const N: usize>(operation: &[u8]) -> Result<T, Errno> {
+    let bytes = operation.first_chunk::<N>().ok_or(Errno::INVAL)?;
+    Ok(decode(bytes))
+}
+
+/// Strings that end with a zero, and nothing after them.
+fn names<'a, const N: usize>(body: Body<'a>) -> Result<[&'a [u8]; N], Errno> {
+    let mut rest: &'a [u8] = body.buffer.get(..body.len).ok_or(Errno::INVAL)?;
+    let mut names = [b"".as_slice(); N];
+    for name in &mut names {
+        (*name, rest) = string(rest)?;
+    }
+    if rest.is_empty() { Ok(names) } else { Err(Errno::INVAL) }
+}
+
+fn name(body: Body<'_>) -> Result<&[u8], Errno> {
+    names(body).map(|[name]| name)
+}
+
+/// What is in front of the first zero, and what is behind it.
+fn string(bytes: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
+    let len = bytes.iter().position(|&byte| byte == 0).ok_or(Errno::INVAL)?;
+    let (string, rest) = bytes.split_at_checked(len).ok_or(Errno::INVAL)?;
+    let (_zero, rest) = rest.split_first().ok_or(Errno::INVAL)?;
+    Ok((string, rest))
+}
+
+impl<'a> Request<'a> {
+    /// Reads a request. `operation` is its record, of [`operation_len`] bytes.
+    ///
+    /// # Errors
+    /// What the kernel is answered: [`Errno::NOSYS`] if there is no such request here, [`Errno::INVAL`] if it is no whole one.
+    pub fn parse(opcode: u32, operation: &[u8], body: Body<'a>) -> Result<Self, Errno> {
+        Ok(match opcode {
+            opcode::LOOKUP => Self::Lookup { name: name(body)? },
+            opcode::FORGET => {
+                let Native(times) = record::<_, 8>(operation)?;
+                Self::Forget { times }
+            }
+            opcode::BATCH_FORGET => Self::forget_many(operation, &body)?,
+            opcode::GETATTR => Self::Attributes,
+            opcode::SETATTR => Self::SetAttributes(NewAttributes::parse(operation)?),
+            opcode::READLINK => Self::ReadLink,
+            opcode::SYMLINK => {
+                let [name, target] = names(body)?;
+                Self::MakeLink { name, target }
+            }
+            opcode::MKNOD => {
+                let (Native(mode), Native(device), _): (_, _, [u8; 8]) = record::<_, 16>(operation)?;
+                Self::MakeNode { name: name(body)?, mode, device }
+            }
+            opcode::MKDIR => {
+                let (Native(mode), _): (_, [u8; 4]) = record::<_, 8>(operation)?;
+                Self::MakeDirectory { name: name(body)?, mode }
+            }
+            opcode::LINK => {
+                let Native(node) = record::<_, 8>(operation)?;
+                Self::Link { node, name: name(body)? }
+            }
+            opcode::UNLINK => Self::Remove { name: name(body)?, directory: false },
+            opcode::RMDIR => Self::Remove { name: name(body)?, directory: true },
+            opcode::RENAME => {
+                let Native(new_parent) = record::<_, 8>(operation)?;
+                let [name, new_name] = names(body)?;
+                Self::Rename { name, new_parent, new_name, flags: 0 }
+            }
+            opcode::RENAME2 => {
+                let (Native(new_parent), Native(flags), _): (_, _, [u8; 4]) = record::<_, 16>(operation)?;
+                let [name, new_name] = names(body)?;
+                Self::Rename { name, new_parent, new_name, flags }
+            }
+            opcode::OPEN => {
+                let (Native(flags), _): (_, [u8; 4]) = record::<_, 8>(operation)?;
+                Self::Open { flags }
+            }
+            opcode::CREATE => {
+                let (Native(flags), Native(mode), _): (_, _, [u8; 8]) = record::<_, 16>(operation)?;
+                Self::Create { name: name(body)?, flags, mode }
+            }
+            opcode::READ => {
+                let place = Place::parse(operation)?;
+                // Less would be taken for the end of the file.
+                let room = body.buffer.get_mut(..place.size).ok_or(Errno::IO)?;
+                Self::Read { handle: place.handle, offset: place.offset, room }
+            }
+            opcode::READDIR | opcode::READDIRPLUS => {
+                let Place { handle, offset, size, .. } = Place::parse(operation)?;
+                let size = size.min(body.buffer.len());
+                let room = body.buffer.get_mut(..size).ok_or(Errno::IO)?;
+                Self::List { handle, offset, with_attributes: opcode == opcode::READDIRPLUS, room }
+            }
+            opcode::WRITE => {
+                let Place { handle, offset, size, how, flags } = Place::parse(operation)?;
+                if body.len != size {
+                    return Err(Errno::INVAL);
+                }
+                let data = body.buffer.get_mut(..size).ok_or(Errno::INVAL)?;
+                let kill_set_ids = how & write_flag::KILL_SUIDGID != 0;
+                Self::Write { handle, offset, data, kill_set_ids, flags }
+            }
+            opcode::STATFS => Self::Space,
+            opcode::FLUSH => {
+                let (Native(handle), _): (_, [u8; 16]) = record::<_, 24>(operation)?;
+                Self::Flush { handle }
+            }
+            opcode::RELEASE | opcode::RELEASEDIR => {
+                let (Native(handle), _): (_, [u8; 16]) = record::<_, 24>(operation)?;
+                match opcode {
+                    opcode::RELEASE => Self::Release { handle },
+                    _ => Self::ReleaseDirectory { handle },
+                }
+            }
+            opcode::FSYNC | opcode::FSYNCDIR => {
+                let (Native(handle), Native(flags), _): (_, Native<u32>, [u8; 4]) =
+                    record::<_, 16>(operation)?;
+                let data_only = flags & sync_flag::DATA_ONLY != 0;
+                match opcode {
+                    opcode::FSYNC => Self::Sync { handle, data_only },
+                    _ => Self::SyncDirectory { handle, data_only },
+                }
+            }
+            opcode::FALLOCATE => {
+                let (Native(handle), Native(offset), Native(len), Native(mode), _): (_, _, _, _, [u8; 4]) =
+                    record::<_, 32>(operation)?;
+                Self::Allocate { handle, offset, len, mode }
+            }
+            opcode::LSEEK => {
+                let (Native(handle), Native(offset), Native(whence), _): (_, _, _, [u8; 4]) =
+                    record::<_, 24>(operation)?;
+                Self::Seek { handle, offset, whence }
+            }
+            opcode::OPENDIR => Self::OpenDirectory,
+            opcode::SETXATTR => Self::set_xattr(operation, body)?,
+            opcode::GETXATTR | opcode::LISTXATTR => {
+                let (Native(size), _): (_, [u8; 4]) = record::<_, 8>(operation)?;
+                match opcode {
+                    opcode::GETXATTR => Self::Xattr { name: name(body)?, size },
+                    _ => Self::Xattrs { size },
+                }
+            }
+            opcode::REMOVEXATTR => Self::RemoveXattr { name: name(body)? },
+            opcode::DESTROY => Self::Destroy,
+            _ => return Err(Errno::NOSYS),
+        })
+    }
+
+    fn forget_many(operation: &[u8], body: &Body<'_>) -> Result<Self, Errno> {
+        let (Native(count), _): (Native<u32>, [u8; 4]) = record::<_, 8>(operation)?;
+        let (rows, rest) = body.buffer.get(..body.len).ok_or(Errno::INVAL)?.as_chunks::<16>();
+        if rows.len() != count as usize || !rest.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        let row = |row: &[u8; 16]| {
+            let (Native(node), Native(times)) = decode(row);
+            (node, times)
+        };
+        Ok(Self::ForgetMany(rows.iter().map(row).collect()))
+    }
+
+    fn set_xattr(operation: &[u8], body: Body<'a>) -> Result<Self, Errno> {
+        let (Native(size), Native(flags)): (Native<u32>, _) = record::<_, 8>(operation)?;
+        let bytes: &'a [u8] = body.buffer.get(..body.len).ok_or(Errno::INVAL)?;
+        let (name, value) = string(bytes)?;
+        if value.len() != size as usize {
+            return Err(Errno::INVAL);
+        }
+        Ok(Self::SetXattr { name, value, flags })
+    }
+}
+
+/// `struct fuse_read_in` and `struct fuse_write_in`.
+struct Place {
+    handle: u64,
+    offset: u64,
+    size: usize,
+    /// Of a WRITE: [`write_flag`].
+    how: u32,
+    /// Those of `open(2)`.
+    flags: u32,
+}
+
+impl Place {
+    fn parse(operation: &[u8]) -> Result<Self, Errno> {
+        let (Native(handle), Native(offset), Native(size), Native(how), _, Native(flags), _): (
+            _,
+            _,
+            Native<u32>,
+            _,
+            [u8; 8],
+            _,
+            [u8; 4],
+        ) = record::<_, 40>(operation)?;
+        Ok(Self { handle, offset, size: size as usize, how, flags })
+    }
+}
+
+impl NewAttributes {
+    fn parse(operation: &[u8]) -> Result<Self, Errno> {
+        let ((Native(valid), _, Native(handle), Native(size), _), times, (Native(mode), _), owner, _): (
+            (Native<u32>, [u8; 4], _, _, [u8; 8]),
+            _,
+            (_, [u8; 4]),
+            _,
+            [u8; 4],
+        ) = record::<_, 88>(operation)?;
+        let ((Native(atime), Native(mtime), _), (Native(atime_nanoseconds), Native(mtime_nanoseconds), _)): (
+            (Native<u64>, Native<u64>, [u8; 8]),
+            (_, _, [u8; 4]),
+        ) = times;
+        let (Native(uid), Native(gid)) = owner;
+        let has = |flag: u32| valid & flag != 0;
+        let time = |flag: u32, now: u32, seconds: u64, nanoseconds: u32| {
+            let exact = Timestamp { seconds: seconds.cast_signed(), nanoseconds };
+            has(flag).then_some(if has(now) { NewTime::Now } else { NewTime::At(exact) })
+        };
+        Ok(Self {
+            handle: has(set_flag::HANDLE).then_some(handle),
+            mode: has(set_flag::MODE).then_some(mode),
+            uid: has(set_flag::UID).then_some(uid),
+            gid: has(set_flag::GID).then_some(gid),
+            size: has(set_flag::SIZE).then_some(size),
+            accessed: time(set_flag::ATIME, set_flag::ATIME_NOW, atime, atime_nanoseconds),
+            modified: time(set_flag::MTIME, set_flag::MTIME_NOW, mtime, mtime_nanoseconds),
+        })
+    }
+}

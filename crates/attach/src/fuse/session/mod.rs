@@ -1,0 +1,92 @@
+//! One mount's requests: taken from the kernel, answered by a [`Filesystem`], on as many threads as there are.
+//!
+//! There are two ways to the kernel, and one dispatcher behind both. `/dev/fuse` is always there ([`device`]): two system
+//! calls for every request. Where the kernel offers rings of io_uring (Linux 6.14 and later, `fuse.enable_uring`), one call brings a reply
+//! there and the next request back ([`ring`]), on the processor on which the caller runs.
+
+mod device;
+mod dispatch;
+mod notifier;
+mod ring;
+#[allow(unsafe_code)]
+mod uring;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use device::Channel;
+pub use notifier::Notifier;
+use ring::Rings;
+
+use super::Options;
+use super::filesystem::Filesystem;
+use super::protocol::Wishes;
+use super::protocol::abi::init_flag;
+
+/// A mount whose requests are being answered.
+pub struct Session {
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    notifier: Notifier,
+    /// Whether rings of io_uring carry the requests.
+    rings: bool,
+}
+
+impl Session {
+    /// Agrees with the kernel on how they talk, and starts to answer.
+    ///
+    /// # Errors
+    /// The system's error if the kernel can't be asked, threads can't be started, or the mount has gone.
+    pub fn start(filesystem: impl Filesystem, kernel: OwnedFd, options: &Options) -> io::Result<Self> {
+        let filesystem: Arc<dyn Filesystem> = Arc::new(filesystem);
+        let kernel = Arc::new(kernel);
+        let first = Channel::new(kernel.clone());
+        // Once rings are agreed on, the kernel sends nothing until all of them are there. So they are made before.
+        let rings = if options.rings { Rings::prepare(options.threads).ok() } else { None };
+        let wish = if rings.is_some() { init_flag::OVER_IO_URING } else { 0 };
+        let agreed = first.agree(Wishes(filesystem.wishes() | wish))?;
+        let rings = rings.filter(|_| agreed.flags & init_flag::OVER_IO_URING != 0);
+        let mut session =
+            Self { threads: Vec::new(), notifier: Notifier::new(kernel.clone()), rings: rings.is_some() };
+        // With rings, what comes by the device is what needs no answer.
+        let channels = if rings.is_some() { 1 } else { options.threads.max(1) };
+        for _ in 1..channels {
+            session.answer_on(first.another()?, filesystem.clone())?;
+        }
+        session.answer_on(first, filesystem.clone())?;
+        if let Some(rings) = rings {
+            session.threads.extend(rings.start(&kernel, &filesystem)?);
+        }
+        Ok(session)
+    }
+
+    fn answer_on(&mut self, channel: Channel, filesystem: Arc<dyn Filesystem>) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name("fuse".into());
+        self.threads.push(thread.spawn(move || channel.serve(&*filesystem))?);
+        Ok(())
+    }
+
+    /// The way to tell the kernel something without being asked.
+    pub fn notifier(&self) -> Notifier {
+        self.notifier.clone()
+    }
+
+    /// Whether rings of io_uring carry the requests.
+    pub fn has_rings(&self) -> bool {
+        self.rings
+    }
+
+    /// Waits until it is unmounted and nobody uses it any more.
+    ///
+    /// # Errors
+    /// The first error with which a thread gave up.
+    pub fn wait(self) -> io::Result<()> {
+        let mut outcome = Ok(());
+        for thread in self.threads {
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+            outcome = outcome.and(ended);
+        }
+        outcome
+    }
+}
