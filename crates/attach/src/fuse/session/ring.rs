@@ -1,9 +1,9 @@
 //! The kernel's requests by rings of io_uring (Linux, Documentation/filesystems/fuse/fuse-io-uring.rst).
 //!
 //! The kernel has a queue for each processor, and gives a request to the queue of the one on which the caller runs. A
-//! queue is served by several threads, bound to its processor, so that one that waits for the media holds nobody up. Each thread
-//! has one slot for each of its queues: the kernel takes the slot that was given back last, and so one thread does the work, with
-//! warm caches, as long as one is enough.
+//! queue is served by several threads, so that one that waits for the media holds nobody up; the first of them is bound to the
+//! queue's processor. Each thread has one slot for each of its queues: the kernel takes the slot that was given back last, and so
+//! one thread does the work, with warm caches, as long as one is enough.
 //!
 //! Until every queue has a slot, the kernel holds all requests back; so threads and rings are made before the kernel is told of
 //! them, and what fails later ends the mount.
@@ -26,6 +26,9 @@ use crate::sys;
 /// Where the system says which processors there can be.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 
+/// Threads for each processor's queue, at least.
+const FOR_EACH: usize = 3;
+
 /// What the threads get once rings are agreed on.
 type Start = (Arc<OwnedFd>, Arc<dyn Filesystem>);
 
@@ -43,17 +46,19 @@ impl Rings {
     pub fn prepare(threads: usize) -> io::Result<Self> {
         let queues = processors(&std::fs::read_to_string(POSSIBLE)?)?;
         let online = std::thread::available_parallelism()?.get().min(queues.into());
-        let for_each = threads.div_ceil(online).max(2);
+        let for_each = threads.div_ceil(online).max(FOR_EACH);
         let (told, ready) = channel();
         let mut rings = Self { threads: Vec::new(), ready };
         for number in 0..online * for_each {
             let processor = number % online;
             // Those of processors that are not there yet are shared out.
             let served = (0..queues).filter(|&queue| usize::from(queue) % online == processor).collect();
+            // One stays where its callers are. The others go where there is time.
+            let bound = (number < online).then_some(processor);
             let (start, started) = channel();
             let told = told.clone();
             let thread = std::thread::Builder::new().name("fuse-ring".into());
-            let thread = thread.spawn(move || run(processor, served, &started, &told))?;
+            let thread = thread.spawn(move || run(bound, served, &started, &told))?;
             rings.threads.push((start, thread));
         }
         rings.all_ready()?;
@@ -104,13 +109,15 @@ fn processors(list: &str) -> io::Result<u16> {
 
 /// A thread: tells twice that it is ready, to begin and to serve, or why it is not.
 fn run(
-    processor: usize,
+    bound: Option<usize>,
     queues: Vec<u16>,
     started: &Receiver<Start>,
     told: &Sender<io::Result<()>>,
 ) -> io::Result<()> {
-    // Served from elsewhere, requests only take longer.
-    let _ = sys::run_on(processor);
+    if let Some(processor) = bound {
+        // Served from elsewhere, requests only take longer.
+        let _ = sys::run_on(processor);
+    }
     let made = Uring::new(queues.len());
     let mut ring = match made {
         Ok(ring) => ring,
