@@ -39,6 +39,7 @@ pub mod pki;
 pub mod power_loss;
 pub mod property;
 pub mod random;
+pub mod rings;
 #[cfg(shuttle)]
 pub mod schedules;
 pub mod scratch;

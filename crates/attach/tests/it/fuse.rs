@@ -1,6 +1,7 @@
 //! The mounted file against the programs that people use on disks.
 
 use crate::common::{BLOCK, Memory, run, try_run};
+use crate::transport::by_transport;
 use atrest_attach::fuse::{self, FILE_NAME, Mount, MountError, Options, UnmountError};
 use atrest_device::BlockDevice;
 use atrest_testkit::{Scratch, needs, wait_until};
@@ -28,8 +29,7 @@ fn mounted_with(device: Arc<dyn BlockDevice>, options: &Options) -> Mounted {
     let directory = Scratch::new();
     let point = directory.path("m");
     std::fs::create_dir(&point).unwrap();
-    let mount =
-        fuse::mount(device, &point, options).unwrap_or_else(|error| panic!("{error} (run scripts/setup)"));
+    let mount = by_transport(options, |options| fuse::mount(device, &point, options));
     Mounted { file: mount.place(), mount: Some(mount), directory }
 }
 
@@ -372,7 +372,8 @@ fn only_the_own_mount_is_unmounted() {
     let point = directory.as_path().to_str().unwrap();
     run("mount", &["-t", "tmpfs", "tmpfs", point]);
     let memory: Arc<dyn BlockDevice> = Arc::new(Memory::new(1 << 20));
-    let mount = fuse::mount(memory.clone(), directory.as_path(), &Options::default()).unwrap();
+    let options = Options::default();
+    let mount = by_transport(&options, |options| fuse::mount(memory.clone(), directory.as_path(), options));
     run("umount", &[point]);
     File::create(directory.path("here")).unwrap();
     let unmounter = mount.unmounter();

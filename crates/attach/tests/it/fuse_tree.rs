@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::common::{run, try_run};
+use crate::transport::by_transport;
 use atrest_attach::fuse::{self, Mount, Options, UnmountError};
 use atrest_device::{FlashDevice, FlashError, FlashGeometry};
 use atrest_filetree::{FileTree, TreePath};
@@ -57,8 +58,7 @@ fn mounted(tree: Arc<dyn FileTree>) -> Mounted {
     let host = Scratch::new();
     let point = host.path("m");
     fs::create_dir(&point).unwrap();
-    let mount = fuse::mount_tree(tree, &point, &Options::default())
-        .unwrap_or_else(|error| panic!("{error} (run scripts/setup)"));
+    let mount = by_transport(&Options::default(), |options| fuse::mount_tree(tree, &point, options));
     assert_eq!(mount.place(), point.canonicalize().unwrap());
     Mounted { mount: Some(mount), point, host }
 }

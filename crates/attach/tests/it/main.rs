@@ -14,6 +14,11 @@ mod nbd_tls_attacks;
 mod nbd_tools;
 mod serve;
 mod torn;
+#[path = "../common/transport.rs"]
+mod transport;
 mod vhost_user;
 mod vhost_user_chains;
 mod vhost_user_writes;
+
+/// FUSE's requests come by `/dev/fuse` here. By rings of io_uring the tests of FUSE run in a program of their own.
+const RINGS: bool = false;

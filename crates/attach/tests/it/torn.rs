@@ -5,6 +5,7 @@ use atrest_attach::fuse::{self, Mount};
 use atrest_device::BlockDevice;
 use atrest_engine::{Disk, DiskOptions};
 use atrest_testkit::nbd::NbdClient;
+use atrest_testkit::rings::with_rings;
 use atrest_testkit::{DiscardDevice, Random, Scratch, TornDevice};
 use atrest_volume::UnlockOptions;
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
@@ -73,17 +74,22 @@ impl Face for Serving {
     }
 }
 
-struct Mounted {
+/// A mounted volume, with requests by rings of io_uring or by `/dev/fuse`.
+struct Mounted<const RINGS: bool> {
     mount: Option<Mount>,
     file: PathBuf,
     _directory: Scratch,
 }
 
-impl Face for Mounted {
+impl<const RINGS: bool> Face for Mounted<RINGS> {
     fn start(volume: Arc<Disk>) -> Self {
         let directory = Scratch::new();
-        let mounted = fuse::mount(volume, directory.as_path(), &fuse::Options::default());
-        let mount = mounted.unwrap_or_else(|error| panic!("{error} (run scripts/setup)"));
+        let options = fuse::Options { rings: RINGS, ..fuse::Options::default() };
+        let mount = || {
+            fuse::mount(volume, directory.as_path(), &options)
+                .unwrap_or_else(|error| panic!("{error} (run scripts/setup)"))
+        };
+        let mount = if RINGS { with_rings(mount).0 } else { mount() };
         Mounted { file: mount.place(), mount: Some(mount), _directory: directory }
     }
     fn connect(&self) -> Box<dyn Client> {
@@ -91,7 +97,7 @@ impl Face for Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl<const RINGS: bool> Drop for Mounted<RINGS> {
     fn drop(&mut self) {
         if let Some(mount) = self.mount.take() {
             let _ = mount.unmounter().detach();
@@ -174,7 +180,12 @@ fn an_nbd_reader_beside_a_partial_write_waits_for_it() {
 
 #[test]
 fn a_reader_of_the_mounted_file_beside_a_partial_write_waits_for_it() {
-    a_reader_beside_a_partial_write_waits_for_it::<Mounted>();
+    a_reader_beside_a_partial_write_waits_for_it::<Mounted<false>>();
+}
+
+#[test]
+fn a_reader_by_rings_beside_a_partial_write_waits_for_it() {
+    a_reader_beside_a_partial_write_waits_for_it::<Mounted<true>>();
 }
 
 #[test]
@@ -184,7 +195,12 @@ fn nbd_writers_of_parts_disturb_neither_one_another_nor_readers() {
 
 #[test]
 fn writers_of_parts_of_the_mounted_file_disturb_neither_one_another_nor_readers() {
-    writers_of_parts_disturb_neither_one_another_nor_readers::<Mounted>();
+    writers_of_parts_disturb_neither_one_another_nor_readers::<Mounted<false>>();
+}
+
+#[test]
+fn writers_of_parts_by_rings_disturb_neither_one_another_nor_readers() {
+    writers_of_parts_disturb_neither_one_another_nor_readers::<Mounted<true>>();
 }
 
 /// Several jobs write and verify sectors of 512 bytes, each in its own stripe of every data unit.
@@ -218,11 +234,20 @@ fn fio_verifies_sectors_beside_those_that_others_write_through_nbd() {
     fio(&["--ioengine=nbd", &format!("--uri={}", serving.uri)]);
 }
 
+fn fio_verifies_sectors_in_the_mounted_file<const RINGS: bool>() {
+    let media = Arc::new(TornDevice::new(16 * UNIT + UNIT, 4096, Duration::from_micros(50)));
+    let mounted = Mounted::<RINGS>::start(volume(media, CIPHERS[1]));
+    fio(&["--ioengine=libaio", "--direct=1", &format!("--filename={}", text(&mounted.file))]);
+}
+
 #[test]
 fn fio_verifies_sectors_beside_those_that_others_write_in_the_mounted_file() {
-    let media = Arc::new(TornDevice::new(16 * UNIT + UNIT, 4096, Duration::from_micros(50)));
-    let mounted = Mounted::start(volume(media, CIPHERS[1]));
-    fio(&["--ioengine=libaio", "--direct=1", &format!("--filename={}", text(&mounted.file))]);
+    fio_verifies_sectors_in_the_mounted_file::<false>();
+}
+
+#[test]
+fn fio_verifies_sectors_beside_those_that_others_write_by_rings() {
+    fio_verifies_sectors_in_the_mounted_file::<true>();
 }
 
 /// QEMU as the client: ranges that begin and end anywhere, up to a device's end that is no whole number of units of

@@ -42,7 +42,7 @@ use units::Units;
 const CHUNK: usize = 256 << 10;
 /// Requests of at least this many bytes are split over the cores. Starting a thread costs some 40 µs, decrypting
 /// this much about ten times that.
-const SPLIT_MIN: usize = 1 << 20;
+const SPLIT_MIN: usize = 2 << 20;
 /// A range without a buffer is worked on in steps of this many bytes, to fit in a `usize` everywhere.
 const MAX_STEP: u64 = 1 << 30;
 /// Longest data unit that a disk can serve.

@@ -120,3 +120,47 @@ impl Agreed {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(fields: &[u32]) -> Vec<u8> {
+        fields.iter().flat_map(|field| field.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn what_both_have_is_agreed_on() {
+        let high = (init_flag::OVER_IO_URING >> 32) as u32;
+        let low = (init_flag::MAX_PAGES | init_flag::INIT_EXT | init_flag::ASYNC_DIO) as u32;
+        let offer = Offer::parse(&message(&[7, 45, 1 << 30, low, high, 0, 0])).unwrap();
+        let agreed = offer.agree(Wishes(init_flag::OVER_IO_URING | init_flag::DO_READDIRPLUS));
+        let both = init_flag::MAX_PAGES | init_flag::INIT_EXT | init_flag::OVER_IO_URING;
+        assert_eq!(agreed, Agreed { flags: both, minor: VERSION.1, max_readahead: MAX_TRANSFER });
+        // struct fuse_init_out: version, readahead, flags, background, congestion, write, granularity, pages, alignment, flags.
+        let bytes = agreed.encode();
+        let number = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        let found = [0, 4, 8, 12, 20, 24, 32].map(number);
+        assert_eq!(found, [7, 42, MAX_TRANSFER, both as u32, MAX_TRANSFER, 1, high]);
+        assert_eq!(bytes[16..20], [64_u16.to_ne_bytes(), 48_u16.to_ne_bytes()].concat());
+        assert_eq!(bytes[28..30], 256_u16.to_ne_bytes());
+    }
+
+    #[test]
+    fn a_kernel_without_the_second_word_of_flags_is_understood_and_one_too_old_is_not() {
+        let offer = Offer::parse(&message(&[7, 31, 4096, 1])).unwrap();
+        let agreed = offer.agree(Wishes(init_flag::OVER_IO_URING));
+        assert_eq!(agreed, Agreed { flags: init_flag::ASYNC_READ, minor: 31, max_readahead: 4096 });
+        assert!(!offer.is_ahead() && Offer::parse(&message(&[8, 0, 0, 0])).unwrap().is_ahead());
+        for (major, minor) in [(6, 99), (7, 22)] {
+            assert_eq!(
+                Offer::parse(&message(&[major, minor, 0, 0])),
+                Err(InitError::Version { major, minor })
+            );
+        }
+        let cut = message(&[7, 31, 4096, init_flag::INIT_EXT as u32]);
+        for len in 0..=cut.len() {
+            assert!(matches!(Offer::parse(&cut[..len]), Err(InitError::Message(_))), "{len}");
+        }
+    }
+}

@@ -100,7 +100,7 @@ mod tests {
         assert!(!listing.has_room(b"") && !listing.add(9, 3, None, b""));
         let numbers = |at: usize| u64::from_ne_bytes(buffer[at..at + 8].try_into().unwrap());
         assert_eq!([numbers(0), numbers(8), numbers(32), numbers(40)], [7, 1, 8, 2]);
-        assert_eq!(buffer[16..32], *b"\x08\0\0\0\x04\0\0\012345678".as_slice());
-        assert_eq!(buffer[48..72], *b"\x09\0\0\0\0\0\0\0123456789\0\0\0\0\0\0\0".as_slice());
+        assert_eq!(buffer[16..32], *b"\x08\0\0\0\x04\0\0\x0012345678".as_slice());
+        assert_eq!(buffer[48..72], *b"\x09\0\0\0\0\0\0\x00123456789\0\0\0\0\0\0\0".as_slice());
     }
 }

@@ -412,19 +412,19 @@ impl Place {
     }
 }
 
+/// `struct fuse_setattr_in`: what, times, mode, owner. The time of the last change of attributes can't be set.
+type SetRecord = (What, (Seconds, Nanoseconds), (Native<u32>, [u8; 4]), (Native<u32>, Native<u32>), [u8; 4]);
+type What = (Native<u32>, [u8; 4], Native<u64>, Native<u64>, [u8; 8]);
+type Seconds = (Native<u64>, Native<u64>, [u8; 8]);
+type Nanoseconds = (Native<u32>, Native<u32>, [u8; 4]);
+
 impl NewAttributes {
     fn parse(operation: &[u8]) -> Result<Self, Errno> {
-        let ((Native(valid), _, Native(handle), Native(size), _), times, (Native(mode), _), owner, _): (
-            (Native<u32>, [u8; 4], _, _, [u8; 8]),
-            _,
-            (_, [u8; 4]),
-            _,
-            [u8; 4],
-        ) = record::<_, 88>(operation)?;
-        let ((Native(atime), Native(mtime), _), (Native(atime_nanoseconds), Native(mtime_nanoseconds), _)): (
-            (Native<u64>, Native<u64>, [u8; 8]),
-            (_, _, [u8; 4]),
-        ) = times;
+        let (what, (seconds, nanoseconds), (Native(mode), _), owner, _): SetRecord =
+            record::<_, 88>(operation)?;
+        let (Native(valid), _, Native(handle), Native(size), _) = what;
+        let (Native(atime), Native(mtime), _) = seconds;
+        let (Native(atime_nanoseconds), Native(mtime_nanoseconds), _) = nanoseconds;
         let (Native(uid), Native(gid)) = owner;
         let has = |flag: u32| valid & flag != 0;
         let time = |flag: u32, now: u32, seconds: u64, nanoseconds: u32| {
@@ -440,5 +440,118 @@ impl NewAttributes {
             accessed: time(set_flag::ATIME, set_flag::ATIME_NOW, atime, atime_nanoseconds),
             modified: time(set_flag::MTIME, set_flag::MTIME_NOW, mtime, mtime_nanoseconds),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atrest_testkit::Random;
+
+    use super::*;
+
+    fn parse<'a>(
+        opcode: u32,
+        operation: &[u8],
+        body: &'a mut [u8],
+        len: usize,
+    ) -> Result<Request<'a>, Errno> {
+        Request::parse(opcode, operation, Body { buffer: body, len })
+    }
+
+    /// Fields of 32 and 64 bits after one another.
+    fn fields(fields: &[(u64, usize)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for &(value, len) in fields {
+            match len {
+                4 => bytes.extend((value as u32).to_ne_bytes()),
+                _ => bytes.extend(value.to_ne_bytes()),
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn requests_are_read_from_their_records_and_what_follows() {
+        let mut body = *b"old\0new\0";
+        let rename = fields(&[(77, 8), (1, 4), (0, 4)]);
+        let expected = Request::Rename { name: b"old", new_parent: 77, new_name: b"new", flags: 1 };
+        assert_eq!(parse(opcode::RENAME2, &rename, &mut body, 8), Ok(expected));
+
+        let mut data = [7; 64];
+        let write = fields(&[(5, 8), (4096, 8), (64, 4), (4, 4), (0, 8), (0o1, 4), (0, 4)]);
+        let expected =
+            Request::Write { handle: 5, offset: 4096, data: &mut [7; 64], kill_set_ids: true, flags: 1 };
+        assert_eq!(parse(opcode::WRITE, &write, &mut data, 64), Ok(expected));
+        assert_eq!(parse(opcode::WRITE, &write, &mut data, 63), Err(Errno::INVAL), "a part of the data");
+
+        let read = fields(&[(5, 8), (8192, 8), (16, 4), (0, 4), (0, 8), (0, 4), (0, 4)]);
+        let expected = Request::Read { handle: 5, offset: 8192, room: &mut [7; 16] };
+        assert_eq!(parse(opcode::READ, &read, &mut data, 0), Ok(expected));
+        assert_eq!(parse(opcode::READ, &read, &mut data[..15], 0), Err(Errno::IO), "no room for all of it");
+
+        let mut body = *b"user.a\0value";
+        let set = fields(&[(5, 4), (2, 4)]);
+        let expected = Request::SetXattr { name: b"user.a", value: b"value", flags: 2 };
+        assert_eq!(parse(opcode::SETXATTR, &set, &mut body, 12), Ok(expected));
+
+        let mut body = [fields(&[(11, 8), (2, 8)]), fields(&[(12, 8), (1, 8)])].concat();
+        let forget = fields(&[(2, 4), (0, 4)]);
+        let expected = Request::ForgetMany(vec![(11, 2), (12, 1)]);
+        assert_eq!(parse(opcode::BATCH_FORGET, &forget, &mut body, 32), Ok(expected));
+        let more = fields(&[(3, 4), (0, 4)]);
+        assert_eq!(parse(opcode::BATCH_FORGET, &more, &mut body, 32), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn of_attributes_only_those_are_set_that_the_request_names() {
+        let mut record = fields(&[(0, 4), (0, 4), (9, 8), (100, 8), (0, 8), (1, 8), (2, 8), (0, 8)]);
+        record.extend(fields(&[(3, 4), (4, 4), (0, 4), (0o100_640, 4), (0, 4), (5, 4), (6, 4), (0, 4)]));
+        let set = |valid: u32| {
+            let mut record = record.clone();
+            record[..4].copy_from_slice(&valid.to_ne_bytes());
+            match parse(opcode::SETATTR, &record, &mut [], 0) {
+                Ok(Request::SetAttributes(new)) => new,
+                other => panic!("{other:?}"),
+            }
+        };
+        let none = NewAttributes::default();
+        assert_eq!(set(0), none);
+        assert_eq!(set(1), NewAttributes { mode: Some(0o100_640), ..none });
+        assert_eq!(set(2), NewAttributes { uid: Some(5), ..none });
+        assert_eq!(set(4), NewAttributes { gid: Some(6), ..none });
+        assert_eq!(set(8 | 64), NewAttributes { size: Some(100), handle: Some(9), ..none });
+        let at = |seconds, nanoseconds| Some(NewTime::At(Timestamp { seconds, nanoseconds }));
+        assert_eq!(set(16 | 32), NewAttributes { accessed: at(1, 3), modified: at(2, 4), ..none });
+        let now = Some(NewTime::Now);
+        assert_eq!(set(16 | 128 | 32 | 256), NewAttributes { accessed: now, modified: now, ..none });
+    }
+
+    #[test]
+    fn what_is_no_whole_request_is_refused() {
+        let mut random = Random::new(3);
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            let opcode = random.below(60) as u32;
+            let operation = random.bytes(operation_len(opcode).unwrap_or(8));
+            let cut = random.below(operation.len() as u64 + 1) as usize;
+            let mut body = random.bytes(40);
+            let len = random.below(60) as usize;
+            refused += u32::from(parse(opcode, &operation[..cut], &mut body, len).is_err());
+            // A record that was cut off, or a body that is longer than its buffer, names or carries nothing.
+            let needs = operation_len(opcode).unwrap_or(0) > 0
+                && opcode != opcode::GETATTR
+                && opcode != opcode::OPENDIR;
+            if cut < operation.len() && needs {
+                parse(opcode, &operation[..cut], &mut body, 0).unwrap_err();
+            }
+        }
+        assert!(refused > 10_000, "{refused}");
+        for names in [b"".as_slice(), b"a", b"a\0b", b"a\0b\0"] {
+            let mut body = names.to_vec();
+            let len = body.len();
+            assert_eq!(parse(opcode::LOOKUP, &[], &mut body, len), Err(Errno::INVAL), "{names:?}");
+        }
+        assert_eq!(parse(opcode::LOOKUP, &[], &mut [0; 4], 5), Err(Errno::INVAL));
+        assert_eq!(parse(9999, &[], &mut [], 0), Err(Errno::NOSYS));
     }
 }

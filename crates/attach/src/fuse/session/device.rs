@@ -162,3 +162,47 @@ impl Message {
         Some(Taken { header, operation, operation_len, len: body_len })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request as the kernel puts it into the two parts.
+    fn put(opcode: u32, behind_header: &[u8], claimed: usize) -> (Message, usize) {
+        let len = REQUEST_HEADER + behind_header.len();
+        let mut whole = (claimed as u32).to_ne_bytes().to_vec();
+        whole.extend(opcode.to_ne_bytes());
+        whole.resize(REQUEST_HEADER, 0);
+        whole.extend(behind_header);
+        let mut message = Message { head: [0xee; HEAD], buffer: vec![0xee; 4096] };
+        let in_head = len.min(HEAD);
+        message.head[..in_head].copy_from_slice(&whole[..in_head]);
+        message.buffer[..len - in_head].copy_from_slice(&whole[in_head..]);
+        (message, len)
+    }
+
+    #[test]
+    fn a_request_is_sorted_into_its_record_and_its_body() {
+        let bytes: Vec<u8> = (1..=250).collect();
+        for opcode in 1..50 {
+            let record = operation_len(opcode).unwrap_or(0);
+            for len in 0..bytes.len() {
+                let (mut message, whole) = put(opcode, &bytes[..len], REQUEST_HEADER + len);
+                let taken = message.sort(whole);
+                assert_eq!(taken.is_some(), len >= record, "{opcode} {len}");
+                let Some(taken) = taken else { continue };
+                assert_eq!(taken.operation[..taken.operation_len], bytes[..record]);
+                assert_eq!(message.buffer[..taken.len], bytes[record..len], "{opcode} {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_of_another_length_than_it_says_is_refused() {
+        let (mut message, len) = put(opcode::INIT, &[0; 16], REQUEST_HEADER + 17);
+        assert!(message.sort(len).is_none());
+        assert!(message.sort(REQUEST_HEADER - 1).is_none());
+        let (mut message, len) = put(opcode::INIT, &[0; 4096 + 40], REQUEST_HEADER + 4096 + 40);
+        assert!(message.sort(len).is_none(), "longer than the buffer");
+    }
+}
