@@ -1,17 +1,14 @@
-//! What is read through NBD and FUSE: an encrypted volume against the same server with an identity mapper, and
+//! What is read through NBD: an encrypted volume against the same server with an identity mapper, and
 //! against the peers' servers.
 
 use std::error::Error;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use atrest_attach::{fuse, nbd};
+use atrest_attach::nbd;
 use atrest_engine::Disk;
 
 use crate::Plan;
@@ -65,35 +62,6 @@ pub fn nbd(plan: &Plan, volume: &VolumeFile, dir: &Path, report: &mut Report) ->
     );
     encrypted.stop()?;
     plain.stop()
-}
-
-pub fn fuse(plan: &Plan, volume: &VolumeFile, dir: &Path, report: &mut Report) -> Result<(), Box<dyn Error>> {
-    let mount = |disk: Disk, name: &str| -> Result<fuse::Mount, Box<dyn Error>> {
-        let at = dir.join(name);
-        std::fs::create_dir(&at)?;
-        Ok(fuse::mount(Arc::new(disk), &at, &fuse::Options::default())?)
-    };
-    let encrypted = mount(volume.open()?, "encrypted")?;
-    let plain = mount(volume.open_plain()?, "plain")?;
-    let (encrypted_file, plain_file) = (encrypted.place(), plain.place());
-    let mut contenders = [
-        Contender::new("atrest", || read_file(&encrypted_file, volume.size)),
-        Contender::new("identity", || read_file(&plain_file, volume.size)),
-    ];
-    let speeds = medians(&mut contenders, plan.rounds);
-    drop(contenders);
-    for mount in [encrypted, plain] {
-        mount.unmounter().unmount()?;
-        mount.wait()?;
-    }
-    let speeds = speeds?;
-    report.table(
-        &format!("FUSE: reading a {} MiB LUKS1 volume, two threads, 1 MiB at a time", volume.size >> 20),
-        "GB/s; direct I/O; server and reader share the cores.",
-        &["against", "atrest", "peer", "ratio", "target"],
-        vec![row("the same server, identity mapper", speeds[0], speeds[1], 0.85)],
-    );
-    Ok(())
 }
 
 fn row(name: &str, ours: f64, peer: f64, target: f64) -> Vec<String> {
@@ -173,28 +141,5 @@ fn nbdcopy(socket: &Path, size: u64) -> Result<f64, Box<dyn Error>> {
         return Err(format!("nbdcopy ended with {status}").into());
     }
     // The identity mapper shows the header too, 2 MiB more: less than one in a hundred, and not in our favour.
-    Ok(size as f64 / begun.elapsed().as_secs_f64() / 1e9)
-}
-
-fn read_file(path: &Path, size: u64) -> Result<f64, Box<dyn Error>> {
-    const STEP: u64 = 1 << 20;
-    let file = File::open(path)?;
-    let next = AtomicU64::new(0);
-    let begun = Instant::now();
-    let work = || -> std::io::Result<()> {
-        let mut buf = vec![0; STEP as usize];
-        loop {
-            let offset = next.fetch_add(STEP, Ordering::Relaxed);
-            if offset >= size {
-                return Ok(());
-            }
-            file.read_exact_at(&mut buf[..(size - offset).min(STEP) as usize], offset)?;
-        }
-    };
-    thread::scope(|scope| {
-        let other = scope.spawn(work);
-        work()?;
-        other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })?;
     Ok(size as f64 / begun.elapsed().as_secs_f64() / 1e9)
 }

@@ -14,6 +14,7 @@ mod kdf;
 mod limit;
 mod machine;
 mod measure;
+mod mounted;
 mod peers;
 mod report;
 mod small;
@@ -103,7 +104,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             small::measure(&plan, &volume, scratch.path(), &mut report)?;
         }
         if wanted("fuse") {
-            faces::fuse(&plan, &volume, scratch.path(), &mut report)?;
+            mounted::measure(&plan, &volume, scratch.path(), &mut report)?;
         }
     }
     report.write(&out)?;

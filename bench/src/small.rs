@@ -85,7 +85,7 @@ pub fn measure(
     for work in &WORKS {
         let load = |socket: &PathBuf| {
             let socket = socket.clone();
-            move || fio(work, &socket, volume.size)
+            move || load(work, &socket, volume.size)
         };
         let mut contenders = [
             Contender::new("atrest", load(&encrypted.socket)),
@@ -119,20 +119,31 @@ pub fn measure(
     identity.stop()
 }
 
-fn identity(path: &Path) -> Result<Disk, Box<dyn Error>> {
+/// The file as it is.
+pub fn identity(path: &Path) -> Result<Disk, Box<dyn Error>> {
     let file = FileDevice::open(path, Access::ReadWrite)?;
     Ok(Disk::identity(Arc::new(file), DiskOptions::default())?)
 }
 
-/// Requests in a second.
-fn fio(work: &Work, socket: &Path, size: u64) -> Result<f64, Box<dyn Error>> {
+/// Requests in a second, by a server.
+fn load(work: &Work, socket: &Path, size: u64) -> Result<f64, Box<dyn Error>> {
+    fio([
+        "--ioengine=nbd".to_owned(),
+        format!("--uri=nbd+unix:///?socket={}", socket.display()),
+        format!("--rw={}", work.rw),
+        format!("--bs={}", work.block),
+        format!("--iodepth={}", work.depth),
+        format!("--numjobs={}", work.clients),
+        format!("--size={size}"),
+    ])
+}
+
+/// Requests in a second, of a second's work.
+pub fn fio(arguments: impl IntoIterator<Item = String>) -> Result<f64, Box<dyn Error>> {
     let output = Command::new("fio")
-        .args(["--name=small", "--ioengine=nbd", "--time_based", "--runtime=1", "--minimal"])
+        .args(["--name=small", "--time_based", "--runtime=1", "--minimal"])
         .args(["--group_reporting", "--rwmixread=70", "--norandommap", "--randrepeat=0"])
-        .arg(format!("--uri=nbd+unix:///?socket={}", socket.display()))
-        .args([format!("--rw={}", work.rw), format!("--bs={}", work.block)])
-        .args([format!("--iodepth={}", work.depth), format!("--numjobs={}", work.clients)])
-        .arg(format!("--size={size}"))
+        .args(arguments)
         .output()
         .map_err(|_| "fio is missing: run scripts/setup")?;
     if !output.status.success() {

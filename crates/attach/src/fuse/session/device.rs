@@ -140,6 +140,7 @@ impl Message {
             return None;
         }
         let rest = len.checked_sub(REQUEST_HEADER)?;
+        // intended: what is not known here is refused, whatever follows its header.
         let operation_len = operation_len(header.opcode).unwrap_or(0);
         let body_len = rest.checked_sub(operation_len).filter(|&len| len <= self.buffer.len())?;
         let mut operation = [0; LARGEST_OPERATION];
