@@ -10,6 +10,7 @@ mod fscrypt;
 mod fscrypt_overwrite;
 mod lower;
 mod lower_ecryptfs;
+mod lower_listing;
 mod metadata;
 mod model;
 mod protectors;

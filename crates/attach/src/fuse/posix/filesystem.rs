@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use atrest_filetree::Cursor;
 use atrest_filetree::posix::{
-    Attributes, Change, New, Node, Opened, Outcome as TreeOutcome, Owner, PosixDirectory, PosixEntry,
+    Attributes, Change, Look, New, Node, Opened, Outcome as TreeOutcome, Owner, PosixDirectory, PosixEntry,
     PosixFile, PosixTree, Rename, SetXattr,
 };
 use fuser::{
@@ -37,17 +39,8 @@ thread_local! {
 pub(in super::super) struct PosixDirectoryServer {
     tree: Arc<dyn PosixTree>,
     files: Handles<dyn PosixFile>,
-    directories: Handles<Listing>,
+    directories: Handles<dyn PosixDirectory>,
 }
-
-/// An open directory, and its names as they were when they were read from the start.
-struct Listing {
-    directory: Box<dyn PosixDirectory>,
-    entries: RwLock<Arc<Vec<PosixEntry>>>,
-    number: u64,
-}
-
-type Outcome<T> = Result<T, Errno>;
 
 impl PosixDirectoryServer {
     pub fn new(tree: Arc<dyn PosixTree>) -> Self {
@@ -391,8 +384,7 @@ impl Filesystem for PosixDirectoryServer {
     fn opendir(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         match self.tree.open_directory(node(ino)) {
             Ok(directory) => {
-                let listing = Listing { directory, entries: RwLock::default(), number: ino.0 };
-                reply.opened(self.directories.add(Arc::new(listing)), FopenFlags::empty());
+                reply.opened(self.directories.add(Arc::from(directory)), FopenFlags::empty());
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -406,26 +398,20 @@ impl Filesystem for PosixDirectoryServer {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let entries = match self.directories.get(fh).and_then(|listing| listing.from(offset)) {
-            Ok(entries) => entries,
-            Err(error) => return reply.error(error),
-        };
-        let (number, entries) = entries;
-        for (index, name) in [".", ".."].into_iter().enumerate().skip(offset as usize) {
-            if reply.add(INodeNo(number), index as u64 + 1, FileType::Directory, name) {
-                return reply.ok();
-            }
+        let read = self.directories.get(fh).and_then(|directory| {
+            let mut sink = |entry: &PosixEntry| {
+                let kind = entry.kind.map_or(FileType::RegularFile, file_type);
+                match reply.add(INodeNo(entry.node.0), entry.next.0, kind, OsStr::from_bytes(&entry.name)) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            };
+            directory.read(Cursor(offset), Look::Names, &mut sink).map_err(errno)
+        });
+        match read {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
         }
-        // intended: before the first name come the two dots.
-        let first = (offset as usize).saturating_sub(2);
-        for (index, entry) in entries.iter().enumerate().skip(first) {
-            let kind = entry.kind.map_or(FileType::RegularFile, file_type);
-            let name = OsStr::from_bytes(&entry.name);
-            if reply.add(INodeNo(entry.node.0), index as u64 + 3, kind, name) {
-                break;
-            }
-        }
-        reply.ok();
     }
 
     fn releasedir(
@@ -442,7 +428,7 @@ impl Filesystem for PosixDirectoryServer {
 
     fn fsyncdir(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, _data: bool, reply: ReplyEmpty) {
         match self.directories.get(fh) {
-            Ok(listing) => answer(reply, listing.directory.sync()),
+            Ok(directory) => answer(reply, directory.sync()),
             Err(error) => reply.error(error),
         }
     }
@@ -492,17 +478,5 @@ impl Filesystem for PosixDirectoryServer {
 
     fn removexattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         answer(reply, self.tree.remove_xattr(node(ino), name.as_bytes()));
-    }
-}
-
-impl Listing {
-    /// The directory's number and its names, read anew from the start.
-    fn from(&self, offset: u64) -> Outcome<(u64, Arc<Vec<PosixEntry>>)> {
-        if offset == 0 {
-            let entries = Arc::new(self.directory.entries().map_err(errno)?);
-            *self.entries.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&entries);
-            return Ok((self.number, entries));
-        }
-        Ok((self.number, Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner))))
     }
 }
