@@ -90,7 +90,7 @@ pub use encryption::{
 };
 pub use error::{LowerError, TreeError};
 pub use fault::Fault;
-pub use listing::Cursor;
+pub use listing::{ByHash, Cursor, Listed, Wanted};
 pub use path::{DisplayName, MAX_NAME_LEN, PathError, TreePath, is_valid_name};
 pub use resolve::{LastLink, resolve};
 pub use tree::{About, Capacity, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp};
