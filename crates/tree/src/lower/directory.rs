@@ -8,7 +8,7 @@ use std::fs::File;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use atrest_filetree::posix::{Attributes, EntrySink, Look, Node, Outcome, PosixDirectory, PosixEntry};
+use atrest_filetree::posix::{Attributes, EntrySink, Errno, Look, Node, Outcome, PosixDirectory, PosixEntry};
 use atrest_filetree::{Cursor, Kind};
 use rustix::fs::{FileType, RawDir, SeekFrom};
 
@@ -72,7 +72,11 @@ impl<M: Layer> OpenDirectory<M> {
         let mut buffer = [MaybeUninit::uninit(); PORTION];
         let mut portion = RawDir::new(&self.directory, &mut buffer);
         while let Some(entry) = portion.next() {
-            let entry = entry?;
+            let entry = match entry {
+                // The directory was removed: nothing is in it.
+                Err(Errno::NOENT) => break,
+                entry => entry?,
+            };
             reading.ahead.push_back(LowerEntry {
                 name: entry.file_name().to_bytes().to_vec(),
                 kind: entry.file_type(),

@@ -228,3 +228,18 @@ fn what_goes_while_it_is_listed_is_listed_without_attributes() {
     tree.forget(Node::ROOT, 1);
     assert_eq!(whole(&*directory, 1).len(), 4);
 }
+
+#[test]
+fn nothing_is_in_a_directory_that_was_removed_while_it_was_open() {
+    for kind in KINDS {
+        let scratch = Scratch::new();
+        let tree = open(kind, scratch.as_path(), true);
+        let node =
+            tree.make(Node::ROOT, b"directory", New::Directory { mode: 0o700 }, ROOT).expect("room").node;
+        let directory = tree.open_directory(node).expect("a directory");
+        tree.remove(Node::ROOT, b"directory", true).expect("it is empty");
+        assert_eq!(directory.entries().expect("it lists"), [], "{kind}");
+        let again = tree.open_directory(node).expect("it is known");
+        assert_eq!(some(&*again, Cursor::START, 10, Look::Attributes), [], "{kind}");
+    }
+}

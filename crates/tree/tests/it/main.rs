@@ -11,6 +11,7 @@ mod fscrypt_overwrite;
 mod lower;
 mod lower_ecryptfs;
 mod lower_listing;
+mod lower_nodes;
 mod metadata;
 mod model;
 mod protectors;
