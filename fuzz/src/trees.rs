@@ -6,8 +6,8 @@ use atrest_device::BlockDevice;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atrest_filetree::{
-    About, Entry, FileTree, IfExists, Kind, LastLink, Metadata, Space, Step, Stop, TreeError, TreePath, Walk,
-    WalkError, remove, resolve,
+    About, Cursor, Entry, FileTree, IfExists, Kind, LastLink, Metadata, Space, Step, Stop, TreeError,
+    TreePath, Walk, WalkError, Wanted, remove, resolve,
 };
 use atrest_inside::{Access, open_tree};
 use atrest_probe::partition::partitions;
@@ -235,6 +235,9 @@ pub(crate) fn exhaust(tree: &dyn FileTree, bytes: i64) {
     let mut seen = 0;
     let mut ahead = vec![TreePath::root()];
     while let Some(dir) = ahead.pop() {
+        for from in [0, 1, 12, 4096, u64::MAX] {
+            let _ = tree.list_from(&dir, Cursor(from), Wanted { entries: 20, metadata: true });
+        }
         let Ok(entries) = tree.list(&dir) else { continue };
         for entry in entries {
             seen += 1;

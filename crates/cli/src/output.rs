@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+use serde::ser::{SerializeSeq, Serializer};
+use serde_json::Value;
 
 use atrest_filetree::DisplayName;
 
@@ -57,6 +59,34 @@ impl Output {
             }
             if !text.is_empty() && !text.ends_with('\n') {
                 writeln!(out)?;
+            }
+        }
+        out.flush()?;
+        Ok(())
+    }
+
+    /// The answer of a command that lists things, one after the other, so that they are not in memory as text. What was printed
+    /// before one that fails stays.
+    pub fn report_each<R>(
+        &self,
+        rows: impl IntoIterator<Item = Result<R, Failure>>,
+        json: impl Fn(&R) -> Value,
+        text: impl Fn(&R) -> String,
+    ) -> Result<(), Failure> {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        if self.json {
+            let mut printer = serde_json::Serializer::pretty(&mut out);
+            let mut list = printer.serialize_seq(None).map_err(io::Error::from)?;
+            for row in rows {
+                list.serialize_element(&json(&row?)).map_err(io::Error::from)?;
+            }
+            list.end().map_err(io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            for row in rows {
+                let text = text(&row?);
+                let line = text.strip_suffix('\n').unwrap_or(&text);
+                writeln!(out, "{}", plain(line))?;
             }
         }
         out.flush()?;

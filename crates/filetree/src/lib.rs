@@ -76,6 +76,7 @@ mod copy;
 mod encryption;
 mod error;
 mod fault;
+mod listing;
 mod path;
 pub mod posix;
 mod resolve;
@@ -89,6 +90,7 @@ pub use encryption::{
 };
 pub use error::{LowerError, TreeError};
 pub use fault::Fault;
+pub use listing::{ByHash, Cursor, Listed, Wanted};
 pub use path::{DisplayName, MAX_NAME_LEN, PathError, TreePath, is_valid_name};
 pub use resolve::{LastLink, resolve};
 pub use tree::{About, Capacity, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp};

@@ -3,7 +3,9 @@
 //! A [`FileTree`](crate::FileTree) is asked by paths. Here a node stays what it is while it is renamed, and while it is open also
 //! after its last name is gone, as programs expect of a mounted filesystem. Errors are the system's numbers: they go to programs.
 
-use crate::{Kind, Metadata, Timestamp};
+use core::ops::ControlFlow;
+
+use crate::{Cursor, Kind, Metadata, Timestamp};
 
 pub use rustix::io::Errno;
 
@@ -190,17 +192,69 @@ pub trait PosixFile: Send + Sync {
 
 /// An open directory.
 pub trait PosixDirectory: Send + Sync {
-    /// What is in it now, without `.` and `..`.
+    /// Hands over the entries from a place on, `.` and `..` among them, until there are no more or `sink` has no room. `sink` must
+    /// not ask the directory for anything.
+    ///
+    /// [`Cursor::START`] reads what is there now. Behind every entry is a place from which a later call goes on, as long as the
+    /// directory is open. What is in it all the time comes exactly once on the way from the start to the end, whatever is
+    /// added and removed meanwhile. No more than a few entries are in memory.
+    ///
+    /// # Errors
+    /// The system's number if the directory can't be read. Once an entry was taken, the next call fails instead.
+    fn read(&self, from: Cursor, look: Look, sink: &mut dyn EntrySink) -> Outcome<()>;
+
+    /// The names in it, without `.` and `..`, all at once: where it is known that they are not many.
     ///
     /// # Errors
     /// The system's number if the directory can't be read.
-    fn entries(&self) -> Outcome<Vec<PosixEntry>>;
+    fn entries(&self) -> Outcome<Vec<PosixEntry>> {
+        let (mut entries, mut from) = (Vec::new(), Cursor::START);
+        loop {
+            let before = from;
+            self.read(from, Look::Names, &mut |entry: &PosixEntry| {
+                from = entry.next;
+                if !matches!(&entry.name[..], b"." | b"..") {
+                    entries.push(entry.clone());
+                }
+                ControlFlow::Continue(())
+            })?;
+            if from == before {
+                return Ok(entries);
+            }
+        }
+    }
 
     /// Makes its names durable.
     ///
     /// # Errors
     /// The system's number: names may be lost.
     fn sync(&self) -> Outcome<()>;
+}
+
+/// Takes the entries of a directory.
+pub trait EntrySink {
+    /// Whether there is room for an entry of this name. Where there is not, nobody looks for what it stands for.
+    fn has_room(&self, _name: &[u8]) -> bool {
+        true
+    }
+
+    /// Takes an entry. If it breaks off instead, the entry is not taken and is no reference.
+    fn take(&mut self, entry: &PosixEntry) -> ControlFlow<()>;
+}
+
+impl<F: FnMut(&PosixEntry) -> ControlFlow<()>> EntrySink for F {
+    fn take(&mut self, entry: &PosixEntry) -> ControlFlow<()> {
+        self(entry)
+    }
+}
+
+/// What is wanted of the entries of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Their names.
+    Names,
+    /// Their attributes as well, as [`PosixTree::lookup`] gives them: each entry that is taken with attributes is a reference.
+    Attributes,
 }
 
 /// A name in a directory.
@@ -212,6 +266,10 @@ pub struct PosixEntry {
     pub kind: Option<Kind>,
     /// Its node's number.
     pub node: Node,
+    /// What it looks like, if that was asked for and can be told. It never is of `.` and `..`.
+    pub attributes: Option<Attributes>,
+    /// The place behind it.
+    pub next: Cursor,
 }
 
 /// What `stat` shows.

@@ -5,6 +5,7 @@ use core::fmt;
 use rustix::fs::FileType;
 
 use crate::error::TreeError;
+use crate::listing::{ByHash, Cursor, Listed, Wanted};
 use crate::path::TreePath;
 use crate::walk::WalkError;
 
@@ -47,6 +48,26 @@ pub trait FileTree: Send + Sync {
     /// # Errors
     /// [`TreeError::NotADirectory`] for anything else, and those of every method ([`FileTree`]).
     fn list(&self, path: &TreePath) -> Result<Vec<Entry>, TreeError>;
+
+    /// Entries of a directory from a place on, without `.` and `..`: none only at its end. [`Cursor::START`] is the first place,
+    /// and behind each entry is another. What is in the directory all the time comes exactly once on the way from the start to
+    /// the end, whatever is added and removed meanwhile.
+    ///
+    /// Metadata are those of [`metadata`](Self::metadata), whose failure at one entry is that entry's alone. By default the whole
+    /// directory is listed each time.
+    ///
+    /// # Errors
+    /// Those of [`list`](Self::list).
+    fn list_from(&self, path: &TreePath, from: Cursor, wanted: Wanted) -> Result<Vec<Listed>, TreeError> {
+        let mut portion = ByHash::new(from, wanted.entries);
+        self.list(path)?.into_iter().for_each(|entry| portion.add(entry, ()));
+        let listed = portion.finish().into_iter().map(|(next, entry, ())| {
+            let look = || self.metadata(&path.join(&entry.name)?);
+            let metadata = wanted.metadata.then(look);
+            Listed { entry, metadata, next }
+        });
+        Ok(listed.collect())
+    }
 
     /// Reads a file from byte `offset` into `buf` and returns how many bytes there were; 0 at the end of the file.
     ///

@@ -191,8 +191,22 @@ impl<D: FlashDevice> LittleFs<D> {
     /// [`LittleFsError::NotFound`] or [`LittleFsError::NotADirectory`] if the path leads nowhere, or to a
     /// file.
     pub fn read_dir(&mut self, path: &[u8]) -> Result<Vec<Entry>, LittleFsError> {
-        let infos = self.raw.read_dir(&c_path(path)?)?;
-        Ok(infos.into_iter().map(entry).filter(|entry| entry.name != b"." && entry.name != b"..").collect())
+        let mut entries = Vec::new();
+        self.each_entry(path, &mut |entry| entries.push(entry))?;
+        Ok(entries)
+    }
+
+    /// Hands over the entries of a directory one by one, as [`read_dir`](Self::read_dir) gives them all.
+    ///
+    /// # Errors
+    /// Fails where [`read_dir`](Self::read_dir) does. Some entries may have been handed over then.
+    pub fn each_entry(&mut self, path: &[u8], take: &mut dyn FnMut(Entry)) -> Result<(), LittleFsError> {
+        self.raw.read_dir(&c_path(path)?, &mut |info| {
+            let entry = entry(info);
+            if !matches!(&entry.name[..], b"." | b"..") {
+                take(entry);
+            }
+        })
     }
 
     /// Makes a directory.

@@ -217,14 +217,14 @@ impl<D: FlashDevice> Raw<D> {
         Ok(Info::of(&info))
     }
 
-    /// The entries of a directory, `.` and `..` among them.
-    pub fn read_dir(&mut self, path: &CStr) -> Result<Vec<Info>, LittleFsError> {
+    /// Hands over the entries of a directory one by one, `.` and `..` among them.
+    pub fn read_dir(&mut self, path: &CStr, take: &mut dyn FnMut(Info)) -> Result<(), LittleFsError> {
         // SAFETY: a C structure of integers and pointers, for which zero is a value.
         let dir = RawDir(Box::into_raw(Box::new(unsafe { zeroed() })));
         // SAFETY: see the top of the file; `dir` stays where it is until it is closed.
         let opened = self.result(unsafe { lfs::lfs_dir_open(self.lfs(), dir.0, path.as_ptr()) });
         let result = opened.and_then(|_| {
-            let entries = self.entries(&dir);
+            let entries = self.entries(&dir, take);
             // SAFETY: it was opened. Closing takes it out of the library's list.
             let closed = self.result(unsafe { lfs::lfs_dir_close(self.lfs(), dir.0) });
             closed.and(entries)
@@ -234,16 +234,15 @@ impl<D: FlashDevice> Raw<D> {
         result
     }
 
-    fn entries(&mut self, dir: &RawDir) -> Result<Vec<Info>, LittleFsError> {
-        let mut entries = Vec::new();
+    fn entries(&mut self, dir: &RawDir, take: &mut dyn FnMut(Info)) -> Result<(), LittleFsError> {
         loop {
             let mut info = empty_info();
             // SAFETY: see the top of the file; `dir` is open and `info` is written before the call returns.
             let code = unsafe { lfs::lfs_dir_read(self.lfs(), dir.0, &raw mut info) };
             if self.result(code)? == 0 {
-                return Ok(entries);
+                return Ok(());
             }
-            entries.push(Info::of(&info));
+            take(Info::of(&info));
         }
     }
 

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use atrest_device::BlockDevice;
 use atrest_engine::Access as FileAccess;
 use atrest_filetree::{
-    CopyError, CopyOptions, CopyProgress, DisplayName, FileTree, Kind, LastLink, Metadata, Stop, TreeError,
-    TreePath, WalkError, copy_in, copy_out, remove, resolve,
+    CopyError, CopyOptions, CopyProgress, FileTree, Kind, LastLink, Stop, TreeError, TreePath, WalkError,
+    copy_in, copy_out, remove, resolve,
 };
 use atrest_inside::{Access, filesystem_device, open_tree_with};
 use atrest_probe::{FilesystemKind, detect};
 use atrest_tree::fscrypt::Keyring;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::listing::{Row, Rows};
 use super::target::open_device;
 use super::text::counted;
 use super::unlock::{Use, unlock};
@@ -32,28 +33,20 @@ pub fn ls(args: &LsArgs, output: &Output) -> Result<u8, Failure> {
     let tree = &*tree;
     let path = find(tree, &args.path, LastLink::Follow)?;
     let metadata = tree.metadata(&path).map_err(at(&args.path))?;
-    let mut rows = Vec::new();
-    if metadata.kind == Kind::Directory {
-        let mut entries = tree.list(&path).map_err(at(&args.path))?;
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        for entry in entries {
-            let inner = path.join(&entry.name).map_err(|error| at(&args.path)(error.into()))?;
-            // Names alone need no look at each file.
-            rows.push(match args.long || output.is_json() {
-                true => Row::look(tree, entry.name, &inner, output),
-                false => Row { name: entry.name, metadata: None, link: None, damage: None },
-            });
-        }
-    } else {
-        // intended: the root has no name.
-        let name = path.name().unwrap_or_default().to_vec();
-        let link = link(tree, &path, Some(&metadata))?;
-        rows.push(Row { name, link, metadata: Some(metadata), damage: None });
-    }
-    let json: Vec<Value> = rows.iter().map(Row::json).collect();
-    let text: String = rows.iter().map(|row| row.text(args.long)).collect();
-    output.report(&json, &text)?;
-    let damaged = rows.iter().any(|row| row.damage.is_some());
+    // Names alone need no look at each file.
+    let looks = args.long || output.is_json();
+    let rows = match metadata.kind {
+        Kind::Directory => Rows::of_directory(tree, &path, looks).map_err(at(&args.path))?,
+        _ => Rows::of_one(&path, &metadata),
+    };
+    let mut damaged = false;
+    let shown = rows.iter().map(|row| {
+        let inner = if metadata.kind == Kind::Directory { path.join(row.name) } else { Ok(path.clone()) };
+        let row = row.look(tree, &inner.map_err(|error| at(&args.path)(error.into()))?, output);
+        damaged |= row.damage.is_some();
+        Ok(row)
+    });
+    output.report_each(shown, Row::json, |row| row.text(args.long))?;
     Ok(if damaged { Code::Device as u8 } else { 0 })
 }
 
@@ -349,117 +342,6 @@ fn locked_above(tree: &dyn FileTree, path: &Path) -> Option<Failure> {
     }
 }
 
-struct Row {
-    name: Vec<u8>,
-    link: Option<Vec<u8>>,
-    metadata: Option<Metadata>,
-    /// Why nothing more is known.
-    damage: Option<TreeError>,
-}
-
-impl Row {
-    /// What is known of an entry. One that is damaged takes no other along.
-    fn look(tree: &dyn FileTree, name: Vec<u8>, path: &TreePath, output: &Output) -> Self {
-        let found = tree.metadata(path);
-        let metadata = found.as_ref().ok().cloned();
-        let target = match &metadata {
-            Some(Metadata { kind: Kind::Link, .. }) => tree.read_link(path).map(Some),
-            _ => Ok(None),
-        };
-        let damage = found.err().or(target.as_ref().err().cloned());
-        if let Some(error) = &damage {
-            output.warn(format!("{path}: {error}"));
-        }
-        Self { name, link: target.unwrap_or(None), metadata, damage }
-    }
-
-    fn json(&self) -> Value {
-        let mut row = json!({ "name": String::from_utf8_lossy(&self.name) });
-        if let (Some(row), Some(damage)) = (row.as_object_mut(), &self.damage) {
-            row.insert("error".into(), damage.to_string().into());
-        }
-        if let (Some(row), Some(metadata)) = (row.as_object_mut(), &self.metadata) {
-            row.insert("kind".into(), metadata.kind.to_string().into());
-            row.insert("size".into(), metadata.size.into());
-            row.insert("mode".into(), format!("{:04o}", metadata.mode).into());
-            row.insert("uid".into(), metadata.uid.into());
-            row.insert("gid".into(), metadata.gid.into());
-            row.insert("modified".into(), metadata.modified.seconds.into());
-            if let Some(link) = &self.link {
-                row.insert("target".into(), String::from_utf8_lossy(link).into());
-            }
-        }
-        row
-    }
-
-    fn text(&self, long: bool) -> String {
-        let name = DisplayName(&self.name);
-        let metadata = match &self.metadata {
-            Some(metadata) if long => metadata,
-            None if long => {
-                return format!("?????????? {:>5} {:>5} {:>12} {:16} {name}\n", "?", "?", "?", "?");
-            }
-            _ => return format!("{name}\n"),
-        };
-        // intended: what is no link has no target.
-        let target = self.link.as_ref().map(|link| format!(" -> {}", DisplayName(link))).unwrap_or_default();
-        format!(
-            "{}{} {:>5} {:>5} {:>12} {} {name}{target}\n",
-            letter(metadata.kind),
-            mode_text(metadata.mode),
-            metadata.uid,
-            metadata.gid,
-            metadata.size,
-            time_text(metadata.modified.seconds),
-        )
-    }
-}
-
-/// The target of a link, whose metadata is known.
-fn link(
-    tree: &dyn FileTree,
-    path: &TreePath,
-    metadata: Option<&Metadata>,
-) -> Result<Option<Vec<u8>>, Failure> {
-    match metadata {
-        Some(Metadata { kind: Kind::Link, .. }) => {
-            tree.read_link(path).map(Some).map_err(|error| inner_failure(path, error))
-        }
-        _ => Ok(None),
-    }
-}
-
-fn letter(kind: Kind) -> char {
-    match kind {
-        Kind::File => '-',
-        Kind::Directory => 'd',
-        Kind::Link => 'l',
-        Kind::Pipe => 'p',
-        Kind::Socket => 's',
-        Kind::CharDevice => 'c',
-        Kind::BlockDevice => 'b',
-    }
-}
-
-fn mode_text(mode: u16) -> String {
-    (0..9).rev().map(|bit| if mode >> bit & 1 == 1 { ['x', 'w', 'r'][bit % 3] } else { '-' }).collect()
-}
-
-/// A UTC time as `YYYY-MM-DD HH:MM`, by the proleptic Gregorian calendar.
-fn time_text(seconds: i64) -> String {
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years that begin in March, in eras of 400 years: leap days come last and need no special case.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day_of_month:02} {:02}:{:02}", second / 3600, second / 60 % 60)
-}
-
 pub struct Listener<'a> {
     pub output: &'a Output,
 }
@@ -513,21 +395,5 @@ mod tests {
         for local in ["plain", "/etc/passwd", "c:file", "./no-such-volume:/x"] {
             assert_eq!(split(local), None, "{local}");
         }
-    }
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        // `date -u -d @N +'%F %R'`
-        assert_eq!(time_text(0), "1970-01-01 00:00");
-        assert_eq!(time_text(951_782_400), "2000-02-29 00:00");
-        assert_eq!(time_text(1_767_225_599), "2025-12-31 23:59");
-        assert_eq!(time_text(-1), "1969-12-31 23:59");
-        assert_eq!(time_text(4_107_542_400), "2100-03-01 00:00");
-    }
-
-    #[test]
-    fn modes_are_written_as_ls_does() {
-        assert_eq!(mode_text(0o750), "rwxr-x---");
-        assert_eq!(mode_text(0o4644), "rw-r--r--");
     }
 }

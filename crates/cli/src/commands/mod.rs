@@ -17,6 +17,7 @@ mod initramfs;
 mod inside;
 mod kdf;
 mod key;
+mod listing;
 mod mapping;
 mod mount;
 mod mount_tree;

@@ -27,10 +27,17 @@ pub(super) struct Stored {
     pub(super) kind: Option<Kind>,
     /// Hash and minor hash of the name, where the directory stores them.
     pub(super) hash: Option<(u32, u32)>,
+    /// Byte of the directory at which it begins, and the one behind it.
+    pub(super) place: (u64, u64),
 }
 
-/// All entries but `.` and `..`.
-pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<Vec<Stored>, TreeError> {
+/// Entries but `.` and `..` that begin at byte `from` of the directory or behind it, at most so many. None only at its end.
+pub(super) fn entries(
+    sb: &Superblock,
+    blocks: &Blocks,
+    dir: &Inode,
+    (from, most): (u64, usize),
+) -> Result<Vec<Stored>, TreeError> {
     if dir.kind != Kind::Directory {
         return Err(TreeError::NotADirectory);
     }
@@ -49,6 +56,8 @@ pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<V
         }
         parse(sb, dir, in_map, 4, &mut found)?;
         parse(sb, dir, in_attribute, 60, &mut found)?;
+        found.retain(|entry| entry.place.0 >= from);
+        found.truncate(most);
         return Ok(found);
     }
     if dir.size > MAX_SIZE {
@@ -60,9 +69,10 @@ pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<V
     if dir.size > sb.blocks.saturating_mul(size) {
         return Err(damaged(dir, 0));
     }
-    let mut logical: u64 = 0;
+    // cannot divide by zero: a block has bytes.
+    let mut logical = from.checked_div(size).unwrap_or(0);
     // cannot overflow: a directory has 512 MiB at most, and a run lies in the filesystem.
-    while logical.saturating_mul(size) < dir.size {
+    while logical.saturating_mul(size) < dir.size && found.len() < most {
         let at = logical.saturating_mul(size);
         let run = map::run(blocks, dir, logical)?;
         let Some(first) = run.block else { return Err(damaged(dir, at)) };
@@ -78,6 +88,13 @@ pub(super) fn entries(sb: &Superblock, blocks: &Blocks, dir: &Inode) -> Result<V
                 check_tail(dir, &block, at)?;
             }
             parse(sb, dir, &block, at, &mut found)?;
+            if at < from {
+                found.retain(|entry| entry.place.0 >= from);
+            }
+            if found.len() >= most {
+                found.truncate(most);
+                break;
+            }
         }
         // cannot overflow: a file has 2^32 blocks at most.
         logical = logical.saturating_add(run.len);
@@ -178,7 +195,10 @@ fn parse(
             7 => Some(Kind::Link),
             _ => None,
         };
-        found.push(Stored { name: name.to_vec(), inode, kind, hash });
+        // cannot overflow: a directory has 512 MiB at most.
+        let place = base.saturating_add(at);
+        let place = (place, place.saturating_add(len.into()));
+        found.push(Stored { name: name.to_vec(), inode, kind, hash, place });
     }
     Ok(())
 }

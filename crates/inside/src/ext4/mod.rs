@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use atrest_device::BlockDevice;
 use atrest_filetree::{
-    About, Capacity, Encryption, Entry, FileTree, InodeCipher, Kind, Metadata, Note, Space, Stop, Timestamp,
-    TreeError, TreePath,
+    About, Capacity, Cursor, Encryption, Entry, FileTree, InodeCipher, Kind, Listed, Metadata, Note, Space,
+    Stop, Timestamp, TreeError, TreePath, Wanted,
 };
 
 use blocks::Blocks;
@@ -37,11 +37,13 @@ use crate::fault::{Damage, Feature, Field};
 const CACHED_DIRECTORIES: usize = 16;
 /// Names kept of all of them together, at some 100 bytes each. A larger directory is scanned on each look-up instead.
 const CACHED_NAMES: usize = 1_000_000;
+/// A whole directory, from its first byte on.
+const ALL: (u64, usize) = (0, usize::MAX);
 /// Bytes handed over at once by `read_to`.
 const PIECE: usize = 1 << 20;
 
 /// Inodes of names, and where in the directory they stand.
-type Names = Arc<HashMap<Vec<u8>, (u32, usize)>>;
+type Names = Arc<HashMap<Vec<u8>, (u32, u64)>>;
 
 /// The names of one directory.
 struct Known {
@@ -61,7 +63,7 @@ pub(crate) struct ExtTree {
     /// Most recently used last.
     directories: Mutex<Vec<Known>>,
     /// By which entry of which directory each directory was entered: there is only one in a sound filesystem.
-    entered: Mutex<HashMap<u32, (u32, usize)>>,
+    entered: Mutex<HashMap<u32, (u32, u64)>>,
     encryption: Option<Arc<dyn Encryption>>,
 }
 
@@ -123,19 +125,24 @@ impl ExtTree {
     fn find(&self, path: &TreePath) -> Result<Inode, TreeError> {
         let mut inode = self.inode(ROOT)?;
         for name in path.components() {
-            let (number, place) = self.child(&inode, name)?;
-            let child = self.inode(number)?;
-            if child.kind == Kind::Directory {
-                self.enter(&child, (inode.number, place))?;
-            }
-            self.check_policy(&inode, &child)?;
-            inode = child;
+            let entry = self.child(&inode, name)?;
+            inode = self.below(&inode, entry)?;
         }
         Ok(inode)
     }
 
+    /// The inode of an entry at some byte of a directory.
+    fn below(&self, dir: &Inode, (number, place): (u32, u64)) -> Result<Inode, TreeError> {
+        let child = self.inode(number)?;
+        if child.kind == Kind::Directory {
+            self.enter(&child, (dir.number, place))?;
+        }
+        self.check_policy(dir, &child)?;
+        Ok(child)
+    }
+
     /// Fails if a directory is entered by another entry than before: it may contain itself.
-    fn enter(&self, directory: &Inode, entry: (u32, usize)) -> Result<(), TreeError> {
+    fn enter(&self, directory: &Inode, entry: (u32, u64)) -> Result<(), TreeError> {
         let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
         if directory.number == ROOT || *entered.entry(directory.number).or_insert(entry) != entry {
             return Err(TreeError::SharedDirectory { inode: directory.number.into() });
@@ -144,7 +151,7 @@ impl ExtTree {
     }
 
     /// The inode that a name stands for, and the name's place in the directory.
-    fn child(&self, dir: &Inode, name: &[u8]) -> Result<(u32, usize), TreeError> {
+    fn child(&self, dir: &Inode, name: &[u8]) -> Result<(u32, u64), TreeError> {
         let generation = self.generation();
         let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         directories.retain(|known| known.generation == generation);
@@ -157,10 +164,10 @@ impl ExtTree {
             }
             None => {
                 drop(directories);
-                let (entries, folds) = (self.entries(dir)?, self.folds(dir)?);
+                let (entries, folds) = (self.entries(dir, ALL)?, self.folds(dir)?);
                 let mut names = HashMap::with_capacity(entries.len());
-                for (place, entry) in entries.into_iter().enumerate() {
-                    let found = (entry.inode, place);
+                for entry in entries {
+                    let found = (entry.inode, entry.place.0);
                     // The first of two equal names counts, in a damaged directory, as for the kernel.
                     if folds {
                         names.entry(casefold::fold(&entry.name)).or_insert(found);
@@ -184,9 +191,9 @@ impl ExtTree {
         self.encryption.as_ref().map_or(0, |encryption| encryption.generation())
     }
 
-    /// The entries of a directory, with the names as they are shown.
-    fn entries(&self, dir: &Inode) -> Result<Vec<dir::Stored>, TreeError> {
-        let entries = dir::entries(&self.sb, &self.blocks, dir)?;
+    /// Entries of a directory from a byte on, at most so many, with the names as they are shown.
+    fn entries(&self, dir: &Inode, part: (u64, usize)) -> Result<Vec<dir::Stored>, TreeError> {
+        let entries = dir::entries(&self.sb, &self.blocks, dir, part)?;
         if dir.is_encrypted() { self.show_names(dir, entries) } else { Ok(entries) }
     }
 
@@ -293,26 +300,25 @@ impl FileTree for ExtTree {
     }
 
     fn metadata(&self, path: &TreePath) -> Result<Metadata, TreeError> {
-        let inode = self.find(path)?;
-        let mut metadata = inode.metadata();
-        // What is stored is longer than what a reader gets.
-        if inode.kind == Kind::Link && inode.is_encrypted() {
-            metadata.size = self.target(&inode)?.len() as u64;
-        }
-        Ok(metadata)
+        self.shown(&self.find(path)?)
     }
 
     fn list(&self, path: &TreePath) -> Result<Vec<Entry>, TreeError> {
         let dir = self.find(path)?;
-        let mut entries = Vec::new();
-        for stored in self.entries(&dir)? {
-            let kind = match stored.kind {
-                Some(kind) => kind,
-                None => self.inode(stored.inode)?.kind,
-            };
-            entries.push(Entry { name: stored.name, kind, inode: stored.inode.into() });
-        }
-        Ok(entries)
+        self.entries(&dir, ALL)?.into_iter().map(|stored| self.entry(stored)).collect()
+    }
+
+    /// A cursor is a byte of the directory: entries come in the order of its blocks, those of a hash tree as well. They stay
+    /// where they are, because nothing here adds or removes any.
+    fn list_from(&self, path: &TreePath, from: Cursor, wanted: Wanted) -> Result<Vec<Listed>, TreeError> {
+        let dir = self.find(path)?;
+        let listed = self.entries(&dir, (from.0, wanted.entries))?.into_iter().map(|stored| {
+            let (number, (place, next)) = (stored.inode, stored.place);
+            let look = || self.shown(&self.below(&dir, (number, place))?);
+            let metadata = wanted.metadata.then(look);
+            Ok(Listed { entry: self.entry(stored)?, metadata, next: Cursor(next) })
+        });
+        listed.collect()
     }
 
     fn read_at(&self, path: &TreePath, offset: u64, buf: &mut [u8]) -> Result<usize, TreeError> {
@@ -373,6 +379,23 @@ impl FileTree for ExtTree {
 }
 
 impl ExtTree {
+    fn entry(&self, stored: dir::Stored) -> Result<Entry, TreeError> {
+        let kind = match stored.kind {
+            Some(kind) => kind,
+            None => self.inode(stored.inode)?.kind,
+        };
+        Ok(Entry { name: stored.name, kind, inode: stored.inode.into() })
+    }
+
+    fn shown(&self, inode: &Inode) -> Result<Metadata, TreeError> {
+        let mut metadata = inode.metadata();
+        // What is stored is longer than what a reader gets.
+        if inode.kind == Kind::Link && inode.is_encrypted() {
+            metadata.size = self.target(inode)?.len() as u64;
+        }
+        Ok(metadata)
+    }
+
     fn target(&self, inode: &Inode) -> Result<Vec<u8>, TreeError> {
         // The kernel's limit, PATH_MAX.
         const MAX_TARGET: u64 = 4095;

@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atrest_device::BlockDevice;
 use atrest_filetree::{
-    About, Capacity, Entry, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp, TreeError,
-    TreePath, WalkError,
+    About, Capacity, Cursor, Entry, FileTree, IfExists, Kind, Listed, Metadata, Note, Space, Stop, Timestamp,
+    TreeError, TreePath, WalkError, Wanted,
 };
 use atrest_probe::fat::{BootSector, FatError};
 
@@ -48,6 +48,8 @@ struct State {
     table: Table,
     /// The chain that was used last, by its first cluster: reading a file in pieces follows it once.
     last_chain: Option<(u32, Vec<Run>)>,
+    /// The directory that was listed last.
+    last_listed: Option<(TreePath, Directory)>,
     entered: Entered,
     /// Each cluster has one owner, as was found. What is written here does not change that.
     is_unshared: bool,
@@ -85,6 +87,7 @@ impl FatTree {
         let mut state = State {
             table: Table::new(boot, cache)?,
             last_chain: None,
+            last_listed: None,
             entered: Entered::default(),
             is_unshared: false,
             begun: false,
@@ -109,6 +112,7 @@ impl FatTree {
             return Err(TreeError::EarlierWriteFailed);
         }
         state.last_chain = None;
+        state.last_listed = None;
         state.begun = false;
         let result = op(&mut state);
         if let Err(TreeError::Device(_) | TreeError::Corrupt(_)) = &result
@@ -375,6 +379,11 @@ fn number(found: &Found, table: &Table) -> u64 {
     if found.is_dir() { found.cluster(table).into() } else { 0 }
 }
 
+fn entry(found: Found, table: &Table) -> Entry {
+    let (kind, inode) = (metadata(&found, table).kind, number(&found, table));
+    Entry { name: found.name.into_bytes(), kind, inode }
+}
+
 fn metadata(found: &Found, table: &Table) -> Metadata {
     let (kind, mode) = if found.is_dir() { (Kind::Directory, 0o755) } else { (Kind::File, 0o644) };
     Metadata {
@@ -433,12 +442,30 @@ impl FileTree for FatTree {
     fn list(&self, path: &TreePath) -> Result<Vec<Entry>, TreeError> {
         let mut state = self.lock();
         let directory = state.directory(path)?;
-        let kind = |found: &Found| if found.is_dir() { Kind::Directory } else { Kind::File };
-        let entry = |found: Found| {
-            let (kind, inode) = (kind(&found), number(&found, &state.table));
-            Entry { name: found.name.into_bytes(), kind, inode }
+        Ok(directory.entries.into_iter().map(|found| entry(found, &state.table)).collect())
+    }
+
+    /// A cursor is the slot behind an entry's own: an entry keeps its slot as long as it keeps its name. A directory has 65536
+    /// slots at most, and the one that was listed last stays in memory until something is changed.
+    fn list_from(&self, path: &TreePath, from: Cursor, wanted: Wanted) -> Result<Vec<Listed>, TreeError> {
+        let mut state = self.lock();
+        let directory = match state.last_listed.take() {
+            Some((listed, directory)) if listed == *path => directory,
+            _ => state.directory(path)?,
         };
-        Ok(directory.entries.into_iter().map(entry).collect())
+        // intended: no slot has such a number, and none is behind it.
+        let from = usize::try_from(from.0).unwrap_or(usize::MAX);
+        let first = directory.entries.partition_point(|found| found.slot() < from);
+        let portion = directory.entries.iter().skip(first).take(wanted.entries);
+        let listed = portion.map(|found| Listed {
+            metadata: wanted.metadata.then(|| Ok(metadata(found, &state.table))),
+            // cannot overflow: a directory has 65536 slots at most.
+            next: Cursor(found.slot().saturating_add(1) as u64),
+            entry: entry(found.clone(), &state.table),
+        });
+        let listed = listed.collect();
+        state.last_listed = Some((path.clone(), directory));
+        Ok(listed)
     }
 
     fn read_at(&self, path: &TreePath, offset: u64, buf: &mut [u8]) -> Result<usize, TreeError> {

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atrest_device::{BlockDevice, FlashDevice, FlashGeometry};
 use atrest_filetree::{
-    About, Capacity, Entry, Fault, FileTree, IfExists, Kind, Metadata, Note, Space, Stop, Timestamp,
-    TreeError, TreePath, is_valid_name,
+    About, ByHash, Capacity, Cursor, Entry, Fault, FileTree, IfExists, Kind, Listed, Metadata, Note, Space,
+    Stop, Timestamp, TreeError, TreePath, Wanted, is_valid_name,
 };
 use atrest_littlefs::{
     FileId, FormatOptions, LittleFs, LittleFsError, MAX_FILE_LEN, MAX_NAME_LEN, MountError, OpenMode, format,
@@ -200,6 +200,37 @@ impl<D: FlashDevice + Send> FileTree for LittleFsTree<D> {
         let entries = self.lock().fs.read_dir(path.as_bytes()).map_err(tree_error)?;
         let valid = entries.into_iter().filter(|entry| is_valid_name(&entry.name));
         Ok(valid.map(|entry| Entry { name: entry.name, kind: kind(entry.kind), inode: 0 }).collect())
+    }
+
+    /// A cursor is the hash of a name: places that the library gives move with whatever is added and removed. Each portion goes
+    /// over the whole directory, of which it keeps what it returns.
+    fn list_from(&self, path: &TreePath, from: Cursor, wanted: Wanted) -> Result<Vec<Listed>, TreeError> {
+        let mut state = self.lock();
+        let mut portion = ByHash::new(from, wanted.entries);
+        let take = &mut |entry: atrest_littlefs::Entry| {
+            if is_valid_name(&entry.name) {
+                let size = entry.size;
+                portion.add(Entry { name: entry.name, kind: kind(entry.kind), inode: 0 }, size);
+            }
+        };
+        state.fs.each_entry(path.as_bytes(), take).map_err(tree_error)?;
+        // The size of the open file is known to it alone.
+        let open = match &state.open {
+            Some(open) if open.path.parent().as_ref() == Some(path) => {
+                let path = open.path.clone();
+                let (fs, file) = state.file(&path, false)?;
+                let size = fs.file_size(file).map_err(tree_error)?;
+                path.name().map(|name| (name.to_vec(), size))
+            }
+            _ => None,
+        };
+        let listed = portion.finish().into_iter().map(|(next, entry, stored)| {
+            let own = open.as_ref().filter(|(name, _)| *name == entry.name);
+            let size = own.map_or(stored, |(_, size)| *size);
+            let metadata = wanted.metadata.then(|| Ok(metadata(entry.kind, size)));
+            Listed { entry, metadata, next }
+        });
+        Ok(listed.collect())
     }
 
     fn read_at(&self, path: &TreePath, offset: u64, buf: &mut [u8]) -> Result<usize, TreeError> {

@@ -14,7 +14,7 @@ use atrest_testkit::{Random, Scratch};
 
 /// A medium that the tree may take along to another thread.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<EmulatedFlash>>);
+pub struct Shared(Arc<Mutex<EmulatedFlash>>);
 
 impl FlashDevice for Shared {
     fn geometry(&self) -> FlashGeometry {
@@ -34,7 +34,7 @@ impl FlashDevice for Shared {
     }
 }
 
-fn flash(blocks: u64) -> Shared {
+pub fn flash(blocks: u64) -> Shared {
     let geometry = FlashGeometry::new(16, 16, 4096, blocks).expect("a geometry");
     let shared = Shared(Arc::new(Mutex::new(EmulatedFlash::new(geometry))));
     format(shared.clone(), &FormatOptions::default()).expect("format");

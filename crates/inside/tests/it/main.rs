@@ -7,6 +7,7 @@ mod ext4;
 mod fat;
 mod fat_rename;
 mod hostile;
+mod listing;
 mod littlefs;
 mod overwrite;
 mod partitions;

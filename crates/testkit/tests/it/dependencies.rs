@@ -10,7 +10,10 @@ use serde_json::Value;
 /// Crates that are in the tree twice, and whose fault it is. An entry that is no longer true fails the test too.
 const TWICE: &[(&str, &str)] = &[
     ("getrandom", "ring, which rustls computes with"),
-    ("syn", "the derive macros of zeroize, bitbybit (embedded-sdmmc) and zerocopy (dtoolkit); at build time only"),
+    (
+        "syn",
+        "the derive macros of zeroize, bitbybit (embedded-sdmmc) and zerocopy (dtoolkit); at build time only",
+    ),
     ("bitflags", "the second release by vmm-sys-util, which the crates for vhost-user use"),
     ("shlex", "the bindgen that littlefs2-sys builds with; at build time only"),
 ];

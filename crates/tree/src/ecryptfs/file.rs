@@ -10,7 +10,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use atrest_secret::Random;
 
 use super::contents::Contents;
-use super::header::{HEADER_READ, MetadataPlace};
+use super::header::{HEADER_READ, MetadataPlace, SIZE_LEN};
 use super::packet::{FileKeyPacket, PacketSet};
 use super::{
     EXTENT, EcryptfsError, FileCipher, HEADER_LEN, Header, HeaderDamage, Keys, LowerFile, Signature,
@@ -123,6 +123,21 @@ impl<L: LowerFile> EncryptedFile<L> {
     /// fails. A header that can't be used fails where [`Header::parse`] does.
     pub fn header(lower: &L) -> Result<(Header, MetadataPlace), EcryptfsError> {
         read_header(lower).map(|(header, place, _)| (header, place))
+    }
+
+    /// The size of the contents of a lower file that is not opened, as the kernel finds it: of the header no more is looked at.
+    ///
+    /// # Errors
+    /// [`EcryptfsError::NoHeader`] if nothing says a size, [`EcryptfsError::Io`] if it can't be read.
+    pub fn size(lower: &L) -> Result<u64, EcryptfsError> {
+        let mut start = [0; SIZE_LEN];
+        let read = lower.read_at(0, &mut start)?;
+        if let Some(size) = Header::size_of(&start).filter(|_| read == SIZE_LEN) {
+            return Ok(size);
+        }
+        let xattr = lower.xattr()?;
+        let size = xattr.and_then(|xattr| Header::size_of(xattr.first_chunk()?));
+        size.ok_or(EcryptfsError::NoHeader { len: lower.len()? })
     }
 
     /// The lower file.

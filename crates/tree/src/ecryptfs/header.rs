@@ -1,6 +1,6 @@
 //! The header of a lower file: in the file, before its contents, or in the attribute `user.ecryptfs`.
 
-use atrest_codec::{Be, Reader, encode};
+use atrest_codec::{Be, Reader, decode, encode};
 use atrest_secret::{Random, RandomError};
 
 use super::packet::{PacketSet, WrappedKey};
@@ -11,6 +11,9 @@ pub const HEADER_LEN: u64 = 8192;
 const HEADER_EXTENTS: u16 = HEADER_LEN as u16 / EXTENT as u16;
 /// The header proper is read from so many bytes, as the kernel does it.
 pub(super) const HEADER_READ: usize = 4096;
+
+/// Bytes of a header in which the size and the marker are.
+pub(super) const SIZE_LEN: usize = 16;
 
 /// The two words of the marker differ by this.
 const MARKER: u32 = 0x3c81_b7f5;
@@ -51,6 +54,12 @@ impl Header {
     pub fn is_header(bytes: &[u8]) -> bool {
         let marker = Reader::at(bytes, 8).and_then(|mut reader| reader.field());
         marker.is_ok_and(|(Be(first), Be(second)): (Be<u32>, Be<u32>)| first ^ second == MARKER)
+    }
+
+    /// The size of the contents, from the first [`SIZE_LEN`] bytes of a header. Nothing else of it is looked at.
+    pub(super) fn size_of(bytes: &[u8; SIZE_LEN]) -> Option<u64> {
+        let (Be(size), _marker): (Be<u64>, [u8; 8]) = decode(bytes);
+        (Self::is_header(bytes) && i64::try_from(size).is_ok()).then_some(size)
     }
 
     /// Reads a header: the first 4096 bytes of the file, or the attribute. The caller has found the marker.

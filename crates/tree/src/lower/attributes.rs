@@ -1,6 +1,9 @@
 //! What `stat` shows, and what can be set of it.
 
+use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 
 use atrest_filetree::posix::{Attributes, Change, Errno, NewTime, Outcome};
 use atrest_filetree::{Kind, Metadata, Timestamp};
@@ -8,13 +11,25 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_N
 
 use super::Layer;
 use super::kind_of;
-use super::nodes::LowerNode;
-use super::open::Stamp;
-use super::tree::Inner;
+use super::nodes::{LowerNode, Way, Which, without_name};
+use super::open::{Stamp, proc_name};
+use super::tree::{Inner, stat_at};
+use crate::flags;
 
 impl<M: Layer> Inner<M> {
+    /// What a node looks like.
     pub fn attributes_of(&self, node: &LowerNode<M::File>) -> Outcome<Attributes> {
-        let stat = rustix::fs::fstat(&node.fd)?;
+        let stat = self.stat(node)?;
+        self.shown(node, &stat, || self.read(node))
+    }
+
+    /// What a node looks like that the system describes so. Its lower file is opened by `open` if it must be looked into.
+    pub fn shown(
+        &self,
+        node: &LowerNode<M::File>,
+        stat: &Stat,
+        open: impl FnOnce() -> Outcome<File>,
+    ) -> Outcome<Attributes> {
         let kind = kind_of(node.kind).ok_or(Errno::IO)?;
         let time = |seconds: i64, nanoseconds: u64| Timestamp {
             seconds,
@@ -23,7 +38,7 @@ impl<M: Layer> Inner<M> {
         };
         let metadata = Metadata {
             kind,
-            size: self.size(node, kind, &stat),
+            size: self.size(node, kind, stat, open),
             mode: (stat.st_mode & 0o7777) as u16,
             uid: stat.st_uid,
             gid: stat.st_gid,
@@ -40,7 +55,13 @@ impl<M: Layer> Inner<M> {
     }
 
     /// Bytes of contents, or of a link's target; where that can't be found out, what the lower file has.
-    fn size(&self, node: &LowerNode<M::File>, kind: Kind, stat: &Stat) -> u64 {
+    fn size(
+        &self,
+        node: &LowerNode<M::File>,
+        kind: Kind,
+        stat: &Stat,
+        open: impl FnOnce() -> Outcome<File>,
+    ) -> u64 {
         // cannot fail: the system gives no negative sizes.
         let raw = u64::try_from(stat.st_size).unwrap_or(0);
         if !self.layer.maps_sizes() {
@@ -56,8 +77,7 @@ impl<M: Layer> Inner<M> {
                 if let Some((_, size)) = state.size.filter(|(at, _)| *at == stamp) {
                     return size;
                 }
-                let opened = self.opener.reopen(node, OFlags::RDONLY).ok();
-                let size = opened.and_then(|file| self.layer.size(&file)).unwrap_or(raw);
+                let size = open().ok().and_then(|file| self.layer.size(&file)).unwrap_or(raw);
                 state.size = Some((stamp, size));
                 size
             }
@@ -66,27 +86,50 @@ impl<M: Layer> Inner<M> {
         }
     }
 
+    /// What the system says of a node.
+    pub fn stat(&self, node: &LowerNode<M::File>) -> Outcome<Stat> {
+        let _still = self.names_stay();
+        match self.nodes.way(node)? {
+            Way::Held(fd) => rustix::fs::fstat(&*fd),
+            Way::Named(parent, name) => {
+                let stat = stat_at(&*parent, &name).map_err(without_name)?;
+                if Which::of(&stat) == node.which { Ok(stat) } else { Err(Errno::STALE) }
+            }
+        }
+    }
+
+    /// The lower file of a node, opened to be read.
+    fn read(&self, node: &LowerNode<M::File>) -> Outcome<File> {
+        let _still = self.names_stay();
+        match self.nodes.way(node)? {
+            Way::Held(fd) => self.opener.reopen(&*fd, OFlags::RDONLY),
+            Way::Named(parent, name) => open_if_same(&*parent, &name, node.which).map_err(without_name),
+        }
+    }
+
     pub fn target(&self, node: &LowerNode<M::File>) -> Outcome<Vec<u8>> {
-        self.layer.plain_target(rustix::fs::readlinkat(&node.fd, "", Vec::new())?.into_bytes())
+        let place = self.descriptor(node)?;
+        self.layer.plain_target(rustix::fs::readlinkat(&*place, "", Vec::new())?.into_bytes())
     }
 
     pub fn change(&self, node: &LowerNode<M::File>, change: &Change) -> Outcome<()> {
+        let place = &*self.descriptor(node)?;
         if let Some(size) = change.size {
-            self.opener.set_len(&*self.layer, node, size)?;
+            self.opener.set_len(&*self.layer, (node, place), size)?;
         }
         if change.uid.is_some() || change.gid.is_some() {
-            self.chown(&node.fd, change.uid, change.gid)?;
+            self.chown(place, change.uid, change.gid)?;
         }
         if let Some(mode) = change.mode {
             let mode = Mode::from_raw_mode(mode & 0o7777);
-            rustix::fs::chmodat(&self.opener.proc_fds, node.proc_name(), mode, AtFlags::empty())?;
+            rustix::fs::chmodat(&self.opener.proc_fds, proc_name(place), mode, AtFlags::empty())?;
         }
         if change.accessed.is_some() || change.modified.is_some() {
             let times = Timestamps {
                 last_access: timespec(change.accessed),
                 last_modification: timespec(change.modified),
             };
-            rustix::fs::utimensat(&node.fd, "", &times, AtFlags::EMPTY_PATH)?;
+            rustix::fs::utimensat(place, "", &times, AtFlags::EMPTY_PATH)?;
         }
         Ok(())
     }
@@ -96,18 +139,31 @@ impl<M: Layer> Inner<M> {
         if !self.is_root || !node.is_file() {
             return Ok(());
         }
-        let mode = Mode::from_raw_mode(rustix::fs::fstat(&node.fd)?.st_mode & 0o7777);
+        let mode = Mode::from_raw_mode(self.stat(node)?.st_mode & 0o7777);
         let left = mode.difference(Mode::SUID | Mode::SGID);
         if left == mode {
             return Ok(());
         }
-        rustix::fs::chmodat(&self.opener.proc_fds, node.proc_name(), left, AtFlags::empty())
+        let place = self.descriptor(node)?;
+        rustix::fs::chmodat(&self.opener.proc_fds, proc_name(&*place), left, AtFlags::empty())
     }
 
     pub fn chown(&self, fd: impl AsFd, uid: Option<u32>, gid: Option<u32>) -> Outcome<()> {
         let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
         rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)
     }
+}
+
+/// Opens what has a name, to look into it if it is a file.
+pub(super) fn open_to_read(parent: impl AsFd, lower: &[u8]) -> Outcome<File> {
+    let opened = rustix::fs::openat(parent, OsStr::from_bytes(lower), flags::INNER_FILE, Mode::empty());
+    Ok(opened?.into())
+}
+
+/// Opens what has a name to look into it, if it is the file that is meant.
+pub(super) fn open_if_same(parent: impl AsFd, lower: &[u8], which: Which) -> Outcome<File> {
+    let file = open_to_read(parent, lower)?;
+    if Which::of(&rustix::fs::fstat(&file)?) == which { Ok(file) } else { Err(Errno::STALE) }
 }
 
 fn timespec(time: Option<NewTime>) -> Timespec {

@@ -127,7 +127,7 @@ impl Layer for EcryptfsLayer {
     }
 
     fn size(&self, lower: &File) -> Option<u64> {
-        EncryptedFile::header(lower).ok().map(|(header, _)| header.size)
+        EncryptedFile::size(lower).ok()
     }
 
     fn maps_sizes(&self) -> bool {

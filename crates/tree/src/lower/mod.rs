@@ -3,9 +3,9 @@
 //! What stands between the tree and the directory is a [`Layer`]: [`Identity`] shows everything as it is, and
 //! [`EcryptfsLayer`] decrypts names and contents.
 //!
-//! Every node that somebody knows holds an `O_PATH` descriptor of what it stands for, and names are resolved one by one below
-//! such a descriptor, without following links. So no link, no `..` and no rename by somebody else leads out of the lower directory,
-//! and a node stays itself under any name.
+//! A node is found by its name below a descriptor of its directory, one name at a time, without following links, and is only used if
+//! it is the file that it was. So no link, no `..` and no rename by somebody else leads out of the lower directory, and a node
+//! stays itself under any name that it is given here. What was used lately is held open, and so is what has lost its name.
 
 mod attributes;
 mod directory;

@@ -1,7 +1,7 @@
 //! Open files: one shared state for each lower file, however many have it open.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use atrest_filetree::posix::{Errno, Opened, Outcome, PosixFile};
@@ -71,47 +71,41 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    /// The lower file itself, which is what the node's descriptor stands for, whatever its names are by now.
-    pub fn reopen<F>(&self, node: &LowerNode<F>, flags: OFlags) -> Outcome<File> {
+    /// The lower file itself, which is what a node's descriptor stands for, whatever its names are by now.
+    pub fn reopen(&self, place: impl AsFd, flags: OFlags) -> Outcome<File> {
         let flags = flags.union(crate::flags::REOPENED);
-        Ok(rustix::fs::openat(&self.proc_fds, node.proc_name(), flags, Mode::empty())?.into())
+        Ok(rustix::fs::openat(&self.proc_fds, proc_name(place), flags, Mode::empty())?.into())
     }
 
-    /// A file for the handles of one node. The caller holds the node's state.
+    /// A file for the handles of one node, whose descriptor is `place`. The caller holds the node's state.
     fn share<M: Layer>(
         &self,
         layer: &M,
-        node: &LowerNode<M::File>,
+        place: impl AsFd,
         state: &mut OpenState<M::File>,
         write: bool,
-        fresh: Option<File>,
     ) -> Outcome<()> {
         if state.shared.as_ref().is_some_and(|shared| shared.writable || !write) {
             return Ok(());
         }
-        if let Some(fresh) = fresh {
-            let file = Arc::new(layer.create(fresh)?);
-            state.shared = Some(Shared { file, writable: true });
-            return Ok(());
-        }
         // Whoever comes later may want to write, and contents that are encrypted are read before they are written.
-        let (lower, writable) = match self.writable.then(|| self.reopen(node, OFlags::RDWR)) {
+        let (lower, writable) = match self.writable.then(|| self.reopen(&place, OFlags::RDWR)) {
             Some(Ok(file)) => (file, true),
             Some(Err(error)) if write => return Err(error),
             None if write => return Err(Errno::ROFS),
-            _ => (self.reopen(node, OFlags::RDONLY)?, false),
+            _ => (self.reopen(&place, OFlags::RDONLY)?, false),
         };
         let file = Arc::new(layer.open(lower, writable)?);
         state.shared = Some(Shared { file, writable });
         Ok(())
     }
 
+    /// Opens the file of a node, whose descriptor is `place`.
     pub fn open<M: Layer>(
         &self,
         layer: &M,
-        node: &Arc<LowerNode<M::File>>,
+        (node, place): (&Arc<LowerNode<M::File>>, impl AsFd),
         write: bool,
-        fresh: Option<File>,
     ) -> Outcome<Opened> {
         if !node.is_file() {
             return Err(Errno::INVAL);
@@ -119,26 +113,37 @@ impl Opener {
         let mut state = node.state();
         let unchanged = match (state.handles, state.left) {
             (0, None) => false,
-            (0, Some(left)) => Stamp::of(&rustix::fs::fstat(&node.fd)?) == left,
+            (0, Some(left)) => Stamp::of(&rustix::fs::fstat(&place)?) == left,
             _ => true,
         };
-        self.share(layer, node, &mut state, write, fresh)?;
-        // cannot overflow: each is an open file.
-        state.handles = state.handles.saturating_add(1);
-        drop(state);
-        Ok(Opened {
-            file: Box::new(Handle { node: Arc::clone(node), behind: WriteBehind::default() }),
-            unchanged,
-        })
+        self.share(layer, place, &mut state, write)?;
+        Ok(Opened { file: Handle::new(node, &mut state), unchanged })
+    }
+
+    /// Opens the file of a node that was made just now.
+    pub fn open_new<M: Layer>(
+        &self,
+        layer: &M,
+        node: &Arc<LowerNode<M::File>>,
+        lower: File,
+    ) -> Outcome<Opened> {
+        let mut state = node.state();
+        state.shared = Some(Shared { file: Arc::new(layer.create(lower)?), writable: true });
+        Ok(Opened { file: Handle::new(node, &mut state), unchanged: false })
     }
 
     /// Sets the size of a file, whether somebody has it open or not.
-    pub fn set_len<M: Layer>(&self, layer: &M, node: &LowerNode<M::File>, len: u64) -> Outcome<()> {
+    pub fn set_len<M: Layer>(
+        &self,
+        layer: &M,
+        (node, place): (&LowerNode<M::File>, impl AsFd),
+        len: u64,
+    ) -> Outcome<()> {
         if !node.is_file() {
             return Err(Errno::INVAL);
         }
         let mut state = node.state();
-        self.share(layer, node, &mut state, true, None)?;
+        self.share(layer, place, &mut state, true)?;
         let file = state.shared.as_ref().map(|shared| Arc::clone(&shared.file)).ok_or(Errno::IO)?;
         let outcome = file.set_len(len);
         if state.handles == 0 {
@@ -149,13 +154,24 @@ impl Opener {
     }
 }
 
+/// A name by which the system finds again below `/proc/self/fd` what a descriptor stands for.
+pub(super) fn proc_name(fd: impl AsFd) -> String {
+    fd.as_fd().as_raw_fd().to_string()
+}
+
 /// One who has a file open.
-struct Handle<F> {
+struct Handle<F: LayerFile> {
     node: Arc<LowerNode<F>>,
     behind: WriteBehind,
 }
 
-impl<F> Handle<F> {
+impl<F: LayerFile> Handle<F> {
+    fn new(node: &Arc<LowerNode<F>>, state: &mut OpenState<F>) -> Box<Self> {
+        // cannot overflow: each is an open file.
+        state.handles = state.handles.saturating_add(1);
+        Box::new(Self { node: Arc::clone(node), behind: WriteBehind::default() })
+    }
+
     fn file(&self) -> Outcome<Arc<F>> {
         self.node.state().shared.as_ref().map(|shared| Arc::clone(&shared.file)).ok_or(Errno::BADF)
     }
@@ -182,7 +198,7 @@ impl<F: LayerFile> PosixFile for Handle<F> {
     }
 }
 
-impl<F> Drop for Handle<F> {
+impl<F: LayerFile> Drop for Handle<F> {
     fn drop(&mut self) {
         let mut state = self.node.state();
         // cannot be less: this one was counted.
@@ -191,7 +207,8 @@ impl<F> Drop for Handle<F> {
             let shared = state.shared.take();
             // Clocks of files are coarse: what was seen before says nothing.
             state.size = None;
-            state.left = rustix::fs::fstat(&self.node.fd).ok().as_ref().map(Stamp::of);
+            let lower = shared.as_ref().and_then(|shared| shared.file.lower());
+            state.left = lower.and_then(|(file, _)| rustix::fs::fstat(file).ok()).as_ref().map(Stamp::of);
             drop(state);
             drop(shared);
         }

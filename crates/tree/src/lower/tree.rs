@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use atrest_filetree::is_valid_name;
 use atrest_filetree::posix::{
@@ -19,9 +19,10 @@ use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFla
 use rustix::process::{Resource, Rlimit};
 
 use super::Layer;
+use super::attributes::open_if_same;
 use super::directory::OpenDirectory;
-use super::nodes::{LowerNode, Nodes};
-use super::open::Opener;
+use super::nodes::{LowerNode, Nodes, Place, Which, open_as};
+use super::open::{Opener, proc_name};
 use crate::flags;
 
 /// Why a lower directory can't be served.
@@ -48,6 +49,9 @@ impl fmt::Display for LowerError {
 
 impl core::error::Error for LowerError {}
 
+/// More descriptors of nodes are of little use: they spare the opening of directories above all.
+const MOST_HELD: usize = 4096;
+
 /// A lower directory with POSIX behaviour, through a layer.
 pub struct LowerPosix<M: Layer> {
     inner: Arc<Inner<M>>,
@@ -56,6 +60,8 @@ pub struct LowerPosix<M: Layer> {
 pub(super) struct Inner<M: Layer> {
     pub layer: Arc<M>,
     pub nodes: Nodes<M::File>,
+    /// Whoever finds a node by its name reads, and whoever takes a name away writes.
+    names: RwLock<()>,
     pub opener: Opener,
     /// Holds the lock as long as the tree lives, and answers for the whole filesystem.
     root: OwnedFd,
@@ -77,6 +83,20 @@ impl<M: Layer> LowerPosix<M> {
     /// [`LowerError::Directory`] if the directory can't be opened, [`LowerError::InUse`] if somebody else has
     /// opened it and one of the two writes. [`LowerError::NoProc`] without `/proc`.
     pub fn open(directory: &Path, layer: M, writable: bool) -> Result<Self, LowerError> {
+        Self::open_holding(directory, layer, writable, room_for_nodes())
+    }
+
+    /// Opens a lower directory, and holds at most so many descriptors of what it shows, beside those of what is open and of what
+    /// has lost its name.
+    ///
+    /// # Errors
+    /// Fails where [`open`](Self::open) does.
+    pub fn open_holding(
+        directory: &Path,
+        layer: M,
+        writable: bool,
+        descriptors: usize,
+    ) -> Result<Self, LowerError> {
         let failed = |error: Errno| LowerError::Directory(error.into());
         let root = rustix::fs::openat(CWD, directory, flags::DIRECTORY, Mode::empty()).map_err(failed)?;
         let lock = if writable {
@@ -92,10 +112,10 @@ impl<M: Layer> LowerPosix<M> {
         let proc_fds = proc_fds.map_err(|error| LowerError::NoProc(error.into()))?;
         let node = rustix::fs::openat(&root, ".", flags::PLACE, Mode::empty()).map_err(failed)?;
         let stat = rustix::fs::fstat(&node).map_err(failed)?;
-        raise_limit();
         let inner = Inner {
             layer: Arc::new(layer),
-            nodes: Nodes::new(node, &stat),
+            nodes: Nodes::new(node, &stat, descriptors),
+            names: RwLock::new(()),
             opener: Opener { proc_fds, writable },
             root,
             is_root: rustix::process::geteuid().is_root(),
@@ -104,12 +124,15 @@ impl<M: Layer> LowerPosix<M> {
     }
 }
 
-/// Every node that the kernel knows holds a descriptor.
-fn raise_limit() {
+/// How many descriptors of nodes are held, once there is room for as many as the system lets there be: the rest is for open files.
+fn room_for_nodes() -> usize {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let highest = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    // Without more of them, fewer nodes can be known at once.
+    // Without more of them, fewer files can be open at once.
     let _ = rustix::process::setrlimit(Resource::Nofile, highest);
+    let room = rustix::process::getrlimit(Resource::Nofile).current;
+    // intended: without a limit there is room for all that are of use.
+    room.and_then(|room| usize::try_from(room / 4).ok()).unwrap_or(MOST_HELD).min(MOST_HELD)
 }
 
 impl<M: Layer> Inner<M> {
@@ -117,49 +140,105 @@ impl<M: Layer> Inner<M> {
         if self.opener.writable { Ok(()) } else { Err(Errno::ROFS) }
     }
 
-    /// The node under a name of the lower directory, with one reference more.
-    fn refer(&self, parent: impl AsFd, lower: &[u8]) -> Outcome<Arc<LowerNode<M::File>>> {
-        let fd = rustix::fs::openat(parent, OsStr::from_bytes(lower), flags::INNER_PLACE, Mode::empty())?;
-        let stat = rustix::fs::fstat(&fd)?;
-        Ok(self.nodes.refer(fd, &stat))
+    /// Until this is dropped no name goes away, so that a node is where it was found. No state of a node may be asked for
+    /// meanwhile: who holds that waits for names.
+    pub fn names_stay(&self) -> RwLockReadGuard<'_, ()> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names_go(&self) -> RwLockWriteGuard<'_, ()> {
+        self.names.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A descriptor of a node, opened with `O_PATH`.
+    pub fn descriptor(&self, node: &LowerNode<M::File>) -> Outcome<Arc<OwnedFd>> {
+        let _still = self.names_stay();
+        self.nodes.descriptor(node)
+    }
+
+    fn directory(&self, number: Node) -> Outcome<Arc<OwnedFd>> {
+        self.descriptor(&*self.nodes.get(number)?)
+    }
+
+    /// The node under a name of the lower directory, with one reference more, and what it looks like. `at` is a descriptor of
+    /// the directory.
+    pub fn refer(&self, (parent, at): (Node, &impl AsFd), lower: &[u8]) -> Outcome<Attributes> {
+        let (node, stat) = {
+            let _still = self.names_stay();
+            let stat = stat_at(at, lower)?;
+            (self.nodes.refer(Place::new(parent, lower), &stat), stat)
+        };
+        self.told(&node, &stat, || open_if_same(at, lower, node.which))
+    }
+
+    /// What has a name, with one reference more.
+    fn look_up(&self, (parent, at): (Node, &OwnedFd), name: &[u8]) -> Outcome<Attributes> {
+        let (lower, node, stat) = {
+            let _still = self.names_stay();
+            let (lower, found) = self.find(at, name)?;
+            let stat = found?;
+            (lower.clone(), self.nodes.refer(Place::new(parent, &lower), &stat), stat)
+        };
+        self.told(&node, &stat, || open_if_same(at, &lower, node.which))
     }
 
     /// What a node that was just referred to looks like.
-    fn told(&self, node: &LowerNode<M::File>) -> Outcome<Attributes> {
-        let attributes = self.attributes_of(node);
+    pub fn told(
+        &self,
+        node: &LowerNode<M::File>,
+        stat: &Stat,
+        open: impl FnOnce() -> Outcome<File>,
+    ) -> Outcome<Attributes> {
+        let attributes = self.shown(node, stat, open);
         if attributes.is_err() {
             self.nodes.forget(node.number, 1);
         }
         attributes
     }
 
-    /// The name in the lower directory of an entry that there may be. One that the layer would not have made is found, too.
-    fn lower_name<'a>(&self, parent: impl AsFd, name: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
+    /// The name in the lower directory of an entry that there may be, and what the system says of it if there is one. One that the
+    /// layer would not have made is found, too.
+    fn find<'a>(&self, at: impl AsFd, name: &'a [u8]) -> Outcome<(Cow<'a, [u8]>, Outcome<Stat>)> {
         if !is_valid_name(name) {
             return Err(if name.len() > 255 { Errno::NAMETOOLONG } else { Errno::INVAL });
         }
         let mapped = self.layer.lower_name(name);
-        if mapped.as_ref().is_ok_and(|mapped| **mapped == *name) {
-            return mapped;
+        let found = mapped.as_ref().map_err(|error| *error).and_then(|mapped| stat_at(&at, mapped));
+        if found.is_err()
+            && !mapped.as_ref().is_ok_and(|mapped| **mapped == *name)
+            && *self.layer.plain_name(name) == *name
+            && let Ok(stat) = stat_at(&at, name)
+        {
+            return Ok((Cow::Borrowed(name), Ok(stat)));
         }
-        let is_there = |lower: &[u8]| stat_at(&parent, lower).is_ok();
-        if mapped.as_ref().is_ok_and(|mapped| is_there(mapped)) {
-            return mapped;
-        }
-        if *self.layer.plain_name(name) == *name && is_there(name) {
+        Ok((mapped?, found))
+    }
+
+    /// The name in the lower directory of an entry that is to be made.
+    fn lower_name<'a>(&self, at: impl AsFd, name: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
+        if is_valid_name(name) && self.layer.lower_name(name).is_ok_and(|mapped| *mapped == *name) {
             return Ok(Cow::Borrowed(name));
         }
-        mapped
+        self.find(at, name).map(|(lower, _)| lower)
+    }
+
+    /// Before a name goes away: what is known of what has it keeps a descriptor.
+    fn keep(&self, at: impl AsFd, lower: &[u8], found: Outcome<Stat>) -> Outcome<Option<Kept<M>>> {
+        let Some(node) = found.ok().and_then(|stat| self.nodes.known(&stat)) else { return Ok(None) };
+        let fd = Arc::new(open_as(at, lower, node.which)?);
+        let place = self.nodes.lost(&node, fd);
+        Ok(Some(Kept { node, place }))
+    }
+
+    /// The name is still there.
+    fn keep_no_longer(&self, kept: Option<Kept<M>>) {
+        if let Some(Kept { node, place: Some(place) }) = kept {
+            self.nodes.moved(&node, place);
+        }
     }
 
     /// Gives something new to whoever made it, with the permissions that were asked for.
-    fn hand_over(
-        &self,
-        fd: impl AsFd + Copy,
-        proc_name: &str,
-        owner: Owner,
-        mode: Option<u32>,
-    ) -> Outcome<()> {
+    fn hand_over(&self, fd: impl AsFd + Copy, owner: Owner, mode: Option<u32>) -> Outcome<()> {
         let stat = rustix::fs::fstat(fd)?;
         if self.is_root {
             let uid = (owner.uid != stat.st_uid).then_some(owner.uid);
@@ -175,14 +254,20 @@ impl<M: Layer> Inner<M> {
             let wanted = (mode & 0o7777) | (stat.st_mode & 0o2000);
             if rustix::fs::fstat(fd)?.st_mode & 0o7777 != wanted {
                 let wanted = Mode::from_raw_mode(wanted);
-                rustix::fs::chmodat(&self.opener.proc_fds, proc_name, wanted, AtFlags::empty())?;
+                rustix::fs::chmodat(&self.opener.proc_fds, proc_name(fd), wanted, AtFlags::empty())?;
             }
         }
         Ok(())
     }
 }
 
-fn stat_at(parent: impl AsFd, lower: &[u8]) -> Outcome<Stat> {
+/// What is known, and is about to lose its name.
+struct Kept<M: Layer> {
+    node: Arc<LowerNode<M::File>>,
+    place: Option<Place>,
+}
+
+pub(super) fn stat_at(parent: impl AsFd, lower: &[u8]) -> Outcome<Stat> {
     rustix::fs::statat(parent, OsStr::from_bytes(lower), AtFlags::SYMLINK_NOFOLLOW)
 }
 
@@ -192,10 +277,8 @@ impl<M: Layer> PosixTree for LowerPosix<M> {
     }
 
     fn lookup(&self, parent: Node, name: &[u8]) -> Outcome<Attributes> {
-        let parent = self.inner.nodes.get(parent)?;
-        let lower = self.inner.lower_name(&parent.fd, name)?;
-        let node = self.inner.refer(&parent.fd, &lower)?;
-        self.inner.told(&node)
+        let at = self.inner.directory(parent)?;
+        self.inner.look_up((parent, &*at), name)
     }
 
     fn forget(&self, node: Node, times: u64) {
@@ -224,9 +307,9 @@ impl<M: Layer> PosixTree for LowerPosix<M> {
     fn make(&self, parent: Node, name: &[u8], new: New<'_>, owner: Owner) -> Outcome<Attributes> {
         let inner = &*self.inner;
         inner.writable()?;
-        let parent = inner.nodes.get(parent)?;
-        let lower = inner.lower_name(&parent.fd, name)?;
-        let (at, lower_name) = (&parent.fd, OsStr::from_bytes(&lower));
+        let at = &*inner.directory(parent)?;
+        let lower = inner.lower_name(at, name)?;
+        let lower_name = OsStr::from_bytes(&lower);
         let mode = match new {
             New::Directory { mode } => {
                 rustix::fs::mkdirat(at, lower_name, Mode::from_raw_mode(mode & 0o7777))?;
@@ -246,33 +329,28 @@ impl<M: Layer> PosixTree for LowerPosix<M> {
                 None
             }
         };
-        let node = inner.refer(at, &lower)?;
-        let handed = inner.hand_over(node.fd.as_fd(), &node.proc_name(), owner, mode);
-        if let Err(error) = handed {
-            inner.nodes.forget(node.number, 1);
-            return Err(error);
-        }
-        inner.told(&node)
+        // The descriptor of what was made, whatever has the name from now on.
+        let made = rustix::fs::openat(at, lower_name, flags::INNER_PLACE, Mode::empty())?;
+        inner.hand_over(&made, owner, mode)?;
+        let stat = rustix::fs::fstat(&made)?;
+        let node = inner.nodes.refer(Place::new(parent, &lower), &stat);
+        inner.told(&node, &stat, || inner.opener.reopen(&made, OFlags::RDONLY))
     }
 
     fn create(&self, parent: Node, name: &[u8], mode: u32, owner: Owner) -> Outcome<(Attributes, Opened)> {
         let inner = &*self.inner;
         inner.writable()?;
-        let parent = inner.nodes.get(parent)?;
-        let lower = inner.lower_name(&parent.fd, name)?;
+        let at = &*inner.directory(parent)?;
+        let lower = inner.lower_name(at, name)?;
         let permissions = Mode::from_raw_mode(mode & 0o7777);
         let file: File =
-            rustix::fs::openat(&parent.fd, OsStr::from_bytes(&lower), flags::NEW_FILE, permissions)?.into();
-        // The descriptor of what was made, not of what has the name by now.
-        let stat = rustix::fs::fstat(&file)?;
-        let proc_name = std::os::fd::AsRawFd::as_raw_fd(&file).to_string();
-        let fd = rustix::fs::openat(&inner.opener.proc_fds, proc_name, flags::PLACE, Mode::empty())?;
-        let node = inner.nodes.refer(fd, &stat);
-        let opened = inner
-            .hand_over(node.fd.as_fd(), &node.proc_name(), owner, Some(mode))
-            .and_then(|()| inner.opener.open(&*inner.layer, &node, true, Some(file)));
-        match opened {
-            Ok(opened) => Ok((inner.told(&node)?, opened)),
+            rustix::fs::openat(at, OsStr::from_bytes(&lower), flags::NEW_FILE, permissions)?.into();
+        inner.hand_over(&file, owner, Some(mode))?;
+        // What was made, whatever has the name by now.
+        let node = inner.nodes.refer(Place::new(parent, &lower), &rustix::fs::fstat(&file)?);
+        let opened = inner.opener.open_new(&*inner.layer, &node, file);
+        match opened.and_then(|opened| Ok((inner.attributes_of(&node)?, opened))) {
+            Ok(created) => Ok(created),
             Err(error) => {
                 inner.nodes.forget(node.number, 1);
                 Err(error)
@@ -283,40 +361,67 @@ impl<M: Layer> PosixTree for LowerPosix<M> {
     fn link(&self, node: Node, parent: Node, name: &[u8]) -> Outcome<Attributes> {
         let inner = &*self.inner;
         inner.writable()?;
-        let (node, parent) = (inner.nodes.get(node)?, inner.nodes.get(parent)?);
-        let lower = inner.lower_name(&parent.fd, name)?;
+        let (node, at) = (inner.nodes.get(node)?, &*inner.directory(parent)?);
+        let place = inner.descriptor(&node)?;
+        let lower = inner.lower_name(at, name)?;
         let lower_name = OsStr::from_bytes(&lower);
         if node.kind == FileType::Symlink {
-            rustix::fs::linkat(&node.fd, "", &parent.fd, lower_name, AtFlags::EMPTY_PATH)?;
+            rustix::fs::linkat(&*place, "", at, lower_name, AtFlags::EMPTY_PATH)?;
         } else {
-            let (fds, found) = (&inner.opener.proc_fds, node.proc_name());
-            rustix::fs::linkat(fds, found, &parent.fd, lower_name, AtFlags::SYMLINK_FOLLOW)?;
+            let fds = &inner.opener.proc_fds;
+            rustix::fs::linkat(fds, proc_name(&*place), at, lower_name, AtFlags::SYMLINK_FOLLOW)?;
         }
-        let node = inner.refer(&parent.fd, &lower)?;
-        inner.told(&node)
+        inner.refer((parent, at), &lower)
     }
 
     fn remove(&self, parent: Node, name: &[u8], directory: bool) -> Outcome<()> {
-        self.inner.writable()?;
-        let parent = self.inner.nodes.get(parent)?;
-        let lower = self.inner.lower_name(&parent.fd, name)?;
+        let inner = &*self.inner;
+        inner.writable()?;
+        let at = inner.directory(parent)?;
         let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        rustix::fs::unlinkat(&parent.fd, OsStr::from_bytes(&lower), flags)
+        let _alone = inner.names_go();
+        let (lower, found) = inner.find(&*at, name)?;
+        let kept = inner.keep(&*at, &lower, found)?;
+        let removed = rustix::fs::unlinkat(&*at, OsStr::from_bytes(&lower), flags);
+        if removed.is_err() {
+            inner.keep_no_longer(kept);
+        }
+        removed
     }
 
     fn rename(&self, from: (Node, &[u8]), to: (Node, &[u8]), how: Rename) -> Outcome<()> {
         let inner = &*self.inner;
         inner.writable()?;
-        let (parent, new_parent) = (inner.nodes.get(from.0)?, inner.nodes.get(to.0)?);
-        let lower = inner.lower_name(&parent.fd, from.1)?;
-        let new_lower = inner.lower_name(&new_parent.fd, to.1)?;
+        let (at, new_at) = (inner.directory(from.0)?, inner.directory(to.0)?);
+        let _alone = inner.names_go();
+        let (lower, found) = inner.find(&*at, from.1)?;
+        let (new_lower, there) = inner.find(&*new_at, to.1)?;
         let flags = match how {
             Rename::Replace => RenameFlags::empty(),
             Rename::NoReplace => RenameFlags::NOREPLACE,
             Rename::Exchange => RenameFlags::EXCHANGE,
         };
-        let (lower, new_lower) = (OsStr::from_bytes(&lower), OsStr::from_bytes(&new_lower));
-        rustix::fs::renameat_with(&parent.fd, lower, &new_parent.fd, new_lower, flags)
+        let node = |found: Outcome<Stat>| found.ok().and_then(|stat| inner.nodes.known(&stat));
+        let moved = node(found);
+        // Of two names of one file none goes away.
+        let is_other = |there: &Stat| found.is_ok_and(|found| Which::of(&found) != Which::of(there));
+        let other = there.and_then(|there| if is_other(&there) { Ok(there) } else { Err(Errno::EXIST) });
+        let kept = match how {
+            Rename::Replace => inner.keep(&*new_at, &new_lower, other)?,
+            Rename::NoReplace | Rename::Exchange => None,
+        };
+        let names = (OsStr::from_bytes(&lower), OsStr::from_bytes(&new_lower));
+        if let Err(error) = rustix::fs::renameat_with(&*at, names.0, &*new_at, names.1, flags) {
+            inner.keep_no_longer(kept);
+            return Err(error);
+        }
+        if let Some(moved) = moved.filter(|_| there.is_err() || other.is_ok()) {
+            inner.nodes.moved(&moved, Place::new(to.0, &new_lower));
+        }
+        if let Some(other) = node(other).filter(|_| how == Rename::Exchange) {
+            inner.nodes.moved(&other, Place::new(from.0, &lower));
+        }
+        Ok(())
     }
 
     fn open(&self, node: Node, write: bool) -> Outcome<Opened> {
@@ -324,13 +429,17 @@ impl<M: Layer> PosixTree for LowerPosix<M> {
         if write {
             inner.writable()?;
         }
-        inner.opener.open(&*inner.layer, &inner.nodes.get(node)?, write, None)
+        let node = inner.nodes.get(node)?;
+        if !node.is_file() {
+            return Err(Errno::INVAL);
+        }
+        inner.opener.open(&*inner.layer, (&node, &*inner.descriptor(&node)?), write)
     }
 
     fn open_directory(&self, node: Node) -> Outcome<Box<dyn PosixDirectory>> {
         let node = self.inner.nodes.get(node)?;
-        let directory = self.inner.opener.reopen(&node, OFlags::DIRECTORY)?;
-        Ok(Box::new(OpenDirectory { tree: Arc::clone(&self.inner), directory }))
+        let directory = self.inner.opener.reopen(&*self.inner.descriptor(&node)?, OFlags::DIRECTORY)?;
+        Ok(Box::new(OpenDirectory::new(Arc::clone(&self.inner), node.number, directory)))
     }
 
     fn space(&self) -> Outcome<PosixSpace> {
@@ -381,6 +490,7 @@ mod tests {
     use rustix::io::FdFlags;
 
     use super::super::Identity;
+    use super::super::attributes::open_to_read;
     use super::*;
 
     fn open() -> LowerPosix<Identity> {
@@ -410,15 +520,18 @@ mod tests {
         let inner = &tree.inner;
         stays_here(&inner.root);
         stays_here(&inner.opener.proc_fds);
-        stays_here(&inner.nodes.get(Node::ROOT).expect("the top").fd);
+        let place = |number| {
+            let node = inner.nodes.get(number).expect("it is known");
+            inner.descriptor(&node).expect("it is there")
+        };
+        stays_here(&*place(Node::ROOT));
         let found = tree.lookup(Node::ROOT, b"file").expect("it is there").node;
-        let node = inner.nodes.get(found).expect("it is known");
-        stays_here(&node.fd);
-        stays_here(&inner.opener.reopen(&node, OFlags::RDONLY).expect("readable"));
+        stays_here(&*place(found));
+        stays_here(&inner.opener.reopen(&*place(found), OFlags::RDONLY).expect("readable"));
         let owner = Owner { uid: 0, gid: 0 };
         let (made, _opened) = tree.create(Node::ROOT, b"new", 0o600, owner).expect("room");
         let node = inner.nodes.get(made.node).expect("it is known");
-        stays_here(&node.fd);
+        stays_here(&*place(made.node));
         let state = node.state();
         let (lower, _) = state.lower().expect("it is open");
         stays_here(&lower);
@@ -433,11 +546,13 @@ mod tests {
         for (writable, refused) in [(true, Errno::ACCESS), (false, Errno::ROFS)] {
             let tree = LowerPosix::open(scratch.as_path(), Identity, writable).expect("it is free");
             let inner = &tree.inner;
-            let node = inner.refer(&directory, b"osrelease").expect("every kernel has it");
-            let open = |write| inner.opener.open(&*inner.layer, &node, write, None);
+            let place = open_to_read(&directory, b"osrelease").expect("every kernel has it");
+            let stat = rustix::fs::fstat(&place).expect("it is open");
+            let node = inner.nodes.refer(Place::new(Node::ROOT, b"osrelease"), &stat);
+            let open = |write| inner.opener.open(&*inner.layer, (&node, &place), write);
             assert_eq!(open(true).map(drop), Err(refused));
             assert!(open(false).expect("readable").file.read_at(0, &mut [0; 4]).is_ok_and(|read| read > 0));
-            assert_eq!(inner.opener.set_len(&*inner.layer, &node, 0), Err(refused));
+            assert_eq!(inner.opener.set_len(&*inner.layer, (&node, &place), 0), Err(refused));
         }
     }
 
@@ -462,14 +577,69 @@ mod tests {
         assert_eq!(lower(), None, "it is closed with the last of them");
     }
 
-    /// Every node that is known holds a descriptor.
+    /// Open files take descriptors, and so does what is looked at.
     #[test]
-    fn there_is_room_for_as_many_nodes_as_the_system_lets_there_be() {
+    fn there_is_room_for_as_many_open_files_as_the_system_lets_there_be() {
         let limit = || rustix::process::getrlimit(Resource::Nofile);
         let maximum = limit().maximum;
         let less = maximum.unwrap_or(1 << 20) - 1;
         rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(less), maximum }).expect("less");
         drop(open());
         assert_eq!(limit().current, maximum);
+    }
+
+    /// Descriptors of this process for which a link below `/proc` begins so.
+    fn descriptors(of: &Path) -> usize {
+        let all = std::fs::read_dir("/proc/self/fd").expect("our own");
+        all.filter(|fd| {
+            let link = fd.as_ref().ok().and_then(|fd| std::fs::read_link(fd.path()).ok());
+            link.is_some_and(|link| link.starts_with(of))
+        })
+        .count()
+    }
+
+    #[test]
+    fn no_more_descriptors_are_held_than_was_said_however_many_nodes_are_known() {
+        let scratch = atrest_testkit::Scratch::new();
+        let top = scratch.directory("top");
+        let tree = LowerPosix::open_holding(&top, Identity, true, 3).expect("it is free");
+        // One that serves as the lock, and one of the top itself.
+        let before = descriptors(&top);
+        assert_eq!(before, 2);
+        let owner = Owner { uid: 0, gid: 0 };
+        let mut parent = Node::ROOT;
+        let mut nodes = Vec::new();
+        for depth in 0..20_u8 {
+            parent = tree
+                .make(parent, &[b'd', b'a' + depth], New::Directory { mode: 0o700 }, owner)
+                .expect("room")
+                .node;
+            nodes.push(parent);
+            let (made, opened) = tree.create(parent, b"file", 0o600, owner).expect("room");
+            opened.file.write_at(0, &[depth]).expect("room");
+            nodes.push(made.node);
+        }
+        assert!(descriptors(&top) <= before + 3);
+        for (index, node) in nodes.iter().enumerate().rev() {
+            let found = tree.attributes(*node).expect("it is there").metadata;
+            assert_eq!(found.size == 1, index % 2 == 1);
+            tree.set_attributes(*node, &Change { mode: Some(0o711), ..Change::default() })
+                .expect("it is ours");
+            let Ok(opened) = tree.open(*node, false) else { continue };
+            let mut byte = [0];
+            opened.file.read_at(0, &mut byte).expect("readable");
+            assert_eq!(usize::from(byte[0]), index / 2);
+            drop(opened);
+            assert!(descriptors(&top) <= before + 3, "{}", descriptors(&top));
+        }
+        // What has lost its name keeps one beyond those, and is still itself.
+        let files: Vec<Node> = nodes.iter().copied().skip(1).step_by(2).collect();
+        for (depth, file) in files.iter().enumerate() {
+            tree.remove(nodes[2 * depth], b"file", false).expect("it is there");
+            assert_eq!(tree.attributes(*file).expect("it is known").metadata.links, 0);
+        }
+        assert!(descriptors(&top) >= before + files.len());
+        files.iter().for_each(|file| tree.forget(*file, 1));
+        assert!(descriptors(&top) <= before + 3);
     }
 }

@@ -1,13 +1,16 @@
 //! Extended attributes: those of the lower file, but for the layer's own and access control lists.
 
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use atrest_filetree::posix::{Errno, Outcome, SetXattr};
 use rustix::fs::{FileType, XattrFlags};
 
 use super::Layer;
 use super::nodes::LowerNode;
+use super::open::proc_name;
 use super::tree::Inner;
 
 /// Names of attributes that would grant or deny access and that nobody here looks at.
@@ -22,12 +25,15 @@ impl<M: Layer> Inner<M> {
         if self.layer.owns_xattr(name) {
             return Err(Errno::NODATA);
         }
-        let path = xattr_path(node, name)?;
+        let (_held, path) = self.xattr_path(node, name)?;
         read_long(|buf| rustix::fs::getxattr(&path, OsStr::from_bytes(name), buf))
     }
 
     pub fn xattrs(&self, node: &LowerNode<M::File>) -> Outcome<Vec<u8>> {
-        let Ok(path) = xattr_path(node, b"") else { return Ok(Vec::new()) };
+        if node.kind == FileType::Symlink {
+            return Ok(Vec::new());
+        }
+        let (_held, path) = self.xattr_path(node, b"")?;
         let names = read_long(|buf| rustix::fs::listxattr(&path, buf))?;
         let shown = names.split_inclusive(|byte| *byte == 0).filter(|name| {
             let name = name.strip_suffix(&[0]).unwrap_or(name);
@@ -51,23 +57,27 @@ impl<M: Layer> Inner<M> {
             SetXattr::Create => XattrFlags::CREATE,
             SetXattr::Replace => XattrFlags::REPLACE,
         };
-        rustix::fs::setxattr(xattr_path(node, name)?, OsStr::from_bytes(name), value, flags)
+        let (_held, path) = self.xattr_path(node, name)?;
+        rustix::fs::setxattr(path, OsStr::from_bytes(name), value, flags)
     }
 
     pub fn remove_xattr(&self, node: &LowerNode<M::File>, name: &[u8]) -> Outcome<()> {
         if self.layer.owns_xattr(name) {
             return Err(Errno::NODATA);
         }
-        rustix::fs::removexattr(xattr_path(node, name)?, OsStr::from_bytes(name))
+        let (_held, path) = self.xattr_path(node, name)?;
+        rustix::fs::removexattr(path, OsStr::from_bytes(name))
     }
-}
 
-/// A path that leads to the node's attributes; links have none that could be set.
-fn xattr_path<F>(node: &LowerNode<F>, name: &[u8]) -> Outcome<String> {
-    if node.kind == FileType::Symlink || name.starts_with(ACLS) {
-        return Err(Errno::OPNOTSUPP);
+    /// A path that leads to the node's attributes as long as the descriptor lives; links have none that could be set.
+    fn xattr_path(&self, node: &LowerNode<M::File>, name: &[u8]) -> Outcome<(Arc<OwnedFd>, String)> {
+        if node.kind == FileType::Symlink || name.starts_with(ACLS) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let held = self.descriptor(node)?;
+        let path = format!("/proc/self/fd/{}", proc_name(&*held));
+        Ok((held, path))
     }
-    Ok(format!("/proc/self/fd/{}", node.proc_name()))
 }
 
 /// What is read in one call, into more room if it does not fit.

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use atrest_filetree::posix::{
     Attributes, Change, Errno, New, NewTime, Node, Outcome, Owner, PosixEntry, PosixTree, Rename, SetXattr,
 };
-use atrest_filetree::{Kind, Timestamp};
+use atrest_filetree::{Cursor, Kind, Timestamp};
 use atrest_secret::Passphrase;
 use atrest_testkit::{Scratch, needs};
 use atrest_tree::ecryptfs::{FileCipher, FileOptions, Keys, MetadataPlace, NameCipher, Signature};
@@ -44,6 +44,8 @@ pub fn layer(keys: &Made, place: MetadataPlace, names: bool, passthrough: bool) 
 const KINDS: [&str; 4] = ["as it is", "names and contents", "contents", "headers in attributes"];
 
 pub fn open(kind: &str, lower: &Path, writable: bool) -> Box<dyn PosixTree> {
+    // What else is held of a node is its name.
+    let few = |layer| LowerPosix::open_holding(lower, layer, writable, 1).expect("a directory that is free");
     let through = |layer| -> Box<dyn PosixTree> {
         Box::new(LowerPosix::open(lower, layer, writable).expect("a directory that is free"))
     };
@@ -52,6 +54,10 @@ pub fn open(kind: &str, lower: &Path, writable: bool) -> Box<dyn PosixTree> {
             Box::new(LowerPosix::open(lower, Identity, writable).expect("a directory that is free"))
         }
         "names and contents" => through(layer(&OURS, MetadataPlace::File, true, false)),
+        "as it is, by names" => Box::new(
+            LowerPosix::open_holding(lower, Identity, writable, 0).expect("a directory that is free"),
+        ),
+        "names and contents, by names" => Box::new(few(layer(&OURS, MetadataPlace::File, true, false))),
         "contents" => through(layer(&OURS, MetadataPlace::File, false, false)),
         "headers in attributes" => through(layer(&OURS, MetadataPlace::Xattr, true, false)),
         "whatever is there" => through(layer(&OURS, MetadataPlace::File, true, true)),
@@ -141,8 +147,12 @@ fn what_is_made_is_shown_as_it_was_asked_for() {
             name: name.to_vec(),
             kind: Some(*wanted),
             node: attributes.node,
+            attributes: None,
+            next: Cursor::START,
         });
-        assert_eq!(listed(tree, Node::ROOT), shown.collect::<Vec<_>>(), "{kind}");
+        let listed =
+            listed(tree, Node::ROOT).into_iter().map(|entry| PosixEntry { next: Cursor::START, ..entry });
+        assert_eq!(listed.collect::<Vec<_>>(), shown.collect::<Vec<_>>(), "{kind}");
         assert_eq!(tree.read_link(made[3].node).expect("a link"), b"where/it/leads");
         assert!(tree.read_link(made[5].node).is_err(), "{kind}: no link");
         assert_eq!(tree.open(made[4].node, false).map(drop), Err(Errno::INVAL), "{kind}: a pipe");

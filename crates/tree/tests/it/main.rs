@@ -10,6 +10,8 @@ mod fscrypt;
 mod fscrypt_overwrite;
 mod lower;
 mod lower_ecryptfs;
+mod lower_listing;
+mod lower_nodes;
 mod metadata;
 mod model;
 mod protectors;

@@ -71,6 +71,10 @@ enum Step {
     Close {
         open: Index,
     },
+    /// A directory that stays known, whatever becomes of its name.
+    Stay {
+        directory: Index,
+    },
     /// The tree is closed, and opened again.
     Again,
 }
@@ -94,6 +98,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => index().prop_map(|file| Step::Open { file }),
         2 => (index(), range()).prop_map(|(open, (offset, len, byte))| Step::WriteOpen { open, offset, len, byte }),
         1 => index().prop_map(|open| Step::Close { open }),
+        2 => index().prop_map(|directory| Step::Stay { directory }),
         1 => Just(Step::Again),
     ];
     prop::collection::vec(step, 1..30)
@@ -260,13 +265,15 @@ struct History {
     model: Model,
     /// Each keeps its node known, as the kernel does.
     open: Vec<(usize, Node, Opened)>,
+    /// Directories that are known.
+    known: Vec<(usize, Node)>,
 }
 
 impl History {
     fn new(kind: &'static str) -> Self {
         let scratch = Scratch::new();
         let tree = Some(open(kind, scratch.as_path(), true));
-        Self { kind, scratch, tree, model: Model::new(), open: Vec::new() }
+        Self { kind, scratch, tree, model: Model::new(), open: Vec::new(), known: Vec::new() }
     }
 
     fn tree(&self) -> &dyn PosixTree {
@@ -387,8 +394,15 @@ impl History {
                     self.close(open.index(self.open.len()));
                 }
             }
+            Step::Stay { directory } => {
+                let (path, number) = self.model.directory(directory);
+                let Some((name, above)) = path.split_last() else { return };
+                let found = self.at(above, |tree, parent| tree.lookup(parent, name.as_bytes()));
+                self.known.push((number, found.expect("the model has it").node));
+            }
             Step::Again => {
                 self.open.clear();
+                self.known.clear();
                 self.tree = None;
                 self.tree = Some(open(self.kind, self.scratch.as_path(), true));
             }
@@ -436,9 +450,26 @@ impl History {
                 }
             }
         }
-        for (number, _, opened) in &self.open {
+        for (number, node, opened) in &self.open {
             let Object::File(bytes) = &self.model.objects[*number] else { panic!("a file") };
             assert!(whole(opened) == *bytes, "an open file holds something else");
+            let names = all.iter().filter(|(_, other)| other == number).count();
+            let found = self.tree().attributes(*node).expect("it is known").metadata;
+            assert_eq!((found.size, found.links as usize), (bytes.len() as u64, names), "an open file");
+        }
+        for (number, node) in &self.known {
+            let Object::Directory(names) = &self.model.objects[*number] else { panic!("a directory") };
+            let found = self.tree().attributes(*node).expect("it is known");
+            let is_there = all.iter().any(|(_, other)| other == number);
+            assert_eq!((found.metadata.kind, found.metadata.links > 0), (Kind::Directory, is_there));
+            let entries = self.tree().open_directory(*node).and_then(|opened| opened.entries());
+            let mut listed: Vec<_> = entries.expect("lists").into_iter().map(|entry| entry.name).collect();
+            listed.sort_unstable();
+            assert!(listed.iter().map(|name| &name[..]).eq(names.keys().map(|name| name.as_bytes())));
+            for name in names.keys() {
+                let found = self.tree().lookup(*node, name.as_bytes()).expect("it is there");
+                self.tree().forget(found.node, 1);
+            }
         }
     }
 }
@@ -468,6 +499,13 @@ fn any_history_of_a_lower_directory_as_it_is_leaves_what_the_model_says() {
 #[test]
 fn any_history_through_ecryptfs_leaves_what_the_model_says() {
     any_history_leaves_what_the_model_says("names and contents");
+}
+
+/// As where there are more files than a process may have descriptors.
+#[test]
+fn any_history_of_nodes_that_are_found_by_their_names_leaves_what_the_model_says() {
+    any_history_leaves_what_the_model_says("as it is, by names");
+    any_history_leaves_what_the_model_says("names and contents, by names");
 }
 
 #[test]

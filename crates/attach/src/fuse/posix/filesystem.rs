@@ -1,12 +1,13 @@
 //! A tree with POSIX behaviour, as the kernel asks for it.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
-use atrest_filetree::Kind;
+use atrest_filetree::Cursor;
 use atrest_filetree::posix::{
-    Attributes, Change, New, Node, Opened, Owner, PosixDirectory, PosixEntry, PosixFile, PosixTree, Rename,
-    SetXattr,
+    Attributes, Change, EntrySink, Look, New, Node, Opened, Owner, PosixDirectory, PosixEntry, PosixFile,
+    PosixTree, Rename, SetXattr,
 };
 use rustix::io::Errno;
 
@@ -21,13 +22,7 @@ const LIFETIME: Duration = Duration::from_secs(1);
 pub(in super::super) struct PosixDirectoryServer {
     tree: Arc<dyn PosixTree>,
     files: Handles<dyn PosixFile>,
-    directories: Handles<Names>,
-}
-
-/// An open directory, and its names as they were when they were read from the start.
-struct Names {
-    directory: Box<dyn PosixDirectory>,
-    entries: RwLock<Arc<Vec<PosixEntry>>>,
+    directories: Handles<dyn PosixDirectory>,
 }
 
 impl PosixDirectoryServer {
@@ -194,37 +189,16 @@ impl Filesystem for PosixDirectoryServer {
 
     fn open_directory(&self, node: u64) -> Answer<OpenHandle> {
         let directory = self.tree.open_directory(Node(node))?;
-        let number = self.directories.add(Arc::new(Names { directory, entries: RwLock::default() }));
-        Ok(OpenHandle { number, flags: 0 })
+        Ok(OpenHandle { number: self.directories.add(Arc::from(directory)), flags: 0 })
     }
 
-    fn list(&self, node: u64, handle: u64, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
-        let entries = self.directories.get(handle)?.from(offset)?;
-        // Numbers 1 and 2 are behind the directory itself and the one above it.
-        for (next, name) in [(1, b".".as_slice()), (2, b"..")] {
-            if next > offset && !listing.add(node, next, Some(Kind::Directory), name) {
-                return Ok(());
-            }
-        }
-        // intended: whoever is at one of these two goes on with the first name.
-        let first = offset.saturating_sub(2);
-        let rest = usize::try_from(first).ok().and_then(|first| entries.get(first..)).ok_or(Errno::INVAL)?;
-        for (next, entry) in (first + 3..).zip(rest) {
-            if !listing.has_room(&entry.name) {
-                break;
-            }
-            // What can't be looked up is a name all the same: whoever asks for it is told why.
-            let found = if listing.wants_attributes() { self.lookup(node, &entry.name).ok() } else { None };
-            match found {
-                Some(found) => listing.add_found(&found, next, &entry.name),
-                None => listing.add(entry.node.0, next, entry.kind, &entry.name),
-            };
-        }
-        Ok(())
+    fn list(&self, _node: u64, handle: u64, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
+        let look = if listing.wants_attributes() { Look::Attributes } else { Look::Names };
+        self.directories.get(handle)?.read(Cursor(offset), look, &mut Sink(listing))
     }
 
     fn sync_directory(&self, _node: u64, handle: u64, _data_only: bool) -> Answer<()> {
-        self.directories.get(handle)?.directory.sync()
+        self.directories.get(handle)?.sync()
     }
 
     fn release_directory(&self, handle: u64) {
@@ -261,14 +235,19 @@ impl Filesystem for PosixDirectoryServer {
     }
 }
 
-impl Names {
-    /// The names, read anew from the start.
-    fn from(&self, offset: u64) -> Answer<Arc<Vec<PosixEntry>>> {
-        if offset == 0 {
-            let entries = Arc::new(self.directory.entries()?);
-            *self.entries.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&entries);
-            return Ok(entries);
-        }
-        Ok(Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner)))
+/// Fills the kernel's listing with a directory's entries.
+struct Sink<'a, 'b>(&'a mut Listing<'b>);
+
+impl EntrySink for Sink<'_, '_> {
+    fn has_room(&self, name: &[u8]) -> bool {
+        self.0.has_room(name)
+    }
+
+    fn take(&mut self, entry: &PosixEntry) -> ControlFlow<()> {
+        let taken = match &entry.attributes {
+            Some(attributes) => self.0.add_found(&described(attributes), entry.next.0, &entry.name),
+            None => self.0.add(entry.node.0, entry.next.0, entry.kind, &entry.name),
+        };
+        if taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }

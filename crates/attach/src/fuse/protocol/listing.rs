@@ -33,6 +33,12 @@ impl<'a> Listing<'a> {
         self.plus.is_some()
     }
 
+    /// How many more entries there can be room for, whatever their names are. At least one, so that whoever looks for the next finds
+    /// out whether there is one.
+    pub fn most(&self) -> usize {
+        (self.left / self.record_len(b"x")).max(1)
+    }
+
     /// Whether an entry of this name still has room. To be asked before a lookup that the kernel would not learn of.
     pub fn has_room(&self, name: &[u8]) -> bool {
         self.record_len(name) <= self.left
@@ -93,6 +99,7 @@ mod tests {
         let mut buffer = [0xff; 24 + 8 + 24 + 16];
         let mut listing = Listing::new(&mut buffer, None);
         assert!(listing.add(7, 1, Some(Kind::Directory), b"12345678"));
+        assert_eq!(listing.most(), 1, "40 bytes, and an entry has 32");
         assert!(listing.has_room(b"123456789") && !listing.has_room(b"12345678901234567"));
         assert!(!listing.add(8, 2, None, b"12345678901234567"));
         assert!(listing.add(8, 2, None, b"123456789"));

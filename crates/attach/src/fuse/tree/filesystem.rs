@@ -1,12 +1,13 @@
 //! A tree, as the kernel asks for it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atrest_filetree::posix::{New, NewTime};
-use atrest_filetree::{FileTree, IfExists, Kind, MAX_NAME_LEN, Metadata, Timestamp, TreeError, TreePath};
+use atrest_filetree::{
+    Cursor, Entry, FileTree, IfExists, Kind, Listed, MAX_NAME_LEN, Metadata, Timestamp, TreeError, TreePath,
+    Wanted,
+};
 use rustix::io::Errno;
 
 use super::errors::errno_of;
@@ -21,20 +22,17 @@ const LIFETIME: Duration = Duration::from_secs(1);
 const ZEROS: usize = 64 << 10;
 /// The number that FUSE has for "look it up".
 const UNKNOWN: u64 = 0xffff_ffff;
+/// Places behind `.` and `..`, which no tree has: theirs have 63 bits.
+const BEHIND_DOT: u64 = i64::MAX as u64;
+const BEHIND_DOTS: u64 = BEHIND_DOT - 1;
 
 pub(in super::super) struct TreeDirectory {
     tree: Arc<dyn FileTree>,
     nodes: Arc<Mutex<Nodes>>,
-    /// Listings of open directories by their handles.
-    listings: Mutex<HashMap<u64, Arc<Names>>>,
-    handles: AtomicU64,
     writable: bool,
     uid: u32,
     gid: u32,
 }
-
-/// Names and kinds.
-type Names = Vec<(Vec<u8>, Kind)>;
 
 impl TreeDirectory {
     pub fn new(tree: Arc<dyn FileTree>) -> Self {
@@ -42,8 +40,6 @@ impl TreeDirectory {
             writable: tree.about().writable,
             tree,
             nodes: Arc::new(Mutex::new(Nodes::new())),
-            listings: Mutex::default(),
-            handles: AtomicU64::new(1),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         }
@@ -179,9 +175,30 @@ fn now() -> Timestamp {
     Timestamp { seconds: since.as_secs().cast_signed(), nanoseconds: since.subsec_nanos() }
 }
 
+impl TreeDirectory {
+    /// Adds an entry, whose metadata are told to the kernel as by a lookup. False if it has no room.
+    fn add(&self, directory: &TreePath, listed: Listed, listing: &mut Listing<'_>) -> bool {
+        let Listed { entry: Entry { name, kind, .. }, metadata, next } = listed;
+        if !listing.has_room(&name) {
+            return false;
+        }
+        // What can't be looked at is a name all the same: whoever asks for it is told why.
+        match (metadata, directory.join(&name)) {
+            (Some(Ok(metadata)), Ok(path)) => {
+                let node = self.nodes().told(&path);
+                listing.add_found(&self.described(node, &metadata), next.0, &name)
+            }
+            _ => listing.add(UNKNOWN, next.0, Some(kind), &name),
+        }
+    }
+}
+
 impl Filesystem for TreeDirectory {
     fn wishes(&self) -> u64 {
-        init_flag::PARALLEL_DIROPS | init_flag::CACHE_SYMLINKS
+        init_flag::PARALLEL_DIROPS
+            | init_flag::CACHE_SYMLINKS
+            | init_flag::DO_READDIRPLUS
+            | init_flag::READDIRPLUS_AUTO
     }
 
     fn lifetime(&self) -> Duration {
@@ -304,38 +321,34 @@ impl Filesystem for TreeDirectory {
     }
 
     fn open_directory(&self, node: u64) -> Answer<OpenHandle> {
-        let entries = self.tree.list(&self.path(node)?).map_err(|error| errno_of(&error))?;
-        let dots = [b".".as_slice(), b".."].map(|name| (name.to_vec(), Kind::Directory));
-        let named = entries.into_iter().map(|entry| (entry.name, entry.kind));
-        let number = self.handles.fetch_add(1, Ordering::Relaxed);
-        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        listings.insert(number, Arc::new(dots.into_iter().chain(named).collect()));
-        Ok(OpenHandle { number, flags: 0 })
+        // That it is one, and can be read.
+        let first = Wanted { entries: 1, metadata: false };
+        let listed = self.tree.list_from(&self.path(node)?, Cursor::START, first);
+        listed.map_err(|error| errno_of(&error)).map(|_| OpenHandle::default())
     }
 
-    fn list(&self, node: u64, handle: u64, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
-        let entries = self.listings.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned();
-        let entries = entries.ok_or(Errno::BADF)?;
-        let rest =
-            usize::try_from(offset).ok().and_then(|offset| entries.get(offset..)).ok_or(Errno::INVAL)?;
-        for ((name, kind), next) in rest.iter().zip(offset + 1..) {
-            if !listing.has_room(name) {
-                break;
+    /// In portions, from the tree's own places on: behind the two dots, whose places are not the tree's.
+    fn list(&self, node: u64, _handle: u64, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
+        let path = self.path(node)?;
+        for (next, dot) in [(BEHIND_DOT, b".".as_slice()), (BEHIND_DOTS, b"..")] {
+            let is_before = offset == 0 || offset == BEHIND_DOT && next == BEHIND_DOTS;
+            if is_before && !listing.add(UNKNOWN, next, Some(Kind::Directory), dot) {
+                return Ok(());
             }
-            let is_dot = name == b"." || name == b"..";
-            // What can't be looked up is a name all the same: whoever asks for it is told why.
-            let found =
-                if listing.wants_attributes() && !is_dot { self.lookup(node, name).ok() } else { None };
-            match found {
-                Some(found) => listing.add_found(&found, next, name),
-                None => listing.add(UNKNOWN, next, Some(*kind), name),
-            };
         }
-        Ok(())
-    }
-
-    fn release_directory(&self, handle: u64) {
-        self.listings.lock().unwrap_or_else(PoisonError::into_inner).remove(&handle);
+        let mut from =
+            if offset == BEHIND_DOT || offset == BEHIND_DOTS { Cursor::START } else { Cursor(offset) };
+        loop {
+            let wanted = Wanted { entries: listing.most(), metadata: listing.wants_attributes() };
+            let portion = self.tree.list_from(&path, from, wanted).map_err(|error| errno_of(&error))?;
+            let Some(last) = portion.last() else { return Ok(()) };
+            from = last.next;
+            for listed in portion {
+                if !self.add(&path, listed, listing) {
+                    return Ok(());
+                }
+            }
+        }
     }
 
     fn space(&self) -> Answer<Space> {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use atrest_device::{BlockDevice, Cause, DeviceError, Geometry, Operation};
-use atrest_filetree::{FileTree, Kind, TreeError, TreePath};
+use atrest_filetree::{Cursor, Entry, FileTree, Kind, TreeError, TreePath, Wanted};
 use atrest_inside::{Access, Damage};
 use atrest_testkit::Random;
 use atrest_testkit::oracle::{Outcome, Program};
@@ -238,6 +238,7 @@ pub fn assert_same(tree: &dyn FileTree, at: &str, dir: &Path, keeps: Keeps) {
                 assert_eq!(tree.read_link(&inner).expect("a link"), target.as_os_str().as_bytes(), "{inner}");
             }
             Kind::Directory => {
+                assert_portions(tree, &inner);
                 let mut ours: Vec<Vec<u8>> =
                     tree.list(&inner).expect("a directory").into_iter().map(|entry| entry.name).collect();
                 let mut theirs: Vec<Vec<u8>> = fs::read_dir(&host)
@@ -254,6 +255,35 @@ pub fn assert_same(tree: &dyn FileTree, at: &str, dir: &Path, keeps: Keeps) {
     }
 }
 
+/// A directory in portions of any size is the directory, with the metadata that each path has.
+pub fn assert_portions(tree: &dyn FileTree, dir: &TreePath) {
+    let sorted = |mut entries: Vec<Entry>| {
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        entries
+    };
+    let whole = sorted(tree.list(dir).expect("it lists"));
+    for entries in [1, 7, 64, usize::MAX] {
+        if entries == 1 && whole.len() > 300 {
+            continue;
+        }
+        let (mut from, mut all) = (Cursor::START, Vec::new());
+        loop {
+            let wanted = Wanted { entries, metadata: entries != 7 };
+            let portion = tree.list_from(dir, from, wanted).expect("it lists");
+            let Some(last) = portion.last() else { break };
+            assert!(portion.len() <= entries && last.next > from, "{dir}: {last:?}");
+            from = last.next;
+            for listed in portion {
+                let path = dir.join(&listed.entry.name).expect("a name");
+                let expected = wanted.metadata.then(|| tree.metadata(&path));
+                assert_eq!(listed.metadata, expected, "{path}");
+                all.push(listed.entry);
+            }
+        }
+        assert_eq!(sorted(all), whole, "{dir}: {entries} at once");
+    }
+}
+
 /// Reads all of a tree, as a hostile image's victim would, without expecting anything. Returns how many entries there were.
 pub fn exhaust(tree: &dyn FileTree) -> usize {
     let mut seen = 0;
@@ -261,6 +291,9 @@ pub fn exhaust(tree: &dyn FileTree) -> usize {
     while let Some(dir) = ahead.pop() {
         if seen > 2000 || dir.components().count() > 12 {
             continue;
+        }
+        for from in [0, 1, 12, 1000, 4096 * 3 + 5, u64::MAX] {
+            let _ = tree.list_from(&dir, Cursor(from), Wanted { entries: 50, metadata: true });
         }
         let Ok(entries) = tree.list(&dir) else { continue };
         for entry in entries.into_iter().take(300) {
