@@ -4,6 +4,7 @@
 mod common;
 mod fuse;
 mod fuse_tree;
+mod metrics;
 mod nbd_limits;
 mod nbd_protocol;
 mod nbd_small;
