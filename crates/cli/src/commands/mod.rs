@@ -18,6 +18,7 @@ mod inside;
 mod kdf;
 mod key;
 mod mapping;
+mod metrics;
 mod mount;
 mod mount_tree;
 mod options;
