@@ -2,8 +2,11 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod faces;
+mod faults;
 mod fuse;
 mod fuse_tree;
+mod kills;
 mod metrics;
 mod nbd_limits;
 mod nbd_protocol;
