@@ -339,13 +339,13 @@ fn a_process_that_hangs_is_not_waited_for_longer_than_is_said() {
     // It listens and takes nobody.
     let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
     let limit = Duration::from_millis(300);
-    let silent = |what: &str| {
+    let silent = |path: &Path, what: &str| {
         let begun = Instant::now();
-        let refused = ask(&path, limit).expect_err(what);
+        let refused = ask(path, limit).expect_err(what);
         assert!(matches!(refused, AskError::Silent { waited } if waited == limit), "{what}: {refused:?}");
         assert!(begun.elapsed() < Duration::from_secs(5), "{what}: {:?}", begun.elapsed());
     };
-    silent("it takes nobody");
+    silent(&path, "it takes nobody");
     // So many wait that there is no room for one more: a connect that blocks would wait for ever.
     let flags = rustix::net::SocketFlags::NONBLOCK;
     let mut waiting = Vec::new();
@@ -357,17 +357,21 @@ fn a_process_that_hangs_is_not_waited_for_longer_than_is_said() {
             Err(error) => break assert_eq!(error, rustix::io::Errno::AGAIN),
         }
     }
-    silent("there is no room");
-    drop(waiting);
-    // It answers, a byte now and then, and never ends.
-    std::thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            while stream.write_all(b"H").is_ok() {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-        }
+    silent(&path, "there is no room");
+    drop((waiting, listener));
+    // It answers, a byte now and then, and would go on for longer than anybody waits.
+    let path = directory.path("endless");
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let bytes = (0..400).take_while(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            stream.write_all(b"H").is_ok()
+        });
+        bytes.count()
     });
-    silent("it never ends");
+    silent(&path, "it never ends");
+    assert!((2..200).contains(&answering.join().expect("no panic")));
 }
 
 #[test]
