@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Blocks of a volume that are written and flushed until a crash. Everything between the last flush and the crash may be
-/// there or not, each data unit by itself.
+/// Blocks of a volume that are written and flushed until a crash. Everything between the last flush and the crash may
+/// be there or not, each data unit by itself.
 #[derive(Debug)]
 pub struct Blocks {
     size: usize,
@@ -44,8 +44,8 @@ impl Blocks {
         }
     }
 
-    /// The blocks of `found`, the contents after the crash, of which a data unit of `unit` bytes holds neither what was flushed nor
-    /// what was written since.
+    /// The blocks of `found`, the contents after the crash, of which a data unit of `unit` bytes holds neither what
+    /// was flushed nor what was written since.
     pub fn lost(&self, found: &[u8], unit: usize) -> Vec<u64> {
         let holds = |number: u64, block: &Expected| {
             let at = number as usize * self.size;

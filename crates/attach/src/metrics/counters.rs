@@ -1,7 +1,8 @@
 //! Counting while requests run: two looks at the clock and five additions for each.
 //!
-//! Threads count in different shards, so that they do not take cache lines from each other. Only whoever reads adds the
-//! shards up. What is read fits together: there are never more errors than requests, and what has begun is in flight or has ended.
+//! Threads count in different shards, so that they do not take cache lines from each other. Only whoever reads adds
+//! the shards up. What is read fits together: there are never more errors than requests, and what has begun is in
+//! flight or has ended.
 
 use std::array;
 use std::cell::Cell;
@@ -57,8 +58,8 @@ impl Counters {
         outcome
     }
 
-    /// Carries out a request that may turn out to be none (`false`), which is not counted. It waits for nothing, so it is never
-    /// seen in flight.
+    /// Carries out a request that may turn out to be none (`false`), which is not counted. It waits for nothing, so
+    /// it is never seen in flight.
     pub fn count_if_done(
         &self,
         operation: Operation,
@@ -109,8 +110,8 @@ impl Counters {
     }
 }
 
-/// Bytes that were moved, or that it failed. A discard that the media does not know, or that is not passed on to it, is no
-/// failure: whoever asked for it is told that all is well.
+/// Bytes that were moved, or that it failed. A discard that the media does not know, or that is not passed on to it,
+/// is no failure: whoever asked for it is told that all is well.
 fn end<T>(outcome: &Result<T, DeviceError>, len: u64) -> Result<u64, ()> {
     match outcome {
         Ok(_) => Ok(len),

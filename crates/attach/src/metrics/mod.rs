@@ -1,7 +1,7 @@
 //! What a volume has been asked for: requests, bytes, errors, requests in flight and latencies, by operation.
 //!
-//! [`session::Watched`](crate::session::Watched) counts below every face. [`Server`] answers by HTTP on Unix sockets: in Prometheus' text format
-//! (`GET /metrics`), and as JSON for `status` in another process, which calls [`ask`].
+//! [`session::Watched`](crate::session::Watched) counts below every face. [`Server`] answers by HTTP on Unix sockets:
+//! in Prometheus' text format (`GET /metrics`), and as JSON for `status` in another process, which calls [`ask`].
 
 mod ask;
 mod counters;
@@ -90,8 +90,8 @@ pub struct Bucket {
 }
 
 impl OperationMetrics {
-    /// The lowest bound, in seconds, that this share of the requests kept. `None` if there were none, or some of them took
-    /// longer than the last bound.
+    /// The lowest bound, in seconds, that this share of the requests kept. `None` if there were none, or some of them
+    /// took longer than the last bound.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let rank = (self.requests as f64 * share).ceil().max(1.0);
         let kept = self.latency.iter().find(|bucket| bucket.count as f64 >= rank);

@@ -1,7 +1,7 @@
 //! The thread that answers. It waits for all clients at once, so one that is slow holds nobody but itself.
 //!
-//! A client has [`LIMIT`] for everything. When [`CLIENTS`] are there, a further one takes the place of the oldest: one that
-//! only asks and reads has been answered by then.
+//! A client has [`LIMIT`] for everything. When [`CLIENTS`] are there, a further one takes the place of the oldest:
+//! one that only asks and reads has been answered by then.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -24,7 +24,8 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Clients at a time.
 const CLIENTS: usize = 32;
 
-/// A Unix socket with mode 0600, at which clients wait until a [`Server`] answers them. Its name is removed when it is dropped.
+/// A Unix socket with mode 0600, at which clients wait until a [`Server`] answers them. Its name is removed when it
+/// is dropped.
 pub struct Socket(Listener);
 
 impl Socket {

@@ -7,7 +7,8 @@ use super::{Metrics, Operation, OperationMetrics};
 /// The media type of [`page`].
 pub(super) const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Writes the figures of the volume of that name. A name in the register has no character that would have to be escaped.
+/// Writes the figures of the volume of that name. A name in the register has no character that would have to be
+/// escaped.
 pub(super) fn page(volume: &str, metrics: &Metrics) -> String {
     let mut page = Page { text: String::new(), volume };
     page.family("atrest_build_info", "gauge", "Version of the program that serves the volume.");

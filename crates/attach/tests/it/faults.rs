@@ -1,5 +1,5 @@
-//! Media that fail below a volume that is served, through every face: an error reaches whoever asked for it and nobody else,
-//! what is read is right, and what was acknowledged stays.
+//! Media that fail below a volume that is served, through every face: an error reaches whoever asked for it and
+//! nobody else, what is read is right, and what was acknowledged stays.
 
 use std::ops::Range;
 use std::sync::Arc;

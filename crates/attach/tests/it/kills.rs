@@ -1,5 +1,5 @@
-//! `kill -9` of `atrest open` at seeded random moments, behind every face. What was acknowledged and flushed is there when the
-//! volume is opened again.
+//! `kill -9` of `atrest open` at seeded random moments, behind every face. What was acknowledged and flushed is there
+//! when the volume is opened again.
 //!
 //! A kill counts only if it landed while the client had requests under way.
 
@@ -131,7 +131,8 @@ fn flushed_writes_survive_a_killed_server<D: Door>(name: &'static str) {
     );
 }
 
-/// Ends only when the server is cut off in the middle of it. How many writes were acknowledged, and how many of them flushed.
+/// Ends only when the server is cut off in the middle of it. How many writes were acknowledged, and how many of them
+/// flushed.
 fn write_until_cut_off(client: &mut dyn Client, blocks: &mut Blocks, random: &mut Random) -> (u64, u64) {
     let (mut acknowledged, mut flushed) = (0, 0);
     loop {

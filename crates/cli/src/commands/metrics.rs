@@ -39,8 +39,8 @@ pub fn bind(socket: Option<&Path>) -> Result<Option<Socket>, Failure> {
     Ok(socket.map(Socket::bind).transpose()?)
 }
 
-/// Tells the volume's figures to `status`, and to whoever asks on `socket`, until it is dropped. That must be before the
-/// registration is: then nobody else can have the name yet.
+/// Tells the volume's figures to `status`, and to whoever asks on `socket`, until it is dropped. That must be before
+/// the registration is: then nobody else can have the name yet.
 pub fn serve(
     socket: Option<Socket>,
     device: Arc<Watched>,
