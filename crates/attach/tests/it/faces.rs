@@ -31,6 +31,8 @@ pub trait Client: Send {
 pub trait Face {
     /// What offsets and lengths are multiples of.
     const SECTOR: usize = 1;
+    /// Whether the volume is flushed when a client leaves.
+    const FLUSHES_WHEN_CLOSED: bool = false;
     fn start(volume: Arc<dyn BlockDevice>) -> Self;
     /// At most [`QUEUES`] clients work at a time.
     fn connect(&self) -> Box<dyn Client>;
@@ -141,6 +143,7 @@ pub struct Mounted {
 }
 
 impl Face for Mounted {
+    const FLUSHES_WHEN_CLOSED: bool = true;
     fn start(volume: Arc<dyn BlockDevice>) -> Self {
         let directory = Scratch::new();
         let mounted = fuse::mount(volume, directory.as_path(), &fuse::Options::default());
