@@ -123,6 +123,8 @@ pub(super) fn body(answer: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use atrest_testkit::Random;
+
     use super::*;
 
     fn get(line: &str) -> Option<Result<Request, Refusal>> {
@@ -161,6 +163,33 @@ mod tests {
         assert_eq!(read(b"\xff\xfe /metrics HTTP/1.1\r\n\r\n"), Some(Err(Refusal::Malformed)));
         assert_eq!(read(&[b'a'; MAX_REQUEST]), None);
         assert_eq!(read(&[b'a'; MAX_REQUEST + 1]), Some(Err(Refusal::TooLarge)));
+    }
+
+    #[test]
+    fn mutated_requests_are_answered_by_a_page_only_if_they_still_ask_for_one() {
+        let mut random = Random::new(1);
+        let mut pages = 0;
+        for _ in 0..50_000 {
+            let mut bytes = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n".to_vec();
+            for _ in 0..random.below(4) {
+                let at = random.index(bytes.len());
+                match random.below(3) {
+                    0 => bytes[at] = *random.pick(b"\r\n /\0?PH\xff1.0"),
+                    1 => bytes.truncate(at + 1),
+                    _ => bytes.extend_from_within(at..),
+                }
+            }
+            if let Some(Ok(_)) = read(&bytes) {
+                pages += 1;
+                let asks =
+                    [&b"GET /metrics"[..], b"HEAD /metrics"].iter().any(|line| bytes.starts_with(line));
+                assert!(
+                    asks && bytes.ends_with(b"\n")
+                        | bytes.windows(2).any(|two| two == b"\n\n" || two == b"\n\r")
+                );
+            }
+        }
+        assert!((1000..50_000).contains(&pages), "{pages}");
     }
 
     #[test]
