@@ -3,10 +3,11 @@
 //!
 //! All but the last are written against [`BlockDevice`](atrest_device::BlockDevice) and know of no cipher and no format:
 //! what they are given *is* the plaintext. They pass every range on as the client asked for it: a device is addressed by
-//! the byte, and only the device knows how to change a part of a data unit beside its readers. `session` remembers what is open, `serve` keeps a face up until it
-//! is told to stop, in the foreground, as a daemon or for as long as a command runs; `control` takes keys to and from a process
-//! that serves files; `driver` mounts the file system inside a volume by a program that others keep. All four come with the
-//! feature `fuse`, and TLS for NBD comes with the feature `tls`.
+//! the byte, and only the device knows how to change a part of a data unit beside its readers. `session` remembers what is
+//! open, `serve` keeps a face up until it is told to stop, in the foreground, as a daemon or for as long as a command runs;
+//! `control` takes keys to and from a process that serves files; `metrics` counts what a volume is asked for, and tells it;
+//! `driver` mounts the file system inside a volume by a program that others keep. All five come with the feature `fuse`, and
+//! TLS for NBD comes with the feature `tls`.
 //!
 //! The plaintext of a volume is served on a socket:
 //!
@@ -55,6 +56,8 @@ pub mod dm;
 pub mod driver;
 #[cfg(feature = "fuse")]
 pub mod fuse;
+#[cfg(feature = "fuse")]
+pub mod metrics;
 pub mod nbd;
 #[cfg(feature = "fuse")]
 mod path;

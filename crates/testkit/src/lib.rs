@@ -3,6 +3,7 @@
 //! * [`fault`] and [`power_loss`]: a memory device that fails on demand, records what was written and replays every
 //!   state in which a power loss could have left it.
 //! * [`flash`]: the same for flash media, which are erased and programmed, and an adversary who puts old contents back.
+//! * [`crash`]: what a volume may hold after its server was killed.
 //! * [`torn`]: a memory device whose writes are seen half done; [`discards`]: one that notes what is discarded;
 //!   [`shaped`]: one with blocks of another size.
 //! * [`firmware`]: microcontrollers under emulation.
@@ -25,6 +26,7 @@ pub mod again;
 pub mod atrest;
 pub mod board;
 pub mod campaign;
+pub mod crash;
 pub mod cryptsetup;
 pub mod discards;
 pub mod fault;

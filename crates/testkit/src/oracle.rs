@@ -17,6 +17,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("cc", "build-essential"),
     ("cpio", "cpio"),
     ("cryptsetup", "cryptsetup-bin"),
+    ("curl", "curl"),
     ("debugfs", "e2fsprogs"),
     ("dtc", "device-tree-compiler"),
     ("dumpe2fs", "e2fsprogs"),

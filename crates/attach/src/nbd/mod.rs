@@ -42,7 +42,7 @@ mod wire;
 
 pub use error::{BindError, RunError};
 pub use listen::Endpoint;
-#[cfg(feature = "vhost-user")]
+#[cfg(any(feature = "fuse", feature = "vhost-user"))]
 pub(crate) use listen::Listener;
 pub use server::{Options, Server, Shutdown};
 pub use tls::Tls;

@@ -199,7 +199,7 @@ impl Registry {
         let _locked = self.lock().map_err(CloseError::Session)?;
         match read_entry(&file).map_err(CloseError::Session)? {
             Content::Failed(left) if left.process == entry.process => {
-                remove_remains(&left.kind);
+                remove_remains(&file, Some(&left.kind));
                 let removed = std::fs::remove_file(&file);
                 removed.map_err(|error| CloseError::Session(SessionError::File { path: file, error }))?;
                 // intended: the program died without a word.

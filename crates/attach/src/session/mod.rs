@@ -291,7 +291,7 @@ impl Registry {
             }
             Content::Foreign => return Err(SessionError::Foreign { path: file }),
             Content::Failed(old) => {
-                remove_remains(&old.kind);
+                remove_remains(&file, Some(&old.kind));
                 std::fs::remove_file(&file).map_err(failed)?;
             }
             Content::Absent | Content::Stale(_) => {}
@@ -402,6 +402,17 @@ impl Registry {
         Ok(self.path.join(format!("{name}.control")))
     }
 
+    /// Where the process that serves the volume of that name can be asked what it has counted.
+    ///
+    /// # Errors
+    /// [`SessionError::Name`] for a name that can't be one.
+    pub fn metrics_socket(&self, name: &str) -> Result<PathBuf, SessionError> {
+        if !is_name(name) {
+            return Err(SessionError::Name { name: name.into() });
+        }
+        Ok(self.path.join(format!("{name}.metrics")))
+    }
+
     /// Makes an empty directory that this user alone can enter, for the file that a driver works on. It is named by this process.
     ///
     /// # Errors
@@ -463,11 +474,7 @@ impl Registry {
             Content::Stale(stale) => stale,
             content => return Ok(content),
         };
-        if let Some(kind) = stale {
-            remove_remains(&kind);
-        }
-        // Nobody listens there: the process that did is dead.
-        let _ = std::fs::remove_file(file.with_extension("control"));
+        remove_remains(file, stale.as_ref());
         match std::fs::remove_file(file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(SessionError::File { path: file.into(), error })
@@ -531,8 +538,13 @@ impl Record {
     }
 }
 
-/// Clears away what a process left behind that was killed.
-fn remove_remains(kind: &Kind) {
+/// Clears away what a process left behind that was killed, beside its state file and elsewhere.
+fn remove_remains(file: &Path, kind: Option<&Kind>) {
+    // Nobody listens there: the process that did is dead.
+    for socket in ["control", "metrics"] {
+        let _ = std::fs::remove_file(file.with_extension(socket));
+    }
+    let Some(kind) = kind else { return };
     match kind {
         Kind::NbdUnix { socket, .. } | Kind::VhostUser { socket } => {
             use std::os::unix::{fs::FileTypeExt, net::UnixStream};

@@ -1,13 +1,15 @@
-//! Telling the registry of a flush that failed while the volume is served.
+//! Watching a volume while it is served: what it is asked for, and a flush that failed.
 
 use super::{Record, Registration};
+use crate::metrics::{Counters, Metrics, Operation};
 use atrest_device::{BlockDevice, DeviceError, Extent, Geometry};
 use std::sync::{Arc, OnceLock};
 
-/// A device that notes its first failed flush in the state file: from then on writes are refused, and whoever asks
-/// for the status should see why.
+/// A device that counts its requests, and notes its first failed flush in the state file: from then on writes are refused, and
+/// whoever asks for the status should see why.
 pub struct Watched {
     device: Arc<dyn BlockDevice>,
+    counters: Counters,
     record: OnceLock<Arc<Record>>,
     failure: OnceLock<String>,
 }
@@ -15,7 +17,16 @@ pub struct Watched {
 impl Watched {
     /// Watches a device.
     pub fn new(device: Arc<dyn BlockDevice>) -> Self {
-        Self { device, record: OnceLock::new(), failure: OnceLock::new() }
+        Self { device, counters: Counters::new(), record: OnceLock::new(), failure: OnceLock::new() }
+    }
+
+    /// What has been counted until now.
+    pub fn metrics(&self) -> Metrics {
+        Metrics {
+            size: self.device.size(),
+            failed: self.failure.get().is_some(),
+            operations: Operation::ALL.into_iter().map(|each| (each, self.counters.of(each))).collect(),
+        }
     }
 
     /// Where failures are noted, also one that has happened already.
@@ -43,31 +54,33 @@ impl BlockDevice for Watched {
         self.device.is_read_only()
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.device.read_at(offset, buf)
+        self.counters.count(Operation::Read, buf.len() as u64, || self.device.read_at(offset, buf))
     }
     fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
-        self.device.read_if_cached(offset, buf)
+        let len = buf.len() as u64;
+        self.counters.count_if_done(Operation::Read, len, || self.device.read_if_cached(offset, buf))
     }
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        self.device.write_at(offset, data)
+        self.counters.count(Operation::Write, data.len() as u64, || self.device.write_at(offset, data))
     }
     fn write_consuming(&self, offset: u64, data: &mut [u8]) -> Result<(), DeviceError> {
-        self.device.write_consuming(offset, data)
+        let len = data.len() as u64;
+        self.counters.count(Operation::Write, len, || self.device.write_consuming(offset, data))
     }
     fn flush(&self) -> Result<(), DeviceError> {
-        self.device.flush().inspect_err(|error| {
+        self.counters.count(Operation::Flush, 0, || self.device.flush()).inspect_err(|error| {
             let _ = self.failure.set(error.to_string());
             self.note();
         })
     }
     fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.device.discard(offset, len)
+        self.counters.count(Operation::Discard, len, || self.device.discard(offset, len))
     }
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.device.write_zeroes(offset, len)
+        self.counters.count(Operation::WriteZeroes, len, || self.device.write_zeroes(offset, len))
     }
     fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
-        self.device.extent(offset, len)
+        self.counters.count(Operation::Extent, 0, || self.device.extent(offset, len))
     }
     fn prefetch(&self, offset: u64, len: u64) {
         self.device.prefetch(offset, len);

@@ -73,6 +73,8 @@ pub struct Guest {
     pub features: u64,
     pub memory: GuestMemoryMmap<()>,
     pub queues: Vec<Queue>,
+    /// The front-end's connection, once more.
+    connection: UnixStream,
     /// Kept open as the memory's file.
     _file: std::fs::File,
 }
@@ -103,6 +105,7 @@ impl Guest {
     pub fn greet(socket: &Path, without: u64) -> Guest {
         let stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let connection = stream.try_clone().unwrap();
         let mut front_end = Frontend::from_stream(stream, 64);
         front_end.set_owner().unwrap();
         let features = front_end.get_features().unwrap();
@@ -121,7 +124,7 @@ impl Guest {
         let place = FileOffset::new(file.try_clone().unwrap(), 0);
         let ranges = [(GuestAddress(GUEST), MEMORY as usize, Some(place))];
         let memory = GuestMemoryMmap::from_ranges_with_files(ranges).unwrap();
-        Guest { front_end, features, memory, queues: Vec::new(), _file: file }
+        Guest { front_end, features, memory, queues: Vec::new(), connection, _file: file }
     }
 
     pub fn region(&self) -> VhostUserMemoryRegionInfo {
@@ -161,6 +164,13 @@ impl Guest {
         self.front_end.set_vring_call(index, &queue.call).unwrap();
         self.front_end.set_vring_kick(index, &queue.kick).unwrap();
         self.front_end.set_vring_enable(index, true).unwrap();
+    }
+
+    /// Whether the server has gone.
+    pub fn is_left(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut connection = [PollFd::new(&self.connection, PollFlags::RDHUP)];
+        poll(&mut connection, Some(&Timespec::default())).unwrap() > 0
     }
 
     pub fn config(&mut self) -> Vec<u8> {
@@ -224,6 +234,15 @@ impl Guest {
                 return None;
             }
             let _ = here.call.read();
+        }
+        self.given_back_already(queue)
+    }
+
+    /// A chain that is given back, without waiting for it.
+    pub fn given_back_already(&mut self, queue: usize) -> Option<(u16, u32)> {
+        let ring = self.queues[queue].base + USED;
+        if self.load16(ring + 2) == self.queues[queue].used {
+            return None;
         }
         let used = &mut self.queues[queue].used;
         let entry = ring + 4 + u64::from(*used % SIZE) * 8;

@@ -29,7 +29,7 @@ fn mounted_with(device: Arc<dyn BlockDevice>, options: &Options) -> Mounted {
     let directory = Scratch::new();
     let point = directory.path("m");
     std::fs::create_dir(&point).unwrap();
-    let mount = by_transport(options, |options| fuse::mount(device, &point, options));
+    let mount = by_transport(crate::RINGS, options, |options| fuse::mount(device, &point, options));
     Mounted { file: mount.place(), mount: Some(mount), directory }
 }
 
@@ -373,7 +373,9 @@ fn only_the_own_mount_is_unmounted() {
     run("mount", &["-t", "tmpfs", "tmpfs", point]);
     let memory: Arc<dyn BlockDevice> = Arc::new(Memory::new(1 << 20));
     let options = Options::default();
-    let mount = by_transport(&options, |options| fuse::mount(memory.clone(), directory.as_path(), options));
+    let mount = by_transport(crate::RINGS, &options, |options| {
+        fuse::mount(memory.clone(), directory.as_path(), options)
+    });
     run("umount", &[point]);
     File::create(directory.path("here")).unwrap();
     let unmounter = mount.unmounter();

@@ -58,7 +58,8 @@ fn mounted(tree: Arc<dyn FileTree>) -> Mounted {
     let host = Scratch::new();
     let point = host.path("m");
     fs::create_dir(&point).unwrap();
-    let mount = by_transport(&Options::default(), |options| fuse::mount_tree(tree, &point, options));
+    let mount =
+        by_transport(crate::RINGS, &Options::default(), |options| fuse::mount_tree(tree, &point, options));
     assert_eq!(mount.place(), point.canonicalize().unwrap());
     Mounted { mount: Some(mount), point, host }
 }

@@ -2,8 +2,12 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod faces;
+mod faults;
 mod fuse;
 mod fuse_tree;
+mod kills;
+mod metrics;
 mod nbd_limits;
 mod nbd_protocol;
 mod nbd_small;

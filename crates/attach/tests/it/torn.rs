@@ -1,27 +1,23 @@
-//! Readers beside partial writes, through both faces and down to media that show every write half done.
+//! Readers beside partial writes, through every face and down to media that show every write half done.
 
+use super::faces::{Face, Mounted, QUEUES, Secured, Virtual};
 use crate::common::{Serving, run};
-use atrest_attach::fuse::{self, Mount};
 use atrest_device::BlockDevice;
 use atrest_engine::{Disk, DiskOptions};
-use atrest_testkit::nbd::NbdClient;
-use atrest_testkit::rings::with_rings;
-use atrest_testkit::{DiscardDevice, Random, Scratch, TornDevice};
+use atrest_testkit::{Campaign, DiscardDevice, Random, TornDevice};
 use atrest_volume::UnlockOptions;
 use atrest_volume::plain::{self, PlainKey, PlainOptions};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-const UNIT: usize = 4096;
+pub const UNIT: usize = 4096;
 /// Ciphers whose torn data units decrypt to garbage: in some bytes, and in all.
-const CIPHERS: [&str; 2] = ["aes-cbc-plain64", "xchacha12,aes-adiantum-plain64"];
+pub const CIPHERS: [&str; 2] = ["aes-cbc-plain64", "xchacha12,aes-adiantum-plain64"];
 
 /// An encrypted volume on `media` with data units of 4 KiB.
-fn volume(media: Arc<dyn BlockDevice>, cipher: &str) -> Arc<Disk> {
+pub fn volume(media: Arc<dyn BlockDevice>, cipher: &str) -> Arc<Disk> {
     let options =
         PlainOptions { data_unit: 4096, iv_large: true, ..PlainOptions::new(cipher.parse().unwrap(), 32) };
     let key = Random::new(7).bytes(32);
@@ -32,84 +28,12 @@ fn volume(media: Arc<dyn BlockDevice>, cipher: &str) -> Arc<Disk> {
     Arc::new(Disk::new(media, volume, options).unwrap())
 }
 
-/// One client of a face.
-trait Client: Send {
-    fn read(&mut self, offset: u64, len: usize) -> Vec<u8>;
-    fn write(&mut self, offset: u64, data: &[u8]);
-}
-
-impl Client for NbdClient {
-    fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
-        NbdClient::read(self, offset, len as u32).unwrap()
-    }
-    fn write(&mut self, offset: u64, data: &[u8]) {
-        NbdClient::write(self, offset, data).unwrap();
-    }
-}
-
-/// The mounted file: direct I/O, so that every read and write reaches the volume as it is.
-impl Client for File {
-    fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
-        let mut data = vec![0; len];
-        self.read_exact_at(&mut data, offset).unwrap();
-        data
-    }
-    fn write(&mut self, offset: u64, data: &[u8]) {
-        self.write_all_at(data, offset).unwrap();
-    }
-}
-
-/// A served volume to which any number of clients can connect.
-trait Face {
-    fn start(volume: Arc<Disk>) -> Self;
-    fn connect(&self) -> Box<dyn Client>;
-}
-
-impl Face for Serving {
-    fn start(volume: Arc<Disk>) -> Self {
-        Serving::start(volume)
-    }
-    fn connect(&self) -> Box<dyn Client> {
-        Box::new(NbdClient::connect(&self.socket).unwrap())
-    }
-}
-
-/// A mounted volume, with requests by rings of io_uring or by `/dev/fuse`.
-struct Mounted<const RINGS: bool> {
-    mount: Option<Mount>,
-    file: PathBuf,
-    _directory: Scratch,
-}
-
-impl<const RINGS: bool> Face for Mounted<RINGS> {
-    fn start(volume: Arc<Disk>) -> Self {
-        let directory = Scratch::new();
-        let options = fuse::Options { rings: RINGS, ..fuse::Options::default() };
-        let mount = || {
-            fuse::mount(volume, directory.as_path(), &options)
-                .unwrap_or_else(|error| panic!("{error} (run scripts/setup)"))
-        };
-        let mount = if RINGS { with_rings(mount).0 } else { mount() };
-        Mounted { file: mount.place(), mount: Some(mount), _directory: directory }
-    }
-    fn connect(&self) -> Box<dyn Client> {
-        Box::new(OpenOptions::new().read(true).write(true).open(&self.file).unwrap())
-    }
-}
-
-impl<const RINGS: bool> Drop for Mounted<RINGS> {
-    fn drop(&mut self) {
-        if let Some(mount) = self.mount.take() {
-            let _ = mount.unmounter().detach();
-        }
-    }
-}
-
 /// One writer changes a few bytes of a data unit, or bytes of several. While its write is half done on the media, a reader
 /// asks for the bytes around.
 fn a_reader_beside_a_partial_write_waits_for_it<F: Face>() {
     for cipher in CIPHERS {
         for (from, to) in [(UNIT + 100, UNIT + 110), (UNIT - 3, UNIT + 3), (UNIT + 512, 3 * UNIT + 512)] {
+            let (from, to) = (from / F::SECTOR * F::SECTOR, to.next_multiple_of(F::SECTOR));
             let media = Arc::new(TornDevice::new(8 * UNIT, 4096, Duration::from_millis(300)));
             let volume = volume(media.clone(), cipher);
             let initial = Random::new(3).bytes(8 * UNIT);
@@ -117,25 +41,25 @@ fn a_reader_beside_a_partial_write_waits_for_it<F: Face>() {
             let face = F::start(volume);
             let (mut writer, mut reader) = (face.connect(), face.connect());
             thread::scope(|scope| {
-                scope.spawn(move || writer.write(from as u64, &vec![9; to - from]));
+                scope.spawn(move || writer.write(from as u64, &vec![9; to - from]).unwrap());
                 media.wait_for_half_a_write();
-                assert_eq!(reader.read(0, from), initial[..from], "{cipher}: before {from}..{to}");
+                assert_eq!(reader.read(0, from).unwrap(), initial[..from], "{cipher}: before {from}..{to}");
                 assert_eq!(
-                    reader.read(to as u64, 8 * UNIT - to),
+                    reader.read(to as u64, 8 * UNIT - to).unwrap(),
                     initial[to..],
                     "{cipher}: behind {from}..{to}"
                 );
             });
-            assert_eq!(reader.read(from as u64, to - from), vec![9; to - from]);
+            assert_eq!(reader.read(from as u64, to - from).unwrap(), vec![9; to - from]);
         }
     }
 }
 
 /// Three writers own slots of a few bytes beside one another; a reader looks at those that nobody owns.
 fn writers_of_parts_disturb_neither_one_another_nor_readers<F: Face>() {
-    const SLOT: usize = 128;
-    const SLOTS: usize = 3 * UNIT / SLOT;
     const WRITERS: usize = 3;
+    let slot_len = F::SECTOR.max(128);
+    let slots = 3 * UNIT / slot_len;
     for cipher in CIPHERS {
         let volume = volume(Arc::new(TornDevice::new(4 * UNIT, 4096, Duration::from_micros(50))), cipher);
         let initial = Random::new(11).bytes(4 * UNIT);
@@ -147,11 +71,11 @@ fn writers_of_parts_disturb_neither_one_another_nor_readers<F: Face>() {
                 scope.spawn(move || {
                     let mut random = Random::new(writer as u64);
                     for _ in 0..200 {
-                        let slot = random.below(SLOTS as u64 / 4) * 4 + writer as u64;
-                        let data = random.bytes(SLOT);
-                        client.write(slot * SLOT as u64, &data);
+                        let slot = random.below(slots as u64 / 4) * 4 + writer as u64;
+                        let data = random.bytes(slot_len);
+                        client.write(slot * slot_len as u64, &data).unwrap();
                         assert_eq!(
-                            client.read(slot * SLOT as u64, SLOT),
+                            client.read(slot * slot_len as u64, slot_len).unwrap(),
                             data,
                             "{cipher}: slot {slot} of {writer}"
                         );
@@ -162,9 +86,9 @@ fn writers_of_parts_disturb_neither_one_another_nor_readers<F: Face>() {
             let initial = &initial;
             scope.spawn(move || {
                 for _ in 0..400 {
-                    let seen = client.read(0, SLOTS * SLOT);
-                    for slot in (WRITERS..SLOTS).step_by(4) {
-                        let range = slot * SLOT..(slot + 1) * SLOT;
+                    let seen = client.read(0, slots * slot_len).unwrap();
+                    for slot in (WRITERS..slots).step_by(4) {
+                        let range = slot * slot_len..(slot + 1) * slot_len;
                         assert_eq!(seen[range.clone()], initial[range], "{cipher}: slot {slot}");
                     }
                 }
@@ -173,35 +97,83 @@ fn writers_of_parts_disturb_neither_one_another_nor_readers<F: Face>() {
     }
 }
 
-#[test]
-fn an_nbd_reader_beside_a_partial_write_waits_for_it() {
-    a_reader_beside_a_partial_write_waits_for_it::<Serving>();
+/// Writes of one case. Their slots are smaller than a data unit, and lie beside one another.
+const WRITES: usize = 1000;
+/// Units that all writers share.
+const SHARED: usize = 8;
+
+/// Writers change slots of their own, over and over and all at once. In the end each holds what was written there last.
+fn no_write_of_a_part_is_lost<F: Face>(name: &'static str) {
+    const WRITERS: usize = 5;
+    const { assert!(WRITERS < QUEUES) };
+    let mut written = 0;
+    Campaign::new(name, 1, 18).run(|_, random| {
+        let slot_len = F::SECTOR.max(128);
+        let slots = (SHARED * UNIT / slot_len / WRITERS * WRITERS) as u64;
+        let media = Arc::new(TornDevice::new(SHARED * UNIT, 4096, Duration::from_micros(50)));
+        let volume = volume(media, CIPHERS[1]);
+        let mut expected = random.bytes(SHARED * UNIT);
+        volume.write_at(0, &expected).unwrap();
+        let face = F::start(volume.clone());
+        let last: Vec<(usize, Vec<u8>)> = thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS as u64)
+                .map(|writer| {
+                    let (mut client, mut random) = (face.connect(), Random::new(random.draw()));
+                    scope.spawn(move || {
+                        let write = |_| {
+                            let slot = random.below(slots / WRITERS as u64) * WRITERS as u64 + writer;
+                            let data = random.bytes(slot_len);
+                            client.write(slot * slot_len as u64, &data).unwrap();
+                            (slot as usize * slot_len, data)
+                        };
+                        (0..WRITES / WRITERS).map(write).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+        });
+        written += last.len();
+        for (at, data) in &last {
+            expected[*at..][..slot_len].copy_from_slice(data);
+        }
+        let mut found = vec![0; SHARED * UNIT];
+        volume.read_at(0, &mut found).unwrap();
+        let lost = (0..SHARED * UNIT / slot_len)
+            .filter(|slot| found[slot * slot_len..][..slot_len] != expected[slot * slot_len..][..slot_len]);
+        assert_eq!(lost.count(), 0, "slots lost in {} writes", last.len());
+    });
+    println!("{name}: {written} writes, none lost");
 }
 
-#[test]
-fn a_reader_of_the_mounted_file_beside_a_partial_write_waits_for_it() {
-    a_reader_beside_a_partial_write_waits_for_it::<Mounted<false>>();
+/// The tests of one face.
+macro_rules! face {
+    ($name:ident, $face:ty, $writes:literal) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn a_reader_beside_a_partial_write_waits_for_it() {
+                super::a_reader_beside_a_partial_write_waits_for_it::<$face>();
+            }
+
+            #[test]
+            fn writers_of_parts_disturb_neither_one_another_nor_readers() {
+                super::writers_of_parts_disturb_neither_one_another_nor_readers::<$face>();
+            }
+
+            #[test]
+            fn no_write_of_a_part_is_lost_beside_others_in_its_data_unit() {
+                no_write_of_a_part_is_lost::<$face>($writes);
+            }
+        }
+    };
 }
 
-#[test]
-fn a_reader_by_rings_beside_a_partial_write_waits_for_it() {
-    a_reader_beside_a_partial_write_waits_for_it::<Mounted<true>>();
-}
-
-#[test]
-fn nbd_writers_of_parts_disturb_neither_one_another_nor_readers() {
-    writers_of_parts_disturb_neither_one_another_nor_readers::<Serving>();
-}
-
-#[test]
-fn writers_of_parts_of_the_mounted_file_disturb_neither_one_another_nor_readers() {
-    writers_of_parts_disturb_neither_one_another_nor_readers::<Mounted<false>>();
-}
-
-#[test]
-fn writers_of_parts_by_rings_disturb_neither_one_another_nor_readers() {
-    writers_of_parts_disturb_neither_one_another_nor_readers::<Mounted<true>>();
-}
+face!(nbd, Serving, "writes of parts by NBD");
+face!(nbd_tls, Secured, "writes of parts by NBD over TLS");
+face!(mounted_file, Mounted<false>, "writes of parts by FUSE");
+face!(mounted_file_by_rings, Mounted<true>, "writes of parts by FUSE on rings");
+face!(vhost_user, Virtual, "writes of parts by vhost-user");
 
 /// Several jobs write and verify sectors of 512 bytes, each in its own stripe of every data unit.
 fn fio(arguments: &[&str]) {

@@ -183,6 +183,10 @@ pub struct MountArgs {
     pub partition: PartitionArgs,
     #[command(flatten)]
     pub unlock: UnlockArgs,
+    /// Tell requests to the volume, bytes, errors and latencies in Prometheus' text format on this unix socket (GET /metrics), to
+    /// this user and root alone.
+    #[arg(long, value_name = "SOCKET")]
+    pub metrics: Option<PathBuf>,
     #[command(flatten)]
     pub by: DriverArgs,
     #[command(flatten)]

@@ -25,6 +25,7 @@ Examples:
   atrest open secret.img --nbd ~/secret.sock --read-only
   atrest open secret.img --nbd-tcp 192.0.2.7:10809 --tls-cert pki --tls-verify-peer
   atrest open secret.img --vhost-user ~/secret.sock --daemon
+  atrest open secret.img --nbd --metrics ~/metrics.sock     # curl --unix-socket ~/metrics.sock http://localhost/metrics
   atrest open /dev/sdx1 --dm secret && mount /dev/mapper/secret /mnt
   atrest open /dev/sdx1 --fuse mnt --type plain -c aes-xts-plain64 -s 512 --hash sha512")]
 pub struct OpenArgs {
@@ -45,7 +46,7 @@ pub struct OpenArgs {
     #[arg(long, value_name = "SOCKET")]
     pub vhost_user: Option<PathBuf>,
     /// Map it to /dev/mapper/NAME: the kernel's dm-crypt encrypts. Needs root.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "daemon", "threads", "run"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "daemon", "threads", "metrics", "run"])]
     pub dm: Option<String>,
     /// Name of the open volume [default: the file name of PATH without its extension].
     #[arg(long, value_name = "NAME")]
@@ -63,6 +64,10 @@ pub struct OpenArgs {
     /// Threads that encrypt and decrypt [default: one for each processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    /// Tell requests, bytes, errors and latencies in Prometheus' text format on this unix socket (GET /metrics), to this user and
+    /// root alone.
+    #[arg(long, value_name = "SOCKET")]
+    pub metrics: Option<PathBuf>,
     #[command(flatten)]
     pub tls: TlsArgs,
     #[command(flatten)]
@@ -239,11 +244,15 @@ pub struct CloseArgs {
 }
 
 /// Show which volumes are open, those that the kernel encrypts among them (they are told to root only).
+///
+/// With NAME or --json it also shows what each was asked for since it was opened: requests, bytes, errors and latencies. A
+/// process that does not answer within 2 s is shown without.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest status
-  atrest status --json secret")]
+  atrest status secret
+  atrest status --json secret | jq '.[].metrics.operations.read.requests'")]
 pub struct StatusArgs {
     /// Show this one only: the name of an open volume, or the path it was opened from.
     pub name: Option<PathBuf>,

@@ -19,6 +19,7 @@ mod kdf;
 mod key;
 mod listing;
 mod mapping;
+mod metrics;
 mod mount;
 mod mount_tree;
 mod options;

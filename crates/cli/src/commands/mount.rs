@@ -13,7 +13,7 @@ use atrest_probe::{FilesystemKind, detect};
 use atrest_tree::fscrypt::Keyring;
 
 use super::serve::{kind_of, ready_json};
-use super::{drive, flash, fscrypt, inside, mount_tree, preflight, tree_keys};
+use super::{drive, flash, fscrypt, inside, metrics, mount_tree, preflight, tree_keys};
 use crate::args::inside::MountArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -25,7 +25,7 @@ struct Mounted {
     writable: bool,
     /// Of a tree whose files may be encrypted one by one.
     keyring: Option<Arc<Keyring>>,
-    /// Below a driver.
+    /// The device below the filesystem, where there is one.
     disk: Option<Arc<Watched>>,
 }
 
@@ -40,7 +40,9 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
     };
     let registry = super::serve::registry(output)?;
     preflight::check_mount(args, &registry)?;
+    metrics::check_mount(args)?;
     drive::check(&args.by)?;
+    let metrics_socket = metrics::bind(args.metrics.as_deref())?;
     let mut mounted = match mount_tree::open(args, output)? {
         Some(tree) => {
             let (signals, writable) = (Signals::install()?, tree.is_writable());
@@ -71,17 +73,20 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
             return Err(failure);
         }
     };
-    if let (Face::Driven(driven), Some(disk)) = (&mut mounted.face, &mounted.disk) {
+    if let Face::Driven(driven) = &mut mounted.face {
         let word = registration.word();
         driven.tell(Box::new(move |failure| word.fail(failure)));
-        disk.tell(&registration);
     }
+    let metrics = mounted.disk.and_then(|disk| {
+        disk.tell(&registration);
+        metrics::serve(metrics_socket, disk, &registration, &registry, output)
+    });
     // Until the end: keys come and go while the files are served.
     let cache = match &mounted.face {
         Face::Fuse(mount) => mount.kernel_cache(),
         Face::Driven(_) | Face::Nbd(_) | Face::VhostUser(_) => None,
     };
-    let _control = match mounted.keyring.zip(cache) {
+    let control = match mounted.keyring.zip(cache) {
         Some((keyring, cache)) => Some(tree_keys::listen(&registry, &name, keyring, cache)?),
         None => None,
     };
@@ -92,6 +97,8 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
         command
     });
     let end = serve::run(mounted.face, Plan { signals: mounted.signals, command, background, ready });
+    // Their sockets bear the name, which another volume can have as soon as this one is out of the register.
+    drop((metrics, control));
     match &end {
         Ok(_) | Err(ServeError::Command { .. }) => drop(registration),
         // `close` waits for this process and finds it there.
@@ -108,6 +115,7 @@ fn inside_volume(args: &MountArgs, registry: &Registry, output: &Output) -> Resu
     let write = args.unlock.writes_unless(args.read_only);
     let keys = fscrypt::keyring(&args.partition.fscrypt, output)?;
     let (volume, unlock, partition) = (&args.volume, &args.unlock, &args.partition);
+    let mut disk = None;
     let tree = match flash::is_flash_volume(volume, unlock) {
         true if !drive::may_be_ours(&args.by) => {
             return Err(Failure::parameters(
@@ -126,6 +134,7 @@ fn inside_volume(args: &MountArgs, registry: &Registry, output: &Output) -> Resu
             if let Some((filesystem, by)) = by {
                 return driven(args, device, filesystem, by, registry, output);
             }
+            let device = disk.insert(Arc::new(Watched::new(device))).clone();
             inside::read(device, volume, unlock, partition, write, keys.clone(), output)?
         }
     };
@@ -140,7 +149,7 @@ fn inside_volume(args: &MountArgs, registry: &Registry, output: &Output) -> Resu
     let signals = Signals::install()?;
     let tree: Arc<dyn FileTree> = Arc::from(tree);
     let face = Face::Fuse(fuse::mount_tree(tree, &args.directory, &fuse::Options::default())?);
-    Ok(Mounted { face, signals, writable, keyring, disk: None })
+    Ok(Mounted { face, signals, writable, keyring, disk })
 }
 
 fn driven(

@@ -27,7 +27,7 @@ pub fn check(args: &OpenArgs, socket: Option<&Path>, registry: &Registry) -> Res
     if let Some(address) = args.nbd_tcp {
         tcp(address, args.tls.tls_cert.is_some() || args.tls.insecure)?;
     }
-    for socket in socket.into_iter().chain(args.vhost_user.as_deref()) {
+    for socket in [socket, args.vhost_user.as_deref(), args.metrics.as_deref()].into_iter().flatten() {
         unix(socket)?;
     }
     if let Some(directory) = &args.fuse {
@@ -43,6 +43,9 @@ pub fn check(args: &OpenArgs, socket: Option<&Path>, registry: &Registry) -> Res
 pub fn check_mount(args: &MountArgs, registry: &Registry) -> Result<(), Failure> {
     if let Some(name) = &args.name {
         free_name(name, registry)?;
+    }
+    if let Some(socket) = &args.metrics {
+        unix(socket)?;
     }
     mount_point(&args.directory)?;
     match args.run.first() {

@@ -15,8 +15,9 @@ use atrest_device::BlockDevice;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::metrics::Told;
 use super::unlock::{Use, unlock_if};
-use super::{mapping, preflight};
+use super::{mapping, metrics, preflight};
 use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
@@ -71,8 +72,10 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         output.warn("the volume can only be read");
     }
     let signals = Signals::install()?;
+    let metrics_socket = metrics::bind(args.metrics.as_deref())?;
     let (face, registration) = stand_up(args, path, socket, tls, disk.clone(), &registry)?;
     disk.tell(&registration);
+    let metrics = metrics::serve(metrics_socket, disk, &registration, &registry, output);
     if let Face::Nbd(server) = &face
         && let Some(warning) = server.warning()
     {
@@ -81,6 +84,7 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     let ready = output.is_json().then(|| ready_json(&face, &registration).to_string());
     let plan = Plan { signals, command: command(&args.run), background, ready };
     let end = serve::run(face, plan);
+    drop(metrics);
     match &end {
         Ok(_) | Err(ServeError::Command { .. }) => drop(registration),
         // `close` waits for this process and finds it there.
@@ -223,10 +227,19 @@ pub fn status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
         return Err(Failure::new(Code::Device, format!("no open volume is called {}", name.display()))
             .hint("`atrest status` without a name lists all"));
     }
-    let lines: String = entries.iter().map(line).chain(mappings.iter().map(mapping::line)).collect();
-    let all: Vec<Status<'_>> =
-        entries.iter().map(Status::Served).chain(mappings.iter().map(Status::Mapped)).collect();
-    output.report(&all, &lines)
+    let told = match output.is_json() || args.name.is_some() {
+        true => metrics::ask_all(&entries, &registry),
+        false => Vec::new(),
+    };
+    let mut lines: Vec<String> = entries.iter().map(line).collect();
+    if args.name.is_some() {
+        let living = lines.iter_mut().zip(&entries).zip(&told).filter(|((_, entry), _)| !entry.has_ended());
+        living.for_each(|((line, _), told)| line.push_str(&metrics::lines(told)));
+    }
+    lines.extend(mappings.iter().map(mapping::line));
+    let served = entries.iter().zip(&told).map(|(entry, told)| Status::Served { entry, told: told.into() });
+    let all: Vec<Status<'_>> = served.chain(mappings.iter().map(Status::Mapped)).collect();
+    output.report(&all, &lines.concat())
 }
 
 /// An open volume in JSON.
@@ -234,7 +247,12 @@ pub fn status(args: &StatusArgs, output: &Output) -> Result<(), Failure> {
 #[serde(untagged)]
 enum Status<'a> {
     /// Served by a process of ours.
-    Served(&'a Entry),
+    Served {
+        #[serde(flatten)]
+        entry: &'a Entry,
+        #[serde(flatten)]
+        told: Told<'a>,
+    },
     /// Encrypted by the kernel.
     Mapped(&'a Mapping),
 }

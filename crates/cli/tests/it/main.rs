@@ -22,6 +22,7 @@ mod kdf_limit;
 mod keys;
 mod main_path;
 mod messages;
+mod metrics;
 mod plain_over;
 mod readme;
 mod redacted;

@@ -1,10 +1,10 @@
-//! `kill -9` at seeded random moments: during key changes, bulk encryption and NBD writes.
+//! `kill -9` at seeded random moments: during key changes and bulk encryption. Servers are killed in `kills` of `atrest-attach`.
 //!
 //! A kill counts only if it landed while the operation was in flight: the process must have ended by the signal, and
 //! not by itself. Afterwards what had been acknowledged must hold, nothing that was removed may come back, and both
 //! programs must open the header. Power losses, which also tear and reorder writes, are simulated in the room `volume`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use atrest_testkit::atrest::{FAST_ARGON2ID, FAST_PBKDF2, Served, VolumeFile, atrest, write_key};
+use atrest_testkit::atrest::{FAST_ARGON2ID, FAST_PBKDF2, VolumeFile, atrest, write_key};
 use atrest_testkit::cryptsetup::Cryptsetup;
-use atrest_testkit::nbd::NbdClient;
 use atrest_testkit::oracle::Program;
 use atrest_testkit::{Campaign, Random, Scratch};
 
@@ -259,100 +258,4 @@ fn bulk_encryption_that_is_killed_is_resumed_to_the_same_bytes() {
         kills += landed;
     });
     println!("crash: {kills} kills landed during bulk encryption");
-}
-
-const BLOCK: usize = 4096;
-const BLOCKS: u64 = 1024;
-
-/// What a block may hold after a crash.
-struct Expected {
-    /// What was flushed last.
-    flushed: Vec<u8>,
-    /// What has been written since, acknowledged or not.
-    later: Vec<Vec<u8>>,
-}
-
-impl Expected {
-    fn flush(&mut self) {
-        if let Some(last) = self.later.pop() {
-            self.flushed = last;
-            self.later.clear();
-        }
-    }
-
-    /// Every data unit is one that was flushed, or one that was written since.
-    fn allows(&self, found: &[u8], unit: usize) -> bool {
-        let versions = || self.later.iter().chain([&self.flushed]);
-        found
-            .chunks(unit)
-            .enumerate()
-            .all(|(index, bytes)| versions().any(|version| &version[index * unit..][..bytes.len()] == bytes))
-    }
-}
-
-#[test]
-fn nbd_writes_that_were_flushed_survive_a_killed_server() {
-    let mut kills = 0;
-    Campaign::new("kills during NBD writes", 3, 60).run(|seed, random| {
-        let directory = Scratch::new();
-        let unit = if seed % 2 == 0 { 512 } else { 4096 };
-        let options = format!("{FAST_PBKDF2} --sector-size {unit}");
-        let volume = VolumeFile::format(directory.as_path(), "volume.img", "24M", &options);
-        let original = decrypted(&volume, directory.as_path());
-        let mut blocks: BTreeMap<u64, Expected> = BTreeMap::new();
-
-        let socket = directory.path("socket");
-        let mut server = Served::start(volume.program("open", "").arg("--nbd").arg(&socket));
-        let mut client = NbdClient::connect(&socket).expect("connect to the server");
-        assert!(client.size() >= BLOCKS * BLOCK as u64, "an export of {} bytes", client.size());
-        let end = Instant::now() + Duration::from_micros(2_000 + random.below(60_000));
-        let id = server.id().to_string();
-        let killer = std::thread::spawn(move || {
-            wait(end.saturating_duration_since(Instant::now()));
-            Program::named("kill").args(["-s", "KILL", &id]).ok();
-        });
-        let (mut acknowledged, mut flushed) = (0, 0);
-        // The loop ends only when the server is cut off in the middle of it.
-        loop {
-            let number = random.below(BLOCKS);
-            let bytes = random.bytes(BLOCK);
-            let at = number as usize * BLOCK;
-            let fresh = || Expected { flushed: original[at..at + BLOCK].to_vec(), later: Vec::new() };
-            blocks.entry(number).or_insert_with(fresh).later.push(bytes.clone());
-            if client.write(at as u64, &bytes).is_err() {
-                break;
-            }
-            acknowledged += 1;
-            if random.below(4) == 0 {
-                if client.flush().is_err() {
-                    break;
-                }
-                flushed = acknowledged;
-                blocks.values_mut().for_each(Expected::flush);
-            }
-            assert!(acknowledged < 1_000_000, "the server was never killed");
-        }
-        killer.join().expect("the killer");
-        assert_eq!(server.wait_for_signal(), Some(libc::SIGKILL), "the server did not end by the kill");
-
-        let plain = decrypted(&volume, directory.as_path());
-        for (number, expected) in &blocks {
-            let at = *number as usize * BLOCK;
-            assert!(
-                expected.allows(&plain[at..at + BLOCK], unit),
-                "block {number} holds neither what was flushed nor what was written since \
-                 ({acknowledged} writes acknowledged, {flushed} of them flushed)"
-            );
-        }
-        Cryptsetup::new(&volume.path, &volume.key).assert_opens();
-        kills += 1;
-    });
-    println!("crash: {kills} kills landed during NBD writes");
-}
-
-fn decrypted(volume: &VolumeFile, directory: &Path) -> Vec<u8> {
-    let out = directory.join("plain.bin");
-    let _ = fs::remove_file(&out);
-    volume.decrypt(&out);
-    fs::read(&out).expect("the plaintext")
 }

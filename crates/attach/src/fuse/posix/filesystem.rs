@@ -16,7 +16,7 @@ use crate::fuse::filesystem::{Answer, Caller, Filesystem, NewBytes, OpenHandle};
 use crate::fuse::protocol::abi::{init_flag, open_flag};
 use crate::fuse::protocol::{FileAttributes, Listing, NewAttributes, Space};
 
-/// How long the kernel may believe names and attributes: nobody else changes the tree.
+/// How long the kernel may believe names and attributes: whoever changes the lower directory is seen after so long.
 const LIFETIME: Duration = Duration::from_secs(1);
 
 pub(in super::super) struct PosixDirectoryServer {
@@ -68,10 +68,7 @@ fn described(attributes: &Attributes) -> FileAttributes {
 impl Filesystem for PosixDirectoryServer {
     fn wishes(&self) -> u64 {
         // Without the second the kernel asks for `security.capability` before every write.
-        init_flag::PARALLEL_DIROPS
-            | init_flag::HANDLE_KILLPRIV_V2
-            | init_flag::DO_READDIRPLUS
-            | init_flag::READDIRPLUS_AUTO
+        init_flag::PARALLEL_DIROPS | init_flag::HANDLE_KILLPRIV_V2 | init_flag::DO_READDIRPLUS
     }
 
     fn lifetime(&self) -> Duration {

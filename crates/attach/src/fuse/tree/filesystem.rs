@@ -16,8 +16,9 @@ use crate::fuse::filesystem::{Answer, Caller, Filesystem, NewBytes, OpenHandle};
 use crate::fuse::protocol::abi::init_flag;
 use crate::fuse::protocol::{FileAttributes, Listing, NewAttributes, Space};
 
-/// How long the kernel may believe names and attributes: nobody else changes the tree.
-const LIFETIME: Duration = Duration::from_secs(1);
+/// How long the kernel may believe names and attributes: nobody else changes the tree, what can be written has one name, and
+/// what is locked or unlocked the kernel is told to forget.
+const LIFETIME: Duration = Duration::from_secs(3600);
 /// Zeros are written in pieces of so many bytes.
 const ZEROS: usize = 64 << 10;
 /// The number that FUSE has for "look it up".
