@@ -224,6 +224,9 @@ fn what_goes_while_it_is_listed_is_listed_without_attributes() {
     for entry in rest {
         assert_eq!(entry.attributes.is_some(), entry.name == left[1].as_bytes(), "{entry:?}");
     }
+    for dots in &whole(&*directory, 1)[..] {
+        assert_eq!(dots.node == Node::ROOT, dots.name.starts_with(b"."), "{dots:?}");
+    }
     // The directory stays open without its node's being known.
     tree.forget(Node::ROOT, 1);
     assert_eq!(whole(&*directory, 1).len(), 4);
