@@ -232,6 +232,17 @@ fn what_goes_while_it_is_listed_is_listed_without_attributes() {
     assert_eq!(whole(&*directory, 1).len(), 4);
 }
 
+/// Also where nothing was taken of what was read.
+#[test]
+fn from_the_start_a_directory_is_read_anew() {
+    let scratch = Scratch::new();
+    let tree = open("as it is", scratch.as_path(), true);
+    let directory = tree.open_directory(Node::ROOT).expect("a directory");
+    assert_eq!(some(&*directory, Cursor::START, 0, Look::Names), []);
+    write(&*tree, Node::ROOT, b"new", b"");
+    assert!(some(&*directory, Cursor::START, 3, Look::Names).iter().any(|entry| entry.name == b"new"));
+}
+
 #[test]
 fn nothing_is_in_a_directory_that_was_removed_while_it_was_open() {
     for kind in KINDS {
