@@ -49,9 +49,8 @@ impl LowerEntry {
 }
 
 impl<M: Layer> OpenDirectory<M> {
-    /// A directory that was opened. Its node stays known until this is dropped.
+    /// A directory that was opened. One reference to its node is given back when this is dropped.
     pub fn new(tree: Arc<Inner<M>>, number: Node, directory: File) -> Self {
-        tree.nodes.refer_again(number);
         Self { tree, number, directory, reading: Mutex::default() }
     }
 
@@ -115,7 +114,11 @@ impl<M: Layer> OpenDirectory<M> {
 
     fn shown(&self, entry: &LowerEntry, name: Vec<u8>, look: Look) -> PosixEntry {
         let attributes = if look == Look::Attributes && !entry.is_dots() { self.look(entry) } else { None };
-        let node = attributes.as_ref().map(|found| found.node);
+        let node = match &attributes {
+            // What is above the top is nobody's business.
+            _ if self.number == Node::ROOT && entry.is_dots() => Some(Node::ROOT),
+            found => found.as_ref().map(|found| found.node),
+        };
         PosixEntry {
             name,
             kind: kind_of(entry.kind),

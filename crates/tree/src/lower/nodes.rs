@@ -151,12 +151,13 @@ impl<F> Nodes<F> {
         node
     }
 
-    /// One reference more to a node that is known.
-    pub fn refer_again(&self, number: Node) {
-        if let Some(known) = self.table().by_number.get_mut(&number) {
-            // intended: a node with so many references is never forgotten.
-            known.references = known.references.saturating_add(1);
-        }
+    /// A node that is known, with one reference more.
+    pub fn refer_again(&self, number: Node) -> Outcome<Arc<LowerNode<F>>> {
+        let mut table = self.table();
+        let known = table.by_number.get_mut(&number).ok_or(Errno::STALE)?;
+        // intended: a node with so many references is never forgotten.
+        known.references = known.references.saturating_add(1);
+        Ok(Arc::clone(&known.node))
     }
 
     /// A descriptor of a node, opened with `O_PATH`. Names do not change meanwhile: the caller sees to that.

@@ -437,9 +437,17 @@ impl<M: Layer> PosixTree for LowerPosix<M> {
     }
 
     fn open_directory(&self, node: Node) -> Outcome<Box<dyn PosixDirectory>> {
-        let node = self.inner.nodes.get(node)?;
-        let directory = self.inner.opener.reopen(&*self.inner.descriptor(&node)?, OFlags::DIRECTORY)?;
-        Ok(Box::new(OpenDirectory::new(Arc::clone(&self.inner), node.number, directory)))
+        let inner = &self.inner;
+        let node = inner.nodes.refer_again(node)?;
+        let opened =
+            inner.descriptor(&node).and_then(|place| inner.opener.reopen(&*place, OFlags::DIRECTORY));
+        match opened {
+            Ok(directory) => Ok(Box::new(OpenDirectory::new(Arc::clone(inner), node.number, directory))),
+            Err(error) => {
+                inner.nodes.forget(node.number, 1);
+                Err(error)
+            }
+        }
     }
 
     fn space(&self) -> Outcome<PosixSpace> {

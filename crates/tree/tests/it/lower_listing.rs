@@ -224,9 +224,23 @@ fn what_goes_while_it_is_listed_is_listed_without_attributes() {
     for entry in rest {
         assert_eq!(entry.attributes.is_some(), entry.name == left[1].as_bytes(), "{entry:?}");
     }
+    for dots in &whole(&*directory, 1)[..] {
+        assert_eq!(dots.node == Node::ROOT, dots.name.starts_with(b"."), "{dots:?}");
+    }
     // The directory stays open without its node's being known.
     tree.forget(Node::ROOT, 1);
     assert_eq!(whole(&*directory, 1).len(), 4);
+}
+
+/// Also where nothing was taken of what was read.
+#[test]
+fn from_the_start_a_directory_is_read_anew() {
+    let scratch = Scratch::new();
+    let tree = open("as it is", scratch.as_path(), true);
+    let directory = tree.open_directory(Node::ROOT).expect("a directory");
+    assert_eq!(some(&*directory, Cursor::START, 0, Look::Names), []);
+    write(&*tree, Node::ROOT, b"new", b"");
+    assert!(some(&*directory, Cursor::START, 3, Look::Names).iter().any(|entry| entry.name == b"new"));
 }
 
 #[test]
