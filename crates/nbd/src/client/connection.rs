@@ -284,9 +284,6 @@ impl Connection {
                 let extent_len = u32::from_be_bytes(input.array(&self.wire)?);
                 let flags = u32::from_be_bytes(input.array(&self.wire)?);
                 input.skip(&self.wire, extents - 8)?;
-                if extent_len == 0 {
-                    return Err(Broken::Incomplete.into());
-                }
                 self.with(cookie, |waiting| match waiting.extent.replace((extent_len, flags)) {
                     None => Ok(()),
                     Some(_) => Err(Broken::TooMany),

@@ -3,7 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,16 @@ use atrest_device::{BlockDevice, Cause};
 use atrest_nbd::proto::{allocation, chunk, errno, export_flag, info, option, option_reply};
 use atrest_nbd::wire::WireError;
 use atrest_nbd::{Broken, ConnectError, Export, Options, Uri};
-use atrest_testkit::Campaign;
+use atrest_testkit::{Campaign, Scratch};
 
 const SIZE: u64 = 1 << 20;
 const FLAGS: u16 = export_flag::HAS_FLAGS | export_flag::SEND_FLUSH | export_flag::SEND_TRIM;
 /// The context's number.
 const CONTEXT: u32 = 9;
+
+/// What a client says in a negotiation: flags, an option without data, one with the context, and the one that asks for the
+/// export.
+const NEGOTIATION: usize = 4 + 16 + (16 + 4 + 4 + 4 + 15) + (16 + 4 + 2 + 2);
 
 fn greeting(flags: u16) -> Vec<u8> {
     [b"NBDMAGIC", b"IHAVEOPT", &flags.to_be_bytes()[..]].concat()
@@ -297,6 +302,117 @@ fn a_reply_that_breaks_the_protocol_ends_the_connection() {
     assert_eq!(read(&handshake(), &backwards, 50), Ok((0..50).collect()));
 }
 
+/// A server that goes on like this once it has heard all of the negotiation. Its socket stays open until it is joined.
+fn client_of_one_that_listens(
+    goes_on: impl FnOnce(&mut UnixStream) + Send + 'static,
+) -> (Export, JoinHandle<UnixStream>) {
+    let (mut server, socket) = UnixStream::pair().expect("a pair of sockets");
+    let thread = thread::spawn(move || {
+        server.write_all(&handshake()).expect("the client listens");
+        server.read_exact(&mut [0; NEGOTIATION]).expect("options");
+        goes_on(&mut server);
+        server
+    });
+    let uri = Uri::parse("nbd+unix:///?socket=here").expect("a URI");
+    (Export::negotiate(socket.into(), uri, true, Options::default()).expect("connects"), thread)
+}
+
+#[test]
+fn a_second_reply_to_one_request_ends_the_connection() {
+    const DONE: u16 = chunk::FLAG_DONE;
+    let nothing = |cookie| part(cookie, DONE, chunk::NONE, &[]);
+    // Whichever of them reads has the other's replies before its own.
+    for (one, other) in [(1, 2), (2, 1)] {
+        let says = [nothing(one), nothing(one), nothing(other)].concat();
+        let (export, thread) = client_of_one_that_listens(move |server| {
+            server.read_exact(&mut [0; 2 * 28]).expect("requests");
+            server.write_all(&says).expect("the client listens");
+        });
+        let causes = thread::scope(|scope| {
+            let flushes =
+                [(); 2].map(|()| scope.spawn(|| export.discard(0, 512).err().map(|error| error.cause)));
+            flushes.map(|flush| flush.join().expect("ends"))
+        });
+        assert!(causes.contains(&Some(Cause::BrokenProtocol)), "{causes:?}");
+        drop(thread.join().expect("the server ends"));
+    }
+}
+
+#[test]
+fn who_is_sending_learns_that_the_connection_is_lost() {
+    let (told, has_read) = mpsc::channel();
+    let (export, thread) = client_of_one_that_listens(move |server| {
+        server.read_exact(&mut [0; 28]).expect("a read");
+        told.send(()).expect("the test waits");
+        // Enough of the write to know that it is under way.
+        server.read_exact(&mut [0; 1000]).expect("a write");
+        server.write_all(&b"SSH-2.0-OpenSSH".repeat(4)).expect("the client listens");
+    });
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| export.read_at(0, &mut [0; 512]).expect_err("no reply").cause);
+        has_read.recv().expect("the server hears of it");
+        let writer = scope.spawn(|| export.write_at(0, &vec![1; 1 << 20]).expect_err("nobody reads").cause);
+        assert_eq!(reader.join().expect("ends"), Cause::BrokenProtocol);
+        assert_eq!(writer.join().expect("ends"), Cause::BrokenProtocol);
+    });
+    assert!(begun.elapsed() < Options::default().silence / 2);
+    drop(thread.join().expect("the server ends"));
+}
+
+/// A handshake that offers several connections to an export of this size.
+fn several(size: u64) -> Vec<u8> {
+    let flags = FLAGS | export_flag::CAN_MULTI_CONN;
+    let terms = about(info::EXPORT, &[&size.to_be_bytes()[..], &flags.to_be_bytes()].concat());
+    [greeting(3), ack(option::STRUCTURED_REPLY), context(), terms, ack(option::GO)].concat()
+}
+
+/// A server whose second connection is to an export of this size, and ends at its first request. Requests on the first one are
+/// answered, the first of them once the second connection was used or refused.
+fn two_connections(size: u64) -> (Result<(), Cause>, Result<(), Cause>, Result<(), Cause>) {
+    let scratch = Scratch::new();
+    let path = scratch.path("s");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let uri = Uri::parse(&format!("nbd+unix:///?socket={}", path.display())).expect("a URI");
+    let (has_come, told) = mpsc::channel();
+    thread::spawn(move || {
+        let (mut first, _) = listener.accept().expect("a client");
+        first.write_all(&several(SIZE)).expect("it listens");
+        first.read_exact(&mut [0; NEGOTIATION + 28]).expect("a request");
+        has_come.send(()).expect("the test waits");
+        let (mut second, _) = listener.accept().expect("the client again");
+        second.write_all(&several(size)).expect("it listens");
+        // Its request, or its goodbye.
+        let _ = second.read_exact(&mut [0; NEGOTIATION + 28]);
+        drop(second);
+        for cookie in 1.. {
+            let answer = part(cookie, chunk::FLAG_DONE, chunk::NONE, &[]);
+            if first.write_all(&answer).is_err() || first.read_exact(&mut [0; 28]).is_err() {
+                return;
+            }
+        }
+    });
+    let export = Export::connect(uri, true, Options::default()).expect("connects");
+    let discard = || export.discard(0, 512).map_err(|error| error.cause);
+    thread::scope(|scope| {
+        let one = scope.spawn(discard);
+        told.recv().expect("the first request has come");
+        let two = scope.spawn(discard);
+        let (one, two) = (one.join().expect("ends"), two.join().expect("ends"));
+        (one, two, discard())
+    })
+}
+
+#[test]
+fn one_lost_connection_is_the_end_of_all() {
+    assert_eq!(two_connections(SIZE), (Ok(()), Err(Cause::Gone), Err(Cause::Gone)));
+}
+
+#[test]
+fn a_connection_to_something_else_is_not_used() {
+    assert_eq!(two_connections(SIZE / 2), (Ok(()), Ok(()), Ok(())));
+}
+
 #[test]
 fn errors_of_the_server_leave_the_connection_as_it_is() {
     const DONE: u16 = chunk::FLAG_DONE;
@@ -347,7 +463,10 @@ fn block_status_is_checked() {
         ("no extent", status(CONTEXT, &[])),
         ("an empty extent", status(CONTEXT, &[(0, hole)])),
         ("half an extent", long_part(chunk::BLOCK_STATUS, 8, &[0; 8])),
-        ("immense", long_part(chunk::BLOCK_STATUS, 4 + (64 << 10), &[1; 100])),
+        (
+            "immense",
+            long_part(chunk::BLOCK_STATUS, 4 + (64 << 10), &[0, 0, 0, CONTEXT as u8, 0, 0, 2, 0, 0, 0, 0, 0]),
+        ),
         ("nothing", part(1, chunk::FLAG_DONE, chunk::NONE, &[])),
         ("a simple reply", simple(1, 0, &[])),
         ("data", data(chunk::FLAG_DONE, 100, &[1; 50])),

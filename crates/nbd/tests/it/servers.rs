@@ -147,6 +147,16 @@ fn writers_of_parts_of_one_block_lose_nothing() {
     let server = nbdkit(&["blocksize-policy"], &path, &parameters);
     let export = connect(&server.uri());
     thread::scope(|scope| {
+        // One who writes all of the next block, beside one who writes a part of it.
+        scope.spawn(|| {
+            for round in 0..100 {
+                export.write_at(65_536, &[round; 65_536]).expect("writes");
+                let mut read = [0; 1000];
+                export.read_at(100_000, &mut read).expect("reads");
+                assert_eq!(read, [round; 1000]);
+            }
+        });
+        scope.spawn(|| (0..200).for_each(|_| export.write_at(70_000, &[0xaa; 100]).expect("writes")));
         for thread in 0..8_u8 {
             let export = &export;
             scope.spawn(move || {
@@ -276,6 +286,32 @@ fn a_failed_flush_is_the_last_word() {
     fs::remove_file(&trigger).expect("the trigger");
     assert_eq!(export.flush().expect_err("fails").cause, Cause::EarlierFlushFailed);
     assert_eq!(export.write_at(0, &[1]).expect_err("fails").cause, Cause::EarlierFlushFailed);
+}
+
+/// A server that writes down what it was asked.
+#[test]
+fn what_must_be_durable_is_flushed_or_written_through() {
+    let scratch = Scratch::new();
+    let log = scratch.file("log", b"");
+    for (flush, fua, expected) in
+        [("exit 0", "echo none", "write \nflush\nread\n"), ("exit 3", "echo native", "write fua\nread\n")]
+    {
+        fs::write(&log, b"").expect("the log");
+        let note = |what: &str| format!("echo \"{what}\" >> {}", log.display());
+        let server = NbdServer::nbdkit([
+            "eval".into(),
+            "get_size=echo 1048576".into(),
+            format!("pread={}; head -c $3 /dev/zero", note("read")),
+            format!("pwrite={}; cat >/dev/null", note("write $5")),
+            format!("flush={}", note("flush")),
+            format!("can_flush={flush}"),
+            format!("can_fua={fua}"),
+        ]);
+        let export = connect(&server.uri());
+        export.write_at(0, &[1; 4096]).expect("writes");
+        export.read_media_at(0, &mut [0; 4096]).expect("reads");
+        assert_eq!(fs::read_to_string(&log).expect("the log"), expected);
+    }
 }
 
 #[test]
