@@ -152,6 +152,12 @@ impl From<StreamError> for Failure {
             StreamError::Source(error) => Self::io(&error).within("standard input"),
             StreamError::Output(error) => Self::io(&error).within("standard output"),
             StreamError::Read(error) | StreamError::Write(error) | StreamError::Flush(error) => error.into(),
+            StreamError::CutOff { .. } => {
+                Self::new(Code::Device, error).hint("did the program before the pipe end too early?")
+            }
+            StreamError::NotInOrder => {
+                Self::new(Code::Device, error).hint("a pipe can't bring it: copy the volume to a file first")
+            }
             StreamError::SourceTooLarge { .. } => {
                 Self::new(Code::Device, error).hint("make a larger volume: `atrest format --size`")
             }

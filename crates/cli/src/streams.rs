@@ -21,6 +21,16 @@ pub fn is_stream(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// Whether a path stands for a stream that is neither a file nor a block device, nor a terminal.
+pub fn is_pipe(path: &Path) -> Result<bool, Failure> {
+    Ok(is_stream(path) && !is_seekable()? && !io::stdin().is_terminal())
+}
+
+fn is_seekable() -> Result<bool, Failure> {
+    let stat = rustix::fs::fstat(io::stdin()).map_err(io::Error::from)?;
+    Ok(matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::BlockDevice))
+}
+
 /// Standard input as data. Its passphrase must come from elsewhere, and nobody types it.
 pub fn input(secret: &SecretArgs) -> Result<File, Failure> {
     refuse_secret(secret)?;
@@ -52,10 +62,9 @@ pub fn volume<'a>(path: &'a Path, secret: &SecretArgs) -> Result<Cow<'a, Path>, 
         return Ok(path.into());
     }
     refuse_secret(secret)?;
-    let stat = rustix::fs::fstat(io::stdin()).map_err(io::Error::from)?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile | FileType::BlockDevice => Ok(Path::new(STDIN).into()),
-        _ => Err(Failure::parameters("\"-\" is standard input, which can't be read at any place: it is no file")
+    match is_seekable()? {
+        true => Ok(Path::new(STDIN).into()),
+        false => Err(Failure::parameters("\"-\" is standard input, which can't be read at any place: it is no file")
             .hint("a volume is not read in order: name the file, send it there by < FILE, or copy it to a file first")),
     }
 }

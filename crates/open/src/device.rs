@@ -2,13 +2,14 @@
 
 use core::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode, Media, Storage};
-use atrest_engine::{Access, FileDevice};
+use atrest_engine::{Access, FileDevice, Sequence};
 use atrest_nbd::{ConnectError, Export, Options, Uri};
 
-/// A regular file, a block device, or an export of an NBD server.
+/// A regular file, a block device, an export of an NBD server, or a stream.
 #[derive(Debug)]
 pub struct Device {
     path: PathBuf,
@@ -20,6 +21,8 @@ enum Kind {
     File(FileDevice),
     /// Nobody else can be kept from using it: NBD has no locks.
     Export(Export),
+    /// What comes through a pipe.
+    Sequence(Arc<Sequence>),
 }
 
 impl Device {
@@ -42,7 +45,12 @@ impl Device {
         Ok(Self { path: path.into(), kind })
     }
 
-    /// The path or URI it was opened by.
+    /// A volume that comes as a stream.
+    pub fn stream(sequence: Arc<Sequence>) -> Self {
+        Self { path: "-".into(), kind: Kind::Sequence(sequence) }
+    }
+
+    /// The path or URI it was opened by; `-` for a stream.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -54,7 +62,7 @@ impl Device {
     pub fn into_file(self) -> Result<FileDevice, DeviceOpenError> {
         match self.kind {
             Kind::File(file) => Ok(file),
-            Kind::Export(_) => Err(DeviceOpenError::NotHere),
+            Kind::Export(_) | Kind::Sequence(_) => Err(DeviceOpenError::NotHere),
         }
     }
 
@@ -63,11 +71,16 @@ impl Device {
         matches!(self.kind, Kind::Export(_))
     }
 
+    /// Whether it is a stream, which passes once.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.kind, Kind::Sequence(_))
+    }
+
     /// Whether it is a block device or an export, whose size nobody here decides, rather than a regular file.
     pub fn is_disk(&self) -> bool {
         match &self.kind {
             Kind::File(file) => file.is_block_device(),
-            Kind::Export(_) => true,
+            Kind::Export(_) | Kind::Sequence(_) => true,
         }
     }
 
@@ -75,7 +88,7 @@ impl Device {
     pub fn device_number(&self) -> Option<u64> {
         match &self.kind {
             Kind::File(file) => file.device_number(),
-            Kind::Export(_) => None,
+            Kind::Export(_) | Kind::Sequence(_) => None,
         }
     }
 
@@ -84,7 +97,7 @@ impl Device {
     pub fn holds_data(&self) -> bool {
         match &self.kind {
             Kind::File(file) => file.holds_data(),
-            Kind::Export(_) => true,
+            Kind::Export(_) | Kind::Sequence(_) => true,
         }
     }
 
@@ -92,7 +105,7 @@ impl Device {
     pub fn modified(&self) -> Option<SystemTime> {
         match &self.kind {
             Kind::File(file) => file.modified(),
-            Kind::Export(_) => None,
+            Kind::Export(_) | Kind::Sequence(_) => None,
         }
     }
 
@@ -100,6 +113,7 @@ impl Device {
         match &self.kind {
             Kind::File(file) => file,
             Kind::Export(export) => export,
+            Kind::Sequence(sequence) => &**sequence,
         }
     }
 }
@@ -218,9 +232,9 @@ impl fmt::Display for DeviceOpenError {
             Self::Device(error) => error.fmt(f),
             Self::Nbd(error) => error.fmt(f),
             Self::UriEncoding => f.write_str("the URI has letters that are not UTF-8"),
-            Self::NotHere => {
-                f.write_str("this needs a file or block device of this machine, and it is an NBD export")
-            }
+            Self::NotHere => f.write_str(
+                "this needs a file or block device of this machine, and it is an NBD export or a stream",
+            ),
         }
     }
 }

@@ -45,7 +45,7 @@ Examples:
   atrest decrypt secret.img - | zstd > disk.zst
   atrest decrypt 'nbds://192.0.2.7/disk?tls-certificates=/home/me/pki' disk.raw")]
 pub struct DecryptArgs {
-    /// The volume to read; - is standard input, which must be a file then.
+    /// The volume to read: a file, block device or NBD URI, or - for standard input.
     pub volume: PathBuf,
     /// Where the plaintext goes: a file, block device or NBD URI, or - for standard output.
     pub destination: PathBuf,

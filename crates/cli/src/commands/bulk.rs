@@ -9,17 +9,18 @@ use atrest_attach::serve::Signals;
 use atrest_device::BlockDevice;
 use atrest_engine::bulk::{self, BulkError, BulkOptions, Destination, Summary};
 use atrest_engine::contents::in_the_way;
-use atrest_engine::{Access, is_same};
+use atrest_engine::{Access, Sequence, is_same};
 use atrest_nbd::Uri;
 use atrest_open::Device;
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::target::{contents, contents_of_file, open_device};
+use super::target::{contents, contents_of_file, create_private, open_device};
 use super::text::counted;
-use super::unlock::{Use, unlock};
+use super::unlock::{Use, unlock, unlock_over};
 use crate::args::bulk::{BulkArgs, DecryptArgs, EncryptArgs};
-use crate::failure::Failure;
+use crate::args::open::VolumeType;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::{progress, streams};
 
@@ -70,6 +71,9 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
 pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
     let wanted = Use { threads: args.how.threads, ..Use::default() };
     let at = |error| Failure::from(error).at(&args.destination);
+    if streams::is_pipe(&args.volume)? {
+        return decrypt_sequence(args, output);
+    }
     let volume = streams::volume(&args.volume, &args.unlock.secret)?;
     if streams::is_stream(&args.destination) {
         return decrypt_stream(args, &volume, output);
@@ -175,6 +179,56 @@ fn decrypt_stream(args: &DecryptArgs, volume: &Path, output: &Output) -> Result<
         silent if silent.what().is_empty() => silent,
         failure => failure.at(volume),
     })
+}
+
+/// Decrypts a volume that comes through a pipe, in order.
+fn decrypt_sequence(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
+    refuse_resume(&args.how)?;
+    if args.unlock.kind != VolumeType::Luks {
+        return Err(Failure::parameters(
+            "a pipe can bring a LUKS volume alone, which has its header in front",
+        )
+        .hint("name the file, or send it there by < FILE"));
+    }
+    if args.unlock.size.is_some() {
+        return Err(Failure::parameters("--size is not for a volume that comes through a pipe")
+            .hint("`head -c` cuts its plaintext off"));
+    }
+    let sequence = Arc::new(Sequence::new(Box::new(streams::input(&args.unlock.secret)?)));
+    let to_stdout = streams::is_stream(&args.destination);
+    if Uri::is_meant(&args.destination) {
+        return Err(Failure::parameters(
+            "how long it will be nobody knows, so it goes to a new file or to a pipe",
+        )
+        .at(&args.destination)
+        .hint("decrypt it to a file first"));
+    }
+    let stdout = if to_stdout { Some(streams::output(output)?) } else { None };
+    if !to_stdout && args.destination.exists() {
+        return Err(Failure::new(Code::Busy, "it exists already").at(&args.destination).hint(
+            "a volume from a pipe is decrypted to a new file, or to - for a pipe: choose another name, or remove it first",
+        ));
+    }
+    let wanted = Use { threads: args.how.threads, ..Use::default() };
+    let disk = unlock_over(Device::stream(sequence.clone()), &args.unlock, wanted, output)?.disk;
+    let mut file = match stdout {
+        Some(stdout) => stdout,
+        None => create_private(&args.destination)?,
+    };
+    let mut listener = Listener::counting(output);
+    let begun = Instant::now();
+    let copied = bulk::decrypt_sequence(&disk, &sequence, &mut file, &mut listener);
+    listener.bar.finish_and_clear();
+    let bytes = copied.map_err(|error| match Failure::from(error) {
+        // Whoever read it has seen enough.
+        silent if silent.what().is_empty() => silent,
+        failure => failure.at(&args.volume),
+    })?;
+    if to_stdout {
+        return Ok(());
+    }
+    file.sync_all().map_err(|error| Failure::io(&error).at(&args.destination))?;
+    summary(&args.destination, bytes, 0, begun.elapsed(), output)
 }
 
 /// A stream can't be read or written again.

@@ -56,6 +56,9 @@ impl<'a> Target<'a> {
 /// Why a header can't be read, and, where none is, what is there instead.
 pub fn no_header(error: OpenError, device: &Device) -> Failure {
     let OpenError::NotLuks = error else { return error.into() };
+    if device.is_stream() {
+        return OpenError::NotLuks.into();
+    }
     let failure = |what: &str, hint: &str| {
         Failure::new(Code::Device, format!("it is not a LUKS volume, nor encrypted flash: {what}")).hint(hint)
     };

@@ -117,12 +117,48 @@ fn a_volume_on_standard_input_is_a_file() {
     scratch.bash("$ATREST decrypt --key-file key - plain < vol && cmp ext4 plain").ok();
     scratch.bash("$ATREST decrypt --key-file key - - < vol | cmp - ext4").ok();
     assert_eq!(scratch.bash("$ATREST cat --key-file key - /hello < vol").ok().stdout, "hello\n");
-    for command in ["decrypt --key-file key - new", "cat --key-file key - /hello"] {
-        let ran = scratch.bash(&format!("cat vol | $ATREST {command}"));
-        let ran = ran.fails(1, "can't be read at any place");
-        assert!(ran.stderr.contains("< FILE"), "{}", ran.stderr);
+    let ran = scratch.bash("cat vol | $ATREST cat --key-file key - /hello");
+    let ran = ran.fails(1, "can't be read at any place");
+    assert!(ran.stderr.contains("< FILE"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_luks_volume_passes_through_a_pipe_in_order() {
+    for kind in ["luks1", "luks2"] {
+        let scratch = Scratch::with_volume_of(kind);
+        scratch.file("raw", Random::new(5).bytes(4 << 20));
+        // A LUKS1 volume of this size holds more.
+        scratch
+            .bash("$ATREST encrypt --yes --key-file key raw vol && $ATREST decrypt --key-file key vol whole")
+            .ok();
+        scratch.bash("cat vol | $ATREST decrypt --key-file key - - | cmp - whole").ok();
+        scratch.bash("cat vol | $ATREST decrypt --key-file key - new && cmp whole new").ok();
+        assert_eq!(scratch.mode("new"), 0o600);
+        let again = scratch.bash("cat vol | $ATREST decrypt --key-file key - new");
+        again.fails(5, "new: it exists already");
+        // In small pieces that come slowly.
+        let slowly = "(head -c 5000; sleep 0.1; cat) < vol | dd bs=1000 status=none";
+        scratch.bash(&format!("{slowly} | $ATREST decrypt --key-file key - - | cmp - whole")).ok();
+        scratch.bash("cat vol | $ATREST decrypt --key-file raw - no").fails(2, "passphrase");
+        scratch.bash("cat raw raw raw | $ATREST decrypt --key-file key - no").fails(4, "not a LUKS volume");
+        scratch.bash("cat vol | $ATREST decrypt --resume --key-file key - no").fails(1, "can't be resumed");
+        let plain = "--type plain --cipher aes-xts-plain64 --key-size 512 --key-file key - no";
+        scratch.bash(&format!("cat vol | $ATREST decrypt {plain}")).fails(1, "a LUKS volume alone");
+        assert!(!scratch.path("no").exists());
+        // One that ends within a data unit (its sector size), and within the header.
+        let short = scratch.read("whole").len() - if kind == "luks1" { 512 } else { 4096 };
+        let ran = scratch.bash("head -c -100 vol | $ATREST decrypt --key-file key - short");
+        ran.fails(4, &format!("only the first {short} bytes of plaintext are there"));
+        assert!(scratch.read("short") == scratch.read("whole")[..short]);
+        scratch.bash("head -c 3000 vol | $ATREST decrypt --key-file key - no").fails(4, "cut off");
     }
-    assert!(!scratch.path("new").exists());
+    // Its size is in the header.
+    let scratch = Scratch::new();
+    scratch.file("key", b"correct horse");
+    scratch.bash("truncate -s 20M vol").ok();
+    scratch.bash("cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 vol key").ok();
+    scratch.bash("cat vol | $ATREST decrypt --key-file key - - > piped && $ATREST decrypt --key-file key vol whole").ok();
+    scratch.bash("cmp piped whole").ok();
 }
 
 #[test]

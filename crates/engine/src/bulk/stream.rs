@@ -10,7 +10,7 @@ use std::thread;
 use atrest_device::{BlockDevice, DeviceError};
 
 use super::Progress;
-use crate::Disk;
+use crate::{Disk, Sequence};
 
 /// Bytes that are handed over at a time.
 const PIECE: usize = 1 << 20;
@@ -38,6 +38,13 @@ pub enum StreamError {
     },
     /// The volume is open for reading only.
     ReadOnly,
+    /// A volume that comes as a stream ends before its plaintext does, or within a data unit.
+    CutOff {
+        /// Bytes of plaintext before that: all of them are written.
+        done: u64,
+    },
+    /// The plaintext of a volume that comes as a stream does not lie there in order.
+    NotInOrder,
 }
 
 /// Encrypts a stream into the beginning of `disk`, until it ends. What lies behind stays as it is. Returns its length when
@@ -84,6 +91,51 @@ pub fn decrypt_stream(
         disk.read_at(read, &mut piece[..len]).map_err(StreamError::Read)?;
         read += len as u64;
         Ok(len)
+    };
+    pump(fill, |piece| {
+        output.write_all(piece).map_err(StreamError::Output)?;
+        done += piece.len() as u64;
+        progress.update(done, size);
+        Ok(())
+    })?;
+    output.flush().map_err(StreamError::Output)?;
+    Ok(done)
+}
+
+/// Decrypts a volume whose media is a stream, until that ends, into another one. Returns the length of the plaintext.
+///
+/// # Errors
+/// [`StreamError`]. What was written before is right.
+pub fn decrypt_sequence(
+    disk: &Disk,
+    media: &Sequence,
+    output: &mut dyn Write,
+    progress: &mut dyn Progress,
+) -> Result<u64, StreamError> {
+    let (start, unit) = disk.lies_in_order().ok_or(StreamError::NotInOrder)?;
+    media.flow();
+    let (size, mut read, mut done) = (disk.size(), 0, 0);
+    // A volume that reaches to the end of its media has the length of the stream.
+    let is_open_ended = size + start + unit > media.size();
+    let mut cut_off = false;
+    let fill = |piece: &mut [u8]| {
+        // cannot miss: it is at most the piece's length.
+        let len = usize::try_from(size - read).map_or(piece.len(), |left| left.min(piece.len()));
+        disk.read_alone(read, &mut piece[..len]).map_err(StreamError::Read)?;
+        let whole = match media.end() {
+            None => len,
+            Some(end) => {
+                // intended: a stream that ends before the data begin has none.
+                let came = end.saturating_sub(start).saturating_sub(read).min(len as u64);
+                cut_off = came % unit != 0 || !is_open_ended && came < len as u64;
+                (came - came % unit) as usize
+            }
+        };
+        read += whole as u64;
+        if whole == 0 && cut_off {
+            return Err(StreamError::CutOff { done: read });
+        }
+        Ok(whole)
     };
     pump(fill, |piece| {
         output.write_all(piece).map_err(StreamError::Output)?;
@@ -168,6 +220,13 @@ impl fmt::Display for StreamError {
                 )
             }
             Self::ReadOnly => f.write_str("the volume is open for reading only"),
+            Self::CutOff { done } => {
+                write!(
+                    f,
+                    "the stream ends within the volume: only the first {done} bytes of plaintext are there"
+                )
+            }
+            Self::NotInOrder => f.write_str("the plaintext does not lie in order on this volume"),
         }
     }
 }
