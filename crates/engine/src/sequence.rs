@@ -29,12 +29,23 @@ struct State {
     /// Nothing more is kept.
     flows: bool,
     end: Option<u64>,
+    /// Reading failed: what came before that is not known.
+    failed: bool,
 }
 
 impl Sequence {
     /// The stream of a program or a pipe.
     pub fn new(source: Box<dyn Read + Send>) -> Self {
-        Self { state: Mutex::new(State { source, head: Vec::new(), come: 0, flows: false, end: None }) }
+        Self {
+            state: Mutex::new(State {
+                source,
+                head: Vec::new(),
+                come: 0,
+                flows: false,
+                end: None,
+                failed: false,
+            }),
+        }
     }
 
     /// From now on what comes is not kept.
@@ -55,6 +66,9 @@ impl Sequence {
 impl State {
     /// Reads on until `buf` is full or the stream ends, and returns how much came.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.failed {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
         let mut filled = 0;
         while filled < buf.len() && self.end.is_none() {
             match self.source.read(&mut buf[filled..]) {
@@ -64,7 +78,10 @@ impl State {
                     self.come += read as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.failed = true;
+                    return Err(error);
+                }
             }
         }
         Ok(filled)
@@ -78,15 +95,10 @@ impl State {
         let (old, new) = (self.head.len(), (end as usize).max(self.head.len()));
         let mut head = std::mem::take(&mut self.head);
         head.resize(new, 0);
-        let read = self.read(&mut head[old..]);
-        // cannot overflow: it lies inside the head.
-        head.truncate(old + *read.as_ref().unwrap_or(&0));
+        let read = self.read(&mut head[old..]).map_err(|error| sys::cause(&error))?;
+        head.truncate(old + read);
         self.head = head;
-        match read {
-            Ok(_) if self.head.len() < new => Err(Cause::UnexpectedEnd),
-            Ok(_) => Ok(()),
-            Err(error) => Err(sys::cause(&error)),
-        }
+        if self.head.len() < new { Err(Cause::UnexpectedEnd) } else { Ok(()) }
     }
 
     /// Passes over what lies before byte `offset`.
@@ -106,7 +118,8 @@ impl State {
             self.keep(end)?;
         }
         let kept = self.head.len() as u64;
-        let from_head = kept.min(end).checked_sub(offset).filter(|len| *len > 0).unwrap_or(0) as usize;
+        // intended: behind the head nothing comes from it.
+        let from_head = kept.min(end).saturating_sub(offset) as usize;
         if from_head > 0 {
             buf[..from_head].copy_from_slice(&self.head[offset as usize..][..from_head]);
         }
@@ -206,5 +219,25 @@ mod tests {
         );
         assert_eq!(sequence.end(), Some(10_000));
         assert_eq!(read(&sequence, 20_000, 5), Ok(vec![0; 5]));
+    }
+
+    #[test]
+    fn a_stream_that_failed_is_not_read_on() {
+        struct Failing(u32);
+        impl Read for Failing {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.0 += 1;
+                match self.0 {
+                    2 => Err(io::Error::from_raw_os_error(libc::EIO)),
+                    _ => {
+                        buf[0] = 1;
+                        Ok(1)
+                    }
+                }
+            }
+        }
+        let sequence = Sequence::new(Box::new(Failing(0)));
+        assert_eq!(read(&sequence, 0, 2), Err(Cause::Os(libc::EIO)));
+        assert!(read(&sequence, 0, 2).is_err(), "the byte before the failure is lost");
     }
 }
