@@ -25,6 +25,7 @@ mod medium;
 mod metadata;
 mod modes;
 mod names;
+mod nbd_client;
 pub mod random;
 mod reencrypt;
 mod sealed;
@@ -53,6 +54,7 @@ pub use mapper::{dm_answer, dm_answer_seeds};
 pub use metadata::fscrypt_metadata;
 pub use modes::{CIPHERS, cipher_modes};
 pub use names::{cipher_spec, plain_options};
+pub use nbd_client::{nbd_client, nbd_client_seeds};
 pub use reencrypt::reencrypt;
 pub use sealed::{sealed_flash, sealed_store};
 pub use trees::{ext4, fat, gpt, mbr};
@@ -102,6 +104,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("luks2_built", luks2_built),
     ("flash_header_built", flash_header_built),
     ("fit_edited", fit_edited),
+    ("nbd_client", nbd_client),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

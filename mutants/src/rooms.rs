@@ -32,6 +32,7 @@ pub const ROOMS: &[Room] = &[
     Room { path: "crates/tree", tests: &["atrest-tree", "atrest-cli"] },
     Room { path: "crates/bootimage/src/fit", tests: &["atrest-bootimage", "atrest-cli"] },
     Room { path: "crates/attach/src/nbd", tests: &["atrest-attach", "atrest-cli"] },
+    Room { path: "crates/nbd", tests: &["atrest-nbd", "atrest-attach", "atrest-cli"] },
     Room { path: "crates/engine/src/bulk", tests: &["atrest-engine", "atrest-cli", "atrest-testkit"] },
     Room { path: "crates/engine/src/reencrypt", tests: &["atrest-engine", "atrest-cli", "atrest-testkit"] },
 ];

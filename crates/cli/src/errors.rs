@@ -11,13 +11,16 @@ use atrest_attach::session::{CloseError, Distrust, SessionError};
 use atrest_cipher::KeyError;
 use atrest_device::{Cause, DeviceError, Operation};
 use atrest_engine::DiskError;
-use atrest_engine::bulk::BulkError;
+use atrest_engine::bulk::{BulkError, StreamError};
 use atrest_engine::reencrypt::RewriteError;
 use atrest_filetree::{EncryptionFault, KeyName, LowerError, TreeError};
 use atrest_format::luks2::{HeaderError as Luks2HeaderError, ReencryptionFault};
 use atrest_inside::{ChoiceError, LittleFsDamage, LittleFsFault};
 use atrest_kdf::KdfError;
 use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
+use atrest_nbd::ConnectError;
+use atrest_nbd::wire::WireError;
+use atrest_open::DeviceOpenError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
 use atrest_volume::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
@@ -28,6 +31,7 @@ const MEMORY_HINT: &str = "close other programs, or use a machine (or container 
                            --pbkdf-memory sets the memory of new keyslots";
 const EQUAL_HALVES_HINT: &str =
     "--allow-equal-xts-halves reads it all the same; copy what it holds to a new volume";
+const CLIENT_CERTIFICATES: &str = "tls-certificates=DIR holds ca-cert.pem, and client-cert.pem with client-key.pem where the server wants them";
 const RESUME_HINT: &str = "--resume goes on where it stopped";
 const UNKNOWN_HINT: &str =
     "a newer version of this program or cryptsetup may know it; `atrest info` shows the header";
@@ -75,6 +79,87 @@ impl From<DeviceError> for Failure {
             (_, Cause::Busy) => Self::new(Code::Busy, error),
             (_, Cause::UnexpectedEnd | Cause::OutOfBounds { .. }) => {
                 Self::new(Code::Device, error).hint("was the file or device cut off?")
+            }
+            (_, Cause::Gone | Cause::Silent) => Self::new(Code::Device, error).hint(
+                "the device or the server that has it is gone, or does not answer; what was written last may be lost, so look \
+                 at what is there before you start again",
+            ),
+            _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<DeviceOpenError> for Failure {
+    fn from(error: DeviceOpenError) -> Self {
+        match error {
+            DeviceOpenError::Device(error) => error.into(),
+            DeviceOpenError::Nbd(error) => error.into(),
+            DeviceOpenError::UriEncoding => {
+                Self::parameters(error).hint("write other bytes as % and two hexadecimal digits")
+            }
+            error => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        let code = match &error {
+            ConnectError::Uri(_) | ConnectError::NoCertificates => Code::Parameters,
+            ConnectError::TlsRequired | ConnectError::ReadOnly => Code::Refused,
+            ConnectError::Connect(error) if error.kind() == io::ErrorKind::PermissionDenied => Code::Refused,
+            ConnectError::Tls(error) => return Self::new(Code::Parameters, error).hint(CLIENT_CERTIFICATES),
+            _ => Code::Device,
+        };
+        let hint = match &error {
+            ConnectError::Uri(_) => {
+                "as in nbd://host:10809/export or nbd+unix:///export?socket=/run/nbd.sock; a file of such a name is \
+                 written ./nbd:…"
+            }
+            ConnectError::Resolve(_) => "check the host's name",
+            ConnectError::Connect(_) => "is the server running, and listening there?",
+            ConnectError::NoCertificates => {
+                "?tls-certificates=DIR names a directory with ca-cert.pem, the authority that signs the server's certificate"
+            }
+            ConnectError::Wire(WireError::Tls(_)) => {
+                "the certificate must be for the host that the URI names, or for tls-hostname=NAME, and of an authority in \
+                 ca-cert.pem"
+            }
+            ConnectError::Wire(WireError::Silent) => {
+                "does it serve somebody else? Some servers let in one client at a time"
+            }
+            ConnectError::Wire(_) => {
+                "does the server know the export, and this client's certificate if it wants one?"
+            }
+            ConnectError::TlsRequired => "nbds:// and nbds+unix:// speak TLS",
+            ConnectError::TlsRefused { .. } => {
+                "nbd:// and nbd+unix:// do without TLS: whoever sits between could read and change everything that is not \
+                 encrypted"
+            }
+            ConnectError::UnknownExport => "`nbdinfo --list URI` shows the exports that a server has",
+            ConnectError::ReadOnly => "try --read-only, or have the server serve it to be written",
+            ConnectError::NotNbd => "check the port or socket",
+            _ => return Self::new(code, error),
+        };
+        Self::new(code, error).hint(hint)
+    }
+}
+
+impl From<StreamError> for Failure {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Self::io(&error),
+            StreamError::Source(error) => Self::io(&error).within("standard input"),
+            StreamError::Output(error) => Self::io(&error).within("standard output"),
+            StreamError::Read(error) | StreamError::Write(error) | StreamError::Flush(error) => error.into(),
+            StreamError::CutOff { .. } => {
+                Self::new(Code::Device, error).hint("did the program before the pipe end too early?")
+            }
+            StreamError::NotInOrder => {
+                Self::new(Code::Device, error).hint("a pipe can't bring it: copy the volume to a file first")
+            }
+            StreamError::SourceTooLarge { .. } => {
+                Self::new(Code::Device, error).hint("make a larger volume: `atrest format --size`")
             }
             _ => Self::new(Code::Device, error),
         }

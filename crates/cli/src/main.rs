@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod prompt;
 mod secrets;
+mod streams;
 mod usage;
 
 use std::process::ExitCode;

@@ -41,3 +41,16 @@ pub fn bytes_bar(total: u64, output: &Output) -> ProgressBar {
         Err(_) => bar,
     }
 }
+
+/// Counts bytes of which nobody knows how many come.
+pub fn bytes_count(output: &Output) -> ProgressBar {
+    if !is_drawn(output) {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {binary_bytes}, {binary_bytes_per_sec}");
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -97,9 +97,12 @@ impl Source {
         matches!(self, Self::File { path, .. } if path.as_os_str() != "-")
     }
 
-    fn reads_stdin(&self) -> bool {
+    /// Whether it is standard input, by whatever name.
+    pub fn reads_stdin(&self) -> bool {
         match self {
-            Self::File { path, .. } => path.as_os_str() == "-",
+            Self::File { path, .. } => ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"]
+                .iter()
+                .any(|name| path.as_os_str() == *name),
             Self::Descriptor(fd) => *fd == 0,
             Self::Prompt { .. } => false,
         }

@@ -66,6 +66,10 @@ pub enum Cause {
     },
     /// The device is gone (a test's simulated power loss, a closed connection).
     Gone,
+    /// What holds the bytes did not answer in time.
+    Silent,
+    /// The server that holds the bytes does not follow its protocol.
+    BrokenProtocol,
     /// What is stored there is not what was written there: an authentication tag is wrong.
     Tampered,
     /// The server that holds the bytes refused, with this status of its protocol (such as HTTP's).
@@ -120,6 +124,8 @@ impl fmt::Display for Cause {
             Cause::EarlierFlushFailed => f.write_str("an earlier flush failed; earlier writes may be lost"),
             Cause::Misaligned { multiple } => write!(f, "the range is not a multiple of {multiple} bytes"),
             Cause::Gone => f.write_str("the device is gone"),
+            Cause::Silent => f.write_str("it did not answer in time"),
+            Cause::BrokenProtocol => f.write_str("the server does not follow its protocol"),
             Cause::Tampered => f.write_str("it is not what was written there (its tag is wrong)"),
             Cause::Refused { status } => write!(f, "the server refused it (status {status})"),
         }

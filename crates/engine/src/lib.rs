@@ -45,10 +45,12 @@ mod file;
 pub mod flash;
 mod patience;
 pub mod reencrypt;
+mod sequence;
 mod sync;
 mod sys;
 mod trusted;
 
 pub use disk::{Disk, DiskError, DiskOptions};
 pub use file::{Access, FileDevice, NewFile, is_same, loop_devices_on};
+pub use sequence::Sequence;
 pub use trusted::{TrustedFile, TrustedFileError};

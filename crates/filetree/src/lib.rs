@@ -84,7 +84,9 @@ mod tree;
 mod unreadable;
 mod walk;
 
-pub use copy::{CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_out, host_names};
+pub use copy::{
+    CopyError, CopyOptions, CopyProgress, CopySummary, copy_in, copy_in_stream, copy_out, host_names,
+};
 pub use encryption::{
     EncryptedFilesystem, EncryptedInode, Encryption, EncryptionFault, InodeCipher, KeyName, NoKeyName, Opened,
 };

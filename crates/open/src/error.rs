@@ -3,19 +3,18 @@
 use core::fmt;
 use std::path::PathBuf;
 
-use atrest_device::DeviceError;
 use atrest_engine::DiskError;
 use atrest_volume::{OpenError, UnlockError};
 
-use crate::Refused;
+use crate::{DeviceOpenError, Refused};
 
 /// A file or device that can't be held.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct HeldError {
     /// Which.
     pub path: PathBuf,
     /// Why.
-    pub error: DeviceError,
+    pub error: DeviceOpenError,
 }
 
 /// The step that failed. `S` is the error of the key source.

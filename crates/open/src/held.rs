@@ -4,22 +4,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use atrest_device::Media;
-use atrest_engine::{Access, Disk, DiskError, DiskOptions, FileDevice, is_same};
+use atrest_engine::{Access, Disk, DiskError, DiskOptions, is_same};
 use atrest_volume::{Devices, OpenError, Volume};
 
 use crate::locked::find;
-use crate::{Format, HeldError, Locked};
+use crate::{Device, Format, HeldError, Locked};
 
 /// The file or block device of a volume, and that of a detached header. Both are locked: nobody else writes to the data,
-/// and nobody formats or restores the header. Keyslots can be changed all the same.
+/// and nobody formats or restores the header. Keyslots can be changed all the same. An NBD export in their place can't be
+/// locked.
 #[derive(Debug)]
 pub struct Held {
-    media: FileDevice,
-    header: Option<Arc<FileDevice>>,
+    media: Device,
+    header: Option<Arc<Device>>,
 }
 
-fn device(path: &Path, access: Access) -> Result<FileDevice, HeldError> {
-    FileDevice::open(path, access).map_err(|error| HeldError { path: path.into(), error })
+fn device(path: &Path, access: Access) -> Result<Device, HeldError> {
+    Device::open(path, access).map_err(|error| HeldError { path: path.into(), error })
 }
 
 impl Held {
@@ -29,11 +30,16 @@ impl Held {
     /// [`HeldError`] names the path that can't be opened or is in use.
     pub fn open(path: &Path, header: Option<&Path>, write: bool) -> Result<Self, HeldError> {
         let access = if write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
-        let held = Self { media: device(path, access)?, header: None };
+        let held = Self::over(device(path, access)?);
         match header {
             Some(header) => held.with_header(header),
             None => Ok(held),
         }
+    }
+
+    /// Takes a device that is open already, in the way that [`open`](Self::open) would open it.
+    pub fn over(media: Device) -> Self {
+        Self { media, header: None }
     }
 
     /// Opens and locks the device of a detached header as well. If that is the volume's own, nothing changes.
@@ -49,12 +55,12 @@ impl Held {
     }
 
     /// Holds the data.
-    pub fn media(&self) -> &FileDevice {
+    pub fn media(&self) -> &Device {
         &self.media
     }
 
     /// Holds the header.
-    pub fn header(&self) -> &FileDevice {
+    pub fn header(&self) -> &Device {
         self.header.as_deref().unwrap_or(&self.media)
     }
 
@@ -90,7 +96,7 @@ impl Held {
     }
 
     /// Gives out the devices of data and header, for whoever leaves the encryption to the kernel.
-    pub fn into_devices(self) -> (FileDevice, Option<Arc<FileDevice>>) {
+    pub fn into_devices(self) -> (Device, Option<Arc<Device>>) {
         (self.media, self.header)
     }
 }

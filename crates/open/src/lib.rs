@@ -1,6 +1,7 @@
 //! The one way from a device to an open volume.
 //!
-//! 1. [`Held::open`] opens and locks the file or block device, and that of a detached header.
+//! 1. [`Held::open`] opens and locks the file or block device, and that of a detached header. An export of an NBD server,
+//!    by its URI, is as good ([`Device`]), but for the lock.
 //! 2. [`Held::locked`] looks at it: a [`Locked`] volume, by its header or by what the caller says of it.
 //! 3. [`unlock`] tries the keys of a [`KeySource`] until one is right. Whoever has keys, asks people or reads files is
 //!    a key source; when another key is tried and when not is decided here alone.
@@ -31,6 +32,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod device;
 mod error;
 mod held;
 mod key;
@@ -44,6 +46,7 @@ use std::path::Path;
 use atrest_engine::{Disk, DiskOptions};
 use atrest_volume::{UnlockOptions, Volume};
 
+pub use device::{Device, DeviceOpenError};
 pub use error::{Error, HeldError};
 pub use held::Held;
 pub use key::{Key, KeySource, NoOtherKey, OneKey};

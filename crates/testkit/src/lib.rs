@@ -10,6 +10,7 @@
 //! * [`board`]: an aarch64 board under emulation that boots Linux with U-Boot.
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
+//! * [`nbd`]: a client of NBD that shares no code with ours; [`nbd_server`]: the servers that people use.
 //! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
 //! * `schedules`: threads that take turns as a test says (`--cfg shuttle` alone).
@@ -35,6 +36,7 @@ pub mod flash;
 pub mod kernel;
 pub mod memory;
 pub mod nbd;
+pub mod nbd_server;
 pub mod needs;
 pub mod oracle;
 pub mod pki;
@@ -53,6 +55,7 @@ pub mod valgrind;
 pub use campaign::Campaign;
 pub use discards::DiscardDevice;
 pub use fault::FaultDevice;
+pub use nbd_server::NbdServer;
 pub use needs::wait_until;
 pub use pki::Pki;
 pub use random::Random;

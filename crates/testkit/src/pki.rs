@@ -67,20 +67,28 @@ impl Pki {
 
     /// Gives the server a revocation list, with the client on it or with nobody. One that has run out is of the last century.
     pub fn revoke(&self, client: bool, has_run_out: bool) {
+        let list = self.revocation_list("client", client, has_run_out);
+        fs::rename(list, self.server().join("ca-crl.pem")).expect("a revocation list");
+    }
+
+    /// Makes a revocation list, with the server or the client on it or with nobody. One that has run out is of the last
+    /// century.
+    pub fn revocation_list(&self, holder: &str, revoked: bool, has_run_out: bool) -> PathBuf {
         self.scratch.file("index", b"");
         self.scratch.file("number", b"01\n");
         let words =
             "[ca]\ndefault_ca = it\n[it]\ndatabase = index\ncrlnumber = number\ndefault_md = sha256\n";
         self.scratch.file("config", words);
         let ca = "ca -config config -keyfile ca-key.pem -cert ca-cert.pem";
-        if client {
-            self.openssl(&format!("{ca} -revoke client/client-cert.pem"));
+        if revoked {
+            self.openssl(&format!("{ca} -revoke {holder}/{holder}-cert.pem"));
         }
         let times = match has_run_out {
             true => "-crl_lastupdate 990101000000Z -crl_nextupdate 990102000000Z",
             false => "-crldays 2",
         };
-        self.openssl(&format!("{ca} -gencrl {times} -out server/ca-crl.pem"));
+        self.openssl(&format!("{ca} -gencrl {times} -out list.pem"));
+        self.scratch.path("list.pem")
     }
 
     fn sign(&self, name: &str, usage: &str, more: &str) {

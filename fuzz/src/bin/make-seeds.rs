@@ -37,6 +37,7 @@ fn main() {
     seeds.filesystems();
     seeds.encrypted();
     seeds.nbd();
+    seeds.nbd_client();
     seeds.vhost_user();
     seeds.files();
     seeds.sealed();
@@ -434,6 +435,12 @@ impl Seeds {
         put("discard", 11, &[(16, 0), (16, 0), (1, WRITE)], &range);
         put("zeroes", 13, &[(16, 0), (16, 0), (1, WRITE)], &range);
         put("unknown", 2, &[(16, 0), (1, WRITE)], &[]);
+    }
+
+    fn nbd_client(&self) {
+        for (name, seed) in atrest_fuzz::nbd_client_seeds() {
+            self.put("nbd_client", name, &seed);
+        }
     }
 
     fn nbd(&self) {

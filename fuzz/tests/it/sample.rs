@@ -138,4 +138,5 @@ samples! {
     luks2_built: 150;
     flash_header_built: 2_000;
     fit_edited: 1_000;
+    nbd_client: 3_000;
 }

@@ -6,7 +6,6 @@
 //! Memory: [`Options::workers`](super::Options::workers) × 2 buffers of [`CHUNK`] bytes and what [`Input`] holds per
 //! connection, whatever a client asks for; longer reads and writes are cut into parts that all workers share.
 
-use super::error::errno;
 use super::handshake::{Export, Terms};
 use super::proto::{Command, MAX_PAYLOAD, Request, command_flag};
 use super::reply::{Failure, Parts, Replies};
@@ -14,6 +13,7 @@ use super::small::{Gathered, Kept, Pace, WAITED};
 use super::stream::{Input, Lost, Output};
 use crate::pieces::{CHUNK, pieces};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, thread};
+use atrest_nbd::proto::errno;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,7 @@
 //! What can go wrong at the NBD face, and how a device's errors look to a client.
 
 use atrest_device::{Cause, DeviceError};
+use atrest_nbd::proto::errno;
 use core::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -156,18 +157,6 @@ impl core::error::Error for RunError {
             RunError::Flush(error) | RunError::AcceptAndFlush { flush: error, .. } => Some(error),
         }
     }
-}
-
-/// The error numbers that the protocol defines (section "Error values").
-pub(super) mod errno {
-    pub const EPERM: u32 = 1;
-    pub const EIO: u32 = 5;
-    pub const ENOMEM: u32 = 12;
-    pub const EINVAL: u32 = 22;
-    pub const ENOSPC: u32 = 28;
-    pub const EOVERFLOW: u32 = 75;
-    pub const ENOTSUP: u32 = 95;
-    pub const ESHUTDOWN: u32 = 108;
 }
 
 /// The protocol's number for a device's error.

@@ -6,9 +6,9 @@ use super::proto::{
     handshake_flag, info, option, option_reply, option_reply_header,
 };
 use super::stream::{Input, Lost, Output};
-use super::tls::Tls;
 use atrest_codec::{Be, ReadError, Reader, decode, encode};
 use atrest_device::BlockDevice;
+use atrest_nbd::tls::Tls;
 use std::sync::Arc;
 
 /// What is served, and under which name.

@@ -1,12 +1,12 @@
 //! Where a server listens: a Unix socket that only its owner may open, or a TCP port.
 
 use super::error::BindError;
+use atrest_nbd::percent_encoded;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -47,18 +47,6 @@ impl Endpoint {
             Endpoint::Tcp(address) => !address.ip().to_canonical().is_loopback(),
         }
     }
-}
-
-fn percent_encoded(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
 }
 
 /// A listening socket; a Unix socket's name is removed when this is dropped.

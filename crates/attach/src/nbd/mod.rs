@@ -24,7 +24,6 @@ mod handshake;
 mod listen;
 #[cfg_attr(all(test, shuttle), allow(dead_code))] // Schedules have no time to lose.
 mod polling;
-mod proto;
 mod reply;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -35,16 +34,13 @@ mod stream;
 #[cfg(all(test, shuttle))]
 #[path = "schedules/stream.rs"]
 mod stream;
-#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
-mod tls;
-#[cfg_attr(all(test, shuttle), allow(dead_code))] // Schedules have pipes in its place.
-mod wire;
 
+use atrest_nbd::proto;
+pub use atrest_nbd::tls::Tls;
+#[cfg(feature = "tls")]
+pub use atrest_nbd::tls::TlsError;
 pub use error::{BindError, RunError};
 pub use listen::Endpoint;
 #[cfg(any(feature = "fuse", feature = "vhost-user"))]
 pub(crate) use listen::Listener;
 pub use server::{Options, Server, Shutdown};
-pub use tls::Tls;
-#[cfg(feature = "tls")]
-pub use tls::TlsError;

@@ -1,6 +1,6 @@
 //! Carrying a request out on the device, and its reply: simple, or structured in one or more chunks.
 
-use super::error::{errno, errno_of};
+use super::error::errno_of;
 use super::handshake::{Export, Terms};
 use super::proto::{
     ALLOCATION_CONTEXT_ID, Command, Request, allocation, chunk, chunk_header, command_flag,
@@ -12,6 +12,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, PoisonError};
 use atrest_codec::{Be, encode};
 use atrest_device::{BlockDevice, Cause, DeviceError};
+use atrest_nbd::proto::errno;
 
 /// Sends replies, one whole message at a time.
 pub(super) struct Replies {

@@ -1,8 +1,8 @@
 //! One client's socket: buffered input that reads payloads straight into the caller's buffer, and gathered output.
 
 use super::polling::{Leave, PATIENCE, Polling};
-use super::tls::Tls;
-use super::wire::Wire;
+use atrest_nbd::tls::Tls;
+use atrest_nbd::wire::{Wire, WireError};
 use rustix::net::{Shutdown, shutdown, sockopt};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -11,6 +11,12 @@ use std::time::{Duration, Instant};
 /// The peer is gone, was too slow, or broke the protocol: this connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lost;
+
+impl From<WireError> for Lost {
+    fn from(_: WireError) -> Self {
+        Self
+    }
+}
 
 /// The writing side, and the way to cut the connection from any thread.
 #[derive(Clone)]
@@ -36,7 +42,7 @@ impl Output {
         for (slice, part) in slices.iter_mut().zip(parts) {
             *slice = IoSlice::new(part);
         }
-        self.socket.send(slices)
+        Ok(self.socket.send(slices)?)
     }
 
     /// Takes no more requests: a blocked read ends, replies still go out.
@@ -100,7 +106,7 @@ impl Input {
         if self.holds(1) {
             return Err(Lost);
         }
-        self.socket.start_tls(tls, self.deadline)
+        Ok(self.socket.accept_tls(tls, self.deadline)?)
     }
 
     /// Fills `out`.

@@ -21,6 +21,7 @@ pub use watch::Watched;
 
 use crate::driver::Driven;
 use crate::{fuse, nbd};
+use atrest_nbd::Uri;
 use core::fmt;
 use process::Process;
 use rustix::fs::{FlockOperation, Mode, OFlags, RenameFlags};
@@ -147,7 +148,7 @@ impl Entry {
     pub fn new(name: &str, path: &Path, kind: Kind, read_only: bool) -> io::Result<Self> {
         Ok(Self {
             name: name.into(),
-            path: path.canonicalize()?,
+            path: if Uri::is_meant(path) { path.into() } else { path.canonicalize()? },
             kind,
             read_only,
             since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
@@ -355,7 +356,12 @@ impl Registry {
         {
             return Ok(vec![entry]);
         }
-        let Ok(path) = name_or_path.canonicalize() else { return Ok(Vec::new()) };
+        let path = match name_or_path.canonicalize() {
+            Ok(path) => path,
+            // A URI is compared as it was written.
+            Err(_) if Uri::is_meant(name_or_path) => name_or_path.into(),
+            Err(_) => return Ok(Vec::new()),
+        };
         Ok(self.list()?.into_iter().filter(|entry| entry.path == path).collect())
     }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use atrest_attach::dm::DmError;
-use atrest_device::DeviceError;
 use atrest_engine::contents::Contents;
+use atrest_open::DeviceOpenError;
 use atrest_volume::{OpenError, UnlockError};
 
 use crate::console::AskError;
@@ -143,7 +143,7 @@ pub enum EntryError {
         /// Which.
         path: PathBuf,
         /// Why.
-        error: DeviceError,
+        error: DeviceOpenError,
     },
     /// There is no header that can be read.
     Header {
@@ -192,7 +192,7 @@ impl EntryError {
             Self::Unlock(UnlockError::NotEnoughMemory { .. }) => 3,
             Self::PlainOption { .. } | Self::PlainValue { .. } => 1,
             Self::Map(DmError::NameTaken { .. } | DmError::DeviceBusy | DmError::Busy { .. }) => 5,
-            Self::Open { error, .. } if error.cause == atrest_device::Cause::Busy => 5,
+            Self::Open { error, .. } if error.is_busy() => 5,
             _ => 4,
         }
     }

@@ -41,6 +41,7 @@ pub fn open(unlocker: &Unlocker<'_>, entry: &Entry, source: &Path) -> Result<Pat
     // A header on a device of its own is closed here, and what was mounted for it goes.
     let (media, _) = held.into_devices();
     drop(header);
+    let media = media.into_file().map_err(|error| EntryError::Open { path: source.into(), error })?;
     dm::open(&entry.name, &volume, media, options).map_err(EntryError::Map)
 }
 
@@ -114,8 +115,9 @@ fn unlock(
     }
     // Everything that can be wrong without a key is found before anybody is asked for one.
     locked.check().map_err(EntryError::Unlock)?;
-    let found =
-        locked.in_the_way().map_err(|error| EntryError::Open { path: held.media().path().into(), error })?;
+    let found = locked
+        .in_the_way()
+        .map_err(|error| EntryError::Open { path: held.media().path().into(), error: error.into() })?;
     if let Some(found) = not_written_over(found, entry.options.read_only)? {
         let text = format_args!("there is {found}; read as a plain volume it is noise");
         unlocker.say(Level::Warning, entry, text);

@@ -23,7 +23,7 @@ Examples:
   atrest format card.img --type sealed --store card.store --size 16M --aead chacha20-poly1305 --kdf catena
   printf %s \"$PASS\" | atrest format --size 64M --passphrase-fd 0 --yes scripted.img")]
 pub struct FormatArgs {
-    /// File or block device that becomes the volume.
+    /// File, block device or NBD URI that becomes the volume.
     pub path: PathBuf,
     /// Kind of header. `flash` makes encrypted flash with an empty LittleFS in it, which microcontrollers open. `sealed` authenticates it:
     /// changed data is detected, and with the trusted store (--store) also older data, unless the store is put back together with it.

@@ -20,7 +20,7 @@ Examples:
   atrest ls home.img /alice --fscrypt-protector alice
   atrest ls --json --partition 2 disk.img /")]
 pub struct LsArgs {
-    /// File or block device that holds the volume.
+    /// File, block device or NBD URI that holds the volume.
     pub volume: PathBuf,
     /// Path inside the volume.
     #[arg(default_value = "/")]
@@ -39,9 +39,10 @@ pub struct LsArgs {
 #[command(after_long_help = "\
 Examples:
   atrest cat secret.img /etc/hostname
-  atrest cat --key-file key.bin secret.img /photos/1.jpg > 1.jpg")]
+  atrest cat --key-file key.bin secret.img /photos/1.jpg > 1.jpg
+  atrest cat 'nbd+unix:///?socket=/run/nbd.sock' /etc/hostname")]
 pub struct CatArgs {
-    /// File or block device that holds the volume.
+    /// File, block device or NBD URI that holds the volume.
     pub volume: PathBuf,
     /// Path inside the volume.
     pub path: PathBuf,
@@ -63,11 +64,13 @@ Examples:
   atrest cp -r secret.img:/photos ./photos
   atrest cp -rp secret.img:/srv/www ./www
   atrest cp -r --keep-going damaged.img:/ ./recovered
-  atrest cp -r ./photos stick.img:/")]
+  atrest cp -r ./photos stick.img:/
+  tar c photos | atrest cp - stick.img:/photos.tar
+  atrest cp nbd://192.0.2.7/disk:/etc/hostname .")]
 pub struct CpArgs {
-    /// From: VOLUME:/path or a local path.
+    /// From: VOLUME:/path or a local path, or - for standard input.
     pub source: String,
-    /// To: a local path or VOLUME:/path.
+    /// To: a local path or VOLUME:/path, or - for standard output.
     pub destination: String,
     /// Copy directories and everything below them.
     #[arg(long, short = 'r')]
@@ -92,7 +95,7 @@ Examples:
   atrest mkdir card.img /logs
   atrest mkdir -p card.img /logs/2026/may")]
 pub struct MkdirArgs {
-    /// File or block device that holds the volume.
+    /// File, block device or NBD URI that holds the volume.
     pub volume: PathBuf,
     /// Path inside the volume.
     pub path: PathBuf,
@@ -112,7 +115,7 @@ Examples:
   atrest rm card.img /old.log
   atrest rm -r card.img /logs")]
 pub struct RmArgs {
-    /// File or block device that holds the volume.
+    /// File, block device or NBD URI that holds the volume.
     pub volume: PathBuf,
     /// Path inside the volume.
     pub path: PathBuf,
@@ -132,7 +135,7 @@ Examples:
   atrest df card.img
   atrest df --json secret.img")]
 pub struct DfArgs {
-    /// File or block device that holds the volume.
+    /// File, block device or NBD URI that holds the volume.
     pub volume: PathBuf,
     #[command(flatten)]
     pub partition: PartitionArgs,
@@ -166,7 +169,7 @@ Examples:
   atrest mount card.img mnt --run sh -c 'cp -r photos \"$ATREST_PATH\"'
   atrest mount secret.img mnt --read-only")]
 pub struct MountArgs {
-    /// File or block device that holds the volume, or an eCryptfs lower directory.
+    /// File, block device or NBD URI that holds the volume, or an eCryptfs lower directory.
     pub volume: PathBuf,
     /// Empty directory.
     pub directory: PathBuf,

@@ -24,7 +24,7 @@ pub enum KeyCommand {
 /// The volume whose keyslots are meant.
 #[derive(Args, Clone, Debug)]
 pub struct TargetArgs {
-    /// File or block device that holds the volume.
+    /// File, block device or NBD URI that holds the volume.
     pub path: PathBuf,
     /// The header lies in this file instead of in front of the data.
     #[arg(long, value_name = "FILE")]

@@ -26,10 +26,11 @@ Examples:
   atrest open secret.img --nbd-tcp 192.0.2.7:10809 --tls-cert pki --tls-verify-peer
   atrest open secret.img --vhost-user ~/secret.sock --daemon
   atrest open secret.img --nbd --metrics ~/metrics.sock     # curl --unix-socket ~/metrics.sock http://localhost/metrics
+  atrest open nbd://192.0.2.7/disk --fuse mnt
   atrest open /dev/sdx1 --dm secret && mount /dev/mapper/secret /mnt
   atrest open /dev/sdx1 --fuse mnt --type plain -c aes-xts-plain64 -s 512 --hash sha512")]
 pub struct OpenArgs {
-    /// File or block device that holds the volume.
+    /// File, block device or NBD URI that holds the volume.
     #[arg(required_unless_present = "nbd")]
     pub path: Option<PathBuf>,
     /// Serve over NBD on a unix socket [default: NAME.sock in the session directory].

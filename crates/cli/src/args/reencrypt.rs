@@ -22,7 +22,7 @@ Examples:
   atrest reencrypt secret.img --cipher aes-xts-plain64 --key-size 512 --key-file a.key --also-key-file b.key
   atrest reencrypt secret.img --key-file a.key --drop-slot 1 --resilience journal --json")]
 pub struct ReencryptArgs {
-    /// File or block device that holds the volume.
+    /// File, block device or NBD URI that holds the volume.
     pub path: PathBuf,
     /// The header lies in this file instead of in front of the data.
     #[arg(long, value_name = "FILE")]

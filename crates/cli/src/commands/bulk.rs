@@ -1,6 +1,6 @@
 //! `atrest encrypt` and `decrypt`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
@@ -9,17 +9,20 @@ use atrest_attach::serve::Signals;
 use atrest_device::BlockDevice;
 use atrest_engine::bulk::{self, BulkError, BulkOptions, Destination, Summary};
 use atrest_engine::contents::in_the_way;
-use atrest_engine::{Access, is_same};
+use atrest_engine::{Access, Sequence, is_same};
+use atrest_nbd::Uri;
+use atrest_open::Device;
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::target::{contents, open_device};
+use super::target::{contents, contents_of_file, create_private, open_device};
 use super::text::counted;
-use super::unlock::{Use, unlock};
+use super::unlock::{Use, unlock, unlock_over};
 use crate::args::bulk::{BulkArgs, DecryptArgs, EncryptArgs};
-use crate::failure::Failure;
+use crate::args::open::VolumeType;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::progress;
+use crate::{progress, streams};
 
 pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
     let Some(volume) = args.volume.as_deref().filter(|_| !args.in_place.in_place) else {
@@ -29,7 +32,9 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
     if zones.resilience.is_some() || zones.resilience_hash.is_some() || zones.hotzone_size.is_some() {
         return Err(Failure::parameters("--resilience and --hotzone-size are for --in-place"));
     }
-    refuse_stream(&args.source, "the plaintext is read at any place, not as a stream")?;
+    if streams::is_stream(&args.source) {
+        return encrypt_stream(args, volume, output);
+    }
     if is_same(&args.source, volume) {
         return Err(Failure::parameters("the source and the volume are the same file")
             .at(volume)
@@ -39,7 +44,7 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
     let wanted = Use { write: true, threads: args.how.threads, ..Use::default() };
     let unlocked = unlock(volume, &args.unlock, wanted, output)?;
     let disk = Arc::new(unlocked.disk);
-    let checkpoint = bulk::checkpoint_path(volume, &args.source);
+    let checkpoint = checkpoint_path(volume, &args.source, &args.how)?;
     let interrupted = interrupted(&args.how, checkpoint.as_deref());
     let found = match args.how.resume {
         true => None,
@@ -66,33 +71,75 @@ pub fn encrypt(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
 pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
     let wanted = Use { threads: args.how.threads, ..Use::default() };
     let at = |error| Failure::from(error).at(&args.destination);
-    refuse_stream(&args.destination, "the plaintext is written at any place, not as a stream")?;
-    if is_same(&args.volume, &args.destination) {
+    if streams::is_pipe(&args.volume)? {
+        return decrypt_sequence(args, output);
+    }
+    let volume = streams::volume(&args.volume, &args.unlock.secret)?;
+    if streams::is_stream(&args.destination) {
+        return decrypt_stream(args, &volume, output);
+    }
+    if is_same(&volume, &args.destination) {
         return Err(Failure::parameters("the volume and the destination are the same file")
             .at(&args.destination)
             .hint(
                 "name another destination; `cryptsetup reencrypt --decrypt` decrypts a volume where it is",
             ));
     }
-    let checkpoint = bulk::checkpoint_path(&args.destination, &args.volume);
+    let checkpoint = checkpoint_path(&args.destination, &volume, &args.how)?;
     let interrupted = interrupted(&args.how, checkpoint.as_deref());
-    let destination = Destination::look(&args.destination, args.how.resume).map_err(at)?;
+    let destination = match Uri::is_meant(&args.destination) {
+        true => Goal::Export(open_device(&args.destination, Access::ReadWriteExclusive)?),
+        false => Goal::File(Destination::look(&args.destination, args.how.resume).map_err(at)?),
+    };
     if !args.how.resume
-        && let Some(device) = destination.data()
+        && let Some(contents) = destination.contents()
     {
-        let (path, contents) = (args.destination.display(), contents(device));
+        let path = args.destination.display();
         // intended: there need not be an interrupted copy.
         let more = interrupted.map(|told| format!("; {told}")).unwrap_or_default();
         output.confirm(&format!("{path} holds {contents}, which is overwritten{more}"))?;
     }
-    let unlocked = unlock(&args.volume, &args.unlock, wanted, output)?;
+    let unlocked = unlock(&volume, &args.unlock, wanted, output)?;
     let disk = Arc::new(unlocked.disk);
     let mut options = options(&args.how, checkpoint.as_deref(), unlocked.modified);
     let stop = Stop::on_signals()?;
     options.cancel = Some(&stop.asked);
     let mut listener = Listener::new(disk.size(), output);
-    let result = bulk::decrypt_to(&disk, destination, options, &mut listener);
+    let result = match destination {
+        Goal::Export(device) => bulk::decrypt(&disk, &device, options, &mut listener),
+        Goal::File(destination) => bulk::decrypt_to(&disk, destination, options, &mut listener),
+    };
     listener.finish(result, &stop, checkpoint.as_deref(), &args.destination)
+}
+
+/// Where a plaintext goes.
+enum Goal {
+    File(Destination),
+    Export(Device),
+}
+
+impl Goal {
+    /// What is there, if it holds data.
+    fn contents(&self) -> Option<String> {
+        match self {
+            Self::File(destination) => destination.data().map(contents_of_file),
+            Self::Export(device) => Some(contents(device)),
+        }
+    }
+}
+
+/// Where the checkpoint of a run is kept. Beside an export there is no place for one, and what is said of its file would not
+/// be true of it tomorrow.
+fn checkpoint_path(output: &Path, input: &Path, how: &BulkArgs) -> Result<Option<PathBuf>, Failure> {
+    match [output, input].into_iter().find(|path| Uri::is_meant(path)) {
+        None => Ok(bulk::checkpoint_path(output, input)),
+        Some(_) if !how.resume => Ok(None),
+        Some(uri) => {
+            Err(Failure::parameters("a copy from or to an NBD export keeps no checkpoint to resume from")
+                .at(uri)
+                .hint("leave --resume out to start from the beginning"))
+        }
+    }
 }
 
 /// What there is to say of an earlier run that did not finish, where this one does not go on with it.
@@ -101,12 +148,95 @@ fn interrupted(how: &BulkArgs, checkpoint: Option<&Path>) -> Option<String> {
     Some(format!("an interrupted run left {}, and --resume goes on with it", checkpoint.display()))
 }
 
-/// `-` is a stream to many programs. Here it would be a file of that name.
-fn refuse_stream(path: &Path, why: &str) -> Result<(), Failure> {
-    match path.as_os_str() == "-" {
+/// Fills a volume from standard input.
+fn encrypt_stream(args: &EncryptArgs, volume: &Path, output: &Output) -> Result<(), Failure> {
+    refuse_resume(&args.how)?;
+    let mut source = streams::input(&args.unlock.secret)?;
+    let wanted = Use { write: true, threads: args.how.threads, ..Use::default() };
+    let disk = unlock(volume, &args.unlock, wanted, output)?.disk;
+    if let Some(found) = in_the_way(&disk, 0..disk.size()).map_err(|error| Failure::from(error).at(volume))? {
+        output.confirm(&format!("{} holds {found}, which is overwritten", volume.display()))?;
+    }
+    let mut listener = Listener::counting(output);
+    let begun = Instant::now();
+    let copied = bulk::encrypt_stream(&mut source, &disk, &mut listener);
+    listener.bar.finish_and_clear();
+    let bytes = copied.map_err(|error| Failure::from(error).at(volume))?;
+    summary(volume, bytes, 0, begun.elapsed(), output)
+}
+
+/// Sends the plaintext of a volume to standard output.
+fn decrypt_stream(args: &DecryptArgs, volume: &Path, output: &Output) -> Result<(), Failure> {
+    refuse_resume(&args.how)?;
+    let mut destination = streams::output(output)?;
+    let wanted = Use { threads: args.how.threads, ..Use::default() };
+    let disk = unlock(volume, &args.unlock, wanted, output)?.disk;
+    let mut listener = Listener::new(disk.size(), output);
+    let copied = bulk::decrypt_stream(&disk, &mut destination, &mut listener);
+    listener.bar.finish_and_clear();
+    copied.map(drop).map_err(|error| match Failure::from(error) {
+        // Whoever read it has seen enough.
+        silent if silent.what().is_empty() => silent,
+        failure => failure.at(volume),
+    })
+}
+
+/// Decrypts a volume that comes through a pipe, in order.
+fn decrypt_sequence(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
+    refuse_resume(&args.how)?;
+    if args.unlock.kind != VolumeType::Luks {
+        return Err(Failure::parameters(
+            "a pipe can bring a LUKS volume alone, which has its header in front",
+        )
+        .hint("name the file, or send it there by < FILE"));
+    }
+    if args.unlock.size.is_some() {
+        return Err(Failure::parameters("--size is not for a volume that comes through a pipe")
+            .hint("`head -c` cuts its plaintext off"));
+    }
+    let sequence = Arc::new(Sequence::new(Box::new(streams::input(&args.unlock.secret)?)));
+    let to_stdout = streams::is_stream(&args.destination);
+    if Uri::is_meant(&args.destination) {
+        return Err(Failure::parameters(
+            "how long it will be nobody knows, so it goes to a new file or to a pipe",
+        )
+        .at(&args.destination)
+        .hint("decrypt it to a file first"));
+    }
+    let stdout = if to_stdout { Some(streams::output(output)?) } else { None };
+    if !to_stdout && args.destination.exists() {
+        return Err(Failure::new(Code::Busy, "it exists already").at(&args.destination).hint(
+            "a volume from a pipe is decrypted to a new file, or to - for a pipe: choose another name, or remove it first",
+        ));
+    }
+    let wanted = Use { threads: args.how.threads, ..Use::default() };
+    let disk = unlock_over(Device::stream(sequence.clone()), &args.unlock, wanted, output)?.disk;
+    let mut file = match stdout {
+        Some(stdout) => stdout,
+        None => create_private(&args.destination)?,
+    };
+    let mut listener = Listener::counting(output);
+    let begun = Instant::now();
+    let copied = bulk::decrypt_sequence(&disk, &sequence, &mut file, &mut listener);
+    listener.bar.finish_and_clear();
+    let bytes = copied.map_err(|error| match Failure::from(error) {
+        // Whoever read it has seen enough.
+        silent if silent.what().is_empty() => silent,
+        failure => failure.at(&args.volume),
+    })?;
+    if to_stdout {
+        return Ok(());
+    }
+    file.sync_all().map_err(|error| Failure::io(&error).at(&args.destination))?;
+    summary(&args.destination, bytes, 0, begun.elapsed(), output)
+}
+
+/// A stream can't be read or written again.
+fn refuse_resume(how: &BulkArgs) -> Result<(), Failure> {
+    match how.resume {
         false => Ok(()),
-        true => Err(Failure::parameters(format!("\"-\" is no file: {why}"))
-            .hint("name a file, or write ./- for one of this name")),
+        true => Err(Failure::parameters("a copy from or to a stream can't be resumed")
+            .hint("leave --resume out to start from the beginning, or name a file")),
     }
 }
 
@@ -175,6 +305,11 @@ impl<'a> Listener<'a> {
         Self { bar: progress::bytes_bar(total, output), output, begun: false, last_line: Instant::now() }
     }
 
+    /// Of a stream, of whose length nobody knows.
+    fn counting(output: &'a Output) -> Self {
+        Self { bar: progress::bytes_count(output), output, begun: false, last_line: Instant::now() }
+    }
+
     fn finish(
         self,
         result: Result<Summary, BulkError>,
@@ -183,7 +318,7 @@ impl<'a> Listener<'a> {
         path: &Path,
     ) -> Result<(), Failure> {
         self.bar.finish_and_clear();
-        let summary = result.map_err(|error| {
+        let done = result.map_err(|error| {
             let failure = Failure::from(error).with_code(stop.exit_code(&error));
             let Some(checkpoint) = checkpoint else { return failure.at(path) };
             match error {
@@ -202,26 +337,37 @@ impl<'a> Listener<'a> {
                 _ => failure.at(path),
             }
         })?;
-        let Summary { bytes, resumed_from, elapsed, .. } = summary;
-        let seconds = elapsed.as_secs_f64();
-        let rate = (bytes - resumed_from) as f64 / seconds.max(1e-9);
-        if self.output.is_json() {
-            return self.output.json_line(&json!({
-                "event": "summary",
-                "bytes": bytes,
-                "resumed_from": resumed_from,
-                "seconds": seconds,
-                "bytes_per_second": rate as u64,
-            }));
-        }
-        let text = format!(
-            "{}: {} in {seconds:.1} s, {:.0} MiB/s",
-            path.display(),
-            counted(bytes, "byte", "bytes"),
-            rate / 1_048_576.0
-        );
-        self.output.done(&(), &text)
+        let Summary { bytes, resumed_from, elapsed, .. } = done;
+        summary(path, bytes, resumed_from, elapsed, self.output)
     }
+}
+
+/// What was done, and how fast.
+fn summary(
+    path: &Path,
+    bytes: u64,
+    resumed_from: u64,
+    elapsed: Duration,
+    output: &Output,
+) -> Result<(), Failure> {
+    let seconds = elapsed.as_secs_f64();
+    let rate = (bytes - resumed_from) as f64 / seconds.max(1e-9);
+    if output.is_json() {
+        return output.json_line(&json!({
+            "event": "summary",
+            "bytes": bytes,
+            "resumed_from": resumed_from,
+            "seconds": seconds,
+            "bytes_per_second": rate as u64,
+        }));
+    }
+    let text = format!(
+        "{}: {} in {seconds:.1} s, {:.0} MiB/s",
+        path.display(),
+        counted(bytes, "byte", "bytes"),
+        rate / 1_048_576.0
+    );
+    output.done(&(), &text)
 }
 
 impl bulk::Progress for Listener<'_> {

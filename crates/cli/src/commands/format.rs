@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use atrest_device::{BlockDevice, SECTOR_SIZE};
 use atrest_engine::{Access, FileDevice, NewFile, is_same};
+use atrest_nbd::Uri;
+use atrest_open::{Device, DeviceOpenError};
 use atrest_volume::{Devices, FormatOptions, VolumeFormat};
 use serde_json::json;
 
-use super::target::{contents, open_device};
+use super::target::{contents, open_device, open_file};
 use super::{flash, options};
 use crate::args::format::{FormatArgs, LuksType};
 use crate::failure::{Code, Failure};
@@ -125,7 +127,8 @@ fn header_size(args: &FormatArgs) -> Result<u64, Failure> {
 
 fn path_is_new(path: &Path) -> bool {
     // A path that can't be looked at exists as far as we know; opening it will say what is wrong.
-    matches!(path.try_exists(), Ok(false))
+    // An export is there or can't be reached.
+    !Uri::is_meant(path) && matches!(path.try_exists(), Ok(false))
 }
 
 /// A file or device that the new volume goes to, looked at before anything is written.
@@ -136,10 +139,22 @@ pub(super) enum Place<'a> {
     Empty { path: &'a Path, size: u64 },
     /// An existing file or device as it is; what is on it.
     Existing { path: &'a Path, size: u64, card: bool, contents: Option<String> },
+    /// An export of an NBD server, open already: some servers let in one client alone.
+    Export { path: &'a Path, device: Box<Device>, contents: String },
 }
 
 impl<'a> Place<'a> {
     pub(super) fn look(path: &'a Path, size: Option<u64>) -> Result<Self, Failure> {
+        if Uri::is_meant(path) {
+            if size.is_some() {
+                return Err(
+                    Failure::parameters("--size is for files; an export has the size it has").at(path)
+                );
+            }
+            let device = Box::new(open_device(path, Access::ReadWriteExclusive)?);
+            let contents = contents(&device);
+            return Ok(Self::Export { path, device, contents });
+        }
         match size {
             Some(size) if path_is_new(path) => return Ok(Self::New { path, size }),
             None if path_is_new(path) => {
@@ -152,7 +167,7 @@ impl<'a> Place<'a> {
         let device = open_device(path, Access::ReadOnly)?;
         let contents = device.holds_data().then(|| contents(&device));
         match size {
-            Some(_) if device.is_block_device() => {
+            Some(_) if device.is_disk() => {
                 Err(Failure::parameters("--size is for files; a block device has the size it has").at(path))
             }
             Some(size) if contents.is_none() => Ok(Self::Empty { path, size }),
@@ -161,9 +176,7 @@ impl<'a> Place<'a> {
                     .at(path)
                     .hint("leave --size out to format it as large as it is, or remove it first"))
             }
-            None => {
-                Ok(Self::Existing { path, size: device.size(), card: device.is_block_device(), contents })
-            }
+            None => Ok(Self::Existing { path, size: device.size(), card: device.is_disk(), contents }),
         }
     }
 
@@ -171,6 +184,7 @@ impl<'a> Place<'a> {
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::New { size, .. } | Self::Empty { size, .. } | Self::Existing { size, .. } => *size,
+            Self::Export { device, .. } => device.size(),
         }
     }
 
@@ -181,8 +195,10 @@ impl<'a> Place<'a> {
 
     pub(super) fn confirm(&self, output: &Output) -> Result<(), Failure> {
         match self {
-            Self::Existing { path, contents: Some(contents), .. } => output
-                .confirm(&format!("{} holds {contents}, which can't be read afterwards", path.display())),
+            Self::Existing { path, contents: Some(contents), .. } | Self::Export { path, contents, .. } => {
+                output
+                    .confirm(&format!("{} holds {contents}, which can't be read afterwards", path.display()))
+            }
             _ => Ok(()),
         }
     }
@@ -195,9 +211,9 @@ impl<'a> Place<'a> {
             Self::Empty { path, size } => FileDevice::overwrite(path, size)
                 .map(|device| Media::Existing(Arc::new(device)))
                 .map_err(|error| Failure::from(error).at(path)),
-            Self::Existing { path, .. } => {
-                open_device(path, Access::ReadWriteExclusive).map(|device| Media::Existing(Arc::new(device)))
-            }
+            Self::Existing { path, .. } => open_file(path, Access::ReadWriteExclusive, "")
+                .map(|device| Media::Existing(Arc::new(device))),
+            Self::Export { device, .. } => Ok(Media::Export(device)),
         }
     }
 }
@@ -207,27 +223,31 @@ pub(super) enum Media<'a> {
     /// A new file. Unless everything goes well, it never was.
     New(&'a Path, NewFile),
     Existing(Arc<FileDevice>),
+    Export(Box<Device>),
 }
 
 impl Media<'_> {
-    pub(super) fn shared(&self) -> Arc<FileDevice> {
+    /// The file or block device, for encrypted flash: none is made on an export.
+    pub(super) fn shared(&self) -> Result<Arc<FileDevice>, Failure> {
         match self {
-            Self::New(_, file) => file.shared(),
-            Self::Existing(device) => Arc::clone(device),
+            Self::New(_, file) => Ok(file.shared()),
+            Self::Existing(device) => Ok(Arc::clone(device)),
+            Self::Export(_) => Err(Failure::from(DeviceOpenError::NotHere).hint(flash::COPY_FIRST)),
         }
     }
 
-    fn device(&self) -> &FileDevice {
+    fn device(&self) -> &dyn atrest_device::Media {
         match self {
             Self::New(_, file) => file.device(),
-            Self::Existing(device) => device,
+            Self::Existing(device) => &**device,
+            Self::Export(device) => &**device,
         }
     }
 
     pub(super) fn appear(self) -> Result<(), Failure> {
         match self {
             Self::New(path, file) => file.appear().map_err(|error| Failure::from(error).at(path)),
-            Self::Existing(_) => Ok(()),
+            Self::Existing(_) | Self::Export(_) => Ok(()),
         }
     }
 }

@@ -9,9 +9,10 @@ use atrest_device::BlockDevice;
 use atrest_engine::Access as FileAccess;
 use atrest_filetree::{
     CopyError, CopyOptions, CopyProgress, FileTree, Kind, LastLink, Stop, TreeError, TreePath, WalkError,
-    copy_in, copy_out, remove, resolve,
+    copy_in, copy_in_stream, copy_out, remove, resolve,
 };
 use atrest_inside::{Access, filesystem_device, open_tree_with};
+use atrest_nbd::Uri;
 use atrest_probe::{FilesystemKind, detect};
 use atrest_tree::fscrypt::Keyring;
 use serde_json::json;
@@ -19,7 +20,7 @@ use serde_json::json;
 use super::listing::{Row, Rows};
 use super::target::open_device;
 use super::text::counted;
-use super::unlock::{Use, unlock};
+use super::unlock::{Use, unlock, unlock_over};
 use super::{ecryptfs, flash, fscrypt, protectors};
 use crate::args::inside::{CatArgs, CpArgs, DfArgs, LsArgs, MkdirArgs, PartitionArgs, RmArgs};
 use crate::args::open::UnlockArgs;
@@ -27,6 +28,7 @@ use crate::errors::CHECK_IT;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::secrets::Source;
+use crate::streams;
 
 pub fn ls(args: &LsArgs, output: &Output) -> Result<u8, Failure> {
     let tree = open(&args.volume, &args.unlock, &args.partition, false, output)?;
@@ -51,8 +53,14 @@ pub fn ls(args: &LsArgs, output: &Output) -> Result<u8, Failure> {
 }
 
 pub fn cat(args: &CatArgs, output: &Output) -> Result<(), Failure> {
-    let tree = open(&args.volume, &args.unlock, &args.partition, false, output)?;
-    let path = find(&*tree, &args.path, LastLink::Follow)?;
+    let volume = streams::volume(&args.volume, &args.unlock.secret)?;
+    let tree = open(&volume, &args.unlock, &args.partition, false, output)?;
+    print(&*tree, &args.path)
+}
+
+/// Writes a file to standard output.
+fn print(tree: &dyn FileTree, inner: &Path) -> Result<(), Failure> {
+    let path = find(tree, inner, LastLink::Follow)?;
     let mut out = io::stdout().lock();
     let mut failure = None;
     let read = tree.read_to(&path, &mut |piece| {
@@ -64,7 +72,7 @@ pub fn cat(args: &CatArgs, output: &Output) -> Result<(), Failure> {
     if let Some(error) = failure {
         return Err(Failure::io(&error));
     }
-    read.map_err(at(&args.path))?;
+    read.map_err(at(inner))?;
     Ok(out.flush()?)
 }
 
@@ -79,20 +87,21 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
             .hint("as in: atrest cp secret.img:/etc/hostname ."));
         }
     };
-    if local == "-" {
-        return Err(Failure::parameters("\"-\" is no file: cp copies files, not streams").hint(
-            match inward {
-                true => "name a file, or write ./- for one of this name",
-                false => "`atrest cat` writes a file to standard output; write ./- for a file of this name",
-            },
-        ));
+    let is_stream = streams::is_stream(Path::new(local));
+    if is_stream && (args.recursive || args.preserve) {
+        return Err(Failure::parameters("\"-\" is one file, without directories and permissions")
+            .hint("leave --recursive and --preserve out, or name a path"));
     }
+    let mut source = match is_stream && inward {
+        true => Some(streams::input(&args.unlock.secret)?),
+        false => None,
+    };
     let tree = open_as_it_is(&volume, &args.unlock, &args.partition, inward, output)?;
     if inward && args.keep_going {
         return Err(Failure::parameters("--keep-going is for copies out of a volume"));
     }
     // What can't be made can be overwritten.
-    if inward && !tree.about().writable && !tree.overwrites() {
+    if inward && !tree.about().writable && (is_stream || !tree.overwrites()) {
         return Err(read_only(tree.about().name, &volume));
     }
     let options = CopyOptions {
@@ -102,7 +111,13 @@ pub fn cp(args: &CpArgs, output: &Output) -> Result<u8, Failure> {
         keep_going: args.keep_going,
     };
     let mut listener = Listener { output };
-    let copied = if inward {
+    if is_stream && !inward {
+        return print(&*tree, &inner).map(|()| 0);
+    }
+    let copied = if let Some(source) = &mut source {
+        let to = find(&*tree, &inner, LastLink::Follow)?;
+        copy_in_stream(source, &*tree, &to, &options, &mut listener)
+    } else if inward {
         let to = find(&*tree, &inner, LastLink::Follow)?;
         copy_in(Path::new(local), &*tree, &to, &options, &mut listener)
     } else {
@@ -139,7 +154,9 @@ fn split(text: &str) -> Option<(PathBuf, PathBuf)> {
         let place = Path::new(&text[..colon]);
         return (place.is_file() || place.is_dir()).then(|| (text[..colon].into(), text[colon + 1..].into()));
     }
-    let colon = text.find(":/")?;
+    // The first one of a URI is that of its scheme.
+    let scheme = if Uri::is_meant(Path::new(text)) { text.find("://")? + 3 } else { 0 };
+    let colon = scheme + text[scheme..].find(":/")?;
     Some((text[..colon].into(), text[colon + 1..].into()))
 }
 
@@ -273,10 +290,20 @@ pub fn device(
     write: bool,
     output: &Output,
 ) -> Result<Arc<dyn BlockDevice>, Failure> {
-    let access = if write { FileAccess::ReadWrite } else { FileAccess::ReadOnly };
-    let disk: Arc<dyn BlockDevice> = match is_bare_ext4(volume, unlock_args) {
-        true => Arc::new(open_device(volume, access)?),
-        false => Arc::new(unlock(volume, unlock_args, Use { write, ..Use::default() }, output)?.disk),
+    let wanted = Use { write, ..Use::default() };
+    let disk: Arc<dyn BlockDevice> = if Uri::is_meant(volume) {
+        // Opened once: some servers let in one client, and end when it has gone.
+        let device = open_device(volume, wanted.held_access())?;
+        match unlock_args.names_no_volume() && is_ext4(&device) {
+            true => Arc::new(device),
+            false => Arc::new(unlock_over(device, unlock_args, wanted, output)?.disk),
+        }
+    } else {
+        let access = if write { FileAccess::ReadWrite } else { FileAccess::ReadOnly };
+        match is_bare_ext4(volume, unlock_args) {
+            true => Arc::new(open_device(volume, access)?),
+            false => Arc::new(unlock(volume, unlock_args, wanted, output)?.disk),
+        }
     };
     filesystem_device(disk, partition.partition).map_err(|error| Failure::from(error).at(volume))
 }
@@ -311,8 +338,11 @@ fn is_bare_ext4(volume: &Path, unlock_args: &UnlockArgs) -> bool {
     if !unlock_args.names_no_volume() {
         return false;
     }
-    let Ok(device) = open_device(volume, FileAccess::ReadOnly) else { return false };
-    matches!(detect(&device), Ok(Some(FilesystemKind::Ext2 | FilesystemKind::Ext3 | FilesystemKind::Ext4)))
+    open_device(volume, FileAccess::ReadOnly).is_ok_and(|device| is_ext4(&device))
+}
+
+fn is_ext4(device: &dyn BlockDevice) -> bool {
+    matches!(detect(device), Ok(Some(FilesystemKind::Ext2 | FilesystemKind::Ext3 | FilesystemKind::Ext4)))
 }
 
 fn find(tree: &dyn FileTree, path: &Path, last: LastLink) -> Result<TreePath, Failure> {
@@ -392,7 +422,11 @@ mod tests {
         assert_eq!(split("a.img:/x/y"), Some(("a.img".into(), "/x/y".into())));
         assert_eq!(split("/dev/sdx:/"), Some(("/dev/sdx".into(), "/".into())));
         assert_eq!(split("a.img:/x:/y"), Some(("a.img".into(), "/x:/y".into())));
-        for local in ["plain", "/etc/passwd", "c:file", "./no-such-volume:/x"] {
+        assert_eq!(split("nbd://host:1/x:/y"), Some(("nbd://host:1/x".into(), "/y".into())));
+        assert_eq!(split("nbd://[::1]:/y"), Some(("nbd://[::1]".into(), "/y".into())));
+        let socket = "nbd+unix:///?socket=/run/x.sock";
+        assert_eq!(split(&format!("{socket}:/y:/z")), Some((socket.into(), "/y:/z".into())));
+        for local in ["nbd://host/x", socket, "plain", "/etc/passwd", "c:file", "./no-such-volume:/x"] {
             assert_eq!(split(local), None, "{local}");
         }
     }

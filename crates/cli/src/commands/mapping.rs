@@ -32,6 +32,10 @@ pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result
         disable_keyring: kernel.disable_keyring,
     };
     let (media, header) = held.into_devices();
+    let media = media.into_file().map_err(|error| {
+        let hint = "have the kernel connect first, and name its device: nbd-client -unix SOCKET /dev/nbd0";
+        Failure::from(error).at(path).hint(hint)
+    })?;
     let mapped = dm::open(name, &volume, media, options).map_err(|error| Failure::from(error).at(path))?;
     drop(header);
     let report = json!({ "event": "ready", "name": name, "path": path_text(&mapped) });

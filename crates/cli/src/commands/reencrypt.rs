@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use atrest_device::{BlockDevice, Media};
 use atrest_engine::bulk::Progress;
 use atrest_engine::reencrypt::{RewriteError, RewriteOptions, Rewritten, run};
-use atrest_engine::{Access, FileDevice, NewFile, is_same};
+use atrest_engine::{Access, NewFile, is_same};
+use atrest_open::Device;
 use atrest_probe::reach::{self, Reach};
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::reencrypt::{
@@ -147,7 +148,7 @@ pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failu
 
 fn encrypt_detached(
     args: &EncryptArgs,
-    data: &FileDevice,
+    data: &Device,
     header: &Path,
     options: EncryptOptions,
     stop: &Stop,
@@ -179,7 +180,7 @@ fn encrypt_detached(
 
 fn encrypt_shifted(
     args: &EncryptArgs,
-    data: &FileDevice,
+    data: &Device,
     reduction: u64,
     mut options: EncryptOptions,
     stop: &Stop,
@@ -207,7 +208,7 @@ fn encrypt_shifted(
                     "the {name} on it has {bytes} bytes and reaches into the last {reduction}, which the header needs"
                 ),
             );
-            let hint = match data.is_block_device() {
+            let hint = match data.is_disk() {
                 true => reach::how_to_shrink(name, path.display(), least),
                 // Of a fixed length: said twice, it is done once.
                 false => format!(
@@ -238,7 +239,7 @@ fn new_passphrase(args: &EncryptArgs, output: &Output) -> Result<Passphrase, Fai
 }
 
 /// What is encrypted already stays as it is.
-fn refuse_volumes(data: &FileDevice, path: &Path) -> Result<(), Failure> {
+fn refuse_volumes(data: &Device, path: &Path) -> Result<(), Failure> {
     match LockedVolume::read(data) {
         Err(OpenError::NotLuks) => Ok(()),
         Ok(locked) if locked.info().requirements.iter().any(|name| name.contains("reencrypt")) => {
@@ -255,8 +256,8 @@ fn refuse_volumes(data: &FileDevice, path: &Path) -> Result<(), Failure> {
 
 fn resume(
     path: &Path,
-    data: &FileDevice,
-    header: Option<&FileDevice>,
+    data: &Device,
+    header: Option<&Device>,
     passphrase: &crate::args::secrets::PassphraseArgs,
     zones: &ZoneArgs,
     shift: Option<u64>,
@@ -342,14 +343,14 @@ impl Progress for Listener<'_> {
     }
 }
 
-fn detached(header: Option<&Path>, data: &Path) -> Result<Option<FileDevice>, Failure> {
+fn detached(header: Option<&Path>, data: &Path) -> Result<Option<Device>, Failure> {
     if header.is_some_and(|header| is_same(header, data)) {
         return Err(Failure::parameters("--header names the volume itself; leave it out").at(data));
     }
     header.map(|path| open_device(path, Access::ReadWriteExclusive)).transpose()
 }
 
-fn devices<'a>(data: &'a FileDevice, header: Option<&'a FileDevice>) -> Devices<'a> {
+fn devices<'a>(data: &'a Device, header: Option<&'a Device>) -> Devices<'a> {
     Devices::with_header(header.map(|header| header as &dyn Media), data)
 }
 

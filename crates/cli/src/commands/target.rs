@@ -9,7 +9,8 @@ use std::path::Path;
 use atrest_device::BlockDevice;
 use atrest_engine::contents::in_the_way;
 use atrest_engine::{Access, FileDevice};
-use atrest_open::{MayBeWrongKey, Refused, try_keys};
+use atrest_nbd::Uri;
+use atrest_open::{Device, DeviceOpenError, MayBeWrongKey, Refused, try_keys};
 use atrest_probe::{Foreign, foreign};
 use atrest_secret::Passphrase;
 use atrest_volume::{LockedVolume, OpenError, TokenInfo};
@@ -26,7 +27,7 @@ pub struct Target<'a> {
     /// Path that the header lies at.
     pub path: &'a Path,
     /// The device that holds the header.
-    pub device: FileDevice,
+    pub device: Device,
     /// What the header says.
     pub locked: LockedVolume,
 }
@@ -53,8 +54,11 @@ impl<'a> Target<'a> {
 }
 
 /// Why a header can't be read, and, where none is, what is there instead.
-pub fn no_header(error: OpenError, device: &FileDevice) -> Failure {
+pub fn no_header(error: OpenError, device: &Device) -> Failure {
     let OpenError::NotLuks = error else { return error.into() };
+    if device.is_stream() {
+        return OpenError::NotLuks.into();
+    }
     let failure = |what: &str, hint: &str| {
         Failure::new(Code::Device, format!("it is not a LUKS volume, nor encrypted flash: {what}")).hint(hint)
     };
@@ -104,19 +108,43 @@ pub fn header_path(args: &TargetArgs) -> &Path {
     args.header.as_deref().unwrap_or(&args.path)
 }
 
-/// Opens a file or block device, or says which one could not be opened.
-pub fn open_device(path: &Path, access: Access) -> Result<FileDevice, Failure> {
-    FileDevice::open(path, access).map_err(|error| Failure::from(error).at(path))
+/// Opens a file, a block device or an export of an NBD server, or says which one could not be opened.
+pub fn open_device(path: &Path, access: Access) -> Result<Device, Failure> {
+    Device::open(path, access).map_err(|error| Failure::from(error).at(path))
+}
+
+/// Opens a file or block device, for what can't be done with an export. `instead` is what to do with one.
+pub fn open_file(path: &Path, access: Access, instead: &str) -> Result<FileDevice, Failure> {
+    match Uri::is_meant(path) {
+        true => Err(Failure::from(DeviceOpenError::NotHere).at(path).hint(instead)),
+        false => FileDevice::open(path, access).map_err(|error| Failure::from(error).at(path)),
+    }
 }
 
 /// What is on the device, for a question about overwriting it.
-pub fn contents(device: &FileDevice) -> String {
-    match in_the_way(device, 0..device.size()) {
-        Ok(Some(found)) => found.to_string(),
-        // What can't be read may be anything.
-        Ok(None) | Err(_) if device.is_block_device() => String::from("a block device and whatever is on it"),
-        Ok(None) | Err(_) => String::from("data"),
-    }
+pub fn contents(device: &Device) -> String {
+    known_contents(device).unwrap_or_else(|| {
+        let else_than_known = match (device.is_remote(), device.is_disk()) {
+            (true, _) => "whatever the server has there",
+            (_, true) => "a block device and whatever is on it",
+            _ => "data",
+        };
+        else_than_known.into()
+    })
+}
+
+/// What is on a file or block device, for such a question.
+pub fn contents_of_file(device: &FileDevice) -> String {
+    known_contents(device).unwrap_or_else(|| {
+        let else_than_known =
+            if device.is_block_device() { "a block device and whatever is on it" } else { "data" };
+        else_than_known.into()
+    })
+}
+
+/// `None` also if it can't be read: it may be anything then.
+fn known_contents(device: &dyn BlockDevice) -> Option<String> {
+    in_the_way(device, 0..device.size()).ok().flatten().map(|found| found.to_string())
 }
 
 /// Where a passphrase could not be asked for: names the tokens that might have stood for one, had they been of use here.

@@ -5,9 +5,9 @@ use std::str::FromStr;
 use std::time::SystemTime;
 
 use atrest_device::SECTOR_SIZE;
-use atrest_engine::{Disk, DiskOptions};
+use atrest_engine::{Access, Disk, DiskOptions};
 use atrest_kdf::plain::PlainHash;
-use atrest_open::{Format, Held, HeldError, Key, Locked};
+use atrest_open::{Device, Format, Held, HeldError, Key, Locked};
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume};
 
@@ -29,6 +29,13 @@ pub struct Use {
     pub threads: Option<u16>,
     /// The kernel encrypts: it needs the key itself.
     pub keep_key: bool,
+}
+
+impl Use {
+    /// How a device is opened for it.
+    pub fn held_access(self) -> Access {
+        if self.write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared }
+    }
 }
 
 /// An unlocked volume.
@@ -54,6 +61,25 @@ pub fn unlock_if(
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Unlocked, Failure> {
     let (held, volume) = open_if(path, args, wanted, output, ready)?;
+    joined(path, held, volume, wanted)
+}
+
+/// Unlocks the volume on a device that is open already.
+pub fn unlock_over(
+    device: Device,
+    args: &UnlockArgs,
+    wanted: Use,
+    output: &Output,
+) -> Result<Unlocked, Failure> {
+    check(args, wanted)?;
+    let path = device.path().to_owned();
+    let held = with_header(Held::over(device), args)?;
+    let volume = volume_in(&path, &held, args, wanted, output)?;
+    joined(&path, held, volume, wanted)
+}
+
+/// The plaintext of a volume that is unlocked.
+fn joined(path: &Path, held: Held, volume: Volume, wanted: Use) -> Result<Unlocked, Failure> {
     let mut options = DiskOptions::default();
     options.threads = wanted.threads.map_or(0, usize::from);
     options.allow_discards = wanted.allow_discards;
@@ -73,11 +99,34 @@ pub fn open_if(
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(Held, Volume), Failure> {
     check(args, wanted)?;
-    let held = Held::open(path, args.header.as_deref(), wanted.write)
-        .map_err(|HeldError { path, error }| Failure::from(error).at(&path))?;
+    let held = Held::open(path, None, wanted.write).map_err(not_held)?;
+    let held = with_header(held, args)?;
     ready()?;
+    let volume = volume_in(path, &held, args, wanted, output)?;
+    Ok((held, volume))
+}
+
+fn with_header(held: Held, args: &UnlockArgs) -> Result<Held, Failure> {
+    match &args.header {
+        Some(header) => held.with_header(header).map_err(not_held),
+        None => Ok(held),
+    }
+}
+
+fn not_held(HeldError { path, error }: HeldError) -> Failure {
+    Failure::from(error).at(&path)
+}
+
+/// Unlocks the volume, and limits it to the size that the options name.
+fn volume_in(
+    path: &Path,
+    held: &Held,
+    args: &UnlockArgs,
+    wanted: Use,
+    output: &Output,
+) -> Result<Volume, Failure> {
     let format = format(path, args)?;
-    let mut volume = volume(path, &held, &format, args, wanted, output)?;
+    let mut volume = volume(path, held, &format, args, wanted, output)?;
     if let Some(size) = args.size {
         let (has, unit) = (volume.size(), volume.data_unit() as u64);
         if size > has {
@@ -95,7 +144,7 @@ pub fn open_if(
             .at(path));
         }
     }
-    Ok((held, volume))
+    Ok(volume)
 }
 
 /// Options of one type with the other type are mistakes, not wishes.
@@ -189,7 +238,10 @@ fn volume(
     if args.kind == VolumeType::Luks && !held.is_detached() && flash::is_on(held.media()) {
         return Err(Failure::new(Code::Device, "it is encrypted flash, which is not served as one file")
             .at(path)
-            .hint("`atrest mount` shows the files in it; ls, cat and cp work without a mount"));
+            .hint(match held.media().is_remote() {
+                true => flash::COPY_FIRST,
+                false => "`atrest mount` shows the files in it; ls, cat and cp work without a mount",
+            }));
     }
     let locked = held.locked(format).map_err(|error| {
         target::no_header(error, held.header()).at(args.header.as_deref().unwrap_or(path))

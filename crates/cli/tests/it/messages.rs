@@ -121,7 +121,7 @@ fn of_directories_that_are_missing() {
 }
 
 #[test]
-fn of_a_file_that_is_both_sides_and_of_streams() {
+fn of_a_file_that_is_both_sides() {
     let scratch = Scratch::with_volume();
     let before = fs::read(scratch.path("vol")).expect("the volume");
     scratch.bash("ln -s vol link").ok();
@@ -141,30 +141,6 @@ fn of_a_file_that_is_both_sides_and_of_streams() {
             "--in-place encrypts a file or device where it is",
         );
     }
-    let as_file = "name a file, or write ./- for one of this name";
-    says(
-        &scratch,
-        &["decrypt", "--key-file", "key", "vol", "-"],
-        1,
-        "\"-\" is no file: the plaintext is written at any place, not as a stream",
-        as_file,
-    );
-    says(
-        &scratch,
-        &["encrypt", "--key-file", "key", "-", "vol"],
-        1,
-        "\"-\" is no file: the plaintext is read at any place, not as a stream",
-        as_file,
-    );
-    let streams = "\"-\" is no file: cp copies files, not streams";
-    says(&scratch, &["cp", "-", "vol:/x"], 1, streams, as_file);
-    says(
-        &scratch,
-        &["cp", "vol:/x", "-"],
-        1,
-        streams,
-        "`atrest cat` writes a file to standard output; write ./- for a file of this name",
-    );
     assert!(!scratch.path("-").exists());
     assert!(fs::read(scratch.path("vol")).expect("the volume") == before);
     scratch.atrest(&["decrypt", "--key-file", "key", "vol", "./-"]).ok();

@@ -10,6 +10,7 @@
 mod checkpoint;
 mod destination;
 mod error;
+mod stream;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 mod workers;
@@ -24,6 +25,7 @@ use checkpoint::{Binding, Checkpoint, Direction};
 pub use checkpoint::{Mismatch, checkpoint_path};
 pub use destination::Destination;
 pub use error::BulkError;
+pub use stream::{StreamError, decrypt_sequence, decrypt_stream, encrypt_stream};
 use workers::Job;
 
 use crate::Disk;

@@ -187,6 +187,14 @@ impl Disk {
         self.helpers.threads()
     }
 
+    /// Where on the media the plaintext begins, and the length of a data unit, if all of it lies there in order.
+    pub(crate) fn lies_in_order(&self) -> Option<(u64, u64)> {
+        match self.regions.as_slice() {
+            [region] => Some((region.media_offset, region.unit() as u64)),
+            _ => None,
+        }
+    }
+
     /// Reads like [`BlockDevice::read_at`], on the calling thread alone.
     ///
     /// # Errors

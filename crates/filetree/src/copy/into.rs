@@ -1,6 +1,7 @@
 //! From the host into a tree. Links on the host are not followed below the path that the user named.
 
 use std::ffi::{CStr, OsStr};
+use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -52,6 +53,55 @@ pub fn copy_in(
     }
     tree.flush().map_err(|e| at(&target, e))?;
     Ok(copy.summary)
+}
+
+/// Copies a stream, until it ends, to the file `to` of the tree, and makes the result durable. How long it is nobody knows
+/// before. Its time of the last change is that of the copy.
+///
+/// # Errors
+/// * [`CopyError::Host`]: the stream can't be read. It is called `-`.
+/// * [`CopyError::Tree`] with [`TreeError::IsADirectory`] if `to` is one, with [`TreeError::Exists`] for a file that is there
+///   unless [`CopyOptions::overwrite`] is set, with [`TreeError::ReadOnly`] where files are only overwritten in place, and with
+///   what [`FileTree`]'s methods fail with.
+pub fn copy_in_stream(
+    source: &mut dyn Read,
+    tree: &dyn FileTree,
+    to: &TreePath,
+    options: &CopyOptions,
+    progress: &mut dyn CopyProgress,
+) -> Result<CopySummary, CopyError> {
+    if !tree.about().writable {
+        return Err(at(to, TreeError::ReadOnly));
+    }
+    match tree.metadata(to) {
+        Ok(found) if found.kind == Kind::Directory => return Err(at(to, TreeError::IsADirectory)),
+        Ok(_) if !options.overwrite => return Err(at(to, TreeError::Exists)),
+        Ok(_) | Err(TreeError::NotFound) => {}
+        Err(error) => return Err(at(to, error)),
+    }
+    let mut failure = None;
+    let copied = tree.write_from(to, &mut |buf| {
+        let len = loop {
+            match source.read(buf) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        let len = len.map_err(|error| {
+            failure = Some(error);
+            Stop
+        })?;
+        progress.advanced(len as u64);
+        Ok(len)
+    });
+    if let Some(error) = failure {
+        // intended: what has no number is a failure of its own.
+        let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+        return Err(CopyError::Host { path: "-".into(), errno });
+    }
+    let bytes = copied.map_err(|e| at(to, e))?;
+    tree.flush().map_err(|e| at(to, e))?;
+    Ok(CopySummary { files: 1, bytes, ..CopySummary::default() })
 }
 
 struct Copy<'a> {

@@ -16,7 +16,7 @@ use crate::tree::Kind;
 use crate::walk::WalkError;
 
 pub use host_names::host_names;
-pub use into::copy_in;
+pub use into::{copy_in, copy_in_stream};
 pub use out::copy_out;
 
 /// Bytes moved at once.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use atrest_device::{BlockDevice as _, Cause};
+use atrest_device::BlockDevice as _;
 use atrest_engine::Disk;
 use atrest_engine::contents::Contents;
 use atrest_open::{Error, Format, Held, Key, KeySource, NoOtherKey, OneKey, Options, Refused};
@@ -78,7 +78,7 @@ fn a_detached_header_is_used_and_kept_from_being_replaced() {
     disk.write_at(512, &[7; 512]).expect("written");
     // Formatting would take the lock that the disk holds.
     let taken = Held::open(&header, None, true).expect_err("in use");
-    assert_eq!((taken.path, taken.error.cause), (header.clone(), Cause::Busy));
+    assert!(taken.path == header && taken.error.is_busy(), "{taken}");
     drop(disk);
     Held::open(&header, None, true).expect("free again");
 }
@@ -93,7 +93,7 @@ fn a_volume_that_is_written_is_nobody_else_s() {
     options.write = true;
     // In use comes before any question.
     let refused = atrest_open::open(&path, &Format::ByHeader, &mut Untouched, &options).expect_err("in use");
-    assert!(matches!(refused, Error::Held(held) if held.error.cause == Cause::Busy));
+    assert!(matches!(refused, Error::Held(held) if held.error.is_busy()));
     drop((reader, other));
     opened(&path, passphrase("correct horse"), &options).expect("free again");
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use atrest_testkit::schedules::pipe::Pipe;
 
-use super::tls::Tls;
-use super::wire::Wire;
+use atrest_nbd::tls::Tls;
+use atrest_nbd::wire::Wire;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lost;

@@ -9,6 +9,8 @@ use atrest_filetree::{CopyOptions, CopySummary, FileTree, TreePath, copy_in};
 use atrest_flash::NewSlot;
 use atrest_inside::make_flash_tree;
 use atrest_keyslot::flash::{AnyKdf, FlashKey};
+use atrest_nbd::Uri;
+use atrest_open::DeviceOpenError;
 use atrest_secret::{OsRandom, Passphrase};
 use serde_json::{Value, json};
 
@@ -105,6 +107,11 @@ enum Plain {
 
 fn make<'a>(args: &'a FormatArgs, output: &Output) -> Result<Made<'a>, Failure> {
     let path = args.path.as_path();
+    if Uri::is_meant(path) {
+        return Err(Failure::from(DeviceOpenError::NotHere)
+            .at(path)
+            .hint("make an image, and copy it there (`nbdcopy`)"));
+    }
     let place = Place::look(path, args.size)?;
     let plan = Plan::of(args, &place).map_err(|failure| failure.at(path))?;
     if !args.flash.empty {
@@ -122,7 +129,9 @@ fn make<'a>(args: &'a FormatArgs, output: &Output) -> Result<Made<'a>, Failure> 
     let passphrase = Source::from(&args.passphrase).read_new(&prompt, output)?;
     let media = place.open()?;
     let at = |error: FlashOpenError| Failure::from(error).at(path);
-    let (volume, key) = derive_and_write(media.shared(), &plan, &passphrase, output).map_err(at)?;
+    let (volume, key) =
+        derive_and_write(media.shared().map_err(|failure| failure.at(path))?, &plan, &passphrase, output)
+            .map_err(at)?;
     let header = volume.header().map_err(|error| Failure::from(error).at(path))?;
     let uuid = uuid_text(&header.params().uuid);
     let plain = match &mut store {

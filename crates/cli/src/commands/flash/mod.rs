@@ -11,7 +11,7 @@ mod store;
 use std::path::Path;
 use std::sync::Arc;
 
-use atrest_device::{DeviceError, LockMode, Media};
+use atrest_device::{BlockDevice, DeviceError, LockMode, Media};
 use atrest_engine::flash::{DetectError, FlashVolume, detect, open, plaintext};
 use atrest_engine::{Access, FileDevice};
 use atrest_filetree::FileTree;
@@ -21,7 +21,7 @@ use atrest_keyslot::flash::{AnyKdf, FlashKey};
 use atrest_secret::Passphrase;
 use serde_json::json;
 
-use super::target::{open_device, with_passphrase};
+use super::target::{open_file, with_passphrase};
 use super::text::counted;
 use crate::args::header::{EraseArgs, InfoArgs};
 use crate::args::inside::PartitionArgs;
@@ -38,12 +38,16 @@ pub use options::refuse_sizes;
 pub use repair::repair;
 use store::{Freshness, HeldStore};
 
+/// What to do with encrypted flash on a server.
+pub const COPY_FIRST: &str =
+    "encrypted flash is for images and cards: copy the export to a file (`nbdcopy`) and use that";
+
 /// Whether there is a flash header on a device, whole or not.
-pub fn is_on(device: &FileDevice) -> bool {
+pub fn is_on(device: &dyn BlockDevice) -> bool {
     !matches!(detect(device, None), Err(DetectError::NotFlash | DetectError::Device(_)))
 }
 
-/// Whether a command's target is encrypted flash. What can't be opened is reported by whoever needs it.
+/// Whether a command's target is encrypted flash, of which none is on a server. What can't be opened is reported by whoever needs it.
 pub fn is_flash(target: &TargetArgs) -> bool {
     target.header.is_none() && is_at(&target.path)
 }
@@ -96,7 +100,7 @@ impl LockedHeader {
     }
 
     fn open(path: &Path, access: Access, mode: LockMode) -> Result<Self, Failure> {
-        let device = Arc::new(open_device(path, access)?);
+        let device = Arc::new(open_file(path, access, COPY_FIRST)?);
         let at = |error: DeviceError| Failure::from(error).at(path);
         device.lock_metadata(mode).map_err(at)?;
         let opened = open(Arc::clone(&device));
@@ -159,7 +163,7 @@ pub fn tree(
     }
     let access = if write { Access::ReadWriteExclusive } else { Access::ReadOnlyShared };
     let at = |failure: Failure| failure.at(path);
-    let volume = open(Arc::new(open_device(path, access)?)).map_err(|error| at(error.into()))?;
+    let volume = open(Arc::new(open_file(path, access, COPY_FIRST)?)).map_err(|error| at(error.into()))?;
     let freshness = Freshness::of(&volume, args, write).map_err(at)?;
     let (_, key) = unlock(&volume, path, args.key_slot, &args.secret.passphrase, output)?;
     let access = if write { atrest_inside::Access::ReadWrite } else { atrest_inside::Access::ReadOnly };

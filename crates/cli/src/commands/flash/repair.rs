@@ -14,9 +14,10 @@ use atrest_flash::CopyState;
 use atrest_inside::open_flash_tree;
 use serde_json::json;
 
+use super::COPY_FIRST;
 use super::{LockedHeader, info, store, unlock};
 use crate::args::header::RepairArgs;
-use crate::commands::target::open_device;
+use crate::commands::target::open_file;
 use crate::commands::text::counted;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -117,7 +118,7 @@ fn header(path: &Path, output: &Output) -> Result<(Vec<String>, bool), Failure> 
 /// Mends what a sealed volume holds.
 fn contents(args: &RepairArgs, store: &Path, output: &Output) -> Result<Contents, Failure> {
     let path = &args.target.path;
-    let device = Arc::new(open_device(path, Access::ReadWriteExclusive)?);
+    let device = Arc::new(open_file(path, Access::ReadWriteExclusive, COPY_FIRST)?);
     let volume = || open(Arc::clone(&device));
     let mut file = TrustedFile::open(store, LockMode::Exclusive)
         .map_err(|error| Failure::from(FlashOpenError::Store(error)).at(store))?;

@@ -11,9 +11,10 @@ use atrest_flash::sealed::{HeaderAnchor, RecordFields, SealedError};
 use atrest_flash::{Anchor, AnchorHeader, FlashHeaderError};
 use atrest_keyslot::flash::{FlashKey, Freshness as KeptBy, Protection};
 
+use super::COPY_FIRST;
 use crate::args::format::FormatArgs;
 use crate::args::open::UnlockArgs;
-use crate::commands::target::open_device;
+use crate::commands::target::open_file;
 use crate::failure::{Code, Failure};
 use crate::flash_errors::of_trusted;
 use crate::output::Output;
@@ -132,7 +133,7 @@ pub fn located(error: FlashOpenError, path: &Path, key: &FlashKey) -> Failure {
         return failure;
     }
     // What can't be looked at is told already.
-    let Ok(device) = open_device(path, Access::ReadOnly) else { return failure };
+    let Ok(device) = open_file(path, Access::ReadOnly, COPY_FIRST) else { return failure };
     let Ok(found) = open(Arc::new(device)).and_then(|volume| unverified::<SHOWN>(volume, key)) else {
         return failure;
     };
@@ -257,7 +258,7 @@ pub fn check(path: &Path, key: &FlashKey, store: Option<&Path>) -> Result<(), Fa
 
 fn check_file(path: &Path, key: &FlashKey, file: &TrustedFile) -> Result<(), Failure> {
     // Nobody changes what is being compared.
-    let device = Arc::new(open_device(path, Access::ReadOnlyShared)?);
+    let device = Arc::new(open_file(path, Access::ReadOnlyShared, COPY_FIRST)?);
     let volume = open(device).map_err(|error| Failure::from(error).at(path))?;
     open_sealed_to_read(volume, key, file).map(drop).map_err(|error| located(error, path, key).at(path))
 }

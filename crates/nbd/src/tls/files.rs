@@ -1,84 +1,60 @@
-//! Certificates and the private key of a server, in the files that nbdkit and QEMU know (nbdkit-tls(1)).
+//! Certificates, revocation lists and private keys, in the files that nbdkit, QEMU and libnbd know (nbdkit-tls(1)).
 
 use core::fmt;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atrest_secret::SecretBytes;
+use rustix::fs::OFlags;
+use rustls::RootCertStore;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
-use rustls::{Error, InconsistentKeys, RootCertStore, ServerConfig, version};
+use rustls::sign::{CertifiedKey, SigningKey};
+use rustls::{Error, InconsistentKeys};
 use zeroize::Zeroize;
 
-/// The authority that signs the certificates of clients.
+/// The authority that signs the other side's certificates.
 const CA_CERT: &str = "ca-cert.pem";
 /// What that authority has revoked. It may be absent.
 const CA_CRL: &str = "ca-crl.pem";
-const SERVER_CERT: &str = "server-cert.pem";
-const SERVER_KEY: &str = "server-key.pem";
 
 /// Longest file of certificates, in bytes.
 const MAX_CERTIFICATES: usize = 1 << 20;
 /// Longest file of a key, in bytes.
 const MAX_KEY: usize = 64 << 10;
 
-/// What a server needs for TLS: its certificate and key, and whether clients need certificates too.
-#[derive(Clone)]
-pub struct Tls {
-    pub(super) config: Arc<ServerConfig>,
-    verifies_peer: bool,
+/// The authorities of a directory.
+pub fn authorities(directory: &Path) -> Result<RootCertStore, TlsError> {
+    let path = directory.join(CA_CERT);
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&path)? {
+        roots.add(certificate).map_err(|error| unusable(&path, error))?;
+    }
+    Ok(roots)
 }
 
-impl Tls {
-    /// Loads the files of a directory: `server-cert.pem` (the server's certificate, and those between it and its
-    /// authority) and `server-key.pem`. With `verify_peer` also `ca-cert.pem`, whose authorities sign the certificates
-    /// of clients, and `ca-crl.pem` if there is one; then no client without such a certificate is served.
-    ///
-    /// TLS 1.3 and 1.2 are spoken, both with forward secrecy. No session is resumed.
-    ///
-    /// # Errors
-    /// [`TlsError::Read`] and [`TlsError::TooLong`] for a file that can't be read, [`TlsError::Exposed`] for a
-    /// private key that other users can read. [`TlsError::Nothing`] and [`TlsError::Unusable`] for a file that does
-    /// not hold what it should.
-    pub fn load(directory: &Path, verify_peer: bool) -> Result<Self, TlsError> {
-        let chain = certificates(&directory.join(SERVER_CERT))?;
-        let key_path = directory.join(SERVER_KEY);
-        let certified = CertifiedKey::new(chain, private_key(&key_path)?);
-        match certified.keys_match() {
-            Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
-            Err(error) => return Err(unusable(&key_path, error)),
-        }
-        let unusable = |error: Error| unusable(directory, error);
-        let versions = [&version::TLS13, &version::TLS12];
-        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&versions)
-            .map_err(unusable)?;
-        let builder = match verify_peer {
-            true => builder.with_client_cert_verifier(verifier(directory)?),
-            false => builder.with_no_client_auth(),
-        };
-        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-        // Each connection shows its certificate, and there is no key of tickets to keep.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        Ok(Self { config: Arc::new(config), verifies_peer: verify_peer })
-    }
-
-    /// Whether only clients with a certificate of the authority are served.
-    pub fn verifies_peer(&self) -> bool {
-        self.verifies_peer
+/// What they have revoked; `None` if the directory has no list.
+pub fn revoked(directory: &Path) -> Result<Option<Vec<CertificateRevocationListDer<'static>>>, TlsError> {
+    let path = directory.join(CA_CRL);
+    match read(&path) {
+        Ok(text) => objects(&path, &text, "revocation list").map(Some),
+        Err(TlsError::Read { error, .. }) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("verifies_peer", &self.verifies_peer).finish_non_exhaustive()
+/// A certificate, with those between it and its authority, and its key.
+pub fn certified(directory: &Path, certificate: &str, key: &str) -> Result<CertifiedKey, TlsError> {
+    let chain = certificates(&directory.join(certificate))?;
+    let key_path = directory.join(key);
+    let certified = CertifiedKey::new(chain, private_key(&key_path)?);
+    match certified.keys_match() {
+        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
+        Err(error) => Err(unusable(&key_path, error)),
     }
 }
 
@@ -100,7 +76,7 @@ pub enum TlsError {
         /// The most bytes that it may have.
         max: usize,
     },
-    /// Users other than the one who runs the server can read or change the private key, or it is theirs.
+    /// Other users can read or change the private key, or it is theirs.
     Exposed {
         /// Its path.
         path: PathBuf,
@@ -115,6 +91,11 @@ pub enum TlsError {
         path: PathBuf,
         /// What was looked for.
         what: &'static str,
+    },
+    /// No certificate can be for this name: it is neither one of DNS nor an IP address.
+    Name {
+        /// The name.
+        name: String,
     },
     /// What a file holds can't be used.
     Unusable {
@@ -140,6 +121,12 @@ impl fmt::Display for TlsError {
             TlsError::Nothing { path, what } => {
                 write!(f, "{} holds no {what} in PEM form", path.display())
             }
+            TlsError::Name { name } => {
+                write!(
+                    f,
+                    "{name:?} is neither a name of DNS nor an IP address, so no certificate can be for it"
+                )
+            }
             TlsError::Unusable { path, error } => write!(f, "cannot use {}: {error}", path.display()),
         }
     }
@@ -155,31 +142,8 @@ impl core::error::Error for TlsError {
     }
 }
 
-fn unusable(path: &Path, error: impl Into<Box<dyn core::error::Error + Send + Sync>>) -> TlsError {
+pub fn unusable(path: &Path, error: impl Into<Box<dyn core::error::Error + Send + Sync>>) -> TlsError {
     TlsError::Unusable { path: path.into(), error: error.into() }
-}
-
-/// Lets in who has a certificate of the directory's authority that is not revoked and has not run out.
-fn verifier(directory: &Path) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsError> {
-    let path = directory.join(CA_CERT);
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(&path)? {
-        roots.add(certificate).map_err(|error| unusable(&path, error))?;
-    }
-    let provider = Arc::new(ring::default_provider());
-    let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    let crl = directory.join(CA_CRL);
-    match read(&crl) {
-        Ok(text) => {
-            let lists: Vec<_> =
-                objects::<CertificateRevocationListDer<'static>>(&crl, &text, "revocation list")?;
-            // What a list that has run out says of today is not known, so nobody gets in.
-            builder = builder.with_crls(lists).enforce_revocation_expiration();
-        }
-        Err(TlsError::Read { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    builder.build().map_err(|error| unusable(&path, error))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -248,7 +212,11 @@ fn is_exposed(mode: u32, owner: u32, user: u32) -> bool {
 /// Opens a regular file: nothing that could keep us waiting.
 fn open(path: &Path) -> Result<File, TlsError> {
     let failed = |error| TlsError::Read { path: path.into(), error };
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)
+        .map_err(failed)?;
     match file.metadata().map_err(failed)?.is_file() {
         true => Ok(file),
         false => Err(failed(io::Error::other("it is not a regular file"))),

@@ -1,12 +1,18 @@
 //! The numbers and headers of the NBD protocol (doc/proto.md of the NBD project, sections "Values" and
 //! "Message layouts"). Everything on the wire is big-endian. No I/O here.
+#![expect(missing_docs, reason = "the names are those of that description")]
 
 use atrest_codec::{Be, decode, encode};
+
+/// The TCP port that the protocol has from IANA.
+pub const PORT: u16 = 10809;
 
 /// First 8 bytes that a server sends.
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// "IHAVEOPT": newstyle negotiation, and the start of every option request.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
+/// What an oldstyle server sends in its place: it negotiates nothing.
+pub const OLDSTYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
 /// Start of every option reply.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 /// Start of every request.
@@ -39,11 +45,16 @@ pub mod option_reply {
     pub const SERVER: u32 = 2;
     pub const INFO: u32 = 3;
     pub const META_CONTEXT: u32 = 4;
+    /// What all errors have.
+    pub const ERROR: u32 = 1 << 31;
     pub const ERR_UNSUPPORTED: u32 = 0x8000_0001;
     pub const ERR_POLICY: u32 = 0x8000_0002;
     pub const ERR_INVALID: u32 = 0x8000_0003;
+    pub const ERR_PLATFORM: u32 = 0x8000_0004;
     pub const ERR_TLS_REQUIRED: u32 = 0x8000_0005;
     pub const ERR_UNKNOWN: u32 = 0x8000_0006;
+    pub const ERR_SHUTDOWN: u32 = 0x8000_0007;
+    pub const ERR_BLOCK_SIZE_REQUIRED: u32 = 0x8000_0008;
     pub const ERR_TOO_BIG: u32 = 0x8000_0009;
 }
 
@@ -76,9 +87,24 @@ pub mod chunk {
     pub const FLAG_DONE: u16 = 1 << 0;
     pub const NONE: u16 = 0;
     pub const OFFSET_DATA: u16 = 1;
+    pub const OFFSET_HOLE: u16 = 2;
     pub const BLOCK_STATUS: u16 = 5;
+    /// What all errors have.
+    pub const IS_ERROR: u16 = 1 << 15;
     pub const ERROR: u16 = 0x8001;
     pub const ERROR_OFFSET: u16 = 0x8002;
+}
+
+/// Error numbers of replies.
+pub mod errno {
+    pub const EPERM: u32 = 1;
+    pub const EIO: u32 = 5;
+    pub const ENOMEM: u32 = 12;
+    pub const EINVAL: u32 = 22;
+    pub const ENOSPC: u32 = 28;
+    pub const EOVERFLOW: u32 = 75;
+    pub const ENOTSUP: u32 = 95;
+    pub const ESHUTDOWN: u32 = 108;
 }
 
 /// Extent flags of the context `base:allocation`.
@@ -87,9 +113,9 @@ pub mod allocation {
     pub const ZERO: u32 = 1 << 1;
 }
 
-/// The only metadata context that is offered.
+/// The metadata context that tells holes from data: the only one that our server offers and our client asks for.
 pub const ALLOCATION_CONTEXT: &str = "base:allocation";
-/// Its number in replies.
+/// Its number in the replies of our server.
 pub const ALLOCATION_CONTEXT_ID: u32 = 1;
 
 /// Longest string that the protocol allows, in bytes.
@@ -107,7 +133,7 @@ pub enum Command {
     Trim,
     WriteZeroes,
     BlockStatus,
-    /// A number that this server does not know.
+    /// A number that is not known here.
     Unknown,
 }
 
@@ -120,6 +146,33 @@ impl Command {
             Command::WriteZeroes => FUA | NO_HOLE,
             Command::BlockStatus => FUA | REQ_ONE,
             Command::Write | Command::Flush | Command::Trim | Command::Disconnect | Command::Unknown => FUA,
+        }
+    }
+
+    /// Its number on the wire; a command that is not known has none.
+    pub fn number(self) -> Option<u16> {
+        Some(match self {
+            Command::Read => 0,
+            Command::Write => 1,
+            Command::Disconnect => 2,
+            Command::Flush => 3,
+            Command::Trim => 4,
+            Command::WriteZeroes => 6,
+            Command::BlockStatus => 7,
+            Command::Unknown => return None,
+        })
+    }
+
+    fn from_number(number: u16) -> Self {
+        match number {
+            0 => Command::Read,
+            1 => Command::Write,
+            2 => Command::Disconnect,
+            3 => Command::Flush,
+            4 => Command::Trim,
+            6 => Command::WriteZeroes,
+            7 => Command::BlockStatus,
+            _ => Command::Unknown,
         }
     }
 
@@ -152,17 +205,16 @@ impl Request {
         if magic != REQUEST_MAGIC {
             return None;
         }
-        let command = match command {
-            0 => Command::Read,
-            1 => Command::Write,
-            2 => Command::Disconnect,
-            3 => Command::Flush,
-            4 => Command::Trim,
-            6 => Command::WriteZeroes,
-            7 => Command::BlockStatus,
-            _ => Command::Unknown,
-        };
+        let command = Command::from_number(command);
         Some(Self { flags, command, cookie, offset, len })
+    }
+
+    /// The request as it is sent; `None` for a command that is not known.
+    pub fn encode(&self) -> Option<[u8; Self::SIZE]> {
+        let Self { flags, command, cookie, offset, len } = *self;
+        let wire: Wire =
+            (Be(REQUEST_MAGIC), Be(flags), Be(command.number()?), Be(cookie), Be(offset), Be(len));
+        Some(encode(wire))
     }
 
     pub fn has(&self, flag: u16) -> bool {

@@ -1,0 +1,250 @@
+//! What a volume lies on, by the name that a person gives it: a path, or the URI of an NBD export.
+
+use core::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use atrest_device::{BlockDevice, Cause, DeviceError, Extent, Geometry, LockMode, Media, Storage};
+use atrest_engine::{Access, FileDevice, Sequence};
+use atrest_nbd::{ConnectError, Export, Options, Uri};
+
+/// A regular file, a block device, an export of an NBD server, or a stream.
+#[derive(Debug)]
+pub struct Device {
+    path: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    File(FileDevice),
+    /// Nobody else can be kept from using it: NBD has no locks.
+    Export(Export),
+    /// What comes through a pipe.
+    Sequence(Arc<Sequence>),
+}
+
+impl Device {
+    /// Opens what `path` names. A path that begins with `nbd://`, `nbds://`, `nbd+unix://` or `nbds+unix://` is the URI of
+    /// an NBD export.
+    ///
+    /// # Errors
+    /// [`DeviceOpenError`]: nothing is there, it is something else, it is in use, or `access` is not permitted.
+    pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self, DeviceOpenError> {
+        let path = path.as_ref();
+        let kind = match Uri::is_meant(path) {
+            false => Kind::File(FileDevice::open(path, access)?),
+            true => {
+                let write = matches!(access, Access::ReadWrite | Access::ReadWriteExclusive);
+                let text = path.to_str().ok_or(DeviceOpenError::UriEncoding)?;
+                let uri = Uri::parse(text).map_err(ConnectError::Uri)?;
+                Kind::Export(Export::connect(uri, write, Options::default())?)
+            }
+        };
+        Ok(Self { path: path.into(), kind })
+    }
+
+    /// A volume that comes as a stream.
+    pub fn stream(sequence: Arc<Sequence>) -> Self {
+        Self { path: "-".into(), kind: Kind::Sequence(sequence) }
+    }
+
+    /// The path or URI it was opened by; `-` for a stream.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file or block device, for whatever can't be done with an export.
+    ///
+    /// # Errors
+    /// [`DeviceOpenError::NotHere`] for an export.
+    pub fn into_file(self) -> Result<FileDevice, DeviceOpenError> {
+        match self.kind {
+            Kind::File(file) => Ok(file),
+            Kind::Export(_) | Kind::Sequence(_) => Err(DeviceOpenError::NotHere),
+        }
+    }
+
+    /// Whether it is an export of a server.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.kind, Kind::Export(_))
+    }
+
+    /// Whether it is a stream, which passes once.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.kind, Kind::Sequence(_))
+    }
+
+    /// Whether it is a block device or an export, whose size nobody here decides, rather than a regular file.
+    pub fn is_disk(&self) -> bool {
+        match &self.kind {
+            Kind::File(file) => file.is_block_device(),
+            Kind::Export(_) | Kind::Sequence(_) => true,
+        }
+    }
+
+    /// The number of a block device.
+    pub fn device_number(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::File(file) => file.device_number(),
+            Kind::Export(_) | Kind::Sequence(_) => None,
+        }
+    }
+
+    /// Whether anything may be stored on it: a block device or an export always counts as full, a regular file does unless
+    /// it is empty or one hole.
+    pub fn holds_data(&self) -> bool {
+        match &self.kind {
+            Kind::File(file) => file.holds_data(),
+            Kind::Export(_) | Kind::Sequence(_) => true,
+        }
+    }
+
+    /// When a regular file was last written.
+    pub fn modified(&self) -> Option<SystemTime> {
+        match &self.kind {
+            Kind::File(file) => file.modified(),
+            Kind::Export(_) | Kind::Sequence(_) => None,
+        }
+    }
+
+    fn media(&self) -> &dyn Media {
+        match &self.kind {
+            Kind::File(file) => file,
+            Kind::Export(export) => export,
+            Kind::Sequence(sequence) => &**sequence,
+        }
+    }
+}
+
+impl From<FileDevice> for Device {
+    fn from(file: FileDevice) -> Self {
+        Self { path: file.path().into(), kind: Kind::File(file) }
+    }
+}
+
+/// Everything is asked of what it is, also what has a default.
+impl BlockDevice for Device {
+    fn size(&self) -> u64 {
+        self.media().size()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.media().geometry()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.media().is_read_only()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.media().read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.media().write_at(offset, data)
+    }
+
+    fn write_consuming(&self, offset: u64, data: &mut [u8]) -> Result<(), DeviceError> {
+        self.media().write_consuming(offset, data)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.media().flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.media().discard(offset, len)
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.media().write_zeroes(offset, len)
+    }
+
+    fn extent(&self, offset: u64, len: u64) -> Result<Extent, DeviceError> {
+        self.media().extent(offset, len)
+    }
+
+    fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
+        self.media().read_if_cached(offset, buf)
+    }
+
+    fn prefetch(&self, offset: u64, len: u64) {
+        self.media().prefetch(offset, len);
+    }
+}
+
+impl Media for Device {
+    fn storage(&self) -> Option<Storage> {
+        self.media().storage()
+    }
+
+    fn read_media_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.media().read_media_at(offset, buf)
+    }
+
+    fn lock_metadata(&self, mode: LockMode) -> Result<(), DeviceError> {
+        self.media().lock_metadata(mode)
+    }
+
+    fn unlock_metadata(&self) {
+        self.media().unlock_metadata();
+    }
+}
+
+/// Why a file, a block device or an export can't be opened.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum DeviceOpenError {
+    /// A file or block device.
+    Device(DeviceError),
+    /// An export.
+    Nbd(ConnectError),
+    /// A URI has letters that are not encoded.
+    UriEncoding,
+    /// What is to be done needs a file or block device of this machine, and it is an export of a server.
+    NotHere,
+}
+
+impl DeviceOpenError {
+    /// Whether another process uses it.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Device(error) if error.cause == Cause::Busy)
+    }
+}
+
+impl From<DeviceError> for DeviceOpenError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+impl From<ConnectError> for DeviceOpenError {
+    fn from(error: ConnectError) -> Self {
+        Self::Nbd(error)
+    }
+}
+
+impl fmt::Display for DeviceOpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(error) => error.fmt(f),
+            Self::Nbd(error) => error.fmt(f),
+            Self::UriEncoding => f.write_str("the URI has letters that are not UTF-8"),
+            Self::NotHere => f.write_str(
+                "this needs a file or block device of this machine, and it is an NBD export or a stream",
+            ),
+        }
+    }
+}
+
+impl core::error::Error for DeviceOpenError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Device(error) => Some(error),
+            Self::Nbd(error) => Some(error),
+            Self::UriEncoding | Self::NotHere => None,
+        }
+    }
+}
