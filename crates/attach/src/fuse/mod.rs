@@ -20,6 +20,7 @@
 mod cache;
 mod filesystem;
 pub(crate) mod kernel;
+mod looks;
 mod mount;
 mod posix;
 mod protocol;

@@ -4,15 +4,16 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atrest_filetree::Cursor;
 use atrest_filetree::posix::{
     Attributes, Change, EntrySink, Look, New, Node, Opened, Owner, PosixDirectory, PosixEntry, PosixFile,
     PosixTree, Rename, SetXattr,
 };
+use atrest_filetree::{Cursor, Kind};
 use rustix::io::Errno;
 
 use super::handles::Handles;
 use crate::fuse::filesystem::{Answer, Caller, Filesystem, NewBytes, OpenHandle};
+use crate::fuse::looks::Looks;
 use crate::fuse::protocol::abi::{init_flag, open_flag};
 use crate::fuse::protocol::{FileAttributes, Listing, NewAttributes, Space};
 
@@ -23,11 +24,12 @@ pub(in super::super) struct PosixDirectoryServer {
     tree: Arc<dyn PosixTree>,
     files: Handles<dyn PosixFile>,
     directories: Handles<dyn PosixDirectory>,
+    looks: Looks,
 }
 
 impl PosixDirectoryServer {
     pub fn new(tree: Arc<dyn PosixTree>) -> Self {
-        Self { tree, files: Handles::default(), directories: Handles::default() }
+        Self { tree, files: Handles::default(), directories: Handles::default(), looks: Looks::default() }
     }
 
     fn file(&self, opened: Opened) -> OpenHandle {
@@ -76,7 +78,11 @@ impl Filesystem for PosixDirectoryServer {
     }
 
     fn lookup(&self, parent: u64, name: &[u8]) -> Answer<FileAttributes> {
-        self.tree.lookup(Node(parent), name).map(|found| described(&found))
+        let found = self.tree.lookup(Node(parent), name)?;
+        if found.metadata.kind != Kind::Directory {
+            self.looks.at_look(parent);
+        }
+        Ok(described(&found))
     }
 
     fn forget(&self, node: u64, times: u64) {
@@ -189,8 +195,9 @@ impl Filesystem for PosixDirectoryServer {
         Ok(OpenHandle { number: self.directories.add(Arc::from(directory)), flags: 0 })
     }
 
-    fn list(&self, _node: u64, handle: u64, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
-        let look = if listing.wants_attributes() { Look::Attributes } else { Look::Names };
+    fn list(&self, node: u64, handle: u64, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
+        let attributes = listing.takes_attributes() && self.looks.at_listing(node);
+        let look = if attributes { Look::Attributes } else { Look::Names };
         self.directories.get(handle)?.read(Cursor(offset), look, &mut Sink(listing))
     }
 

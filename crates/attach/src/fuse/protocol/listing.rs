@@ -28,8 +28,8 @@ impl<'a> Listing<'a> {
         Self { space: Writer::new(buffer), left, len: 0, plus }
     }
 
-    /// Whether attributes are wanted, each of them a lookup of its own.
-    pub fn wants_attributes(&self) -> bool {
+    /// Whether entries may have attributes, each of them a lookup of its own.
+    pub fn takes_attributes(&self) -> bool {
         self.plus.is_some()
     }
 

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::errors::errno_of;
 use super::nodes::Nodes;
 use crate::fuse::filesystem::{Answer, Caller, Filesystem, NewBytes, OpenHandle};
+use crate::fuse::looks::Looks;
 use crate::fuse::protocol::abi::init_flag;
 use crate::fuse::protocol::{FileAttributes, Listing, NewAttributes, Space};
 
@@ -30,6 +31,7 @@ const BEHIND_DOTS: u64 = BEHIND_DOT - 1;
 pub(in super::super) struct TreeDirectory {
     tree: Arc<dyn FileTree>,
     nodes: Arc<Mutex<Nodes>>,
+    looks: Looks,
     writable: bool,
     uid: u32,
     gid: u32,
@@ -41,6 +43,7 @@ impl TreeDirectory {
             writable: tree.about().writable,
             tree,
             nodes: Arc::new(Mutex::new(Nodes::new())),
+            looks: Looks::default(),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         }
@@ -196,10 +199,7 @@ impl TreeDirectory {
 
 impl Filesystem for TreeDirectory {
     fn wishes(&self) -> u64 {
-        init_flag::PARALLEL_DIROPS
-            | init_flag::CACHE_SYMLINKS
-            | init_flag::DO_READDIRPLUS
-            | init_flag::READDIRPLUS_AUTO
+        init_flag::PARALLEL_DIROPS | init_flag::CACHE_SYMLINKS | init_flag::DO_READDIRPLUS
     }
 
     fn lifetime(&self) -> Duration {
@@ -207,7 +207,11 @@ impl Filesystem for TreeDirectory {
     }
 
     fn lookup(&self, parent: u64, name: &[u8]) -> Answer<FileAttributes> {
-        self.entry(&self.child(parent, name)?)
+        let found = self.entry(&self.child(parent, name)?)?;
+        if found.kind != Kind::Directory {
+            self.looks.at_look(parent);
+        }
+        Ok(found)
     }
 
     fn forget(&self, node: u64, times: u64) {
@@ -331,6 +335,7 @@ impl Filesystem for TreeDirectory {
     /// In portions, from the tree's own places on: behind the two dots, whose places are not the tree's.
     fn list(&self, node: u64, _handle: u64, offset: u64, listing: &mut Listing<'_>) -> Answer<()> {
         let path = self.path(node)?;
+        let metadata = listing.takes_attributes() && self.looks.at_listing(node);
         for (next, dot) in [(BEHIND_DOT, b".".as_slice()), (BEHIND_DOTS, b"..")] {
             let is_before = offset == 0 || offset == BEHIND_DOT && next == BEHIND_DOTS;
             if is_before && !listing.add(UNKNOWN, next, Some(Kind::Directory), dot) {
@@ -340,7 +345,7 @@ impl Filesystem for TreeDirectory {
         let mut from =
             if offset == BEHIND_DOT || offset == BEHIND_DOTS { Cursor::START } else { Cursor(offset) };
         loop {
-            let wanted = Wanted { entries: listing.most(), metadata: listing.wants_attributes() };
+            let wanted = Wanted { entries: listing.most(), metadata };
             let portion = self.tree.list_from(&path, from, wanted).map_err(|error| errno_of(&error))?;
             let Some(last) = portion.last() else { return Ok(()) };
             from = last.next;
