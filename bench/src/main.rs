@@ -1,13 +1,16 @@
 //! `make bench`: atrest against its peers, in one process, interleaved; medians; ratios to BENCHMARKS.md.
 //!
-//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--out FILE] [--only ciphers|kdf|decrypt|nbd|small|fuse]... [--cipher NAME]...`
+//! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--cold-dir DIR] [--out FILE]
+//! [--only ciphers|kdf|decrypt|nbd|small|fuse|cold]... [--cipher NAME]...`
 //!
 //! The files of the engine's lines lie in DIR, by default in memory (`/dev/shm`), so that what is measured is the
-//! engine and not the disk. A peer that is missing fails with the command that installs it.
+//! engine and not the disk. The cold file lies in --cold-dir, by default where temporary files do. A peer that is missing
+//! fails with the command that installs it.
 
 mod buffer;
 mod case;
 mod ciphers;
+mod cold;
 mod decrypt;
 mod faces;
 mod kdf;
@@ -38,6 +41,8 @@ pub struct Plan {
     pub size: u64,
     /// Where files are made.
     pub dir: PathBuf,
+    /// Where files are made that lie on a disk.
+    pub cold_dir: PathBuf,
 }
 
 fn main() {
@@ -49,7 +54,14 @@ fn main() {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut plan = Plan { rounds: 7, slices: 31, sweeps: 11, size: 1 << 30, dir: "/dev/shm".into() };
+    let mut plan = Plan {
+        rounds: 7,
+        slices: 31,
+        sweeps: 11,
+        size: 1 << 30,
+        dir: "/dev/shm".into(),
+        cold_dir: std::env::temp_dir(),
+    };
     let mut out = root.join("BENCHMARKS.md");
     let mut only = Vec::new();
     let mut named = Vec::new();
@@ -61,6 +73,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             "--quick" => plan = Plan { rounds: 3, slices: 11, sweeps: 3, size: 256 << 20, ..plan },
             "--size" => plan.size = value()?.parse::<u64>()? << 20,
             "--dir" => plan.dir = value()?.into(),
+            "--cold-dir" => plan.cold_dir = value()?.into(),
             "--out" => out = value()?.into(),
             "--only" => only.push(value()?),
             "--cipher" => named.push(value()?),
@@ -106,6 +119,9 @@ fn run() -> Result<(), Box<dyn Error>> {
         if wanted("fuse") {
             mounted::measure(&plan, &volume, scratch.path(), &mut report)?;
         }
+    }
+    if wanted("cold") {
+        cold::measure(&plan, &mut report)?;
     }
     report.write(&out)?;
     println!("written to {}", out.display());

@@ -12,7 +12,7 @@ use atrest_testkit::rings::with_rings;
 use crate::Plan;
 use crate::measure::{Contender, medians};
 use crate::report::{Report, verdict};
-use crate::small::{fio, identity};
+use crate::small::{A_SECOND, fio, identity};
 use crate::volume::VolumeFile;
 
 /// What fio does, and the ratios to reach: to the identity mapper, and by rings to the same without them.
@@ -115,7 +115,8 @@ fn row(plan: &Plan, work: &Work, places: &[PathBuf], size: u64) -> Result<Vec<St
                 let common = ["--ioengine=psync", "--direct=1", "--thread"].map(str::to_owned);
                 let place = [format!("--filename={}", place.display()), format!("--filesize={size}")];
                 let own = work.arguments.iter().map(|&argument| argument.to_owned());
-                fio(common.into_iter().chain(place).chain(own))
+                let lasting = A_SECOND.map(str::to_owned);
+                fio(lasting.into_iter().chain(common).chain(place).chain(own))
             })
         })
         .collect();

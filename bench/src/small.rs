@@ -127,7 +127,8 @@ pub fn identity(path: &Path) -> Result<Disk, Box<dyn Error>> {
 
 /// Requests in a second, by a server.
 fn load(work: &Work, socket: &Path, size: u64) -> Result<f64, Box<dyn Error>> {
-    fio([
+    let lasting = A_SECOND.map(str::to_owned);
+    let own = [
         "--ioengine=nbd".to_owned(),
         format!("--uri=nbd+unix:///?socket={}", socket.display()),
         format!("--rw={}", work.rw),
@@ -135,13 +136,17 @@ fn load(work: &Work, socket: &Path, size: u64) -> Result<f64, Box<dyn Error>> {
         format!("--iodepth={}", work.depth),
         format!("--numjobs={}", work.clients),
         format!("--size={size}"),
-    ])
+    ];
+    fio(lasting.into_iter().chain(own))
 }
 
-/// Requests in a second, of a second's work.
+/// Has fio work for a second, whatever it gets done.
+pub const A_SECOND: [&str; 2] = ["--time_based", "--runtime=1"];
+
+/// Requests in a second.
 pub fn fio(arguments: impl IntoIterator<Item = String>) -> Result<f64, Box<dyn Error>> {
     let output = Command::new("fio")
-        .args(["--name=small", "--time_based", "--runtime=1", "--minimal"])
+        .args(["--name=small", "--minimal"])
         .args(["--group_reporting", "--rwmixread=70", "--norandommap", "--randrepeat=0"])
         .args(arguments)
         .output()

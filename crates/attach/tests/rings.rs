@@ -3,6 +3,8 @@
 mod common;
 #[path = "it/fuse.rs"]
 mod fuse;
+#[path = "it/fuse_any.rs"]
+mod fuse_any;
 #[path = "it/fuse_tree.rs"]
 mod fuse_tree;
 #[path = "common/transport.rs"]

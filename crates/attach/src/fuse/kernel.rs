@@ -1,7 +1,7 @@
 //! The kernel's end of a mount (fuse(4), mount(2), and the protocol of `fusermount3`).
 //!
-//! `fuser` could mount as well, but at the end of a session it unmounts whatever the directory shows by then, also what
-//! somebody else has mounted there since.
+//! Unmounting is not done here: a directory may show by then what somebody else has mounted there since
+//! ([`MountId`](super::MountId)).
 
 use super::Options;
 use super::unmount::fusermount;

@@ -15,7 +15,10 @@
 //! and QEMU rely on it) and a discarded range of an encrypted volume does not. Trimming is offered by [`nbd`](crate::nbd)
 //! only. Nothing can be made, renamed or removed in the directory (`EPERM`).
 //!
-//! Memory: at most 2 MiB for each of [`Options::threads`] threads.
+//! Requests come by `/dev/fuse` to [`Options::threads`] threads, or on rings of io_uring where the kernel offers them
+//! ([`Options::rings`]): to three threads or more for each processor, without a copy and with half the system calls.
+//!
+//! Memory: at most 1 MiB and some KiB for each thread, which is taken when the first large request comes.
 
 mod cache;
 mod filesystem;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// How a volume is mounted.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads that serve requests.
+    /// Threads that serve requests. With [`rings`](Self::rings), at least as many.
     pub threads: usize,
     /// Let the kernel cache the file's pages. Off, every read and write reaches the volume (direct I/O).
     pub cached: bool,

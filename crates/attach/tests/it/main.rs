@@ -5,6 +5,7 @@ mod common;
 mod faces;
 mod faults;
 mod fuse;
+mod fuse_any;
 mod fuse_tree;
 mod kills;
 mod metrics;
