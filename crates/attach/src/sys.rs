@@ -131,21 +131,6 @@ pub fn join_fuse_mount(device: BorrowedFd<'_>, mounted: BorrowedFd<'_>) -> io::R
     }
 }
 
-/// Has this thread run on one processor alone.
-pub fn run_on(processor: usize) -> io::Result<()> {
-    if processor >= libc::CPU_SETSIZE as usize {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    // SAFETY: `cpu_set_t` is plain data for which all zeros is a valid value, and has room for the number. The pointer is to a
-    // local one, whose size is given.
-    let done = unsafe {
-        let mut set: libc::cpu_set_t = core::mem::zeroed();
-        libc::CPU_SET(processor, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Gives this process, which has one thread, a user namespace and a mount namespace of its own.
 pub fn own_namespaces() -> io::Result<()> {
     // SAFETY: flags by value. A process with several threads is refused by the kernel.

@@ -8,6 +8,7 @@ mod device;
 mod dispatch;
 mod notifier;
 mod ring;
+mod seat;
 #[allow(unsafe_code)]
 mod uring;
 

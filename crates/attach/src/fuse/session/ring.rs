@@ -1,9 +1,9 @@
 //! The kernel's requests by rings of io_uring (Linux, Documentation/filesystems/fuse/fuse-io-uring.rst).
 //!
 //! The kernel has a queue for each processor, and gives a request to the queue of the one on which the caller runs. A
-//! queue is served by several threads, so that one that waits for the media holds nobody up; the first of them is bound to the
-//! queue's processor. Each thread has one slot for each of its queues: the kernel takes the slot that was given back last, and so
-//! one thread does the work, with warm caches, as long as one is enough.
+//! queue is served by several threads, so that one that waits for the media holds nobody up. Each thread has one slot for
+//! each of its queues: the kernel takes the slot that was given back last, and so one thread does the work, with warm caches, as
+//! long as one is enough.
 //!
 //! Until every queue has a slot, the kernel holds all requests back; so threads and rings are made before the kernel is told of
 //! them, and what fails later ends the mount.
@@ -17,11 +17,11 @@ use std::thread::JoinHandle;
 use rustix::io::Errno;
 
 use super::dispatch::answer;
+use super::seat::{Last, Seat};
 use super::uring::{Event, Uring};
 use crate::fuse::filesystem::Filesystem;
 use crate::fuse::protocol::abi::REQUEST_HEADER;
 use crate::fuse::protocol::{Body, Header, Reply, operation_len, reply_header};
-use crate::sys;
 
 /// Where the system says which processors there can be.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
@@ -49,16 +49,17 @@ impl Rings {
         let for_each = threads.div_ceil(online).max(FOR_EACH);
         let (told, ready) = channel();
         let mut rings = Self { threads: Vec::new(), ready };
-        for number in 0..online * for_each {
+        let last: Vec<Last> = (0..online).map(|_| Last::default()).collect();
+        for (number, last) in last.iter().cycle().take(online * for_each).enumerate() {
             let processor = number % online;
             // Those of processors that are not there yet are shared out.
-            let served = (0..queues).filter(|&queue| usize::from(queue) % online == processor).collect();
-            // One stays where its callers are. The others go where there is time.
-            let bound = (number < online).then_some(processor);
+            let served: Vec<u16> =
+                (0..queues).filter(|&queue| usize::from(queue) % online == processor).collect();
             let (start, started) = channel();
             let told = told.clone();
+            let seat = (processor, number, last.clone());
             let thread = std::thread::Builder::new().name("fuse-ring".into());
-            let thread = thread.spawn(move || run(bound, served, &started, &told))?;
+            let thread = thread.spawn(move || run(seat, &served, &started, &told))?;
             rings.threads.push((start, thread));
         }
         rings.all_ready()?;
@@ -109,15 +110,12 @@ fn processors(list: &str) -> io::Result<u16> {
 
 /// A thread: tells twice that it is ready, to begin and to serve, or why it is not.
 fn run(
-    bound: Option<usize>,
-    queues: Vec<u16>,
+    (processor, number, last): (usize, usize, Last),
+    queues: &[u16],
     started: &Receiver<Start>,
     told: &Sender<io::Result<()>>,
 ) -> io::Result<()> {
-    if let Some(processor) = bound {
-        // Served from elsewhere, requests only take longer.
-        let _ = sys::run_on(processor);
-    }
+    let mut seat = Seat::take(processor, number, last);
     let made = Uring::new(queues.len());
     let mut ring = match made {
         Ok(ring) => ring,
@@ -129,18 +127,21 @@ fn run(
     let _ = told.send(Ok(()));
     // Nobody wants rings if nothing comes.
     let Ok((kernel, filesystem)) = started.recv() else { return Ok(()) };
-    let registered = ring.register(kernel, &queues);
+    let registered = ring.register(kernel, queues);
     let failed = registered.is_err();
     let _ = told.send(registered);
-    if failed { Ok(()) } else { serve(&mut ring, &*filesystem) }
+    if failed { Ok(()) } else { serve(&mut ring, &mut seat, &*filesystem) }
 }
 
 /// Answers requests until nothing is mounted any more.
-fn serve(ring: &mut Uring, filesystem: &dyn Filesystem) -> io::Result<()> {
+fn serve(ring: &mut Uring, seat: &mut Seat, filesystem: &dyn Filesystem) -> io::Result<()> {
     while ring.wait()? {
         while let Some(event) = ring.next_event() {
             match event {
-                Event::Request(slot) => answer_in(ring, slot, filesystem)?,
+                Event::Request(slot) => {
+                    seat.on_request();
+                    answer_in(ring, slot, filesystem)?;
+                }
                 Event::Ended => {}
                 Event::Failed(error) => return Err(error.into()),
             }
