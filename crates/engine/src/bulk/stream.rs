@@ -84,7 +84,7 @@ pub fn decrypt_stream(
     output: &mut dyn Write,
     progress: &mut dyn Progress,
 ) -> Result<u64, StreamError> {
-    let (size, mut read, mut done) = (disk.size(), 0, 0);
+    let (size, mut read) = (disk.size(), 0);
     let fill = |piece: &mut [u8]| {
         // cannot miss: it is at most the piece's length.
         let len = usize::try_from(size - read).map_or(piece.len(), |left| left.min(piece.len()));
@@ -92,14 +92,7 @@ pub fn decrypt_stream(
         read += len as u64;
         Ok(len)
     };
-    pump(fill, |piece| {
-        output.write_all(piece).map_err(StreamError::Output)?;
-        done += piece.len() as u64;
-        progress.update(done, size);
-        Ok(())
-    })?;
-    output.flush().map_err(StreamError::Output)?;
-    Ok(done)
+    write_out(fill, size, output, progress)
 }
 
 /// Decrypts a volume whose media is a stream, until that ends, into another one. Returns the length of the plaintext.
@@ -114,7 +107,7 @@ pub fn decrypt_sequence(
 ) -> Result<u64, StreamError> {
     let (start, unit) = disk.lies_in_order().ok_or(StreamError::NotInOrder)?;
     media.flow();
-    let (size, mut read, mut done) = (disk.size(), 0, 0);
+    let (size, mut read) = (disk.size(), 0);
     // A volume that reaches to the end of its media has the length of the stream.
     let is_open_ended = size + start + unit > media.size();
     let mut cut_off = false;
@@ -137,6 +130,17 @@ pub fn decrypt_sequence(
         }
         Ok(whole)
     };
+    write_out(fill, size, output, progress)
+}
+
+/// Writes out what `fill` fills, of which there are `size` bytes or fewer. Returns how many there were.
+fn write_out(
+    fill: impl FnMut(&mut [u8]) -> Result<usize, StreamError> + Send,
+    size: u64,
+    output: &mut dyn Write,
+    progress: &mut dyn Progress,
+) -> Result<u64, StreamError> {
+    let mut done = 0;
     pump(fill, |piece| {
         output.write_all(piece).map_err(StreamError::Output)?;
         done += piece.len() as u64;
