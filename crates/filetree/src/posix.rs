@@ -371,7 +371,7 @@ pub struct Opened {
 }
 
 /// How full a filesystem is, and how long its names may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PosixSpace {
     /// Bytes in a block.
     pub block_size: u32,

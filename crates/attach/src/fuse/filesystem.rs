@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use atrest_filetree::posix::{New, SetXattr};
+use atrest_filetree::posix::{Change, New, PosixSpace, SetXattr};
 use rustix::io::Errno;
 
 #[cfg(doc)]
 use super::protocol::abi::{init_flag, open_flag};
-use super::protocol::{FileAttributes, Listing, NewAttributes, Space};
+use super::protocol::{FileAttributes, Listing};
 
 /// What a request yields, or the number that the caller is told.
 pub type Answer<T> = Result<T, Errno>;
@@ -61,7 +61,14 @@ pub trait Filesystem: Send + Sync + 'static {
 
     fn attributes(&self, node: u64) -> Answer<FileAttributes>;
 
-    fn set_attributes(&self, caller: Caller, node: u64, new: &NewAttributes) -> Answer<FileAttributes>;
+    /// `handle` is the open file through which it is asked, if it is.
+    fn set_attributes(
+        &self,
+        caller: Caller,
+        node: u64,
+        handle: Option<u64>,
+        change: &Change,
+    ) -> Answer<FileAttributes>;
 
     fn read_link(&self, node: u64) -> Answer<Vec<u8>> {
         Err(Errno::NOSYS)
@@ -135,7 +142,7 @@ pub trait Filesystem: Send + Sync + 'static {
 
     fn release_directory(&self, handle: u64) {}
 
-    fn space(&self) -> Answer<Space>;
+    fn space(&self) -> Answer<PosixSpace>;
 
     fn xattr(&self, node: u64, name: &[u8]) -> Answer<Vec<u8>> {
         Err(Errno::NOSYS)

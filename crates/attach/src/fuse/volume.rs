@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atrest_device::{BlockDevice, Cause, DeviceError};
+use atrest_filetree::posix::{Change, PosixSpace};
 use atrest_filetree::{Kind, Timestamp};
 use rustix::io::Errno;
 
 use super::FILE_NAME;
 use super::filesystem::{Answer, Caller, Filesystem, NewBytes, OpenHandle};
 use super::protocol::abi::{ROOT, init_flag, open_flag};
-use super::protocol::{FileAttributes, Listing, NewAttributes, Space};
+use super::protocol::{FileAttributes, Listing};
 use super::truncated::Writers;
 
 const VOLUME: u64 = 2;
@@ -131,14 +132,20 @@ impl Filesystem for VolumeDirectory {
 
     /// Times may be set and are not kept; a size may be set if it is the present one; everything else is fixed. `O_TRUNC`
     /// leaves the size as it is (see [`Writers`]), and so does setting another size after it.
-    fn set_attributes(&self, caller: Caller, node: u64, new: &NewAttributes) -> Answer<FileAttributes> {
+    fn set_attributes(
+        &self,
+        caller: Caller,
+        node: u64,
+        handle: Option<u64>,
+        new: &Change,
+    ) -> Answer<FileAttributes> {
         let attributes = self.attributes_of(node)?;
         let unchanged = new.mode.is_none_or(|mode| mode & 0o7777 == attributes.permissions)
             && new.uid.is_none_or(|uid| uid == attributes.uid)
             && new.gid.is_none_or(|gid| gid == attributes.gid)
             && new.size.is_none_or(|size| {
                 size == attributes.size
-                    || match new.handle {
+                    || match handle {
                         // What comes from O_TRUNC names no file.
                         None => size == 0 && self.writers.truncate(caller.pid),
                         Some(handle) => size < attributes.size && self.writers.extend(handle, size),
@@ -258,9 +265,9 @@ impl Filesystem for VolumeDirectory {
         Ok(())
     }
 
-    fn space(&self) -> Answer<Space> {
+    fn space(&self) -> Answer<PosixSpace> {
         let blocks = self.device.size().div_ceil(BLOCK.into());
-        Ok(Space { block_size: BLOCK, blocks, nodes: 1, name_len: NAME_LEN, ..Space::default() })
+        Ok(PosixSpace { block_size: BLOCK, blocks, nodes: 1, name_len: NAME_LEN, ..PosixSpace::default() })
     }
 }
 

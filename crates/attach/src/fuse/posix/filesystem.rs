@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use atrest_filetree::posix::{
     Attributes, Change, EntrySink, Look, New, Node, Opened, Owner, PosixDirectory, PosixEntry, PosixFile,
-    PosixTree, Rename, SetXattr,
+    PosixSpace, PosixTree, Rename, SetXattr,
 };
 use atrest_filetree::{Cursor, Kind};
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use super::handles::Handles;
 use crate::fuse::filesystem::{Answer, Caller, Filesystem, NewBytes, OpenHandle};
 use crate::fuse::looks::Looks;
 use crate::fuse::protocol::abi::{init_flag, open_flag};
-use crate::fuse::protocol::{FileAttributes, Listing, NewAttributes, Space};
+use crate::fuse::protocol::{FileAttributes, Listing};
 
 /// How long the kernel may believe names and attributes: whoever changes the lower directory is seen after so long.
 const LIFETIME: Duration = Duration::from_secs(1);
@@ -93,13 +93,17 @@ impl Filesystem for PosixDirectoryServer {
         self.tree.attributes(Node(node)).map(|found| described(&found))
     }
 
-    fn set_attributes(&self, caller: Caller, node: u64, new: &NewAttributes) -> Answer<FileAttributes> {
-        let NewAttributes { mode, uid, gid, size, accessed, modified, .. } = *new;
-        if size.is_some() {
+    fn set_attributes(
+        &self,
+        caller: Caller,
+        node: u64,
+        _handle: Option<u64>,
+        change: &Change,
+    ) -> Answer<FileAttributes> {
+        if change.size.is_some() {
             self.before_change(caller, node)?;
         }
-        let change = Change { mode, uid, gid, size, accessed, modified };
-        self.tree.set_attributes(Node(node), &change).map(|found| described(&found))
+        self.tree.set_attributes(Node(node), change).map(|found| described(&found))
     }
 
     fn read_link(&self, node: u64) -> Answer<Vec<u8>> {
@@ -209,17 +213,8 @@ impl Filesystem for PosixDirectoryServer {
         self.directories.remove(handle);
     }
 
-    fn space(&self) -> Answer<Space> {
-        let space = self.tree.space()?;
-        Ok(Space {
-            block_size: space.block_size,
-            blocks: space.blocks,
-            free: space.free,
-            available: space.available,
-            nodes: space.nodes,
-            free_nodes: space.free_nodes,
-            name_len: space.name_len,
-        })
+    fn space(&self) -> Answer<PosixSpace> {
+        self.tree.space()
     }
 
     fn xattr(&self, node: u64, name: &[u8]) -> Answer<Vec<u8>> {

@@ -93,6 +93,11 @@ impl Offer {
         self.major > VERSION.0
     }
 
+    /// Whether requests can come on rings of io_uring.
+    pub fn has_rings(&self) -> bool {
+        self.flags & init_flag::OVER_IO_URING != 0
+    }
+
     /// Takes of the wishes what the kernel offers.
     pub fn agree(&self, wishes: Wishes) -> Agreed {
         let always = init_flag::ASYNC_READ | init_flag::BIG_WRITES | init_flag::MAX_PAGES;

@@ -15,7 +15,7 @@ pub use atrest_codec::Be as Native;
 pub use atrest_codec::Le as Native;
 
 pub use attributes::{FileAttributes, kind_bits};
-pub use init::{Agreed, MAX_TRANSFER, Offer, Wishes};
+pub use init::{MAX_TRANSFER, Offer, Wishes};
 pub use listing::Listing;
-pub use reply::{Reply, Space, notice_of_entry, notice_of_node, reply_header};
-pub use request::{Body, Header, NewAttributes, Request, operation_len};
+pub use reply::{Reply, notice_of_entry, notice_of_node, reply_header};
+pub use request::{Body, Header, Request, operation_len};

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use atrest_codec::{Fixed, encode};
+use atrest_filetree::posix::PosixSpace;
 use rustix::io::Errno;
 
 use super::abi::{REPLY_HEADER, notice};
@@ -47,25 +48,6 @@ impl Record {
         let (front, _) = self.bytes.split_at(self.len);
         front
     }
-}
-
-/// How full a file system is, and how long its names may be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space {
-    /// Bytes in a block.
-    pub block_size: u32,
-    /// Blocks in all.
-    pub blocks: u64,
-    /// Blocks that are free.
-    pub free: u64,
-    /// Blocks that are free for everybody.
-    pub available: u64,
-    /// Nodes that there can be.
-    pub nodes: u64,
-    /// Nodes that can still be made.
-    pub free_nodes: u64,
-    /// Bytes in the longest name.
-    pub name_len: u32,
 }
 
 /// `struct fuse_entry_out`: a name's node, and for how long both may be believed.
@@ -134,7 +116,7 @@ impl Reply {
     }
 
     /// `struct fuse_statfs_out`.
-    pub fn space(space: &Space) -> Self {
+    pub fn space(space: &PosixSpace) -> Self {
         Self::record::<80>((
             (Native(space.blocks), Native(space.free), Native(space.available)),
             (Native(space.nodes), Native(space.free_nodes)),

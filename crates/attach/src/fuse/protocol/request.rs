@@ -2,7 +2,7 @@
 
 use atrest_codec::{Fixed, decode};
 use atrest_filetree::Timestamp;
-use atrest_filetree::posix::NewTime;
+use atrest_filetree::posix::{Change, NewTime};
 use rustix::io::Errno;
 
 use super::Native;
@@ -90,7 +90,11 @@ pub enum Request<'a> {
     /// Nodes, and how many times each.
     ForgetMany(Vec<(u64, u64)>),
     Attributes,
-    SetAttributes(NewAttributes),
+    SetAttributes {
+        /// The open file through which it is asked.
+        handle: Option<u64>,
+        change: Change,
+    },
     ReadLink,
     MakeLink {
         name: &'a [u8],
@@ -201,20 +205,6 @@ pub enum Request<'a> {
     Destroy,
 }
 
-/// What SETATTR sets; the rest stays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NewAttributes {
-    /// The open file through which it is asked.
-    pub handle: Option<u64>,
-    /// Permission bits, and the kind as it is.
-    pub mode: Option<u32>,
-    pub uid: Option<u32>,
-    pub gid: Option<u32>,
-    pub size: Option<u64>,
-    pub accessed: Option<NewTime>,
-    pub modified: Option<NewTime>,
-}
-
 /// A record of fixed length.
 fn record<T: Fixed, const N: usize>(operation: &[u8]) -> Result<T, Errno> {
     let bytes = operation.first_chunk::<N>().ok_or(Errno::INVAL)?;
@@ -257,7 +247,7 @@ impl<'a> Request<'a> {
             }
             opcode::BATCH_FORGET => Self::forget_many(operation, &body)?,
             opcode::GETATTR => Self::Attributes,
-            opcode::SETATTR => Self::SetAttributes(NewAttributes::parse(operation)?),
+            opcode::SETATTR => Self::set_attributes(operation)?,
             opcode::READLINK => Self::ReadLink,
             opcode::SYMLINK => {
                 let [name, target] = names(body)?;
@@ -375,6 +365,29 @@ impl<'a> Request<'a> {
         Ok(Self::ForgetMany(rows.iter().map(row).collect()))
     }
 
+    fn set_attributes(operation: &[u8]) -> Result<Self, Errno> {
+        let (what, (seconds, nanoseconds), (Native(mode), _), owner, _): SetRecord =
+            record::<_, 88>(operation)?;
+        let (Native(valid), _, Native(handle), Native(size), _) = what;
+        let (Native(atime), Native(mtime), _) = seconds;
+        let (Native(atime_nanoseconds), Native(mtime_nanoseconds), _) = nanoseconds;
+        let (Native(uid), Native(gid)) = owner;
+        let has = |flag: u32| valid & flag != 0;
+        let time = |flag: u32, now: u32, seconds: u64, nanoseconds: u32| {
+            let exact = Timestamp { seconds: seconds.cast_signed(), nanoseconds };
+            has(flag).then_some(if has(now) { NewTime::Now } else { NewTime::At(exact) })
+        };
+        let change = Change {
+            mode: has(set_flag::MODE).then_some(mode),
+            uid: has(set_flag::UID).then_some(uid),
+            gid: has(set_flag::GID).then_some(gid),
+            size: has(set_flag::SIZE).then_some(size),
+            accessed: time(set_flag::ATIME, set_flag::ATIME_NOW, atime, atime_nanoseconds),
+            modified: time(set_flag::MTIME, set_flag::MTIME_NOW, mtime, mtime_nanoseconds),
+        };
+        Ok(Self::SetAttributes { handle: has(set_flag::HANDLE).then_some(handle), change })
+    }
+
     fn set_xattr(operation: &[u8], body: Body<'a>) -> Result<Self, Errno> {
         let (Native(size), Native(flags)): (Native<u32>, _) = record::<_, 8>(operation)?;
         let bytes: &'a [u8] = body.buffer.get(..body.len).ok_or(Errno::INVAL)?;
@@ -417,31 +430,6 @@ type SetRecord = (What, (Seconds, Nanoseconds), (Native<u32>, [u8; 4]), (Native<
 type What = (Native<u32>, [u8; 4], Native<u64>, Native<u64>, [u8; 8]);
 type Seconds = (Native<u64>, Native<u64>, [u8; 8]);
 type Nanoseconds = (Native<u32>, Native<u32>, [u8; 4]);
-
-impl NewAttributes {
-    fn parse(operation: &[u8]) -> Result<Self, Errno> {
-        let (what, (seconds, nanoseconds), (Native(mode), _), owner, _): SetRecord =
-            record::<_, 88>(operation)?;
-        let (Native(valid), _, Native(handle), Native(size), _) = what;
-        let (Native(atime), Native(mtime), _) = seconds;
-        let (Native(atime_nanoseconds), Native(mtime_nanoseconds), _) = nanoseconds;
-        let (Native(uid), Native(gid)) = owner;
-        let has = |flag: u32| valid & flag != 0;
-        let time = |flag: u32, now: u32, seconds: u64, nanoseconds: u32| {
-            let exact = Timestamp { seconds: seconds.cast_signed(), nanoseconds };
-            has(flag).then_some(if has(now) { NewTime::Now } else { NewTime::At(exact) })
-        };
-        Ok(Self {
-            handle: has(set_flag::HANDLE).then_some(handle),
-            mode: has(set_flag::MODE).then_some(mode),
-            uid: has(set_flag::UID).then_some(uid),
-            gid: has(set_flag::GID).then_some(gid),
-            size: has(set_flag::SIZE).then_some(size),
-            accessed: time(set_flag::ATIME, set_flag::ATIME_NOW, atime, atime_nanoseconds),
-            modified: time(set_flag::MTIME, set_flag::MTIME_NOW, mtime, mtime_nanoseconds),
-        })
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -510,20 +498,20 @@ mod tests {
             let mut record = record.clone();
             record[..4].copy_from_slice(&valid.to_ne_bytes());
             match parse(opcode::SETATTR, &record, &mut [], 0) {
-                Ok(Request::SetAttributes(new)) => new,
+                Ok(Request::SetAttributes { handle, change }) => (handle, change),
                 other => panic!("{other:?}"),
             }
         };
-        let none = NewAttributes::default();
-        assert_eq!(set(0), none);
-        assert_eq!(set(1), NewAttributes { mode: Some(0o100_640), ..none });
-        assert_eq!(set(2), NewAttributes { uid: Some(5), ..none });
-        assert_eq!(set(4), NewAttributes { gid: Some(6), ..none });
-        assert_eq!(set(8 | 64), NewAttributes { size: Some(100), handle: Some(9), ..none });
+        let none = Change::default();
+        assert_eq!(set(0), (None, none));
+        assert_eq!(set(1), (None, Change { mode: Some(0o100_640), ..none }));
+        assert_eq!(set(2), (None, Change { uid: Some(5), ..none }));
+        assert_eq!(set(4), (None, Change { gid: Some(6), ..none }));
+        assert_eq!(set(8 | 64), (Some(9), Change { size: Some(100), ..none }));
         let at = |seconds, nanoseconds| Some(NewTime::At(Timestamp { seconds, nanoseconds }));
-        assert_eq!(set(16 | 32), NewAttributes { accessed: at(1, 3), modified: at(2, 4), ..none });
+        assert_eq!(set(16 | 32), (None, Change { accessed: at(1, 3), modified: at(2, 4), ..none }));
         let now = Some(NewTime::Now);
-        assert_eq!(set(16 | 128 | 32 | 256), NewAttributes { accessed: now, modified: now, ..none });
+        assert_eq!(set(16 | 128 | 32 | 256), (None, Change { accessed: now, modified: now, ..none }));
     }
 
     #[test]

@@ -10,9 +10,7 @@ use rustix::io::{Errno, readv, writev};
 use super::dispatch::answer;
 use crate::fuse::filesystem::Filesystem;
 use crate::fuse::protocol::abi::{REQUEST_HEADER, opcode};
-use crate::fuse::protocol::{
-    Agreed, Body, Header, MAX_TRANSFER, Offer, Reply, Wishes, operation_len, reply_header,
-};
+use crate::fuse::protocol::{Body, Header, MAX_TRANSFER, Offer, Reply, Wishes, operation_len, reply_header};
 use crate::sys;
 
 /// Bytes of the largest record that follows a request's header.
@@ -52,8 +50,8 @@ impl Channel {
         Ok(Self { kernel: Arc::new(device.into()) })
     }
 
-    /// Answers the kernel's first request: how they talk.
-    pub fn agree(&self, wishes: Wishes) -> io::Result<Agreed> {
+    /// Answers the kernel's first request: how they talk. `wishes` are those for what the kernel offers.
+    pub fn agree(&self, wishes: impl FnOnce(&Offer) -> Wishes) -> io::Result<()> {
         let mut message = Message::new();
         loop {
             let Some(taken) = self.take(&mut message)? else {
@@ -70,11 +68,13 @@ impl Channel {
                     return Err(io::Error::new(io::ErrorKind::Unsupported, error));
                 }
             };
-            let agreed = offer.agree(wishes);
-            self.reply(&taken.header, &message, &Reply::Bytes(agreed.encode().to_vec()))?;
-            if !offer.is_ahead() {
-                return Ok(agreed);
+            if offer.is_ahead() {
+                let version = offer.agree(Wishes(0)).encode();
+                self.reply(&taken.header, &message, &Reply::Bytes(version.to_vec()))?;
+                continue;
             }
+            let agreed = offer.agree(wishes(&offer)).encode();
+            return self.reply(&taken.header, &message, &Reply::Bytes(agreed.to_vec()));
         }
     }
 

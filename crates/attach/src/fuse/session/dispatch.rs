@@ -31,8 +31,8 @@ fn ask(filesystem: &dyn Filesystem, header: &Header, request: Request<'_>) -> An
             Reply::Silence
         }
         Request::Attributes => Reply::attributes(&filesystem.attributes(node)?, lifetime),
-        Request::SetAttributes(new) => {
-            Reply::attributes(&filesystem.set_attributes(caller, node, &new)?, lifetime)
+        Request::SetAttributes { handle, change } => {
+            Reply::attributes(&filesystem.set_attributes(caller, node, handle, &change)?, lifetime)
         }
         Request::ReadLink => Reply::Bytes(filesystem.read_link(node)?),
         Request::MakeLink { name, target } => {

@@ -44,10 +44,14 @@ impl Session {
         let kernel = Arc::new(kernel);
         let first = Channel::new(kernel.clone());
         // Once rings are agreed on, the kernel sends nothing until all of them are there. So they are made before.
-        let rings = if options.rings { Rings::prepare(options.threads).ok() } else { None };
-        let wish = if rings.is_some() { init_flag::OVER_IO_URING } else { 0 };
-        let agreed = first.agree(Wishes(filesystem.wishes() | wish))?;
-        let rings = rings.filter(|_| agreed.flags & init_flag::OVER_IO_URING != 0);
+        let mut rings = None;
+        first.agree(|offer| {
+            if options.rings && offer.has_rings() {
+                rings = Rings::prepare(options.threads).ok();
+            }
+            let wish = if rings.is_some() { init_flag::OVER_IO_URING } else { 0 };
+            Wishes(filesystem.wishes() | wish)
+        })?;
         let mut session =
             Self { threads: Vec::new(), notifier: Notifier::new(kernel.clone()), rings: rings.is_some() };
         // With rings, what comes by the device is what needs no answer.

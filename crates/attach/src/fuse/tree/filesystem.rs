@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use atrest_filetree::posix::{New, NewTime};
+use atrest_filetree::posix::{Change, New, NewTime, PosixSpace};
 use atrest_filetree::{
     Cursor, Entry, FileTree, IfExists, Kind, Listed, MAX_NAME_LEN, Metadata, Timestamp, TreeError, TreePath,
     Wanted,
@@ -15,7 +15,7 @@ use super::nodes::Nodes;
 use crate::fuse::filesystem::{Answer, Caller, Filesystem, NewBytes, OpenHandle};
 use crate::fuse::looks::Looks;
 use crate::fuse::protocol::abi::init_flag;
-use crate::fuse::protocol::{FileAttributes, Listing, NewAttributes, Space};
+use crate::fuse::protocol::{FileAttributes, Listing};
 
 /// How long the kernel may believe names and attributes: nobody else changes the tree, what can be written has one name, and
 /// what is locked or unlocked the kernel is told to forget.
@@ -146,7 +146,7 @@ impl TreeDirectory {
         Ok(())
     }
 
-    fn change(&self, node: u64, new: &NewAttributes) -> Answer<FileAttributes> {
+    fn change(&self, node: u64, new: &Change) -> Answer<FileAttributes> {
         let path = self.path(node)?;
         let attributes = self.of(node)?;
         let same = new.mode.is_none_or(|mode| mode & 0o7777 == attributes.permissions)
@@ -222,7 +222,13 @@ impl Filesystem for TreeDirectory {
         self.of(node)
     }
 
-    fn set_attributes(&self, _caller: Caller, node: u64, new: &NewAttributes) -> Answer<FileAttributes> {
+    fn set_attributes(
+        &self,
+        _caller: Caller,
+        node: u64,
+        _handle: Option<u64>,
+        new: &Change,
+    ) -> Answer<FileAttributes> {
         self.change(node, new)
     }
 
@@ -357,15 +363,15 @@ impl Filesystem for TreeDirectory {
         }
     }
 
-    fn space(&self) -> Answer<Space> {
+    fn space(&self) -> Answer<PosixSpace> {
         let space = self.tree.space().map_err(|error| errno_of(&error))?;
-        Ok(Space {
+        Ok(PosixSpace {
             block_size: space.block_size,
             blocks: space.blocks,
             free: space.free,
             available: space.free,
             name_len: MAX_NAME_LEN as u32,
-            ..Space::default()
+            ..PosixSpace::default()
         })
     }
 }
