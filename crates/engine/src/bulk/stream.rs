@@ -118,9 +118,9 @@ pub fn decrypt_sequence(
         let whole = match media.end() {
             None => len,
             Some(end) => {
-                // intended: a stream that ends before the data begin has none.
+                // intended: a stream that ends before the data begin has none, and is cut off.
                 let came = end.saturating_sub(start).saturating_sub(read).min(len as u64);
-                cut_off = came % unit != 0 || !is_open_ended && came < len as u64;
+                cut_off = end < start || came % unit != 0 || !is_open_ended && came < len as u64;
                 (came - came % unit) as usize
             }
         };
