@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 
+from . import limit
+
 # groups: (group, exit status, seconds, seconds of a core). tests: (seconds, name). failed: (name, lines that it printed).
 Ran = collections.namedtuple("Ran", "groups tests failed")
 
@@ -87,17 +89,33 @@ def run(batches, jobs):
 
 def run_one(group):
     """The exit status of a group, who listened to it, and the seconds of a core that it took."""
+    mark = f"{os.getpid()}-{id(group)}"
     process = subprocess.Popen(
-        group.command, cwd=group.directory, env={**os.environ, **group.environment},
+        group.command, cwd=group.directory, env={**os.environ, **group.environment, limit.MARK: mark},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )
     listener = Listener(group, process.stdout)
     listener.start()
+    watch = threading.Timer(limit.SECONDS, end_hanging, [mark, listener])
+    watch.start()
     _, status, usage = os.wait4(process.pid, 0)
+    watch.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    # A server that a failed test left behind may keep the pipe open.
+    # A server that a test left behind would keep the pipe open, or what it serves from being removed.
+    for left in limit.processes(mark):
+        listener.say(f"{listener.program} left running: {limit.words(left / 'cmdline', ' ')}\n")
+    limit.end(mark)
     listener.join(timeout=5)
     return process.returncode, listener, usage.ru_utime + usage.ru_stime
+
+
+def end_hanging(mark, listener):
+    """Says what a group waits for, and ends it: the run goes on, and fails."""
+    running = f" in {listener.name_of_test}" if listener.name_of_test else ""
+    listener.say(f"\n{listener.program}{running} did not end within {limit.SECONDS} s\n{limit.report(mark)}\n")
+    if not limit.end(mark):
+        limit.free_mounts()
+        limit.end(mark)
 
 
 class Listener(threading.Thread):
@@ -107,6 +125,12 @@ class Listener(threading.Thread):
         super().__init__(daemon=True)
         self.program, self.pipe = group.program, pipe
         self.printed, self.tests, self.failed = [], [], []
+        self.name_of_test = None  # that is running
+
+    def say(self, text):
+        """Adds to what the program prints, and prints it at once: the program may never end."""
+        self.printed += [line.encode() for line in text.splitlines(keepends=True)]
+        print(text, flush=True)
 
     def run(self):
         begin, name, first = time.monotonic(), None, 0
@@ -115,9 +139,11 @@ class Listener(threading.Thread):
             # With one thread a program prints the name of a test when it begins, and its result at the end of a line.
             if named := re.match(rb"test (\S+)(?: - should panic)? \.\.\. ", line):
                 name, first = named[1].decode(), len(self.printed) - 1
+                self.name_of_test = name
             if name and (ended := re.search(rb"(?:^|\.\.\. )(ok|FAILED|ignored.*)$", line.rstrip())):
                 now, title = time.monotonic(), f"{self.program} {name}"
                 self.tests.append((now - begin, title))
                 if ended[1] == b"FAILED":
                     self.failed.append((title, self.printed[first:]))
                 begin, name = now, None
+                self.name_of_test = None
