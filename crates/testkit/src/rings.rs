@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::needs::skipped;
 
@@ -18,12 +20,50 @@ pub fn with_rings<T>(mount: impl FnOnce() -> T) -> (T, bool) {
         skipped("the kernel has no FUSE over io_uring (Linux 6.14), so requests came by /dev/fuse");
         return (mount(), false);
     }
-    // Another test, also of another program, would put it back too early.
-    let turn = File::create(std::env::temp_dir().join("atrest-fuse-rings.lock")).expect("a lock file");
-    turn.lock().expect("a turn");
+    let _turn = turn();
     let _before = Setting(fs::read_to_string(PARAMETER).expect("a setting"));
     fs::write(PARAMETER, "Y").expect("run the tests as root");
     (mount(), true)
+}
+
+/// Runs `meanwhile` while rings are allowed and forbidden, each for so long, again and again. The machine's setting is put back.
+///
+/// # Panics
+/// Where [`with_rings`] does.
+pub fn while_turning<T>(each: Duration, meanwhile: impl FnOnce() -> T) -> T {
+    if !Path::new(PARAMETER).exists() {
+        skipped("the kernel has no FUSE over io_uring (Linux 6.14), so nothing was turned");
+        return meanwhile();
+    }
+    let _turn = turn();
+    let _before = Setting(fs::read_to_string(PARAMETER).expect("a setting"));
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for setting in ["Y", "N"].iter().cycle().take_while(|_| !ended.load(Ordering::Relaxed)) {
+                fs::write(PARAMETER, setting).expect("run the tests as root");
+                std::thread::sleep(each);
+            }
+        });
+        let _end = AtEnd(&ended);
+        meanwhile()
+    })
+}
+
+/// The right to change the setting: another test, also of another program, would put it back too early.
+fn turn() -> File {
+    let turn = File::create(std::env::temp_dir().join("atrest-fuse-rings.lock")).expect("a lock file");
+    turn.lock().expect("a turn");
+    turn
+}
+
+/// Says so however what it stands in ends.
+struct AtEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A setting that is put back.

@@ -6,7 +6,7 @@ use super::filesystem::Filesystem;
 use super::kernel;
 use super::posix::PosixDirectoryServer;
 use super::read_ahead;
-use super::session::{Notifier, Session};
+use super::session::{Notifier, Session, StartError};
 use super::tree::TreeDirectory;
 use super::unmount::{MountId, UnmountError, fusermount};
 use super::volume::VolumeDirectory;
@@ -248,16 +248,40 @@ fn mount_served(
 ) -> Result<(Mount, Notifier), MountError> {
     let directory = check_directory(directory)?;
     check_fuse()?;
-    let failed = |error| MountError::Mount { path: directory.clone(), error };
-    let kernel = kernel::mount(&directory, served.is_read_only(), options).map_err(failed)?;
-    let id = MountId::at(&directory).map_err(failed)?;
-    let mut mount = Mount { directory: directory.clone(), id, served, cache: None, session: None };
+    let filesystem: Arc<dyn Filesystem> = Arc::new(filesystem);
+    let mounted = match mount_once(&served, &filesystem, &directory, options) {
+        // What the kernel offers to new mounts was changed just now.
+        Err(StartError::Rings) => {
+            mount_once(&served, &filesystem, &directory, &Options { rings: false, ..options.clone() })
+        }
+        mounted => mounted,
+    };
+    mounted.map_err(|error| {
+        let error = match error {
+            StartError::Failed(error) => error,
+            // Not without rings.
+            StartError::Rings => io::ErrorKind::Unsupported.into(),
+        };
+        MountError::Mount { path: directory, error }
+    })
+}
+
+fn mount_once(
+    served: &Served,
+    filesystem: &Arc<dyn Filesystem>,
+    directory: &Path,
+    options: &Options,
+) -> Result<(Mount, Notifier), StartError> {
+    let kernel = kernel::mount(directory, served.is_read_only(), options)?;
+    let id = MountId::at(directory)?;
+    let mut mount =
+        Mount { directory: directory.into(), id, served: served.clone(), cache: None, session: None };
     match mount.serve(kernel, filesystem, options) {
         Ok(notifier) => Ok((mount, notifier)),
         Err(error) => {
             // Nobody can have used it yet.
-            let _ = id.unmount(&directory, true);
-            Err(failed(error))
+            let _ = id.unmount(directory, true);
+            Err(error)
         }
     }
 }
@@ -266,20 +290,24 @@ impl Mount {
     fn serve(
         &mut self,
         kernel: OwnedFd,
-        filesystem: impl Filesystem,
+        filesystem: &Arc<dyn Filesystem>,
         options: &Options,
-    ) -> io::Result<Notifier> {
+    ) -> Result<Notifier, StartError> {
         let session = Session::start(filesystem, kernel, options)?;
         let notifier = session.notifier();
         self.session = Some(session);
         // The first request goes all the way: threads run and answer.
-        let found = std::fs::metadata(self.place())?;
+        let found = std::fs::metadata(self.place());
+        if self.session.as_ref().is_some_and(Session::is_stopped) {
+            return Err(StartError::Rings);
+        }
+        let found = found?;
         let expected = match &self.served {
             Served::Volume(device) => found.len() == device.size(),
             Served::Tree(_) | Served::Posix(_) => found.is_dir(),
         };
         if !expected {
-            return Err(io::ErrorKind::InvalidData.into());
+            return Err(StartError::Failed(io::ErrorKind::InvalidData.into()));
         }
         read_ahead::raise(found.dev());
         Ok(notifier)

@@ -6,6 +6,7 @@ mod faces;
 mod faults;
 mod fuse;
 mod fuse_any;
+mod fuse_rings;
 mod fuse_tree;
 mod kills;
 mod metrics;

@@ -9,6 +9,7 @@ mod dispatch;
 mod notifier;
 mod ring;
 mod seat;
+mod stop;
 #[allow(unsafe_code)]
 mod uring;
 
@@ -20,6 +21,7 @@ use std::thread::JoinHandle;
 use device::Channel;
 pub use notifier::Notifier;
 use ring::Rings;
+use stop::Stop;
 
 use super::Options;
 use super::filesystem::Filesystem;
@@ -30,39 +32,64 @@ use super::protocol::abi::init_flag;
 pub struct Session {
     threads: Vec<JoinHandle<io::Result<()>>>,
     notifier: Notifier,
-    /// Whether rings of io_uring carry the requests.
-    rings: bool,
+    /// With rings of io_uring: what ends all threads when one of them can't go on.
+    stop: Option<Stop>,
+}
+
+/// Why a session can't start.
+pub enum StartError {
+    /// The kernel offered rings, and did not take ours. The mount is useless: it may hold all requests back.
+    Rings,
+    Failed(io::Error),
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Session {
     /// Agrees with the kernel on how they talk, and starts to answer.
     ///
     /// # Errors
-    /// The system's error if the kernel can't be asked, threads can't be started, or the mount has gone.
-    pub fn start(filesystem: impl Filesystem, kernel: OwnedFd, options: &Options) -> io::Result<Self> {
-        let filesystem: Arc<dyn Filesystem> = Arc::new(filesystem);
+    /// [`StartError::Rings`] if root has turned rings off meanwhile. Otherwise the system's error if the kernel can't be asked,
+    /// threads can't be started, or the mount has gone.
+    pub fn start(
+        filesystem: &Arc<dyn Filesystem>,
+        kernel: OwnedFd,
+        options: &Options,
+    ) -> Result<Self, StartError> {
         let kernel = Arc::new(kernel);
         let first = Channel::new(kernel.clone());
         // Once rings are agreed on, the kernel sends nothing until all of them are there. So they are made before.
         let mut rings = None;
         first.agree(|offer| {
-            if options.rings && offer.has_rings() {
+            if options.rings && offer.has_rings() && ring::are_offered() {
                 rings = Rings::prepare(options.threads).ok();
             }
             let wish = if rings.is_some() { init_flag::OVER_IO_URING } else { 0 };
             Wishes(filesystem.wishes() | wish)
         })?;
-        let mut session =
-            Self { threads: Vec::new(), notifier: Notifier::new(kernel.clone()), rings: rings.is_some() };
+        let mut session = Self { threads: Vec::new(), notifier: Notifier::new(&kernel), stop: None };
+        let Some(rings) = rings else {
+            for _ in 1..options.threads.max(1) {
+                session.answer_on(first.another()?, filesystem.clone())?;
+            }
+            session.answer_on(first, filesystem.clone())?;
+            return Ok(session);
+        };
+        // If root has turned rings off since the offer, the kernel has taken the answer as one without. If he turns them on again, it
+        // takes rings nevertheless, and refuses their replies once he turns them off. So he must not have, before and after.
+        if !ring::are_offered() {
+            return Err(StartError::Rings);
+        }
+        // Before any thread waits at the device: it would hold a mount whose rings were not taken.
+        let stop = rings.stop();
+        session.threads = rings.start(&kernel, filesystem).map_err(|_| StartError::Rings)?;
         // With rings, what comes by the device is what needs no answer.
-        let channels = if rings.is_some() { 1 } else { options.threads.max(1) };
-        for _ in 1..channels {
-            session.answer_on(first.another()?, filesystem.clone())?;
-        }
-        session.answer_on(first, filesystem.clone())?;
-        if let Some(rings) = rings {
-            session.threads.extend(rings.start(&kernel, &filesystem)?);
-        }
+        session.answer_on(first.stopped_by(stop.clone())?, filesystem.clone())?;
+        session.stop = Some(stop);
         Ok(session)
     }
 
@@ -79,7 +106,12 @@ impl Session {
 
     /// Whether rings of io_uring carry the requests.
     pub fn has_rings(&self) -> bool {
-        self.rings
+        self.stop.is_some()
+    }
+
+    /// Whether rings failed, so that nothing answers any more.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(Stop::is_given)
     }
 
     /// Waits until it is unmounted and nobody uses it any more.

@@ -1,19 +1,20 @@
 //! What the kernel is told without having asked.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::fuse::protocol::{notice_of_entry, notice_of_node};
 
 /// Tells the kernel to forget what it keeps.
 #[derive(Clone)]
 pub struct Notifier {
-    kernel: Arc<OwnedFd>,
+    /// It does not keep the mount: that ends with the threads that answer.
+    kernel: Weak<OwnedFd>,
 }
 
 impl Notifier {
-    pub(super) fn new(kernel: Arc<OwnedFd>) -> Self {
-        Self { kernel }
+    pub(super) fn new(kernel: &Arc<OwnedFd>) -> Self {
+        Self { kernel: Arc::downgrade(kernel) }
     }
 
     /// What a name in a directory stands for.
@@ -30,6 +31,6 @@ impl Notifier {
 
     fn tell(&self, message: &[u8]) {
         // An error says that the kernel has forgotten it already, or that nothing is mounted any more.
-        let _ = rustix::io::write(&*self.kernel, message);
+        let _ = self.kernel.upgrade().map(|kernel| rustix::io::write(&*kernel, message));
     }
 }

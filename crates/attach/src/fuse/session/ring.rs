@@ -6,7 +6,8 @@
 //! long as one is enough.
 //!
 //! Until every queue has a slot, the kernel holds all requests back; so threads and rings are made before the kernel is told of
-//! them, and what fails later ends the mount.
+//! them. If it takes one of them not, because root has turned rings off meanwhile, all of them end, with their hold on the
+//! mount: nothing that is mounted like that would ever answer.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,6 +19,7 @@ use rustix::io::Errno;
 
 use super::dispatch::answer;
 use super::seat::{Last, Seat};
+use super::stop::{Stop, StopUnlessWell};
 use super::uring::{Event, Uring};
 use crate::fuse::filesystem::Filesystem;
 use crate::fuse::protocol::abi::REQUEST_HEADER;
@@ -26,16 +28,23 @@ use crate::fuse::protocol::{Body, Header, Reply, operation_len, reply_header};
 /// Where the system says which processors there can be.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 
+/// Where it says whether mounts get rings: `Y` or `N`.
+const OFFERED: &str = "/sys/module/fuse/parameters/enable_uring";
+
 /// Threads for each processor's queue, at least.
 const FOR_EACH: usize = 3;
 
-/// What the threads get once rings are agreed on.
-type Start = (Arc<OwnedFd>, Arc<dyn Filesystem>);
+/// What the threads are told: to give the kernel their slots once rings are agreed on, and to serve once it has those of all.
+enum Go {
+    Register(Arc<OwnedFd>),
+    Serve(Arc<dyn Filesystem>),
+}
 
 /// Threads with rings, that wait until they are wanted.
 pub struct Rings {
-    threads: Vec<(Sender<Start>, JoinHandle<io::Result<()>>)>,
+    threads: Vec<(Sender<Go>, JoinHandle<io::Result<()>>)>,
     ready: Receiver<io::Result<()>>,
+    stop: Stop,
 }
 
 impl Rings {
@@ -48,7 +57,8 @@ impl Rings {
         let online = std::thread::available_parallelism()?.get().min(queues.into());
         let for_each = threads.div_ceil(online).max(FOR_EACH);
         let (told, ready) = channel();
-        let mut rings = Self { threads: Vec::new(), ready };
+        let stop = Stop::new()?;
+        let mut rings = Self { threads: Vec::new(), ready, stop: stop.clone() };
         let last: Vec<Last> = (0..online).map(|_| Last::default()).collect();
         for (number, last) in last.iter().cycle().take(online * for_each).enumerate() {
             let processor = number % online;
@@ -56,39 +66,61 @@ impl Rings {
             let served: Vec<u16> =
                 (0..queues).filter(|&queue| usize::from(queue) % online == processor).collect();
             let (start, started) = channel();
-            let told = told.clone();
+            let (told, stop) = (told.clone(), stop.clone());
             let seat = (processor, number, last.clone());
             let thread = std::thread::Builder::new().name("fuse-ring".into());
-            let thread = thread.spawn(move || run(seat, &served, &started, &told))?;
+            let thread = thread.spawn(move || run(seat, &served, &started, &told, stop))?;
             rings.threads.push((start, thread));
         }
         rings.all_ready()?;
         Ok(rings)
     }
 
+    /// What ends them all, and ends them if one fails.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
     /// Begins to serve.
     ///
     /// # Errors
-    /// The system's error if the kernel does not take a ring: then nothing that is mounted will ever answer.
+    /// The system's error if the kernel does not take a ring. Then the threads have ended, and hold the mount no more.
     pub fn start(
         self,
         kernel: &Arc<OwnedFd>,
         filesystem: &Arc<dyn Filesystem>,
     ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
-        for (start, _) in &self.threads {
-            start.send((kernel.clone(), filesystem.clone())).map_err(|_| ended())?;
+        if let Err(error) = self.tell_all(|| Go::Register(kernel.clone())).and_then(|()| self.all_ready()) {
+            self.end();
+            return Err(error);
         }
-        self.all_ready()?;
+        self.tell_all(|| Go::Serve(filesystem.clone()))?;
         Ok(self.threads.into_iter().map(|(_, thread)| thread).collect())
+    }
+
+    fn tell_all(&self, what: impl Fn() -> Go) -> io::Result<()> {
+        self.threads.iter().try_for_each(|(thread, _)| thread.send(what()).map_err(|_| ended()))
+    }
+
+    /// Waits until the threads, which serve nothing yet, have ended.
+    fn end(self) {
+        let threads: Vec<_> = self.threads.into_iter().map(|(_, thread)| thread).collect();
+        for thread in threads {
+            // Whatever it says, it has ended.
+            let _ = thread.join();
+        }
     }
 
     /// Waits until every thread has said how it went.
     fn all_ready(&self) -> io::Result<()> {
-        for _ in &self.threads {
-            self.ready.recv().map_err(|_| ended())??;
-        }
-        Ok(())
+        let said = self.threads.iter().map(|_| self.ready.recv().map_err(|_| ended()).and_then(|how| how));
+        said.fold(Ok(()), Result::and)
     }
+}
+
+/// Whether root lets new mounts have rings now. Where that can't be read, the kernel's own offer is all there is.
+pub fn are_offered() -> bool {
+    !std::fs::read(OFFERED).is_ok_and(|setting| setting.first() == Some(&b'N'))
 }
 
 fn ended() -> io::Error {
@@ -112,11 +144,12 @@ fn processors(list: &str) -> io::Result<u16> {
 fn run(
     (processor, number, last): (usize, usize, Last),
     queues: &[u16],
-    started: &Receiver<Start>,
+    started: &Receiver<Go>,
     told: &Sender<io::Result<()>>,
+    stop: Stop,
 ) -> io::Result<()> {
     let mut seat = Seat::take(processor, number, last);
-    let made = Uring::new(queues.len());
+    let made = Uring::new(queues.len(), &stop);
     let mut ring = match made {
         Ok(ring) => ring,
         Err(error) => {
@@ -126,11 +159,15 @@ fn run(
     };
     let _ = told.send(Ok(()));
     // Nobody wants rings if nothing comes.
-    let Ok((kernel, filesystem)) = started.recv() else { return Ok(()) };
-    let registered = ring.register(kernel, queues);
-    let failed = registered.is_err();
-    let _ = told.send(registered);
-    if failed { Ok(()) } else { serve(&mut ring, &mut seat, &*filesystem) }
+    let Ok(Go::Register(kernel)) = started.recv() else { return Ok(()) };
+    let _ = told.send(ring.register(kernel, queues));
+    // Nor if another ring was not taken.
+    let Ok(Go::Serve(filesystem)) = started.recv() else { return Ok(()) };
+    let unless_well = StopUnlessWell::new(stop);
+    let how = serve(&mut ring, &mut seat, &*filesystem);
+    // First it lets go of the mount itself.
+    drop(ring);
+    unless_well.ended(how)
 }
 
 /// Answers requests until nothing is mounted any more.
@@ -143,6 +180,7 @@ fn serve(ring: &mut Uring, seat: &mut Seat, filesystem: &dyn Filesystem) -> io::
                     answer_in(ring, slot, filesystem)?;
                 }
                 Event::Ended => {}
+                Event::Stopped => return Ok(()),
                 Event::Failed(error) => return Err(error.into()),
             }
         }

@@ -5,13 +5,14 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use atrest_codec::{decode, encode};
-use io_uring::{IoUring, squeue};
+use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 
+use super::stop::Stop;
 use crate::fuse::protocol::abi::ring_command;
 use crate::fuse::protocol::{MAX_TRANSFER, Native};
 
@@ -22,6 +23,8 @@ const OPERATION: usize = 128;
 const RING_PART: usize = 32;
 /// IORING_OP_URING_CMD.
 const URING_CMD: u8 = 46;
+/// What a completion says that belongs to no slot: the session is to end.
+const STOPPED: u64 = u64::MAX;
 /// Places that the first command of a slot names: of its headers, and of what follows them.
 const PLACES: u32 = 2;
 const NOWHERE: [libc::iovec; PLACES as usize] =
@@ -72,6 +75,8 @@ pub enum Event {
     Ended,
     /// It is lost.
     Failed(Errno),
+    /// The session ends: another thread can't go on.
+    Stopped,
 }
 
 /// A ring and its slots. It belongs to the thread that made it.
@@ -79,8 +84,10 @@ pub struct Uring {
     ring: IoUring<squeue::Entry128>,
     slots: Vec<Slot>,
     /// Completions that were taken out of the ring: slots, and how their commands ended.
-    completions: VecDeque<(usize, i32)>,
+    completions: VecDeque<(u64, i32)>,
     kernel: Option<Arc<OwnedFd>>,
+    /// Open for as long as the ring waits for it.
+    _stop: Stop,
 }
 
 /// `struct io_uring_sqe` of 128 bytes: a command to a file, `FUSE_IO_URING_CMD_...`.
@@ -95,16 +102,21 @@ fn command(kernel: &OwnedFd, number: u32, slot: usize, places: u64, commit: u64,
 }
 
 impl Uring {
-    /// A ring with so many slots.
-    pub fn new(slots: usize) -> io::Result<Self> {
-        let entries = u32::try_from(slots.next_power_of_two()).map_err(|_| Errno::INVAL)?;
-        let ring = IoUring::<squeue::Entry128>::builder()
+    /// A ring with so many slots, that also waits for a word to stop.
+    pub fn new(slots: usize, stop: &Stop) -> io::Result<Self> {
+        let entries = slots.checked_add(1).and_then(usize::checked_next_power_of_two).ok_or(Errno::INVAL)?;
+        let entries = u32::try_from(entries).map_err(|_| Errno::INVAL)?;
+        let mut ring = IoUring::<squeue::Entry128>::builder()
             .setup_single_issuer()
             .setup_coop_taskrun()
             .setup_defer_taskrun()
             .build(entries)?;
+        let event = types::Fd(stop.as_fd().as_raw_fd());
+        let poll = opcode::PollAdd::new(event, libc::POLLIN as u32).build().user_data(STOPPED);
+        // SAFETY: the entry names no memory, and the descriptor is kept open beside the ring.
+        unsafe { ring.submission().push(&poll.into()) }.map_err(|_| io::Error::from(Errno::BUSY))?;
         let slots = (0..slots).map(|_| Slot::new()).collect();
-        Ok(Self { ring, slots, completions: VecDeque::new(), kernel: None })
+        Ok(Self { ring, slots, completions: VecDeque::new(), kernel: None, _stop: stop.clone() })
     }
 
     /// Gives the kernel a slot for each of these queues, of which there are as many as slots.
@@ -118,7 +130,7 @@ impl Uring {
         self.ring.submit()?;
         self.collect();
         // What is not taken comes back at once.
-        match self.completions.iter().find(|(_, result)| *result < 0) {
+        match self.completions.iter().find(|(index, result)| *index != STOPPED && *result < 0) {
             None => Ok(()),
             Some((_, result)) => Err(io::Error::from_raw_os_error(-result)),
         }
@@ -143,6 +155,10 @@ impl Uring {
             self.collect();
         }
         let (index, result) = self.completions.pop_front()?;
+        if index == STOPPED {
+            return Some(Event::Stopped);
+        }
+        let index = usize::try_from(index).ok()?;
         let slot = self.slots.get_mut(index)?;
         if result >= 0 {
             slot.held_by = Holder::Us;
@@ -157,7 +173,7 @@ impl Uring {
     }
 
     fn collect(&mut self) {
-        let completed = self.ring.completion().map(|entry| (entry.user_data() as usize, entry.result()));
+        let completed = self.ring.completion().map(|entry| (entry.user_data(), entry.result()));
         self.completions.extend(completed);
     }
 
