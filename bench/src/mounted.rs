@@ -18,50 +18,73 @@ use crate::volume::VolumeFile;
 /// What fio does, and the ratios to reach: to the identity mapper, and by rings to the same without them.
 struct Work {
     title: &'static str,
+    /// Whether our file is mapped (`open --map`).
+    mapped: bool,
     arguments: &'static [&'static str],
     identity: Option<f64>,
     rings: Option<f64>,
 }
 
-const WORKS: [Work; 7] = [
+const WORKS: [Work; 9] = [
     Work {
         title: "reads of 1 MiB in order, two threads",
+        mapped: false,
+        arguments: &["--rw=read", "--bs=1M", "--numjobs=2", "--offset_increment=50%", "--size=50%"],
+        identity: Some(0.90),
+        rings: None,
+    },
+    Work {
+        title: "the same, `--map`",
+        mapped: true,
         arguments: &["--rw=read", "--bs=1M", "--numjobs=2", "--offset_increment=50%", "--size=50%"],
         identity: Some(0.90),
         rings: None,
     },
     Work {
         title: "reads of 1 MiB in order, one thread",
+        mapped: false,
         arguments: &["--rw=read", "--bs=1M"],
         identity: None,
         rings: None,
     },
     Work {
+        title: "the same, `--map`",
+        mapped: true,
+        arguments: &["--rw=read", "--bs=1M"],
+        identity: Some(0.90),
+        rings: None,
+    },
+    Work {
         title: "writes of 1 MiB in order, one thread",
+        mapped: false,
         arguments: &["--rw=write", "--bs=1M"],
         identity: None,
         rings: None,
     },
     Work {
         title: "4 KiB reads, one at a time",
+        mapped: false,
         arguments: &["--rw=randread", "--bs=4k"],
         identity: Some(0.90),
         rings: Some(1.7),
     },
     Work {
         title: "4 KiB reads, 16 threads",
+        mapped: false,
         arguments: &["--rw=randread", "--bs=4k", "--numjobs=16"],
         identity: Some(0.90),
         rings: None,
     },
     Work {
         title: "4 KiB writes, one at a time",
+        mapped: false,
         arguments: &["--rw=randwrite", "--bs=4k"],
         identity: None,
         rings: None,
     },
     Work {
         title: "4 KiB reads, asynchronous, 32 at a time",
+        mapped: false,
         arguments: &["--rw=randread", "--bs=4k", "--ioengine=libaio", "--iodepth=32"],
         identity: None,
         rings: None,
@@ -79,7 +102,12 @@ pub fn measure(
     let mut mounts = Vec::new();
     let mut places = Vec::new();
     for (number, rings) in [(0, false), (1, true)] {
-        for (name, disk) in [("encrypted", volume.open_to_write()?), ("plain", identity(&plain_file)?)] {
+        let disks = [
+            ("encrypted", volume.open_to_write()?),
+            ("plain", identity(&plain_file)?),
+            ("mapped", volume.open_mapped()?),
+        ];
+        for (name, disk) in disks {
             let mount = mount(disk, &dir.join(format!("{name}-{number}")), rings)?;
             places.push(mount.place());
             mounts.push(mount);
@@ -87,6 +115,13 @@ pub fn measure(
     }
     let mut rows = Vec::new();
     for work in &WORKS {
+        let [unmapped, plain, mapped, unmapped_rings, plain_rings, mapped_rings] = &places[..] else {
+            return Err("there are six mounts".into());
+        };
+        let places = match work.mapped {
+            false => [unmapped, plain, unmapped_rings, plain_rings],
+            true => [mapped, plain, mapped_rings, plain_rings],
+        };
         rows.push(row(plan, work, &places, volume.size)?);
     }
     for mount in mounts {
@@ -105,7 +140,7 @@ pub fn measure(
     Ok(())
 }
 
-fn row(plan: &Plan, work: &Work, places: &[PathBuf], size: u64) -> Result<Vec<String>, Box<dyn Error>> {
+fn row(plan: &Plan, work: &Work, places: &[&PathBuf], size: u64) -> Result<Vec<String>, Box<dyn Error>> {
     let names = ["atrest", "identity", "atrest, rings", "identity, rings"];
     let mut contenders: Vec<_> = names
         .iter()

@@ -81,8 +81,18 @@ impl VolumeFile {
         self.open_for(Access::ReadWrite)
     }
 
+    /// The same, with the file mapped.
+    pub fn open_mapped(&self) -> Result<Disk, Box<dyn Error>> {
+        let mut file = FileDevice::open(&self.path, Access::ReadWrite)?;
+        file.map()?;
+        Self::unlock(file)
+    }
+
     fn open_for(&self, access: Access) -> Result<Disk, Box<dyn Error>> {
-        let file = FileDevice::open(&self.path, access)?;
+        Self::unlock(FileDevice::open(&self.path, access)?)
+    }
+
+    fn unlock(file: FileDevice) -> Result<Disk, Box<dyn Error>> {
         let passphrase = Passphrase::copy_from(PASSPHRASE.as_bytes());
         let volume = LockedVolume::read(&file)?.unlock(
             Devices::together(&file),

@@ -101,6 +101,14 @@ pub trait BlockDevice: Send + Sync {
         Ok(false)
     }
 
+    /// Lends `len` bytes to `take` where they lie in memory already, so that nobody has to copy them. `false` if they don't, or
+    /// something of them was not there after all: then what `take` made of them is worth nothing, and
+    /// [`read_at`](Self::read_at) says what is wrong. Others may change the bytes while they are lent. The default has none to
+    /// lend.
+    fn lend(&self, _offset: u64, _len: usize, _take: &mut dyn FnMut(&[u8])) -> bool {
+        false
+    }
+
     /// Says that a range will be read soon. Advice only: it starts no more than reading ahead, and never fails.
     fn prefetch(&self, _offset: u64, _len: u64) {}
 

@@ -43,6 +43,7 @@ pub mod contents;
 mod disk;
 mod file;
 pub mod flash;
+mod mapping;
 mod patience;
 pub mod reencrypt;
 mod sequence;

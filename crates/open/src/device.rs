@@ -66,6 +66,17 @@ impl Device {
         }
     }
 
+    /// Maps it into memory, so that long reads need no copy: [`FileDevice::map`].
+    ///
+    /// # Errors
+    /// [`DeviceOpenError::NotHere`] for an export or a stream; otherwise it fails where [`FileDevice::map`] does.
+    pub fn map(&mut self) -> Result<(), DeviceOpenError> {
+        match &mut self.kind {
+            Kind::File(file) => Ok(file.map()?),
+            Kind::Export(_) | Kind::Sequence(_) => Err(DeviceOpenError::NotHere),
+        }
+    }
+
     /// Whether it is an export of a server.
     pub fn is_remote(&self) -> bool {
         matches!(self.kind, Kind::Export(_))
@@ -144,6 +155,10 @@ impl BlockDevice for Device {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.media().write_at(offset, data)
+    }
+
+    fn lend(&self, offset: u64, len: usize, take: &mut dyn FnMut(&[u8])) -> bool {
+        self.media().lend(offset, len, take)
     }
 
     fn write_consuming(&self, offset: u64, data: &mut [u8]) -> Result<(), DeviceError> {

@@ -54,6 +54,16 @@ impl Held {
         Ok(self)
     }
 
+    /// Maps the data into memory: long reads need no copy of the ciphertext.
+    ///
+    /// # Errors
+    /// [`HeldError`] names the path, and why it can't be mapped.
+    pub fn mapped(mut self) -> Result<Self, HeldError> {
+        let path = self.media.path().to_owned();
+        self.media.map().map_err(|error| HeldError { path, error })?;
+        Ok(self)
+    }
+
     /// Holds the data.
     pub fn media(&self) -> &Device {
         &self.media

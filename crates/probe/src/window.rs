@@ -91,6 +91,10 @@ impl BlockDevice for Window {
         self.device.read_if_cached(at, buf).map_err(|e| self.own(e))
     }
 
+    fn lend(&self, offset: u64, len: usize, take: &mut dyn FnMut(&[u8])) -> bool {
+        self.place(Operation::Read, offset, len as u64).is_ok_and(|at| self.device.lend(at, len, take))
+    }
+
     fn prefetch(&self, offset: u64, len: u64) {
         if let Ok(at) = self.place(Operation::Read, offset, len) {
             self.device.prefetch(at, len);

@@ -158,6 +158,39 @@ impl Protection {
         }
         Ok(())
     }
+
+    /// Decrypts a run from one buffer into another of the same length.
+    ///
+    /// # Errors
+    /// Those of [`encrypt`](Self::encrypt), and buffers of different lengths.
+    pub fn decrypt_to(
+        &self,
+        first: DataUnitIndex,
+        src: &[u8],
+        dst: &mut [u8],
+    ) -> Result<(), ProtectionError> {
+        match self {
+            Self::Mapper(mapper) => mapper.decrypt_to(first, src, dst)?,
+            Self::Cascade(Cascade { innermost, outer }) => match outer.split_last() {
+                None => innermost.decrypt_to(first, src, dst)?,
+                Some((outermost, between)) => {
+                    outermost.decrypt_to(first, src, dst)?;
+                    for mapper in between.iter().rev() {
+                        mapper.decrypt(first, dst)?;
+                    }
+                    innermost.decrypt(first, dst)?;
+                }
+            },
+            Self::Identity => {
+                if src.len() != dst.len() {
+                    return Err(RunError::LengthMismatch { src: src.len(), dst: dst.len() }.into());
+                }
+                dst.copy_from_slice(src);
+            }
+            Self::Kernel { .. } => return Err(ProtectionError::Kernel),
+        }
+        Ok(())
+    }
 }
 
 impl From<RunError> for ProtectionError {
@@ -246,6 +279,14 @@ mod tests {
         let mut copied = vec![0; plain.len()];
         cascade.encrypt_to(DataUnitIndex(5), &plain, &mut copied).expect("whole units");
         assert_eq!(copied, expected);
+        for count in 1..=3 {
+            let some = Cascade::new(mappers().into_iter().take(count).collect()).expect("one size");
+            let some = Protection::Cascade(some);
+            some.encrypt_to(DataUnitIndex(5), &plain, &mut copied).expect("whole units");
+            let mut back = vec![0; plain.len()];
+            some.decrypt_to(DataUnitIndex(5), &copied, &mut back).expect("whole units");
+            assert_eq!(back, plain, "{count} ciphers");
+        }
         cascade.decrypt(DataUnitIndex(5), &mut run).expect("whole units");
         assert_eq!(run, plain);
     }
@@ -267,6 +308,7 @@ mod tests {
         assert_eq!(kernel.encrypt(DataUnitIndex(0), &mut run), Err(ProtectionError::Kernel));
         assert_eq!(kernel.decrypt(DataUnitIndex(0), &mut run), Err(ProtectionError::Kernel));
         assert_eq!(kernel.encrypt_to(DataUnitIndex(0), &run, &mut other), Err(ProtectionError::Kernel));
+        assert_eq!(kernel.decrypt_to(DataUnitIndex(0), &run, &mut other), Err(ProtectionError::Kernel));
         assert_eq!((kernel.data_unit(), run, other), (4096, [7; 4096], [0; 4096]));
     }
 
@@ -277,6 +319,11 @@ mod tests {
         Protection::Identity.decrypt(DataUnitIndex(0), &mut run).expect("nothing to do");
         Protection::Identity.encrypt_to(DataUnitIndex(0), &run, &mut copy).expect("a copy");
         assert_eq!((run, copy), ([7; 1024], [7; 1024]));
+        copy.fill(0);
+        Protection::Identity.decrypt_to(DataUnitIndex(0), &run, &mut copy).expect("a copy");
+        assert_eq!(copy, [7; 1024]);
+        let short = Protection::Identity.decrypt_to(DataUnitIndex(0), &run, &mut copy[..512]);
+        assert!(matches!(short, Err(ProtectionError::Run(RunError::LengthMismatch { .. }))), "{short:?}");
         let short = Protection::Identity.encrypt_to(DataUnitIndex(0), &run, &mut copy[..512]);
         assert!(matches!(short, Err(ProtectionError::Run(RunError::LengthMismatch { .. }))), "{short:?}");
     }

@@ -62,6 +62,10 @@ pub struct OpenArgs {
     /// Go on in the background once the volume is served.
     #[arg(long)]
     pub daemon: bool,
+    /// Map PATH into memory: long reads are decrypted from there, without a copy. Faster through FUSE above all. The pages that were
+    /// read count as this process's memory, though they are the system's cache.
+    #[arg(long, conflicts_with = "dm")]
+    pub map: bool,
     /// Threads that encrypt and decrypt [default: one for each processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,

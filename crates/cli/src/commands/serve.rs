@@ -58,6 +58,7 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         write: args.unlock.writes_unless(args.read_only),
         allow_discards: args.allow_discards,
         threads: args.threads,
+        map: args.map,
         ..Use::default()
     };
     let tls = match &args.tls.tls_cert {

@@ -29,6 +29,8 @@ pub struct Use {
     pub threads: Option<u16>,
     /// The kernel encrypts: it needs the key itself.
     pub keep_key: bool,
+    /// Long reads are decrypted from the mapped file.
+    pub map: bool,
 }
 
 impl Use {
@@ -101,6 +103,7 @@ pub fn open_if(
     check(args, wanted)?;
     let held = Held::open(path, None, wanted.write).map_err(not_held)?;
     let held = with_header(held, args)?;
+    let held = if wanted.map { held.mapped().map_err(not_held)? } else { held };
     ready()?;
     let volume = volume_in(path, &held, args, wanted, output)?;
     Ok((held, volume))

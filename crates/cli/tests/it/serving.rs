@@ -152,3 +152,36 @@ fn a_disk_for_virtual_machines_is_listed_closed_and_cleared_up_after_as_the_othe
     let ran = scratch.atrest(&[&open[..], &command].concat());
     assert_eq!((ran.code, ran.stdout.trim_end()), (7, socket));
 }
+
+/// A mapped file tells by a signal what a read would tell by an error. Whoever reads through a face gets the error, and the
+/// volume goes on.
+#[test]
+fn a_mapped_volume_that_is_cut_off_is_an_error_where_it_is_cut() {
+    let scratch = Scratch::with_volume();
+    scratch.bash("mkdir mnt; head -c 3M /dev/urandom > data").ok();
+    let name = scratch.session();
+    let open = ["open", "vol", "--map", "--key-file", "key", "--daemon", "--name", &name, "--fuse", "mnt"];
+    scratch.atrest(&open).ok();
+    let opened = Named(&scratch, name);
+    scratch.bash("dd if=data of=mnt/volume bs=1M conv=notrunc,fsync").ok();
+    scratch.bash("head -c 3M mnt/volume | cmp - data").ok();
+    // A MiB of data is left behind the header.
+    scratch
+        .bash("size=$(stat -c %s vol) && truncate -s $((size - $(stat -c %s mnt/volume) + 1048576)) vol")
+        .ok();
+    scratch.bash("dd if=mnt/volume of=/dev/null bs=1M count=3 iflag=direct").fails(1, "Input/output error");
+    scratch.bash("dd if=mnt/volume bs=1M count=1 iflag=direct | cmp -n 1048576 - data").ok();
+    drop(opened);
+    scratch
+        .atrest(&["open", "vol", "--map", "--dm", "x", "--key-file", "key"])
+        .fails(1, "cannot be used with '--dm");
+}
+
+/// Closes an open volume when the test ends, also by a failure.
+struct Named<'a>(&'a Scratch, String);
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        self.0.atrest(&["close", &self.1]);
+    }
+}

@@ -98,6 +98,25 @@ impl Region {
         done.map_err(|error| self.refused(error, Operation::Read, at, run.len()))
     }
 
+    pub fn decrypt_to(&self, at: u64, src: &[u8], dst: &mut [u8]) -> Result<(), DeviceError> {
+        let done = self.protection.decrypt_to(self.index(at), src, dst);
+        done.map_err(|error| self.refused(error, Operation::Read, at, src.len()))
+    }
+
+    /// Decrypts a run from where the media has it in memory. False if it must be read.
+    pub fn decrypt_lent(
+        &self,
+        media: &dyn BlockDevice,
+        at: u64,
+        run: &mut [u8],
+    ) -> Result<bool, DeviceError> {
+        let mut decrypted = Ok(());
+        let lent = media.lend(self.media_offset + at, run.len(), &mut |stored| {
+            decrypted = self.decrypt_to(at, stored, run);
+        });
+        decrypted.map(|()| lent)
+    }
+
     pub fn read(&self, media: &dyn BlockDevice, at: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         media.read_at(self.media_offset + at, buf).map_err(|error| self.located(error))
     }

@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -5,11 +6,12 @@ use atrest_cipher::{DataUnitIndex, Mapper, MapperOptions};
 use atrest_device::Extent;
 use atrest_secret::Locked;
 use atrest_testkit::fault::Fault;
-use atrest_testkit::{DiscardDevice, FaultDevice, Random, TornDevice};
+use atrest_testkit::{DiscardDevice, FaultDevice, Random, Scratch, TornDevice};
 use atrest_volume::{Cascade, CryptFlags, Segment, VolumeFormat};
 
 use super::bytes::Cut;
 use super::*;
+use crate::{Access, FileDevice};
 
 const MEDIA: usize = 5 << 20;
 
@@ -336,6 +338,135 @@ fn a_cascade_is_a_disk_on_a_disk_on_a_disk() {
     stacked.write_zeroes(5000, 9000).expect("zeroed");
     assert!(media.image()[4096..][..LEN as usize] == stacked_media.image()[4096..][..LEN as usize]);
     assert_eq!(read(&disk, 0, LEN as usize), read(&*stacked, 0, LEN as usize));
+}
+
+/// A mapped file that counts the runs that it lends, by whether they are short.
+struct Lending {
+    file: FileDevice,
+    lent: [AtomicUsize; 2],
+}
+
+impl BlockDevice for Lending {
+    fn size(&self) -> u64 {
+        self.file.size()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.file.geometry()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.file.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.file.write_at(offset, data)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.file.flush()
+    }
+
+    fn lend(&self, offset: u64, len: usize, take: &mut dyn FnMut(&[u8])) -> bool {
+        self.lent[usize::from(len >= LENT_MIN)].fetch_add(1, Ordering::Relaxed);
+        self.file.lend(offset, len, take)
+    }
+}
+
+/// A file with the volume's ciphertext, mapped, and the plaintext.
+fn mapped(scratch: &Scratch) -> (FileDevice, Vec<u8>, std::path::PathBuf) {
+    let plaintext = Random::new(11).bytes(4 << 20);
+    let mut media = vec![0; MEDIA];
+    reference(&plaintext, &mut media);
+    let path = scratch.file("media", &media);
+    let mut file = FileDevice::open(&path, Access::ReadWriteExclusive).expect("a file");
+    file.map().expect("a mapping");
+    (file, plaintext, path)
+}
+
+#[test]
+fn a_mapped_file_reads_as_one_that_is_not() {
+    let scratch = Scratch::new();
+    let (file, mut plaintext, _) = mapped(&scratch);
+    let lending = Arc::new(Lending { file, lent: Default::default() });
+    let disk = disk_on(lending.clone(), 2);
+    let mut random = Random::new(12);
+    for step in 0..200 {
+        let len = random.below(1 << 20) as usize + 1;
+        let offset = random.below((plaintext.len() - len) as u64 + 1);
+        if step % 4 == 0 {
+            let data = random.bytes(len.min(70_000));
+            disk.write_at(offset, &data).expect("written");
+            plaintext[offset as usize..][..data.len()].copy_from_slice(&data);
+        }
+        assert!(read(&disk, offset, len) == plaintext[offset as usize..][..len], "{offset} {len}");
+    }
+    let [short, long] = [0, 1].map(|which: usize| lending.lent[which].load(Ordering::Relaxed));
+    assert!(long > 100, "long runs come from the mapping, {long} did");
+    assert_eq!(short, 0, "short ones are read");
+}
+
+#[test]
+fn a_mapped_file_that_was_cut_off_is_an_error_where_it_is_cut() {
+    let scratch = Scratch::new();
+    let (file, plaintext, path) = mapped(&scratch);
+    let disk = disk_on(Arc::new(file), 1);
+    // The second segment lies at the beginning.
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .expect("a file")
+        .set_len(1_500_160 + 100_000)
+        .expect("cut");
+    let mut buf = vec![0xee; 1 << 20];
+    let error = disk.read_at(0, &mut buf).expect_err("cut off");
+    assert_eq!(error.cause, Cause::UnexpectedEnd);
+    assert!(error.offset <= 100_000, "{error:?}");
+    for (offset, len) in [(0, 65_536), (3 << 20, 1 << 20)] {
+        assert!(read(&disk, offset, len) == plaintext[offset as usize..][..len], "what is there is read");
+    }
+}
+
+/// Bytes of each data unit are changed while all units are decrypted where they lie in memory.
+#[test]
+fn a_reader_of_a_mapped_file_never_sees_a_unit_that_is_half_written() {
+    const UNITS: usize = 16;
+    const LEN: usize = UNITS * 4096;
+    for cipher in TEARING {
+        let scratch = Scratch::new();
+        let path = scratch.file("media", vec![0; LEN]);
+        let mut file = FileDevice::open(path, Access::ReadWriteExclusive).expect("a file");
+        file.map().expect("a mapping");
+        let mapper = Locked::new(mapper(cipher, 4096, 5));
+        let disk = Disk::of_mapper(Arc::new(file), mapper, 0, LEN as u64, DiskOptions::default());
+        let disk = disk.expect("it fits");
+        disk.write_at(0, &[1; LEN]).expect("written");
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut random = Random::new(6);
+                while !ended.load(Ordering::Relaxed) {
+                    let unit = random.below(UNITS as u64);
+                    disk.write_at(unit * 4096 + 100, &[random.below(256) as u8; 3]).expect("written");
+                }
+            });
+            for _ in 0..500 {
+                let mut seen = read(&disk, 0, LEN);
+                seen.chunks_mut(4096).for_each(|unit| unit[100..103].fill(1));
+                let wrong = seen.iter().position(|byte| *byte != 1);
+                if wrong.is_some() {
+                    ended.store(true, Ordering::Relaxed);
+                }
+                assert_eq!(wrong, None, "{cipher}");
+            }
+            ended.store(true, Ordering::Relaxed);
+            writer.join().expect("it writes");
+        });
+    }
 }
 
 /// Ciphers whose torn data units decrypt to garbage: in some bytes, and in all.

@@ -32,6 +32,7 @@ use atrest_device::{
 use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use crate::mapping::Mapping;
 use crate::patience::patiently;
 use crate::sys;
 use cached::WithoutCache;
@@ -95,6 +96,8 @@ pub struct FileDevice {
     metadata_lock: MetadataLock,
     without_cache: WithoutCache,
     wholeness: Wholeness,
+    /// Long reads are lent from it.
+    mapping: Option<Mapping>,
 }
 
 /// The descriptor, and with it the use lock: whoever has the kernel keep a copy of it keeps the lock.
@@ -174,6 +177,7 @@ impl FileDevice {
             return Err(DeviceError::new(Operation::Open, 0, 0, Cause::Unsupported));
         }
         self.file.set_permissions(Permissions::from_mode(0o600)).map_err(open_error)?;
+        self.mapping = None;
         self.file.set_len(0).map_err(open_error)?;
         self.file.set_len(size).map_err(open_error)?;
         self.size = size;
@@ -221,7 +225,22 @@ impl FileDevice {
             metadata_lock,
             without_cache: WithoutCache::new(),
             wholeness: Wholeness::new(),
+            mapping: None,
         })
+    }
+
+    /// Maps it into memory: long reads of a volume are decrypted from there, without a copy of the ciphertext. The system counts
+    /// the pages that were read as this process's, though they are its cache's. Where a read meets what was cut off, or
+    /// fails on the media, the mapping is given up and system calls say what is wrong.
+    ///
+    /// # Errors
+    /// [`Cause::Os`]: there is no room in the address space, the file is of a kind that can't be mapped, or too many are.
+    pub fn map(&mut self) -> Result<(), DeviceError> {
+        // An empty one has nothing to map.
+        if self.size > 0 {
+            self.mapping = Some(Mapping::new(&self.file, self.size).map_err(open_error)?);
+        }
+        Ok(())
     }
 
     /// The path it was opened by.
@@ -337,6 +356,10 @@ impl BlockDevice for FileDevice {
             },
         };
         if in_memory.0 { self.read_at(offset, buf).map(|()| true) } else { Ok(false) }
+    }
+
+    fn lend(&self, offset: u64, len: usize, take: &mut dyn FnMut(&[u8])) -> bool {
+        self.mapping.as_ref().is_some_and(|mapping| mapping.read(offset, len, take))
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
