@@ -222,6 +222,12 @@ impl FlashKey {
         Ok(())
     }
 
+    /// Takes the first `len` bytes, 64 at most.
+    pub(super) fn fill(&mut self, bytes: &[u8; MAX_KEY_LEN], len: usize, uuid: Uuid) {
+        self.bytes.iter_mut().zip(bytes).take(len).for_each(|(to, from)| *to = *from);
+        (self.len, self.uuid) = (len.min(MAX_KEY_LEN), uuid);
+    }
+
     /// The key itself; no bytes if there is none.
     pub fn expose(&self) -> &[u8] {
         // cannot be out of range: the length is set only after a key was put into so many bytes.
