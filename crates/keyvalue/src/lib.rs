@@ -3,7 +3,7 @@
 //! [`KeyValue`] lies on any [`FlashDevice`](atrest_device::FlashDevice): on `CryptFlash` its values are encrypted, on `SealedFlash` they
 //! are authenticated and older states are detected, too. Names are hashed under the key. Wear is spread over all blocks,
 //! and a power loss at any moment leaves the map of before a change or of after it. FORMATS.md, "Key-value map", has the
-//! bytes, docs/FLASH.md what it costs.
+//! bytes, docs/KEY-VALUE.md what it costs.
 //!
 //! [`its`] has the Internal Trusted Storage of the PSA Certified Secure Storage API over such a map.
 //!
@@ -55,3 +55,7 @@ pub use index::IndexEntry;
 pub use key::{ID_LEN, MapKey, NameId};
 pub use map::{KeyValue, ValueInfo};
 pub use shape::MapOptions;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/KEY-VALUE.md")]
+struct Page;

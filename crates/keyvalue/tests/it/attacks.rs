@@ -30,7 +30,7 @@ fn used(seed: u64) -> Case {
             map = rig.open().expect("opens");
         }
     }
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         map.device_mut().close();
     }
     drop(map);

@@ -12,6 +12,9 @@ use crate::rig::{KEY, UUID, VOLUME_KEY};
 
 type Map = KeyValue<SharedFlash, Vec<IndexEntry>, Vec<u8>>;
 
+/// A value and its attribute.
+type Stored<'a> = Option<(&'a [u8], u8)>;
+
 const OPTIONS: MapOptions = MapOptions { longest: 120, spares: 1 };
 
 /// Runs `tests/oracle/key_value.py` on an image.
@@ -79,7 +82,7 @@ fn a_map_that_an_independent_program_wrote_opens_and_can_be_changed() {
     let flash = SharedFlash::new(EmulatedFlash::with_image(image));
     let open = || Map::open(flash.clone(), &KEY, OPTIONS, vec![IndexEntry::default(); 20], vec![0; 32]);
     let kept: Vec<u8> = (0..100).collect();
-    let expected: [(&str, Option<(&[u8], u8)>); 5] = [
+    let expected: [(&str, Stored<'_>); 5] = [
         ("old", Some((b"", 0))),
         ("kept", Some((&kept, 5))),
         ("gone", None),

@@ -39,7 +39,7 @@ pub enum On {
 }
 
 pub enum Device {
-    Plain(CryptFlash<SharedFlash, AesXts, Vec<u8>>),
+    Plain(Box<CryptFlash<SharedFlash, AesXts, Vec<u8>>>),
     Sealed(Box<Sealed>),
 }
 
@@ -93,7 +93,8 @@ impl Rig {
         let medium = self.medium.clone();
         if self.on == On::Plain {
             let cipher = AesXts::new(&VOLUME_KEY, &MapperOptions::default()).expect("a cipher");
-            return Ok(Device::Plain(CryptFlash::new(medium, cipher, vec![0; 64]).expect("sizes")));
+            let flash = CryptFlash::new(medium, cipher, vec![0; 64]).expect("sizes");
+            return Ok(Device::Plain(Box::new(flash)));
         }
         let open = if new { Sealed::format } else { Sealed::mount };
         let key = SealedKey { volume_key: &VOLUME_KEY[..16], uuid: &UUID, header: None };
@@ -181,7 +182,7 @@ impl Recorded {
 impl Device {
     fn inner(&mut self) -> &mut dyn FlashDevice {
         match self {
-            Self::Plain(flash) => flash,
+            Self::Plain(flash) => &mut **flash,
             Self::Sealed(flash) => &mut **flash,
         }
     }
