@@ -14,10 +14,8 @@ use crate::medium::Place;
 enum Take {
     /// Nothing: there is another free block.
     Nothing,
-    /// All of the oldest block.
+    /// All that counts of the oldest block, which is free then.
     Oldest,
-    /// As much as has room, oldest first.
-    Packed,
     /// Nothing, and what there was does not count any more.
     Empty,
 }
@@ -31,23 +29,24 @@ where
     /// Stores an entry durably, and returns its block and unit. There is room for it: [`capacity`](Self::capacity) says so.
     pub(crate) fn append(&mut self, head: &Head, value: &[u8]) -> Result<(u8, u16), MapError> {
         let needs = self.medium.units_of(head);
-        // Packing takes as many blocks as there are, and then one is free. A block may fail each time.
+        // One of the oldest blocks leaves room for it. A block may fail each time.
         // cannot overflow: there are 64 blocks at most.
         let attempts = u32::from(self.medium.shape.blocks).saturating_mul(3);
         for _ in 0..attempts {
             // cannot overflow: both are units of a block.
             let end = self.blocks.filled.saturating_add(needs);
             match self.blocks.head.filter(|_| self.blocks.is_open && end <= self.end()) {
-                None => self.begin(self.what_to_take(needs.into()))?,
+                None => self.begin(self.what_to_take())?,
                 Some(block) => {
                     let unit = self.blocks.filled;
                     let place = Place { block, sequence: self.blocks.sequence(block), unit };
                     // Until it is known to stand there, nothing else is appended.
-                    self.blocks.is_open = false;
+                    (self.blocks.is_open, self.blocks.is_doubtful) = (false, true);
                     let done = self.medium.store(place, head, value);
                     match done.and_then(|()| self.medium.device.sync()) {
                         Ok(()) => {
                             (self.blocks.filled, self.blocks.is_open) = (end, true);
+                            self.blocks.is_doubtful = false;
                             return Ok((block, unit));
                         }
                         Err(error) if is_bad(&error) => {}
@@ -83,15 +82,9 @@ where
         if self.blocks.has_moved { units } else { units.saturating_sub(1) }
     }
 
-    fn what_to_take(&self, needs: usize) -> Take {
-        let window = self.blocks.alive.count_ones();
-        let Some(oldest) = self.blocks.oldest() else { return Take::Nothing };
-        if window < self.window().into() {
-            return Take::Nothing;
-        }
-        // cannot overflow: both are units of a block.
-        let taken = self.index.live(&self.medium.shape, Some(oldest)).saturating_add(needs);
-        if taken <= self.medium.shape.room().into() { Take::Oldest } else { Take::Packed }
+    fn what_to_take(&self) -> Take {
+        let is_full = self.blocks.alive.count_ones() >= self.window().into();
+        if is_full { Take::Oldest } else { Take::Nothing }
     }
 
     /// Begins a block, in the next one that does not fail.
@@ -118,12 +111,14 @@ where
         // The number is used, whatever comes of this.
         self.blocks.next = sequence.checked_add(1).ok_or(MapError::WornOut)?;
         self.medium.erase(block)?;
-        let (end, emptied) = self.plan(take);
+        let oldest = self.blocks.oldest().filter(|_| take == Take::Oldest);
+        let end = self.plan(oldest);
         let moving = end > 1;
-        let alive = match take {
-            Take::Empty => bit(block),
-            _ => (self.blocks.alive & !emptied) | bit(block),
+        let kept = match take {
+            Take::Empty => 0,
+            _ => self.blocks.alive & !oldest.map_or(0, bit),
         };
+        let alive = kept | bit(block);
         let first = Beginning { sequence, alive, filled: self.blocks.filled, moving };
         self.medium.store(Place { block, sequence, unit: 0 }, &first.head(), &[])?;
         let mut filled = 1;
@@ -139,14 +134,12 @@ where
             filled = filled.saturating_add(self.medium.shape.units_of(entry.len.into()) as u16);
         }
         if moving {
-            // Whatever a medium holds back, it does not hold back what this says is there.
-            self.medium.device.sync()?;
-            let moved = Head { kind: Kind::Moved, attribute: 0, len: filled, id: Default::default() };
+            let moved = Head { kind: Kind::Moved, attribute: 0, len: 0, id: Default::default() };
             self.medium.store(Place { block, sequence, unit: filled }, &moved, &[])?;
             // cannot overflow: a block has room for it.
             filled = filled.saturating_add(1);
         }
-        // Before one of the blocks that do not count any more is erased.
+        // Before the block that does not count any more is erased.
         self.medium.device.sync()?;
         self.index.moved(block);
         self.blocks.set_sequence(block, sequence);
@@ -155,34 +148,18 @@ where
         Ok(())
     }
 
-    /// Chooses a unit in the new block for each value that is moved there. Returns the unit behind the last one, and the blocks that
-    /// nothing is left in: the oldest ones, so that what they say of removed names is needed no more.
-    fn plan(&mut self, take: Take) -> (u16, u64) {
+    /// Chooses a unit in the new block for each value that is moved there: all that count of a block. Returns the unit behind the last
+    /// one. They fit: a block has as much room for what is moved as for what is set.
+    fn plan(&mut self, from: Option<u8>) -> u16 {
         self.index.stay();
-        let (mut to, mut emptied) = (1_u16, 0);
-        let mut at = match take {
-            Take::Nothing | Take::Empty => None,
-            Take::Oldest | Take::Packed => self.blocks.oldest(),
-        };
-        // cannot overflow: a block has one unit more.
-        let end = self.medium.shape.room().saturating_add(1);
-        while let Some(block) = at {
-            let mut behind = 0;
-            while let Some(entry) = self.index.next(block, behind) {
-                let units = self.medium.shape.units_of(entry.len.into());
-                let Some(next) = u16::try_from(units).ok().and_then(|units| to.checked_add(units)) else {
-                    return (to, emptied);
-                };
-                if next > end {
-                    return (to, emptied);
-                }
-                entry.move_to(to);
-                (behind, to) = (entry.unit, next);
-            }
-            emptied |= bit(block);
-            at = if take == Take::Packed { self.blocks.after(block) } else { None };
+        let (mut to, mut behind) = (1_u16, 0);
+        while let Some(entry) = from.and_then(|block| self.index.next(block, behind)) {
+            entry.move_to(to);
+            behind = entry.unit;
+            // cannot overflow, nor be cut off: units of a block.
+            to = to.saturating_add(self.medium.shape.units_of(entry.len.into()) as u16);
         }
-        (to, emptied)
+        to
     }
 }
 

@@ -52,10 +52,9 @@ impl<T: AsRef<[IndexEntry]> + AsMut<[IndexEntry]>> Index<T> {
         }
     }
 
-    /// Units that all values take, or those in one block.
-    pub(crate) fn live(&self, shape: &Shape, block: Option<u8>) -> usize {
-        let counted = self.used().filter(|entry| block.is_none_or(|block| entry.block == block));
-        counted.map(|entry| shape.units_of(entry.len.into())).sum()
+    /// Units that all values take.
+    pub(crate) fn live(&self, shape: &Shape) -> usize {
+        self.used().map(|entry| shape.units_of(entry.len.into())).sum()
     }
 
     pub(crate) fn stay(&mut self) {

@@ -51,6 +51,8 @@ pub(crate) struct Blocks {
     pub(crate) has_moved: bool,
     /// Whether it takes more entries. Not after anything has failed: then it is not known what stands there.
     pub(crate) is_open: bool,
+    /// Whether something has failed since the last change that did not, and may be on the medium.
+    pub(crate) is_doubtful: bool,
 }
 
 impl<D, T, B> KeyValue<D, T, B>
@@ -85,7 +87,7 @@ where
             return Err(MapError::IndexTooSmall { has: self.index.0.as_ref().len() });
         }
         // cannot underflow: what is there takes its part of the whole.
-        let others = self.index.live(&shape, None).saturating_sub(older.unwrap_or(0));
+        let others = self.index.live(&shape).saturating_sub(older.unwrap_or(0));
         let free = self.capacity_in_units().saturating_sub(others); // intended: less than nothing is nothing
         if units > free {
             let bytes = |units: usize| units.saturating_mul(shape.unit as usize); // cannot overflow: within the medium
@@ -139,12 +141,13 @@ where
     /// [`MapError::WornOut`] or [`MapError::Flash`] if the medium fails.
     pub fn remove(&mut self, name: &[u8]) -> Result<bool, MapError> {
         let id = self.medium.keys.id(name);
-        if self.index.find(&id).is_none() {
-            return Ok(false);
+        let was_there = self.index.find(&id).is_some();
+        // A value that failed to be set may stand there all the same.
+        if was_there || self.blocks.is_doubtful {
+            self.append(&Head { kind: Kind::Removed, attribute: 0, len: 0, id }, &[])?;
+            self.index.remove(&id);
         }
-        self.append(&Head { kind: Kind::Removed, attribute: 0, len: 0, id }, &[])?;
-        self.index.remove(&id);
-        Ok(true)
+        Ok(was_there)
     }
 
     /// All values, in no order. Names are not on the medium.
@@ -166,7 +169,7 @@ where
     /// Bytes of the [`capacity`](Self::capacity) that are taken.
     pub fn used(&self) -> usize {
         // cannot overflow: within the medium.
-        self.index.live(&self.medium.shape, None).saturating_mul(self.medium.shape.unit as usize)
+        self.index.live(&self.medium.shape).saturating_mul(self.medium.shape.unit as usize)
     }
 
     /// The medium.
@@ -233,6 +236,7 @@ impl Default for Blocks {
             filled: 0,
             has_moved: false,
             is_open: false,
+            is_doubtful: false,
         }
     }
 }

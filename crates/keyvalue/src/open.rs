@@ -40,7 +40,7 @@ where
         if let Some(head) = map.blocks.head {
             // What was begun later and does not count might count when it is read again: nothing goes into an earlier block.
             let filled = map.blocks.filled;
-            map.blocks.is_open = is_newest && filled < map.end() && map.medium.is_blank(head, filled)?;
+            map.blocks.is_open = is_newest && map.medium.is_blank(head, filled)?;
         }
         Ok(map)
     }
@@ -126,7 +126,7 @@ where
         while unit < self.medium.shape.units {
             let place = Place { block, sequence, unit };
             match self.medium.entry(place, 0, &mut [])? {
-                Some(head) if head.kind == Kind::Moved => return Ok(head.len == unit),
+                Some(head) if head.kind == Kind::Moved => return Ok(true),
                 Some(head) if head.kind == Kind::Value => {
                     // cannot overflow: the entry fits into the block.
                     unit = unit.saturating_add(self.medium.units_of(&head));

@@ -71,17 +71,12 @@ impl Shape {
 
     /// Units for entries that are there for certain, however they are spread, if the longest takes so many.
     ///
-    /// `window` blocks hold entries; one more is always free. Packed, each but the last of them has less than `longest` units left
-    /// over, and one block has to stay without any entry to begin with.
+    /// `window` blocks hold entries; one more is always free. Values are moved a block at a time, so there has to be one block with room
+    /// for the longest beside its own: if each had less, they would hold more than this.
     pub(crate) fn capacity(&self, window: u8, longest: usize) -> usize {
-        let room = usize::from(self.room());
-        let Some(rest) = room.checked_sub(longest) else { return 0 };
-        match usize::from(window) {
-            0 => 0,
-            1 => rest,
-            // cannot overflow: a block has fewer than 2^14 units, and there are 64 at most.
-            more => more.saturating_sub(1).saturating_mul(rest.saturating_add(1)),
-        }
+        let filled = usize::from(self.room()).checked_sub(longest).map_or(0, |rest| rest.saturating_add(1));
+        // cannot overflow: a block has fewer than 2^14 units, and there are 64 at most. Intended: nothing less one is nothing.
+        usize::from(window).saturating_mul(filled).saturating_sub(1)
     }
 
     pub(crate) fn check(&self, options: &MapOptions) -> Result<(), MapError> {
@@ -123,7 +118,7 @@ mod tests {
         for (longest, spares) in [(14 * 32 - 31, 1), (0, 0), (0, 4)] {
             assert_eq!(check(longest, spares), Err(MapError::Options), "{longest} {spares}");
         }
-        assert_eq!((shape.capacity(3, 1), shape.capacity(3, 14), shape.capacity(3, 15)), (28, 2, 0));
+        assert_eq!((shape.capacity(3, 1), shape.capacity(3, 14), shape.capacity(3, 15)), (41, 2, 0));
         assert_eq!((shape.capacity(1, 2), shape.capacity(0, 1)), (12, 0));
     }
 }

@@ -52,9 +52,9 @@ fn a_smaller_longest_value_leaves_more_room() {
     let capacity = |blocks, longest| {
         Rig::new(On::Plain, blocks, MapOptions { longest, spares: 1 }).format().expect("formats").capacity()
     };
-    // 14 units of 32 bytes in a block are for entries; one block is spare, and one stays free.
-    assert_eq!((capacity(4, 0), capacity(4, 96)), (2 * 14 * 32, 2 * 11 * 32));
-    assert_eq!((capacity(3, 0), capacity(2, 0), capacity(2, 14 * 32 - 32)), (14 * 32, 13 * 32, 0));
+    // 14 units of 32 bytes in a block are for entries, and one block is spare.
+    assert_eq!((capacity(4, 0), capacity(4, 96)), ((3 * 14 - 1) * 32, (3 * 11 - 1) * 32));
+    assert_eq!((capacity(3, 0), capacity(2, 0), capacity(2, 14 * 32 - 32)), (27 * 32, 13 * 32, 0));
     let refused = Rig::new(On::Plain, 4, MapOptions { longest: 14 * 32 - 31, spares: 1 }).format();
     assert_eq!(refused.err().and_then(|trouble| trouble.map()), Some(MapError::Options));
 }

@@ -61,7 +61,13 @@ fn no_cut_on_encrypted_flash_loses_a_change_that_returned() {
 
 #[test]
 fn no_cut_on_encrypted_flash_with_a_cache_loses_a_change_that_returned() {
-    cut_everywhere("key value cuts, cached", &Rig::new(On::Plain, 4, OPTIONS), Caching::UntilSync, 300, 2000);
+    cut_everywhere(
+        "key value cuts, cached",
+        &Rig::new(On::Plain, 4, OPTIONS),
+        Caching::UntilSync,
+        4000,
+        2000,
+    );
 }
 
 #[test]

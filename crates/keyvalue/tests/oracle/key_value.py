@@ -77,7 +77,7 @@ class Reader(Map):
                 begun[sequence] = (block, alive, entry[0], entry[2])
         for sequence in sorted(begun, reverse=True):
             block, alive, kind, _ = begun[sequence]
-            marks = [unit for unit, entry in self.entries(block, sequence) if entry[0] == MOVED and entry[2] == unit]
+            marks = [unit for unit, entry in self.entries(block, sequence) if entry[0] == MOVED]
             if kind == BEGUN or marks:
                 break
         else:
@@ -128,7 +128,7 @@ def example(writer):
     filled = writer.value(2, 7, unit, b"gone", b"removed later")
     unit = writer.begin(0, 8, MOVING, [2, 0], filled)
     unit = writer.value(0, 8, unit, b"moved", b"from block 3", 255)
-    unit = writer.put(0, 8, unit, MOVED, 0, unit, bytes(12))
+    unit = writer.put(0, 8, unit, MOVED, 0, 0, bytes(12))
     unit = writer.value(0, 8, unit, b"old", b"")
     unit = writer.put(0, 8, unit, REMOVED, 0, 0, writer.id(b"gone"))
     writer.value(0, 8, unit, b"new", b"\x00\xff")
