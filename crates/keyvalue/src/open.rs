@@ -112,6 +112,9 @@ where
         let mut below = None;
         while let Some((block, beginning)) = newest(headed, below) {
             if !beginning.moving || self.is_complete(block, beginning.sequence)? {
+                if beginning.alive & bit(block) == 0 {
+                    return Err(MapError::Damaged { block, unit: 0 });
+                }
                 (self.blocks.alive, self.blocks.head) = (beginning.alive, Some(block));
                 return Ok(Some(below.is_none()));
             }
@@ -146,13 +149,19 @@ where
             return Err(MapError::Damaged { block, unit: 0 });
         }
         let mut at = self.blocks.oldest();
+        let mut left = alive;
         while let Some(block) = at {
+            left &= !bit(block);
             let next = self.blocks.after(block);
             let filled_of = |block: u8| headed.get(usize::from(block)).copied().flatten();
             let filled = next.and_then(filled_of).map(|beginning| beginning.filled);
             self.blocks.filled = self.read_block(block, filled)?;
             self.blocks.has_moved = filled_of(block).is_some_and(|beginning| beginning.moving);
             at = next;
+        }
+        // Two with the same number: only whoever has the key can have written them.
+        if left != 0 {
+            return Err(MapError::Damaged { block: left.trailing_zeros() as u8, unit: 0 });
         }
         Ok(())
     }
