@@ -149,9 +149,9 @@ where
     }
 
     /// Chooses a unit in the new block for each value that is moved there: all that count of a block. Returns the unit behind the last
-    /// one. They fit: a block has as much room for what is moved as for what is set.
+    /// one. They fit: a block has as much room for what is moved as for what is set. What a beginning that failed had chosen is chosen
+    /// anew, because until one succeeds the oldest block stays the oldest, and nothing is appended.
     fn plan(&mut self, from: Option<u8>) -> u16 {
-        self.index.stay();
         let (mut to, mut behind) = (1_u16, 0);
         while let Some(entry) = from.and_then(|block| self.index.next(block, behind)) {
             entry.move_to(to);

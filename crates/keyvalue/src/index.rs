@@ -57,10 +57,6 @@ impl<T: AsRef<[IndexEntry]> + AsMut<[IndexEntry]>> Index<T> {
         self.used().map(|entry| shape.units_of(entry.len.into())).sum()
     }
 
-    pub(crate) fn stay(&mut self) {
-        self.0.as_mut().iter_mut().for_each(|entry| entry.moving_to = 0);
-    }
-
     /// The next value of a block, behind a unit of it.
     pub(crate) fn next(&mut self, block: u8, behind: u16) -> Option<&mut IndexEntry> {
         let of_block = |entry: &&mut IndexEntry| entry.unit > behind && entry.block == block;

@@ -25,7 +25,7 @@ fn a_change_that_a_medium_refuses_is_made_or_not_and_touches_nothing_else() {
         FlashCause::ReadOnly,
     ];
     let mut went_on = [0; 7];
-    Campaign::new("key value refusals", 200, 20_000).run(|seed, random: &mut Random| {
+    Campaign::new("key value refusals", 100, 10_000).run(|seed, random: &mut Random| {
         let on = if seed.is_multiple_of(4) { On::Sealed } else { On::Plain };
         let rig = Rig::new(on, 4 + random.below(3), MapOptions { longest: 100, spares: 2 });
         let mut map = rig.format().expect("formats");
