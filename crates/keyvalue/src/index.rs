@@ -1,6 +1,6 @@
 //! The table in memory of what is where: an entry for each name.
 
-use crate::key::NameId;
+use crate::key::{ID_LEN, NameId};
 use crate::shape::Shape;
 
 /// What a map remembers of a name. A map has a table of these, one for each name that it can hold.
@@ -14,6 +14,11 @@ pub struct IndexEntry {
     moving_to: u16,
     pub(crate) block: u8,
     pub(crate) attribute: u8,
+}
+
+impl IndexEntry {
+    /// A free entry, for tables that are static.
+    pub const EMPTY: Self = Self { id: [0; ID_LEN], len: 0, unit: 0, moving_to: 0, block: 0, attribute: 0 };
 }
 
 /// The table, with what is asked of it.
