@@ -70,27 +70,26 @@ fn a_block_that_ends_early_is_damaged() {
 
 #[test]
 fn what_was_damaged_is_not_moved_and_nothing_is_lost_by_it() {
-    let (rig, mut map) = three_blocks();
-    flip(&rig, 0, 3);
-    let set = map.set(&[18], &[7; 30]);
-    assert_eq!(set, Err(MapError::Damaged { block: 0, unit: 3 }));
-    assert_eq!(
-        map.remove(&[1]),
-        Err(MapError::Damaged { block: 0, unit: 3 }),
-        "there is no room for it without moving"
-    );
-    for name in (0..19).filter(|name| *name != 1) {
+    // The head of an entry, or its value.
+    for unit in [3, 4] {
+        let (rig, mut map) = three_blocks();
+        flip(&rig, 0, unit);
+        let damaged = MapError::Damaged { block: 0, unit: 3 };
+        assert_eq!(map.set(&[18], &[7; 30]), Err(damaged));
+        assert_eq!(map.remove(&[1]), Err(damaged), "there is no room for it without moving");
+        for name in (0..19).filter(|name| *name != 1) {
+            let mut out = [0; 30];
+            assert_eq!(map.get(&[name], &mut out).expect("reads").as_deref(), Some(&[name; 30][..]));
+        }
+        // Once the bit is as it was, so is the map, whatever stands in the block that did not come to count.
+        flip(&rig, 0, unit);
+        map.set(&[18], &[7; 30]).expect("sets");
+        drop(map);
+        let mut map = rig.open().expect("opens");
+        assert_eq!(map.values().count(), 19);
         let mut out = [0; 30];
-        assert_eq!(map.get(&[name], &mut out).expect("reads").as_deref(), Some(&[name; 30][..]));
+        assert_eq!(map.get(&[18], &mut out).expect("reads").as_deref(), Some(&[7; 30][..]));
     }
-    // Once the bit is as it was, so is the map, whatever stands in the block that did not come to count.
-    flip(&rig, 0, 3);
-    map.set(&[18], &[7; 30]).expect("sets");
-    drop(map);
-    let mut map = rig.open().expect("opens");
-    assert_eq!(map.values().count(), 19);
-    let mut out = [0; 30];
-    assert_eq!(map.get(&[18], &mut out).expect("reads").as_deref(), Some(&[7; 30][..]));
 }
 
 /// A medium that takes a program of a unit that is not blank would change what stands there.

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod bad_blocks;
+mod built;
 mod capacity;
 mod cuts;
 mod damage;
