@@ -36,6 +36,7 @@ type State = [Vec<Option<u8>>; 2];
 struct Rig {
     chip: SharedFlash,
     store: TrustedMemory,
+    medium: SealedMedium,
 }
 
 impl Rig {
@@ -43,6 +44,7 @@ impl Rig {
         Self {
             chip: SharedFlash::new(EmulatedFlash::with_image(image)),
             store: TrustedMemory::with_record(record),
+            medium: SealedMedium::Ordered,
         }
     }
 
@@ -50,7 +52,7 @@ impl Rig {
         let geometry = FlashGeometry::new(1, STRIDE, 11 * STRIDE, 9).expect("a geometry");
         let rig = Self::new(FlashImage::erased(geometry), None);
         let parts = rig.parts();
-        (0..2).for_each(|part| open(&parts, part, false).expect("formats").close().expect("closes"));
+        (0..2).for_each(|part| rig.open(&parts, part, false).expect("formats").close().expect("closes"));
         drop(parts);
         rig
     }
@@ -64,17 +66,23 @@ impl Rig {
         SealedParts::new(chip, store, &KEY, QUOTAS, vec![0; 200]).expect("they fit")
     }
 
+    fn open<'p>(
+        &self,
+        parts: &'p Parts,
+        part: usize,
+        mount: bool,
+    ) -> Result<AnyVolume<'p, AsconAead128>, SealedError> {
+        let part = parts.part(part).expect("there are two");
+        let open = if mount { SealedFlash::mount } else { SealedFlash::format };
+        let options = SealedOptions { medium: self.medium, ..OPTIONS };
+        let (table, buffer) = (vec![BlockState::default(); 4], vec![0; STRIDE as usize]);
+        open(any_flash(part.device), any_store(part.store), &part.key, options, table, buffer, &mut OsRandom)
+    }
+
     fn read(&self) -> [Result<Vec<Option<u8>>, SealedError>; 2] {
         let parts = self.parts();
-        [0, 1].map(|part| open(&parts, part, true).map(|mut volume| read(&mut volume)))
+        [0, 1].map(|part| self.open(&parts, part, true).map(|mut volume| read(&mut volume)))
     }
-}
-
-fn open(parts: &Parts, part: usize, mount: bool) -> Result<AnyVolume<'_, AsconAead128>, SealedError> {
-    let part = parts.part(part).expect("there are two");
-    let open = if mount { SealedFlash::mount } else { SealedFlash::format };
-    let (table, buffer) = (vec![BlockState::default(); 4], vec![0; STRIDE as usize]);
-    open(any_flash(part.device), any_store(part.store), &part.key, OPTIONS, table, buffer, &mut OsRandom)
 }
 
 fn read(volume: &mut AnyVolume<'_, AsconAead128>) -> Vec<Option<u8>> {
@@ -108,7 +116,7 @@ fn work(rig: &Rig, state: &State, seed: u64, changes: u64) -> (Vec<State>, Vec<(
     let mut random = Random::new(seed);
     let (mut states, mut changed) = (vec![state.clone()], Vec::new());
     let parts = rig.parts();
-    let mut volumes = [0, 1].map(|part| open(&parts, part, true).expect("mounts"));
+    let mut volumes = [0, 1].map(|part| rig.open(&parts, part, true).expect("mounts"));
     for number in 0..changes {
         let part = random.below(2) as usize;
         let (block, byte) = (random.below(QUOTAS[part].into()), random.below(250) as u8);
@@ -131,7 +139,7 @@ fn each_part_is_a_volume_of_its_own() {
     // What one of them writes lies in its own blocks, and in the log.
     let before = rig.chip.lock().image().clone();
     let parts = rig.parts();
-    put(&mut open(&parts, 0, true).expect("mounts"), 1, 7).expect("writes");
+    put(&mut rig.open(&parts, 0, true).expect("mounts"), 1, 7).expect("writes");
     let after = rig.chip.lock().image().clone();
     let changed: Vec<usize> = (0..9)
         .filter(|block| (0..11).any(|unit| before.unit(*block, unit) != after.unit(*block, unit)))
@@ -172,7 +180,16 @@ fn identifiers_and_the_record_of_the_store_are_as_documented() {
 
 #[test]
 fn no_cut_costs_a_part_anything_that_was_synced() {
-    let rig = Rig::formatted();
+    cut_everywhere("sealed parts, cuts", SealedMedium::Ordered, Caching::None);
+}
+
+#[test]
+fn no_cut_on_a_chip_with_a_cache_costs_a_part_anything_that_was_synced() {
+    cut_everywhere("sealed parts, cuts with a cache", SealedMedium::Cached, Caching::UntilSync);
+}
+
+fn cut_everywhere(name: &'static str, kind: SealedMedium, caching: Caching) {
+    let rig = Rig { medium: kind, ..Rig::formatted() };
     let first = rig.store.record();
     rig.chip.lock().record();
     rig.store.beside(&rig.chip);
@@ -180,7 +197,7 @@ fn no_cut_costs_a_part_anything_that_was_synced() {
     let recording = rig.chip.lock().finish_recording();
     let writes = rig.store.writes();
     let last = recording.len() - 1;
-    let medium: Vec<PowerCut> = recording.cuts(Caching::None);
+    let medium: Vec<PowerCut> = recording.cuts(caching);
     let done = |step: usize| {
         let cut = medium.iter().find(|cut| cut.step == step.min(last)).expect("a cut");
         recording.aftermath(*cut).1.len()
@@ -189,7 +206,7 @@ fn no_cut_costs_a_part_anything_that_was_synced() {
     let cuts: Vec<(Option<PowerCut>, Option<TrustedWrite>)> =
         medium.iter().map(|cut| (Some(*cut), None)).chain(stores).collect();
     assert!(cuts.len() > 1000, "{}", cuts.len());
-    Campaign::matrix("sealed parts, cuts", 150).over(&cuts, |cut| {
+    Campaign::matrix(name, 200).over(&cuts, |cut| {
         let (image, record, done) = match *cut {
             (Some(cut), _) => {
                 let (image, promises) = recording.aftermath(cut);
@@ -205,7 +222,7 @@ fn no_cut_costs_a_part_anything_that_was_synced() {
                 )
             }
         };
-        let after = Rig::new(image, record);
+        let after = Rig { medium: kind, ..Rig::new(image, record) };
         let found = after.read().map(|part| part.unwrap_or_else(|error| panic!("{cut:?}: {error}")));
         // The change before may not have been acknowledged yet, and the one that was cut may have come to any of its states.
         let allowed = (done..(done + 2).min(states.len())).any(|number| {
@@ -246,7 +263,7 @@ fn no_attack_on_a_part_or_the_log_goes_undetected() {
         let parts = rig.parts();
         let mut count = 0;
         for (part, state) in state.iter().enumerate() {
-            match open(&parts, part, true) {
+            match rig.open(&parts, part, true) {
                 Err(_) => count += 1,
                 Ok(mut volume) => {
                     let erase = u64::from(volume.geometry().erase_size());
@@ -299,7 +316,7 @@ fn blocks_of_the_log_go_bad_and_the_store_fails() {
         let geometry = FlashGeometry::new(1, STRIDE, 11 * STRIDE, 10).expect("a geometry");
         let rig = Rig::new(FlashImage::erased(geometry), None);
         let parts = rig.parts();
-        (0..2).for_each(|part| drop(open(&parts, part, false).expect("formats")));
+        (0..2).for_each(|part| drop(rig.open(&parts, part, false).expect("formats")));
         rig.chip.lock().break_block(8, how);
         let (states, _) = work(&rig, &empty(), 7, 40);
         assert_eq!(rig.read().map(|part| part.expect("mounts")), states[40], "{how:?}");
@@ -308,10 +325,10 @@ fn blocks_of_the_log_go_bad_and_the_store_fails() {
     let rig = Rig::formatted();
     let (states, _) = work(&rig, &empty(), 8, 9);
     let parts = rig.parts();
-    (0..2).for_each(|part| open(&parts, part, true).expect("mounts").close().expect("closes"));
+    (0..2).for_each(|part| rig.open(&parts, part, true).expect("mounts").close().expect("closes"));
     (7..9).for_each(|block| rig.chip.lock().break_block(block, BadBlock::ProgError));
     let parts = rig.parts();
-    let refused = put(&mut open(&parts, 0, true).expect("mounts, as nothing is written"), 0, 1);
+    let refused = put(&mut rig.open(&parts, 0, true).expect("mounts, as nothing is written"), 0, 1);
     assert!(matches!(refused, Err(FlashCause::TrustedStore(TrustedStoreError::WornOut))), "{refused:?}");
     assert_eq!(rig.snapshot().read().map(|part| part.expect("mounts")), states[9]);
 }
@@ -323,7 +340,7 @@ fn after_a_write_of_the_store_that_failed_either_record_may_count() {
             let rig = Rig::formatted();
             let (states, _) = work(&rig, &empty(), 9, after);
             let parts = rig.parts();
-            let mut volumes = [0, 1].map(|part| open(&parts, part, true).expect("mounts"));
+            let mut volumes = [0, 1].map(|part| rig.open(&parts, part, true).expect("mounts"));
             put(&mut volumes[1], 0, 1).expect("writes");
             match late {
                 true => rig.store.fail_late(TrustedStoreError::Driver(1)),
@@ -343,6 +360,46 @@ fn after_a_write_of_the_store_that_failed_either_record_may_count() {
             assert_eq!(seen, expected, "{late} {after}");
         }
     }
+}
+
+/// A store beside a counter: what it is told, and what it says.
+#[derive(Default)]
+struct Beside {
+    store: TrustedMemory,
+    claims: u32,
+}
+
+impl TrustedStore for &mut Beside {
+    fn load(&mut self) -> Result<Option<TrustedRecord>, TrustedStoreError> {
+        self.store.load()
+    }
+
+    fn claim(&mut self) -> Result<(), TrustedStoreError> {
+        self.claims += 1;
+        Ok(())
+    }
+
+    fn store(&mut self, record: &TrustedRecord) -> Result<(), TrustedStoreError> {
+        self.store.store(record)
+    }
+
+    fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
+        Ok(Some(7))
+    }
+}
+
+#[test]
+fn a_store_beside_a_counter_is_asked_and_told_by_each_part() {
+    let chip = EmulatedFlash::new(FlashGeometry::new(1, 16, 512, 8).expect("a geometry"));
+    let mut beside = Beside::default();
+    let parts = SealedParts::new(chip, &mut beside, &KEY, QUOTAS.map(|blocks| blocks - 1), vec![0; 176]);
+    let parts = parts.expect("they fit");
+    for part in 0..2 {
+        let mut store = parts.part(part).expect("a part").store;
+        assert_eq!((store.stored_at_most(), store.claim()), (Ok(Some(7)), Ok(())));
+    }
+    drop(parts);
+    assert_eq!(beside.claims, 2);
 }
 
 #[test]
