@@ -17,6 +17,7 @@ mod handshake;
 mod image;
 mod images;
 mod json;
+mod key_value;
 mod littlefs;
 mod luks;
 mod luks2_built;
@@ -47,6 +48,7 @@ pub use handshake::nbd_handshake;
 pub use image::Image;
 pub use images::{fit, initramfs, modules};
 pub use json::mutate_json;
+pub use key_value::key_value;
 pub use littlefs::{littlefs, littlefs_listing, littlefs_seed};
 pub use luks::{header_restore, keyslot, luks1_header, luks2_header, luks2_json, luks2_volume};
 pub use luks2_built::luks2_built;
@@ -105,6 +107,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("flash_header_built", flash_header_built),
     ("fit_edited", fit_edited),
     ("nbd_client", nbd_client),
+    ("key_value", key_value),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

@@ -33,6 +33,7 @@
 //! | | `Luks1Card`, `CardPart` | an SD card with LUKS1, which cryptsetup opens too; a part of a card |
 //! | `block-device-driver` | `CryptBlocks` | the same for executors |
 //! | `sealed` | `SealedFlash`, `SealedReader` | a `FlashDevice`, authenticated |
+//! | | `SealedParts` | several of them on one chip, behind one trusted store |
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects))]

@@ -1,6 +1,6 @@
 //! Key derivation: what turns a passphrase into the key of a keyslot, and how much work that costs.
 //!
-//! PBKDF2 (RFC 8018) with every hash that LUKS headers name, Catena, plain mode's hashing and the digests themselves need
+//! PBKDF2 (RFC 8018) with every hash that LUKS headers name, Catena, plain mode's hashing, HKDF and the digests themselves need
 //! no heap; the first two can be done in steps. Argon2 (RFC 9106, from a library crate) and scrypt (RFC 7914) need
 //! `alloc`; with `std` their memory is checked against what the system can give before it is taken, lanes get threads
 //! of their own, costs can be calibrated by the clock, and a [`WorkLimit`] bounds what a header may ask for.
@@ -37,6 +37,7 @@ pub mod fixed;
 mod hash;
 mod pbkdf2;
 pub mod plain;
+mod prf;
 pub mod words;
 
 #[cfg(feature = "alloc")]
@@ -67,6 +68,7 @@ pub use limit::WorkLimit;
 #[cfg(feature = "std")]
 pub use memory::{available_memory, check_memory};
 pub use pbkdf2::{Pbkdf2, Progress, pbkdf2, pbkdf2_sha256_with};
+pub use prf::{Prf, PrfMessage};
 
 /// Does all steps of a derivation, with `std` as long as its limit permits.
 #[cfg_attr(feature = "std", allow(unused_mut))]

@@ -41,6 +41,7 @@ fn main() {
     seeds.vhost_user();
     seeds.files();
     seeds.sealed();
+    seeds.key_value();
     seeds.littlefs();
     seeds.daemons();
     seeds.built();
@@ -547,6 +548,42 @@ impl Seeds {
                 let all = [&[kind, 3 + changes, 5, changes][..], &program].concat();
                 self.put("sealed_store", &format!("{kind}-{changes}"), &all);
             }
+        }
+    }
+
+    fn key_value(&self) {
+        // Changes, power losses and openings, on a medium with a cache and without.
+        for kind in 0..2_u8 {
+            for seed in 0..6_u32 {
+                let program: Vec<u8> = (0..300_u32)
+                    .map(|at| (at * (2 * seed + 1) + seed).wrapping_mul(2_654_435_761).to_be_bytes()[0])
+                    .collect();
+                self.put(
+                    "key_value",
+                    &format!("history-{kind}-{seed}"),
+                    &[&[0, kind][..], &program].concat(),
+                );
+            }
+        }
+        // Two blocks with values, the second of which counts, as FORMATS.md has them.
+        let begun = |block: u8, kind: u8, sequence: u8, alive: u8, filled: u8| {
+            [block, 0, sequence, kind, 1, filled, 0, 1, sequence, 0, 0, 0, alive, 0, 0, 0, 0, 0, 0, 0, 1]
+        };
+        let value = |block: u8, unit: u8, sequence: u8, name: u8, len: u8| {
+            [&[block, unit, sequence, 1, 7, len, 0, 0, name][..], &[0x55; 40][..len.into()], &[1]].concat()
+        };
+        let first = [&begun(2, 3, 4, 4, 0)[..], &value(2, 1, 4, 0, 5), &value(2, 3, 4, 1, 32)].concat();
+        let second = [&begun(0, 3, 5, 5, 5)[..], &value(0, 1, 5, 0, 9)].concat();
+        let moving = [&begun(1, 4, 6, 1, 3)[..], &value(1, 1, 6, 2, 3)].concat();
+        for (name, parts) in
+            [("one", vec![&first]), ("two", vec![&first, &second]), ("moving", vec![&first, &moving])]
+        {
+            let all = parts.into_iter().flatten().copied();
+            self.put(
+                "key_value",
+                &format!("built-{name}"),
+                &[1, 0].into_iter().chain(all).collect::<Vec<u8>>(),
+            );
         }
     }
 

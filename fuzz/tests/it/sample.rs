@@ -139,4 +139,5 @@ samples! {
     flash_header_built: 2_000;
     fit_edited: 1_000;
     nbd_client: 3_000;
+    key_value: 2_000;
 }

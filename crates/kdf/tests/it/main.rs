@@ -3,6 +3,7 @@
 mod backends;
 mod catena;
 mod limit;
+mod prf;
 mod vectors;
 mod words;
 mod wycheproof;

@@ -8,6 +8,7 @@
 
 mod cost;
 mod derive;
+mod device_key;
 mod error;
 mod header;
 mod params;
@@ -17,6 +18,7 @@ pub use cost::{KdfCost, MAX_WORK};
 #[cfg(feature = "alloc")]
 pub use derive::AnyKdf;
 pub use derive::{AtMost, ChipKdfs, Derive, DeriveError, Pbkdf2Kdf};
+pub use device_key::{CmacSecret, DeviceCmac};
 pub use error::{HeaderError, SlotError};
 pub use header::{Header, HeaderEdit, Slot, is_blank};
 pub use params::{

@@ -6,10 +6,8 @@
 use core::fmt;
 
 use atrest_codec::{Writer, encode, split_mut};
+use atrest_kdf::Prf;
 use atrest_secret::{Random, SecretArray, wipe};
-use hmac::digest::KeyInit;
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
 
 use super::cost::KdfCost;
 use super::derive::Derive;
@@ -175,7 +173,7 @@ fn wrapping_key(
     device: Option<&mut dyn DeviceSecret>,
 ) -> Result<SecretArray<32>, SlotError> {
     let fields: [u8; PARAMS_LEN] = params.encode(0);
-    let mut wrapping = hmac_sha256(derived, &[KEYSLOT_LABEL, &fields, bound]);
+    let mut wrapping = Prf::once(derived, &[KEYSLOT_LABEL, &fields, bound]);
     if let Some(device) = device {
         let mut message = SecretArray::<56>::zeroed();
         let (label, key): (&mut [u8; 24], &mut [u8; 32]) = split_mut(&mut message);
@@ -184,21 +182,6 @@ fn wrapping_key(
         device.mac(&message, &mut wrapping).map_err(SlotError::Device)?;
     }
     Ok(wrapping)
-}
-
-#[inline(never)]
-fn hmac_sha256(key: &[u8; 32], parts: &[&[u8]]) -> SecretArray<32> {
-    // RFC 2104: a key shorter than a block of the hash is filled up with zeros.
-    let mut block = SecretArray::<64>::zeroed();
-    let (start, _zeros): (&mut [u8; 32], &mut [u8; 32]) = split_mut(&mut block);
-    start.copy_from_slice(key);
-    let mut mac = Hmac::<Sha256>::new((&*block).into());
-    parts.iter().for_each(|part| mac.update(part));
-    let mut sum = mac.finalize().into_bytes();
-    let mut out = SecretArray::zeroed();
-    out.copy_from_slice(&sum);
-    wipe(&mut sum);
-    out
 }
 
 impl HmacSecret {
@@ -210,7 +193,7 @@ impl HmacSecret {
 
 impl DeviceSecret for HmacSecret {
     fn mac(&mut self, message: &[u8; 56], out: &mut [u8; 32]) -> Result<(), DeviceSecretError> {
-        out.copy_from_slice(&*hmac_sha256(&self.0, &[message]));
+        out.copy_from_slice(&*Prf::once(&self.0, &[message]));
         Ok(())
     }
 }
@@ -237,6 +220,12 @@ impl FlashKey {
         }
         (self.len, self.uuid) = (len, params.uuid);
         Ok(())
+    }
+
+    /// Takes the first `len` bytes, 64 at most.
+    pub(super) fn fill(&mut self, bytes: &[u8; MAX_KEY_LEN], len: usize, uuid: Uuid) {
+        self.bytes.iter_mut().zip(bytes).take(len).for_each(|(to, from)| *to = *from);
+        (self.len, self.uuid) = (len.min(MAX_KEY_LEN), uuid);
     }
 
     /// The key itself; no bytes if there is none.

@@ -4,10 +4,11 @@ use core::fmt;
 
 use atrest_codec::{Le, decode, encode};
 use atrest_device::{FlashDevice, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
+use atrest_kdf::Prf;
 
 use super::log::{Contents, Log};
 use crate::sealed::SealedKey;
-use crate::sealed::keys::{self, Prf};
+use crate::sealed::keys;
 
 /// Bytes of an entry in the log of a [`CounterStore`].
 pub const ENTRY_LEN: usize = SIGNED + TAG;
