@@ -1,0 +1,225 @@
+//! What the tests drive as blocking code and as asynchronous code in turns. All of it is used by blocking calls: behind those of the
+//! asynchronous face, media that wait and an executor that polls.
+
+use std::cell::Cell;
+use std::sync::LazyLock;
+
+use atrest_cipher::DataUnitCipher;
+use atrest_device::{FlashDevice, FlashError, FlashGeometry, GeometryError};
+use atrest_flash::{
+    BlankReads, ByOperation, CryptFlash, CryptFlashError, NorDriver, NorDriverError, NorError, NorFaults,
+    NorStorage, asynchronous,
+};
+use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
+use embedded_storage_async::nor_flash as nor_async;
+
+use crate::waits::{Waits, block_on};
+
+/// One or the other.
+#[derive(Debug)]
+pub enum Faces<B, A> {
+    Blocking(B),
+    Asynchronous(A),
+}
+
+/// Whether the next one is asynchronous. Each test takes them in turns; which one is first depends on its name and on the rotation that
+/// campaigns go by, so that it does the same each time it is run at one commit. `ATREST_FACE=blocking` or `async` takes one for all: a case
+/// of a campaign that fails is replayed with both.
+pub fn is_asynchronous() -> bool {
+    static FORCED: LazyLock<Option<bool>> = LazyLock::new(|| match std::env::var("ATREST_FACE").as_deref() {
+        Err(_) => None,
+        Ok("blocking") => Some(false),
+        Ok("async") => Some(true),
+        Ok(other) => panic!("ATREST_FACE={other}: neither blocking nor async"),
+    });
+    thread_local! { static NEXT: Cell<bool> = Cell::new(first()) }
+    FORCED.unwrap_or_else(|| NEXT.replace(!NEXT.get()))
+}
+
+fn first() -> bool {
+    let rotation: u64 = std::env::var("ATREST_ROTATION").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let name = std::thread::current().name().map_or(0, |name| name.bytes().map(u64::from).sum());
+    (rotation + name) % 2 == 1
+}
+
+/// Calls the one, or waits for the other.
+macro_rules! either {
+    ($faces:expr, $one:ident => $call:expr) => {
+        match $faces {
+            Faces::Blocking($one) => $call,
+            Faces::Asynchronous($one) => block_on($call),
+        }
+    };
+}
+
+impl<B: FlashDevice, A: atrest_device::asynchronous::FlashDevice> FlashDevice for Faces<B, A> {
+    fn geometry(&self) -> FlashGeometry {
+        match self {
+            Self::Blocking(flash) => flash.geometry(),
+            Self::Asynchronous(flash) => flash.geometry(),
+        }
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        either!(self, flash => flash.read(address, buf))
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        either!(self, flash => flash.prog(address, data))
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        either!(self, flash => flash.erase(address, len))
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        either!(self, flash => flash.sync())
+    }
+
+    fn erased_byte(&self) -> Option<u8> {
+        match self {
+            Self::Blocking(flash) => flash.erased_byte(),
+            Self::Asynchronous(flash) => flash.erased_byte(),
+        }
+    }
+
+    fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+        either!(self, flash => flash.is_blank(address, len, scratch))
+    }
+}
+
+/// [`CryptFlash`] in either face.
+pub type AnyCrypt<D, C, B> = Faces<CryptFlash<D, C, B>, asynchronous::CryptFlash<Waits<D>, C, B>>;
+
+impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> AnyCrypt<D, C, B> {
+    pub fn new(device: D, cipher: C, bounce: B) -> Result<Self, CryptFlashError> {
+        if is_asynchronous() {
+            asynchronous::CryptFlash::new(Waits(device), cipher, bounce).map(Self::Asynchronous)
+        } else {
+            CryptFlash::new(device, cipher, bounce).map(Self::Blocking)
+        }
+    }
+
+    pub fn with_blank_reads(
+        device: D,
+        cipher: C,
+        bounce: B,
+        blank_reads: BlankReads,
+    ) -> Result<Self, CryptFlashError> {
+        if is_asynchronous() {
+            asynchronous::CryptFlash::with_blank_reads(Waits(device), cipher, bounce, blank_reads)
+                .map(Self::Asynchronous)
+        } else {
+            CryptFlash::with_blank_reads(device, cipher, bounce, blank_reads).map(Self::Blocking)
+        }
+    }
+
+    pub fn device(&self) -> &D {
+        match self {
+            Self::Blocking(flash) => flash.device(),
+            Self::Asynchronous(flash) => &flash.device().0,
+        }
+    }
+
+    pub fn device_mut(&mut self) -> &mut D {
+        match self {
+            Self::Blocking(flash) => flash.device_mut(),
+            Self::Asynchronous(flash) => &mut flash.device_mut().0,
+        }
+    }
+
+    pub fn into_device(self) -> D {
+        match self {
+            Self::Blocking(flash) => flash.into_device(),
+            Self::Asynchronous(flash) => flash.into_device().0,
+        }
+    }
+}
+
+/// [`NorDriver`] in either face.
+pub type AnyDriver<F, M = ByOperation> = Faces<NorDriver<F, M>, asynchronous::NorDriver<Waits<F>, M>>;
+
+impl<F: NorFlash> AnyDriver<F> {
+    pub fn new(driver: F) -> Result<Self, GeometryError> {
+        if is_asynchronous() {
+            asynchronous::NorDriver::new(Waits(driver)).map(Self::Asynchronous)
+        } else {
+            NorDriver::new(driver).map(Self::Blocking)
+        }
+    }
+}
+
+impl<F: NorFlash, M: NorFaults<F::Error>> AnyDriver<F, M> {
+    pub fn with_faults(driver: F, faults: M) -> Result<Self, GeometryError> {
+        if is_asynchronous() {
+            asynchronous::NorDriver::with_faults(Waits(driver), faults).map(Self::Asynchronous)
+        } else {
+            NorDriver::with_faults(driver, faults).map(Self::Blocking)
+        }
+    }
+}
+
+/// [`NorStorage`] in either face.
+#[derive(Debug)]
+pub struct AnyStorage<D, const READ: usize, const PROG: usize, const ERASE: usize>(
+    Faces<NorStorage<D, READ, PROG, ERASE>, asynchronous::NorStorage<Waits<D>, READ, PROG, ERASE>>,
+);
+
+impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize>
+    AnyStorage<D, READ, PROG, ERASE>
+{
+    pub fn new(device: D) -> Result<Self, NorError> {
+        Ok(Self(if is_asynchronous() {
+            Faces::Asynchronous(asynchronous::NorStorage::new(Waits(device))?)
+        } else {
+            Faces::Blocking(NorStorage::new(device)?)
+        }))
+    }
+}
+
+impl<D, const READ: usize, const PROG: usize, const ERASE: usize> ErrorType
+    for AnyStorage<D, READ, PROG, ERASE>
+{
+    type Error = NorDriverError;
+}
+
+impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize> ReadNorFlash
+    for AnyStorage<D, READ, PROG, ERASE>
+{
+    const READ_SIZE: usize = READ;
+
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), NorDriverError> {
+        match &mut self.0 {
+            Faces::Blocking(nor) => nor.read(offset, bytes),
+            Faces::Asynchronous(nor) => block_on(nor_async::ReadNorFlash::read(nor, offset, bytes)),
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        match &self.0 {
+            Faces::Blocking(nor) => nor.capacity(),
+            Faces::Asynchronous(nor) => nor_async::ReadNorFlash::capacity(nor),
+        }
+    }
+}
+
+impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize> NorFlash
+    for AnyStorage<D, READ, PROG, ERASE>
+{
+    const WRITE_SIZE: usize = PROG;
+    const ERASE_SIZE: usize = ERASE;
+
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), NorDriverError> {
+        match &mut self.0 {
+            Faces::Blocking(nor) => nor.erase(from, to),
+            Faces::Asynchronous(nor) => block_on(nor_async::NorFlash::erase(nor, from, to)),
+        }
+    }
+
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), NorDriverError> {
+        match &mut self.0 {
+            Faces::Blocking(nor) => nor.write(offset, bytes),
+            Faces::Asynchronous(nor) => block_on(nor_async::NorFlash::write(nor, offset, bytes)),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Media and stores that keep who awaits them waiting, and the executor that waits.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake};
+
+use atrest_device::asynchronous::{self, Blocking};
+use atrest_device::{
+    FlashDevice, FlashError, FlashGeometry, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError,
+};
+use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
+use embedded_storage_async::nor_flash as nor_async;
+
+/// Something blocking, of which each operation is awaited once before it happens, and once after: a future that is dropped at the first
+/// has done nothing, and at the second everything, of which nobody has heard.
+#[derive(Debug)]
+pub struct Waits<T>(pub T);
+
+/// Pending once. Whoever polls is woken.
+async fn pause() {
+    let mut waited = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+async fn between_pauses<T>(work: impl Future<Output = T>) -> T {
+    pause().await;
+    let done = work.await;
+    pause().await;
+    done
+}
+
+/// Polls until it is ready.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    poll_at_most(usize::MAX, future).expect("polled for ever")
+}
+
+/// Polls so many times, and drops the future if it is not ready then.
+pub fn poll_at_most<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
+    let woken = Arc::new(Woken(AtomicBool::new(true)));
+    let waker = Arc::clone(&woken).into();
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    for _ in 0..polls {
+        assert!(woken.0.swap(false, Ordering::Relaxed), "a future is pending and nothing will wake it");
+        if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+            return Some(done);
+        }
+    }
+    None
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<D: FlashDevice> asynchronous::FlashDevice for Waits<D> {
+    fn geometry(&self) -> FlashGeometry {
+        self.0.geometry()
+    }
+
+    async fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        between_pauses(Blocking(&mut self.0).read(address, buf)).await
+    }
+
+    async fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        between_pauses(Blocking(&mut self.0).prog(address, data)).await
+    }
+
+    async fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        between_pauses(Blocking(&mut self.0).erase(address, len)).await
+    }
+
+    async fn sync(&mut self) -> Result<(), FlashError> {
+        between_pauses(Blocking(&mut self.0).sync()).await
+    }
+
+    fn erased_byte(&self) -> Option<u8> {
+        self.0.erased_byte()
+    }
+
+    async fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+        between_pauses(Blocking(&mut self.0).is_blank(address, len, scratch)).await
+    }
+}
+
+impl<S: TrustedStore> asynchronous::TrustedStore for Waits<S> {
+    async fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+        between_pauses(Blocking(&mut self.0).load()).await
+    }
+
+    async fn claim(&mut self) -> Result<(), TrustedStoreError> {
+        between_pauses(Blocking(&mut self.0).claim()).await
+    }
+
+    async fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+        between_pauses(Blocking(&mut self.0).store(record)).await
+    }
+
+    async fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
+        between_pauses(Blocking(&mut self.0).stored_at_most()).await
+    }
+}
+
+impl<F: ErrorType> ErrorType for Waits<F> {
+    type Error = F::Error;
+}
+
+impl<F: ReadNorFlash> nor_async::ReadNorFlash for Waits<F> {
+    const READ_SIZE: usize = F::READ_SIZE;
+
+    async fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), F::Error> {
+        between_pauses(async { self.0.read(offset, bytes) }).await
+    }
+
+    fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
+impl<F: NorFlash> nor_async::NorFlash for Waits<F> {
+    const WRITE_SIZE: usize = F::WRITE_SIZE;
+    const ERASE_SIZE: usize = F::ERASE_SIZE;
+
+    async fn erase(&mut self, from: u32, to: u32) -> Result<(), F::Error> {
+        between_pauses(async { self.0.erase(from, to) }).await
+    }
+
+    async fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), F::Error> {
+        between_pauses(async { self.0.write(offset, bytes) }).await
+    }
+}
+
+#[test]
+#[should_panic(expected = "nothing will wake it")]
+fn a_future_that_nothing_wakes_does_not_hang_a_test() {
+    block_on(std::future::pending::<()>());
+}
+
+#[test]
+fn a_future_is_dropped_before_or_after_the_operation() {
+    let mut nothing = Vec::new();
+    for polls in 0..4 {
+        let done = poll_at_most(polls, between_pauses(async { nothing.push(polls) }));
+        assert_eq!(done.is_some(), polls == 3);
+    }
+    assert_eq!(nothing, [2, 3]);
+}
