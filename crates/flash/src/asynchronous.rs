@@ -17,6 +17,8 @@
 //! An operation whose future is dropped before it is ready, by a timeout or `select`, is a failed operation: the range of a program or
 //! erase holds whatever the medium left there.
 
+#[cfg(feature = "sealed")]
+use atrest_device::asynchronous::TrustedStore;
 use atrest_device::asynchronous::{FlashDevice, FlashRegion};
 use atrest_twin::asynchronous as twin;
 #[cfg(feature = "embedded-storage-async")]
@@ -34,6 +36,12 @@ mod nor;
 mod nor_driver;
 #[path = "header/opened.rs"]
 mod opened;
+#[cfg(feature = "sealed")]
+#[path = "sealed/io.rs"]
+mod sealed;
+
+#[cfg(feature = "sealed")]
+use crate::sealed::Unfinished;
 
 pub use crypt::CryptFlash;
 #[cfg(feature = "embedded-storage-async")]
@@ -41,3 +49,5 @@ pub use nor::NorStorage;
 #[cfg(feature = "embedded-storage-async")]
 pub use nor_driver::NorDriver;
 pub use opened::FlashHeader;
+#[cfg(feature = "sealed")]
+pub use sealed::{SealedFlash, SealedReader, store};

@@ -1,5 +1,7 @@
 //! What blocks while the medium is busy. Its twin is `asynchronous.rs`; the header is changed here alone.
 
+#[cfg(feature = "sealed")]
+use atrest_device::TrustedStore;
 use atrest_device::{FlashDevice, FlashRegion};
 use atrest_twin::blocking as twin;
 #[cfg(feature = "embedded-storage")]
@@ -21,6 +23,12 @@ mod nor_driver;
 mod opened;
 #[path = "header/replace.rs"]
 mod replace;
+#[cfg(feature = "sealed")]
+#[path = "sealed/io.rs"]
+pub(crate) mod sealed;
+
+#[cfg(feature = "sealed")]
+use crate::sealed::NeverUnfinished as Unfinished;
 
 pub use change::{Anchor, Existing, FormatOptions, NewSlot};
 pub use crypt::CryptFlash;
