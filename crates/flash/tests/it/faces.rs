@@ -5,7 +5,15 @@ use std::cell::Cell;
 use std::sync::LazyLock;
 
 use atrest_cipher::DataUnitCipher;
-use atrest_device::{FlashDevice, FlashError, FlashGeometry, GeometryError};
+use atrest_device::{
+    FlashDevice, FlashError, FlashGeometry, GeometryError, TRUSTED_RECORD_LEN, TrustedStore,
+    TrustedStoreError,
+};
+use atrest_flash::asynchronous::store as waiting;
+use atrest_flash::sealed::SealedKey;
+use atrest_flash::sealed::store::{
+    CounterStore, ENTRY_LEN, ElementSlots, FRAME_LEN, MonotonicCounter, PageStore, SlotStore,
+};
 use atrest_flash::{
     BlankReads, ByOperation, CryptFlash, CryptFlashError, NorDriver, NorDriverError, NorError, NorFaults,
     NorStorage, asynchronous,
@@ -51,6 +59,7 @@ macro_rules! either {
         }
     };
 }
+pub(crate) use either;
 
 impl<B: FlashDevice, A: atrest_device::asynchronous::FlashDevice> FlashDevice for Faces<B, A> {
     fn geometry(&self) -> FlashGeometry {
@@ -85,6 +94,79 @@ impl<B: FlashDevice, A: atrest_device::asynchronous::FlashDevice> FlashDevice fo
 
     fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
         either!(self, flash => flash.is_blank(address, len, scratch))
+    }
+}
+
+impl<B: TrustedStore, A: atrest_device::asynchronous::TrustedStore> TrustedStore for Faces<B, A> {
+    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+        either!(self, store => store.load())
+    }
+
+    fn claim(&mut self) -> Result<(), TrustedStoreError> {
+        either!(self, store => store.claim())
+    }
+
+    fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+        either!(self, store => store.store(record))
+    }
+
+    fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
+        either!(self, store => store.stored_at_most())
+    }
+}
+
+/// [`PageStore`] in either face.
+pub type AnyPages<D, const N: usize = FRAME_LEN> = Faces<PageStore<D, N>, waiting::PageStore<Waits<D>, N>>;
+
+impl<D: FlashDevice, const N: usize> AnyPages<D, N> {
+    pub fn new(flash: D) -> Result<Self, TrustedStoreError> {
+        Ok(match is_asynchronous() {
+            true => Self::Asynchronous(waiting::PageStore::new(Waits(flash))?),
+            false => Self::Blocking(PageStore::new(flash)?),
+        })
+    }
+
+    pub fn into_inner(self) -> D {
+        match self {
+            Self::Blocking(store) => store.into_inner(),
+            Self::Asynchronous(store) => store.into_inner().0,
+        }
+    }
+}
+
+/// [`SlotStore`] in either face.
+pub type AnySlots<E> = Faces<SlotStore<E>, waiting::SlotStore<Waits<E>>>;
+
+impl<E: ElementSlots> AnySlots<E> {
+    pub fn new(element: E) -> Self {
+        match is_asynchronous() {
+            true => Self::Asynchronous(waiting::SlotStore::new(Waits(element))),
+            false => Self::Blocking(SlotStore::new(element)),
+        }
+    }
+
+    pub fn into_inner(self) -> E {
+        match self {
+            Self::Blocking(store) => store.into_inner(),
+            Self::Asynchronous(store) => store.into_inner().0,
+        }
+    }
+}
+
+/// [`CounterStore`] in either face.
+pub type AnyCounter<C, D, const N: usize = ENTRY_LEN> =
+    Faces<CounterStore<C, D, N>, waiting::CounterStore<Waits<C>, Waits<D>, N>>;
+
+impl<C: MonotonicCounter, D: FlashDevice, const N: usize> AnyCounter<C, D, N> {
+    pub fn new(log: D, counter: C, key: &SealedKey<'_>) -> Result<Self, TrustedStoreError> {
+        Ok(match is_asynchronous() {
+            true => Self::Asynchronous(waiting::CounterStore::new(Waits(log), Waits(counter), key)?),
+            false => Self::Blocking(CounterStore::new(log, counter, key)?),
+        })
+    }
+
+    pub fn prepare(&mut self) -> Result<(), TrustedStoreError> {
+        either!(self, store => store.prepare())
     }
 }
 

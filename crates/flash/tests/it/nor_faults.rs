@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::any::{AnyVolume, any_flash, any_store};
+use crate::faces::AnyPages as PageStore;
 use crate::faces::{AnyCrypt as CryptFlash, AnyDriver as NorDriver};
 use crate::littlefs::{Checked, Rig, Small, Tree, Xts, XtsChecked, formatted, play_on, read_all_on, suite};
 use crate::sealed_rig::{KEY, OPTIONS, Parts, STRIDE, on};
@@ -15,7 +16,6 @@ use atrest_device::{
 };
 use atrest_flash::NorFault;
 use atrest_flash::sealed::BlockState;
-use atrest_flash::sealed::store::PageStore;
 use atrest_secret::OsRandom;
 use atrest_testkit::Campaign;
 use atrest_testkit::flash::{BadBlock, Caching, EmulatedFlash, SharedFlash, Tear};

@@ -1,7 +1,8 @@
 //! Trusted stores that are not atomic by themselves: at every cut of every write they hold the old record or the new one.
 
+use crate::faces::{AnyPages as PageStore, AnySlots as SlotStore};
 use atrest_device::{FlashGeometry, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
-use atrest_flash::sealed::store::{ElementSlots, FRAME_LEN, PageStore, SlotStore};
+use atrest_flash::sealed::store::{ElementSlots, FRAME_LEN};
 use atrest_testkit::Random;
 use atrest_testkit::flash::{Caching, EmulatedFlash, SharedFlash};
 

@@ -10,6 +10,8 @@ use atrest_device::asynchronous::{self, Blocking};
 use atrest_device::{
     FlashDevice, FlashError, FlashGeometry, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError,
 };
+use atrest_flash::asynchronous::store as waiting;
+use atrest_flash::sealed::store::{ElementSlots, FRAME_LEN, MonotonicCounter};
 use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
 use embedded_storage_async::nor_flash as nor_async;
 
@@ -111,6 +113,26 @@ impl<S: TrustedStore> asynchronous::TrustedStore for Waits<S> {
 
     async fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
         between_pauses(Blocking(&mut self.0).stored_at_most()).await
+    }
+}
+
+impl<C: MonotonicCounter> waiting::MonotonicCounter for Waits<C> {
+    async fn value(&mut self) -> Result<u64, TrustedStoreError> {
+        between_pauses(async { self.0.value() }).await
+    }
+
+    async fn increment(&mut self) -> Result<(), TrustedStoreError> {
+        between_pauses(async { self.0.increment() }).await
+    }
+}
+
+impl<E: ElementSlots> waiting::ElementSlots for Waits<E> {
+    async fn read(&mut self, slot: u8, out: &mut [u8; FRAME_LEN]) -> Result<(), TrustedStoreError> {
+        between_pauses(async { self.0.read(slot, out) }).await
+    }
+
+    async fn write(&mut self, slot: u8, bytes: &[u8; FRAME_LEN]) -> Result<(), TrustedStoreError> {
+        between_pauses(async { self.0.write(slot, bytes) }).await
     }
 }
 
