@@ -29,6 +29,7 @@ mod sealed_counter;
 mod sealed_counter_attacks;
 mod sealed_counter_store;
 mod sealed_damage;
+mod sealed_dropped;
 mod sealed_flash;
 mod sealed_header;
 mod sealed_limits;

@@ -21,7 +21,7 @@ use embedded_storage_async::nor_flash as nor_async;
 pub struct Waits<T>(pub T);
 
 /// Pending once. Whoever polls is woken.
-async fn pause() {
+pub async fn pause() {
     let mut waited = false;
     poll_fn(|context| {
         if std::mem::replace(&mut waited, true) {
