@@ -86,9 +86,9 @@ where
         self.unfinished.begin(Step::Program { block, unit, epoch });
         let mut done = self.cells.prog_unit(block, unit, epoch, serial, payload).await;
         if done.is_ok() && self.options.read_back {
-            done = match self.cells.open_unit(block, unit, epoch).await {
-                Ok(Some(_)) => Ok(()),
-                Ok(None) => Err(FlashCause::BadBlock { block: block.into() }),
+            done = match self.cells.verifies(block, unit, epoch).await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(FlashCause::BadBlock { block: block.into() }),
                 Err(cause) => Err(cause),
             };
         }
@@ -105,7 +105,7 @@ where
 
     /// After a program that failed: what verifies counts, the block takes no more, and the serial is behind the next anchor.
     async fn burn(&mut self, block: u32, unit: u32, epoch: Epoch) {
-        let stored = matches!(self.cells.open_unit(block, unit, epoch).await, Ok(Some(_)));
+        let stored = matches!(self.cells.verifies(block, unit, epoch).await, Ok(true));
         // cannot overflow: units of a block are counted by 14 bits.
         self.put_back(block, epoch, unit.saturating_add(stored.into()));
         self.unfinished.end();
