@@ -6,6 +6,7 @@ use atrest_device::FlashDevice;
 use super::cells::{Cell, Cells};
 use super::damage::MOST_OTHERS;
 use super::error::SealedError;
+use super::fast::Reach;
 use super::keys::Keys;
 use super::layout::SealedLayout;
 use super::mount::blocks;
@@ -17,7 +18,9 @@ use super::volume::{MOST_TICKETS, stamp};
 /// What is found while the medium is read.
 pub(super) struct Scan {
     cached: bool,
-    clean: bool,
+    pub(super) clean: bool,
+    /// How much of what is older than the record is read.
+    pub(super) reach: Reach,
     /// Of the session that wrote the record.
     pub(super) salt: Salt,
     /// Something newer than the record was sealed in another session: in a copy of the volume.
@@ -44,7 +47,7 @@ pub(super) struct Scan {
     /// The newest serial of all.
     top: u64,
     /// Blocks that may have been erased: serial of the ticket, and what they had held. One can come from the record.
-    tickets: [Option<(u64, Stamp)>; MOST_TICKETS + 1],
+    pub(super) tickets: [Option<(u64, Stamp)>; MOST_TICKETS + 1],
     /// The block whose erase was cut and has left something that verifies.
     pub(super) torn: Option<u32>,
 }
@@ -60,6 +63,7 @@ impl Scan {
         Self {
             cached: record.cached,
             clean: record.clean,
+            reach: Reach::Units,
             salt: record.salt,
             foreign: false,
             overfull: false,
@@ -85,15 +89,16 @@ impl Scan {
         table: &mut [BlockState],
     ) -> Result<(), SealedError> {
         for (block, state) in (0..blocks(&cells.layout)).zip(table) {
-            *state = match self.past {
-                false => self.read_block(cells, block)?,
-                true => self.read_damaged_block(cells, block)?,
+            *state = match self.reach {
+                Reach::Serials | Reach::Ends => self.read_block_by_serials(cells, block)?,
+                Reach::Units if self.past => self.read_damaged_block(cells, block)?,
+                Reach::Units => self.read_block(cells, block)?,
             };
         }
         Ok(())
     }
 
-    fn read_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    pub(super) fn read_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
         cells: &mut Cells<A, D, B>,
         block: u32,
