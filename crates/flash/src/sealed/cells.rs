@@ -300,7 +300,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// Reads bytes into the buffer. None if the medium's own code refuses to.
-    async fn read_bytes(&mut self, address: u64, len: u32) -> Result<Option<&[u8]>, FlashCause> {
+    pub(crate) async fn read_bytes(&mut self, address: u64, len: u32) -> Result<Option<&[u8]>, FlashCause> {
         let bytes = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
         match self.device.read(address, bytes).await {
             Ok(()) => Ok(Some(bytes)),

@@ -38,8 +38,13 @@ where
         match self.cells.read_unit(block, unit, state.epoch(), out).await? {
             Some(_) => Ok(()),
             None => {
-                // What was known to fail when the record confirmed the volume hides nothing.
-                self.tampered |= !(self.damaged && state.is_closed());
+                // What the record confirms hides nothing, whether it was known to fail when the volume was opened or is only found now.
+                let unread = self.unread && state.epoch().serial < self.start;
+                if unread && let Some(state) = self.state_mut(block) {
+                    state.close();
+                    self.damaged = true;
+                }
+                self.tampered |= !(self.damaged && self.state(block).is_closed());
                 Err(FlashCause::Tampered { block: block.into(), unit })
             }
         }

@@ -5,6 +5,7 @@ pub(crate) mod cells;
 pub(crate) mod correct;
 pub(crate) mod damage;
 pub(crate) mod device;
+pub(crate) mod fast;
 pub(crate) mod mount;
 pub(crate) mod reader;
 pub(crate) mod repair;

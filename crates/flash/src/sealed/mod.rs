@@ -31,7 +31,7 @@ pub use error::SealedError;
 pub use header::{HandOver, HeaderAnchor};
 pub use keys::SealedKey;
 pub use layout::{LayoutError, SealedLayout, Tickets};
-pub use options::{SealedMedium, SealedOptions};
+pub use options::{SealedMedium, SealedOptions, Verify};
 pub use record::RecordFields;
 pub use table::BlockState;
 pub(crate) use unfinished::{NeverUnfinished, Unfinished};

@@ -6,10 +6,11 @@ use atrest_secret::Random;
 
 use super::cells::Cells;
 use super::error::SealedError;
+use super::fast::Reach;
 use super::header::AnchoredHeader;
 use super::keys::{Keys, SealedKey};
 use super::layout::SealedLayout;
-use super::options::{SealedMedium, SealedOptions};
+use super::options::{SealedMedium, SealedOptions, Verify};
 use super::record::{Record, Stored};
 use super::scan::{self, Scan};
 use super::serial::{self, RECORD_BITS};
@@ -90,7 +91,8 @@ where
         Ok(volume)
     }
 
-    /// Opens a volume. Reads the whole medium.
+    /// Opens a volume. With [`Verify::OnRead`], the default, reads the serials on the medium, and verifies what is newer than
+    /// the record; only if the record does not confirm that, the whole medium. With [`Verify::AtOpening`] reads the whole medium.
     ///
     /// After anything but [`close`](Self::close) what was in flight is accepted, if it is a state that the volume had since the
     /// store was written last; then the store is written, and a block whose erase was cut is erased. Nothing is changed,
@@ -124,14 +126,7 @@ where
         let record = stored.record;
         volume.header = stored.header.after(key.header)?;
         let mut scan = Scan::new(&record);
-        if let Err(error) = volume.compare(&mut scan, &stored).await {
-            scan = Scan::past_damage(&record);
-            let may_be_damage = matches!(error, SealedError::NotAnchored { .. } | SealedError::Gap { .. });
-            if !may_be_damage || volume.compare(&mut scan, &stored).await.is_err() {
-                return Err(error);
-            }
-            volume.damaged = true;
-        }
+        volume.confirm(&mut scan, &stored).await?;
         record.check_counter(records)?;
         if record.clean {
             volume.resume(&record, scan.sum);
@@ -156,6 +151,36 @@ where
         Stored::from_bytes(&stored)
     }
 
+    /// Finds what the record confirms of what the medium holds: by serials, if that is asked for and enough; otherwise by all units; at last
+    /// past what fails.
+    async fn confirm(&mut self, scan: &mut Scan, stored: &Stored) -> Result<(), SealedError> {
+        let record = &stored.record;
+        if self.options.verify == Verify::OnRead {
+            for reach in [Reach::Serials, Reach::Ends] {
+                *scan = Scan::reaching(record, reach);
+                match self.compare(scan, stored).await {
+                    Ok(()) => {
+                        self.unread = true;
+                        return Ok(());
+                    }
+                    Err(error @ SealedError::Medium(_)) => return Err(error),
+                    // Whether the medium is refused, and why, nothing but a look at all of it tells.
+                    Err(_) => {}
+                }
+            }
+        }
+        *scan = Scan::new(record);
+        if let Err(error) = self.compare(scan, stored).await {
+            *scan = Scan::past_damage(record);
+            let may_be_damage = matches!(error, SealedError::NotAnchored { .. } | SealedError::Gap { .. });
+            if !may_be_damage || self.compare(scan, stored).await.is_err() {
+                return Err(error);
+            }
+            self.damaged = true;
+        }
+        Ok(())
+    }
+
     /// Reads the medium and holds it against a record. Nothing is changed but what is in memory.
     async fn compare(&mut self, scan: &mut Scan, stored: &Stored) -> Result<(), SealedError> {
         let (cells, table) = (&mut self.cells, self.table.as_mut());
@@ -163,6 +188,9 @@ where
         let good =
             |keys: &Keys<A>, sum| atrest_secret::constant_time_eq(&keys.anchor(sum, &body), &stored.tag);
         scan.read(cells, table).await?;
+        if scan.reach != Reach::Units {
+            scan.read_announced(cells, table).await?;
+        }
         scan.take_back_marginal(cells, table).await?;
         scan.check_serials()?;
         scan.apply_tickets(cells, table).await?;
@@ -173,6 +201,9 @@ where
             let found = scan.explain(cells, table, |cells, sum| good(&cells.keys, sum)).await?;
             scan.sum = found.ok_or(scan.not_anchored())?;
             return Ok(());
+        }
+        if scan.reach != Reach::Units {
+            return Err(scan.not_anchored());
         }
         let found = scan::without_one(scan.sum, table, &cells.keys, |sum| good(&cells.keys, sum));
         let Some((block, state, sum)) = found else { return Err(scan.not_anchored()) };
@@ -259,6 +290,7 @@ where
             tampered: false,
             damaged: false,
             unfinished: Unfinished::nothing(),
+            unread: false,
         })
     }
 }

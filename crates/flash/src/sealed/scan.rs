@@ -5,6 +5,7 @@ use atrest_cipher::aead::Aead;
 use super::cells::{Cell, Cells};
 use super::damage::MOST_OTHERS;
 use super::error::SealedError;
+use super::fast::Reach;
 use super::keys::Keys;
 use super::layout::SealedLayout;
 use super::mount::blocks;
@@ -17,7 +18,9 @@ use super::{FlashDevice, twin};
 /// What is found while the medium is read.
 pub(crate) struct Scan {
     cached: bool,
-    clean: bool,
+    pub(crate) clean: bool,
+    /// How much of what is older than the record is read.
+    pub(crate) reach: Reach,
     /// Of the session that wrote the record.
     pub(crate) salt: Salt,
     /// Something newer than the record was sealed in another session: in a copy of the volume.
@@ -44,7 +47,7 @@ pub(crate) struct Scan {
     /// The newest serial of all.
     top: u64,
     /// Blocks that may have been erased: serial of the ticket, and what they had held. One can come from the record.
-    tickets: [Option<(u64, Stamp)>; MOST_TICKETS + 1],
+    pub(crate) tickets: [Option<(u64, Stamp)>; MOST_TICKETS + 1],
     /// The block whose erase was cut and has left something that verifies.
     pub(crate) torn: Option<u32>,
 }
@@ -61,6 +64,7 @@ impl Scan {
         Self {
             cached: record.cached,
             clean: record.clean,
+            reach: Reach::Units,
             salt: record.salt,
             foreign: false,
             overfull: false,
@@ -86,15 +90,16 @@ impl Scan {
         table: &mut [BlockState],
     ) -> Result<(), SealedError> {
         for (block, state) in (0..blocks(&cells.layout)).zip(table) {
-            *state = match self.past {
-                false => self.read_block(cells, block).await?,
-                true => self.read_damaged_block(cells, block).await?,
+            *state = match self.reach {
+                Reach::Serials | Reach::Ends => self.read_block_by_serials(cells, block).await?,
+                Reach::Units if self.past => self.read_damaged_block(cells, block).await?,
+                Reach::Units => self.read_block(cells, block).await?,
             };
         }
         Ok(())
     }
 
-    async fn read_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    pub(crate) async fn read_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
         cells: &mut Cells<A, D, B>,
         block: u32,

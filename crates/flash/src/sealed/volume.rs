@@ -21,7 +21,8 @@ use super::{FlashDevice, TrustedStore, Unfinished, twin};
 ///
 /// Units are programmed from the first of a block on (one that is left out is programmed with 0xFF); reads and programs are of whole units. Reading a unit that was not programmed gives 0xFF
 /// where it still can be, and zeros where not (no block is appended to that was begun before the volume was opened).
-/// The first unit that is not what was stored ends all writing.
+/// The first unit that is not what was stored ends all writing, unless the opening has left it unread (see
+/// [`is_damaged`](Self::is_damaged)).
 pub struct SealedFlash<A, D, S, T, B> {
     pub(crate) cells: Cells<A, D, B>,
     pub(crate) store: S,
@@ -53,8 +54,10 @@ pub struct SealedFlash<A, D, S, T, B> {
     pub(crate) slots: Slots,
     pub(crate) syncs: u32,
     pub(crate) tampered: bool,
-    /// Units failed when the volume was opened. The blocks with them are closed.
+    /// Units failed that the record confirms. The blocks with them are closed.
     pub(crate) damaged: bool,
+    /// Blocks begun before the volume was opened have not been verified: the record has confirmed what stands in their cells.
+    pub(crate) unread: bool,
     /// What a future has left that was dropped.
     pub(crate) unfinished: Unfinished,
 }
@@ -122,13 +125,17 @@ where
         &self.cells.layout
     }
 
-    /// Whether a unit was found that is not what was stored.
+    /// Whether a unit was found that is not what was stored, though it was when the volume was opened, or was programmed since. Nothing is
+    /// written any more then.
     pub fn is_stopped(&self) -> bool {
         self.tampered
     }
 
-    /// Whether units failed when the volume was opened, whose place and number the record confirms all the same. Reading one of them is
+    /// Whether units failed whose place and number the record confirms all the same. Reading one of them is
     /// [`Tampered`](FlashCause::Tampered) and stops nothing; blocks with such units take no more before they are erased.
+    ///
+    /// With [`Verify::AtOpening`](super::Verify::AtOpening) they failed when the volume was opened. With
+    /// [`Verify::OnRead`](super::Verify::OnRead) they are units of blocks begun before that, and fail when they are first read.
     pub fn is_damaged(&self) -> bool {
         self.damaged
     }

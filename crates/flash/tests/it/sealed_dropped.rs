@@ -13,7 +13,7 @@ use atrest_device::{
 use atrest_flash::asynchronous::SealedFlash;
 use atrest_flash::asynchronous::store::{CounterStore, PageStore};
 use atrest_flash::sealed::store::{ENTRY_LEN, FRAME_LEN};
-use atrest_flash::sealed::{BlockState, SealedError, SealedMedium, SealedOptions, Tickets};
+use atrest_flash::sealed::{BlockState, SealedError, SealedMedium, SealedOptions, Tickets, Verify};
 use atrest_secret::OsRandom;
 use atrest_testkit::flash::{EmulatedFlash, FlashImage, SharedFlash, TrustedMemory};
 use atrest_testkit::{Campaign, Random};
@@ -170,6 +170,7 @@ impl Trusted {
     }
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Store {
     Memory(Waits<TrustedMemory>),
     Pages(PageStore<Waits<SharedFlash>, FRAME_LEN>),
@@ -349,6 +350,7 @@ fn futures_dropped_at_any_poll_lose_nothing_raise_no_alarm_and_use_no_serial_twi
             anchor_every: 1 + random.below(4) as u32,
             reserve: *random.pick(&[5, 12]),
             read_back: random.below(3) > 0,
+            verify: *random.pick(&[Verify::OnRead, Verify::AtOpening]),
             ..OPTIONS
         };
         let (chip, trusted) = (Chip::new(random), Trusted::new(random));

@@ -15,7 +15,7 @@ use atrest_device::{
     TrustedStoreError,
 };
 use atrest_flash::sealed::store::{ENTRY_LEN, MonotonicCounter};
-use atrest_flash::sealed::{BlockState, SealedError, SealedMedium, SealedOptions, Tickets};
+use atrest_flash::sealed::{BlockState, SealedError, SealedMedium, SealedOptions, Tickets, Verify};
 use atrest_testkit::flash::TrustedRecord;
 use atrest_testkit::flash::sealed_model::{
     Answer, BLOCKS, Cell, Content, Cut, Epoch, Event, LOG_CELLS, LOG_PAGES, MARKED_CELLS, Model, Op, Outcome,
@@ -321,6 +321,7 @@ impl<A: Aead, S: Store> Real<A, S> {
             anchor_every: u32::MAX,
             reserve: 5,
             read_back: world.read_back,
+            verify: Verify::AtOpening,
             ..OPTIONS
         }
     }
