@@ -31,6 +31,7 @@ mod sealed_counter_store;
 mod sealed_damage;
 mod sealed_dropped;
 mod sealed_flash;
+mod sealed_half;
 mod sealed_header;
 mod sealed_limits;
 mod sealed_power_loss;
