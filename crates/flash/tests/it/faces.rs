@@ -6,20 +6,14 @@ use std::sync::LazyLock;
 
 use atrest_cipher::DataUnitCipher;
 use atrest_device::{
-    FlashDevice, FlashError, FlashGeometry, GeometryError, TRUSTED_RECORD_LEN, TrustedStore,
-    TrustedStoreError,
+    FlashDevice, FlashError, FlashGeometry, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError,
 };
 use atrest_flash::asynchronous::store as waiting;
 use atrest_flash::sealed::SealedKey;
 use atrest_flash::sealed::store::{
     CounterStore, ENTRY_LEN, ElementSlots, FRAME_LEN, MonotonicCounter, PageStore, SlotStore,
 };
-use atrest_flash::{
-    BlankReads, ByOperation, CryptFlash, CryptFlashError, NorDriver, NorDriverError, NorError, NorFaults,
-    NorStorage, asynchronous,
-};
-use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
-use embedded_storage_async::nor_flash as nor_async;
+use atrest_flash::{BlankReads, CryptFlash, CryptFlashError, asynchronous};
 
 use crate::waits::{Waits, block_on};
 
@@ -214,94 +208,6 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> AnyCrypt<D, C, B> {
         match self {
             Self::Blocking(flash) => flash.into_device(),
             Self::Asynchronous(flash) => flash.into_device().0,
-        }
-    }
-}
-
-/// [`NorDriver`] in either face.
-pub type AnyDriver<F, M = ByOperation> = Faces<NorDriver<F, M>, asynchronous::NorDriver<Waits<F>, M>>;
-
-impl<F: NorFlash> AnyDriver<F> {
-    pub fn new(driver: F) -> Result<Self, GeometryError> {
-        if is_asynchronous() {
-            asynchronous::NorDriver::new(Waits(driver)).map(Self::Asynchronous)
-        } else {
-            NorDriver::new(driver).map(Self::Blocking)
-        }
-    }
-}
-
-impl<F: NorFlash, M: NorFaults<F::Error>> AnyDriver<F, M> {
-    pub fn with_faults(driver: F, faults: M) -> Result<Self, GeometryError> {
-        if is_asynchronous() {
-            asynchronous::NorDriver::with_faults(Waits(driver), faults).map(Self::Asynchronous)
-        } else {
-            NorDriver::with_faults(driver, faults).map(Self::Blocking)
-        }
-    }
-}
-
-/// [`NorStorage`] in either face.
-#[derive(Debug)]
-pub struct AnyStorage<D, const READ: usize, const PROG: usize, const ERASE: usize>(
-    Faces<NorStorage<D, READ, PROG, ERASE>, asynchronous::NorStorage<Waits<D>, READ, PROG, ERASE>>,
-);
-
-impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize>
-    AnyStorage<D, READ, PROG, ERASE>
-{
-    pub fn new(device: D) -> Result<Self, NorError> {
-        Ok(Self(if is_asynchronous() {
-            Faces::Asynchronous(asynchronous::NorStorage::new(Waits(device))?)
-        } else {
-            Faces::Blocking(NorStorage::new(device)?)
-        }))
-    }
-}
-
-impl<D, const READ: usize, const PROG: usize, const ERASE: usize> ErrorType
-    for AnyStorage<D, READ, PROG, ERASE>
-{
-    type Error = NorDriverError;
-}
-
-impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize> ReadNorFlash
-    for AnyStorage<D, READ, PROG, ERASE>
-{
-    const READ_SIZE: usize = READ;
-
-    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), NorDriverError> {
-        match &mut self.0 {
-            Faces::Blocking(nor) => nor.read(offset, bytes),
-            Faces::Asynchronous(nor) => block_on(nor_async::ReadNorFlash::read(nor, offset, bytes)),
-        }
-    }
-
-    fn capacity(&self) -> usize {
-        match &self.0 {
-            Faces::Blocking(nor) => nor.capacity(),
-            Faces::Asynchronous(nor) => nor_async::ReadNorFlash::capacity(nor),
-        }
-    }
-}
-
-impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize> NorFlash
-    for AnyStorage<D, READ, PROG, ERASE>
-{
-    const WRITE_SIZE: usize = PROG;
-    const ERASE_SIZE: usize = ERASE;
-
-    fn erase(&mut self, from: u32, to: u32) -> Result<(), NorDriverError> {
-        match &mut self.0 {
-            Faces::Blocking(nor) => nor.erase(from, to),
-            Faces::Asynchronous(nor) => block_on(nor_async::NorFlash::erase(nor, from, to)),
-        }
-    }
-
-    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), NorDriverError> {
-        match &mut self.0 {
-            Faces::Blocking(nor) => nor.write(offset, bytes),
-            Faces::Asynchronous(nor) => block_on(nor_async::NorFlash::write(nor, offset, bytes)),
         }
     }
 }

@@ -18,6 +18,7 @@ mod littlefs_tampering;
 mod littlefs_wear;
 mod luks1_card;
 mod nor;
+mod nor_faces;
 mod nor_faults;
 mod sealed;
 mod sealed_adversary;

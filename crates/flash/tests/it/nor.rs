@@ -6,7 +6,8 @@ use atrest_flash::{BlankReads, NorError};
 use atrest_testkit::flash::{EmulatedFlash, SharedFlash};
 use embedded_storage::nor_flash::{NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
 
-use crate::faces::{AnyCrypt as CryptFlash, AnyDriver as NorDriver, AnyStorage as NorStorage};
+use crate::faces::AnyCrypt as CryptFlash;
+use crate::nor_faces::{AnyDriver as NorDriver, AnyStorage as NorStorage};
 
 type Encrypted = CryptFlash<SharedFlash, AesXts, [u8; 64]>;
 

@@ -5,9 +5,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::any::{AnyVolume, any_flash, any_store};
+use crate::faces::AnyCrypt as CryptFlash;
 use crate::faces::AnyPages as PageStore;
-use crate::faces::{AnyCrypt as CryptFlash, AnyDriver as NorDriver};
 use crate::littlefs::{Checked, Rig, Small, Tree, Xts, XtsChecked, formatted, play_on, read_all_on, suite};
+use crate::nor_faces::AnyDriver as NorDriver;
 use crate::sealed_rig::{KEY, OPTIONS, Parts, STRIDE, on};
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_cipher::{AesXts, MapperOptions};

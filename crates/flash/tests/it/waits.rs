@@ -12,8 +12,6 @@ use atrest_device::{
 };
 use atrest_flash::asynchronous::store as waiting;
 use atrest_flash::sealed::store::{ElementSlots, FRAME_LEN, MonotonicCounter};
-use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
-use embedded_storage_async::nor_flash as nor_async;
 
 /// Something blocking, of which each operation is awaited once before it happens, and once after: a future that is dropped at the first
 /// has done nothing, and at the second everything, of which nobody has heard.
@@ -33,7 +31,7 @@ pub async fn pause() {
     .await;
 }
 
-async fn between_pauses<T>(work: impl Future<Output = T>) -> T {
+pub async fn between_pauses<T>(work: impl Future<Output = T>) -> T {
     pause().await;
     let done = work.await;
     pause().await;
@@ -133,35 +131,6 @@ impl<E: ElementSlots> waiting::ElementSlots for Waits<E> {
 
     async fn write(&mut self, slot: u8, bytes: &[u8; FRAME_LEN]) -> Result<(), TrustedStoreError> {
         between_pauses(async { self.0.write(slot, bytes) }).await
-    }
-}
-
-impl<F: ErrorType> ErrorType for Waits<F> {
-    type Error = F::Error;
-}
-
-impl<F: ReadNorFlash> nor_async::ReadNorFlash for Waits<F> {
-    const READ_SIZE: usize = F::READ_SIZE;
-
-    async fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), F::Error> {
-        between_pauses(async { self.0.read(offset, bytes) }).await
-    }
-
-    fn capacity(&self) -> usize {
-        self.0.capacity()
-    }
-}
-
-impl<F: NorFlash> nor_async::NorFlash for Waits<F> {
-    const WRITE_SIZE: usize = F::WRITE_SIZE;
-    const ERASE_SIZE: usize = F::ERASE_SIZE;
-
-    async fn erase(&mut self, from: u32, to: u32) -> Result<(), F::Error> {
-        between_pauses(async { self.0.erase(from, to) }).await
-    }
-
-    async fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), F::Error> {
-        between_pauses(async { self.0.write(offset, bytes) }).await
     }
 }
 
