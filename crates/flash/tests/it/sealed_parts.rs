@@ -4,8 +4,7 @@
 use atrest_cipher::aead::AsconAead128;
 use atrest_device::{FlashCause, FlashDevice, FlashGeometry, TrustedStore, TrustedStoreError};
 use atrest_flash::sealed::{
-    BlockState, PartsError, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, SealedParts,
-    Tickets,
+    BlockState, PartsError, SealedError, SealedKey, SealedMedium, SealedOptions, SealedParts, Tickets, Verify,
 };
 use atrest_secret::OsRandom;
 use atrest_testkit::flash::{
@@ -24,6 +23,7 @@ const OPTIONS: SealedOptions = SealedOptions {
     anchor_every: 1,
     reserve: 5,
     read_back: true,
+    verify: Verify::OnRead,
 };
 const QUOTAS: [u32; 2] = [3, 4];
 const STRIDE: u32 = 99;
@@ -73,7 +73,8 @@ impl Rig {
         mount: bool,
     ) -> Result<AnyVolume<'p, AsconAead128>, SealedError> {
         let part = parts.part(part).expect("there are two");
-        let open = if mount { SealedFlash::mount } else { SealedFlash::format };
+        let open =
+            if mount { AnyVolume::<'_, AsconAead128>::mount } else { AnyVolume::<AsconAead128>::format };
         let options = SealedOptions { medium: self.medium, ..OPTIONS };
         let (table, buffer) = (vec![BlockState::default(); 4], vec![0; STRIDE as usize]);
         open(any_flash(part.device), any_store(part.store), &part.key, options, table, buffer, &mut OsRandom)
@@ -445,7 +446,7 @@ fn another_division_or_store_opens_nothing() {
     let (table, buffer) = (vec![BlockState::default(); 4], vec![0; STRIDE as usize]);
     let (device, store) = (any_flash(part.device), any_store(part.store));
     let opened: Result<AnyVolume<'_, AsconAead128>, SealedError> =
-        SealedFlash::mount(device, store, &part.key, OPTIONS, table, buffer, &mut OsRandom);
+        AnyVolume::mount(device, store, &part.key, OPTIONS, table, buffer, &mut OsRandom);
     assert_eq!(opened.map(|_| ()), Err(SealedError::OtherVolume));
     assert_eq!(other(QUOTAS, Some([7; 80])), Err(TrustedStoreError::Damaged));
     assert_eq!(other(QUOTAS, None), Ok(None));

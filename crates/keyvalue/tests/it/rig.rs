@@ -4,7 +4,7 @@ use atrest_cipher::aead::AsconAead128;
 use atrest_cipher::{AesXts, MapperOptions};
 use atrest_device::{FlashDevice, FlashError, FlashGeometry};
 use atrest_flash::CryptFlash;
-use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedKey, SealedOptions, Tickets};
+use atrest_flash::sealed::{BlockState, SealedError, SealedFlash, SealedKey, SealedOptions, Tickets, Verify};
 use atrest_keyvalue::{IndexEntry, KeyValue, MapError, MapKey, MapOptions};
 use atrest_secret::OsRandom;
 use atrest_testkit::Random;
@@ -26,6 +26,7 @@ const SEALED: SealedOptions = SealedOptions {
     anchor_every: 1,
     reserve: 12,
     read_back: true,
+    verify: Verify::OnRead,
 };
 
 pub type Map = KeyValue<Device, Vec<IndexEntry>, Vec<u8>>;
