@@ -26,7 +26,9 @@ pub use anchor::{AnchorError, AnchorHeader};
 pub use change::{Anchor, Existing, FormatOptions, NewSlot};
 pub use copies::CopyState;
 pub use error::FlashHeaderError;
-pub use mark::{DIGEST_LEN, FoundHeader, HeaderMark};
+#[cfg(feature = "sealed")]
+pub(crate) use mark::DIGEST_LEN;
+pub use mark::{FoundHeader, HeaderMark};
 
 /// The header of a medium, read and checked.
 ///
