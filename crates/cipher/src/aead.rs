@@ -36,7 +36,7 @@
 use core::fmt;
 
 use crate::key_error::KeyError;
-#[cfg(any(feature = "ascon", feature = "ccm", feature = "chacha20poly1305", feature = "gcm"))]
+#[cfg(any(feature = "ccm", feature = "chacha20poly1305", feature = "gcm"))]
 use crate::run::without_traces;
 
 /// A keyed cipher that authenticates what it encrypts, and associated data beside it.
@@ -128,8 +128,13 @@ impl fmt::Display for OpenError {
 
 impl core::error::Error for OpenError {}
 
+#[cfg(feature = "ascon")]
+mod ascon;
+#[cfg(feature = "ascon")]
+pub use self::ascon::AsconAead128;
+
 /// Declares the type of a library's cipher.
-#[cfg(any(feature = "ascon", feature = "ccm", feature = "chacha20poly1305", feature = "gcm"))]
+#[cfg(any(feature = "ccm", feature = "chacha20poly1305", feature = "gcm"))]
 macro_rules! library_aead {
     ($(#[$doc:meta])* $name:ident, $text:literal, $inner:ty, $key:literal, $nonce:literal, $tag:literal) => {
         $(#[$doc])*
@@ -183,20 +188,6 @@ macro_rules! library_aead {
         }
     };
 }
-
-#[cfg(feature = "ascon")]
-mod ascon {
-    use ascon_aead128::aead::{AeadInOut, KeyInit};
-
-    use super::*;
-
-    library_aead!(
-        /// Ascon-AEAD128 in the form that NIST standardised: small, without tables, for controllers.
-        AsconAead128, "Ascon-AEAD128", ascon_aead128::AsconAead128, 16, 16, 16
-    );
-}
-#[cfg(feature = "ascon")]
-pub use self::ascon::AsconAead128;
 
 #[cfg(feature = "chacha20poly1305")]
 mod chacha20poly1305 {

@@ -33,6 +33,10 @@
 //! | | `Luks1Card`, `CardPart` | an SD card with LUKS1, which cryptsetup opens too; a part of a card |
 //! | `block-device-driver` | `CryptBlocks` | the same for executors |
 //! | `sealed` | `SealedFlash`, `SealedReader` | a `FlashDevice`, authenticated |
+//! | `ascon`, `ccm`, `chacha20poly1305`, `gcm` | the same, with this cipher of `atrest_cipher::aead` | |
+//!
+//! AES-XTS, Adiantum, HPolyC and HCTR2 need no feature. `essiv` brings `AesCbcEssiv`, `catena` passphrases by Catena. docs/FIRMWARE.md
+//! begins a firmware.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects))]

@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `sha1`, `sha3`, `ripemd`, `whirlpool`, `blake2` | hashes; `hashes` is all of them |
 //! | `catena` | Catena |
-//! | `argon2`, `scrypt` | these, with a heap (`alloc`) |
+//! | `argon2`, `scrypt` | these, on a heap; each turns on `alloc` |
 //! | `std` | all of the above, and what needs an operating system; on by default |
 //!
 //! # Example

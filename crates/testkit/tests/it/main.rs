@@ -11,6 +11,7 @@ mod embedded;
 mod faces_fuse;
 mod faces_nbd;
 mod fallbacks;
+mod features;
 mod flash_media;
 mod interop_matrix;
 mod interop_operations;
