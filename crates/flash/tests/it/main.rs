@@ -7,6 +7,7 @@ mod crypt_flash;
 mod firmware_card;
 mod firmware_luks1;
 mod firmware_sealed;
+mod firmware_smallest;
 mod header;
 mod header_operations;
 mod header_power_loss;
