@@ -93,7 +93,7 @@ fn ascon_agrees_with_another_implementation_at_every_length() {
     use ascon_aead128::aead::{AeadInOut, KeyInit};
 
     let some = |seed: usize, len: usize| -> Vec<u8> {
-        (0..len).map(|i| (i.wrapping_mul(167) ^ seed.wrapping_mul(91) ^ (i * i >> 3)) as u8).collect()
+        (0..len).map(|i| (i.wrapping_mul(167) ^ seed.wrapping_mul(91) ^ ((i * i) >> 3)) as u8).collect()
     };
     for len in (0..=70).chain([127, 128, 129, 424]) {
         for associated in [0, 1, 7, 8, 9, 14, 15, 16, 17, 31, 32, 33] {

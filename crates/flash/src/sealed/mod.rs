@@ -29,7 +29,7 @@ mod table;
 mod volume;
 
 pub use behind::COUNTER_LOG_BLOCKS;
-pub use error::SealedError;
+pub use error::{NotOpened, SealedError};
 pub use header::{HandOver, HeaderAnchor};
 pub use keys::SealedKey;
 pub use layout::{LayoutError, SealedLayout, Tickets};
