@@ -51,22 +51,25 @@ fn the_library_of_aes_xts_is_small_and_brings_what_littlefs_includes() {
     println!("{code} bytes of code");
     assert!((16 << 10..=MOST_CODE).contains(&code), "{code} bytes of code");
 
-    // This compiler has no C library. Without the headers it says so, and with them littlefs's own sources compile.
-    let compiled = |include: &[&str]| {
-        let source = directory.path("includes.c");
-        std::fs::write(&source, "#include \"atrest.h\"\n#include <string.h>\n#include <inttypes.h>\n#include <stdbool.h>\nsize_t len(const char *text) { return strlen(text); }\n").expect("a source");
+    // This compiler has no C library. Without the headers it says so, and with them what littlefs includes is there.
+    let compiled = |source: &str, include: &[&str]| {
         let include = include.iter().map(|directory| format!("-I{}", place.join(directory).display()));
-        Program::named("arm-none-eabi-gcc")
-            .words(FLAGS)
-            .args(include)
-            .arg("-c")
-            .arg(&source)
-            .arg("-o")
-            .arg(directory.path("object"))
-            .run()
+        let at = directory.path("source.c");
+        std::fs::write(&at, source).expect("a source");
+        let compiler = Program::named("arm-none-eabi-gcc").words(FLAGS).args(include);
+        compiler.arg("-c").arg(&at).arg("-o").arg(directory.path("object")).run()
     };
-    let without = compiled(&["include"]);
+    let includes = "#include <string.h>\n#include <inttypes.h>\n#include <stdbool.h>\n\
+        size_t len(const char *text) { return strlen(text); }\n";
+    let without = compiled(includes, &["include"]);
     assert!(!without.is_ok() && without.messages().contains("string.h"), "{}", without.messages());
-    let with = compiled(&["include", "include/bare"]);
+    let with = compiled(includes, &["include", "include/bare"]);
     assert!(with.is_ok(), "{}", with.messages());
+
+    // The listing of docs/FIRMWARE.md.
+    let page = std::fs::read_to_string(workspace().join("docs/FIRMWARE.md")).expect("the guide");
+    let (_, listing) = page.split_once("```c\n/* storage.c */\n").expect("a listing");
+    let (listing, _) = listing.split_once("```").expect("its end");
+    let outcome = compiled(listing, &["include", "include/bare"]);
+    assert!(outcome.is_ok(), "{}", outcome.messages());
 }
