@@ -1,5 +1,5 @@
-//! Ascon-AEAD128 (NIST SP 800-232, section 4) around a library's permutation. The library that has the mode, too, brings four packages
-//! for its traits and nine in all; here a firmware with it has as few as one with AES-XTS, and one.
+//! Ascon-AEAD128 (NIST SP 800-232, section 4) around a library's permutation. The library that has the mode, too, brings eight packages
+//! more, for its traits and at build time; here a firmware with Ascon is made of one package more than one with AES-XTS.
 
 use core::fmt;
 
