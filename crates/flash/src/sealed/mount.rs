@@ -71,13 +71,12 @@ where
         buffer: B,
         random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
-        let mut cells = cells(device, key, &options, buffer)?;
-        for block in 0..blocks(&cells.layout) {
-            if cells.open_first(block).map_err(SealedError::Medium)?.is_some() {
+        let mut volume = Self::lent((device, store, table, buffer), key, options, random)?;
+        for block in 0..blocks(&volume.cells.layout) {
+            if volume.cells.open_first(block).map_err(SealedError::Medium)?.is_some() {
                 return Err(SealedError::KeyInUse { block });
             }
         }
-        let mut volume = Self::closed(cells, store, table, options, random)?;
         let first = match volume.records()? {
             Some(records) => serial::unused_after(records).ok_or(SealedError::WornOut)?,
             None => 1,

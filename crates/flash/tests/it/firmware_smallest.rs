@@ -133,6 +133,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("rmd160", "kdf feature \"ripemd\""),
     ("wp512", "kdf feature \"whirlpool\""),
     ("blake2b512", "kdf feature \"blake2\""),
+    ("plain mode", "kdf feature \"ripemd\""),
+    ("LUKS1", "kdf feature \"whirlpool\""),
 ];
 
 #[test]

@@ -5,7 +5,10 @@
 use core::fmt::{self, Write};
 
 use atrest_cipher::{CbcCipher, CbcRuns, CipherSpec, KeyError, SpecError};
+use atrest_kdf::fixed::Sha256;
+use atrest_kdf::plain::{PlainHash, PlainHashError};
 use atrest_kdf::{Hash, HashError};
+use atrest_keyslot::luks1::{Header, HeaderError, HeaderParts, SlotError, check_for_chip};
 use firmware_board::{entry, exit, fail, say};
 
 /// What an error says.
@@ -65,6 +68,19 @@ fn main() -> ! {
             _ => fail(),
         }
     }
+    match "ripemd160".parse::<PlainHash>() {
+        Err(error @ PlainHashError::NotBuilt(_)) => tell("plain mode", &error),
+        _ => fail(),
+    }
+    let Ok(header) = luks1_with(b"whirlpool") else { fail() };
+    match check_for_chip::<Sha256>(&header) {
+        Err(error @ SlotError::HashNotBuilt(_)) => tell("LUKS1", &error),
+        _ => fail(),
+    }
+    let Ok(header) = luks1_with(b"sha512") else { fail() };
+    if check_for_chip::<Sha256>(&header) != Err(SlotError::HashNotHere) {
+        fail();
+    }
     // What is always there, and what nobody knows.
     for spec in
         ["aes-xts-plain64", "xchacha12,aes-adiantum-plain64", "aes-hctr2-plain64", "chacha20-stream-plain64"]
@@ -80,6 +96,27 @@ fn main() -> ! {
         fail();
     }
     exit()
+}
+
+/// A header that names a hash.
+fn luks1_with(hash: &[u8]) -> Result<Header, HeaderError> {
+    let header = Header::new(&HeaderParts {
+        cipher_name: "aes",
+        cipher_mode: "xts-plain64",
+        hash: Hash::Sha256,
+        key_len: 32,
+        uuid: "11111111-2222-3333-4444-555555555555",
+        data_sector: None,
+        alignment: 8,
+        digest: [0; 20],
+        digest_salt: [0; 32],
+        digest_iterations: 1000,
+    })?;
+    let mut bytes = header.encode();
+    let name = &mut bytes[72..72 + 32];
+    name.fill(0);
+    name[..hash.len()].copy_from_slice(hash);
+    Header::parse(&bytes)
 }
 
 fn tell(what: &str, error: &dyn fmt::Display) {
