@@ -1,6 +1,7 @@
 //! A part of a flash medium, as a medium of its own: the blocks behind a header, a partition.
 
-use crate::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
+use super::{FlashDevice, twin};
+use crate::{FlashCause, FlashError, FlashGeometry, FlashOperation};
 
 /// Neighbouring erase blocks of a medium. Addresses count from the first of them; those in errors do too.
 #[derive(Clone, Debug)]
@@ -38,69 +39,64 @@ impl<D: FlashDevice> FlashRegion<D> {
         self.device
     }
 
-    fn within<T>(
-        &mut self,
-        operation: FlashOperation,
-        address: u64,
-        len: u64,
-        run: impl FnOnce(&mut D, u64) -> Result<T, FlashError>,
-    ) -> Result<T, FlashError> {
+    /// Where a range lies on the whole medium.
+    fn place(&self, operation: FlashOperation, address: u64, len: u64) -> Result<u64, FlashError> {
         self.geometry.check(operation, address, len)?;
+        Ok(self.start + address)
+    }
+
+    /// An error of the whole medium in the numbers of the region.
+    fn within(&self, error: FlashError) -> FlashError {
         let (start, first_block) = (self.start, self.start / u64::from(self.geometry.erase_size()));
-        run(&mut self.device, start + address).map_err(|error| {
-            let cause = match error.cause {
-                FlashCause::BadBlock { block } => {
-                    // cannot be less: the device names what was asked for, which lies in the region.
-                    FlashCause::BadBlock { block: block.saturating_sub(first_block) }
-                }
-                FlashCause::AlreadyProgrammed { unit } => {
-                    // cannot be less: the device names what was asked for, which lies in the region.
-                    FlashCause::AlreadyProgrammed { unit: unit.saturating_sub(start) }
-                }
-                FlashCause::Tampered { block, unit } => {
-                    // cannot be less: the device names what was asked for, which lies in the region.
-                    FlashCause::Tampered { block: block.saturating_sub(first_block), unit }
-                }
+        // cannot be less: the device names what was asked for, which lies in the region.
+        let block_here = |block: u64| block.saturating_sub(first_block);
+        let cause = match error.cause {
+            FlashCause::BadBlock { block } => FlashCause::BadBlock { block: block_here(block) },
+            FlashCause::AlreadyProgrammed { unit } => {
                 // cannot be less: the device names what was asked for, which lies in the region.
-                FlashCause::Void { block } => FlashCause::Void { block: block.saturating_sub(first_block) },
-                FlashCause::Closed { block } => {
-                    // cannot be less: the device names what was asked for, which lies in the region.
-                    FlashCause::Closed { block: block.saturating_sub(first_block) }
-                }
-                other => other,
-            };
-            // cannot be less: the device names what was asked for, which lies in the region.
-            FlashError { address: error.address.saturating_sub(start), cause, ..error }
-        })
+                FlashCause::AlreadyProgrammed { unit: unit.saturating_sub(start) }
+            }
+            FlashCause::Tampered { block, unit } => FlashCause::Tampered { block: block_here(block), unit },
+            FlashCause::Void { block } => FlashCause::Void { block: block_here(block) },
+            FlashCause::Closed { block } => FlashCause::Closed { block: block_here(block) },
+            other => other,
+        };
+        // cannot be less: the device names what was asked for, which lies in the region.
+        FlashError { address: error.address.saturating_sub(start), cause, ..error }
     }
 }
 
+#[twin]
 impl<D: FlashDevice> FlashDevice for FlashRegion<D> {
     fn geometry(&self) -> FlashGeometry {
         self.geometry
     }
 
-    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-        self.within(FlashOperation::Read, address, buf.len() as u64, |device, at| device.read(at, buf))
+    async fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        let at = self.place(FlashOperation::Read, address, buf.len() as u64)?;
+        self.device.read(at, buf).await.map_err(|error| self.within(error))
     }
 
-    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
-        self.within(FlashOperation::Prog, address, data.len() as u64, |device, at| device.prog(at, data))
+    async fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        let at = self.place(FlashOperation::Prog, address, data.len() as u64)?;
+        self.device.prog(at, data).await.map_err(|error| self.within(error))
     }
 
-    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
-        self.within(FlashOperation::Erase, address, len, |device, at| device.erase(at, len))
+    async fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        let at = self.place(FlashOperation::Erase, address, len)?;
+        self.device.erase(at, len).await.map_err(|error| self.within(error))
     }
 
-    fn sync(&mut self) -> Result<(), FlashError> {
-        self.device.sync()
+    async fn sync(&mut self) -> Result<(), FlashError> {
+        self.device.sync().await
     }
 
     fn erased_byte(&self) -> Option<u8> {
         self.device.erased_byte()
     }
 
-    fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
-        self.within(FlashOperation::BlankQuery, address, len, |device, at| device.is_blank(at, len, scratch))
+    async fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+        let at = self.place(FlashOperation::BlankQuery, address, len)?;
+        self.device.is_blank(at, len, scratch).await.map_err(|error| self.within(error))
     }
 }

@@ -1,7 +1,11 @@
 //! Through a pointer everything is asked of what it points to, also what has a default.
 
 use alloc::boxed::Box;
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 
+use crate::asynchronous::{self, Blocking};
 use crate::{
     FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, TRUSTED_RECORD_LEN, TrustedStore,
     TrustedStoreError,
@@ -77,4 +81,42 @@ fn whatever_is_asked_is_asked_of_what_is_inside() {
     assert_eq!(store.claim(), Err(TrustedStoreError::Busy));
     assert_eq!(store.store(&[7; TRUSTED_RECORD_LEN]), Err(TrustedStoreError::Driver(7)));
     assert_eq!(store.stored_at_most(), Ok(Some(9)));
+}
+
+#[test]
+fn whatever_is_awaited_is_asked_of_what_is_inside() {
+    use asynchronous::{FlashDevice as _, TrustedStore as _};
+    let mut inner = Blocking(Telling);
+    let mut flash = Box::new(&mut inner);
+    assert_eq!(flash.geometry(), Telling.geometry());
+    assert_eq!(ready(flash.read(1, &mut [0; 2])), told(FlashOperation::Read, 1, 2));
+    assert_eq!(ready(flash.prog(3, &[0; 4])), told(FlashOperation::Prog, 3, 4));
+    assert_eq!(ready(flash.erase(5, 6)), told(FlashOperation::Erase, 5, 6));
+    assert_eq!(ready(flash.sync()), told(FlashOperation::Sync, 1, 2));
+    assert_eq!(flash.erased_byte(), Some(0x5a));
+    assert_eq!(ready(flash.is_blank(7, 8, &mut [])), told(FlashOperation::BlankQuery, 7, 8));
+    let mut store = Box::new(&mut inner);
+    assert_eq!(ready(store.load()), Err(TrustedStoreError::Damaged));
+    assert_eq!(ready(store.claim()), Err(TrustedStoreError::Busy));
+    assert_eq!(ready(store.store(&[7; TRUSTED_RECORD_LEN])), Err(TrustedStoreError::Driver(7)));
+    assert_eq!(ready(store.stored_at_most()), Ok(Some(9)));
+}
+
+#[test]
+fn a_region_that_is_awaited_adds_where_it_begins() {
+    use asynchronous::FlashDevice as _;
+    let mut region = asynchronous::FlashRegion::new(Blocking(Telling), 2, 3).expect("a region");
+    assert_eq!(region.geometry().block_count(), 3);
+    assert_eq!(ready(region.read(4, &mut [0; 2])), told(FlashOperation::Read, 4, 2));
+    assert_eq!(ready(region.erase(4096, 8192)), told(FlashOperation::Erase, 4096, 8192));
+    let outside = FlashCause::OutOfBounds { size: 3 * 4096 };
+    let refused = ready(region.prog(3 * 4096, &[0; 2])).map_err(|error| error.cause);
+    assert_eq!(refused, Err(outside));
+}
+
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("nothing here waits"),
+    }
 }

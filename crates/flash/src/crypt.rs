@@ -3,8 +3,10 @@
 use core::fmt;
 
 use atrest_cipher::{DataUnitCipher, RunError};
-use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, GeometryError};
+use atrest_device::{FlashCause, FlashError, FlashGeometry, FlashOperation};
 
+use super::{FlashDevice, twin};
+use crate::crypt_setup::{BlankReads, CryptFlashError, common_unit};
 use crate::place::Placed;
 
 /// A [`FlashDevice`] that stores ciphertext on another one.
@@ -23,39 +25,7 @@ pub struct CryptFlash<D, C, B> {
     blank_reads: BlankReads,
 }
 
-/// What reading a blank unit yields.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BlankReads {
-    /// The medium's erased bytes, decrypted: garbage, but always the same. littlefs asks for no more, and a reader of
-    /// the plaintext learns nothing of what is blank.
-    #[default]
-    Decrypted,
-    /// 0xFF, for stacks that look whether flash is erased. Reads are then of whole prog units.
-    Erased,
-}
-
-/// Why an encrypting device could not be set up.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CryptFlashError {
-    /// The medium's units and the cipher's are no multiples of each other.
-    Granularity {
-        /// Bytes that the cipher takes at least.
-        granularity: usize,
-        /// Bytes in a unit of the medium.
-        unit: u32,
-    },
-    /// The units that result do not fit the medium's erase blocks.
-    Geometry(GeometryError),
-    /// The bounce buffer has no room for a prog unit.
-    BounceTooSmall {
-        /// Bytes that are needed.
-        needs: u32,
-        /// Bytes that there are.
-        has: usize,
-    },
-}
-
+#[twin]
 impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
     /// Encrypts what goes to `device`. `bounce` has room for a prog unit at least; the more it has, the fewer runs and
     /// programs a transfer takes.
@@ -114,7 +84,7 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
     }
 
     /// Decrypts what was read from whole prog units, and makes blank ones 0xFF. Neighbours that are not blank are one run.
-    fn decrypt_units(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+    async fn decrypt_units(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
         let prog = self.geometry.prog_size() as usize;
         let len = buf.len() as u64;
         let mut rest = buf;
@@ -125,7 +95,7 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
             let mut blank = false;
             for unit in rest.chunks(prog) {
                 // cannot overflow: within the geometry, which was checked.
-                blank = self.unit_is_blank(at.saturating_add(used as u64), unit)?;
+                blank = self.unit_is_blank(at.saturating_add(used as u64), unit).await?;
                 if blank {
                     break;
                 }
@@ -147,33 +117,34 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
     }
 
     /// Whether a prog unit of ours, of which `raw` was read, is blank: all units of the medium in it are.
-    fn unit_is_blank(&mut self, address: u64, raw: &[u8]) -> Result<bool, FlashError> {
+    async fn unit_is_blank(&mut self, address: u64, raw: &[u8]) -> Result<bool, FlashError> {
         if let Some(erased) = self.device.erased_byte() {
             return Ok(raw.iter().all(|byte| *byte == erased));
         }
-        self.device.is_blank(address, u64::from(self.geometry.prog_size()), self.bounce.as_mut())
+        self.device.is_blank(address, u64::from(self.geometry.prog_size()), self.bounce.as_mut()).await
     }
 }
 
+#[twin]
 impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> FlashDevice for CryptFlash<D, C, B> {
     fn geometry(&self) -> FlashGeometry {
         self.geometry
     }
 
-    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+    async fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
         let len = buf.len() as u64;
         self.geometry.check(FlashOperation::Read, address, len)?;
-        self.device.read(address, buf)?;
+        self.device.read(address, buf).await?;
         match self.blank_reads {
             BlankReads::Decrypted => self
                 .cipher
                 .decrypt(address, buf)
                 .map_err(|error| refused(FlashOperation::Read, address, len, error)),
-            BlankReads::Erased => self.decrypt_units(address, buf),
+            BlankReads::Erased => self.decrypt_units(address, buf).await,
         }
     }
 
-    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+    async fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
         let len = data.len() as u64;
         self.geometry.check(FlashOperation::Prog, address, len)?;
         let mut at = address;
@@ -188,19 +159,19 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> FlashDevice for CryptFla
                 run.fill(0);
                 return Err(refused(FlashOperation::Prog, at, part.len() as u64, error));
             }
-            self.device.prog(at, run)?;
+            self.device.prog(at, run).await?;
             // cannot overflow: within the geometry, which was checked.
             at = at.saturating_add(part.len() as u64);
         }
         Ok(())
     }
 
-    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
-        self.device.erase(address, len)
+    async fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        self.device.erase(address, len).await
     }
 
-    fn sync(&mut self) -> Result<(), FlashError> {
-        self.device.sync()
+    async fn sync(&mut self) -> Result<(), FlashError> {
+        self.device.sync().await
     }
 
     fn erased_byte(&self) -> Option<u8> {
@@ -211,9 +182,9 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> FlashDevice for CryptFla
     }
 
     /// Asks the medium, through the bounce buffer: `scratch` is not used.
-    fn is_blank(&mut self, address: u64, len: u64, _scratch: &mut [u8]) -> Result<bool, FlashError> {
+    async fn is_blank(&mut self, address: u64, len: u64, _scratch: &mut [u8]) -> Result<bool, FlashError> {
         self.geometry.check(FlashOperation::BlankQuery, address, len)?;
-        self.device.is_blank(address, len, self.bounce.as_mut())
+        self.device.is_blank(address, len, self.bounce.as_mut()).await
     }
 }
 
@@ -228,54 +199,6 @@ impl<D, C, B> fmt::Debug for CryptFlash<D, C, B> {
 
 const ERASED: u8 = 0xff;
 
-/// The smallest unit that is whole for medium and cipher, of which one has to divide the other.
-fn common_unit(unit: u32, granularity: usize) -> Result<u32, CryptFlashError> {
-    let mismatch = CryptFlashError::Granularity { granularity, unit };
-    let taken = u32::try_from(granularity).map_err(|_| mismatch)?;
-    if taken != 0 && unit.is_multiple_of(taken) {
-        Ok(unit)
-    } else if taken.is_multiple_of(unit) && taken != 0 {
-        Ok(taken)
-    } else {
-        Err(mismatch)
-    }
-}
-
 fn refused(operation: FlashOperation, address: u64, len: u64, _error: RunError) -> FlashError {
     FlashError::new(operation, address, len, FlashCause::Cipher)
-}
-
-impl fmt::Display for CryptFlashError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Granularity { granularity, unit } => write!(
-                f,
-                "the cipher takes {granularity} bytes at least, which does not go with the medium's units of {unit} bytes"
-            ),
-            Self::Geometry(error) => write!(f, "cipher and medium do not go together: {error}"),
-            Self::BounceTooSmall { needs, has } => {
-                write!(f, "the bounce buffer has {has} bytes, a prog unit needs {needs}")
-            }
-        }
-    }
-}
-
-impl core::error::Error for CryptFlashError {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_common_unit_is_the_larger_one_which_the_other_divides() {
-        for (unit, granularity, common) in
-            [(16, 16, 16), (512, 16, 512), (16, 1, 16), (1, 16, 16), (16, 512, 512), (256, 512, 512)]
-        {
-            assert_eq!(common_unit(unit, granularity), Ok(common), "{unit}, {granularity}");
-        }
-        for (unit, granularity) in [(16, 0), (16, 24), (24, 16), (16, 1 << 32), (1, (1 << 32) + 16)] {
-            let refused = Err(CryptFlashError::Granularity { granularity, unit });
-            assert_eq!(common_unit(unit, granularity), refused, "{unit}, {granularity}");
-        }
-    }
 }

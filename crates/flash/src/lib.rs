@@ -39,8 +39,11 @@
 //! begins a firmware.
 #![no_std]
 #![forbid(unsafe_code)]
+#![allow(clippy::duplicate_mod, reason = "what waits is compiled as blocking and as asynchronous code")]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+pub mod asynchronous;
+mod blocking;
 #[cfg(feature = "block-device-driver")]
 mod blocks;
 #[cfg(feature = "embedded-sdmmc")]
@@ -49,24 +52,25 @@ mod card;
 mod card_flash;
 #[cfg(feature = "embedded-sdmmc")]
 mod card_part;
-mod crypt;
+mod crypt_setup;
 mod header;
 #[cfg(feature = "littlefs2")]
 mod littlefs;
 #[cfg(feature = "embedded-sdmmc")]
 mod luks1;
 #[cfg(feature = "embedded-storage")]
-mod nor;
-#[cfg(feature = "embedded-storage-async")]
-mod nor_async;
+mod nor_error;
 #[cfg(feature = "embedded-storage")]
-mod nor_driver;
+mod nor_fault;
 mod place;
 #[cfg(feature = "sealed")]
 pub mod sealed;
 #[cfg(test)]
 mod stub;
 
+pub use blocking::{Anchor, CryptFlash, Existing, FlashHeader, FormatOptions, NewSlot};
+#[cfg(feature = "embedded-storage")]
+pub use blocking::{NorDriver, NorStorage};
 #[cfg(feature = "block-device-driver")]
 pub use blocks::CryptBlocks;
 #[cfg(feature = "embedded-sdmmc")]
@@ -75,18 +79,15 @@ pub use card::CryptCard;
 pub use card_flash::{CardFlash, CardFlashError};
 #[cfg(feature = "embedded-sdmmc")]
 pub use card_part::CardPart;
-pub use crypt::{BlankReads, CryptFlash, CryptFlashError};
-pub use header::{
-    Anchor, AnchorError, AnchorHeader, CopyState, Existing, FlashHeader, FlashHeaderError, FormatOptions,
-    FoundHeader, HeaderMark, NewSlot,
-};
+pub use crypt_setup::{BlankReads, CryptFlashError};
+pub use header::{AnchorError, AnchorHeader, CopyState, FlashHeaderError, FoundHeader, HeaderMark};
 #[cfg(feature = "littlefs2")]
 pub use littlefs::{LittlefsError, LittlefsGeometry, LittlefsStorage};
 #[cfg(feature = "embedded-sdmmc")]
 pub use luks1::{Luks1Card, Luks1CardError};
 #[cfg(feature = "embedded-storage")]
-pub use nor::{NorDriverError, NorError, NorStorage};
+pub use nor_error::{NorDriverError, NorError};
 #[cfg(feature = "embedded-storage")]
-pub use nor_driver::{ByOperation, NorDriver, NorFault, NorFaults};
+pub use nor_fault::{ByOperation, NorFault, NorFaults};
 #[cfg(any(feature = "embedded-sdmmc", feature = "block-device-driver"))]
 pub use place::{CardError, CardSetupError};

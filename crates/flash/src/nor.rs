@@ -2,8 +2,11 @@
 
 use core::fmt;
 
-use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
-use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
+use atrest_device::{FlashCause, FlashError, FlashOperation};
+use embedded_storage::nor_flash::ErrorType;
+
+use super::{FlashDevice, NorFlash, ReadNorFlash, twin};
+use crate::nor_error::{NorDriverError, NorError};
 
 /// A [`FlashDevice`] as a [`NorFlash`] with these units. Never as a `MultiwriteNorFlash`: a unit of ciphertext can't be written
 /// twice.
@@ -11,29 +14,7 @@ pub struct NorStorage<D, const READ: usize, const PROG: usize, const ERASE: usiz
     device: D,
 }
 
-/// Why a device can't be a `NorFlash`.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NorError {
-    /// The units that were compiled in are not those of the device.
-    OtherGeometry {
-        /// That of the device.
-        device: FlashGeometry,
-    },
-    /// Blank units do not read as 0xFF, which users of the trait rely on. An encrypting device makes them do so with
-    /// [`BlankReads::Erased`](crate::BlankReads::Erased).
-    NotErasedToOnes,
-    /// The trait has 32-bit addresses.
-    TooLarge {
-        /// Bytes of the device.
-        size: u64,
-    },
-}
-
-/// A failed operation, for users of the trait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NorDriverError(pub FlashError);
-
+#[twin]
 impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize>
     NorStorage<D, READ, PROG, ERASE>
 {
@@ -67,18 +48,18 @@ impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize>
         &mut self.device
     }
 
-    pub(crate) fn size(&self) -> usize {
+    fn size(&self) -> usize {
         // cannot be more: it was looked at when this was made.
         usize::try_from(self.device.geometry().size()).unwrap_or(usize::MAX)
     }
 
-    pub(crate) fn erase_range(&mut self, from: u32, to: u32) -> Result<(), NorDriverError> {
+    async fn erase_range(&mut self, from: u32, to: u32) -> Result<(), NorDriverError> {
         let (from, to) = (u64::from(from), u64::from(to));
         let Some(len) = to.checked_sub(from) else {
             let cause = FlashCause::OutOfBounds { size: self.device.geometry().size() };
             return Err(NorDriverError(FlashError::new(FlashOperation::Erase, from, 0, cause)));
         };
-        self.device.erase(from, len).map_err(NorDriverError)
+        self.device.erase(from, len).await.map_err(NorDriverError)
     }
 }
 
@@ -88,13 +69,14 @@ impl<D, const READ: usize, const PROG: usize, const ERASE: usize> ErrorType
     type Error = NorDriverError;
 }
 
+#[twin]
 impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize> ReadNorFlash
     for NorStorage<D, READ, PROG, ERASE>
 {
     const READ_SIZE: usize = READ;
 
-    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), NorDriverError> {
-        self.device.read(u64::from(offset), bytes).map_err(NorDriverError)
+    async fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), NorDriverError> {
+        self.device.read(u64::from(offset), bytes).await.map_err(NorDriverError)
     }
 
     fn capacity(&self) -> usize {
@@ -102,28 +84,19 @@ impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize> R
     }
 }
 
+#[twin]
 impl<D: FlashDevice, const READ: usize, const PROG: usize, const ERASE: usize> NorFlash
     for NorStorage<D, READ, PROG, ERASE>
 {
     const WRITE_SIZE: usize = PROG;
     const ERASE_SIZE: usize = ERASE;
 
-    fn erase(&mut self, from: u32, to: u32) -> Result<(), NorDriverError> {
-        self.erase_range(from, to)
+    async fn erase(&mut self, from: u32, to: u32) -> Result<(), NorDriverError> {
+        self.erase_range(from, to).await
     }
 
-    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), NorDriverError> {
-        self.device.prog(u64::from(offset), bytes).map_err(NorDriverError)
-    }
-}
-
-impl NorFlashError for NorDriverError {
-    fn kind(&self) -> NorFlashErrorKind {
-        match self.0.cause {
-            FlashCause::Misaligned { .. } => NorFlashErrorKind::NotAligned,
-            FlashCause::OutOfBounds { .. } => NorFlashErrorKind::OutOfBounds,
-            _ => NorFlashErrorKind::Other,
-        }
+    async fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), NorDriverError> {
+        self.device.prog(u64::from(offset), bytes).await.map_err(NorDriverError)
     }
 }
 
@@ -134,29 +107,3 @@ impl<D, const READ: usize, const PROG: usize, const ERASE: usize> fmt::Debug
         f.write_str("NorStorage(..)")
     }
 }
-
-impl fmt::Display for NorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OtherGeometry { device } => write!(
-                f,
-                "the program was compiled for other units than those of the device: read {}, program {}, erase {}",
-                device.read_size(),
-                device.prog_size(),
-                device.erase_size()
-            ),
-            Self::NotErasedToOnes => f.write_str("blank units of the device do not read as 0xFF"),
-            Self::TooLarge { size } => write!(f, "{size} bytes cannot be addressed with 32 bits"),
-        }
-    }
-}
-
-impl core::error::Error for NorError {}
-
-impl fmt::Display for NorDriverError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl core::error::Error for NorDriverError {}

@@ -2,8 +2,11 @@
 
 use core::fmt;
 
-use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, GeometryError};
-use embedded_storage::nor_flash::{NorFlash, NorFlashError, NorFlashErrorKind};
+use atrest_device::{FlashCause, FlashError, FlashGeometry, FlashOperation, GeometryError};
+use embedded_storage::nor_flash::{NorFlashError, NorFlashErrorKind};
+
+use super::{FlashDevice, NorFlash, twin};
+use crate::nor_fault::{ByOperation, NorFault, NorFaults};
 
 /// A driver that implements [`NorFlash`] as a [`FlashDevice`]: what most crates for chips offer.
 ///
@@ -30,53 +33,12 @@ pub struct NorDriver<F, M = ByOperation> {
     faults: M,
 }
 
-/// What an error of a driver means.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NorFault {
-    /// The medium failed at this place. A read is [`Uncorrectable`](FlashCause::Uncorrectable): error-correcting words have more wrong bits
-    /// than they correct, as after a power loss. A program or erase is a [`BadBlock`](FlashCause::BadBlock).
-    Medium,
-    /// This and nothing else: the bus, the driver, write protection.
-    Cause(FlashCause),
-    /// Nobody knows. [`ByOperation`] has the rule.
-    Unknown,
-}
-
-/// Says what the errors of a driver mean. Closures do, too.
-pub trait NorFaults<E> {
-    /// What this error of an operation means.
-    fn fault(&mut self, operation: FlashOperation, error: &E) -> NorFault;
-}
-
-impl<E, M: FnMut(FlashOperation, &E) -> NorFault> NorFaults<E> for M {
-    fn fault(&mut self, operation: FlashOperation, error: &E) -> NorFault {
-        self(operation, error)
-    }
-}
-
-/// Tells errors apart without knowing them, by the operation that failed.
-///
-/// * A failed program or erase is a bad block. A driver reports one when the chip says so, or when verifying fails.
-/// * A failed read is tried twice more. If it fails each time, and another place can be read, the error belongs to the place:
-///   `Uncorrectable`. If no other place can be read either, the error belongs to the bus: `Driver(1)`. That difference
-///   matters. littlefs answers an unreadable half of its metadata with the older half, so a bus that fails for a
-///   moment must not look like a torn word.
-/// * A range that the driver calls misaligned or out of bounds stays that, with the sizes of the medium.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ByOperation;
-
-impl<E> NorFaults<E> for ByOperation {
-    fn fault(&mut self, _: FlashOperation, _: &E) -> NorFault {
-        NorFault::Unknown
-    }
-}
-
 /// The driver's error code of a read that fails everywhere.
 const BUS: i32 = 1;
 /// How often a read is tried that fails for a reason nobody knows.
 const READS: usize = 3;
 
+#[twin]
 impl<F: NorFlash> NorDriver<F> {
     /// Takes the driver's units, and as many of its erase blocks as are whole. [`ByOperation`] says what its errors mean.
     ///
@@ -87,6 +49,7 @@ impl<F: NorFlash> NorDriver<F> {
     }
 }
 
+#[twin]
 impl<F: NorFlash, M: NorFaults<F::Error>> NorDriver<F, M> {
     /// Takes the driver's units, as many of its erase blocks as are whole, and what says what its errors mean.
     ///
@@ -157,46 +120,53 @@ impl<F: NorFlash, M: NorFaults<F::Error>> NorDriver<F, M> {
     }
 
     /// Whether the driver still reads anything: a unit in the first or last erase block, outside of what just failed.
-    fn answers(&mut self, address: u64, scratch: &mut [u8]) -> bool {
+    async fn answers(&mut self, address: u64, scratch: &mut [u8]) -> bool {
         // cannot overflow: the range was found to lie on the medium, whose addresses 32 bits name.
         let failed = address..address.saturating_add(scratch.len() as u64);
         let Some(unit) = scratch.get_mut(..F::READ_SIZE) else { return false };
         let last = self.geometry.size().checked_sub(F::READ_SIZE as u64);
-        let mut elsewhere = [Some(0), last].into_iter().flatten().filter(|at| !failed.contains(at));
-        elsewhere.any(|at| u32::try_from(at).is_ok_and(|at| self.driver.read(at, unit).is_ok()))
+        for at in [Some(0), last].into_iter().flatten().filter(|at| !failed.contains(at)) {
+            if let Ok(at) = u32::try_from(at)
+                && self.driver.read(at, unit).await.is_ok()
+            {
+                return true;
+            }
+        }
+        false
     }
 }
 
+#[twin]
 impl<F: NorFlash, M: NorFaults<F::Error>> FlashDevice for NorDriver<F, M> {
     fn geometry(&self) -> FlashGeometry {
         self.geometry
     }
 
-    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+    async fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
         let len = buf.len() as u64;
         let from = self.address(FlashOperation::Read, address, len)?;
         let failed = |cause| FlashError::new(FlashOperation::Read, address, len, cause);
         for _ in 0..READS {
-            let Err(error) = self.driver.read(from, buf) else { return Ok(()) };
+            let Err(error) = self.driver.read(from, buf).await else { return Ok(()) };
             if let Some(cause) = self.known(FlashOperation::Read, address, &error) {
                 return Err(failed(cause));
             }
         }
-        let answers = self.answers(address, buf);
+        let answers = self.answers(address, buf).await;
         // What was read elsewhere is nobody's here.
         buf.fill(0);
         Err(failed(if answers { FlashCause::Uncorrectable } else { FlashCause::Driver(BUS) }))
     }
 
-    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+    async fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
         let len = data.len() as u64;
         let from = self.address(FlashOperation::Prog, address, len)?;
-        let done = self.driver.write(from, data);
+        let done = self.driver.write(from, data).await;
         self.changed(FlashOperation::Prog, address, len, done)
     }
 
     /// One block at a time, so that an error names the right one.
-    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+    async fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
         self.address(FlashOperation::Erase, address, len)?;
         let step = self.geometry.erase_size();
         // cannot overflow: the range was found to lie on the medium, whose addresses 32 bits name.
@@ -205,13 +175,13 @@ impl<F: NorFlash, M: NorFaults<F::Error>> FlashDevice for NorDriver<F, M> {
             // The trait can't name the end of 4 GiB.
             // cannot overflow: the block lies on the medium, whose addresses 32 bits name.
             let to = self.address(FlashOperation::Erase, at.saturating_add(step.into()), 0)?;
-            let done = self.driver.erase(from, to);
+            let done = self.driver.erase(from, to).await;
             self.changed(FlashOperation::Erase, at, step.into(), done)?;
         }
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), FlashError> {
+    async fn sync(&mut self) -> Result<(), FlashError> {
         Ok(())
     }
 }

@@ -31,6 +31,7 @@ const OPTIONS: SealedOptions = SealedOptions {
     reserve: 12,
     // The price of a second look is that of opening.
     read_back: false,
+    verify: atrest_flash::sealed::Verify::OnRead,
 };
 
 /// A volume with all that it needs.

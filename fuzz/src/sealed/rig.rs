@@ -9,6 +9,7 @@ use atrest_device::{
 };
 use atrest_flash::sealed::{
     BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, SealedReader, Tickets,
+    Verify,
 };
 use atrest_secret::{Random, RandomError};
 
@@ -95,6 +96,7 @@ pub fn options(u: &mut Unstructured<'_>) -> Result<SealedOptions> {
         anchor_every: 1 + u32::from(rest & 3),
         reserve: [3, 4, 12][usize::from(rest >> 2) % 3],
         read_back: kind & 8 == 0,
+        verify: if kind & 16 == 0 { Verify::OnRead } else { Verify::AtOpening },
     })
 }
 

@@ -7,7 +7,7 @@ use atrest_device::{
 use atrest_flash::FoundHeader;
 use atrest_flash::sealed::{
     BlockState, SealedError, SealedFlash, SealedKey, SealedLayout, SealedMedium, SealedOptions, SealedReader,
-    UnitState, Verdict,
+    UnitState, Verdict, Verify,
 };
 use atrest_keyslot::flash::{FlashKey, Freshness, Params, Protection};
 use atrest_secret::{Locked, OsRandom};
@@ -187,7 +187,7 @@ impl Parts {
             .map_err(|error| FlashOpenError::Header(error.into()))?;
         // The page cache may write in any order, and reading back would ask it alone.
         let medium = if data.erased_byte().is_none() { SealedMedium::Card } else { SealedMedium::Cached };
-        let options = SealedOptions { medium, read_back: false, ..options };
+        let options = SealedOptions { medium, read_back: false, verify: Verify::AtOpening, ..options };
         Ok(Self { params, options, layout, found, data: Box::new(data) })
     }
 

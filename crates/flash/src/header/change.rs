@@ -2,16 +2,16 @@
 
 use core::borrow::BorrowMut;
 
-use atrest_device::{FlashDevice, FlashError};
+use atrest_device::FlashError;
 use atrest_keyslot::flash::{
     Derive, Derived, DeviceSecret, FlashCipher, FlashKey, Freshness, HEADER_LEN, Header, HeaderEdit, KdfCost,
     Params, Protection, SLOTS, SlotBytes, SlotError, SlotKdf, check_passphrase, seal_slot,
 };
 use atrest_secret::Random;
 
-use super::anchor::AnchorHeader;
-use super::copies::{Copies, CopyState};
-use super::{FlashHeader, FlashHeaderError, FoundHeader, HeaderMark, sizes_of};
+use super::copies::Copies;
+use super::{FlashDevice, FlashHeader};
+use crate::header::{AnchorHeader, CopyState, FlashHeaderError, FoundHeader, HeaderMark, sizes_of};
 
 /// What a new volume is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,13 @@
 
 use atrest_cipher::aead::Aead;
 use atrest_codec::{decode, encode};
-use atrest_device::{FlashCause, FlashDevice};
+use atrest_device::FlashCause;
 
 use super::keys::Keys;
 use super::layout::{SealedLayout, TICKET_LEN};
 use super::record::Stamp;
 use super::serial::{self, Epoch, SALT_LEN, SALTS_LEN, SERIAL_LEN, Salt};
+use super::{FlashDevice, twin};
 
 /// A medium, the keys, and a buffer for one unit.
 pub(crate) struct Cells<A, D, B> {
@@ -26,13 +27,14 @@ pub(crate) enum Cell {
     Slot,
 }
 
-pub(super) const UNIT: u8 = 1;
-pub(super) const TICKET: u8 = 2;
+pub(crate) const UNIT: u8 = 1;
+pub(crate) const TICKET: u8 = 2;
 /// Bytes of associated data: two less than a cipher block, which CCM fills with their length.
-pub(super) const ASSOCIATED: usize = 14;
+pub(crate) const ASSOCIATED: usize = 14;
 /// How often a unit that does not verify is read: a marginal cell or a disturbed bus may read right the next time.
 const READS: usize = 3;
 
+#[twin]
 impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     /// `buffer` has room for a unit, which the caller has checked.
     pub(crate) fn new(device: D, keys: Keys<A>, layout: SealedLayout, buffer: B) -> Self {
@@ -45,7 +47,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// Seals a unit, of 0xFF without a payload, and programs it.
-    pub(crate) fn prog_unit(
+    pub(crate) async fn prog_unit(
         &mut self,
         block: u32,
         unit: u32,
@@ -56,11 +58,11 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         let sealing = Sealing { serial, salt: epoch.salt, associated: associated(UNIT, block, unit, epoch) };
         let (address, len) = (self.layout.unit_address(block, unit), self.layout.unit_len(unit));
         let data_len = self.layout.payload() as usize;
-        self.prog(address, len, &sealing, data_len, payload, unit == 0)
+        self.prog(address, len, &sealing, data_len, payload, unit == 0).await
     }
 
     /// Seals a ticket into the slot of a block and programs it.
-    pub(crate) fn prog_ticket(
+    pub(crate) async fn prog_ticket(
         &mut self,
         block: u32,
         epoch: Epoch,
@@ -70,19 +72,19 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         let associated = associated(TICKET, block, self.layout.units(), epoch);
         let sealing = Sealing { serial, salt: epoch.salt, associated };
         let (address, len) = (self.layout.slot_address(block), self.layout.slot());
-        self.prog(address, len, &sealing, TICKET_LEN, Some(&victim.to_bytes()), false)
+        self.prog(address, len, &sealing, TICKET_LEN, Some(&victim.to_bytes()), false).await
     }
 
     /// Reads a unit of an epoch and opens it: its serial, and its payload in `out`. None if it is not what was sealed for
     /// this place. Unit 0 has its epoch for serial.
-    pub(crate) fn read_unit(
+    pub(crate) async fn read_unit(
         &mut self,
         block: u32,
         unit: u32,
         epoch: Epoch,
         out: &mut [u8],
     ) -> Result<Option<u64>, FlashCause> {
-        let serial = self.open_repeatedly(block, unit, epoch)?;
+        let serial = self.open_repeatedly(block, unit, epoch).await?;
         if serial.is_some() {
             let len = self.layout.payload();
             let payload = self.buffer.as_mut().get(..out.len()).ok_or(too_small(len))?;
@@ -93,24 +95,30 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
 
     /// Reads a unit of an epoch into the buffer and opens it there, several times if it does not verify: its serial. None if
     /// it is not what was sealed for this place.
-    pub(crate) fn open_repeatedly(
+    pub(crate) async fn open_repeatedly(
         &mut self,
         block: u32,
         unit: u32,
         epoch: Epoch,
     ) -> Result<Option<u64>, FlashCause> {
-        repeatedly(|| self.open_unit(block, unit, epoch))
+        for _ in 0..READS {
+            let found = self.open_unit(block, unit, epoch).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     /// Reads a unit of an epoch into the buffer once and opens it there: its serial. None if it is not what was sealed for
     /// this place.
-    pub(crate) fn open_unit(
+    pub(crate) async fn open_unit(
         &mut self,
         block: u32,
         unit: u32,
         epoch: Epoch,
     ) -> Result<Option<u64>, FlashCause> {
-        let Some(serial) = self.read_unit_cell(block, unit)? else { return Ok(None) };
+        let Some(serial) = self.read_unit_cell(block, unit).await? else { return Ok(None) };
         if unit == 0 && serial != epoch.serial {
             return Ok(None);
         }
@@ -120,8 +128,8 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// Reads unit 0 of a block, of whichever epoch, and opens it under one of the two salts behind it: the epoch of the block.
-    pub(crate) fn open_first(&mut self, block: u32) -> Result<Option<Epoch>, FlashCause> {
-        let Some(serial) = self.read_unit_cell(block, 0)? else { return Ok(None) };
+    pub(crate) async fn open_first(&mut self, block: u32) -> Result<Option<Epoch>, FlashCause> {
+        let Some(serial) = self.read_unit_cell(block, 0).await? else { return Ok(None) };
         let len = self.layout.unit_len(0);
         let cell = self.buffer.as_mut().get(..len as usize).ok_or(too_small(len))?;
         let [first, second] = salts_of(cell).ok_or(too_small(len))?;
@@ -130,7 +138,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
             return Ok(found);
         }
         // Opening has made zeros of the first try.
-        let Some(serial) = self.read_unit_cell(block, 0)? else { return Ok(None) };
+        let Some(serial) = self.read_unit_cell(block, 0).await? else { return Ok(None) };
         Ok(self.open_first_in_buffer(block, Epoch { serial, salt: second }))
     }
 
@@ -141,36 +149,42 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// Reads a unit into the buffer: the serial that stands in it.
-    pub(super) fn read_unit_cell(&mut self, block: u32, unit: u32) -> Result<Option<u64>, FlashCause> {
+    pub(crate) async fn read_unit_cell(&mut self, block: u32, unit: u32) -> Result<Option<u64>, FlashCause> {
         let (address, len) = (self.layout.unit_address(block, unit), self.layout.unit_len(unit));
-        self.read(address, len, self.layout.payload() as usize)
+        self.read(address, len, self.layout.payload() as usize).await
     }
 
     /// The two salts behind unit 0 of a block, read without the rest of it where they have prog units of their own. None if the medium's own
     /// code refuses to read them.
-    pub(super) fn salts(&mut self, block: u32) -> Result<Option<[Salt; 2]>, FlashCause> {
+    pub(crate) async fn salts(&mut self, block: u32) -> Result<Option<[Salt; 2]>, FlashCause> {
         let (address, len) = (self.layout.unit_address(block, 0), self.layout.unit_len(0));
         let tail = if self.layout.head() == 0 { len } else { self.layout.head() };
         // cannot underflow: the salts' units are the last of unit 0, which lies on the medium.
         let start = address.saturating_add(len.saturating_sub(tail).into());
-        let Some(bytes) = self.read_bytes(start, tail)? else { return Ok(None) };
+        let Some(bytes) = self.read_bytes(start, tail).await? else { return Ok(None) };
         salts_of(bytes).map(Some).ok_or(too_small(tail))
     }
 
     /// Reads unit 0 of a block, of whichever epoch, several times if it does not verify under either of the salts behind it:
     /// the epoch of the block.
-    pub(crate) fn open_first_repeatedly(&mut self, block: u32) -> Result<Option<Epoch>, FlashCause> {
-        repeatedly(|| self.open_first(block))
+    pub(crate) async fn open_first_repeatedly(&mut self, block: u32) -> Result<Option<Epoch>, FlashCause> {
+        for _ in 0..READS {
+            let found = self.open_first(block).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     /// Reads the ticket in the slot of a block and opens it: its serial, and what it announces.
-    pub(crate) fn open_ticket(
+    pub(crate) async fn open_ticket(
         &mut self,
         block: u32,
         epoch: Epoch,
     ) -> Result<Option<(u64, Stamp)>, FlashCause> {
         let (address, len) = (self.layout.slot_address(block), self.layout.slot());
-        let Some(serial) = self.read(address, len, TICKET_LEN)? else { return Ok(None) };
+        let Some(serial) = self.read(address, len, TICKET_LEN).await? else { return Ok(None) };
         let associated = associated(TICKET, block, self.layout.units(), epoch);
         let sealing = Sealing { serial, salt: epoch.salt, associated };
         if !self.open(&sealing, TICKET_LEN) {
@@ -181,11 +195,11 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// Whether the medium has nothing in a block from a unit on.
-    pub(crate) fn is_blank_from(&mut self, block: u32, unit: u32) -> Result<bool, FlashCause> {
+    pub(crate) async fn is_blank_from(&mut self, block: u32, unit: u32) -> Result<bool, FlashCause> {
         let start = self.layout.unit_address(block, unit);
         let end = self.layout.unit_address(block, self.layout.units());
         // cannot underflow: no unit begins behind the end of its block.
-        match self.device.is_blank(start, end.saturating_sub(start), self.buffer.as_mut()) {
+        match self.device.is_blank(start, end.saturating_sub(start), self.buffer.as_mut()).await {
             Ok(blank) => Ok(blank),
             Err(error) if error.cause == FlashCause::Uncorrectable => Ok(false),
             Err(error) => Err(error.cause),
@@ -193,9 +207,9 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// Whether the medium has something where a unit goes. No, if it can't tell.
-    pub(crate) fn is_programmed(&mut self, block: u32, unit: u32) -> Result<bool, FlashCause> {
+    pub(crate) async fn is_programmed(&mut self, block: u32, unit: u32) -> Result<bool, FlashCause> {
         let (address, len) = (self.layout.unit_address(block, unit), self.layout.unit_len(unit));
-        match self.device.is_blank(address, len.into(), self.buffer.as_mut()) {
+        match self.device.is_blank(address, len.into(), self.buffer.as_mut()).await {
             Ok(blank) => Ok(!blank),
             Err(error) => match error.cause {
                 FlashCause::Unsupported => Ok(false),
@@ -205,32 +219,44 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         }
     }
 
-    /// How many units of an epoch verify, from the first on, of `most`.
-    pub(crate) fn count(&mut self, block: u32, epoch: Epoch, most: u32) -> u32 {
-        let found = (0..most).find(|unit| !matches!(self.open_unit(block, *unit, epoch), Ok(Some(_))));
-        found.unwrap_or(most)
+    /// Whether an opening will find a unit, as the next one reads it: unit 0 by the salts that stand behind it.
+    pub(crate) async fn verifies(&mut self, block: u32, unit: u32, epoch: Epoch) -> Result<bool, FlashCause> {
+        match unit {
+            0 => Ok(self.open_first(block).await? == Some(epoch)),
+            unit => Ok(self.open_unit(block, unit, epoch).await?.is_some()),
+        }
     }
 
-    pub(crate) fn erase(&mut self, block: u32) -> Result<(), FlashCause> {
+    /// How many units of an epoch verify, from the first on, of `most`.
+    pub(crate) async fn count(&mut self, block: u32, epoch: Epoch, most: u32) -> u32 {
+        for unit in 0..most {
+            if !matches!(self.verifies(block, unit, epoch).await, Ok(true)) {
+                return unit;
+            }
+        }
+        most
+    }
+
+    pub(crate) async fn erase(&mut self, block: u32) -> Result<(), FlashCause> {
         let (address, len) = (self.layout.block_address(block), self.layout.medium().erase_size());
-        self.device.erase(address, len.into()).map_err(|error| error.cause)
+        self.device.erase(address, len.into()).await.map_err(|error| error.cause)
     }
 
     /// Destroys what says that a block holds anything, on a medium that can be overwritten and has no erase to speak of.
-    pub(crate) fn overwrite(&mut self, block: u32) -> Result<(), FlashCause> {
+    pub(crate) async fn overwrite(&mut self, block: u32) -> Result<(), FlashCause> {
         let address = self.layout.block_address(block);
         let len = self.layout.unit_len(0);
         let zeros = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
         zeros.fill(0);
-        self.device.prog(address, zeros).map_err(|error| error.cause)
+        self.device.prog(address, zeros).await.map_err(|error| error.cause)
     }
 
-    pub(crate) fn sync(&mut self) -> Result<(), FlashCause> {
-        self.device.sync().map_err(|error| error.cause)
+    pub(crate) async fn sync(&mut self) -> Result<(), FlashCause> {
+        self.device.sync().await.map_err(|error| error.cause)
     }
 
     /// Fills the buffer with data, serial, tag and zeros, and programs that.
-    fn prog(
+    async fn prog(
         &mut self,
         address: u64,
         len: u32,
@@ -253,30 +279,35 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         if salted {
             *cell.last_chunk_mut::<SALTS_LEN>().ok_or(too_small(len))? = encode((sealing.salt, sealing.salt));
         }
-        self.device.prog(address, cell).map_err(|error| error.cause)
+        self.device.prog(address, cell).await.map_err(|error| error.cause)
     }
 
     /// Where cells are read to and opened.
-    pub(super) fn buffer(&mut self) -> &mut [u8] {
+    pub(crate) fn buffer(&mut self) -> &mut [u8] {
         self.buffer.as_mut()
     }
 
     /// The medium, and where cells are read to.
-    pub(super) fn device_and_buffer(&mut self) -> (&mut D, &mut [u8]) {
+    pub(crate) fn device_and_buffer(&mut self) -> (&mut D, &mut [u8]) {
         (&mut self.device, self.buffer.as_mut())
     }
 
     /// Reads a cell into the buffer: its serial. None if the medium's own code refuses to read it.
-    pub(super) fn read(&mut self, address: u64, len: u32, data: usize) -> Result<Option<u64>, FlashCause> {
-        let Some(cell) = self.read_bytes(address, len)? else { return Ok(None) };
+    pub(crate) async fn read(
+        &mut self,
+        address: u64,
+        len: u32,
+        data: usize,
+    ) -> Result<Option<u64>, FlashCause> {
+        let Some(cell) = self.read_bytes(address, len).await? else { return Ok(None) };
         let serial = cell.get(data..).and_then(|rest| rest.first_chunk::<SERIAL_LEN>());
         Ok(serial.map(|bytes| serial::from_bytes(*bytes)))
     }
 
     /// Reads bytes into the buffer. None if the medium's own code refuses to.
-    fn read_bytes(&mut self, address: u64, len: u32) -> Result<Option<&[u8]>, FlashCause> {
+    pub(crate) async fn read_bytes(&mut self, address: u64, len: u32) -> Result<Option<&[u8]>, FlashCause> {
         let bytes = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
-        match self.device.read(address, bytes) {
+        match self.device.read(address, bytes).await {
             Ok(()) => Ok(Some(bytes)),
             Err(error) => match error.cause {
                 FlashCause::Uncorrectable | FlashCause::BadBlock { .. } => Ok(None),
@@ -286,7 +317,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
     }
 
     /// Opens the data at the start of the buffer, behind which serial and tag stand.
-    pub(super) fn open(&mut self, sealing: &Sealing, len: usize) -> bool {
+    pub(crate) fn open(&mut self, sealing: &Sealing, len: usize) -> bool {
         let Some((data, rest)) = self.buffer.as_mut().split_at_mut_checked(len) else { return false };
         let tag = rest.get(SERIAL_LEN..).and_then(|rest| rest.get(..A::TAG_LEN));
         let Some(tag) = tag.and_then(|tag| A::Tag::try_from(tag).ok()) else { return false };
@@ -300,26 +331,15 @@ fn salts_of(cell: &[u8]) -> Option<[Salt; 2]> {
     Some([first, second])
 }
 
-/// What opens, in several attempts.
-fn repeatedly<T>(mut open: impl FnMut() -> Result<Option<T>, FlashCause>) -> Result<Option<T>, FlashCause> {
-    for _ in 0..READS {
-        let found = open()?;
-        if found.is_some() {
-            return Ok(found);
-        }
-    }
-    Ok(None)
-}
-
 fn too_small(needs: u32) -> FlashCause {
     FlashCause::BufferTooSmall { needs, has: 0 }
 }
 
 /// What a cell is sealed under.
-pub(super) struct Sealing {
-    pub(super) serial: u64,
-    pub(super) salt: Salt,
-    pub(super) associated: [u8; ASSOCIATED],
+pub(crate) struct Sealing {
+    pub(crate) serial: u64,
+    pub(crate) salt: Salt,
+    pub(crate) associated: [u8; ASSOCIATED],
 }
 
 /// Serial and salt, padded with zeros.
@@ -332,7 +352,7 @@ fn nonce<A: Aead>(sealing: &Sealing) -> A::Nonce {
 }
 
 /// What a cell is and where: it opens nowhere else, and under no other epoch of its block.
-pub(super) fn associated(kind: u8, block: u32, unit: u32, epoch: Epoch) -> [u8; ASSOCIATED] {
+pub(crate) fn associated(kind: u8, block: u32, unit: u32, epoch: Epoch) -> [u8; ASSOCIATED] {
     let [a, b, c, d] = block.to_le_bytes();
     let [e, f, g, h] = unit.to_le_bytes();
     let [i, j, k, l, m] = serial::to_bytes(epoch.serial);

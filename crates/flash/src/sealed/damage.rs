@@ -5,7 +5,7 @@
 //! which confirms no other numbers than those that are anchored.
 
 use atrest_cipher::aead::Aead;
-use atrest_device::{FlashCause, FlashDevice};
+use atrest_device::FlashCause;
 
 use super::cells::{Cell, Cells};
 use super::error::SealedError;
@@ -14,9 +14,10 @@ use super::scan::Scan;
 use super::serial::Epoch;
 use super::table::BlockState;
 use super::volume::stamp;
+use super::{FlashDevice, twin};
 
 /// Blocks that may be something else than what they are taken for, at most. All combinations are tried.
-pub(super) const MOST_OTHERS: usize = 12;
+pub(crate) const MOST_OTHERS: usize = 12;
 
 /// Beside so many of them a single block of all is looked for that is something else again: each of them doubles the work.
 const MOST_BESIDE: u32 = 4;
@@ -24,16 +25,17 @@ const MOST_BESIDE: u32 = 4;
 /// So many serials before that of a later unit the first unit of its block is looked for.
 const SEARCH: u64 = 256;
 
+#[twin]
 impl Scan {
     /// The second look at a medium that the record did not confirm: goes past what fails.
-    pub(super) fn past_damage(record: &Record) -> Self {
+    pub(crate) fn past_damage(record: &Record) -> Self {
         let mut scan = Self::new(record);
         scan.past = true;
         scan
     }
 
     /// To take over what verifies.
-    pub(super) fn to_adopt(record: &Record) -> Self {
+    pub(crate) fn to_adopt(record: &Record) -> Self {
         let mut scan = Self::past_damage(record);
         scan.adopts = true;
         scan
@@ -41,19 +43,19 @@ impl Scan {
 
     /// The state of a block in which units may fail. Those that fail before the last that verifies were there: units of a block are
     /// programmed in order, so one behind them proves it. What else the block may have been is noted for [`explain`](Self::explain).
-    pub(super) fn read_damaged_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    pub(crate) async fn read_damaged_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
         cells: &mut Cells<A, D, B>,
         block: u32,
     ) -> Result<BlockState, SealedError> {
         let medium = SealedError::Medium;
-        let Some((epoch, first)) = self.first_unit(cells, block)? else { return Ok(BlockState::VOID) };
+        let Some((epoch, first)) = self.first_unit(cells, block).await? else { return Ok(BlockState::VOID) };
         let mut anchored = self.note(epoch.serial, epoch, block, Cell::Unit(0));
         // The last unit that is proven, its serial, and the first that fails.
         let (mut at, mut last) = (0_u32, epoch.serial);
         let mut hole = (!first).then_some(0);
         for unit in 1..cells.layout.units() {
-            let Some(serial) = cells.open_unit(block, unit, epoch).map_err(medium)? else { continue };
+            let Some(serial) = cells.open_unit(block, unit, epoch).await.map_err(medium)? else { continue };
             // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
             let failed = unit.saturating_sub(at).saturating_sub(1);
             if serial.checked_sub(last).is_none_or(|more| more <= failed.into()) {
@@ -69,7 +71,7 @@ impl Scan {
                 anchored = unit.saturating_add(1);
             } else {
                 let border =
-                    if last < self.anchor { self.border(cells, block, epoch, at, unit)? } else { at };
+                    if last < self.anchor { self.border(cells, block, epoch, at, unit).await? } else { at };
                 if last < self.anchor {
                     // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
                     anchored = border.saturating_add(1);
@@ -85,7 +87,7 @@ impl Scan {
         let (mut fill, mut whole) = (at.saturating_add(1), hole.is_none());
         let mut longer = fill;
         while longer < cells.layout.units()
-            && let Some(found) = cells.correct_unit(block, longer, epoch, self.limit).map_err(medium)?
+            && let Some(found) = cells.correct_unit(block, longer, epoch, self.limit).await.map_err(medium)?
             && found.serial > last
         {
             last = found.serial;
@@ -96,7 +98,7 @@ impl Scan {
                 (fill, whole) = (longer, false);
             }
         }
-        self.read_damaged_ticket(cells, block, epoch)?;
+        self.read_damaged_ticket(cells, block, epoch).await?;
         let stamp = |fill| Stamp { block, epoch, fill };
         let is_old = anchored == fill;
         if is_old && !first && !self.adopts {
@@ -129,7 +131,7 @@ impl Scan {
         }
     }
 
-    fn read_damaged_ticket<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    async fn read_damaged_ticket<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
         cells: &mut Cells<A, D, B>,
         block: u32,
@@ -138,7 +140,7 @@ impl Scan {
         if cells.layout.slot() == 0 {
             return Ok(());
         }
-        match self.ticket(cells, block, epoch).map_err(SealedError::Medium)? {
+        match self.ticket(cells, block, epoch).await.map_err(SealedError::Medium)? {
             // One of another session is of a copy, and announces nothing here.
             Some((serial, victim)) if serial >= self.anchor && epoch.salt == self.salt => {
                 self.note(serial, epoch, block, Cell::Slot);
@@ -150,30 +152,30 @@ impl Scan {
     }
 
     /// The ticket in a block's slot. The second look puts one wrong bit right.
-    pub(super) fn ticket<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    pub(crate) async fn ticket<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &self,
         cells: &mut Cells<A, D, B>,
         block: u32,
         epoch: Epoch,
     ) -> Result<Option<(u64, Stamp)>, FlashCause> {
-        match cells.open_ticket(block, epoch)? {
-            None if self.past => cells.correct_ticket(block, epoch, self.limit),
+        match cells.open_ticket(block, epoch).await? {
+            None if self.past => cells.correct_ticket(block, epoch, self.limit).await,
             ticket => Ok(ticket),
         }
     }
 
     /// Epoch of a block, and whether its first unit verifies. A first unit that is lost altogether leaves a void block, unless it is newer than
     /// the record: what a cut erase has left looks the same, and only the record tells.
-    fn first_unit<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    async fn first_unit<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
         cells: &mut Cells<A, D, B>,
         block: u32,
     ) -> Result<Option<(Epoch, bool)>, SealedError> {
         let medium = SealedError::Medium;
-        if let Some(epoch) = cells.open_first(block).map_err(medium)? {
+        if let Some(epoch) = cells.open_first(block).await.map_err(medium)? {
             return Ok(Some((epoch, true)));
         }
-        if let Some(epoch) = cells.correct_first(block, self.limit).map_err(medium)?
+        if let Some(epoch) = cells.correct_first(block, self.limit).await.map_err(medium)?
             && !self.is_foreign(epoch)
         {
             return Ok(Some((epoch, false)));
@@ -182,7 +184,8 @@ impl Scan {
             return Ok(None);
         }
         let Some(epoch) = self
-            .lost_epoch(cells, block)?
+            .lost_epoch(cells, block)
+            .await?
             .filter(|epoch| epoch.serial >= self.anchor && !self.is_foreign(*epoch))
         else {
             return Ok(None);
@@ -201,7 +204,7 @@ impl Scan {
 
     /// Of units that fail between two that do not, the last that is anchored: the one of `at` if none can be told to be. All are older than
     /// `until`, which is newer than the record.
-    fn border<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    async fn border<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &self,
         cells: &mut Cells<A, D, B>,
         block: u32,
@@ -212,7 +215,8 @@ impl Scan {
         let mut border = at;
         // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
         for unit in at.saturating_add(1)..until {
-            let found = cells.correct_unit(block, unit, epoch, self.limit).map_err(SealedError::Medium)?;
+            let found =
+                cells.correct_unit(block, unit, epoch, self.limit).await.map_err(SealedError::Medium)?;
             if found.is_some_and(|found| found.serial < self.anchor) {
                 border = unit;
             }
@@ -222,26 +226,28 @@ impl Scan {
 
     /// The epoch of a block whose first unit is lost, though something stands there: a unit behind it opens under that
     /// epoch alone. One of the two salts behind the first unit has to be left.
-    fn lost_epoch<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    async fn lost_epoch<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &self,
         cells: &mut Cells<A, D, B>,
         block: u32,
     ) -> Result<Option<Epoch>, SealedError> {
         let medium = SealedError::Medium;
         // Saves time: no session has a salt that reads like blank flash.
-        if !cells.may_stand(block, 0).map_err(medium)? {
+        if !cells.may_stand(block, 0).await.map_err(medium)? {
             return Ok(None);
         }
-        let Some([first, second]) = cells.salts(block).map_err(medium)? else { return Ok(None) };
+        let Some([first, second]) = cells.salts(block).await.map_err(medium)? else { return Ok(None) };
         let other = Some(second).filter(|second| *second != first);
         for unit in 1..cells.layout.units() {
-            let Some(serial) = cells.serial_of(block, unit, self.limit).map_err(medium)? else { continue };
+            let Some(serial) = cells.serial_of(block, unit, self.limit).await.map_err(medium)? else {
+                continue;
+            };
             let Some(newest) = serial.checked_sub(unit.into()) else { continue };
             // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
             for serial in (newest.saturating_sub(SEARCH)..=newest).rev() {
                 for salt in [first].into_iter().chain(other) {
                     let epoch = Epoch { serial, salt };
-                    if cells.open_unit(block, unit, epoch).map_err(medium)?.is_some() {
+                    if cells.open_unit(block, unit, epoch).await.map_err(medium)?.is_some() {
                         return Ok(Some(epoch));
                     }
                 }
@@ -252,7 +258,7 @@ impl Scan {
     }
 
     /// Looks for the blocks that are not as the scan took them. A sum that the record confirms is the anchored state, whatever led to it.
-    pub(super) fn explain<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    pub(crate) async fn explain<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &self,
         cells: &mut Cells<A, D, B>,
         table: &mut [BlockState],
@@ -279,7 +285,7 @@ impl Scan {
         let sets = if known <= MOST_BESIDE { sets } else { 1 };
         for chosen in 0..sets {
             let sum = self.sum_of(&differences, chosen);
-            if let Some((found, sum)) = self.explain_one(cells, table, sum, &good)? {
+            if let Some((found, sum)) = self.explain_one(cells, table, sum, &good).await? {
                 self.choose(chosen, table);
                 if let Some(entry) = table.get_mut(found.block as usize) {
                     *entry = closed(found);
@@ -310,7 +316,7 @@ impl Scan {
     }
 
     /// The one block that is shorter, longer or not void.
-    fn explain_one<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    async fn explain_one<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &self,
         cells: &mut Cells<A, D, B>,
         table: &[BlockState],
@@ -325,10 +331,10 @@ impl Scan {
             }
             // Without its first unit a block holds as many as verify or more; otherwise perhaps fewer.
             let (epoch, rest, proven, fewest) = if state.fill() == 0 {
-                let lost = self.lost_epoch(cells, block)?;
+                let lost = self.lost_epoch(cells, block).await?;
                 let Some(epoch) = lost.filter(|epoch| epoch.serial < self.anchor) else { continue };
                 // cannot overflow: units of a block are counted by 14 bits, and serials by 40.
-                let proven = cells.last(block, epoch).map_err(SealedError::Medium)?.saturating_add(1);
+                let proven = cells.last(block, epoch).await.map_err(SealedError::Medium)?.saturating_add(1);
                 (epoch, sum, proven, proven)
             } else {
                 (state.epoch(), sum.wrapping_sub(cells.keys.share(stamp(block, state))), state.fill(), 0)
@@ -338,7 +344,7 @@ impl Scan {
                 // A unit that is gone without a trace was cut off or put back, rather than damaged.
                 let longer = fill.checked_sub(1).filter(|unit| *unit >= proven);
                 if let Some(unit) = longer
-                    && !cells.may_stand(block, unit).map_err(SealedError::Medium)?
+                    && !cells.may_stand(block, unit).await.map_err(SealedError::Medium)?
                 {
                     break;
                 }

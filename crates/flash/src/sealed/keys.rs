@@ -26,7 +26,7 @@ pub struct SealedKey<'a> {
 impl SealedKey<'_> {
     /// Whether it names a volume: the key has a byte that is not zero, and so has the identifier. A `FlashKey` that no passphrase
     /// has opened yet is empty and has a nil identifier.
-    pub(in crate::sealed) fn is_filled_in(&self) -> bool {
+    pub(crate) fn is_filled_in(&self) -> bool {
         // Every byte is looked at, whatever it is.
         let any = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all | byte) != 0;
         any(self.volume_key) && any(self.uuid)

@@ -6,36 +6,33 @@
 mod behind;
 #[cfg(test)]
 mod by_hand;
-mod cells;
-mod correct;
-mod damage;
-mod device;
-mod error;
-mod header;
-mod keys;
-mod layout;
-mod mount;
-mod options;
-mod reader;
-mod record;
-mod repair;
-mod scan;
+pub(crate) mod error;
+pub(crate) mod frame;
+pub(crate) mod header;
+pub(crate) mod keys;
+pub(crate) mod layout;
+pub(crate) mod options;
+pub(crate) mod record;
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 mod secret_bytes;
-mod serial;
-mod slots;
-pub mod store;
-mod table;
-mod volume;
+pub(crate) mod serial;
+pub(crate) mod slots;
+pub(crate) mod store_error;
+pub(crate) mod table;
+pub(crate) mod unfinished;
+pub(crate) mod verdict;
 
+#[cfg(test)]
+use crate::blocking::sealed::{cells, correct, damage, mount, reader, volume};
+
+pub use crate::blocking::sealed::{SealedFlash, SealedReader, store};
 pub use behind::COUNTER_LOG_BLOCKS;
 pub use error::{NotOpened, SealedError};
 pub use header::{HandOver, HeaderAnchor};
 pub use keys::SealedKey;
 pub use layout::{LayoutError, SealedLayout, Tickets};
-pub use options::{SealedMedium, SealedOptions};
-pub use reader::{SealedReader, Verdict};
+pub use options::{SealedMedium, SealedOptions, Verify};
 pub use record::RecordFields;
-pub use repair::UnitState;
 pub use table::BlockState;
-pub use volume::SealedFlash;
+pub(crate) use unfinished::{NeverUnfinished, Unfinished};
+pub use verdict::{UnitState, Verdict};

@@ -1,22 +1,25 @@
 //! Formatting and opening: what is on the medium is held against the record, and accepted once.
 
 use atrest_cipher::aead::Aead;
-use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, TrustedStore};
+use atrest_device::{FlashCause, FlashError, FlashGeometry, FlashOperation};
 use atrest_secret::Random;
 
 use super::cells::Cells;
 use super::error::{NotOpened, SealedError};
+use super::fast::Reach;
 use super::header::AnchoredHeader;
 use super::keys::{Keys, SealedKey};
 use super::layout::SealedLayout;
-use super::options::{SealedMedium, SealedOptions};
+use super::options::{SealedMedium, SealedOptions, Verify};
 use super::record::{Record, Stored};
 use super::scan::{self, Scan};
 use super::serial::{self, RECORD_BITS, Salt};
 use super::slots::Slots;
 use super::table::BlockState;
 use super::volume::{SealedFlash, stamp};
+use super::{FlashDevice, TrustedStore, Unfinished, twin};
 
+#[twin]
 impl<A, D, S, T, B> SealedFlash<A, D, S, T, B>
 where
     A: Aead,
@@ -36,7 +39,7 @@ where
     /// # Errors
     /// [`SealedError::StoreInUse`] if the store holds a record. Otherwise it fails where
     /// [`format_over`](Self::format_over) does.
-    pub fn format(
+    pub async fn format(
         device: D,
         mut store: S,
         key: &SealedKey<'_>,
@@ -45,10 +48,10 @@ where
         buffer: B,
         random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
-        if store.load().map_err(SealedError::Store)?.is_some() {
+        if store.load().await.map_err(SealedError::Store)?.is_some() {
             return Err(SealedError::StoreInUse);
         }
-        Self::format_over(device, store, key, options, table, buffer, random)
+        Self::format_over(device, store, key, options, table, buffer, random).await
     }
 
     /// Makes an empty volume and replaces what the store holds, otherwise like [`format`](Self::format). If the store held
@@ -62,7 +65,7 @@ where
     ///
     /// [`SealedError::Medium`] or [`SealedError::Store`] if medium or store fail, [`SealedError::WornOut`] if
     /// no serials are left.
-    pub fn format_over(
+    pub async fn format_over(
         device: D,
         store: S,
         key: &SealedKey<'_>,
@@ -73,21 +76,22 @@ where
     ) -> Result<Self, SealedError> {
         let mut volume = Self::lent((device, store, table, buffer), key, options, random)?;
         for block in 0..blocks(&volume.cells.layout) {
-            if volume.cells.open_first(block).map_err(SealedError::Medium)?.is_some() {
+            if volume.cells.open_first(block).await.map_err(SealedError::Medium)?.is_some() {
                 return Err(SealedError::KeyInUse { block });
             }
         }
-        let first = match volume.records()? {
+        let first = match volume.records().await? {
             Some(records) => serial::unused_after(records).ok_or(SealedError::WornOut)?,
             None => 1,
         };
         (volume.next, volume.start) = (first, first);
         volume.header = AnchoredHeader::settled(key.header)?;
-        volume.write_record(false, None).map_err(failed)?;
+        volume.write_record(false, None).await.map_err(failed)?;
         Ok(volume)
     }
 
-    /// Opens a volume. Reads the whole medium.
+    /// Opens a volume. With [`Verify::OnRead`], the default, reads the serials on the medium, and verifies what is newer than
+    /// the record; only if the record does not confirm that, the whole medium. With [`Verify::AtOpening`] reads the whole medium.
     ///
     /// After anything but [`close`](Self::close) what was in flight is accepted, if it is a state that the volume had since the
     /// store was written last; then the store is written, and a block whose erase was cut is erased. Nothing is changed,
@@ -105,7 +109,7 @@ where
     ///
     /// [`SealedError::Medium`] or [`SealedError::Store`] if medium or store fail, [`SealedError::WornOut`] if
     /// no serials are left.
-    pub fn mount(
+    pub async fn mount(
         device: D,
         store: S,
         key: &SealedKey<'_>,
@@ -114,7 +118,7 @@ where
         buffer: B,
         random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
-        Self::try_mount(device, store, key, options, table, buffer, random).map_err(SealedError::from)
+        Self::try_mount(device, store, key, options, table, buffer, random).await.map_err(SealedError::from)
     }
 
     /// Opens a volume as [`mount`](Self::mount) does. If it does not open, everything that was passed comes back: to format, to
@@ -122,7 +126,7 @@ where
     ///
     /// # Errors
     /// [`NotOpened`], with the error of [`mount`](Self::mount).
-    pub fn try_mount(
+    pub async fn try_mount(
         device: D,
         store: S,
         key: &SealedKey<'_>,
@@ -132,68 +136,97 @@ where
         random: &mut dyn Random,
     ) -> Result<Self, NotOpened<D, S, T, B>> {
         let mut volume = Self::lent((device, store, table, buffer), key, options, random)?;
-        match volume.mount_lent(key) {
+        match volume.mount_lent(key).await {
             Ok(()) => Ok(volume),
             Err(error) => Err(volume.not_opened(error)),
         }
     }
 
-    fn mount_lent(&mut self, key: &SealedKey<'_>) -> Result<(), SealedError> {
+    async fn mount_lent(&mut self, key: &SealedKey<'_>) -> Result<(), SealedError> {
         let volume = self;
-        let records = volume.records()?;
-        let stored = volume.load()?;
+        let records = volume.records().await?;
+        let stored = volume.load().await?;
         let record = stored.record;
         volume.header = stored.header.after(key.header)?;
         let mut scan = Scan::new(&record);
-        if let Err(error) = volume.compare(&mut scan, &stored) {
-            scan = Scan::past_damage(&record);
-            let may_be_damage = matches!(error, SealedError::NotAnchored { .. } | SealedError::Gap { .. });
-            if !may_be_damage || volume.compare(&mut scan, &stored).is_err() {
-                return Err(error);
-            }
-            volume.damaged = true;
-        }
+        volume.confirm(&mut scan, &stored).await?;
         record.check_counter(records)?;
         if record.clean {
             volume.resume(&record, scan.sum);
-            volume.store.claim().map_err(SealedError::Store)?;
+            volume.store.claim().await.map_err(SealedError::Store)?;
             // A smaller reserve counts from now on, not from the first change on.
             if volume.header != stored.header || volume.options.reserve_bits() < record.reserve {
-                volume.write_record(true, None).map_err(failed)?;
+                volume.write_record(true, None).await.map_err(failed)?;
             }
         } else {
             // Storing another record claims this one.
-            volume.recover(scan.limit, scan.torn)?;
+            volume.recover(scan.limit, scan.torn).await?;
         }
         Ok(())
     }
 
     /// The record in the store, if it is of this volume.
-    pub(super) fn load(&mut self) -> Result<Stored, SealedError> {
-        let stored = self.store.load().map_err(SealedError::Store)?.ok_or(SealedError::StoreEmpty)?;
+    pub(crate) async fn load(&mut self) -> Result<Stored, SealedError> {
+        let stored = self.store.load().await.map_err(SealedError::Store)?.ok_or(SealedError::StoreEmpty)?;
         if *Stored::mark(&stored) != self.cells.keys.mark {
             return Err(SealedError::OtherVolume);
         }
         Stored::from_bytes(&stored)
     }
 
+    /// Finds what the record confirms of what the medium holds: by serials, if that is asked for and enough; otherwise by all units; at last
+    /// past what fails.
+    async fn confirm(&mut self, scan: &mut Scan, stored: &Stored) -> Result<(), SealedError> {
+        let record = &stored.record;
+        if self.options.verify == Verify::OnRead {
+            for reach in [Reach::Serials, Reach::Ends] {
+                *scan = Scan::reaching(record, reach);
+                match self.compare(scan, stored).await {
+                    Ok(()) => {
+                        self.unread = true;
+                        return Ok(());
+                    }
+                    Err(error @ SealedError::Medium(_)) => return Err(error),
+                    // Whether the medium is refused, and why, nothing but a look at all of it tells.
+                    Err(_) => {}
+                }
+            }
+        }
+        *scan = Scan::new(record);
+        if let Err(error) = self.compare(scan, stored).await {
+            *scan = Scan::past_damage(record);
+            let may_be_damage = matches!(error, SealedError::NotAnchored { .. } | SealedError::Gap { .. });
+            if !may_be_damage || self.compare(scan, stored).await.is_err() {
+                return Err(error);
+            }
+            self.damaged = true;
+        }
+        Ok(())
+    }
+
     /// Reads the medium and holds it against a record. Nothing is changed but what is in memory.
-    fn compare(&mut self, scan: &mut Scan, stored: &Stored) -> Result<(), SealedError> {
+    async fn compare(&mut self, scan: &mut Scan, stored: &Stored) -> Result<(), SealedError> {
         let (cells, table) = (&mut self.cells, self.table.as_mut());
         let body = stored.record.body();
         let good =
             |keys: &Keys<A>, sum| atrest_secret::constant_time_eq(&keys.anchor(sum, &body), &stored.tag);
-        scan.read(cells, table)?;
-        scan.take_back_marginal(cells, table)?;
+        scan.read(cells, table).await?;
+        if scan.reach != Reach::Units {
+            scan.read_announced(cells, table).await?;
+        }
+        scan.take_back_marginal(cells, table).await?;
         scan.check_serials()?;
-        scan.apply_tickets(cells, table)?;
+        scan.apply_tickets(cells, table).await?;
         if good(&cells.keys, scan.sum) {
             return Ok(());
         }
         if scan.past {
-            let found = scan.explain(cells, table, |cells, sum| good(&cells.keys, sum))?;
+            let found = scan.explain(cells, table, |cells, sum| good(&cells.keys, sum)).await?;
             scan.sum = found.ok_or(scan.not_anchored())?;
             return Ok(());
+        }
+        if scan.reach != Reach::Units {
+            return Err(scan.not_anchored());
         }
         let found = scan::without_one(scan.sum, table, &cells.keys, |sum| good(&cells.keys, sum));
         let Some((block, state, sum)) = found else { return Err(scan.not_anchored()) };
@@ -214,7 +247,7 @@ where
 
     /// After any other: what was found is anchored, with serials that nobody can have used, and only then is a block scrubbed
     /// whose erase was cut.
-    pub(super) fn recover(&mut self, limit: u64, torn: Option<u32>) -> Result<(), SealedError> {
+    pub(crate) async fn recover(&mut self, limit: u64, torn: Option<u32>) -> Result<(), SealedError> {
         // If no serials are left behind these, the record below can't be written, and nothing was changed.
         (self.next, self.start, self.sum) = (limit, limit, 0);
         for block in 0..blocks(&self.cells.layout) {
@@ -224,13 +257,14 @@ where
                 state.set_in_flight(false);
             }
         }
-        self.write_record(false, torn).map_err(failed)?;
+        self.write_record(false, torn).await.map_err(failed)?;
         if let Some(block) = torn {
             // As the record that names it has left it.
             self.changed = true;
-            let scrubbed = self.cells.erase(block);
-            let card = self.options.medium == SealedMedium::Card;
-            let scrubbed = scrubbed.and_then(|()| if card { self.cells.overwrite(block) } else { Ok(()) });
+            let mut scrubbed = self.cells.erase(block).await;
+            if scrubbed.is_ok() && self.options.medium == SealedMedium::Card {
+                scrubbed = self.cells.overwrite(block).await;
+            }
             match scrubbed {
                 Ok(()) | Err(FlashCause::BadBlock { .. }) => {}
                 Err(cause) => return Err(SealedError::Medium(cause)),
@@ -240,8 +274,8 @@ where
     }
 
     /// As many records as the store can have forgotten, if it can; they then allow so many serials.
-    pub(super) fn records(&mut self) -> Result<Option<u64>, SealedError> {
-        let records = self.store.stored_at_most().map_err(SealedError::Store)?;
+    pub(crate) async fn records(&mut self) -> Result<Option<u64>, SealedError> {
+        let records = self.store.stored_at_most().await.map_err(SealedError::Store)?;
         if records.is_some() && self.options.reserve_bits() > RECORD_BITS {
             return Err(SealedError::Option);
         }
@@ -274,7 +308,7 @@ where
     }
 
     /// A volume of which nothing is known yet.
-    pub(super) fn closed(
+    pub(crate) fn closed(
         cells: Cells<A, D, B>,
         store: S,
         mut table: T,
@@ -306,12 +340,14 @@ where
             syncs: 0,
             tampered: false,
             damaged: false,
+            unfinished: Unfinished::nothing(),
+            unread: false,
         }
     }
 }
 
 /// Layout, keys and buffer, checked.
-pub(super) fn cells<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+pub(crate) fn cells<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     device: D,
     key: &SealedKey<'_>,
     options: &SealedOptions,
@@ -353,7 +389,7 @@ fn checked<A: Aead>(
 }
 
 /// Erase blocks; the layout has checked that 32 bits number them.
-pub(super) fn blocks(layout: &SealedLayout) -> u32 {
+pub(crate) fn blocks(layout: &SealedLayout) -> u32 {
     layout.medium().block_count() as u32
 }
 
@@ -366,6 +402,6 @@ fn failed(cause: FlashCause) -> SealedError {
 }
 
 /// What a read-only view says to who wants to write.
-pub(super) fn read_only(operation: FlashOperation, address: u64, len: u64) -> FlashError {
+pub(crate) fn read_only(operation: FlashOperation, address: u64, len: u64) -> FlashError {
     FlashError::new(operation, address, len, FlashCause::ReadOnly)
 }

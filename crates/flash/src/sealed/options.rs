@@ -20,6 +20,17 @@ pub enum SealedMedium {
     Card,
 }
 
+/// When units are verified that are older than the record in the trusted store. What is newer always is when the volume is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// When they are read. Opening reads serials, and more only where that is not enough. One that fails then is
+    /// [`Tampered`](atrest_device::FlashCause::Tampered) and stops nothing, like one that has failed at an opening.
+    #[default]
+    OnRead,
+    /// When the volume is opened, and whenever they are read.
+    AtOpening,
+}
+
 /// Options of a sealed volume. Payload and tickets say how the medium is laid out, and are the same whenever it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedOptions {
@@ -41,6 +52,8 @@ pub struct SealedOptions {
     /// Whether each unit is read back after programming, and each block after erasing. Media that fail silently need it: what
     /// they did not store would be taken for tampering later.
     pub read_back: bool,
+    /// When units are verified: opening reads little, or everything.
+    pub verify: Verify,
 }
 
 /// The largest reserve that leaves a volume 20 years.
@@ -57,6 +70,7 @@ impl Default for SealedOptions {
             anchor_every: 1,
             reserve: 12,
             read_back: true,
+            verify: Verify::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use atrest_cipher::aead::Aead;
-use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
+use atrest_device::{FlashCause, FlashError, FlashGeometry, FlashOperation};
 
 use super::cells::Cells;
 use super::device::CLOSED;
@@ -13,6 +13,8 @@ use super::mount::{blocks, cells, read_only};
 use super::options::{SealedMedium, SealedOptions};
 use super::scan;
 use super::table::BlockState;
+use super::verdict::Verdict;
+use super::{FlashDevice, twin};
 
 /// A [`FlashDevice`] that reads a sealed medium of which the trusted store is elsewhere, or lost.
 ///
@@ -30,21 +32,7 @@ pub struct SealedReader<A, D, T, B> {
     assume_torn: bool,
 }
 
-/// What stands in a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// What was sealed for this place; whether lately, only the trusted store knows.
-    Sealed {
-        /// The number under which it was.
-        serial: u64,
-    },
-    /// Something that was not sealed for this place, or nothing though sealed units are behind it: it was changed, damaged, or torn by a
-    /// power loss.
-    Tampered,
-    /// Nothing, and nothing behind it that verifies. On a medium that knows no blank units, perhaps something that does not.
-    Absent,
-}
-
+#[twin]
 impl<A, D, T, B> SealedReader<A, D, T, B>
 where
     A: Aead,
@@ -58,7 +46,7 @@ where
     /// What [`format_over`](super::SealedFlash::format_over) refuses of what the caller passes, and
     /// [`SealedError::Medium`] if the medium fails. Units that do not verify are no error here; reading them
     /// is.
-    pub fn open_without_freshness(
+    pub async fn open_without_freshness(
         device: D,
         key: &SealedKey<'_>,
         options: SealedOptions,
@@ -68,7 +56,7 @@ where
         let mut cells = cells::<A, D, B>(device, key, &options, buffer)?;
         scan::clear(table.as_mut(), &cells.layout)?;
         for (block, state) in (0..blocks(&cells.layout)).zip(table.as_mut()) {
-            *state = survey(&mut cells, block, options.medium).map_err(SealedError::Medium)?;
+            *state = survey(&mut cells, block, options.medium).await.map_err(SealedError::Medium)?;
         }
         Ok(Self { cells, table, assume_torn: false })
     }
@@ -84,14 +72,14 @@ where
     /// # Errors
     /// [`FlashCause::OutOfBounds`] for a unit that the medium does not have, or the medium's own error. A
     /// unit that does not verify is a [`Verdict`].
-    pub fn verdict(&mut self, block: u32, unit: u32) -> Result<Verdict, FlashCause> {
+    pub async fn verdict(&mut self, block: u32, unit: u32) -> Result<Verdict, FlashCause> {
         self.cells.layout.check_unit(block, unit)?;
         let state = self.state(block);
         if unit >= state.fill() {
-            let tampered = state.is_unverified() && self.cells.is_programmed(block, unit)?;
+            let tampered = state.is_unverified() && self.cells.is_programmed(block, unit).await?;
             return Ok(if tampered { Verdict::Tampered } else { Verdict::Absent });
         }
-        let found = self.cells.open_repeatedly(block, unit, state.epoch())?;
+        let found = self.cells.open_repeatedly(block, unit, state.epoch()).await?;
         Ok(found.map_or(Verdict::Tampered, |serial| Verdict::Sealed { serial }))
     }
 
@@ -110,7 +98,7 @@ where
         self.table.as_ref().get(block as usize).copied().unwrap_or(BlockState::VOID)
     }
 
-    fn read_one(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<(), FlashCause> {
+    async fn read_one(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<(), FlashCause> {
         let state = self.state(block);
         if unit >= state.fill() {
             if state.is_unverified() && !self.assume_torn {
@@ -123,7 +111,7 @@ where
             out.fill(CLOSED);
             return Ok(());
         }
-        match self.cells.read_unit(block, unit, state.epoch(), out)? {
+        match self.cells.read_unit(block, unit, state.epoch(), out).await? {
             Some(_) => Ok(()),
             None => Err(FlashCause::Tampered { block: block.into(), unit }),
         }
@@ -131,27 +119,28 @@ where
 }
 
 /// Epoch and units of a block, up to the last one that verifies, and whether something is behind it.
-fn survey<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+#[twin]
+async fn survey<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     cells: &mut Cells<A, D, B>,
     block: u32,
     medium: SealedMedium,
 ) -> Result<BlockState, FlashCause> {
     let mut state = BlockState::VOID;
-    if let Some(epoch) = cells.open_first(block)? {
+    if let Some(epoch) = cells.open_first(block).await? {
         let mut fill = 1;
         for unit in 1..cells.layout.units() {
-            if cells.open_unit(block, unit, epoch)?.is_some() {
+            if cells.open_unit(block, unit, epoch).await?.is_some() {
                 // cannot overflow: units of a block are counted by 14 bits.
                 fill = unit.saturating_add(1);
             }
         }
         state = BlockState::holding(epoch, fill);
     }
-    while has_more(cells, block, state.fill(), medium)? {
+    while has_more(cells, block, state.fill(), medium).await? {
         // A marginal cell may read right the next time.
         let epoch = match state.fill() {
-            0 => cells.open_first_repeatedly(block)?,
-            fill => cells.open_repeatedly(block, fill, state.epoch())?.map(|_| state.epoch()),
+            0 => cells.open_first_repeatedly(block).await?,
+            fill => cells.open_repeatedly(block, fill, state.epoch()).await?.map(|_| state.epoch()),
         };
         let Some(epoch) = epoch else {
             state.set_unverified(true);
@@ -164,7 +153,8 @@ fn survey<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
 }
 
 /// Whether something stands in a block from a unit on. No, if the medium can't tell: erasing a card leaves what was there.
-fn has_more<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+#[twin]
+async fn has_more<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     cells: &mut Cells<A, D, B>,
     block: u32,
     unit: u32,
@@ -173,7 +163,7 @@ fn has_more<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     if medium == SealedMedium::Card {
         return Ok(false);
     }
-    match cells.is_blank_from(block, unit) {
+    match cells.is_blank_from(block, unit).await {
         Ok(blank) => Ok(!blank),
         Err(FlashCause::Unsupported) => Ok(false),
         Err(FlashCause::BadBlock { .. }) => Ok(true),
@@ -181,6 +171,7 @@ fn has_more<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     }
 }
 
+#[twin]
 impl<A, D, T, B> FlashDevice for SealedReader<A, D, T, B>
 where
     A: Aead,
@@ -192,31 +183,32 @@ where
         self.cells.layout.geometry()
     }
 
-    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+    async fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
         self.geometry().check(FlashOperation::Read, address, buf.len() as u64)?;
         let step = self.cells.layout.payload() as usize;
         for (out, at) in buf.chunks_mut(step).zip((address..).step_by(step)) {
             let (block, unit) = self.cells.layout.place(at);
             self.read_one(block, unit, out)
+                .await
                 .map_err(|cause| FlashError::new(FlashOperation::Read, at, step as u64, cause))?;
         }
         Ok(())
     }
 
-    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+    async fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
         Err(read_only(FlashOperation::Prog, address, data.len() as u64))
     }
 
-    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+    async fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
         Err(read_only(FlashOperation::Erase, address, len))
     }
 
-    fn sync(&mut self) -> Result<(), FlashError> {
+    async fn sync(&mut self) -> Result<(), FlashError> {
         Ok(())
     }
 
     /// Nothing can be programmed.
-    fn is_blank(&mut self, address: u64, len: u64, _scratch: &mut [u8]) -> Result<bool, FlashError> {
+    async fn is_blank(&mut self, address: u64, len: u64, _scratch: &mut [u8]) -> Result<bool, FlashError> {
         self.geometry().check(FlashOperation::BlankQuery, address, len)?;
         Ok(false)
     }

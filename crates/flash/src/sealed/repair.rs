@@ -2,7 +2,7 @@
 //! the medium holds.
 
 use atrest_cipher::aead::Aead;
-use atrest_device::{FlashCause, FlashDevice, TrustedStore};
+use atrest_device::FlashCause;
 use atrest_secret::Random;
 
 use super::error::SealedError;
@@ -12,24 +12,11 @@ use super::mount::cells;
 use super::options::SealedOptions;
 use super::scan::Scan;
 use super::table::BlockState;
+use super::verdict::UnitState;
 use super::volume::SealedFlash;
+use super::{FlashDevice, TrustedStore, twin};
 
-/// What stands in a unit of an open volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnitState {
-    /// What was stored.
-    Whole,
-    /// What was stored, but for one bit. Inverted on the medium, it makes the unit whole.
-    OneBit {
-        /// Counted from the unit's first byte on, in each byte from the lowest bit.
-        bit: u32,
-    },
-    /// Something else. It can't be restored.
-    Failed,
-    /// Nothing was stored there.
-    Absent,
-}
-
+#[twin]
 impl<A, D, S, T, B> SealedFlash<A, D, S, T, B>
 where
     A: Aead,
@@ -44,18 +31,19 @@ where
     ///
     /// # Errors
     /// [`FlashCause::OutOfBounds`] for a unit that the medium does not have, or the medium's own error.
-    pub fn unit_state(&mut self, block: u32, unit: u32) -> Result<UnitState, FlashCause> {
+    pub async fn unit_state(&mut self, block: u32, unit: u32) -> Result<UnitState, FlashCause> {
+        self.settle().await;
         self.cells.layout.check_unit(block, unit)?;
         let state = self.state(block);
         if unit >= state.fill() {
             return Ok(UnitState::Absent);
         }
         let epoch = state.epoch();
-        if self.cells.open_repeatedly(block, unit, epoch)?.is_some() {
-            let salt = if unit == 0 { self.cells.wrong_salt_bit(block, epoch)? } else { None };
+        if self.cells.open_repeatedly(block, unit, epoch).await?.is_some() {
+            let salt = if unit == 0 { self.cells.wrong_salt_bit(block, epoch).await? } else { None };
             return Ok(salt.map_or(UnitState::Whole, |bit| UnitState::OneBit { bit }));
         }
-        let found = self.cells.correct_unit(block, unit, epoch, self.next)?;
+        let found = self.cells.correct_unit(block, unit, epoch, self.next).await?;
         Ok(found.map_or(UnitState::Failed, |found| UnitState::OneBit { bit: found.bit }))
     }
 
@@ -66,14 +54,17 @@ where
     /// # Errors
     /// [`FlashCause::OutOfBounds`] for a unit that the medium does not have, and with the length of a unit's
     /// content if `out` is longer; or the medium's own error. `out` is unchanged then.
-    pub fn correct(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<bool, FlashCause> {
+    pub async fn correct(&mut self, block: u32, unit: u32, out: &mut [u8]) -> Result<bool, FlashCause> {
+        self.settle().await;
         self.cells.layout.check_unit(block, unit)?;
         let payload = self.cells.layout.payload();
         if out.len() as u64 > u64::from(payload) {
             return Err(FlashCause::OutOfBounds { size: payload.into() });
         }
         let state = self.state(block);
-        if unit >= state.fill() || self.cells.correct_unit(block, unit, state.epoch(), self.next)?.is_none() {
+        if unit >= state.fill()
+            || self.cells.correct_unit(block, unit, state.epoch(), self.next).await?.is_none()
+        {
             return Ok(false);
         }
         match self.cells.buffer().get(..out.len()) {
@@ -94,7 +85,7 @@ where
     /// [`SealedError::StoreEmpty`], [`SealedError::OtherVolume`] or [`SealedError::StoreOlder`]: nobody knows
     /// then which serials were used. Otherwise it fails where [`mount`](Self::mount) does, but for what it is
     /// to overlook.
-    pub fn adopt(
+    pub async fn adopt(
         device: D,
         store: S,
         key: &SealedKey<'_>,
@@ -105,17 +96,17 @@ where
     ) -> Result<Self, SealedError> {
         let cells = cells(device, key, &options, buffer)?;
         let mut volume = Self::closed(cells, store, table, options, random)?;
-        let records = volume.records()?;
-        let record = volume.load()?.record;
+        let records = volume.records().await?;
+        let record = volume.load().await?.record;
         volume.header = AnchoredHeader::settled(key.header)?;
         record.check_counter(records)?;
         let mut scan = Scan::to_adopt(&record);
-        scan.read(&mut volume.cells, volume.table.as_mut())?;
+        scan.read(&mut volume.cells, volume.table.as_mut()).await?;
         if let Err(error @ SealedError::StoreOlder { .. }) = scan.check_serials() {
             return Err(error);
         }
         volume.damaged = true;
-        volume.recover(scan.limit, None)?;
+        volume.recover(scan.limit, None).await?;
         Ok(volume)
     }
 }

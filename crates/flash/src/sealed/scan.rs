@@ -1,11 +1,11 @@
 //! What a medium holds, block by block: what is anchored and what is newer, and the sum that the record has to confirm.
 
 use atrest_cipher::aead::Aead;
-use atrest_device::FlashDevice;
 
 use super::cells::{Cell, Cells};
 use super::damage::MOST_OTHERS;
 use super::error::SealedError;
+use super::fast::Reach;
 use super::keys::Keys;
 use super::layout::SealedLayout;
 use super::mount::blocks;
@@ -13,53 +13,58 @@ use super::record::{Record, Stamp};
 use super::serial::{Epoch, Salt};
 use super::table::BlockState;
 use super::volume::{MOST_TICKETS, stamp};
+use super::{FlashDevice, twin};
 
 /// What is found while the medium is read.
-pub(super) struct Scan {
+pub(crate) struct Scan {
     cached: bool,
-    clean: bool,
+    pub(crate) clean: bool,
+    /// How much of what is older than the record is read.
+    pub(crate) reach: Reach,
     /// Of the session that wrote the record.
-    pub(super) salt: Salt,
+    pub(crate) salt: Salt,
     /// Something newer than the record was sealed in another session: in a copy of the volume.
     foreign: bool,
     /// More tickets were found than a window has, or two for one block.
     overfull: bool,
     /// Whether units that fail are gone past.
-    pub(super) past: bool,
+    pub(crate) past: bool,
     /// The owner takes what verifies, whatever the record says.
-    pub(super) adopts: bool,
+    pub(crate) adopts: bool,
     /// A newer block was taken for one whose first unit is lost altogether.
-    pub(super) lost: bool,
+    pub(crate) lost: bool,
     /// Older blocks that may be something else than what they are taken for: what they are taken for, and what else.
-    pub(super) others: [Option<(Stamp, Stamp)>; MOST_OTHERS],
-    pub(super) anchor: u64,
+    pub(crate) others: [Option<(Stamp, Stamp)>; MOST_OTHERS],
+    pub(crate) anchor: u64,
     /// No serial from here on can be there.
-    pub(super) limit: u64,
+    pub(crate) limit: u64,
     /// Of the anchored state, as far as it has been seen.
-    pub(super) sum: u128,
+    pub(crate) sum: u128,
     /// Cells newer than the anchor.
-    pub(super) in_flight: u64,
+    pub(crate) in_flight: u64,
     /// The newest of them: its serial and place.
     newest: Option<(u64, u32, Cell)>,
     /// The newest serial of all.
     top: u64,
     /// Blocks that may have been erased: serial of the ticket, and what they had held. One can come from the record.
-    tickets: [Option<(u64, Stamp)>; MOST_TICKETS + 1],
+    pub(crate) tickets: [Option<(u64, Stamp)>; MOST_TICKETS + 1],
     /// The block whose erase was cut and has left something that verifies.
-    pub(super) torn: Option<u32>,
+    pub(crate) torn: Option<u32>,
 }
 
 /// Reads of the newest cell, all of which have to verify: a torn program may read right once.
 const CONFIRMATIONS: usize = 2;
 
+#[twin]
 impl Scan {
-    pub(super) fn new(record: &Record) -> Self {
+    pub(crate) fn new(record: &Record) -> Self {
         let mut tickets = [None; MOST_TICKETS + 1];
         let [first, ..] = &mut tickets;
         *first = record.victim.map(|victim| (0, victim));
         Self {
             cached: record.cached,
             clean: record.clean,
+            reach: Reach::Units,
             salt: record.salt,
             foreign: false,
             overfull: false,
@@ -79,34 +84,35 @@ impl Scan {
     }
 
     /// Reads every block. Afterwards the table has what verifies, and the sum what of that is anchored.
-    pub(super) fn read<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    pub(crate) async fn read<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
         cells: &mut Cells<A, D, B>,
         table: &mut [BlockState],
     ) -> Result<(), SealedError> {
         for (block, state) in (0..blocks(&cells.layout)).zip(table) {
-            *state = match self.past {
-                false => self.read_block(cells, block)?,
-                true => self.read_damaged_block(cells, block)?,
+            *state = match self.reach {
+                Reach::Serials | Reach::Ends => self.read_block_by_serials(cells, block).await?,
+                Reach::Units if self.past => self.read_damaged_block(cells, block).await?,
+                Reach::Units => self.read_block(cells, block).await?,
             };
         }
         Ok(())
     }
 
-    fn read_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    pub(crate) async fn read_block<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
         cells: &mut Cells<A, D, B>,
         block: u32,
     ) -> Result<BlockState, SealedError> {
         let medium = SealedError::Medium;
-        let Some(epoch) = cells.open_first(block).map_err(medium)? else {
+        let Some(epoch) = cells.open_first(block).await.map_err(medium)? else {
             return Ok(BlockState::VOID);
         };
         let mut last = epoch.serial;
         let mut anchored = self.note(epoch.serial, epoch, block, Cell::Unit(0));
         let mut fill = 1;
         for unit in 1..cells.layout.units() {
-            match cells.open_unit(block, unit, epoch).map_err(medium)? {
+            match cells.open_unit(block, unit, epoch).await.map_err(medium)? {
                 Some(serial) if serial > last => {
                     last = serial;
                     // cannot overflow: units of a block are counted by 14 bits.
@@ -122,7 +128,7 @@ impl Scan {
         let mut state = BlockState::holding(epoch, fill);
         state.set_in_flight(anchored != fill);
         if cells.layout.slot() != 0
-            && let Some((serial, victim)) = cells.open_ticket(block, epoch).map_err(medium)?
+            && let Some((serial, victim)) = cells.open_ticket(block, epoch).await.map_err(medium)?
             && serial >= self.anchor
         {
             self.note(serial, epoch, block, Cell::Slot);
@@ -132,7 +138,7 @@ impl Scan {
     }
 
     /// Counts a cell of a block of this epoch if it is in flight; 1 if it is anchored.
-    pub(super) fn note(&mut self, serial: u64, epoch: Epoch, block: u32, cell: Cell) -> u32 {
+    pub(crate) fn note(&mut self, serial: u64, epoch: Epoch, block: u32, cell: Cell) -> u32 {
         self.top = self.top.max(serial);
         if serial < self.anchor {
             return 1;
@@ -146,7 +152,7 @@ impl Scan {
         0
     }
 
-    pub(super) fn add_ticket(&mut self, serial: u64, victim: Stamp) {
+    pub(crate) fn add_ticket(&mut self, serial: u64, victim: Stamp) {
         let known = self.tickets.iter().flatten().any(|(_, ticket)| ticket.block == victim.block);
         match self.tickets.iter_mut().skip(1).find(|ticket| ticket.is_none()) {
             Some(free) if !known => *free = Some((serial, victim)),
@@ -156,7 +162,7 @@ impl Scan {
     }
 
     /// The newest cell may be the one whose program was cut. If it does not verify every time it is taken as not there.
-    pub(super) fn take_back_marginal<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    pub(crate) async fn take_back_marginal<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
         cells: &mut Cells<A, D, B>,
         table: &mut [BlockState],
@@ -166,8 +172,8 @@ impl Scan {
         let epoch = state.epoch();
         for _ in 0..CONFIRMATIONS {
             let verifies = match cell {
-                Cell::Unit(unit) => cells.open_unit(block, unit, epoch).map(|found| found.is_some()),
-                Cell::Slot => self.ticket(cells, block, epoch).map(|found| found.is_some()),
+                Cell::Unit(unit) => cells.open_unit(block, unit, epoch).await.map(|found| found.is_some()),
+                Cell::Slot => self.ticket(cells, block, epoch).await.map(|found| found.is_some()),
             };
             if verifies.map_err(SealedError::Medium)? {
                 continue;
@@ -196,7 +202,7 @@ impl Scan {
     }
 
     /// What is newer than the record is the beginning of what was done since then.
-    pub(super) fn check_serials(&self) -> Result<(), SealedError> {
+    pub(crate) fn check_serials(&self) -> Result<(), SealedError> {
         let Some((newest, ..)) = self.newest else {
             // A second ticket for the record's block, which has faded since: no program writes one.
             return if self.overfull { Err(self.not_anchored()) } else { Ok(()) };
@@ -216,7 +222,7 @@ impl Scan {
     }
 
     /// Blocks that may have been erased count as what they had held; what a cut erase has left of one is void.
-    pub(super) fn apply_tickets<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    pub(crate) async fn apply_tickets<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
         cells: &mut Cells<A, D, B>,
         table: &mut [BlockState],
@@ -241,14 +247,14 @@ impl Scan {
             }
         }
         if self.past && self.torn.is_none() {
-            self.tear_damaged(cells, table);
+            self.tear_damaged(cells, table).await;
         }
         Ok(())
     }
 
     /// A block that was about to be erased, holds what its ticket says, and has units that fail: a cut erase may have left it so. One erase at
     /// most was cut. Where there are several such blocks, the others were damaged before, and are still.
-    fn tear_damaged<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
+    async fn tear_damaged<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
         &mut self,
         cells: &mut Cells<A, D, B>,
         table: &mut [BlockState],
@@ -256,7 +262,7 @@ impl Scan {
         for (_, ticket) in self.tickets.into_iter().flatten() {
             let Some(state) = table.get_mut(ticket.block as usize) else { continue };
             let is_old = state.fill() != 0 && state.epoch().serial < self.anchor;
-            if is_old && cells.count(ticket.block, ticket.epoch, ticket.fill) != ticket.fill {
+            if is_old && cells.count(ticket.block, ticket.epoch, ticket.fill).await != ticket.fill {
                 *state = BlockState::VOID;
                 self.torn = Some(ticket.block);
                 return;
@@ -264,7 +270,7 @@ impl Scan {
         }
     }
 
-    pub(super) fn not_anchored(&self) -> SealedError {
+    pub(crate) fn not_anchored(&self) -> SealedError {
         SealedError::NotAnchored { anchor: self.anchor, newest: self.top }
     }
 }
@@ -272,7 +278,7 @@ impl Scan {
 /// Looks for the one block of which the medium shows more than is anchored: its last unit, or all of it. That happens when
 /// what a cut program or erase had left did not verify at the opening after it, and does now. A sum that the record confirms is the
 /// anchored state, whatever led to it.
-pub(super) fn without_one<A: Aead>(
+pub(crate) fn without_one<A: Aead>(
     sum: u128,
     table: &[BlockState],
     keys: &Keys<A>,
@@ -299,7 +305,7 @@ pub(super) fn without_one<A: Aead>(
 }
 
 /// Makes all blocks void.
-pub(super) fn clear(table: &mut [BlockState], layout: &SealedLayout) -> Result<(), SealedError> {
+pub(crate) fn clear(table: &mut [BlockState], layout: &SealedLayout) -> Result<(), SealedError> {
     let (needs, has) = (layout.medium().block_count(), table.len());
     if (has as u64) < needs {
         return Err(SealedError::TableTooSmall { needs, has });

@@ -18,7 +18,7 @@ use atrest_testkit::valgrind::{is_public, leaks, make_public, make_secret};
 
 use super::keys::{self, Keys, SealedKey};
 use super::layout::{SealedLayout, Tickets};
-use super::options::{SealedMedium, SealedOptions};
+use super::options::{SealedMedium, SealedOptions, Verify};
 use super::record::{BODY, Stamp};
 use super::serial::Epoch;
 use super::table::BlockState;
@@ -32,6 +32,7 @@ const OPTIONS: SealedOptions = SealedOptions {
     anchor_every: 1,
     reserve: 5,
     read_back: true,
+    verify: Verify::OnRead,
 };
 const BLOCKS: u64 = 6;
 

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use atrest_cipher::aead::Aead;
-use atrest_device::{FlashCause, FlashDevice, TrustedStore};
+use atrest_device::FlashCause;
 
 use super::cells::Cells;
 use super::header::AnchoredHeader;
@@ -12,6 +12,7 @@ use super::record::{Record, Stamp, Stored};
 use super::serial::{self, SERIAL_END, Salt};
 use super::slots::Slots;
 use super::table::BlockState;
+use super::{FlashDevice, TrustedStore, Unfinished, twin};
 
 /// A [`FlashDevice`] on untrusted flash, whose contents nobody can change, move or put back without being found out.
 ///
@@ -20,45 +21,51 @@ use super::table::BlockState;
 ///
 /// Units are programmed from the first of a block on (one that is left out is programmed with 0xFF); reads and programs are of whole units. Reading a unit that was not programmed gives 0xFF
 /// where it still can be, and zeros where not (no block is appended to that was begun before the volume was opened).
-/// The first unit that is not what was stored ends all writing.
+/// The first unit that is not what was stored ends all writing, unless the opening has left it unread (see
+/// [`is_damaged`](Self::is_damaged)).
 pub struct SealedFlash<A, D, S, T, B> {
-    pub(super) cells: Cells<A, D, B>,
-    pub(super) store: S,
-    pub(super) table: T,
-    pub(super) options: SealedOptions,
+    pub(crate) cells: Cells<A, D, B>,
+    pub(crate) store: S,
+    pub(crate) table: T,
+    pub(crate) options: SealedOptions,
     /// Of all blocks with nothing in flight, as they were anchored or have become void since.
-    pub(super) sum: u128,
+    pub(crate) sum: u128,
     /// The next serial.
-    pub(super) next: u64,
+    pub(crate) next: u64,
     /// The next serial when the record was written.
-    pub(super) anchor: u64,
+    pub(crate) anchor: u64,
     /// No serial from here on before the record is written again.
-    pub(super) limit: u64,
+    pub(crate) limit: u64,
     /// Blocks of earlier epochs are not appended to.
-    pub(super) start: u64,
+    pub(crate) start: u64,
     /// Of this session: whatever it seals is under this.
-    pub(super) salt: Salt,
+    pub(crate) salt: Salt,
     /// What records say of the header.
-    pub(super) header: AnchoredHeader,
+    pub(crate) header: AnchoredHeader,
     /// The record says that there is nothing newer.
-    pub(super) clean: bool,
+    pub(crate) clean: bool,
     /// Something has changed since the record was written.
-    pub(super) changed: bool,
+    pub(crate) changed: bool,
     /// The record is written before the next serial is used: one was used for something that is not on the medium, or nobody knows
     /// what the record is.
-    pub(super) gap: bool,
+    pub(crate) gap: bool,
     /// Tickets since the record was written.
-    pub(super) tickets: usize,
-    pub(super) slots: Slots,
-    pub(super) syncs: u32,
-    pub(super) tampered: bool,
-    /// Units failed when the volume was opened. The blocks with them are closed.
-    pub(super) damaged: bool,
+    pub(crate) tickets: usize,
+    pub(crate) slots: Slots,
+    pub(crate) syncs: u32,
+    pub(crate) tampered: bool,
+    /// Units failed that the record confirms. The blocks with them are closed.
+    pub(crate) damaged: bool,
+    /// Blocks begun before the volume was opened have not been verified: the record has confirmed what stands in their cells.
+    pub(crate) unread: bool,
+    /// What a future has left that was dropped.
+    pub(crate) unfinished: Unfinished,
 }
 
 /// Tickets in blocks between two writes of the record, at most.
-pub(super) const MOST_TICKETS: usize = 6;
+pub(crate) const MOST_TICKETS: usize = 6;
 
+#[twin]
 impl<A, D, S, T, B> SealedFlash<A, D, S, T, B>
 where
     A: Aead,
@@ -72,8 +79,13 @@ where
     /// # Errors
     /// [`FlashCause::TrustedStore`] or the medium's own error: what was written before is then not anchored.
     /// [`FlashCause::WornOut`] if no serials are left, [`FlashCause::Stopped`] after tampering was found.
-    pub fn anchor(&mut self) -> Result<(), FlashCause> {
-        if self.changed || self.tampered { self.write_record(false, None) } else { self.cells.sync() }
+    pub async fn anchor(&mut self) -> Result<(), FlashCause> {
+        self.settle().await;
+        if self.changed || self.tampered {
+            self.write_record(false, None).await
+        } else {
+            self.cells.sync().await
+        }
     }
 
     /// Closes the volume before power is switched off: syncs the medium, and writes to the trusted store that nothing is
@@ -82,8 +94,13 @@ where
     /// # Errors
     /// Fails where [`anchor`](Self::anchor) does. The next opening then finds the volume as after a power
     /// loss.
-    pub fn close(&mut self) -> Result<(), FlashCause> {
-        if self.clean && !self.tampered { self.cells.sync() } else { self.write_record(true, None) }
+    pub async fn close(&mut self) -> Result<(), FlashCause> {
+        self.settle().await;
+        if self.clean && !self.tampered {
+            self.cells.sync().await
+        } else {
+            self.write_record(true, None).await
+        }
     }
 
     /// The medium.
@@ -108,30 +125,34 @@ where
         &self.cells.layout
     }
 
-    /// Whether a unit was found that is not what was stored.
+    /// Whether a unit was found that is not what was stored, though it was when the volume was opened, or was programmed since. Nothing is
+    /// written any more then.
     pub fn is_stopped(&self) -> bool {
         self.tampered
     }
 
-    /// Whether units failed when the volume was opened, whose place and number the record confirms all the same. Reading one of them is
+    /// Whether units failed whose place and number the record confirms all the same. Reading one of them is
     /// [`Tampered`](FlashCause::Tampered) and stops nothing; blocks with such units take no more before they are erased.
+    ///
+    /// With [`Verify::AtOpening`](super::Verify::AtOpening) they failed when the volume was opened. With
+    /// [`Verify::OnRead`](super::Verify::OnRead) they are units of blocks begun before that, and fail when they are first read.
     pub fn is_damaged(&self) -> bool {
         self.damaged
     }
 
     /// Anchors the present state, and names the block that is erased next.
-    pub(super) fn write_record(&mut self, clean: bool, victim: Option<u32>) -> Result<(), FlashCause> {
+    pub(crate) async fn write_record(&mut self, clean: bool, victim: Option<u32>) -> Result<(), FlashCause> {
         if self.tampered {
             return Err(FlashCause::Stopped);
         }
-        self.cells.sync()?;
+        self.cells.sync().await?;
         // cannot overflow: serials are counted by 40 bits, and a reserve is 2^31 at most.
         let limit = self.next.saturating_add(1_u64.wrapping_shl(self.options.reserve_bits().into()));
         if limit >= SERIAL_END {
             return Err(FlashCause::WornOut);
         }
         // If the store is made to forget, a counter still says which serials can have been used: none behind those of its records.
-        if let Some(records) = self.store.stored_at_most().map_err(FlashCause::TrustedStore)?
+        if let Some(records) = self.store.stored_at_most().await.map_err(FlashCause::TrustedStore)?
             // intended: a counter at its end allows no serials.
             && serial::unused_after(records.saturating_add(1)).is_none_or(|end| end < limit)
         {
@@ -155,12 +176,10 @@ where
         };
         let tag = self.cells.keys.anchor(sum, &record.body());
         let stored = Stored { record, tag, header: self.header };
-        if let Err(error) = self.store.store(&stored.to_bytes()) {
-            // Whether this is what is anchored nobody knows, and it may say that the volume was closed: nothing is changed before
-            // something is anchored.
-            self.gap = true;
-            return Err(FlashCause::TrustedStore(error));
-        }
+        // If this fails nobody knows whether it is what is anchored, and it may say that the volume was closed: nothing is changed before
+        // something is anchored.
+        self.gap = true;
+        self.store.store(&stored.to_bytes()).await.map_err(FlashCause::TrustedStore)?;
         for state in self.table.as_mut() {
             state.set_in_flight(false);
         }
@@ -172,21 +191,21 @@ where
     }
 
     /// Before the first change: a clean record becomes one that is not.
-    pub(super) fn begin_change(&mut self) -> Result<(), FlashCause> {
+    pub(crate) async fn begin_change(&mut self) -> Result<(), FlashCause> {
         if self.tampered {
             return Err(FlashCause::Stopped);
         }
         if self.clean || self.gap {
-            self.write_record(false, None)?;
+            self.write_record(false, None).await?;
         }
         self.changed = true;
         Ok(())
     }
 
     /// Gives out a serial, once and for all.
-    pub(super) fn serial(&mut self) -> Result<u64, FlashCause> {
+    pub(crate) async fn serial(&mut self) -> Result<u64, FlashCause> {
         if self.next >= self.limit {
-            self.write_record(false, None)?;
+            self.write_record(false, None).await?;
             self.changed = true;
         }
         let serial = self.next;
@@ -196,7 +215,7 @@ where
     }
 
     /// Takes a block out of the sum until the next record, because something in it is about to change.
-    pub(super) fn take_out(&mut self, block: u32) {
+    pub(crate) fn take_out(&mut self, block: u32) {
         let state = self.state(block);
         if !state.is_in_flight() {
             self.sum = self.sum.wrapping_sub(self.cells.keys.share(stamp(block, &state)));
@@ -207,25 +226,25 @@ where
     }
 
     /// What is known of a block. The table has an entry for each, which was checked.
-    pub(super) fn state(&self, block: u32) -> BlockState {
+    pub(crate) fn state(&self, block: u32) -> BlockState {
         self.table.as_ref().get(block as usize).copied().unwrap_or(BlockState::VOID)
     }
 
-    pub(super) fn state_mut(&mut self, block: u32) -> Option<&mut BlockState> {
+    pub(crate) fn state_mut(&mut self, block: u32) -> Option<&mut BlockState> {
         self.table.as_mut().get_mut(block as usize)
     }
 
     /// Whether a block takes more units before it is erased.
-    pub(super) fn is_open(&self, state: &BlockState) -> bool {
+    pub(crate) fn is_open(&self, state: &BlockState) -> bool {
         !state.is_closed() && (state.fill() == 0 || state.epoch().serial >= self.start)
     }
 
-    pub(super) fn is_ordered(&self) -> bool {
+    pub(crate) fn is_ordered(&self) -> bool {
         self.options.medium == SealedMedium::Ordered
     }
 }
 
-pub(super) fn stamp(block: u32, state: &BlockState) -> Stamp {
+pub(crate) fn stamp(block: u32, state: &BlockState) -> Stamp {
     Stamp { block, epoch: state.epoch(), fill: state.fill() }
 }
 

@@ -4,9 +4,11 @@ use std::cell::Cell;
 
 use atrest_cipher::{AesXts, CipherSpec, DataUnitCipher, DataUnitIndex, Mapper, MapperOptions, RunError};
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
-use atrest_flash::{BlankReads, CryptFlash, CryptFlashError};
+use atrest_flash::{BlankReads, CryptFlashError};
 use atrest_testkit::flash::{BadBlock, EmulatedFlash};
 use atrest_testkit::{Campaign, Random};
+
+use crate::faces::AnyCrypt as CryptFlash;
 
 /// Source: IEEE 1619-2018, Annex B, vector 4: data unit 0 of bytes 0 to 255, twice.
 const VECTOR_4: &str = "\

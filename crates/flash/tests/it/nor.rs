@@ -1,15 +1,13 @@
 //! embedded-storage's traits over an encrypted device keep their contract, and drivers written against them can be encrypted.
 
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-
 use atrest_cipher::{AesXts, MapperOptions};
-use atrest_device::{FlashCause, FlashDevice, FlashGeometry};
-use atrest_flash::{BlankReads, CryptFlash, NorDriver, NorError, NorStorage};
+use atrest_device::{FlashDevice, FlashGeometry};
+use atrest_flash::{BlankReads, NorError};
 use atrest_testkit::flash::{EmulatedFlash, SharedFlash};
 use embedded_storage::nor_flash::{NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
-use embedded_storage_async::nor_flash as nor_async;
+
+use crate::faces::AnyCrypt as CryptFlash;
+use crate::nor_faces::{AnyDriver as NorDriver, AnyStorage as NorStorage};
 
 type Encrypted = CryptFlash<SharedFlash, AesXts, [u8; 64]>;
 
@@ -68,26 +66,6 @@ fn what_cannot_keep_the_contract_is_refused() {
 }
 
 #[test]
-fn the_async_twin_does_the_same_and_is_ready_at_once() {
-    let (blocking, executor) = (medium(), medium());
-    let mut nor = storage(&blocking);
-    let mut twin = storage(&executor);
-    for (address, data) in [(0_u32, [1; 32]), (1056, [2; 32]), (2048, [3; 32])] {
-        NorFlash::write(&mut nor, address, &data).expect("write");
-        ready(nor_async::NorFlash::write(&mut twin, address, &data)).expect("write");
-    }
-    NorFlash::erase(&mut nor, 1024, 2048).expect("erase");
-    ready(nor_async::NorFlash::erase(&mut twin, 1024, 2048)).expect("erase");
-    assert_eq!(blocking.lock().image(), executor.lock().image());
-    let mut read = [0; 48];
-    ready(nor_async::ReadNorFlash::read(&mut twin, 0, &mut read)).expect("read");
-    assert_eq!(read[..], [[1; 32].as_slice(), &[0xff; 16]].concat());
-    assert_eq!(nor_async::ReadNorFlash::capacity(&twin), ReadNorFlash::capacity(&nor));
-    let error = ready(nor_async::NorFlash::write(&mut twin, 0, &[0; 16])).expect_err("programmed twice");
-    assert_eq!(error.0.cause, FlashCause::AlreadyProgrammed { unit: 0 });
-}
-
-#[test]
 fn a_driver_written_against_nor_flash_can_be_encrypted() {
     let (below, alone) = (medium(), medium());
     let driver = NorStorage::<_, 16, 16, 1024>::new(below.clone()).expect("the same units");
@@ -108,11 +86,4 @@ fn a_driver_written_against_nor_flash_can_be_encrypted() {
         assert!(flash.erase(7168, 2048).is_err());
     }
     assert_eq!(below.lock().image(), alone.lock().image());
-}
-
-fn ready<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => panic!("the device blocks, so nothing is pending"),
-    }
 }

@@ -5,16 +5,18 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::any::{AnyVolume, any_flash, any_store};
+use crate::faces::AnyCrypt as CryptFlash;
+use crate::faces::AnyPages as PageStore;
 use crate::littlefs::{Checked, Rig, Small, Tree, Xts, XtsChecked, formatted, play_on, read_all_on, suite};
+use crate::nor_faces::AnyDriver as NorDriver;
 use crate::sealed_rig::{KEY, OPTIONS, Parts, STRIDE, on};
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_cipher::{AesXts, MapperOptions};
 use atrest_device::{
     FlashCause, FlashDevice, FlashGeometry, FlashOperation, TRUSTED_RECORD_LEN, TrustedStore,
 };
+use atrest_flash::NorFault;
 use atrest_flash::sealed::BlockState;
-use atrest_flash::sealed::store::PageStore;
-use atrest_flash::{CryptFlash, NorDriver, NorFault};
 use atrest_secret::OsRandom;
 use atrest_testkit::Campaign;
 use atrest_testkit::flash::{BadBlock, Caching, EmulatedFlash, SharedFlash, Tear};

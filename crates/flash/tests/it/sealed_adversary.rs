@@ -6,9 +6,11 @@ use crate::littlefs::{Change, Tree, play_on, read_all_on, suite};
 use crate::sealed_rig;
 use crate::sealed_rig::{OPTIONS, Parts, Trouble, on, read_all, read_live};
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry};
-use atrest_flash::sealed::SealedOptions;
+use atrest_flash::sealed::{SealedOptions, Verify};
 use atrest_testkit::flash::{Adversary, Attack};
 use atrest_testkit::{Campaign, Random};
+
+const VERIFY: [Verify; 2] = [Verify::OnRead, Verify::AtOpening];
 
 /// A volume in use, anchored, and who watched it.
 struct Case {
@@ -67,16 +69,17 @@ struct Tally {
 }
 
 impl Tally {
-    fn judge(&mut self, case: &Case, attack: Attack, live: bool) {
+    fn judge(&mut self, case: &Case, attack: Attack, live: bool, verify: Verify) {
+        let options = SealedOptions { verify, ..case.parts.options };
         let image = case.parts.medium.lock().image().clone();
         let mut changed = true;
         let found = if live {
-            let parts = case.parts.snapshot();
+            let parts = Parts { options, ..case.parts.snapshot() };
             read_live(&parts, |image| changed = case.adversary.attack(image, attack))
         } else {
             let mut attacked = image;
             changed = case.adversary.attack(&mut attacked, attack);
-            read_all(&Parts::new(attacked, case.parts.store.record(), case.parts.options))
+            read_all(&Parts::new(attacked, case.parts.store.record(), options))
         };
         match found {
             Ok(tree) => {
@@ -107,7 +110,7 @@ fn no_random_attack_below_littlefs_goes_undetected() {
     Campaign::new("sealed adversary, littlefs", 250, 20_000).run(|_, random: &mut Random| {
         let case = random.pick(&cases);
         let attack = case.adversary.draw(random);
-        tally.judge(case, attack, random.below(4) == 0);
+        tally.judge(case, attack, random.below(4) == 0, *random.pick(&VERIFY));
     });
     println!("{tally:?}");
 }
@@ -135,8 +138,10 @@ fn no_systematic_attack_below_littlefs_goes_undetected() {
     attacks.extend((0..case.adversary.withheld()).map(|program| Attack::Deliver { program }));
     let mut tally = Tally::default();
     Campaign::matrix("sealed adversary, littlefs, systematic", 125).over(&attacks, |attack| {
-        tally.judge(&case, *attack, false);
-        tally.judge(&case, *attack, true);
+        for verify in VERIFY {
+            tally.judge(&case, *attack, false, verify);
+            tally.judge(&case, *attack, true, verify);
+        }
     });
     println!("{tally:?}");
 }
@@ -196,6 +201,12 @@ fn a_failed_tag_never_makes_littlefs_use_older_metadata_and_would_if_it_were_cal
                 Err(Trouble::Reading(Some(-5), true)) => stopped += 1,
                 Err(trouble) => panic!("{flip}: {trouble:?}"),
             }
+            // Who reads everything at the opening stops at what was changed since.
+            let options = SealedOptions { verify: Verify::AtOpening, ..case.parts.options };
+            let found = read_live(&Parts { options, ..case.parts.snapshot() }, |image| {
+                case.adversary.attack(image, flip);
+            });
+            assert!(matches!(found, Ok(_) | Err(Trouble::Reading(Some(-5), true))), "{flip}: {found:?}");
             let parts = case.parts.snapshot();
             let mut naive = on(Naive(parts.open(true).expect("mount")));
             case.adversary.attack(parts.medium.lock().image_mut(), flip);

@@ -8,7 +8,9 @@ use crate::any::{AnyVolume, any_flash, any_store};
 use crate::littlefs::{Change, Played, Tree, play_on, read_all_on, suite};
 use atrest_cipher::aead::AsconAead128;
 use atrest_device::{FlashCause, FlashDevice, FlashGeometry, TrustedStore, TrustedStoreError};
-use atrest_flash::sealed::{BlockState, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets};
+use atrest_flash::sealed::{
+    BlockState, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets, Verify,
+};
 use atrest_flash::{LittlefsGeometry, LittlefsStorage};
 use atrest_testkit::flash::{CardCut, CardRecording, EmulatedCard, TrustedRecord};
 use atrest_testkit::{Campaign, Random};
@@ -25,6 +27,7 @@ const OPTIONS: SealedOptions = SealedOptions {
     anchor_every: 1,
     reserve: 12,
     read_back: true,
+    verify: Verify::OnRead,
 };
 
 /// A store that notes where in the recording of a card it was written.

@@ -5,11 +5,11 @@ use std::cell::RefCell;
 
 use crate::any::{AnyVolume, any_flash, any_store};
 use crate::counter_rig::{BLOCKS, Chip, Counter, LOG, Store, Volume, afterwards, half_the_suite, read};
+use crate::faces::AnyCounter as CounterStore;
 use crate::littlefs::{Tree, play_on};
 use crate::sealed_rig::{KEY, OPTIONS, STRIDE, on};
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashDevice, FlashGeometry, FlashRegion, TrustedStore, TrustedStoreError};
-use atrest_flash::sealed::store::CounterStore;
 use atrest_flash::sealed::{BlockState, RecordFields, SealedError, SealedMedium, SealedOptions};
 use atrest_testkit::flash::{BadBlock, Caching, EmulatedFlash, FlashImage};
 use atrest_testkit::{Campaign, Random};

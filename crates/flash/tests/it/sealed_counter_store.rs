@@ -4,9 +4,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::faces::AnyCounter as CounterStore;
 use atrest_device::{FlashGeometry, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
 use atrest_flash::sealed::SealedKey;
-use atrest_flash::sealed::store::{CounterStore, MonotonicCounter};
+use atrest_flash::sealed::store::MonotonicCounter;
 use atrest_testkit::Random;
 use atrest_testkit::flash::{BadBlock, EmulatedCard, EmulatedFlash, SharedFlash};
 

@@ -8,7 +8,7 @@ use atrest_cipher::aead::{
     Aes256GcmTag96, AsconAead128, ChaCha20Poly1305,
 };
 use atrest_device::{FlashCause, FlashDevice, TrustedStoreError};
-use atrest_flash::sealed::{SealedError, SealedKey, SealedMedium, SealedOptions, Tickets, Verdict};
+use atrest_flash::sealed::{SealedError, SealedKey, SealedMedium, SealedOptions, Tickets, Verdict, Verify};
 use atrest_secret::OsRandom;
 
 /// Some blocks with something in them, synced.
@@ -139,7 +139,7 @@ impl atrest_secret::Random for Drawn {
 
 #[test]
 fn a_unit_that_was_changed_is_reported_and_ends_all_writing() {
-    let bench = Bench::new(OPTIONS);
+    let bench = Bench::new(SealedOptions { verify: Verify::AtOpening, ..OPTIONS });
     let mut volume = used::<AsconAead128>(&bench);
     bench.medium.lock().image_mut().flip(5, FIRST + STRIDE + 7, 3);
     assert_eq!(volume.unit(5, 2), Err(FlashCause::Tampered { block: 5, unit: 2 }));
@@ -174,6 +174,31 @@ fn a_unit_that_was_changed_is_reported_and_ends_all_writing() {
     assert_eq!(reader.unit(5, 2), Err(FlashCause::Tampered { block: 5, unit: 2 }));
     assert_eq!(reader.clear(5), Err(FlashCause::ReadOnly));
     assert_eq!(reader.put(5, 6, 0), Err(FlashCause::ReadOnly));
+}
+
+#[test]
+fn a_unit_that_the_opening_has_not_read_is_reported_and_stops_nothing() {
+    let bench = Bench::new(OPTIONS);
+    let mut volume = used::<AsconAead128>(&bench);
+    volume.close().expect("close");
+    drop(volume);
+    bench.medium.lock().image_mut().flip(5, FIRST + STRIDE + 7, 3);
+    let mut volume = bench.mount::<AsconAead128>().expect("mount");
+    assert!(!volume.is_damaged(), "nobody has read it");
+    for _ in 0..2 {
+        assert_eq!(volume.unit(5, 2), Err(FlashCause::Tampered { block: 5, unit: 2 }));
+        assert!(volume.is_damaged() && !volume.is_stopped());
+    }
+    assert_eq!(volume.unit(5, 1).expect("the others").first(), Some(&81));
+    assert_eq!(volume.put(5, 6, 1), Err(FlashCause::Closed { block: 5 }));
+    volume.clear(7).expect("erase");
+    volume.put(7, 0, 9).expect("program");
+    volume.anchor().expect("anchor");
+    // What was programmed since stops all writing.
+    bench.medium.lock().image_mut().flip(7, 7, 3);
+    assert_eq!(volume.unit(7, 0), Err(FlashCause::Tampered { block: 7, unit: 0 }));
+    assert!(volume.is_stopped());
+    assert_eq!(volume.clear(5), Err(FlashCause::Stopped));
 }
 
 #[test]

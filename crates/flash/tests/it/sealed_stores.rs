@@ -1,7 +1,8 @@
 //! Trusted stores that are not atomic by themselves: at every cut of every write they hold the old record or the new one.
 
+use crate::faces::{AnyPages as PageStore, AnySlots as SlotStore};
 use atrest_device::{FlashGeometry, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
-use atrest_flash::sealed::store::{ElementSlots, FRAME_LEN, PageStore, SlotStore};
+use atrest_flash::sealed::store::{ElementSlots, FRAME_LEN};
 use atrest_testkit::Random;
 use atrest_testkit::flash::{Caching, EmulatedFlash, SharedFlash};
 
@@ -85,11 +86,14 @@ fn pages_that_hold_no_whole_record_are_damaged_and_too_small_ones_refused() {
 struct Slots {
     slots: [[u8; FRAME_LEN]; 2],
     cut: bool,
+    /// Reads that are answered from now on.
+    answers: u32,
     random: Random,
 }
 
 impl ElementSlots for Slots {
     fn read(&mut self, slot: u8, out: &mut [u8; FRAME_LEN]) -> Result<(), TrustedStoreError> {
+        self.answers = self.answers.checked_sub(1).ok_or(TrustedStoreError::Driver(2))?;
         *out = self.slots[usize::from(slot)];
         Ok(())
     }
@@ -112,7 +116,8 @@ impl ElementSlots for Slots {
 #[test]
 fn slots_hold_the_last_record_that_was_stored_whatever_comes_of_the_next() {
     for blank in [0, 0xff] {
-        let slots = Slots { slots: [[blank; FRAME_LEN]; 2], cut: false, random: Random::new(3) };
+        let slots =
+            Slots { slots: [[blank; FRAME_LEN]; 2], cut: false, answers: u32::MAX, random: Random::new(3) };
         let mut store = SlotStore::new(slots);
         assert_eq!(store.load(), Ok(None));
         for number in 1..=40 {
@@ -136,17 +141,40 @@ fn slots_hold_the_last_record_that_was_stored_whatever_comes_of_the_next() {
     }
 }
 
+/// What was seen of one slot says nothing about the other.
+#[test]
+fn after_a_look_that_failed_half_way_no_record_is_written_over_the_newest() {
+    for count in [1, 2] {
+        let slots =
+            Slots { slots: [[0; FRAME_LEN]; 2], cut: false, answers: u32::MAX, random: Random::new(3) };
+        let mut store = SlotStore::new(slots);
+        (1..=count).for_each(|number| store.store(&record(number)).expect("store"));
+        let mut slots = store.into_inner();
+        // Four for two looks, and the first of the third.
+        slots.answers = 5;
+        let mut store = SlotStore::new(slots);
+        assert_eq!(store.load(), Ok(Some(record(count))));
+        assert_eq!(store.load(), Ok(Some(record(count))));
+        assert_eq!(store.load(), Err(TrustedStoreError::Driver(2)));
+        assert_eq!(store.store(&record(9)), Err(TrustedStoreError::Driver(2)), "it has to look first");
+        let mut slots = store.into_inner();
+        slots.answers = u32::MAX;
+        assert_eq!(SlotStore::new(slots).load(), Ok(Some(record(count))));
+    }
+}
+
 /// No program writes one number twice. If it stands there all the same, the answer is the same each time.
 #[test]
 fn of_two_records_with_one_number_the_first_counts() {
     let held = |number: u8| {
-        let slots = Slots { slots: [[0; FRAME_LEN]; 2], cut: false, random: Random::new(3) };
+        let slots =
+            Slots { slots: [[0; FRAME_LEN]; 2], cut: false, answers: u32::MAX, random: Random::new(3) };
         let mut store = SlotStore::new(slots);
         store.store(&record(number)).expect("store");
         let slots = store.into_inner().slots;
         slots[0]
     };
-    let slots = Slots { slots: [held(1), held(2)], cut: false, random: Random::new(3) };
+    let slots = Slots { slots: [held(1), held(2)], cut: false, answers: u32::MAX, random: Random::new(3) };
     let mut store = SlotStore::new(slots);
     assert_eq!(store.load(), Ok(Some(record(1))));
     store.store(&record(3)).expect("store");

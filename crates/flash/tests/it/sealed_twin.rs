@@ -7,14 +7,15 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 
 use crate::any::{AnyVolume, any_flash, any_store};
+use crate::faces::AnyCounter as CounterStore;
 use crate::sealed::{KEY, OPTIONS, Units};
 use atrest_cipher::aead::{Aead, Aes128CcmTag96, AsconAead128, ChaCha20Poly1305};
 use atrest_device::{
     FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, TRUSTED_RECORD_LEN, TrustedStore,
     TrustedStoreError,
 };
-use atrest_flash::sealed::store::{CounterStore, ENTRY_LEN, MonotonicCounter};
-use atrest_flash::sealed::{BlockState, SealedError, SealedMedium, SealedOptions, Tickets};
+use atrest_flash::sealed::store::{ENTRY_LEN, MonotonicCounter};
+use atrest_flash::sealed::{BlockState, SealedError, SealedMedium, SealedOptions, Tickets, Verify};
 use atrest_testkit::flash::TrustedRecord;
 use atrest_testkit::flash::sealed_model::{
     Answer, BLOCKS, Cell, Content, Cut, Epoch, Event, LOG_CELLS, LOG_PAGES, MARKED_CELLS, Model, Op, Outcome,
@@ -320,6 +321,7 @@ impl<A: Aead, S: Store> Real<A, S> {
             anchor_every: u32::MAX,
             reserve: 5,
             read_back: world.read_back,
+            verify: Verify::AtOpening,
             ..OPTIONS
         }
     }

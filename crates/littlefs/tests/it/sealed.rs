@@ -7,6 +7,7 @@ use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashCause, FlashDevice, FlashGeometry};
 use atrest_flash::sealed::{
     BlockState, SealedError, SealedFlash, SealedKey, SealedMedium, SealedOptions, SealedReader, Tickets,
+    Verify,
 };
 use atrest_littlefs::{FormatOptions, Kind, LittleFs, LittleFsError, MountError, OpenMode, format};
 use atrest_testkit::Campaign;
@@ -27,6 +28,7 @@ const OPTIONS: SealedOptions = SealedOptions {
     anchor_every: 1,
     reserve: 12,
     read_back: false,
+    verify: Verify::OnRead,
 };
 
 type Volume = SealedFlash<ChaCha20Poly1305, SharedFlash, TrustedMemory, Vec<BlockState>, Vec<u8>>;

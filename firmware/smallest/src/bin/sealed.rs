@@ -98,7 +98,7 @@ fn work(parts: &mut Parts, random: &mut dyn Random, unit: &mut [u8; UNIT]) {
     let (device, store) = drivers(&mut parts.chip, &mut parts.pages);
     let options = SealedOptions { payload: PAYLOAD, ..SealedOptions::default() };
     let mut volume: Volume<'_> =
-        done(SealedFlash::mount(device, store, &KEY, options, parts.table, parts.buffer, random));
+        done(SealedFlash::try_mount(device, store, &KEY, options, parts.table, parts.buffer, random));
     done(volume.erase(0, LAYOUT.geometry().erase_size().into()));
     done(volume.prog(0, black_box(&unit[..])));
     done(volume.sync());

@@ -4,7 +4,7 @@ use atrest_device::{FlashCause, FlashDevice};
 
 use super::super::error::SealedError;
 use super::super::options::SealedMedium;
-use super::super::repair::UnitState;
+use super::super::verdict::UnitState;
 use super::{
     ANCHOR, BLOCKS, BlockState, ByHand, ERASE, FIRST, KEY, LIMIT, OPTIONS, OsRandom, RESERVE, Stamp,
 };

@@ -28,7 +28,7 @@ use super::header::AnchoredHeader;
 use super::keys::SealedKey;
 use super::layout::Tickets;
 use super::mount::cells;
-use super::options::{SealedMedium, SealedOptions};
+use super::options::{SealedMedium, SealedOptions, Verify};
 use super::record::{Record, Stamp, Stored};
 use super::serial::{Epoch, Salt};
 use super::table::BlockState;
@@ -47,6 +47,7 @@ const OPTIONS: SealedOptions = SealedOptions {
     anchor_every: 1,
     reserve: RESERVE,
     read_back: true,
+    verify: Verify::AtOpening,
 };
 const RESERVE: u8 = 5;
 /// Of the record: what is newer has serials from here on, and below the limit.

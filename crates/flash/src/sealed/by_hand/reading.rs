@@ -8,7 +8,8 @@ use atrest_testkit::flash::{SharedFlash, WrongReads};
 
 use super::super::error::SealedError;
 use super::super::options::{SealedMedium, SealedOptions};
-use super::super::reader::{SealedReader, Verdict};
+use super::super::reader::SealedReader;
+use super::super::verdict::Verdict;
 use super::scripted::Scripted;
 use super::std::vec::Vec;
 use super::{BLOCKS, BlockState, ByHand, ERASE, FIRST, KEY, OPTIONS, place, std, vec};

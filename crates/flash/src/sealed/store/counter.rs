@@ -3,9 +3,10 @@
 use core::fmt;
 
 use atrest_codec::{Le, decode, encode};
-use atrest_device::{FlashDevice, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
+use atrest_device::{TRUSTED_RECORD_LEN, TrustedStoreError};
 
 use super::log::{Contents, Log};
+use super::{FlashDevice, TrustedStore, twin};
 use crate::sealed::SealedKey;
 use crate::sealed::keys::{self, Prf};
 
@@ -24,12 +25,14 @@ const TAG: usize = 16;
 /// unseen. Then the implementation authenticates each answer and makes sure that it is new: a challenge drawn for
 /// this very call and a MAC over challenge and value under a key shared with the part (an eMMC's authenticated read, a TPM
 /// session with HMAC, a secure element's MAC command). Plain reads of such parts do not keep this contract.
+#[twin]
+#[allow(async_fn_in_trait, reason = "executors of microcontrollers have one thread")]
 pub trait MonotonicCounter {
     /// What it shows. An answer that is not authentic and fresh is an error, never a value.
     ///
     /// # Errors
     /// [`TrustedStoreError`] if there is no answer, or none that is authentic and fresh.
-    fn value(&mut self) -> Result<u64, TrustedStoreError>;
+    async fn value(&mut self) -> Result<u64, TrustedStoreError>;
 
     /// Adds one, and returns when that is durable. A power loss leaves the old value or the new one, and whichever is read then
     /// stays; an error, too. A counter that is used up answers [`WornOut`](TrustedStoreError::WornOut) for ever.
@@ -37,7 +40,7 @@ pub trait MonotonicCounter {
     /// # Errors
     /// [`TrustedStoreError::WornOut`] if the counter is used up, another one if the part fails. The counter
     /// may have gone up all the same.
-    fn increment(&mut self) -> Result<(), TrustedStoreError>;
+    async fn increment(&mut self) -> Result<(), TrustedStoreError>;
 }
 
 /// A [`TrustedStore`] of which nothing is trusted but a [`MonotonicCounter`] that nothing else increments. The records lie in all erase
@@ -72,6 +75,7 @@ struct Entry {
     block: u64,
 }
 
+#[twin]
 impl<C: MonotonicCounter, D: FlashDevice, const N: usize> CounterStore<C, D, N> {
     /// Reads nothing yet. The key is that of the volume; one that was never filled in is refused.
     ///
@@ -93,11 +97,11 @@ impl<C: MonotonicCounter, D: FlashDevice, const N: usize> CounterStore<C, D, N> 
     ///
     /// # Errors
     /// The errors of the counter. The log's last one, if fewer than two of its blocks can be made blank.
-    pub fn prepare(&mut self) -> Result<(), TrustedStoreError> {
-        let shown = self.counter.value()?;
-        match self.look(shown)? {
+    pub async fn prepare(&mut self) -> Result<(), TrustedStoreError> {
+        let shown = self.counter.value().await?;
+        match self.look(shown).await? {
             Contents::Found(_) => Ok(()),
-            Contents::Nothing | Contents::Other => self.log.clear(),
+            Contents::Nothing | Contents::Other => self.log.clear().await,
         }
     }
 
@@ -107,14 +111,17 @@ impl<C: MonotonicCounter, D: FlashDevice, const N: usize> CounterStore<C, D, N> 
     }
 
     /// Looks for the record that counts while the counter shows `number`.
-    fn look(&mut self, number: u64) -> Result<Contents, TrustedStoreError> {
+    async fn look(&mut self, number: u64) -> Result<Contents, TrustedStoreError> {
         (self.own, self.held, self.written) = (None, None, None);
         let (key, mut found) = (&self.key, None);
-        let contents = self.log.look(|cell| {
-            let record = cell.first_chunk().and_then(|entry| open(key, entry, number));
-            found = record.or(found);
-            record.is_some()
-        })?;
+        let contents = self
+            .log
+            .look(|cell| {
+                let record = cell.first_chunk().and_then(|entry| open(key, entry, number));
+                found = record.or(found);
+                record.is_some()
+            })
+            .await?;
         if let (Contents::Found(block), Some(record)) = (contents, found) {
             self.held = Some(Entry { number, record, block });
         }
@@ -122,26 +129,26 @@ impl<C: MonotonicCounter, D: FlashDevice, const N: usize> CounterStore<C, D, N> 
     }
 
     /// Writes a record for the next value of the counter and increments the counter.
-    fn put(&mut self, record: &Record, shown: u64) -> Result<u64, TrustedStoreError> {
+    async fn put(&mut self, record: &Record, shown: u64) -> Result<u64, TrustedStoreError> {
         // Whatever comes of this, nothing else is ever written for that value: the next attempt claims another one first.
         self.own = None;
-        if self.counter.value()? != shown {
+        if self.counter.value().await? != shown {
             return Err(TrustedStoreError::Busy);
         }
         let number = shown.checked_add(1).ok_or(TrustedStoreError::WornOut)?;
         let entry = seal(&self.key, record, number);
         // What counts now has to stay until the counter says otherwise.
-        let block = self.log.append(&entry, self.held.map(|held| held.block))?;
+        let block = self.log.append(&entry, self.held.map(|held| held.block)).await?;
         self.written = Some(Entry { number, record: *record, block });
-        self.step(number)?;
+        self.step(number).await?;
         self.held = self.written;
         Ok(number)
     }
 
     /// Increments the counter to `number`.
-    fn step(&mut self, number: u64) -> Result<(), TrustedStoreError> {
-        self.counter.increment()?;
-        if self.counter.value()? != number {
+    async fn step(&mut self, number: u64) -> Result<(), TrustedStoreError> {
+        self.counter.increment().await?;
+        if self.counter.value().await? != number {
             return Err(TrustedStoreError::Busy);
         }
         self.own = Some(number);
@@ -149,30 +156,31 @@ impl<C: MonotonicCounter, D: FlashDevice, const N: usize> CounterStore<C, D, N> 
     }
 
     /// Makes the next number ours: what counts now goes on to do so under it.
-    fn claim_once(&mut self) -> Result<u64, TrustedStoreError> {
-        let shown = self.counter.value()?;
+    async fn claim_once(&mut self) -> Result<u64, TrustedStoreError> {
+        let shown = self.counter.value().await?;
         let mut known = [self.held, self.written].into_iter().flatten();
         self.held = match known.find(|entry| entry.number == shown) {
             Some(entry) => Some(entry),
             // Somebody else has incremented the counter.
             None if self.held.is_some() => return Err(TrustedStoreError::Busy),
             None => {
-                self.look(shown)?;
+                self.look(shown).await?;
                 self.held
             }
         };
         if let Some(held) = self.held {
-            return self.put(&held.record, shown);
+            return self.put(&held.record, shown).await;
         }
         let number = shown.checked_add(1).ok_or(TrustedStoreError::WornOut)?;
-        self.step(number).map(|()| number)
+        self.step(number).await.map(|()| number)
     }
 }
 
+#[twin]
 impl<C: MonotonicCounter, D: FlashDevice, const N: usize> TrustedStore for CounterStore<C, D, N> {
-    fn load(&mut self) -> Result<Option<Record>, TrustedStoreError> {
-        let shown = self.counter.value()?;
-        match self.look(shown)? {
+    async fn load(&mut self) -> Result<Option<Record>, TrustedStoreError> {
+        let shown = self.counter.value().await?;
+        match self.look(shown).await? {
             Contents::Found(_) => Ok(self.held.map(|held| held.record)),
             Contents::Nothing => Ok(None),
             Contents::Other => Err(TrustedStoreError::Damaged),
@@ -180,25 +188,28 @@ impl<C: MonotonicCounter, D: FlashDevice, const N: usize> TrustedStore for Count
     }
 
     /// Written again under the next number first: after that nobody else can have written for the number behind. Then under that one.
-    fn claim(&mut self) -> Result<(), TrustedStoreError> {
+    async fn claim(&mut self) -> Result<(), TrustedStoreError> {
         for _ in 0..2 {
             let held = self.held.ok_or(TrustedStoreError::Damaged)?;
-            self.put(&held.record, held.number)?;
+            self.put(&held.record, held.number).await?;
         }
         Ok(())
     }
 
-    fn store(&mut self, record: &Record) -> Result<(), TrustedStoreError> {
+    async fn store(&mut self, record: &Record) -> Result<(), TrustedStoreError> {
         let shown = match self.own {
             Some(shown) => shown,
-            None => self.claim_once()?,
+            None => self.claim_once().await?,
         };
-        self.put(record, shown).map(|_| ())
+        self.put(record, shown).await.map(|_| ())
     }
 
     /// Each record takes an increment or more.
-    fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
-        self.own.map_or_else(|| self.counter.value(), Ok).map(Some)
+    async fn stored_at_most(&mut self) -> Result<Option<u64>, TrustedStoreError> {
+        match self.own {
+            Some(shown) => Ok(Some(shown)),
+            None => self.counter.value().await.map(Some),
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Entries of one size in erase blocks, one behind the other, block after block in a ring: what stores that are not atomic lie in.
 
-use atrest_device::{FlashCause, FlashDevice, FlashError, TrustedStoreError};
+use atrest_device::{FlashCause, FlashError, TrustedStoreError};
+
+use super::{FlashDevice, twin};
+use crate::sealed::store_error::failed;
 
 /// How often a place is read before it is believed to hold nothing of ours, and what was written there, to stay.
 const READS: usize = 3;
@@ -27,6 +30,7 @@ pub(super) enum Contents {
     Other,
 }
 
+#[twin]
 impl<D: FlashDevice, const N: usize> Log<D, N> {
     /// Reads nothing yet.
     pub(super) fn new(device: D, entry_len: usize) -> Result<Self, TrustedStoreError> {
@@ -49,7 +53,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
 
     /// Reads all entries, and shows each until it is taken or has been read often enough. The last one taken is what was looked for; the next
     /// goes behind everything in its block.
-    pub(super) fn look(
+    pub(super) async fn look(
         &mut self,
         mut takes: impl FnMut(&[u8]) -> bool,
     ) -> Result<Contents, TrustedStoreError> {
@@ -60,7 +64,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
                 let mut bytes = [0; N];
                 let mut blank = false;
                 for _ in 0..READS {
-                    let cell = self.read(block, index, &mut bytes)?;
+                    let cell = self.read(block, index, &mut bytes).await?;
                     blank = cell.is_some_and(|cell| self.is_blank(cell));
                     let taken = !blank && cell.is_some_and(&mut takes);
                     here |= taken;
@@ -91,11 +95,11 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
 
     /// Writes an entry where it then reads right: in the next place, or at the beginning of another block, which is erased, but never
     /// `home`. Returns the block.
-    pub(super) fn append(&mut self, entry: &[u8], home: Option<u64>) -> Result<u64, TrustedStoreError> {
+    pub(super) async fn append(&mut self, entry: &[u8], home: Option<u64>) -> Result<u64, TrustedStoreError> {
         let (first, index) = self.next;
         let mut failure = TrustedStoreError::WornOut;
         if index < self.per_block() {
-            match self.place(first, index, entry)? {
+            match self.place(first, index, entry).await? {
                 Ok(()) => return Ok(first),
                 Err(error) => failure = error,
             }
@@ -107,8 +111,8 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
             if home == Some(block) {
                 continue;
             }
-            let done = match self.erase(block) {
-                Ok(()) => self.place(block, 0, entry)?,
+            let done = match self.erase(block).await {
+                Ok(()) => self.place(block, 0, entry).await?,
                 Err(error) => Err(error),
             };
             match done {
@@ -121,16 +125,16 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
 
     /// Makes every place blank, except in blocks that can't be: two others are needed. Until something is written those don't count,
     /// nor what can't be read there.
-    pub(super) fn clear(&mut self) -> Result<(), TrustedStoreError> {
+    pub(super) async fn clear(&mut self) -> Result<(), TrustedStoreError> {
         let (mut good, mut failure) = (0_u64, TrustedStoreError::WornOut);
         for block in 0..self.blocks() {
-            match self.clear_block(block) {
+            match self.clear_block(block).await {
                 // cannot overflow: the medium has two blocks or more, whose bytes 64 bits count; an entry fits into a block.
                 Ok(()) => good = good.saturating_add(1),
                 Err(error) => failure = error,
             }
         }
-        self.device.sync().map_err(super::failed)?;
+        self.device.sync().await.map_err(failed)?;
         if good < 2 {
             return Err(failure);
         }
@@ -140,21 +144,21 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         Ok(())
     }
 
-    fn clear_block(&mut self, block: u64) -> Result<(), TrustedStoreError> {
-        self.erase(block)?;
+    async fn clear_block(&mut self, block: u64) -> Result<(), TrustedStoreError> {
+        self.erase(block).await?;
         if self.device.erased_byte().is_none() {
             // A card: what was erased may still be there.
             let blank = [BLANK; N];
             let cell = blank.get(..self.stride() as usize).ok_or(self.too_small())?;
             for index in 0..self.per_block() {
-                self.device.prog(self.address(block, index), cell).map_err(super::failed)?;
+                self.device.prog(self.address(block, index), cell).await.map_err(failed)?;
             }
         }
         Ok(())
     }
 
     /// Programs an entry and reads it back. The inner error is that of the place, the outer one of the medium.
-    fn place(
+    async fn place(
         &mut self,
         block: u64,
         index: u32,
@@ -165,13 +169,13 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         let mut bytes = [0; N];
         bytes.iter_mut().zip(entry).for_each(|(to, from)| *to = *from);
         let cell = bytes.get(..self.stride() as usize).ok_or(self.too_small())?;
-        if let Err(error) = self.device.prog(self.address(block, index), cell) {
-            return Ok(Err(super::failed(error)));
+        if let Err(error) = self.device.prog(self.address(block, index), cell).await {
+            return Ok(Err(failed(error)));
         }
-        self.device.sync().map_err(super::failed)?;
+        self.device.sync().await.map_err(failed)?;
         for _ in 0..READS {
             let mut found = [0; N];
-            match self.read(block, index, &mut found) {
+            match self.read(block, index, &mut found).await {
                 Ok(Some(cell)) if cell.starts_with(entry) => {}
                 Ok(_) => return Ok(Err(TrustedStoreError::WornOut)),
                 Err(error) => return Ok(Err(error)),
@@ -181,7 +185,7 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
     }
 
     /// What stands in a place; none if the medium's own code refuses to read it.
-    fn read<'a>(
+    async fn read<'a>(
         &mut self,
         block: u64,
         index: u32,
@@ -189,12 +193,12 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
     ) -> Result<Option<&'a [u8]>, TrustedStoreError> {
         let (address, stride) = (self.address(block, index), self.stride());
         let cell = bytes.get_mut(..stride as usize).ok_or(self.too_small())?;
-        match self.device.read(address, cell) {
+        match self.device.read(address, cell).await {
             Ok(()) => Ok(Some(cell)),
             Err(FlashError { cause: FlashCause::Uncorrectable | FlashCause::BadBlock { .. }, .. }) => {
                 Ok(None)
             }
-            Err(error) => Err(super::failed(error)),
+            Err(error) => Err(failed(error)),
         }
     }
 
@@ -203,9 +207,9 @@ impl<D: FlashDevice, const N: usize> Log<D, N> {
         TrustedStoreError::TooSmall { needs: self.stride(), has: N as u64 }
     }
 
-    fn erase(&mut self, block: u64) -> Result<(), TrustedStoreError> {
+    async fn erase(&mut self, block: u64) -> Result<(), TrustedStoreError> {
         let erase_size = self.device.geometry().erase_size();
-        self.device.erase(self.address(block, 0), erase_size.into()).map_err(super::failed)
+        self.device.erase(self.address(block, 0), erase_size.into()).await.map_err(failed)
     }
 
     fn is_blank(&self, cell: &[u8]) -> bool {

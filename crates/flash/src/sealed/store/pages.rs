@@ -1,9 +1,10 @@
 //! Pages of a controller's own flash, filled with records in turn.
 
-use atrest_device::{FlashDevice, TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
+use atrest_device::{TRUSTED_RECORD_LEN, TrustedStoreError};
 
-use super::frame::{self, FRAME_LEN};
 use super::log::{Contents, Log};
+use super::{FlashDevice, TrustedStore, twin};
+use crate::sealed::frame::{self, FRAME_LEN};
 
 /// A [`TrustedStore`] in all erase blocks, two at least, of flash that nobody else can write, and that is durable in order: 88 bytes a
 /// record, rounded up to prog units, one behind the other; when a page is full the next one is erased. `N` is at least
@@ -35,15 +36,19 @@ impl<D: FlashDevice, const N: usize> PageStore<D, N> {
     }
 }
 
+#[twin]
 impl<D: FlashDevice, const N: usize> TrustedStore for PageStore<D, N> {
-    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+    async fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
         let mut newest: Option<(u32, [u8; TRUSTED_RECORD_LEN])> = None;
-        let contents = self.flash.look(|cell| {
-            let found = cell.first_chunk().and_then(frame::split);
-            let newer = found.filter(|(sequence, _)| newest.is_none_or(|(known, _)| known < *sequence));
-            newest = newer.or(newest);
-            newer.is_some()
-        })?;
+        let contents = self
+            .flash
+            .look(|cell| {
+                let found = cell.first_chunk().and_then(frame::split);
+                let newer = found.filter(|(sequence, _)| newest.is_none_or(|(known, _)| known < *sequence));
+                newest = newer.or(newest);
+                newer.is_some()
+            })
+            .await?;
         let home = if let Contents::Found(page) = contents { Some(page) } else { None };
         self.home = Some(home);
         // A write that failed may be read later: its number is not used again.
@@ -54,16 +59,16 @@ impl<D: FlashDevice, const N: usize> TrustedStore for PageStore<D, N> {
         }
     }
 
-    fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+    async fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
         if self.home.is_none() {
-            match self.load() {
+            match self.load().await {
                 Ok(_) | Err(TrustedStoreError::Damaged) => {}
                 Err(error) => return Err(error),
             }
         }
         let home = self.home.take().flatten();
         self.sequence = self.sequence.checked_add(1).ok_or(TrustedStoreError::WornOut)?;
-        let page = self.flash.append(&frame::join(record, self.sequence), home)?;
+        let page = self.flash.append(&frame::join(record, self.sequence), home).await?;
         self.home = Some(Some(page));
         Ok(())
     }

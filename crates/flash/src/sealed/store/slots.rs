@@ -1,22 +1,25 @@
 //! Two slots of a secure element, or of any memory that keeps 88 bytes under a number.
 
-use atrest_device::{TRUSTED_RECORD_LEN, TrustedStore, TrustedStoreError};
+use atrest_device::{TRUSTED_RECORD_LEN, TrustedStoreError};
 
-use super::frame::{self, FRAME_LEN};
+use super::{TrustedStore, twin};
+use crate::sealed::frame::{self, FRAME_LEN};
 
 /// Two numbered slots of [`FRAME_LEN`] bytes. A slot that was never written holds anything that is no record: zeros, 0xFF.
+#[twin]
+#[allow(async_fn_in_trait, reason = "executors of microcontrollers have one thread")]
 pub trait ElementSlots {
     /// Reads slot 0 or 1.
     ///
     /// # Errors
     /// [`TrustedStoreError`] if the element does not answer. What is no record is no error here.
-    fn read(&mut self, slot: u8, out: &mut [u8; FRAME_LEN]) -> Result<(), TrustedStoreError>;
+    async fn read(&mut self, slot: u8, out: &mut [u8; FRAME_LEN]) -> Result<(), TrustedStoreError>;
 
     /// Replaces what slot 0 or 1 holds. A power loss may leave anything in it, and nothing else touched.
     ///
     /// # Errors
     /// [`TrustedStoreError`] if the element does not confirm that it is written.
-    fn write(&mut self, slot: u8, bytes: &[u8; FRAME_LEN]) -> Result<(), TrustedStoreError>;
+    async fn write(&mut self, slot: u8, bytes: &[u8; FRAME_LEN]) -> Result<(), TrustedStoreError>;
 }
 
 /// A [`TrustedStore`] in two slots that are written in turn.
@@ -28,6 +31,7 @@ pub struct SlotStore<E> {
     looked: bool,
 }
 
+#[twin]
 impl<E: ElementSlots> SlotStore<E> {
     /// Reads nothing yet.
     pub const fn new(element: E) -> Self {
@@ -39,12 +43,13 @@ impl<E: ElementSlots> SlotStore<E> {
         self.element
     }
 
-    fn look(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+    async fn look(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
         let (mut found, mut blank) = (None, true);
-        self.newest = None;
+        // If this comes to no end, what was seen of one slot says nothing of the other.
+        (self.newest, self.looked) = (None, false);
         for slot in [0, 1] {
             let mut bytes = [0; FRAME_LEN];
-            self.element.read(slot, &mut bytes)?;
+            self.element.read(slot, &mut bytes).await?;
             match frame::split(&bytes) {
                 Some((sequence, record)) if self.newest.is_none_or(|(newest, _)| newest < sequence) => {
                     self.newest = Some((sequence, slot));
@@ -59,15 +64,16 @@ impl<E: ElementSlots> SlotStore<E> {
     }
 }
 
+#[twin]
 impl<E: ElementSlots> TrustedStore for SlotStore<E> {
-    fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
-        self.look()
+    async fn load(&mut self) -> Result<Option<[u8; TRUSTED_RECORD_LEN]>, TrustedStoreError> {
+        self.look().await
     }
 
-    fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
+    async fn store(&mut self, record: &[u8; TRUSTED_RECORD_LEN]) -> Result<(), TrustedStoreError> {
         if !self.looked {
             // What is damaged holds nothing that could be lost.
-            match self.look() {
+            match self.look().await {
                 Ok(_) | Err(TrustedStoreError::Damaged) => {}
                 Err(error) => return Err(error),
             }
@@ -77,7 +83,7 @@ impl<E: ElementSlots> TrustedStore for SlotStore<E> {
         let other = u8::from(slot == 0);
         // Whatever comes of this, the slot is looked at before the next write.
         self.looked = false;
-        self.element.write(other, &frame::join(record, sequence))?;
+        self.element.write(other, &frame::join(record, sequence)).await?;
         (self.newest, self.looked) = (Some((sequence, other)), true);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashGeometry, FlashRegion, TrustedStoreError};
-use atrest_flash::sealed::store::{CounterStore, MonotonicCounter};
+use atrest_flash::sealed::store::MonotonicCounter;
 use atrest_flash::sealed::{BlockState, SealedError, SealedOptions};
 use atrest_secret::OsRandom;
 use atrest_testkit::flash::{
@@ -15,6 +15,7 @@ use atrest_testkit::flash::{
 use littlefs2::fs::Filesystem;
 
 use crate::any::{AnyVolume, any_flash, any_store};
+use crate::faces::AnyCounter as CounterStore;
 use crate::littlefs::{Change, Played, Tree, play_on, read_all_on, suite};
 use crate::sealed_rig::{KEY, STRIDE, Storage, on};
 

@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 
 use atrest_device::{FlashDevice, FlashGeometry};
-use atrest_flash::{Existing, FlashHeader, FlashHeaderError, FormatOptions, NewSlot};
+use atrest_flash::{Existing, FlashHeader, FlashHeaderError, FormatOptions, NewSlot, asynchronous};
 use atrest_keyslot::flash::{FlashCipher, FlashKey, KdfCost, Pbkdf2Kdf, Protection, SlotError};
 use atrest_secret::{Random, RandomError};
+
+use crate::waits::{Waits, block_on};
 
 pub const XTS: FormatOptions = FormatOptions {
     cipher: FlashCipher::AesXts,
@@ -45,9 +47,20 @@ pub fn scratch(device: &impl FlashDevice) -> Vec<u8> {
     vec![0; (device.geometry().prog_size() as usize).max(64)]
 }
 
+/// Opens it in both faces, which have to find the same.
 pub fn open<D: FlashDevice>(device: D) -> Result<Header<D>, FlashHeaderError> {
     let scratch = scratch(&device);
-    FlashHeader::open(device, scratch)
+    let mut device = Waits(device);
+    let awaited = block_on(asynchronous::FlashHeader::open(&mut device, scratch.clone()));
+    let awaited = awaited.map(|header| (header.copy_states(), header.found()));
+    let opened = FlashHeader::open(device.0, scratch);
+    let same = opened.as_ref().map(|header| (header.copy_states(), header.found()));
+    assert_eq!(
+        awaited.as_ref(),
+        same.as_ref().map_err(|error| *error),
+        "awaited, and opened by blocking code"
+    );
+    opened
 }
 
 pub fn format<D: FlashDevice>(

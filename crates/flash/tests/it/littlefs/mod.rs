@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
 use atrest_device::{FlashDevice, FlashGeometry};
-use atrest_flash::{BlankReads, CryptFlash, LittlefsGeometry, LittlefsStorage};
+use atrest_flash::{BlankReads, LittlefsGeometry, LittlefsStorage};
 use atrest_testkit::Random;
 use atrest_testkit::flash::{EmulatedFlash, FlashImage, SharedFlash};
 use littlefs2::consts::{U1, U16, U64, U512};
@@ -15,6 +15,7 @@ use littlefs2::io::{Error, Result, SeekFrom};
 use littlefs2::path::PathBuf;
 
 use crate::any::{AnyFlash, any_flash};
+use crate::faces::AnyCrypt as CryptFlash;
 
 /// A medium and what lies between it and littlefs.
 pub trait Rig {

@@ -3,7 +3,9 @@
 
 use atrest_cipher::aead::{Aead, ChaCha20Poly1305};
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry};
-use atrest_flash::sealed::{BlockState, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets};
+use atrest_flash::sealed::{
+    BlockState, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets, Verify,
+};
 use atrest_secret::OsRandom;
 use atrest_testkit::flash::{EmulatedFlash, SharedFlash, TrustedMemory};
 
@@ -39,6 +41,7 @@ pub const OPTIONS: SealedOptions = SealedOptions {
     anchor_every: 1,
     reserve: 12,
     read_back: true,
+    verify: Verify::OnRead,
 };
 
 pub fn geometry() -> FlashGeometry {

@@ -3,7 +3,9 @@
 
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::{FlashDevice, FlashGeometry};
-use atrest_flash::sealed::{BlockState, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets};
+use atrest_flash::sealed::{
+    BlockState, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets, Verify,
+};
 use atrest_flash::{LittlefsGeometry, LittlefsStorage};
 use atrest_secret::OsRandom;
 use atrest_testkit::flash::{
@@ -45,6 +47,7 @@ pub const OPTIONS: SealedOptions = SealedOptions {
     anchor_every: 40,
     reserve: 12,
     read_back: true,
+    verify: Verify::OnRead,
 };
 
 /// The medium: a program is of a whole unit, or of a ticket.
@@ -184,8 +187,8 @@ pub fn read_live(parts: &Parts, meanwhile: impl FnOnce(&mut FlashImage)) -> Resu
     let mut storage = parts.storage().map_err(Trouble::Refused)?;
     meanwhile(parts.medium.lock().image_mut());
     let tree = read_all_on(&mut storage);
-    let stopped = storage.device().is_stopped();
-    tree.map_err(|error| Trouble::Reading(Some(error.code()), stopped))
+    let told = storage.device().is_stopped() || storage.device().is_damaged();
+    tree.map_err(|error| Trouble::Reading(Some(error.code()), told))
 }
 
 /// Units programmed and blocks erased on a medium.

@@ -9,13 +9,13 @@ pub const FRAME_LEN: usize = BODY_LEN + 4;
 const BODY_LEN: usize = TRUSTED_RECORD_LEN + 4;
 
 /// Record, sequence number, CRC-32 of both; little endian.
-pub(super) fn join(record: &[u8; TRUSTED_RECORD_LEN], sequence: u32) -> [u8; FRAME_LEN] {
+pub(crate) fn join(record: &[u8; TRUSTED_RECORD_LEN], sequence: u32) -> [u8; FRAME_LEN] {
     let body: [u8; BODY_LEN] = encode((*record, Le(sequence)));
     encode((body, Le(crc32(&body))))
 }
 
 /// Sequence number and record; none if it is not whole.
-pub(super) fn split(frame: &[u8; FRAME_LEN]) -> Option<(u32, [u8; TRUSTED_RECORD_LEN])> {
+pub(crate) fn split(frame: &[u8; FRAME_LEN]) -> Option<(u32, [u8; TRUSTED_RECORD_LEN])> {
     let (body, Le(sum)): ([u8; BODY_LEN], Le<u32>) = decode(frame);
     if crc32(&body) != sum {
         return None;
