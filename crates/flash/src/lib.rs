@@ -21,6 +21,8 @@
 //! # }
 //! ```
 //!
+//! For executors [`asynchronous`] has the twins of all that waits for a medium.
+//!
 //! Adapters stand behind cargo features of the names of what they adapt to, and what needs an authenticating cipher behind one
 //! of its own:
 //!
@@ -28,7 +30,7 @@
 //! |---|---|---|
 //! | `littlefs2` | `LittlefsStorage` | a `FlashDevice` becomes littlefs2's `Storage` |
 //! | `embedded-storage` | `NorStorage`, `NorDriver` | a `FlashDevice` becomes a `NorFlash`, and the other way round |
-//! | `embedded-storage-async` | `NorStorage` | the same for executors: its futures are ready at once |
+//! | `embedded-storage-async` | `asynchronous::{NorStorage, NorDriver}` | the same for executors |
 //! | `embedded-sdmmc` | `CryptCard`, `CardFlash` | an SD card below FAT, encrypted; and as a `FlashDevice`, below littlefs |
 //! | | `Luks1Card`, `CardPart` | an SD card with LUKS1, which cryptsetup opens too; a part of a card |
 //! | `block-device-driver` | `CryptBlocks` | the same for executors |
