@@ -5,8 +5,12 @@
 //! cargo build --release --package atrest-capi --target thumbv7em-none-eabi
 //! ```
 //!
-//! and link `libatrest_capi.a`. Nothing here allocates, and nothing is kept between calls but what the caller lends.
+//! and link `libatrest_capi.a`. The features `aes-xts` and `adiantum` bring the ciphers, `catena` passphrases by Catena; all are on by
+//! default, and one cipher there must be. Nothing here allocates, and nothing is kept between calls but what the caller lends.
 #![cfg_attr(target_os = "none", no_std)]
+
+#[cfg(not(any(feature = "aes-xts", feature = "adiantum")))]
+compile_error!("the library opens no volume without one of the features aes-xts and adiantum");
 
 mod cipher;
 mod handle;

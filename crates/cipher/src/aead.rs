@@ -2,21 +2,23 @@
 //! crates, without heap.
 //!
 //! A pair of key and nonce seals one message, ever. Whoever opens what was forged gets zeros, never plaintext. None of these
-//! hides how long the data is. A firmware takes the ciphers that it names; the feature `aead` brings the crates along.
+//! hides how long the data is. The trait is always here; each cipher stands behind a cargo
+//! feature, and the feature `aead` is all of them.
 //!
-//! | type | specification | key | nonce | tag | longest data |
-//! |---|---|---|---|---|---|
-//! | [`AsconAead128`] | NIST SP 800-232, section 4 | 16 | 16 | 16 | – |
-//! | [`ChaCha20Poly1305`] | RFC 8439, 2.8 | 32 | 12 | 16 | 2^38 - 64 bytes |
-//! | [`Aes128Gcm`], [`Aes256Gcm`] | NIST SP 800-38D | 16, 32 | 12 | 16 | 2^36 - 32 bytes |
-//! | [`Aes128GcmTag96`], [`Aes256GcmTag96`] | the same | 16, 32 | 12 | 12 | the same |
-//! | [`Aes128Ccm`], [`Aes256Ccm`] | NIST SP 800-38C | 16, 32 | 13 | 16 | 65,535 bytes |
-//! | [`Aes128CcmTag96`], [`Aes256CcmTag96`] | the same | 16, 32 | 13 | 12 | the same |
+//! | type | feature | specification | key | nonce | tag | longest data |
+//! |---|---|---|---|---|---|---|
+//! | `AsconAead128` | `ascon` | NIST SP 800-232, section 4 | 16 | 16 | 16 | – |
+//! | `ChaCha20Poly1305` | `chacha20poly1305` | RFC 8439, 2.8 | 32 | 12 | 16 | 2^38 - 64 bytes |
+//! | `Aes128Gcm`, `Aes256Gcm` | `gcm` | NIST SP 800-38D | 16, 32 | 12 | 16 | 2^36 - 32 bytes |
+//! | `Aes128GcmTag96`, `Aes256GcmTag96` | `gcm` | the same | 16, 32 | 12 | 12 | the same |
+//! | `Aes128Ccm`, `Aes256Ccm` | `ccm` | NIST SP 800-38C | 16, 32 | 13 | 16 | 65,535 bytes |
+//! | `Aes128CcmTag96`, `Aes256CcmTag96` | `ccm` | the same | 16, 32 | 13 | 12 | the same |
 //!
 //! Tags of 12 bytes are there for units of some hundred bytes: a forgery succeeds with 2^-96 per try (with GCM the more often the
 //! longer the data).
 //!
 //! ```
+//! # #[cfg(feature = "ascon")] {
 //! use atrest_cipher::aead::{Aead, AsconAead128};
 //!
 //! let cipher = AsconAead128::new(&[7; 16])?; // a secret, in earnest
@@ -27,16 +29,14 @@
 //! assert!(cipher.open(&nonce, b"block 4, unit 3", &mut unit.clone(), &tag).is_err());
 //! cipher.open(&nonce, b"block 4, unit 2", &mut unit, &tag)?;
 //! assert_eq!(unit, *b"what is to be kept");
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use core::fmt;
 
-use aes_gcm::aead::consts::{U12, U13, U16};
-use aes_gcm::aead::{AeadInOut, KeyInit};
-use aes_gcm::aes::{Aes128, Aes256};
-
 use crate::key_error::KeyError;
+#[cfg(any(feature = "ccm", feature = "chacha20poly1305", feature = "gcm"))]
 use crate::run::without_traces;
 
 /// A keyed cipher that authenticates what it encrypts, and associated data beside it.
@@ -128,7 +128,13 @@ impl fmt::Display for OpenError {
 
 impl core::error::Error for OpenError {}
 
+#[cfg(feature = "ascon")]
+mod ascon;
+#[cfg(feature = "ascon")]
+pub use self::ascon::AsconAead128;
+
 /// Declares the type of a library's cipher.
+#[cfg(any(feature = "ccm", feature = "chacha20poly1305", feature = "gcm"))]
 macro_rules! library_aead {
     ($(#[$doc:meta])* $name:ident, $text:literal, $inner:ty, $key:literal, $nonce:literal, $tag:literal) => {
         $(#[$doc])*
@@ -183,43 +189,72 @@ macro_rules! library_aead {
     };
 }
 
-library_aead!(
-    /// Ascon-AEAD128 in the form that NIST standardised: small, without tables, for controllers.
-    AsconAead128, "Ascon-AEAD128", ascon_aead128::AsconAead128, 16, 16, 16
-);
-library_aead!(
-    /// ChaCha20 and Poly1305: the fastest in software.
-    ChaCha20Poly1305, "ChaCha20-Poly1305", chacha20poly1305::ChaCha20Poly1305, 32, 12, 16
-);
-library_aead!(
-    /// AES-128 in GCM.
-    Aes128Gcm, "AES-128-GCM", aes_gcm::AesGcm<Aes128, U12, U16>, 16, 12, 16
-);
-library_aead!(
-    /// AES-256 in GCM.
-    Aes256Gcm, "AES-256-GCM", aes_gcm::AesGcm<Aes256, U12, U16>, 32, 12, 16
-);
-library_aead!(
-    /// AES-128 in GCM with tags of 96 bits.
-    Aes128GcmTag96, "AES-128-GCM, 96-bit tag", aes_gcm::AesGcm<Aes128, U12, U12>, 16, 12, 12
-);
-library_aead!(
-    /// AES-256 in GCM with tags of 96 bits.
-    Aes256GcmTag96, "AES-256-GCM, 96-bit tag", aes_gcm::AesGcm<Aes256, U12, U12>, 32, 12, 12
-);
-library_aead!(
-    /// AES-128 in CCM: AES alone, for controllers that have it in hardware.
-    Aes128Ccm, "AES-128-CCM", ccm::Ccm<Aes128, U16, U13>, 16, 13, 16
-);
-library_aead!(
-    /// AES-256 in CCM.
-    Aes256Ccm, "AES-256-CCM", ccm::Ccm<Aes256, U16, U13>, 32, 13, 16
-);
-library_aead!(
-    /// AES-128 in CCM with tags of 96 bits.
-    Aes128CcmTag96, "AES-128-CCM, 96-bit tag", ccm::Ccm<Aes128, U12, U13>, 16, 13, 12
-);
-library_aead!(
-    /// AES-256 in CCM with tags of 96 bits.
-    Aes256CcmTag96, "AES-256-CCM, 96-bit tag", ccm::Ccm<Aes256, U12, U13>, 32, 13, 12
-);
+#[cfg(feature = "chacha20poly1305")]
+mod chacha20poly1305 {
+    use ::chacha20poly1305::aead::{AeadInOut, KeyInit};
+
+    use super::*;
+
+    library_aead!(
+        /// ChaCha20 and Poly1305: the fastest in software.
+        ChaCha20Poly1305, "ChaCha20-Poly1305", ::chacha20poly1305::ChaCha20Poly1305, 32, 12, 16
+    );
+}
+#[cfg(feature = "chacha20poly1305")]
+pub use self::chacha20poly1305::ChaCha20Poly1305;
+
+#[cfg(feature = "gcm")]
+mod gcm {
+    use aes::{Aes128, Aes256};
+    use aes_gcm::aead::consts::{U12, U16};
+    use aes_gcm::aead::{AeadInOut, KeyInit};
+
+    use super::*;
+
+    library_aead!(
+        /// AES-128 in GCM.
+        Aes128Gcm, "AES-128-GCM", aes_gcm::AesGcm<Aes128, U12, U16>, 16, 12, 16
+    );
+    library_aead!(
+        /// AES-256 in GCM.
+        Aes256Gcm, "AES-256-GCM", aes_gcm::AesGcm<Aes256, U12, U16>, 32, 12, 16
+    );
+    library_aead!(
+        /// AES-128 in GCM with tags of 96 bits.
+        Aes128GcmTag96, "AES-128-GCM, 96-bit tag", aes_gcm::AesGcm<Aes128, U12, U12>, 16, 12, 12
+    );
+    library_aead!(
+        /// AES-256 in GCM with tags of 96 bits.
+        Aes256GcmTag96, "AES-256-GCM, 96-bit tag", aes_gcm::AesGcm<Aes256, U12, U12>, 32, 12, 12
+    );
+}
+#[cfg(feature = "gcm")]
+pub use self::gcm::{Aes128Gcm, Aes128GcmTag96, Aes256Gcm, Aes256GcmTag96};
+
+#[cfg(feature = "ccm")]
+mod ccm {
+    use ::ccm::aead::consts::{U12, U13, U16};
+    use ::ccm::aead::{AeadInOut, KeyInit};
+    use aes::{Aes128, Aes256};
+
+    use super::*;
+
+    library_aead!(
+        /// AES-128 in CCM: AES alone, for controllers that have it in hardware.
+        Aes128Ccm, "AES-128-CCM", ::ccm::Ccm<Aes128, U16, U13>, 16, 13, 16
+    );
+    library_aead!(
+        /// AES-256 in CCM.
+        Aes256Ccm, "AES-256-CCM", ::ccm::Ccm<Aes256, U16, U13>, 32, 13, 16
+    );
+    library_aead!(
+        /// AES-128 in CCM with tags of 96 bits.
+        Aes128CcmTag96, "AES-128-CCM, 96-bit tag", ::ccm::Ccm<Aes128, U12, U13>, 16, 13, 12
+    );
+    library_aead!(
+        /// AES-256 in CCM with tags of 96 bits.
+        Aes256CcmTag96, "AES-256-CCM, 96-bit tag", ::ccm::Ccm<Aes256, U12, U13>, 32, 13, 12
+    );
+}
+#[cfg(feature = "ccm")]
+pub use self::ccm::{Aes128Ccm, Aes128CcmTag96, Aes256Ccm, Aes256CcmTag96};

@@ -45,6 +45,7 @@ pub(crate) fn xor(a: &Block, b: &Block) -> Block {
 }
 
 /// Hands over `COUNT` blocks at a time, and one at a time what is left.
+#[cfg(any(feature = "noekeon", feature = "speck", feature = "twofish"))]
 #[inline(always)]
 pub(crate) fn in_batches<const COUNT: usize>(
     blocks: &mut [Block],

@@ -3,8 +3,15 @@
 //! All come from library crates and read tables at secret indices, so they are not constant-time. After 2^32 blocks
 //! (32 GiB) under one key, equal ciphertext blocks are likely and tell about the plaintext.
 
-use blowfish::cipher::consts::U8;
-use blowfish::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+#[cfg(feature = "blowfish")]
+use blowfish::cipher;
+#[cfg(all(feature = "cast5", not(feature = "blowfish")))]
+use cast5::cipher;
+#[cfg(all(feature = "des", not(any(feature = "blowfish", feature = "cast5"))))]
+use des::cipher;
+
+use cipher::consts::U8;
+use cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 
 use crate::block::Direction;
 use crate::key_error::KeyError;
@@ -19,8 +26,11 @@ type Half = [u8; 8];
 /// A keyed cipher.
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put the large one on")]
 enum Short {
+    #[cfg(feature = "blowfish")]
     Blowfish(blowfish::Blowfish),
+    #[cfg(feature = "cast5")]
     Cast5(cast5::Cast5),
+    #[cfg(feature = "des")]
     Des3Ede(des::TdesEde3),
 }
 
@@ -28,8 +38,11 @@ enum Short {
 macro_rules! for_short {
     ($short:expr, $cipher:ident => $call:expr) => {
         match $short {
+            #[cfg(feature = "blowfish")]
             Short::Blowfish($cipher) => $call,
+            #[cfg(feature = "cast5")]
             Short::Cast5($cipher) => $call,
+            #[cfg(feature = "des")]
             Short::Des3Ede($cipher) => $call,
         }
     };
@@ -38,8 +51,11 @@ macro_rules! for_short {
 impl Short {
     fn new(cipher: Cipher, key: &[u8]) -> Option<Self> {
         match cipher {
+            #[cfg(feature = "blowfish")]
             Cipher::Blowfish => blowfish::Blowfish::new_from_slice(key).ok().map(Self::Blowfish),
+            #[cfg(feature = "cast5")]
             Cipher::Cast5 => cast5::Cast5::new_from_slice(key).ok().map(Self::Cast5),
+            #[cfg(feature = "des")]
             Cipher::Des3Ede => des::TdesEde3::new_from_slice(key).ok().map(Self::Des3Ede),
             _ => None,
         }

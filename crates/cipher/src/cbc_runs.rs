@@ -5,14 +5,18 @@ use core::fmt;
 
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, for_any_aes, make_with_aes};
 use crate::block::{BlockCipher, Direction};
+#[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
 use crate::block64::Chained64;
 use crate::key_error::KeyError;
+#[cfg(feature = "cast6")]
 use crate::library::Cast6;
 use crate::mode::AnyMode;
 use crate::mode::cbc::CbcBackend;
 use crate::run::{Run, without_traces};
+#[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
 use crate::spec::Cipher;
 use crate::tweak::Units;
+#[cfg(feature = "twofish")]
 use crate::twofish::Twofish;
 
 /// A block cipher for [`CbcRuns`].
@@ -38,6 +42,18 @@ impl CbcCipher {
         match self {
             Self::Aes | Self::Twofish | Self::Cast6 => 16,
             Self::Blowfish | Self::Cast5 | Self::Des3Ede => 8,
+        }
+    }
+
+    /// The cargo feature that brings it. AES has none, and is always there.
+    fn feature(self) -> &'static str {
+        match self {
+            Self::Aes => "",
+            Self::Twofish => "twofish",
+            Self::Cast6 => "cast6",
+            Self::Blowfish => "blowfish",
+            Self::Cast5 => "cast5",
+            Self::Des3Ede => "des",
         }
     }
 }
@@ -99,8 +115,11 @@ pub struct CbcRuns {
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put the large ones on")]
 enum Chained {
     Aes(AnyAes<Plain>),
+    #[cfg(feature = "twofish")]
     Twofish(Twofish),
+    #[cfg(feature = "cast6")]
     Cast6(Cast6),
+    #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
     Short(Chained64),
 }
 
@@ -116,8 +135,11 @@ macro_rules! for_chained {
     ($chained:expr, $cipher:ident => $call:expr, $short:ident => $on_short:expr) => {
         match $chained {
             Chained::Aes(aes) => for_any_aes!(aes, $cipher => $call),
+            #[cfg(feature = "twofish")]
             Chained::Twofish($cipher) => $call,
+            #[cfg(feature = "cast6")]
             Chained::Cast6($cipher) => $call,
+            #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
             Chained::Short($short) => $on_short,
         }
     };
@@ -141,6 +163,7 @@ impl CbcRuns {
             return Err(KeyError::DataUnit { len: data_unit });
         }
         let wrong_length = KeyError::Length { len: key.len() };
+        #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
         let short = |cipher| Chained64::new(cipher, key).map(Chained::Short).ok_or(wrong_length);
         let chained = match cipher {
             CbcCipher::Aes => {
@@ -148,11 +171,18 @@ impl CbcRuns {
                 let aes = make_with_aes!(backend, expand => expand(key).ok_or(wrong_length)?);
                 Chained::Aes(aes)
             }
+            #[cfg(feature = "twofish")]
             CbcCipher::Twofish => Chained::Twofish(Twofish::new(key).ok_or(wrong_length)?),
+            #[cfg(feature = "cast6")]
             CbcCipher::Cast6 => Chained::Cast6(Cast6::new(key).ok_or(wrong_length)?),
+            #[cfg(feature = "blowfish")]
             CbcCipher::Blowfish => short(Cipher::Blowfish)?,
+            #[cfg(feature = "cast5")]
             CbcCipher::Cast5 => short(Cipher::Cast5)?,
+            #[cfg(feature = "des")]
             CbcCipher::Des3Ede => short(Cipher::Des3Ede)?,
+            #[allow(unreachable_patterns, reason = "in a build with all of them")]
+            missing => return Err(KeyError::NotBuilt { feature: missing.feature() }),
         };
         Ok(Self { chained, cipher, data_unit })
     }

@@ -15,6 +15,11 @@ pub enum KeyError {
     EqualXtsHalves,
     /// The null cipher encrypts nothing.
     NullCipher,
+    /// This build was made without the cipher.
+    NotBuilt {
+        /// The cargo feature of this crate that brings it.
+        feature: &'static str,
+    },
     /// A data unit must be a multiple of 16 bytes, and at least 16.
     DataUnit {
         /// Bytes asked for.
@@ -32,6 +37,9 @@ impl fmt::Display for KeyError {
         match self {
             Self::Length { len } => write!(f, "the cipher takes no key of {len} bytes"),
             Self::EqualXtsHalves => f.write_str("the two halves of the XTS key are equal"),
+            Self::NotBuilt { feature } => {
+                write!(f, "this program was built without the cipher feature \"{feature}\"")
+            }
             Self::NullCipher => f.write_str("the null cipher does not encrypt"),
             Self::DataUnit { len } => write!(f, "a data unit of {len} bytes is not a multiple of 16 bytes"),
             Self::IvRuleDataUnit { len } => write!(f, "the IV rule does not take data units of {len} bytes"),

@@ -4,13 +4,17 @@ use atrest_secret::{SecretArray, constant_time_eq, with_wiped_stack};
 
 use crate::backend::{AnyAes, BackendChoice, MadeOfAes, VectorChoice, for_any_aes, make_with_aes};
 use crate::block::Direction;
+#[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
 use crate::block64::Keyed64;
 use crate::chacha::{ChaChaRounds, StreamKey};
 use crate::data_rule::DataRule;
 use crate::data_rule::elephant::Elephant;
 use crate::data_rule::tcw::Tcw;
 use crate::key_error::KeyError;
-use crate::library::{Camellia, Serpent};
+#[cfg(feature = "camellia")]
+use crate::library::Camellia;
+#[cfg(feature = "serpent")]
+use crate::library::Serpent;
 use crate::mode::adiantum::{HashKeys, WideBlock};
 use crate::mode::hctr2::{self, Hctr2Key};
 use crate::mode::lrw::LrwKey;
@@ -18,12 +22,15 @@ use crate::mode::stream::StreamKeyed;
 use crate::mode::xts::{self, XtsUnits};
 use crate::mode::{AnyMode, Mode, cts};
 use crate::multi::{MultiKeyed, OneKey};
+#[cfg(feature = "noekeon")]
 use crate::noekeon::Noekeon;
 use crate::options::MapperOptions;
 use crate::run::{Position, Run, RunError, without_traces_by_depth};
 use crate::spec::{Cipher, CipherSpec, KeyedRule};
+#[cfg(feature = "speck")]
 use crate::speck::Speck;
 use crate::tweak::{Iv, TweakRule, Units};
+#[cfg(feature = "twofish")]
 use crate::twofish::Twofish;
 
 /// Expanded keys of one block cipher in one mode.
@@ -195,12 +202,18 @@ impl MadeOfAes for InMode {
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put the large ones on")]
 pub(crate) enum AnyKeyed {
     Aes(AnyAes<InMode>),
+    #[cfg(feature = "serpent")]
     Serpent(Keyed<Serpent>),
+    #[cfg(feature = "twofish")]
     Twofish(Keyed<Twofish>),
+    #[cfg(feature = "camellia")]
     Camellia(Keyed<Camellia>),
+    #[cfg(feature = "speck")]
     Speck(Keyed<Speck>),
+    #[cfg(feature = "noekeon")]
     Noekeon(Keyed<Noekeon>),
     /// Ciphers with short blocks.
+    #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
     Short(Keyed64),
     /// A stream cipher.
     Stream(StreamKeyed<VectorChoice>),
@@ -212,14 +225,20 @@ pub(crate) enum AnyKeyed {
 macro_rules! for_any {
     ($any:expr, $keyed:ident => $call:expr, Short($short:pat) => $on_short:expr, Stream($stream:pat) => $on_stream:expr, Multi($multi:pat) => $on_multi:expr) => {
         match $any {
+            #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
             AnyKeyed::Short($short) => $on_short,
             AnyKeyed::Stream($stream) => $on_stream,
             AnyKeyed::Multi($multi) => $on_multi,
             AnyKeyed::Aes(aes) => for_any_aes!(aes, $keyed => $call),
+            #[cfg(feature = "serpent")]
             AnyKeyed::Serpent($keyed) => $call,
+            #[cfg(feature = "twofish")]
             AnyKeyed::Twofish($keyed) => $call,
+            #[cfg(feature = "camellia")]
             AnyKeyed::Camellia($keyed) => $call,
+            #[cfg(feature = "speck")]
             AnyKeyed::Speck($keyed) => $call,
+            #[cfg(feature = "noekeon")]
             AnyKeyed::Noekeon($keyed) => $call,
         }
     };
@@ -233,11 +252,17 @@ impl AnyKeyed {
         }
         Ok(match spec.cipher {
             Cipher::Null => return Err(KeyError::NullCipher),
+            #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
             Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => Self::Short(Keyed64::new(spec, key)?),
+            #[cfg(feature = "serpent")]
             Cipher::Serpent => Self::Serpent(Keyed::new(spec, key, options, Serpent::new)?),
+            #[cfg(feature = "twofish")]
             Cipher::Twofish => Self::Twofish(Keyed::new(spec, key, options, Twofish::new)?),
+            #[cfg(feature = "camellia")]
             Cipher::Camellia => Self::Camellia(Keyed::new(spec, key, options, Camellia::new)?),
+            #[cfg(feature = "speck")]
             Cipher::Speck128 => Self::Speck(Keyed::new(spec, key, options, Speck::new)?),
+            #[cfg(feature = "noekeon")]
             Cipher::Noekeon => Self::Noekeon(Keyed::new(spec, key, options, Noekeon::new)?),
             Cipher::ChaCha12 | Cipher::ChaCha20 => {
                 let key = key.as_array().ok_or(KeyError::Length { len: key.len() })?;
@@ -249,6 +274,8 @@ impl AnyKeyed {
                 let backend = options.backend.unwrap_or_else(BackendChoice::best);
                 Self::Aes(make_with_aes!(backend, expand => Keyed::new(spec, key, options, expand)?))
             }
+            #[allow(unreachable_patterns, reason = "in a build with all of them")]
+            cipher => return Err(KeyError::NotBuilt { feature: cipher.feature() }),
         })
     }
 
@@ -307,13 +334,8 @@ impl AnyKeyed {
         match self {
             Self::Aes(aes) => aes.name(),
             Self::Multi(keyed) => keyed.backend_name::<Self>(),
-            Self::Serpent(_)
-            | Self::Twofish(_)
-            | Self::Camellia(_)
-            | Self::Speck(_)
-            | Self::Noekeon(_)
-            | Self::Short(_)
-            | Self::Stream(_) => "portable",
+            // Code for any CPU is all that there is of the others.
+            _ => "portable",
         }
     }
 

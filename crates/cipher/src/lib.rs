@@ -39,7 +39,21 @@
 //! Each gives the same bytes for any data unit, run and alignment. 512 bytes are a whole batch of `vaes-512` and two of
 //! `vaes-256`: units of 512, 1024 … 4096 bytes have no tail there.
 //!
-//! With the feature `aead` there is authenticated encryption too (`aead`), for media that have room for tags.
+//! [`aead`](mod@aead) is authenticated encryption, for media that have room for tags.
+//!
+//! # Cargo features
+//!
+//! AES, ChaCha, every mode and every IV rule but ESSIV are this crate's own and always there: they bring no other crate, and a
+//! linker leaves out what a program does not call. What comes from other crates, or is rarely wanted, has a feature each. All are on
+//! by default. A specification that names one that is off is refused with that feature's name
+//! ([`SpecError::NotBuilt`], [`KeyError::NotBuilt`]).
+//!
+//! | features | what they bring |
+//! |---|---|
+//! | `blowfish`, `camellia`, `cast5`, `cast6`, `des`, `noekeon`, `serpent`, `speck`, `twofish` | block ciphers; `ciphers` is all of them |
+//! | `blake2`, `ripemd`, `sha1`, `sha2`, `sha3`, `whirlpool` | hashes for ESSIV; `hashes` is all of them. `sha2` brings `AesCbcEssiv` too |
+//! | `ascon`, `ccm`, `chacha20poly1305`, `gcm` | the ciphers of [`aead`](mod@aead); the feature `aead` is all of them |
+//! | `std` | asks the operating system what an aarch64 CPU can do |
 //!
 //! No heap, no I/O, no panic. `unsafe` is confined to the `backend` module.
 #![no_std]
@@ -63,9 +77,13 @@ mod tweak;
 
 // Block ciphers in portable code, and rules that make IVs with a key or of the data.
 mod data_rule;
+#[cfg(any(feature = "camellia", feature = "cast6", feature = "serpent"))]
 mod library;
+#[cfg(feature = "noekeon")]
 mod noekeon;
+#[cfg(feature = "speck")]
 mod speck;
+#[cfg(feature = "twofish")]
 mod twofish;
 
 // Modes, which know no backend.
@@ -79,12 +97,12 @@ mod options;
 mod spec;
 
 // A key in a mode, for whichever cipher and backend.
+#[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
 mod block64;
 mod keyed;
 mod multi;
 
 // What callers have.
-#[cfg(feature = "aead")]
 pub mod aead;
 mod aes_block;
 mod aes_engine;
@@ -103,7 +121,9 @@ pub use aes_engine::{
     AesEngine, AsyncAesEngine, AsyncEngineXts, EngineError, EngineXts, SharedEngineXts, SoftwareEngine,
     XtsKey,
 };
-pub use alone::{AdiantumPlain64, AesCbcEssiv, AesXts, HPolyCPlain64, Hctr2Plain64, KeyPlace, Keys, Plain64};
+#[cfg(feature = "sha2")]
+pub use alone::AesCbcEssiv;
+pub use alone::{AdiantumPlain64, AesXts, HPolyCPlain64, Hctr2Plain64, KeyPlace, Keys, Plain64};
 pub use backend::{BackendChoice, VectorChoice};
 pub use block::Direction;
 pub use cbc_runs::{CbcCipher, CbcRuns, CbcRunsError};

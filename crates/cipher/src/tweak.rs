@@ -38,6 +38,7 @@ impl NumberForm {
     }
 
     /// For ciphers with blocks of eight bytes, of which 512 bytes hold 2^6.
+    #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
     pub(crate) fn short_iv(self, number: u64) -> [u8; 8] {
         match self {
             Self::Null => [0; 8],

@@ -15,7 +15,9 @@
 //! # Futures that are dropped
 //!
 //! An operation whose future is dropped before it is ready, by a timeout or `select`, is a failed operation: the range of a program or
-//! erase holds whatever the medium left there.
+//! erase holds whatever the medium left there. A `SealedFlash` counts it as failed before it does anything else: the block that was
+//! programmed or erased holds what verifies and takes no more, serials that were given out are not used again, and a write of the store is
+//! repeated before the next change. docs/SEALED-FLASH.md, "Futures that are dropped".
 
 #[cfg(feature = "sealed")]
 use atrest_device::asynchronous::TrustedStore;

@@ -21,6 +21,8 @@
 //! # }
 //! ```
 //!
+//! For executors [`asynchronous`] has the twins of all that waits for a medium.
+//!
 //! Adapters stand behind cargo features of the names of what they adapt to, and what needs an authenticating cipher behind one
 //! of its own:
 //!
@@ -28,12 +30,16 @@
 //! |---|---|---|
 //! | `littlefs2` | `LittlefsStorage` | a `FlashDevice` becomes littlefs2's `Storage` |
 //! | `embedded-storage` | `NorStorage`, `NorDriver` | a `FlashDevice` becomes a `NorFlash`, and the other way round |
-//! | `embedded-storage-async` | `NorStorage` | the same for executors: its futures are ready at once |
+//! | `embedded-storage-async` | `asynchronous::{NorStorage, NorDriver}` | the same for executors |
 //! | `embedded-sdmmc` | `CryptCard`, `CardFlash` | an SD card below FAT, encrypted; and as a `FlashDevice`, below littlefs |
 //! | | `Luks1Card`, `CardPart` | an SD card with LUKS1, which cryptsetup opens too; a part of a card |
 //! | `block-device-driver` | `CryptBlocks` | the same for executors |
 //! | `sealed` | `SealedFlash`, `SealedReader` | a `FlashDevice`, authenticated |
 //! | | `SealedParts` | several of them on one chip, behind one trusted store |
+//! | `ascon`, `ccm`, `chacha20poly1305`, `gcm` | the same, with this cipher of `atrest_cipher::aead` | |
+//!
+//! AES-XTS, Adiantum, HPolyC and HCTR2 need no feature. `essiv` brings `AesCbcEssiv`, `catena` passphrases by Catena. docs/FIRMWARE.md
+//! begins a firmware.
 #![no_std]
 #![forbid(unsafe_code)]
 #![allow(clippy::duplicate_mod, reason = "what waits is compiled as blocking and as asynchronous code")]

@@ -11,6 +11,7 @@ use crate::fixed::Digests;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hash {
     /// SHA-1, 20 bytes. Only for headers that already name it.
+    #[cfg(feature = "sha1")]
     Sha1,
     /// SHA-224, 28 bytes.
     Sha224,
@@ -21,32 +22,46 @@ pub enum Hash {
     /// SHA-512, 64 bytes.
     Sha512,
     /// SHA3-224, 28 bytes.
+    #[cfg(feature = "sha3")]
     Sha3_224,
     /// SHA3-256, 32 bytes.
+    #[cfg(feature = "sha3")]
     Sha3_256,
     /// SHA3-384, 48 bytes.
+    #[cfg(feature = "sha3")]
     Sha3_384,
     /// SHA3-512, 64 bytes.
+    #[cfg(feature = "sha3")]
     Sha3_512,
     /// RIPEMD-160, 20 bytes.
+    #[cfg(feature = "ripemd")]
     Ripemd160,
     /// Whirlpool (ISO/IEC 10118-3), 64 bytes.
+    #[cfg(feature = "whirlpool")]
     Whirlpool,
     /// BLAKE2b with 20 bytes of output.
+    #[cfg(feature = "blake2")]
     Blake2b160,
     /// BLAKE2b with 32 bytes of output.
+    #[cfg(feature = "blake2")]
     Blake2b256,
     /// BLAKE2b with 48 bytes of output.
+    #[cfg(feature = "blake2")]
     Blake2b384,
     /// BLAKE2b with 64 bytes of output.
+    #[cfg(feature = "blake2")]
     Blake2b512,
     /// BLAKE2s with 16 bytes of output.
+    #[cfg(feature = "blake2")]
     Blake2s128,
     /// BLAKE2s with 20 bytes of output.
+    #[cfg(feature = "blake2")]
     Blake2s160,
     /// BLAKE2s with 28 bytes of output.
+    #[cfg(feature = "blake2")]
     Blake2s224,
     /// BLAKE2s with 32 bytes of output.
+    #[cfg(feature = "blake2")]
     Blake2s256,
 }
 
@@ -54,6 +69,7 @@ pub enum Hash {
 macro_rules! with_hash {
     ($hash:expr, $H:ident => $body:expr) => {
         match $hash {
+            #[cfg(feature = "sha1")]
             $crate::Hash::Sha1 => {
                 type $H = $crate::fixed::Sha1;
                 $body
@@ -74,58 +90,72 @@ macro_rules! with_hash {
                 type $H = $crate::fixed::Sha512;
                 $body
             }
+            #[cfg(feature = "sha3")]
             $crate::Hash::Sha3_224 => {
                 type $H = $crate::fixed::Sha3_224;
                 $body
             }
+            #[cfg(feature = "sha3")]
             $crate::Hash::Sha3_256 => {
                 type $H = $crate::fixed::Sha3_256;
                 $body
             }
+            #[cfg(feature = "sha3")]
             $crate::Hash::Sha3_384 => {
                 type $H = $crate::fixed::Sha3_384;
                 $body
             }
+            #[cfg(feature = "sha3")]
             $crate::Hash::Sha3_512 => {
                 type $H = $crate::fixed::Sha3_512;
                 $body
             }
+            #[cfg(feature = "ripemd")]
             $crate::Hash::Ripemd160 => {
                 type $H = $crate::fixed::Ripemd160;
                 $body
             }
+            #[cfg(feature = "whirlpool")]
             $crate::Hash::Whirlpool => {
                 type $H = $crate::fixed::Whirlpool;
                 $body
             }
+            #[cfg(feature = "blake2")]
             $crate::Hash::Blake2b160 => {
                 type $H = $crate::fixed::Blake2b160;
                 $body
             }
+            #[cfg(feature = "blake2")]
             $crate::Hash::Blake2b256 => {
                 type $H = $crate::fixed::Blake2b256;
                 $body
             }
+            #[cfg(feature = "blake2")]
             $crate::Hash::Blake2b384 => {
                 type $H = $crate::fixed::Blake2b384;
                 $body
             }
+            #[cfg(feature = "blake2")]
             $crate::Hash::Blake2b512 => {
                 type $H = $crate::fixed::Blake2b512;
                 $body
             }
+            #[cfg(feature = "blake2")]
             $crate::Hash::Blake2s128 => {
                 type $H = $crate::fixed::Blake2s128;
                 $body
             }
+            #[cfg(feature = "blake2")]
             $crate::Hash::Blake2s160 => {
                 type $H = $crate::fixed::Blake2s160;
                 $body
             }
+            #[cfg(feature = "blake2")]
             $crate::Hash::Blake2s224 => {
                 type $H = $crate::fixed::Blake2s224;
                 $body
             }
+            #[cfg(feature = "blake2")]
             $crate::Hash::Blake2s256 => {
                 type $H = $crate::fixed::Blake2s256;
                 $body
@@ -137,25 +167,40 @@ pub(crate) use with_hash;
 
 impl Hash {
     /// Every hash, in the order in which a table of them is printed.
-    pub const ALL: [Hash; 19] = [
+    pub const ALL: [Hash; COUNT] = [
+        #[cfg(feature = "sha1")]
         Hash::Sha1,
         Hash::Sha224,
         Hash::Sha256,
         Hash::Sha384,
         Hash::Sha512,
+        #[cfg(feature = "sha3")]
         Hash::Sha3_224,
+        #[cfg(feature = "sha3")]
         Hash::Sha3_256,
+        #[cfg(feature = "sha3")]
         Hash::Sha3_384,
+        #[cfg(feature = "sha3")]
         Hash::Sha3_512,
+        #[cfg(feature = "ripemd")]
         Hash::Ripemd160,
+        #[cfg(feature = "whirlpool")]
         Hash::Whirlpool,
+        #[cfg(feature = "blake2")]
         Hash::Blake2b160,
+        #[cfg(feature = "blake2")]
         Hash::Blake2b256,
+        #[cfg(feature = "blake2")]
         Hash::Blake2b384,
+        #[cfg(feature = "blake2")]
         Hash::Blake2b512,
+        #[cfg(feature = "blake2")]
         Hash::Blake2s128,
+        #[cfg(feature = "blake2")]
         Hash::Blake2s160,
+        #[cfg(feature = "blake2")]
         Hash::Blake2s224,
+        #[cfg(feature = "blake2")]
         Hash::Blake2s256,
     ];
 
@@ -165,41 +210,60 @@ impl Hash {
     /// The hash that a header's text names. Case does not matter, as in cryptsetup's cryptographic libraries; the
     /// kernel's `rmd160` and `wp512` and OpenSSL's `blake2b512` and `blake2s256` are accepted beside the usual names.
     pub fn from_name(name: &str) -> Option<Hash> {
-        let alias = [
-            ("rmd160", Hash::Ripemd160),
-            ("wp512", Hash::Whirlpool),
-            ("blake2b512", Hash::Blake2b512),
-            ("blake2s256", Hash::Blake2s256),
-        ];
-        Hash::ALL
-            .into_iter()
-            .map(|hash| (hash.name(), hash))
-            .chain(alias)
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, hash)| hash)
+        Hash::named(name).ok()
+    }
+
+    /// The hash that a header's text names, as [`Hash::from_name`] finds it.
+    ///
+    /// # Errors
+    /// [`HashError::Unknown`] if there is no hash of that name here, [`HashError::NotBuilt`] if this build was made without it.
+    pub fn named(name: &str) -> Result<Hash, HashError> {
+        let is = |known: &str| known.eq_ignore_ascii_case(name);
+        let known: &str = ALIASES.iter().find(|(alias, _)| is(alias)).map_or(name, |(_, known)| *known);
+        let is = |other: &str| other.eq_ignore_ascii_case(known);
+        if let Some(hash) = Hash::ALL.into_iter().find(|hash| is(hash.name())) {
+            return Ok(hash);
+        }
+        let optional = OPTIONAL.iter().find(|(_, names)| names.iter().any(|name| is(name)));
+        Err(optional.map_or(HashError::Unknown, |(feature, _)| HashError::NotBuilt { feature }))
     }
 
     /// The name that cryptsetup writes into headers.
     pub const fn name(self) -> &'static str {
         match self {
+            #[cfg(feature = "sha1")]
             Hash::Sha1 => "sha1",
             Hash::Sha224 => "sha224",
             Hash::Sha256 => "sha256",
             Hash::Sha384 => "sha384",
             Hash::Sha512 => "sha512",
+            #[cfg(feature = "sha3")]
             Hash::Sha3_224 => "sha3-224",
+            #[cfg(feature = "sha3")]
             Hash::Sha3_256 => "sha3-256",
+            #[cfg(feature = "sha3")]
             Hash::Sha3_384 => "sha3-384",
+            #[cfg(feature = "sha3")]
             Hash::Sha3_512 => "sha3-512",
+            #[cfg(feature = "ripemd")]
             Hash::Ripemd160 => "ripemd160",
+            #[cfg(feature = "whirlpool")]
             Hash::Whirlpool => "whirlpool",
+            #[cfg(feature = "blake2")]
             Hash::Blake2b160 => "blake2b-160",
+            #[cfg(feature = "blake2")]
             Hash::Blake2b256 => "blake2b-256",
+            #[cfg(feature = "blake2")]
             Hash::Blake2b384 => "blake2b-384",
+            #[cfg(feature = "blake2")]
             Hash::Blake2b512 => "blake2b-512",
+            #[cfg(feature = "blake2")]
             Hash::Blake2s128 => "blake2s-128",
+            #[cfg(feature = "blake2")]
             Hash::Blake2s160 => "blake2s-160",
+            #[cfg(feature = "blake2")]
             Hash::Blake2s224 => "blake2s-224",
+            #[cfg(feature = "blake2")]
             Hash::Blake2s256 => "blake2s-256",
         }
     }
@@ -209,6 +273,69 @@ impl Hash {
         with_hash!(self, H => <H as Digests>::Digest::output_size())
     }
 }
+
+/// Names that other programs have for a hash, and ours.
+const ALIASES: [(&str, &str); 4] = [
+    ("rmd160", "ripemd160"),
+    ("wp512", "whirlpool"),
+    ("blake2b512", "blake2b-512"),
+    ("blake2s256", "blake2s-256"),
+];
+
+/// Cargo features, and the names of the hashes that each brings.
+const OPTIONAL: [(&str, &[&str]); 5] = [
+    (
+        "blake2",
+        &[
+            "blake2b-160",
+            "blake2b-256",
+            "blake2b-384",
+            "blake2b-512",
+            "blake2s-128",
+            "blake2s-160",
+            "blake2s-224",
+            "blake2s-256",
+        ],
+    ),
+    ("ripemd", &["ripemd160"]),
+    ("sha1", &["sha1"]),
+    ("sha3", &["sha3-224", "sha3-256", "sha3-384", "sha3-512"]),
+    ("whirlpool", &["whirlpool"]),
+];
+
+/// Hashes in this build: SHA-2, and what features bring.
+const COUNT: usize = 4
+    + cfg!(feature = "sha1") as usize
+    + cfg!(feature = "ripemd") as usize
+    + cfg!(feature = "whirlpool") as usize
+    + 4 * cfg!(feature = "sha3") as usize
+    + 8 * cfg!(feature = "blake2") as usize;
+
+/// Why there is no hash of a name.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashError {
+    /// No hash of that name is known.
+    Unknown,
+    /// This build was made without the hash.
+    NotBuilt {
+        /// The cargo feature of this crate that brings it.
+        feature: &'static str,
+    },
+}
+
+impl fmt::Display for HashError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HashError::Unknown => f.write_str("the hash is not known"),
+            HashError::NotBuilt { feature } => {
+                write!(f, "this program was built without the kdf feature \"{feature}\"")
+            }
+        }
+    }
+}
+
+impl core::error::Error for HashError {}
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

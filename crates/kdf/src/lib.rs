@@ -2,8 +2,21 @@
 //!
 //! PBKDF2 (RFC 8018) with every hash that LUKS headers name, Catena, plain mode's hashing, HKDF and the digests themselves need
 //! no heap; the first two can be done in steps. Argon2 (RFC 9106, from a library crate) and scrypt (RFC 7914) need
-//! `alloc`; with `std` their memory is checked against what the system can give before it is taken, lanes get threads
+//! a heap; with `std` their memory is checked against what the system can give before it is taken, lanes get threads
 //! of their own, costs can be calibrated by the clock, and a [`WorkLimit`] bounds what a header may ask for.
+//!
+//! # Cargo features
+//!
+//! PBKDF2, plain mode's hashing and SHA-2 are always there. A name whose feature is off is refused with it ([`HashError::NotBuilt`]).
+//!
+//! | feature | what it brings |
+//! |---|---|
+//! | `sha1`, `sha3`, `ripemd`, `whirlpool`, `blake2` | hashes; `hashes` is all of them |
+//! | `catena` | Catena |
+//! | `argon2`, `scrypt` | these, on a heap; each turns on `alloc` |
+//! | `std` | all of the above, and what needs an operating system; on by default |
+//!
+//! # Example
 //!
 //! A passphrase becomes a key. The salt and the costs come from the header of a volume, so the caller limits the work:
 //!
@@ -40,7 +53,7 @@ pub mod plain;
 mod prf;
 pub mod words;
 
-#[cfg(feature = "alloc")]
+#[cfg(feature = "argon2")]
 mod argon2;
 #[cfg(feature = "std")]
 pub mod calibrate;
@@ -50,19 +63,21 @@ mod lanes;
 mod limit;
 #[cfg(feature = "std")]
 mod memory;
-#[cfg(feature = "alloc")]
+#[cfg(feature = "scrypt")]
 mod scrypt;
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 mod secret_bytes;
 
-#[cfg(feature = "alloc")]
+#[cfg(feature = "argon2")]
 pub use crate::argon2::{Argon2Cost, Argon2Kind, argon2};
-#[cfg(feature = "alloc")]
+#[cfg(feature = "scrypt")]
 pub use crate::scrypt::{ScryptCost, scrypt};
 pub use backend::Sha256Backend;
-pub use catena::{Catena, CatenaCost, CatenaDomain, CatenaGraph, CatenaInput, catena, catena_update};
+#[cfg(feature = "catena")]
+pub use catena::{Catena, catena, catena_update};
+pub use catena::{CatenaCost, CatenaDomain, CatenaGraph, CatenaInput};
 pub use error::{CostParameter, KdfError};
-pub use hash::{Hash, digest};
+pub use hash::{Hash, HashError, digest};
 #[cfg(feature = "std")]
 pub use limit::WorkLimit;
 #[cfg(feature = "std")]

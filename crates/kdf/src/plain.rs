@@ -7,7 +7,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::{Hash, digest};
+use crate::{Hash, HashError, digest};
 
 /// How plain mode makes a key out of a passphrase: `ripemd160`, `sha256:16`, `plain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct PlainHash {
 pub enum PlainHashError {
     /// The hash is not known.
     UnknownHash,
+    /// The hash is one that this build was made without.
+    NotBuilt(HashError),
     /// What follows the colon is not a number of bytes, or is zero.
     BadLength,
     /// The hash length after the colon is longer than the key.
@@ -113,7 +115,10 @@ impl FromStr for PlainHash {
         };
         let hash = match name {
             "plain" => None,
-            name => Some(Hash::from_name(name).ok_or(PlainHashError::UnknownHash)?),
+            name => Some(Hash::named(name).map_err(|error| match error {
+                HashError::Unknown => PlainHashError::UnknownHash,
+                not_built => PlainHashError::NotBuilt(not_built),
+            })?),
         };
         Ok(Self { hash, len })
     }
@@ -133,6 +138,7 @@ impl fmt::Display for PlainHashError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlainHashError::UnknownHash => f.write_str("the hash is not known"),
+            PlainHashError::NotBuilt(error) => error.fmt(f),
             PlainHashError::BadLength => {
                 f.write_str("the hash length after the colon must be a number of bytes above zero")
             }

@@ -2,7 +2,13 @@
 //! anti-forensic splitter, keyslot areas, AES key wrap.
 //!
 //! Everything works on buffers of the caller and does no I/O, so the same code unlocks a disk on a server and a card
-//! in a microcontroller. Bytes from media are checked into types before they are used, and never panic.
+//! in a microcontroller.
+//!
+//! PBKDF2 with SHA-256 and keyslot areas in AES are always there. The feature `catena` brings Catena in memory that the program lends,
+//! `alloc` Argon2id and Catena on a heap; `luks1-hashes` and `luks1-ciphers` bring what keyslots of LUKS1 may name besides, and `std`
+//! all of it. What a header names and a build has not is refused by the name of the feature.
+//!
+//! Bytes from media are checked into types before they are used, and never panic.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -26,16 +26,18 @@ pub struct Board {
     pub medium: u64,
 }
 
+const CORTEX_M4: Board = Board {
+    name: "Cortex-M4",
+    target: "thumbv7em-none-eabi",
+    emulator: "qemu-system-arm",
+    machine: "-M mps2-an386",
+    counting: "-icount shift=6",
+    medium: 0x2100_0000,
+};
+
 /// All boards.
 pub static BOARDS: [Board; 2] = [
-    Board {
-        name: "Cortex-M4",
-        target: "thumbv7em-none-eabi",
-        emulator: "qemu-system-arm",
-        machine: "-M mps2-an386",
-        counting: "-icount shift=6",
-        medium: 0x2100_0000,
-    },
+    CORTEX_M4,
     Board {
         name: "RV32IMC",
         target: "riscv32imc-unknown-none-elf",
@@ -45,6 +47,9 @@ pub static BOARDS: [Board; 2] = [
         medium: 0x8200_0000,
     },
 ];
+
+/// A Cortex-M0: what ARMv6-M has not (wide instructions, division, exclusive access) no program for it uses, so a Cortex-M4 runs it.
+pub static CORTEX_M0: Board = Board { name: "Cortex-M0", target: "thumbv6m-none-eabi", ..CORTEX_M4 };
 
 /// The boards of this run: one of them, another one by the rotation of the commit. Whole campaigns take all, and so does
 /// `make bench-embedded`, which writes figures down.
@@ -103,6 +108,17 @@ impl Board {
     /// than the programs, each time. They have all features, so that the crates below the programs are built once for all of them: what
     /// a program does not call is not in it. Programs are copied away before the next build replaces them.
     pub fn build(&self, build: Build, programs: &[&str]) -> PathBuf {
+        let selection = "--package firmware-card --package firmware-bench --features firmware-card/littlefs,firmware-card/fat";
+        self.build_selected(build, selection, programs)
+    }
+
+    /// Builds a program of `firmware/smallest` with no feature but its own, as a firmware would be built.
+    pub fn build_alone(&self, build: Build, program: &str, features: &str) -> PathBuf {
+        let selection = format!("--package firmware-smallest --features={features}");
+        self.build_selected(build, &selection, &[program]).join(program)
+    }
+
+    fn build_selected(&self, build: Build, selection: &str, programs: &[&str]) -> PathBuf {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let target = workspace().join("target/firmware");
         let kept = target.join("programs").join(self.target).join(build.name());
@@ -114,8 +130,7 @@ impl Board {
             .words("build --quiet --locked --profile size --message-format json-render-diagnostics --target")
             .args([self.target, "--target-dir"])
             .arg(&target)
-            .words("--package firmware-card --package firmware-bench")
-            .words("--features firmware-card/littlefs,firmware-card/fat")
+            .words(selection)
             .args(programs.iter().flat_map(|program| ["--bin", program]))
             .env("RUSTFLAGS", build.flags())
             .env("CARGO_PROFILE_SIZE_OPT_LEVEL", build.opt_level())

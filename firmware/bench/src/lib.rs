@@ -5,16 +5,14 @@
 //! `crates/testkit/tests/embedded` builds and runs them, and compares with what is committed.
 #![no_std]
 
-#[cfg_attr(target_arch = "arm", path = "cortex_m4.rs")]
-#[cfg_attr(target_arch = "riscv32", path = "rv32.rs")]
-pub mod board;
 pub mod sealed;
-pub mod stack;
 
-use core::cell::UnsafeCell;
 use core::hint::black_box;
 
 use atrest_cipher::{DataUnitCipher, DataUnitIndex, KeyPlace, Keys, MapperOptions, Plain64};
+
+pub use firmware_board as board;
+pub use firmware_board::{Memory, done, stack};
 
 /// Memory for a cipher's key, as the programs use it.
 pub trait Subject: Sized {
@@ -49,30 +47,6 @@ const RUN: usize = 4096;
 /// Buffers of drivers that move data by DMA are aligned too.
 #[repr(align(4))]
 struct Aligned([u8; RUN]);
-
-/// Memory outside the stack, for one who takes it.
-pub struct Memory<T>(UnsafeCell<T>);
-
-// SAFETY: the programs have one thread and no interrupts.
-unsafe impl<T> Sync for Memory<T> {}
-
-impl<T> Memory<T> {
-    /// With a value.
-    pub const fn new(value: T) -> Self {
-        Self(UnsafeCell::new(value))
-    }
-
-    /// Takes it.
-    ///
-    /// # Safety
-    ///
-    /// Nobody takes it twice.
-    #[allow(clippy::mut_from_ref, reason = "that is what it is for")]
-    pub unsafe fn take(&self) -> &mut T {
-        // SAFETY: the caller's promise.
-        unsafe { &mut *self.0.get() }
-    }
-}
 
 /// Makes the entry point of a program that measures a [`Subject`].
 #[macro_export]
@@ -116,14 +90,6 @@ pub fn measure<S: Subject>(place: &mut S) {
     board::print("stack encrypt", 0, stack::used(|| encrypt(cipher, run)));
     board::print("stack decrypt", 0, stack::used(|| decrypt(cipher, run)));
     board::print("context", 0, size_of::<S>() as u32);
-}
-
-/// The value, or the end of the program. `expect` would bring in some kilobytes that print.
-pub fn done<T, E>(result: Result<T, E>) -> T {
-    match result {
-        Ok(value) => value,
-        Err(_) => board::fail(),
-    }
 }
 
 /// FNV-1a: tells whether the same was encrypted elsewhere.

@@ -2,4 +2,5 @@
 
 mod c_program;
 mod chip;
+mod library;
 mod pointers;

@@ -1,6 +1,7 @@
 //! Ciphers one at a time, for programs that count their bytes of code and stack: a [`Mapper`](crate::Mapper) has every
 //! cipher, mode and IV rule in it, and a linker can't know which of them a key will ask for.
 
+#[cfg(feature = "sha2")]
 mod cbc;
 mod hctr2;
 mod wide;
@@ -14,6 +15,7 @@ use crate::key_error::KeyError;
 use crate::options::{MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Position, Run, RunError, without_traces};
 
+#[cfg(feature = "sha2")]
 pub use cbc::AesCbcEssiv;
 pub use hctr2::Hctr2Plain64;
 pub use wide::{AdiantumPlain64, HPolyCPlain64};
@@ -23,7 +25,7 @@ pub(crate) use xts::XtsPair;
 /// One cipher over runs of data units, whose IVs are made of their numbers in 64 bits: gives the same bytes as the mapper of that
 /// name. Wipes itself on drop.
 ///
-/// See [`AesXts`], [`AdiantumPlain64`], [`HPolyCPlain64`], [`Hctr2Plain64`] and [`AesCbcEssiv`].
+/// See [`AesXts`], [`AdiantumPlain64`], [`HPolyCPlain64`], [`Hctr2Plain64`] and `AesCbcEssiv`.
 pub struct Plain64<K> {
     keys: K,
     numbering: Numbering,

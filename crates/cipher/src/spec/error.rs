@@ -41,6 +41,11 @@ pub enum SpecError {
     },
     /// A stream cipher would encrypt several data units with the same keystream, or parts of it.
     Keystream,
+    /// A good string that asks for something this build was made without.
+    NotBuilt {
+        /// The cargo feature of this crate that brings it.
+        feature: &'static str,
+    },
     /// A good string that asks for something this version does not have.
     Unsupported {
         /// What it asks for.
@@ -123,6 +128,9 @@ impl fmt::Display for SpecError {
             Self::Keystream => f.write_str(
                 "the IV rule would encrypt data units with the same keystream; chacha20-stream-plain64 does not",
             ),
+            Self::NotBuilt { feature } => {
+                write!(f, "this program was built without the cipher feature \"{feature}\"")
+            }
             Self::Unsupported { feature } => write!(f, "{} is not supported yet", feature.name()),
         }
     }

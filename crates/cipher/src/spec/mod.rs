@@ -300,6 +300,41 @@ impl Cipher {
         }
     }
 
+    /// The cargo feature that brings it; empty of those that are always there.
+    pub(crate) fn feature(self) -> &'static str {
+        match self {
+            Self::Aes
+            | Self::XChaCha12Aes
+            | Self::XChaCha20Aes
+            | Self::ChaCha12
+            | Self::ChaCha20
+            | Self::Null => "",
+            Self::Blowfish => "blowfish",
+            Self::Camellia => "camellia",
+            Self::Cast5 => "cast5",
+            Self::Des3Ede => "des",
+            Self::Noekeon => "noekeon",
+            Self::Serpent => "serpent",
+            Self::Speck128 => "speck",
+            Self::Twofish => "twofish",
+        }
+    }
+
+    /// Whether this build contains it.
+    fn is_built(self) -> bool {
+        match self.feature() {
+            "blowfish" => cfg!(feature = "blowfish"),
+            "camellia" => cfg!(feature = "camellia"),
+            "cast5" => cfg!(feature = "cast5"),
+            "des" => cfg!(feature = "des"),
+            "noekeon" => cfg!(feature = "noekeon"),
+            "serpent" => cfg!(feature = "serpent"),
+            "speck" => cfg!(feature = "speck"),
+            "twofish" => cfg!(feature = "twofish"),
+            _ => true,
+        }
+    }
+
     /// Whether a key schedule can be made of that many bytes.
     fn takes_key_of(self, bytes: usize) -> bool {
         match self {

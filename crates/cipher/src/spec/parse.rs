@@ -1,7 +1,7 @@
 //! Reading dm-crypt's cipher strings (kernel, `drivers/md/dm-crypt.c`, `crypt_ctr_cipher`).
 
 use super::{Cipher, CipherSpec, Feature, Form, IvRule, KeyedRule, SpecError};
-use crate::hash::Hash;
+use crate::hash::{Hash, NoHash};
 use crate::mode::Mode;
 use crate::mode::facts::{IvRules, KeyLens, MAX_KEYS, Template};
 use crate::tweak::NumberForm;
@@ -149,7 +149,13 @@ fn combination(cipher: &str, mode: &str) -> Result<(Cipher, Mode), SpecError> {
     let primitives = cipher.strip_suffix(",nhpoly1305").filter(|_| mode == "adiantum").unwrap_or(cipher);
     let cipher = cipher_named(primitives)?;
     let mode = mode_named(mode)?;
-    if mode.takes(cipher) { Ok((cipher, mode)) } else { Err(SpecError::Combination) }
+    if !mode.takes(cipher) {
+        return Err(SpecError::Combination);
+    }
+    if !cipher.is_built() {
+        return Err(SpecError::NotBuilt { feature: cipher.feature() });
+    }
+    Ok((cipher, mode))
 }
 
 fn cipher_named(name: &str) -> Result<Cipher, SpecError> {
@@ -267,13 +273,17 @@ fn essiv_hash(cipher: Cipher, mode: Mode, name: &str) -> Result<Hash, SpecError>
     if len != 16 {
         return Err(SpecError::IvLength { len });
     }
-    let Some(hash) = Hash::from_name(name) else {
-        return match name {
-            "md4" | "md5" | "sm3" | "streebog256" | "streebog512" | "tgr128" | "tgr160" | "tgr192" => {
-                unsupported(Feature::OldHash)
-            }
-            _ => Err(SpecError::UnknownHash),
-        };
+    let hash = match Hash::from_name(name) {
+        Ok(hash) => hash,
+        Err(NoHash::NotBuilt { feature }) => return Err(SpecError::NotBuilt { feature }),
+        Err(NoHash::Unknown) => {
+            return match name {
+                "md4" | "md5" | "sm3" | "streebog256" | "streebog512" | "tgr128" | "tgr160" | "tgr192" => {
+                    unsupported(Feature::OldHash)
+                }
+                _ => Err(SpecError::UnknownHash),
+            };
+        }
     };
     let len = hash.output_len();
     if cipher == Cipher::Null || cipher.takes_key_of(len) {

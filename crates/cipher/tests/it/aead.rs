@@ -87,6 +87,28 @@ fn ascon_agrees_with_its_designers_known_answers() {
     }
 }
 
+/// Source: an independent implementation, the crate `ascon-aead128`, at all lengths around the borders of blocks.
+#[test]
+fn ascon_agrees_with_another_implementation_at_every_length() {
+    use ascon_aead128::aead::{AeadInOut, KeyInit};
+
+    let some = |seed: usize, len: usize| -> Vec<u8> {
+        (0..len).map(|i| (i.wrapping_mul(167) ^ seed.wrapping_mul(91) ^ ((i * i) >> 3)) as u8).collect()
+    };
+    for len in (0..=70).chain([127, 128, 129, 424]) {
+        for associated in [0, 1, 7, 8, 9, 14, 15, 16, 17, 31, 32, 33] {
+            let (key, nonce) = (some(len, 16), some(associated + 100, 16));
+            let (plain, associated) = (some(len + 3, len), some(associated, associated));
+            let library = ascon_aead128::AsconAead128::new_from_slice(&key).expect("a key");
+            let mut published = plain.clone();
+            let nonce_of = nonce.as_slice().try_into().expect("a nonce");
+            let tag = library.encrypt_inout_detached(nonce_of, &associated, published.as_mut_slice().into());
+            published.extend_from_slice(&tag.expect("not too long"));
+            check::<AsconAead128>(&key, &nonce, &associated, &plain, &published);
+        }
+    }
+}
+
 /// Source: RFC 8439, 2.8.2.
 #[test]
 fn chacha20_poly1305_agrees_with_rfc_8439() {

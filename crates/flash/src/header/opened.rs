@@ -78,7 +78,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
         Ok(FoundHeader { mark, in_both: self.states == [CopyState::Current; 2] })
     }
 
-    /// How the two copies are. Reading never repairs: [`FlashHeader::repair`] does, and every change.
+    /// How the two copies are. Reading never repairs: [`FlashHeader::repair`](crate::FlashHeader::repair) does, and every change.
     pub fn copy_states(&self) -> [CopyState; 2] {
         self.states
     }

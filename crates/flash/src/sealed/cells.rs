@@ -41,6 +41,11 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         Self { device, keys, layout, buffer }
     }
 
+    /// Device and buffer, back.
+    pub(crate) fn into_parts(self) -> (D, B) {
+        (self.device, self.buffer)
+    }
+
     /// Seals a unit, of 0xFF without a payload, and programs it.
     pub(crate) async fn prog_unit(
         &mut self,

@@ -194,3 +194,38 @@ impl fmt::Display for SealedError {
 }
 
 impl core::error::Error for SealedError {}
+
+/// Why a volume was not opened, with what was passed for it: the device to format, to read without freshness or to give to
+/// another program, the store, and the memory.
+pub struct NotOpened<D, S, T, B> {
+    /// Why.
+    pub error: SealedError,
+    /// The medium.
+    pub device: D,
+    /// The trusted store.
+    pub store: S,
+    /// The table of block states.
+    pub table: T,
+    /// The buffer for a unit.
+    pub buffer: B,
+}
+
+impl<D, S, T, B> From<NotOpened<D, S, T, B>> for SealedError {
+    fn from(not_opened: NotOpened<D, S, T, B>) -> Self {
+        not_opened.error
+    }
+}
+
+impl<D, S, T, B> fmt::Debug for NotOpened<D, S, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotOpened").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<D, S, T, B> fmt::Display for NotOpened<D, S, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<D, S, T, B> core::error::Error for NotOpened<D, S, T, B> {}

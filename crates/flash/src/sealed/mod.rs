@@ -28,7 +28,7 @@ use crate::blocking::sealed::{cells, correct, damage, mount, reader, volume};
 
 pub use crate::blocking::sealed::{SealedFlash, SealedReader, store};
 pub use behind::COUNTER_LOG_BLOCKS;
-pub use error::SealedError;
+pub use error::{NotOpened, SealedError};
 pub use header::{HandOver, HeaderAnchor};
 pub use keys::SealedKey;
 pub use layout::{LayoutError, SealedLayout, Tickets};

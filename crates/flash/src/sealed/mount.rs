@@ -1,11 +1,11 @@
 //! Formatting and opening: what is on the medium is held against the record, and accepted once.
 
 use atrest_cipher::aead::Aead;
-use atrest_device::{FlashCause, FlashError, FlashOperation};
+use atrest_device::{FlashCause, FlashError, FlashGeometry, FlashOperation};
 use atrest_secret::Random;
 
 use super::cells::Cells;
-use super::error::SealedError;
+use super::error::{NotOpened, SealedError};
 use super::fast::Reach;
 use super::header::AnchoredHeader;
 use super::keys::{Keys, SealedKey};
@@ -13,7 +13,7 @@ use super::layout::SealedLayout;
 use super::options::{SealedMedium, SealedOptions, Verify};
 use super::record::{Record, Stored};
 use super::scan::{self, Scan};
-use super::serial::{self, RECORD_BITS};
+use super::serial::{self, RECORD_BITS, Salt};
 use super::slots::Slots;
 use super::table::BlockState;
 use super::volume::{SealedFlash, stamp};
@@ -74,13 +74,12 @@ where
         buffer: B,
         random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
-        let mut cells = cells(device, key, &options, buffer)?;
-        for block in 0..blocks(&cells.layout) {
-            if cells.open_first(block).await.map_err(SealedError::Medium)?.is_some() {
+        let mut volume = Self::lent((device, store, table, buffer), key, options, random)?;
+        for block in 0..blocks(&volume.cells.layout) {
+            if volume.cells.open_first(block).await.map_err(SealedError::Medium)?.is_some() {
                 return Err(SealedError::KeyInUse { block });
             }
         }
-        let mut volume = Self::closed(cells, store, table, options, random)?;
         let first = match volume.records().await? {
             Some(records) => serial::unused_after(records).ok_or(SealedError::WornOut)?,
             None => 1,
@@ -119,8 +118,32 @@ where
         buffer: B,
         random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
-        let cells = cells(device, key, &options, buffer)?;
-        let mut volume = Self::closed(cells, store, table, options, random)?;
+        Self::try_mount(device, store, key, options, table, buffer, random).await.map_err(SealedError::from)
+    }
+
+    /// Opens a volume as [`mount`](Self::mount) does. If it does not open, everything that was passed comes back: to format, to
+    /// read without freshness, or to try again.
+    ///
+    /// # Errors
+    /// [`NotOpened`], with the error of [`mount`](Self::mount).
+    pub async fn try_mount(
+        device: D,
+        store: S,
+        key: &SealedKey<'_>,
+        options: SealedOptions,
+        table: T,
+        buffer: B,
+        random: &mut dyn Random,
+    ) -> Result<Self, NotOpened<D, S, T, B>> {
+        let mut volume = Self::lent((device, store, table, buffer), key, options, random)?;
+        match volume.mount_lent(key).await {
+            Ok(()) => Ok(volume),
+            Err(error) => Err(volume.not_opened(error)),
+        }
+    }
+
+    async fn mount_lent(&mut self, key: &SealedKey<'_>) -> Result<(), SealedError> {
+        let volume = self;
         let records = volume.records().await?;
         let stored = volume.load().await?;
         let record = stored.record;
@@ -139,7 +162,7 @@ where
             // Storing another record claims this one.
             volume.recover(scan.limit, scan.torn).await?;
         }
-        Ok(volume)
+        Ok(())
     }
 
     /// The record in the store, if it is of this volume.
@@ -259,6 +282,31 @@ where
         Ok(records)
     }
 
+    /// A volume of which nothing is known yet. What the caller lent for it comes back if it can't be one.
+    fn lent(
+        (device, store, mut table, mut buffer): (D, S, T, B),
+        key: &SealedKey<'_>,
+        options: SealedOptions,
+        random: &mut dyn Random,
+    ) -> Result<Self, NotOpened<D, S, T, B>> {
+        let checked = checked(device.geometry(), key, &options, &mut buffer);
+        let begun =
+            checked.and_then(|(layout, keys)| Ok((layout, keys, begin(&mut table, &layout, random)?)));
+        match begun {
+            Ok((layout, keys, salt)) => {
+                Ok(Self::with_salt(Cells::new(device, keys, layout, buffer), store, table, options, salt))
+            }
+            Err(error) => Err(NotOpened { error, device, store, table, buffer }),
+        }
+    }
+
+    /// What the caller lent, back.
+    fn not_opened(self, error: SealedError) -> NotOpened<D, S, T, B> {
+        let Self { cells, store, table, .. } = self;
+        let (device, buffer) = cells.into_parts();
+        NotOpened { error, device, store, table, buffer }
+    }
+
     /// A volume of which nothing is known yet.
     pub(crate) fn closed(
         cells: Cells<A, D, B>,
@@ -267,9 +315,12 @@ where
         options: SealedOptions,
         random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
-        scan::clear(table.as_mut(), &cells.layout)?;
-        let salt = serial::draw(random).ok_or(SealedError::Random)?;
-        Ok(Self {
+        let salt = begin(&mut table, &cells.layout, random)?;
+        Ok(Self::with_salt(cells, store, table, options, salt))
+    }
+
+    fn with_salt(cells: Cells<A, D, B>, store: S, table: T, options: SealedOptions, salt: Salt) -> Self {
+        Self {
             cells,
             store,
             table,
@@ -291,7 +342,7 @@ where
             damaged: false,
             unfinished: Unfinished::nothing(),
             unread: false,
-        })
+        }
     }
 }
 
@@ -302,18 +353,39 @@ pub(crate) fn cells<A: Aead, D: FlashDevice, B: AsMut<[u8]>>(
     options: &SealedOptions,
     mut buffer: B,
 ) -> Result<Cells<A, D, B>, SealedError> {
+    let (layout, keys) = checked(device.geometry(), key, options, &mut buffer)?;
+    Ok(Cells::new(device, keys, layout, buffer))
+}
+
+/// What the caller lends of memory, and draws: the table is void, the salt this session's.
+fn begin(
+    table: &mut impl AsMut<[BlockState]>,
+    layout: &SealedLayout,
+    random: &mut dyn Random,
+) -> Result<Salt, SealedError> {
+    scan::clear(table.as_mut(), layout)?;
+    serial::draw(random).ok_or(SealedError::Random)
+}
+
+/// Layout and keys for a medium, if key, options and buffer go with it.
+fn checked<A: Aead>(
+    medium: FlashGeometry,
+    key: &SealedKey<'_>,
+    options: &SealedOptions,
+    buffer: &mut impl AsMut<[u8]>,
+) -> Result<(SealedLayout, Keys<A>), SealedError> {
     if !key.is_filled_in() {
         return Err(SealedError::NoKey);
     }
     options.check()?;
-    let layout = SealedLayout::new(device.geometry(), options.payload, A::TAG_LEN, options.tickets)
+    let layout = SealedLayout::new(medium, options.payload, A::TAG_LEN, options.tickets)
         .map_err(SealedError::Layout)?;
     let (needs, has) = (layout.buffer_len(), buffer.as_mut().len());
     if has < needs as usize {
         return Err(SealedError::BufferTooSmall { needs, has });
     }
     let keys = Keys::derive(key, &layout).map_err(SealedError::Key)?;
-    Ok(Cells::new(device, keys, layout, buffer))
+    Ok((layout, keys))
 }
 
 /// Erase blocks; the layout has checked that 32 bits number them.

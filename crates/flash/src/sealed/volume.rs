@@ -134,8 +134,8 @@ where
     /// Whether units failed whose place and number the record confirms all the same. Reading one of them is
     /// [`Tampered`](FlashCause::Tampered) and stops nothing; blocks with such units take no more before they are erased.
     ///
-    /// With [`Verify::AtOpening`](super::Verify::AtOpening) they failed when the volume was opened. With
-    /// [`Verify::OnRead`](super::Verify::OnRead) they are units of blocks begun before that, and fail when they are first read.
+    /// With [`Verify::AtOpening`](crate::sealed::Verify::AtOpening) they failed when the volume was opened. With
+    /// [`Verify::OnRead`](crate::sealed::Verify::OnRead) they are units of blocks begun before that, and fail when they are first read.
     pub fn is_damaged(&self) -> bool {
         self.damaged
     }

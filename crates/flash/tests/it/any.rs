@@ -5,8 +5,8 @@ use atrest_cipher::aead::Aead;
 use atrest_device::{FlashCause, FlashDevice, TrustedStore};
 use atrest_flash::asynchronous;
 use atrest_flash::sealed::{
-    BlockState, SealedError, SealedFlash, SealedKey, SealedLayout, SealedOptions, SealedReader, UnitState,
-    Verdict,
+    BlockState, NotOpened, SealedError, SealedFlash, SealedKey, SealedLayout, SealedOptions, SealedReader,
+    UnitState, Verdict,
 };
 use atrest_secret::Random;
 
@@ -63,6 +63,27 @@ macro_rules! ways {
 
 impl<'a, A: Aead> AnyVolume<'a, A> {
     ways!(format format_over mount adopt);
+
+    pub fn try_mount(
+        device: AnyFlash<'a>,
+        store: AnyStore<'a>,
+        key: &SealedKey<'_>,
+        options: SealedOptions,
+        table: Vec<BlockState>,
+        buffer: Vec<u8>,
+        random: &mut dyn Random,
+    ) -> Result<Self, NotOpened<AnyFlash<'a>, AnyStore<'a>, Vec<BlockState>, Vec<u8>>> {
+        if is_asynchronous() {
+            let (device, store) = (Waits(device), Waits(store));
+            let volume = block_on(Awaits::try_mount(device, store, key, options, table, buffer, random));
+            volume.map(Self::Asynchronous).map_err(|refused| {
+                let NotOpened { error, device, store, table, buffer } = refused;
+                NotOpened { error, device: device.0, store: store.0, table, buffer }
+            })
+        } else {
+            Blocks::try_mount(device, store, key, options, table, buffer, random).map(Self::Blocking)
+        }
+    }
 
     pub fn anchor(&mut self) -> Result<(), FlashCause> {
         either!(self, volume => volume.anchor())

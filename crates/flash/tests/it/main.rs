@@ -8,6 +8,7 @@ mod faces;
 mod firmware_card;
 mod firmware_luks1;
 mod firmware_sealed;
+mod firmware_smallest;
 mod header;
 mod header_operations;
 mod header_power_loss;

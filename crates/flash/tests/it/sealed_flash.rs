@@ -304,6 +304,35 @@ fn another_identifier_makes_another_volume() {
     assert_eq!(mount(&bench.store).expect_err("refused"), SealedError::OtherVolume);
 }
 
+/// The device and all memory are the caller's again, whether the volume was refused at once or after a look at the medium.
+#[test]
+fn what_was_passed_for_a_volume_that_does_not_open_comes_back() {
+    let bench = Bench::new(OPTIONS);
+    drop(used::<AsconAead128>(&bench));
+    let other = SealedKey { uuid: &[9; 16], ..KEY };
+    let open = |key, medium, store, table, buffer| {
+        Volume::<AsconAead128>::try_mount(medium, store, key, OPTIONS, table, buffer, &mut OsRandom)
+    };
+    let (medium, store) = (any_flash(bench.medium.clone()), any_store(bench.store.clone()));
+    let small =
+        open(&KEY, medium, store, vec![Default::default(); 11], vec![0; FIRST]).expect_err("a small table");
+    assert_eq!(small.error, SealedError::TableTooSmall { needs: BLOCKS, has: 11 });
+    assert_eq!((small.table.len(), small.buffer.len()), (11, FIRST));
+    let table = vec![Default::default(); 12];
+    let refused = open(&other, small.device, small.store, table, small.buffer).expect_err("another volume");
+    assert_eq!(refused.error, SealedError::OtherVolume);
+    assert_eq!(
+        SealedError::from(
+            open(&other, refused.device, refused.store, refused.table, refused.buffer).expect_err("again")
+        ),
+        SealedError::OtherVolume
+    );
+    let (medium, store) = (any_flash(bench.medium.clone()), any_store(bench.store.clone()));
+    let refused = open(&other, medium, store, vec![Default::default(); 12], vec![0; FIRST])
+        .expect_err("another volume");
+    assert!(open(&KEY, refused.device, refused.store, refused.table, refused.buffer).is_ok());
+}
+
 #[test]
 fn nothing_is_written_to_the_store_while_nothing_changes_and_syncs_can_be_batched() {
     let bench = Bench::new(SealedOptions { anchor_every: 3, ..OPTIONS });

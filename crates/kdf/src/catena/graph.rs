@@ -4,19 +4,8 @@
 use atrest_secret::wipe;
 use digest::{Digest, Output};
 
-use super::{CatenaGraph, node_len};
+use super::{CatenaGraph, mixed_nodes};
 use crate::fixed::Digests;
-
-/// Nodes that one level computes.
-pub fn level_nodes(graph: CatenaGraph, lambda: u8, garlic: u8) -> u64 {
-    let row = 1u64 << garlic;
-    row + mixed_nodes(garlic) + row * u64::from(graph.rows(lambda, garlic))
-}
-
-/// Nodes of the salt-dependent layer: 2^(3/4 garlic), the exponent rounded up.
-fn mixed_nodes(garlic: u8) -> u64 {
-    1 << (3 * u32::from(garlic)).div_ceil(4)
-}
 
 /// A level under work.
 pub struct Level<H: Digests> {
@@ -208,4 +197,9 @@ impl XorShift {
         self.state[self.at] = new;
         (new.wrapping_mul(1_181_783_497_276_652_981) >> (64 - u32::from(bits))) as usize
     }
+}
+
+/// Bytes of a node.
+pub(super) fn node_len<H: Digests>() -> usize {
+    <H::Digest as Digest>::output_size()
 }

@@ -12,17 +12,15 @@
 //! The paper's generator of the salt-dependent layer takes 128 bytes of seed, H(salt) ‖ H(H(salt)), which a hash of 64
 //! bytes yields. For shorter hashes the chain goes on until there are 128 bytes; that is our choice.
 
+#[cfg(feature = "catena")]
 mod graph;
+#[cfg(feature = "catena")]
 mod steps;
 
-use atrest_secret::with_wiped_stack;
-use digest::Digest;
+use crate::{CostParameter, Hash, KdfError};
 
-use crate::fixed::Digests;
-use crate::hash::with_hash;
-use crate::{CostParameter, Hash, KdfError, to_the_end};
-
-pub use steps::Catena;
+#[cfg(feature = "catena")]
+pub use steps::{Catena, catena, catena_update};
 
 /// Which graph the memory is worked through by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +42,7 @@ impl CatenaGraph {
     }
 
     /// What the tweak begins with.
+    #[cfg(feature = "catena")]
     const fn version(self) -> &'static str {
         match self {
             CatenaGraph::BitReversal => "Dragonfly-Full",
@@ -126,7 +125,7 @@ impl CatenaCost {
         let first = self.min_garlic.div_ceil(2);
         let levels = core::iter::once(first).chain(self.min_garlic..=self.garlic);
         // intended: what overflows is more work than is accepted.
-        levels.map(|garlic| graph::level_nodes(self.graph, self.lambda, garlic)).fold(0, u64::saturating_add)
+        levels.map(|garlic| level_nodes(self.graph, self.lambda, garlic)).fold(0, u64::saturating_add)
     }
 }
 
@@ -153,56 +152,13 @@ pub struct CatenaInput<'a> {
     pub data: &'a [u8],
 }
 
-/// Fills `out`, at most a digest long, in the first [`CatenaCost::memory_bytes`] bytes of `memory`, which are wiped.
-///
-/// # Errors
-/// Fails where [`Catena::new`] does.
-///
-/// With `std`, [`KdfError::TooMuchWork`] as soon as it shows that the caller's
-/// [`WorkLimit`](crate::WorkLimit) does not suffice, and [`KdfError::Cancelled`] once its flag is set. Then
-/// `out` is zeros.
-pub fn catena(
-    hash: Hash,
-    cost: &CatenaCost,
-    input: &CatenaInput<'_>,
-    memory: &mut [u8],
-    out: &mut [u8],
-) -> Result<(), KdfError> {
-    with_wiped_stack(|| {
-        with_hash!(hash, H => {
-            let mut run = Catena::<H>::new(cost, input, memory, out)?;
-            to_the_end(|nodes| run.step(nodes))?;
-        });
-        Ok(())
-    })
+/// Nodes that one level computes.
+fn level_nodes(graph: CatenaGraph, lambda: u8, garlic: u8) -> u64 {
+    let row = 1u64 << garlic;
+    row + mixed_nodes(garlic) + row * u64::from(graph.rows(lambda, garlic))
 }
 
-/// The client-independent update: turns what was derived with `cost` into what `garlic`, which is larger, yields, without
-/// the passphrase. `hashed` is replaced; its length is the output's.
-///
-/// # Errors
-/// Fails where [`Catena::update`] does, and then leaves `hashed` unchanged.
-///
-/// With `std`, [`KdfError::TooMuchWork`] or [`KdfError::Cancelled`], as for [`catena()`]. Then `hashed` is
-/// zeros, and what it was is lost.
-pub fn catena_update(
-    hash: Hash,
-    cost: &CatenaCost,
-    garlic: u8,
-    salt: &[u8],
-    memory: &mut [u8],
-    hashed: &mut [u8],
-) -> Result<(), KdfError> {
-    with_wiped_stack(|| {
-        with_hash!(hash, H => {
-            let mut run = Catena::<H>::update(cost, garlic, salt, memory, hashed)?;
-            to_the_end(|nodes| run.step(nodes))?;
-        });
-        Ok(())
-    })
-}
-
-/// Bytes of a node.
-fn node_len<H: Digests>() -> usize {
-    <H::Digest as Digest>::output_size()
+/// Nodes of the salt-dependent layer: 2^(3/4 garlic), the exponent rounded up.
+fn mixed_nodes(garlic: u8) -> u64 {
+    1 << (3 * u32::from(garlic)).div_ceil(4)
 }

@@ -1,12 +1,13 @@
 //! Catena as a state machine: level after level, one node at a time.
 
-use atrest_secret::wipe;
+use atrest_secret::{wipe, with_wiped_stack};
 use digest::Output;
 
-use super::graph::{Level, XorShift, hashed, level_nodes};
-use super::{CatenaCost, CatenaDomain, CatenaInput, node_len};
+use super::graph::{Level, XorShift, hashed, node_len};
+use super::{CatenaCost, CatenaDomain, CatenaInput, level_nodes};
 use crate::fixed::FixedHash;
-use crate::{KdfError, Progress};
+use crate::hash::with_hash;
+use crate::{Hash, KdfError, Progress, to_the_end};
 
 /// A derivation with Catena, to be done in steps. One hash is named by type, so that a program contains no other.
 ///
@@ -184,4 +185,53 @@ impl<H: FixedHash> Drop for Catena<'_, H> {
             wipe(self.out);
         }
     }
+}
+
+/// Fills `out`, at most a digest long, in the first [`CatenaCost::memory_bytes`] bytes of `memory`, which are wiped.
+///
+/// # Errors
+/// Fails where [`Catena::new`] does.
+///
+/// With `std`, [`KdfError::TooMuchWork`] as soon as it shows that the caller's
+/// [`WorkLimit`](crate::WorkLimit) does not suffice, and [`KdfError::Cancelled`] once its flag is set. Then
+/// `out` is zeros.
+pub fn catena(
+    hash: Hash,
+    cost: &CatenaCost,
+    input: &CatenaInput<'_>,
+    memory: &mut [u8],
+    out: &mut [u8],
+) -> Result<(), KdfError> {
+    with_wiped_stack(|| {
+        with_hash!(hash, H => {
+            let mut run = Catena::<H>::new(cost, input, memory, out)?;
+            to_the_end(|nodes| run.step(nodes))?;
+        });
+        Ok(())
+    })
+}
+
+/// The client-independent update: turns what was derived with `cost` into what `garlic`, which is larger, yields, without
+/// the passphrase. `hashed` is replaced; its length is the output's.
+///
+/// # Errors
+/// Fails where [`Catena::update`] does, and then leaves `hashed` unchanged.
+///
+/// With `std`, [`KdfError::TooMuchWork`] or [`KdfError::Cancelled`], as for [`catena()`]. Then `hashed` is
+/// zeros, and what it was is lost.
+pub fn catena_update(
+    hash: Hash,
+    cost: &CatenaCost,
+    garlic: u8,
+    salt: &[u8],
+    memory: &mut [u8],
+    hashed: &mut [u8],
+) -> Result<(), KdfError> {
+    with_wiped_stack(|| {
+        with_hash!(hash, H => {
+            let mut run = Catena::<H>::update(cost, garlic, salt, memory, hashed)?;
+            to_the_end(|nodes| run.step(nodes))?;
+        });
+        Ok(())
+    })
 }

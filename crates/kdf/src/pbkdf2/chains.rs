@@ -23,11 +23,13 @@ pub trait Iterated<D: Digest> {
 }
 
 /// Any hash: the keyed states are cloned for each run. They wipe themselves.
+#[cfg(any(feature = "blake2", feature = "ripemd", feature = "sha3", feature = "whirlpool"))]
 pub struct Cloning<D> {
     inner: D,
     outer: D,
 }
 
+#[cfg(any(feature = "blake2", feature = "ripemd", feature = "sha3", feature = "whirlpool"))]
 impl<D: Digest + Clone> Iterated<D> for Cloning<D> {
     fn new(inner_block: &[u8], outer_block: &[u8], _: Sha256Backend) -> Self {
         Self { inner: D::new_with_prefix(inner_block), outer: D::new_with_prefix(outer_block) }
@@ -175,6 +177,7 @@ pub mod narrow {
         };
     }
 
+    #[cfg(feature = "sha1")]
     compression_loop!(
         Sha1,
         u32,

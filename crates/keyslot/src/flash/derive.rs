@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use atrest_kdf::{Catena, CatenaDomain, CatenaInput, KdfError, Pbkdf2, Progress, fixed};
+#[cfg(feature = "catena")]
+use atrest_kdf::{Catena, CatenaDomain, CatenaInput};
+use atrest_kdf::{KdfError, Pbkdf2, Progress, fixed};
 
 use super::SLOT_SALT_LEN;
 use super::cost::KdfCost;
@@ -84,6 +86,7 @@ impl<K: Derive> Derive for AtMost<K> {
 pub struct Pbkdf2Kdf<F>(pub F);
 
 /// PBKDF2 and Catena, in memory that the program lends. A garlic of 12 takes 128 KiB.
+#[cfg(feature = "catena")]
 pub struct ChipKdfs<'m, F> {
     /// Work area of Catena. It is wiped after use.
     pub memory: &'m mut [u8],
@@ -117,6 +120,7 @@ impl<F: FnMut(u64)> Derive for Pbkdf2Kdf<F> {
     }
 }
 
+#[cfg(feature = "catena")]
 impl<F: FnMut(u64)> Derive for ChipKdfs<'_, F> {
     fn derive(
         &mut self,
@@ -143,6 +147,7 @@ impl<F: FnMut(u64)> Derive for ChipKdfs<'_, F> {
     }
 }
 
+#[cfg(feature = "catena")]
 fn catena_input<'a>(passphrase: &'a [u8], salt: &'a [u8; SLOT_SALT_LEN]) -> CatenaInput<'a> {
     CatenaInput { domain: CatenaDomain::KeyDerivation, passphrase, salt, data: b"" }
 }
@@ -204,6 +209,7 @@ impl<F> fmt::Debug for Pbkdf2Kdf<F> {
     }
 }
 
+#[cfg(feature = "catena")]
 impl<F> fmt::Debug for ChipKdfs<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ChipKdfs(..)")

@@ -17,7 +17,9 @@ mod slot;
 pub use cost::{KdfCost, MAX_WORK};
 #[cfg(feature = "alloc")]
 pub use derive::AnyKdf;
-pub use derive::{AtMost, ChipKdfs, Derive, DeriveError, Pbkdf2Kdf};
+#[cfg(feature = "catena")]
+pub use derive::ChipKdfs;
+pub use derive::{AtMost, Derive, DeriveError, Pbkdf2Kdf};
 pub use device_key::{CmacSecret, DeviceCmac};
 pub use error::{HeaderError, SlotError};
 pub use header::{Header, HeaderEdit, Slot, is_blank};

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use atrest_cipher::SpecError;
-use atrest_kdf::KdfError;
+use atrest_kdf::{HashError, KdfError};
 
 use crate::af::AfError;
 use crate::area::AreaError;
@@ -106,6 +106,8 @@ pub enum SlotError {
     NotInUse,
     /// The header's hash is not known, or its digests are shorter than 20 bytes.
     UnsupportedHash,
+    /// The header's hash is one that this build was made without.
+    HashNotBuilt(HashError),
     /// The header's cipher is not known.
     UnsupportedCipher(SpecError),
     /// This program does not contain the header's cipher.
@@ -194,6 +196,7 @@ impl fmt::Display for SlotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SlotError::NotInUse => f.write_str("the keyslot holds no key"),
+            SlotError::HashNotBuilt(error) => error.fmt(f),
             SlotError::UnsupportedHash => f.write_str("the header's hash is not supported"),
             SlotError::UnsupportedCipher(error) => write!(f, "the header's cipher is not supported: {error}"),
             SlotError::CipherNotHere => f.write_str("this program does not contain the header's cipher"),

@@ -4,8 +4,9 @@
 
 use atrest_cipher::{CipherSpec, SpecError};
 use atrest_codec::{Be, ReadError, Reader, Rows, encode};
-use atrest_kdf::Hash;
+use atrest_kdf::{Hash, HashError};
 
+use super::SlotError;
 use super::text::Text;
 use super::{
     DIGEST_LEN, HEADER_LEN, HeaderError, MAGIC, MAX_KEY_LEN, MAX_STRIPES, SALT_LEN, SLOTS, STRIPES,
@@ -170,7 +171,16 @@ impl Header {
 
     /// The hash, if this build knows it and its digests are long enough for a volume key's digest.
     pub fn hash(&self) -> Option<Hash> {
-        Hash::from_name(self.hash_name()).filter(|hash| hash.output_len() >= DIGEST_LEN)
+        self.known_hash().ok()
+    }
+
+    /// The hash, or why it can't be used.
+    pub(super) fn known_hash(&self) -> Result<Hash, SlotError> {
+        match Hash::named(self.hash_name()) {
+            Ok(hash) if hash.output_len() >= DIGEST_LEN => Ok(hash),
+            Err(error @ HashError::NotBuilt { .. }) => Err(SlotError::HashNotBuilt(error)),
+            _ => Err(SlotError::UnsupportedHash),
+        }
     }
 
     /// UUID.

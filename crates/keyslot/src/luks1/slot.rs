@@ -60,7 +60,7 @@ fn open_unwiped(
 /// [`SlotError::UnsupportedHash`] if this build does not know the hash, [`SlotError::Kdf`] if the digest's
 /// derivation was refused or cancelled.
 pub fn check_key(header: &Header, key: &[u8]) -> Result<(), SlotError> {
-    let hash = header.hash().ok_or(SlotError::UnsupportedHash)?;
+    let hash = header.known_hash()?;
     if key.len() != header.key_len() {
         return Err(SlotError::BufferLen { has: key.len(), needs: header.key_len() });
     }
@@ -131,7 +131,7 @@ fn seal_unwiped(
 
 /// Hash and cipher, if both are known, the cipher keeps secrets and has keys of the header's length.
 fn algorithms(header: &Header) -> Result<(Hash, CipherSpec), SlotError> {
-    let hash = header.hash().ok_or(SlotError::UnsupportedHash)?;
+    let hash = header.known_hash()?;
     let cipher = header.cipher().map_err(SlotError::UnsupportedCipher)?;
     if cipher.is_null() {
         return Err(SlotError::NullCipher);

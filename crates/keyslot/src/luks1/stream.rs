@@ -67,11 +67,10 @@ pub fn check_for_chip<H: FixedHash>(header: &Header) -> Result<(), SlotError> {
     if !matches!(header.key_len(), 32 | 48 | MAX_XTS_KEY_LEN) {
         return Err(SlotError::KeyLenForCipher { bytes: header.key_len() });
     }
-    match header.hash() {
-        None => Err(SlotError::UnsupportedHash),
-        Some(hash) if hash != H::HASH => Err(SlotError::HashNotHere),
-        Some(_) => Ok(()),
+    if header.known_hash()? != H::HASH {
+        return Err(SlotError::HashNotHere);
     }
+    Ok(())
 }
 
 impl<F: FnMut(u64)> ChipUnlock<'_, F> {

@@ -1,4 +1,4 @@
-//! QEMU's `mps2-an386`, a Cortex-M4. With `-icount shift=6` an instruction takes 64 ns; SysTick counts at 25 MHz.
+//! QEMU's `mps2-an386`, a Cortex-M4, which runs programs for a Cortex-M0 as well. With `-icount shift=6` an instruction takes 64 ns; SysTick counts at 25 MHz.
 
 use cortex_m::peripheral::{SYST, syst::SystClkSource};
 use cortex_m_semihosting::{debug, hprintln};
@@ -66,6 +66,12 @@ pub fn stack_pointer() -> usize {
 #[inline(never)]
 pub fn print(what: &str, unit: usize, figure: u32) {
     hprintln!("{},{},{}", what, unit, figure);
+}
+
+/// A line of two words, with a tab between.
+#[inline(never)]
+pub fn say(what: &str, text: &str) {
+    hprintln!("{}\t{}", what, text);
 }
 
 /// Ends the emulator.

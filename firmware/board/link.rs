@@ -24,5 +24,5 @@ fn main() {
         println!("cargo:rustc-link-arg-bins=-Tmemory.x");
     }
     println!("cargo:rustc-link-arg-bins=-Tlink.x");
-    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=../board/link.rs");
 }

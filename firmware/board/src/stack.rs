@@ -2,7 +2,7 @@
 
 use core::hint::black_box;
 
-use crate::board;
+use crate::stack_pointer;
 
 const PAINT: u32 = 0xa5c3_5a3c;
 /// Bytes painted.
@@ -13,7 +13,7 @@ const MARGIN: usize = 256;
 /// Bytes of stack that `work` takes.
 #[inline(never)]
 pub fn used(work: impl FnOnce()) -> u32 {
-    let top = board::stack_pointer() & !3;
+    let top = stack_pointer() & !3;
     let bottom = top - DEPTH;
     // SAFETY: the stacks of these programs have over 64 KiB, so this lies in memory that nobody uses yet: below every
     // frame, the margin allows for those of these loops.

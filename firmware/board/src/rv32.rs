@@ -59,6 +59,12 @@ pub fn print(what: &str, unit: usize, figure: u32) {
     println!("{what},{unit},{figure}");
 }
 
+/// A line of two words, with a tab between.
+#[inline(never)]
+pub fn say(what: &str, text: &str) {
+    println!("{what}\t{text}");
+}
+
 /// Ends the emulator.
 pub fn exit() -> ! {
     process::exit(0)
