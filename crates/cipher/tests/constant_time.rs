@@ -85,15 +85,21 @@ fn the_check_sees_a_table_read_at_a_secret_index() {
     }
 }
 
-/// Whether a tag fits is told, by a library and then by us: the branches on that are to be seen, and no others.
+/// Whether a tag fits is told, by a library or by us: the branches on that are to be seen, and no others.
 #[test]
 fn authenticating_ciphers_tell_whether_a_tag_fits_and_nothing_else() {
     if let Some(leaks) = leaks("aeads", |_| use_aeads()) {
         let places = leaks.places();
         let is_verdict = |place: &&str| {
-            ["::decrypt_inout", "map_err<(), aead::Error", "expect<(), atrest_cipher::aead::OpenError>"]
-                .iter()
-                .any(|function| place.contains(function))
+            let told = [
+                "::decrypt_inout",
+                "map_err<(), aead::Error",
+                "expect<(), atrest_cipher::aead::OpenError>",
+                // Ascon's mode is ours, and compares with `subtle`, whose answer becomes a bool there.
+                "<atrest_cipher::aead::ascon::AsconAead128 as atrest_cipher::aead::Aead>::open",
+                "from (src/lib.rs:",
+            ];
+            told.iter().any(|function| place.contains(function))
         };
         assert!(places.iter().any(is_verdict) && places.iter().all(is_verdict), "{leaks}");
     }
