@@ -134,6 +134,8 @@ where
             filled = filled.saturating_add(self.medium.shape.units_of(entry.len.into()) as u16);
         }
         if moving {
+            // Whatever a medium holds back, it does not hold back what this says is there.
+            self.medium.device.sync()?;
             let moved = Head { kind: Kind::Moved, attribute: 0, len: 0, id: Default::default() };
             self.medium.store(Place { block, sequence, unit: filled }, &moved, &[])?;
             // cannot overflow: a block has room for it.

@@ -123,18 +123,26 @@ where
         Ok(None)
     }
 
-    /// Whether all that was to be moved to a block is there.
+    /// Whether all that was to be moved to a block is there. What says so was programmed last: something is damaged if it is there alone.
     fn is_complete(&mut self, block: u8, sequence: u32) -> Result<bool, MapError> {
-        let mut unit = 1;
+        let (mut unit, mut damaged) = (1, None);
         while unit < self.medium.shape.units {
             let place = Place { block, sequence, unit };
-            match self.medium.entry(place, 0, &mut [])? {
-                Some(head) if head.kind == Kind::Moved => return Ok(true),
-                Some(head) if head.kind == Kind::Value => {
+            let found = self.medium.entry(place, 0, &mut [])?;
+            match (found, damaged) {
+                (Some(head), None) if head.kind == Kind::Moved => return Ok(true),
+                (Some(head), Some(unit)) if head.kind == Kind::Moved => {
+                    return Err(MapError::Damaged { block, unit });
+                }
+                (Some(head), None) if head.kind == Kind::Value => {
                     // cannot overflow: the entry fits into the block.
                     unit = unit.saturating_add(self.medium.units_of(&head));
                 }
-                _ => break,
+                _ => {
+                    damaged = damaged.or(Some(unit));
+                    // cannot overflow: it is a unit of the block.
+                    unit = unit.saturating_add(1);
+                }
             }
         }
         Ok(false)
@@ -184,10 +192,26 @@ where
             // cannot overflow: the entry fits into the block.
             unit = unit.saturating_add(self.medium.units_of(&head));
         }
-        if filled.is_some_and(|filled| unit != filled) {
+        let is_damaged = match filled {
+            Some(filled) => unit != filled,
+            None => self.has_more(block, unit)?,
+        };
+        if is_damaged {
             return Err(MapError::Damaged { block, unit });
         }
         Ok(unit)
+    }
+
+    /// Whether an entry stands behind a unit where there is none. Each was durable before the next one was programmed.
+    fn has_more(&mut self, block: u8, behind: u16) -> Result<bool, MapError> {
+        let sequence = self.blocks.sequence(block);
+        // cannot overflow: it is a unit of the block.
+        for unit in behind.saturating_add(1)..self.medium.shape.units {
+            if self.medium.entry(Place { block, sequence, unit }, 0, &mut [])?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -21,6 +21,26 @@ impl FlashKey {
     ///
     /// Whoever can make the chip compute its HMAC can derive this key. The secret is worth as much as the rule of who may.
     ///
+    /// ```
+    /// use atrest_keyslot::flash::{DeviceSecret, DeviceSecretError, FlashKey};
+    ///
+    /// /// The HMAC peripheral of a chip, with a key in its fuses.
+    /// struct Fuses;
+    ///
+    /// impl DeviceSecret for Fuses {
+    ///     fn mac(&mut self, message: &[u8; 56], out: &mut [u8; 32]) -> Result<(), DeviceSecretError> {
+    ///         // Here the peripheral computes HMAC-SHA-256 of the message, and the program waits until it is done.
+    /// #       out.copy_from_slice(&message[..32]);
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let mut key = FlashKey::empty();
+    /// key.of_device(&mut Fuses, b"thermostat, aes-xts", &[9; 16], 32)?;
+    /// assert_eq!(key.expose().len(), 32);
+    /// # Ok::<(), atrest_keyslot::flash::SlotError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SlotError::OtherVolume`] if the UUID is nil, or the length 0 or more than [`MAX_KEY_LEN`].
     /// [`SlotError::Device`] if the chip does not answer, or answers with nothing but zeros. The key is empty then.

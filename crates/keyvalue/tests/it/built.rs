@@ -3,7 +3,7 @@
 use atrest_device::FlashGeometry;
 use atrest_kdf::Prf;
 use atrest_keyvalue::{IndexEntry, KeyValue, MapError, MapOptions};
-use atrest_testkit::flash::{EmulatedFlash, FlashImage};
+use atrest_testkit::flash::{EmulatedFlash, FlashImage, SharedFlash};
 
 use crate::rig::KEY;
 
@@ -54,4 +54,36 @@ fn a_block_of_another_version_or_kind_begins_nothing() {
     }
     // Something was to be moved to it, and is not there.
     assert_eq!(open(&[(1, 4, 1, 5, 0b10)]), Err(MapError::NotFormatted));
+}
+
+/// What a power loss leaves may say that it goes on behind the end of the medium.
+#[test]
+fn an_entry_that_is_too_long_for_its_block_is_none() {
+    let geometry = FlashGeometry::new(1, 32, (UNIT * UNITS) as u32, 2).expect("a geometry");
+    let flash = SharedFlash::new(EmulatedFlash::new(geometry));
+    let options = MapOptions { longest: 32, spares: 1 };
+    let parts = || (flash.clone(), vec![IndexEntry::default(); 4], vec![0; UNIT]);
+    let (device, index, buffer) = parts();
+    let mut map = KeyValue::format(device, &KEY, options, index, buffer).expect("formats");
+    map.set(b"a", b"1").expect("sets");
+    // Until the map is in the last block.
+    while flash.lock().image().is_blank(1, 3) {
+        map.set(b"b", b"2").expect("sets");
+    }
+    let before = flash.lock().image().unit(1, 1).to_vec();
+    let mut longer = before.clone();
+    longer[2..4].fill(0xff);
+    flash.lock().image_mut().put_unit(1, 1, &longer);
+    let damaged = MapError::Damaged { block: 1, unit: 1 };
+    assert_eq!(map.get(b"a", &mut [0; 8]), Err(damaged));
+    let refused = (0..8).find_map(|_| map.set(b"b", b"3").err());
+    assert_eq!(refused, Some(damaged));
+    drop(map);
+    let (device, index, buffer) = parts();
+    let opened = KeyValue::open(device, &KEY, options, index, buffer);
+    assert_eq!(opened.err(), Some(damaged));
+    flash.lock().image_mut().put_unit(1, 1, &before);
+    let (device, index, buffer) = parts();
+    let mut map = KeyValue::open(device, &KEY, options, index, buffer).expect("opens");
+    assert_eq!(map.get(b"a", &mut [0; 8]).expect("reads").as_deref(), Some(&b"1"[..]));
 }

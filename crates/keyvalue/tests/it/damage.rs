@@ -92,6 +92,29 @@ fn what_was_damaged_is_not_moved_and_nothing_is_lost_by_it() {
     }
 }
 
+/// The head: whose last entry alone may have been torn by a power loss.
+#[test]
+fn damage_in_the_block_that_was_begun_last_is_told_from_a_power_loss() {
+    for unit in [1, 3, 12] {
+        let (rig, _map) = three_blocks();
+        flip(&rig, 2, unit);
+        let first = unit as u16 - u16::from(unit.is_multiple_of(2));
+        assert_eq!(opened(&rig), Some(MapError::Damaged { block: 2, unit: first }));
+    }
+    let (rig, mut map) = three_blocks();
+    map.remove(&[0]).expect("removes, in a block that is begun");
+    let values = |map: &Map| map.values().count();
+    assert_eq!((values(&map), values(&rig.open().expect("opens"))), (18, 18));
+    // Six values were moved to it, behind which it says so.
+    for unit in [1, 4, 11] {
+        let rig = rig.snapshot();
+        flip(&rig, 3, unit);
+        let first = unit as u16 - u16::from(unit.is_multiple_of(2));
+        let opened = Rig { names: 32, ..rig }.open().err().and_then(|trouble| trouble.map());
+        assert_eq!(opened, Some(MapError::Damaged { block: 3, unit: first }));
+    }
+}
+
 /// A medium that takes a program of a unit that is not blank would change what stands there.
 #[test]
 fn nothing_is_programmed_behind_what_a_power_loss_left() {
