@@ -8,6 +8,7 @@
 #[cfg_attr(target_arch = "arm", path = "cortex_m4.rs")]
 #[cfg_attr(target_arch = "riscv32", path = "rv32.rs")]
 pub mod board;
+pub mod opening;
 pub mod sealed;
 pub mod stack;
 

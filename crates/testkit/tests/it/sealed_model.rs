@@ -62,6 +62,7 @@ fn the_design_holds_if_units_are_verified_when_they_are_read() {
     assert!(sum.cuts > sum.cycles / 2 && sum.attacks > sum.cycles / 2, "it was tried");
     // Openings by serials, and units that fail later.
     assert!(sum.unread > sum.mounts / 3 && sum.failing > sum.mounts / 50, "{sum:?}");
+    assert!(sum.late_alarms * 10_000 <= sum.cycles, "{sum:?}");
     holds(
         "sealed flash, model of the fast opening with copies",
         (1_500, 200_000),

@@ -94,6 +94,8 @@ pub struct Statistics {
     pub detected: u64,
     /// Reads.
     pub reads: u64,
+    /// Times that a medium was refused of which units had failed at an earlier opening, which did not read them.
+    pub late_alarms: u64,
     /// Alarms that nobody but a marginal cell had caused.
     pub marginal_alarms: u64,
     /// Writes of the record, programs, erases.
@@ -123,6 +125,7 @@ impl Statistics {
         self.failing += other.failing;
         self.detected += other.detected;
         self.reads += other.reads;
+        self.late_alarms += other.late_alarms;
         self.marginal_alarms += other.marginal_alarms;
         self.steps += other.steps;
         self.choices += other.choices;
@@ -411,6 +414,11 @@ impl<T: Twin> Run<'_, T> {
                     }
                 }
                 Err(_) => {
+                    if self.world.on_read && !self.attacked && !self.failing.is_empty() {
+                        // What an attack has left nobody had read: the volume was opened by its serials, and now that is not enough.
+                        self.statistics.late_alarms += 1;
+                        return None;
+                    }
                     if !self.attacked {
                         if !self.world.marginal {
                             self.world.violate("false alarm at mount");

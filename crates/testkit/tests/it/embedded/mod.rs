@@ -6,6 +6,7 @@
 mod aeads;
 mod ciphers;
 mod figures;
+mod openings;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,6 +27,8 @@ fn nothing_has_become_more_than_three_percent_dearer() {
             let directory = board.build(build, &programs());
             ciphers::count(board, build.name(), &directory, &mut counted);
             aeads::count(board, build.name(), &directory, &mut counted);
+            openings::count(board, build.name(), &directory, &mut counted);
+            openings::check(&counted, board, build.name());
         }
     }
     let path = |name: &str| workspace().join(name);
@@ -63,12 +66,17 @@ fn nothing_has_become_more_than_three_percent_dearer() {
 
 /// What is counted, and a program that does nothing.
 fn programs() -> Vec<&'static str> {
-    ["nothing"].into_iter().chain(ciphers::programs()).chain(aeads::programs()).collect()
+    ["nothing"]
+        .into_iter()
+        .chain(ciphers::programs())
+        .chain(aeads::programs())
+        .chain(openings::programs())
+        .collect()
 }
 
 /// docs/EMBEDDED.md.
 fn document(figures: &Figures) -> String {
-    ciphers::document(figures) + &aeads::document(figures)
+    ciphers::document(figures) + &aeads::document(figures) + &openings::document(figures)
 }
 
 /// A text with rows of a table in place of those that begin with the same cell.
