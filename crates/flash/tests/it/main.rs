@@ -31,6 +31,7 @@ mod sealed_damage;
 mod sealed_flash;
 mod sealed_header;
 mod sealed_limits;
+mod sealed_opening;
 mod sealed_power_loss;
 mod sealed_reader;
 mod sealed_refusals;

@@ -14,7 +14,7 @@ const IN_A_MIB: u64 = 16;
 const OPENINGS: [(&str, &str); 3] = [
     ("every unit", "every unit read (`Verify::AtOpening`)"),
     ("serials", "by serials, after a close in good order"),
-    ("power loss", "by serials, eight units newer than the record"),
+    ("power loss", "by serials, after a power loss, eight newer units in each 64 KiB"),
 ];
 /// Bytes of the medium a second, nanoseconds a read, and instructions a second, of the seconds in the table.
 const BUS: f64 = 10e6;
