@@ -5,6 +5,7 @@
 //! `crates/testkit/tests/embedded` builds and runs them, and compares with what is committed.
 #![no_std]
 
+pub mod opening;
 pub mod sealed;
 
 use core::hint::black_box;

@@ -151,7 +151,7 @@ fn anchor<A: Aead>(volume: &mut Volume<A>) {
 }
 
 /// What is no random source: here nothing is secret.
-struct Counted;
+pub(crate) struct Counted;
 
 impl atrest_secret::Random for Counted {
     fn fill(&mut self, out: &mut [u8]) -> Result<(), atrest_secret::RandomError> {

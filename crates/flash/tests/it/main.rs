@@ -36,6 +36,7 @@ mod sealed_flash;
 mod sealed_half;
 mod sealed_header;
 mod sealed_limits;
+mod sealed_opening;
 mod sealed_parts;
 mod sealed_power_loss;
 mod sealed_reader;

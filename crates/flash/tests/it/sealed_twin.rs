@@ -15,7 +15,9 @@ use atrest_device::{
     TrustedStoreError,
 };
 use atrest_flash::sealed::store::{ENTRY_LEN, MonotonicCounter};
-use atrest_flash::sealed::{BlockState, SealedError, SealedMedium, SealedOptions, Tickets, Verify};
+use atrest_flash::sealed::{
+    BlockState, SealedError, SealedMedium, SealedOptions, Tickets, UnitState, Verify,
+};
 use atrest_testkit::flash::TrustedRecord;
 use atrest_testkit::flash::sealed_model::{
     Answer, BLOCKS, Cell, Content, Cut, Epoch, Event, LOG_CELLS, LOG_PAGES, MARKED_CELLS, Model, Op, Outcome,
@@ -63,6 +65,14 @@ impl Script {
                     _ => [self.payload, 0, self.payload + 5],
                 };
                 bytes[parts[part as usize]] ^= 1;
+                bytes
+            }
+            Content::Claim(of, serial) => {
+                let mut bytes = self.look(of);
+                let at = if matches!(self.cells[of], Content::Ticket { .. }) { 18 } else { self.payload };
+                bytes[at..at + 5].copy_from_slice(&serial.to_le_bytes()[..5]);
+                // More than one bit, which could be put right.
+                bytes[0] ^= 0b110;
                 bytes
             }
             Content::Marginal(_) => panic!("no marginal cells here"),
@@ -321,7 +331,7 @@ impl<A: Aead, S: Store> Real<A, S> {
             anchor_every: u32::MAX,
             reserve: 5,
             read_back: world.read_back,
-            verify: Verify::AtOpening,
+            verify: if world.on_read { Verify::OnRead } else { Verify::AtOpening },
             ..OPTIONS
         }
     }
@@ -392,7 +402,8 @@ impl<A: Aead, S: Store> Real<A, S> {
     }
 
     /// What is in memory, as far as it shows: units that can be programmed; and of a volume just opened, everything.
-    fn compare(&mut self, model: &Model, everything: bool) {
+    fn compare(&mut self, world: &World, model: &Model, everything: bool) {
+        let failing = model.failing(&mut world.clone());
         for (block, unit) in (0..BLOCKS).flat_map(|block| (0..UNITS).map(move |unit| (block, unit))) {
             let volume = self.volume.as_mut().expect("an open volume");
             let (address, len) = volume.at(block as u64, unit as u64);
@@ -400,6 +411,13 @@ impl<A: Aead, S: Store> Real<A, S> {
             assert_eq!(volume.is_damaged(), model.is_damaged());
             assert_eq!(blank, model.is_open(block) && unit >= model.fill[block], "{block}.{unit} blank");
             if everything && unit < model.fill[block] {
+                let state = volume.unit_state(block as u32, unit as u32).expect("in range");
+                let fails = failing.contains(&(block, unit, model.epoch[block]));
+                assert_eq!(!matches!(state, UnitState::Whole), fails, "{block}.{unit} is {state:?}");
+                if fails && model.is_unread() {
+                    // To read it would change what is in memory.
+                    continue;
+                }
                 match self.read(block, unit) {
                     Answer::Tampered => assert!(model.is_hole(block), "{block}.{unit} fails"),
                     found => assert_eq!(found, Answer::Data(model.contents[block][unit]), "{block}.{unit}"),
@@ -485,16 +503,17 @@ impl<A: Aead, S: Store> Twin for Real<A, S> {
         let left = self.script.0.borrow().events.len();
         assert_eq!(left, 0, "{op:?}: the model does more: {:?}", self.script.0.borrow().events);
         if let (Some(model), Some(_)) = (model, &self.volume) {
-            self.compare(model, op == Op::Mount);
+            self.compare(world, model, op == Op::Mount);
         }
     }
 }
 
-fn against_the_model<A: Aead, S: Store>(name: &'static str, sample: usize, whole: usize) {
+fn against_the_model<A: Aead, S: Store>(name: &'static str, sample: usize, whole: usize, on_read: bool) {
     let (mut sum, mut steps) = (Statistics::default(), 0);
     Campaign::new(name, sample, whole).run(|seed, _| {
         let mut real = Real::<A, S>::new();
-        let setup = Setup { seed, flaw: None, marginal: false, cycles: 14, trust: S::TRUST, copies: false };
+        let setup =
+            Setup { seed, flaw: None, marginal: false, cycles: 14, trust: S::TRUST, copies: false, on_read };
         let (statistics, violation) = run(setup, &mut real);
         assert_eq!(violation, None);
         sum.add(statistics);
@@ -505,16 +524,26 @@ fn against_the_model<A: Aead, S: Store>(name: &'static str, sample: usize, whole
 
 #[test]
 fn every_step_is_that_of_the_model() {
-    against_the_model::<ChaCha20Poly1305, Hand>("sealed flash against its model", 75, 15_000);
+    against_the_model::<ChaCha20Poly1305, Hand>("sealed flash against its model", 75, 15_000, false);
+}
+
+/// Opened by the serials in the cells, which the adversary writes as well.
+#[test]
+fn every_step_is_that_of_the_model_if_units_are_verified_when_they_are_read() {
+    against_the_model::<ChaCha20Poly1305, Hand>("sealed flash against its model, fast", 75, 15_000, true);
+    against_the_model::<Aes128CcmTag96, Hand>("sealed flash against its model, fast, CCM", 30, 2_000, true);
+    type Counted = CounterStore<LogHand, LogHand>;
+    against_the_model::<ChaCha20Poly1305, Counted>("counter store against its model, fast", 30, 5_000, true);
 }
 
 #[test]
 fn every_step_is_that_of_the_model_with_other_ciphers() {
-    against_the_model::<AsconAead128, Hand>("sealed flash against its model, Ascon", 30, 2_000);
+    against_the_model::<AsconAead128, Hand>("sealed flash against its model, Ascon", 30, 2_000, false);
     against_the_model::<Aes128CcmTag96, Hand>(
         "sealed flash against its model, CCM with short tags",
         30,
         2_000,
+        false,
     );
 }
 
@@ -522,5 +551,5 @@ fn every_step_is_that_of_the_model_with_other_ciphers() {
 #[test]
 fn every_step_with_a_counter_is_that_of_the_model() {
     type Counted = CounterStore<LogHand, LogHand>;
-    against_the_model::<ChaCha20Poly1305, Counted>("counter store against its model", 75, 15_000);
+    against_the_model::<ChaCha20Poly1305, Counted>("counter store against its model", 75, 15_000, false);
 }

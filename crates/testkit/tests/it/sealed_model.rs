@@ -5,8 +5,17 @@ use atrest_testkit::Campaign;
 use atrest_testkit::flash::sealed_model::{Flaw, Setup, Statistics, Trust, run};
 
 /// A volume that works as designed beside a record that nobody else can write.
-const DESIGN: Setup =
-    Setup { seed: 0, flaw: None, marginal: false, cycles: 14, trust: Trust::Record, copies: false };
+const DESIGN: Setup = Setup {
+    seed: 0,
+    flaw: None,
+    marginal: false,
+    cycles: 14,
+    trust: Trust::Record,
+    copies: false,
+    on_read: false,
+};
+/// Volumes are opened by their serials, and an adversary writes what serials he likes.
+const ON_READ: Setup = Setup { on_read: true, ..DESIGN };
 /// Beside the volume, copies of medium and record are used, and volumes are made anew under its key: all count the same serials.
 const WITH_COPIES: Setup = Setup { copies: true, ..DESIGN };
 /// Nothing is trusted but a counter.
@@ -45,6 +54,30 @@ fn the_design_holds() {
 #[test]
 fn every_flaw_is_seen() {
     seen(&Flaw::ALL, 10_000, DESIGN);
+}
+
+#[test]
+fn the_design_holds_if_units_are_verified_when_they_are_read() {
+    let sum = holds("sealed flash, model of the fast opening", (3_000, 400_000), ON_READ);
+    assert!(sum.cuts > sum.cycles / 2 && sum.attacks > sum.cycles / 2, "it was tried");
+    // Openings by serials, and units that fail later.
+    assert!(sum.unread > sum.mounts / 3 && sum.failing > sum.mounts / 50, "{sum:?}");
+    assert!(sum.late_alarms * 10_000 <= sum.cycles, "{sum:?}");
+    holds(
+        "sealed flash, model of the fast opening with copies",
+        (1_500, 200_000),
+        Setup { on_read: true, ..WITH_COPIES },
+    );
+    holds(
+        "sealed flash, model of the fast opening with a counter",
+        (1_500, 200_000),
+        Setup { on_read: true, ..COUNTED },
+    );
+}
+
+#[test]
+fn every_flaw_of_a_fast_opening_is_seen() {
+    seen(&Flaw::FAST, 10_000, ON_READ);
 }
 
 #[test]

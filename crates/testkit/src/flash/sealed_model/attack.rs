@@ -17,6 +17,10 @@ fn change(world: &mut World) {
         world.medium[block][cell] = content;
         return;
     }
+    if world.on_read && world.random.below(5) == 0 {
+        claim(world);
+        return;
+    }
     let kinds = if world.trust == Trust::Counter { 22 } else { 11 };
     let (kind, block) = (world.random.below(kinds), below(world, BLOCKS));
     let cell = below(world, MARKED_CELLS);
@@ -124,6 +128,37 @@ fn rewind(world: &mut World) {
     let count = 1 + below(world, 4);
     for (_, block, cell) in seen.into_iter().rev().take(count) {
         world.medium[block][cell] = 0;
+    }
+}
+
+/// Writes serials of its own choice into a block: near those that stand there, or near those that are used next.
+fn claim(world: &mut World) {
+    let block = below(world, BLOCKS);
+    let near =
+        if world.random.below(2) == 0 { newest(world) } else { serial_of(world, world.medium[block][0]) };
+    let (first, count) = (below(world, MARKED_CELLS), 1 + below(world, 3));
+    let mut serial = (near + world.random.below(8)).saturating_sub(world.random.below(8));
+    for cell in first..MARKED_CELLS.min(first + count) {
+        let seen = world.history[block][cell].clone();
+        if seen.is_empty() {
+            continue;
+        }
+        let of = *world.random.pick(&seen);
+        world.medium[block][cell] = world.cell(Content::Claim(of, serial));
+        serial += 1 + world.random.below(2);
+    }
+}
+
+/// The newest serial on the medium.
+fn newest(world: &World) -> u64 {
+    world.medium.iter().flatten().map(|cell| serial_of(world, *cell)).max().unwrap_or(0)
+}
+
+/// That of a sealed cell.
+fn serial_of(world: &World, cell: Cell) -> u64 {
+    match world.cells[cell] {
+        Content::Unit { serial, .. } | Content::Ticket { serial, .. } => serial,
+        _ => 0,
     }
 }
 

@@ -7,6 +7,7 @@ mod cells;
 mod counter;
 mod damage;
 mod epoch;
+mod fast;
 mod flaw;
 mod opening;
 
@@ -79,6 +80,8 @@ pub struct Model {
     gap: bool,
     tampered: bool,
     damaged: bool,
+    /// The record has confirmed what was begun before, and nobody has read it.
+    unread: bool,
     tickets: usize,
     slots: Vec<usize>,
     store: CounterStore,
@@ -107,6 +110,7 @@ impl Model {
             gap: false,
             tampered: false,
             damaged: false,
+            unread: false,
             tickets: 0,
             slots: Vec::new(),
             store: CounterStore::new(flaw),
@@ -344,6 +348,10 @@ impl Model {
             if let Some((_, data)) = open_unit(world, block, unit, epoch) {
                 return Answer::Data(data);
             }
+        }
+        if self.unread && self.epoch[block] < self.start {
+            // As if it had been known to fail when the volume was opened.
+            (self.damaged, self.closed[block]) = (true, true);
         }
         self.tampered |= !self.is_hole(block);
         Answer::Tampered

@@ -1,7 +1,7 @@
 //! Volumes that are used, cut off from power and attacked, and what must never be seen.
 
 use super::attack::attack;
-use super::model::{Answer, Flaw, Model, Policy, Stop};
+use super::model::{Answer, Epoch, Flaw, Model, Policy, Stop};
 use super::world::{BLOCKS, LOG_PAGES, Trust, UNITS, World};
 use crate::Random;
 
@@ -23,6 +23,8 @@ pub struct Setup {
     pub trust: Trust,
     /// Whether copies of medium and record are used as well, and volumes are made again under the same key. Of a counter there is no copy.
     pub copies: bool,
+    /// Whether units are verified when they are read, rather than when the volume is opened.
+    pub on_read: bool,
 }
 
 /// Something that is done to a volume.
@@ -84,10 +86,16 @@ pub struct Statistics {
     pub refused: u64,
     /// Times that it was opened past something that fails.
     pub damaged: u64,
+    /// Times that it was opened by its serials.
+    pub unread: u64,
+    /// Units that failed after an opening, whether it knew of them or not.
+    pub failing: u64,
     /// Reads that told of tampering.
     pub detected: u64,
     /// Reads.
     pub reads: u64,
+    /// Times that a medium was refused of which units had failed at an earlier opening, which did not read them.
+    pub late_alarms: u64,
     /// Alarms that nobody but a marginal cell had caused.
     pub marginal_alarms: u64,
     /// Writes of the record, programs, erases.
@@ -113,8 +121,11 @@ impl Statistics {
         self.mounts += other.mounts;
         self.refused += other.refused;
         self.damaged += other.damaged;
+        self.unread += other.unread;
+        self.failing += other.failing;
         self.detected += other.detected;
         self.reads += other.reads;
+        self.late_alarms += other.late_alarms;
         self.marginal_alarms += other.marginal_alarms;
         self.steps += other.steps;
         self.choices += other.choices;
@@ -134,6 +145,10 @@ struct Run<'a, T> {
     attacked: bool,
     copies: bool,
     data: u64,
+    /// Units that failed when the volume was opened, which need not have been known then.
+    failing: Vec<(usize, usize, Epoch)>,
+    /// An opening that was cut has anchored an attacked medium: nobody has noted what fails on it.
+    unnoted: bool,
     statistics: Statistics,
 }
 
@@ -147,9 +162,21 @@ pub fn run<T: Twin>(setup: Setup, twin: &mut T) -> (Statistics, Option<Violation
     let every = if ordered { *random.pick(&[1, 2, 5, 50]) } else { 1 };
     let mut world = World::new(random, ordered, policy, read_back, setup.marginal, setup.trust);
     world.flaky = setup.trust == Trust::Counter && world.random.below(4) == 0;
+    world.on_read = setup.on_read;
     let (flaw, statistics) = (setup.flaw, Statistics::default());
     let copies = setup.copies && setup.trust == Trust::Record;
-    let mut run = Run { world, twin, flaw, every, attacked: false, copies, data: 0, statistics };
+    let mut run = Run {
+        world,
+        twin,
+        flaw,
+        every,
+        attacked: false,
+        copies,
+        data: 0,
+        failing: Vec::new(),
+        unnoted: false,
+        statistics,
+    };
     run.all(setup.cycles);
     run.statistics.operations = run.world.counts;
     (run.statistics.steps, run.statistics.choices) = (run.world.log.steps, run.world.log.choices);
@@ -308,12 +335,16 @@ impl<T: Twin> Run<'_, T> {
     fn judge(&mut self, model: &Model, block: usize, unit: usize, answer: Answer) {
         self.statistics.reads += 1;
         let stored = model.contents[block].get(unit).copied();
+        let known = match model.is_unread() {
+            true => self.failing.contains(&(block, unit, model.epoch[block])),
+            false => model.is_hole(block),
+        };
         match answer {
             Answer::Data(data) if Some(data) != stored => self.world.violate("a read returned other data"),
             Answer::Open | Answer::Closed | Answer::Void if stored.is_some() => {
                 self.world.violate("stored data was not returned");
             }
-            Answer::Tampered if self.attacked || model.is_hole(block) => self.statistics.detected += 1,
+            Answer::Tampered if self.attacked || known => self.statistics.detected += 1,
             Answer::Tampered if self.world.marginal => self.statistics.marginal_alarms += 1,
             Answer::Tampered => self.world.violate("false alarm on read"),
             _ => {}
@@ -352,6 +383,7 @@ impl<T: Twin> Run<'_, T> {
                     }
                     self.world.fuse = None;
                     self.world.honest = self.world.medium.clone();
+                    self.note_failing(&model);
                     if self.world.truth.done == 0 && self.flaw == Some(Flaw::NoCloseWindow) {
                         self.world.truth.done = self.world.truth.changes.len();
                     }
@@ -373,6 +405,7 @@ impl<T: Twin> Run<'_, T> {
                         }
                         if self.world.truth.number == number {
                             self.world.honest = self.world.medium.clone();
+                            self.unnoted |= self.attacked;
                         }
                     }
                     let chance = if self.world.trust == Trust::Counter { 6 } else { 3 };
@@ -381,6 +414,11 @@ impl<T: Twin> Run<'_, T> {
                     }
                 }
                 Err(_) => {
+                    if self.world.on_read && !self.attacked && !self.failing.is_empty() {
+                        // What an attack has left nobody had read: the volume was opened by its serials, and now that is not enough.
+                        self.statistics.late_alarms += 1;
+                        return None;
+                    }
                     if !self.attacked {
                         if !self.world.marginal {
                             self.world.violate("false alarm at mount");
@@ -407,6 +445,19 @@ impl<T: Twin> Run<'_, T> {
             }
         }
         None
+    }
+
+    /// What fails when the volume has been opened was changed by somebody, lately or before.
+    fn note_failing(&mut self, model: &Model) {
+        let failing = model.failing(&mut self.world);
+        let new = failing.iter().any(|unit| !self.failing.contains(unit));
+        let touched = std::mem::take(&mut self.unnoted) | self.attacked;
+        if self.world.on_read && new && !touched && !self.world.marginal {
+            self.world.violate("a unit fails that nobody has touched");
+        }
+        self.statistics.unread += u64::from(model.is_unread());
+        self.statistics.failing += failing.len() as u64;
+        self.failing = failing;
     }
 
     /// Somebody has wiped everything that can be written, and the volume's owner takes it for new.

@@ -73,6 +73,8 @@ pub struct World {
     pub log: Log,
     /// Whether the counter says now and then that it failed.
     pub flaky: bool,
+    /// Whether units are verified when they are read, rather than when the volume is opened.
+    pub on_read: bool,
     /// Whether an adversary on the bus refuses operations now and then.
     pub refusing: bool,
     /// Programs that were refused: block, cell, and what was to be programmed.
@@ -125,6 +127,7 @@ impl World {
             opening: false,
             log: Log::default(),
             flaky: false,
+            on_read: false,
             refusing: false,
             withheld: Vec::new(),
             refusals: 0,

@@ -7,6 +7,7 @@ mod aeads;
 mod ciphers;
 mod figures;
 mod key_value;
+mod openings;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,6 +29,8 @@ fn nothing_has_become_more_than_three_percent_dearer() {
             ciphers::count(board, build.name(), &directory, &mut counted);
             aeads::count(board, build.name(), &directory, &mut counted);
             key_value::count(board, build.name(), &directory, &mut counted);
+            openings::count(board, build.name(), &directory, &mut counted);
+            openings::check(&counted, board, build.name());
         }
     }
     let path = |name: &str| workspace().join(name);
@@ -65,12 +68,20 @@ fn nothing_has_become_more_than_three_percent_dearer() {
 
 /// What is counted, and a program that does nothing.
 fn programs() -> Vec<&'static str> {
-    ["nothing", key_value::PROGRAM].into_iter().chain(ciphers::programs()).chain(aeads::programs()).collect()
+    ["nothing", key_value::PROGRAM]
+        .into_iter()
+        .chain(ciphers::programs())
+        .chain(aeads::programs())
+        .chain(openings::programs())
+        .collect()
 }
 
 /// docs/EMBEDDED.md.
 fn document(figures: &Figures) -> String {
-    ciphers::document(figures) + &aeads::document(figures) + &key_value::document(figures)
+    ciphers::document(figures)
+        + &aeads::document(figures)
+        + &openings::document(figures)
+        + &key_value::document(figures)
 }
 
 /// A text with rows of a table in place of those that begin with the same cell.

@@ -15,7 +15,7 @@ pub(super) fn open_first(world: &mut World, block: usize) -> Option<Epoch> {
 /// The session whose salt stands behind the first unit of a block.
 pub(super) fn salt_at(world: &World, block: usize) -> Option<u64> {
     let mut cell = world.medium[block][0];
-    while let Content::Forged(of, _) | Content::Marginal(of) = world.cells[cell] {
+    while let Content::Forged(of, _) | Content::Marginal(of) | Content::Claim(of, _) = world.cells[cell] {
         cell = of;
     }
     match world.cells[cell] {

@@ -151,7 +151,7 @@ impl Model {
     }
 
     /// A block holds so many units; of those that fail nobody knows the contents but the world.
-    fn hold(&mut self, world: &World, block: usize, epoch: Epoch, fill: usize) {
+    pub(super) fn hold(&mut self, world: &World, block: usize, epoch: Epoch, fill: usize) {
         (self.epoch[block], self.fill[block]) = (epoch, fill);
         let sealed = |unit: usize| {
             world.cells.iter().rev().find_map(|cell| match *cell {

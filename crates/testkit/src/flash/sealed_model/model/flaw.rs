@@ -63,12 +63,19 @@ pub enum Flaw {
     AnySession,
     /// A block's salt is read off the medium whenever a unit is read.
     SaltFromMedium,
+    /// An opening by serials takes them without asking the record for their sum.
+    Unsummed,
+    /// An opening by serials takes those that are newer than the record, too.
+    NewerUnread,
+    /// An opening by serials does not read what was announced for an erase.
+    AnnouncedUnread,
 }
 
 impl Flaw {
     /// Whether all sessions seal under one salt, as in the designs from before there were salts.
     pub(super) fn has_one_salt(self) -> bool {
         !matches!(self, Self::HoleAtEnd | Self::AnySession | Self::SaltFromMedium)
+            && !Self::FAST.contains(&self)
     }
 
     /// All of them.
@@ -91,6 +98,9 @@ impl Flaw {
 
     /// Those that copies of a volume show, and volumes made again under one key.
     pub const COPIES: [Self; 3] = [Self::OneSalt, Self::AnySession, Self::SaltFromMedium];
+
+    /// Those of an opening by serials.
+    pub const FAST: [Self; 3] = [Self::Unsummed, Self::NewerUnread, Self::AnnouncedUnread];
 
     /// Those of a store that a counter vouches for.
     pub const COUNTER: [Self; 12] = [

@@ -2,6 +2,7 @@
 
 use super::super::world::{BLOCKS, Trust, UNITS, World};
 use super::damage::{Holes, corrected_ticket};
+use super::fast::Reach;
 use super::{
     Epoch, Flaw, MOST_TICKETS, Model, READS, RESERVE, Record, Refusal, Stamp, Stop, open_first, open_ticket,
     open_unit,
@@ -12,6 +13,20 @@ struct Found {
     torn: Option<usize>,
     top: u64,
     newest: Option<u64>,
+}
+
+/// What is found while the medium is read.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Epoch and number of units of what is anchored.
+    pub base: [Option<(Epoch, usize)>; BLOCKS],
+    /// Serial, block and cell of what is newer than the record.
+    pub newer: Vec<(u64, usize, usize)>,
+    pub tickets: Vec<(u64, Stamp)>,
+    /// More tickets than a window has, or two for one block.
+    overfull: bool,
+    pub holes: Holes,
+    top: u64,
 }
 
 impl Model {
@@ -26,14 +41,7 @@ impl Model {
         };
         let record = opened.record.expect("formatted");
         world.opened = opened;
-        let found = match model.compare(world, &record, false) {
-            Ok(found) => found,
-            // What fails may be damage, and the record confirm the rest.
-            Err(Stop::Refused(why @ (Refusal::Gap | Refusal::NotAnchored))) => {
-                model.compare(world, &record, true).map_err(|_| Stop::Refused(why))?
-            }
-            Err(stop) => return Err(stop),
-        };
+        let found = model.confirm(world, &record)?;
         if world.trust == Trust::Counter {
             world.accept(world.opened.number);
         }
@@ -48,66 +56,92 @@ impl Model {
         Ok(model)
     }
 
-    /// Reads the medium and holds it against the record; the second time past what fails.
-    fn compare(&mut self, world: &mut World, record: &Record, past: bool) -> Result<Found, Stop> {
-        let refused = |why| Err(Stop::Refused(why));
-        let limit = record.anchor + RESERVE;
-        self.forget();
-        self.damaged = past;
-        let mut holes = Holes::default();
-        // More tickets than a window has, or two for one block.
-        let mut overfull = false;
-        let mut base: [Option<(Epoch, usize)>; BLOCKS] = [None; BLOCKS];
-        let mut tickets: Vec<(u64, Stamp)> = record.victim.map(|victim| (0, victim)).into_iter().collect();
-        // Serial, block and cell of what is newer than the record.
-        let mut newer: Vec<(u64, usize, usize)> = Vec::new();
-        let mut top = 0;
-        for (block, base) in base.iter_mut().enumerate() {
-            if past {
-                let (anchored, ticket) = self.look_past(world, record, block, &mut newer, &mut holes)?;
-                *base = anchored;
-                if let Some(ticket) = ticket {
-                    newer.push((ticket.0, block, UNITS));
-                    overfull |= tickets.iter().any(|(_, known)| known.0 == ticket.1.0);
-                    tickets.push(ticket);
+    /// By serials, if that is asked for and enough; else by all units; at last past what fails.
+    fn confirm(&mut self, world: &mut World, record: &Record) -> Result<Found, Stop> {
+        if world.on_read {
+            for reach in [Reach::Serials, Reach::Ends] {
+                if let Ok(found) = self.compare(world, record, reach) {
+                    self.unread = true;
+                    return Ok(found);
                 }
-                continue;
-            }
-            let Some(epoch) = open_first(world, block) else { continue };
-            self.epoch[block] = epoch;
-            let (mut anchored, mut last) = (0, 0);
-            for unit in 0..UNITS {
-                let Some((serial, data)) = open_unit(world, block, unit, epoch) else { break };
-                if serial <= last {
-                    return refused(Refusal::NotAnchored);
-                }
-                last = serial;
-                top = top.max(serial);
-                self.fill[block] += 1;
-                self.contents[block].push(data);
-                if serial >= record.anchor {
-                    holes.foreign |= epoch.session != record.session;
-                    newer.push((serial, block, unit));
-                } else {
-                    anchored += 1;
-                }
-            }
-            if self.fill[block] == 0 {
-                self.epoch[block] = Epoch::default();
-                continue;
-            }
-            if epoch < record.anchor {
-                *base = Some((epoch, anchored));
-            }
-            if let Some((serial, victim)) =
-                open_ticket(world, block, epoch).filter(|(serial, _)| *serial >= record.anchor)
-            {
-                holes.foreign |= epoch.session != record.session;
-                newer.push((serial, block, UNITS));
-                overfull |= tickets.iter().any(|(_, known)| known.0 == victim.0);
-                tickets.push((serial, victim));
             }
         }
+        match self.compare(world, record, Reach::Units) {
+            // What fails may be damage, and the record confirm the rest.
+            Err(Stop::Refused(why @ (Refusal::Gap | Refusal::NotAnchored))) => {
+                self.compare(world, record, Reach::PastDamage).map_err(|_| Stop::Refused(why))
+            }
+            found => found,
+        }
+    }
+
+    /// The state of a block by its units, up to the first that does not verify.
+    pub(super) fn read_block(
+        &mut self,
+        world: &mut World,
+        record: &Record,
+        block: usize,
+        seen: &mut Seen,
+    ) -> Result<(), Stop> {
+        let Some(epoch) = open_first(world, block) else { return Ok(()) };
+        self.epoch[block] = epoch;
+        let (mut anchored, mut last) = (0, 0);
+        for unit in 0..UNITS {
+            let Some((serial, data)) = open_unit(world, block, unit, epoch) else { break };
+            if serial <= last {
+                return Err(Stop::Refused(Refusal::NotAnchored));
+            }
+            last = serial;
+            seen.top = seen.top.max(serial);
+            self.fill[block] += 1;
+            self.contents[block].push(data);
+            if serial >= record.anchor {
+                seen.holes.foreign |= epoch.session != record.session;
+                seen.newer.push((serial, block, unit));
+            } else {
+                anchored += 1;
+            }
+        }
+        if self.fill[block] == 0 {
+            self.epoch[block] = Epoch::default();
+            return Ok(());
+        }
+        if epoch < record.anchor {
+            seen.base[block] = Some((epoch, anchored));
+        }
+        if let Some(ticket) = open_ticket(world, block, epoch).filter(|(serial, _)| *serial >= record.anchor)
+        {
+            seen.holes.foreign |= epoch.session != record.session;
+            seen.note_ticket(block, ticket);
+        }
+        Ok(())
+    }
+
+    /// Reads the medium and holds it against the record.
+    fn compare(&mut self, world: &mut World, record: &Record, reach: Reach) -> Result<Found, Stop> {
+        let refused = |why| Err(Stop::Refused(why));
+        let limit = record.anchor + RESERVE;
+        let past = reach == Reach::PastDamage;
+        self.forget();
+        self.damaged = past;
+        let mut seen = Seen::default();
+        seen.tickets.extend(record.victim.map(|victim| (0, victim)));
+        for block in 0..BLOCKS {
+            if past {
+                let (anchored, ticket) =
+                    self.look_past(world, record, block, &mut seen.newer, &mut seen.holes)?;
+                seen.base[block] = anchored;
+                ticket.into_iter().for_each(|ticket| seen.note_ticket(block, ticket));
+            } else if reach.is_fast() {
+                self.read_by_serials(world, record, block, reach, &mut seen)?;
+            } else {
+                self.read_block(world, record, block, &mut seen)?;
+            }
+        }
+        if reach.is_fast() {
+            self.read_announced(world, record, &mut seen)?;
+        }
+        let Seen { mut base, mut newer, mut tickets, mut overfull, holes, top } = seen;
         overfull |= tickets.iter().filter(|(serial, _)| *serial > 0).count() > MOST_TICKETS;
         let last = newer.iter().map(|(serial, ..)| *serial).max();
         let ticket = |world: &mut World, block, epoch| {
@@ -166,9 +200,10 @@ impl Model {
             .collect();
         if sum != world.opened.sum {
             let anchored = world.opened.sum.clone();
-            let explained = match past {
-                false => self.without_one(&sum, &anchored, record.anchor),
-                true => holes.lost == 0 && self.explain(world, &sum, record, &holes),
+            let explained = match reach {
+                Reach::Serials | Reach::Ends => self.has(Flaw::Unsummed),
+                Reach::Units => self.without_one(&sum, &anchored, record.anchor),
+                Reach::PastDamage => holes.lost == 0 && self.explain(world, &sum, record, &holes),
             };
             if !explained {
                 return refused(Refusal::NotAnchored);
@@ -285,5 +320,14 @@ impl Model {
             world.erase(block, false)?;
         }
         Ok(())
+    }
+}
+
+impl Seen {
+    /// What stands in the slot of a block, and is newer than the record.
+    fn note_ticket(&mut self, block: usize, (serial, victim): (u64, Stamp)) {
+        self.newer.push((serial, block, UNITS));
+        self.overfull |= self.tickets.iter().any(|(_, known)| known.0 == victim.0);
+        self.tickets.push((serial, victim));
     }
 }

@@ -15,6 +15,8 @@ pub enum Content {
     Garbage,
     /// A sealed cell, some part of which (0 serial, 1 data, 2 tag) was changed.
     Forged(Cell, u8),
+    /// A sealed cell with another serial, which an adversary has made up, and other data.
+    Claim(Cell, u64),
     /// A sealed cell that reads right every other time.
     Marginal(Cell),
     /// A unit.
