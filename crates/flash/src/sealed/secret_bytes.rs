@@ -84,6 +84,7 @@ fn a_volume_tells_of_its_key_whether_what_is_there_is_its_own_and_nothing_else()
             "::decrypt_inout",
             "map_err<(), aead::Error",
             "is_ok<(), atrest_cipher::aead::OpenError>",
+            "<atrest_cipher::aead::ascon::AsconAead128 as atrest_cipher::aead::Aead>::open",
             // The store is of this volume: two bytes, which stand in it.
             "load<",
             // The record confirms the medium. In programs built for tests `subtle` asserts that its verdict is one of two.
