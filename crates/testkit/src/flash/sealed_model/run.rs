@@ -414,7 +414,8 @@ impl<T: Twin> Run<'_, T> {
                     }
                 }
                 Err(_) => {
-                    if self.world.on_read && !self.attacked && !self.failing.is_empty() {
+                    let left = self.unnoted || !self.failing.is_empty();
+                    if self.world.on_read && !self.attacked && left {
                         // What an attack has left nobody had read: the volume was opened by its serials, and now that is not enough.
                         self.statistics.late_alarms += 1;
                         return None;
