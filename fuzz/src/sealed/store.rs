@@ -60,7 +60,7 @@ const OPTIONS: SealedOptions = SealedOptions {
     anchor_every: 1,
     reserve: 4,
     read_back: true,
-    verify: atrest_flash::sealed::Verify::AtOpening,
+    verify: atrest_flash::sealed::Verify::OnRead,
 };
 
 /// Blocks begun, filled and erased again, with syncs between them.

@@ -147,7 +147,7 @@ struct Run<'a, T> {
     data: u64,
     /// Units that failed when the volume was opened, which need not have been known then.
     failing: Vec<(usize, usize, Epoch)>,
-    /// An opening that was cut has anchored an attacked medium: nobody has noted what fails on it.
+    /// An opening that was cut may have anchored an attacked medium: nobody has noted what fails on it.
     unnoted: bool,
     statistics: Statistics,
 }
@@ -396,6 +396,8 @@ impl<T: Twin> Run<'_, T> {
                 Err(stop)
                     if stop == Stop::PowerLoss || refused && [Stop::Medium, Stop::Store].contains(&stop) =>
                 {
+                    // A counter may make it the anchored one later.
+                    self.unnoted |= self.attacked;
                     if let Some(attempt) = self.world.attempts.get(attempts) {
                         // What may be anchored must have been permitted.
                         let (permitted, number) =
@@ -405,7 +407,6 @@ impl<T: Twin> Run<'_, T> {
                         }
                         if self.world.truth.number == number {
                             self.world.honest = self.world.medium.clone();
-                            self.unnoted |= self.attacked;
                         }
                     }
                     let chance = if self.world.trust == Trust::Counter { 6 } else { 3 };
@@ -414,7 +415,8 @@ impl<T: Twin> Run<'_, T> {
                     }
                 }
                 Err(_) => {
-                    if self.world.on_read && !self.attacked && !self.failing.is_empty() {
+                    let left = self.unnoted || !self.failing.is_empty();
+                    if self.world.on_read && !self.attacked && left {
                         // What an attack has left nobody had read: the volume was opened by its serials, and now that is not enough.
                         self.statistics.late_alarms += 1;
                         return None;
