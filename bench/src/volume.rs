@@ -81,7 +81,7 @@ impl VolumeFile {
         self.open_for(Access::ReadWrite)
     }
 
-    /// The same, with the file mapped.
+    /// Its plaintext, to read and write, decrypted from the mapped file.
     pub fn open_mapped(&self) -> Result<Disk, Box<dyn Error>> {
         let mut file = FileDevice::open(&self.path, Access::ReadWrite)?;
         file.map()?;

@@ -92,7 +92,7 @@ fn install() -> Result<(), i32> {
     }
     // Before a signal can ask for it.
     let _ = BEFORE.set(before);
-    // SAFETY: as above.
+    // SAFETY: `sigaction` is plain data for which zero is a valid value of every field.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_bus as extern "C" fn(_, _, _) as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
@@ -108,7 +108,7 @@ extern "C" fn on_bus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     let code = unsafe { (*info).si_code };
     // What another process sends has no address.
     if code > 0 {
-        // SAFETY: as above; a SIGBUS of the kernel's own has an address.
+        // SAFETY: the kernel calls a handler with SA_SIGINFO with a valid `info`, and a SIGBUS of its own has an address.
         let address = unsafe { (*info).si_addr() } as usize;
         if replaced(address) {
             return;
@@ -174,7 +174,7 @@ mod errno {
     }
 
     pub fn set(number: libc::c_int) {
-        // SAFETY: as above.
+        // SAFETY: the address of this thread's own number.
         unsafe { *libc::__errno_location() = number };
     }
 }

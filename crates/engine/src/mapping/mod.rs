@@ -29,7 +29,7 @@ pub struct Mapping {
 // SAFETY: the mapping belongs to the process rather than to a thread, is only read, and stays where it is until `Drop`, which has it
 // alone.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: threads that share it only read from it, and what the handler changes of it is atomic.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

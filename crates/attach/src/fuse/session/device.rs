@@ -47,7 +47,7 @@ impl Channel {
         Self { kernel, stop: None }
     }
 
-    /// The same, which ends at a word as well. It costs a system call for each request.
+    /// Has it end at a word as well. It costs a system call for each request.
     pub fn stopped_by(mut self, stop: Stop) -> io::Result<Self> {
         let flags = fcntl_getfl(&self.kernel)?;
         fcntl_setfl(&self.kernel, flags | OFlags::NONBLOCK)?;

@@ -64,11 +64,18 @@ pub(super) fn entry_len(geometry: &FlashGeometry, parts: usize) -> Option<u32> {
 }
 
 impl<S: TrustedStore, B: AsMut<[u8]>, const P: usize> Records<S, B, P> {
-    /// The log takes all blocks from `first` on. It was found to have room, and the buffer to be large enough.
-    pub(super) fn new(store: S, buffer: B, extracted: &Prf, first: u64, geometry: &FlashGeometry) -> Self {
+    /// The log takes all blocks from `first` on. It was found to have room, and the buffer to be large enough for an entry of `len` bytes.
+    pub(super) fn new(
+        store: S,
+        buffer: B,
+        extracted: &Prf,
+        first: u64,
+        len: u32,
+        geometry: &FlashGeometry,
+    ) -> Self {
         let mac = Prf::new(&extracted.expand::<32>(&[MAC_LABEL, &[P as u8], &(first as u32).to_le_bytes()]));
         let [one, two, ..] = mac.tag(&[]);
-        let (len, erase_size) = (entry_len(geometry, P).unwrap_or(u32::MAX), geometry.erase_size());
+        let erase_size = geometry.erase_size();
         Self {
             store,
             buffer,
@@ -78,6 +85,7 @@ impl<S: TrustedStore, B: AsMut<[u8]>, const P: usize> Records<S, B, P> {
             // cannot underflow: the log lies on the chip.
             blocks: geometry.block_count().saturating_sub(first),
             len,
+            // cannot be zero: an entry has a number and records.
             entries: erase_size.checked_div(len).unwrap_or(0),
             erase_size,
             known: None,
@@ -251,15 +259,16 @@ impl<S: TrustedStore, B: AsMut<[u8]>, const P: usize> Records<S, B, P> {
     }
 
     fn address(&self, place: Place) -> u64 {
-        let block = self.first.saturating_add(place.block);
         // cannot overflow: the log lies on the chip, whose size fits.
+        let block = self.first.saturating_add(place.block);
         let within = u64::from(place.entry).saturating_mul(self.len.into());
         block.saturating_mul(self.erase_size.into()).saturating_add(within)
     }
 }
 
-/// The buffer was found to have room.
+/// The part of the buffer that an entry takes.
 fn used<B: AsMut<[u8]>>(buffer: &mut B, len: u32) -> &mut [u8] {
+    // cannot be empty: the buffer was found to have room.
     buffer.as_mut().get_mut(..len as usize).unwrap_or(&mut [])
 }
 

@@ -125,7 +125,7 @@ impl<'k, D: FlashDevice, S: TrustedStore, B: AsMut<[u8]>, const P: usize> Sealed
         let mut ranges = [Range::default(); P];
         let mut used = 0_u64;
         for (range, blocks) in ranges.iter_mut().zip(quotas) {
-            // What does not fit into 32 bits is more than was found to be there, below.
+            // intended: what does not fit into 32 bits is refused below, as more than the chip has.
             *range = Range { first: u32::try_from(used).unwrap_or(u32::MAX), blocks };
             // cannot overflow: 255 numbers of 32 bits.
             used = used.saturating_add(blocks.into());
@@ -146,7 +146,7 @@ impl<'k, D: FlashDevice, S: TrustedStore, B: AsMut<[u8]>, const P: usize> Sealed
             let place = [range.first, range.blocks].map(u32::to_le_bytes);
             *uuid = *extracted.expand(&[LABEL, &[number], place.as_flattened()]);
         }
-        let records = Records::new(store, buffer, &extracted, used, &geometry);
+        let records = Records::new(store, buffer, &extracted, used, needs, &geometry);
         let volume_key = key.volume_key;
         Ok(Self { device: device.into(), records: records.into(), volume_key, ranges, uuids })
     }

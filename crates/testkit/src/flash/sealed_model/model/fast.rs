@@ -2,7 +2,7 @@
 
 use super::super::world::{BLOCKS, Cell, Content, UNITS, World};
 use super::opening::Seen;
-use super::{Epoch, Flaw, Model, Record, Stop, open_unit};
+use super::{Epoch, Flaw, Model, Policy, Record, Stop, open_unit};
 
 /// How much of what is older than the record is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +80,10 @@ impl Model {
             self.hold(world, block, epoch, fill);
             return Ok(());
         }
-        let has_ticket =
-            !record.clean && standing(world, block, UNITS).is_some_and(|serial| serial >= record.anchor);
+        // Where tickets are in the store, blocks have no slot.
+        let has_ticket = !record.clean
+            && world.policy == Policy::Slot
+            && standing(world, block, UNITS).is_some_and(|serial| serial >= record.anchor);
         let fails = |world: &mut World| {
             [0, fill - 1].into_iter().any(|unit| open_unit(world, block, unit, epoch).is_none())
         };
