@@ -52,6 +52,16 @@ fn main() {
     }
 }
 
+/// What `--only` may name.
+const PARTS: [&str; 7] = ["ciphers", "kdf", "decrypt", "nbd", "small", "fuse", "cold"];
+
+fn part(name: String) -> Result<String, String> {
+    match PARTS.contains(&name.as_str()) {
+        true => Ok(name),
+        false => Err(format!("--only {name}: there are {}; say --only once for each", PARTS.join(", "))),
+    }
+}
+
 fn run() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut plan = Plan {
@@ -75,7 +85,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             "--dir" => plan.dir = value()?.into(),
             "--cold-dir" => plan.cold_dir = value()?.into(),
             "--out" => out = value()?.into(),
-            "--only" => only.push(value()?),
+            "--only" => only.push(part(value()?)?),
             "--cipher" => named.push(value()?),
             // What `decrypt::peak_memory` runs in a process of its own.
             "--decrypt-once" => return decrypt::once(Path::new(&value()?), Path::new(&value()?)),

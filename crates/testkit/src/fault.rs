@@ -10,6 +10,7 @@ use crate::power_loss::{Event, Recording};
 #[derive(Debug)]
 pub struct FaultDevice {
     size: u64,
+    lends: bool,
     state: Mutex<State>,
 }
 
@@ -22,6 +23,7 @@ struct State {
     writes: u64,
     flushes: u64,
     flush_failed: bool,
+    lent: u64,
 }
 
 /// A way in which a [`FaultDevice`] fails.
@@ -83,8 +85,14 @@ impl FaultDevice {
             writes: 0,
             flushes: 0,
             flush_failed: false,
+            lent: 0,
         };
-        Self { size: state.image.len() as u64, state: Mutex::new(state) }
+        Self { size: state.image.len() as u64, lends: false, state: Mutex::new(state) }
+    }
+
+    /// It lends its bytes as a mapped file does: ranges that can't be read whole are not lent.
+    pub fn lending(self) -> Self {
+        Self { lends: true, ..self }
     }
 
     /// A device of this many zeros.
@@ -111,6 +119,11 @@ impl FaultDevice {
     pub fn counts(&self) -> (u64, u64) {
         let state = self.lock();
         (state.writes, state.flushes)
+    }
+
+    /// How often bytes were lent that are right.
+    pub fn lent(&self) -> u64 {
+        self.lock().lent
     }
 
     /// Notes in the log that something was promised to a user here ("key 2 was added").
@@ -242,6 +255,21 @@ impl BlockDevice for FaultDevice {
         state.check_read(offset, len)?;
         buf.copy_from_slice(&state.image[offset as usize..][..buf.len()]);
         Ok(())
+    }
+
+    /// Zeros in place of what can't be had are lent before the answer says that they are worth nothing.
+    fn lend(&self, offset: u64, len: usize, take: &mut dyn FnMut(&[u8])) -> bool {
+        if !self.lends {
+            return false;
+        }
+        let mut state = self.lock();
+        if state.check_read(offset, len as u64).is_err() {
+            take(&vec![0; len]);
+            return false;
+        }
+        take(&state.image[offset as usize..][..len]);
+        state.lent += 1;
+        true
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {

@@ -1,7 +1,7 @@
 //! A device on which every write is made in two halves. Whoever is let in meanwhile sees the state between them.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ pub struct TornDevice {
     patience: Duration,
     state: Mutex<State>,
     changed: Condvar,
+    lent: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +41,14 @@ impl TornDevice {
     /// A device of `size` zeros. Both are multiples of `block`.
     pub fn new(size: usize, block: u32, patience: Duration) -> Self {
         let bytes = (0..size).map(|_| AtomicU8::new(0)).collect();
-        Self { bytes, block, patience, state: Mutex::default(), changed: Condvar::new() }
+        Self {
+            bytes,
+            block,
+            patience,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            lent: AtomicUsize::new(0),
+        }
     }
 
     /// Waits until a write has stored its first half and not its second.
@@ -50,6 +58,11 @@ impl TornDevice {
         let waited = self.changed.wait_timeout_while(state, limit, |state| state.half_written.is_empty());
         let (_state, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
         assert!(!outcome.timed_out(), "nobody has written for {limit:?}");
+    }
+
+    /// How often bytes were lent.
+    pub fn lent(&self) -> usize {
+        self.lent.load(Ordering::Relaxed)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -111,6 +124,15 @@ impl BlockDevice for TornDevice {
     /// It lies in memory: everything is at hand.
     fn read_if_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool, DeviceError> {
         self.read_at(offset, buf).map(|()| true)
+    }
+
+    /// As a mapped file, with whatever half of a write is there.
+    fn lend(&self, offset: u64, len: usize, take: &mut dyn FnMut(&[u8])) -> bool {
+        let mut bytes = vec![0; len];
+        let read = self.read_at(offset, &mut bytes);
+        take(&bytes);
+        self.lent.fetch_add(1, Ordering::Relaxed);
+        read.is_ok()
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {

@@ -55,6 +55,33 @@ fn a_reader_beside_a_partial_write_waits_for_it<F: Face>() {
     }
 }
 
+/// A long read takes the data units from where the media has them in memory. One of them is being written in part.
+fn a_long_read_beside_a_partial_write_waits_for_it<F: Face>() {
+    const UNITS: usize = 16;
+    for cipher in CIPHERS {
+        let (from, to) = (5 * UNIT + 512, 5 * UNIT + 1024);
+        let media = Arc::new(TornDevice::new(UNITS * UNIT, 4096, Duration::from_millis(300)));
+        let volume = volume(media.clone(), cipher);
+        let initial = Random::new(4).bytes(UNITS * UNIT);
+        volume.write_at(0, &initial).unwrap();
+        let face = F::start(volume);
+        let (mut writer, mut reader) = (face.connect(), face.connect());
+        let mut written = initial.clone();
+        written[from..to].fill(9);
+        thread::scope(|scope| {
+            scope.spawn(move || writer.write(from as u64, &vec![9; to - from]).unwrap());
+            media.wait_for_half_a_write();
+            let seen = reader.read(0, UNITS * UNIT).unwrap();
+            assert!(
+                seen == initial || seen == written,
+                "{cipher}: neither from before the write nor after it"
+            );
+        });
+        assert!(reader.read(0, UNITS * UNIT).unwrap() == written, "{cipher}");
+        assert!(media.lent() > 0, "{cipher}: long reads are not lent");
+    }
+}
+
 /// Three writers own slots of a few bytes beside one another; a reader looks at those that nobody owns.
 fn writers_of_parts_disturb_neither_one_another_nor_readers<F: Face>() {
     const WRITERS: usize = 3;
@@ -154,6 +181,11 @@ macro_rules! face {
             #[test]
             fn a_reader_beside_a_partial_write_waits_for_it() {
                 super::a_reader_beside_a_partial_write_waits_for_it::<$face>();
+            }
+
+            #[test]
+            fn a_long_read_beside_a_partial_write_waits_for_it() {
+                super::a_long_read_beside_a_partial_write_waits_for_it::<$face>();
             }
 
             #[test]

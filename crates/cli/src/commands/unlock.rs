@@ -103,7 +103,7 @@ pub fn open_if(
     check(args, wanted)?;
     let held = Held::open(path, None, wanted.write).map_err(not_held)?;
     let held = with_header(held, args)?;
-    let held = if wanted.map { held.mapped().map_err(not_held)? } else { held };
+    let held = if wanted.map { held.mapped().map_err(not_mapped)? } else { held };
     ready()?;
     let volume = volume_in(path, &held, args, wanted, output)?;
     Ok((held, volume))
@@ -114,6 +114,10 @@ fn with_header(held: Held, args: &UnlockArgs) -> Result<Held, Failure> {
         Some(header) => held.with_header(header).map_err(not_held),
         None => Ok(held),
     }
+}
+
+fn not_mapped(error: HeldError) -> Failure {
+    not_held(error).hint("leave --map out: it makes reads faster and changes nothing else")
 }
 
 fn not_held(HeldError { path, error }: HeldError) -> Failure {

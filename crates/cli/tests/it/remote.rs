@@ -57,6 +57,18 @@ fn what_lies_on_an_export_is_read_like_a_file() {
 }
 
 #[test]
+fn an_export_is_not_mapped_and_nothing_is_served() {
+    let scratch = volume("luks2");
+    let server = serve(&scratch, "vol", &[], &[]);
+    scratch.bash("mkdir mnt").ok();
+    let open = ["open", "--map", &server.uri(), "--fuse", "mnt", "--daemon"];
+    let refused = scratch.atrest(&[&open[..], &KEY].concat());
+    let refused = refused.fails(4, "a file or block device of this machine");
+    assert!(refused.stderr.contains("leave --map out"), "{}", refused.stderr);
+    assert!(fs::read_dir(scratch.path("mnt")).expect("the directory").next().is_none());
+}
+
+#[test]
 fn one_connection_is_enough_for_a_server_that_ends_with_its_first_client() {
     let scratch = volume("luks2");
     for words in [&["cat", "/hello"][..], &["info"], &["header", "backup", "saved"], &["key", "test"]] {
