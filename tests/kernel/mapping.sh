@@ -7,6 +7,7 @@ export LD_LIBRARY_PATH=/share
 # In memory: each start of a program from /share would read it anew.
 cp /share/atrest /tmp/atrest
 atrest=/tmp/atrest
+ln -s "$atrest" /tmp/cryptsetup
 fail() { echo "$*"; dmesg | tail -n 5; exit 1; }
 
 look() { # FILE: everything that tells the mapping `volume`, and the one below it if there is one
@@ -39,6 +40,13 @@ while read -r name device options; do
     diff /tmp/theirs /tmp/ours || fail "$name: not the same"
     $atrest status --json volume > /tmp/status || fail "$name: no status"
     cryptsetup close volume || fail "$name: cryptsetup does not close it"
+    # The same by the names of cryptsetup, which tell it in the same words.
+    /tmp/cryptsetup open --key-file /share/key $theirs "$device" volume || fail "$name: not opened by its name"
+    look /tmp/ours
+    diff /tmp/theirs /tmp/ours || fail "$name: not the same by its name"
+    cryptsetup status volume > /tmp/theirs && /tmp/cryptsetup status volume > /tmp/ours
+    diff /tmp/theirs /tmp/ours || fail "$name: another status"
+    /tmp/cryptsetup close volume || fail "$name: not closed by its name"
     [ -z "$(losetup --noheadings --list)" ] || fail "$name: a loop device is left: $(losetup --list)"
     # /tmp is memory here.
     rm -f /tmp/volume

@@ -11,10 +11,7 @@ use crate::output::Output;
 use crate::progress;
 use crate::secrets::Source;
 
-/// How often a passphrase is asked for on a terminal.
-pub const TRIES: u32 = 3;
-
-/// Asks for a passphrase: three times on a terminal. Any other source is read once.
+/// Asks for a passphrase: several times on a terminal. Any other source is read once.
 pub struct Asked<'a, K> {
     source: &'a Source,
     output: &'a Output,
@@ -40,7 +37,7 @@ impl<'a, K> Asked<'a, K> {
         output: &'a Output,
         make: fn(Passphrase) -> K,
     ) -> Self {
-        let tries = if source.is_prompt() { TRIES } else { 1 };
+        let tries = if source.is_prompt() { output.tries() } else { 1 };
         Self { source, output, prompt, wrong, tries, make }
     }
 }

@@ -5,6 +5,7 @@
 mod args;
 mod asked;
 mod commands;
+mod cryptsetup;
 #[cfg(test)]
 mod docs;
 mod errors;
@@ -26,7 +27,7 @@ use atrest_kdf::WorkLimit;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use args::Cli;
+use args::{Cli, GlobalArgs};
 use failure::Failure;
 use output::Output;
 
@@ -36,14 +37,16 @@ fn main() -> ExitCode {
         return ExitCode::from(status);
     }
     atrest_secret::forbid_core_dumps();
+    let mut words = std::env::args_os();
+    if cryptsetup::is_meant(words.next().as_deref()) {
+        return cryptsetup::run(words);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
     let output = Output::new(&cli.global);
-    let announce =
-        (!output.is_json() && !output.is_quiet()).then_some(progress::announce_derivation as fn(_));
-    WorkLimit::set_default(Duration::from_secs(cli.global.max_kdf_time), announce);
+    limit_work(&cli.global, &output);
     let result = commands::run(&cli, &output);
     output.warn_if_unlocked();
     match result {
@@ -53,6 +56,13 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Bounds what a header may ask of this machine, and tells of what takes long.
+fn limit_work(global: &GlobalArgs, output: &Output) {
+    let announce =
+        (!output.is_json() && !output.is_quiet()).then_some(progress::announce_derivation as fn(_));
+    WorkLimit::set_default(Duration::from_secs(global.max_kdf_time), announce);
 }
 
 /// Help and version are answers; everything else that the parser stops at is a wrong parameter, which cryptsetup

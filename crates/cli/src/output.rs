@@ -1,7 +1,7 @@
 //! Where a command's answer goes: text or JSON on standard output, notes and questions elsewhere.
 
 use std::fs::OpenOptions;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,12 +20,43 @@ pub struct Output {
     json: bool,
     quiet: bool,
     yes: bool,
+    questions: Questions,
+}
+
+/// How passphrases are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Questions {
+    /// Where standard input is no terminal, each answer is a line of it, as with cryptsetup.
+    pub from_stdin: bool,
+    /// How often a passphrase is asked for that may be wrong.
+    pub tries: u32,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self { from_stdin: false, tries: 3 }
+    }
 }
 
 impl Output {
     /// As the global options say.
     pub fn new(args: &GlobalArgs) -> Self {
-        Self { json: args.json, quiet: args.quiet, yes: args.yes }
+        Self { json: args.json, quiet: args.quiet, yes: args.yes, questions: Questions::default() }
+    }
+
+    /// Asks in another way.
+    pub fn asking(self, questions: Questions) -> Self {
+        Self { questions, ..self }
+    }
+
+    /// Whether answers are lines of standard input.
+    pub fn reads_lines(&self) -> bool {
+        self.questions.from_stdin && !io::stdin().is_terminal()
+    }
+
+    /// How often a passphrase is asked for. Lines are read once: who wrote them does not see that one was wrong.
+    pub fn tries(&self) -> u32 {
+        if self.reads_lines() { 1 } else { self.questions.tries }
     }
 
     /// Whether answers are JSON.

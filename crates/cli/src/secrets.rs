@@ -12,10 +12,9 @@ use atrest_secret::{Passphrase, SecretBytes, VolumeKey, with_wiped_stack};
 use rustix::fs::{FileType, Mode, SeekFrom};
 
 use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs};
-use crate::asked::TRIES;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::prompt::ask;
+use crate::prompt::{MAX_TYPED, ask};
 
 /// cryptsetup's limit for key files.
 pub const MAX_KEY_FILE: usize = 8 << 20;
@@ -112,7 +111,7 @@ impl Source {
     pub fn read(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
         let passphrase = self.read_once(prompt, output)?;
         match self {
-            Self::Prompt { verify: true, .. } => self.verified(passphrase, prompt),
+            Self::Prompt { verify: true, .. } => self.verified(passphrase, prompt, output),
             _ => Ok(passphrase),
         }
     }
@@ -123,13 +122,14 @@ impl Source {
         if passphrase.expose().is_empty() {
             return Err(Failure::parameters("a new passphrase must not be empty"));
         }
-        self.verified(passphrase, prompt)
+        self.verified(passphrase, prompt, output)
     }
 
     fn read_once(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
         let bytes = match self {
             Self::File { path, offset, size } => read_key_file(path, *offset, *size, output)?,
             Self::Descriptor(fd) => read_descriptor(*fd)?,
+            Self::Prompt { .. } if output.reads_lines() => read_line()?,
             Self::Prompt { words, instead, .. } => typed(&format!("{prompt}: "), *words, instead)?,
         };
         output.warn_if_unlocked();
@@ -137,8 +137,11 @@ impl Source {
     }
 
     /// The passphrase, if it was typed the same a second time. What was not typed can't be mistyped.
-    fn verified(&self, passphrase: Passphrase, prompt: &str) -> Result<Passphrase, Failure> {
+    fn verified(&self, passphrase: Passphrase, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
         let Self::Prompt { words, instead, .. } = self else { return Ok(passphrase) };
+        if output.reads_lines() {
+            return Ok(passphrase);
+        }
         let again = typed(&format!("{prompt} once more: "), *words, instead)?;
         match passphrase == Passphrase::new(again) {
             true => Ok(passphrase),
@@ -146,6 +149,34 @@ impl Source {
         }
     }
 }
+
+/// The next line of standard input, without its newline. What follows stays there for the next question.
+fn read_line() -> Result<SecretBytes, Failure> {
+    let stdin = io::stdin();
+    let mut line = SecretBytes::zeroed(MAX_TYPED + 1);
+    let mut filled = 0;
+    loop {
+        match rustix::io::read(stdin.as_fd(), &mut line[filled..filled + 1]) {
+            Ok(0) if filled == 0 => {
+                return Err(Failure::parameters("standard input ends before a passphrase"));
+            }
+            Ok(0) => break,
+            Ok(_) if line[filled] == b'\n' => break,
+            Ok(_) if filled == MAX_TYPED => {
+                let what = format!("a line with a passphrase has at most {MAX_TYPED} bytes");
+                return Err(Failure::parameters(what).hint("use a key file for a longer one"));
+            }
+            Ok(_) => filled += 1,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+    }
+    line.truncate(filled);
+    Ok(line)
+}
+
+/// How often words with a typo are asked for.
+const TRIES: u32 = 3;
 
 /// What is typed at the question, in the normal form if it is words. Words with a typo are asked for again.
 fn typed(prompt: &str, words: bool, instead: &str) -> Result<SecretBytes, Failure> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::key::TargetArgs;
 use super::secrets::PassphraseArgs;
@@ -13,10 +13,49 @@ use super::secrets::PassphraseArgs;
 Examples:
   atrest info secret.img
   atrest info --json secret.img
+  atrest info --metadata secret.img
   atrest info --header head.img /dev/sdx1")]
 pub struct InfoArgs {
     #[command(flatten)]
     pub target: TargetArgs,
+    /// Show the JSON metadata of a LUKS2 header as it is stored, in the form of `cryptsetup luksDump --dump-json-metadata`.
+    #[arg(long)]
+    pub metadata: bool,
+}
+
+/// Print the UUID of a LUKS volume. Exit code 4 if it is none.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest uuid /dev/sdx1")]
+pub struct UuidArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// Say by the exit code alone whether a file or device is a LUKS volume: 0 if it is, 4 if not.
+///
+/// A header of which only one copy is whole counts. With --json the answer is printed, too.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest is-luks /dev/sdx1 && echo yes
+  atrest is-luks --type luks2 secret.img")]
+pub struct IsLuksArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// It is to be of this version.
+    #[arg(long = "type", value_name = "TYPE", value_enum)]
+    pub kind: Option<LuksVersion>,
+}
+
+/// Versions of LUKS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LuksVersion {
+    /// LUKS1.
+    Luks1,
+    /// LUKS2.
+    Luks2,
 }
 
 /// Save, restore and relabel a volume's header.

@@ -67,6 +67,8 @@ pub struct GlobalArgs {
 pub enum Command {
     Format(format::FormatArgs),
     Info(header::InfoArgs),
+    Uuid(header::UuidArgs),
+    IsLuks(header::IsLuksArgs),
     Open(open::OpenArgs),
     Close(open::CloseArgs),
     Status(open::StatusArgs),

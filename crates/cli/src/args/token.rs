@@ -6,13 +6,15 @@ use clap::{Args, Subcommand};
 
 use super::key::TargetArgs;
 
-/// List, export, import and remove the tokens of a LUKS2 header.
+/// List, add, export, import and remove the tokens of a LUKS2 header.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
     List(TokenListArgs),
+    Add(TokenAddArgs),
     Export(TokenExportArgs),
     Import(TokenImportArgs),
     Remove(TokenRemoveArgs),
+    Unassign(TokenUnassignArgs),
 }
 
 /// List the tokens.
@@ -23,6 +25,32 @@ Examples:
 pub struct TokenListArgs {
     #[command(flatten)]
     pub target: TargetArgs,
+}
+
+/// Store a token that names a key in the kernel's keyring, in which the passphrase is found.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest token add secret.img --key-description shelf:secret
+  atrest token add secret.img --key-description shelf:secret --key-slot 1 --token-id 3")]
+pub struct TokenAddArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Description of the key.
+    #[arg(long, value_name = "TEXT")]
+    pub key_description: String,
+    /// Keyslot that the passphrase opens [default: all that are in use].
+    #[arg(long, short = 'S', value_name = "N", conflicts_with = "unbound")]
+    pub key_slot: Option<u32>,
+    /// The token opens no keyslot yet.
+    #[arg(long)]
+    pub unbound: bool,
+    /// Number of the token [default: the first free one].
+    #[arg(long, value_name = "N")]
+    pub token_id: Option<u32>,
+    /// Replace the token that has this number.
+    #[arg(long, requires = "token_id")]
+    pub token_replace: bool,
 }
 
 /// Write one token as JSON to a new file (mode 0600) or to standard output.
@@ -69,4 +97,18 @@ pub struct TokenRemoveArgs {
     pub target: TargetArgs,
     /// Number of the token.
     pub id: u32,
+}
+
+/// Let a token not open a keyslot any more. The keyslot stays.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  atrest token unassign secret.img 0 1")]
+pub struct TokenUnassignArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Number of the token.
+    pub id: u32,
+    /// Number of the keyslot.
+    pub slot: u32,
 }

@@ -1,20 +1,23 @@
 //! `atrest info`, `header …`, `erase` and `repair`.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::path::Path;
 
 use atrest_engine::{Access, is_same};
 use atrest_volume::{
-    ChangeError, LockedVolume, OpenError, Relabel, RestoreOptions, header_backup, header_restore,
+    ChangeError, LockedVolume, OpenError, Relabel, RestoreOptions, VolumeFormat, header_backup,
+    header_restore,
 };
 use serde_json::json;
 
 use super::target::{Target, contents, header_path, open_device, write_private};
 use super::{flash, text};
 use crate::args::header::{
-    EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, RepairArgs,
+    EraseArgs, HeaderBackupArgs, HeaderRestoreArgs, HeaderSetArgs, InfoArgs, IsLuksArgs, LuksVersion,
+    RepairArgs, UuidArgs,
 };
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
 
 /// No header is larger: two metadata areas of 4 MiB and 128 MiB of keyslot areas, with room to spare.
@@ -24,8 +27,76 @@ pub fn info(args: &InfoArgs, output: &Output) -> Result<(), Failure> {
     if flash::is_flash(&args.target) {
         return flash::info(args, output);
     }
-    let info = Target::read(&args.target)?.locked.info();
+    let target = Target::read(&args.target)?;
+    if args.metadata {
+        let luks2 = target.locked.luks2().ok_or(ChangeError::NotInFormat);
+        let luks2 = luks2.map_err(|error| Failure::from(error).at(target.path))?;
+        return Ok(writeln!(std::io::stdout(), "{}", indented(&luks2.metadata_text()))?);
+    }
+    let info = target.locked.info();
     output.report(&info, &text::info(&info))
+}
+
+/// JSON text with a line for each member, as json-c writes it for cryptsetup. What is in strings stays as it is.
+pub fn indented(text: &str) -> String {
+    let mut out = String::new();
+    let (mut depth, mut in_string, mut escaped, mut opened) = (0_usize, false, false, false);
+    let new_line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n("  ", depth));
+    };
+    for letter in text.chars() {
+        if in_string {
+            out.push(letter);
+            in_string = escaped || letter != '"';
+            escaped = !escaped && letter == '\\';
+            continue;
+        }
+        if letter.is_ascii_whitespace() {
+            continue;
+        }
+        if matches!(letter, '}' | ']') {
+            // cannot be less: the text is balanced, or it would not have been read.
+            depth = depth.saturating_sub(1);
+            new_line(&mut out, depth);
+        } else if opened {
+            new_line(&mut out, depth);
+        }
+        out.push(letter);
+        opened = matches!(letter, '{' | '[' | ',');
+        depth += usize::from(matches!(letter, '{' | '['));
+        in_string = letter == '"';
+    }
+    out
+}
+
+pub fn uuid(args: &UuidArgs, output: &Output) -> Result<(), Failure> {
+    let info = Target::read(&args.target)?.locked.info();
+    output.report(&json!({ "uuid": info.uuid }), &info.uuid)
+}
+
+/// Whether a LUKS header is on the device, and of the version that is asked for.
+pub fn is_luks_of(path: &Path, version: Option<LuksVersion>) -> Result<bool, Failure> {
+    let device = open_device(path, Access::ReadOnly)?;
+    let format = match LockedVolume::read(&device) {
+        Ok(locked) => locked.info().format,
+        // It could not be read: nobody knows.
+        Err(OpenError::Device(error)) => return Err(Failure::from(OpenError::Device(error)).at(path)),
+        Err(_) => return Ok(false),
+    };
+    Ok(match version {
+        Some(LuksVersion::Luks1) => format == VolumeFormat::Luks1,
+        Some(LuksVersion::Luks2) => format == VolumeFormat::Luks2,
+        None => true,
+    })
+}
+
+pub fn is_luks(args: &IsLuksArgs, output: &Output) -> Result<u8, Failure> {
+    let is = is_luks_of(header_path(&args.target), args.kind)?;
+    if output.is_json() {
+        output.report(&json!({ "luks": is }), "")?;
+    }
+    Ok(if is { 0 } else { Code::Device as u8 })
 }
 
 pub fn backup(args: &HeaderBackupArgs, output: &Output) -> Result<(), Failure> {

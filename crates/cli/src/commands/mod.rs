@@ -12,13 +12,13 @@ mod fit;
 mod flash;
 mod format;
 mod fscrypt;
-mod header;
+pub mod header;
 mod initramfs;
 mod inside;
 mod kdf;
 mod key;
 mod listing;
-mod mapping;
+pub mod mapping;
 mod metrics;
 mod mount;
 mod mount_tree;
@@ -29,7 +29,7 @@ mod preflight;
 mod protectors;
 mod reencrypt;
 mod serve;
-mod target;
+pub mod target;
 mod text;
 mod token;
 mod tools;
@@ -49,11 +49,15 @@ use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::output::Output;
 
+pub use serve::registry;
+
 /// Runs the command and returns the exit code.
 pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
     match &cli.command {
         Command::Format(args) => format::format(args, output)?,
         Command::Info(args) => header::info(args, output)?,
+        Command::Uuid(args) => header::uuid(args, output)?,
+        Command::IsLuks(args) => return header::is_luks(args, output),
         Command::Open(args) => return serve::open(args, output),
         Command::Close(args) => serve::close(args, output)?,
         Command::Status(args) => serve::status(args, output)?,
@@ -70,6 +74,8 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Header(HeaderCommand::Restore(args)) => header::restore(args, output)?,
         Command::Header(HeaderCommand::Set(args)) => header::set(args, output)?,
         Command::Token(TokenCommand::List(args)) => token::list(args, output)?,
+        Command::Token(TokenCommand::Add(args)) => token::add(args, output)?,
+        Command::Token(TokenCommand::Unassign(args)) => token::unassign(args, output)?,
         Command::Token(TokenCommand::Export(args)) => token::export(args, output)?,
         Command::Token(TokenCommand::Import(args)) => token::import(args, output)?,
         Command::Token(TokenCommand::Remove(args)) => token::remove(args, output)?,

@@ -7,7 +7,10 @@ use atrest_volume::ChangeError;
 use serde_json::json;
 
 use super::target::{Target, write_private};
-use crate::args::token::{TokenExportArgs, TokenImportArgs, TokenListArgs, TokenRemoveArgs};
+use crate::args::key::TargetArgs;
+use crate::args::token::{
+    TokenAddArgs, TokenExportArgs, TokenImportArgs, TokenListArgs, TokenRemoveArgs, TokenUnassignArgs,
+};
 use crate::failure::Failure;
 use crate::output::{Output, path_text, plain};
 
@@ -53,13 +56,51 @@ pub fn import(args: &TokenImportArgs, output: &Output) -> Result<(), Failure> {
         }
     }
     let text = String::from_utf8(text).map_err(|_| Failure::parameters("the token is not UTF-8 text"))?;
-    let mut target = Target::change(&args.target)?;
-    let imported = target.locked.luks2_mut().and_then(|luks2| match args.token_id {
-        Some(id) if args.token_replace => luks2.replace_token(&target.device, id, &text).map(|()| id),
-        id => luks2.import_token(&target.device, id, &text),
+    store(&args.target, args.token_id, args.token_replace, &text, output)
+}
+
+/// A token of the kind that cryptsetup makes: a key of the kernel's keyring has the passphrase.
+pub fn add(args: &TokenAddArgs, output: &Output) -> Result<(), Failure> {
+    let slots = match args.key_slot {
+        _ if args.unbound => Vec::new(),
+        Some(slot) => vec![slot],
+        None => Target::read(&args.target)?.locked.info().keyslots.iter().map(|slot| slot.id).collect(),
+    };
+    let slots: Vec<String> = slots.iter().map(|slot| format!("\"{slot}\"")).collect();
+    let description = serde_json::Value::from(args.key_description.as_str());
+    let text = format!(
+        "{{\"type\":\"luks2-keyring\",\"keyslots\":[{}],\"key_description\":{description}}}",
+        slots.join(",")
+    );
+    store(&args.target, args.token_id, args.token_replace, &text, output)
+}
+
+fn store(
+    target: &TargetArgs,
+    id: Option<u32>,
+    replace: bool,
+    text: &str,
+    output: &Output,
+) -> Result<(), Failure> {
+    let mut target = Target::change(target)?;
+    let imported = target.locked.luks2_mut().and_then(|luks2| match id {
+        Some(id) if replace => luks2.replace_token(&target.device, id, text).map(|()| id),
+        id => luks2.import_token(&target.device, id, text),
     });
     let id = imported.map_err(at(&target))?;
     output.done(&json!({ "token": id }), &format!("token {id} is stored"))
+}
+
+pub fn unassign(args: &TokenUnassignArgs, output: &Output) -> Result<(), Failure> {
+    let mut target = Target::change(&args.target)?;
+    let (id, slot) = (args.id, args.slot);
+    let left =
+        target.locked.luks2_mut().and_then(|luks2| luks2.assign_token(&target.device, id, slot, false));
+    left.map_err(at(&target))?;
+    output.done(
+        &json!({ "token": id, "keyslot": slot }),
+        &format!("token {id} does not open keyslot {slot} any more"),
+    )
 }
 
 pub fn remove(args: &TokenRemoveArgs, output: &Output) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 mod bad_input;
 mod bulk;
 mod common;
+mod cryptsetup;
 mod damaged_fat;
 mod df;
 mod drivers;

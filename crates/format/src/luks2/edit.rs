@@ -183,6 +183,27 @@ impl Metadata {
         })
     }
 
+    /// With a token that opens a keyslot, or does not open it any more.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks: [`HeaderError::UnknownReference`] if there is no such keyslot. If
+    /// there is no such token, nothing changes and nothing fails.
+    pub fn with_token_opening(&self, token: u32, keyslot: u32, opens: bool) -> Result<Self, HeaderError> {
+        let name = number_text(keyslot);
+        self.edit(|document| {
+            in_section(document, Section::Tokens, |tokens| {
+                in_member(tokens, token, |token| {
+                    edit_references(token, "keyslots", |ids| {
+                        ids.retain(|id| *id != name);
+                        if opens {
+                            ids.push(name);
+                        }
+                    });
+                });
+            });
+        })
+    }
+
     fn edit(&self, change: impl FnOnce(&mut Object)) -> Result<Self, HeaderError> {
         let mut document = self.document.clone();
         change(&mut document);

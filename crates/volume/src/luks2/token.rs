@@ -13,6 +13,11 @@ impl Luks2 {
         self.metadata().tokens()
     }
 
+    /// The JSON text of the whole metadata, as it lies in the header.
+    pub fn metadata_text(&self) -> String {
+        self.metadata().to_json()
+    }
+
     /// A token's JSON text as it lies in the header.
     pub fn token(&self, id: u32) -> Option<String> {
         self.metadata().token_text(id)
@@ -56,6 +61,32 @@ impl Luks2 {
             return Err(ChangeError::NoSuchToken { token: id });
         }
         store(&mut session, id, text)?;
+        session.finish(self);
+        Ok(())
+    }
+
+    /// Lets a token open a keyslot, or not any more.
+    ///
+    /// # Errors
+    /// [`ChangeError::NoSuchToken`] or [`ChangeError::NoSuchKeyslot`] if there is none, or the token does not open the keyslot that it
+    /// is to leave. Otherwise as all [changes of a header](crate::LockedVolume::add_key).
+    pub fn assign_token(
+        &mut self,
+        header: &dyn Media,
+        id: u32,
+        keyslot: u32,
+        opens: bool,
+    ) -> Result<(), ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let metadata = session.metadata();
+        let token = metadata.tokens().iter().find(|token| token.id == id);
+        let token = token.ok_or(ChangeError::NoSuchToken { token: id })?;
+        if metadata.keyslot(keyslot).is_none() || (!opens && !token.keyslots.contains(&keyslot)) {
+            return Err(ChangeError::NoSuchKeyslot { slot: keyslot });
+        }
+        let changed = metadata.with_token_opening(id, keyslot, opens).map_err(ChangeError::Header)?;
+        let next = session.next(changed)?;
+        session.commit(next)?;
         session.finish(self);
         Ok(())
     }

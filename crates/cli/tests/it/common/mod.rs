@@ -103,7 +103,8 @@ impl Scratch {
             .any(|entry| entry["path"] == path.to_str().expect("plain letters"))
     }
 
-    fn program(&self, path: impl AsRef<OsStr>) -> Program {
+    /// A program that runs here.
+    pub fn program(&self, path: impl AsRef<OsStr>) -> Program {
         self.0.program(path).env("RUST_BACKTRACE", "0")
     }
 

@@ -1,0 +1,139 @@
+//! The names of cryptsetup: whoever starts this program as `cryptsetup` or `atrest-cryptsetup` gets cryptsetup's actions, options and
+//! exit codes. docs/CRYPTSETUP.md says which there are.
+//!
+//! A command line is read by cryptsetup's rules ([`words`]) and held against its tables ([`action`], [`option`]). It then becomes a
+//! command line of `atrest` ([`translate`]), or a report in cryptsetup's form ([`dump`], [`report`]).
+
+mod action;
+mod check;
+mod dump;
+mod option;
+mod report;
+mod translate;
+mod words;
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use atrest_kdf::WorkLimit;
+use clap::Parser;
+
+use crate::args::{Cli, GlobalArgs};
+use crate::failure::Failure;
+use crate::output::{Output, Questions};
+use crate::{commands, usage};
+use translate::Job;
+use words::{Answer, Request};
+
+/// Whether a program of this name is to behave as cryptsetup.
+pub fn is_meant(program: Option<&OsStr>) -> bool {
+    let name = program.and_then(|program| Path::new(program).file_name());
+    name.is_some_and(|name| name == "cryptsetup" || name == "atrest-cryptsetup")
+}
+
+/// Does what the words ask for.
+pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let request = match words::read(words).and_then(|answer| match answer {
+        Answer::Request(request) => check::check(&request).map(|()| Answer::Request(request)),
+        answer => Ok(answer),
+    }) {
+        Ok(Answer::Request(request)) => request,
+        Ok(Answer::Text(text)) => {
+            // If nobody reads the help there is nobody to tell.
+            let _ = writeln!(std::io::stdout(), "{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(failure) => {
+            failure.print(false);
+            return ExitCode::from(failure.code());
+        }
+    };
+    if request.has("test-args") {
+        println!("No action taken. Invoked with --test-args option.");
+        return ExitCode::SUCCESS;
+    }
+    let code = match perform(&request) {
+        Ok(code) => code,
+        Err(failure) => {
+            failure.print(false);
+            failure.code()
+        }
+    };
+    if request.has("verbose") {
+        println!("{}", ended(code));
+    }
+    ExitCode::from(code)
+}
+
+/// What cryptsetup's --verbose says at the end.
+fn ended(code: u8) -> String {
+    let what = match code {
+        0 => return String::from("Command successful."),
+        1 => "wrong or missing parameters",
+        2 => "no permission or bad passphrase",
+        3 => "out of memory",
+        4 => "wrong device or file specified",
+        5 => "device already exists or device is busy",
+        _ => "unknown error",
+    };
+    format!("Command failed with code -{code} ({what}).")
+}
+
+fn perform(request: &Request) -> Result<u8, Failure> {
+    let mut code = 0;
+    for job in translate::translate(request)? {
+        code = match job {
+            Job::Atrest(words) => atrest(request, words)?,
+            Job::Dump => dump::dump(request)?,
+            Job::Uuid => report::uuid(request)?,
+            Job::IsLuks => report::is_luks(request)?,
+            Job::Status(name) => report::status(&name, &output(request, &globals()))?,
+        };
+        if code != 0 {
+            break;
+        }
+    }
+    Ok(code)
+}
+
+/// Runs a command of `atrest`.
+fn atrest(request: &Request, words: Vec<OsString>) -> Result<u8, Failure> {
+    let mut line = vec![OsString::from("atrest")];
+    if request.has("batch-mode") {
+        line.push("--yes".into());
+    }
+    line.extend(words);
+    let cli = Cli::try_parse_from(line).map_err(|error| refused(&error))?;
+    let output = output(request, &cli.global);
+    crate::limit_work(&cli.global, &output);
+    let result = commands::run(&cli, &output);
+    output.warn_if_unlocked();
+    result
+}
+
+/// A value that `atrest` does not take.
+fn refused(error: &clap::Error) -> Failure {
+    usage::answer(error).unwrap_or_else(|| {
+        let text = error.to_string();
+        // intended: an error always has a first line, and an empty one says as little.
+        let line = text.lines().next().unwrap_or_default();
+        Failure::parameters(line.strip_prefix("error: ").unwrap_or(line))
+    })
+}
+
+/// Of what only tells.
+fn globals() -> GlobalArgs {
+    GlobalArgs { json: false, quiet: true, yes: false, max_kdf_time: WorkLimit::DEFAULT.as_secs() }
+}
+
+/// Passphrases come from standard input where it is no terminal.
+fn output(request: &Request, globals: &GlobalArgs) -> Output {
+    let mut questions = Questions { from_stdin: true, ..Questions::default() };
+    if let Some(tries) = request.number("tries") {
+        // intended: that many are without end.
+        questions.tries = u32::try_from(tries).unwrap_or(u32::MAX).max(1);
+    }
+    Output::new(globals).asking(questions)
+}

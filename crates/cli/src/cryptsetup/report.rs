@@ -1,0 +1,117 @@
+//! Answers in the words of cryptsetup that scripts read.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use atrest_attach::dm::Mapping;
+use atrest_attach::session::{Entry, Kind};
+use atrest_engine::Access;
+use atrest_volume::LockedVolume;
+
+use super::words::Request;
+use crate::args::header::LuksVersion;
+use crate::commands::header::is_luks_of;
+use crate::commands::{mapping, registry, target};
+use crate::failure::Failure;
+use crate::output::{Output, plain};
+
+/// `luksUUID`: the UUID alone, on a line.
+pub fn uuid(request: &Request) -> Result<u8, Failure> {
+    let info = header(request)?.info();
+    writeln!(std::io::stdout(), "{}", plain(&info.uuid))?;
+    Ok(0)
+}
+
+/// `isLuks`: says nothing, and ends with 1 if it is none of that type.
+pub fn is_luks(request: &Request) -> Result<u8, Failure> {
+    let version = match request.kind.as_deref() {
+        Some("luks1") => Some(LuksVersion::Luks1),
+        Some("luks2") => Some(LuksVersion::Luks2),
+        _ => None,
+    };
+    Ok(u8::from(!is_luks_of(request.header(), version)?))
+}
+
+/// The header that the request is about.
+pub fn header(request: &Request) -> Result<LockedVolume, Failure> {
+    let path = request.header();
+    let device = target::open_device(path, Access::ReadOnly)?;
+    LockedVolume::read(&device).map_err(|error| target::no_header(error, &device).at(path))
+}
+
+/// `status`: of a mapping as cryptsetup tells it, and of what a process of ours serves in the same form.
+pub fn status(name: &Path, output: &Output) -> Result<u8, Failure> {
+    let shown = name.strip_prefix("/dev/mapper").unwrap_or(name);
+    let entries = registry(output)?.find_all(shown)?;
+    let text = match (entries.iter().find(|entry| !entry.has_ended()), mapping::find(shown)?.first()) {
+        (Some(entry), _) => served(entry),
+        (None, Some(mapping)) => mapped(mapping),
+        (None, None) => {
+            writeln!(std::io::stdout(), "/dev/mapper/{} is inactive.", shown.display())?;
+            return Ok(4);
+        }
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(0)
+}
+
+/// Flags of dm-crypt in the order in which cryptsetup tells them, and its names for them.
+const FLAGS: &[(&str, &str)] = &[
+    ("allow_discards", "discards "),
+    ("same_cpu_crypt", "same_cpu_crypt "),
+    ("submit_from_crypt_cpus", "submit_from_crypt_cpus "),
+    ("no_read_workqueue", "no_read_workqueue "),
+    ("no_write_workqueue", "no_write_workqueue"),
+];
+
+fn mapped(mapping: &Mapping) -> String {
+    let used = if mapping.in_use { " and is in use" } else { "" };
+    let mut text = format!("/dev/mapper/{} is active{used}.\n", mapping.name);
+    let mut line = |name: &str, value: &str| {
+        // cannot fail: it goes into a string.
+        let _ = writeln!(text, "  {name}{}", plain(value));
+    };
+    line("type:    ", &mapping.kind);
+    line("cipher:  ", &mapping.cipher);
+    line("keysize: ", &format!("{} bits", mapping.key_bits));
+    line("key location: ", if mapping.keyring { "keyring" } else { "dm-crypt" });
+    line("device:  ", &mapping.device.display().to_string());
+    if let Some(file) = &mapping.file {
+        line("loop:    ", &file.display().to_string());
+    }
+    line("sector size:  ", &mapping.sector_size.to_string());
+    line("offset:  ", &format!("{} sectors", mapping.offset));
+    line("size:    ", &format!("{} sectors", mapping.sectors));
+    if mapping.iv_offset != 0 {
+        line("skipped: ", &format!("{} sectors", mapping.iv_offset));
+    }
+    line("mode:    ", if mapping.read_only { "readonly" } else { "read/write" });
+    let flags: String = FLAGS
+        .iter()
+        .filter(|(kernel, _)| mapping.flags.iter().any(|flag| flag == kernel))
+        .map(|(_, ours)| *ours)
+        .collect();
+    if !flags.is_empty() {
+        // Not through `plain`: a space stands behind each.
+        let _ = writeln!(text, "  flags:   {flags}");
+    }
+    text
+}
+
+fn served(entry: &Entry) -> String {
+    let place = match &entry.kind {
+        Kind::NbdUnix { uri, .. } | Kind::NbdTcp { uri, .. } => uri.clone(),
+        Kind::VhostUser { socket } => format!("vhost-user {}", socket.display()),
+        Kind::Fuse { directory, tree: true, .. } => directory.display().to_string(),
+        Kind::Fuse { directory, .. } => directory.join(atrest_attach::fuse::FILE_NAME).display().to_string(),
+    };
+    let mode = if entry.read_only { "readonly" } else { "read/write" };
+    format!(
+        "{} is active.\n  type:    served by atrest, process {}\n  device:  {}\n  face:    {}\n  mode:    {mode}\n",
+        plain(&entry.name),
+        entry.pid(),
+        plain(&entry.path.display().to_string()),
+        plain(&place),
+    )
+}

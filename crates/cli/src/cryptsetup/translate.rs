@@ -1,0 +1,540 @@
+//! From what cryptsetup was asked for to the commands of `atrest` that do it.
+//!
+//! An option that an action does not use, and that is not one without effect, is refused by its name: nothing that somebody
+//! has asked for is left out in silence.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use super::action::Action;
+use super::option::WITHOUT_EFFECT;
+use super::words::Request;
+use crate::failure::Failure;
+
+/// One step of what is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Job {
+    /// A command of `atrest`, without the program's name.
+    Atrest(Vec<OsString>),
+    /// `luksDump`.
+    Dump,
+    /// `luksUUID` that only asks.
+    Uuid,
+    /// `isLuks`.
+    IsLuks,
+    /// `status` of this name.
+    Status(PathBuf),
+}
+
+pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
+    let mut line = Line::new(request);
+    let jobs = match request.action {
+        Action::Open if request.has("test-passphrase") => test(&mut line)?,
+        Action::Open => open(&mut line)?,
+        Action::Close => one(close(&mut line)),
+        Action::Status => {
+            line.uses(&["header"]);
+            vec![Job::Status(request.first().to_owned())]
+        }
+        Action::Format => one(format(&mut line)?),
+        Action::AddKey => one(add_key(&mut line)?),
+        Action::RemoveKey => one(remove_key(&mut line)?),
+        Action::ChangeKey => one(change_key(&mut line, false)?),
+        Action::ConvertKey => one(change_key(&mut line, true)?),
+        Action::KillSlot => one(kill_slot(&mut line)?),
+        Action::Uuid => uuid(&mut line),
+        Action::IsLuks => {
+            line.uses(&["type", "header"]);
+            vec![Job::IsLuks]
+        }
+        Action::Dump => dump(&mut line)?,
+        Action::Erase => one(on_header(&mut line, &["erase"])),
+        Action::Repair => one(on_header(&mut line, &["repair"])),
+        Action::HeaderBackup => one(backup(&mut line, &["header", "backup"])?),
+        Action::HeaderRestore => one(backup(&mut line, &["header", "restore", "--replace-other-volume"])?),
+        Action::Config => config(&mut line)?,
+        Action::Token => one(token(&mut line)?),
+        Action::Reencrypt => one(reencrypt(&mut line)?),
+        Action::Benchmark => {
+            line.words(&["bench"]);
+            one(line.words.split_off(0))
+        }
+        Action::Resize
+        | Action::Convert
+        | Action::Refresh
+        | Action::Suspend
+        | Action::Resume
+        | Action::TcryptDump
+        | Action::BitlkDump
+        | Action::Fvault2Dump => {
+            return Err(Failure::parameters(format!(
+                "{} can't be done here yet",
+                request.action.spelling().name
+            ))
+            .hint("docs/CRYPTSETUP.md says what can; Debian's cryptsetup does it"));
+        }
+    };
+    line.refuse_unused()?;
+    Ok(jobs)
+}
+
+fn one(words: Vec<OsString>) -> Vec<Job> {
+    vec![Job::Atrest(words)]
+}
+
+/// A command line in the making, and which options have been used for it.
+struct Line<'a> {
+    request: &'a Request,
+    words: Vec<OsString>,
+    used: Vec<&'static str>,
+}
+
+/// Options that `atrest` has under the same name.
+const SECRET: &[&str] = &["key-file", "keyfile-offset", "keyfile-size", "verify-passphrase"];
+const KEYSLOT: &[&str] = &[
+    "pbkdf",
+    "hash",
+    "iter-time",
+    "pbkdf-memory",
+    "pbkdf-parallel",
+    "pbkdf-force-iterations",
+    "keyslot-cipher",
+    "keyslot-key-size",
+];
+
+impl<'a> Line<'a> {
+    fn new(request: &'a Request) -> Self {
+        Self { request, words: Vec::new(), used: Vec::new() }
+    }
+
+    fn words(&mut self, words: &[&str]) {
+        self.words.extend(words.iter().map(OsString::from));
+    }
+
+    /// An operand; `--` before all of them keeps names that begin with a dash apart from options.
+    fn operands<T: AsRef<OsStr>>(&mut self, operands: impl IntoIterator<Item = T>) {
+        self.words.push("--".into());
+        self.words.extend(operands.into_iter().map(|word| word.as_ref().to_owned()));
+    }
+
+    /// Says that these options are understood, by something else than a word of the line.
+    fn uses(&mut self, names: &[&'static str]) {
+        self.used.extend(names);
+    }
+
+    /// Hands an option on under another name.
+    fn pass_as(&mut self, name: &'static str, ours: &str) {
+        self.uses(&[name]);
+        if self.request.has(name) {
+            let mut word = OsString::from(ours);
+            if let Some(value) = self.request.text(name) {
+                word.push("=");
+                word.push(value);
+            }
+            self.words.push(word);
+        }
+    }
+
+    /// Hands options on under their own names.
+    fn pass(&mut self, names: &[&'static str]) {
+        for name in names {
+            self.pass_as(name, &format!("--{name}"));
+        }
+    }
+
+    /// Hands on the file with the volume key, by either of its names.
+    fn volume_key(&mut self) {
+        self.uses(&["volume-key-file", "master-key-file"]);
+        if let Some(file) = self.request.volume_key_file() {
+            self.with("--volume-key-file", file);
+        }
+    }
+
+    fn with(&mut self, ours: &str, value: impl AsRef<OsStr>) {
+        let mut word = OsString::from(ours);
+        word.push("=");
+        word.push(value);
+        self.words.push(word);
+    }
+
+    /// A file that an operand or an option names.
+    fn file(&self, operand: usize, option: &str) -> Result<Option<OsString>, Failure> {
+        match (self.request.operands.get(operand), self.request.text(option)) {
+            (Some(_), Some(_)) => Err(Failure::parameters(format!(
+                "the key file is named twice: by --{option} and behind the device"
+            ))),
+            (operand, option) => Ok(operand.cloned().or_else(|| option.map(OsStr::to_owned))),
+        }
+    }
+
+    /// The new passphrase of a keyslot.
+    fn new_passphrase(&mut self, option: &'static str) -> Result<(), Failure> {
+        self.uses(&[option]);
+        if let Some(file) = self.file(1, option)? {
+            self.with("--new-key-file", file);
+        }
+        self.pass(&["new-keyfile-offset", "new-keyfile-size"]);
+        Ok(())
+    }
+
+    fn refuse_unused(&self) -> Result<(), Failure> {
+        let name = self.request.action.spelling().name;
+        let unused = |option: &&str| !self.used.contains(option) && !WITHOUT_EFFECT.contains(option);
+        match self.request.names().find(|option| unused(option)) {
+            Some(option) => Err(Failure::parameters(format!("--{option} has no meaning for {name} here"))
+                .hint("leave it out; docs/CRYPTSETUP.md says what each action takes")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// LUKS of either version, or plain: what can be opened.
+fn kind(line: &mut Line<'_>) -> Result<&'static str, Failure> {
+    line.uses(&["type"]);
+    match line.request.kind.as_deref() {
+        None | Some("luks" | "luks1" | "luks2") => Ok("luks"),
+        Some("plain") => Ok("plain"),
+        Some(kind @ ("loopaes" | "tcrypt" | "bitlk" | "fvault2")) => {
+            Err(Failure::parameters(format!("volumes of type {kind} can't be opened here yet")))
+        }
+        Some(kind) => Err(Failure::parameters(format!("{kind}: there is no such type of volume"))
+            .hint("luks, luks1, luks2 or plain")),
+    }
+}
+
+fn test(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
+    if kind(line)? == "plain" {
+        return Err(Failure::parameters("a plain volume has no passphrase that could be tested"));
+    }
+    line.uses(&["test-passphrase", "unbound"]);
+    line.words(&["--quiet", "key", "test"]);
+    line.pass(SECRET);
+    line.pass(&["header", "key-slot"]);
+    line.volume_key();
+    line.operands([line.request.first()]);
+    Ok(one(line.words.split_off(0)))
+}
+
+fn open(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
+    let Some(name) = line.request.operands.get(1).cloned() else {
+        return Err(Failure::parameters("open needs <device> <name>"));
+    };
+    let plain = kind(line)? == "plain";
+    line.words(&["open"]);
+    line.pass(SECRET);
+    line.pass(&["header", "key-slot", "allow-discards"]);
+    line.volume_key();
+    line.pass_as("readonly", "--read-only");
+    line.uses(&["size", "device-size", "serialize-memory-hard-pbkdf"]);
+    if let Some(sectors) = line.request.number("size") {
+        let bytes =
+            sectors.checked_mul(512).ok_or_else(|| Failure::parameters("--size: too many sectors"))?;
+        line.with("--size", bytes.to_string());
+    }
+    if let Some(size) = line.request.text("device-size").map(OsStr::to_owned) {
+        line.with("--size", size);
+    }
+    if plain {
+        line.words(&["--type=plain"]);
+        line.pass(&["offset", "skip", "sector-size", "iv-large-sectors"]);
+        // What cryptsetup 2.8 takes where nothing is said.
+        for (name, usual) in [("cipher", "aes-xts-plain64"), ("key-size", "256"), ("hash", "sha256")] {
+            line.uses(&[name]);
+            let value = line.request.text(name).map_or_else(|| OsString::from(usual), OsStr::to_owned);
+            line.with(&format!("--{name}"), value);
+        }
+    }
+    face(line, &name)?;
+    line.operands([line.request.first()]);
+    Ok(one(line.words.split_off(0)))
+}
+
+/// Options of dm-crypt alone.
+const KERNEL: &[&str] = &[
+    "perf-same_cpu_crypt",
+    "perf-submit_from_crypt_cpus",
+    "perf-no_read_workqueue",
+    "perf-no_write_workqueue",
+    "integrity-no-journal",
+    "disable-keyring",
+];
+
+/// How the plaintext is shown: --face, or $ATREST_FACE, or a mapping where the kernel can make one, and else NBD.
+fn face(line: &mut Line<'_>, name: &OsStr) -> Result<(), Failure> {
+    line.uses(&["face"]);
+    let asked = line.request.text("face").map(OsStr::to_owned).or_else(|| std::env::var_os("ATREST_FACE"));
+    let asked = match &asked {
+        None if std::path::Path::new("/dev/mapper/control").exists() => "dm",
+        None => "nbd",
+        Some(face) => face.to_str().unwrap_or(""),
+    };
+    match asked.split_once(':') {
+        None if asked == "dm" => {
+            line.pass(KERNEL);
+            line.with("--dm", name);
+            line.words(&["--quiet"]);
+        }
+        None if asked == "nbd" => {
+            // How the kernel would go about it has no effect on what does not go through it.
+            line.uses(KERNEL);
+            line.words(&["--nbd", "--daemon"]);
+            line.with("--name", name);
+        }
+        Some(("fuse", directory)) => {
+            line.uses(KERNEL);
+            line.with("--fuse", directory);
+            line.words(&["--daemon"]);
+            line.with("--name", name);
+        }
+        _ => {
+            return Err(Failure::parameters(format!(
+                "--face {asked}: there is no such way to show a volume"
+            ))
+            .hint("dm maps it in the kernel, nbd serves it on a socket, fuse:DIR as a file in DIR"));
+        }
+    }
+    Ok(())
+}
+
+fn close(line: &mut Line<'_>) -> Vec<OsString> {
+    line.uses(&["type", "header"]);
+    line.words(&["--quiet", "close"]);
+    line.operands([line.request.first()]);
+    line.words.split_off(0)
+}
+
+fn format(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
+    line.uses(&["type", "key-file", "progress-json"]);
+    line.words(&["--quiet", "format"]);
+    match line.request.kind.as_deref() {
+        None | Some("luks") => {}
+        Some(kind @ ("luks1" | "luks2")) => line.words(&[&format!("--type={kind}")]),
+        Some(kind) => return Err(Failure::parameters(format!("luksFormat makes no volumes of type {kind}"))),
+    }
+    if let Some(file) = line.file(1, "key-file")? {
+        line.with("--key-file", file);
+    }
+    line.pass(&["keyfile-offset", "keyfile-size", "verify-passphrase"]);
+    line.pass(KEYSLOT);
+    line.pass(&[
+        "cipher",
+        "key-size",
+        "sector-size",
+        "label",
+        "subsystem",
+        "uuid",
+        "key-slot",
+        "luks2-metadata-size",
+        "luks2-keyslots-size",
+        "align-payload",
+        "offset",
+        "header",
+    ]);
+    line.volume_key();
+    line.operands([line.request.first()]);
+    Ok(line.words.split_off(0))
+}
+
+fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
+    line.words(&["--quiet", "key", "add"]);
+    line.uses(&["type", "key-slot"]);
+    line.pass(SECRET);
+    line.pass(KEYSLOT);
+    line.pass(&["header", "unbound", "key-size", "new-key-slot"]);
+    line.volume_key();
+    line.new_passphrase("new-keyfile")?;
+    if let Some(slot) = line.request.text("key-slot").map(OsStr::to_owned) {
+        // Alone it is the number of the new one.
+        let ours = if line.request.has("new-key-slot") { "--key-slot" } else { "--new-key-slot" };
+        line.with(ours, slot);
+    }
+    line.operands([line.request.first()]);
+    Ok(line.words.split_off(0))
+}
+
+fn change_key(line: &mut Line<'_>, keep: bool) -> Result<Vec<OsString>, Failure> {
+    line.words(&["--quiet", "key", "change"]);
+    line.uses(&["type"]);
+    line.pass(SECRET);
+    line.pass(KEYSLOT);
+    line.pass(&["header", "key-slot"]);
+    if keep {
+        line.words(&["--keep-passphrase"]);
+    } else {
+        if let Some(file) = line.request.operands.get(1) {
+            line.with("--new-key-file", file);
+        }
+        line.pass(&["new-keyfile-offset", "new-keyfile-size"]);
+    }
+    line.operands([line.request.first()]);
+    Ok(line.words.split_off(0))
+}
+
+fn remove_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
+    line.words(&["--quiet", "key", "remove"]);
+    line.uses(&["type", "key-file"]);
+    if let Some(file) = line.file(1, "key-file")? {
+        line.with("--key-file", file);
+    }
+    line.pass(&["keyfile-offset", "keyfile-size", "verify-passphrase", "header"]);
+    line.operands([line.request.first()]);
+    Ok(line.words.split_off(0))
+}
+
+fn kill_slot(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
+    line.words(&["--quiet", "key", "kill"]);
+    line.uses(&["type"]);
+    line.pass(SECRET);
+    line.pass(&["header"]);
+    line.operands(line.request.operands.iter().take(2));
+    Ok(line.words.split_off(0))
+}
+
+fn uuid(line: &mut Line<'_>) -> Vec<Job> {
+    line.uses(&["type", "header"]);
+    if !line.request.has("uuid") {
+        return vec![Job::Uuid];
+    }
+    line.words(&["--quiet", "header", "set"]);
+    line.pass(&["uuid", "header"]);
+    line.operands([line.request.first()]);
+    one(line.words.split_off(0))
+}
+
+fn dump(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
+    line.uses(&["type", "header"]);
+    if line.request.has("dump-json-metadata") {
+        line.uses(&["dump-json-metadata"]);
+        line.words(&["info", "--metadata"]);
+        line.pass(&["header"]);
+        line.operands([line.request.first()]);
+        return Ok(one(line.words.split_off(0)));
+    }
+    let key = ["dump-volume-key", "dump-master-key"];
+    line.uses(&key);
+    if !key.iter().any(|name| line.request.has(name)) {
+        return Ok(vec![Job::Dump]);
+    }
+    // On the terminal a key stays in its memory, and in a pipe in somebody's log.
+    let Some(file) = line.request.volume_key_file().map(OsStr::to_owned) else {
+        return Err(Failure::parameters("a volume key is not printed here")
+            .hint("--volume-key-file FILE writes it to a new file"));
+    };
+    line.uses(&["volume-key-file", "master-key-file"]);
+    line.words(&["--quiet", "key", "export"]);
+    line.pass(SECRET);
+    line.pass(&["header", "key-slot", "unbound"]);
+    line.words.retain(|word| word != "--unbound");
+    line.operands([line.request.first().as_os_str(), &file]);
+    Ok(one(line.words.split_off(0)))
+}
+
+/// A command on the header as a whole.
+fn on_header(line: &mut Line<'_>, command: &[&str]) -> Vec<OsString> {
+    line.words(&["--quiet"]);
+    line.words(command);
+    line.uses(&["type"]);
+    line.pass(&["header"]);
+    line.operands([line.request.first()]);
+    line.words.split_off(0)
+}
+
+fn backup(line: &mut Line<'_>, command: &[&str]) -> Result<Vec<OsString>, Failure> {
+    let Some(file) = line.request.text("header-backup-file").map(OsStr::to_owned) else {
+        return Err(Failure::parameters("--header-backup-file FILE is missing"));
+    };
+    line.uses(&["type", "header-backup-file"]);
+    line.words(&["--quiet"]);
+    line.words(command);
+    line.pass(&["header"]);
+    line.operands([line.request.first().as_os_str(), &file]);
+    Ok(line.words.split_off(0))
+}
+
+fn config(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
+    let mut jobs = Vec::new();
+    line.uses(&["type", "priority", "key-slot"]);
+    if line.request.has("label") || line.request.has("subsystem") {
+        line.words(&["--quiet", "header", "set"]);
+        line.pass(&["label", "subsystem", "header"]);
+        line.operands([line.request.first()]);
+        jobs.extend(one(line.words.split_off(0)));
+    }
+    if let (Some(priority), Some(slot)) = (line.request.text("priority"), line.request.text("key-slot")) {
+        line.words(&["--quiet", "key", "priority"]);
+        line.pass(&["header"]);
+        line.operands([line.request.first().as_os_str(), slot, priority]);
+        jobs.extend(one(line.words.split_off(0)));
+    }
+    match jobs.is_empty() {
+        true => Err(Failure::parameters("config needs --priority, --label or --subsystem")),
+        false => Ok(jobs),
+    }
+}
+
+fn token(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
+    let verb = line.request.operands.first().and_then(|verb| verb.to_str()).unwrap_or("");
+    let Some(device) = line.request.operands.get(1).cloned() else {
+        return Err(Failure::parameters(format!("token {verb} needs <device>")));
+    };
+    let id = line.request.text("token-id").map(OsStr::to_owned);
+    let file = line.request.text("json-file").filter(|file| *file != "-").map(OsStr::to_owned);
+    line.words(&["--quiet", "token"]);
+    match (verb, id) {
+        ("import", _) => {
+            line.words(&["import"]);
+            line.pass(&["token-id", "token-replace", "header"]);
+            line.uses(&["json-file"]);
+            line.operands([Some(device), file].into_iter().flatten());
+        }
+        ("add", _) => {
+            line.words(&["add"]);
+            line.pass(&["key-description", "key-slot", "unbound", "token-id", "token-replace", "header"]);
+            line.operands([device]);
+        }
+        ("unassign", Some(id)) => {
+            let Some(slot) = line.request.text("key-slot").map(OsStr::to_owned) else {
+                return Err(Failure::parameters("token unassign needs --token-id and --key-slot"));
+            };
+            line.words(&["unassign"]);
+            line.pass(&["header"]);
+            line.uses(&["token-id", "key-slot"]);
+            line.operands([device, id, slot]);
+        }
+        ("export", Some(id)) => {
+            line.words(&["export"]);
+            line.pass(&["header"]);
+            line.uses(&["json-file", "token-id"]);
+            line.operands([Some(device), Some(id), file].into_iter().flatten());
+        }
+        ("remove", Some(id)) => {
+            line.words(&["remove"]);
+            line.pass(&["header"]);
+            line.uses(&["token-id"]);
+            line.operands([device, id]);
+        }
+        _ => return Err(Failure::parameters(format!("token {verb} needs --token-id"))),
+    }
+    Ok(line.words.split_off(0))
+}
+
+fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
+    for name in ["encrypt", "decrypt", "init-only", "device-size", "reduce-device-size", "integrity"] {
+        if line.request.has(name) {
+            return Err(Failure::parameters(format!("reencrypt --{name} can't be done here yet"))
+                .hint("`atrest encrypt --in-place` encrypts a device where it is"));
+        }
+    }
+    if line.request.operands.is_empty() {
+        return Err(Failure::parameters("reencrypt needs <device>"));
+    }
+    line.words(&["--quiet", "reencrypt"]);
+    line.uses(&["type", "force-offline-reencrypt", "progress-json"]);
+    line.pass(SECRET);
+    line.pass_as("resume-only", "--resume");
+    line.pass(KEYSLOT);
+    line.pass(&["cipher", "key-size", "sector-size", "keep-key", "key-slot", "header"]);
+    line.pass(&["resilience", "resilience-hash", "hotzone-size"]);
+    line.operands([line.request.first()]);
+    Ok(line.words.split_off(0))
+}

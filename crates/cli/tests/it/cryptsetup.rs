@@ -1,0 +1,357 @@
+//! The names of cryptsetup, judged by cryptsetup itself: which words it takes, what it prints, and what it then finds on the
+//! volumes.
+
+use std::os::unix::fs::symlink;
+
+use atrest_testkit::Campaign;
+use atrest_testkit::oracle::Program;
+
+use crate::common::{CHEAP, Ran, Scratch};
+
+/// A directory in which this program is called `cryptsetup`.
+struct Names(Scratch);
+
+impl Names {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        symlink(env!("CARGO_BIN_EXE_atrest"), scratch.path("cryptsetup")).expect("a link");
+        scratch.file("key", b"correct horse");
+        scratch.file("new", b"battery staple");
+        Self(scratch)
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        self.fed(words, "")
+    }
+
+    /// Runs it with these lines on standard input.
+    fn fed(&self, words: &[&str], input: &str) -> Ran {
+        self.0.program(self.0.path("cryptsetup")).args(words).stdin(input).without_terminal().run().into()
+    }
+
+    /// What Debian's cryptsetup makes of the same words.
+    fn judge(&self, words: &[&str]) -> Ran {
+        self.0.tool("cryptsetup", words)
+    }
+
+    /// Whether a key file opens a volume, by Debian's cryptsetup.
+    fn opens(&self, volume: &str, key: &str) -> bool {
+        let ran = self.judge(&["open", "--test-passphrase", "--key-file", key, volume]);
+        assert!([0, 2].contains(&ran.code), "{}", ran.stderr);
+        ran.code == 0
+    }
+
+    fn volume(&self, kind: &str) {
+        self.0.bash("truncate -s 20M vol").ok();
+        self.run(&[&["luksFormat", "-q", "--type", kind, "vol", "key"], &CHEAP[..]].concat()).reports(0);
+    }
+}
+
+/// Each action with the operands that it needs.
+const ACTIONS: &[(&str, &[&str])] = &[
+    ("open", &["dev", "name"]),
+    ("close", &["name"]),
+    ("resize", &["name"]),
+    ("status", &["name"]),
+    ("benchmark", &[]),
+    ("repair", &["dev"]),
+    ("reencrypt", &["dev"]),
+    ("erase", &["dev"]),
+    ("convert", &["dev"]),
+    ("config", &["dev"]),
+    ("refresh", &["name"]),
+    ("luksFormat", &["dev"]),
+    ("luksAddKey", &["dev"]),
+    ("luksRemoveKey", &["dev"]),
+    ("luksChangeKey", &["dev"]),
+    ("luksConvertKey", &["dev"]),
+    ("luksKillSlot", &["dev", "0"]),
+    ("luksUUID", &["dev"]),
+    ("isLuks", &["dev"]),
+    ("luksDump", &["dev"]),
+    ("tcryptDump", &["dev"]),
+    ("bitlkDump", &["dev"]),
+    ("fvault2Dump", &["dev"]),
+    ("luksSuspend", &["name"]),
+    ("luksResume", &["name"]),
+    ("luksHeaderBackup", &["dev"]),
+    ("luksHeaderRestore", &["dev"]),
+    ("token", &["add", "dev", "--key-description=d"]),
+    ("luksOpen", &["dev", "name"]),
+    ("plainOpen", &["dev", "name"]),
+    ("create", &["name", "dev"]),
+    ("remove", &["name"]),
+    ("luksErase", &["dev"]),
+];
+
+/// Of the tool that reencrypted before there was an action for it; its options have no meaning any more.
+const OF_THE_OLD_TOOL: [&str; 5] = ["block-size", "new", "use-directio", "use-fsync", "write-log"];
+const ANSWERS: [&str; 4] = ["help", "usage", "version", "test-args"];
+
+/// The options that Debian's cryptsetup lists, each with a value where it needs one.
+fn options_of_debian() -> Vec<String> {
+    let help = Program::named("cryptsetup").arg("--help").ok().text();
+    let mut options = Vec::new();
+    for line in help.lines() {
+        let Some((_, rest)) = line.split_once("--").filter(|(front, _)| front.len() <= 6) else { continue };
+        let word = rest.split_whitespace().next().expect("a word");
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        if OF_THE_OLD_TOOL.contains(&name) || ANSWERS.contains(&name) {
+            continue;
+        }
+        let value = match (name, value) {
+            (_, "") => "",
+            ("type", _) => "=luks2",
+            ("priority", _) => "=normal",
+            ("pbkdf", _) => "=argon2id",
+            ("sector-size", _) => "=512",
+            (_, "STRING") => "=x",
+            (_, "BITS") => "=256",
+            _ => "=4096",
+        };
+        options.push(format!("--{name}{value}"));
+    }
+    assert!(options.len() > 80, "only {} options were found", options.len());
+    options
+}
+
+#[test]
+fn an_action_takes_the_options_that_it_takes_in_debian() {
+    let names = Names::new();
+    let options = options_of_debian();
+    let pairs: Vec<_> =
+        ACTIONS.iter().flat_map(|action| options.iter().map(move |option| (action, option))).collect();
+    Campaign::matrix("actions of cryptsetup with options", 80).over(
+        &pairs,
+        |((action, operands), option)| {
+            let words = [&["--test-args", *action, option.as_str()], *operands].concat();
+            let (ours, theirs) = (names.run(&words).code, names.judge(&words).code);
+            assert_eq!(ours, theirs, "{words:?}: ours, and Debian's");
+        },
+    );
+}
+
+#[test]
+fn wrong_words_end_with_1_as_in_debian() {
+    let names = Names::new();
+    for words in [
+        &["--test-args"][..],
+        &["--test-args", "nothing"],
+        &["--test-args", "luksDelKey", "dev"],
+        &["--test-args", "luksFormat"],
+        &["--test-args", "luksFormat", "--frob", "dev"],
+        &["--test-args", "luksFormat", "--key-size", "3", "dev"],
+        &["--test-args", "luksFormat", "--key-size", "abc", "dev"],
+        &["--test-args", "luksFormat", "--pbkdf", "x", "dev"],
+        &["--test-args", "luksFormat", "--pbkdf-force-iterations", "1000", "-i", "1", "dev"],
+        &["--test-args", "luksKillSlot", "dev"],
+        &["--test-args", "open", "--offset", "1", "dev", "name"],
+        &["--test-args", "open", "--batch-mode=1", "dev", "name"],
+        &["--test-args", "config", "--priority", "x", "--key-slot", "1", "dev"],
+        &["--test-args", "luksDump", "--unbound", "dev"],
+        &["--test-args", "token", "import"],
+        &["--test-args", "luksFormat", "dev", "--header"],
+    ] {
+        let ran = names.run(words);
+        assert_eq!((ran.code, names.judge(words).code), (1, 1), "{words:?}");
+        assert!(ran.stderr.starts_with("atrest: "), "{words:?}: {}", ran.stderr);
+    }
+    for words in [
+        &["--test-args", "open", "--type", "plain", "-o1", "-p", "2", "dev", "name"][..],
+        &["--test-args", "-qv", "luksFormat", "-s512", "dev"],
+        &["--test-args", "open", "dev", "--", "-name"],
+        &["--test-args", "luksDump", "--unbound", "-S", "1", "dev"],
+    ] {
+        assert_eq!((names.run(words).code, names.judge(words).code), (0, 0), "{words:?}");
+    }
+}
+
+#[test]
+fn a_volume_lives_under_these_names_and_debian_agrees() {
+    for kind in ["luks1", "luks2"] {
+        let names = Names::new();
+        names.volume(kind);
+        assert!(names.opens("vol", "key"));
+        let uuid = names.judge(&["luksUUID", "vol"]).stdout;
+        assert_eq!(names.run(&["luksUUID", "vol"]).stdout, uuid);
+        names.run(&["isLuks", "vol"]).reports(0);
+        names.run(&["isLuks", "--type", kind, "vol"]).reports(0);
+        let other = if kind == "luks1" { "luks2" } else { "luks1" };
+        names.run(&["isLuks", "--type", other, "vol"]).reports(1);
+        names.run(&["isLuks", "key"]).reports(1);
+
+        names.run(&[&["luksAddKey", "-d", "key", "-S", "3", "vol", "new"], &CHEAP[..]].concat()).reports(0);
+        assert!(names.opens("vol", "new"));
+        names.run(&["open", "--test-passphrase", "-S", "3", "-d", "new", "vol"]).reports(0);
+        names.run(&["open", "--test-passphrase", "-S", "0", "-d", "new", "vol"]).fails(2, "passphrase");
+        names.run(&["luksHeaderBackup", "vol", "--header-backup-file", "backup"]).reports(0);
+        names.run(&["luksKillSlot", "-q", "vol", "3"]).reports(0);
+        assert!(!names.opens("vol", "new") && names.opens("vol", "key"));
+        names.run(&["luksHeaderRestore", "-q", "vol", "--header-backup-file", "backup"]).reports(0);
+        assert!(names.opens("vol", "new"));
+        names.run(&["luksRemoveKey", "vol", "new"]).reports(0);
+        assert!(!names.opens("vol", "new"));
+        let changed = "54a5d3fc-8c1c-4a54-9aee-0d0b5d9ce2c1";
+        names.run(&["luksUUID", "-q", "--uuid", changed, "vol"]).reports(0);
+        assert_eq!(names.judge(&["luksUUID", "vol"]).stdout.trim_end(), changed);
+        names.run(&["luksErase", "-q", "vol"]).reports(0);
+        assert_eq!(
+            names.judge(&["open", "--test-passphrase", "-d", "key", "vol"]).code,
+            1,
+            "no keyslot is left"
+        );
+    }
+}
+
+/// Without a terminal each passphrase is one line of standard input, in the order of the questions.
+#[test]
+fn passphrases_are_lines_of_standard_input() {
+    let names = Names::new();
+    names.0.bash("truncate -s 20M vol").ok();
+    let format = [&["luksFormat", "-q", "vol"], &CHEAP[..]].concat();
+    names.fed(&format, "correct horse\nnever read\n").reports(0);
+    assert!(names.opens("vol", "key"), "the line, without its newline and what follows");
+    names.fed(&[&["luksAddKey", "vol"], &CHEAP[..]].concat(), "correct horse\nbattery staple\n").reports(0);
+    assert!(names.opens("vol", "new"));
+    names.fed(&[&["luksChangeKey", "vol"], &CHEAP[..]].concat(), "battery staple\nthird").reports(0);
+    assert!(!names.opens("vol", "new"));
+    names.0.file("third", b"third");
+    assert!(names.opens("vol", "third"));
+    names.fed(&["open", "--test-passphrase", "vol"], "third\n").reports(0);
+    // Wrong, and no second line is taken for another try.
+    names.fed(&["open", "--test-passphrase", "-T", "3", "vol"], "wrong\nthird\n").fails(2, "passphrase");
+    names.fed(&["luksRemoveKey", "vol"], "third\n").reports(0);
+    assert!(!names.opens("vol", "third") && names.opens("vol", "key"));
+    names.fed(&["open", "--test-passphrase", "vol"], "").fails(1, "standard input ends");
+    let long = "x".repeat(513);
+    names.fed(&["open", "--test-passphrase", "vol"], &long).fails(1, "at most 512 bytes");
+    // A key file from standard input is every byte of it.
+    let whole = ["open", "--test-passphrase", "--key-file", "-", "vol"];
+    names.fed(&whole, "correct horse").reports(0);
+    names.fed(&whole, "correct horse\n").fails(2, "passphrase");
+}
+
+#[test]
+fn a_dump_is_that_of_debian_byte_by_byte() {
+    let names = Names::new();
+    names.0.bash("truncate -s 20M one two head; truncate -s 1M data").ok();
+    let debian = |line: &str| names.0.bash(&format!("cryptsetup -q {line}")).ok();
+    let cheap = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+    debian("luksFormat --type luks1 --pbkdf-force-iterations 1000 --cipher aes-cbc-plain64 -s 256 one key");
+    debian("luksAddKey -S 6 --pbkdf-force-iterations 2000 -d key one new");
+    debian(
+        "luksFormat --pbkdf argon2id --pbkdf-memory 64 --pbkdf-parallel 1 --pbkdf-force-iterations 5 --sector-size 512 two key",
+    );
+    let dumped = |volume: &str| {
+        let theirs = names.judge(&["luksDump", volume]).stdout;
+        assert!(theirs.contains("UUID"));
+        assert_eq!(names.run(&["luksDump", volume]).reports(0).stdout, theirs);
+    };
+    dumped("one");
+    dumped("two");
+    debian("config two --label shelf --subsystem books");
+    debian(&format!("luksAddKey --unbound --key-size 128 {cheap} two new"));
+    debian(&format!(
+        "luksAddKey -S 9 --keyslot-cipher aes-xts-plain64 --keyslot-key-size 256 {cheap} -d key two new"
+    ));
+    debian("config two --priority prefer -S 9; cryptsetup config two --priority ignore -S 0");
+    names.0.file(
+        "token",
+        br#"{"type":"shelf","keyslots":["0","9"],"more":[1,{"x":"y\"{[,: "}],"none":{},"empty":[]}"#,
+    );
+    debian("token import two --token-id 4 --json-file token");
+    dumped("two");
+    // Debian's ends without a newline.
+    let theirs = names.judge(&["luksDump", "--dump-json-metadata", "two"]).stdout;
+    assert!(theirs.contains("\"more\":["));
+    let ours = names.run(&["luksDump", "--dump-json-metadata", "two"]).reports(0).stdout;
+    assert_eq!(ours.trim_end(), theirs.trim_end());
+    debian(&format!("luksFormat --header head --offset 8192 {cheap} data key"));
+    dumped("head");
+    let detached = ["luksDump", "--header", "head", "data"];
+    assert_eq!(names.run(&detached).reports(0).stdout, names.judge(&detached).stdout);
+}
+
+#[test]
+fn what_an_action_does_not_do_here_is_refused_by_its_name_and_nothing_is_changed() {
+    let names = Names::new();
+    names.volume("luks2");
+    let before = names.0.read("vol");
+    for (words, says) in [
+        (&["luksFormat", "-q", "--integrity", "hmac-sha256", "vol", "key"][..], "--integrity"),
+        (&["open", "--persistent", "-d", "key", "vol", "name"], "--persistent"),
+        (&["open", "--type", "tcrypt", "vol", "name"], "tcrypt"),
+        (&["luksDump", "--dump-volume-key", "-d", "key", "-q", "vol"], "not printed"),
+        (&["reencrypt", "-q", "--decrypt", "--header", "h", "vol"], "--decrypt"),
+        (&["convert", "-q", "--type", "luks1", "vol"], "convert"),
+        (&["token", "unassign", "--token-id", "0", "vol"], "--key-slot"),
+        (&["open", "--face", "smoke", "-d", "key", "vol", "name"], "--face smoke"),
+        (&["luksAddKey", "-d", "key", "--new-keyfile", "new", "vol", "new"], "twice"),
+        (&["luksHeaderBackup", "vol"], "--header-backup-file"),
+    ] {
+        names.run(words).fails(1, says);
+    }
+    assert!(names.0.read("vol") == before);
+}
+
+#[test]
+fn tokens_are_those_that_debian_makes() {
+    let names = Names::new();
+    names.volume("luks2");
+    names.run(&[&["luksAddKey", "-d", "key", "vol", "new"], &CHEAP[..]].concat()).reports(0);
+    names.0.bash("cp vol theirs").ok();
+    for words in [
+        &["add", "--key-description", "shelf:secret"][..],
+        &["add", "--key-description", "x", "-S", "1", "--token-id", "7"],
+        &["unassign", "--token-id", "0", "-S", "0"],
+        &["add", "--key-description", "y", "--token-id", "7", "--token-replace"],
+    ] {
+        names.run(&[&["token"], words, &["vol"]].concat()).reports(0);
+        if words[0] == "add" && !words.contains(&"--token-replace") {
+            names.judge(&[&["token"], words, &["theirs"]].concat()).ok();
+            let id = if words.contains(&"7") { "7" } else { "0" };
+            let export =
+                |volume: &str| names.judge(&["token", "export", "--token-id", id, volume]).ok().stdout;
+            assert_eq!(export("vol"), export("theirs"));
+        }
+    }
+    let left = names.run(&["token", "export", "--token-id", "0", "vol"]).ok().stdout;
+    assert!(left.contains("\"keyslots\":[\"1\"]"), "{left}");
+    names.run(&["token", "unassign", "--token-id", "0", "-S", "0", "vol"]).fails(1, "keyslot 0");
+    names.run(&["token", "unassign", "--token-id", "3", "-S", "0", "vol"]).fails(1, "token 3");
+    names.run(&["token", "remove", "--token-id", "7", "vol"]).reports(0);
+    assert_ne!(names.judge(&["token", "export", "--token-id", "7", "vol"]).code, 0);
+}
+
+/// Where the kernel can't map it, a volume is served by a process of ours.
+#[test]
+fn a_volume_is_opened_closed_and_told_of() {
+    let names = Names::new();
+    names.volume("luks2");
+    let name = names.0.session();
+    let open = ["open", "--face", "nbd", "-d", "key", "vol", &name];
+    let opened = names.run(&open).ok();
+    let uri = opened.stdout.trim_end().strip_prefix("ready ").expect("where it is").to_owned();
+    let size = Program::named("nbdinfo").args(["--size", &uri]).ok().text();
+    assert_eq!(size.trim_end(), (4 << 20).to_string());
+    let status = names.run(&["status", &name]).reports(0).stdout;
+    assert!(status.starts_with(&format!("{name} is active.\n")), "{status}");
+    assert!(status.contains(&uri) && status.contains("mode:    read/write"), "{status}");
+    names.run(&["close", &name]).reports(0);
+    let gone = names.run(&["status", &name]).reports(4).stdout;
+    assert_eq!(gone, format!("/dev/mapper/{name} is inactive.\n"));
+    names.run(&["close", &name]).fails(4, &name);
+}
+
+#[test]
+fn ends_are_told_on_request() {
+    let names = Names::new();
+    names.volume("luks2");
+    assert_eq!(names.run(&["-v", "isLuks", "vol"]).reports(0).stdout, "Command successful.\n");
+    let judged = names.judge(&["-v", "isLuks", "key"]).stdout;
+    assert_eq!(names.run(&["-v", "isLuks", "key"]).stdout, judged);
+    let version = names.run(&["--version"]).reports(0).stdout;
+    assert!(version.starts_with("cryptsetup 2."), "{version}");
+    let help = names.run(&["--help"]).reports(0).stdout;
+    assert!(ACTIONS.iter().take(28).all(|(action, _)| help.contains(&format!("\t{action}"))), "{help}");
+}
