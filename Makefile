@@ -28,6 +28,8 @@ test: setup
 test-full:
 	scripts/setup full
 	ATREST_CAMPAIGN=full scripts/check
+	cargo build --locked --release --package atrest-cli
+	scripts/cryptsetup-suite
 
 # Which lines the tests of each crate run, and the functions that none of them does. COVERAGE names crates.
 coverage:

@@ -42,7 +42,78 @@ fn multiple_of_eight(request: &Request, name: &str) -> bool {
     request.number(name).is_none_or(|bits| bits > 0 && bits.is_multiple_of(8))
 }
 
+/// What --reduce-device-size may be at most.
+const REDUCED_MOST: u64 = 1 << 30;
+
+/// Whether a size is there that is not a whole number of sectors.
+fn is_no_sectors(request: &Request, name: &str) -> bool {
+    request.size(name).is_some_and(|bytes| !bytes.is_multiple_of(512))
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        says: "there is one --key-file at most, but for TCRYPT",
+        broken: |r| r.count("key-file") > 1 && r.action != Action::TcryptDump && !is_kind(r, &["tcrypt"]),
+    },
+    Rule {
+        says: "--persistent and --test-passphrase exclude one another",
+        broken: |r| r.has("persistent") && r.has("test-passphrase"),
+    },
+    Rule {
+        says: "--use-random and --use-urandom exclude one another",
+        broken: |r| r.has("use-random") && r.has("use-urandom"),
+    },
+    Rule {
+        says: "--align-payload and --offset exclude one another",
+        broken: |r| r.action == Action::Format && r.has("align-payload") && r.has("offset"),
+    },
+    Rule {
+        says: "--deferred and --cancel-deferred exclude one another",
+        broken: |r| r.has("deferred") && r.has("cancel-deferred"),
+    },
+    Rule {
+        says: "--disable-veracrypt and a PIM of VeraCrypt exclude one another",
+        broken: |r| r.has("disable-veracrypt") && (r.has("veracrypt-pim") || r.has("veracrypt-query-pim")),
+    },
+    Rule {
+        says: "--sector-size is 512, 1024, 2048 or 4096",
+        broken: |r| {
+            let fits = |bytes: u64| bytes.is_power_of_two() && (512..=4096).contains(&bytes);
+            r.number("sector-size").is_some_and(|bytes| !fits(bytes))
+        },
+    },
+    Rule {
+        says: "--device-size is a whole number of sectors of 512 bytes, and more than 0",
+        broken: |r| is_no_sectors(r, "device-size") || r.size("device-size") == Some(0),
+    },
+    Rule {
+        says: "--reduce-device-size is a whole number of sectors of 512 bytes, and 1 GiB at most",
+        broken: |r| {
+            is_no_sectors(r, "reduce-device-size")
+                || r.size("reduce-device-size").is_some_and(|bytes| bytes > REDUCED_MOST)
+        },
+    },
+    Rule {
+        says: "--reduce-device-size and --device-size exclude one another",
+        broken: |r| r.action == Action::Reencrypt && r.has("reduce-device-size") && r.has("device-size"),
+    },
+    Rule {
+        says: "token remove, export and unassign need --token-id",
+        broken: |r| {
+            let verbs = ["remove", "export", "unassign"];
+            r.action == Action::Token
+                && !r.has("token-id")
+                && r.operands.first().is_some_and(|verb| verbs.iter().any(|known| verb == known))
+        },
+    },
+    Rule {
+        says: "token unassign needs --key-slot",
+        broken: |r| {
+            r.action == Action::Token
+                && !r.has("key-slot")
+                && r.operands.first().is_some_and(|verb| verb == "unassign")
+        },
+    },
     Rule {
         says: "--offset goes with the opening of plain and loop-AES volumes only",
         broken: |r| r.action == Action::Open && r.has("offset") && !is_kind(r, &["plain", "loopaes"]),

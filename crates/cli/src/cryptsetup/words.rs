@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::action::Action;
 use super::option::{OPTIONS, Opt, Value};
+use crate::args::size::parse_size;
 use crate::failure::Failure;
 
 /// The version whose options and actions these are.
@@ -48,6 +49,16 @@ impl Request {
     /// The value of an option that is a number. [`read`] has seen that it is one.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.to_str()?.parse().ok()
+    }
+
+    /// The value of an option that is a size, in bytes. [`read`] has seen that it is one.
+    pub fn size(&self, name: &str) -> Option<u64> {
+        parse_size(self.text(name)?.to_str()?).ok()
+    }
+
+    /// How often an option is there.
+    pub fn count(&self, name: &str) -> usize {
+        self.given.iter().filter(|given| given.option.name == name).count()
     }
 
     /// The names of the options that are there.
@@ -156,10 +167,17 @@ fn with_value(
             Some(next.ok_or_else(|| Failure::parameters(format!("--{name} needs a value")))?)
         }
     };
-    if let (Value::Number, Some(value)) = (option.value, &value)
-        && value.to_str().and_then(|text| text.parse::<u64>().ok()).is_none()
-    {
-        return Err(Failure::parameters(format!("--{name} {}: that is no whole number", value.display())));
+    if let Some(value) = &value {
+        let text = value.to_str();
+        let fits = match option.value {
+            Value::Number => text.is_some_and(|text| text.parse::<u64>().is_ok()),
+            Value::Size => text.is_some_and(|text| parse_size(text).is_ok()),
+            Value::None | Value::Text => true,
+        };
+        if !fits {
+            let wanted = if option.value == Value::Size { "size" } else { "whole number" };
+            return Err(Failure::parameters(format!("--{name} {}: that is no {wanted}", value.display())));
+        }
     }
     Ok(Given { option, value })
 }

@@ -76,7 +76,10 @@ fn segments(metadata: &Metadata) -> Result<(), HeaderError> {
     let count = all.iter().take_while(|segment| !segment.is_backup()).count();
     let numbered = all.iter().zip(0_u32..).take(count).all(|(segment, id)| segment.id == id);
     let backups_last = all.iter().skip(count).all(Segment::is_backup);
-    if count == 0 || !numbered || !backups_last {
+    // As in cryptsetup: the first backup has a number that could be that of a segment.
+    let first_backup = all.get(count).map(|backup| usize::try_from(backup.id));
+    let backups_near = first_backup.is_none_or(|id| id.is_ok_and(|id| id < all.len()));
+    if count == 0 || !numbered || !backups_last || !backups_near {
         return Err(HeaderError::SegmentNumbers);
     }
     let active = || all.iter().take(count);
@@ -148,7 +151,11 @@ fn areas(metadata: &Metadata) -> Result<(), HeaderError> {
 fn keys(metadata: &Metadata) -> Result<(), HeaderError> {
     for segment in metadata.segments() {
         if let SegmentKind::Crypt { encryption, .. } = &segment.kind {
-            not_null(encryption, Section::Segments.member(segment.id).at("encryption"))?;
+            let place = Section::Segments.member(segment.id).at("encryption");
+            if encryption.is_empty() {
+                return Err(HeaderError::Missing(place));
+            }
+            not_null(encryption, place)?;
         }
     }
     for keyslot in metadata.keyslots() {

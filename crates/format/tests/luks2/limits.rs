@@ -220,6 +220,13 @@ fn segments_lie_one_behind_the_other_without_a_shared_byte() {
 }
 
 #[test]
+fn a_segment_of_dm_crypt_names_its_cipher() {
+    let mut m = metadata();
+    m["segments"]["0"]["encryption"] = json!("");
+    assert!(matches!(parse(&m), Err(HeaderError::Missing(_))));
+}
+
+#[test]
 fn a_backup_may_come_before_no_active_segment_and_counts_for_no_offset() {
     let with = |number: &str, flags: Value| {
         let mut m = metadata();
@@ -230,8 +237,14 @@ fn a_backup_may_come_before_no_active_segment_and_counts_for_no_offset() {
     assert_eq!(backup.data_offset(), 16_777_216);
     assert_eq!(backup.segments()[1].kind, SegmentKind::Linear);
     assert!(backup.segments()[1].is_backup() && backup.segments()[1].has_flag("backup-final"));
-    // Backups are numbered from wherever.
-    assert!(with("7", json!(["x", "backup-previous"])).is_ok());
+    // Its number could be that of a segment.
+    assert_eq!(with("2", json!(["x", "backup-previous"])).expect_err("a gap"), HeaderError::SegmentNumbers);
+    let mut m = metadata();
+    for number in ["2", "3"] {
+        m["segments"][number] =
+            json!({"type": "linear", "offset": "0", "size": "4096", "flags": ["backup-x"]});
+    }
+    assert!(parse(&m).is_ok(), "with two of them, 2 could");
     assert_eq!(with("7", json!(["in-reencryption"])).expect_err("a gap"), HeaderError::SegmentNumbers);
     let active = with("1", json!(["in-backup-x"])).expect_err("not a backup");
     assert_eq!(active, HeaderError::SegmentAfterDynamic { segment: 0 });
