@@ -28,13 +28,17 @@ pub struct Output {
 pub struct Questions {
     /// Where standard input is no terminal, each answer is a line of it, as with cryptsetup.
     pub from_stdin: bool,
+    /// Bytes of standard input in front of the first answer.
+    pub skip: u64,
+    /// An answer from standard input is so many bytes of a line; 0 is all of it.
+    pub bytes: Option<u64>,
     /// How often a passphrase is asked for that may be wrong.
     pub tries: u32,
 }
 
 impl Default for Questions {
     fn default() -> Self {
-        Self { from_stdin: false, tries: 3 }
+        Self { from_stdin: false, skip: 0, bytes: None, tries: 3 }
     }
 }
 
@@ -52,6 +56,11 @@ impl Output {
     /// Whether answers are lines of standard input.
     pub fn reads_lines(&self) -> bool {
         self.questions.from_stdin && !io::stdin().is_terminal()
+    }
+
+    /// How passphrases are asked for.
+    pub fn questions(&self) -> Questions {
+        self.questions
     }
 
     /// How often a passphrase is asked for. Lines are read once: who wrote them does not see that one was wrong.

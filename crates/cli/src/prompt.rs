@@ -15,7 +15,7 @@ use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflu
 use crate::failure::Failure;
 
 /// cryptsetup's limit for passphrases typed at a terminal.
-pub const MAX_TYPED: usize = 512;
+const MAX_TYPED: usize = 512;
 
 /// What came of one question.
 enum Answer {

@@ -13,8 +13,8 @@ use rustix::fs::{FileType, Mode, SeekFrom};
 
 use crate::args::secrets::{NewPassphraseArgs, PassphraseArgs};
 use crate::failure::{Code, Failure};
-use crate::output::Output;
-use crate::prompt::{MAX_TYPED, ask};
+use crate::output::{Output, Questions};
+use crate::prompt::ask;
 
 /// cryptsetup's limit for key files.
 pub const MAX_KEY_FILE: usize = 8 << 20;
@@ -129,7 +129,7 @@ impl Source {
         let bytes = match self {
             Self::File { path, offset, size } => read_key_file(path, *offset, *size, output)?,
             Self::Descriptor(fd) => read_descriptor(*fd)?,
-            Self::Prompt { .. } if output.reads_lines() => read_line()?,
+            Self::Prompt { .. } if output.reads_lines() => read_line(output.questions())?,
             Self::Prompt { words, instead, .. } => typed(&format!("{prompt}: "), *words, instead)?,
         };
         output.warn_if_unlocked();
@@ -151,28 +151,48 @@ impl Source {
 }
 
 /// The next line of standard input, without its newline. What follows stays there for the next question.
-fn read_line() -> Result<SecretBytes, Failure> {
+fn read_line(questions: Questions) -> Result<SecretBytes, Failure> {
     let stdin = io::stdin();
-    let mut line = SecretBytes::zeroed(MAX_TYPED + 1);
+    skip(stdin.as_fd(), questions.skip)?;
+    let limit = match questions.bytes {
+        None | Some(0) => MAX_KEY_FILE,
+        Some(bytes) => {
+            usize::try_from(bytes).ok().filter(|bytes| *bytes <= MAX_KEY_FILE).ok_or_else(too_long)?
+        }
+    };
+    let mut line = SecretBytes::zeroed(limit.min(512));
     let mut filled = 0;
-    loop {
-        match rustix::io::read(stdin.as_fd(), &mut line[filled..filled + 1]) {
-            Ok(0) if filled == 0 => {
-                return Err(Failure::parameters("standard input ends before a passphrase"));
+    let mut next = SecretBytes::zeroed(1);
+    let whole = loop {
+        // One byte is looked at behind the longest line; one of a length that was asked for ends there.
+        if filled == limit && questions.bytes.is_some_and(|bytes| bytes > 0) {
+            break true;
+        }
+        match rustix::io::read(stdin.as_fd(), &mut next[..]) {
+            Ok(0) => break false,
+            Ok(_) if next[0] == b'\n' => break true,
+            Ok(_) if filled == limit => return Err(too_long()),
+            Ok(_) => {
+                if filled == line.len() {
+                    let mut larger = SecretBytes::zeroed((filled * 2).min(limit));
+                    larger[..filled].copy_from_slice(&line);
+                    line = larger;
+                }
+                line[filled] = next[0];
+                filled += 1;
             }
-            Ok(0) => break,
-            Ok(_) if line[filled] == b'\n' => break,
-            Ok(_) if filled == MAX_TYPED => {
-                let what = format!("a line with a passphrase has at most {MAX_TYPED} bytes");
-                return Err(Failure::parameters(what).hint("use a key file for a longer one"));
-            }
-            Ok(_) => filled += 1,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(io::Error::from(error).into()),
         }
-    }
+    };
     line.truncate(filled);
-    Ok(line)
+    match questions.bytes {
+        _ if filled == 0 && !whole => Err(Failure::parameters("standard input ends before a passphrase")),
+        Some(bytes) if (filled as u64) < bytes => {
+            Err(Failure::parameters(format!("the line ends after {filled} of {bytes} bytes")))
+        }
+        _ => Ok(line),
+    }
 }
 
 /// How often words with a typo are asked for.

@@ -22,7 +22,7 @@ pub mod mapping;
 mod metrics;
 mod mount;
 mod mount_tree;
-mod options;
+pub mod options;
 mod passphrase;
 mod policies;
 mod preflight;

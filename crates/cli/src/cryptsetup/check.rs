@@ -39,7 +39,7 @@ fn opens(request: &Request) -> bool {
 }
 
 fn multiple_of_eight(request: &Request, name: &str) -> bool {
-    request.number(name).is_none_or(|bits| bits > 0 && bits.is_multiple_of(8))
+    request.number(name).is_none_or(|bits| bits.is_multiple_of(8))
 }
 
 /// What --reduce-device-size may be at most.

@@ -5,6 +5,7 @@
 //! command line of `atrest` ([`translate`]), or a report in cryptsetup's form ([`dump`], [`report`]).
 
 mod action;
+mod benchmark;
 mod check;
 mod dump;
 mod option;
@@ -87,6 +88,7 @@ fn perform(request: &Request) -> Result<u8, Failure> {
         code = match job {
             Job::Atrest(words) => atrest(request, words)?,
             Job::Dump => dump::dump(request)?,
+            Job::Benchmark => benchmark::benchmark(request)?,
             Job::Uuid => report::uuid(request)?,
             Job::IsLuks => report::is_luks(request)?,
             Job::Status(name) => report::status(&name, &output(request, &globals()))?,
@@ -134,6 +136,12 @@ fn output(request: &Request, globals: &GlobalArgs) -> Output {
     if let Some(tries) = request.number("tries") {
         // intended: that many are without end.
         questions.tries = u32::try_from(tries).unwrap_or(u32::MAX).max(1);
+    }
+    // Of a key file they say where its key is, and of standard input where a passphrase is.
+    if !request.has("key-file") {
+        // intended: from the beginning.
+        questions.skip = request.number("keyfile-offset").unwrap_or(0);
+        questions.bytes = request.number("keyfile-size");
     }
     Output::new(globals).asking(questions)
 }

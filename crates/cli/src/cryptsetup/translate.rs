@@ -16,6 +16,8 @@ use crate::failure::Failure;
 pub enum Job {
     /// A command of `atrest`, without the program's name.
     Atrest(Vec<OsString>),
+    /// `benchmark`.
+    Benchmark,
     /// `luksDump`.
     Dump,
     /// `luksUUID` that only asks.
@@ -56,8 +58,8 @@ pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
         Action::Token => one(token(&mut line)?),
         Action::Reencrypt => one(reencrypt(&mut line)?),
         Action::Benchmark => {
-            line.words(&["bench"]);
-            one(line.words.split_off(0))
+            line.uses(&["cipher", "key-size"]);
+            vec![Job::Benchmark]
         }
         Action::Resize
         | Action::Convert
@@ -90,7 +92,7 @@ struct Line<'a> {
 }
 
 /// Options that `atrest` has under the same name.
-const SECRET: &[&str] = &["key-file", "keyfile-offset", "keyfile-size", "verify-passphrase"];
+const SECRET: &[&str] = &["key-file", "verify-passphrase"];
 const KEYSLOT: &[&str] = &[
     "pbkdf",
     "hash",
@@ -157,6 +159,24 @@ impl<'a> Line<'a> {
         self.words.push(word);
     }
 
+    /// Where the passphrase comes from.
+    fn secret(&mut self) {
+        self.pass(SECRET);
+        self.part(self.request.has("key-file"));
+    }
+
+    /// Which part of a key file counts. Of standard input the questions know it.
+    fn part(&mut self, of_file: bool) {
+        self.uses(&["keyfile-offset", "keyfile-size"]);
+        if of_file {
+            self.pass(&["keyfile-offset"]);
+            // 0 is all of it.
+            if self.request.number("keyfile-size").is_some_and(|bytes| bytes > 0) {
+                self.pass(&["keyfile-size"]);
+            }
+        }
+    }
+
     /// A file that an operand or an option names.
     fn file(&self, operand: usize, option: &str) -> Result<Option<OsString>, Failure> {
         match (self.request.operands.get(operand), self.request.text(option)) {
@@ -208,7 +228,7 @@ fn test(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     }
     line.uses(&["test-passphrase", "unbound"]);
     line.words(&["--quiet", "key", "test"]);
-    line.pass(SECRET);
+    line.secret();
     line.pass(&["header", "key-slot"]);
     line.volume_key();
     line.operands([line.request.first()]);
@@ -221,7 +241,7 @@ fn open(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     };
     let plain = kind(line)? == "plain";
     line.words(&["open"]);
-    line.pass(SECRET);
+    line.secret();
     line.pass(&["header", "key-slot", "allow-discards"]);
     line.volume_key();
     line.pass_as("readonly", "--read-only");
@@ -240,7 +260,9 @@ fn open(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
         // What cryptsetup 2.8 takes where nothing is said.
         for (name, usual) in [("cipher", "aes-xts-plain64"), ("key-size", "256"), ("hash", "sha256")] {
             line.uses(&[name]);
-            let value = line.request.text(name).map_or_else(|| OsString::from(usual), OsStr::to_owned);
+            // A size of 0 is the usual one, too.
+            let value = line.request.text(name).filter(|value| *value != "0");
+            let value = value.map_or_else(|| OsString::from(usual), OsStr::to_owned);
             line.with(&format!("--{name}"), value);
         }
     }
@@ -311,10 +333,12 @@ fn format(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         Some(kind @ ("luks1" | "luks2")) => line.words(&[&format!("--type={kind}")]),
         Some(kind) => return Err(Failure::parameters(format!("luksFormat makes no volumes of type {kind}"))),
     }
-    if let Some(file) = line.file(1, "key-file")? {
+    let file = line.file(1, "key-file")?;
+    line.part(file.is_some());
+    if let Some(file) = file {
         line.with("--key-file", file);
     }
-    line.pass(&["keyfile-offset", "keyfile-size", "verify-passphrase"]);
+    line.pass(&["verify-passphrase"]);
     line.pass(KEYSLOT);
     line.pass(&[
         "cipher",
@@ -338,7 +362,7 @@ fn format(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
 fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     line.words(&["--quiet", "key", "add"]);
     line.uses(&["type", "key-slot"]);
-    line.pass(SECRET);
+    line.secret();
     line.pass(KEYSLOT);
     line.pass(&["header", "unbound", "key-size", "new-key-slot"]);
     line.volume_key();
@@ -355,7 +379,7 @@ fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
 fn change_key(line: &mut Line<'_>, keep: bool) -> Result<Vec<OsString>, Failure> {
     line.words(&["--quiet", "key", "change"]);
     line.uses(&["type"]);
-    line.pass(SECRET);
+    line.secret();
     line.pass(KEYSLOT);
     line.pass(&["header", "key-slot"]);
     if keep {
@@ -373,10 +397,12 @@ fn change_key(line: &mut Line<'_>, keep: bool) -> Result<Vec<OsString>, Failure>
 fn remove_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     line.words(&["--quiet", "key", "remove"]);
     line.uses(&["type", "key-file"]);
-    if let Some(file) = line.file(1, "key-file")? {
+    let file = line.file(1, "key-file")?;
+    line.part(file.is_some());
+    if let Some(file) = file {
         line.with("--key-file", file);
     }
-    line.pass(&["keyfile-offset", "keyfile-size", "verify-passphrase", "header"]);
+    line.pass(&["verify-passphrase", "header"]);
     line.operands([line.request.first()]);
     Ok(line.words.split_off(0))
 }
@@ -384,7 +410,7 @@ fn remove_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
 fn kill_slot(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     line.words(&["--quiet", "key", "kill"]);
     line.uses(&["type"]);
-    line.pass(SECRET);
+    line.secret();
     line.pass(&["header"]);
     line.operands(line.request.operands.iter().take(2));
     Ok(line.words.split_off(0))
@@ -422,7 +448,7 @@ fn dump(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     };
     line.uses(&["volume-key-file", "master-key-file"]);
     line.words(&["--quiet", "key", "export"]);
-    line.pass(SECRET);
+    line.secret();
     line.pass(&["header", "key-slot", "unbound"]);
     line.words.retain(|word| word != "--unbound");
     line.operands([line.request.first().as_os_str(), &file]);
@@ -530,7 +556,7 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     }
     line.words(&["--quiet", "reencrypt"]);
     line.uses(&["type", "force-offline-reencrypt", "progress-json"]);
-    line.pass(SECRET);
+    line.secret();
     line.pass_as("resume-only", "--resume");
     line.pass(KEYSLOT);
     line.pass(&["cipher", "key-size", "sector-size", "keep-key", "key-slot", "header"]);

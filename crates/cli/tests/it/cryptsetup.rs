@@ -254,8 +254,15 @@ fn passphrases_are_lines_of_standard_input() {
     names.fed(&["luksRemoveKey", "vol"], "third\n").reports(0);
     assert!(!names.opens("vol", "third") && names.opens("vol", "key"));
     names.fed(&["open", "--test-passphrase", "vol"], "").fails(1, "standard input ends");
-    let long = "x".repeat(513);
-    names.fed(&["open", "--test-passphrase", "vol"], &long).fails(1, "at most 512 bytes");
+    let long = "x".repeat((8 << 20) + 1);
+    names.fed(&["open", "--test-passphrase", "vol"], &long).fails(1, "at most 8388608 bytes");
+    // Some bytes of a line.
+    let part = ["open", "--test-passphrase", "-l", "13", "--keyfile-offset", "2", "vol"];
+    names.fed(&part, "..correct horse, and more").reports(0);
+    names.fed(&part, "..correct hors").fails(1, "after 12 of 13 bytes");
+    names
+        .fed(&["open", "--test-passphrase", "-l", "99", "vol"], "correct horse\n")
+        .fails(1, "after 13 of 99");
     // A key file from standard input is every byte of it.
     let whole = ["open", "--test-passphrase", "--key-file", "-", "vol"];
     names.fed(&whole, "correct horse").reports(0);
@@ -385,4 +392,21 @@ fn ends_are_told_on_request() {
     assert!(version.starts_with("cryptsetup 2."), "{version}");
     let help = names.run(&["--help"]).reports(0).stdout;
     assert!(ACTIONS.iter().take(28).all(|(action, _)| help.contains(&format!("\t{action}"))), "{help}");
+}
+
+#[test]
+fn a_benchmark_is_a_table_in_the_form_of_cryptsetup() {
+    let names = Names::new();
+    let text = names.run(&["benchmark", "-c", "aes-xts", "-s", "256"]).reports(0).stdout;
+    let [approximate, head, row] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert_eq!(approximate, "# Tests are approximate using memory only (no storage IO).");
+    assert_eq!(head, "#     Algorithm |       Key |      Encryption |      Decryption");
+    let words: Vec<&str> = row.split_whitespace().collect();
+    let [name, key, encrypt, "MiB/s", decrypt, "MiB/s"] = words[..] else { panic!("{row}") };
+    assert_eq!((name, key, row.len()), ("aes-xts", "256b", head.len()));
+    for speed in [encrypt, decrypt] {
+        assert!(speed.parse::<f64>().expect("a number") > 1.0, "{row}");
+    }
+    names.run(&["benchmark", "-c", "frob-xts"]).fails(1, "unknown cipher");
+    names.run(&["benchmark", "-c", "aes-xts", "-s", "136"]).fails(1, "136");
 }
