@@ -206,7 +206,7 @@ impl From<UnlockError> for Failure {
             UnlockError::NoSuchKeyslot { .. } => {
                 Self::new(Code::Parameters, error).hint("`atrest key list` shows the keyslots in use")
             }
-            UnlockError::NoKeyslot => Self::new(Code::Refused, error)
+            UnlockError::NoKeyslot => Self::new(Code::Parameters, error)
                 .hint("--key-slot tries one that is to be ignored; if all are erased, only a header backup or --volume-key-file opens it"),
             UnlockError::KeyslotDamaged { .. } => Self::new(Code::Device, error)
                 .hint("restore a backup with `atrest header restore`, or open it with --volume-key-file"),

@@ -116,6 +116,17 @@ impl Source {
         }
     }
 
+    /// The passphrase, if it is one that need not be there: a line of standard input that has ended is none.
+    pub fn read_if_any(&self, output: &Output) -> Result<Option<Passphrase>, Failure> {
+        match self {
+            Self::Prompt { .. } if output.reads_lines() => {
+                Ok(read_line(output.questions())?.map(Passphrase::new))
+            }
+            Self::Prompt { .. } => Ok(None),
+            _ => self.read("", output).map(Some),
+        }
+    }
+
     /// A new passphrase: a terminal asks twice, and it must not be empty.
     pub fn read_new(&self, prompt: &str, output: &Output) -> Result<Passphrase, Failure> {
         let passphrase = self.read_once(prompt, output)?;
@@ -129,7 +140,8 @@ impl Source {
         let bytes = match self {
             Self::File { path, offset, size } => read_key_file(path, *offset, *size, output)?,
             Self::Descriptor(fd) => read_descriptor(*fd)?,
-            Self::Prompt { .. } if output.reads_lines() => read_line(output.questions())?,
+            Self::Prompt { .. } if output.reads_lines() => read_line(output.questions())?
+                .ok_or_else(|| Failure::parameters("standard input ends before a passphrase"))?,
             Self::Prompt { words, instead, .. } => typed(&format!("{prompt}: "), *words, instead)?,
         };
         output.warn_if_unlocked();
@@ -151,7 +163,8 @@ impl Source {
 }
 
 /// The next line of standard input, without its newline. What follows stays there for the next question.
-fn read_line(questions: Questions) -> Result<SecretBytes, Failure> {
+/// None if there is nothing at all.
+fn read_line(questions: Questions) -> Result<Option<SecretBytes>, Failure> {
     let stdin = io::stdin();
     skip(stdin.as_fd(), questions.skip)?;
     let limit = match questions.bytes {
@@ -187,11 +200,11 @@ fn read_line(questions: Questions) -> Result<SecretBytes, Failure> {
     };
     line.truncate(filled);
     match questions.bytes {
-        _ if filled == 0 && !whole => Err(Failure::parameters("standard input ends before a passphrase")),
+        _ if filled == 0 && !whole => Ok(None),
         Some(bytes) if (filled as u64) < bytes => {
             Err(Failure::parameters(format!("the line ends after {filled} of {bytes} bytes")))
         }
-        _ => Ok(line),
+        _ => Ok(Some(line)),
     }
 }
 

@@ -170,23 +170,38 @@ pub fn kill(args: &KeyKillArgs, output: &Output) -> Result<(), Failure> {
     let source = Source::from(&args.passphrase);
     if last {
         confirm_last(&target, output)?;
-    } else if !output.says_yes() || !source.is_prompt() {
+    }
+    if output.says_yes() {
+        if let Some(passphrase) = source.read_if_any(output)? {
+            let opened = target.locked.test_passphrase(&target.device, &passphrase, None);
+            let opened = opened.map_err(|error| Failure::from(error).at(target.path))?;
+            if !last {
+                check_other(&target, opened, args.slot)?;
+            }
+        }
+    } else if !last {
         let opened = with_passphrase(&source, target.path, output, |passphrase| {
             target.locked.test_passphrase(&target.device, passphrase, None)
         })?;
-        if opened == args.slot {
-            return Err(Failure::parameters(format!("the passphrase is that of keyslot {opened} itself"))
-                .hint("give one of another keyslot, use `atrest key remove`, or pass --yes alone"));
-        }
-        if target.locked.opens_data(args.slot) && !target.locked.opens_data(opened) {
-            return Err(Failure::parameters(format!(
-                "the passphrase is that of keyslot {opened}, which opens no data"
-            ))
-            .hint("give one that opens the volume afterwards, or pass --yes alone"));
-        }
+        check_other(&target, opened, args.slot)?;
     }
     target.locked.kill_slot(&target.device, args.slot, last).map_err(at)?;
     output.done(&json!({ "keyslot": args.slot }), &format!("keyslot {} is wiped", args.slot))
+}
+
+/// Whoever wipes a keyslot has shown a passphrase of another one, so that the volume can still be opened.
+fn check_other(target: &Target<'_>, opened: u32, slot: u32) -> Result<(), Failure> {
+    if opened == slot {
+        return Err(Failure::parameters(format!("the passphrase is that of keyslot {opened} itself"))
+            .hint("give one of another keyslot, use `atrest key remove`, or pass --yes alone"));
+    }
+    if target.locked.opens_data(slot) && !target.locked.opens_data(opened) {
+        return Err(Failure::parameters(format!(
+            "the passphrase is that of keyslot {opened}, which opens no data"
+        ))
+        .hint("give one that opens the volume afterwards, or pass --yes alone"));
+    }
+    Ok(())
 }
 
 fn confirm_last(target: &Target<'_>, output: &Output) -> Result<(), Failure> {

@@ -11,19 +11,22 @@ mod dump;
 mod option;
 mod report;
 mod translate;
+mod volume_key;
 mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use atrest_kdf::WorkLimit;
 use clap::Parser;
 
+use crate::args::secrets::PassphraseArgs;
 use crate::args::{Cli, GlobalArgs};
 use crate::failure::Failure;
 use crate::output::{Output, Questions};
+use crate::secrets::Source;
 use crate::{commands, usage};
 use translate::Job;
 use words::{Answer, Request};
@@ -89,6 +92,9 @@ fn perform(request: &Request) -> Result<u8, Failure> {
             Job::Atrest(words) => atrest(request, words)?,
             Job::Dump => dump::dump(request)?,
             Job::Benchmark => benchmark::benchmark(request)?,
+            Job::VolumeKey => {
+                volume_key::dump(request, &source(request), &output(request, &answers(request)))?
+            }
             Job::Uuid => report::uuid(request)?,
             Job::IsLuks => report::is_luks(request)?,
             Job::Status(name) => report::status(&name, &output(request, &globals()))?,
@@ -128,6 +134,24 @@ fn refused(error: &clap::Error) -> Failure {
 /// Of what only tells.
 fn globals() -> GlobalArgs {
     GlobalArgs { json: false, quiet: true, yes: false, max_kdf_time: WorkLimit::DEFAULT.as_secs() }
+}
+
+/// Of what asks before it tells: -q answers.
+fn answers(request: &Request) -> GlobalArgs {
+    GlobalArgs { yes: request.has("batch-mode"), ..globals() }
+}
+
+/// Where the passphrase comes from.
+fn source(request: &Request) -> Source {
+    let key_file = request.text("key-file").map(PathBuf::from);
+    let of_file = key_file.is_some();
+    Source::from(&PassphraseArgs {
+        key_file,
+        keyfile_offset: request.number("keyfile-offset").filter(|_| of_file),
+        keyfile_size: request.number("keyfile-size").filter(|bytes| of_file && *bytes > 0),
+        verify_passphrase: request.has("verify-passphrase"),
+        ..PassphraseArgs::default()
+    })
 }
 
 /// Passphrases come from standard input where it is no terminal.

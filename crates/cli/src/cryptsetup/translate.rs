@@ -20,6 +20,8 @@ pub enum Job {
     Benchmark,
     /// `luksDump`.
     Dump,
+    /// `luksDump --dump-volume-key` or `--unbound`, on standard output.
+    VolumeKey,
     /// `luksUUID` that only asks.
     Uuid,
     /// `isLuks`.
@@ -241,7 +243,6 @@ fn open(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     };
     let plain = kind(line)? == "plain";
     line.words(&["open"]);
-    line.secret();
     line.pass(&["header", "key-slot", "allow-discards"]);
     line.volume_key();
     line.pass_as("readonly", "--read-only");
@@ -254,21 +255,45 @@ fn open(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     if let Some(size) = line.request.text("device-size").map(OsStr::to_owned) {
         line.with("--size", size);
     }
-    if plain {
-        line.words(&["--type=plain"]);
-        line.pass(&["offset", "skip", "sector-size", "iv-large-sectors"]);
-        // What cryptsetup 2.8 takes where nothing is said.
-        for (name, usual) in [("cipher", "aes-xts-plain64"), ("key-size", "256"), ("hash", "sha256")] {
-            line.uses(&[name]);
-            // A size of 0 is the usual one, too.
-            let value = line.request.text(name).filter(|value| *value != "0");
-            let value = value.map_or_else(|| OsString::from(usual), OsStr::to_owned);
-            line.with(&format!("--{name}"), value);
-        }
+    match plain {
+        true => without_header(line)?,
+        false => line.secret(),
     }
     face(line, &name)?;
     line.operands([line.request.first()]);
     Ok(one(line.words.split_off(0)))
+}
+
+/// What a volume has no header for.
+fn without_header(line: &mut Line<'_>) -> Result<(), Failure> {
+    line.words(&["--type=plain"]);
+    line.pass(&["offset", "skip", "sector-size", "iv-large-sectors", "key-file", "verify-passphrase"]);
+    let file = line.request.text("key-file").map(OsStr::to_owned);
+    // What cryptsetup 2.8 takes where nothing is said, and for a size of 0.
+    let mut value = |name: &'static str, usual: &str| {
+        line.uses(&[name]);
+        let value = line.request.text(name).filter(|value| *value != "0");
+        value.map_or_else(|| OsString::from(usual), OsStr::to_owned)
+    };
+    let (cipher, bits, hash) =
+        (value("cipher", "aes-xts-plain64"), value("key-size", "256"), value("hash", "sha256"));
+    line.with("--cipher", cipher);
+    line.with("--key-size", &bits);
+    // The first bytes of a file are the key, without a hash, however long it is.
+    let is_file = file.as_ref().is_some_and(|file| file != "-");
+    if is_file || (file.is_some() && hash == "plain") {
+        line.uses(&["keyfile-size"]);
+        line.pass(&["keyfile-offset"]);
+        let bits = bits.to_str().and_then(|bits| bits.parse::<u64>().ok());
+        let bits = bits.ok_or_else(|| Failure::parameters("--key-size is no number"))?;
+        line.with("--keyfile-size", (bits / 8).to_string());
+    } else {
+        line.part(file.is_some());
+    }
+    if !is_file {
+        line.with("--hash", hash);
+    }
+    Ok(())
 }
 
 /// Options of dm-crypt alone.
@@ -436,21 +461,19 @@ fn dump(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
         line.operands([line.request.first()]);
         return Ok(one(line.words.split_off(0)));
     }
-    let key = ["dump-volume-key", "dump-master-key"];
+    let key = ["dump-volume-key", "dump-master-key", "unbound"];
     line.uses(&key);
     if !key.iter().any(|name| line.request.has(name)) {
         return Ok(vec![Job::Dump]);
     }
-    // On the terminal a key stays in its memory, and in a pipe in somebody's log.
     let Some(file) = line.request.volume_key_file().map(OsStr::to_owned) else {
-        return Err(Failure::parameters("a volume key is not printed here")
-            .hint("--volume-key-file FILE writes it to a new file"));
+        line.uses(&["key-slot", "key-file", "verify-passphrase", "keyfile-offset", "keyfile-size"]);
+        return Ok(vec![Job::VolumeKey]);
     };
     line.uses(&["volume-key-file", "master-key-file"]);
     line.words(&["--quiet", "key", "export"]);
     line.secret();
-    line.pass(&["header", "key-slot", "unbound"]);
-    line.words.retain(|word| word != "--unbound");
+    line.pass(&["header", "key-slot"]);
     line.operands([line.request.first().as_os_str(), &file]);
     Ok(one(line.words.split_off(0)))
 }

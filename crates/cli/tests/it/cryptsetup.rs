@@ -239,7 +239,8 @@ fn a_volume_lives_under_these_names_and_debian_agrees() {
 fn passphrases_are_lines_of_standard_input() {
     let names = Names::new();
     names.0.bash("truncate -s 20M vol").ok();
-    let format = [&["luksFormat", "-q", "vol"], &CHEAP[..]].concat();
+    // Without -q: only people are asked whether that is meant.
+    let format = [&["luksFormat", "vol"], &CHEAP[..]].concat();
     names.fed(&format, "correct horse\nnever read\n").reports(0);
     assert!(names.opens("vol", "key"), "the line, without its newline and what follows");
     names.fed(&[&["luksAddKey", "vol"], &CHEAP[..]].concat(), "correct horse\nbattery staple\n").reports(0);
@@ -299,6 +300,13 @@ fn a_dump_is_that_of_debian_byte_by_byte() {
     );
     debian("token import two --token-id 4 --json-file token");
     dumped("two");
+    for more in [&["--dump-volume-key", "-d", "new", "-S", "9"][..], &["--unbound", "-d", "new", "-S", "1"]] {
+        let key = [&["luksDump", "-q", "two"], more].concat();
+        assert_eq!(names.run(&key).reports(0).stdout, names.judge(&key).stdout);
+    }
+    let of_one = ["luksDump", "-q", "--dump-master-key", "-d", "key", "one"];
+    assert_eq!(names.run(&of_one).reports(0).stdout, names.judge(&of_one).stdout);
+    names.run(&["luksDump", "-q", "--dump-volume-key", "-d", "key", "-S", "9", "two"]).fails(2, "passphrase");
     // Debian's ends without a newline.
     let theirs = names.judge(&["luksDump", "--dump-json-metadata", "two"]).stdout;
     assert!(theirs.contains("\"more\":["));
@@ -319,7 +327,6 @@ fn what_an_action_does_not_do_here_is_refused_by_its_name_and_nothing_is_changed
         (&["luksFormat", "-q", "--integrity", "hmac-sha256", "vol", "key"][..], "--integrity"),
         (&["open", "--persistent", "-d", "key", "vol", "name"], "--persistent"),
         (&["open", "--type", "tcrypt", "vol", "name"], "tcrypt"),
-        (&["luksDump", "--dump-volume-key", "-d", "key", "-q", "vol"], "not printed"),
         (&["reencrypt", "-q", "--decrypt", "--header", "h", "vol"], "--decrypt"),
         (&["convert", "-q", "--type", "luks1", "vol"], "convert"),
         (&["token", "unassign", "--token-id", "0", "vol"], "--key-slot"),
@@ -408,5 +415,5 @@ fn a_benchmark_is_a_table_in_the_form_of_cryptsetup() {
         assert!(speed.parse::<f64>().expect("a number") > 1.0, "{row}");
     }
     names.run(&["benchmark", "-c", "frob-xts"]).fails(1, "unknown cipher");
-    names.run(&["benchmark", "-c", "aes-xts", "-s", "136"]).fails(1, "136");
+    names.run(&["benchmark", "-c", "aes-xts", "-s", "136"]).fails(1, "17 bytes");
 }

@@ -1,0 +1,78 @@
+//! `luksDump --dump-volume-key`: the key on standard output, in cryptsetup's form. `--volume-key-file` writes it to a file instead.
+
+use std::io::{self, Write};
+
+use atrest_engine::Access;
+use atrest_volume::Info;
+use zeroize::Zeroizing;
+
+use super::words::Request;
+use crate::commands::target::{open_device, with_passphrase};
+use crate::failure::Failure;
+use crate::output::{Output, plain};
+use crate::secrets::Source;
+
+pub fn dump(request: &Request, source: &Source, output: &Output) -> Result<u8, Failure> {
+    let path = request.header();
+    output.confirm(&format!(
+        "the volume key of {} will be shown; whoever has it reads the volume for ever",
+        path.display()
+    ))?;
+    let locked = super::report::header(request)?;
+    let device = open_device(path, Access::ReadOnly)?;
+    let slot = request.number("key-slot").and_then(|slot| u32::try_from(slot).ok());
+    let unbound = request.has("unbound");
+    let (slot, key) = with_passphrase(source, path, output, |passphrase| match locked.luks2() {
+        Some(luks2) if unbound => luks2.keyslot_key(&device, passphrase, slot),
+        _ => locked.volume_key(&device, passphrase, slot),
+    })?;
+    let info = locked.info();
+    let mut text = head(&path.display().to_string(), &info, unbound.then_some(slot), key.len());
+    for (number, line) in key.expose().chunks(16).enumerate() {
+        if number > 0 {
+            text.extend_from_slice(b"\t\t");
+        }
+        for byte in line {
+            // cannot fail: it goes into memory, where there is room.
+            let _ = write!(text, "{byte:02x} ");
+        }
+        text.push(b'\n');
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(&text)?;
+    out.flush()?;
+    Ok(0)
+}
+
+/// What stands before the key, with room for the key behind it: what has to grow leaves a copy.
+fn head(path: &str, info: &Info, unbound: Option<u32>, key_len: usize) -> Zeroizing<Vec<u8>> {
+    let mut text = Zeroizing::new(Vec::with_capacity(path.len() + 1024 + 4 * key_len));
+    let mut line =
+        |name: &str, value: &str| text.extend_from_slice(format!("{name}\t{}\n", plain(value)).as_bytes());
+    match unbound {
+        Some(slot) => {
+            line("UUID:    ", &info.uuid);
+            line("Keyslot: ", &slot.to_string());
+            line("Key bits:", &(key_len * 8).to_string());
+        }
+        None => {
+            let segment = info.segments.first();
+            let cipher = segment.map_or("", |segment| segment.cipher.as_str());
+            let (name, mode) = cipher.split_once('-').unwrap_or((cipher, ""));
+            let offset = segment.map_or(0, |segment| segment.offset / 512);
+            line("Cipher name:   ", name);
+            line("Cipher mode:   ", mode);
+            line("Payload offset:", &offset.to_string());
+            line("UUID:          ", &info.uuid);
+            line("MK bits:       ", &(key_len * 8).to_string());
+        }
+    }
+    let title = format!("LUKS header information for {}\n", plain(path));
+    text.splice(0..0, title.bytes());
+    let name: &[u8] = match unbound {
+        Some(_) => b"Unbound Key:\t",
+        None => b"MK dump:\t",
+    };
+    text.extend_from_slice(name);
+    text
+}
