@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use atrest_attach::serve::keep_from_commands;
@@ -276,6 +277,17 @@ pub fn read_volume_key(path: &Path, output: &Output) -> Result<VolumeKey, Failur
         ))
         .at(path));
     }
+    output.warn_if_unlocked();
+    Ok(VolumeKey::new(bytes))
+}
+
+/// A volume key of so many bytes: the whole file, or as much of a device such as /dev/urandom.
+pub fn read_volume_key_of(path: &Path, len: usize, output: &Output) -> Result<VolumeKey, Failure> {
+    let endless = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device());
+    if !endless {
+        return read_volume_key(path, output);
+    }
+    let bytes = read_key_file(path, 0, Some(len as u64), output)?;
     output.warn_if_unlocked();
     Ok(VolumeKey::new(bytes))
 }

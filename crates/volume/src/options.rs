@@ -188,6 +188,14 @@ pub struct FormatOptions {
     pub keyslot: KeyslotOptions,
 }
 
+impl FormatOptions {
+    /// Bytes of the volume key where nothing is said of it.
+    pub fn usual_key_len(&self) -> usize {
+        // That of aes-xts-plain64 is 64.
+        self.cipher.as_ref().map_or(64, crate::luks2::default_key_len)
+    }
+}
+
 /// New names of a volume. What is `None` stays; an empty label or subsystem removes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Relabel<'a> {

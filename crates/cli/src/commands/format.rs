@@ -50,7 +50,8 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
         place.confirm(output)?;
     }
     if let Some(path) = &args.volume_key_file {
-        options.volume_key = Some(secrets::read_volume_key(path, output)?);
+        let len = options.key_len.unwrap_or_else(|| options.usual_key_len());
+        options.volume_key = Some(secrets::read_volume_key_of(path, len, output)?);
     }
     let prompt = format!("New passphrase for {}", args.path.display());
     let passphrase = Source::from(&args.passphrase).read_new(&prompt, output)?;

@@ -389,6 +389,38 @@ fn a_volume_is_opened_closed_and_told_of() {
 }
 
 #[test]
+fn a_new_volume_may_have_its_key_from_a_device() {
+    let names = Names::new();
+    names.0.bash("truncate -s 20M vol").ok();
+    let format = ["luksFormat", "-q", "-s", "256", "--volume-key-file", "/dev/urandom", "vol", "key"];
+    names.run(&[&format[..], &CHEAP].concat()).reports(0);
+    names
+        .run(&["luksDump", "-q", "--dump-volume-key", "--volume-key-file", "vk", "-d", "key", "vol"])
+        .reports(0);
+    let usual = [
+        "luksFormat",
+        "-q",
+        "--volume-key-file",
+        "/dev/urandom",
+        "--cipher",
+        "aes-cbc-plain64",
+        "vol2",
+        "key",
+    ];
+    names.0.bash("truncate -s 20M vol2").ok();
+    names.run(&[&usual[..], &CHEAP].concat()).reports(0);
+    assert!(names.run(&["luksDump", "vol2"]).stdout.contains("Key:        256 bits"));
+    let key = names.0.read("vk");
+    assert!(key.len() == 32 && key.iter().any(|byte| *byte != 0));
+    names.judge(&["luksAddKey", "-q", "--volume-key-file", "vk", "vol", "new"]).ok();
+    assert!(names.opens("vol", "new"));
+    // Every byte of a file, as without that size.
+    names.0.bash("cat vk vk > long").ok();
+    let long = ["luksFormat", "-q", "-s", "256", "--volume-key-file", "long", "vol", "key"];
+    names.run(&[&long[..], &CHEAP].concat()).fails(1, "64 bytes");
+}
+
+#[test]
 fn ends_are_told_on_request() {
     let names = Names::new();
     names.volume("luks2");

@@ -311,7 +311,7 @@ pub(super) fn fill_random(device: &dyn Media, offset: u64, size: u64) -> Result<
 }
 
 /// The longest key that cryptsetup would choose: 64 bytes for XTS, otherwise 32, or what the cipher takes.
-pub(super) fn default_key_len(cipher: &CipherSpec) -> usize {
+pub(crate) fn default_key_len(cipher: &CipherSpec) -> usize {
     let lens = cipher.key_lens();
     let len = [64, 32].into_iter().find(|len| lens.contains(len));
     // intended: a key of no bytes is refused for a cipher that has no keys.

@@ -18,6 +18,7 @@ mod token;
 mod unlock;
 
 pub use backup::{header_backup, header_restore};
+pub(crate) use create::default_key_len;
 pub use create::format;
 
 use atrest_device::{LockMode, Media};
