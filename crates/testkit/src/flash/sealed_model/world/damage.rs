@@ -37,9 +37,9 @@ impl World {
             return Damage { undamaged, unread: self.damage.unread && self.by_serials };
         }
         for &(block, epoch, fill) in held {
-            for unit in 0..fill {
-                if !self.is_sealed(undamaged[block][unit], (block, unit), epoch) {
-                    undamaged[block][unit] = self.sealed((block, unit), epoch);
+            for (unit, cell) in undamaged[block].iter_mut().enumerate().take(fill) {
+                if !self.is_sealed(*cell, (block, unit), epoch) {
+                    *cell = self.sealed((block, unit), epoch);
                 }
             }
         }
