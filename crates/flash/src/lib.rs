@@ -83,7 +83,9 @@ pub use card_flash::{CardFlash, CardFlashError};
 #[cfg(feature = "embedded-sdmmc")]
 pub use card_part::CardPart;
 pub use crypt_setup::{BlankReads, CryptFlashError};
-pub use header::{AnchorError, AnchorHeader, CopyState, FlashHeaderError, FoundHeader, HeaderMark};
+pub use header::{
+    AnchorError, AnchorHeader, CopyState, FlashHeaderError, FoundHeader, HeaderMark, HeaderNotOpened,
+};
 #[cfg(feature = "littlefs2")]
 pub use littlefs::{LittlefsError, LittlefsGeometry, LittlefsStorage};
 #[cfg(feature = "embedded-sdmmc")]

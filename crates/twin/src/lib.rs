@@ -25,7 +25,7 @@
 //! Tokens keep their places in the source, so that errors and lints name the line that was written.
 #![forbid(unsafe_code)]
 
-use proc_macro::{Group, TokenStream, TokenTree};
+use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 
 /// Leaves an item as it is written.
 #[proc_macro_attribute]
@@ -34,6 +34,13 @@ pub fn asynchronous(arguments: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// Leaves `async` and `.await` out of an item: what it calls is then done when the call returns.
+///
+/// Neither attribute takes arguments:
+///
+/// ```compile_fail
+/// #[atrest_twin::blocking(always)]
+/// fn f() {}
+/// ```
 #[proc_macro_attribute]
 pub fn blocking(arguments: TokenStream, item: TokenStream) -> TokenStream {
     refuse(arguments).unwrap_or_else(|| without_awaiting(item))
@@ -65,6 +72,11 @@ fn is_await(token: &TokenTree) -> bool {
 
 /// The attributes take no arguments: what somebody meant by one would not happen.
 fn refuse(arguments: TokenStream) -> Option<TokenStream> {
-    let error = "compile_error!(\"this attribute takes no arguments\");";
-    (!arguments.is_empty()).then(|| error.parse().unwrap_or_default())
+    let message = TokenTree::from(Literal::string("this attribute takes no arguments"));
+    let error: [TokenTree; 3] = [
+        Ident::new("compile_error", Span::call_site()).into(),
+        Punct::new('!', Spacing::Alone).into(),
+        Group::new(Delimiter::Brace, message.into()).into(),
+    ];
+    (!arguments.is_empty()).then(|| error.into_iter().collect())
 }

@@ -11,7 +11,9 @@ use atrest_secret::Random;
 
 use super::copies::Copies;
 use super::{FlashDevice, FlashHeader};
-use crate::header::{AnchorHeader, CopyState, FlashHeaderError, FoundHeader, HeaderMark, sizes_of};
+use crate::header::{
+    AnchorHeader, CopyState, FlashHeaderError, FoundHeader, HeaderMark, HeaderNotOpened, sizes_of,
+};
 
 /// What a new volume is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,13 +88,44 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
         device: D,
         scratch: B,
         options: &FormatOptions,
-        mut first: NewSlot<'_>,
+        first: NewSlot<'_>,
         key: &mut FlashKey,
     ) -> Result<Self, FlashHeaderError> {
+        Self::try_format(device, scratch, options, first, key).map_err(FlashHeaderError::from)
+    }
+
+    /// Formats as [`format`](Self::format) does. If that fails, device and memory come back.
+    ///
+    /// # Errors
+    /// [`HeaderNotOpened`], with the error of [`format`](Self::format).
+    pub fn try_format(
+        device: D,
+        scratch: B,
+        options: &FormatOptions,
+        first: NewSlot<'_>,
+        key: &mut FlashKey,
+    ) -> Result<Self, HeaderNotOpened<D, B>> {
         key.clear();
         let mut copies = Copies::new(device, scratch)?;
         let mut bytes = [0; HEADER_LEN];
-        let order = match copies.load(&mut bytes) {
+        match copies.make(&mut bytes, options, first, key) {
+            Ok(()) => Ok(Self { copies, bytes, current: 0, states: [CopyState::Current; 2], in_step: true }),
+            Err(error) => Err(copies.not_opened(error)),
+        }
+    }
+}
+
+impl<D: FlashDevice, B: AsMut<[u8]>> Copies<D, B> {
+    /// Draws a volume key, and makes both copies a header that opens with `first`.
+    fn make(
+        &mut self,
+        bytes: &mut [u8; HEADER_LEN],
+        options: &FormatOptions,
+        mut first: NewSlot<'_>,
+        key: &mut FlashKey,
+    ) -> Result<(), FlashHeaderError> {
+        let copies = self;
+        let order = match copies.load(bytes) {
             Ok((1, _)) => [0, 1],
             _ => [1, 0],
         };
@@ -100,7 +133,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
             for copy in 0..2 {
                 // Where nobody can say what is blank, as on a card, only a header keeps its place.
                 let is_free = copies.is_blank(copy)?.unwrap_or(true);
-                if !is_free || copies.holds_a_header(copy, &mut bytes)? {
+                if !is_free || copies.holds_a_header(copy, bytes)? {
                     return Err(FlashHeaderError::NotBlank);
                 }
             }
@@ -116,7 +149,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
         params.check().map_err(|error| FlashHeaderError::Header(error.into()))?;
         key.generate(&params, first.random)?;
         let slot = first.seal(&params, key).map_err(|error| FlashHeaderError::Slot { slot: 0, error })?;
-        let mut edit = HeaderEdit::create(&mut bytes, &params).map_err(FlashHeaderError::Header)?;
+        let mut edit = HeaderEdit::create(bytes, &params).map_err(FlashHeaderError::Header)?;
         let _exists = edit.put_slot(0, Some(&slot));
         edit.finish(1);
         // Both copies of what was there go before the first new one comes, so that no two volumes ever stand side by side; the
@@ -125,13 +158,13 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
             done(copies.destroy(copy)).map_err(|error| FlashHeaderError::NotDestroyed { copy, error })?;
         }
         for copy in [0, 1] {
-            done(copies.replace(copy, &bytes)).map_err(|error| FlashHeaderError::NotRewritten {
+            done(copies.replace(copy, bytes)).map_err(|error| FlashHeaderError::NotRewritten {
                 copy,
                 in_other: copy == 1,
                 error,
             })?;
         }
-        Ok(Self { copies, bytes, current: 0, states: [CopyState::Current; 2], in_step: true })
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use atrest_device::{FlashCause, FlashError, FlashGeometry, FlashOperation};
 use atrest_keyslot::flash::{FlashSizes, HEADER_LEN, Header};
 
 use super::{FlashDevice, twin};
-use crate::header::{CopyState, FlashHeaderError, Found, newest, sizes_of};
+use crate::header::{CopyState, FlashHeaderError, Found, HeaderNotOpened, newest, sizes_of};
 
 /// A medium with places for two copies.
 pub(super) struct Copies<D, B> {
@@ -18,23 +18,16 @@ pub(super) struct Copies<D, B> {
 #[twin]
 impl<D: FlashDevice, B: AsMut<[u8]>> Copies<D, B> {
     /// Looks whether the scratch buffer and the medium have room.
-    pub(super) fn new(device: D, mut scratch: B) -> Result<Self, FlashHeaderError> {
-        let geometry = device.geometry();
-        let has = scratch.as_mut().len();
-        let prog = geometry.prog_size() as usize;
-        // cannot underflow: a remainder is no more than the whole. No geometry has units of 0 bytes.
-        let scratch_len = has.saturating_sub(has.checked_rem(prog).unwrap_or(has));
-        if scratch_len == 0 {
-            return Err(FlashHeaderError::ScratchTooSmall { needs: geometry.prog_size(), has });
+    pub(super) fn new(device: D, mut scratch: B) -> Result<Self, HeaderNotOpened<D, B>> {
+        match check(device.geometry(), scratch.as_mut()) {
+            Ok((scratch_len, sizes)) => Ok(Self { device, scratch, scratch_len, sizes }),
+            Err(error) => Err(HeaderNotOpened { error, device, scratch, bytes: () }),
         }
-        let sizes = sizes_of(geometry);
-        if sizes.block_count <= sizes.first_data_block() {
-            let needs =
-                // cannot overflow: a header takes a few blocks.
-                sizes.first_data_block().saturating_add(1).saturating_mul(u64::from(sizes.erase_size));
-            return Err(FlashHeaderError::CutInSize { needs, has: geometry.size() });
-        }
-        Ok(Self { device, scratch, scratch_len, sizes })
+    }
+
+    /// What was passed, back.
+    pub(super) fn not_opened(self, error: FlashHeaderError) -> HeaderNotOpened<D, B> {
+        HeaderNotOpened { error, device: self.device, scratch: self.scratch, bytes: () }
     }
 
     pub(super) fn geometry(&self) -> FlashGeometry {
@@ -109,4 +102,23 @@ pub(super) fn room<B: AsMut<[u8]>>(scratch: &mut B, len: usize) -> Result<&mut [
     // intended: a number for the error message.
     let cause = FlashCause::BufferTooSmall { needs: u32::try_from(len).unwrap_or(u32::MAX), has };
     scratch.as_mut().get_mut(..len).ok_or(FlashError::new(FlashOperation::Read, 0, len as u64, cause))
+}
+
+/// How much of the scratch buffer is used, and the sizes of a medium with room for both copies.
+fn check(geometry: FlashGeometry, scratch: &[u8]) -> Result<(usize, FlashSizes), FlashHeaderError> {
+    let has = scratch.len();
+    let prog = geometry.prog_size() as usize;
+    // cannot underflow: a remainder is no more than the whole. No geometry has units of 0 bytes.
+    let scratch_len = has.saturating_sub(has.checked_rem(prog).unwrap_or(has));
+    if scratch_len == 0 {
+        return Err(FlashHeaderError::ScratchTooSmall { needs: geometry.prog_size(), has });
+    }
+    let sizes = sizes_of(geometry);
+    if sizes.block_count <= sizes.first_data_block() {
+        let needs =
+            // cannot overflow: a header takes a few blocks.
+            sizes.first_data_block().saturating_add(1).saturating_mul(u64::from(sizes.erase_size));
+        return Err(FlashHeaderError::CutInSize { needs, has: geometry.size() });
+    }
+    Ok((scratch_len, sizes))
 }

@@ -7,6 +7,46 @@ use atrest_keyslot::flash::{FlashSizes, HeaderError, SLOTS, SlotError};
 
 use super::anchor::AnchorError;
 
+/// Why a header was not opened or made, with what was passed for it: the device to format or to give to another program, and the
+/// memory. `H` is `()` where the header is kept in the volume itself.
+pub struct HeaderNotOpened<D, B, H = ()> {
+    /// Why.
+    pub error: FlashHeaderError,
+    /// The medium.
+    pub device: D,
+    /// The buffer for a prog unit.
+    pub scratch: B,
+    /// The memory for the header.
+    pub bytes: H,
+}
+
+impl<D, B, H> HeaderNotOpened<D, B, H> {
+    pub(crate) fn with_bytes<N>(self, bytes: N) -> HeaderNotOpened<D, B, N> {
+        let Self { error, device, scratch, .. } = self;
+        HeaderNotOpened { error, device, scratch, bytes }
+    }
+}
+
+impl<D, B, H> From<HeaderNotOpened<D, B, H>> for FlashHeaderError {
+    fn from(not_opened: HeaderNotOpened<D, B, H>) -> Self {
+        not_opened.error
+    }
+}
+
+impl<D, B, H> fmt::Debug for HeaderNotOpened<D, B, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeaderNotOpened").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<D, B, H> fmt::Display for HeaderNotOpened<D, B, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<D, B, H> core::error::Error for HeaderNotOpened<D, B, H> {}
+
 /// A failed operation on the header of a medium.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use atrest_device::{FlashError, FlashGeometry};
 use atrest_keyslot::flash::FlashSizes;
 
 pub use anchor::{AnchorError, AnchorHeader};
-pub use error::FlashHeaderError;
+pub use error::{FlashHeaderError, HeaderNotOpened};
 pub use found::CopyState;
 pub(crate) use found::{Found, newest};
 #[cfg(feature = "sealed")]

@@ -10,7 +10,7 @@ use atrest_keyslot::flash::{
 
 use super::copies::Copies;
 use super::{FlashDevice, FlashRegion, twin};
-use crate::header::{CopyState, FlashHeaderError, FoundHeader, HeaderMark};
+use crate::header::{CopyState, FlashHeaderError, FoundHeader, HeaderMark, HeaderNotOpened};
 
 /// The header of a medium, read and checked.
 ///
@@ -35,6 +35,15 @@ impl<D: FlashDevice, B: AsMut<[u8]>> FlashHeader<D, B> {
     pub async fn open(device: D, scratch: B) -> Result<Self, FlashHeaderError> {
         Self::open_in(device, scratch, [0; HEADER_LEN]).await
     }
+
+    /// Opens as [`open`](FlashHeader::open) does. If that fails, everything that was passed comes back.
+    ///
+    /// # Errors
+    /// [`HeaderNotOpened`], with the error of [`open`](FlashHeader::open).
+    pub async fn try_open(device: D, scratch: B) -> Result<Self, HeaderNotOpened<D, B>> {
+        let opened = Self::try_open_in(device, scratch, [0; HEADER_LEN]).await;
+        opened.map_err(|not_opened| not_opened.with_bytes(()))
+    }
 }
 
 #[twin]
@@ -49,12 +58,28 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
     /// [`FlashHeaderError::OtherGeometry`] or [`FlashHeaderError::CutInSize`] if the header was made for
     /// another medium, [`FlashHeaderError::ScratchTooSmall`] if `scratch` has no room,
     /// [`FlashHeaderError::Flash`] if the medium fails.
-    pub async fn open_in(device: D, scratch: B, mut bytes: H) -> Result<Self, FlashHeaderError> {
-        let mut copies = Copies::new(device, scratch)?;
-        let (current, states) = copies.load(bytes.borrow_mut()).await?;
+    pub async fn open_in(device: D, scratch: B, bytes: H) -> Result<Self, FlashHeaderError> {
+        Self::try_open_in(device, scratch, bytes).await.map_err(FlashHeaderError::from)
+    }
+
+    /// Opens as [`open_in`](FlashHeader::open_in) does. If that fails, everything that was passed comes back.
+    ///
+    /// # Errors
+    /// [`HeaderNotOpened`], with the error of [`open_in`](FlashHeader::open_in).
+    pub async fn try_open_in(device: D, scratch: B, mut bytes: H) -> Result<Self, HeaderNotOpened<D, B, H>> {
+        let mut copies = match Copies::new(device, scratch) {
+            Ok(copies) => copies,
+            Err(not_opened) => return Err(not_opened.with_bytes(bytes)),
+        };
+        let (current, states) = match copies.load(bytes.borrow_mut()).await {
+            Ok(found) => found,
+            Err(error) => return Err(copies.not_opened(error).with_bytes(bytes)),
+        };
         let header = Self { copies, bytes, current, states, in_step: true };
-        header.check_geometry()?;
-        Ok(header)
+        match header.check_geometry() {
+            Ok(()) => Ok(header),
+            Err(error) => Err(header.copies.not_opened(error).with_bytes(header.bytes)),
+        }
     }
 
     /// What it says.

@@ -195,7 +195,7 @@ impl fmt::Display for SealedError {
 
 impl core::error::Error for SealedError {}
 
-/// Why a volume was not opened, with what was passed for it: the device to format, to read without freshness or to give to
+/// Why a volume was not opened or made, with what was passed for it: the device to format, to read without freshness or to give to
 /// another program, the store, and the memory.
 pub struct NotOpened<D, S, T, B> {
     /// Why.

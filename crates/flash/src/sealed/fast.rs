@@ -52,22 +52,20 @@ impl Scan {
         if !stands(first, 0) {
             return Ok(BlockState::VOID);
         }
-        // Which of two salts it is the unit's tag tells.
+        // Which of two salts it is the unit's tag tells. A newer first unit saves the search for the last one, which is newer as well.
         if salt != second || first >= self.anchor {
             return self.read_block(cells, block).await;
         }
         let epoch = Epoch { serial: first, salt };
-        let (fill, last) = cells.held(block, first).await.map_err(medium)?;
-        if last >= self.anchor || self.has_newer_ticket(cells, block).await? {
+        let (last, newest) = cells.last_held(block, first).await.map_err(medium)?;
+        if newest >= self.anchor || self.has_newer_ticket(cells, block).await? {
             return self.read_block(cells, block).await;
         }
-        // cannot underflow: the first unit counts.
-        if self.reach == Reach::Ends
-            && !cells.has_ends(block, epoch, fill.saturating_sub(1)).await.map_err(medium)?
-        {
+        if self.reach == Reach::Ends && !cells.has_ends(block, epoch, last).await.map_err(medium)? {
             return self.read_block(cells, block).await;
         }
-        let state = BlockState::holding(epoch, fill);
+        // cannot overflow: units of a block are counted by 14 bits.
+        let state = BlockState::holding(epoch, last.saturating_add(1));
         self.sum = self.sum.wrapping_add(cells.keys.share(stamp(block, &state)));
         Ok(state)
     }
@@ -93,7 +91,7 @@ impl Scan {
     ) -> Result<(), SealedError> {
         for (_, ticket) in self.tickets.into_iter().flatten() {
             let Some(state) = table.get_mut(ticket.block as usize) else { return Err(self.not_anchored()) };
-            // What has something newer was read so already.
+            // What has something newer was read so already, and is refused: no such block is announced before it is anchored.
             if state.fill() != 0 && state.epoch().serial < self.anchor && !state.is_in_flight() {
                 self.sum = self.sum.wrapping_sub(cells.keys.share(stamp(ticket.block, state)));
                 *state = self.read_block(cells, ticket.block).await?;
@@ -105,23 +103,20 @@ impl Scan {
 
 #[twin]
 impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
-    /// Units that a block holds if the serials in it are right, and the last one's. They rise from the first unit on, so halving finds the
-    /// end.
-    async fn held(&mut self, block: u32, first: u64) -> Result<(u32, u64), FlashCause> {
-        let (mut fill, mut last) = (1_u32, first);
+    /// The last unit that a block holds if the serials in it are right, and its serial. They rise from the first unit on, so halving finds
+    /// the end.
+    async fn last_held(&mut self, block: u32, first: u64) -> Result<(u32, u64), FlashCause> {
+        let (mut last, mut newest) = (0_u32, first);
         let mut end = self.layout.units();
-        while let Some(left) = end.checked_sub(fill).filter(|left| *left > 0) {
+        while let Some(left) = end.checked_sub(last).filter(|left| *left > 1) {
             // cannot overflow: units of a block are counted by 14 bits.
-            let unit = fill.saturating_add(left / 2);
+            let unit = last.saturating_add(left.div_ceil(2));
             match self.unit_serial(block, unit).await? {
-                Some(serial) if stands(serial, last) => {
-                    // cannot overflow: units of a block are counted by 14 bits.
-                    (fill, last) = (unit.saturating_add(1), serial);
-                }
+                Some(serial) if stands(serial, newest) => (last, newest) = (unit, serial),
                 _ => end = unit,
             }
         }
-        Ok((fill, last))
+        Ok((last, newest))
     }
 
     /// Whether the first unit of a block verifies under this epoch, and so does the last one.

@@ -41,17 +41,37 @@ where
     /// [`format_over`](Self::format_over) does.
     pub async fn format(
         device: D,
-        mut store: S,
+        store: S,
         key: &SealedKey<'_>,
         options: SealedOptions,
         table: T,
         buffer: B,
         random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
-        if store.load().await.map_err(SealedError::Store)?.is_some() {
-            return Err(SealedError::StoreInUse);
-        }
-        Self::format_over(device, store, key, options, table, buffer, random).await
+        Self::try_format(device, store, key, options, table, buffer, random).await.map_err(SealedError::from)
+    }
+
+    /// Makes an empty volume as [`format`](Self::format) does. If that fails, everything that was passed comes back.
+    ///
+    /// # Errors
+    /// [`NotOpened`], with the error of [`format`](Self::format).
+    pub async fn try_format(
+        device: D,
+        mut store: S,
+        key: &SealedKey<'_>,
+        options: SealedOptions,
+        table: T,
+        buffer: B,
+        random: &mut dyn Random,
+    ) -> Result<Self, NotOpened<D, S, T, B>> {
+        let error = match store.load().await {
+            Ok(None) => {
+                return Self::try_format_over(device, store, key, options, table, buffer, random).await;
+            }
+            Ok(Some(_)) => SealedError::StoreInUse,
+            Err(error) => SealedError::Store(error),
+        };
+        Err(NotOpened { error, device, store, table, buffer })
     }
 
     /// Makes an empty volume and replaces what the store holds, otherwise like [`format`](Self::format). If the store held
@@ -74,7 +94,32 @@ where
         buffer: B,
         random: &mut dyn Random,
     ) -> Result<Self, SealedError> {
+        let volume = Self::try_format_over(device, store, key, options, table, buffer, random).await;
+        volume.map_err(SealedError::from)
+    }
+
+    /// Makes an empty volume as [`format_over`](Self::format_over) does. If that fails, everything that was passed comes back.
+    ///
+    /// # Errors
+    /// [`NotOpened`], with the error of [`format_over`](Self::format_over).
+    pub async fn try_format_over(
+        device: D,
+        store: S,
+        key: &SealedKey<'_>,
+        options: SealedOptions,
+        table: T,
+        buffer: B,
+        random: &mut dyn Random,
+    ) -> Result<Self, NotOpened<D, S, T, B>> {
         let mut volume = Self::lent((device, store, table, buffer), key, options, random)?;
+        match volume.format_lent(key).await {
+            Ok(()) => Ok(volume),
+            Err(error) => Err(volume.not_opened(error)),
+        }
+    }
+
+    async fn format_lent(&mut self, key: &SealedKey<'_>) -> Result<(), SealedError> {
+        let volume = self;
         for block in 0..blocks(&volume.cells.layout) {
             if volume.cells.open_first(block).await.map_err(SealedError::Medium)?.is_some() {
                 return Err(SealedError::KeyInUse { block });
@@ -86,8 +131,7 @@ where
         };
         (volume.next, volume.start) = (first, first);
         volume.header = AnchoredHeader::settled(key.header)?;
-        volume.write_record(false, None).await.map_err(failed)?;
-        Ok(volume)
+        volume.write_record(false, None).await.map_err(failed)
     }
 
     /// Opens a volume. With [`Verify::OnRead`], the default, reads the serials on the medium, and verifies what is newer than

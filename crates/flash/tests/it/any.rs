@@ -61,29 +61,36 @@ macro_rules! ways {
     )* };
 }
 
+/// The ways to a volume that give back what was passed.
+macro_rules! tries {
+    ($($way:ident)*) => { $(
+        pub fn $way(
+            device: AnyFlash<'a>,
+            store: AnyStore<'a>,
+            key: &SealedKey<'_>,
+            options: SealedOptions,
+            table: Vec<BlockState>,
+            buffer: Vec<u8>,
+            random: &mut dyn Random,
+        ) -> Result<Self, NotOpened<AnyFlash<'a>, AnyStore<'a>, Vec<BlockState>, Vec<u8>>> {
+            if is_asynchronous() {
+                let (device, store) = (Waits(device), Waits(store));
+                let volume = block_on(Awaits::$way(device, store, key, options, table, buffer, random));
+                volume.map(Self::Asynchronous).map_err(|refused| {
+                    let NotOpened { error, device, store, table, buffer } = refused;
+                    NotOpened { error, device: device.0, store: store.0, table, buffer }
+                })
+            } else {
+                Blocks::$way(device, store, key, options, table, buffer, random).map(Self::Blocking)
+            }
+        }
+    )* };
+}
+
 impl<'a, A: Aead> AnyVolume<'a, A> {
     ways!(format format_over mount adopt);
 
-    pub fn try_mount(
-        device: AnyFlash<'a>,
-        store: AnyStore<'a>,
-        key: &SealedKey<'_>,
-        options: SealedOptions,
-        table: Vec<BlockState>,
-        buffer: Vec<u8>,
-        random: &mut dyn Random,
-    ) -> Result<Self, NotOpened<AnyFlash<'a>, AnyStore<'a>, Vec<BlockState>, Vec<u8>>> {
-        if is_asynchronous() {
-            let (device, store) = (Waits(device), Waits(store));
-            let volume = block_on(Awaits::try_mount(device, store, key, options, table, buffer, random));
-            volume.map(Self::Asynchronous).map_err(|refused| {
-                let NotOpened { error, device, store, table, buffer } = refused;
-                NotOpened { error, device: device.0, store: store.0, table, buffer }
-            })
-        } else {
-            Blocks::try_mount(device, store, key, options, table, buffer, random).map(Self::Blocking)
-        }
-    }
+    tries!(try_format try_mount);
 
     pub fn anchor(&mut self) -> Result<(), FlashCause> {
         either!(self, volume => volume.anchor())

@@ -2,13 +2,15 @@
 
 use crate::header::{COST, Header, Seeded, XTS, format, geometry, open, opened_by, unlock, with_new};
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation};
-use atrest_flash::{CopyState, Existing, FlashHeader, FlashHeaderError, FormatOptions, NewSlot};
+use atrest_flash::{
+    CopyState, Existing, FlashHeader, FlashHeaderError, FormatOptions, HeaderNotOpened, NewSlot,
+};
 use atrest_keyslot::flash::{
     AnyKdf, DeriveError, DeviceSecret, FlashCipher, FlashKey, HEADER_LEN, HeaderError, HmacSecret, KdfCost,
     ParamsError, Pbkdf2Kdf, SLOTS, SlotError,
 };
 use atrest_secret::{Random, RandomError, SecretArray};
-use atrest_testkit::flash::{BadBlock, EmulatedFlash, SharedFlash};
+use atrest_testkit::flash::{BadBlock, EmulatedFlash, FlashImage, SharedFlash};
 
 const NOR: FlashGeometry = match FlashGeometry::new(1, 16, 4096, 16) {
     Ok(geometry) => geometry,
@@ -263,7 +265,7 @@ fn headers_of_other_media_are_refused() {
     let (medium, _) = formatted();
     let bytes = medium.lock().image().to_bytes();
     let on = |geometry: FlashGeometry| {
-        let mut image = atrest_testkit::flash::FlashImage::erased(geometry);
+        let mut image = FlashImage::erased(geometry);
         let copy = HEADER_LEN.next_multiple_of(geometry.erase_size() as usize);
         let erase = geometry.erase_size() as usize;
         let prog = geometry.prog_size() as usize;
@@ -296,6 +298,41 @@ fn headers_of_other_media_are_refused() {
     }
     let small = FlashHeader::open(medium.clone(), [0; 15]).map(|_| ());
     assert_eq!(small, Err(FlashHeaderError::ScratchTooSmall { needs: 16, has: 15 }));
+}
+
+#[test]
+fn what_was_passed_for_a_header_that_does_not_open_or_can_not_be_made_comes_back() {
+    let mut random = random();
+    let (medium, mut key) = (SharedFlash::new(EmulatedFlash::new(NOR)), FlashKey::empty());
+    let mut bytes = [0; HEADER_LEN];
+    // No room in the buffer, nothing on the medium, and then a header of another one.
+    let small = FlashHeader::try_open_in(medium.clone(), [0; 15], &mut bytes).expect_err("a small buffer");
+    assert_eq!(small.error, FlashHeaderError::ScratchTooSmall { needs: 16, has: 15 });
+    let HeaderNotOpened { device, bytes, .. } = small;
+    let blank = FlashHeader::try_open_in(device, [0; 64], bytes).expect_err("blank");
+    assert_eq!(blank.error, FlashHeaderError::Header(HeaderError::Blank));
+    let HeaderNotOpened { device, scratch, bytes, .. } = blank;
+    let refused = with_new(&mut random, "", |first| {
+        FlashHeader::try_format(device, scratch, &XTS, first, &mut key).expect_err("no passphrase")
+    });
+    assert!(matches!(refused.error, FlashHeaderError::Slot { slot: 0, .. }), "{refused}");
+    let made = with_new(&mut random, "first", |first| {
+        FlashHeader::try_format(refused.device, refused.scratch, &XTS, first, &mut key).map(drop).is_ok()
+    });
+    assert!(made);
+    let image = medium.lock().image().to_bytes();
+    let image = FlashImage::from_bytes(geometry(1, 16, 4096, 8), &image[..8 * 4096]);
+    let small = EmulatedFlash::with_image(image);
+    let cut = FlashHeader::try_open_in(small, [0; 64], bytes).expect_err("a part is missing");
+    assert!(matches!(cut.error, FlashHeaderError::CutInSize { .. }), "{cut}");
+    assert_eq!(
+        (cut.device.geometry().block_count(), cut.scratch.len(), cut.bytes.len()),
+        (8, 64, HEADER_LEN)
+    );
+    let opened = FlashHeader::try_open(medium.clone(), [0; 64]).expect("opens");
+    assert_eq!(opened.copy_states(), [CopyState::Current; 2]);
+    let again = FlashHeader::try_open(medium, [0; 15]).map_err(FlashHeaderError::from).map(drop);
+    assert_eq!(again, Err(FlashHeaderError::ScratchTooSmall { needs: 16, has: 15 }));
 }
 
 #[test]

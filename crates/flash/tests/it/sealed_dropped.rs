@@ -7,9 +7,7 @@ use std::rc::Rc;
 
 use atrest_cipher::aead::ChaCha20Poly1305;
 use atrest_device::asynchronous::{FlashDevice, TrustedStore};
-use atrest_device::{
-    FlashCause, FlashDevice as _, FlashError, FlashGeometry, TRUSTED_RECORD_LEN, TrustedStoreError,
-};
+use atrest_device::{FlashCause, FlashError, FlashGeometry, TRUSTED_RECORD_LEN, TrustedStoreError};
 use atrest_flash::asynchronous::SealedFlash;
 use atrest_flash::asynchronous::store::{CounterStore, PageStore};
 use atrest_flash::sealed::store::{ENTRY_LEN, FRAME_LEN};
@@ -20,36 +18,26 @@ use atrest_testkit::{Campaign, Random};
 
 use crate::counter_rig::Counter;
 use crate::sealed::{BLOCKS, ERASE, FIRST, KEY, OPTIONS, geometry};
-use crate::waits::{Waits, block_on, pause, poll_at_most};
+use crate::tearing::TearingChip;
+use crate::waits::{Waits, block_on, poll_at_most};
 
-const PROG: usize = 32;
 const PAYLOAD: usize = 72;
 /// Bytes of a ticket, behind which its serial stands.
 const TICKET: usize = 18;
 const UNITS: u64 = 10;
 
-/// A chip that goes on by itself when nobody waits for it any more, or stops half-way.
+/// A chip to which each serial goes once.
 #[derive(Clone)]
 struct Chip {
-    flash: SharedFlash,
+    chip: TearingChip,
     serials: Rc<RefCell<BTreeSet<u64>>>,
-    random: Rc<RefCell<Random>>,
 }
 
 impl Chip {
     fn new(random: &mut Random) -> Self {
-        Self {
-            flash: SharedFlash::new(EmulatedFlash::new(geometry())),
-            serials: Rc::default(),
-            random: Rc::new(RefCell::new(Random::new(random.draw()))),
-        }
+        Self { chip: TearingChip::new(geometry(), random), serials: Rc::default() }
     }
 
-    fn draw(&self, bound: u64) -> usize {
-        self.random.borrow_mut().below(bound) as usize
-    }
-
-    /// Each serial goes to the chip once.
     fn note(&self, address: u64, data: &[u8]) {
         let is_ticket = address % ERASE as u64 >= (ERASE - 64) as u64;
         let at = if is_ticket { TICKET } else { PAYLOAD };
@@ -60,80 +48,26 @@ impl Chip {
     }
 }
 
-/// What becomes of an operation that has begun when its future is dropped.
-struct Begun<F: FnMut()> {
-    is_awaited: bool,
-    tear: F,
-}
-
-impl<F: FnMut()> Begun<F> {
-    async fn end(mut self) {
-        pause().await;
-        self.is_awaited = true;
-    }
-}
-
-impl<F: FnMut()> Drop for Begun<F> {
-    fn drop(&mut self) {
-        if !self.is_awaited {
-            (self.tear)();
-        }
-    }
-}
-
 impl FlashDevice for Chip {
     fn geometry(&self) -> FlashGeometry {
-        self.flash.geometry()
+        self.chip.geometry()
     }
 
     async fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
-        pause().await;
-        self.flash.read(address, buf)
+        self.chip.read(address, buf).await
     }
 
     async fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
-        pause().await;
         self.note(address, data);
-        self.flash.prog(address, data)?;
-        let chip = self.clone();
-        let (block, first) = (address as usize / ERASE, address as usize % ERASE / PROG);
-        let units = data.len() / PROG;
-        let tear = move || {
-            let mut flash = chip.flash.lock();
-            let kept = match chip.draw(3) {
-                0 => units,
-                _ => chip.draw(units as u64),
-            };
-            for unit in first + kept..first + units {
-                flash.image_mut().put_unit(block, unit, &[0xff; PROG]);
-            }
-        };
-        Begun { is_awaited: false, tear }.end().await;
-        Ok(())
+        self.chip.prog(address, data).await
     }
 
     async fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
-        pause().await;
-        let before = self.flash.lock().image().clone();
-        self.flash.erase(address, len)?;
-        let chip = self.clone();
-        let (block, units) = (address as usize / ERASE, ERASE / PROG);
-        let tear = move || {
-            let (kept, from_the_end) = (chip.draw(units as u64 + 1), chip.draw(2) == 0);
-            let kept = if chip.draw(3) == 0 { 0 } else { kept };
-            let kept = if from_the_end { units - kept..units } else { 0..kept };
-            let mut flash = chip.flash.lock();
-            for unit in kept {
-                flash.image_mut().put_unit(block, unit, before.unit(block, unit));
-            }
-        };
-        Begun { is_awaited: false, tear }.end().await;
-        Ok(())
+        self.chip.erase(address, len).await
     }
 
     async fn sync(&mut self) -> Result<(), FlashError> {
-        pause().await;
-        self.flash.sync()
+        self.chip.sync().await
     }
 }
 

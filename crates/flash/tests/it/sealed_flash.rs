@@ -334,6 +334,33 @@ fn what_was_passed_for_a_volume_that_does_not_open_comes_back() {
 }
 
 #[test]
+fn what_was_passed_for_a_volume_that_can_not_be_made_comes_back() {
+    let bench = Bench::new(OPTIONS);
+    drop(used::<AsconAead128>(&bench));
+    let other = SealedKey { uuid: &[9; 16], ..KEY };
+    let make = |key, medium, store, table, buffer| {
+        Volume::<AsconAead128>::try_format(medium, store, key, OPTIONS, table, buffer, &mut OsRandom)
+    };
+    let (medium, store) = (any_flash(bench.medium.clone()), any_store(bench.store.clone()));
+    let refused =
+        make(&KEY, medium, store, vec![Default::default(); 11], vec![0; 1]).expect_err("it is used");
+    assert_eq!(refused.error, SealedError::StoreInUse);
+    bench.store.fail(Some(TrustedStoreError::Driver(3)));
+    let refused = make(&KEY, refused.device, refused.store, refused.table, refused.buffer);
+    let refused = refused.expect_err("the store fails");
+    assert_eq!(refused.error, SealedError::Store(TrustedStoreError::Driver(3)));
+    bench.store.fail(None);
+    bench.store.put(None);
+    let refused = make(&KEY, refused.device, refused.store, refused.table, vec![0; FIRST]);
+    let refused = refused.expect_err("a small table");
+    assert_eq!(refused.error, SealedError::TableTooSmall { needs: BLOCKS, has: 11 });
+    let refused = make(&KEY, refused.device, refused.store, vec![Default::default(); 12], refused.buffer);
+    let refused = refused.expect_err("units of this key are there");
+    assert!(matches!(refused.error, SealedError::KeyInUse { .. }), "{}", refused.error);
+    assert!(make(&other, refused.device, refused.store, refused.table, refused.buffer).is_ok());
+}
+
+#[test]
 fn nothing_is_written_to_the_store_while_nothing_changes_and_syncs_can_be_batched() {
     let bench = Bench::new(SealedOptions { anchor_every: 3, ..OPTIONS });
     let mut volume = bench.format::<AsconAead128>().expect("format");

@@ -158,6 +158,19 @@ fn a_volume_closed_in_good_order_opens_with_a_twentieth_of_the_bytes() {
     }
 }
 
+/// Of an anchored volume that was not closed a serial more is read of each block that holds something: in the slot.
+#[test]
+fn after_a_power_loss_with_nothing_newer_an_opening_reads_five_bytes_more_of_each_block() {
+    let bench = Bench::new(1, 16);
+    let mut volume = bench.filled(1);
+    volume.anchor().expect("anchor");
+    let anchored = bench.bytes(Verify::OnRead);
+    volume.close().expect("close");
+    let units = u64::from(bench.layout.units());
+    let held = (0..BLOCKS - 20).filter(|block| block % 4 != 0 || block % units != 0).count() as u64;
+    assert_eq!(anchored, bench.bytes(Verify::OnRead) + 5 * held);
+}
+
 /// What is newer than the record is read, with its block, and otherwise nothing but a serial in each slot.
 #[test]
 fn after_a_power_loss_an_opening_reads_the_blocks_with_newer_units_as_well() {
@@ -190,6 +203,12 @@ fn serials_that_a_torn_program_has_left_cost_a_look_at_both_ends_of_each_block()
     println!("{every} bytes, {serials} by serials, {ends} with both ends");
     assert!(ends > 2 * serials && ends < every / 4, "{ends}");
     assert_eq!(bench.bytes(Verify::AtOpening), every);
+    // And that of a first unit, in a block that is void.
+    let mut torn = bench.unit(9, 0);
+    torn[3] ^= 0xff;
+    bench.write(BLOCKS as usize - 1, 0, &torn);
+    let ends = bench.bytes(Verify::OnRead);
+    assert!(ends > 2 * serials && ends < every / 4, "{ends}");
 }
 
 /// Blocks that the volume has not used yet may have been another one's.

@@ -2,7 +2,9 @@
 //! their records, and to the power.
 
 use atrest_cipher::aead::AsconAead128;
-use atrest_device::{FlashCause, FlashDevice, FlashGeometry, TrustedStore, TrustedStoreError};
+use atrest_device::{
+    FlashCause, FlashDevice, FlashError, FlashGeometry, FlashOperation, TrustedStore, TrustedStoreError,
+};
 use atrest_flash::sealed::{
     BlockState, PartsError, SealedError, SealedKey, SealedMedium, SealedOptions, SealedParts, Tickets, Verify,
 };
@@ -363,6 +365,129 @@ fn after_a_write_of_the_store_that_failed_either_record_may_count() {
     }
 }
 
+/// An entry that the store names after all, though it said that it failed, is not written over before the store names another one.
+#[test]
+fn what_a_failed_write_of_the_store_names_is_kept() {
+    for failed in 0..14 {
+        let rig = Rig::formatted();
+        let parts = rig.parts();
+        let put = |byte| parts.part(0).expect("a part").store.store(&[byte; 80]);
+        put(100).expect("stores");
+        rig.store.fail_late(TrustedStoreError::Driver(1));
+        for byte in 1..=failed {
+            assert_eq!(put(byte), Err(TrustedStoreError::Driver(1)), "{failed}");
+        }
+        // What follows writes to the log at most, and the power is lost.
+        rig.store.fail(Some(TrustedStoreError::Driver(2)));
+        assert!(put(101).is_err());
+        let named = if failed == 0 { 100 } else { failed };
+        let found = rig.snapshot().parts().part(0).expect("a part").store.load();
+        assert_eq!(found, Ok(Some([named; 80])), "{failed}");
+    }
+}
+
+/// A chip of which nothing is programmed twice, and that can't say what is blank if it is a card.
+struct Strict {
+    chip: SharedFlash,
+    is_card: bool,
+}
+
+impl FlashDevice for Strict {
+    fn geometry(&self) -> FlashGeometry {
+        self.chip.geometry()
+    }
+
+    fn read(&mut self, address: u64, buf: &mut [u8]) -> Result<(), FlashError> {
+        self.chip.read(address, buf)
+    }
+
+    fn prog(&mut self, address: u64, data: &[u8]) -> Result<(), FlashError> {
+        let done = self.chip.prog(address, data);
+        let twice = matches!(done, Err(FlashError { cause: FlashCause::AlreadyProgrammed { .. }, .. }));
+        assert!(!twice, "programmed twice: {done:?}");
+        done
+    }
+
+    fn erase(&mut self, address: u64, len: u64) -> Result<(), FlashError> {
+        self.chip.erase(address, len)
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        self.chip.sync()
+    }
+
+    fn is_blank(&mut self, address: u64, len: u64, scratch: &mut [u8]) -> Result<bool, FlashError> {
+        match self.is_card {
+            true => Err(FlashError::new(FlashOperation::Read, address, len, FlashCause::Unsupported)),
+            false => self.chip.is_blank(address, len, scratch),
+        }
+    }
+}
+
+/// So many blocks of a log, behind one part of one block.
+fn log_of(blocks: u64, is_card: bool) -> (Strict, TrustedMemory) {
+    let geometry = FlashGeometry::new(1, STRIDE, 11 * STRIDE, 1 + blocks).expect("a geometry");
+    let chip = SharedFlash::new(EmulatedFlash::with_image(FlashImage::erased(geometry)));
+    (Strict { chip, is_card }, TrustedMemory::new())
+}
+
+fn load(chip: &Strict, store: &TrustedMemory) -> Result<Option<TrustedRecord>, TrustedStoreError> {
+    let chip = Strict { chip: chip.chip.clone(), ..*chip };
+    let parts = SealedParts::new(chip, store.clone(), &KEY, [1], vec![0; 200]).expect("they fit");
+    parts.part(0).expect("a part").store.load()
+}
+
+fn store(chip: &Strict, to: &TrustedMemory, bytes: std::ops::Range<u8>) {
+    let chip = Strict { chip: chip.chip.clone(), ..*chip };
+    let parts = SealedParts::new(chip, to.clone(), &KEY, [1], vec![0; 200]).expect("they fit");
+    for byte in bytes {
+        parts.part(0).expect("a part").store.store(&[byte; 80]).expect("stores");
+    }
+}
+
+/// Eleven entries fill a block.
+#[test]
+fn a_log_goes_on_behind_its_last_entry_and_takes_its_blocks_in_turn() {
+    let (chip, memory) = log_of(3, false);
+    store(&chip, &memory, 1..6);
+    store(&chip, &memory, 6..11);
+    assert_eq!(chip.chip.lock().wear().erased_blocks(), 1, "for the first entry");
+    store(&chip, &memory, 11..34);
+    assert_eq!(chip.chip.lock().wear().erased_blocks(), 3, "one after the other");
+    assert_eq!(load(&chip, &memory), Ok(Some([33; 80])));
+    // Where something stands behind the last entry, such as a torn one, nothing is programmed.
+    let (chip, memory) = log_of(2, false);
+    store(&chip, &memory, 1..6);
+    chip.chip.lock().image_mut().put_unit(1, 5, &[7; STRIDE as usize]);
+    store(&chip, &memory, 6..9);
+    assert_eq!(load(&chip, &memory), Ok(Some([8; 80])));
+    // Nor in a block that keeps what it holds.
+    let (chip, memory) = log_of(3, false);
+    store(&chip, &memory, 1..34);
+    chip.chip.lock().break_block(1, BadBlock::EraseError);
+    store(&chip, &memory, 34..80);
+    assert_eq!(load(&chip, &memory), Ok(Some([79; 80])));
+}
+
+#[test]
+fn a_log_on_a_card_which_can_not_say_what_is_blank_is_written() {
+    let (card, memory) = log_of(2, true);
+    store(&card, &memory, 1..30);
+    assert_eq!(load(&card, &memory), Ok(Some([29; 80])));
+}
+
+/// Whatever is known of the store, it is asked.
+#[test]
+fn what_somebody_else_has_stored_is_what_is_loaded() {
+    let (chip, memory) = log_of(2, false);
+    let here = Strict { chip: chip.chip.clone(), ..chip };
+    let parts = SealedParts::new(here, memory.clone(), &KEY, [1], vec![0; 200]).expect("they fit");
+    let mut part = parts.part(0).expect("a part").store;
+    part.store(&[1; 80]).expect("stores");
+    store(&chip, &memory, 2..4);
+    assert_eq!(part.load(), Ok(Some([3; 80])));
+}
+
 /// A store beside a counter: what it is told, and what it says.
 #[derive(Default)]
 struct Beside {
@@ -403,6 +528,31 @@ fn a_store_beside_a_counter_is_asked_and_told_by_each_part() {
     assert_eq!(beside.claims, 2);
 }
 
+/// A chip with more blocks than 32 bits count. Nobody has one.
+struct Huge;
+
+impl FlashDevice for Huge {
+    fn geometry(&self) -> FlashGeometry {
+        FlashGeometry::new(1, 16, 512, 1 << 32).expect("a geometry")
+    }
+
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), FlashError> {
+        panic!("nothing is read")
+    }
+
+    fn prog(&mut self, _: u64, _: &[u8]) -> Result<(), FlashError> {
+        panic!("nothing is programmed")
+    }
+
+    fn erase(&mut self, _: u64, _: u64) -> Result<(), FlashError> {
+        panic!("nothing is erased")
+    }
+
+    fn sync(&mut self) -> Result<(), FlashError> {
+        panic!("nothing is written")
+    }
+}
+
 #[test]
 fn a_chip_that_can_not_be_divided_so_is_refused() {
     let geometry = FlashGeometry::new(1, 16, 512, 8).expect("a geometry");
@@ -417,6 +567,12 @@ fn a_chip_that_can_not_be_divided_so_is_refused() {
         Some(PartsError::TooManyBlocks { needs: (1 << 33), has: 8 })
     );
     assert_eq!(new([3, 0], &KEY, 176), Some(PartsError::Empty));
+    let chip = || EmulatedFlash::new(geometry);
+    let none = SealedParts::new(chip(), TrustedMemory::new(), &KEY, [], vec![0; 176]).map(drop);
+    let many = SealedParts::new(chip(), TrustedMemory::new(), &KEY, [1; 256], vec![0; 176]).map(drop);
+    assert_eq!([none, many], [Err(PartsError::Empty); 2]);
+    let huge = SealedParts::new(Huge, TrustedMemory::new(), &KEY, [3, 3], vec![0; 176]).map(drop);
+    assert_eq!(huge, Err(PartsError::TooManyBlocks { needs: 8, has: 1 << 32 }));
     assert_eq!(new([3, 3], &KEY, 175), Some(PartsError::BufferTooSmall { needs: 176, has: 175 }));
     for key in [SealedKey { volume_key: &[0; 32], ..KEY }, SealedKey { uuid: &[0; 16], ..KEY }] {
         assert_eq!(new([3, 3], &key, 176), Some(PartsError::NoKey));

@@ -25,35 +25,11 @@ fn a_map_on_sealed_flash_is_what_its_model_is() {
 
 fn history(on: On, random: &mut Random) {
     let options = MapOptions { longest: 120, spares: 1 };
-    let mut rig = Rig::new(on, 2 + random.below(4), options);
+    let rig = Rig::new(on, 2 + random.below(4), options);
     let mut map = rig.format().expect("formats");
     map.device_mut().close();
     drop(map);
-    let mut state = State::new();
-    for _ in 0..5 {
-        let mut states = vec![state.clone()];
-        let run = rig.record(|map, acknowledge| {
-            for number in 0..1 + random.below(12) {
-                change(map, &mut state, random);
-                states.push(state.clone());
-                acknowledge(number);
-            }
-            if random.below(2) == 0 {
-                map.device_mut().close();
-            }
-        });
-        let cut = run.cut(random).filter(|_| random.below(4) > 0);
-        let (found, allowed) = match cut {
-            None => (read(&rig), &states[states.len() - 1..]),
-            Some(cut) => {
-                let (after, done) = run.aftermath(cut);
-                rig = after;
-                (read(&rig), &states[done..(done + 2).min(states.len())])
-            }
-        };
-        assert!(allowed.contains(&found), "{cut:?}: {found:?} is none of {allowed:?}");
-        state = found;
-    }
+    rig.live(5, random, State::new(), change, read);
 }
 
 /// Some change of map and model. What has no room changes neither.

@@ -25,33 +25,9 @@ fn storage_on_sealed_flash_is_what_its_model_is() {
 }
 
 fn history(on: On, random: &mut Random) {
-    let mut rig = Rig::new(on, 2 + random.below(4), MapOptions { longest: 90, spares: 1 });
+    let rig = Rig::new(on, 2 + random.below(4), MapOptions { longest: 90, spares: 1 });
     drop(rig.format().expect("formats"));
-    let mut state = State::new();
-    for _ in 0..4 {
-        let mut states = vec![state.clone()];
-        let run = rig.record(|map, acknowledge| {
-            for number in 0..1 + random.below(12) {
-                step(map, &mut state, random);
-                states.push(state.clone());
-                acknowledge(number);
-            }
-            if random.below(2) == 0 {
-                map.device_mut().close();
-            }
-        });
-        let cut = run.cut(random).filter(|_| random.below(4) > 0);
-        let (found, allowed) = match cut {
-            None => (read(&rig), &states[states.len() - 1..]),
-            Some(cut) => {
-                let (after, done) = run.aftermath(cut);
-                rig = after;
-                (read(&rig), &states[done..(done + 2).min(states.len())])
-            }
-        };
-        assert!(allowed.contains(&found), "{cut:?}: {found:?} is none of {allowed:?}");
-        state = found;
-    }
+    rig.live(4, random, State::new(), step, read);
 }
 
 /// Some call, whose answer is the model's.

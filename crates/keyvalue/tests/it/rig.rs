@@ -1,5 +1,7 @@
 //! A map on a medium in memory, plain or sealed, and what a power loss leaves of it.
 
+use std::fmt::Debug;
+
 use atrest_cipher::aead::AsconAead128;
 use atrest_cipher::{AesXts, MapperOptions};
 use atrest_device::{FlashDevice, FlashError, FlashGeometry};
@@ -124,6 +126,45 @@ impl Rig {
         drop(map);
         let recording = self.medium.lock().finish_recording();
         Recorded { on: self.on, options: self.options, recording, writes: self.store.writes(), first }
+    }
+
+    /// Changes a map and its model `times`, each time up to a power loss or a close, and reads the map: it is the model after the last
+    /// change that returned, or after the one that was cut.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn live<S: Clone + Debug + PartialEq>(
+        mut self,
+        times: usize,
+        random: &mut Random,
+        mut state: S,
+        change: impl Fn(&mut Map, &mut S, &mut Random),
+        read: impl Fn(&Self) -> S,
+    ) {
+        for _ in 0..times {
+            let mut states = vec![state.clone()];
+            let run = self.record(|map, acknowledge| {
+                for number in 0..1 + random.below(12) {
+                    change(map, &mut state, random);
+                    states.push(state.clone());
+                    acknowledge(number);
+                }
+                if random.below(2) == 0 {
+                    map.device_mut().close();
+                }
+            });
+            let cut = run.cut(random).filter(|_| random.below(4) > 0);
+            let (found, allowed) = match cut {
+                None => (read(&self), &states[states.len() - 1..]),
+                Some(cut) => {
+                    let (after, done) = run.aftermath(cut);
+                    self = after;
+                    (read(&self), &states[done..(done + 2).min(states.len())])
+                }
+            };
+            assert!(allowed.contains(&found), "{cut:?}: {found:?} is none of {allowed:?}");
+            state = found;
+        }
     }
 }
 

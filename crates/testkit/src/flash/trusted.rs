@@ -96,7 +96,7 @@ impl TrustedMemory {
 impl TrustedStore for TrustedMemory {
     fn load(&mut self) -> Result<Option<TrustedRecord>, TrustedStoreError> {
         let contents = self.lock();
-        contents.failing.map_or(Ok(contents.record), Err)
+        contents.failing.filter(|_| !contents.late).map_or(Ok(contents.record), Err)
     }
 
     fn store(&mut self, record: &TrustedRecord) -> Result<(), TrustedStoreError> {

@@ -152,6 +152,7 @@ impl<S: TrustedStore, B: AsMut<[u8]>, const P: usize> Records<S, B, P> {
     /// The entry that a record of the store names.
     fn find(&mut self, device: &mut impl FlashDevice, root: &Record) -> Result<Known<P>, TrustedStoreError> {
         let (mark, [version], [parts], Le(number), _, _): Root = decode(root);
+        // Saves a search: no entry has the HMAC of another one's.
         if mark != self.mark || version != VERSION || usize::from(parts) != P {
             return Err(TrustedStoreError::Damaged);
         }
@@ -159,6 +160,7 @@ impl<S: TrustedStore, B: AsMut<[u8]>, const P: usize> Records<S, B, P> {
             for entry in 0..self.entries {
                 let place = Place { block, entry };
                 let Some((found, records)) = self.read(device, place)? else { continue };
+                // The number saves time: the HMAC is over it as well.
                 if found == number && constant_time_eq(&self.root(number, &records), root) {
                     self.next = self.after(place);
                     return Ok(Known { root: Some(*root), number, records, place: Some(place) });

@@ -140,15 +140,23 @@ impl Model {
         }
     }
 
+    fn stamp(&self, block: usize) -> Stamp {
+        (block, self.epoch[block], self.fill[block])
+    }
+
+    /// What is held of all blocks that are not void.
+    pub(super) fn held(&self) -> Vec<Stamp> {
+        (0..BLOCKS).map(|block| self.stamp(block)).filter(|(_, _, fill)| *fill > 0).collect()
+    }
+
     fn write_record(&mut self, world: &mut World, clean: bool, victim: Option<usize>) -> Result<(), Stop> {
         if self.tampered {
             return Err(Stop::Tampered);
         }
         world.sync()?;
-        let stamp = |block: usize| (block, self.epoch[block], self.fill[block]);
-        let sum = (0..BLOCKS).map(stamp).filter(|(_, _, fill)| *fill > 0).collect();
+        let sum = self.held();
         let (anchor, start, session) = (self.next, self.start, self.session);
-        let record = Record { anchor, start, session, clean, victim: victim.map(stamp) };
+        let record = Record { anchor, start, session, clean, victim: victim.map(|block| self.stamp(block)) };
         let attempt = world.attempt(record, sum, self.contents.clone());
         let stored = match world.trust {
             Trust::Record => world.store(attempt).map_err(|fault| match fault {

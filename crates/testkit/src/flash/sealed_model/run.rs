@@ -1,7 +1,7 @@
 //! Volumes that are used, cut off from power and attacked, and what must never be seen.
 
 use super::attack::attack;
-use super::model::{Answer, Epoch, Flaw, Model, Policy, Stop};
+use super::model::{Answer, Flaw, Model, Policy, Stop};
 use super::world::{BLOCKS, LOG_PAGES, Trust, UNITS, World};
 use crate::Random;
 
@@ -94,7 +94,7 @@ pub struct Statistics {
     pub detected: u64,
     /// Reads.
     pub reads: u64,
-    /// Times that a medium was refused of which units had failed at an earlier opening, which did not read them.
+    /// Times that a medium was refused for units that an attack had damaged before an earlier opening, which did not read them.
     pub late_alarms: u64,
     /// Alarms that nobody but a marginal cell had caused.
     pub marginal_alarms: u64,
@@ -142,13 +142,8 @@ struct Run<'a, T> {
     flaw: Option<Flaw>,
     /// Every so many syncs write the record.
     every: u64,
-    attacked: bool,
     copies: bool,
     data: u64,
-    /// Units that failed when the volume was opened, which need not have been known then.
-    failing: Vec<(usize, usize, Epoch)>,
-    /// An opening that was cut may have anchored an attacked medium: nobody has noted what fails on it.
-    unnoted: bool,
     statistics: Statistics,
 }
 
@@ -165,18 +160,7 @@ pub fn run<T: Twin>(setup: Setup, twin: &mut T) -> (Statistics, Option<Violation
     world.on_read = setup.on_read;
     let (flaw, statistics) = (setup.flaw, Statistics::default());
     let copies = setup.copies && setup.trust == Trust::Record;
-    let mut run = Run {
-        world,
-        twin,
-        flaw,
-        every,
-        attacked: false,
-        copies,
-        data: 0,
-        failing: Vec::new(),
-        unnoted: false,
-        statistics,
-    };
+    let mut run = Run { world, twin, flaw, every, copies, data: 0, statistics };
     run.all(setup.cycles);
     run.statistics.operations = run.world.counts;
     (run.statistics.steps, run.statistics.choices) = (run.world.log.steps, run.world.log.choices);
@@ -325,7 +309,7 @@ impl<T: Twin> Run<'_, T> {
             Op::Format | Op::Mount => Ok(()),
         };
         let outcome = result.map_or_else(Outcome::Stopped, |()| Outcome::Done);
-        if outcome == Outcome::Stopped(Stop::Bad) && !self.attacked && !self.world.marginal {
+        if outcome == Outcome::Stopped(Stop::Bad) && !self.world.attacked && !self.world.marginal {
             self.world.violate("a unit does not read back that nobody has touched");
         }
         self.twin.after(&self.world, Some(model), op, outcome);
@@ -335,16 +319,13 @@ impl<T: Twin> Run<'_, T> {
     fn judge(&mut self, model: &Model, block: usize, unit: usize, answer: Answer) {
         self.statistics.reads += 1;
         let stored = model.contents[block].get(unit).copied();
-        let known = match model.is_unread() {
-            true => self.failing.contains(&(block, unit, model.epoch[block])),
-            false => model.is_hole(block),
-        };
+        let known = self.world.is_damaged((block, unit)) && (model.is_unread() || model.is_hole(block));
         match answer {
             Answer::Data(data) if Some(data) != stored => self.world.violate("a read returned other data"),
             Answer::Open | Answer::Closed | Answer::Void if stored.is_some() => {
                 self.world.violate("stored data was not returned");
             }
-            Answer::Tampered if self.attacked || known => self.statistics.detected += 1,
+            Answer::Tampered if self.world.attacked || known => self.statistics.detected += 1,
             Answer::Tampered if self.world.marginal => self.statistics.marginal_alarms += 1,
             Answer::Tampered => self.world.violate("false alarm on read"),
             _ => {}
@@ -358,7 +339,7 @@ impl<T: Twin> Run<'_, T> {
             // Operations before an opening writes its record: none, or those of a log.
             let (of, most) = if self.world.trust == Trust::Counter { (3, 14) } else { (5, 3) };
             self.world.fuse = (self.world.random.below(of) == 0).then(|| self.world.random.below(most));
-            let attempts = self.world.attempts.len();
+            let (attempts, attacked) = (self.world.attempts.len(), self.world.attacked);
             self.twin.before(&self.world, Op::Mount);
             self.world.events.clear();
             self.world.opening = true;
@@ -374,7 +355,7 @@ impl<T: Twin> Run<'_, T> {
                     self.statistics.damaged += u64::from(model.is_damaged());
                     if !self.world.opened.permits(&model.contents, self.world.ordered) {
                         self.world.violate("undetected: a state that the volume never had");
-                    } else if !self.attacked
+                    } else if !attacked
                         && self.world.ordered
                         && !self.world.marginal
                         && !self.world.opened.is_complete(&model.contents)
@@ -382,12 +363,11 @@ impl<T: Twin> Run<'_, T> {
                         self.world.violate("completed data was lost without an attack");
                     }
                     self.world.fuse = None;
-                    self.world.honest = self.world.medium.clone();
-                    self.note_failing(&model);
+                    self.world.take_over(&model.held());
+                    self.check_failing(&model);
                     if self.world.truth.done == 0 && self.flaw == Some(Flaw::NoCloseWindow) {
                         self.world.truth.done = self.world.truth.changes.len();
                     }
-                    self.attacked = false;
                     for op in self.reads(4) {
                         self.step(&mut model, op);
                     }
@@ -396,32 +376,22 @@ impl<T: Twin> Run<'_, T> {
                 Err(stop)
                     if stop == Stop::PowerLoss || refused && [Stop::Medium, Stop::Store].contains(&stop) =>
                 {
-                    // A counter may make it the anchored one later.
-                    self.unnoted |= self.attacked;
-                    if let Some(attempt) = self.world.attempts.get(attempts) {
-                        // What may be anchored must have been permitted.
-                        let (permitted, number) =
-                            (self.world.opened.permits(&attempt.base, self.world.ordered), attempt.number);
-                        if !permitted {
-                            self.world.violate("recovery anchored a state that the volume never had");
-                        }
-                        if self.world.truth.number == number {
-                            self.world.honest = self.world.medium.clone();
-                        }
+                    // What may be anchored must have been permitted.
+                    let anchored = self.world.attempts.get(attempts);
+                    if anchored.is_some_and(|new| !self.world.opened.permits(&new.base, self.world.ordered)) {
+                        self.world.violate("recovery anchored a state that the volume never had");
                     }
                     let chance = if self.world.trust == Trust::Counter { 6 } else { 3 };
                     if self.world.random.below(10) < chance {
                         self.attack();
                     }
                 }
+                // The volume was opened by its serials, and now those are not enough: but for what an attack has damaged it opens.
+                Err(_) if self.world.on_read && !attacked && self.world.put_right() => {
+                    self.statistics.late_alarms += 1;
+                }
                 Err(_) => {
-                    let left = self.unnoted || !self.failing.is_empty();
-                    if self.world.on_read && !self.attacked && left {
-                        // What an attack has left nobody had read: the volume was opened by its serials, and now that is not enough.
-                        self.statistics.late_alarms += 1;
-                        return None;
-                    }
-                    if !self.attacked {
+                    if !attacked {
                         if !self.world.marginal {
                             self.world.violate("false alarm at mount");
                             return None;
@@ -438,7 +408,7 @@ impl<T: Twin> Run<'_, T> {
                         // The honest medium must still open.
                         self.world.medium = self.world.honest.clone();
                         self.world.restore_log();
-                        self.attacked = false;
+                        self.world.attacked = false;
                     }
                 }
             }
@@ -449,23 +419,20 @@ impl<T: Twin> Run<'_, T> {
         None
     }
 
-    /// What fails when the volume has been opened was changed by somebody, lately or before.
-    fn note_failing(&mut self, model: &Model) {
+    /// What fails when the volume has been opened was changed by an attack before this opening, or before an earlier one.
+    fn check_failing(&mut self, model: &Model) {
         let failing = model.failing(&mut self.world);
-        let new = failing.iter().any(|unit| !self.failing.contains(unit));
-        let touched = std::mem::take(&mut self.unnoted) | self.attacked;
-        if self.world.on_read && new && !touched && !self.world.marginal {
+        if failing.iter().any(|place| !self.world.is_damaged(*place)) && !self.world.marginal {
             self.world.violate("a unit fails that nobody has touched");
         }
         self.statistics.unread += u64::from(model.is_unread());
         self.statistics.failing += failing.len() as u64;
-        self.failing = failing;
     }
 
     /// Somebody has wiped everything that can be written, and the volume's owner takes it for new.
     fn format_again(&mut self) -> Option<Model> {
         self.world.wipe();
-        (self.world.fuse, self.attacked) = (None, false);
+        self.world.fuse = None;
         self.statistics.formats += 1;
         Some(self.format())
     }
@@ -494,7 +461,7 @@ impl<T: Twin> Run<'_, T> {
 
     fn attack(&mut self) {
         attack(&mut self.world);
-        self.attacked = true;
+        self.world.attacked = true;
         self.statistics.attacks += 1;
     }
 

@@ -7,10 +7,12 @@ use super::run::Violation;
 use crate::Random;
 
 mod counter;
+mod damage;
 mod event;
 mod truth;
 
 pub use counter::{Entry, LOG_CELLS, LOG_PAGES, Log, Pages, Unstepped};
+pub(super) use damage::Damage;
 pub use event::{Cell, Content, Cut, Event, Trust};
 pub(super) use truth::Truth;
 
@@ -55,6 +57,11 @@ pub struct World {
     /// What the medium holds.
     pub medium: Vec<[Cell; MARKED_CELLS]>,
     pub(super) honest: Vec<[Cell; MARKED_CELLS]>,
+    pub(super) damage: Damage,
+    /// Whether the opening that is under way, or was last, goes by serials.
+    pub(super) by_serials: bool,
+    /// Whether the medium was attacked since an opening took it over, or it was exchanged for the honest one.
+    pub(super) attacked: bool,
     /// What each cell number stands for.
     pub cells: Vec<Content>,
     /// What is trusted.
@@ -86,7 +93,8 @@ pub struct World {
     /// What was ever sent to each cell, and the medium at some times.
     pub(super) history: Vec<[Vec<Cell>; MARKED_CELLS]>,
     pub(super) snapshots: Vec<Snapshot>,
-    unsynced: BTreeMap<usize, Vec<[Cell; MARKED_CELLS]>>,
+    /// Versions of a block, on the honest medium and on the undamaged one.
+    unsynced: BTreeMap<usize, Vec<[[Cell; MARKED_CELLS]; 2]>>,
     /// Serials that sealed, and in which session.
     serials: std::collections::BTreeSet<(u64, u64)>,
     /// Sessions so far, of copies and of volumes made again, too.
@@ -118,6 +126,9 @@ impl World {
             marginal,
             medium: vec![BLANK; BLOCKS],
             honest: vec![BLANK; BLOCKS],
+            damage: Damage::none(),
+            by_serials: false,
+            attacked: false,
             cells: vec![Content::Blank],
             trust,
             truth: Truth::default(),
@@ -186,9 +197,10 @@ impl World {
         if !self.ordered {
             for (block, versions) in std::mem::take(&mut self.unsynced) {
                 let kept = self.random.below(versions.len() as u64 + 1) as usize;
-                if let Some(version) = versions.get(kept) {
-                    self.honest[block] = *version;
-                    self.medium[block] = *version;
+                if let Some([honest, undamaged]) = versions.get(kept) {
+                    self.honest[block] = *honest;
+                    self.medium[block] = *honest;
+                    self.damage.undamaged[block] = *undamaged;
                 }
             }
         }
@@ -198,7 +210,8 @@ impl World {
     }
 
     fn keep(&mut self, block: usize) {
-        self.unsynced.entry(block).or_default().push(self.honest[block]);
+        let versions = self.unsynced.entry(block).or_default();
+        versions.push([self.honest[block], self.damage.undamaged[block]]);
     }
 
     fn torn(&mut self, of: Cell) -> Cell {
@@ -237,6 +250,8 @@ impl World {
             let value = if extent == Cut::Torn { self.torn(content) } else { content };
             let spoilt = self.cell(Content::Garbage);
             self.honest[block][cell] = if honest == 0 { value } else { spoilt };
+            let undamaged = &mut self.damage.undamaged[block][cell];
+            *undamaged = if *undamaged == 0 { value } else { spoilt };
             left = if medium == 0 { value } else { spoilt };
             self.medium[block][cell] = left;
         }
@@ -247,6 +262,7 @@ impl World {
     /// A cell turned out not to hold what was programmed: so it is on the honest twin.
     pub(super) fn spoil(&mut self, block: usize, cell: usize) {
         self.honest[block][cell] = self.cell(Content::Garbage);
+        self.damage.undamaged[block][cell] = self.honest[block][cell];
         self.truth.spoilt = Some(block);
     }
 
@@ -258,6 +274,7 @@ impl World {
                 self.honest[block][cell] = self.cell(Content::Garbage);
             }
         }
+        self.damage.undamaged[block][..UNITS].copy_from_slice(&self.honest[block][..UNITS]);
     }
 
     /// `counted` is not the case for a block that is scrubbed, in which nothing is that anybody could see.
@@ -276,12 +293,14 @@ impl World {
                     if roll < 14 {
                         let left = if roll < 7 { 0 } else { self.torn(self.medium[block][cell]) };
                         self.honest[block][cell] = left;
+                        self.damage.undamaged[block][cell] = left;
                         self.medium[block][cell] = left;
                     }
                 }
             }
             Cut::None | Cut::After => {
                 self.honest[block] = BLANK;
+                self.damage.undamaged[block] = BLANK;
                 self.medium[block] = BLANK;
             }
         }
@@ -315,7 +334,10 @@ impl World {
         let number = self.attempts.len();
         self.counts[0] += 1;
         let mut truth = Truth::anchored(number, record, sum, contents);
-        truth.medium = if self.opening { self.medium.clone() } else { self.honest.clone() };
+        (truth.medium, truth.damage) = match self.opening {
+            true => (self.medium.clone(), self.damage_once_held(&truth.sum)),
+            false => (self.honest.clone(), self.damage.clone()),
+        };
         if self.trust == Trust::Counter {
             self.others.push(truth.clone());
         }
@@ -335,6 +357,10 @@ impl World {
         self.events.push(Event::Store { record, landed, cut });
         if landed {
             self.truth = self.attempts[attempt].clone();
+            if self.opening {
+                let held = self.truth.sum.clone();
+                self.take_over(&held);
+            }
         }
         self.ended(cut)
     }
@@ -356,6 +382,7 @@ impl World {
     pub(super) fn copied(&self) -> Self {
         let mut copy = self.clone();
         copy.medium.clone_from(&self.honest);
+        copy.attacked = false;
         (copy.fuse, copy.refusing) = (None, false);
         copy
     }

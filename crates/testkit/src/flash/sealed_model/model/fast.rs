@@ -35,11 +35,9 @@ impl Model {
     }
 
     /// Units that are held, of which the medium has something else now.
-    pub fn failing(&self, world: &mut World) -> Vec<(usize, usize, Epoch)> {
+    pub fn failing(&self, world: &mut World) -> Vec<(usize, usize)> {
         let held = (0..BLOCKS).flat_map(|block| (0..self.fill[block]).map(move |unit| (block, unit)));
-        held.map(|(block, unit)| (block, unit, self.epoch[block]))
-            .filter(|(block, unit, epoch)| open_unit(world, *block, *unit, *epoch).is_none())
-            .collect()
+        held.filter(|(block, unit)| open_unit(world, *block, *unit, self.epoch[*block]).is_none()).collect()
     }
 
     pub(super) fn read_by_serials(

@@ -69,6 +69,8 @@ pub enum Flaw {
     NewerUnread,
     /// An opening by serials does not read what was announced for an erase.
     AnnouncedUnread,
+    /// An opening by serials refuses what it can't confirm, and reads nothing more.
+    NoFullLook,
 }
 
 impl Flaw {
@@ -100,7 +102,7 @@ impl Flaw {
     pub const COPIES: [Self; 3] = [Self::OneSalt, Self::AnySession, Self::SaltFromMedium];
 
     /// Those of an opening by serials.
-    pub const FAST: [Self; 3] = [Self::Unsummed, Self::NewerUnread, Self::AnnouncedUnread];
+    pub const FAST: [Self; 4] = [Self::Unsummed, Self::NewerUnread, Self::AnnouncedUnread, Self::NoFullLook];
 
     /// Those of a store that a counter vouches for.
     pub const COUNTER: [Self; 12] = [

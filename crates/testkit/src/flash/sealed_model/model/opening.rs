@@ -42,6 +42,7 @@ impl Model {
         let record = opened.record.expect("formatted");
         world.opened = opened;
         let found = model.confirm(world, &record)?;
+        world.by_serials = model.unread;
         if world.trust == Trust::Counter {
             world.accept(world.opened.number);
         }
@@ -64,6 +65,9 @@ impl Model {
                     self.unread = true;
                     return Ok(found);
                 }
+            }
+            if self.has(Flaw::NoFullLook) {
+                return Err(Stop::Refused(Refusal::NotAnchored));
             }
         }
         match self.compare(world, record, Reach::Units) {

@@ -1,6 +1,6 @@
 //! A log on the medium and a counter that only rises: what a store is made of where nothing else can be trusted.
 
-use super::{BLANK, Cell, Content, Cut, Event, Fault, MARKED_CELLS, Trust, Truth, World};
+use super::{BLANK, Cell, Content, Cut, Damage, Event, Fault, MARKED_CELLS, Trust, Truth, World};
 
 /// Pages of the log: one of them may be bad.
 pub const LOG_PAGES: usize = 3;
@@ -139,6 +139,7 @@ impl World {
         if let Some(other) = self.others.iter_mut().find(|other| other.number == attempt) {
             std::mem::swap(&mut self.truth, other);
             other.medium = std::mem::replace(&mut self.honest, self.truth.medium.clone());
+            other.damage = std::mem::replace(&mut self.damage, self.truth.damage.clone());
         }
     }
 
@@ -167,6 +168,8 @@ impl World {
     pub(in crate::flash::sealed_model) fn wipe(&mut self) {
         self.medium.fill(BLANK);
         self.honest.fill(BLANK);
+        self.damage = Damage::none();
+        self.attacked = false;
         self.log.pages = Pages::default();
         self.log.whole.clear();
         self.others.clear();

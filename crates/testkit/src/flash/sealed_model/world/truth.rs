@@ -1,6 +1,6 @@
 //! What a volume may show after all that was done to it.
 
-use super::{BLOCKS, Cell, Change, Contents, MARKED_CELLS};
+use super::{BLOCKS, Cell, Change, Contents, Damage, MARKED_CELLS};
 use crate::flash::sealed_model::model::{Record, Stamp};
 
 /// What is anchored, and what has been done since.
@@ -19,6 +19,8 @@ pub struct Truth {
     pub spoilt: Option<usize>,
     /// The honest medium that goes with it, while it is not the truth.
     pub medium: Vec<[Cell; MARKED_CELLS]>,
+    /// And what is damaged of it.
+    pub damage: Damage,
 }
 
 impl Truth {
