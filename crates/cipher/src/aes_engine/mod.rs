@@ -2,8 +2,10 @@
 //! run, XOR, one call, XOR. A call has its price (keys are loaded, DMA is set up), so there is one for the data of a run
 //! and one for the IVs of its units, and none per cipher block.
 
+mod checked;
 mod shared;
 mod software;
+mod waiting;
 
 use core::convert::Infallible;
 use core::fmt;
@@ -19,8 +21,10 @@ use crate::options::{MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Position, RunError};
 use crate::tweak::NumberForm;
 
+pub use checked::{CheckedEngine, CheckedEngineError};
 pub use shared::SharedEngineXts;
 pub use software::SoftwareEngine;
+pub use waiting::AsyncEngineCipher;
 
 /// One of the two keys of XTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

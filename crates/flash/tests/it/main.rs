@@ -3,6 +3,7 @@
 mod any;
 mod card;
 mod counter_rig;
+mod crypt_engine;
 mod crypt_flash;
 mod faces;
 mod firmware_card;
