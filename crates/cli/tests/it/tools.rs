@@ -44,6 +44,47 @@ fn bench_prints_the_published_tables_with_their_figures_beside_ours() {
 }
 
 #[test]
+fn bench_computes_what_encryption_costs_a_battery_from_inputs_that_can_be_given() {
+    let scratch = Scratch::new();
+    let table = scratch.atrest(&["bench", "--table", "energy", "--json"]).ok().json();
+    assert_eq!((table["table"].as_str(), table["rows"].as_array().map(Vec::len)), (Some("energy"), Some(10)));
+    let input = |table: &serde_json::Value, name: &str| {
+        let inputs = table["inputs"].as_array().expect("inputs").iter();
+        inputs.clone().find(|input| input["name"] == name).cloned().expect("an input")
+    };
+    assert_eq!(input(&table, "mcu_ua_per_mhz")["value"], 79.0);
+    assert!(
+        input(&table, "mcu_ua_per_mhz")["source"].as_str().is_some_and(|source| source.contains("DS12469"))
+    );
+    assert!(table["formula"].as_str().is_some_and(|formula| formula.contains("volts")));
+
+    let words = ["bench", "--table", "energy", "--mcu-ua-per-mhz", "158", "--years", "20"];
+    let dearer = scratch.atrest(&[&words[..], &["--json"]].concat()).ok().json();
+    assert_eq!(
+        (&input(&dearer, "mcu_ua_per_mhz")["source"], &input(&dearer, "years")["value"]),
+        (&"given".into(), &20.0.into())
+    );
+    // Twice the current of what computes is twice its energy, and what a row has more than none is of computing alone.
+    let of = |table: &serde_json::Value, mode: &str, what: &str| {
+        let rows = table["rows"].as_array().expect("rows").iter();
+        rows.clone().find(|row| row["mode"] == mode).and_then(|row| row[what].as_f64()).expect("a figure")
+    };
+    let more = |table| of(table, "AES-256-XTS", "write_joules") - of(table, "not encrypted", "write_joules");
+    assert!((more(&dearer) / more(&table) - 2.0).abs() < 1e-6);
+    let erases = |table| of(table, "sealed, Ascon-AEAD128", "erases_per_block");
+    assert!((erases(&dearer) / erases(&table) - 2.0).abs() < 1e-9);
+
+    let text = scratch.atrest(&words).ok().stdout;
+    let line = |words: &[&str]| text.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(line(&["sealed, AES-128-CCM"]) && line(&["--mcu-ua-per-mhz", "158", "given"]), "{text}");
+    assert!(line(&["erases a block = days"]), "{text}");
+    scratch.atrest(&["bench", "--table", "energy", "--volts", "0"]).fails(1, "--volts");
+    scratch.atrest(&["bench", "--table", "energy", "--tiles-mib", "32"]).fails(1, "--tiles-mib");
+    scratch.atrest(&["bench", "--table", "esp32", "--volts", "3"]).fails(1, "--table energy");
+    scratch.atrest(&["bench", "--volts", "3"]).fails(1, "--table");
+}
+
+#[test]
 fn bench_io_measures_a_directory_and_asks_before_a_device_is_overwritten() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("place")).expect("a directory");
