@@ -118,8 +118,9 @@ pub mod internals;
 
 pub use aes_block::AesBlock;
 pub use aes_engine::{
-    AesEngine, AsyncAesEngine, AsyncEngineCipher, AsyncEngineXts, CheckedEngine, CheckedEngineError,
-    EngineError, EngineXts, SharedEngineXts, SoftwareEngine, XtsKey,
+    AesEncrypt, AesEngine, AsyncAesEngine, AsyncEngineCipher, AsyncEngineXts, CheckedEngine,
+    CheckedEngineError, EngineCcm, EngineError, EngineXts, LoadAesKey, SharedEngineXts, SoftwareAes,
+    SoftwareEngine, XtsKey, aes_cmac,
 };
 #[cfg(feature = "sha2")]
 pub use alone::AesCbcEssiv;
