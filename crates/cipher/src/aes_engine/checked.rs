@@ -14,6 +14,19 @@ use crate::options::MapperOptions;
 /// key, as many decrypted, and as many tweaks. By default that is a data unit of 512 bytes of each.
 ///
 /// After a difference nothing goes through any more. When all three have been compared, the software's copy of the keys is wiped.
+///
+/// ```
+/// use atrest_cipher::{CheckedEngine, EngineXts, MapperOptions, SharedEngineXts, SoftwareEngine};
+///
+/// # fn example(key: &[u8; 32]) -> Result<(), atrest_cipher::KeyError> {
+/// let options = MapperOptions::default();
+/// let peripheral = SoftwareEngine::new(key, &options)?; // your chip's, in earnest
+/// let engine = CheckedEngine::<_>::new(peripheral, key, &options)?;
+/// let cipher = SharedEngineXts::<_, 8>::new(EngineXts::new(engine, &options)?); // for CryptFlash
+/// # Ok(())
+/// # }
+/// # example(&core::array::from_fn(|i| i as u8)).unwrap();
+/// ```
 pub struct CheckedEngine<E, const N: usize = 32> {
     engine: E,
     check: Check<N>,

@@ -1,6 +1,7 @@
 //! The tools beside volumes: benchmarks, completions, manual pages.
 
 use std::fs;
+use std::path::Path;
 
 use crate::common::Scratch;
 
@@ -43,6 +44,24 @@ fn bench_prints_the_published_tables_with_their_figures_beside_ours() {
     scratch.atrest(&["bench", "--table", "esp32", "--kdf-only"]).fails(1, "--kdf-only");
 }
 
+/// docs/FIRMWARE.md shows the table. `ATREST_BLESS=1` writes it anew.
+fn hold_against_the_guide(table: &str) {
+    const BEGIN: &str = "```text\nCortex-M4, for a KiB";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/FIRMWARE.md");
+    let page = fs::read_to_string(&path).expect("the guide");
+    let (before, rest) = page.split_once(BEGIN).expect("the table");
+    let (_, after) = rest.split_once("\n```\n").expect("its end");
+    let expected = format!("{before}```text\n{table}\n```\n{after}");
+    if std::env::var_os("ATREST_BLESS").is_some() {
+        fs::write(&path, expected).expect("the guide can be written");
+    } else {
+        assert!(
+            page == expected,
+            "docs/FIRMWARE.md has other figures than: {table}\n`make bench-embedded` writes them"
+        );
+    }
+}
+
 #[test]
 fn bench_computes_what_encryption_costs_a_battery_from_inputs_that_can_be_given() {
     let scratch = Scratch::new();
@@ -78,6 +97,8 @@ fn bench_computes_what_encryption_costs_a_battery_from_inputs_that_can_be_given(
     let line = |words: &[&str]| text.lines().any(|line| words.iter().all(|word| line.contains(word)));
     assert!(line(&["sealed, AES-128-CCM"]) && line(&["--mcu-ua-per-mhz", "158", "given"]), "{text}");
     assert!(line(&["erases a block = days"]), "{text}");
+    let text = scratch.atrest(&["bench", "--table", "energy"]).ok().stdout;
+    hold_against_the_guide(text.split("\n\n").next().expect("a table"));
     scratch.atrest(&["bench", "--table", "energy", "--volts", "0"]).fails(1, "--volts");
     scratch.atrest(&["bench", "--table", "energy", "--tiles-mib", "32"]).fails(1, "--tiles-mib");
     scratch.atrest(&["bench", "--table", "esp32", "--volts", "3"]).fails(1, "--table energy");

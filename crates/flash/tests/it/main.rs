@@ -33,6 +33,7 @@ mod sealed_counter_attacks;
 mod sealed_counter_store;
 mod sealed_damage;
 mod sealed_dropped;
+mod sealed_engine;
 mod sealed_flash;
 mod sealed_half;
 mod sealed_header;

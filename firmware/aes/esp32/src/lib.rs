@@ -1,4 +1,5 @@
-//! The AES peripheral of an ESP32 behind [`AesEngine`] and [`AsyncAesEngine`]: a run of cipher blocks is one call of esp-hal's.
+//! The AES peripheral of an ESP32 behind [`AesEngine`] and [`AsyncAesEngine`] for XTS, and behind [`LoadAesKey`] for CCM and CMAC: a run of
+//! cipher blocks is one call of esp-hal's.
 //!
 //! Checked for the ESP32-C3. esp-hal has the same types for the ESP32-S3 and others; those with an Xtensa core want a compiler of their
 //! own, and are not compiled here. **Nothing of this has run on a board.** Put a [`CheckedEngine`](atrest_cipher::CheckedEngine) around it,
@@ -8,7 +9,7 @@
 
 use core::fmt;
 
-use atrest_cipher::{AesEngine, AsyncAesEngine, Direction, KeyError, XtsKey};
+use atrest_cipher::{AesEncrypt, AesEngine, AsyncAesEngine, Direction, KeyError, LoadAesKey, XtsKey};
 use atrest_secret::constant_time_eq;
 use esp_hal::aes::cipher_modes::Ecb;
 use esp_hal::aes::{AesContext, AesHandle, Error, Key, Operation};
@@ -60,6 +61,27 @@ impl Engine {
     }
 }
 
+/// A key of AES-128 or AES-256 that encrypts alone: for CCM ([`EngineCcm`](atrest_cipher::EngineCcm)), and CMAC. It needs a started backend
+/// as [`Engine`] does.
+pub struct Encryptor(AesContext);
+
+impl LoadAesKey for Encryptor {
+    fn load(key: &[u8]) -> Result<Self, KeyError> {
+        let aes_key = aes_key(key).ok_or(KeyError::Length { len: key.len() })?;
+        Ok(Self(AesContext::new(Ecb, Operation::Encrypt, aes_key)))
+    }
+}
+
+impl AesEncrypt for Encryptor {
+    type Error = Error;
+
+    fn encrypt(&mut self, blocks: &mut [[u8; 16]]) -> Result<(), Error> {
+        // Completed: only who has the handle can cancel.
+        self.0.process_in_place(blocks.as_flattened_mut())?.wait_blocking();
+        Ok(())
+    }
+}
+
 fn aes_key(bytes: &[u8]) -> Option<Key> {
     if let Ok(key) = <[u8; 16]>::try_from(bytes) {
         return Some(Key::from(key));
@@ -99,5 +121,11 @@ impl AsyncAesEngine for Engine {
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Engine(..)")
+    }
+}
+
+impl fmt::Debug for Encryptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Encryptor(..)")
     }
 }
