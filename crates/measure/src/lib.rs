@@ -3,8 +3,8 @@
 //!
 //! Ciphers are measured through [`Mapper`](atrest_cipher::Mapper), tweak work included, on data units of 512 and 4096 bytes, from a buffer
 //! that stays in a core's cache and by walking through one that does not, on one core and on all. Of a few short
-//! slices the median counts. Data never meets a device, but for [`io`]. [`adiantum`] and [`esp32`] are the tables of two sources once more. [`cost`] says what guessing passphrases costs,
-//! [`energy()`] what encryption costs a controller with a battery.
+//! slices the median counts. Data never meets a device, but for [`io`]. [`adiantum`] and [`esp32`] are the tables of two sources once more.
+//! [`cost`] says what guessing passphrases costs, [`energy()`] what encryption costs a controller with a battery.
 //!
 //! For `atrest bench` and `atrest kdf cost` alone: nothing that opens a volume measures.
 #![forbid(unsafe_code)]
