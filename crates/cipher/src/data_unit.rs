@@ -95,7 +95,7 @@ pub trait AsyncDataUnitCipher {
     /// Bytes under one tweak.
     fn data_unit(&self) -> usize;
 
-    /// As [`DataUnitCipher::granularity`].
+    /// What a part of a data unit begins and ends at multiples of ([`DataUnitCipher::granularity`]).
     fn granularity(&self) -> usize;
 
     /// Encrypts what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset and length are

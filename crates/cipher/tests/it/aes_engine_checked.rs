@@ -50,7 +50,7 @@ impl AesEngine for Faulty {
     }
 }
 
-/// The same, waited for.
+/// A faulty engine that is waited for.
 struct FaultyAndSlow(Faulty);
 
 impl AsyncAesEngine for FaultyAndSlow {
