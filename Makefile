@@ -44,11 +44,13 @@ bench: setup
 bench-trees: setup build
 	bench/trees
 
-# Counts instructions, code, RAM and stack on microcontrollers, and writes docs/EMBEDDED.md, tables of docs/FLASH.md and the figures that tests hold.
+# Counts instructions, code, RAM and stack on microcontrollers, and writes docs/EMBEDDED.md, tables of docs/FLASH.md and docs/FIRMWARE.md, and
+# the figures that tests hold.
 bench-embedded: setup
 	ATREST_BLESS=1 cargo test --locked --package atrest-testkit --test it embedded::
 	ATREST_BLESS=1 cargo test --locked --package atrest-flash --test it firmware_card::unlocking
 	ATREST_BLESS=1 cargo test --locked --package atrest-flash --test it firmware_smallest
+	ATREST_BLESS=1 cargo test --locked --package atrest-cli --test it tools::bench_computes
 
 # Ten minutes per target, one after the other; FUZZ_SECONDS sets another time, FUZZ_TARGETS names some. What is found worth
 # keeping goes into the sample of `make test` by fuzz/corpus-pack.

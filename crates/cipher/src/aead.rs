@@ -14,6 +14,8 @@
 //! | `Aes128Ccm`, `Aes256Ccm` | `ccm` | NIST SP 800-38C | 16, 32 | 13 | 16 | 65,535 bytes |
 //! | `Aes128CcmTag96`, `Aes256CcmTag96` | `ccm` | the same | 16, 32 | 13 | 12 | the same |
 //!
+//! [`EngineCcm`](crate::EngineCcm) is `Aes128Ccm` or `Aes256Ccm` by an AES peripheral.
+//!
 //! Tags of 12 bytes are there for units of some hundred bytes: a forgery succeeds with 2^-96 per try (with GCM the more often the
 //! longer the data).
 //!
@@ -67,13 +69,14 @@ pub trait Aead: Sized {
     /// # Errors
     ///
     /// [`SealError::TooLong`] if the cipher does not take so much data. Nothing is encrypted then.
+    /// [`SealError::Engine`] if an AES engine fails. The data is zeros then.
     fn seal(&self, nonce: &Self::Nonce, associated: &[u8], data: &mut [u8]) -> Result<Self::Tag, SealError>;
 
     /// Decrypts `data` in place if the tag is the one that sealing gave. Otherwise `data` is zeros.
     ///
     /// # Errors
     ///
-    /// [`OpenError::Forged`] if the tag does not fit.
+    /// [`OpenError::Forged`] if the tag does not fit, [`OpenError::Engine`] if an AES engine fails.
     fn open(
         &self,
         nonce: &Self::Nonce,
@@ -94,6 +97,8 @@ pub enum SealError {
         /// Bytes of associated data.
         associated: usize,
     },
+    /// The AES engine failed. The data is zeros.
+    Engine,
 }
 
 impl fmt::Display for SealError {
@@ -102,6 +107,7 @@ impl fmt::Display for SealError {
             Self::TooLong { data, associated } => {
                 write!(f, "the cipher does not take {data} bytes with {associated} of associated data")
             }
+            Self::Engine => f.write_str("the AES engine failed"),
         }
     }
 }
@@ -114,6 +120,8 @@ impl core::error::Error for SealError {}
 pub enum OpenError {
     /// Data, associated data, nonce, key and tag are not those of one sealing.
     Forged,
+    /// The AES engine failed: nobody knows whether the tag fits.
+    Engine,
 }
 
 impl fmt::Display for OpenError {
@@ -122,6 +130,7 @@ impl fmt::Display for OpenError {
             Self::Forged => {
                 f.write_str("the tag does not fit: the data was changed, moved or sealed with another key")
             }
+            Self::Engine => f.write_str("the AES engine failed"),
         }
     }
 }

@@ -88,6 +88,70 @@ impl<C: DataUnitCipher + ?Sized> DataUnitCipher for &C {
     }
 }
 
+/// A [`DataUnitCipher`] that lets others run while it works: a peripheral. Every `DataUnitCipher` is one that never waits.
+///
+/// A future that is dropped leaves the bytes in no state to be used.
+pub trait AsyncDataUnitCipher {
+    /// Bytes under one tweak.
+    fn data_unit(&self) -> usize;
+
+    /// What a part of a data unit begins and ends at multiples of ([`DataUnitCipher::granularity`]).
+    fn granularity(&self) -> usize;
+
+    /// Encrypts what begins at byte `offset` of data unit `unit` and may go on into the units after it. Offset and length are
+    /// multiples of the granularity, the offset lies in the unit.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`DataUnitCipher::encrypt_at`].
+    fn encrypt_at(
+        &mut self,
+        unit: DataUnitIndex,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> impl Future<Output = Result<(), RunError>>;
+
+    /// Decrypts what [`AsyncDataUnitCipher::encrypt_at`] encrypts.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`DataUnitCipher::decrypt_at`].
+    fn decrypt_at(
+        &mut self,
+        unit: DataUnitIndex,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> impl Future<Output = Result<(), RunError>>;
+}
+
+impl<C: DataUnitCipher> AsyncDataUnitCipher for C {
+    fn data_unit(&self) -> usize {
+        DataUnitCipher::data_unit(self)
+    }
+
+    fn granularity(&self) -> usize {
+        DataUnitCipher::granularity(self)
+    }
+
+    async fn encrypt_at(
+        &mut self,
+        unit: DataUnitIndex,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), RunError> {
+        DataUnitCipher::encrypt_at(self, unit, offset, bytes)
+    }
+
+    async fn decrypt_at(
+        &mut self,
+        unit: DataUnitIndex,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), RunError> {
+        DataUnitCipher::decrypt_at(self, unit, offset, bytes)
+    }
+}
+
 /// The methods of [`DataUnitCipher`], by the inherent ones of the same names.
 macro_rules! by_inherent_methods {
     () => {

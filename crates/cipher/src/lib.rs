@@ -118,8 +118,9 @@ pub mod internals;
 
 pub use aes_block::AesBlock;
 pub use aes_engine::{
-    AesEngine, AsyncAesEngine, AsyncEngineXts, EngineError, EngineXts, SharedEngineXts, SoftwareEngine,
-    XtsKey,
+    AesEncrypt, AesEngine, AsyncAesEngine, AsyncEngineCipher, AsyncEngineXts, CheckedEngine,
+    CheckedEngineError, EngineCcm, EngineError, EngineXts, LoadAesKey, SharedEngineXts, SoftwareAes,
+    SoftwareEngine, XtsKey, aes_cmac,
 };
 #[cfg(feature = "sha2")]
 pub use alone::AesCbcEssiv;
@@ -127,7 +128,7 @@ pub use alone::{AdiantumPlain64, AesXts, HPolyCPlain64, Hctr2Plain64, KeyPlace, 
 pub use backend::{BackendChoice, VectorChoice};
 pub use block::Direction;
 pub use cbc_runs::{CbcCipher, CbcRuns, CbcRunsError};
-pub use data_unit::DataUnitCipher;
+pub use data_unit::{AsyncDataUnitCipher, DataUnitCipher};
 pub use key_error::KeyError;
 pub use mapper::Mapper;
 pub use one_unit::{Adiantum, CbcCts, CtsError, HPolyC, Hctr2, WideBlockError, Xts, XtsError};

@@ -8,8 +8,9 @@
 //!
 //! # Computing
 //!
-//! Futures are pending while the medium works, not while the cipher does: a transfer is encrypted in pieces as long as the buffer,
-//! between which the medium is awaited. Deriving a key from a passphrase takes seconds and yields never ([`FlashHeader::unlock`] is no
+//! Futures are pending while the medium works, not while a cipher in software does: a transfer is encrypted in pieces as long as the
+//! buffer, between which the medium is awaited. With an [`AsyncEngineCipher`](atrest_cipher::AsyncEngineCipher) below [`CryptFlash`] they
+//! are pending while the peripheral works, too. Deriving a key from a passphrase takes seconds and yields never ([`FlashHeader::unlock`] is no
 //! `async fn` for that reason): unlock before other tasks have deadlines, or on an executor of lower priority.
 //!
 //! # Futures that are dropped
@@ -19,6 +20,7 @@
 //! programmed or erased holds what verifies and takes no more, serials that were given out are not used again, and a write of the store is
 //! repeated before the next change. docs/SEALED-FLASH.md, "Futures that are dropped".
 
+use atrest_cipher::AsyncDataUnitCipher as DataUnitCipher;
 #[cfg(feature = "sealed")]
 use atrest_device::asynchronous::TrustedStore;
 use atrest_device::asynchronous::{FlashDevice, FlashRegion};

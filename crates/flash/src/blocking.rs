@@ -1,5 +1,6 @@
 //! What blocks while the medium is busy. Its twin is `asynchronous.rs`; the header is changed here alone.
 
+use atrest_cipher::DataUnitCipher;
 #[cfg(feature = "sealed")]
 use atrest_device::TrustedStore;
 use atrest_device::{FlashDevice, FlashRegion};

@@ -2,12 +2,12 @@
 
 use core::fmt;
 
-use atrest_cipher::{DataUnitCipher, RunError};
+use atrest_cipher::RunError;
 use atrest_device::{FlashCause, FlashError, FlashGeometry, FlashOperation};
 
-use super::{FlashDevice, twin};
-use crate::crypt_setup::{BlankReads, CryptFlashError, common_unit};
-use crate::place::Placed;
+use super::{DataUnitCipher, FlashDevice, twin};
+use crate::crypt_setup::{BlankReads, CryptFlashError, Plaintext, common_unit};
+use crate::place::Units;
 
 /// A [`FlashDevice`] that stores ciphertext on another one.
 ///
@@ -17,7 +17,8 @@ use crate::place::Placed;
 /// run of the cipher and one program of the medium.
 pub struct CryptFlash<D, C, B> {
     device: D,
-    cipher: Placed<C>,
+    cipher: C,
+    units: Units,
     /// Whole prog units of it are used.
     bounce: B,
     bounce_len: usize,
@@ -63,9 +64,9 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
             return Err(CryptFlashError::BounceTooSmall { needs: prog_size, has });
         }
         let granularity = cipher.granularity();
-        let cipher = Placed::new(cipher)
+        let units = Units::new(cipher.data_unit())
             .ok_or(CryptFlashError::Granularity { granularity, unit: medium.prog_size() })?;
-        Ok(Self { device, cipher, bounce, bounce_len, geometry, blank_reads })
+        Ok(Self { device, cipher, units, bounce, bounce_len, geometry, blank_reads })
     }
 
     /// The medium, where the ciphertext is.
@@ -103,8 +104,8 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
                 used = used.saturating_add(unit.len());
             }
             let (run, behind) = rest.split_at_mut(used);
-            self.cipher
-                .decrypt(at, run)
+            self.decrypt(at, run)
+                .await
                 .map_err(|error| refused(FlashOperation::Read, address, len, error))?;
             let skipped = if blank { prog.min(behind.len()) } else { 0 };
             let (erased, behind) = behind.split_at_mut(skipped);
@@ -114,6 +115,12 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> CryptFlash<D, C, B> {
             rest = behind;
         }
         Ok(())
+    }
+
+    /// Decrypts what lies at an address, in one run.
+    async fn decrypt(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), RunError> {
+        let (unit, offset) = self.units.place(address);
+        self.cipher.decrypt_at(unit, offset, bytes).await
     }
 
     /// Whether a prog unit of ours, of which `raw` was read, is blank: all units of the medium in it are.
@@ -137,8 +144,8 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> FlashDevice for CryptFla
         self.device.read(address, buf).await?;
         match self.blank_reads {
             BlankReads::Decrypted => self
-                .cipher
                 .decrypt(address, buf)
+                .await
                 .map_err(|error| refused(FlashOperation::Read, address, len, error)),
             BlankReads::Erased => self.decrypt_units(address, buf).await,
         }
@@ -154,12 +161,13 @@ impl<D: FlashDevice, C: DataUnitCipher, B: AsMut<[u8]>> FlashDevice for CryptFla
                 let cause = FlashCause::BufferTooSmall { needs, has };
                 return Err(FlashError::new(FlashOperation::Prog, at, part.len() as u64, cause));
             };
-            run.copy_from_slice(part);
-            if let Err(error) = self.cipher.encrypt(at, run) {
-                run.fill(0);
-                return Err(refused(FlashOperation::Prog, at, part.len() as u64, error));
-            }
-            self.device.prog(at, run).await?;
+            let mut plain = Plaintext::copied(part, run);
+            let (unit, offset) = self.units.place(at);
+            self.cipher
+                .encrypt_at(unit, offset, plain.bytes())
+                .await
+                .map_err(|error| refused(FlashOperation::Prog, at, part.len() as u64, error))?;
+            self.device.prog(at, plain.encrypted()).await?;
             // cannot overflow: within the geometry, which was checked.
             at = at.saturating_add(part.len() as u64);
         }

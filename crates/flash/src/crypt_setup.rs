@@ -37,6 +37,32 @@ pub enum CryptFlashError {
     },
 }
 
+/// What is to be encrypted where it is. Zeros when dropped before that, because the cipher refused or nobody waited for it.
+pub(crate) struct Plaintext<'a>(&'a mut [u8]);
+
+impl<'a> Plaintext<'a> {
+    /// A copy, in a place of the same length.
+    pub(crate) fn copied(plain: &[u8], to: &'a mut [u8]) -> Self {
+        to.copy_from_slice(plain);
+        Self(to)
+    }
+
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        self.0
+    }
+
+    /// It has been encrypted, and stays.
+    pub(crate) fn encrypted(mut self) -> &'a mut [u8] {
+        core::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Plaintext<'_> {
+    fn drop(&mut self) {
+        self.0.fill(0);
+    }
+}
+
 /// The smallest unit that is whole for medium and cipher, of which one has to divide the other.
 pub(crate) fn common_unit(unit: u32, granularity: usize) -> Result<u32, CryptFlashError> {
     let mismatch = CryptFlashError::Granularity { granularity, unit };

@@ -4,36 +4,52 @@
 use core::fmt;
 use core::num::NonZeroU64;
 
-use atrest_cipher::{DataUnitCipher, DataUnitIndex, RunError};
+use atrest_cipher::DataUnitIndex;
+#[cfg(any(feature = "embedded-sdmmc", feature = "block-device-driver"))]
+use atrest_cipher::{DataUnitCipher, RunError};
 
-/// A cipher that is asked by address.
-pub(crate) struct Placed<C> {
-    cipher: C,
-    unit: NonZeroU64,
+/// The data units of a medium: bytes in each.
+#[derive(Clone, Copy)]
+pub(crate) struct Units(NonZeroU64);
+
+impl Units {
+    /// None if a unit has no bytes.
+    pub(crate) fn new(data_unit: usize) -> Option<Self> {
+        NonZeroU64::new(data_unit as u64).map(Self)
+    }
+
+    /// The unit in which an address lies, and how many bytes of it come before.
+    pub(crate) fn place(self, address: u64) -> (DataUnitIndex, usize) {
+        // The remainder is less than the data unit, which is a usize.
+        (DataUnitIndex(address / self.0), (address % self.0) as usize)
+    }
 }
 
+/// A cipher that is asked by address.
+#[cfg(any(feature = "embedded-sdmmc", feature = "block-device-driver"))]
+pub(crate) struct Placed<C> {
+    cipher: C,
+    units: Units,
+}
+
+#[cfg(any(feature = "embedded-sdmmc", feature = "block-device-driver"))]
 impl<C: DataUnitCipher> Placed<C> {
     /// None if the cipher's data unit has no bytes.
     pub(crate) fn new(cipher: C) -> Option<Self> {
-        let unit = NonZeroU64::new(cipher.data_unit() as u64)?;
-        Some(Self { cipher, unit })
+        let units = Units::new(cipher.data_unit())?;
+        Some(Self { cipher, units })
     }
 
     /// Encrypts what lies at an address, in one run.
     pub(crate) fn encrypt(&self, address: u64, bytes: &mut [u8]) -> Result<(), RunError> {
-        let (unit, offset) = self.place(address);
+        let (unit, offset) = self.units.place(address);
         self.cipher.encrypt_at(unit, offset, bytes)
     }
 
     /// Decrypts what lies at an address, in one run.
     pub(crate) fn decrypt(&self, address: u64, bytes: &mut [u8]) -> Result<(), RunError> {
-        let (unit, offset) = self.place(address);
+        let (unit, offset) = self.units.place(address);
         self.cipher.decrypt_at(unit, offset, bytes)
-    }
-
-    fn place(&self, address: u64) -> (DataUnitIndex, usize) {
-        // The remainder is less than the data unit, which is a usize.
-        (DataUnitIndex(address / self.unit), (address % self.unit) as usize)
     }
 }
 

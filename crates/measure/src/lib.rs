@@ -3,13 +3,15 @@
 //!
 //! Ciphers are measured through [`Mapper`](atrest_cipher::Mapper), tweak work included, on data units of 512 and 4096 bytes, from a buffer
 //! that stays in a core's cache and by walking through one that does not, on one core and on all. Of a few short
-//! slices the median counts. Data never meets a device, but for [`io`]. [`adiantum`] and [`esp32`] are the tables of two sources once more. [`cost`] says what guessing passphrases costs.
+//! slices the median counts. Data never meets a device, but for [`io`]. [`adiantum`] and [`esp32`] are the tables of two sources once more.
+//! [`cost`] says what guessing passphrases costs, [`energy()`] what encryption costs a controller with a battery.
 //!
 //! For `atrest bench` and `atrest kdf cost` alone: nothing that opens a volume measures.
 #![forbid(unsafe_code)]
 
 mod cipher;
 pub mod cost;
+mod energy;
 pub mod io;
 mod kdf;
 mod table;
@@ -26,6 +28,7 @@ use atrest_kdf::KdfError;
 use atrest_volume::plain::PlainOpenError;
 
 pub use cipher::{CipherRow, Memory};
+pub use energy::{ENERGY_FORMULA, EnergyInput, EnergyInputs, EnergyRow, energy};
 pub use kdf::{KdfCost, KdfRow};
 pub use table::{
     ADIANTUM_SOURCE, AdiantumRow, AdiantumSpeed, ESP32_SOURCE, Esp32Key, Esp32Mode, Esp32Row, Multiply,
@@ -120,6 +123,18 @@ pub enum BenchError {
     Disk(DiskError),
     /// There is no randomness.
     Random,
+    /// An input of the table of energy is no quantity that it can be computed from.
+    Input {
+        /// Its name, with underscores.
+        name: &'static str,
+    },
+    /// This build has no instruction count.
+    Figure {
+        /// Program of `firmware/bench`.
+        program: &'static str,
+        /// What it counts.
+        what: &'static str,
+    },
 }
 
 impl fmt::Display for BenchError {
@@ -138,6 +153,10 @@ impl fmt::Display for BenchError {
             Self::Volume(error) => error.fmt(f),
             Self::Disk(error) => error.fmt(f),
             Self::Random => f.write_str("the operating system gives no random bytes"),
+            Self::Input { name } => {
+                write!(f, "--{} is no quantity that the table can be computed from", name.replace('_', "-"))
+            }
+            Self::Figure { program, what } => write!(f, "nobody has counted \"{what}\" of {program}"),
         }
     }
 }

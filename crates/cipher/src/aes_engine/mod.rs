@@ -1,9 +1,16 @@
+//! AES peripherals below modes. Here is AES-XTS; `ccm.rs` and `cmac.rs` are for engines that encrypt alone.
+//!
 //! AES-XTS (IEEE 1619-2018, clause 5) over an AES peripheral that takes many cipher blocks per call: the tweaks of the whole
 //! run, XOR, one call, XOR. A call has its price (keys are loaded, DMA is set up), so there is one for the data of a run
 //! and one for the IVs of its units, and none per cipher block.
 
+mod ccm;
+mod checked;
+mod cmac;
+mod encrypt;
 mod shared;
 mod software;
+mod waiting;
 
 use core::convert::Infallible;
 use core::fmt;
@@ -19,8 +26,13 @@ use crate::options::{MapperOptions, Numbering};
 use crate::run::{DataUnitIndex, Position, RunError};
 use crate::tweak::NumberForm;
 
+pub use ccm::EngineCcm;
+pub use checked::{CheckedEngine, CheckedEngineError};
+pub use cmac::aes_cmac;
+pub use encrypt::{AesEncrypt, LoadAesKey, SoftwareAes};
 pub use shared::SharedEngineXts;
 pub use software::SoftwareEngine;
+pub use waiting::AsyncEngineCipher;
 
 /// One of the two keys of XTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,14 +22,29 @@ struct Inner<E, const N: usize> {
 
 /// Aligned to the cache lines of any chip, which is more than any DMA asks for.
 #[repr(align(64))]
-struct Tweaks<const N: usize>([Block; N]);
+pub(super) struct Tweaks<const N: usize>(pub(super) [Block; N]);
+
+impl<const N: usize> Tweaks<N> {
+    pub(super) const EMPTY: Self = {
+        assert!(N > 0, "there is no room for the tweak of a single data unit");
+        Self([[0; 16]; N])
+    };
+}
+
+/// What is generic over ciphers has no error of the engine's own.
+pub(super) fn run_error<E>(error: EngineError<E>) -> RunError {
+    match error {
+        EngineError::Run(error) => error,
+        EngineError::Alignment { alignment } => RunError::Alignment { alignment },
+        EngineError::NoRoomForTweaks | EngineError::Engine(_) => RunError::Engine,
+    }
+}
 
 impl<E: AesEngine, const N: usize> SharedEngineXts<E, N> {
     /// Gives the engine room for its tweaks.
     pub const fn new(xts: EngineXts<E>) -> Self {
-        const { assert!(N > 0, "there is no room for the tweak of a single data unit") };
         let data_unit = xts.0.numbering.data_unit;
-        Self { data_unit, inner: RefCell::new(Inner { xts, tweaks: Tweaks([[0; 16]; N]) }) }
+        Self { data_unit, inner: RefCell::new(Inner { xts, tweaks: Tweaks::EMPTY }) }
     }
 
     /// Gives the engine back.
@@ -51,11 +66,7 @@ impl<E: AesEngine, const N: usize> SharedEngineXts<E, N> {
             Direction::Encrypt => xts.encrypt_at(unit, offset, bytes, &mut tweaks.0),
             Direction::Decrypt => xts.decrypt_at(unit, offset, bytes, &mut tweaks.0),
         };
-        done.map_err(|error| match error {
-            EngineError::Run(error) => error,
-            EngineError::Alignment { alignment } => RunError::Alignment { alignment },
-            EngineError::NoRoomForTweaks | EngineError::Engine(_) => RunError::Engine,
-        })
+        done.map_err(run_error)
     }
 
     fn apply_whole(

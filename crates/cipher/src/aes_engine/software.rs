@@ -26,6 +26,12 @@ impl SoftwareEngine {
         pair.expand(key, options)?;
         Ok(Self(pair))
     }
+
+    /// Wipes the keys. What is encrypted afterwards is worthless.
+    pub(super) fn wipe(&mut self) {
+        self.0.data.wipe();
+        self.0.tweak.wipe();
+    }
 }
 
 impl AesEngine for SoftwareEngine {

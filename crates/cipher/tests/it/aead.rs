@@ -1,11 +1,11 @@
 //! The AEADs against published vectors, and what comes of forgeries.
 #![cfg(feature = "aead")]
 
-use atrest_cipher::KeyError;
 use atrest_cipher::aead::{
     Aead, Aes128Ccm, Aes128CcmTag96, Aes128Gcm, Aes128GcmTag96, Aes256Ccm, Aes256CcmTag96, Aes256Gcm,
     Aes256GcmTag96, AsconAead128, ChaCha20Poly1305, OpenError, SealError,
 };
+use atrest_cipher::{EngineCcm, KeyError, SoftwareAes};
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
@@ -161,6 +161,7 @@ fn ccm_agrees_with_nist() {
     let (key, nonce) = (bytes("d24a3d3dde8c84830280cb87abad0bb3"), bytes("f1100035bb24a8d26004e0e24b"));
     let plain = bytes("7c86135ed9c2a515aaae0e9a208133897269220f30870006");
     check::<Aes128Ccm>(&key, &nonce, &[], &plain, &published);
+    check::<EngineCcm<SoftwareAes, 16>>(&key, &nonce, &[], &plain, &published);
 }
 
 /// Source: OpenSSL 3 (`AESCCM` of Python's cryptography 48). In CCM the length of the tag goes into the tag.
@@ -173,11 +174,13 @@ fn ccm_agrees_with_openssl_for_both_keys_and_tags() {
     let ciphertext = "69915dad1e84c6376a68c2967e4dab615ae0fd1faec44cc484828529463ccf7232ec7cb9e0";
     let long = published(&format!("{ciphertext}0777b1e6268a97763fd504d93950c420"));
     check::<Aes128Ccm>(&key[..16], &nonce, &associated, &plain, &long);
+    check::<EngineCcm<SoftwareAes, 16>>(&key[..16], &nonce, &associated, &plain, &long);
     let short = published(&format!("{ciphertext}df9d6684de2cb6edd3d200d5"));
     check::<Aes128CcmTag96>(&key[..16], &nonce, &associated, &plain, &short);
     let ciphertext = "40527dbf457197dcf6b47b20e974d1741c6ad6948f9f0e50e55923a959acf67c1c945d6d4a";
     let long = published(&format!("{ciphertext}7854382ec0c34c0560412d6071bfa805"));
     check::<Aes256Ccm>(&key, &nonce, &associated, &plain, &long);
+    check::<EngineCcm<SoftwareAes, 32>>(&key, &nonce, &associated, &plain, &long);
     let short = published(&format!("{ciphertext}d1ffe7a535343c51d1b29d55"));
     check::<Aes256CcmTag96>(&key, &nonce, &associated, &plain, &short);
 }

@@ -16,18 +16,18 @@ const KEY_LEN: usize = 64;
 
 /// Blocks at addresses for DMA.
 #[repr(align(16))]
-struct Aligned<const LEN: usize>([u8; LEN]);
+pub struct Aligned<const LEN: usize>(pub [u8; LEN]);
 
-fn key() -> [u8; KEY_LEN] {
+pub fn key() -> [u8; KEY_LEN] {
     core::array::from_fn(|i| (i * 7 + 3) as u8)
 }
 
-fn pattern<const LEN: usize>() -> Aligned<LEN> {
+pub fn pattern<const LEN: usize>() -> Aligned<LEN> {
     Aligned(core::array::from_fn(|i| (i * 151 + (i >> 8) * 7) as u8))
 }
 
 /// A run by the reference, unit after unit.
-fn expected(key: &[u8], data_unit: usize, first: u64, step: u64, plain: &[u8]) -> Vec<u8> {
+pub fn expected(key: &[u8], data_unit: usize, first: u64, step: u64, plain: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     for (at, unit) in plain.chunks(data_unit).enumerate() {
         let number = first.wrapping_add(at as u64).wrapping_mul(step);
@@ -38,21 +38,21 @@ fn expected(key: &[u8], data_unit: usize, first: u64, step: u64, plain: &[u8]) -
 }
 
 /// Counts calls, and wants its blocks aligned. Fails when it is told to.
-struct Counting {
+pub struct Counting {
     engine: SoftwareEngine,
     calls: Vec<(XtsKey, Direction, usize)>,
     fail: Option<XtsKey>,
 }
 
 impl Counting {
-    fn new(key: &[u8]) -> Self {
+    pub fn new(key: &[u8]) -> Self {
         let engine = SoftwareEngine::new(key, &MapperOptions::default()).expect("a key");
         Self { engine, calls: Vec::new(), fail: None }
     }
 }
 
-#[derive(Debug, PartialEq)]
-struct Broken;
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Broken;
 
 impl AesEngine for Counting {
     const ALIGNMENT: usize = 16;
@@ -71,7 +71,7 @@ impl AesEngine for Counting {
 }
 
 /// Works no sooner than it is asked for the third time.
-struct Slow(SoftwareEngine);
+pub struct Slow(pub SoftwareEngine);
 
 impl AsyncAesEngine for Slow {
     const ALIGNMENT: usize = 4;
@@ -99,7 +99,7 @@ impl AsyncAesEngine for Slow {
 }
 
 /// The output, and how many times the future was asked before.
-fn waited<F: Future>(future: F) -> (F::Output, usize) {
+pub fn waited<F: Future>(future: F) -> (F::Output, usize) {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     for waits in 0.. {

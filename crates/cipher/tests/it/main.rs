@@ -2,6 +2,9 @@
 
 mod aead;
 mod aes_engine;
+mod aes_engine_alone;
+mod aes_engine_checked;
+mod aes_engine_waiting;
 mod aes_xts;
 mod backends;
 mod cbc_cts;

@@ -41,6 +41,7 @@ Examples:
   atrest bench
   atrest bench --cipher aes-xts-plain64 --key-size 512
   atrest bench --table adiantum
+  atrest bench --table energy --mcu-ua-per-mhz 28 --messages-mib-per-day 4
   atrest bench io /var/tmp --table zynq
   atrest bench --json")]
 #[command(args_conflicts_with_subcommands = true)]
@@ -56,18 +57,80 @@ pub struct BenchArgs {
     /// Leave the ciphers out.
     #[arg(long, conflicts_with = "cipher")]
     pub kdf_only: bool,
-    /// Measure what a published table lists, and print its figures beside ours.
+    /// Measure what a published table lists, and print its figures beside ours; or compute the energy that encryption costs a
+    /// microcontroller.
     #[arg(long, value_enum, conflicts_with_all = ["cipher", "kdf_only"])]
     pub table: Option<Table>,
+    #[command(flatten)]
+    pub energy: EnergyArgs,
 }
 
-/// A published table.
+/// What the table of energy is computed from.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Inputs of --table energy")]
+pub struct EnergyArgs {
+    /// Current of the controller, in µA for each MHz [default: 79].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub mcu_ua_per_mhz: Option<f64>,
+    /// Clock of the controller, in MHz [default: 80].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub mcu_mhz: Option<f64>,
+    /// Cycles for an instruction [default: 1].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub cycles_per_instruction: Option<f64>,
+    /// Supply of controller and flash chip, in volts [default: 3.3].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub volts: Option<f64>,
+    /// Current of the flash chip while its bus is used, in mA [default: 16].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub read_ma: Option<f64>,
+    /// Current of the flash chip that programs or erases, in mA [default: 15].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub program_ma: Option<f64>,
+    /// Bytes in a page [default: 256].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub page_bytes: Option<f64>,
+    /// Time to program a page, in ms [default: 0.25].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub page_ms: Option<f64>,
+    /// Time to erase 4 KiB, in ms [default: 25].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub sector_ms: Option<f64>,
+    /// Speed of the bus, in MB/s [default: 10].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub bus_mb_per_s: Option<f64>,
+    /// Time that each transfer takes beside its bytes, in µs [default: 2].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub read_us: Option<f64>,
+    /// Size of the flash chip, in MiB [default: 32].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub chip_mib: Option<f64>,
+    /// Data that are written once, in MiB [default: 16].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub tiles_mib: Option<f64>,
+    /// Messages of a day, in MiB [default: 1].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub messages_mib_per_day: Option<f64>,
+    /// Bytes in a message [default: 1024].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub message_bytes: Option<f64>,
+    /// Times a day that a sealed volume is anchored [default: 24].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub anchors_per_day: Option<f64>,
+    /// Years [default: 10].
+    #[arg(long, value_name = "NUMBER", requires = "table")]
+    pub years: Option<f64>,
+}
+
+/// A published table, or one that is computed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Table {
     /// Ciphers for CPUs on which AES is slow (the slides on Adiantum, 2019).
     Adiantum,
     /// Ways to compute AES-128-XTS (an article on the ESP32, 2025).
     Esp32,
+    /// Energy, time and wear that encryption costs a microcontroller with a flash chip: computed from counted instructions and data sheets.
+    Energy,
 }
 
 #[derive(Debug, Subcommand)]

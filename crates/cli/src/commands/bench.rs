@@ -20,7 +20,7 @@ pub fn bench(args: &BenchArgs, output: &Output) -> Result<(), Failure> {
     }
     let bench_options = BenchOptions::default();
     if let Some(table) = args.table {
-        return bench_table::print(table, &bench_options, output);
+        return bench_table::print(table, &args.energy, &bench_options, output);
     }
     let mut report = Report { output, kdf: Vec::new(), cipher: Vec::new(), failed: None };
     if args.cipher.is_none() {

@@ -7,11 +7,20 @@ use atrest_measure::{
 };
 use serde_json::{Value, json};
 
-use crate::args::tools::Table;
+use super::bench_energy;
+use crate::args::tools::{EnergyArgs, Table};
 use crate::failure::Failure;
 use crate::output::Output;
 
-pub fn print(table: Table, options: &BenchOptions, output: &Output) -> Result<(), Failure> {
+pub fn print(
+    table: Table,
+    energy: &EnergyArgs,
+    options: &BenchOptions,
+    output: &Output,
+) -> Result<(), Failure> {
+    if !matches!(table, Table::Energy) {
+        bench_energy::refuse_inputs(energy)?;
+    }
     let mut rows = Vec::new();
     let (name, source, text) = match table {
         Table::Adiantum => {
@@ -22,6 +31,7 @@ pub fn print(table: Table, options: &BenchOptions, output: &Output) -> Result<()
             measure::adiantum(options, &mut |row| rows.extend(adiantum(&row, &mut text)))?;
             ("adiantum", ADIANTUM_SOURCE, text)
         }
+        Table::Energy => return bench_energy::print(energy, output),
         Table::Esp32 => {
             let mut text = format!(
                 "AES-128, 100 times 128 KiB\n{:<5} {:<17} {:>13} {:>4} {:>9} {:>11}\n",

@@ -1,6 +1,7 @@
 //! One function for each command: arguments → one call into the rooms below → text or JSON.
 
 mod bench;
+mod bench_energy;
 mod bench_io;
 mod bench_lg;
 mod bench_table;

@@ -1,6 +1,7 @@
 //! The tools beside volumes: benchmarks, completions, manual pages.
 
 use std::fs;
+use std::path::Path;
 
 use crate::common::Scratch;
 
@@ -41,6 +42,67 @@ fn bench_prints_the_published_tables_with_their_figures_beside_ours() {
         assert!(text.lines().any(line), "{text}");
     }
     scratch.atrest(&["bench", "--table", "esp32", "--kdf-only"]).fails(1, "--kdf-only");
+}
+
+/// docs/FIRMWARE.md shows the table. `ATREST_BLESS=1` writes it anew.
+fn hold_against_the_guide(table: &str) {
+    const BEGIN: &str = "```text\nCortex-M4, for a KiB";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/FIRMWARE.md");
+    let page = fs::read_to_string(&path).expect("the guide");
+    let (before, rest) = page.split_once(BEGIN).expect("the table");
+    let (_, after) = rest.split_once("\n```\n").expect("its end");
+    let expected = format!("{before}```text\n{table}\n```\n{after}");
+    if std::env::var_os("ATREST_BLESS").is_some() {
+        fs::write(&path, expected).expect("the guide can be written");
+    } else {
+        assert!(
+            page == expected,
+            "docs/FIRMWARE.md has other figures than: {table}\n`make bench-embedded` writes them"
+        );
+    }
+}
+
+#[test]
+fn bench_computes_what_encryption_costs_a_battery_from_inputs_that_can_be_given() {
+    let scratch = Scratch::new();
+    let table = scratch.atrest(&["bench", "--table", "energy", "--json"]).ok().json();
+    assert_eq!((table["table"].as_str(), table["rows"].as_array().map(Vec::len)), (Some("energy"), Some(10)));
+    let input = |table: &serde_json::Value, name: &str| {
+        let inputs = table["inputs"].as_array().expect("inputs").iter();
+        inputs.clone().find(|input| input["name"] == name).cloned().expect("an input")
+    };
+    assert_eq!(input(&table, "mcu_ua_per_mhz")["value"], 79.0);
+    assert!(
+        input(&table, "mcu_ua_per_mhz")["source"].as_str().is_some_and(|source| source.contains("DS12469"))
+    );
+    assert!(table["formula"].as_str().is_some_and(|formula| formula.contains("volts")));
+
+    let words = ["bench", "--table", "energy", "--mcu-ua-per-mhz", "158", "--years", "20"];
+    let dearer = scratch.atrest(&[&words[..], &["--json"]].concat()).ok().json();
+    assert_eq!(
+        (&input(&dearer, "mcu_ua_per_mhz")["source"], &input(&dearer, "years")["value"]),
+        (&"given".into(), &20.0.into())
+    );
+    // Twice the current of what computes is twice its energy, and what a row has more than none is of computing alone.
+    let of = |table: &serde_json::Value, mode: &str, what: &str| {
+        let rows = table["rows"].as_array().expect("rows").iter();
+        rows.clone().find(|row| row["mode"] == mode).and_then(|row| row[what].as_f64()).expect("a figure")
+    };
+    let more = |table| of(table, "AES-256-XTS", "write_joules") - of(table, "not encrypted", "write_joules");
+    assert!((more(&dearer) / more(&table) - 2.0).abs() < 1e-6);
+    let erases = |table| of(table, "sealed, Ascon-AEAD128", "erases_per_block");
+    assert!((erases(&dearer) / erases(&table) - 2.0).abs() < 1e-9);
+
+    let text = scratch.atrest(&words).ok().stdout;
+    let line = |words: &[&str]| text.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(line(&["sealed, AES-128-CCM"]) && line(&["--mcu-ua-per-mhz", "158", "given"]), "{text}");
+    assert!(line(&["erases a block = days"]), "{text}");
+    let text = scratch.atrest(&["bench", "--table", "energy"]).ok().stdout;
+    hold_against_the_guide(text.split("\n\n").next().expect("a table"));
+    scratch.atrest(&["bench", "--table", "energy", "--volts", "0"]).fails(1, "--volts");
+    scratch.atrest(&["bench", "--table", "energy", "--tiles-mib", "32"]).fails(1, "--tiles-mib");
+    scratch.atrest(&["bench", "--table", "esp32", "--volts", "3"]).fails(1, "--table energy");
+    scratch.atrest(&["bench", "--volts", "3"]).fails(1, "--table");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Units and tickets on the medium: sealed, programmed, read, opened. Knows where they lie, not which of them count.
 
-use atrest_cipher::aead::Aead;
+use atrest_cipher::aead::{Aead, OpenError};
 use atrest_codec::{decode, encode};
 use atrest_device::FlashCause;
 
@@ -124,7 +124,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         }
         let payload = self.layout.payload() as usize;
         let sealing = Sealing { serial, salt: epoch.salt, associated: associated(UNIT, block, unit, epoch) };
-        Ok(self.open(&sealing, payload).then_some(serial))
+        Ok(self.open(&sealing, payload)?.then_some(serial))
     }
 
     /// Reads unit 0 of a block, of whichever epoch, and opens it under one of the two salts behind it: the epoch of the block.
@@ -133,19 +133,19 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         let len = self.layout.unit_len(0);
         let cell = self.buffer.as_mut().get(..len as usize).ok_or(too_small(len))?;
         let [first, second] = salts_of(cell).ok_or(too_small(len))?;
-        let found = self.open_first_in_buffer(block, Epoch { serial, salt: first });
+        let found = self.open_first_in_buffer(block, Epoch { serial, salt: first })?;
         if found.is_some() || first == second {
             return Ok(found);
         }
         // Opening has made zeros of the first try.
         let Some(serial) = self.read_unit_cell(block, 0).await? else { return Ok(None) };
-        Ok(self.open_first_in_buffer(block, Epoch { serial, salt: second }))
+        self.open_first_in_buffer(block, Epoch { serial, salt: second })
     }
 
-    fn open_first_in_buffer(&mut self, block: u32, epoch: Epoch) -> Option<Epoch> {
+    fn open_first_in_buffer(&mut self, block: u32, epoch: Epoch) -> Result<Option<Epoch>, FlashCause> {
         let associated = associated(UNIT, block, 0, epoch);
         let sealing = Sealing { serial: epoch.serial, salt: epoch.salt, associated };
-        self.open(&sealing, self.layout.payload() as usize).then_some(epoch)
+        Ok(self.open(&sealing, self.layout.payload() as usize)?.then_some(epoch))
     }
 
     /// Reads a unit into the buffer: the serial that stands in it.
@@ -187,7 +187,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         let Some(serial) = self.read(address, len, TICKET_LEN).await? else { return Ok(None) };
         let associated = associated(TICKET, block, self.layout.units(), epoch);
         let sealing = Sealing { serial, salt: epoch.salt, associated };
-        if !self.open(&sealing, TICKET_LEN) {
+        if !self.open(&sealing, TICKET_LEN)? {
             return Ok(None);
         }
         let stamp = self.buffer.as_mut().first_chunk().map(Stamp::from_bytes);
@@ -316,12 +316,17 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         }
     }
 
-    /// Opens the data at the start of the buffer, behind which serial and tag stand.
-    pub(crate) fn open(&mut self, sealing: &Sealing, len: usize) -> bool {
-        let Some((data, rest)) = self.buffer.as_mut().split_at_mut_checked(len) else { return false };
+    /// Opens the data at the start of the buffer, behind which serial and tag stand: whether they verify. An error if the cipher could
+    /// not tell.
+    pub(crate) fn open(&mut self, sealing: &Sealing, len: usize) -> Result<bool, FlashCause> {
+        let Some((data, rest)) = self.buffer.as_mut().split_at_mut_checked(len) else { return Ok(false) };
         let tag = rest.get(SERIAL_LEN..).and_then(|rest| rest.get(..A::TAG_LEN));
-        let Some(tag) = tag.and_then(|tag| A::Tag::try_from(tag).ok()) else { return false };
-        self.keys.cipher.open(&nonce::<A>(sealing), &sealing.associated, data, &tag).is_ok()
+        let Some(tag) = tag.and_then(|tag| A::Tag::try_from(tag).ok()) else { return Ok(false) };
+        match self.keys.cipher.open(&nonce::<A>(sealing), &sealing.associated, data, &tag) {
+            Ok(()) => Ok(true),
+            Err(OpenError::Forged) => Ok(false),
+            Err(_) => Err(FlashCause::Cipher),
+        }
     }
 }
 

@@ -152,7 +152,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
             if let Some(byte) = self.buffer().get_mut((bit / BITS) as usize) {
                 *byte ^= 1_u8.rotate_left(bit);
             }
-            if self.open(&Sealing { serial, salt: wanted.salt, associated }, data_len) {
+            if self.open(&Sealing { serial, salt: wanted.salt, associated }, data_len)? {
                 return Ok(Some(Corrected { serial, bit }));
             }
         }

@@ -3,6 +3,7 @@
 mod any;
 mod card;
 mod counter_rig;
+mod crypt_engine;
 mod crypt_flash;
 mod dropped;
 mod faces;
@@ -33,6 +34,7 @@ mod sealed_counter_attacks;
 mod sealed_counter_store;
 mod sealed_damage;
 mod sealed_dropped;
+mod sealed_engine;
 mod sealed_flash;
 mod sealed_half;
 mod sealed_header;

@@ -1,5 +1,6 @@
 //! Volume keys that a chip makes from its own secret, which never leaves it. FORMATS.md, "Keys from a chip".
 
+use atrest_cipher::{AesEncrypt, aes_cmac};
 use atrest_codec::encode;
 use atrest_kdf::Prf;
 use atrest_secret::SecretArray;
@@ -91,6 +92,18 @@ impl<C: DeviceCmac> DeviceSecret for CmacSecret<C> {
             numbered.iter_mut().zip(parts).for_each(|(to, from)| *to = *from);
             self.0.cmac(&numbered, half)?;
         }
+        Ok(())
+    }
+}
+
+/// A [`DeviceCmac`] of a chip's AES, under a key that may be one that nobody can read: in fuses, in a secure element, behind the
+/// identifier of a PSA key.
+#[derive(Clone, Copy, Debug)]
+pub struct AesCmac<E>(pub E);
+
+impl<E: AesEncrypt> DeviceCmac for AesCmac<E> {
+    fn cmac(&mut self, message: &[u8; 57], out: &mut [u8; 16]) -> Result<(), DeviceSecretError> {
+        *out = aes_cmac(&mut self.0, message).map_err(|_| DeviceSecretError)?;
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ pub use derive::AnyKdf;
 #[cfg(feature = "catena")]
 pub use derive::ChipKdfs;
 pub use derive::{AtMost, Derive, DeriveError, Pbkdf2Kdf};
-pub use device_key::{CmacSecret, DeviceCmac};
+pub use device_key::{AesCmac, CmacSecret, DeviceCmac};
 pub use error::{HeaderError, SlotError};
 pub use header::{Header, HeaderEdit, Slot, is_blank};
 pub use params::{

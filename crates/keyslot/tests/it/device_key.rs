@@ -6,8 +6,9 @@
 //! first = H(root, b"atrest volume key 1" + bytes([64, 1])); second = H(root, first + b"atrest volume key 1" + bytes([64, 2]))
 //! ```
 
+use atrest_cipher::{AesEncrypt, LoadAesKey, SoftwareAes};
 use atrest_keyslot::flash::{
-    CmacSecret, DeviceCmac, DeviceSecret, DeviceSecretError, FlashKey, HmacSecret, SlotError,
+    AesCmac, CmacSecret, DeviceCmac, DeviceSecret, DeviceSecretError, FlashKey, HmacSecret, SlotError,
 };
 use atrest_secret::SecretArray;
 
@@ -55,6 +56,28 @@ fn a_chip_with_cmac_alone_makes_the_key_of_its_two_halves() {
     let mut key = FlashKey::empty();
     key.of_device(&mut CmacSecret(OpenSsl), LABEL, &UUID, 32).expect("a key");
     assert_eq!(hex(key.expose()), "c7d15ed6d947527cd634a581a041ec88ed649712b4004f0b5438b9d5351f63ed");
+
+    // The same by AES alone, with the key that OpenSSL had.
+    let aes_key: [u8; 32] = std::array::from_fn(|i| 0x40 + i as u8);
+    let aes = SoftwareAes::load(&aes_key).expect("a key");
+    let mut by_aes = FlashKey::empty();
+    by_aes.of_device(&mut CmacSecret(AesCmac(aes)), LABEL, &UUID, 32).expect("a key");
+    assert_eq!(by_aes.expose(), key.expose());
+}
+
+#[test]
+fn a_chip_whose_aes_fails_makes_no_key() {
+    struct Broken;
+    impl AesEncrypt for Broken {
+        type Error = u8;
+        fn encrypt(&mut self, _: &mut [[u8; 16]]) -> Result<(), u8> {
+            Err(3)
+        }
+    }
+    let mut key = FlashKey::empty();
+    let refused = key.of_device(&mut CmacSecret(AesCmac(Broken)), LABEL, &UUID, 32);
+    assert_eq!(refused, Err(SlotError::Device(DeviceSecretError)));
+    assert!(key.expose().is_empty());
 }
 
 #[test]

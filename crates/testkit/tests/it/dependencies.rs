@@ -40,6 +40,8 @@ const WORKSPACES: &[(&str, &str)] = &[
     ("", HOST),
     ("bench", HOST),
     ("firmware", "thumbv7em-none-eabi"),
+    ("firmware/aes", "thumbv8m.main-none-eabihf"),
+    ("firmware/aes", "riscv32imc-unknown-none-elf"),
     ("firmware/esp32c3", "riscv32imc-unknown-none-elf"),
     ("mutants", HOST),
     ("tests/emulated-cpu", HOST),

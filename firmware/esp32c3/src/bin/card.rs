@@ -13,7 +13,7 @@
 #![no_std]
 #![no_main]
 
-use atrest_cipher::{DataUnitCipher, EngineXts, MapperOptions, SharedEngineXts};
+use atrest_cipher::{CheckedEngine, DataUnitCipher, EngineXts, MapperOptions, SharedEngineXts};
 use atrest_device::FlashDevice;
 use atrest_flash::{
     CardFlash, CryptFlash, FlashHeader, FlashHeaderError, LittlefsGeometry, LittlefsStorage, NewSlot,
@@ -28,7 +28,8 @@ use esp_hal::rng::TrngSource;
 use esp_hal::spi::master::{Config, Spi};
 use esp_hal::time::{Duration, Rate};
 use esp_hal::timer::timg::{MwdtStage, TimerGroup};
-use firmware_esp32c3::{ChipRandom, Engine};
+use firmware_aes_esp32::Engine;
+use firmware_esp32c3::ChipRandom;
 use littlefs2::consts::{U1, U512};
 use littlefs2::fs::Filesystem;
 use littlefs2::path;
@@ -95,6 +96,7 @@ fn main() -> ! {
     };
     let options = MapperOptions { data_unit: params.data_unit as usize, ..MapperOptions::default() };
     let engine = Engine::new(key.expose()).expect("a key of AES-XTS");
+    let engine = CheckedEngine::<_>::new(engine, key.expose(), &options).expect("a key of AES-XTS");
     let cipher = SharedEngineXts::<_, 8>::new(EngineXts::new(engine, &options).expect("a data unit"));
     let data = header.into_data().expect("a card with room");
     let data = CryptFlash::new(data, &cipher as &dyn DataUnitCipher, [0; 512]).expect("sizes that fit");
