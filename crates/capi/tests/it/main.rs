@@ -4,3 +4,4 @@ mod c_program;
 mod chip;
 mod library;
 mod pointers;
+mod sealed_program;

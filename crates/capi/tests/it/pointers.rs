@@ -117,6 +117,7 @@ impl Lent {
             kdf_memory_len: 0,
             between: None,
             between_context: null_mut(),
+            device: null(),
         }
     }
 }
