@@ -1,6 +1,6 @@
 //! What functions return, and what it means in words.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{c_char, c_int};
 
 use atrest_device::{FlashCause, FlashError, TrustedStoreError};
 #[cfg(feature = "sealed")]
@@ -18,21 +18,12 @@ macro_rules! statuses {
         }
 
         impl Status {
-            /// All of them.
+            /// All of them, each at the place of its number less its sign.
             pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            const fn text(code: c_int) -> &'static CStr {
-                match code {
-                    $($code => const {
-                        match CStr::from_bytes_with_nul(concat!($text, "\0").as_bytes()) {
-                            Ok(text) => text,
-                            Err(_) => panic!("a zero byte in a text"),
-                        }
-                    },)*
-                    _ => c"not a status of this library",
-                }
-            }
         }
+
+        /// The text of each, and one for numbers that are none.
+        const TEXT: &str = concat!($($text, "\0",)* "not a status of this library\0");
     };
 }
 
@@ -85,10 +76,21 @@ impl From<Status> for c_int {
     }
 }
 
+/// In one piece, of which a linker leaves nothing where nobody asks for texts.
+static TEXTS: [u8; TEXT.len()] = {
+    let mut bytes = [0; TEXT.len()];
+    bytes.copy_from_slice(TEXT.as_bytes());
+    bytes
+};
+
 /// A text for a status, in ASCII, for ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn atrest_message(status: c_int) -> *const c_char {
-    Status::text(status).as_ptr()
+    let number = status.checked_neg().and_then(|number| usize::try_from(number).ok());
+    let number = number.filter(|number| *number < Status::ALL.len()).unwrap_or(Status::ALL.len());
+    let mut texts = TEXTS.split_inclusive(|byte| *byte == 0);
+    // cannot be missing: there is one more text than there are statuses.
+    texts.nth(number).map_or(core::ptr::null(), |text| text.as_ptr().cast())
 }
 
 /// A result as C wants it.

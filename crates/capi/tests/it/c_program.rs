@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use atrest_capi::{BLOCK_STATE, SEALED_WORDS, Status, WORDS};
+use atrest_capi::{BLOCK_STATE, SEALED_WORDS, Status, WORDS, atrest_message};
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
 use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashOperation, TRUSTED_RECORD_LEN};
 use atrest_flash::{CryptFlash, Existing, FlashHeader, FormatOptions, NewSlot};
@@ -50,6 +50,19 @@ fn the_header_for_c_has_every_status_and_cipher_under_its_number_and_every_size(
         }
         let line = format!("    {name} = {}", *status as i32);
         assert!(statuses.lines().any(|other| other.trim_end_matches(',') == line), "atrest.h lacks {line:?}");
+    }
+    // Texts are found by their place.
+    for (place, status) in Status::ALL.iter().enumerate() {
+        assert_eq!(*status as i32, -(place as i32));
+    }
+    let message = |status| {
+        // SAFETY: it is always there, and ends with a zero.
+        unsafe { std::ffi::CStr::from_ptr(atrest_message(status)) }.to_str().expect("ASCII")
+    };
+    assert_eq!((message(0), message(-1)), ("done", "the medium failed"));
+    assert_eq!(message(Status::NoMap as i32), "there is no key-value map on the volume");
+    for other in [1, -(Status::ALL.len() as i32), i32::MIN, i32::MAX] {
+        assert_eq!(message(other), "not a status of this library");
     }
     assert_eq!(statuses.lines().filter(|line| line.contains(" = ")).count(), Status::ALL.len());
     for (name, size) in [
