@@ -313,6 +313,54 @@ int atrest_sealed_lfs_prog(const struct lfs_config *config, uint32_t block, uint
 int atrest_sealed_lfs_erase(const struct lfs_config *config, uint32_t block);
 int atrest_sealed_lfs_sync(const struct lfs_config *config);
 
+/*
+ * Internal Trusted Storage on a sealed volume: data under numbers, with the semantics and status codes of the PSA Certified Secure
+ * Storage API 1.0. psa/psa_its.c has its functions under their own names, for one caller; `caller` keeps several apart.
+ */
+#if UINTPTR_MAX > 0xffffffff
+#define ATREST_ITS_WORDS 160
+#else
+#define ATREST_ITS_WORDS 128
+#endif
+struct atrest_its {
+    uint64_t opaque[ATREST_ITS_WORDS]; /* zeroed before it is opened for the first time, and not moved while it is open */
+};
+
+struct atrest_its_entry {
+    uint32_t opaque[5];
+};
+
+/* Memory is lent until the storage is closed. */
+struct atrest_its_options {
+    struct atrest_its_entry *entries; /* one for each identifier that can be in use */
+    size_t entry_count;
+    uint8_t *buffer; /* a unit of the volume, 32 bytes at least */
+    size_t buffer_len;
+    uint16_t longest; /* bytes in the longest data; fits into an erase block */
+    uint8_t spares; /* erase blocks that are kept free; 0: 1 */
+};
+
+struct atrest_its_info {
+    size_t capacity;
+    size_t size;
+    uint32_t flags;
+};
+
+/*
+ * Opens the storage on a volume that is open, of 2 to 64 erase blocks, or makes it anew. ATREST_NO_MAP: there is none yet. The key may
+ * be that of the volume, and its cipher is not looked at. Close the storage before the volume.
+ */
+int atrest_its_open(struct atrest_its *its, struct atrest_sealed *sealed, const struct atrest_key *key,
+                    const struct atrest_its_options *options);
+int atrest_its_format(struct atrest_its *its, struct atrest_sealed *sealed, const struct atrest_key *key,
+                      const struct atrest_its_options *options);
+void atrest_its_close(struct atrest_its *its);
+/* These return the API's status codes: 0, or PSA_ERROR_GENERIC_ERROR (-132) where the storage is not open, and others. */
+int atrest_its_set(struct atrest_its *its, int32_t caller, uint64_t uid, size_t data_len, const void *data, uint32_t flags);
+int atrest_its_get(struct atrest_its *its, int32_t caller, uint64_t uid, size_t offset, size_t size, void *data, size_t *data_len);
+int atrest_its_get_info(struct atrest_its *its, int32_t caller, uint64_t uid, struct atrest_its_info *info);
+int atrest_its_remove(struct atrest_its *its, int32_t caller, uint64_t uid);
+
 #ifdef __cplusplus
 }
 #endif

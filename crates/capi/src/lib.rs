@@ -12,6 +12,7 @@
 //! | `aes-xts`, `adiantum` | encrypted flash (`atrest_flash_…`) with this cipher |
 //! | `ascon`, `chacha20poly1305`, `ccm`, `gcm` | sealed flash (`atrest_sealed_…`) with this cipher; each is code of its own |
 //! | `sealed` | what these have in common; it comes with them |
+//! | `its` | PSA Internal Trusted Storage on sealed flash |
 //! | `catena` | passphrases by Catena; PBKDF2 is always there |
 //!
 //! One cipher there must be. Nothing here allocates, and nothing is kept between calls but what the caller lends.
@@ -25,6 +26,8 @@ mod aead;
 mod cipher;
 mod format;
 mod handle;
+#[cfg(feature = "its")]
+mod its;
 mod key;
 #[cfg(feature = "sealed")]
 mod lent;
@@ -41,6 +44,11 @@ mod store;
 mod volume;
 
 pub use format::{Format, atrest_flash_format};
+#[cfg(feature = "its")]
+pub use its::{
+    ITS_ENTRY, ITS_WORDS, ItsInfo, ItsOptions, Storage, atrest_its_close, atrest_its_format, atrest_its_get,
+    atrest_its_get_info, atrest_its_open, atrest_its_remove, atrest_its_set,
+};
 pub use key::{Device, Key, atrest_device_key};
 pub use lfs::{atrest_lfs_erase, atrest_lfs_prog, atrest_lfs_read, atrest_lfs_sync};
 #[cfg(feature = "sealed")]

@@ -2,6 +2,7 @@
 
 mod c_program;
 mod chip;
+mod its_program;
 mod library;
 mod pointers;
 mod sealed_program;
