@@ -89,6 +89,11 @@ pub(crate) fn here(path: &str) -> PathBuf {
 
 /// Builds a program against the library that cargo has built for this test.
 pub(crate) fn build(scratch: &Path, source: &str, more: &[PathBuf]) -> PathBuf {
+    build_with(scratch, source, more, &[])
+}
+
+/// Builds a program with flags of its own.
+pub(crate) fn build_with(scratch: &Path, source: &str, more: &[PathBuf], flags: &[String]) -> PathBuf {
     let this = std::env::current_exe().expect("the test's own path");
     let library = std::fs::read_dir(this.parent().expect("its directory"))
         .expect("list it")
@@ -103,6 +108,7 @@ pub(crate) fn build(scratch: &Path, source: &str, more: &[PathBuf]) -> PathBuf {
     Program::named("cc")
         .args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
         .arg(here("include"))
+        .args(flags)
         .arg(here("tests").join(source))
         .args(more)
         .arg(library)

@@ -1,4 +1,4 @@
-//! `make -C firmware/card-c library` and `library-sealed` give all that a project in C needs, and what a chip has to keep of it is small.
+//! `make -C firmware/card-c library`, `library-sealed` and `library-its` give all that a project in C needs, and what a chip has to keep of it is small.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +19,7 @@ struct Use {
     most_code: u64,
 }
 
-const USES: [Use; 4] = [
+const USES: [Use; 5] = [
     Use {
         name: "key",
         text: "encrypted, AES-XTS, a key of the chip",
@@ -82,6 +82,24 @@ const USES: [Use; 4] = [
         ],
         most_code: 64 << 10,
     },
+    Use {
+        name: "its",
+        text: "Internal Trusted Storage, sealed, Ascon-AEAD128, a key of the chip",
+        goal: "library-its",
+        called: &[
+            "atrest_device_key",
+            "atrest_sealed_format",
+            "atrest_sealed_open",
+            "atrest_sealed_close",
+            "atrest_its_format",
+            "atrest_its_open",
+            "atrest_its_set",
+            "atrest_its_get",
+            "atrest_its_get_info",
+            "atrest_its_remove",
+        ],
+        most_code: 64 << 10,
+    },
 ];
 
 const FLAGS: &str = "-mcpu=cortex-m4 -mthumb -Os -ffreestanding -ffunction-sections -Wall -Wextra -Werror";
@@ -122,7 +140,7 @@ fn the_library_is_small_whatever_the_project_does_with_floating_point() {
 #[test]
 fn the_library_brings_what_littlefs_includes_and_the_listings_of_the_guide_compile() {
     let directory = Scratch::new();
-    make("library-sealed", "soft", directory.as_path());
+    make("library-its", "soft", directory.as_path());
     let place = directory.path("cortex_m4/atrest");
     // This compiler has no C library. Without the headers it says so, and with them what littlefs includes is there.
     let compiled = |source: &str, include: &[&str]| {
@@ -139,6 +157,9 @@ fn the_library_brings_what_littlefs_includes_and_the_listings_of_the_guide_compi
     assert!(!without.is_ok() && without.messages().contains("string.h"), "{}", without.messages());
     let with = compiled(includes, &["include", "include/bare"]);
     assert!(with.is_ok(), "{}", with.messages());
+
+    let psa = std::fs::read_to_string(place.join("src/psa_its.c")).expect("the functions of PSA");
+    assert!(compiled(&psa, &["include"]).is_ok());
 
     let page = std::fs::read_to_string(workspace().join("docs/FIRMWARE.md")).expect("the guide");
     let listings = page.split("```c\n").skip(1).filter_map(|rest| rest.split("\n```").next());

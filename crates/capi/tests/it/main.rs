@@ -4,5 +4,6 @@ mod c_program;
 mod chip;
 mod its_program;
 mod library;
+mod platforms;
 mod pointers;
 mod sealed_program;
