@@ -2,9 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use atrest_keyslot::flash::{
-    CmacSecret, DeviceCmac, DeviceSecret, DeviceSecretError, FlashCipher, FlashKey, MAX_KEY_LEN,
-};
+use atrest_keyslot::flash::{CmacSecret, DeviceCmac, DeviceSecret, DeviceSecretError, FlashCipher, FlashKey};
 
 use crate::handle::{bytes, bytes_mut};
 use crate::status::{Status, returned};
@@ -36,7 +34,7 @@ impl Key {
         // SAFETY: the caller's promise.
         let bytes = unsafe { bytes(self.bytes.cast(), self.len) }?;
         // Every byte is looked at, whatever it is.
-        if bytes.iter().fold(0, |all, byte| all | byte) == 0 || bytes.len() > MAX_KEY_LEN {
+        if bytes.iter().fold(0, |all, byte| all | byte) == 0 {
             return Err(Status::KeyLength);
         }
         Ok(bytes)

@@ -666,6 +666,11 @@ static void test_encrypted(void) {
     for (int i = 0; i < 32; i++) printf("%02x", world.flash[i]);
     printf("\n");
     atrest_flash_close(&flash);
+    static const uint8_t zeros[32];
+    own.cipher = ATREST_ADIANTUM12;
+    own.bytes = zeros;
+    EXPECT(atrest_flash_open_key(&flash, &medium, &own, 512, buffer, 512), ATREST_KEY_LENGTH);
+    own.cipher = ATREST_AES_XTS;
     own.bytes = other_key;
     EXPECT(atrest_flash_open_key(&flash, &medium, &own, 512, buffer, 512), ATREST_OK);
     EXPECT(atrest_flash_read(&flash, 0, text, sizeof text), ATREST_OK);

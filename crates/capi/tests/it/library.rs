@@ -1,4 +1,5 @@
-//! `make -C firmware/card-c library`, `library-sealed` and `library-its` give all that a project in C needs, and what a chip has to keep of it is small.
+//! `make -C firmware/card-c library`, `library-sealed` and `library-its` give all that a project in C needs, and what a chip has to keep
+//! of it is small.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -114,7 +115,7 @@ fn the_library_is_small_whatever_the_project_does_with_floating_point() {
     let mut lines = String::new();
     for (float, flags) in FLOATS {
         for used in USES {
-            let place = directory.path(&format!("{float}-{}", used.goal));
+            let place = directory.path(format!("{float}-{}", used.goal));
             if !place.exists() {
                 make(used.goal, float, &place);
             }
