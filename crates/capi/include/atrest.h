@@ -272,7 +272,8 @@ int atrest_sealed_format(struct atrest_sealed *sealed, const struct atrest_mediu
 int atrest_sealed_open(struct atrest_sealed *sealed, const struct atrest_medium *medium, const struct atrest_store *store,
                        const struct atrest_key *key, const struct atrest_sealed_options *options,
                        const struct atrest_sealed_memory *memory, const struct atrest_random *random);
-/* The same with a header, which a passphrase opens. `unlock` is lent during the call. */
+/* The same with a header, which a passphrase opens. `unlock` is lent during the call. If the power fails while a volume is made, the
+ * header may be there and the store empty: then make it again, with `replace`. */
 int atrest_sealed_format_header(struct atrest_sealed *sealed, const struct atrest_medium *medium, const struct atrest_store *store,
                                 const struct atrest_unlock *unlock, const struct atrest_format *format,
                                 const struct atrest_sealed_options *options, const struct atrest_sealed_memory *memory,

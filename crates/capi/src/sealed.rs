@@ -126,6 +126,14 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Whether it is enough for a volume: before anything is written that has to be written over otherwise.
+    pub(crate) fn check(&self, layout: &SealedLayout) -> Result<(), Status> {
+        let entries = self.table_len.checked_div(BLOCK_STATE).ok_or(Status::Memory)? as u64;
+        let fits =
+            entries >= layout.medium().block_count() && self.buffer_len >= layout.buffer_len() as usize;
+        if fits { Ok(()) } else { Err(Status::Memory) }
+    }
+
     /// # Safety
     ///
     /// The pointers are null, or to so many bytes, which nobody else uses until the volume is closed.

@@ -80,7 +80,8 @@ pub unsafe extern "C" fn atrest_sealed_format_header(
         Sealed::open(sealed, SealedState::EMPTY, |state| {
             let options = Options::of(options)?;
             let mut kept = Kept::of(store)?;
-            let planned = planned(medium, format, options)?;
+            let (planned, layout) = planned(medium, format, options)?;
+            memory.check(&layout)?;
             // Before a header is written that no store knows of.
             if atrest_device::TrustedStore::load(&mut kept)?.is_some() {
                 return Err(Status::StoreInUse);
@@ -96,7 +97,11 @@ pub unsafe extern "C" fn atrest_sealed_format_header(
 }
 
 /// What the header of a new volume will say, but for its identifier.
-fn planned(medium: &Medium, format: &Format, options: SealedOptions) -> Result<Params, Status> {
+fn planned(
+    medium: &Medium,
+    format: &Format,
+    options: SealedOptions,
+) -> Result<(Params, SealedLayout), Status> {
     let cipher = crate::key::cipher(format.cipher)?;
     if !is_here(cipher) {
         return Err(Status::NotHere);
@@ -114,8 +119,8 @@ fn planned(medium: &Medium, format: &Format, options: SealedOptions) -> Result<P
         sizes: FlashSizes { read_size, prog_size, erase_size, block_count },
         data_unit: options.payload,
     };
-    let payload = SealedLayout::planned(&params).map_err(|_| Status::Option)?.payload();
-    Ok(Params { data_unit: payload, ..params })
+    let layout = SealedLayout::planned(&params).map_err(|_| Status::Option)?;
+    Ok((Params { data_unit: layout.payload(), ..params }, layout))
 }
 
 /// Runs with the volume behind a header.

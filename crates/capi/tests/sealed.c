@@ -541,6 +541,12 @@ static void test_header(const char *path) {
     odd = format;
     odd.cipher = ATREST_AES_XTS;
     EXPECT(MAKE(&unlock, &odd), ATREST_NOT_HERE);
+    struct atrest_sealed_memory little = memory;
+    little.table_len = 4 * ATREST_BLOCK_STATE;
+    EXPECT(atrest_sealed_format_header(&volume, &medium, &store, &unlock, &format, &options, &little, &chance), ATREST_MEMORY);
+    little = memory;
+    little.buffer_len = UNIT;
+    EXPECT(atrest_sealed_format_header(&volume, &medium, &store, &unlock, &format, &options, &little, &chance), ATREST_MEMORY);
     for (size_t i = 0; i < sizeof world.flash; i++) EXPECT(world.flash[i], 0xff);
     EXPECT(world.has_record, 0);
 
