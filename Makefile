@@ -51,6 +51,7 @@ bench-embedded: setup
 	ATREST_BLESS=1 cargo test --locked --package atrest-flash --test it firmware_card::unlocking
 	ATREST_BLESS=1 cargo test --locked --package atrest-flash --test it firmware_smallest
 	ATREST_BLESS=1 cargo test --locked --package atrest-cli --test it tools::bench_computes
+	ATREST_BLESS=1 cargo test --locked --package atrest-capi --test it library
 
 # Ten minutes per target, one after the other; FUZZ_SECONDS sets another time, FUZZ_TARGETS names some. What is found worth
 # keeping goes into the sample of `make test` by fuzz/corpus-pack.

@@ -5,7 +5,7 @@ use atrest_cipher::AdiantumPlain64;
 #[cfg(feature = "aes-xts")]
 use atrest_cipher::AesXts;
 use atrest_cipher::{DataUnitCipher, MapperOptions};
-use atrest_keyslot::flash::{FlashCipher, FlashKey, Params, Protection};
+use atrest_keyslot::flash::FlashCipher;
 
 use crate::status::Status;
 
@@ -21,23 +21,26 @@ pub(crate) enum Cipher {
 }
 
 impl Cipher {
-    /// Expands a volume key for the cipher that the header names.
-    #[cfg_attr(not(any(feature = "aes-xts", feature = "adiantum")), allow(unused_variables))]
-    pub(crate) fn expand(&mut self, params: &Params, key: &FlashKey) -> Result<(), Status> {
+    /// Expands a volume key.
+    #[cfg_attr(
+        not(any(feature = "aes-xts", feature = "adiantum")),
+        allow(unused_variables, unreachable_code)
+    )]
+    pub(crate) fn expand(&mut self, cipher: FlashCipher, data_unit: u32, key: &[u8]) -> Result<(), Status> {
         *self = Self::Nothing;
-        if params.protection != Protection::Encrypted {
-            return Err(Status::NotHere);
+        // Counted in sectors of 512 bytes, as the header's volumes are.
+        if !(512..=4096).contains(&data_unit) || !data_unit.is_power_of_two() {
+            return Err(Status::Option);
         }
-        let options = MapperOptions { data_unit: params.data_unit as usize, ..MapperOptions::default() };
-        match params.cipher {
+        let options = MapperOptions { data_unit: data_unit as usize, ..MapperOptions::default() };
+        match cipher {
             #[cfg(feature = "aes-xts")]
             FlashCipher::AesXts => {
-                *self = Self::AesXts(AesXts::new(key.expose(), &options).map_err(|_| Status::Damaged)?);
+                *self = Self::AesXts(AesXts::new(key, &options).map_err(|_| Status::KeyLength)?);
             }
             #[cfg(feature = "adiantum")]
             FlashCipher::Adiantum12 => {
-                let cipher = AdiantumPlain64::new(key.expose(), &options).map_err(|_| Status::Damaged)?;
-                *self = Self::Adiantum(cipher);
+                *self = Self::Adiantum(AdiantumPlain64::new(key, &options).map_err(|_| Status::KeyLength)?);
             }
             _ => return Err(Status::NotHere),
         }

@@ -1,300 +1,107 @@
-//! An open volume: `atrest_flash`.
+//! Memory that C lends for what is open: opaque, and never moved while it is.
 
 use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
 use core::slice;
 
-use atrest_cipher::DataUnitCipher;
-use atrest_device::{FlashDevice, FlashGeometry, FlashRegion};
-use atrest_flash::{CryptFlash, FlashHeader};
-use atrest_keyslot::flash::FlashKey;
+use crate::status::Status;
 
-use crate::cipher::Cipher;
-use crate::medium::{Driver, Medium};
-use crate::passphrase::Unlock;
-use crate::status::{Status, returned};
+/// What can be in a [`Handle`].
+pub trait Open {
+    /// The handle's first word while this is in it: unlikely to be there by chance, and another one for each kind.
+    const TAG: u64;
+}
 
-/// `ATREST_FLASH_WORDS`: room for an open volume wherever it begins.
-pub const WORDS: usize = if size_of::<usize>() > 4 { 1024 } else { 384 };
-
-const _: () =
-    assert!(8 + size_of::<State>() + align_of::<State>() <= 8 * WORDS, "ATREST_FLASH_WORDS is too small");
-
-/// `struct atrest_flash`: memory that the caller lends. Opaque, and never moved while the volume is open.
+/// A struct of C: zeros, or the tag and a state behind it.
 #[repr(C)]
-pub struct Flash {
-    /// `OPEN` if what follows is a state.
+pub struct Handle<S, const WORDS: usize> {
     tag: u64,
-    rest: [u64; WORDS - 1],
+    rest: [u64; WORDS],
+    holds: PhantomData<S>,
 }
 
-/// Unlikely to be there by chance.
-const OPEN: u64 = u64::from_le_bytes(*b"atrest\x01\xa7");
+impl<S: Open, const WORDS: usize> Handle<S, WORDS> {
+    /// There is room wherever the handle begins.
+    const HAS_ROOM: () = assert!(size_of::<S>() + align_of::<S>() <= 8 * WORDS, "the handle is too small");
 
-/// What is in there.
-pub(crate) struct State {
-    driver: Driver,
-    first_block: u64,
-    block_count: u64,
-    cipher: Cipher,
-    buffer: *mut u8,
-    buffer_len: usize,
-}
-
-/// What a volume's encrypted data is read and written through.
-type Data<'a> = CryptFlash<FlashRegion<Driver>, &'a dyn DataUnitCipher, &'a mut [u8]>;
-
-impl Flash {
-    fn place(&mut self) -> *mut State {
+    fn place(&mut self) -> *mut S {
+        const { Self::HAS_ROOM };
         let start = self.rest.as_mut_ptr().cast::<u8>();
-        start.wrapping_add(start.align_offset(align_of::<State>())).cast()
+        start.wrapping_add(start.align_offset(align_of::<S>())).cast()
     }
 
-    /// The state, if the volume is open.
+    /// The state, if there is one.
     ///
     /// # Safety
     ///
-    /// The pointer is null or to an `atrest_flash` whose first word was zero before it was opened, and which nobody else uses now.
-    pub(crate) unsafe fn state<'a>(flash: *mut Self) -> Result<&'a mut State, Status> {
+    /// The pointer is null or to a handle whose first word was zero before it was opened, and which nobody else uses now.
+    pub(crate) unsafe fn state<'a>(handle: *mut Self) -> Result<&'a mut S, Status> {
         // SAFETY: as the caller says.
-        let flash = unsafe { flash.as_mut() }.ok_or(Status::Argument)?;
-        if flash.tag != OPEN {
+        let handle = unsafe { handle.as_mut() }.ok_or(Status::Argument)?;
+        if handle.tag != S::TAG {
             return Err(Status::Closed);
         }
         // SAFETY: the tag says that `open` has written a state, at a place that depends on the address alone.
-        Ok(unsafe { &mut *flash.place() })
+        Ok(unsafe { &mut *handle.place() })
     }
-}
 
-impl State {
+    /// Puts a state into a handle that has none, and fills it in there: keys are not moved about. After an error there is none.
+    ///
     /// # Safety
     ///
-    /// What `atrest_flash_open` asks for.
-    unsafe fn open(&mut self, unlock: &Unlock) -> Result<(), Status> {
-        let mut key = FlashKey::empty();
-        // SAFETY: the caller's promise; no other reference to the buffer is alive.
-        let (passphrase, buffer, mut kdf) = unsafe { unlock.parts() }?;
-        let header = FlashHeader::open(self.driver, buffer)?;
-        header.unlock(None, passphrase, &mut kdf, None, &mut key)?;
-        let params = *header.header()?.params();
-        self.first_block = params.sizes.first_data_block();
-        // cannot overflow: reading the header checked that blocks follow its copies.
-        self.block_count = params.sizes.block_count.saturating_sub(self.first_block);
-        let expanded = self.cipher.expand(&params, &key);
-        key.clear();
-        expanded?;
-        self.data().map(drop)
+    /// As for [`state`](Self::state).
+    pub(crate) unsafe fn open(
+        handle: *mut Self,
+        empty: S,
+        fill: impl FnOnce(&mut S) -> Result<(), Status>,
+    ) -> Result<(), Status> {
+        // SAFETY: as the caller says.
+        let handle = unsafe { handle.as_mut() }.ok_or(Status::Argument)?;
+        if handle.tag == S::TAG {
+            return Err(Status::Argument);
+        }
+        let place = handle.place();
+        // SAFETY: there is room, as HAS_ROOM says; nothing that is there needs to be dropped.
+        let filled = unsafe {
+            place.write(empty);
+            fill(&mut *place)
+        };
+        match filled {
+            Ok(()) => handle.tag = S::TAG,
+            // SAFETY: it was written above.
+            Err(_) => unsafe { place.drop_in_place() },
+        }
+        filled
     }
 
-    /// Made for each call, of parts that were checked when the volume was opened.
-    pub(crate) fn data(&mut self) -> Result<Data<'_>, Status> {
-        let region = FlashRegion::new(self.driver, self.first_block, self.block_count)?;
-        let cipher = self.cipher.expanded().ok_or(Status::Closed)?;
-        // SAFETY: the buffer is lent while the volume is open, and `self` is borrowed while this reference lives.
-        let buffer = unsafe { slice::from_raw_parts_mut(self.buffer, self.buffer_len) };
-        Ok(CryptFlash::new(region, cipher, buffer)?)
-    }
-
-    /// Whether units are blank, for which the buffer is used.
-    pub(crate) fn is_blank(&mut self, address: u64, len: u64) -> Result<bool, Status> {
-        let mut region = FlashRegion::new(self.driver, self.first_block, self.block_count)?;
-        // SAFETY: as in `data`.
-        let buffer = unsafe { slice::from_raw_parts_mut(self.buffer, self.buffer_len) };
-        Ok(region.is_blank(address, len, buffer)?)
-    }
-
-    pub(crate) fn erase_size(&self) -> u32 {
-        self.driver.geometry().erase_size()
-    }
-
-    /// Whether blank units can be told from others.
-    pub(crate) fn knows_blank(&self) -> bool {
-        self.driver.erased_byte().is_some()
-    }
-}
-
-/// Opens a volume.
-///
-/// # Safety
-///
-/// Pointers are null or valid. Buffers are as long as is said, and lent until the volume is closed, as `atrest.h` asks for.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atrest_flash_open(
-    flash: *mut Flash,
-    medium: *const Medium,
-    unlock: *const Unlock,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let (flash, medium, unlock) = unsafe { (flash.as_mut(), medium.as_ref(), unlock.as_ref()) };
-    let (Some(flash), Some(medium), Some(unlock)) = (flash, medium, unlock) else {
-        return Status::Argument.into();
-    };
-    if flash.tag == OPEN {
-        return Status::Argument.into();
-    }
-    // SAFETY: the functions are the caller's.
-    let driver = match unsafe { Driver::new(*medium) } {
-        Ok(driver) => driver,
-        Err(status) => return status.into(),
-    };
-    let state = flash.place();
-    // SAFETY: there is room, as the assertion on WORDS says; nothing that is there needs to be dropped.
-    let opened = unsafe {
-        state.write(State {
-            driver,
-            first_block: 0,
-            block_count: 0,
-            cipher: Cipher::Nothing,
-            buffer: unlock.buffer,
-            buffer_len: unlock.buffer_len,
-        });
-        (*state).open(unlock)
-    };
-    match opened {
-        Ok(()) => flash.tag = OPEN,
-        // SAFETY: it was written above.
-        Err(_) => unsafe { state.drop_in_place() },
-    }
-    returned(opened)
-}
-
-/// Closes a volume, and wipes its keys. One that is not open stays so.
-///
-/// # Safety
-///
-/// As for [`atrest_flash_open`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atrest_flash_close(flash: *mut Flash) {
-    // SAFETY: the caller's promise.
-    if let Some(flash) = unsafe { flash.as_mut() }
-        && flash.tag == OPEN
-    {
-        flash.tag = 0;
-        // SAFETY: the tag said that there is a state. Its keys wipe themselves.
-        unsafe { flash.place().drop_in_place() }
-    }
-}
-
-/// Sizes as C sees them: `struct atrest_geometry`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Geometry {
-    /// Bytes read at least.
-    pub read_size: u32,
-    /// Bytes in a prog unit.
-    pub prog_size: u32,
-    /// Bytes in an erase block.
-    pub erase_size: u32,
-    /// Erase blocks.
-    pub block_count: u64,
-}
-
-impl From<FlashGeometry> for Geometry {
-    fn from(geometry: FlashGeometry) -> Self {
-        Self {
-            read_size: geometry.read_size(),
-            prog_size: geometry.prog_size(),
-            erase_size: geometry.erase_size(),
-            block_count: geometry.block_count(),
+    /// Drops the state, if there is one. Its keys wipe themselves.
+    ///
+    /// # Safety
+    ///
+    /// As for [`state`](Self::state).
+    pub(crate) unsafe fn close(handle: *mut Self) {
+        // SAFETY: as the caller says.
+        if let Some(handle) = unsafe { handle.as_mut() }
+            && handle.tag == S::TAG
+        {
+            handle.tag = 0;
+            // SAFETY: the tag said that there is a state.
+            unsafe { handle.place().drop_in_place() }
         }
     }
 }
 
-/// The sizes of an open volume.
-///
-/// # Safety
-///
-/// As for [`atrest_flash_open`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atrest_flash_geometry(flash: *mut Flash, geometry: *mut Geometry) -> c_int {
-    // SAFETY: the caller's promise.
-    let (state, geometry) = unsafe { (Flash::state(flash), geometry.as_mut()) };
-    returned(state.and_then(|state| {
-        *geometry.ok_or(Status::Argument)? = state.data()?.geometry().into();
-        Ok(())
-    }))
-}
-
-/// Reads and decrypts.
-///
-/// # Safety
-///
-/// As for [`atrest_flash_open`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atrest_flash_read(
-    flash: *mut Flash,
-    address: u64,
-    buffer: *mut c_void,
-    size: usize,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let (state, buffer) = unsafe { (Flash::state(flash), bytes_mut(buffer, size)) };
-    returned(state.and_then(|state| Ok(state.data()?.read(address, buffer?)?)))
-}
-
-/// Encrypts and programs.
-///
-/// # Safety
-///
-/// As for [`atrest_flash_open`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atrest_flash_prog(
-    flash: *mut Flash,
-    address: u64,
-    data: *const c_void,
-    size: usize,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let (state, data) = unsafe { (Flash::state(flash), bytes(data, size)) };
-    returned(state.and_then(|state| Ok(state.data()?.prog(address, data?)?)))
-}
-
-/// Erases blocks.
-///
-/// # Safety
-///
-/// As for [`atrest_flash_open`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atrest_flash_erase(flash: *mut Flash, address: u64, size: u64) -> c_int {
-    // SAFETY: the caller's promise.
-    let state = unsafe { Flash::state(flash) };
-    returned(state.and_then(|state| Ok(state.data()?.erase(address, size)?)))
-}
-
-/// Makes it durable.
-///
-/// # Safety
-///
-/// As for [`atrest_flash_open`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atrest_flash_sync(flash: *mut Flash) -> c_int {
-    // SAFETY: the caller's promise.
-    let state = unsafe { Flash::state(flash) };
-    returned(state.and_then(|state| Ok(state.data()?.sync()?)))
-}
-
-/// Whether units are blank: 1, or 0, or a status.
-///
-/// # Safety
-///
-/// As for [`atrest_flash_open`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atrest_flash_is_blank(flash: *mut Flash, address: u64, size: u64) -> c_int {
-    // SAFETY: the caller's promise.
-    let state = unsafe { Flash::state(flash) };
-    match state.and_then(|state| state.is_blank(address, size)) {
-        Ok(blank) => blank.into(),
-        Err(status) => status.into(),
-    }
-}
+/// More bytes than this are in no memory: the caller's length is a negative number, or garbage.
+const MOST: usize = isize::MAX as usize;
 
 /// Bytes that C lends. No bytes may lie nowhere.
 ///
 /// # Safety
 ///
-/// The pointer is null, or to so many bytes.
+/// The pointer is null, or to so many bytes, if memory can have so many.
 pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: usize) -> Result<&'a [u8], Status> {
-    match (start.is_null(), len) {
+    match (start.is_null() || len > MOST, len) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Status::Argument),
         // SAFETY: the caller's promise.
@@ -308,10 +115,18 @@ pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: usize) -> Result<&'a [
 ///
 /// As for [`bytes`]; nobody else uses them.
 pub(crate) unsafe fn bytes_mut<'a>(start: *mut c_void, len: usize) -> Result<&'a mut [u8], Status> {
-    match (start.is_null(), len) {
+    match (start.is_null() || len > MOST, len) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(Status::Argument),
         // SAFETY: the caller's promise.
         (false, _) => Ok(unsafe { slice::from_raw_parts_mut(start.cast(), len) }),
+    }
+}
+
+/// A result that is a yes or a no: 1, or 0, or a status.
+pub(crate) fn answer(result: Result<bool, Status>) -> c_int {
+    match result {
+        Ok(yes) => yes.into(),
+        Err(status) => status.into(),
     }
 }

@@ -1,11 +1,14 @@
-//! The four functions of `struct lfs_config` (littlefs, `lfs.h`), whose `context` is an open `atrest_flash`.
+//! The four functions of `struct lfs_config` (littlefs, `lfs.h`), whose `context` is an open `atrest_flash` or `atrest_sealed`.
 
 use core::ffi::{c_int, c_void};
 
 use atrest_device::FlashDevice;
 
-use crate::handle::{Flash, State, bytes, bytes_mut};
+use crate::handle::{bytes, bytes_mut};
+#[cfg(feature = "sealed")]
+use crate::sealed::{Sealed, SealedState};
 use crate::status::Status;
+use crate::volume::{Flash, FlashState};
 
 // Values of `enum lfs_error`.
 const IO: c_int = -5;
@@ -34,7 +37,7 @@ pub unsafe extern "C" fn atrest_lfs_read(
     // SAFETY: littlefs's promise.
     let (state, buffer) = unsafe { (state(config), bytes_mut(buffer, size as usize)) };
     reported(state.and_then(|state| {
-        let address = address(state, block, offset);
+        let address = address(state.erase_size(), block, offset);
         Ok(state.data()?.read(address, buffer?)?)
     }))
 }
@@ -56,7 +59,7 @@ pub unsafe extern "C" fn atrest_lfs_prog(
     // SAFETY: littlefs's promise.
     let (state, data) = unsafe { (state(config), bytes(data, size as usize)) };
     reported(state.and_then(|state| {
-        let address = address(state, block, offset);
+        let address = address(state.erase_size(), block, offset);
         if state.knows_blank() && !state.is_blank(address, size.into())? {
             return Err(Status::Corrupt);
         }
@@ -76,7 +79,7 @@ pub unsafe extern "C" fn atrest_lfs_erase(config: *const Config, block: u32) -> 
     // SAFETY: littlefs's promise.
     let state = unsafe { state(config) };
     reported(state.and_then(|state| {
-        let (address, len) = (address(state, block, 0), state.erase_size().into());
+        let (address, len) = (address(state.erase_size(), block, 0), state.erase_size().into());
         let mut flash = state.data()?;
         flash.erase(address, len)?;
         Ok(flash.sync()?)
@@ -98,13 +101,102 @@ pub unsafe extern "C" fn atrest_lfs_sync(config: *const Config) -> c_int {
 /// # Safety
 ///
 /// As for [`atrest_lfs_read`].
-unsafe fn state<'a>(config: *const Config) -> Result<&'a mut State, Status> {
+unsafe fn state<'a>(config: *const Config) -> Result<&'a mut FlashState, Status> {
     // SAFETY: the caller's promise.
     unsafe { Flash::state(config.as_ref().ok_or(Status::Argument)?.context.cast()) }
 }
 
-fn address(state: &State, block: u32, offset: u32) -> u64 {
-    u64::from(block) * u64::from(state.erase_size()) + u64::from(offset)
+/// Reads for littlefs from a sealed volume. What is not what was stored is an error, and no corrupt block: littlefs would go on with an
+/// older half of its metadata.
+///
+/// # Safety
+///
+/// As littlefs calls it, with a `context` that is an `atrest_sealed`.
+#[cfg(feature = "sealed")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atrest_sealed_lfs_read(
+    config: *const Config,
+    block: u32,
+    offset: u32,
+    buffer: *mut c_void,
+    size: u32,
+) -> c_int {
+    // SAFETY: littlefs's promise.
+    let (state, buffer) = unsafe { (sealed(config), bytes_mut(buffer, size as usize)) };
+    reported(state.and_then(|state| {
+        let volume = state.plain()?;
+        let address = address(volume.geometry().erase_size(), block, offset);
+        Ok(volume.read(address, buffer?)?)
+    }))
+}
+
+/// Programs for littlefs into a sealed volume, and makes it durable. Units that can't be programmed are refused as corrupt, whereupon
+/// littlefs writes elsewhere.
+///
+/// # Safety
+///
+/// As for [`atrest_sealed_lfs_read`].
+#[cfg(feature = "sealed")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atrest_sealed_lfs_prog(
+    config: *const Config,
+    block: u32,
+    offset: u32,
+    data: *const c_void,
+    size: u32,
+) -> c_int {
+    // SAFETY: littlefs's promise.
+    let (state, data) = unsafe { (sealed(config), bytes(data, size as usize)) };
+    reported(state.and_then(|state| {
+        let volume = state.plain()?;
+        let address = address(volume.geometry().erase_size(), block, offset);
+        volume.prog(address, data?)?;
+        Ok(volume.sync()?)
+    }))
+}
+
+/// Erases a block for littlefs, and makes it durable.
+///
+/// # Safety
+///
+/// As for [`atrest_sealed_lfs_read`].
+#[cfg(feature = "sealed")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atrest_sealed_lfs_erase(config: *const Config, block: u32) -> c_int {
+    // SAFETY: littlefs's promise.
+    let state = unsafe { sealed(config) };
+    reported(state.and_then(|state| {
+        let volume = state.plain()?;
+        let erase_size = volume.geometry().erase_size();
+        volume.erase(address(erase_size, block, 0), erase_size.into())?;
+        Ok(volume.sync()?)
+    }))
+}
+
+/// Makes it all durable for littlefs.
+///
+/// # Safety
+///
+/// As for [`atrest_sealed_lfs_read`].
+#[cfg(feature = "sealed")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atrest_sealed_lfs_sync(config: *const Config) -> c_int {
+    // SAFETY: littlefs's promise.
+    let state = unsafe { sealed(config) };
+    reported(state.and_then(|state| Ok(state.plain()?.sync()?)))
+}
+
+/// # Safety
+///
+/// As for [`atrest_sealed_lfs_read`].
+#[cfg(feature = "sealed")]
+unsafe fn sealed<'a>(config: *const Config) -> Result<&'a mut SealedState, Status> {
+    // SAFETY: the caller's promise.
+    unsafe { Sealed::state(config.as_ref().ok_or(Status::Argument)?.context.cast()) }
+}
+
+fn address(erase_size: u32, block: u32, offset: u32) -> u64 {
+    u64::from(block) * u64::from(erase_size) + u64::from(offset)
 }
 
 fn reported(result: Result<(), Status>) -> c_int {

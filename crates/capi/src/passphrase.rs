@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use atrest_flash::{FlashHeader, NewSlot};
+use atrest_flash::{Anchor, FlashHeader, NewSlot};
 #[cfg(feature = "catena")]
 use atrest_keyslot::flash::ChipKdfs;
 #[cfg(not(feature = "catena"))]
@@ -11,6 +11,7 @@ use atrest_keyslot::flash::{Derive, FlashKey};
 use atrest_secret::RandomError;
 
 use crate::handle::{bytes, bytes_mut};
+use crate::key::{Device, MaybeDevice};
 use crate::medium::{Driver, Medium};
 use crate::status::{Status, returned};
 
@@ -34,21 +35,30 @@ pub struct Unlock {
     pub between: Option<unsafe extern "C" fn(*mut c_void, u64)>,
     /// Given to it.
     pub between_context: *mut c_void,
+    /// The chip's secret, for keyslots that need it. May be null.
+    pub device: *const Device,
+}
+
+/// What [`Unlock`] names, checked.
+pub(crate) struct Parts<K> {
+    pub(crate) passphrase: &'static [u8],
+    pub(crate) buffer: &'static mut [u8],
+    pub(crate) kdf: K,
+    pub(crate) device: MaybeDevice,
 }
 
 impl Unlock {
     /// # Safety
     ///
     /// Pointers are null, or to as much as is said; nobody else uses what is written to. The function may be called.
-    pub(crate) unsafe fn parts(
-        &self,
-    ) -> Result<(&'static [u8], &'static mut [u8], impl Derive + use<>), Status> {
+    pub(crate) unsafe fn parts(&self) -> Result<Parts<impl Derive + use<>>, Status> {
         // SAFETY: the caller's promise; what is made of it does not outlive the call into this library.
-        let (passphrase, buffer, memory) = unsafe {
+        let (passphrase, buffer, memory, device) = unsafe {
             (
                 bytes(self.passphrase.cast(), self.passphrase_len)?,
                 bytes_mut(self.buffer.cast(), self.buffer_len)?,
                 bytes_mut(self.kdf_memory.cast(), self.kdf_memory_len)?,
+                Device::of(self.device)?,
             )
         };
         let (between, context) = (self.between, self.between_context);
@@ -65,7 +75,7 @@ impl Unlock {
             let _ = memory;
             Pbkdf2Kdf(between)
         };
-        Ok((passphrase, buffer, kdf))
+        Ok(Parts { passphrase, buffer, kdf, device })
     }
 }
 
@@ -109,22 +119,31 @@ pub unsafe extern "C" fn atrest_flash_change_passphrase(
         else {
             return Status::Argument.into();
         };
-        bytes(passphrase.cast(), passphrase_len).and_then(|new| change(medium, unlock, new, *random))
+        bytes(passphrase.cast(), passphrase_len).and_then(|new| change(medium, unlock, new, *random, None))
     })
 }
 
 /// # Safety
 ///
 /// As for [`atrest_flash_change_passphrase`].
-unsafe fn change(medium: &Medium, unlock: &Unlock, new: &[u8], mut random: Random) -> Result<(), Status> {
+pub(crate) unsafe fn change(
+    medium: &Medium,
+    unlock: &Unlock,
+    new: &[u8],
+    mut random: Random,
+    anchor: Anchor<'_>,
+) -> Result<(), Status> {
     // SAFETY: the caller's promise.
-    let (driver, (old, buffer, mut kdf)) = unsafe { (Driver::new(*medium)?, unlock.parts()?) };
+    let (driver, mut parts) = unsafe { (Driver::new(*medium)?, unlock.parts()?) };
     let mut key = FlashKey::empty();
-    let mut header = FlashHeader::open(driver, buffer)?;
-    let slot = header.unlock(None, old, &mut kdf, None, &mut key)?;
-    let cost = header.header()?.slot(slot).ok_or(Status::NoKeys)?.kdf;
-    let new = NewSlot { passphrase: new, cost, kdf: &mut kdf, device: None, random: &mut random };
-    let changed = header.change_key(slot, &key, new, None);
+    let mut header = FlashHeader::open(driver, parts.buffer)?;
+    let slot = header.unlock(None, parts.passphrase, &mut parts.kdf, parts.device.as_dyn(), &mut key)?;
+    let of_slot = header.header()?.slot(slot).ok_or(Status::NoKeys)?;
+    // A keyslot that needed the chip's secret still does.
+    let device = if of_slot.needs_device { parts.device.as_dyn() } else { None };
+    let new =
+        NewSlot { passphrase: new, cost: of_slot.kdf, kdf: &mut parts.kdf, device, random: &mut random };
+    let changed = header.change_key(slot, &key, new, anchor);
     key.clear();
     Ok(changed?)
 }
@@ -141,10 +160,21 @@ pub unsafe extern "C" fn atrest_flash_destroy_keys(
     buffer_len: usize,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let (medium, buffer) = unsafe { (medium.as_ref(), bytes_mut(buffer.cast(), buffer_len)) };
-    returned(buffer.and_then(|buffer| {
-        // SAFETY: the caller's promise.
-        let driver = unsafe { Driver::new(*medium.ok_or(Status::Argument)?)? };
-        Ok(FlashHeader::open(driver, buffer)?.erase_keys(None)?)
-    }))
+    returned(unsafe { destroy(medium, buffer, buffer_len, None) })
+}
+
+/// # Safety
+///
+/// As for [`atrest_flash_change_passphrase`].
+pub(crate) unsafe fn destroy(
+    medium: *const Medium,
+    buffer: *mut u8,
+    buffer_len: usize,
+    anchor: Anchor<'_>,
+) -> Result<(), Status> {
+    // SAFETY: the caller's promise.
+    let (medium, buffer) = unsafe { (medium.as_ref(), bytes_mut(buffer.cast(), buffer_len)?) };
+    // SAFETY: the caller's promise.
+    let driver = unsafe { Driver::new(*medium.ok_or(Status::Argument)?)? };
+    Ok(FlashHeader::open(driver, buffer)?.erase_keys(anchor)?)
 }

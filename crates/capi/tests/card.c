@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
     if (!file || fread(flash_bytes, 1, sizeof flash_bytes, file) != sizeof flash_bytes) return 2;
 
     struct atrest_medium medium = {flash_bytes, medium_read, medium_prog, medium_erase, medium_sync, 1, PROG, ERASE, 0xff, BLOCKS};
-    struct atrest_unlock unlock = {(const uint8_t *)"tiger", 5, buffer, sizeof buffer, memory, sizeof memory, step, NULL};
+    struct atrest_unlock unlock = {(const uint8_t *)"tiger", 5, buffer, sizeof buffer, memory, sizeof memory, step, NULL, NULL};
     struct atrest_geometry geometry;
     uint8_t text[512], written[512] = "written in C, to be read in Rust";
 

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use atrest_capi::{Status, WORDS};
+use atrest_capi::{BLOCK_STATE, SEALED_WORDS, Status, WORDS, atrest_message};
 use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
-use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashOperation};
+use atrest_device::{FlashDevice, FlashError, FlashGeometry, FlashOperation, TRUSTED_RECORD_LEN};
 use atrest_flash::{CryptFlash, Existing, FlashHeader, FormatOptions, NewSlot};
 use atrest_kdf::{CatenaCost, CatenaGraph};
 use atrest_keyslot::flash::{AnyKdf, FlashCipher, FlashKey, KdfCost, Protection};
@@ -21,7 +21,7 @@ const BLOCKS: u64 = 32;
 #[test]
 fn c_and_rust_open_each_others_volumes() {
     let scratch = Scratch::new();
-    let program = build(scratch.as_path());
+    let program = build(scratch.as_path(), "card.c", &[]);
     for (cipher, key_len) in
         [(FlashCipher::AesXts, 64), (FlashCipher::AesXts, 32), (FlashCipher::Adiantum12, 32)]
     {
@@ -33,8 +33,13 @@ fn c_and_rust_open_each_others_volumes() {
 }
 
 #[test]
-fn the_header_for_c_has_every_status_under_its_number() {
+fn the_header_for_c_has_every_status_and_cipher_under_its_number_and_every_size() {
     let text = std::fs::read_to_string(here("include/atrest.h")).expect("read atrest.h");
+    let list = |name: &str| {
+        let (_, list) = text.split_once(&format!("enum {name} {{\n")).expect("a list");
+        list.split_once("};").expect("its end").0
+    };
+    let (statuses, ciphers) = (list("atrest_status"), list("atrest_cipher"));
     for status in Status::ALL {
         let mut name = String::from("ATREST");
         for letter in format!("{status:?}").chars() {
@@ -43,24 +48,52 @@ fn the_header_for_c_has_every_status_under_its_number() {
             }
             name.extend(letter.to_uppercase());
         }
-        let line = format!("    {name} = {},", *status as i32);
-        assert!(text.lines().any(|other| other == line), "atrest.h lacks {line:?}");
+        let line = format!("    {name} = {}", *status as i32);
+        assert!(statuses.lines().any(|other| other.trim_end_matches(',') == line), "atrest.h lacks {line:?}");
     }
-    let in_header =
-        text.lines().filter(|line| line.starts_with("    ATREST_") && line.contains(" = ")).count();
-    assert_eq!(in_header, Status::ALL.len());
-    assert!(
-        text.contains(&format!("#define ATREST_FLASH_WORDS {WORDS}\n")),
-        "atrest.h lends other than {WORDS} words"
-    );
+    // Texts are found by their place.
+    for (place, status) in Status::ALL.iter().enumerate() {
+        assert_eq!(*status as i32, -(place as i32));
+    }
+    let message = |status| {
+        // SAFETY: it is always there, and ends with a zero.
+        unsafe { std::ffi::CStr::from_ptr(atrest_message(status)) }.to_str().expect("ASCII")
+    };
+    assert_eq!((message(0), message(-1)), ("done", "the medium failed"));
+    assert_eq!(message(Status::NoMap as i32), "there is no key-value map on the volume");
+    for other in [1, -(Status::ALL.len() as i32), i32::MIN, i32::MAX] {
+        assert_eq!(message(other), "not a status of this library");
+    }
+    assert_eq!(statuses.lines().filter(|line| line.contains(" = ")).count(), Status::ALL.len());
+    for (name, size) in [
+        ("FLASH_WORDS", WORDS),
+        ("SEALED_WORDS", SEALED_WORDS),
+        ("BLOCK_STATE", BLOCK_STATE),
+        ("RECORD_LEN", TRUSTED_RECORD_LEN),
+    ] {
+        assert!(text.contains(&format!("#define ATREST_{name} {size}\n")), "{name} is other than {size}");
+    }
+    for cipher in FlashCipher::ALL {
+        let number = format!(" = {}", cipher.code());
+        let known = ciphers
+            .lines()
+            .any(|line| line.split([',', '/']).next().is_some_and(|line| line.trim_end().ends_with(&number)));
+        let is_here = cipher.is_aead() || matches!(cipher, FlashCipher::AesXts | FlashCipher::Adiantum12);
+        assert_eq!(known, is_here, "{cipher:?}");
+    }
 }
 
-fn here(path: &str) -> PathBuf {
+pub(crate) fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Builds the program against the library that cargo has built for this test.
-fn build(scratch: &Path) -> PathBuf {
+/// Builds a program against the library that cargo has built for this test.
+pub(crate) fn build(scratch: &Path, source: &str, more: &[PathBuf]) -> PathBuf {
+    build_with(scratch, source, more, &[])
+}
+
+/// Builds a program with flags of its own.
+pub(crate) fn build_with(scratch: &Path, source: &str, more: &[PathBuf], flags: &[String]) -> PathBuf {
     let this = std::env::current_exe().expect("the test's own path");
     let library = std::fs::read_dir(this.parent().expect("its directory"))
         .expect("list it")
@@ -71,16 +104,49 @@ fn build(scratch: &Path) -> PathBuf {
         })
         .max_by_key(|path| path.metadata().and_then(|data| data.modified()).expect("its time"))
         .expect("libatrest_capi.a beside the test");
-    let program = scratch.join("card");
+    let program = scratch.join(source).with_extension("");
     Program::named("cc")
         .args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
         .arg(here("include"))
-        .arg(here("tests/card.c"))
+        .args(flags)
+        .arg(here("tests").join(source))
+        .args(more)
         .arg(library)
         .args(["-lpthread", "-ldl", "-lm", "-o"])
         .arg(&program)
         .ok();
     program
+}
+
+#[test]
+fn the_header_is_c99_and_cpp_without_a_warning() {
+    let scratch = Scratch::new();
+    for (compiler, standard, name) in [
+        ("gcc", "c99", "only.c"),
+        ("arm-none-eabi-gcc", "c99", "only.c"),
+        ("arm-none-eabi-g++", "c++11", "only.cpp"),
+        ("arm-none-eabi-g++", "c++17", "only.cpp"),
+    ] {
+        let source = scratch.path(name);
+        // Structs are zeroed as each language does it, and functions are found under C's names.
+        let text = "#include \"atrest.h\"\n\
+            struct atrest_sealed_options options;\n\
+            int open_it(struct atrest_flash *flash) { return atrest_flash_sync(flash); }\n";
+        std::fs::write(&source, text).expect("a source");
+        let object = scratch.path("only.o");
+        Program::named(compiler)
+            .arg(format!("-std={standard}"))
+            .args(["-ffreestanding", "-Wall", "-Wextra", "-pedantic", "-Werror", "-I"])
+            .arg(here("include"))
+            .arg("-c")
+            .arg(&source)
+            .arg("-o")
+            .arg(&object)
+            .ok();
+        let object = std::fs::read(&object).expect("an object");
+        let mangled = object.windows(21).any(|name| name == b"_Z17atrest_flash_sync");
+        assert!(object.windows(17).any(|name| name == b"atrest_flash_sync") && !mangled, "{compiler}");
+    }
 }
 
 /// A card with a text in its second block.

@@ -1,5 +1,5 @@
-//! The program of `firmware/card-c`, in C, in emulators of a Cortex-M4 and an RV32IMC: it opens a card that the desk's program has
-//! made, and the desk's program reads what it wrote.
+//! The programs of `firmware/card-c`, in C, in emulators of a Cortex-M4 and an RV32IMC. One opens a card that the desk's program has
+//! made, and the desk's program reads what it wrote; the other keeps sealed files.
 #![allow(missing_docs)]
 
 use std::fs;
@@ -39,22 +39,25 @@ const RV32: Board = Board {
     base: 0x8200_0000,
 };
 
-/// A directory with a card, key files called after their passphrases, and the program.
+/// A directory with a card, key files called after their passphrases, and the programs.
 struct Bench<'a> {
     board: &'a Board,
     program: PathBuf,
+    sealed: PathBuf,
     directory: Scratch,
 }
 
 #[test]
-fn a_card_travels_between_the_desk_and_a_chip() {
+fn a_card_travels_between_the_desk_and_a_chip_which_keeps_sealed_files_too() {
     for board in boards() {
-        travels(if board.target == CORTEX_M4.target { &CORTEX_M4 } else { &RV32 });
+        let board = if board.target == CORTEX_M4.target { &CORTEX_M4 } else { &RV32 };
+        let bench = Bench::new(board);
+        travels(&bench);
+        keeps_sealed_files(&bench);
     }
 }
 
-fn travels(board: &Board) {
-    let bench = Bench::new(board);
+fn travels(bench: &Bench<'_>) {
     let content: Vec<u8> = (0..10_000_u32).map(|i| ((i * i) >> 7) as u8).collect();
     fs::create_dir(bench.path("in")).expect("a directory");
     fs::write(bench.path("in/from the desk.bin"), &content).expect("a file");
@@ -86,14 +89,25 @@ fn travels(board: &Board) {
     }
 }
 
+fn keeps_sealed_files(bench: &Bench<'_>) {
+    let outcome = bench.run(&bench.sealed, b's', "", "");
+    let expected = "start,1,1\nstart,0,2\nstart,0,3\nstart,0,4\n\
+        an earlier state: the medium is not as the trusted store knows it: an older state was put back, or it was changed or damaged\n\
+        an erased chip: the medium is not as the trusted store knows it: an older state was put back, or it was changed or damaged\n\
+        start,0,5\n";
+    assert_eq!((outcome.code, said(&outcome).as_str()), (Some(0), expected));
+}
+
 impl<'a> Bench<'a> {
     fn new(board: &'a Board) -> Self {
         let directory = Scratch::new();
         for passphrase in ["desk", "chip"] {
             write_key(directory.as_path(), passphrase, passphrase.as_bytes());
         }
-        let program = built(board, directory.as_path());
-        Self { board, program, directory }
+        let library = built(board);
+        let [program, sealed] =
+            ["card", "sealed"].map(|program| linked(board, program, &library, directory.as_path()));
+        Self { board, program, sealed, directory }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -113,26 +127,31 @@ impl<'a> Bench<'a> {
 
     /// Runs the program over the card. What it makes of the card takes the card's place.
     fn chip(&self, verb: u8, passphrase: &str, new_passphrase: &str) -> Outcome {
-        fs::write(self.path("task"), task(verb, passphrase, new_passphrase)).expect("a task");
-        let loaded = |file: &str, at: u64| format!("loader,file={file},addr={at:#x},force-raw=on");
-        let outcome = Program::named(self.board.emulator)
-            .words(self.board.machine)
-            .words(
-                "-nographic -monitor none -serial none -semihosting-config enable=on,target=native -kernel",
-            )
-            .arg(&self.program)
-            .args(["-device", &loaded("card.img", self.board.base)])
-            .args(["-device", &loaded("task", self.board.base + (1 << 20))])
-            .current_dir(self.directory.as_path())
-            .run();
+        let outcome = self.run(&self.program, verb, passphrase, new_passphrase);
         let written = fs::rename(self.path("card.out"), self.path("card.img"));
         assert_eq!(written.is_ok(), outcome.is_ok(), "{outcome:?}");
         outcome
     }
+
+    /// Runs a program with the card and a task.
+    fn run(&self, program: &Path, verb: u8, passphrase: &str, new_passphrase: &str) -> Outcome {
+        fs::write(self.path("task"), task(verb, passphrase, new_passphrase)).expect("a task");
+        let loaded = |file: &str, at: u64| format!("loader,file={file},addr={at:#x},force-raw=on");
+        Program::named(self.board.emulator)
+            .words(self.board.machine)
+            .words(
+                "-nographic -monitor none -serial none -semihosting-config enable=on,target=native -kernel",
+            )
+            .arg(program)
+            .args(["-device", &loaded("card.img", self.board.base)])
+            .args(["-device", &loaded("task", self.board.base + (1 << 20))])
+            .current_dir(self.directory.as_path())
+            .run()
+    }
 }
 
-/// Builds the library for the board, and by the Makefile the program.
-fn built(board: &Board, directory: &Path) -> PathBuf {
+/// Builds the library for the board.
+fn built(board: &Board) -> PathBuf {
     let here = std::env::current_exe().expect("the path of this program");
     // Where the other programs for boards are built: a build of tests would make us wait for its end.
     let target = here.ancestors().nth(3).expect("tests lie in TARGET/PROFILE/deps").join("firmware");
@@ -146,22 +165,27 @@ fn built(board: &Board, directory: &Path) -> PathBuf {
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .current_dir(workspace())
         .ok();
-    let library = target.join(board.target).join("debug/libatrest_capi.a");
+    target.join(board.target).join("debug/libatrest_capi.a")
+}
+
+/// Builds a program by the Makefile.
+fn linked(board: &Board, program: &str, library: &Path, directory: &Path) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     for needed in [board.compiler, "jq"] {
         tool(needed);
     }
     let variable = |name: &str, path: &Path| format!("{name}={}", path.display());
     let made = Program::named("make")
-        .args(["-C", "firmware/card-c", &format!("BOARD={}", board.name)])
+        .args(["-C", "firmware/card-c", &format!("BOARD={}", board.name), &format!("PROGRAM={program}")])
         .args([
             variable("OUT", directory),
-            variable("LIBRARY", &library),
+            variable("LIBRARY", library),
             variable("CARGO", Path::new(&cargo)),
         ])
         .current_dir(workspace())
         .ok();
     println!("{}", made.text().lines().rev().take(2).collect::<Vec<_>>().join("\n"));
-    directory.join(board.name).join("card")
+    directory.join(board.name).join(program)
 }
 
 /// What the program is told: `struct task` of firmware/card-c/board.h.

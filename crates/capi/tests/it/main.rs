@@ -2,5 +2,8 @@
 
 mod c_program;
 mod chip;
+mod its_program;
 mod library;
+mod platforms;
 mod pointers;
+mod sealed_program;

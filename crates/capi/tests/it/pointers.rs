@@ -6,10 +6,13 @@ use std::ptr::{from_mut, from_ref, null, null_mut};
 use std::slice;
 
 use atrest_capi::{
-    Flash, Geometry, Medium, Random, Status, Unlock, WORDS, atrest_flash_change_passphrase,
-    atrest_flash_close, atrest_flash_destroy_keys, atrest_flash_erase, atrest_flash_geometry,
-    atrest_flash_is_blank, atrest_flash_open, atrest_flash_prog, atrest_flash_read, atrest_flash_sync,
-    atrest_message,
+    Flash, Geometry, ITS_ENTRY, ITS_WORDS, ItsOptions, Key, Medium, Memory, Random, SEALED_WORDS, Sealed,
+    Sizes, Status, Storage, Store, Unlock, WORDS, atrest_flash_change_passphrase, atrest_flash_close,
+    atrest_flash_destroy_keys, atrest_flash_erase, atrest_flash_geometry, atrest_flash_is_blank,
+    atrest_flash_open, atrest_flash_prog, atrest_flash_read, atrest_flash_sync, atrest_its_close,
+    atrest_its_format, atrest_its_get, atrest_its_open, atrest_its_set, atrest_message, atrest_sealed_close,
+    atrest_sealed_erase, atrest_sealed_format, atrest_sealed_open, atrest_sealed_prog, atrest_sealed_read,
+    atrest_sealed_sizes,
 };
 use atrest_device::{FlashCause, FlashDevice, FlashError, FlashGeometry};
 use atrest_flash::{Existing, FlashHeader, FormatOptions, NewSlot};
@@ -117,6 +120,7 @@ impl Lent {
             kdf_memory_len: 0,
             between: None,
             between_context: null_mut(),
+            device: null(),
         }
     }
 }
@@ -197,5 +201,95 @@ fn a_passphrase_is_changed_and_keys_are_destroyed_by_pointers() {
         assert_eq!(atrest_flash_open(place, &medium, &by_two), Status::NoKeys as c_int);
         let message = std::ffi::CStr::from_ptr(atrest_message(Status::NoKeys as c_int));
         assert!(message.to_str().expect("text").contains("no keyslot"));
+    }
+}
+
+unsafe extern "C" fn load(context: *mut c_void, record: *mut u8) -> c_int {
+    // SAFETY: the context is what `store` below has; the library's promise for the record.
+    let (kept, record) =
+        unsafe { (&*context.cast::<Option<[u8; 80]>>(), slice::from_raw_parts_mut(record, 80)) };
+    let Some(kept) = kept else { return Status::StoreEmpty as c_int };
+    record.copy_from_slice(kept);
+    0
+}
+
+unsafe extern "C" fn store(context: *mut c_void, record: *const u8) -> c_int {
+    // SAFETY: the context is a record that nobody else uses now; the library's promise for the other.
+    let (kept, record) =
+        unsafe { (&mut *context.cast::<Option<[u8; 80]>>(), slice::from_raw_parts(record, 80)) };
+    *kept = record.try_into().ok();
+    0
+}
+
+/// Zeros in the heap, with nothing behind them.
+fn zeros<H, const N: usize>() -> Box<H> {
+    assert_eq!((size_of::<H>(), align_of::<H>()), (8 * N, 8));
+    // SAFETY: a handle is so many words, and zeros are a closed one.
+    unsafe { Box::from_raw(Box::into_raw(Box::new([0_u64; N])).cast()) }
+}
+
+#[test]
+fn a_sealed_volume_and_the_storage_on_it_are_used_by_pointers() {
+    let flash =
+        SharedFlash::new(EmulatedFlash::new(FlashGeometry::new(16, 64, 2048, 8).expect("a geometry")));
+    let medium = medium(&flash);
+    let mut record: Box<Option<[u8; 80]>> = Box::new(None);
+    let kept =
+        Store { pages: null(), context: from_mut(&mut *record).cast(), load: Some(load), store: Some(store) };
+    let random = Random { context: null_mut(), fill: Some(fill) };
+    let (bytes, uuid): (Box<[u8]>, Box<[u8]>) = ([7; 16].into(), [9; 16].into());
+    let key = Key {
+        cipher: FlashCipher::Ascon128.code().into(),
+        bytes: bytes.as_ptr(),
+        len: bytes.len(),
+        uuid: uuid.as_ptr(),
+    };
+    let (mut volume, mut storage) = (zeros::<Sealed, SEALED_WORDS>(), zeros::<Storage, ITS_WORDS>());
+    let (volume, storage) = (from_mut(&mut *volume), from_mut(&mut *storage));
+    let mut sizes = Sizes::default();
+    // SAFETY: every pointer is to what lives until the end of this function, and is as long as is said.
+    unsafe {
+        assert_eq!(atrest_sealed_sizes(&medium, null(), &mut sizes), OK);
+        let mut table: Box<[u8]> = vec![0xaa; sizes.table_len].into();
+        let mut buffer: Box<[u8]> = vec![0xaa; sizes.buffer_len].into();
+        let memory = Memory {
+            table: table.as_mut_ptr().cast(),
+            table_len: table.len(),
+            buffer: buffer.as_mut_ptr(),
+            buffer_len: buffer.len(),
+        };
+        let payload = sizes.geometry.prog_size as usize;
+        let mut entries: Box<[[u32; ITS_ENTRY / 4]]> = vec![[0xaaaa_aaaa; ITS_ENTRY / 4]; 3].into();
+        let mut unit: Box<[u8]> = vec![0xaa; payload].into();
+        let options = ItsOptions {
+            entries: entries.as_mut_ptr().cast(),
+            entry_count: entries.len(),
+            buffer: unit.as_mut_ptr(),
+            buffer_len: unit.len(),
+            longest: 40,
+            spares: 0,
+        };
+        let made = atrest_sealed_format(volume, &medium, &kept, &key, null(), &memory, &random);
+        assert_eq!((made, atrest_its_format(storage, volume, &key, &options)), (OK, OK));
+        let data: Box<[u8]> = [5; 40].into();
+        assert_eq!(atrest_its_set(storage, 0, 1, data.len(), data.as_ptr().cast(), 0), OK);
+        atrest_its_close(storage);
+        assert_eq!(atrest_sealed_close(volume), OK);
+
+        let opened = atrest_sealed_open(volume, &medium, &kept, &key, null(), &memory, &random);
+        assert_eq!((opened, atrest_its_open(storage, volume, &key, &options)), (OK, OK));
+        let (mut back, mut len): (Box<[u8]>, usize) = ([0; 39].into(), 0);
+        assert_eq!(atrest_its_get(storage, 0, 1, 1, back.len(), back.as_mut_ptr().cast(), &mut len), OK);
+        assert_eq!((&back[..], len), (&data[1..], 39));
+        // The last block is the map's to take when it is full.
+        let last = u64::from(sizes.geometry.erase_size) * 7;
+        assert_eq!(atrest_sealed_erase(volume, last, sizes.geometry.erase_size.into()), OK);
+        let whole: Box<[u8]> = vec![3; payload].into();
+        let mut read: Box<[u8]> = vec![0; payload].into();
+        assert_eq!(atrest_sealed_prog(volume, last, whole.as_ptr().cast(), payload), OK);
+        assert_eq!(atrest_sealed_read(volume, last, read.as_mut_ptr().cast(), payload), OK);
+        assert_eq!(whole, read);
+        atrest_its_close(storage);
+        assert_eq!(atrest_sealed_close(volume), OK);
     }
 }
