@@ -81,6 +81,22 @@ impl<A: Aead> Keys<A> {
     }
 }
 
+#[cfg(feature = "rotate")]
+impl<A> Keys<A> {
+    /// The cipher, and the rest.
+    pub(crate) fn into_parts(self) -> (A, Keys<()>) {
+        let Self { cipher, sum, anchor, mark } = self;
+        (cipher, Keys { cipher: (), sum, anchor, mark })
+    }
+
+    /// Exchanges all but the cipher.
+    pub(crate) fn exchange(&mut self, other: &mut Keys<()>) {
+        core::mem::swap(&mut self.sum, &mut other.sum);
+        core::mem::swap(&mut self.anchor, &mut other.anchor);
+        core::mem::swap(&mut self.mark, &mut other.mark);
+    }
+}
+
 const LABEL: &[u8] = b"atrest sealed flash 2";
 const LOG_LABEL: &[u8] = b"atrest sealed counter 2";
 
