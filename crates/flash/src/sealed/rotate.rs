@@ -86,8 +86,7 @@ where
             if !is_new {
                 return Err(SealedError::Rotating);
             }
-            let (cipher, _) = old.into_parts();
-            return self.go_on(key, cipher, rotation).await;
+            return self.go_on(key, old, rotation).await;
         }
         if is_new {
             // Finished before. One mark in 2^16 is that of both keys, and says nothing then.
@@ -109,6 +108,7 @@ where
         let from = self.next;
         self.cells.keys.exchange(&mut other);
         self.cells.keys.cipher.from = from;
+        self.cells.keys.rotation = other.rotated(from);
         self.rotation = Rotation { from, moving: None };
         (self.start, self.slots) = (from, Slots::default());
         self.sum_up();
@@ -116,7 +116,14 @@ where
     }
 
     /// Opens a volume in the middle of a rotation, and finishes the step that was cut.
-    async fn go_on(&mut self, key: &SealedKey<'_>, old: A, rotation: Rotation) -> Result<(), SealedError> {
+    async fn go_on(
+        &mut self,
+        key: &SealedKey<'_>,
+        old: Keys<A>,
+        rotation: Rotation,
+    ) -> Result<(), SealedError> {
+        self.cells.keys.rotation = old.rotated(rotation.from);
+        let (old, _) = old.into_parts();
         (self.cells.keys.cipher.old, self.cells.keys.cipher.from) = (Some(old), rotation.from);
         self.rotation = rotation;
         self.cells.device.moved = rotation.moving.map(|stamp| stamp.block);
@@ -174,6 +181,7 @@ where
         if core::mem::take(&mut self.rotation).from != 0 {
             // Until a record is known to say so.
             (self.changed, self.gap) = (true, true);
+            self.cells.keys.rotation = 0;
         }
         if self.gap {
             self.write_record(false, None).await.map_err(RotationError::Volume)?;
