@@ -44,6 +44,7 @@ mod sealed_reader;
 mod sealed_refusals;
 mod sealed_rig;
 mod sealed_rotation;
+mod sealed_rotation_attacks;
 mod sealed_stores;
 mod sealed_twin;
 mod sealed_wear;

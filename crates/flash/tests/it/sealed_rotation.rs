@@ -1,31 +1,15 @@
 //! The volume key of a sealed volume in use is rotated: whatever is cut, nothing is lost, nothing opens under the old key in the end, and
 //! what it costs is what docs/SEALED-FLASH.md says.
 
-use atrest_device::FlashDevice;
 use atrest_flash::sealed::{
     RotationError, RotationKeys, RotationProgress, SealedError, SealedKey, SealedMedium, SealedOptions,
     Tickets,
 };
-use atrest_testkit::flash::{Caching, FlashRecording, PowerCut, TrustedRecord, TrustedWrite};
+use atrest_testkit::flash::{Caching, PowerCut, TrustedWrite};
 use atrest_testkit::{Campaign, Random};
 
-use crate::rotation_rig::{Chip, Contents, KEYS, NEW_KEY, UNITS, contents};
-use crate::sealed::{BLOCKS, KEY, OPTIONS, UUID, Units, VOLUME_KEY};
-
-/// Ten blocks with one to ten units.
-fn filled(chip: &Chip) -> Contents {
-    let mut volume = chip.format();
-    let mut model = vec![Vec::new(); BLOCKS as usize];
-    for block in 0..10 {
-        volume.clear(block).expect("erase");
-        for unit in 0..=block {
-            volume.put(block, unit, 1 + (10 * block + unit) as u8).expect("program");
-            model[block as usize].push(1 + (10 * block + unit) as u8);
-        }
-    }
-    volume.close().expect("close");
-    model
-}
+use crate::rotation_rig::{Chip, Contents, KEYS, NEW_KEY, Op, Run, contents, drawn, filled, play};
+use crate::sealed::{KEY, OPTIONS, UUID, Units, VOLUME_KEY};
 
 #[test]
 fn a_rotation_moves_every_block_and_the_old_key_opens_nothing_afterwards() {
@@ -99,96 +83,6 @@ fn a_volume_in_rotation_opens_with_both_keys_only() {
     assert!(matches!(wrong(&NEW_KEY, &[4; 32]), Err(SealedError::NotAnchored { .. })));
     assert_eq!(chip.store.record(), during, "nothing was written");
     assert_eq!(contents(&mut chip.rotating().expect("both keys")), model);
-}
-
-/// What a user does while the key is rotated.
-#[derive(Clone, Copy, Debug)]
-enum Op {
-    Clear(u64),
-    Put(u64),
-    Sync,
-    Step,
-    Reopen,
-    Finish,
-}
-
-fn drawn(random: &mut Random) -> Op {
-    match random.below(12) {
-        0..3 => Op::Clear(random.below(BLOCKS)),
-        3..7 => Op::Put(random.below(BLOCKS)),
-        7 => Op::Sync,
-        8..11 => Op::Step,
-        _ => Op::Reopen,
-    }
-}
-
-/// Everything that happened to a chip and its store, and what the volume held after each operation.
-struct Run {
-    states: Vec<Contents>,
-    /// Operations after which everything before is durable.
-    durable: Vec<usize>,
-    recording: FlashRecording,
-    writes: Vec<TrustedWrite>,
-    first: Option<TrustedRecord>,
-    options: SealedOptions,
-}
-
-/// Opens a volume with both keys, does all this, and records it.
-fn play(chip: &Chip, start: Contents, ops: &[Op], random: &mut Random) -> Run {
-    chip.flash.lock().record();
-    chip.store.beside(&chip.flash);
-    let first = chip.store.record();
-    let mut volume = chip.rotating().expect("both keys");
-    let (mut states, mut durable) = (vec![start], vec![0]);
-    let ordered = chip.options.medium == SealedMedium::Ordered;
-    for op in ops {
-        let mut model = states.last().expect("a state").clone();
-        let mut synced = ordered;
-        match *op {
-            Op::Clear(block) => {
-                volume.clear(block).expect("erase");
-                model[block as usize].clear();
-            }
-            Op::Put(block) => {
-                let (held, byte) = (&mut model[block as usize], 1 + random.below(250) as u8);
-                if (held.len() as u64) < UNITS && volume.put(block, held.len() as u64, byte).is_ok() {
-                    held.push(byte);
-                }
-            }
-            Op::Sync => {
-                volume.sync().expect("sync");
-                synced = true;
-            }
-            Op::Step => {
-                volume.rotate_step().expect("a step");
-            }
-            Op::Reopen => {
-                if random.below(2) == 0 {
-                    volume.close_all().expect("close");
-                } else {
-                    volume.anchor_all().expect("anchor");
-                }
-                drop(volume);
-                volume = chip.rotating().expect("both keys");
-                synced = true;
-            }
-            Op::Finish => {
-                volume.rotate_all();
-                synced = true;
-            }
-        }
-        if random.below(10) == 0 {
-            assert_eq!(contents(&mut volume), model, "{op:?}");
-        }
-        if synced {
-            durable.push(states.len());
-        }
-        states.push(model);
-        chip.flash.lock().acknowledge(states.len() as u64);
-    }
-    drop(volume);
-    let recording = chip.flash.lock().finish_recording();
-    Run { states, durable, recording, writes: chip.store.writes(), first, options: chip.options }
 }
 
 #[derive(Clone, Copy, Debug)]

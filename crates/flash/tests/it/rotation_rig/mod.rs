@@ -5,10 +5,13 @@ use atrest_device::{FlashCause, FlashDevice, FlashGeometry, FlashRegion};
 use atrest_flash::asynchronous;
 use atrest_flash::sealed::{
     BlockState, RotatingFlash, RotationError, RotationKeys, RotationProgress, SealedError, SealedKey,
-    SealedOptions, WithScratch,
+    SealedMedium, SealedOptions, WithScratch,
 };
 use atrest_secret::{OsRandom, Random};
-use atrest_testkit::flash::{EmulatedFlash, FlashImage, SharedFlash, TrustedMemory, TrustedRecord};
+use atrest_testkit::Random as Seeded;
+use atrest_testkit::flash::{
+    EmulatedFlash, FlashImage, FlashRecording, SharedFlash, TrustedMemory, TrustedRecord, TrustedWrite,
+};
 
 use crate::any::{AnyFlash, AnyStore, any_flash, any_store};
 use crate::faces::{Faces, either, is_asynchronous};
@@ -182,4 +185,109 @@ pub fn contents(volume: &mut impl FlashDevice) -> Contents {
         (0..UNITS).map_while(unit).collect()
     };
     (0..BLOCKS).map(block).collect()
+}
+
+/// Ten blocks with one to ten units.
+pub fn filled(chip: &Chip) -> Contents {
+    let mut volume = chip.format();
+    let mut model = vec![Vec::new(); BLOCKS as usize];
+    for block in 0..10 {
+        volume.clear(block).expect("erase");
+        for unit in 0..=block {
+            volume.put(block, unit, 1 + (10 * block + unit) as u8).expect("program");
+            model[block as usize].push(1 + (10 * block + unit) as u8);
+        }
+    }
+    volume.close().expect("close");
+    model
+}
+
+/// What a user does while the key is rotated.
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    Clear(u64),
+    Put(u64),
+    Sync,
+    Step,
+    Reopen,
+    Finish,
+}
+
+pub fn drawn(random: &mut Seeded) -> Op {
+    match random.below(12) {
+        0..3 => Op::Clear(random.below(BLOCKS)),
+        3..7 => Op::Put(random.below(BLOCKS)),
+        7 => Op::Sync,
+        8..11 => Op::Step,
+        _ => Op::Reopen,
+    }
+}
+
+/// Everything that happened to a chip and its store, and what the volume held after each operation.
+pub struct Run {
+    pub states: Vec<Contents>,
+    /// Operations after which everything before is durable.
+    pub durable: Vec<usize>,
+    pub recording: FlashRecording,
+    pub writes: Vec<TrustedWrite>,
+    pub first: Option<TrustedRecord>,
+    pub options: SealedOptions,
+}
+
+/// Opens a volume with both keys, does all this, and records it.
+pub fn play(chip: &Chip, start: Contents, ops: &[Op], random: &mut Seeded) -> Run {
+    chip.flash.lock().record();
+    chip.store.beside(&chip.flash);
+    let first = chip.store.record();
+    let mut volume = chip.rotating().expect("both keys");
+    let (mut states, mut durable) = (vec![start], vec![0]);
+    let ordered = chip.options.medium == SealedMedium::Ordered;
+    for op in ops {
+        let mut model = states.last().expect("a state").clone();
+        let mut synced = ordered;
+        match *op {
+            Op::Clear(block) => {
+                volume.clear(block).expect("erase");
+                model[block as usize].clear();
+            }
+            Op::Put(block) => {
+                let (held, byte) = (&mut model[block as usize], 1 + random.below(250) as u8);
+                if (held.len() as u64) < UNITS && volume.put(block, held.len() as u64, byte).is_ok() {
+                    held.push(byte);
+                }
+            }
+            Op::Sync => {
+                volume.sync().expect("sync");
+                synced = true;
+            }
+            Op::Step => {
+                volume.rotate_step().expect("a step");
+            }
+            Op::Reopen => {
+                if random.below(2) == 0 {
+                    volume.close_all().expect("close");
+                } else {
+                    volume.anchor_all().expect("anchor");
+                }
+                drop(volume);
+                volume = chip.rotating().expect("both keys");
+                synced = true;
+            }
+            Op::Finish => {
+                volume.rotate_all();
+                synced = true;
+            }
+        }
+        if random.below(10) == 0 {
+            assert_eq!(contents(&mut volume), model, "{op:?}");
+        }
+        if synced {
+            durable.push(states.len());
+        }
+        states.push(model);
+        chip.flash.lock().acknowledge(states.len() as u64);
+    }
+    drop(volume);
+    let recording = chip.flash.lock().finish_recording();
+    Run { states, durable, recording, writes: chip.store.writes(), first, options: chip.options }
 }
