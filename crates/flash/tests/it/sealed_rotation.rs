@@ -1,6 +1,8 @@
 //! The volume key of a sealed volume in use is rotated: whatever is cut, nothing is lost, nothing opens under the old key in the end, and
 //! what it costs is what docs/SEALED-FLASH.md says.
 
+use atrest_cipher::aead::ChaCha20Poly1305;
+use atrest_device::FlashDevice;
 use atrest_flash::sealed::{
     RotationError, RotationKeys, RotationProgress, SealedError, SealedKey, SealedMedium, SealedOptions,
     Tickets,
@@ -8,8 +10,9 @@ use atrest_flash::sealed::{
 use atrest_testkit::flash::{Caching, PowerCut, TrustedWrite};
 use atrest_testkit::{Campaign, Random};
 
-use crate::rotation_rig::{Chip, Contents, KEYS, NEW_KEY, Op, Run, contents, drawn, filled, play};
-use crate::sealed::{KEY, OPTIONS, UUID, Units, VOLUME_KEY};
+use crate::any::{any_flash, any_store};
+use crate::rotation_rig::{Chip, Contents, KEYS, NEW_KEY, Op, Rotating, Run, contents, drawn, filled, play};
+use crate::sealed::{BLOCKS, ERASE, FIRST, KEY, OPTIONS, UUID, Units, VOLUME_KEY, Volume};
 
 #[test]
 fn a_rotation_moves_every_block_and_the_old_key_opens_nothing_afterwards() {
@@ -83,6 +86,66 @@ fn a_volume_in_rotation_opens_with_both_keys_only() {
     assert!(matches!(wrong(&NEW_KEY, &[4; 32]), Err(SealedError::NotAnchored { .. })));
     assert_eq!(chip.store.record(), during, "nothing was written");
     assert_eq!(contents(&mut chip.rotating().expect("both keys")), model);
+}
+
+/// As `tests/vectors/sealed-flash.py` computes it, which shares no code with us.
+#[test]
+fn records_and_units_of_a_rotation_are_those_of_an_independent_program() {
+    let chip = Chip::new(OPTIONS);
+    let stored = || hex(&chip.store.record().expect("a record"));
+    let raw = |block: usize| hex(&chip.flash.lock().image().to_bytes()[block * ERASE..][..FIRST]);
+    let devices = (any_flash(chip.medium()), any_flash(chip.scratch()));
+    let (table, buffer) = (vec![Default::default(); BLOCKS as usize], vec![0; FIRST]);
+    let (medium, store) = (any_flash(chip.medium()), any_store(chip.store.clone()));
+    let mut volume =
+        Volume::<ChaCha20Poly1305>::format(medium, store, &KEY, OPTIONS, table, buffer, &mut From(0xc0))
+            .expect("format");
+    volume.clear(3).expect("erase");
+    volume.put(3, 0, 0xa0).expect("program");
+    volume.put(3, 1, 0xa1).expect("program");
+    volume.clear(5).expect("erase");
+    volume.put(5, 0, 0xa0).expect("program");
+    volume.sync().expect("sync");
+    volume.clear(3).expect("erase");
+    volume.close().expect("close");
+    drop(volume);
+    let store = any_store(chip.store.clone());
+    let volume = Rotating::open_rotating(devices, store, &KEYS, OPTIONS, &mut From(0xd0));
+    let mut volume: Rotating = volume.expect("both keys");
+    let begun = "9c0103600500000000d0d1d2d3d4d5d600000000000000000000000000000000000005000000000000000000000000000000\
+        0000000000000000000000000000c22b62fa9303d455c98481d9f8ab6e00";
+    assert_eq!(stored(), begun);
+    chip.store.beside(&chip.flash);
+    volume.rotate_step().expect("a step");
+    let unit = "f654ea2ec9560aa5642c07691157c0961995dd04ec344a1c798a2d2d4f652740b9234391ccf1dc2a89a0a7576070fc57b938\
+        5d1857d7f7784a9179b0c3d46a15b76bcce91aaa6743050000000072b557ed8186ae8a29b4d3a04c4611b100000000000000\
+        0000000000000000000000000000d0d1d2d3d4d5d6d0d1d2d3d4d5d6";
+    // Block 5 goes to the second of two places.
+    assert_eq!((raw(BLOCKS as usize + 1), raw(5)), (unit.to_string(), unit.to_string()));
+    let moving = "9c0103630600000000d0d1d2d3d4d5d60500000005000000000100d0d1d2d3d4d5d605000000000000000000000000000000\
+        0000000000000000000000000000d845797edd9b755fb0eb4f836c4ff0c6";
+    let moved = "9c0103600600000000d0d1d2d3d4d5d600000000000000000000000000000000000005000000000000000000000000000000\
+        0000000000000000000000000000c33641e4001dac7c14fa5e143db8ba35";
+    let writes: Vec<_> = chip.store.writes().iter().map(|write| hex(&write.after)).collect();
+    assert_eq!(writes, [moving, moved]);
+    volume.finish_rotation().expect("the end");
+    let finished = "9c0102600600000000d0d1d2d3d4d5d600000000000000000000000000000000000000000000000000000000000000000000\
+        0000000000000000000000000000a28c25bace2327834f36a9e31b0d41a2";
+    assert_eq!(stored(), finished);
+}
+
+/// Bytes that count from here.
+struct From(u8);
+
+impl atrest_secret::Random for From {
+    fn fill(&mut self, out: &mut [u8]) -> Result<(), atrest_secret::RandomError> {
+        (self.0..).zip(out).for_each(|(byte, to)| *to = byte);
+        Ok(())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Clone, Copy, Debug)]

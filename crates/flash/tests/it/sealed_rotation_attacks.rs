@@ -81,7 +81,7 @@ fn case(seed: u64) -> Case {
 fn no_attack_on_a_rotation_goes_undetected() {
     let cases: Vec<Case> = (0..8).map(case).collect();
     let [mut refused, mut tampered, mut harmless] = [0_u64; 3];
-    Campaign::new("rotation attacks", 1_500, 300_000).run(|_, random: &mut Random| {
+    Campaign::new("rotation attacks", 1_000, 100_000).run(|_, random: &mut Random| {
         let case = random.pick(&cases);
         let moment = random.pick(&case.moments);
         let chip = Chip::with(moment.image.clone(), Some(moment.record), case.options);
