@@ -216,7 +216,7 @@ where
             }
         }
         self.cells.device.sync_scratch().await.map_err(RotationError::Scratch)?;
-        if !self.stands_in_scratch(block, &new).await? {
+        if !self.stands_in_scratch(block, &new).await {
             return Err(RotationError::Scratch(FlashCause::Uncorrectable));
         }
         // As before it takes no more units: to a file system nothing has changed.
@@ -234,11 +234,9 @@ where
     }
 
     /// Whether all units of a block verify in the scratch.
-    async fn stands_in_scratch(&mut self, block: u32, state: &BlockState) -> Result<bool, RotationError> {
-        self.cells.device.moved = Some(block);
-        let found = self.cells.count(block, state.epoch(), state.fill()).await;
-        self.cells.device.moved = None;
-        Ok(found == state.fill())
+    async fn stands_in_scratch(&mut self, block: u32, state: &BlockState) -> bool {
+        let mut look = Look::new(&mut self.cells, Some(block));
+        look.cells.count(block, state.epoch(), state.fill()).await == state.fill()
     }
 
     /// Copies the block that stands in the scratch to its own place, and has the record name that. Does nothing if there is none.
@@ -262,6 +260,26 @@ where
         // Memory first: the scratch is not touched before a record is written that does not name it.
         (self.rotation.moving, self.changed, self.gap) = (None, true, true);
         self.write_record(false, None).await.map_err(RotationError::Volume)
+    }
+}
+
+/// A look at one of the two places of a block. Whatever comes of it, and if its future is dropped, blocks are read afterwards where they
+/// were before.
+struct Look<'a, A, D, C, B> {
+    cells: &'a mut Cells<A, WithScratch<D, C>, B>,
+    before: Option<u32>,
+}
+
+impl<'a, A, D, C, B> Look<'a, A, D, C, B> {
+    fn new(cells: &'a mut Cells<A, WithScratch<D, C>, B>, moved: Option<u32>) -> Self {
+        let before = core::mem::replace(&mut cells.device.moved, moved);
+        Self { cells, before }
+    }
+}
+
+impl<A, D, C, B> Drop for Look<'_, A, D, C, B> {
+    fn drop(&mut self) {
+        self.cells.device.moved = self.before;
     }
 }
 
@@ -308,11 +326,13 @@ impl<A: Aead, D: FlashDevice, C: FlashDevice, B: AsMut<[u8]>> Cells<TwoKeys<A>, 
             device.device.prog(address, cell).await.map_err(|error| error.cause)?;
         }
         self.sync().await?;
-        self.device.moved = None;
-        if self.count(number, block.epoch, block.fill).await == block.fill {
-            return Ok(());
+        let mut look = Look::new(self, None);
+        let found = look.cells.count(number, block.epoch, block.fill).await;
+        drop(look);
+        if found != block.fill {
+            return Err(FlashCause::BadBlock { block: number.into() });
         }
-        self.device.moved = Some(number);
-        Err(FlashCause::BadBlock { block: number.into() })
+        self.device.moved = None;
+        Ok(())
     }
 }

@@ -45,6 +45,7 @@ mod sealed_refusals;
 mod sealed_rig;
 mod sealed_rotation;
 mod sealed_rotation_attacks;
+mod sealed_rotation_faults;
 mod sealed_rotation_header;
 mod sealed_stores;
 mod sealed_twin;

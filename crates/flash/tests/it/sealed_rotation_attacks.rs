@@ -27,25 +27,15 @@ struct Case {
 }
 
 /// Flags of a record: a block is named that was to be erased, or with both, that is moved.
-const CLEAN: u8 = 1;
-const NAMED: u8 = 2;
+const MOVING: u8 = 3;
 
-/// Images with the record that counts, while nothing is in doubt: just after a record that names no erase, and in the middle of moves.
+/// Images with the record that counts, while nothing is in doubt: at the end, and in the middle of the move that ends there.
 fn moments(run: &Run) -> Vec<(FlashImage, TrustedRecord)> {
     let images: Vec<_> = run.recording.images().cloned().collect();
-    let mut found = Vec::new();
-    for (number, write) in run.writes.iter().enumerate() {
-        let (rotating, flags) = (write.after[2] == 3, write.after[3] & (CLEAN | NAMED));
-        let end = match flags {
-            _ if !rotating => continue,
-            NAMED => continue,
-            // The next record is that of the move's end.
-            flags if flags == CLEAN | NAMED => {
-                run.writes.get(number + 1).map_or(write.step, |next| next.step)
-            }
-            _ => write.step,
-        };
-        found.extend((write.step..=end).map(|step| (images[step].clone(), write.after)));
+    let [.., before, last] = &run.writes[..] else { panic!("writes of the store") };
+    let mut found = vec![(images[images.len() - 1].clone(), last.after)];
+    if before.after[3] & MOVING == MOVING {
+        found.extend(images[before.step..=last.step].iter().map(|image| (image.clone(), before.after)));
     }
     found
 }
@@ -63,13 +53,12 @@ fn case(seed: u64) -> Case {
     chip.flash.lock().record();
     let model = filled(&chip);
     let before = chip.flash.lock().finish_recording();
-    let ops: Vec<Op> = (0..25).map(|_| drawn(&mut random)).collect();
+    let mut ops: Vec<Op> = (0..5 + random.below(25)).map(|_| drawn(&mut random)).collect();
+    // The last step moves a block, if one is left.
+    ops.extend([Op::Sync, Op::Step]);
     let run = play(&chip, model, &ops, &mut random);
     let adversary = Adversary::new(&run.recording).with_copy(&before);
-    let all = moments(&run);
-    assert!(all.len() > 30, "{} moments", all.len());
-    let moments = (0..12).map(|_| {
-        let (image, record) = random.pick(&all).clone();
+    let moments = moments(&run).into_iter().map(|(image, record)| {
         let copy = Chip::with(image.clone(), Some(record), options);
         let answers = read(&mut copy.rotating().expect("both keys"));
         Moment { image, record, answers }
@@ -79,7 +68,9 @@ fn case(seed: u64) -> Case {
 
 #[test]
 fn no_attack_on_a_rotation_goes_undetected() {
-    let cases: Vec<Case> = (0..8).map(case).collect();
+    let cases: Vec<Case> = (0..24).map(case).collect();
+    let moves = cases.iter().filter(|case| case.moments.len() > 1).count();
+    assert!(moves > 12, "{moves} end in a move");
     let [mut refused, mut tampered, mut harmless] = [0_u64; 3];
     Campaign::new("rotation attacks", 1_000, 100_000).run(|_, random: &mut Random| {
         let case = random.pick(&cases);
