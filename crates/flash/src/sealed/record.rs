@@ -269,6 +269,29 @@ mod tests {
             assert_eq!(Stored::from_bytes(&other), Err(refused));
             assert_eq!(RecordFields::of(&other), None);
         }
+        // Of a rotation: its first serial is where the number of the header was, and both flags name a block that is moved.
+        let moving = Stamp { block: 0x2423_2221, epoch, fill: 0x4241 };
+        for (flags, clean, victim, moving) in [
+            (0, false, None, None),
+            (1, true, None, None),
+            (2, false, Some(moving), None),
+            (3, false, None, Some(moving)),
+        ] {
+            let mut rotating = bytes;
+            (rotating[2], rotating[3]) = (3, 0x60 | flags);
+            let rotation = Rotation { from: 0x65_6463_6261, moving };
+            let record = Record { clean, victim, rotation, ..stored.record };
+            let read = Stored { record, header: AnchoredHeader { sequence: 0, ..header }, ..stored };
+            assert_eq!(Stored::from_bytes(&rotating), Ok(read), "{flags}");
+            if flags > 1 {
+                assert_eq!(read.to_bytes(), rotating);
+            }
+            for none in [[0; 6], [0, 0, 0, 0, 0, 1]] {
+                rotating[34..40].copy_from_slice(&none);
+                assert_eq!(Stored::from_bytes(&rotating), Err(SealedError::LaterVersion));
+            }
+            assert_eq!(read.handed_over(7)[..4], [0xa1, 0xa2, 2, if flags == 3 { 0 } else { flags }]);
+        }
         let handed = stored.handed_over(7);
         assert_eq!((&handed[..3], handed[3] >> RESERVE_SHIFT), (&[0xa1, 0xa2, 2][..], 0));
         assert!(handed[BODY + SERIAL_LEN..].iter().all(|byte| *byte == 0), "it confirms nothing");

@@ -16,7 +16,6 @@ use super::record::{Stamp, Stored};
 use super::rotation::{Rotation, RotationError, RotationKeys, RotationProgress};
 use super::scratch::WithScratch;
 use super::serial::Epoch;
-use super::slots::Slots;
 use super::table::BlockState;
 use super::two_keys::TwoKeys;
 use super::volume::{SealedFlash, stamp};
@@ -24,9 +23,6 @@ use super::{FlashDevice, TrustedStore, twin};
 
 /// A sealed volume whose key is rotated, on a medium with a scratch. It is used as any [`SealedFlash`].
 pub type RotatingFlash<A, D, C, S, T, B> = SealedFlash<TwoKeys<A>, WithScratch<D, C>, S, T, B>;
-
-/// So often is a block written to its own place before it counts as bad.
-const TRIES: usize = 3;
 
 #[twin]
 impl<A, D, C, S, T, B> RotatingFlash<A, D, C, S, T, B>
@@ -104,13 +100,12 @@ where
         self.cells.keys.exchange(&mut other);
         (self.cells.keys.cipher.old, self.cells.keys.cipher.from) = (Some(cipher), u64::MAX);
         self.mount_lent(key).await?;
-        // Nothing is sealed between here and the record that says where the new key begins. Blocks of before take no more.
+        // Nothing was programmed since, so all blocks are of before and take no more, and no slot of theirs a ticket.
         let from = self.next;
         self.cells.keys.exchange(&mut other);
         self.cells.keys.cipher.from = from;
         self.cells.keys.rotation = other.rotated(from);
         self.rotation = Rotation { from, moving: None };
-        (self.start, self.slots) = (from, Slots::default());
         self.sum_up();
         self.write_record(false, None).await.map_err(failed)
     }
@@ -235,7 +230,7 @@ where
 
     /// Whether all units of a block verify in the scratch.
     async fn stands_in_scratch(&mut self, block: u32, state: &BlockState) -> bool {
-        let mut look = Look::new(&mut self.cells, Some(block));
+        let look = Look::new(&mut self.cells, Some(block));
         look.cells.count(block, state.epoch(), state.fill()).await == state.fill()
     }
 
@@ -249,14 +244,7 @@ where
         if self.gap {
             self.write_record(false, None).await.map_err(RotationError::Volume)?;
         }
-        let mut copied = Err(FlashCause::BadBlock { block: moving.block.into() });
-        for _ in 0..TRIES {
-            copied = self.cells.copy_back(moving, self.options.medium).await;
-            if copied.is_ok() {
-                break;
-            }
-        }
-        copied.map_err(RotationError::Volume)?;
+        self.cells.copy_back(moving, self.options.medium).await.map_err(RotationError::Volume)?;
         // Memory first: the scratch is not touched before a record is written that does not name it.
         (self.rotation.moving, self.changed, self.gap) = (None, true, true);
         self.write_record(false, None).await.map_err(RotationError::Volume)
@@ -325,8 +313,7 @@ impl<A: Aead, D: FlashDevice, C: FlashDevice, B: AsMut<[u8]>> Cells<TwoKeys<A>, 
             let cell = buffer.get(..len as usize).unwrap_or_default();
             device.device.prog(address, cell).await.map_err(|error| error.cause)?;
         }
-        self.sync().await?;
-        let mut look = Look::new(self, None);
+        let look = Look::new(self, None);
         let found = look.cells.count(number, block.epoch, block.fill).await;
         drop(look);
         if found != block.fill {

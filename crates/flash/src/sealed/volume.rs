@@ -170,8 +170,7 @@ where
         let named = victim.map(|block| stamp(block, &self.state(block)));
         let record = Record {
             mark: self.cells.keys.mark,
-            // Not closed in good order while a block stands in the scratch.
-            clean: clean && self.rotation.moving().is_none(),
+            clean,
             cached: !self.is_ordered(),
             reserve: self.options.reserve_bits(),
             anchor: self.next,
@@ -189,7 +188,7 @@ where
             state.set_in_flight(false);
         }
         self.sum = sum;
-        (self.anchor, self.limit, self.clean) = (self.next, limit, record.clean);
+        (self.anchor, self.limit, self.clean) = (self.next, limit, clean);
         (self.changed, self.gap) = (victim.is_some(), false);
         (self.tickets, self.syncs) = (0, 0);
         Ok(())

@@ -2,7 +2,7 @@
 //! what it costs is what docs/SEALED-FLASH.md says.
 
 use atrest_cipher::aead::ChaCha20Poly1305;
-use atrest_device::FlashDevice;
+use atrest_device::{FlashCause, FlashDevice};
 use atrest_flash::sealed::{
     RotationError, RotationKeys, RotationProgress, SealedError, SealedKey, SealedMedium, SealedOptions,
     Tickets,
@@ -36,6 +36,8 @@ fn a_rotation_moves_every_block_and_the_old_key_opens_nothing_afterwards() {
             assert_eq!(chip.store.count() - writes, 2);
             assert_eq!(chip.flash.lock().wear().erased_blocks() - erases, 2);
         }
+        // To a file system nothing has changed: what was begun before takes no more.
+        assert_eq!(volume.put(0, 1, 1), Err(FlashCause::Closed { block: 0 }));
         // Nothing is left to do.
         let writes = chip.store.count();
         assert_eq!(volume.rotate_step().map(|progress| progress.left), Ok(0));

@@ -47,7 +47,7 @@ fn read(volume: &mut impl FlashDevice) -> Answers {
 
 fn case(seed: u64) -> Case {
     let mut random = Random::new(seed);
-    let tickets = if seed % 2 == 0 { Tickets::Slot } else { Tickets::Store };
+    let tickets = if seed.is_multiple_of(2) { Tickets::Slot } else { Tickets::Store };
     let options = SealedOptions { tickets, ..OPTIONS };
     let chip = Chip::new(options);
     chip.flash.lock().record();

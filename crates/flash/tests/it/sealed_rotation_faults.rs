@@ -15,7 +15,7 @@ use atrest_flash::sealed::{
     BlockState, RotationError, RotationKeys, SealedError, SealedKey, SealedOptions, Verify, WithScratch,
 };
 use atrest_secret::OsRandom;
-use atrest_testkit::flash::{BadBlock, EmulatedFlash, SharedFlash, TrustedMemory};
+use atrest_testkit::flash::{BadBlock, Caching, EmulatedFlash, SharedFlash, TrustedMemory};
 use atrest_testkit::{Campaign, Random};
 
 use crate::any::{any_flash, any_store};
@@ -86,8 +86,21 @@ fn each_write_of_the_store_may_fail_early_or_late() {
                 failed += 1;
                 assert_eq!(error, RotationError::Volume(FAILED));
                 assert_eq!(contents(&mut volume), model);
-                // Power is lost now.
+                // Power is lost now, or somewhere in the step that makes up for this one.
                 assert_eq!(contents(&mut chip.snapshot().rotating().expect("both keys")), model);
+                chip.flash.lock().record();
+                chip.store.beside(&chip.flash);
+                let before = chip.store.record();
+                volume.rotate_step().expect("a step");
+                let (recording, writes) = (chip.flash.lock().finish_recording(), chip.store.writes());
+                for cut in recording.cuts(Caching::None) {
+                    let stored = writes.iter().rev().find(|write| write.step <= cut.step);
+                    let record = stored.map_or(before, |write| Some(write.after));
+                    let left = Chip::with(recording.aftermath(cut).0, record, OPTIONS);
+                    let opened =
+                        left.rotating().unwrap_or_else(|error| panic!("write {number}, {cut}: {error}"));
+                    assert_eq!(contents(&mut { opened }), model, "write {number}, {cut}");
+                }
             }
         }
         if let Err(error) = volume.finish_rotation() {
@@ -116,6 +129,8 @@ fn a_scratch_that_fails_stops_nothing_but_the_step() {
         volume.clear(11).expect("erase");
         volume.put(11, 0, 5).expect("program");
         model[11] = vec![5];
+        // Serials were used for what is not on the medium: a power loss now is none of an attacker's.
+        assert_eq!(contents(&mut chip.snapshot().rotating().expect("both keys")), model);
         assert_eq!(volume.rotate_step().map(|progress| progress.left), Ok(7), "block 3 to the other one");
         volume.close_all().expect("close");
         drop(volume);
@@ -150,6 +165,22 @@ fn a_block_that_goes_bad_while_it_is_moved_is_read_from_the_scratch() {
         assert_eq!(volume.rotation().in_scratch, None, "the opening has finished the move");
         ends_well(&mended, volume, &model);
     }
+}
+
+#[test]
+fn nothing_is_written_once_the_scratch_is_found_changed() {
+    let chip = Chip::new(SealedOptions { verify: Verify::AtOpening, ..OPTIONS });
+    filled(&chip);
+    let mut volume = chip.rotating().expect("both keys");
+    volume.rotate_step().expect("a step");
+    chip.flash.lock().break_block(1, BadBlock::ProgError);
+    assert!(volume.rotate_step().is_err());
+    chip.flash.lock().image_mut().put_unit(BLOCKS as usize + 1, 4, &[0x11; 32]);
+    assert_eq!(volume.unit(1, 1), Err(FlashCause::Tampered { block: 1, unit: 1 }));
+    let (writes, erases) = (chip.store.count(), chip.flash.lock().wear().erased_blocks());
+    assert_eq!(volume.rotate_step(), Err(RotationError::Volume(FlashCause::Stopped)));
+    assert_eq!(volume.finish_rotation(), Err(RotationError::Volume(FlashCause::Stopped)));
+    assert_eq!((chip.store.count(), chip.flash.lock().wear().erased_blocks()), (writes, erases));
 }
 
 #[test]
