@@ -90,7 +90,7 @@ fn a_volume_in_rotation_opens_with_both_keys_only() {
     assert_eq!(contents(&mut chip.rotating().expect("both keys")), model);
 }
 
-/// As `tests/vectors/sealed-flash.py` computes it, which shares no code with us.
+/// Computed by `tests/vectors/sealed-flash.py`, which shares no code with us.
 #[test]
 fn records_and_units_of_a_rotation_are_those_of_an_independent_program() {
     let chip = Chip::new(OPTIONS);
