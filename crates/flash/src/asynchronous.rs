@@ -53,5 +53,7 @@ pub use nor::NorStorage;
 #[cfg(feature = "embedded-storage-async")]
 pub use nor_driver::NorDriver;
 pub use opened::FlashHeader;
+#[cfg(feature = "rotate")]
+pub use sealed::{RotatingFlash, WithScratch};
 #[cfg(feature = "sealed")]
 pub use sealed::{SealedFlash, SealedReader, store};

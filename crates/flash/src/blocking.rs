@@ -24,6 +24,9 @@ mod nor_driver;
 mod opened;
 #[path = "header/replace.rs"]
 mod replace;
+#[cfg(feature = "rotate")]
+#[path = "header/rotate.rs"]
+mod rotate;
 #[cfg(feature = "sealed")]
 #[path = "sealed/io.rs"]
 pub(crate) mod sealed;

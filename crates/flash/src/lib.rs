@@ -36,6 +36,7 @@
 //! | `block-device-driver` | `CryptBlocks` | the same for executors |
 //! | `sealed` | `SealedFlash`, `SealedReader` | a `FlashDevice`, authenticated |
 //! | | `SealedParts` | several of them on one chip, behind one trusted store |
+//! | `rotate` | `RotatingFlash` | a sealed volume that gets a new volume key while it is used |
 //! | `ascon`, `ccm`, `chacha20poly1305`, `gcm` | the same, with this cipher of `atrest_cipher::aead` | |
 //!
 //! AES-XTS, Adiantum, HPolyC and HCTR2 need no feature. `essiv` brings `AesCbcEssiv`, `catena` passphrases by Catena. docs/FIRMWARE.md

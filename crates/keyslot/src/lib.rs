@@ -7,6 +7,7 @@
 //! PBKDF2 with SHA-256 and keyslot areas in AES are always there. The feature `catena` brings Catena in memory that the program lends,
 //! `alloc` Argon2id and Catena on a heap; `luks1-hashes` and `luks1-ciphers` bring what keyslots of LUKS1 may name besides, and `std`
 //! all of it. What a header names and a build has not is refused by the name of the feature.
+//! `rotate` reads and writes the flash header of a volume whose key is being rotated, which holds the old key as well.
 //!
 //! Bytes from media are checked into types before they are used, and never panic.
 #![no_std]

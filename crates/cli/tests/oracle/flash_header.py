@@ -118,6 +118,11 @@ def parse(header, passphrases):
         if slot[0] == 0:
             assert not any(slot), f"keyslot {n} is free and not zeros"
             continue
+        if slot[0] == 2:
+            # The volume key of before, while that is rotated; the new one opens it.
+            assert level == 2 and not any(slot[1:32]) and not any(slot[40 + key_len :]), f"keyslot {n}"
+            out["previous"] = {"slot": n, "wrapped": slot[32 : 40 + key_len].hex()}
+            continue
         assert slot[0] == 1 and slot[1] == 0 and slot[15] == 0 and not any(slot[40 + key_len :]), f"keyslot {n}"
         keys = (
             key_wrap("-d", wrapping_key(header[:64], slot, passphrase), slot[32 : 40 + key_len])

@@ -22,6 +22,14 @@ pub trait AnchorHeader {
     /// [`AnchorError`] if the store does not allow this header, or fails. The store then allows both, as
     /// before.
     fn settle(&mut self, present: FoundHeader) -> Result<(), AnchorError>;
+
+    /// Whether the volume still needs the key of before: its record says so from the beginning of a rotation to its end.
+    ///
+    /// # Errors
+    /// [`AnchorError`] if the store fails.
+    fn needs_previous_key(&mut self) -> Result<bool, AnchorError> {
+        Ok(false)
+    }
 }
 
 /// Why the trusted store did not follow a change of the header.

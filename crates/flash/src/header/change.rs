@@ -54,7 +54,7 @@ pub struct NewSlot<'a> {
 }
 
 impl NewSlot<'_> {
-    fn seal(&mut self, params: &Params, key: &FlashKey) -> Result<SlotBytes, SlotError> {
+    pub(super) fn seal(&mut self, params: &Params, key: &FlashKey) -> Result<SlotBytes, SlotError> {
         if !self.cost.is_acceptable() {
             return Err(SlotError::Cost(self.cost));
         }
@@ -198,14 +198,12 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
         check_anchor(&header, &anchor)?;
         let number = match slot {
             Some(number) => number,
-            None => (0..SLOTS)
-                .find(|number| header.slot(*number).is_none())
-                .ok_or(FlashHeaderError::NoFreeSlot)?,
+            None => (0..SLOTS).find(|number| header.is_free(*number)).ok_or(FlashHeaderError::NoFreeSlot)?,
         };
         if number >= SLOTS {
             return Err(FlashHeaderError::SlotNotInUse { slot: number });
         }
-        if header.slot(number).is_some() {
+        if !header.is_free(number) {
             return Err(FlashHeaderError::SlotInUse { slot: number });
         }
         let sealed =
@@ -328,7 +326,7 @@ impl<D: FlashDevice, B: AsMut<[u8]>, H: BorrowMut<[u8; HEADER_LEN]>> FlashHeader
 
     /// Changes the header and writes it: first over the copy on which the present state does not rest, then over the other.
     /// The anchor hears of it before the first copy is touched, and again after the second one is written.
-    fn commit(
+    pub(super) fn commit(
         &mut self,
         mut anchor: Anchor<'_>,
         change: impl FnOnce(&mut HeaderEdit<'_>) -> bool,
@@ -383,7 +381,7 @@ fn done(reads_as_it_should: Result<bool, FlashError>) -> Result<(), Option<Flash
 }
 
 /// Fails if the header of this volume is changed with its trusted store only, and that is not here.
-fn check_anchor(header: &Header<'_>, anchor: &Anchor<'_>) -> Result<(), FlashHeaderError> {
+pub(super) fn check_anchor(header: &Header<'_>, anchor: &Anchor<'_>) -> Result<(), FlashHeaderError> {
     match header.params().protection {
         Protection::Sealed { store: Freshness::Record | Freshness::Counter, .. } if anchor.is_none() => {
             Err(FlashHeaderError::AnchorNeeded)

@@ -147,6 +147,10 @@ pub enum FlashHeaderError {
         /// Why.
         error: AnchorError,
     },
+    /// The volume key is being rotated already, and that has to come to its end before.
+    Rotating,
+    /// The volume is not sealed, or has no trusted store, and its key can't be rotated.
+    NotSealed,
     /// The header was changed as often as can be counted.
     WornOut,
     /// An earlier change failed half-way. Open the header anew.
@@ -232,6 +236,12 @@ impl fmt::Display for FlashHeaderError {
                 f,
                 "the change is made, but the trusted store still allows the header before it: {error}"
             ),
+            Self::Rotating => {
+                f.write_str("the volume key is being rotated: that has to come to its end first")
+            }
+            Self::NotSealed => {
+                f.write_str("the volume is not sealed, or has no trusted store: its key can't be rotated")
+            }
             Self::WornOut => f.write_str("the header's sequence number is used up"),
             Self::Reopen => f.write_str("a change failed half-way; open the header anew"),
         }

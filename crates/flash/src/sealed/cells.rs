@@ -266,10 +266,25 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         salted: bool,
     ) -> Result<(), FlashCause> {
         let cell = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
-        let Some((data, rest)) = cell.split_at_mut_checked(data_len) else { return Err(too_small(len)) };
+        let data = cell.get_mut(..data_len).ok_or(too_small(len))?;
         data.fill(0xff);
         // intended: without a payload the unit is 0xFF.
         data.iter_mut().zip(plain.unwrap_or_default()).for_each(|(to, from)| *to = *from);
+        self.seal(len, sealing, data_len, salted)?;
+        let cell = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
+        self.device.prog(address, cell).await.map_err(|error| error.cause)
+    }
+
+    /// Seals the data at the start of the buffer, and puts serial, tag and zeros behind it: a cell of so many bytes.
+    pub(crate) fn seal(
+        &mut self,
+        len: u32,
+        sealing: &Sealing,
+        data_len: usize,
+        salted: bool,
+    ) -> Result<(), FlashCause> {
+        let cell = self.buffer.as_mut().get_mut(..len as usize).ok_or(too_small(len))?;
+        let Some((data, rest)) = cell.split_at_mut_checked(data_len) else { return Err(too_small(len)) };
         let Ok(tag) = self.keys.cipher.seal(&nonce::<A>(sealing), &sealing.associated, data) else {
             data.fill(0);
             return Err(FlashCause::Cipher);
@@ -279,7 +294,7 @@ impl<A: Aead, D: FlashDevice, B: AsMut<[u8]>> Cells<A, D, B> {
         if salted {
             *cell.last_chunk_mut::<SALTS_LEN>().ok_or(too_small(len))? = encode((sealing.salt, sealing.salt));
         }
-        self.device.prog(address, cell).await.map_err(|error| error.cause)
+        Ok(())
     }
 
     /// Where cells are read to and opened.

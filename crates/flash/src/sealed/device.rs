@@ -38,16 +38,21 @@ where
         match self.cells.read_unit(block, unit, state.epoch(), out).await? {
             Some(_) => Ok(()),
             None => {
-                // What the record confirms hides nothing, whether it was known to fail when the volume was opened or is only found now.
-                let unread = self.unread && state.epoch().serial < self.start;
-                if unread && let Some(state) = self.state_mut(block) {
-                    state.close();
-                    self.damaged = true;
-                }
-                self.tampered |= !(self.damaged && self.state(block).is_closed());
+                self.note_failed(block);
                 Err(FlashCause::Tampered { block: block.into(), unit })
             }
         }
+    }
+
+    /// A unit of a block has failed. What the record confirms hides nothing, whether it was known to fail when the volume was opened or
+    /// is only found now.
+    pub(crate) fn note_failed(&mut self, block: u32) {
+        let unread = self.unread && self.state(block).epoch().serial < self.start;
+        if unread && let Some(state) = self.state_mut(block) {
+            state.close();
+            self.damaged = true;
+        }
+        self.tampered |= !(self.damaged && self.state(block).is_closed());
     }
 
     async fn prog_one(
@@ -137,7 +142,7 @@ where
     }
 
     async fn erase_one(&mut self, block: u32) -> Result<(), FlashCause> {
-        if self.tampered {
+        if self.is_halted() {
             return Err(FlashCause::Stopped);
         }
         if self.state(block).is_in_flight() {

@@ -112,6 +112,12 @@ pub enum SealedError {
     },
     /// The numbers for sealing are used up, or those that the counter beside the store allows.
     WornOut,
+    /// The volume key is being rotated: it is opened with both keys, by a program that can.
+    Rotating,
+    /// The new key of a rotation is the old one, or of another length.
+    NotNewKey,
+    /// The scratch of a rotation has no room for an erase block, or its units are not parts of the medium's.
+    Scratch,
 }
 
 impl fmt::Display for SealedError {
@@ -189,6 +195,13 @@ impl fmt::Display for SealedError {
             Self::WornOut => {
                 f.write_str("the numbers for sealing are used up: copy the files to a new volume")
             }
+            Self::Rotating => f.write_str(
+                "the volume key is being rotated: open the volume with both keys, and go on with the rotation",
+            ),
+            Self::NotNewKey => f.write_str("the new volume key is the old one, or of another length"),
+            Self::Scratch => f.write_str(
+                "the scratch has no room for an erase block, or its units are not parts of the medium's",
+            ),
         }
     }
 }

@@ -128,6 +128,11 @@ impl<S: TrustedStore> AnchorHeader for HeaderAnchor<S> {
     fn settle(&mut self, present: FoundHeader) -> Result<(), AnchorError> {
         self.confirm(present).map_err(told)
     }
+
+    #[cfg(feature = "rotate")]
+    fn needs_previous_key(&mut self) -> Result<bool, AnchorError> {
+        Ok(load(&mut self.0).map_err(told)?.record.rotation.from != 0)
+    }
 }
 
 /// Hands a volume over from one store to another, with a change of its header: the anchor for that change.

@@ -9,14 +9,25 @@ pub(crate) mod fast;
 pub(crate) mod mount;
 pub(crate) mod reader;
 pub(crate) mod repair;
+#[cfg(feature = "rotate")]
+pub(crate) mod rotate;
 pub(crate) mod scan;
+#[cfg(feature = "rotate")]
+pub(crate) mod scratch;
 pub mod store;
 pub(crate) mod volume;
 
 use super::{FlashDevice, TrustedStore, Unfinished, twin};
+#[cfg(feature = "rotate")]
+use crate::sealed::two_keys;
 use crate::sealed::{
-    SealedLayout, error, header, keys, layout, options, record, serial, slots, table, unfinished, verdict,
+    SealedLayout, error, header, keys, layout, options, record, rotation, serial, slots, table, unfinished,
+    verdict,
 };
 
 pub use reader::SealedReader;
+#[cfg(feature = "rotate")]
+pub use rotate::RotatingFlash;
+#[cfg(feature = "rotate")]
+pub use scratch::WithScratch;
 pub use volume::SealedFlash;

@@ -7,6 +7,8 @@ use atrest_kdf::Prf;
 
 use super::layout::SealedLayout;
 use super::record::{BODY, Stamp};
+#[cfg(feature = "rotate")]
+use super::serial::Epoch;
 use crate::header::FoundHeader;
 
 /// What the keys are derived from. No pair of volume key and identifier is ever used for two volumes, nor for one that is
@@ -38,6 +40,19 @@ pub(crate) struct Keys<A> {
     anchor: Prf,
     /// Tells a store of another volume.
     pub(crate) mark: [u8; 2],
+    /// What a rotation adds to each sum: it names the old key, and where the new one begins. 0 without one.
+    #[cfg(feature = "rotate")]
+    pub(crate) rotation: u128,
+}
+
+impl<A> Keys<A> {
+    /// What a block adds to the sum: nothing if it is void.
+    pub(crate) fn share(&self, stamp: Stamp) -> u128 {
+        if stamp.fill == 0 {
+            return 0;
+        }
+        u128::from_le_bytes(self.sum.tag(&[&stamp.to_bytes()]))
+    }
 }
 
 impl<A: Aead> Keys<A> {
@@ -64,20 +79,42 @@ impl<A: Aead> Keys<A> {
             sum: Prf::new(&output(b's')),
             anchor: Prf::new(&output(b'a')),
             mark: [first, second],
+            #[cfg(feature = "rotate")]
+            rotation: 0,
         })
-    }
-
-    /// What a block adds to the sum: nothing if it is void.
-    pub(crate) fn share(&self, stamp: Stamp) -> u128 {
-        if stamp.fill == 0 {
-            return 0;
-        }
-        u128::from_le_bytes(self.sum.tag(&[&stamp.to_bytes()]))
     }
 
     /// Authenticates a record together with the sum, which is never seen outside.
     pub(crate) fn anchor(&self, sum: u128, body: &[u8; BODY]) -> [u8; 16] {
+        #[cfg(feature = "rotate")]
+        let sum = sum.wrapping_add(self.rotation);
         self.anchor.tag(&[&sum.to_le_bytes(), body])
+    }
+}
+
+/// No medium has so many blocks that one has this number.
+#[cfg(feature = "rotate")]
+const NO_BLOCK: u32 = u32::MAX;
+
+#[cfg(feature = "rotate")]
+impl<A> Keys<A> {
+    /// The cipher, and the rest.
+    pub(crate) fn into_parts(self) -> (A, Keys<()>) {
+        let Self { cipher, sum, anchor, mark, rotation } = self;
+        (cipher, Keys { cipher: (), sum, anchor, mark, rotation })
+    }
+
+    /// Of the old key: what the sums of a rotation have more, of which this is the first serial under the new key.
+    pub(crate) fn rotated(&self, from: u64) -> u128 {
+        let epoch = Epoch { serial: from, ..Epoch::default() };
+        self.share(Stamp { block: NO_BLOCK, epoch, fill: 1 })
+    }
+
+    /// Exchanges all but the cipher.
+    pub(crate) fn exchange(&mut self, other: &mut Keys<()>) {
+        core::mem::swap(&mut self.sum, &mut other.sum);
+        core::mem::swap(&mut self.anchor, &mut other.anchor);
+        core::mem::swap(&mut self.mark, &mut other.mark);
     }
 }
 

@@ -12,6 +12,7 @@ use super::keys::{Keys, SealedKey};
 use super::layout::SealedLayout;
 use super::options::{SealedMedium, SealedOptions, Verify};
 use super::record::{Record, Stored};
+use super::rotation::Rotation;
 use super::scan::{self, Scan};
 use super::serial::{self, RECORD_BITS, Salt};
 use super::slots::Slots;
@@ -186,7 +187,7 @@ where
         }
     }
 
-    async fn mount_lent(&mut self, key: &SealedKey<'_>) -> Result<(), SealedError> {
+    pub(crate) async fn mount_lent(&mut self, key: &SealedKey<'_>) -> Result<(), SealedError> {
         let volume = self;
         let records = volume.records().await?;
         let stored = volume.load().await?;
@@ -215,7 +216,11 @@ where
         if *Stored::mark(&stored) != self.cells.keys.mark {
             return Err(SealedError::OtherVolume);
         }
-        Stored::from_bytes(&stored)
+        let stored = Stored::from_bytes(&stored)?;
+        if !stored.record.rotation.goes_with(&self.rotation) {
+            return Err(SealedError::Rotating);
+        }
+        Ok(stored)
     }
 
     /// Finds what the record confirms of what the medium holds: by serials, if that is asked for and enough; otherwise by all units; at last
@@ -293,14 +298,8 @@ where
     /// whose erase was cut.
     pub(crate) async fn recover(&mut self, limit: u64, torn: Option<u32>) -> Result<(), SealedError> {
         // If no serials are left behind these, the record below can't be written, and nothing was changed.
-        (self.next, self.start, self.sum) = (limit, limit, 0);
-        for block in 0..blocks(&self.cells.layout) {
-            let state = self.state(block);
-            self.sum = self.sum.wrapping_add(self.cells.keys.share(stamp(block, &state)));
-            if let Some(state) = self.state_mut(block) {
-                state.set_in_flight(false);
-            }
-        }
+        (self.next, self.start) = (limit, limit);
+        self.sum_up();
         self.write_record(false, torn).await.map_err(failed)?;
         if let Some(block) = torn {
             // As the record that names it has left it.
@@ -317,6 +316,18 @@ where
         Ok(())
     }
 
+    /// The sum of all blocks as they are in memory, none of which is in flight any more.
+    pub(crate) fn sum_up(&mut self) {
+        self.sum = 0;
+        for block in 0..blocks(&self.cells.layout) {
+            let state = self.state(block);
+            self.sum = self.sum.wrapping_add(self.cells.keys.share(stamp(block, &state)));
+            if let Some(state) = self.state_mut(block) {
+                state.set_in_flight(false);
+            }
+        }
+    }
+
     /// As many records as the store can have forgotten, if it can; they then allow so many serials.
     pub(crate) async fn records(&mut self) -> Result<Option<u64>, SealedError> {
         let records = self.store.stored_at_most().await.map_err(SealedError::Store)?;
@@ -327,7 +338,7 @@ where
     }
 
     /// A volume of which nothing is known yet. What the caller lent for it comes back if it can't be one.
-    fn lent(
+    pub(crate) fn lent(
         (device, store, mut table, mut buffer): (D, S, T, B),
         key: &SealedKey<'_>,
         options: SealedOptions,
@@ -345,7 +356,7 @@ where
     }
 
     /// What the caller lent, back.
-    fn not_opened(self, error: SealedError) -> NotOpened<D, S, T, B> {
+    pub(crate) fn not_opened(self, error: SealedError) -> NotOpened<D, S, T, B> {
         let Self { cells, store, table, .. } = self;
         let (device, buffer) = cells.into_parts();
         NotOpened { error, device, store, table, buffer }
@@ -385,6 +396,7 @@ where
             tampered: false,
             damaged: false,
             unfinished: Unfinished::nothing(),
+            rotation: Rotation::default(),
             unread: false,
         }
     }
@@ -437,7 +449,7 @@ pub(crate) fn blocks(layout: &SealedLayout) -> u32 {
     layout.medium().block_count() as u32
 }
 
-fn failed(cause: FlashCause) -> SealedError {
+pub(crate) fn failed(cause: FlashCause) -> SealedError {
     match cause {
         FlashCause::TrustedStore(error) => SealedError::Store(error),
         FlashCause::WornOut => SealedError::WornOut,

@@ -5,6 +5,7 @@ use atrest_device::TRUSTED_RECORD_LEN;
 
 use super::error::SealedError;
 use super::header::AnchoredHeader;
+use super::rotation::{ROTATING, Rotation};
 use super::serial::{self, Epoch, SALT_LEN, SERIAL_END, SERIAL_LEN, Salt};
 use crate::header::DIGEST_LEN;
 
@@ -33,6 +34,8 @@ pub(crate) struct Record {
     pub(crate) salt: Salt,
     /// The block that was to be erased next, and what it held.
     pub(crate) victim: Option<Stamp>,
+    /// Of the volume key.
+    pub(crate) rotation: Rotation,
 }
 
 /// A record as it is stored: what it says of the medium with its tag, and the header.
@@ -86,29 +89,31 @@ impl Record {
 
     pub(crate) fn body(&self) -> [u8; BODY] {
         let flag = |on: bool, flag: u8| if on { flag } else { 0 };
-        let state = flag(self.clean, CLEAN)
-            | flag(self.victim.is_some(), VICTIM)
+        let moving = self.rotation.moving();
+        let (version, _) = self.rotation.version_and_number(VERSION, 0);
+        let state = flag(self.clean | moving.is_some(), CLEAN)
+            | flag(self.victim.or(moving).is_some(), VICTIM)
             | flag(self.cached, CACHED)
             | self.reserve.wrapping_shl(RESERVE_SHIFT);
-        let victim = self.victim.map_or([0; Stamp::LEN], |victim| victim.to_bytes());
+        let victim = moving.or(self.victim).map_or([0; Stamp::LEN], |victim| victim.to_bytes());
         let anchor = serial::to_bytes(self.anchor);
-        encode::<Body, BODY>((self.mark, [VERSION], [state], anchor, self.salt, victim))
+        encode::<Body, BODY>((self.mark, [version], [state], anchor, self.salt, victim))
     }
 
-    /// `header`: the sequence number beside it.
-    fn parse(body: &[u8; BODY], header: u64) -> Result<Self, SealedError> {
+    /// `number`: what stands beside it, the header's sequence number, or the first serial under the new key.
+    fn parse(body: &[u8; BODY], number: u64) -> Result<Self, SealedError> {
         let (mark, [version], [state], anchor, salt, victim): Body = decode(body);
         let reserve = state.wrapping_shr(RESERVE_SHIFT);
         if version < VERSION {
             return Err(SealedError::EarlierVersion);
         }
         if version == VERSION && reserve == HANDED_OVER {
-            return Err(SealedError::HandedOver { header });
+            return Err(SealedError::HandedOver { header: number });
         }
-        if version > VERSION || !RESERVES.contains(&reserve) {
+        if version > ROTATING || !RESERVES.contains(&reserve) {
             return Err(SealedError::LaterVersion);
         }
-        Ok(Self {
+        let mut record = Self {
             mark,
             clean: state & CLEAN != 0,
             cached: state & CACHED != 0,
@@ -116,27 +121,34 @@ impl Record {
             anchor: serial::from_bytes(anchor),
             salt,
             victim: (state & VICTIM != 0).then(|| Stamp::from_bytes(&victim)),
-        })
+            rotation: Rotation::default(),
+        };
+        if version == ROTATING {
+            record.rotation = Rotation::parse(number, &mut record.clean, &mut record.victim)?;
+        }
+        Ok(record)
     }
 }
 
 impl Stored {
     pub(crate) fn to_bytes(self) -> [u8; TRUSTED_RECORD_LEN] {
         let AnchoredHeader { sequence, digest, next } = self.header;
-        let header: [u8; HEADER] = encode::<Header, HEADER>((sequence_bytes(sequence), digest, next));
+        let (_, number) = self.record.rotation.version_and_number(VERSION, sequence);
+        let header: [u8; HEADER] = encode::<Header, HEADER>((sequence_bytes(number), digest, next));
         encode((self.record.body(), header, self.tag))
     }
 
     pub(crate) fn from_bytes(bytes: &[u8; TRUSTED_RECORD_LEN]) -> Result<Self, SealedError> {
         let (body, header, tag): ([u8; BODY], [u8; HEADER], [u8; TAG]) = decode(bytes);
-        let (sequence, digest, next): Header = decode(&header);
-        let header = AnchoredHeader { sequence: sequence_of(sequence), digest, next };
-        Ok(Self { record: Record::parse(&body, header.sequence)?, tag, header })
+        let (number, digest, next): Header = decode(&header);
+        let record = Record::parse(&body, sequence_of(number))?;
+        let sequence = record.rotation.header_sequence(sequence_of(number));
+        Ok(Self { record, tag, header: AnchoredHeader { sequence, digest, next } })
     }
 
     /// What takes its place once another store has the volume. `header`: number of the header that the other store names.
     pub(crate) fn handed_over(self, header: u64) -> [u8; TRUSTED_RECORD_LEN] {
-        let record = Record { reserve: HANDED_OVER, ..self.record };
+        let record = Record { reserve: HANDED_OVER, rotation: Rotation::default(), ..self.record };
         let header = AnchoredHeader { sequence: header, ..AnchoredHeader::default() };
         Self { record, tag: [0; TAG], header }.to_bytes()
     }
@@ -225,6 +237,7 @@ mod tests {
             anchor: 0x05_0403_0201,
             salt: [0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0x77],
             victim: Some(Stamp { block: 0x2423_2221, epoch, fill: 0x4241 }),
+            rotation: Rotation::default(),
         };
         let header = AnchoredHeader { sequence: 0x65_6463_6261, digest: [8; 12], next: [9; 12] };
         let stored = Stored { record, tag: [7; TAG], header };
@@ -247,7 +260,7 @@ mod tests {
         assert_eq!(RecordFields::of(&bytes), Some(fields));
         for (at, byte, refused) in [
             (2, 1, SealedError::EarlierVersion),
-            (2, 3, SealedError::LaterVersion),
+            (2, 4, SealedError::LaterVersion),
             (3, 2 << RESERVE_SHIFT, SealedError::LaterVersion),
             (3, 0, SealedError::HandedOver { header: 0x65_6463_6261 }),
         ] {
@@ -255,6 +268,29 @@ mod tests {
             other[at] = byte;
             assert_eq!(Stored::from_bytes(&other), Err(refused));
             assert_eq!(RecordFields::of(&other), None);
+        }
+        // Of a rotation: its first serial is where the number of the header was, and both flags name a block that is moved.
+        let moving = Stamp { block: 0x2423_2221, epoch, fill: 0x4241 };
+        for (flags, clean, victim, moving) in [
+            (0, false, None, None),
+            (1, true, None, None),
+            (2, false, Some(moving), None),
+            (3, false, None, Some(moving)),
+        ] {
+            let mut rotating = bytes;
+            (rotating[2], rotating[3]) = (3, 0x60 | flags);
+            let rotation = Rotation { from: 0x65_6463_6261, moving };
+            let record = Record { clean, victim, rotation, ..stored.record };
+            let read = Stored { record, header: AnchoredHeader { sequence: 0, ..header }, ..stored };
+            assert_eq!(Stored::from_bytes(&rotating), Ok(read), "{flags}");
+            if flags > 1 {
+                assert_eq!(read.to_bytes(), rotating);
+            }
+            for none in [[0; 6], [0, 0, 0, 0, 0, 1]] {
+                rotating[34..40].copy_from_slice(&none);
+                assert_eq!(Stored::from_bytes(&rotating), Err(SealedError::LaterVersion));
+            }
+            assert_eq!(read.handed_over(7)[..4], [0xa1, 0xa2, 2, if flags == 3 { 0 } else { flags }]);
         }
         let handed = stored.handed_over(7);
         assert_eq!((&handed[..3], handed[3] >> RESERVE_SHIFT), (&[0xa1, 0xa2, 2][..], 0));

@@ -9,6 +9,7 @@ use super::cells::Cells;
 use super::header::AnchoredHeader;
 use super::options::{SealedMedium, SealedOptions};
 use super::record::{Record, Stamp, Stored};
+use super::rotation::Rotation;
 use super::serial::{self, SERIAL_END, Salt};
 use super::slots::Slots;
 use super::table::BlockState;
@@ -60,6 +61,8 @@ pub struct SealedFlash<A, D, S, T, B> {
     pub(crate) unread: bool,
     /// What a future has left that was dropped.
     pub(crate) unfinished: Unfinished,
+    /// Of the volume key.
+    pub(crate) rotation: Rotation,
 }
 
 /// Tickets in blocks between two writes of the record, at most.
@@ -173,6 +176,7 @@ where
             anchor: self.next,
             salt: self.salt,
             victim: named,
+            rotation: self.rotation,
         };
         let tag = self.cells.keys.anchor(sum, &record.body());
         let stored = Stored { record, tag, header: self.header };
@@ -192,7 +196,7 @@ where
 
     /// Before the first change: a clean record becomes one that is not.
     pub(crate) async fn begin_change(&mut self) -> Result<(), FlashCause> {
-        if self.tampered {
+        if self.is_halted() {
             return Err(FlashCause::Stopped);
         }
         if self.clean || self.gap {
@@ -237,6 +241,11 @@ where
     /// Whether a block takes more units before it is erased.
     pub(crate) fn is_open(&self, state: &BlockState) -> bool {
         !state.is_closed() && (state.fill() == 0 || state.epoch().serial >= self.start)
+    }
+
+    /// Whether nothing may be changed: after tampering, and while a block stands in the scratch.
+    pub(crate) fn is_halted(&self) -> bool {
+        self.tampered || self.rotation.moving().is_some()
     }
 
     pub(crate) fn is_ordered(&self) -> bool {

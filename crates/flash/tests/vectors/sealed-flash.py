@@ -54,3 +54,22 @@ print('closed',rec(5,1,None,[(5,3,1)]).hex())
 # An entry of a log beside a counter: number 9, record 00 01 .. 4f
 body=bytes(range(80))+struct.pack('<Q',9)
 print('entry',(body+H(H(prk,b"atrest sealed counter 2\1"),body)[:16]).hex())
+
+# The volume key is rotated: sealed_rotation.rs. After the close above block 5 holds one unit, and the next serial is 5. Salt of this session d0 .. d6.
+old_share = lambda w: int.from_bytes(H(ks, struct.pack('<I', 2**32 - 1) + s5(w) + struct.pack('<H', 1) + bytes(7))[:16], 'little')
+before, salt2, from2 = salt, bytes.fromhex('d0d1d2d3d4d5d6'), 5
+base = old_share(from2)
+prk = H(uuid, b'\xc7' * 32)
+ku, ks, ka, km = out(b'u'), out(b's'), out(b'a'), out(b'm')
+stamp2 = lambda b, E, f, salt: struct.pack('<I', b) + s5(E) + struct.pack('<H', f) + salt
+def rotating(anchor, state, named, blocks, more=base, version=3, number=from2):
+    body = km[:2] + bytes([version, state]) + s5(anchor) + salt2 + named.ljust(18, b'\0')
+    D = (more + sum(int.from_bytes(H(ks, s)[:16], 'little') for s in blocks)) % (1 << 128)
+    return body + number.to_bytes(6, 'little') + bytes(24) + H(ka, D.to_bytes(16, 'little') + body)[:16]
+print('begun', rotating(5, 0x60, b'', [stamp2(5, 3, 1, before)]).hex())
+moved = stamp2(5, 5, 1, salt2)
+salt = salt2
+print('scratch', unit(5, 0, 5, 5, pay(0xa0)).hex())
+print('moving', rotating(6, 0x63, moved, [moved]).hex())
+print('moved', rotating(6, 0x60, b'', [moved]).hex())
+print('finished', rotating(6, 0x60, b'', [moved], 0, 2, 0).hex())

@@ -55,6 +55,12 @@ pub enum HeaderError {
         /// The cost.
         cost: KdfCost,
     },
+    /// The volume key is being rotated, and the program can't: the feature `rotate` is not in it. Or the header holds two old keys, or is
+    /// not of a sealed volume.
+    Rotating {
+        /// The keyslot with the old key.
+        slot: usize,
+    },
     /// There is something where a keyslot should hold zeros.
     SlotJunk {
         /// The keyslot.
@@ -121,6 +127,10 @@ impl fmt::Display for HeaderError {
             Self::SlotCost { slot, cost } => {
                 write!(f, "keyslot {slot} asks for an absurd key derivation: {cost:?}")
             }
+            Self::Rotating { slot } => write!(
+                f,
+                "keyslot {slot} holds an old volume key where none can be, or this program can't rotate keys (feature `rotate`)"
+            ),
             Self::SlotJunk { slot } => write!(f, "keyslot {slot} holds something where zeros belong"),
         }
     }

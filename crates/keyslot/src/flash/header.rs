@@ -6,6 +6,8 @@ use sha2::block_api::compress256;
 
 use super::cost::KdfCost;
 use super::params::Params;
+#[cfg(feature = "rotate")]
+use super::params::Protection;
 use super::slot::SlotBytes;
 use super::{
     CHECKSUM_LEN, HEADER_LEN, HeaderError, MAGIC, PARAMS_LEN, SLOT_LEN, SLOT_SALT_LEN, SLOTS, VERSION,
@@ -45,6 +47,8 @@ pub(super) const BOUND_LEN: usize = 32;
 pub(super) const IN_USE: u8 = 1;
 /// Flag: the chip's own secret is needed.
 pub(super) const NEEDS_DEVICE: u8 = 1;
+/// State of a keyslot that holds the volume key of before, while that is rotated.
+pub(super) const PREVIOUS: u8 = 2;
 
 /// Whether bytes are those of flash that was erased.
 pub fn is_blank(bytes: &[u8]) -> bool {
@@ -89,7 +93,31 @@ impl<'a> Header<'a> {
         for number in 0..SLOTS {
             header.checked_slot(number)?;
         }
+        #[cfg(feature = "rotate")]
+        header.check_previous()?;
         Ok(header)
+    }
+
+    /// The number of the keyslot that holds the volume key of before, while that is rotated, and that key as it is wrapped.
+    #[cfg(feature = "rotate")]
+    pub fn previous(&self) -> Option<(usize, &'a [u8])> {
+        let slots: &'a [[u8; SLOT_LEN]] = self.slots.as_chunks::<SLOT_LEN>().0;
+        let (number, slot) = slots.iter().enumerate().find(|(_, [state, ..])| *state == PREVIOUS)?;
+        let (_, wrapped): (&'a [u8; BOUND_LEN], &'a [u8; SLOT_LEN - BOUND_LEN]) = split(slot);
+        Some((number, wrapped.get(..wrapped_len(&self.params))?))
+    }
+
+    /// At most one key of before stands there, and only in the header of a sealed volume.
+    #[cfg(feature = "rotate")]
+    fn check_previous(&self) -> Result<(), HeaderError> {
+        let slots = self.slots.as_chunks::<SLOT_LEN>().0;
+        let mut found = (0..SLOTS).zip(slots).filter(|(_, [state, ..])| *state == PREVIOUS);
+        let first = found.next();
+        let sealed = matches!(self.params.protection, Protection::Sealed { .. });
+        match found.next().or(first.filter(|_| !sealed)) {
+            Some((slot, _)) => Err(HeaderError::Rotating { slot }),
+            None => Ok(()),
+        }
     }
 
     /// What is encrypted and how.
@@ -102,9 +130,15 @@ impl<'a> Header<'a> {
         self.sequence
     }
 
-    /// A keyslot, if there is one of that number and it holds a key.
+    /// A keyslot, if there is one of that number and it holds a key that a passphrase opens.
     pub fn slot(&self, number: usize) -> Option<Slot<'a>> {
         self.checked_slot(number).ok().flatten()
+    }
+
+    /// Whether a key can be put into a keyslot: it holds none, nor, during a rotation, the volume key of before.
+    pub fn is_free(&self, number: usize) -> bool {
+        let slots = self.slots.as_chunks::<SLOT_LEN>().0;
+        slots.get(number).is_some_and(|[state, ..]| *state == 0)
     }
 
     /// Numbers of the keyslots that hold a key.
@@ -123,6 +157,15 @@ impl<'a> Header<'a> {
         match state {
             0 if slot.iter().all(|byte| *byte == 0) => return Ok(None),
             0 => return Err(junk),
+            #[cfg(feature = "rotate")]
+            PREVIOUS => {
+                let (_, behind) = wrapped.split_at_checked(wrapped_len(&self.params)).ok_or(junk)?;
+                let [_, before @ ..] = bound;
+                let zeros = before.iter().chain(behind).all(|byte| *byte == 0);
+                return if zeros { Ok(None) } else { Err(junk) };
+            }
+            #[cfg(not(feature = "rotate"))]
+            PREVIOUS => return Err(HeaderError::Rotating { slot: number }),
             IN_USE => {}
             _ => return Err(HeaderError::SlotState { slot: number, state }),
         }

@@ -30,6 +30,8 @@ pub use slot::{
     Derived, DeviceSecret, DeviceSecretError, FlashKey, HmacSecret, SLOT_SALT_LEN, SlotBytes, SlotKdf,
     check_passphrase, open_slot, seal_slot,
 };
+#[cfg(feature = "rotate")]
+pub use slot::{open_previous, seal_previous};
 
 /// Bytes in a header.
 pub const HEADER_LEN: usize = 512;

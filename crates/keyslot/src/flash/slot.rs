@@ -11,6 +11,8 @@ use atrest_secret::{Random, SecretArray, wipe};
 
 use super::cost::KdfCost;
 use super::derive::Derive;
+#[cfg(feature = "rotate")]
+use super::header::PREVIOUS;
 use super::header::{BOUND_LEN, IN_USE, NEEDS_DEVICE, Slot, wrapped_len};
 use super::params::{Params, Uuid};
 use super::{MAX_KEY_LEN, MAX_PASSPHRASE_LEN, PARAMS_LEN, SLOT_LEN, SlotError};
@@ -24,6 +26,9 @@ pub type Derived = SecretArray<32>;
 
 /// What the wrapping key's HMAC begins with.
 const KEYSLOT_LABEL: &[u8; 24] = b"atrest flash keyslot v1\0";
+/// What the HMAC begins with under which the key of before is wrapped.
+#[cfg(feature = "rotate")]
+const PREVIOUS_LABEL: &[u8; 25] = b"atrest flash previous v1\0";
 /// What the message to the chip begins with.
 const DEVICE_LABEL: &[u8; 24] = b"atrest device secret v1\0";
 
@@ -130,6 +135,58 @@ pub fn seal_slot(
     let wrapped = writer.place(wrapped_len(params)).map_err(|_| SlotError::OtherVolume)?;
     wrap::wrap(&*wrapping, key.expose(), wrapped).map_err(|_| SlotError::WrongKey)?;
     Ok(SlotBytes(bytes))
+}
+
+/// Unwraps the volume key of before with the new one. `previous` is empty after an error.
+///
+/// # Errors
+/// [`SlotError::OtherVolume`] if `key` is empty or not of the volume that `params` describe, [`SlotError::WrongKey`] if it is not the one
+/// under which the key of before was wrapped, or if the header was changed.
+#[cfg(feature = "rotate")]
+pub fn open_previous(
+    params: &Params,
+    wrapped: &[u8],
+    key: &FlashKey,
+    previous: &mut FlashKey,
+) -> Result<(), SlotError> {
+    previous.clear();
+    let wrapping = previous_wrapping_key(params, key)?;
+    let len = usize::from(params.key_len);
+    let to = previous.bytes.get_mut(..len).ok_or(SlotError::WrongKey)?;
+    wrap::unwrap(&*wrapping, wrapped, to).map_err(|_| SlotError::WrongKey)?;
+    (previous.len, previous.uuid) = (len, params.uuid);
+    Ok(())
+}
+
+/// Wraps the volume key of before under the new one, for a keyslot of its own.
+///
+/// # Errors
+/// [`SlotError::OtherVolume`] if one of the keys is empty or not of the volume that `params` describe.
+#[cfg(feature = "rotate")]
+pub fn seal_previous(params: &Params, key: &FlashKey, previous: &FlashKey) -> Result<SlotBytes, SlotError> {
+    if previous.uuid != params.uuid || previous.len != usize::from(params.key_len) {
+        return Err(SlotError::OtherVolume);
+    }
+    let wrapping = previous_wrapping_key(params, key)?;
+    let mut bytes = [0; SLOT_LEN];
+    let (bound, place): (&mut [u8; BOUND_LEN], &mut [u8; SLOT_LEN - BOUND_LEN]) = split_mut(&mut bytes);
+    let [state, ..] = bound;
+    *state = PREVIOUS;
+    let mut writer = Writer::new(place);
+    let wrapped = writer.place(wrapped_len(params)).map_err(|_| SlotError::OtherVolume)?;
+    wrap::wrap(&*wrapping, previous.expose(), wrapped).map_err(|_| SlotError::WrongKey)?;
+    Ok(SlotBytes(bytes))
+}
+
+/// HMAC-SHA256 keyed by the new volume key, over a label and the parameters of the volume.
+#[cfg(feature = "rotate")]
+fn previous_wrapping_key(params: &Params, key: &FlashKey) -> Result<SecretArray<32>, SlotError> {
+    if key.uuid != params.uuid || key.len != usize::from(params.key_len) {
+        return Err(SlotError::OtherVolume);
+    }
+    let fields: [u8; PARAMS_LEN] = params.encode(0);
+    // The bytes behind the key are zeros, which HMAC fills a key up with.
+    Ok(Prf::once(&key.bytes, &[PREVIOUS_LABEL, &fields]))
 }
 
 impl SlotKdf {

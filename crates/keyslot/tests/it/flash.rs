@@ -290,7 +290,7 @@ fn headers_that_break_one_rule_are_refused_with_its_name() {
     assert_eq!(refused(60, &[0, 0]), HeaderError::Params(ParamsError::DataUnit { bytes: 0 }));
     assert_eq!(refused(60, &[1]), HeaderError::Params(ParamsError::DataUnit { bytes: 513 }));
     assert_eq!(refused(slot, &[0]), HeaderError::SlotJunk { slot: 1 }, "a free one holds zeros");
-    assert_eq!(refused(slot, &[2]), HeaderError::SlotState { slot: 1, state: 2 });
+    assert_eq!(refused(slot, &[3]), HeaderError::SlotState { slot: 1, state: 3 });
     assert_eq!(refused(slot + 1, &[2]), HeaderError::SlotFlags { slot: 1, flags: 2 });
     assert_eq!(refused(slot + 2, &[0]), HeaderError::SlotKdf { slot: 1, kdf: 0 });
     assert_eq!(refused(slot + 2, &[5]), HeaderError::SlotKdf { slot: 1, kdf: 5 });

@@ -6,4 +6,5 @@ mod leftovers;
 mod limits;
 mod luks1;
 mod luks1_stream;
+mod previous;
 mod wycheproof;

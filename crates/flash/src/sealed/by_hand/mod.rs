@@ -30,6 +30,7 @@ use super::layout::Tickets;
 use super::mount::cells;
 use super::options::{SealedMedium, SealedOptions, Verify};
 use super::record::{Record, Stamp, Stored};
+use super::rotation::Rotation;
 use super::serial::{Epoch, Salt};
 use super::table::BlockState;
 use super::volume::SealedFlash;
@@ -88,6 +89,7 @@ impl ByHand {
             anchor: ANCHOR,
             salt: SALT,
             victim: None,
+            rotation: Rotation::default(),
         };
         Self { medium, cells, record, sum: 0, options, damaged: 0 }
     }
