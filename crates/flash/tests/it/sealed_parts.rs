@@ -454,6 +454,7 @@ fn a_log_goes_on_behind_its_last_entry_and_takes_its_blocks_in_turn() {
     assert_eq!(chip.chip.lock().wear().erased_blocks(), 1, "for the first entry");
     store(&chip, &memory, 11..34);
     assert_eq!(chip.chip.lock().wear().erased_blocks(), 3, "one after the other");
+    assert!((1..4).all(|block| chip.chip.lock().image().used_units(block) == 11), "each of them");
     assert_eq!(load(&chip, &memory), Ok(Some([33; 80])));
     // Where something stands behind the last entry, such as a torn one, nothing is programmed.
     let (chip, memory) = log_of(2, false);
