@@ -4,12 +4,13 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::any::{AnyVolume, any_flash, any_store};
+use crate::any::{AnyFlash, AnyStore, AnyVolume, any_flash, any_store};
 use crate::littlefs::{Change, Played, Tree, play_on, read_all_on, suite};
 use atrest_cipher::aead::AsconAead128;
-use atrest_device::{FlashCause, FlashDevice, FlashGeometry, TrustedStore, TrustedStoreError};
+use atrest_device::{FlashCause, FlashDevice, FlashGeometry, FlashRegion, TrustedStore, TrustedStoreError};
 use atrest_flash::sealed::{
-    BlockState, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets, Verify,
+    BlockState, RotatingFlash, RotationKeys, SealedError, SealedKey, SealedMedium, SealedOptions, Tickets,
+    Verify, WithScratch,
 };
 use atrest_flash::{LittlefsGeometry, LittlefsStorage};
 use atrest_testkit::flash::{CardCut, CardRecording, EmulatedCard, TrustedRecord};
@@ -308,4 +309,75 @@ fn a_block_of_a_card_is_in_a_state_that_it_had_since_the_last_sync() {
     });
     println!("{changed} blocks were not in their last state");
     assert!(changed > 100, "something was lost");
+}
+
+type Rotating = RotatingFlash<
+    AsconAead128,
+    AnyFlash<'static>,
+    AnyFlash<'static>,
+    AnyStore<'static>,
+    Vec<BlockState>,
+    Vec<u8>,
+>;
+
+/// The last block of the card is the scratch.
+fn region(parts: &Parts, first: u64, count: u64) -> AnyFlash<'static> {
+    any_flash(FlashRegion::new(parts.card.clone(), first, count).expect("on the card"))
+}
+
+fn rotating(parts: &Parts) -> Result<Rotating, SealedError> {
+    let device = WithScratch::new(region(parts, 0, 8), region(parts, 8, 1))?;
+    let keys = RotationKeys { key: SealedKey { volume_key: &[0x77; 32], ..KEY }, previous: KEY.volume_key };
+    let (table, buffer) = (vec![BlockState::default(); 8], vec![0; 512]);
+    let store = any_store(parts.store.clone());
+    let random = &mut atrest_secret::OsRandom;
+    Ok(Rotating::open_rotating(device, store, &keys, parts.options, table, buffer, random)?)
+}
+
+/// The first units of a volume's blocks.
+fn first_units(volume: &mut impl FlashDevice) -> Vec<Result<u8, FlashCause>> {
+    let unit = |block: u64| {
+        let mut unit = [0; 476];
+        volume.read(block * 7 * 476, &mut unit).map(|()| unit[0]).map_err(|error| error.cause)
+    };
+    (0..8).map(unit).collect()
+}
+
+#[test]
+fn no_cut_of_a_rotation_on_a_card_loses_anything_or_raises_an_alarm() {
+    let parts = Parts::new(card(9), None, OPTIONS);
+    let (table, buffer) = (vec![BlockState::default(); 8], vec![0; 512]);
+    let (flash, store) = (region(&parts, 0, 8), any_store(parts.store.clone()));
+    let random = &mut atrest_secret::OsRandom;
+    let mut volume = Volume::format(flash, store, &KEY, OPTIONS, table, buffer, random).expect("format");
+    for block in 0..6 {
+        volume.erase(block * 7 * 476, 7 * 476).expect("erase");
+        volume.prog(block * 7 * 476, &vec![block as u8 + 1; 476 * (1 + block as usize)]).expect("program");
+    }
+    volume.close().expect("close");
+    drop(volume);
+    parts.record();
+    let mut volume = rotating(&parts).expect("both keys");
+    let held = first_units(&mut volume);
+    assert_eq!(held[5..7], [Ok(6), Err(FlashCause::Void { block: 6 })]);
+    while volume.rotation().left > 0 {
+        volume.rotate_step().expect("a step");
+    }
+    volume.finish_rotation().expect("the end");
+    drop(volume);
+    let run = parts.recorded();
+    let cuts = run.cuts();
+    assert!(cuts.len() > 150, "{} cuts", cuts.len());
+    Campaign::matrix("rotation on a card, power loss", 120).over(&cuts, |cut| {
+        let (parts, _) = run.aftermath(*cut);
+        for _ in 0..2 {
+            let mut volume = rotating(&parts).unwrap_or_else(|error| panic!("{cut:?}: {error}"));
+            assert_eq!(first_units(&mut volume), held, "{cut:?}");
+            while volume.rotation().left > 0 {
+                volume.rotate_step().expect("a step");
+            }
+            volume.finish_rotation().expect("the end");
+            assert_eq!(first_units(&mut volume), held, "{cut:?}");
+        }
+    });
 }
