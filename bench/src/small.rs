@@ -24,13 +24,25 @@ struct Work {
     plain: Option<f64>,
     luks: f64,
     identity: Option<f64>,
+    /// Whether our file is mapped (`open --map`).
+    mapped: bool,
 }
 
 const fn small(title: &'static str, rw: &'static str, depth: u32, clients: u32, plain: f64) -> Work {
-    Work { title, rw, block: "4k", depth, clients, plain: Some(plain), luks: 2.0, identity: None }
+    Work {
+        title,
+        rw,
+        block: "4k",
+        depth,
+        clients,
+        plain: Some(plain),
+        luks: 2.0,
+        identity: None,
+        mapped: false,
+    }
 }
 
-const WORKS: [Work; 9] = [
+const WORKS: [Work; 10] = [
     small("4 KiB reads, one at a time", "randread", 1, 1, 1.5),
     small("4 KiB writes, one at a time", "randwrite", 1, 1, 1.3),
     small("4 KiB reads, 16 at a time", "randread", 16, 1, 1.1),
@@ -47,6 +59,18 @@ const WORKS: [Work; 9] = [
         plain: None,
         luks: 4.0,
         identity: Some(0.90),
+        mapped: false,
+    },
+    Work {
+        title: "the same, `--map`",
+        rw: "read",
+        block: "256k",
+        depth: 8,
+        clients: 1,
+        plain: None,
+        luks: 4.0,
+        identity: Some(0.90),
+        mapped: true,
     },
     Work {
         title: "writes of 256 KiB in order, 8 at a time",
@@ -57,6 +81,7 @@ const WORKS: [Work; 9] = [
         plain: None,
         luks: 4.0,
         identity: Some(0.85),
+        mapped: false,
     },
 ];
 
@@ -69,6 +94,7 @@ pub fn measure(
     let plain_file = dir.join("plain.img");
     std::fs::copy(&volume.path, &plain_file)?;
     let encrypted = Ours::start(volume.open_to_write()?, dir.join("small.sock"))?;
+    let mapped = Ours::start(volume.open_mapped()?, dir.join("small-mapped.sock"))?;
     let identity = Ours::start(identity(&plain_file)?, dir.join("small-plain.sock"))?;
     let nbdkit = |socket: &str, arguments: &[&str]| {
         let socket = dir.join(socket);
@@ -88,7 +114,7 @@ pub fn measure(
             move || load(work, &socket, volume.size)
         };
         let mut contenders = [
-            Contender::new("atrest", load(&encrypted.socket)),
+            Contender::new("atrest", load(if work.mapped { &mapped.socket } else { &encrypted.socket })),
             Contender::new("nbdkit, plain file", load(&plain.socket)),
             Contender::new("nbdkit, LUKS filter", load(&luks.socket)),
             Contender::new("identity", load(&identity.socket)),
@@ -116,6 +142,7 @@ pub fn measure(
         rows,
     );
     encrypted.stop()?;
+    mapped.stop()?;
     identity.stop()
 }
 

@@ -33,6 +33,7 @@ const PUBLIC: &[(&str, &str)] = &[
     ("bootimage/src/fit/verify.rs SignatureCheck", "the name of a public key"),
     ("cli/src/args/fscrypt.rs FscryptKey", "the name of a key and of its file"),
     ("cli/src/args/initramfs.rs ContentsArgs", "names of key files"),
+    ("cli/src/args/token.rs TokenAddArgs", "the name of a key in the kernel's keyring"),
     ("tree/src/ecryptfs/packet.rs WrappedKey", "a file's key as it stands on the disk, encrypted"),
     ("tree/src/ecryptfs/wrapped.rs WrappedPassphrase", "a passphrase as it stands on the disk, encrypted"),
     ("tree/src/fscrypt/metadata/wrap.rs WrappedKey", "a key as it stands on the disk, encrypted"),
