@@ -111,6 +111,7 @@ mod cbc_runs;
 mod data_unit;
 mod mapper;
 mod one_unit;
+mod tagged;
 
 #[cfg(feature = "internals")]
 #[doc(hidden)]
@@ -135,3 +136,4 @@ pub use one_unit::{Adiantum, CbcCts, CtsError, HPolyC, Hctr2, WideBlockError, Xt
 pub use options::MapperOptions;
 pub use run::{DataUnitIndex, RunError};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};
+pub use tagged::Tagged;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use atrest_cipher::{DataUnitIndex, Mapper, RunError};
+use atrest_cipher::{DataUnitIndex, Mapper, RunError, Tagged};
 use atrest_device::SECTOR_SIZE;
 use atrest_secret::Locked;
 
@@ -16,6 +16,8 @@ pub enum Protection {
     Cascade(Cascade),
     /// None: the media holds the plaintext. What encryption costs is measured against this.
     Identity,
+    /// Each data unit has a tag, which dm-integrity's layout keeps. The segment's place on the media is the one of its superblock.
+    Tagged(Box<dyn Tagged>),
     /// The kernel's: each data unit has a tag that only dm-crypt and dm-integrity check. Nobody else can serve it.
     Kernel {
         /// Bytes in a data unit.
@@ -54,6 +56,8 @@ pub enum ProtectionError {
     Run(RunError),
     /// Only the kernel can do it.
     Kernel,
+    /// The run has tags, without which nothing can be done.
+    Tags,
 }
 
 impl Cascade {
@@ -79,6 +83,7 @@ impl Protection {
             Self::Mapper(mapper) => mapper.data_unit(),
             Self::Cascade(cascade) => cascade.innermost.data_unit(),
             Self::Identity => SECTOR_SIZE as usize,
+            Self::Tagged(tagged) => tagged.data_unit(),
             Self::Kernel { data_unit } => *data_unit,
         }
     }
@@ -95,7 +100,7 @@ impl Protection {
     ///
     /// # Errors
     /// [`ProtectionError::Run`] if it is no whole number of data units, or the cipher may not write;
-    /// [`ProtectionError::Kernel`] if only the kernel can. Then `run` holds nothing of use.
+    /// [`ProtectionError::Kernel`] if only the kernel can; [`ProtectionError::Tags`] if the units have tags. Then `run` holds nothing of use.
     pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), ProtectionError> {
         match self {
             Self::Mapper(mapper) => mapper.encrypt(first, run)?,
@@ -106,6 +111,7 @@ impl Protection {
                 }
             }
             Self::Identity => {}
+            Self::Tagged(_) => return Err(ProtectionError::Tags),
             Self::Kernel { .. } => return Err(ProtectionError::Kernel),
         }
         Ok(())
@@ -135,6 +141,7 @@ impl Protection {
                 }
                 dst.copy_from_slice(src);
             }
+            Self::Tagged(_) => return Err(ProtectionError::Tags),
             Self::Kernel { .. } => return Err(ProtectionError::Kernel),
         }
         Ok(())
@@ -154,6 +161,7 @@ impl Protection {
                 innermost.decrypt(first, run)?;
             }
             Self::Identity => {}
+            Self::Tagged(_) => return Err(ProtectionError::Tags),
             Self::Kernel { .. } => return Err(ProtectionError::Kernel),
         }
         Ok(())
@@ -187,6 +195,7 @@ impl Protection {
                 }
                 dst.copy_from_slice(src);
             }
+            Self::Tagged(_) => return Err(ProtectionError::Tags),
             Self::Kernel { .. } => return Err(ProtectionError::Kernel),
         }
         Ok(())
@@ -211,6 +220,7 @@ impl fmt::Debug for Protection {
             Self::Mapper(_) => "Mapper(..)",
             Self::Cascade(_) => "Cascade(..)",
             Self::Identity => "Identity",
+            Self::Tagged(_) => "Tagged(..)",
             Self::Kernel { .. } => "Kernel",
         })
     }
@@ -238,6 +248,7 @@ impl fmt::Display for ProtectionError {
         match self {
             Self::Run(error) => error.fmt(f),
             Self::Kernel => f.write_str("only the kernel checks the tags of this volume"),
+            Self::Tags => f.write_str("the data units have tags, which were not given"),
         }
     }
 }
