@@ -15,6 +15,7 @@ build:
 static:
 	scripts/setup static
 	scripts/static
+	scripts/static --whole
 
 # A volume, a file system in it, files in and out again: the whole main path in one minute.
 demo: setup build
@@ -30,6 +31,8 @@ test-full:
 	ATREST_CAMPAIGN=full scripts/check
 	cargo build --locked --release --package atrest-cli
 	scripts/cryptsetup-suite
+	scripts/static --whole
+	scripts/cryptroot
 
 # Which lines the tests of each crate run, and the functions that none of them does. COVERAGE names crates.
 coverage:
