@@ -162,6 +162,21 @@ impl<C: AnyMode> Keyed<C> {
         }
     }
 
+    fn ivs(&self, number: u64, step: u64, ivs: &mut [Iv]) {
+        Units::new(self.rule.by_ref(), number, step, 1).fill(ivs);
+    }
+
+    fn run_listed(&self, direction: Direction, ivs: &[Iv], unit_blocks: usize, run: Run<'_>) {
+        let units = Units::listed(ivs, unit_blocks);
+        match &self.mode {
+            KeyedMode::Cbc => self.data.cbc(direction, units, run),
+            KeyedMode::Xts { tweak } => {
+                self.data.xts(direction, XtsUnits { tweak_cipher: tweak, units }, run);
+            }
+            _ => {}
+        }
+    }
+
     fn xts_unit(&self, direction: Direction, iv: &Iv, src: Option<&[u8]>, dst: &mut [u8]) {
         if let KeyedMode::Xts { tweak } = &self.mode {
             xts::unit(&self.data, tweak, direction, iv, src, dst);
@@ -302,6 +317,17 @@ impl AnyKeyed {
             Self::Multi(_) => with_wiped_stack(|| self.run(direction, position, run)),
             _ => without_traces_by_depth(is_shallow, || self.run(direction, position, run)),
         }
+    }
+
+    /// The IVs of units whose numbers are `step` apart, as the cipher gets them. Nothing of a cipher that has no blocks of 16 bytes.
+    pub(crate) fn ivs(&self, number: u64, step: u64, ivs: &mut [Iv]) {
+        for_any!(self, keyed => keyed.ivs(number, step, ivs), Short(_) => (), Stream(_) => (), Multi(_) => ());
+    }
+
+    /// Encrypts or decrypts a run of units of `unit_blocks` cipher blocks, each with the IV that is listed for it. Does nothing in
+    /// another mode than XTS and CBC.
+    pub(crate) fn run_listed(&self, direction: Direction, ivs: &[Iv], unit_blocks: usize, run: Run<'_>) {
+        for_any!(self, keyed => keyed.run_listed(direction, ivs, unit_blocks, run), Short(_) => (), Stream(_) => (), Multi(_) => ());
     }
 
     /// One XTS data unit of at least 16 bytes, with ciphertext stealing. Does nothing in another mode.
