@@ -15,6 +15,7 @@ pub struct Replay {
     pub count: u32,
     /// What follows.
     pub then: Continue,
+    newest: u8,
 }
 
 /// How a journal goes on.
@@ -107,23 +108,13 @@ impl Replay {
             true => Continue::At { section: start, round: want },
             false => Continue::Cleared { round: previous(previous(last)), start },
         };
-        Ok(Self { start, count: if empty { 0 } else { count }, then })
+        Ok(Self { start, count: if empty { 0 } else { count }, then, newest: last })
     }
 
-    /// The same, for a journal that is to be empty afterwards.
+    /// Turns this into what to do with a journal that is to be empty afterwards.
     #[must_use]
-    pub fn clearing(self, sections: &[u8]) -> Self {
-        let round = match self.then {
-            Continue::Cleared { .. } => return self,
-            // Two before the newest: the newest is the one before the next, or the next itself if that wraps.
-            Continue::At { section, round } => {
-                let newest = if section == 0 { previous(round) } else { round };
-                let all = sections.iter().fold(0, |all, rounds| all | rounds);
-                debug_assert!(all & 1 << newest != 0, "the newest round occurs");
-                previous(previous(newest))
-            }
-        };
-        Self { then: Continue::Cleared { round, start: self.start }, ..self }
+    pub fn clearing(self) -> Self {
+        Self { then: Continue::Cleared { round: previous(previous(self.newest)), start: self.start }, ..self }
     }
 }
 
