@@ -51,6 +51,7 @@ mod data_mapper;
 mod detect;
 mod error;
 mod info;
+pub mod integrity;
 mod lock;
 pub mod luks1;
 pub mod luks2;
