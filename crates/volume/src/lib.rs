@@ -71,7 +71,7 @@ pub use info::{
 };
 pub use options::{
     Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, Relabel,
-    RestoreOptions, UnlockOptions, VolumeFormat,
+    RestoreOptions, TagOptions, UnlockOptions, VolumeFormat,
 };
 pub use protection::{Cascade, CascadeError, Protection, ProtectionError};
 pub use target::{CryptFlags, CryptTarget, IntegrityTags};

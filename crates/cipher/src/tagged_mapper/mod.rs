@@ -225,9 +225,11 @@ impl KeyedKind {
             Kind::Authenc(cipher, mac) => {
                 let mac_key = mac_key_len.unwrap_or(mac.tag_len());
                 let at = key.len().checked_sub(mac_key).ok_or(wrong_length)?;
-                let (key, mac_key) = key.split_at(at);
+                let (cipher_key, mac_key) = key.split_at(at);
                 let mac = KeyedMac::new(*mac, mac_key)?;
-                Self::Authenc(Authenc { cipher: AnyKeyed::new(cipher, key, options)?, mac })
+                // The kernel's essiv(authenc(…)) hashes both keys.
+                let cipher = AnyKeyed::with_essiv_key(cipher, (cipher_key, key), options)?;
+                Self::Authenc(Authenc { cipher, mac })
             }
         })
     }

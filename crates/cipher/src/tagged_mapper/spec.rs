@@ -124,6 +124,18 @@ impl TaggedSpec {
         }
     }
 
+    /// Lengths of the cipher's own keys that fit, in bytes, shortest first. A MAC's key comes on top.
+    pub fn cipher_key_lens(&self) -> &'static [usize] {
+        match &self.kind {
+            Kind::Gcm(_) => &[16, 24, 32],
+            // With the salt.
+            Kind::Ccm(_) => &[19, 27, 35],
+            Kind::ChaCha20Poly1305 | Kind::Aegis256 => &[32],
+            Kind::Aegis128 => &[16],
+            Kind::Authenc(spec, _) => spec.key_lens(),
+        }
+    }
+
     /// Whether a key of that many bytes fits, the MAC's own among them. `mac_key_len` is what is said of that one: `None` is
     /// [`TaggedSpec::mac_key_len`].
     pub fn key_len_is_valid(&self, len: usize, mac_key_len: Option<usize>) -> bool {
@@ -132,13 +144,7 @@ impl TaggedSpec {
             (_, None) => Some(len),
             (_, Some(_)) => None,
         };
-        rest.is_some_and(|rest| match &self.kind {
-            Kind::Gcm(_) => matches!(rest, 16 | 24 | 32),
-            Kind::Ccm(_) => matches!(rest, 19 | 27 | 35),
-            Kind::ChaCha20Poly1305 | Kind::Aegis256 => rest == 32,
-            Kind::Aegis128 => rest == 16,
-            Kind::Authenc(spec, _) => spec.key_len_is_valid(rest) && mac_key_len != Some(0),
-        })
+        rest.is_some_and(|rest| self.cipher_key_lens().contains(&rest) && mac_key_len != Some(0))
     }
 
     /// Bytes beside each data unit: the tag, and behind it the IV if it is a random one.

@@ -3,8 +3,8 @@
 
 use atrest_cipher::aead::{Aead, Aes128Gcm, Aes256Gcm, ChaCha20Poly1305};
 use atrest_cipher::{
-    BackendChoice, CipherSpec, DataUnitIndex, KeyError, Mapper, MapperOptions, RunError, Tagged,
-    TaggedMapper, TaggedSpec, TaggedSpecError,
+    BackendChoice, DataUnitIndex, KeyError, MapperOptions, RunError, Tagged, TaggedMapper, TaggedSpec,
+    TaggedSpecError,
 };
 use ccm::aead::AeadInOut;
 use hmac::{Hmac, Mac};
@@ -60,30 +60,15 @@ fn authenc<M: Mac + hmac::KeyInit>(
     random: &[u8],
     unit: &[u8],
 ) -> (Vec<u8>, Vec<u8>) {
-    let (key, mac_key) = key.split_at(key.len() - mac_len);
-    let spec: CipherSpec = spec.parse().expect("known");
-    let mut data = unit.to_vec();
-    let (iv, iv_offset) = match random {
-        [] => (plain64(sector + offset, 16), sector + offset),
-        // The mapper knows no random IVs. Those here are numbers.
-        random => (random.to_vec(), u64::from_le_bytes(random[..8].try_into().expect("eight"))),
+    let (cipher_key, mac_key) = key.split_at(key.len() - mac_len);
+    let parts: Vec<&str> = spec.split('-').collect();
+    let iv: [u8; 16] = match (random, parts[2]) {
+        ([], "plain64") => plain64(sector + offset, 16).try_into().expect("sixteen"),
+        // The kernel hashes both keys, and the MAC is over the IV as the cipher gets it.
+        ([], _) => reference::iv("essiv:sha256", "aes", key, sector + offset),
+        (random, _) => random.try_into().expect("sixteen"),
     };
-    let options = MapperOptions { data_unit: unit.len(), iv_offset, ..MapperOptions::default() };
-    let mapper = Mapper::new(&spec, key, &options).expect("a key");
-    mapper.encrypt(DataUnitIndex(0), &mut data).expect("a unit");
-    let iv = match spec.to_string().contains("essiv") {
-        // The MAC is over what the cipher gets: the number, encrypted under the hash of the key.
-        true => {
-            use sha2::Digest;
-            let hash = sha2::Sha256::digest(key);
-            let ecb = MapperOptions { data_unit: 16, ..options };
-            let ecb = Mapper::new(&"aes-ecb".parse().expect("known"), &hash, &ecb).expect("a key");
-            let mut iv = iv;
-            ecb.encrypt(DataUnitIndex(0), &mut iv).expect("a block");
-            iv
-        }
-        false => iv,
-    };
+    let data = reference::unit(true, parts[0], parts[1], cipher_key, iv, unit);
     let mut mac = <M as hmac::KeyInit>::new_from_slice(mac_key).expect("any length");
     mac.update(&associated(sector, &iv));
     mac.update(&data);
@@ -225,13 +210,7 @@ fn every_backend_makes_ciphertext_and_tags_of_each_unit_as_the_judge_does() {
             let first = noise.index(1 << 30) as u64;
             let offset = if data_unit == 512 { 1000 } else { 0 };
             let tag_len = spec.tag_len();
-            let mut tags = noise.bytes(tag_len * units);
-            if integrity.starts_with("hmac") {
-                // What the judge can make of numbers.
-                for tag in tags.chunks_mut(tag_len) {
-                    tag[tag_len - random_len..].iter_mut().skip(8).for_each(|byte| *byte = 0);
-                }
-            }
+            let tags = noise.bytes(tag_len * units);
             let (mut wanted, mut wanted_tags) = (Vec::new(), Vec::new());
             for (i, (unit, tag)) in plain.chunks(data_unit).zip(tags.chunks(tag_len)).enumerate() {
                 let random = &tag[tag_len - random_len..];

@@ -16,6 +16,7 @@ mod fscrypt;
 pub mod header;
 mod initramfs;
 mod inside;
+mod integrity;
 mod kdf;
 mod key;
 mod listing;

@@ -18,6 +18,7 @@ mod places;
 mod replay;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
+mod volume;
 
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
@@ -33,6 +34,7 @@ pub use create::{NewIntegrity, create};
 pub use error::IntegrityError;
 pub use open::{Mode, OpenOptions, read_superblock};
 use places::Places;
+pub use volume::{lay_out, wipe_volume};
 
 use crate::disk::units::Units;
 
@@ -216,7 +218,12 @@ impl Shared {
     fn check(&self, operation: Operation, at: u64, len: usize) -> Result<u64, DeviceError> {
         let unit = self.unit();
         if !at.is_multiple_of(unit as u64) || !len.is_multiple_of(unit) {
-            return Err(DeviceError::new(operation, at, len as u64, Cause::Misaligned { multiple: unit as u32 }));
+            return Err(DeviceError::new(
+                operation,
+                at,
+                len as u64,
+                Cause::Misaligned { multiple: unit as u32 },
+            ));
         }
         Ok(at / unit as u64)
     }

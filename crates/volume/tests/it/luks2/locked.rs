@@ -190,6 +190,7 @@ fn what_has_another_key_another_kind_or_tags_is_not_opened() {
     let SegmentKind::Crypt { encryption, .. } = &like.kind else { panic!("{like:?}") };
     let integrity = |kind: &str| {
         Some(Integrity {
+            key_size: None,
             kind: kind.into(),
             journal_encryption: "none".into(),
             journal_integrity: "none".into(),
