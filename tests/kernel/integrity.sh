@@ -16,9 +16,8 @@ while read -r name device action words; do
     integritysetup open "$device" volume $open || fail "$name: not opened"
     if [ "$action" = write ]; then
         while read -r seek count; do
-            dd if=/share/random of=/dev/mapper/volume bs=4096 seek="$seek" count="$count" oflag=direct conv=notrunc 2> /dev/null
+            dd if=/share/random of=/dev/mapper/volume bs=4096 seek="$seek" count="$count" oflag=direct conv=notrunc,fsync 2> /dev/null
         done < /share/writes
-        sync
         cat "$device" > "/share/$name.live"
         cat /dev/mapper/volume > "/share/$name.plain"
     fi

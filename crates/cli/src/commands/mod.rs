@@ -29,7 +29,7 @@ mod policies;
 mod preflight;
 mod protectors;
 mod reencrypt;
-mod serve;
+pub mod serve;
 pub mod target;
 mod text;
 mod token;

@@ -16,6 +16,7 @@ const PADDING: u64 = 4096;
 /// Sectors of tags that the kernel reads at a time, at most; with a device for the data it rounds the place of the tags up to it.
 const LOG2_BUFFER: u32 = 7;
 const DEFAULT_INTERLEAVE: u32 = 32_768;
+const LOG2_SECTORS_PER_BIT: u32 = 15;
 const MAX_JOURNAL_SECTORS: u64 = 131_072;
 
 /// The places of everything behind a superblock.
@@ -226,8 +227,17 @@ impl Layout {
                 Self::largest(&mut superblock, new.size);
             }
         }
-        Self::new(&superblock, new.size, new.data_size)?;
+        let layout = Self::new(&superblock, new.size, new.data_size)?;
+        superblock.log2_units_per_bit = layout.log2_units_per_bit().ok_or(too_small)?;
         Ok(superblock)
+    }
+
+    /// For how many units a bit of a bitmap stands, which takes the place of the journal: 16 MiB of data, or more so that it fits.
+    fn log2_units_per_bit(&self) -> Option<u8> {
+        let bits = self.section_len().checked_mul(self.sections.into())?.checked_mul(8)?.min(u32::MAX.into());
+        let sectors = self.units.checked_mul(self.unit >> 9)?;
+        let log2 = (LOG2_SECTORS_PER_BIT..63).find(|log2| sectors.div_ceil(1 << log2) <= bits)?;
+        u8::try_from(log2.checked_sub((self.unit >> 9).trailing_zeros())?).ok()
     }
 
     /// Provides as much as fits, in steps of eight sectors, as the kernel does.

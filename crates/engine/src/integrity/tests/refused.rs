@@ -58,6 +58,10 @@ fn a_journal_that_was_changed_under_its_keyed_hash_is_refused() {
     drop(open);
     let image = media.image();
     assert_eq!(try_open(kind, image.clone(), kind.options(Mode::Journal, false)), Ok(()));
+    let mut changed = image.clone();
+    changed[16] ^= 8;
+    let found = try_open(kind, changed, kind.options(Mode::Journal, false));
+    assert_eq!(found, Err(IntegrityError::SuperblockMac));
     let mut changed = image;
     changed[4096] ^= 8;
     for read_only in [true, false] {
