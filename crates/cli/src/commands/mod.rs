@@ -30,7 +30,7 @@ mod policies;
 mod preflight;
 mod protectors;
 mod reencrypt;
-mod serve;
+pub mod serve;
 pub mod target;
 mod text;
 mod token;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use atrest_device::DeviceError;
-use atrest_format::integrity::{JOURNAL_MAC_LEN, Layout, Sections};
+use atrest_format::integrity::{JOURNAL_MAC_LEN, Layout, SUPERBLOCK_LEN, Sections};
 use atrest_volume::integrity::Hash;
 
 use super::batch::Batch;
@@ -95,13 +95,7 @@ impl Journal {
     }
 
     /// Takes units, and waits for room if there is none.
-    pub fn append(
-        &self,
-        shared: &Shared,
-        mut first: u64,
-        mut run: &[u8],
-        mut tags: &[u8],
-    ) -> Result<(), DeviceError> {
+    pub fn append(&self, shared: &Shared, mut first: u64, mut run: &[u8], mut tags: &[u8]) -> Result<(), DeviceError> {
         let (unit, tag) = (shared.unit(), shared.places.layout.tag_len());
         let mut state = self.lock();
         while !run.is_empty() {
@@ -179,11 +173,7 @@ impl Journal {
     }
 
     /// Commits the open batch, or waits for somebody who commits the one before.
-    fn commit_or_wait<'a>(
-        &'a self,
-        shared: &Shared,
-        mut state: MutexGuard<'a, State>,
-    ) -> MutexGuard<'a, State> {
+    fn commit_or_wait<'a>(&'a self, shared: &Shared, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         if state.committing.is_some() {
             return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -278,6 +268,22 @@ impl JournalMac {
         let mut mac = [0; JOURNAL_MAC_LEN];
         self.hash.digest(&[&hashed], &mut mac);
         mac
+    }
+
+    /// Puts the hash of a superblock at the end of its sector, where superblocks have one.
+    pub fn seal(&self, superblock: &mut [u8; SUPERBLOCK_LEN]) {
+        if self.salt.is_some() {
+            let (hashed, hash) = superblock[..512].split_at_mut(512 - self.hash.spec().digest_len());
+            self.hash.digest(&[hashed], hash);
+        }
+    }
+
+    /// Whether a superblock's sector is what was written there.
+    pub fn fits(&self, sector: &[u8; 512]) -> bool {
+        let (hashed, stored) = sector.split_at(512 - self.hash.spec().digest_len());
+        let mut hash = vec![0; stored.len()];
+        self.hash.digest(&[hashed], &mut hash);
+        self.salt.is_none() || atrest_secret::constant_time_eq(&hash, stored)
     }
 
     pub fn set(&self, layout: &Layout, number: u32, section: &mut [u8]) {

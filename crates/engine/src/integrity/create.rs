@@ -38,12 +38,14 @@ pub struct NewIntegrity {
     pub legacy_padding: bool,
     /// Hash without a salt, and sections of the journal without their number, as kernels before 5.14 do.
     pub legacy_hmac: bool,
+    /// Lay out over what is there. Otherwise the first 4096 bytes must be zeros.
+    pub overwrite: bool,
 }
 
 /// Writes a superblock at byte `at`, and an empty journal behind it. The data has no tags yet.
 ///
 /// # Errors
-/// [`IntegrityError::NotEmpty`] if the first 4096 bytes are not zeros: the caller wipes what may go. [`IntegrityError::Layout`] if there is
+/// [`IntegrityError::NotEmpty`] if something else may be there. [`IntegrityError::Layout`] if there is
 /// no room. Nothing was written then.
 pub fn create(media: Arc<dyn BlockDevice>, at: u64, new: NewIntegrity) -> Result<Superblock, IntegrityError> {
     let mut salt = [0; 16];
@@ -73,14 +75,18 @@ pub fn create(media: Arc<dyn BlockDevice>, at: u64, new: NewIntegrity) -> Result
     let layout = Layout::new(&superblock, size, data_size)?;
     let mut area = [0; SUPERBLOCK_LEN];
     media.read_at(at, &mut area)?;
-    if area.iter().any(|byte| *byte != 0) {
+    if !new.overwrite && area.iter().any(|byte| *byte != 0) {
         return Err(IntegrityError::NotEmpty);
     }
     let places = Places { media, at, data: new.data, layout };
     let salt = superblock.flags.fixed_hmac.then_some(superblock.salt);
     let mac = new.journal_hash.map(|hash| JournalMac { hash, salt });
     clear(&places, mac.as_ref(), 0, 0)?;
-    places.media.write_at(at, &superblock.compose())?;
+    let mut sealed = superblock.compose();
+    if let Some(mac) = &mac {
+        mac.seal(&mut sealed);
+    }
+    places.media.write_at(at, &sealed)?;
     places.flush()?;
     Ok(superblock)
 }

@@ -36,6 +36,8 @@ pub enum IntegrityError {
         /// Whether it has one.
         stored: bool,
     },
+    /// The superblock's keyed hash is wrong: the key of the journal is, or somebody changed the superblock.
+    SuperblockMac,
     /// Tags are missing from a sector on, so data is not checked there, which the caller does not allow.
     Recalculating {
         /// The sector.
@@ -81,26 +83,20 @@ impl fmt::Display for IntegrityError {
                 write!(f, "dm-integrity's superblock has tags of {stored} bytes, and the volume of {wanted}")
             }
             Self::DataUnit { stored, wanted } => {
-                write!(
-                    f,
-                    "dm-integrity's superblock has data units of {stored} bytes, and the volume of {wanted}"
-                )
+                write!(f, "dm-integrity's superblock has data units of {stored} bytes, and the volume of {wanted}")
             }
-            Self::JournalKey { stored: true } => {
-                f.write_str("the journal has a keyed hash, whose key is missing")
-            }
-            Self::JournalKey { stored: false } => {
-                f.write_str("the journal has no keyed hash, and a key was given")
-            }
+            Self::JournalKey { stored: true } => f.write_str("the journal has a keyed hash, whose key is missing"),
+            Self::JournalKey { stored: false } => f.write_str("the journal has no keyed hash, and a key was given"),
+            Self::SuperblockMac => f.write_str(
+                "the keyed hash of dm-integrity's superblock is wrong: the journal's key is, or it was changed",
+            ),
             Self::Recalculating { sector } => {
                 write!(f, "tags are missing from sector {sector} on, so the data there can't be checked")
             }
-            Self::DirtyBitmap => f.write_str(
-                "it was written in bitmap mode and not closed, so tags are wrong where it was written last",
-            ),
-            Self::NotEmpty => {
-                f.write_str("the first 4096 bytes are not zeros, so something else may be there")
+            Self::DirtyBitmap => {
+                f.write_str("it was written in bitmap mode and not closed, so tags are wrong where it was written last")
             }
+            Self::NotEmpty => f.write_str("the first 4096 bytes are not zeros, so something else may be there"),
             Self::Random => f.write_str("the random source failed"),
         }
     }

@@ -38,6 +38,9 @@ pub use volume::{lay_out, wipe_volume};
 
 use crate::disk::units::Units;
 
+/// Bytes that are read under one lock, at most.
+const AT_ONCE: usize = 1 << 20;
+
 /// Data units with tags on media, open.
 pub struct Integrity {
     shared: Arc<Shared>,
@@ -140,11 +143,13 @@ impl Integrity {
     /// Reads whole data units as they are stored, without a check.
     pub(crate) fn stored(&self, at: u64, run: &mut [u8]) -> Result<(), DeviceError> {
         let shared = &*self.shared;
-        let first = shared.check(Operation::Read, at, run.len())?;
-        let mut tags = vec![0; shared.tags_len(run.len())];
-        let _shared = shared.home.share(at, run.len());
-        shared.places.read(first, run, &mut tags)?;
-        shared.overlay(first, run, &mut tags);
+        for (run, at) in run.chunks_mut(AT_ONCE).zip((at..).step_by(AT_ONCE)) {
+            let first = shared.check(Operation::Read, at, run.len())?;
+            let mut tags = vec![0; shared.tags_len(run.len())];
+            let _shared = shared.home.share(at, run.len());
+            shared.places.read(first, run, &mut tags)?;
+            shared.overlay(first, run, &mut tags);
+        }
         Ok(())
     }
 

@@ -45,11 +45,16 @@ pub struct OpenOptions {
 /// # Errors
 /// [`IntegrityError::Superblock`] if there is none that can be used, [`IntegrityError::Device`] if it can't be read.
 pub fn read_superblock(media: &dyn BlockDevice, at: u64) -> Result<Superblock, IntegrityError> {
+    Ok(Superblock::parse(&read_sector(media, at)?)?)
+}
+
+/// The superblock's sector; zeros if the device ends before it does, which are no superblock.
+fn read_sector(media: &dyn BlockDevice, at: u64) -> Result<[u8; 512], IntegrityError> {
     let mut bytes = [0; 512];
     if media.size().checked_sub(at).is_some_and(|rest| rest >= bytes.len() as u64) {
         media.read_at(at, &mut bytes)?;
     }
-    Ok(Superblock::parse(&bytes)?)
+    Ok(bytes)
 }
 
 impl Integrity {
@@ -64,7 +69,8 @@ impl Integrity {
         tagged: Box<dyn Tagged>,
         options: OpenOptions,
     ) -> Result<Self, IntegrityError> {
-        let superblock = read_superblock(&*media, at)?;
+        let sector = read_sector(&*media, at)?;
+        let superblock = Superblock::parse(&sector)?;
         let (stored, wanted) = (superblock.data_unit as usize, tagged.data_unit());
         if stored != wanted {
             return Err(IntegrityError::DataUnit { stored, wanted });
@@ -80,6 +86,11 @@ impl Integrity {
         if flags.journal_mac != options.journal_hash.is_some() {
             return Err(IntegrityError::JournalKey { stored: flags.journal_mac });
         }
+        let salt = flags.fixed_hmac.then_some(superblock.salt);
+        let mac = options.journal_hash.map(|hash| JournalMac { hash, salt });
+        if mac.as_ref().is_some_and(|mac| !mac.fits(&sector)) {
+            return Err(IntegrityError::SuperblockMac);
+        }
         if flags.dirty_bitmap {
             return Err(IntegrityError::DirtyBitmap);
         }
@@ -90,11 +101,8 @@ impl Integrity {
             }
             unchecked_from = (superblock.recalculate << 9) / u64::from(superblock.data_unit);
         }
-        let read_only = options.read_only
-            || media.is_read_only()
-            || options.data.as_ref().is_some_and(|data| data.is_read_only());
-        let salt = flags.fixed_hmac.then_some(superblock.salt);
-        let mac = options.journal_hash.map(|hash| JournalMac { hash, salt });
+        let read_only =
+            options.read_only || media.is_read_only() || options.data.as_ref().is_some_and(|data| data.is_read_only());
         let places = Places { media, at, data: options.data, layout };
         let found = Found::read(&places, mac.as_ref())?;
         let journal = if read_only {

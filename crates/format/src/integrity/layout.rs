@@ -16,6 +16,7 @@ const PADDING: u64 = 4096;
 /// Sectors of tags that the kernel reads at a time, at most; with a device for the data it rounds the place of the tags up to it.
 const LOG2_BUFFER: u32 = 7;
 const DEFAULT_INTERLEAVE: u32 = 32_768;
+const LOG2_SECTORS_PER_BIT: u32 = 15;
 const MAX_JOURNAL_SECTORS: u64 = 131_072;
 
 /// The places of everything behind a superblock.
@@ -212,10 +213,7 @@ impl Layout {
         };
         let too_small = LayoutError::TooSmall { has: new.size };
         let probe = Self::places(&superblock).ok_or(too_small)??;
-        let device = match new.data_size {
-            Some(size) => size,
-            None => new.size,
-        };
+        let device = match new.data_size { Some(size) => size, None => new.size };
         let sectors = match new.journal {
             Some(sectors) => u64::from(sectors),
             None => (device >> 9 >> 7).min(MAX_JOURNAL_SECTORS),
@@ -229,8 +227,17 @@ impl Layout {
                 Self::largest(&mut superblock, new.size);
             }
         }
-        Self::new(&superblock, new.size, new.data_size)?;
+        let layout = Self::new(&superblock, new.size, new.data_size)?;
+        superblock.log2_units_per_bit = layout.log2_units_per_bit().ok_or(too_small)?;
         Ok(superblock)
+    }
+
+    /// For how many units a bit of a bitmap stands, which takes the place of the journal: 16 MiB of data, or more so that it fits.
+    fn log2_units_per_bit(&self) -> Option<u8> {
+        let bits = self.section_len().checked_mul(self.sections.into())?.checked_mul(8)?.min(u32::MAX.into());
+        let sectors = self.units.checked_mul(self.unit >> 9)?;
+        let log2 = (LOG2_SECTORS_PER_BIT..63).find(|log2| sectors.div_ceil(1 << log2) <= bits)?;
+        u8::try_from(log2.checked_sub((self.unit >> 9).trailing_zeros())?).ok()
     }
 
     /// Provides as much as fits, in steps of eight sectors, as the kernel does.
@@ -245,11 +252,7 @@ impl Layout {
     }
 
     /// Provides the whole device for the data, and takes as much journal as is left beside the tags, as the kernel does.
-    fn beside(
-        superblock: &mut Superblock,
-        sections: u32,
-        (size, data_size): (u64, u64),
-    ) -> Result<(), LayoutError> {
+    fn beside(superblock: &mut Superblock, sections: u32, (size, data_size): (u64, u64)) -> Result<(), LayoutError> {
         let unit = u64::from(superblock.data_unit);
         // cannot fail: a data unit is not 0.
         let units = data_size.checked_div(unit).unwrap_or(0);
@@ -258,8 +261,7 @@ impl Layout {
             let fits = |sections: u32| {
                 let superblock = Superblock { journal_sections: sections, ..*superblock };
                 let layout = Self::new(&superblock, size, Some(data_size)).ok()?;
-                let tags =
-                    layout.units.checked_mul(layout.tag)?.checked_next_multiple_of(SECTOR << log2_buffer)?;
+                let tags = layout.units.checked_mul(layout.tag)?.checked_next_multiple_of(SECTOR << log2_buffer)?;
                 (layout.initial.checked_add(tags)? <= size).then_some(())
             };
             let mut most = 0;
@@ -359,26 +361,21 @@ impl fmt::Display for LayoutError {
                 write!(f, "dm-integrity's device of {has} bytes has no room for its tags and its data")
             }
             Self::DataTooSmall { needs, has } => {
-                write!(
-                    f,
-                    "the device for the data has {has} bytes, and dm-integrity's superblock asks for {needs}"
-                )
+                write!(f, "the device for the data has {has} bytes, and dm-integrity's superblock asks for {needs}")
             }
             Self::Journal { sections } => {
                 write!(f, "dm-integrity's journal of {sections} sections does not fit on the device")
             }
-            Self::Tag(len) => {
-                write!(f, "a tag of {len} bytes does not fit in an entry of dm-integrity's journal")
-            }
+            Self::Tag(len) => write!(f, "a tag of {len} bytes does not fit in an entry of dm-integrity's journal"),
             Self::DataUnit(len) => {
                 write!(f, "data units of {len} bytes can't be: dm-integrity has 512, 1024, 2048 and 4096")
             }
-            Self::Separate { stored: true } => f.write_str(
-                "dm-integrity's superblock says that the data is on another device, which was not named",
-            ),
-            Self::Separate { stored: false } => f.write_str(
-                "dm-integrity's superblock says that the data is behind it, and not on another device",
-            ),
+            Self::Separate { stored: true } => {
+                f.write_str("dm-integrity's superblock says that the data is on another device, which was not named")
+            }
+            Self::Separate { stored: false } => {
+                f.write_str("dm-integrity's superblock says that the data is behind it, and not on another device")
+            }
             Self::Interleave { log2 } => {
                 write!(f, "areas of 2^{log2} sectors are shorter than what the kernel reads of their tags")
             }

@@ -235,6 +235,8 @@ mod tests {
         let superblock = &mut image[4096..];
         superblock[..8].copy_from_slice(b"integrt\0");
         (superblock[8], superblock[28]) = (4, log2);
+        // Areas of 2^15 sectors, one section of journal, runs of tags padded to 4096 bytes.
+        (superblock[9], superblock[12], superblock[24]) = (15, 1, 8);
         superblock[10..12].copy_from_slice(&tag_len.to_le_bytes());
         superblock[16..24].copy_from_slice(&sectors.to_le_bytes());
         FaultDevice::new(image)
