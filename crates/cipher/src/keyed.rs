@@ -64,7 +64,7 @@ impl<C: AnyMode> Keyed<C> {
     /// `expand` makes a key schedule, or says that the cipher takes no key of that length.
     fn new(
         spec: &CipherSpec,
-        key: &[u8],
+        (key, essiv_key): (&[u8], &[u8]),
         options: &MapperOptions,
         expand: impl Fn(&[u8]) -> Option<C>,
     ) -> Result<Self, KeyError> {
@@ -112,7 +112,7 @@ impl<C: AnyMode> Keyed<C> {
         };
         let rule = match spec.iv.essiv {
             None => TweakRule::Number(spec.iv.number),
-            Some(hash) => TweakRule::Encrypted(spec.iv.number, hash.digest_then(key, expand)?),
+            Some(hash) => TweakRule::Encrypted(spec.iv.number, hash.digest_then(essiv_key, expand)?),
         };
         Ok(Self { data, mode, rule })
     }
@@ -159,6 +159,21 @@ impl<C: AnyMode> Keyed<C> {
             KeyedMode::Hctr2(key) => self.data.hctr2(key, direction, units, run),
             KeyedMode::Lrw(key) => self.data.lrw(key, direction, units, run),
             KeyedMode::WideBlock(wide) => wide.run(&self.data, direction, units, run),
+        }
+    }
+
+    fn ivs(&self, number: u64, step: u64, ivs: &mut [Iv]) {
+        Units::new(self.rule.by_ref(), number, step, 1).fill(ivs);
+    }
+
+    fn run_listed(&self, direction: Direction, ivs: &[Iv], unit_blocks: usize, run: Run<'_>) {
+        let units = Units::listed(ivs, unit_blocks);
+        match &self.mode {
+            KeyedMode::Cbc => self.data.cbc(direction, units, run),
+            KeyedMode::Xts { tweak } => {
+                self.data.xts(direction, XtsUnits { tweak_cipher: tweak, units }, run);
+            }
+            _ => {}
         }
     }
 
@@ -247,6 +262,15 @@ macro_rules! for_any {
 impl AnyKeyed {
     /// Expands `key` for `spec`.
     pub(crate) fn new(spec: &CipherSpec, key: &[u8], options: &MapperOptions) -> Result<Self, KeyError> {
+        Self::with_essiv_key(spec, (key, key), options)
+    }
+
+    /// Expands a key for `spec`. The second is the one that ESSIV hashes.
+    pub(crate) fn with_essiv_key(
+        spec: &CipherSpec,
+        (key, essiv_key): (&[u8], &[u8]),
+        options: &MapperOptions,
+    ) -> Result<Self, KeyError> {
         if spec.key_count() > 1 {
             return MultiKeyed::new::<Self>(spec, key, options).map(Self::Multi);
         }
@@ -255,15 +279,15 @@ impl AnyKeyed {
             #[cfg(any(feature = "blowfish", feature = "cast5", feature = "des"))]
             Cipher::Blowfish | Cipher::Cast5 | Cipher::Des3Ede => Self::Short(Keyed64::new(spec, key)?),
             #[cfg(feature = "serpent")]
-            Cipher::Serpent => Self::Serpent(Keyed::new(spec, key, options, Serpent::new)?),
+            Cipher::Serpent => Self::Serpent(Keyed::new(spec, (key, essiv_key), options, Serpent::new)?),
             #[cfg(feature = "twofish")]
-            Cipher::Twofish => Self::Twofish(Keyed::new(spec, key, options, Twofish::new)?),
+            Cipher::Twofish => Self::Twofish(Keyed::new(spec, (key, essiv_key), options, Twofish::new)?),
             #[cfg(feature = "camellia")]
-            Cipher::Camellia => Self::Camellia(Keyed::new(spec, key, options, Camellia::new)?),
+            Cipher::Camellia => Self::Camellia(Keyed::new(spec, (key, essiv_key), options, Camellia::new)?),
             #[cfg(feature = "speck")]
-            Cipher::Speck128 => Self::Speck(Keyed::new(spec, key, options, Speck::new)?),
+            Cipher::Speck128 => Self::Speck(Keyed::new(spec, (key, essiv_key), options, Speck::new)?),
             #[cfg(feature = "noekeon")]
-            Cipher::Noekeon => Self::Noekeon(Keyed::new(spec, key, options, Noekeon::new)?),
+            Cipher::Noekeon => Self::Noekeon(Keyed::new(spec, (key, essiv_key), options, Noekeon::new)?),
             Cipher::ChaCha12 | Cipher::ChaCha20 => {
                 let key = key.as_array().ok_or(KeyError::Length { len: key.len() })?;
                 let key = StreamKey::new(key, chacha_rounds(spec.cipher));
@@ -272,7 +296,9 @@ impl AnyKeyed {
             }
             Cipher::Aes | Cipher::XChaCha12Aes | Cipher::XChaCha20Aes => {
                 let backend = options.backend.unwrap_or_else(BackendChoice::best);
-                Self::Aes(make_with_aes!(backend, expand => Keyed::new(spec, key, options, expand)?))
+                Self::Aes(
+                    make_with_aes!(backend, expand => Keyed::new(spec, (key, essiv_key), options, expand)?),
+                )
             }
             #[allow(unreachable_patterns, reason = "in a build with all of them")]
             cipher => return Err(KeyError::NotBuilt { feature: cipher.feature() }),
@@ -302,6 +328,17 @@ impl AnyKeyed {
             Self::Multi(_) => with_wiped_stack(|| self.run(direction, position, run)),
             _ => without_traces_by_depth(is_shallow, || self.run(direction, position, run)),
         }
+    }
+
+    /// The IVs of units whose numbers are `step` apart, as the cipher gets them. Nothing of a cipher that has no blocks of 16 bytes.
+    pub(crate) fn ivs(&self, number: u64, step: u64, ivs: &mut [Iv]) {
+        for_any!(self, keyed => keyed.ivs(number, step, ivs), Short(_) => (), Stream(_) => (), Multi(_) => ());
+    }
+
+    /// Encrypts or decrypts a run of units of `unit_blocks` cipher blocks, each with the IV that is listed for it. Does nothing in
+    /// another mode than XTS and CBC.
+    pub(crate) fn run_listed(&self, direction: Direction, ivs: &[Iv], unit_blocks: usize, run: Run<'_>) {
+        for_any!(self, keyed => keyed.run_listed(direction, ivs, unit_blocks, run), Short(_) => (), Stream(_) => (), Multi(_) => ());
     }
 
     /// One XTS data unit of at least 16 bytes, with ciphertext stealing. Does nothing in another mode.

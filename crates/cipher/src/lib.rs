@@ -65,6 +65,7 @@ extern crate std;
 // Bottom up: a module uses those of its own group and of the groups above it, and no two use each other.
 
 // Cipher blocks, runs of data units and their IVs, and what ciphers are made of.
+mod aegis;
 mod block;
 mod chacha;
 mod gf128;
@@ -112,6 +113,7 @@ mod data_unit;
 mod mapper;
 mod one_unit;
 mod tagged;
+mod tagged_mapper;
 
 #[cfg(feature = "internals")]
 #[doc(hidden)]
@@ -137,3 +139,4 @@ pub use options::MapperOptions;
 pub use run::{DataUnitIndex, RunError};
 pub use spec::{Cipher, CipherMode, CipherSpec, Feature, SpecError};
 pub use tagged::Tagged;
+pub use tagged_mapper::{TaggedMapper, TaggedSpec, TaggedSpecError};

@@ -12,6 +12,7 @@ use atrest_cipher::KeyError;
 use atrest_device::{Cause, DeviceError, Operation};
 use atrest_engine::DiskError;
 use atrest_engine::bulk::{BulkError, StreamError};
+use atrest_engine::integrity::IntegrityError;
 use atrest_engine::reencrypt::RewriteError;
 use atrest_filetree::{EncryptionFault, KeyName, LowerError, TreeError};
 use atrest_format::luks2::{HeaderError as Luks2HeaderError, ReencryptionFault};
@@ -35,6 +36,9 @@ const CLIENT_CERTIFICATES: &str = "tls-certificates=DIR holds ca-cert.pem, and c
 const RESUME_HINT: &str = "--resume goes on where it stopped";
 const UNKNOWN_HINT: &str =
     "a newer version of this program or cryptsetup may know it; `atrest info` shows the header";
+
+const TAGS_HINT: &str = "--integrity hmac-sha256 goes with aes-xts-plain64, poly1305 with chacha20-random, aead with aes-gcm-random or \
+     aegis128-random";
 
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
@@ -219,7 +223,7 @@ impl From<UnlockError> for Failure {
             | UnlockError::UnsupportedRequirement { .. }
             | UnlockError::UnknownIntegrity => Self::new(Code::Device, error).hint(UNKNOWN_HINT),
             UnlockError::Authenticated => {
-                Self::new(Code::Device, error).hint("map it: `atrest open PATH --dm NAME`, as root")
+                Self::new(Code::Device, error).hint("copy the data to a new volume: `atrest decrypt`, `atrest format`")
             }
             UnlockError::Superblock(_) | UnlockError::OtherIntegrity { .. } => Self::new(Code::Device, error)
                 .hint("the place where the tags are has been overwritten; without it the data can't be read"),
@@ -245,6 +249,8 @@ impl From<OptionError> for Failure {
         match error {
             OptionError::DeviceTooSmall { .. } => Self::new(Code::Device, error)
                 .hint("a LUKS2 header takes 16 MiB by default; choose a larger --size"),
+            OptionError::RepeatedNonces => Self::parameters(error).hint("the same cipher with -random"),
+            OptionError::Tags(_) => Self::parameters(error).hint(TAGS_HINT),
             OptionError::NotInFormat => Self::parameters(error).hint("LUKS2 has it: --type luks2"),
             _ => Self::parameters(error),
         }
@@ -339,6 +345,12 @@ impl From<ChangeError> for Failure {
                 .hint("the media does not overwrite in place or is failing: treat the old passphrase as still valid"),
             _ => Self::new(Code::Device, error),
         }
+    }
+}
+
+impl From<IntegrityError> for Failure {
+    fn from(error: IntegrityError) -> Self {
+        Self::new(Code::Device, error)
     }
 }
 

@@ -11,6 +11,7 @@ mod docs;
 mod errors;
 mod failure;
 mod flash_errors;
+mod integritysetup;
 #[cfg(test)]
 mod letters;
 mod output;
@@ -38,8 +39,12 @@ fn main() -> ExitCode {
     }
     atrest_secret::forbid_core_dumps();
     let mut words = std::env::args_os();
-    if cryptsetup::is_meant(words.next().as_deref()) {
+    let program = words.next();
+    if cryptsetup::is_meant(program.as_deref()) {
         return cryptsetup::run(words);
+    }
+    if integritysetup::is_meant(program.as_deref()) {
+        return integritysetup::run(words);
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -292,6 +292,16 @@ pub fn read_volume_key_of(path: &Path, len: usize, output: &Output) -> Result<Vo
     Ok(VolumeKey::new(bytes))
 }
 
+/// The key of a hash: so many bytes from the beginning of a file.
+pub fn read_hash_key(path: &Path, len: u64, output: &Output) -> Result<SecretBytes, Failure> {
+    let bytes = read_key_file(path, 0, Some(len), output)?;
+    if bytes.len() as u64 != len {
+        return Err(Failure::parameters(format!("the key has {} bytes, and not {len}", bytes.len())).at(path));
+    }
+    output.warn_if_unlocked();
+    Ok(bytes)
+}
+
 /// A master key of fscrypt: the whole file. Its length is checked by whoever uses it.
 pub fn read_fscrypt_key(path: &Path, output: &Output) -> Result<SecretBytes, Failure> {
     let key = read_key_file(path, 0, None, output)?;

@@ -72,6 +72,11 @@ pub enum Cause {
     BrokenProtocol,
     /// What is stored there is not what was written there: an authentication tag is wrong.
     Tampered,
+    /// A data unit is not what was written there: its tag is wrong. Others beside it may be readable.
+    Tag {
+        /// The data unit, counted from the start of the volume's segment.
+        unit: u64,
+    },
     /// The server that holds the bytes refused, with this status of its protocol (such as HTTP's).
     Refused {
         /// The status.
@@ -127,6 +132,9 @@ impl fmt::Display for Cause {
             Cause::Silent => f.write_str("it did not answer in time"),
             Cause::BrokenProtocol => f.write_str("the server does not follow its protocol"),
             Cause::Tampered => f.write_str("it is not what was written there (its tag is wrong)"),
+            Cause::Tag { unit } => {
+                write!(f, "data unit {unit} is not what was written there (its tag is wrong)")
+            }
             Cause::Refused { status } => write!(f, "the server refused it (status {status})"),
         }
     }

@@ -6,6 +6,7 @@
 //! * [`bulk`] encrypts and decrypts whole volumes, resumably.
 //! * [`reencrypt`] gives the data of a volume another key or cipher where it is, and plaintext its first.
 //! * [`flash`] opens encrypted flash: images of chips and cards, and cards.
+//! * [`integrity`] keeps data units with their tags, in dm-integrity's layout.
 //! * [`contents`] tells what is on a device before it is overwritten.
 //!
 //! A passphrase becomes a read, at any offset and of any length:
@@ -43,6 +44,7 @@ pub mod contents;
 mod disk;
 mod file;
 pub mod flash;
+pub mod integrity;
 mod mapping;
 mod patience;
 pub mod reencrypt;

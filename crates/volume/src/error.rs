@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use atrest_cipher::{KeyError, SpecError};
+use atrest_cipher::{KeyError, SpecError, TaggedSpecError};
 use atrest_device::DeviceError;
 use atrest_format::integrity::SuperblockError;
 use atrest_format::luks2::HeaderError as Luks2HeaderError;
@@ -111,9 +111,12 @@ pub enum UnlockError {
     },
     /// A re-encryption is in progress or was interrupted; it has to be finished first.
     ReencryptionInProgress,
-    /// The volume is authenticated: its data units have tags, which only the kernel checks
-    /// ([`keep_key`](crate::UnlockOptions::keep_key)).
+    /// The volume is authenticated: its data units have tags, which a re-encryption does not make.
     Authenticated,
+    /// The tags lie in metadata of the drive's own, which the kernel alone reads (`inline-hw-tags`).
+    InlineTags,
+    /// The key of the MAC is one that only special hardware can use (`phmac`).
+    ProtectedKey,
     /// The volume has tags of a kind that is not known.
     UnknownIntegrity,
     /// The data of an authenticated volume does not begin with a superblock of dm-integrity that can be used.
@@ -156,6 +159,20 @@ pub enum OptionError {
     NullCipher,
     /// The cipher is safe for a single snapshot only, and a volume and its keyslots are written again and again.
     SingleSnapshot,
+    /// The authenticated cipher is not known, or the names of the two parts do not belong together.
+    Tags(TaggedSpecError),
+    /// The authenticated cipher takes a unit's number for a nonce: data that is written twice would give plaintext and keys away.
+    RepeatedNonces,
+    /// There is no MAC that could have a key, or none has keys of this length.
+    MacKeyLength {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// Tags and journal leave no room for data on the device.
+    NoRoomForTags {
+        /// Bytes from the start of the data on.
+        has: u64,
+    },
     /// The cipher has no keys of this length.
     KeyLength {
         /// Bytes asked for.
@@ -430,9 +447,15 @@ impl fmt::Display for UnlockError {
             Self::ReencryptionInProgress => {
                 f.write_str("a re-encryption is not finished; the volume can be opened when it is")
             }
-            Self::Authenticated => {
-                f.write_str("the volume is authenticated: only the kernel can check its integrity tags")
-            }
+            Self::Authenticated => f.write_str(
+                "the volume is authenticated, and volumes with integrity tags can't be re-encrypted",
+            ),
+            Self::InlineTags => f.write_str(
+                "the integrity tags of the volume lie in metadata of the drive's own (inline-hw-tags)",
+            ),
+            Self::ProtectedKey => f.write_str(
+                "the integrity key of the volume is one that only special hardware can use (phmac)",
+            ),
             Self::UnknownIntegrity => {
                 f.write_str("the volume has integrity tags of a kind that is not known")
             }
@@ -458,6 +481,16 @@ impl fmt::Display for OptionError {
             Self::SingleSnapshot => f.write_str(
                 "the cipher is safe for a single snapshot only, not for what is written again and again",
             ),
+            Self::Tags(error) => error.fmt(f),
+            Self::RepeatedNonces => f.write_str(
+                "the cipher takes a sector's number for its nonce, and gives data and keys away when a sector is written twice",
+            ),
+            Self::MacKeyLength { bytes } => {
+                write!(f, "the volume has no MAC that takes a key of {bytes} bytes")
+            }
+            Self::NoRoomForTags { has } => {
+                write!(f, "{has} bytes are too few for a journal, tags and data")
+            }
             Self::KeyLength { bytes, takes } => write!(
                 f,
                 "the cipher has no keys of {} bits; it takes {} bits",
@@ -607,7 +640,7 @@ pub(crate) use source;
 source! {
     OpenError: Device Luks1;
     UnlockError: Device UnsupportedCipher Key Kdf Plain Area Af Superblock;
-    OptionError: UnsupportedCipher;
+    OptionError: UnsupportedCipher Tags;
     FormatError: Device Option Kdf Area Af Key Random;
     ChangeError: Device Open Unlock Option Random Kdf Area Af Header BadBackup;
 }

@@ -90,6 +90,8 @@ pub struct SegmentInfo {
     pub iv_offset: u64,
     /// Integrity type, if there is one.
     pub integrity: Option<String>,
+    /// Bytes of the volume key that are the MAC's, where the header says so.
+    pub integrity_key_len: Option<u32>,
     /// Flags, such as `backup-final`.
     pub flags: Vec<String>,
 }

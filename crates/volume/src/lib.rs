@@ -51,6 +51,7 @@ mod data_mapper;
 mod detect;
 mod error;
 mod info;
+pub mod integrity;
 mod lock;
 pub mod luks1;
 pub mod luks2;
@@ -70,7 +71,7 @@ pub use info::{
 };
 pub use options::{
     Credential, Devices, FormatOptions, KeyslotOptions, Pbkdf, PbkdfKind, PbkdfOptions, Priority, Relabel,
-    RestoreOptions, UnlockOptions, VolumeFormat,
+    RestoreOptions, TagOptions, UnlockOptions, VolumeFormat,
 };
 pub use protection::{Cascade, CascadeError, Protection, ProtectionError};
 pub use target::{CryptFlags, CryptTarget, IntegrityTags};

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use atrest_cipher::{BackendChoice, CipherSpec};
+use atrest_cipher::{BackendChoice, CipherSpec, TaggedSpec};
 use atrest_device::Media;
 use atrest_kdf::{Argon2Cost, Hash};
 use serde::Serialize;
 
-use crate::{Passphrase, VolumeKey};
+use crate::{OptionError, Passphrase, VolumeKey};
 
 /// Format of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -163,6 +163,9 @@ pub struct FormatOptions {
     pub cipher: Option<CipherSpec>,
     /// Length of the volume key in bytes; `None` is 64 for XTS modes, 32 otherwise, or the cipher's only one.
     pub key_len: Option<usize>,
+    /// LUKS2: tags beside the data, and the cipher that makes them; `cipher` is not looked at then, and `key_len` does not count the MAC's
+    /// key. dm-integrity's layout, which keeps the tags, is not written by [`format`](crate::format()).
+    pub tags: Option<TagOptions>,
     /// LUKS2: bytes in a data unit (sector size), 512 to 4096; `None` follows the data device.
     pub data_unit: Option<u32>,
     /// Hash of the anti-forensic splitter and the volume key's digest, and of PBKDF2 unless its options say otherwise;
@@ -189,10 +192,69 @@ pub struct FormatOptions {
 }
 
 impl FormatOptions {
-    /// Bytes of the volume key where nothing is said of it.
-    pub fn usual_key_len(&self) -> usize {
-        // That of aes-xts-plain64 is 64.
-        self.cipher.as_ref().map_or(64, crate::luks2::default_key_len)
+    /// Bytes of the volume key by what is said of it: the cipher's and the MAC's.
+    pub fn volume_key_len(&self) -> usize {
+        match &self.tags {
+            Some(tags) => tags.key_len(self.key_len),
+            // That of aes-xts-plain64 is 64.
+            None => {
+                self.key_len.unwrap_or_else(|| self.cipher.as_ref().map_or(64, crate::luks2::default_key_len))
+            }
+        }
+    }
+}
+
+/// Tags of a new volume, and the cipher that makes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagOptions {
+    /// The cipher by dm-crypt's name: `aes-xts-plain64`, `aes-gcm-random` …
+    pub encryption: String,
+    /// What makes the tags: `hmac(sha256)`, `poly1305`, or `aead` if the cipher does.
+    pub integrity: String,
+    /// Both, understood.
+    spec: TaggedSpec,
+    /// Bytes of the MAC's key; `None` is as many as its tag has.
+    mac_key_len: Option<usize>,
+}
+
+impl TagOptions {
+    /// From the two names, and the bytes of the MAC's key (`None`: as many as its tag has).
+    ///
+    /// # Errors
+    /// [`OptionError::Tags`] if they are not known or do not belong together, [`OptionError::RepeatedNonces`] if data that is written
+    /// twice would give plaintext and keys away, [`OptionError::MacKeyLength`] for a MAC's key where there is no MAC, or one of no bytes.
+    pub fn new(encryption: &str, integrity: &str, mac_key_len: Option<usize>) -> Result<Self, OptionError> {
+        let spec = TaggedSpec::new(encryption, integrity).map_err(OptionError::Tags)?;
+        if spec.repeats_nonces() {
+            return Err(OptionError::RepeatedNonces);
+        }
+        if let Some(bytes) = mac_key_len
+            && (spec.mac_key_len().is_none() || !(1..=512).contains(&bytes))
+        {
+            return Err(OptionError::MacKeyLength { bytes });
+        }
+        let mac_key_len = mac_key_len.filter(|bytes| Some(*bytes) != spec.mac_key_len());
+        Ok(Self { encryption: encryption.into(), integrity: integrity.into(), spec, mac_key_len })
+    }
+
+    /// The cipher.
+    pub fn spec(&self) -> &TaggedSpec {
+        &self.spec
+    }
+
+    /// Bytes of the MAC's key, if it is not as many as its tag has.
+    pub fn mac_key_len(&self) -> Option<usize> {
+        self.mac_key_len
+    }
+
+    /// Bytes of the volume key, where the cipher's own key has so many.
+    pub(crate) fn key_len(&self, cipher: Option<usize>) -> usize {
+        // intended: a cipher that makes its tags itself has no other key.
+        let mac = self.mac_key_len.or(self.spec.mac_key_len()).unwrap_or(0);
+        let lens = self.spec.cipher_key_lens();
+        let usual = [64, 32].into_iter().find(|len| lens.contains(len)).or(lens.last().copied());
+        // cannot overflow: lengths of keys. intended: a key of no bytes is refused for a cipher that has no keys.
+        cipher.or(usual).unwrap_or(0).saturating_add(mac)
     }
 }
 

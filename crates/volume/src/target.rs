@@ -35,6 +35,8 @@ pub struct IntegrityTags {
     pub len: u32,
     /// Bytes of data that dm-integrity provides.
     pub provided: u64,
+    /// Bytes at the end of the key that are the MAC's, if it is not as many as its tag has.
+    pub key_len: Option<u32>,
 }
 
 impl fmt::Debug for CryptTarget {

@@ -79,6 +79,9 @@ fn options(target: &CryptTarget, flags: CryptFlags) -> String {
     add(flags.no_write_workqueue, "no_write_workqueue");
     if let Some(tags) = target.tags {
         add(true, &format!("integrity:{}:aead", tags.len));
+        if let Some(len) = tags.key_len {
+            add(true, &format!("integrity_key_size:{len}"));
+        }
     }
     add(target.data_unit != 512, &format!("sector_size:{}", target.data_unit));
     add(target.iv_large, "iv_large_sectors");

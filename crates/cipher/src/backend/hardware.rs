@@ -145,4 +145,23 @@ macro_rules! for_one_set {
     };
 }
 
+/// `for_any_kind!(choice, cpu => call, portable)`: a call with the proof of AES instructions, or without one what is portable.
+macro_rules! for_any_kind {
+    ($choice:expr, $cpu:ident => $call:expr, $portable:expr) => {
+        $crate::backend::hardware::listed!(aes, [$crate::backend::hardware::for_one_kind] {
+            $choice, $cpu, $call, $portable
+        })
+    };
+}
+
+macro_rules! for_one_kind {
+    ([$(($module:ident $proof:ident $name:literal))*] $choice:expr, $cpu:ident, $call:expr, $portable:expr) => {
+        match $choice.kind() {
+            $crate::backend::Kind::Portable => $portable,
+            $($crate::backend::Kind::$proof($cpu) => $call,)*
+        }
+    };
+}
+
 pub(crate) use {for_any_aes, for_any_vectors, for_one_aes, for_one_set, make_with_aes, make_with_one};
+pub(crate) use {for_any_kind, for_one_kind};

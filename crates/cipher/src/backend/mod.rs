@@ -4,6 +4,9 @@
 //! This is the only module with `unsafe`. A [`BackendChoice`] is a proof: the ones that need CPU features are built by
 //! detection only, so holding one makes the calls behind it sound. It is made once, when a key is set up.
 
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+#[allow(unsafe_code)]
+mod aegis;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod aesni;
@@ -45,6 +48,9 @@ pub(crate) use portable::PortableAes;
 pub use vectors::VectorChoice;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 pub(crate) use wide::Wide;
+
+use self::hardware::for_any_kind;
+use crate::aegis::Job;
 
 /// An implementation of AES that this CPU can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,5 +97,12 @@ impl BackendChoice {
 
     pub(crate) fn kind(self) -> Kind {
         self.0
+    }
+
+    /// Encrypts or decrypts the units of a job with AEGIS in place, and makes their tags.
+    pub(crate) fn aegis<const N: usize, const OPEN: bool>(self, job: Job<'_, N>) {
+        for_any_kind!(self, cpu => aegis::Aegis::aegis::<N, OPEN>(cpu, job), {
+            crate::aegis::portable::<N, OPEN>(job, portable::rounds)
+        })
     }
 }

@@ -9,6 +9,7 @@ macro_rules! backends {
             use crate::mode::cbc::CbcBackend;
             use crate::mode::ctr::CtrBackend;
             use crate::mode::ecb::EcbBackend;
+            use crate::mode::gcm::GcmBackend;
             use crate::mode::hctr2::Hctr2Backend;
             use crate::mode::lrw::LrwBackend;
             use crate::mode::xex1::Xex1Backend;
@@ -17,6 +18,7 @@ macro_rules! backends {
             impl CbcBackend for $cipher {}
             impl CtrBackend for $cipher {}
             impl EcbBackend for $cipher {}
+            impl GcmBackend for $cipher {}
             impl LrwBackend for $cipher {}
             impl Xex1Backend for $cipher {}
             impl XtsBackend for $cipher {}

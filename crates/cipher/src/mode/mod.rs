@@ -9,6 +9,7 @@ pub(crate) mod ctr;
 pub(crate) mod cts;
 pub(crate) mod ecb;
 pub(crate) mod facts;
+pub(crate) mod gcm;
 pub(crate) mod hctr2;
 pub(crate) mod lrw;
 pub(crate) mod stream;

@@ -368,7 +368,7 @@ impl Mode {
 }
 
 impl NumberForm {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Plain => "plain",

@@ -26,6 +26,7 @@ mod recording;
 mod reference;
 mod spec;
 mod stream;
+mod tagged;
 mod wide_block;
 #[cfg(target_arch = "x86_64")]
 mod wycheproof;

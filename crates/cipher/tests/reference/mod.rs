@@ -2,6 +2,7 @@
 //! constant-time, and it shares no code with the crate.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod aegis;
 pub mod dm_crypt;
 pub mod hctr;
 pub mod hctr2;

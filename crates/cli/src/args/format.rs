@@ -19,6 +19,7 @@ Examples:
   atrest format --size 1G --key-file key.bin --cipher aes-xts-plain64 --key-size 512 secret.img
   atrest format --type luks1 --pbkdf-force-iterations 100000 old.img
   atrest format --header head.img --offset 0 --sector-size 4096 /dev/sdx1
+  atrest format --size 1G --integrity hmac-sha256 --sector-size 4096 authenticated.img
   atrest format card.img --type flash --size 16M --erase-size 4096 --prog-size 16 --kdf catena
   atrest format card.img --type sealed --store card.store --size 16M --aead chacha20-poly1305 --kdf catena
   printf %s \"$PASS\" | atrest format --size 64M --passphrase-fd 0 --yes scripted.img")]
@@ -42,6 +43,17 @@ pub struct FormatArgs {
     /// Bytes encrypted under one IV: 512, 1024, 2048 or 4096 (LUKS2) [default: 4096 where size and media allow].
     #[arg(long, value_name = "BYTES")]
     pub sector_size: Option<u32>,
+    /// Authenticate every sector (LUKS2): hmac-sha256, hmac-sha512 or hmac-sha1 beside aes-xts-plain64, aes-xts-random or a cipher in CBC;
+    /// poly1305 with chacha20-random; aead with aes-gcm-random, aes-ccm-random or aegis128-random. Data that was changed is an error
+    /// then. Data that was put back is not noticed, unless IVs are random and only a part of it was.
+    #[arg(long, short = 'I', value_name = "KIND")]
+    pub integrity: Option<String>,
+    /// Write no zeros over the data of an authenticated volume. What was never written can't be read then.
+    #[arg(long, requires = "integrity")]
+    pub integrity_no_wipe: bool,
+    /// Key size of an HMAC in bits [default: as long as its tag].
+    #[arg(long, value_name = "BITS", value_parser = parse_key_bits, requires = "integrity")]
+    pub integrity_key_size: Option<u32>,
     /// Label of the volume (LUKS2).
     #[arg(long, value_name = "LABEL")]
     pub label: Option<String>,

@@ -7,11 +7,12 @@ use atrest_device::{BlockDevice, SECTOR_SIZE};
 use atrest_engine::{Access, FileDevice, NewFile, is_same};
 use atrest_nbd::Uri;
 use atrest_open::{Device, DeviceOpenError};
-use atrest_volume::{Devices, FormatOptions, VolumeFormat};
+use atrest_secret::OsRandom;
+use atrest_volume::{Devices, FormatError, FormatOptions, TagOptions, VolumeFormat, VolumeKey};
 use serde_json::json;
 
 use super::target::{contents, open_device, open_file};
-use super::{flash, options};
+use super::{flash, integrity, options};
 use crate::args::format::{FormatArgs, LuksType};
 use crate::failure::{Code, Failure};
 use crate::output::{Output, path_text};
@@ -50,11 +51,16 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
         place.confirm(output)?;
     }
     if let Some(path) = &args.volume_key_file {
-        let len = options.key_len.unwrap_or_else(|| options.usual_key_len());
-        options.volume_key = Some(secrets::read_volume_key_of(path, len, output)?);
+        options.volume_key = Some(secrets::read_volume_key_of(path, options.volume_key_len(), output)?);
     }
     let prompt = format!("New passphrase for {}", args.path.display());
     let passphrase = Source::from(&args.passphrase).read_new(&prompt, output)?;
+
+    // All of its data is written with this key.
+    if options.tags.is_some() && options.volume_key.is_none() {
+        let key = VolumeKey::generate(options.volume_key_len(), &mut OsRandom);
+        options.volume_key = Some(key.map_err(FormatError::from)?);
+    }
 
     let data = data.open()?;
     let header = header.map(Place::open).transpose()?;
@@ -70,6 +76,9 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     let result = atrest_volume::format(devices, kind, &passphrase, &options);
     spinner.finish_and_clear();
     let locked = result.map_err(|error| Failure::from(error).at(&args.path))?;
+    if let Some(tags) = &options.tags {
+        integrity::lay_out(args, (devices, &data), &locked, (tags, options.volume_key.as_ref()), output)?;
+    }
     for media in header.into_iter().chain([data]) {
         media.appear()?;
     }
@@ -96,8 +105,16 @@ fn format_options(args: &FormatArgs) -> Result<FormatOptions, Failure> {
         None => Ok(None),
     };
     let keyslot = options::keyslot(&args.pbkdf, args.key_slot, None)?;
+    let tags = match &args.integrity {
+        Some(kind) => Some(tag_options(args, kind)?),
+        None => None,
+    };
     Ok(FormatOptions {
-        cipher: args.cipher.as_deref().map(options::cipher).transpose()?,
+        cipher: match tags {
+            Some(_) => None,
+            None => args.cipher.as_deref().map(options::cipher).transpose()?,
+        },
+        tags,
         key_len: options::key_len(args.key_size),
         data_unit: args.sector_size,
         hash: keyslot.pbkdf.hash,
@@ -111,6 +128,17 @@ fn format_options(args: &FormatArgs) -> Result<FormatOptions, Failure> {
         volume_key: None,
         keyslot,
     })
+}
+
+/// By cryptsetup's names, of which dm-crypt writes one in another way.
+fn tag_options(args: &FormatArgs, kind: &str) -> Result<TagOptions, Failure> {
+    let kind = match kind.strip_prefix("hmac-") {
+        Some(hash) => format!("hmac({hash})"),
+        None => kind.to_owned(),
+    };
+    let cipher = args.cipher.as_deref().unwrap_or("aes-xts-plain64");
+    let key_len = options::key_len(args.integrity_key_size);
+    TagOptions::new(cipher, &kind, key_len).map_err(|error| Failure::from(FormatError::from(error)))
 }
 
 /// Size of a new header file: what cryptsetup's default header takes, or what the sizes asked for add up to.
@@ -214,7 +242,7 @@ impl<'a> Place<'a> {
                 .map_err(|error| Failure::from(error).at(path)),
             Self::Existing { path, .. } => open_file(path, Access::ReadWriteExclusive, "")
                 .map(|device| Media::Existing(Arc::new(device))),
-            Self::Export { device, .. } => Ok(Media::Export(device)),
+            Self::Export { device, .. } => Ok(Media::Export(Arc::from(device))),
         }
     }
 }
@@ -224,7 +252,7 @@ pub(super) enum Media<'a> {
     /// A new file. Unless everything goes well, it never was.
     New(&'a Path, NewFile),
     Existing(Arc<FileDevice>),
-    Export(Box<Device>),
+    Export(Arc<Device>),
 }
 
 impl Media<'_> {
@@ -234,6 +262,15 @@ impl Media<'_> {
             Self::New(_, file) => Ok(file.shared()),
             Self::Existing(device) => Ok(Arc::clone(device)),
             Self::Export(_) => Err(Failure::from(DeviceOpenError::NotHere).hint(flash::COPY_FIRST)),
+        }
+    }
+
+    /// The same for those who keep it.
+    pub(super) fn block_device(&self) -> Arc<dyn BlockDevice> {
+        match self {
+            Self::New(_, file) => file.shared(),
+            Self::Existing(device) => Arc::clone(device) as _,
+            Self::Export(device) => Arc::clone(device) as _,
         }
     }
 

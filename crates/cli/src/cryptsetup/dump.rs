@@ -60,6 +60,9 @@ fn luks2(text: &mut String, info: &Info) -> std::fmt::Result {
         }
         if let Some(integrity) = &segment.integrity {
             writeln!(text, "\tintegrity: {}", plain(integrity))?;
+            if let Some(bytes) = segment.integrity_key_len {
+                writeln!(text, "\tintegrity key size: {} [bits]", u64::from(bytes) * 8)?;
+            }
         }
         if !segment.flags.is_empty() {
             writeln!(text, "\tflags : {}", plain(&segment.flags.join(", ")))?;

@@ -378,6 +378,8 @@ fn format(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         "align-payload",
         "offset",
         "header",
+        "integrity",
+        "integrity-no-wipe",
     ]);
     line.volume_key();
     line.operands([line.request.first()]);

@@ -65,11 +65,7 @@ impl Disk {
         }
         let (first, skip) = region.unit_of(at);
         let mut run = vec![0; (skip + buf.len()).next_multiple_of(region.unit())];
-        {
-            let _shared = self.units.share(region.start + first, run.len());
-            region.read(&*self.media, first, &mut run)?;
-        }
-        region.decrypt(first, &mut run)?;
+        self.load(region, first, &mut run)?;
         buf.copy_from_slice(&run[skip..skip + buf.len()]);
         Ok(())
     }
@@ -87,14 +83,13 @@ impl Disk {
         let _alone = self.units.exclude(region.start + first, run.len());
         // What stays lies in the first and in the last unit alone.
         if skip > 0 || last == 0 {
-            self.fetch(region, first, &mut run[..unit])?;
+            region.load(&*self.media, first, &mut run[..unit])?;
         }
         if end < run.len() && last > 0 {
-            self.fetch(region, first + last as u64, &mut run[last..])?;
+            region.load(&*self.media, first + last as u64, &mut run[last..])?;
         }
         run[skip..end].copy_from_slice(data);
-        region.encrypt(first, &mut run)?;
-        region.write(&*self.media, first, &run)
+        region.store(&*self.media, first, &mut run)
     }
 
     /// Writes zeros over a range that need not hold a whole data unit, in pieces that lie in one unit each.
@@ -109,11 +104,5 @@ impl Disk {
             len -= piece as u64;
         }
         Ok(())
-    }
-
-    /// Reads data units for a caller who holds their lock.
-    fn fetch(&self, region: &Region, at: u64, units: &mut [u8]) -> Result<(), DeviceError> {
-        region.read(&*self.media, at, units)?;
-        region.decrypt(at, units)
     }
 }

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::integrity::IntegrityError;
+
 /// The segments of a volume don't fit the media, or one another.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +36,10 @@ pub enum DiskError {
         /// The longest possible.
         limit: usize,
     },
-    /// The volume is authenticated: only the kernel can check its tags.
+    /// The volume is authenticated in a way that only the kernel can check.
     Authenticated,
+    /// The data units have tags, and what keeps them can't be opened.
+    Integrity(IntegrityError),
     /// A segment's position on the media or in the plaintext does not fit in 64 bits.
     Overflow {
         /// Where the segment begins on the media.
@@ -66,6 +70,7 @@ impl fmt::Display for DiskError {
             Self::Authenticated => {
                 f.write_str("the volume is authenticated, which only the kernel can serve")
             }
+            Self::Integrity(error) => error.fmt(f),
             Self::Overflow { media_offset, len } => {
                 write!(f, "a segment of {len} bytes at byte {media_offset} of the media ends beyond 64 bits")
             }
@@ -73,4 +78,17 @@ impl fmt::Display for DiskError {
     }
 }
 
-impl core::error::Error for DiskError {}
+impl core::error::Error for DiskError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Integrity(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<IntegrityError> for DiskError {
+    fn from(error: IntegrityError) -> Self {
+        Self::Integrity(error)
+    }
+}

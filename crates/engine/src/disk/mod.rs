@@ -21,7 +21,7 @@ mod schedules;
 mod stream;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
-mod units;
+pub(crate) mod units;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -32,6 +32,7 @@ use atrest_device::{BlockDevice, Cause, DeviceError, Durability, Geometry, Opera
 use atrest_secret::Locked;
 use atrest_volume::{Protection, Segment, Volume};
 
+use crate::integrity::{Integrity, Mode, OpenOptions};
 pub use error::DiskError;
 use parallel::Helpers;
 use region::Region;
@@ -61,6 +62,8 @@ pub struct DiskOptions {
     pub allow_discards: bool,
     /// Refuse writes.
     pub read_only: bool,
+    /// How data units with tags are written.
+    pub integrity: Mode,
 }
 
 /// The plaintext of an unlocked volume.
@@ -97,8 +100,35 @@ impl Disk {
         }
         let uuid = volume.uuid().map(str::to_owned);
         let read_only = options.read_only || volume.read_only();
-        let regions = volume.into_segments().into_iter().map(Region::from_segment).collect();
-        Self::from_regions(media, regions, DiskOptions { read_only, ..options }, uuid)
+        let options = DiskOptions { read_only, ..options };
+        let mut regions = Vec::new();
+        for segment in volume.into_segments() {
+            let Segment { start, media_offset, protection, .. } = segment;
+            regions.push(match protection {
+                Protection::Tagged(tagged) => {
+                    let mut how = OpenOptions::default();
+                    (how.mode, how.read_only) = (options.integrity, read_only);
+                    let opened = Integrity::open(Arc::clone(&media), media_offset, tagged, how)?;
+                    Region::of_integrity(start, media_offset, opened)
+                }
+                protection => Region::from_segment(Segment { protection, ..segment }),
+            });
+        }
+        Self::from_regions(media, regions, options, uuid)
+    }
+
+    /// The data of a device with tags, which lies on `media`.
+    ///
+    /// # Errors
+    /// Never: what is open has a place for each data unit. The type is that of [`new`](Self::new).
+    pub fn of_integrity(
+        media: Arc<dyn BlockDevice>,
+        opened: Integrity,
+        options: DiskOptions,
+    ) -> Result<Self, DiskError> {
+        let read_only = options.read_only || opened.is_read_only();
+        let region = Region::of_integrity(0, 0, opened);
+        Self::from_regions(media, vec![region], DiskOptions { read_only, ..options }, None)
     }
 
     /// The media itself, by the same code with a mapper that changes nothing: what encryption costs is measured
@@ -124,7 +154,8 @@ impl Disk {
         len: u64,
         options: DiskOptions,
     ) -> Result<Self, DiskError> {
-        let region = Region { start: 0, len, media_offset, protection: Protection::Mapper(mapper) };
+        let region =
+            Region { start: 0, len, media_offset, protection: Protection::Mapper(mapper), tagged: None };
         Self::from_regions(media, vec![region], options, None)
     }
 
@@ -193,7 +224,7 @@ impl Disk {
     /// Where on the media the plaintext begins, and the length of a data unit, if all of it lies there in order.
     pub(crate) fn lies_in_order(&self) -> Option<(u64, u64)> {
         match self.regions.as_slice() {
-            [region] => Some((region.media_offset, region.unit() as u64)),
+            [region] if region.tagged.is_none() => Some((region.media_offset, region.unit() as u64)),
             _ => None,
         }
     }
@@ -212,7 +243,7 @@ impl Disk {
     }
 
     /// What the media would hold if `data` were written at `offset`, which must be a multiple of the data unit. The
-    /// last data unit is filled up with zeros.
+    /// last data unit is filled up with zeros, and a random IV is zeros.
     pub(crate) fn ciphertext(&self, offset: u64, data: &[u8]) -> Result<Vec<u8>, DeviceError> {
         self.check_range(Operation::Read, offset, data.len() as u64)?;
         let mut out = data.to_vec();
@@ -221,7 +252,11 @@ impl Disk {
                 out.resize(range.start + range.len().next_multiple_of(region.unit()), 0);
             }
             let end = if range.end == data.len() { out.len() } else { range.end };
-            region.encrypt(at, &mut out[range.start..end])?;
+            let run = &mut out[range.start..end];
+            match &region.tagged {
+                Some(tagged) => tagged.ciphertext(at, run).map_err(|error| region.moved(error))?,
+                None => region.encrypt(at, run)?,
+            }
         }
         Ok(out)
     }
@@ -235,7 +270,10 @@ impl Disk {
             let start = at / unit * unit;
             let end = (at + range.len() as u64).next_multiple_of(unit);
             let mut run = vec![0; (end - start) as usize];
-            region.read(&*self.media, start, &mut run)?;
+            match &region.tagged {
+                Some(tagged) => tagged.stored(start, &mut run).map_err(|error| region.moved(error))?,
+                None => region.read(&*self.media, start, &mut run)?,
+            }
             out.append(&mut run);
         }
         Ok(out)
@@ -272,17 +310,35 @@ impl Disk {
     /// Reads whole data units on this thread.
     fn read_piece(&self, region: &Region, at: u64, piece: &mut [u8]) -> Result<(), DeviceError> {
         for (index, chunk) in piece.chunks_mut(region.chunk()).enumerate() {
-            let at = at + (index * region.chunk()) as u64;
-            {
-                let _shared = self.units.share(region.start + at, chunk.len());
-                if chunk.len() >= LENT_MIN && region.decrypt_lent(&*self.media, at, chunk)? {
-                    continue;
-                }
-                region.read(&*self.media, at, chunk)?;
-            }
-            region.decrypt(at, chunk)?;
+            self.load(region, at + (index * region.chunk()) as u64, chunk)?;
         }
         Ok(())
+    }
+
+    /// Reads whole data units, no more than a chunk, from where the media has them in memory if it has.
+    fn load(&self, region: &Region, at: u64, run: &mut [u8]) -> Result<(), DeviceError> {
+        {
+            let _shared = self.units.share(region.start + at, run.len());
+            if region.tagged.is_some() {
+                return region.load(&*self.media, at, run);
+            }
+            if run.len() >= LENT_MIN && region.decrypt_lent(&*self.media, at, run)? {
+                return Ok(());
+            }
+            region.read(&*self.media, at, run)?;
+        }
+        region.decrypt(at, run)
+    }
+
+    /// Writes whole data units, no more than a chunk. Afterwards `run` holds nothing of use.
+    fn store(&self, region: &Region, at: u64, run: &mut [u8]) -> Result<(), DeviceError> {
+        if region.tagged.is_some() {
+            let _shared = self.units.share(region.start + at, run.len());
+            return region.store(&*self.media, at, run);
+        }
+        region.encrypt(at, run)?;
+        let _shared = self.units.share(region.start + at, run.len());
+        region.write(&*self.media, at, run)
     }
 
     /// Writes whole data units on this thread.
@@ -294,6 +350,11 @@ impl Disk {
                     Protection::Identity => chunk,
                     _ => {
                         let run = &mut scratch[..chunk.len()];
+                        if region.tagged.is_some() {
+                            run.copy_from_slice(chunk);
+                            self.store(region, at, run)?;
+                            continue;
+                        }
                         region.encrypt_to(at, chunk, run)?;
                         &*run
                     }
@@ -313,9 +374,7 @@ impl Disk {
                 let at = at + skip as u64;
                 let chunk = &mut scratch[..step.min(len - skip)];
                 chunk.fill(0);
-                region.encrypt(at, chunk)?;
-                let _shared = self.units.share(region.start + at, chunk.len());
-                region.write(&*self.media, at, chunk)?;
+                self.store(region, at, chunk)?;
             }
             Ok(())
         })
@@ -374,6 +433,13 @@ impl BlockDevice for Disk {
         }
         {
             let Some(_shared) = self.units.try_share(region.start + at, buf.len()) else { return Ok(false) };
+            if let Some(tagged) = &region.tagged {
+                let cached = tagged.read_if_cached(at, buf).map_err(|error| region.moved(error))?;
+                if cached {
+                    self.read_ahead(offset, buf.len() as u64);
+                }
+                return Ok(cached);
+            }
             if !region.read_if_cached(&*self.media, at, buf)? {
                 return Ok(false);
             }
@@ -415,10 +481,7 @@ impl BlockDevice for Disk {
             self.write_run(region, at, head)?;
             let at = at + head.len() as u64;
             for (index, chunk) in whole.chunks_mut(region.chunk()).enumerate() {
-                let at = at + (index * region.chunk()) as u64;
-                region.encrypt(at, chunk)?;
-                let _shared = self.units.share(region.start + at, chunk.len());
-                region.write(&*self.media, at, chunk)?;
+                self.store(region, at + (index * region.chunk()) as u64, chunk)?;
             }
             self.write_run(region, at + whole.len() as u64, tail)?;
         }
@@ -426,7 +489,18 @@ impl BlockDevice for Disk {
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        self.durability.flush(|| self.media.flush())
+        self.durability.flush(|| {
+            let mut tagged = self.regions.iter().filter_map(|region| region.tagged.as_ref()).peekable();
+            if tagged.peek().is_none() {
+                return self.media.flush();
+            }
+            tagged.try_for_each(Integrity::flush)?;
+            if self.regions.iter().any(|region| region.tagged.is_none()) {
+                self.media.flush()
+            } else {
+                Ok(())
+            }
+        })
     }
 
     /// Passes whole data units on if discards are allowed, and otherwise does nothing: a discard is advice, and what
@@ -439,7 +513,8 @@ impl BlockDevice for Disk {
         // No exclusion of partial writes is needed: they may at worst bring back what is undefined anyway.
         for (region, at, len) in self.spans(offset, len) {
             let (start, whole) = region.whole_units(at, len);
-            if whole > 0 {
+            // What is discarded would have no tags.
+            if whole > 0 && region.tagged.is_none() {
                 region.discard(&*self.media, start, whole)?;
             }
         }
@@ -473,7 +548,10 @@ impl BlockDevice for Disk {
         // intended: nothing is read ahead behind the end.
         let len = len.min(self.size.saturating_sub(offset));
         for (region, at, len) in self.spans(offset, len) {
-            self.media.prefetch(region.media_offset + at, len);
+            match &region.tagged {
+                Some(tagged) => tagged.prefetch(at, len),
+                None => self.media.prefetch(region.media_offset + at, len),
+            }
         }
     }
 }

@@ -1,4 +1,6 @@
 //! One segment as the disk uses it: positions inside it, its protection, and its media's errors in plaintext positions.
+//!
+//! Where units have tags, both are read and written by `integrity`, and the ways here for ciphertext alone are not taken.
 
 use atrest_cipher::DataUnitIndex;
 use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
@@ -6,6 +8,7 @@ use atrest_volume::{Protection, ProtectionError, Segment};
 
 use super::bytes::Cut;
 use super::{CHUNK, DiskError, MAX_DATA_UNIT};
+use crate::integrity::Integrity;
 
 /// A segment. Offsets called `at` count from its start.
 pub struct Region {
@@ -13,17 +16,26 @@ pub struct Region {
     pub len: u64,
     pub media_offset: u64,
     pub protection: Protection,
+    /// The data units with their tags, where they have tags. Then `protection` is the kernel's: nothing asks it.
+    pub tagged: Option<Integrity>,
 }
 
 impl Region {
     pub fn from_segment(segment: Segment) -> Self {
         let Segment { start, len, media_offset, protection } = segment;
-        Self { start, len, media_offset, protection }
+        Self { start, len, media_offset, protection, tagged: None }
+    }
+
+    /// Data units with tags, from byte `start` of the plaintext on.
+    pub fn of_integrity(start: u64, media_offset: u64, tagged: Integrity) -> Self {
+        let (len, data_unit) = (tagged.size(), tagged.data_unit());
+        let protection = Protection::Kernel { data_unit };
+        Self { start, len, media_offset, protection, tagged: Some(tagged) }
     }
 
     pub fn identity(size: u64) -> Self {
         let len = size / atrest_device::SECTOR_SIZE * atrest_device::SECTOR_SIZE;
-        Self { start: 0, len, media_offset: 0, protection: Protection::Identity }
+        Self { start: 0, len, media_offset: 0, protection: Protection::Identity, tagged: None }
     }
 
     /// Holds the segment against its predecessor's end and the media.
@@ -41,6 +53,10 @@ impl Region {
         }
         let overflow = DiskError::Overflow { media_offset, len };
         start.checked_add(len).ok_or(overflow)?;
+        if self.tagged.is_some() {
+            // Its places were held against the media when it was opened.
+            return Ok(());
+        }
         let needs = media_offset.checked_add(len).ok_or(overflow)?;
         if needs > media_size {
             return Err(DiskError::MediaTooSmall { needs, has: media_size });
@@ -81,6 +97,29 @@ impl Region {
     pub fn unit_of(&self, at: u64) -> (u64, usize) {
         let skip = at % self.unit() as u64;
         (at - skip, skip as usize)
+    }
+
+    /// Reads whole data units, and decrypts them.
+    pub fn load(&self, media: &dyn BlockDevice, at: u64, run: &mut [u8]) -> Result<(), DeviceError> {
+        if let Some(tagged) = &self.tagged {
+            return tagged.read(at, run).map_err(|error| self.moved(error));
+        }
+        self.read(media, at, run)?;
+        self.decrypt(at, run)
+    }
+
+    /// Encrypts whole data units, and writes them. Afterwards `run` holds nothing of use.
+    pub fn store(&self, media: &dyn BlockDevice, at: u64, run: &mut [u8]) -> Result<(), DeviceError> {
+        if let Some(tagged) = &self.tagged {
+            return tagged.write(at, run).map_err(|error| self.moved(error));
+        }
+        self.encrypt(at, run)?;
+        self.write(media, at, run)
+    }
+
+    /// An error in positions of the segment, in those of the plaintext.
+    pub fn moved(&self, error: DeviceError) -> DeviceError {
+        DeviceError { offset: self.start + error.offset, ..error }
     }
 
     pub fn encrypt(&self, at: u64, run: &mut [u8]) -> Result<(), DeviceError> {

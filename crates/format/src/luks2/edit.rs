@@ -358,12 +358,15 @@ pub(super) fn segment_object(segment: &Segment) -> Object {
         out.set("encryption", encryption);
         out.set("sector_size", sector_size);
         if let Some(integrity) = integrity {
-            let integrity = object([
+            let mut object = object([
                 ("type", value(&integrity.kind)),
                 ("journal_encryption", value(&integrity.journal_encryption)),
                 ("journal_integrity", value(&integrity.journal_integrity)),
             ]);
-            out.set("integrity", &integrity);
+            if let Some(key_size) = integrity.key_size {
+                object.set("key_size", &key_size);
+            }
+            out.set("integrity", &object);
         }
     }
     if !segment.flags.is_empty() {

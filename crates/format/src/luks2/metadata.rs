@@ -451,6 +451,10 @@ fn crypt(fields: &Fields<'_>, size: SegmentSize) -> Result<SegmentKind, HeaderEr
                 kind: integrity.string("integrity.type")?,
                 journal_encryption: integrity.string("integrity.journal_encryption")?,
                 journal_integrity: integrity.string("integrity.journal_integrity")?,
+                key_size: match integrity.has("integrity.key_size") {
+                    true => Some(integrity.bounded("integrity.key_size", 1, 512)?),
+                    false => None,
+                },
             })
         }
     };

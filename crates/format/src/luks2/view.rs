@@ -194,6 +194,8 @@ pub struct Integrity {
     pub journal_encryption: String,
     /// Journal integrity, `none` so far.
     pub journal_integrity: String,
+    /// Bytes of the volume key that are the MAC's, where they are said (cryptsetup 2.8 and later).
+    pub key_size: Option<u32>,
 }
 
 /// The digest of a key, by which it is recognised.

@@ -108,7 +108,8 @@ impl Plan {
             None | Some(512) => {}
             Some(bytes) => return Err(OptionError::DataUnitLuks1 { bytes }.into()),
         }
-        if options.label.is_some()
+        if options.tags.is_some()
+            || options.label.is_some()
             || options.subsystem.is_some()
             || options.metadata_size.is_some()
             || options.keyslots_size.is_some()

@@ -65,6 +65,7 @@ pub(super) fn info(header: &Header) -> Info {
             data_unit: 512,
             iv_offset: 0,
             integrity: None,
+            integrity_key_len: None,
             flags: Vec::new(),
         }],
         keyslots,

@@ -1,92 +1,112 @@
-//! Volumes whose data units carry tags: dm-crypt with an AEAD, above dm-integrity, which keeps the tags. Only the kernel opens them.
+//! Volumes whose data units carry tags: an authenticated cipher above dm-integrity's layout, which keeps the tags.
 
-use core::str::FromStr;
-
-use atrest_cipher::{CipherSpec, KeyError};
+use atrest_cipher::{
+    DataUnitIndex, KeyError, MapperOptions, RunError, Tagged, TaggedMapper, TaggedSpec, TaggedSpecError,
+};
 use atrest_device::Media;
 use atrest_format::integrity::{SUPERBLOCK_LEN, Superblock};
+use atrest_format::luks2::Integrity;
+use atrest_secret::Locked;
 
-use crate::{CryptTarget, IntegrityTags, UnlockError, VolumeKey};
+use crate::{CryptTarget, IntegrityTags, Protection, UnlockError, UnlockOptions, VolumeKey};
 
-/// Block ciphers of 16-byte blocks, for which the kernel has these modes.
-const CIPHERS: [&str; 4] = ["aes", "serpent", "twofish", "camellia"];
-
-/// What dm-crypt is told of an authenticated cipher.
+/// What makes the tags of a segment.
 #[derive(Debug, PartialEq, Eq)]
-pub struct AuthenticatedCipher {
-    /// The cipher by dm-crypt's own name.
-    pub name: String,
-    /// Bytes beside each data unit: the tag, and the nonce if it is a random one.
-    pub tag_len: u32,
-    /// A nonce that comes twice gives the key away, and writing a data unit again takes the same one.
-    pub repeats_nonces: bool,
+pub struct Authentication {
+    pub spec: TaggedSpec,
+    /// Bytes of the key that are the MAC's, if it is not as many as usual.
+    pub mac_key_len: Option<usize>,
 }
 
-/// From the words of a LUKS2 segment, `aes-xts-plain64` and `hmac(sha256)`, and the bytes in the key of both.
-pub fn aead(encryption: &str, integrity: &str, key_len: usize) -> Result<AuthenticatedCipher, UnlockError> {
-    let unknown = || UnlockError::UnknownIntegrity;
-    let (cipher, iv) = encryption.rsplit_once('-').ok_or_else(unknown)?;
-    let counted = matches!(iv, "random" | "plain" | "plain64");
-    let fits = |lens: &[usize]| match lens.contains(&key_len) {
-        true => Ok(()),
-        false => Err(UnlockError::Key(KeyError::Length { len: key_len })),
-    };
-    let (template, tag_len, nonce_len, fragile) = match (integrity, cipher.split_once('-')) {
-        ("aead", Some((block, "gcm"))) if counted && CIPHERS.contains(&block) => {
-            fits(&[16, 24, 32])?;
-            (format!("gcm({block})"), 16, 12, true)
+impl Authentication {
+    /// From the words of a LUKS2 segment, `aes-xts-plain64` and `hmac(sha256)`, and the bytes in the key of both.
+    pub fn new(encryption: &str, integrity: &Integrity, key_len: usize) -> Result<Self, UnlockError> {
+        if integrity.journal_encryption != "none" || integrity.journal_integrity != "none" {
+            return Err(UnlockError::UnknownIntegrity);
         }
-        ("aead", None) if counted && cipher == "aegis128" => {
-            fits(&[16])?;
-            ("aegis128".into(), 16, 16, true)
+        let spec = TaggedSpec::new(encryption, &integrity.kind).map_err(|error| match error {
+            TaggedSpecError::Cipher(error) => UnlockError::UnsupportedCipher(error),
+            TaggedSpecError::ProtectedKey => UnlockError::ProtectedKey,
+            _ => UnlockError::UnknownIntegrity,
+        })?;
+        let mac_key_len = integrity.key_size.map(|bytes| bytes as usize);
+        let mac_key_len = mac_key_len.filter(|len| spec.mac_key_len() != Some(*len));
+        match spec.key_len_is_valid(key_len, mac_key_len) {
+            true => Ok(Self { spec, mac_key_len }),
+            false => Err(UnlockError::Key(KeyError::Length { len: key_len })),
         }
-        ("poly1305", None) if counted && cipher == "chacha20" => {
-            fits(&[32])?;
-            ("rfc7539(chacha20,poly1305)".into(), 16, 12, true)
-        }
-        (mac, Some((block, mode @ ("xts" | "cbc")))) if CIPHERS.contains(&block) => {
-            let tag_len: u32 = match mac {
-                "hmac(sha1)" => 20,
-                "hmac(sha256)" => 32,
-                "hmac(sha512)" => 64,
-                _ => return Err(unknown()),
-            };
-            // The key of the MAC, which is as long as its tag, follows the cipher's.
-            let rest = usize::try_from(tag_len).ok().and_then(|mac| key_len.checked_sub(mac));
-            let plain = encryption.replace("-random", "-plain64");
-            let spec = CipherSpec::from_str(&plain).map_err(UnlockError::UnsupportedCipher)?;
-            if spec.has_keyed_iv() {
-                return Err(unknown());
-            }
-            if !rest.is_some_and(|len| spec.key_len_is_valid(len)) {
-                return Err(UnlockError::Key(KeyError::Length { len: key_len }));
-            }
-            (format!("authenc({mac},{mode}({block}))"), tag_len, 16, false)
-        }
-        _ => return Err(unknown()),
-    };
-    let random_nonce = if iv == "random" { nonce_len } else { 0 };
-    Ok(AuthenticatedCipher {
-        name: format!("capi:{template}-{iv}"),
-        // cannot overflow: tags of hashes and nonces have at most 64 and 16 bytes.
-        tag_len: tag_len.saturating_add(random_nonce),
-        repeats_nonces: fragile && random_nonce == 0,
-    })
+    }
+
+    /// Bytes beside each data unit.
+    pub fn tag_len(&self) -> u32 {
+        // cannot fail: tags of hashes and nonces have at most 64 and 32 bytes.
+        u32::try_from(self.spec.tag_len()).unwrap_or(u32::MAX)
+    }
+
+    /// The keyed cipher.
+    pub fn protection(
+        &self,
+        key: &VolumeKey,
+        (iv_offset, data_unit): (u64, u32),
+        options: &UnlockOptions,
+    ) -> Result<Protection, KeyError> {
+        let strict = MapperOptions {
+            data_unit: data_unit as usize,
+            iv_offset,
+            backend: options.backend,
+            allow_equal_xts_halves: options.allow_equal_xts_halves,
+            ..MapperOptions::default()
+        };
+        let made =
+            Locked::try_new_with(|| TaggedMapper::new(&self.spec, key.expose(), self.mac_key_len, &strict))?;
+        Ok(Protection::Tagged(Box::new(InLockedMemory(made))))
+    }
+}
+
+/// The keys do not leave locked memory.
+struct InLockedMemory(Locked<TaggedMapper>);
+
+impl Tagged for InLockedMemory {
+    fn data_unit(&self) -> usize {
+        self.0.data_unit()
+    }
+
+    fn tag_len(&self) -> usize {
+        self.0.tag_len()
+    }
+
+    fn random_len(&self) -> usize {
+        self.0.random_len()
+    }
+
+    fn seal(&self, first: DataUnitIndex, run: &mut [u8], tags: &mut [u8]) -> Result<(), RunError> {
+        self.0.seal(first, run, tags)
+    }
+
+    fn open(
+        &self,
+        first: DataUnitIndex,
+        run: &mut [u8],
+        tags: &[u8],
+        forged: &mut dyn FnMut(DataUnitIndex),
+    ) -> Result<(), RunError> {
+        self.0.open(first, run, tags, forged)
+    }
 }
 
 /// The whole volume: dm-integrity's superblock at byte `offset` of the data device says how long it is.
 pub fn target(
     data: &dyn Media,
     (offset, iv_offset, data_unit): (u64, u64, u32),
-    aead: AuthenticatedCipher,
+    authentication: &Authentication,
     key: &VolumeKey,
 ) -> Result<CryptTarget, UnlockError> {
-    let tags = tags(data, offset, &aead, data_unit)?;
+    let tags = tags(data, offset, authentication, data_unit)?;
     Ok(CryptTarget {
         start: 0,
         len: tags.provided,
         media_offset: offset,
-        cipher: aead.name,
+        cipher: authentication.spec.to_string(),
         key: VolumeKey::copy_from(key.expose()),
         digest: None,
         iv_offset,
@@ -99,7 +119,7 @@ pub fn target(
 fn tags(
     data: &dyn Media,
     offset: u64,
-    aead: &AuthenticatedCipher,
+    authentication: &Authentication,
     data_unit: u32,
 ) -> Result<IntegrityTags, UnlockError> {
     let has = data.size();
@@ -114,18 +134,20 @@ fn tags(
     let mut bytes = [0; 512];
     data.read_at(offset, &mut bytes)?;
     let superblock = Superblock::parse(&bytes).map_err(UnlockError::Superblock)?;
-    if superblock.data_unit != data_unit || u32::from(superblock.tag_len) != aead.tag_len {
+    let tag_len = authentication.tag_len();
+    if superblock.data_unit != data_unit || u32::from(superblock.tag_len) != tag_len {
         return Err(UnlockError::OtherIntegrity {
             tag_len: superblock.tag_len.into(),
             data_unit: superblock.data_unit,
-            expected: (aead.tag_len, data_unit),
+            expected: (tag_len, data_unit),
         });
     }
     let end = superblock.provided.checked_add(overhead).ok_or(needs(u64::MAX))?;
     if superblock.provided == 0 || end > rest {
         return Err(needs(end));
     }
-    Ok(IntegrityTags { len: aead.tag_len, provided: superblock.provided })
+    let key_len = authentication.mac_key_len.and_then(|len| u32::try_from(len).ok());
+    Ok(IntegrityTags { len: tag_len, provided: superblock.provided, key_len })
 }
 
 #[cfg(test)]
@@ -134,6 +156,11 @@ mod tests {
     use atrest_testkit::FaultDevice;
 
     use super::*;
+
+    fn integrity_of(kind: &str) -> Integrity {
+        let none = || String::from("none");
+        Integrity { kind: kind.into(), journal_encryption: none(), journal_integrity: none(), key_size: None }
+    }
 
     #[test]
     fn names_and_lengths_are_those_of_cryptsetup() {
@@ -152,65 +179,54 @@ mod tests {
             ("twofish-cbc-plain", "hmac(sha512)", 96, "capi:authenc(hmac(sha512),cbc(twofish))-plain", 64),
             ("aes-xts-random", "hmac(sha512)", 128, "capi:authenc(hmac(sha512),xts(aes))-random", 80),
             ("aes-gcm-random", "aead", 32, "capi:gcm(aes)-random", 28),
+            ("aes-ccm-random", "aead", 35, "capi:rfc4309(ccm(aes))-random", 24),
             ("camellia-gcm-random", "aead", 24, "capi:gcm(camellia)-random", 28),
             ("chacha20-random", "poly1305", 32, "capi:rfc7539(chacha20,poly1305)-random", 28),
             ("aegis128-random", "aead", 16, "capi:aegis128-random", 32),
         ] {
-            let expected = AuthenticatedCipher { name: name.into(), tag_len, repeats_nonces: false };
-            assert_eq!(aead(encryption, integrity, key_len), Ok(expected));
+            let found = Authentication::new(encryption, &integrity_of(integrity), key_len).expect(encryption);
+            assert_eq!((found.spec.to_string(), found.tag_len()), (name.into(), tag_len));
+            assert!(!found.spec.repeats_nonces());
         }
         for (encryption, integrity, key_len, name) in [
             ("aes-gcm-plain64", "aead", 16, "capi:gcm(aes)-plain64"),
             ("aegis128-plain", "aead", 16, "capi:aegis128-plain"),
             ("chacha20-plain64", "poly1305", 32, "capi:rfc7539(chacha20,poly1305)-plain64"),
         ] {
-            let expected = AuthenticatedCipher { name: name.into(), tag_len: 16, repeats_nonces: true };
-            assert_eq!(
-                aead(encryption, integrity, key_len),
-                Ok(expected),
-                "a number is a nonce that comes again"
-            );
+            let found = Authentication::new(encryption, &integrity_of(integrity), key_len).expect(encryption);
+            assert_eq!((found.spec.to_string(), found.tag_len()), (name.into(), 16));
+            assert!(found.spec.repeats_nonces(), "a number is a nonce that comes again");
         }
     }
 
     #[test]
     fn what_is_not_known_or_does_not_fit_is_refused() {
-        for (encryption, integrity) in [
-            ("aes-xts-plain64", "crc32c"),
-            ("aes-xts-plain64", "aead"),
-            ("aes-ctr-plain64", "hmac(sha256)"),
-            ("cipher_null-xts-plain64", "hmac(sha256)"),
-            ("aes-gcm-random) 0", "aead"),
-            ("aes-gcm-lmk", "aead"),
-            ("blowfish-gcm-random", "aead"),
-            ("aes", "aead"),
-            ("aegis256-random", "aead"),
-            ("aegis128-lmk", "aead"),
-            ("aegis128-random", "poly1305"),
-            ("chacha20-lmk", "poly1305"),
-            ("chacha20-random", "aead"),
-            ("aes-random", "hmac(sha256)"),
-            ("blowfish-cbc-plain64", "hmac(sha256)"),
-            // Keys of their own, of which the key of the MAC says nothing.
-            ("aes-cbc-tcw", "hmac(sha256)"),
+        for (encryption, integrity, error) in [
+            ("aes-xts-plain64", "crc32c", UnlockError::UnknownIntegrity),
+            ("aes-xts-random", "none", UnlockError::UnknownIntegrity),
+            ("aes-xts-plain64", "phmac(sha256)", UnlockError::ProtectedKey),
+            ("aes-gcm-random", "aead", UnlockError::Key(KeyError::Length { len: 96 })),
         ] {
-            let refused = aead(encryption, integrity, 96);
-            assert_eq!(refused, Err(UnlockError::UnknownIntegrity), "{encryption} {integrity}");
+            let refused = Authentication::new(encryption, &integrity_of(integrity), 96);
+            assert_eq!(refused, Err(error), "{encryption} {integrity}");
         }
-        for encryption in ["aes-xts-plain64 0 7:0", "aes-cbc-essiv:sha256 0 7:0"] {
-            let refused = aead(encryption, "hmac(sha256)", 96);
-            assert!(matches!(refused, Err(UnlockError::UnsupportedCipher(_))), "{refused:?}");
-        }
-        for (encryption, integrity, key_len) in [
-            ("aes-xts-plain64", "hmac(sha256)", 81),
-            ("aes-xts-plain64", "hmac(sha256)", 16),
-            ("aes-gcm-random", "aead", 64),
-            ("chacha20-random", "poly1305", 16),
-            ("aegis128-random", "aead", 32),
+        let refused = Authentication::new("aes-xts-plain64 0 7:0", &integrity_of("hmac(sha256)"), 96);
+        assert!(matches!(refused, Err(UnlockError::UnsupportedCipher(_))), "{refused:?}");
+        let hmac = integrity_of("hmac(sha256)");
+        for other in [
+            Integrity { journal_encryption: "aes".into(), ..hmac.clone() },
+            Integrity { journal_integrity: "hmac(sha256)".into(), ..hmac.clone() },
         ] {
-            let refused = aead(encryption, integrity, key_len);
-            assert_eq!(refused, Err(UnlockError::Key(KeyError::Length { len: key_len })), "{encryption}");
+            let refused = Authentication::new("aes-xts-plain64", &other, 96);
+            assert_eq!(refused, Err(UnlockError::UnknownIntegrity));
         }
+        let with = |key_size: u32, key_len: usize| {
+            let integrity = Integrity { key_size: Some(key_size), ..hmac.clone() };
+            Authentication::new("aes-xts-plain64", &integrity, key_len).map(|found| found.mac_key_len)
+        };
+        assert_eq!((with(32, 96), with(64, 128)), (Ok(None), Ok(Some(64))));
+        assert_eq!(with(64, 96), Ok(Some(64)), "the cipher has the rest");
+        assert_eq!(with(33, 96), Err(UnlockError::Key(KeyError::Length { len: 96 })));
     }
 
     /// A device with dm-integrity's superblock at byte 4096: version 4, tags of so many bytes, data units of 2^`log2` sectors.
@@ -219,14 +235,16 @@ mod tests {
         let superblock = &mut image[4096..];
         superblock[..8].copy_from_slice(b"integrt\0");
         (superblock[8], superblock[28]) = (4, log2);
+        // Areas of 2^15 sectors, one section of journal, runs of tags padded to 4096 bytes.
+        (superblock[9], superblock[12], superblock[24]) = (15, 1, 8);
         superblock[10..12].copy_from_slice(&tag_len.to_le_bytes());
         superblock[16..24].copy_from_slice(&sectors.to_le_bytes());
         FaultDevice::new(image)
     }
 
     fn open(data: &FaultDevice) -> Result<CryptTarget, UnlockError> {
-        let gcm = aead("aes-gcm-random", "aead", 32).expect("known");
-        target(data, (4096, 7, 4096), gcm, &VolumeKey::copy_from(&[3; 32]))
+        let gcm = Authentication::new("aes-gcm-random", &integrity_of("aead"), 32).expect("known");
+        target(data, (4096, 7, 4096), &gcm, &VolumeKey::copy_from(&[3; 32]))
     }
 
     #[test]
@@ -235,7 +253,7 @@ mod tests {
         assert_eq!((target.start, target.len, target.media_offset), (0, 8192, 4096));
         assert_eq!((target.cipher.as_str(), target.key.expose()), ("capi:gcm(aes)-random", &[3; 32][..]));
         assert_eq!((target.iv_offset, target.data_unit, target.iv_large), (7, 4096, false));
-        assert_eq!(target.tags, Some(IntegrityTags { len: 28, provided: 8192 }));
+        assert_eq!(target.tags, Some(IntegrityTags { len: 28, provided: 8192, key_len: None }));
     }
 
     #[test]

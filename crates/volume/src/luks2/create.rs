@@ -2,11 +2,12 @@
 
 use core::str::FromStr;
 
-use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
+use atrest_cipher::{CipherSpec, Mapper, MapperOptions, TaggedMapper};
 use atrest_device::{Cause, DeviceError, LockMode, Media, Operation};
+use atrest_format::integrity::{Flags, Layout as TagLayout, NewLayout};
 use atrest_format::luks2::{
-    AREA_ALIGNMENT, BINARY_SIZE, BinaryHeader, Checksum, Config, HEADER_SIZES, Header, HeaderPair, MAX_BYTES,
-    MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, SegmentKind, SegmentSize, area_size,
+    AREA_ALIGNMENT, BINARY_SIZE, BinaryHeader, Checksum, Config, HEADER_SIZES, Header, HeaderPair, Integrity,
+    MAX_BYTES, MAX_KEYSLOTS, MAX_KEYSLOTS_SIZE, Metadata, SegmentKind, SegmentSize, area_size,
 };
 use atrest_format::luks2::{Priority as FormatPriority, Segment as FormatSegment};
 use atrest_kdf::Hash;
@@ -17,7 +18,7 @@ use super::{Luks2, media};
 use crate::lock::MetadataLock;
 use crate::{
     ChangeError, Devices, FormatError, FormatOptions, KeyslotOptions, OptionError, Passphrase, PbkdfKind,
-    Priority, VolumeKey, uuid,
+    Priority, TagOptions, VolumeKey, uuid,
 };
 
 /// Where the data starts by default, and so how much both header copies and the keyslots area take together.
@@ -64,7 +65,8 @@ pub fn format(
 
 /// Everything that is decided before anything is derived or written.
 pub(super) struct CreatePlan {
-    cipher: CipherSpec,
+    encryption: String,
+    integrity: Option<Integrity>,
     key: VolumeKey,
     data_unit: u32,
     hash: Hash,
@@ -90,21 +92,7 @@ struct Layout {
 }
 
 pub(super) fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<CreatePlan, FormatError> {
-    let cipher = match &options.cipher {
-        Some(cipher) => cipher.clone(),
-        None => CipherSpec::from_str(DEFAULT_CIPHER).map_err(OptionError::UnsupportedCipher)?,
-    };
-    if cipher.is_null() {
-        return Err(OptionError::NullCipher.into());
-    }
-    if cipher.is_single_snapshot() {
-        return Err(OptionError::SingleSnapshot.into());
-    }
-    let key_len = options.key_len.or(options.volume_key.as_ref().map(VolumeKey::len));
-    let key_len = key_len.unwrap_or_else(|| default_key_len(&cipher));
-    if !cipher.key_len_is_valid(key_len) {
-        return Err(OptionError::KeyLength { bytes: key_len, takes: cipher.key_lens() }.into());
-    }
+    let (data_cipher, key_len) = data_cipher(options)?;
     for text in [&options.label, &options.subsystem].into_iter().flatten() {
         check_label(text)?;
     }
@@ -122,13 +110,116 @@ pub(super) fn plan(devices: Devices<'_>, options: &FormatOptions) -> Result<Crea
     }
     let data_unit = data_unit(devices.data, options)?;
     let layout = layout(devices, options, data_unit, key_len)?;
-    let (area_cipher, area_key_len) = area_cipher(&options.keyslot, Some(&cipher), key_len)?;
     let key = volume_key(options, key_len)?;
     // Refuses weak keys (equal XTS halves) before anything is encrypted with them.
     let unit = MapperOptions { data_unit: data_unit as usize, ..MapperOptions::default() };
-    with_wiped_stack(|| Mapper::new(&cipher, key.expose(), &unit).map(drop)).map_err(FormatError::Key)?;
+    let (area_cipher, area_key_len) = match &data_cipher {
+        DataCipher::Plain(cipher) => {
+            with_wiped_stack(|| Mapper::new(cipher, key.expose(), &unit).map(drop))
+                .map_err(FormatError::Key)?;
+            area_cipher(&options.keyslot, Some(cipher), key_len)?
+        }
+        DataCipher::Tagged(tags) => {
+            let made = || TaggedMapper::new(tags.spec(), key.expose(), tags.mac_key_len(), &unit).map(drop);
+            with_wiped_stack(made).map_err(FormatError::Key)?;
+            room_for_tags(devices.data, layout.data_offset, (data_unit, tags.spec().tag_len()))?;
+            // As cryptsetup has it: the usual cipher with its longest key.
+            area_cipher(&options.keyslot, None, 0)?
+        }
+    };
     let hash = options.hash.unwrap_or(Hash::Sha256);
-    Ok(CreatePlan { cipher, key, data_unit, hash, layout, area_cipher, area_key_len, slot, uuid })
+    let (encryption, integrity) = data_cipher.into_names();
+    Ok(CreatePlan {
+        encryption,
+        integrity,
+        key,
+        data_unit,
+        hash,
+        layout,
+        area_cipher,
+        area_key_len,
+        slot,
+        uuid,
+    })
+}
+
+/// What encrypts the data.
+enum DataCipher {
+    Plain(CipherSpec),
+    Tagged(TagOptions),
+}
+
+impl DataCipher {
+    /// As a segment has it.
+    fn into_names(self) -> (String, Option<Integrity>) {
+        let none = || String::from("none");
+        match self {
+            Self::Plain(cipher) => (cipher.to_string(), None),
+            Self::Tagged(tags) => {
+                let integrity = Integrity {
+                    key_size: tags.mac_key_len().and_then(|len| u32::try_from(len).ok()),
+                    kind: tags.integrity,
+                    journal_encryption: none(),
+                    journal_integrity: none(),
+                };
+                (tags.encryption, Some(integrity))
+            }
+        }
+    }
+}
+
+/// The cipher of the data, and the bytes of the volume key.
+fn data_cipher(options: &FormatOptions) -> Result<(DataCipher, usize), FormatError> {
+    if let Some(tags) = &options.tags {
+        let key_len = tags.key_len(options.key_len);
+        if !tags.spec().key_len_is_valid(key_len, tags.mac_key_len()) {
+            // intended: of the cipher's own key, which is what was asked for.
+            let bytes = options.key_len.unwrap_or(key_len);
+            return Err(OptionError::KeyLength { bytes, takes: tags.spec().cipher_key_lens() }.into());
+        }
+        return Ok((DataCipher::Tagged(tags.clone()), key_len));
+    }
+    let cipher = match &options.cipher {
+        Some(cipher) => cipher.clone(),
+        None => CipherSpec::from_str(DEFAULT_CIPHER).map_err(OptionError::UnsupportedCipher)?,
+    };
+    if cipher.is_null() {
+        return Err(OptionError::NullCipher.into());
+    }
+    if cipher.is_single_snapshot() {
+        return Err(OptionError::SingleSnapshot.into());
+    }
+    let key_len = options.key_len.or(options.volume_key.as_ref().map(VolumeKey::len));
+    let key_len = key_len.unwrap_or_else(|| default_key_len(&cipher));
+    if !cipher.key_len_is_valid(key_len) {
+        return Err(OptionError::KeyLength { bytes: key_len, takes: cipher.key_lens() }.into());
+    }
+    Ok((DataCipher::Plain(cipher), key_len))
+}
+
+/// Fails if dm-integrity's layout leaves no room for data.
+fn room_for_tags(
+    data: &dyn Media,
+    offset: u64,
+    (data_unit, tag_len): (u32, usize),
+) -> Result<(), FormatError> {
+    // intended: nothing is there behind the end.
+    let size = data.size().saturating_sub(offset);
+    let new = NewLayout {
+        data_unit,
+        // cannot fail: tags of hashes and nonces have at most 64 and 32 bytes.
+        tag_len: u16::try_from(tag_len).unwrap_or(u16::MAX),
+        interleave: 0,
+        journal: None,
+        flags: Flags { fixed_padding: true, ..Flags::default() },
+        salt: [0; 16],
+        size,
+        data_size: None,
+    };
+    match TagLayout::create(&new) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(OptionError::NoRoomForTags { has: size }.into()),
+    }
 }
 
 fn volume_key(options: &FormatOptions, key_len: usize) -> Result<VolumeKey, FormatError> {
@@ -263,10 +354,10 @@ pub(super) fn build(
         size: SegmentSize::Dynamic,
         flags: Vec::new(),
         kind: SegmentKind::Crypt {
-            encryption: plan.cipher.to_string(),
+            encryption: plan.encryption.clone(),
             sector_size: plan.data_unit,
             iv_tweak: 0,
-            integrity: None,
+            integrity: plan.integrity.clone(),
         },
     };
     let config = Config {

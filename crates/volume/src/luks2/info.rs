@@ -66,6 +66,7 @@ impl Luks2 {
             data_unit: 512,
             iv_offset: 0,
             integrity: None,
+            integrity_key_len: None,
             flags: segment.flags.clone(),
         };
         match &segment.kind {
@@ -75,6 +76,7 @@ impl Luks2 {
                 info.data_unit = *sector_size;
                 info.iv_offset = *iv_tweak;
                 info.integrity = integrity.as_ref().map(|integrity| integrity.kind.clone());
+                info.integrity_key_len = integrity.as_ref().and_then(|integrity| integrity.key_size);
             }
             SegmentKind::Linear => info.kind = "linear".into(),
             SegmentKind::Unknown(kind) => info.kind.clone_from(kind),

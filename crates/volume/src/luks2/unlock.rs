@@ -9,13 +9,17 @@ use atrest_format::luks2::{
 };
 use atrest_secret::Locked;
 
-use super::{Luks2, authenticated, keyslot};
+use super::authenticated::{self, Authentication};
+use super::{Luks2, keyslot};
 use crate::data_mapper::data_mapper;
 use crate::lock::MetadataLock;
 use crate::{
-    CryptFlags, CryptTarget, Devices, Passphrase, Protection, Segment, UnlockError, UnlockOptions, Volume,
-    VolumeFormat, VolumeKey,
+    CryptFlags, CryptTarget, Devices, Passphrase, Segment, UnlockError, UnlockOptions, Volume, VolumeFormat,
+    VolumeKey,
 };
+
+/// The requirement of a volume whose tags lie in metadata of its drive's own.
+const INLINE_TAGS: &str = "inline-hw-tags";
 
 /// Which keyslots may answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,6 +107,9 @@ impl Luks2 {
     /// Fails if the header asks for something that we don't know. Keyslots can be opened during a re-encryption.
     pub(super) fn check_requirements_known(&self) -> Result<(), UnlockError> {
         let requirements = &self.metadata().config().requirements;
+        if requirements.iter().any(|requirement| requirement.name() == INLINE_TAGS) {
+            return Err(UnlockError::InlineTags);
+        }
         match requirements.iter().filter(|requirement| !requirement.is_reencryption()).count() {
             0 => Ok(()),
             count => Err(UnlockError::UnsupportedRequirement { count }),
@@ -115,6 +122,7 @@ impl Luks2 {
         if requirements.iter().any(Requirement::is_reencryption) {
             return Err(UnlockError::ReencryptionInProgress);
         }
+        self.check_requirements_known()?;
         match requirements.len() {
             0 => Ok(()),
             count => Err(UnlockError::UnsupportedRequirement { count }),
@@ -243,21 +251,20 @@ impl Luks2 {
             }
             let digest = metadata.digest_of_segment(segment.id).map(|digest| digest.id);
             if let Some(integrity) = integrity {
-                if !options.keep_key {
-                    return Err(UnlockError::Authenticated);
-                }
                 // cryptsetup makes them with one segment only.
                 if metadata.segments().len() > 1 {
                     return Err(UnlockError::UnsupportedType);
                 }
-                let aead = authenticated::aead(encryption, &integrity.kind, key.len())?;
-                read_only |= aead.repeats_nonces && !options.single_snapshot;
+                let authentication = Authentication::new(encryption, integrity, key.len())?;
+                read_only |= authentication.spec.repeats_nonces() && !options.single_snapshot;
                 let place = (segment.offset, *iv_tweak, *sector_size);
-                let target = authenticated::target(devices.data, place, aead, key)?;
-                let protection = Protection::Kernel { data_unit: *sector_size as usize };
+                let target = authenticated::target(devices.data, place, &authentication, key)?;
+                let protection = authentication.protection(key, (*iv_tweak, *sector_size), options)?;
                 let (media_offset, len) = (target.media_offset, target.len);
                 segments.push(Segment { start: target.start, len, media_offset, protection });
-                targets.push(CryptTarget { digest, ..target });
+                if options.keep_key {
+                    targets.push(CryptTarget { digest, ..target });
+                }
                 break;
             }
             let unit = u64::from(*sector_size);

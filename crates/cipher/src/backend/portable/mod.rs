@@ -27,6 +27,7 @@ use crate::block::{Block, BlockCipher, Direction};
 use crate::mode::cbc::CbcBackend;
 use crate::mode::ctr::CtrBackend;
 use crate::mode::ecb::EcbBackend;
+use crate::mode::gcm::GcmBackend;
 use crate::mode::hctr2::Hctr2Backend;
 use crate::mode::lrw::LrwBackend;
 use crate::mode::xex1::Xex1Backend;
@@ -191,6 +192,7 @@ impl BlockCipher for PortableAes {
 impl CbcBackend for PortableAes {}
 impl CtrBackend for PortableAes {}
 impl EcbBackend for PortableAes {}
+impl GcmBackend for PortableAes {}
 impl LrwBackend for PortableAes {}
 impl Xex1Backend for PortableAes {}
 
@@ -209,6 +211,29 @@ impl XtsBackend for PortableAes {
 
     fn xts_from(&self, direction: Direction, units: XtsUnits<'_, Self>, skipped: usize, run: Run<'_>) {
         xts::run(self, direction, units, skipped, run);
+    }
+}
+
+/// SubBytes, ShiftRows and MixColumns of each block: a round without its key, as AEGIS wants it.
+pub(super) fn rounds(blocks: &mut [Block]) {
+    for batch in blocks.chunks_mut(BLOCKS) {
+        let mut whole = [[0; 16]; BLOCKS];
+        whole[..batch.len()].copy_from_slice(batch);
+        let mut state = Native::pack(&whole);
+        Word::sub_bytes(&mut state);
+        add_0x63(&mut state);
+        mix_columns::<1, _>(&mut state);
+        for (to, from) in batch.iter_mut().zip(&Native::unpack(&state)) {
+            arrange_back(to, from);
+        }
+    }
+}
+
+/// Moves to column c of row r what is kept in column c + r after one round.
+fn arrange_back(to: &mut Block, from: &Block) {
+    for (at, byte) in to.iter_mut().enumerate() {
+        let (column, row) = (at / 4, at % 4);
+        *byte = from[4 * ((column + row) % 4) + row];
     }
 }
 

@@ -65,7 +65,7 @@ const MOST: usize = 32;
 /// # Safety
 ///
 /// As for [`Steps`].
-trait Lanes: Steps {
+pub(super) trait Lanes: Steps {
     /// Blocks in eight registers: one batch.
     const BATCH: usize = REGISTERS * Self::LANES;
 

@@ -11,6 +11,8 @@ use crate::tweak::Units;
 pub(crate) trait Hashing: Copy {
     /// See [`Hctr2Backend::polyval`](crate::mode::hctr2::Hctr2Backend::polyval).
     fn polyval(self, key: &PolyvalKey, state: u128, blocks: &[Block]) -> Option<u128>;
+    /// See [`GcmBackend::ghash`](crate::mode::gcm::GcmBackend::ghash).
+    fn ghash(self, key: &PolyvalKey, state: u128, blocks: &[Block]) -> Option<u128>;
     /// See [`Hctr2Backend::xctr_polyval`](crate::mode::hctr2::Hctr2Backend::xctr_polyval).
     fn xctr_polyval(
         self,
@@ -39,7 +41,7 @@ macro_rules! hashing {
         mod $module {
             use $crate::backend::polyval::PolyvalKey;
             use $crate::backend::wide::modes::Pointers;
-            use $crate::backend::wide::{Keys, hctr2, hctr2_run};
+            use $crate::backend::wide::{Keys, ghash, hctr2, hctr2_run};
             use $crate::block::{Block, BlockCipher, Direction};
             use $crate::mode::hctr2::Hctr2Key;
             use $crate::tweak::Units;
@@ -70,6 +72,12 @@ macro_rules! hashing {
             }
 
             #[target_feature(enable = $features)]
+            pub(super) unsafe fn ghash(key: &PolyvalKey, state: u128, blocks: &[Block]) -> u128 {
+                // SAFETY: the features are enabled here.
+                unsafe { ghash::ghash::<super::$wide>(key, state, blocks) }
+            }
+
+            #[target_feature(enable = $features)]
             pub(super) unsafe fn xctr_polyval(
                 keys: &Keys,
                 hash: &PolyvalKey,
@@ -92,6 +100,17 @@ macro_rules! hashing {
                 key.multiplier?;
                 // SAFETY: `self` and the key's multiplier prove that the CPU has the features.
                 Some(unsafe { $module::polyval(key, state, blocks) })
+            }
+
+            fn ghash(
+                self,
+                key: &$crate::backend::polyval::PolyvalKey,
+                state: u128,
+                blocks: &[$crate::block::Block],
+            ) -> Option<u128> {
+                key.multiplier?;
+                // SAFETY: `self` and the key's multiplier prove that the CPU has the features.
+                Some(unsafe { $module::ghash(key, state, blocks) })
             }
 
             fn xctr_polyval(

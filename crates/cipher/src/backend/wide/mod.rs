@@ -7,6 +7,7 @@
 //! encryption runs eight chains side by side; HCTR2's two hashes grow between the AES rounds of its counter mode.
 
 pub(crate) mod ctr;
+pub(crate) mod ghash;
 pub(crate) mod hashing;
 pub(crate) mod hctr2;
 pub(crate) mod hctr2_run;
@@ -22,6 +23,7 @@ use crate::mode;
 use crate::mode::cbc::CbcBackend;
 use crate::mode::ctr::CtrBackend;
 use crate::mode::ecb::EcbBackend;
+use crate::mode::gcm::{self, GcmBackend};
 use crate::mode::hctr2::{Hctr2Backend, Hctr2Key, Polyval};
 use crate::mode::lrw::{LrwBackend, LrwKey};
 use crate::mode::xex1::Xex1Backend;
@@ -227,6 +229,12 @@ impl<I: Instructions + Hashing> Hctr2Backend for Wide<I> {
         self.instructions
             .xctr_polyval(&self.keys, hash, nonce, state, blocks)
             .unwrap_or_else(|| mode::hctr2::xctr_polyval(self, hash, nonce, state, blocks))
+    }
+}
+
+impl<I: Instructions + Hashing> GcmBackend for Wide<I> {
+    fn ghash(&self, key: &PolyvalKey, state: u128, blocks: &[Block]) -> u128 {
+        self.instructions.ghash(key, state, blocks).unwrap_or_else(|| gcm::ghash(key, state, blocks))
     }
 }
 

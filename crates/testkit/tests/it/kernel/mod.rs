@@ -1,5 +1,6 @@
 //! What needs a real kernel, under emulation. One program, so that two kernels run at a time: each keeps one core busy.
 
+mod authenticated;
 mod dmcrypt;
 mod mapping;
 mod plain;

@@ -1,5 +1,6 @@
 //! Unlocking: which keyslot answers, what is said when none does, and what the volume is then.
 
+use atrest_cipher::KeyError;
 use atrest_device::BlockDevice;
 use atrest_format::luks2::{HeaderError, Integrity, Requirement, Segment, SegmentKind, SegmentSize};
 use atrest_testkit::FaultDevice;
@@ -190,6 +191,7 @@ fn what_has_another_key_another_kind_or_tags_is_not_opened() {
     let SegmentKind::Crypt { encryption, .. } = &like.kind else { panic!("{like:?}") };
     let integrity = |kind: &str| {
         Some(Integrity {
+            key_size: None,
             kind: kind.into(),
             journal_encryption: "none".into(),
             journal_integrity: "none".into(),
@@ -202,7 +204,8 @@ fn what_has_another_key_another_kind_or_tags_is_not_opened() {
         integrity: integrity(kind),
     };
     let kind = tagged("hmac(sha256)", encryption);
-    assert_eq!(put(Segment { kind, ..like.clone() }), Some(UnlockError::Authenticated));
+    let needs_mac_key = UnlockError::Key(KeyError::Length { len: 64 });
+    assert_eq!(put(Segment { kind, ..like.clone() }), Some(needs_mac_key));
     let locked = Luks2::read(&device).expect("reads");
     let reencrypt =
         ReencryptOptions { keyslot: keyslot(), drop_slots: vec![1], ..ReencryptOptions::default() };

@@ -1,0 +1,191 @@
+//! What can be written on integritysetup's command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use crate::args::size::parse_size;
+
+/// dm-integrity devices without the kernel: format, open, close, status and dump.
+#[derive(Debug, Parser)]
+#[command(
+    name = "integritysetup",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    disable_version_flag = true
+)]
+pub struct Args {
+    /// What to do.
+    #[arg(value_enum, required_unless_present = "version")]
+    pub action: Option<Action>,
+    /// format DEVICE, open DEVICE NAME, close NAME, status NAME, dump DEVICE
+    #[arg(value_name = "OPERAND")]
+    pub operands: Vec<PathBuf>,
+    /// Print the version.
+    #[arg(long, short = 'V')]
+    pub version: bool,
+    /// Ask no question, and tell nothing.
+    #[arg(long, short)]
+    pub q: bool,
+    /// Ask no question, and tell nothing.
+    #[arg(long)]
+    pub batch_mode: bool,
+    /// Tell how it ended.
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Hash: crc32c, crc32, xxhash64, sha1, sha256, sha512, hmac-sha1, hmac-sha256, hmac-sha512.
+    #[arg(long, short = 'I', value_name = "HASH", default_value = "crc32c")]
+    pub integrity: String,
+    /// File with the key of the hash.
+    #[arg(long, value_name = "FILE")]
+    pub integrity_key_file: Option<PathBuf>,
+    /// Bytes of the key of the hash.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub integrity_key_size: Option<u64>,
+    /// Hash of the journal's sections: hmac-sha1, hmac-sha256 or hmac-sha512.
+    #[arg(long, value_name = "HASH")]
+    pub journal_integrity: Option<String>,
+    /// File with the key of the journal's hash.
+    #[arg(long, value_name = "FILE")]
+    pub journal_integrity_key_file: Option<PathBuf>,
+    /// Bytes of the key of the journal's hash.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub journal_integrity_key_size: Option<u64>,
+    /// Write without the journal: a crash can leave data whose tags are wrong.
+    #[arg(long, short = 'D')]
+    pub integrity_no_journal: bool,
+    /// Device for the data, if it is not behind the tags.
+    #[arg(long, value_name = "DEVICE")]
+    pub data_device: Option<PathBuf>,
+    /// Bytes of a data unit: 512, 1024, 2048 or 4096.
+    #[arg(long, short, value_name = "BYTES", default_value_t = 512)]
+    pub sector_size: u32,
+    /// Bytes of a tag. By default those of the hash.
+    #[arg(long, short, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1..))]
+    pub tag_size: Option<u16>,
+    /// Bytes of the journal.
+    #[arg(long, short, value_name = "BYTES", value_parser = parse_size)]
+    pub journal_size: Option<u64>,
+    /// Sectors of data between tags.
+    #[arg(long, value_name = "SECTORS", default_value_t = 0)]
+    pub interleave_sectors: u32,
+    /// Pad tags to 128 KiB, for old kernels.
+    #[arg(long)]
+    pub integrity_legacy_padding: bool,
+    /// Hash without a salt, for old kernels.
+    #[arg(long)]
+    pub integrity_legacy_hmac: bool,
+    /// Write no zeros with their tags: what was never written can't be read.
+    #[arg(long)]
+    pub no_wipe: bool,
+    /// Only read.
+    #[arg(long, short)]
+    pub readonly: bool,
+    /// Serve as a file in this directory, by FUSE, and not by NBD.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub fuse: Option<PathBuf>,
+    /// How the kernel buffers. Has no effect.
+    #[arg(long, value_name = "SECTORS", hide = true)]
+    pub buffer_sectors: Option<u64>,
+    /// When the kernel writes back. Has no effect.
+    #[arg(long, value_name = "PERCENT", hide = true)]
+    pub journal_watermark: Option<u64>,
+    /// When the kernel commits. Has no effect.
+    #[arg(long, value_name = "MS", hide = true)]
+    pub journal_commit_time: Option<u64>,
+    #[command(flatten)]
+    pub refused: Refused,
+}
+
+/// Options of integritysetup that this program has not.
+#[derive(clap::Args, Debug)]
+pub struct Refused {
+    #[arg(long, hide = true)]
+    allow_discards: bool,
+    #[arg(long, short = 'B', hide = true)]
+    integrity_bitmap_mode: bool,
+    #[arg(long, hide = true)]
+    bitmap_flush_time: Option<u64>,
+    #[arg(long, hide = true)]
+    bitmap_sectors_per_bit: Option<u64>,
+    #[arg(long, hide = true)]
+    integrity_recalculate: bool,
+    #[arg(long, hide = true)]
+    integrity_recalculate_reset: bool,
+    #[arg(long, hide = true)]
+    integrity_legacy_recalculate: bool,
+    #[arg(long, short = 'R', hide = true)]
+    integrity_recovery_mode: bool,
+    #[arg(long, hide = true)]
+    integrity_inline: bool,
+    #[arg(long, hide = true)]
+    journal_crypt: Option<String>,
+    #[arg(long, hide = true)]
+    journal_crypt_key_file: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    journal_crypt_key_size: Option<u64>,
+    #[arg(long, hide = true)]
+    deferred: bool,
+    #[arg(long, hide = true)]
+    cancel_deferred: bool,
+}
+
+/// What integritysetup does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Action {
+    Format,
+    #[value(alias = "create")]
+    Open,
+    #[value(alias = "remove")]
+    Close,
+    Status,
+    Dump,
+    #[value(hide = true)]
+    Resize,
+}
+
+impl Refused {
+    /// The first option that is there and can't be had, and why.
+    pub fn first(&self) -> Option<(&'static str, &'static str)> {
+        const KERNEL: &str = "only the kernel does that";
+        [
+            (self.allow_discards, "--allow-discards", "what is discarded would have no tags"),
+            (
+                self.integrity_bitmap_mode,
+                "--integrity-bitmap-mode",
+                "there are the journal and --integrity-no-journal",
+            ),
+            (self.bitmap_flush_time.is_some(), "--bitmap-flush-time", "there is no bitmap"),
+            (self.bitmap_sectors_per_bit.is_some(), "--bitmap-sectors-per-bit", "there is no bitmap"),
+            (self.integrity_recalculate, "--integrity-recalculate", KERNEL),
+            (self.integrity_recalculate_reset, "--integrity-recalculate-reset", KERNEL),
+            (self.integrity_legacy_recalculate, "--integrity-legacy-recalculate", KERNEL),
+            (
+                self.integrity_recovery_mode,
+                "--integrity-recovery-mode",
+                "data is not handed out without a check",
+            ),
+            (
+                self.integrity_inline,
+                "--integrity-inline",
+                "it needs a drive with room for tags in its sectors",
+            ),
+            (self.journal_crypt.is_some(), "--journal-crypt", "an encrypted journal is not read"),
+            (
+                self.journal_crypt_key_file.is_some(),
+                "--journal-crypt-key-file",
+                "an encrypted journal is not read",
+            ),
+            (
+                self.journal_crypt_key_size.is_some(),
+                "--journal-crypt-key-size",
+                "an encrypted journal is not read",
+            ),
+            (self.deferred, "--deferred", "close waits until everything is written"),
+            (self.cancel_deferred, "--cancel-deferred", "close waits until everything is written"),
+        ]
+        .into_iter()
+        .find_map(|(given, name, why)| given.then_some((name, why)))
+    }
+}

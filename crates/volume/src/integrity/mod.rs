@@ -1,0 +1,8 @@
+//! dm-integrity without encryption: tags that are checksums, or keyed hashes, as `integritysetup` makes them.
+
+mod checksum;
+mod hash;
+mod xxhash;
+
+pub use checksum::{Checksum, ChecksumError};
+pub use hash::{Hash, HashKeyError, HashSpec, HashSpecError, MAX_DIGEST};
