@@ -643,6 +643,15 @@ impl From<DmError> for Failure {
             DmError::NotOpen { .. } | DmError::NotCrypt { .. } => {
                 Self::new(Code::Device, error).hint("`atrest status` shows what is open")
             }
+            DmError::Suspended { name } => {
+                let hint = format!("`atrest resume {name}` lets it go on");
+                Self::new(Code::Parameters, error).hint(hint)
+            }
+            DmError::NotSuspended { .. } | DmError::NotLuks { .. } | DmError::Size { .. } => {
+                Self::parameters(error)
+            }
+            DmError::DeferWithTags { .. } => Self::parameters(error).hint("close it when nobody uses it"),
+            DmError::Fixed { .. } => Self::parameters(error).hint("close it and open it anew"),
             DmError::Busy { .. } => Self::new(Code::Busy, error)
                 .hint("unmount it, and remove what is mapped on top of it (`lsblk` shows both)"),
             DmError::DeviceBusy => Self::new(Code::Busy, error)

@@ -204,11 +204,19 @@ fn command(words: &[OsString]) -> Option<Command> {
 
 pub fn close(args: &CloseArgs, output: &Output) -> Result<(), Failure> {
     let registry = registry(output)?;
+    if args.deferred || args.cancel_deferred {
+        if !registry.find_all(&args.name)?.is_empty() {
+            let what = "--deferred and --cancel-deferred are for mappings of the kernel, and this volume is served by a process";
+            return Err(Failure::parameters(what).hint("`atrest close` waits for whoever uses it"));
+        }
+        let otherwise = CloseError::NotOpen { name: args.name.to_string_lossy().into_owned() };
+        return mapping::close(args, otherwise.into(), output);
+    }
     let spinner = progress::spinner("waiting until everything is written back", output);
     let closed = registry.close(&args.name, CLOSE_LIMIT);
     spinner.finish_and_clear();
     let entry = match closed {
-        Err(error @ CloseError::NotOpen { .. }) => return mapping::close(&args.name, error.into(), output),
+        Err(error @ CloseError::NotOpen { .. }) => return mapping::close(args, error.into(), output),
         closed => closed?,
     };
     output.done(&json!({ "closed": entry.name }), &format!("{} is closed", entry.name))

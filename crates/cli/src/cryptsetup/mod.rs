@@ -97,7 +97,7 @@ fn perform(request: &Request) -> Result<u8, Failure> {
             }
             Job::Uuid => report::uuid(request)?,
             Job::IsLuks => report::is_luks(request)?,
-            Job::Status(name) => report::status(&name, &output(request, &globals()))?,
+            Job::Status(name) => report::status(request, &name, &output(request, &globals()))?,
         };
         if code != 0 {
             break;
