@@ -18,6 +18,8 @@ mount -t tmpfs tmpfs $root/mnt
 mount -t tmpfs tmpfs $root/run
 mkdir -p $root/run/cryptsetup $root/run/lock $root/mnt/bin $root/mnt/guest
 cp -r "$root$1" $root/mnt/tests
+# What waits for a question in cryptsetup's words waits for no other.
+sed -i 's/^EXPECT_TIMEOUT=60/EXPECT_TIMEOUT=10/' "$root/mnt/tests/$2"
 cp "$root$3" $root/mnt/bin/cryptsetup
 # Modules are the guest's, and so are the programs that load them.
 mount --bind / $root/mnt/guest

@@ -23,7 +23,7 @@ use atrest_nbd::wire::WireError;
 use atrest_open::DeviceOpenError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
-use atrest_volume::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
+use atrest_volume::{ChangeError, ConvertError, FormatError, Obstacle, OpenError, OptionError, UnlockError};
 
 use crate::failure::{Code, Failure};
 
@@ -338,6 +338,28 @@ impl From<ChangeError> for Failure {
             ChangeError::WipeNotVerified { .. } => Self::new(Code::Device, error)
                 .hint("the media does not overwrite in place or is failing: treat the old passphrase as still valid"),
             _ => Self::new(Code::Device, error),
+        }
+    }
+}
+
+impl From<ConvertError> for Failure {
+    fn from(error: ConvertError) -> Self {
+        match error {
+            ConvertError::Change(error) => error.into(),
+            ConvertError::Cannot(Obstacle::Damaged) => {
+                Self::new(Code::Device, error).hint("`atrest repair` rewrites it from the other one")
+            }
+            ConvertError::Cannot(Obstacle::NoRoom) => {
+                Self::parameters(error).hint("remove a keyslot, of the numbers 0 to 5, with `atrest key remove` first")
+            }
+            ConvertError::Cannot(Obstacle::Keyslot { .. }) => Self::parameters(error).hint(
+                "`atrest key change --keep-passphrase --pbkdf pbkdf2` makes it such a one; `atrest key list` shows them",
+            ),
+            ConvertError::Cannot(Obstacle::Tokens) => Self::parameters(error).hint("`atrest token remove` removes them"),
+            ConvertError::Cannot(Obstacle::Texts) => {
+                Self::parameters(error).hint("`atrest header set --label= --subsystem=` clears the first two")
+            }
+            error => Self::parameters(error),
         }
     }
 }

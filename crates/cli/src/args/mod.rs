@@ -83,6 +83,7 @@ pub enum Command {
     Header(header::HeaderCommand),
     #[command(subcommand)]
     Token(token::TokenCommand),
+    Convert(header::ConvertArgs),
     Erase(header::EraseArgs),
     Repair(header::RepairArgs),
     HandOver(flash::HandOverArgs),

@@ -50,7 +50,7 @@ use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::output::Output;
 
-pub use serve::registry;
+pub use serve::{place, registry};
 
 /// Runs the command and returns the exit code.
 pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
@@ -83,6 +83,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Token(TokenCommand::Export(args)) => token::export(args, output)?,
         Command::Token(TokenCommand::Import(args)) => token::import(args, output)?,
         Command::Token(TokenCommand::Remove(args)) => token::remove(args, output)?,
+        Command::Convert(args) => header::convert(args, output)?,
         Command::Erase(args) => header::erase(args, output)?,
         Command::Repair(args) => header::repair(args, output)?,
         Command::HandOver(args) => flash::hand_over(args, output)?,

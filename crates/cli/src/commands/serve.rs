@@ -266,8 +266,9 @@ enum Status<'a> {
     Mapped(&'a Mapping),
 }
 
-fn line(entry: &Entry) -> String {
-    let place = match &entry.kind {
+/// Where an open volume is to be found.
+pub fn place(kind: &Kind) -> String {
+    match kind {
         Kind::NbdUnix { uri, .. } | Kind::NbdTcp { uri, .. } => uri.clone(),
         Kind::Fuse { driver: Some(driver), .. } => {
             format!("{} (by {})", driver.directory.display(), driver.program)
@@ -275,7 +276,11 @@ fn line(entry: &Entry) -> String {
         Kind::VhostUser { socket } => format!("vhost-user {}", socket.display()),
         Kind::Fuse { directory, tree: true, .. } => directory.display().to_string(),
         Kind::Fuse { directory, .. } => directory.join(fuse::FILE_NAME).display().to_string(),
-    };
+    }
+}
+
+fn line(entry: &Entry) -> String {
+    let place = place(&entry.kind);
     let mode = if entry.read_only { "read-only" } else { "read-write" };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     if let Some(failed) = entry.failed.as_ref().filter(|_| entry.has_ended()) {

@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::path::Path;
 
 use atrest_attach::dm::Mapping;
-use atrest_attach::session::{Entry, Kind};
+use atrest_attach::session::Entry;
 use atrest_engine::Access;
 use atrest_volume::LockedVolume;
 
 use super::words::Request;
 use crate::args::header::LuksVersion;
 use crate::commands::header::is_luks_of;
-use crate::commands::{mapping, registry, target};
+use crate::commands::{mapping, place, registry, target};
 use crate::failure::Failure;
 use crate::output::{Output, plain};
 
@@ -110,18 +110,12 @@ fn mapped(mapping: &Mapping, kind: &str) -> String {
 }
 
 fn served(entry: &Entry) -> String {
-    let place = match &entry.kind {
-        Kind::NbdUnix { uri, .. } | Kind::NbdTcp { uri, .. } => uri.clone(),
-        Kind::VhostUser { socket } => format!("vhost-user {}", socket.display()),
-        Kind::Fuse { directory, tree: true, .. } => directory.display().to_string(),
-        Kind::Fuse { directory, .. } => directory.join(atrest_attach::fuse::FILE_NAME).display().to_string(),
-    };
     let mode = if entry.read_only { "readonly" } else { "read/write" };
     format!(
         "{} is active.\n  type:    served by atrest, process {}\n  device:  {}\n  face:    {}\n  mode:    {mode}\n",
         plain(&entry.name),
         entry.pid(),
         plain(&entry.path.display().to_string()),
-        plain(&place),
+        plain(&place(&entry.kind)),
     )
 }

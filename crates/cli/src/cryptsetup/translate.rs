@@ -69,7 +69,8 @@ pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
             line.uses(&["cipher", "key-size"]);
             vec![Job::Benchmark]
         }
-        Action::Convert | Action::TcryptDump | Action::BitlkDump | Action::Fvault2Dump => {
+        Action::Convert => one(convert(&mut line)?),
+        Action::TcryptDump | Action::BitlkDump | Action::Fvault2Dump => {
             return Err(Failure::parameters(format!(
                 "{} can't be done here yet",
                 request.action.spelling().name
@@ -554,6 +555,18 @@ fn on_header(line: &mut Line<'_>, command: &[&str]) -> Vec<OsString> {
     line.pass(&["header"]);
     line.operands([line.request.first()]);
     line.words.split_off(0)
+}
+
+fn convert(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
+    line.uses(&["type"]);
+    let kind = match line.request.kind.as_deref() {
+        Some(kind @ ("luks1" | "luks2")) => format!("--type={kind}"),
+        _ => return Err(Failure::parameters("convert needs --type luks1 or --type luks2")),
+    };
+    line.words(&["--quiet", "convert", &kind]);
+    line.pass(&["header"]);
+    line.operands([line.request.first()]);
+    Ok(line.words.split_off(0))
 }
 
 fn backup(line: &mut Line<'_>, command: &[&str]) -> Result<Vec<OsString>, Failure> {
