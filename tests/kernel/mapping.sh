@@ -4,10 +4,12 @@
 # Then: names and devices that are taken, a wrong passphrase, and a mapping in use. Fails at the first difference.
 set -eu
 export LD_LIBRARY_PATH=/share
+changed=
 # In memory: each start of a program from /share would read it anew.
 cp /share/atrest /tmp/atrest
 atrest=/tmp/atrest
 ln -s "$atrest" /tmp/cryptsetup
+mkdir /tmp/names && ln -s "$atrest" /tmp/names/cryptsetup
 fail() { echo "$*"; dmesg | tail -n 5; exit 1; }
 
 look() { # FILE: everything that tells the mapping `volume`, and the one below it if there is one
@@ -19,6 +21,47 @@ look() { # FILE: everything that tells the mapping `volume`, and the one below i
     } > "$1" 2>&1 || fail "$name: $(cat "$1")"
     # A file is on any loop device that was free.
     sed -i 's/ 7:[0-9]* / LOOP /' "$1"
+}
+
+change() { # what is done to the mapping `volume` while it is open, in turns by cryptsetup and by us
+    sectors=$(blockdev --getsz /dev/mapper/volume)
+    dmsetup table --showkeys volume > /tmp/before
+    # What cryptsetup makes of it in the same words is what we make of it.
+    for by in cryptsetup /tmp/names/cryptsetup; do
+        $by resize volume --size 1024 --key-file /share/key || fail "$name: $by does not resize"
+        [ "$(blockdev --getsz /dev/mapper/volume)" = 1024 ] || fail "$name: $by: $(blockdev --getsz /dev/mapper/volume)"
+        dmsetup table --showkeys volume > "/tmp/table.$(echo "$by" | tr / -)"
+        $by resize volume --key-file /share/key || fail "$name: $by does not resize to all"
+        [ "$(blockdev --getsz /dev/mapper/volume)" = "$sectors" ] || fail "$name: $by: $(blockdev --getsz /dev/mapper/volume)"
+    done
+    diff /tmp/table.cryptsetup /tmp/table.-tmp-names-cryptsetup || fail "$name: not the same after a resize"
+    dmsetup table --showkeys volume | diff /tmp/before - || fail "$name: another table after a resize"
+    ! $atrest resize volume --size 1000 --key-file /share/key 2> /tmp/out || fail "$name: a size of no sectors"
+    case $options in *plain*) return ;; esac
+    dd if=/dev/mapper/volume bs=64k count=1 2> /dev/null | sha256sum > /tmp/plain.sum
+    for by in cryptsetup /tmp/names/cryptsetup; do
+        for back in cryptsetup /tmp/names/cryptsetup; do
+            $by luksSuspend volume || fail "$name: $by does not suspend"
+            [ "$(dmsetup info -c --noheadings -o suspended volume)" = Suspended ] || fail "$name: $by has not suspended it"
+            # The kernel has no key any more, and wipes it to random bytes: no table shows the old one.
+            dmsetup table --showkeys volume | diff -q /tmp/before - > /dev/null && fail "$name: $by has left the key"
+            $atrest status volume | grep -q suspended || fail "$name: $($atrest status volume)"
+            ! $back luksResume volume --key-file /share/second > /dev/null 2>&1 || fail "$name: $back takes a wrong key"
+            $back luksResume volume --key-file /share/key || fail "$name: $back does not resume"
+            dmsetup table --showkeys volume | diff /tmp/before - || fail "$name: another table after $by and $back"
+            echo 3 > /proc/sys/vm/drop_caches
+            dd if=/dev/mapper/volume bs=64k count=1 2> /dev/null | sha256sum | diff /tmp/plain.sum - || fail "$name: other data"
+        done
+    done
+    # Other options in place, and back.
+    for by in cryptsetup /tmp/names/cryptsetup; do
+        $by refresh volume --allow-discards --perf-no_read_workqueue --key-file /share/key || fail "$name: $by does not refresh"
+        dmsetup table --showkeys volume > "/tmp/table.$(echo "$by" | tr / -)"
+    done
+    diff /tmp/table.cryptsetup /tmp/table.-tmp-names-cryptsetup || fail "$name: not the same after a refresh"
+    /tmp/cryptsetup refresh volume --key-file /share/key || fail "$name: not refreshed to what it was"
+    dmsetup table --showkeys volume | grep -q allow_discards && fail "$name: discards are still passed on"
+    true
 }
 
 # Before there is any mapping.
@@ -89,6 +132,41 @@ while read -r name options; do
     losetup -d "$device"
     rm -f /tmp/volume
 done < /share/tagged
+
+# Options that the header asks for from now on, whoever sets them.
+truncate -s 4M /tmp/volume
+cost="--pbkdf pbkdf2 --pbkdf-force-iterations 1000 --luks2-metadata-size 16k --luks2-keyslots-size 1m"
+cryptsetup luksFormat -q --type luks2 $cost /tmp/volume /share/key
+$atrest open /tmp/volume --dm volume --key-file /share/key --allow-discards --perf-same_cpu_crypt --persistent > /dev/null
+cryptsetup luksDump /tmp/volume | grep -q "^Flags:.*allow-discards same-cpu-crypt" || fail "$(cryptsetup luksDump /tmp/volume)"
+$atrest close volume > /dev/null
+cryptsetup open --key-file /share/key /tmp/volume volume
+dmsetup table volume | grep -q "allow_discards same_cpu_crypt" || fail "$(dmsetup table volume)"
+# Closed as soon as nobody has it.
+sleep 100 < /dev/mapper/volume &
+holder=$!
+$atrest close volume > /dev/null 2>&1 && fail "closed in use"
+$atrest close --deferred volume > /dev/null
+dmsetup info volume | grep -q "DEFERRED REMOVE" || fail "not deferred: $(dmsetup info volume)"
+$atrest close --cancel-deferred volume > /dev/null
+dmsetup info volume | grep -q "DEFERRED REMOVE" && fail "still deferred"
+$atrest close --deferred volume > /dev/null
+kill $holder
+wait $holder || true
+tries=0
+while [ -n "$(dmsetup ls | grep volume)" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || fail "not removed"
+    sleep 0.05
+done
+rm -f /tmp/volume /dev/mapper/volume
+# Two parts of a device, of which nobody watches whether they overlap.
+set -- $(grep -v file: /share/mappings | head -n 1)
+shared="--type plain --cipher aes-xts-plain64 --key-size 256 --hash sha256 --key-file /share/key --keyfile-size 32 --size 128"
+/tmp/cryptsetup open $shared "$2" one || fail "not opened as plain"
+/tmp/cryptsetup open $shared --offset 256 "$2" two 2> /dev/null && fail "opened twice without --shared"
+/tmp/cryptsetup open $shared --offset 256 --shared "$2" two || fail "not shared"
+cryptsetup close two && cryptsetup close one
 
 expect() { # STATUS WORDS COMMAND...: fails so, and says so
     expected=$1 words=$2

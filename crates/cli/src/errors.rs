@@ -24,7 +24,7 @@ use atrest_nbd::wire::WireError;
 use atrest_open::DeviceOpenError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
-use atrest_volume::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
+use atrest_volume::{ChangeError, ConvertError, FormatError, Obstacle, OpenError, OptionError, UnlockError};
 
 use crate::failure::{Code, Failure};
 
@@ -354,6 +354,28 @@ impl From<IntegrityError> for Failure {
     }
 }
 
+impl From<ConvertError> for Failure {
+    fn from(error: ConvertError) -> Self {
+        match error {
+            ConvertError::Change(error) => error.into(),
+            ConvertError::Cannot(Obstacle::Damaged) => {
+                Self::new(Code::Device, error).hint("`atrest repair` rewrites it from the other one")
+            }
+            ConvertError::Cannot(Obstacle::NoRoom) => {
+                Self::parameters(error).hint("remove a keyslot, of the numbers 0 to 5, with `atrest key remove` first")
+            }
+            ConvertError::Cannot(Obstacle::Keyslot { .. }) => Self::parameters(error).hint(
+                "`atrest key change --keep-passphrase --pbkdf pbkdf2` makes it such a one; `atrest key list` shows them",
+            ),
+            ConvertError::Cannot(Obstacle::Tokens) => Self::parameters(error).hint("`atrest token remove` removes them"),
+            ConvertError::Cannot(Obstacle::Texts) => {
+                Self::parameters(error).hint("`atrest header set --label= --subsystem=` clears the first two")
+            }
+            error => Self::parameters(error),
+        }
+    }
+}
+
 impl From<DiskError> for Failure {
     fn from(error: DiskError) -> Self {
         match error {
@@ -655,6 +677,15 @@ impl From<DmError> for Failure {
             DmError::NotOpen { .. } | DmError::NotCrypt { .. } => {
                 Self::new(Code::Device, error).hint("`atrest status` shows what is open")
             }
+            DmError::Suspended { name } => {
+                let hint = format!("`atrest resume {name}` lets it go on");
+                Self::new(Code::Parameters, error).hint(hint)
+            }
+            DmError::NotSuspended { .. } | DmError::NotLuks { .. } | DmError::Size { .. } => {
+                Self::parameters(error)
+            }
+            DmError::DeferWithTags { .. } => Self::parameters(error).hint("close it when nobody uses it"),
+            DmError::Fixed { .. } => Self::parameters(error).hint("close it and open it anew"),
             DmError::Busy { .. } => Self::new(Code::Busy, error)
                 .hint("unmount it, and remove what is mapped on top of it (`lsblk` shows both)"),
             DmError::DeviceBusy => Self::new(Code::Busy, error)

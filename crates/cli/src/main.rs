@@ -74,6 +74,14 @@ fn limit_work(global: &GlobalArgs, output: &Output) {
 /// reports as 1 where clap would say 2.
 fn refused(error: &clap::Error) -> ExitCode {
     match usage::answer(error) {
+        Some(failure) if error.kind() == ErrorKind::InvalidSubcommand => {
+            // Said in cryptsetup's words it may be a whole command.
+            let ours = cryptsetup::in_our_words(std::env::args_os().skip(1));
+            match ours {
+                Some(command) => failure.hint(format!("here: {command}")).print(false),
+                None => failure.print(false),
+            }
+        }
         Some(failure) => failure.print(false),
         // If nobody reads the help there is nobody to tell.
         None => drop(error.print()),

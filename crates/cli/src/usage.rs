@@ -25,20 +25,17 @@ const ACTIONS: &[(&[&str], &str)] = &[
     (&["luksChangeKey"], "`atrest key change` replaces a passphrase"),
     (&["luksConvertKey"], "`atrest key change --keep-passphrase` derives a key in another way"),
     (&["luksKillSlot"], "`atrest key kill` wipes a keyslot by its number"),
-    (&["luksUUID"], "`atrest info` shows the UUID, and `atrest header set --uuid` sets it"),
-    (&["isLuks"], "`atrest info` ends with code 4 if a file or device is not a LUKS volume"),
+    (&["luksUUID"], "`atrest uuid` prints the UUID, and `atrest header set --uuid` sets it"),
+    (&["isLuks"], "`atrest is-luks` ends with code 4 if a file or device is not a LUKS volume"),
     (&["luksDump"], "`atrest info` shows the header"),
     (&["luksErase"], "`atrest erase` wipes all keyslots"),
     (&["luksHeaderBackup"], "`atrest header backup` saves the header"),
     (&["luksHeaderRestore"], "`atrest header restore` brings a saved header back"),
-    (&["luksSuspend", "luksResume"], "no command suspends a volume; `atrest close` closes it"),
+    (&["luksSuspend"], "`atrest suspend` stops a mapping and wipes its key"),
+    (&["luksResume"], "`atrest resume` lets it go on"),
     (&["config"], "`atrest header set` sets labels, and `atrest key priority` the priority of a keyslot"),
-    (&["convert"], "only cryptsetup converts between LUKS1 and LUKS2"),
     (&["benchmark"], "`atrest bench` measures"),
-    (
-        &["resize", "refresh"],
-        "no command changes an open volume: it is as large as its file or device when it is opened (--size shows less)",
-    ),
+    (&["refresh"], "`atrest open --refresh --dm NAME` gives a mapping other options in place"),
 ];
 
 /// Options of cryptsetup 2.6.1 that have another name here, or none.
@@ -54,7 +51,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["--new-keyfile"], "--new-key-file FILE gives the new passphrase"),
     (&["--master-key-file"], "--volume-key-file FILE gives the volume key"),
     (&["--dump-volume-key", "--dump-master-key"], "`atrest key export` writes the volume key to a file"),
-    (&["--dump-json-metadata"], "`atrest info --json` shows the header"),
+    (&["--dump-json-metadata"], "`atrest info --metadata` shows it"),
     (&["--header-backup-file"], "the backup is the path behind the volume"),
     (
         &["--token-id", "--token-only", "--token-type", "--disable-external-tokens"],

@@ -46,6 +46,7 @@
 )]
 
 mod apart;
+mod convert;
 mod cost;
 mod data_mapper;
 mod detect;
@@ -64,6 +65,7 @@ mod volume;
 mod wiped;
 
 pub use atrest_secret::{Passphrase, VolumeKey};
+pub use convert::{ConvertError, Obstacle, convert};
 pub use detect::{LockedVolume, format, header_backup, header_restore, repair};
 pub use error::{ChangeError, FormatError, OpenError, OptionError, UnlockError};
 pub use info::{

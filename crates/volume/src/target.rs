@@ -66,21 +66,32 @@ pub struct CryptFlags {
 }
 
 impl CryptFlags {
+    /// Each flag by the name that a LUKS2 header gives it.
+    fn each(&mut self) -> [(&'static str, &mut bool); 6] {
+        [
+            ("allow-discards", &mut self.allow_discards),
+            ("same-cpu-crypt", &mut self.same_cpu_crypt),
+            ("submit-from-crypt-cpus", &mut self.submit_from_crypt_cpus),
+            ("no-read-workqueue", &mut self.no_read_workqueue),
+            ("no-write-workqueue", &mut self.no_write_workqueue),
+            ("no-journal", &mut self.no_journal),
+        ]
+    }
+
     /// Those that a LUKS2 header names; others are left out.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut flags = Self::default();
         for name in names {
-            match name {
-                "allow-discards" => flags.allow_discards = true,
-                "same-cpu-crypt" => flags.same_cpu_crypt = true,
-                "submit-from-crypt-cpus" => flags.submit_from_crypt_cpus = true,
-                "no-read-workqueue" => flags.no_read_workqueue = true,
-                "no-write-workqueue" => flags.no_write_workqueue = true,
-                "no-journal" => flags.no_journal = true,
-                _ => {}
+            for (known, flag) in flags.each() {
+                *flag |= known == name;
             }
         }
         flags
+    }
+
+    /// The names that a LUKS2 header has for those that are set.
+    pub fn names(mut self) -> Vec<&'static str> {
+        self.each().into_iter().filter(|(_, set)| **set).map(|(name, _)| name).collect()
     }
 
     /// What either asks for.
@@ -106,6 +117,7 @@ mod tests {
         let flags = CryptFlags::from_names(["of-tomorrow", "allow-discards", "no-write-workqueue"]);
         let expected = CryptFlags { allow_discards: true, no_write_workqueue: true, ..CryptFlags::default() };
         assert_eq!(flags, expected);
+        assert_eq!(flags.names(), ["allow-discards", "no-write-workqueue"]);
         let more = CryptFlags { same_cpu_crypt: true, ..CryptFlags::default() };
         assert_eq!(flags.or(more), CryptFlags { same_cpu_crypt: true, ..expected });
     }

@@ -18,6 +18,7 @@ const SUSPEND: u32 = 6;
 const STATUS: u32 = 7;
 const LOAD: u32 = 9;
 const TABLE: u32 = 12;
+const TARGET_MESSAGE: u32 = 14;
 
 /// `_IOWR(0xfd, number, struct dm_ioctl)`.
 const fn request(number: u32) -> u32 {
@@ -43,6 +44,8 @@ pub struct Found {
     pub open_count: u32,
     /// Whether it refuses writes.
     pub read_only: bool,
+    /// Whether all I/O waits.
+    pub suspended: bool,
 }
 
 impl Control {
@@ -82,6 +85,7 @@ impl Control {
                 device: message.device(),
                 open_count: message.open_count(),
                 read_only: message.has(flag::READ_ONLY),
+                suspended: message.has(flag::SUSPEND),
             })),
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
             Err(error) => Err(DmError::System { request: "status", error }),
@@ -119,6 +123,29 @@ impl Control {
         let mut message = Message::new(name);
         message.event(event);
         self.send(SUSPEND, &mut message).map_err(|error| DmError::System { request: "resume", error })?;
+        Ok(message.has(flag::UEVENT_GENERATED))
+    }
+
+    /// Stops all I/O of a mapping, once what was begun is done and file systems are in order.
+    pub fn suspend(&self, name: &str) -> Result<(), DmError> {
+        let mut message = Message::new(name);
+        message.add_flag(flag::SUSPEND);
+        self.send(SUSPEND, &mut message).map_err(|error| DmError::System { request: "suspend", error })
+    }
+
+    /// Tells a mapping's target something. The words may hold a key.
+    pub fn tell(&self, name: &str, words: &[u8]) -> Result<(), DmError> {
+        let mut message = Message::new(name);
+        message.words(words);
+        self.send(TARGET_MESSAGE, &mut message).map_err(|error| DmError::System { request: "message", error })
+    }
+
+    /// Removes a mapping as soon as nobody uses it. Gives whether udev was told, as it is when that is now.
+    pub fn remove_deferred(&self, name: &str, event: u32) -> Result<bool, DmError> {
+        let mut message = Message::new(name);
+        message.event(event);
+        message.add_flag(flag::DEFERRED_REMOVE);
+        self.send(REMOVE, &mut message).map_err(|error| DmError::System { request: "remove", error })?;
         Ok(message.has(flag::UEVENT_GENERATED))
     }
 

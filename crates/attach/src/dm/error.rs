@@ -71,6 +71,50 @@ pub enum DmError {
         /// What the operating system said.
         error: io::Error,
     },
+    /// All I/O of the mapping waits already, and the kernel has no key.
+    Suspended {
+        /// Its name.
+        name: String,
+    },
+    /// No I/O of the mapping waits.
+    NotSuspended {
+        /// Its name.
+        name: String,
+    },
+    /// A volume without a header can't be suspended: nothing would tell whether the key that comes back is the right one.
+    NotLuks {
+        /// Its name.
+        name: String,
+    },
+    /// The volume that was unlocked is not the one that is mapped, or has another key, cipher or place.
+    OtherVolume {
+        /// The mapping's name.
+        name: String,
+    },
+    /// The kernel has the key in its keyring, out of which it must be given again.
+    NeedsKey {
+        /// The mapping's name.
+        name: String,
+    },
+    /// A size that the mapping can't have.
+    Size {
+        /// Bytes that were asked for.
+        wanted: u64,
+        /// Bytes in its data units, which the size is a multiple of.
+        unit: u64,
+        /// Bytes that its device has room for.
+        room: u64,
+    },
+    /// The mapping has more than one segment, or tags beside its data units: its table can't be replaced by one of another size.
+    Fixed {
+        /// Its name.
+        name: String,
+    },
+    /// A mapping with tags has one below it, which would stay.
+    DeferWithTags {
+        /// Its name.
+        name: String,
+    },
     /// The kernel refused the request.
     System {
         /// What was asked for.
@@ -107,6 +151,26 @@ impl fmt::Display for DmError {
                 write!(f, "udev has not answered for {seconds} s")
             }
             Self::Node { path, error } => write!(f, "the device node {}: {error}", path.display()),
+            Self::Suspended { name } => write!(f, "/dev/mapper/{name} is suspended"),
+            Self::NotSuspended { name } => write!(f, "/dev/mapper/{name} is not suspended"),
+            Self::NotLuks { name } => {
+                write!(f, "/dev/mapper/{name} is no LUKS volume: nothing would tell a wrong key from the right one afterwards")
+            }
+            Self::OtherVolume { name } => {
+                write!(f, "the volume is not the one that /dev/mapper/{name} is made of, or its key, cipher or place differ")
+            }
+            Self::NeedsKey { name } => {
+                write!(f, "/dev/mapper/{name} has its key from the kernel's keyring, where it is needed again")
+            }
+            Self::Size { wanted, unit, room } => {
+                write!(f, "{wanted} bytes are no size for it: a multiple of {unit}, up to the {room} bytes that its device has room for")
+            }
+            Self::Fixed { name } => {
+                write!(f, "/dev/mapper/{name} has several segments or integrity tags, and keeps the table that it has")
+            }
+            Self::DeferWithTags { name } => {
+                write!(f, "/dev/mapper/{name} has integrity tags: the mapping that keeps them would stay")
+            }
             Self::System { request, error } => write!(f, "device-mapper: {request}: {error}"),
             Self::Answer => f.write_str("the kernel's device-mapper gave an answer that makes no sense"),
         }

@@ -26,6 +26,8 @@ const UUID_LEN: usize = 129;
 pub mod flag {
     /// The mapping refuses writes.
     pub const READ_ONLY: u32 = 1 << 0;
+    /// In a request: stop all I/O instead of letting it go on. In an answer: it is stopped.
+    pub const SUSPEND: u32 = 1 << 1;
     /// An answer holds the table instead of the state.
     pub const STATUS_TABLE: u32 = 1 << 4;
     /// The answer did not fit.
@@ -34,6 +36,8 @@ pub mod flag {
     pub const UEVENT_GENERATED: u32 = 1 << 13;
     /// The kernel wipes its copy of the message.
     pub const SECURE_DATA: u32 = 1 << 15;
+    /// Remove it as soon as nobody uses it any more.
+    pub const DEFERRED_REMOVE: u32 = 1 << 17;
 }
 
 /// A request, and then the answer to it. It lies in locked memory, as a table holds a key.
@@ -101,6 +105,16 @@ impl Message {
         self.used = at + next;
         let count = self.number(TARGET_COUNT) + 1;
         self.set(TARGET_COUNT, count);
+    }
+
+    /// Words for the target at sector 0, or, if they begin with `@`, for the mapping itself.
+    pub fn words(&mut self, words: &[u8]) {
+        let at = self.used;
+        self.grow(at + 8 + words.len() + 1);
+        self.bytes[at..at + 8].fill(0);
+        self.bytes[at + 8..at + 8 + words.len()].copy_from_slice(words);
+        self.bytes[at + 8 + words.len()] = 0;
+        self.used = at + 8 + words.len() + 1;
     }
 
     /// The whole message, for the ioctl.
@@ -251,6 +265,14 @@ mod tests {
         assert_eq!(bytes[336..342], *b"crypt\0");
         assert_eq!(bytes[352..379], *b"aes-xts-plain64 00 0 7:0 0\0");
         assert_eq!(bytes[312 + 72..312 + 80], 2048u64.to_ne_bytes());
+    }
+
+    #[test]
+    fn words_for_a_target_lie_as_the_kernel_header_says() {
+        let mut message = Message::new("root");
+        message.words(b"key wipe");
+        // dm_target_msg: a sector, and a string that ends in a zero byte.
+        assert_eq!(message.bytes()[312..329], *b"\0\0\0\0\0\0\0\0key wipe\0");
     }
 
     #[test]

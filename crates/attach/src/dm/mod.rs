@@ -7,6 +7,7 @@
 
 #[doc(hidden)]
 pub mod answer;
+mod change;
 mod control;
 mod error;
 mod integrity;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 use atrest_engine::FileDevice;
 use atrest_volume::{CryptFlags, Volume, VolumeFormat, is_uuid};
 
+pub use change::{refresh, resize, resume, suspend};
 pub use error::DmError;
 pub use status::{Mapping, find, list};
 
@@ -132,17 +134,49 @@ fn map(
 /// [`DmError::Busy`] if it is in use. [`DmError::Control`] if the kernel has no device-mapper or this user
 /// may not use it.
 pub fn close(name: &str) -> Result<(), DmError> {
-    check_name(name)?;
     let control = Control::open()?;
-    let found = control.status(name)?.ok_or_else(|| DmError::NotOpen { name: name.into() })?;
-    let Some(mapping) = status::mapping(&control, name, found)? else {
-        return Err(DmError::NotCrypt { name: name.into() });
-    };
+    let mapping = encrypted(&control, name)?;
     remove(&control, name)?;
     match mapping.tags {
         Some(below) => remove(&control, &below.name),
         None => Ok(()),
     }
+}
+
+/// Removes a mapping as soon as nobody uses it, which may be at once.
+///
+/// # Errors
+/// As [`close`], but for [`DmError::Busy`]. [`DmError::DeferWithTags`] for one with a mapping below it, which would stay.
+pub fn close_deferred(name: &str) -> Result<(), DmError> {
+    let control = Control::open()?;
+    let mapping = encrypted(&control, name)?;
+    if mapping.tags.is_some() {
+        return Err(DmError::DeferWithTags { name: name.into() });
+    }
+    let cookie = Cookie::new(Audience::Everybody)?;
+    let told_udev = control.remove_deferred(name, cookie.event())?;
+    cookie.wait(told_udev)?;
+    match control.status(name)? {
+        Some(_) => Ok(()),
+        None => node::disappear(name),
+    }
+}
+
+/// Keeps a mapping that [`close_deferred`] would have removed.
+///
+/// # Errors
+/// As [`close`], but for [`DmError::Busy`].
+pub fn cancel_deferred(name: &str) -> Result<(), DmError> {
+    let control = Control::open()?;
+    encrypted(&control, name)?;
+    control.tell(name, b"@cancel_deferred_remove")
+}
+
+/// The encrypted mapping of that name.
+fn encrypted(control: &Control, name: &str) -> Result<Mapping, DmError> {
+    check_name(name)?;
+    let found = control.status(name)?.ok_or_else(|| DmError::NotOpen { name: name.into() })?;
+    status::mapping(control, name, found)?.ok_or_else(|| DmError::NotCrypt { name: name.into() })
 }
 
 fn remove(control: &Control, name: &str) -> Result<(), DmError> {

@@ -43,6 +43,8 @@ pub struct Mapping {
     pub read_only: bool,
     /// Whether it is mounted or otherwise open.
     pub in_use: bool,
+    /// Whether all I/O waits, and the kernel has no key.
+    pub suspended: bool,
     /// dm-crypt's other options.
     pub flags: Vec<String>,
     /// The tags beside each data unit, if the volume is authenticated.
@@ -127,6 +129,7 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
         iv_offset: line.iv_offset,
         read_only: found.read_only,
         in_use: found.open_count > 0,
+        suspended: found.suspended,
         flags: line.flags,
         tags,
     }))

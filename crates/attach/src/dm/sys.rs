@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Bytes of `struct loop_config`: descriptor, block size, `struct loop_info64` of 232 bytes, 64 reserved ones.
 pub const LOOP_CONFIG: usize = 8 + 232 + 64;
 const LOOP_CONFIGURE: u32 = 0x4c0a;
+/// A loop device takes the length that its file has by now.
+pub const LOOP_SET_CAPACITY: u32 = 0x4c07;
 
 /// Keys that only this thread finds, and that go with it.
 const KEY_SPEC_THREAD_KEYRING: libc::c_long = -1;

@@ -48,8 +48,12 @@ pub fn line(
     let (major, minor) = major_minor(device);
     let offset = offset / 512;
     let rest = format!(" {} {major}:{minor} {offset}{}", target.iv_offset, options(target, flags));
-    let front = format!("{} ", target.cipher);
-    let key = match keys {
+    joined(&[format!("{} ", target.cipher).as_bytes(), &key(target, keys), rest.as_bytes()])
+}
+
+/// The word of a line that is the key, or says where it is.
+pub fn key(target: &CryptTarget, keys: &KeyPlace) -> SecretBytes {
+    match keys {
         KeyPlace::Keyring { uuid } => {
             // intended: LUKS1 has one digest without a number, which cryptsetup counts as 0.
             let description = keyring::description(uuid, target.digest.unwrap_or(0));
@@ -58,14 +62,19 @@ pub fn line(
         }
         KeyPlace::Table if target.key.is_empty() => SecretBytes::copy_from(b"-"),
         KeyPlace::Table => hex(target.key.expose()),
-    };
-    let mut line = SecretBytes::zeroed(front.len() + key.len() + rest.len());
-    let (a, b) = line.split_at_mut(front.len());
-    let (b, c) = b.split_at_mut(key.len());
-    a.copy_from_slice(front.as_bytes());
-    b.copy_from_slice(&key);
-    c.copy_from_slice(rest.as_bytes());
-    line
+    }
+}
+
+/// All parts, one behind the other.
+pub fn joined(parts: &[&[u8]]) -> SecretBytes {
+    let mut all = SecretBytes::zeroed(parts.iter().map(|part| part.len()).sum());
+    let mut rest = &mut all[..];
+    for part in parts {
+        let (here, behind) = rest.split_at_mut(part.len());
+        here.copy_from_slice(part);
+        rest = behind;
+    }
+    all
 }
 
 /// The optional parameters with their number, and a space in front; nothing if there are none.

@@ -12,6 +12,7 @@ pub mod header;
 pub mod initramfs;
 pub mod inside;
 pub mod key;
+pub mod mapped;
 pub mod mount_tree;
 pub mod open;
 pub mod reencrypt;
@@ -72,6 +73,9 @@ pub enum Command {
     Open(open::OpenArgs),
     Close(open::CloseArgs),
     Status(open::StatusArgs),
+    Suspend(mapped::SuspendArgs),
+    Resume(mapped::ResumeArgs),
+    Resize(mapped::ResizeArgs),
     Unlock(unlock::BootUnlockArgs),
     #[command(subcommand)]
     Key(key::KeyCommand),
@@ -79,6 +83,7 @@ pub enum Command {
     Header(header::HeaderCommand),
     #[command(subcommand)]
     Token(token::TokenCommand),
+    Convert(header::ConvertArgs),
     Erase(header::EraseArgs),
     Repair(header::RepairArgs),
     HandOver(flash::HandOverArgs),

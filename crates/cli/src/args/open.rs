@@ -73,6 +73,17 @@ pub struct OpenArgs {
     /// root alone.
     #[arg(long, value_name = "SOCKET")]
     pub metrics: Option<PathBuf>,
+    /// Give the mapping NAME, which is of this volume, other options in place, while it is in use: --allow-discards, --perf-… and
+    /// --disable-keyring. What is not asked for, here or by the header, is off afterwards.
+    #[arg(long, requires = "dm")]
+    pub refresh: bool,
+    /// Have the header (LUKS2) ask for these options of the kernel from now on, whoever opens the volume. What it asked for until now
+    /// is forgotten.
+    #[arg(long, requires = "dm")]
+    pub persistent: bool,
+    /// Map a part of a device of which other mappings or processes have other parts. Nobody watches that they do not overlap (plain mode).
+    #[arg(long, requires = "dm", conflicts_with = "refresh")]
+    pub shared: bool,
     #[command(flatten)]
     pub tls: TlsArgs,
     #[command(flatten)]
@@ -242,8 +253,15 @@ pub struct PlainArgs {
 #[command(after_long_help = "\
 Examples:
   atrest close secret          # one that atrest serves, or else /dev/mapper/secret
+  atrest close --deferred secret
   atrest close ~/volumes/secret.img")]
 pub struct CloseArgs {
+    /// A mapping of the kernel that is in use goes as soon as nobody uses it any more.
+    #[arg(long, conflicts_with = "cancel_deferred")]
+    pub deferred: bool,
+    /// Keep a mapping that --deferred would have removed.
+    #[arg(long)]
+    pub cancel_deferred: bool,
     /// Name of the open volume, or the path it was opened from. A mapping of the kernel is known by its name only.
     pub name: PathBuf,
 }

@@ -1,25 +1,63 @@
-//! `open --dm`, and mappings of the kernel for `close` and `status`.
+//! `open --dm`, `suspend`, `resume`, `resize`, and mappings of the kernel for `close` and `status`.
 
 use std::path::Path;
 
 use atrest_attach::dm::{self, DmError, Mapping, Options};
-use atrest_volume::CryptFlags;
+use atrest_engine::Access;
+use atrest_volume::{CryptFlags, LockedVolume};
 use serde_json::json;
 
-use super::unlock::{Use, open_if};
-use crate::args::open::OpenArgs;
+use super::target::open_device;
+use super::unlock::{Use, again, open_if, open_unlocked};
+use crate::args::mapped::{ResizeArgs, ResumeArgs, SuspendArgs};
+use crate::args::open::{CloseArgs, OpenArgs, VolumeType};
 use crate::failure::Failure;
 use crate::output::{Output, path_text};
 
 pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
+    let options = options(args);
+    if args.refresh {
+        let volume = again(path, &args.unlock, output)?;
+        let mapped = dm::refresh(name, &volume, options.flags, options.disable_keyring)?;
+        persist(path, args, options.flags)?;
+        let report = json!({ "event": "ready", "name": name, "path": path_text(&mapped) });
+        output.done(&report, &format!("{} is refreshed", mapped.display()))?;
+        return Ok(0);
+    }
     dm::check_free(name)?;
     let wanted = Use { write: args.unlock.writes_unless(args.read_only), keep_key: true, ..Use::default() };
-    let (held, volume) = open_if(path, &args.unlock, wanted, output, || Ok(()))?;
+    let (held, volume) = match args.shared {
+        true if args.unlock.kind != VolumeType::Plain => {
+            return Err(Failure::parameters(
+                "--shared is for plain mode: a LUKS volume has its device to itself",
+            ));
+        }
+        true => {
+            let access = if wanted.write { Access::ReadWrite } else { Access::ReadOnly };
+            open_unlocked(path, access, &args.unlock, wanted, output)?
+        }
+        false => open_if(path, &args.unlock, wanted, output, || Ok(()))?,
+    };
     if volume.read_only() && !args.read_only {
         output.warn("the volume can only be read");
     }
+    let (media, header) = held.into_devices();
+    let media = media.into_file().map_err(|error| {
+        let hint = "have the kernel connect first, and name its device: nbd-client -unix SOCKET /dev/nbd0";
+        Failure::from(error).at(path).hint(hint)
+    })?;
+    let mapped = dm::open(name, &volume, media, options).map_err(|error| Failure::from(error).at(path))?;
+    drop(header);
+    persist(path, args, options.flags)?;
+    let report = json!({ "event": "ready", "name": name, "path": path_text(&mapped) });
+    output.done(&report, &format!("{} is open", mapped.display()))?;
+    Ok(0)
+}
+
+/// How the options ask the kernel to map a volume.
+fn options(args: &OpenArgs) -> Options {
     let kernel = args.kernel;
-    let options = Options {
+    Options {
         read_only: args.read_only,
         flags: CryptFlags {
             allow_discards: args.allow_discards,
@@ -30,24 +68,74 @@ pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result
             no_journal: kernel.no_journal,
         },
         disable_keyring: kernel.disable_keyring,
+    }
+}
+
+/// With --persistent: has the header ask for what the volume was opened with.
+fn persist(path: &Path, args: &OpenArgs, flags: CryptFlags) -> Result<(), Failure> {
+    if !args.persistent {
+        return Ok(());
+    }
+    if args.unlock.kind != VolumeType::Luks {
+        return Err(Failure::parameters(
+            "--persistent is for LUKS2: a plain volume has no header to ask for it",
+        ));
+    }
+    let path = args.unlock.header.as_deref().unwrap_or(path);
+    let device = open_device(path, Access::ReadWrite)?;
+    let changed = LockedVolume::read(&device).map_err(Failure::from).and_then(|mut locked| {
+        let luks2 = locked.luks2_mut()?;
+        Ok(luks2.set_flags(&device, flags)?)
+    });
+    changed.map_err(|failure| failure.at(path).within("it is mapped, but its header could not be changed"))
+}
+
+pub fn suspend(args: &SuspendArgs, output: &Output) -> Result<(), Failure> {
+    dm::suspend(&args.name)?;
+    let text = format!("{} is suspended: `atrest resume {}` lets it go on", args.name, args.name);
+    output.done(&json!({ "suspended": args.name }), &text)
+}
+
+/// The mapping of that name, which a volume is to be unlocked for again.
+fn mapped(name: &str) -> Result<Mapping, Failure> {
+    dm::check_name(name)?;
+    Ok(dm::find(name)?.ok_or_else(|| DmError::NotOpen { name: name.into() })?)
+}
+
+pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
+    let mapping = mapped(&args.name)?;
+    // Told before anybody types a passphrase.
+    if !mapping.suspended {
+        return Err(DmError::NotSuspended { name: mapping.name }.into());
+    }
+    let volume = again(&mapping.device, &args.again.unlock(), output)?;
+    dm::resume(&args.name, &volume, args.disable_keyring)?;
+    output.done(&json!({ "resumed": args.name }), &format!("{} goes on", args.name))
+}
+
+pub fn resize(args: &ResizeArgs, output: &Output) -> Result<(), Failure> {
+    let mapping = mapped(&args.name)?;
+    let volume = match mapping.keyring && !mapping.suspended {
+        true => Some(again(&mapping.device, &args.again.unlock(), output)?),
+        false => None,
     };
-    let (media, header) = held.into_devices();
-    let media = media.into_file().map_err(|error| {
-        let hint = "have the kernel connect first, and name its device: nbd-client -unix SOCKET /dev/nbd0";
-        Failure::from(error).at(path).hint(hint)
-    })?;
-    let mapped = dm::open(name, &volume, media, options).map_err(|error| Failure::from(error).at(path))?;
-    drop(header);
-    let report = json!({ "event": "ready", "name": name, "path": path_text(&mapped) });
-    output.done(&report, &format!("{} is open", mapped.display()))?;
-    Ok(0)
+    let size = dm::resize(&args.name, args.size, volume.as_ref())?;
+    let report = json!({ "name": args.name, "size": size });
+    output.done(&report, &format!("{} has {size} bytes", args.name))
 }
 
 /// Removes a mapping of that name; where there can be none, `otherwise` is why nothing was closed.
-pub fn close(name: &Path, otherwise: Failure, output: &Output) -> Result<(), Failure> {
+pub fn close(args: &CloseArgs, otherwise: Failure, output: &Output) -> Result<(), Failure> {
+    let name = args.name.strip_prefix("/dev/mapper").unwrap_or(&args.name);
     let Some(name) = name.to_str().filter(|name| dm::check_name(name).is_ok()) else { return Err(otherwise) };
-    match dm::close(name) {
-        Ok(()) => output.done(&json!({ "closed": name }), &format!("{name} is closed")),
+    let (closed, text) = match (args.deferred, args.cancel_deferred) {
+        (true, _) => (dm::close_deferred(name), format!("{name} is closed as soon as nobody uses it")),
+        (_, true) => (dm::cancel_deferred(name), format!("{name} stays open")),
+        _ => (dm::close(name), format!("{name} is closed")),
+    };
+    match closed {
+        Ok(()) if args.cancel_deferred => output.done(&json!({ "kept": name }), &text),
+        Ok(()) => output.done(&json!({ "closed": name }), &text),
         Err(DmError::NotOpen { .. } | DmError::Control(_)) => Err(otherwise),
         Err(error) => Err(error.into()),
     }
@@ -73,7 +161,11 @@ pub fn find(name: &Path) -> Result<Vec<Mapping>, Failure> {
 pub fn line(mapping: &Mapping) -> String {
     let place = mapping.file.as_ref().unwrap_or(&mapping.device);
     let mode = if mapping.read_only { "read-only" } else { "read-write" };
-    let used = if mapping.in_use { "in use" } else { "not in use" };
+    let used = match (mapping.suspended, mapping.in_use) {
+        (true, _) => "suspended",
+        (false, true) => "in use",
+        (false, false) => "not in use",
+    };
     let tags = mapping.tags.as_ref();
     let tags =
         // intended: without integrity there are no tags.

@@ -51,7 +51,7 @@ use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::output::Output;
 
-pub use serve::registry;
+pub use serve::{place, registry};
 
 /// Runs the command and returns the exit code.
 pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
@@ -63,6 +63,9 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Open(args) => return serve::open(args, output),
         Command::Close(args) => serve::close(args, output)?,
         Command::Status(args) => serve::status(args, output)?,
+        Command::Suspend(args) => mapping::suspend(args, output)?,
+        Command::Resume(args) => mapping::resume(args, output)?,
+        Command::Resize(args) => mapping::resize(args, output)?,
         Command::Unlock(args) => return boot::unlock(args, output),
         Command::Key(KeyCommand::Add(args)) => key::add(args, output)?,
         Command::Key(KeyCommand::Change(args)) => key::change(args, output)?,
@@ -81,6 +84,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Token(TokenCommand::Export(args)) => token::export(args, output)?,
         Command::Token(TokenCommand::Import(args)) => token::import(args, output)?,
         Command::Token(TokenCommand::Remove(args)) => token::remove(args, output)?,
+        Command::Convert(args) => header::convert(args, output)?,
         Command::Erase(args) => header::erase(args, output)?,
         Command::Repair(args) => header::repair(args, output)?,
         Command::HandOver(args) => flash::hand_over(args, output)?,

@@ -217,11 +217,19 @@ fn command(words: &[OsString]) -> Option<Command> {
 
 pub fn close(args: &CloseArgs, output: &Output) -> Result<(), Failure> {
     let registry = registry(output)?;
+    if args.deferred || args.cancel_deferred {
+        if !registry.find_all(&args.name)?.is_empty() {
+            let what = "--deferred and --cancel-deferred are for mappings of the kernel, and this volume is served by a process";
+            return Err(Failure::parameters(what).hint("`atrest close` waits for whoever uses it"));
+        }
+        let otherwise = CloseError::NotOpen { name: args.name.to_string_lossy().into_owned() };
+        return mapping::close(args, otherwise.into(), output);
+    }
     let spinner = progress::spinner("waiting until everything is written back", output);
     let closed = registry.close(&args.name, CLOSE_LIMIT);
     spinner.finish_and_clear();
     let entry = match closed {
-        Err(error @ CloseError::NotOpen { .. }) => return mapping::close(&args.name, error.into(), output),
+        Err(error @ CloseError::NotOpen { .. }) => return mapping::close(args, error.into(), output),
         closed => closed?,
     };
     output.done(&json!({ "closed": entry.name }), &format!("{} is closed", entry.name))
@@ -271,8 +279,9 @@ enum Status<'a> {
     Mapped(&'a Mapping),
 }
 
-fn line(entry: &Entry) -> String {
-    let place = match &entry.kind {
+/// Where an open volume is to be found.
+pub fn place(kind: &Kind) -> String {
+    match kind {
         Kind::NbdUnix { uri, .. } | Kind::NbdTcp { uri, .. } => uri.clone(),
         Kind::Fuse { driver: Some(driver), .. } => {
             format!("{} (by {})", driver.directory.display(), driver.program)
@@ -280,7 +289,11 @@ fn line(entry: &Entry) -> String {
         Kind::VhostUser { socket } => format!("vhost-user {}", socket.display()),
         Kind::Fuse { directory, tree: true, .. } => directory.display().to_string(),
         Kind::Fuse { directory, .. } => directory.join(fuse::FILE_NAME).display().to_string(),
-    };
+    }
+}
+
+fn line(entry: &Entry) -> String {
+    let place = place(&entry.kind);
     let mode = if entry.read_only { "read-only" } else { "read-write" };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     if let Some(failed) = entry.failed.as_ref().filter(|_| entry.has_ended()) {

@@ -66,6 +66,26 @@ pub fn unlock_if(
     joined(path, held, volume, wanted)
 }
 
+/// Unlocks a volume that the kernel has open, for its key. The device is read only, and nobody is kept from it.
+pub fn again(path: &Path, args: &UnlockArgs, output: &Output) -> Result<Volume, Failure> {
+    let wanted = Use { keep_key: true, ..Use::default() };
+    open_unlocked(path, Access::ReadOnly, args, wanted, output).map(|(_, volume)| volume)
+}
+
+/// As [`open_if`], without a lock on the device: others may use it.
+pub fn open_unlocked(
+    path: &Path,
+    access: Access,
+    args: &UnlockArgs,
+    wanted: Use,
+    output: &Output,
+) -> Result<(Held, Volume), Failure> {
+    check(args, wanted)?;
+    let held = with_header(Held::over(target::open_device(path, access)?), args)?;
+    let volume = volume_in(path, &held, args, wanted, output)?;
+    Ok((held, volume))
+}
+
 /// Unlocks the volume on a device that is open already.
 pub fn unlock_over(
     device: Device,

@@ -25,7 +25,7 @@ use clap::Parser;
 use crate::args::secrets::PassphraseArgs;
 use crate::args::{Cli, GlobalArgs};
 use crate::failure::Failure;
-use crate::output::{Output, Questions};
+use crate::output::{Output, Questions, plain};
 use crate::secrets::Source;
 use crate::{commands, usage};
 use translate::Job;
@@ -35,6 +35,34 @@ use words::{Answer, Request};
 pub fn is_meant(program: Option<&OsStr>) -> bool {
     let name = program.and_then(|program| Path::new(program).file_name());
     name.is_some_and(|name| name == "cryptsetup" || name == "atrest-cryptsetup")
+}
+
+/// The command of `atrest` that does what these words ask cryptsetup for, if there is one that does.
+pub fn in_our_words(words: impl Iterator<Item = OsString>) -> Option<String> {
+    let Ok(Answer::Request(request)) = words::read(words) else { return None };
+    check::check(&request).ok()?;
+    let jobs = translate::translate(&request).ok()?;
+    let [Job::Atrest(words)] = jobs.as_slice() else { return None };
+    let dashed = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
+    // Only operands that look like options need to be kept apart from them.
+    let behind = words.iter().skip_while(|word| *word != "--").skip(1);
+    let needed = behind.clone().any(|word| dashed(&word));
+    let shown = words.iter().filter(|word| *word != "--quiet" && (needed || *word != "--"));
+    let mut command = String::from("atrest");
+    for word in shown {
+        command.push(' ');
+        command.push_str(&quoted(&word.to_string_lossy()));
+    }
+    Some(plain(&command).to_string())
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(harmless) {
+        true => String::from(word),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// Does what the words ask for.
@@ -97,7 +125,7 @@ fn perform(request: &Request) -> Result<u8, Failure> {
             }
             Job::Uuid => report::uuid(request)?,
             Job::IsLuks => report::is_luks(request)?,
-            Job::Status(name) => report::status(&name, &output(request, &globals()))?,
+            Job::Status(name) => report::status(request, &name, &output(request, &globals()))?,
         };
         if code != 0 {
             break;

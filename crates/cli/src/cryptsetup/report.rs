@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::path::Path;
 
 use atrest_attach::dm::Mapping;
-use atrest_attach::session::{Entry, Kind};
+use atrest_attach::session::Entry;
 use atrest_engine::Access;
 use atrest_volume::LockedVolume;
 
 use super::words::Request;
 use crate::args::header::LuksVersion;
 use crate::commands::header::is_luks_of;
-use crate::commands::{mapping, registry, target};
+use crate::commands::{mapping, place, registry, target};
 use crate::failure::Failure;
 use crate::output::{Output, plain};
 
@@ -41,12 +41,12 @@ pub fn header(request: &Request) -> Result<LockedVolume, Failure> {
 }
 
 /// `status`: of a mapping as cryptsetup tells it, and of what a process of ours serves in the same form.
-pub fn status(name: &Path, output: &Output) -> Result<u8, Failure> {
+pub fn status(request: &Request, name: &Path, output: &Output) -> Result<u8, Failure> {
     let shown = name.strip_prefix("/dev/mapper").unwrap_or(name);
     let entries = registry(output)?.find_all(shown)?;
     let text = match (entries.iter().find(|entry| !entry.has_ended()), mapping::find(shown)?.first()) {
         (Some(entry), _) => served(entry),
-        (None, Some(mapping)) => mapped(mapping),
+        (None, Some(mapping)) => mapped(mapping, &kind(mapping, request)),
         (None, None) => {
             writeln!(std::io::stdout(), "/dev/mapper/{} is inactive.", shown.display())?;
             return Ok(4);
@@ -65,14 +65,23 @@ const FLAGS: &[(&str, &str)] = &[
     ("no_write_workqueue", "no_write_workqueue"),
 ];
 
-fn mapped(mapping: &Mapping) -> String {
+/// The type as cryptsetup tells it: of LUKS only where it finds the header.
+fn kind(mapping: &Mapping, request: &Request) -> String {
+    let header = request.text("header").map_or(mapping.device.as_path(), Path::new);
+    match mapping.kind.starts_with("LUKS") && !is_luks_of(header, None).is_ok_and(|is| is) {
+        true => String::from("n/a"),
+        false => mapping.kind.clone(),
+    }
+}
+
+fn mapped(mapping: &Mapping, kind: &str) -> String {
     let used = if mapping.in_use { " and is in use" } else { "" };
     let mut text = format!("/dev/mapper/{} is active{used}.\n", mapping.name);
     let mut line = |name: &str, value: &str| {
         // cannot fail: it goes into a string.
         let _ = writeln!(text, "  {name}{}", plain(value));
     };
-    line("type:    ", &mapping.kind);
+    line("type:    ", kind);
     line("cipher:  ", &mapping.cipher);
     line("keysize: ", &format!("{} bits", mapping.key_bits));
     line("key location: ", if mapping.keyring { "keyring" } else { "dm-crypt" });
@@ -86,7 +95,8 @@ fn mapped(mapping: &Mapping) -> String {
     if mapping.iv_offset != 0 {
         line("skipped: ", &format!("{} sectors", mapping.iv_offset));
     }
-    line("mode:    ", if mapping.read_only { "readonly" } else { "read/write" });
+    let mode = if mapping.read_only { "readonly" } else { "read/write" };
+    line("mode:    ", &format!("{mode}{}", if mapping.suspended { " (suspended)" } else { "" }));
     let flags: String = FLAGS
         .iter()
         .filter(|(kernel, _)| mapping.flags.iter().any(|flag| flag == kernel))
@@ -100,18 +110,12 @@ fn mapped(mapping: &Mapping) -> String {
 }
 
 fn served(entry: &Entry) -> String {
-    let place = match &entry.kind {
-        Kind::NbdUnix { uri, .. } | Kind::NbdTcp { uri, .. } => uri.clone(),
-        Kind::VhostUser { socket } => format!("vhost-user {}", socket.display()),
-        Kind::Fuse { directory, tree: true, .. } => directory.display().to_string(),
-        Kind::Fuse { directory, .. } => directory.join(atrest_attach::fuse::FILE_NAME).display().to_string(),
-    };
     let mode = if entry.read_only { "readonly" } else { "read/write" };
     format!(
         "{} is active.\n  type:    served by atrest, process {}\n  device:  {}\n  face:    {}\n  mode:    {mode}\n",
         plain(&entry.name),
         entry.pid(),
         plain(&entry.path.display().to_string()),
-        plain(&place),
+        plain(&place(&entry.kind)),
     )
 }

@@ -4,12 +4,13 @@
 //! has asked for is left out in silence.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::action::Action;
 use super::option::WITHOUT_EFFECT;
 use super::words::Request;
-use crate::failure::Failure;
+use crate::commands::mapping;
+use crate::failure::{Code, Failure};
 
 /// One step of what is to be done.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,8 +35,13 @@ pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
     let mut line = Line::new(request);
     let jobs = match request.action {
         Action::Open if request.has("test-passphrase") => test(&mut line)?,
+        Action::Open if request.has("refresh") => refresh(&mut line)?,
         Action::Open => open(&mut line)?,
+        Action::Refresh => refresh(&mut line)?,
         Action::Close => one(close(&mut line)),
+        Action::Suspend => one(suspend(&mut line)),
+        Action::Resume => one(resume(&mut line)),
+        Action::Resize => one(resize(&mut line)?),
         Action::Status => {
             line.uses(&["header"]);
             vec![Job::Status(request.first().to_owned())]
@@ -63,14 +69,8 @@ pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
             line.uses(&["cipher", "key-size"]);
             vec![Job::Benchmark]
         }
-        Action::Resize
-        | Action::Convert
-        | Action::Refresh
-        | Action::Suspend
-        | Action::Resume
-        | Action::TcryptDump
-        | Action::BitlkDump
-        | Action::Fvault2Dump => {
+        Action::Convert => one(convert(&mut line)?),
+        Action::TcryptDump | Action::BitlkDump | Action::Fvault2Dump => {
             return Err(Failure::parameters(format!(
                 "{} can't be done here yet",
                 request.action.spelling().name
@@ -241,27 +241,56 @@ fn open(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     let Some(name) = line.request.operands.get(1).cloned() else {
         return Err(Failure::parameters("open needs <device> <name>"));
     };
+    let device = line.request.first().as_os_str().to_owned();
+    open_as(line, &device, &name)
+}
+
+/// `open --refresh <device> <name>`, or `refresh <name>`: then the device is the one that is mapped.
+fn refresh(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
+    line.uses(&["refresh"]);
+    let (device, name) = match line.request.operands.as_slice() {
+        [device, name, ..] => (device.clone(), name.clone()),
+        _ => {
+            let name = line.request.first();
+            let mapped = mapping::find(name)?;
+            let mapped = mapped.first().ok_or_else(|| {
+                Failure::new(Code::Device, format!("/dev/mapper/{} is not open", name.display()))
+            })?;
+            (mapped.device.clone().into_os_string(), name.as_os_str().to_owned())
+        }
+    };
+    open_as(line, &device, &name)
+}
+
+fn open_as(line: &mut Line<'_>, device: &OsStr, name: &OsStr) -> Result<Vec<Job>, Failure> {
     let plain = kind(line)? == "plain";
     line.words(&["open"]);
     line.pass(&["header", "key-slot", "allow-discards"]);
     line.volume_key();
     line.pass_as("readonly", "--read-only");
-    line.uses(&["size", "device-size", "serialize-memory-hard-pbkdf"]);
-    if let Some(sectors) = line.request.number("size") {
-        let bytes =
-            sectors.checked_mul(512).ok_or_else(|| Failure::parameters("--size: too many sectors"))?;
-        line.with("--size", bytes.to_string());
-    }
-    if let Some(size) = line.request.text("device-size").map(OsStr::to_owned) {
-        line.with("--size", size);
-    }
+    line.uses(&["serialize-memory-hard-pbkdf"]);
+    size(line)?;
     match plain {
         true => without_header(line)?,
         false => line.secret(),
     }
-    face(line, &name)?;
-    line.operands([line.request.first()]);
+    face(line, name)?;
+    line.operands([device]);
     Ok(one(line.words.split_off(0)))
+}
+
+/// `--size`, which counts sectors of 512 bytes, or `--device-size`, which counts bytes.
+fn size(line: &mut Line<'_>) -> Result<(), Failure> {
+    line.uses(&["size", "device-size"]);
+    if let Some(sectors) = line.request.number("size").filter(|sectors| *sectors > 0) {
+        let bytes =
+            sectors.checked_mul(512).ok_or_else(|| Failure::parameters("--size: too many sectors"))?;
+        line.with("--size", bytes.to_string());
+    }
+    if let Some(bytes) = line.request.size("device-size") {
+        line.with("--size", bytes.to_string());
+    }
+    Ok(())
 }
 
 /// What a volume has no header for.
@@ -311,13 +340,19 @@ fn face(line: &mut Line<'_>, name: &OsStr) -> Result<(), Failure> {
     line.uses(&["face"]);
     let asked = line.request.text("face").map(OsStr::to_owned).or_else(|| std::env::var_os("ATREST_FACE"));
     let asked = match &asked {
-        None if std::path::Path::new("/dev/mapper/control").exists() => "dm",
+        // Only the kernel has mappings that could be refreshed.
+        _ if line.request.has("refresh") || line.request.action == Action::Refresh => "dm",
+        None if Path::new("/dev/mapper/control").exists() => "dm",
         None => "nbd",
         Some(face) => face.to_str().unwrap_or(""),
     };
     match asked.split_once(':') {
         None if asked == "dm" => {
             line.pass(KERNEL);
+            line.pass(&["persistent", "shared"]);
+            if line.request.has("refresh") || line.request.action == Action::Refresh {
+                line.words(&["--refresh"]);
+            }
             line.with("--dm", name);
             line.words(&["--quiet"]);
         }
@@ -343,9 +378,43 @@ fn face(line: &mut Line<'_>, name: &OsStr) -> Result<(), Failure> {
     Ok(())
 }
 
+fn suspend(line: &mut Line<'_>) -> Vec<OsString> {
+    line.uses(&["type", "header"]);
+    line.words(&["--quiet", "suspend"]);
+    line.operands([name(line.request)]);
+    line.words.split_off(0)
+}
+
+/// The name of a mapping, also where its path was given.
+fn name(request: &Request) -> &Path {
+    let name = request.first();
+    name.strip_prefix("/dev/mapper").unwrap_or(name)
+}
+
+fn resume(line: &mut Line<'_>) -> Vec<OsString> {
+    line.uses(&["type"]);
+    line.words(&["--quiet", "resume"]);
+    line.secret();
+    line.pass(&["header", "key-slot", "disable-keyring"]);
+    line.volume_key();
+    line.operands([name(line.request)]);
+    line.words.split_off(0)
+}
+
+fn resize(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
+    line.uses(&["type"]);
+    line.words(&["--quiet", "resize"]);
+    line.secret();
+    line.pass(&["header", "key-slot"]);
+    size(line)?;
+    line.operands([name(line.request)]);
+    Ok(line.words.split_off(0))
+}
+
 fn close(line: &mut Line<'_>) -> Vec<OsString> {
     line.uses(&["type", "header"]);
     line.words(&["--quiet", "close"]);
+    line.pass(&["deferred", "cancel-deferred"]);
     line.operands([line.request.first()]);
     line.words.split_off(0)
 }
@@ -488,6 +557,18 @@ fn on_header(line: &mut Line<'_>, command: &[&str]) -> Vec<OsString> {
     line.pass(&["header"]);
     line.operands([line.request.first()]);
     line.words.split_off(0)
+}
+
+fn convert(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
+    line.uses(&["type"]);
+    let kind = match line.request.kind.as_deref() {
+        Some(kind @ ("luks1" | "luks2")) => format!("--type={kind}"),
+        _ => return Err(Failure::parameters("convert needs --type luks1 or --type luks2")),
+    };
+    line.words(&["--quiet", "convert", &kind]);
+    line.pass(&["header"]);
+    line.operands([line.request.first()]);
+    Ok(line.words.split_off(0))
 }
 
 fn backup(line: &mut Line<'_>, command: &[&str]) -> Result<Vec<OsString>, Failure> {

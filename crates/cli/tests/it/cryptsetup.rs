@@ -325,10 +325,11 @@ fn what_an_action_does_not_do_here_is_refused_by_its_name_and_nothing_is_changed
     let before = names.0.read("vol");
     for (words, says) in [
         (&["luksFormat", "-q", "--integrity", "hmac-sha256", "vol", "key"][..], "--integrity"),
-        (&["open", "--persistent", "-d", "key", "vol", "name"], "--persistent"),
         (&["open", "--type", "tcrypt", "vol", "name"], "tcrypt"),
         (&["reencrypt", "-q", "--decrypt", "--header", "h", "vol"], "--decrypt"),
-        (&["convert", "-q", "--type", "luks1", "vol"], "convert"),
+        (&["convert", "-q", "--type", "luks2", "vol"], "already"),
+        (&["convert", "-q", "vol"], "--type"),
+        (&["tcryptDump", "vol"], "tcryptDump"),
         (&["token", "unassign", "--token-id", "0", "vol"], "--key-slot"),
         (&["open", "--face", "smoke", "-d", "key", "vol", "name"], "--face smoke"),
         (&["luksAddKey", "-d", "key", "--new-keyfile", "new", "vol", "new"], "twice"),
@@ -337,6 +338,19 @@ fn what_an_action_does_not_do_here_is_refused_by_its_name_and_nothing_is_changed
         names.run(words).fails(1, says);
     }
     assert!(names.0.read("vol") == before);
+}
+
+#[test]
+fn a_volume_is_converted_there_and_back() {
+    let names = Names::new();
+    names.volume("luks1");
+    assert!(names.opens("vol", "key"));
+    names.run(&["convert", "-q", "--type", "luks2", "vol"]).reports(0);
+    assert_eq!(names.judge(&["isLuks", "--type", "luks2", "vol"]).code, 0);
+    assert!(names.opens("vol", "key"));
+    names.run(&["convert", "-q", "--type", "luks1", "vol"]).reports(0);
+    assert_eq!(names.judge(&["isLuks", "--type", "luks1", "vol"]).code, 0);
+    assert!(names.opens("vol", "key"));
 }
 
 #[test]

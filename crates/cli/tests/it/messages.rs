@@ -155,15 +155,23 @@ fn of_words_that_cryptsetup_knows() {
             "luksOpen",
             "`atrest open` unlocks a volume: --fuse DIR, --nbd or, as cryptsetup does, --dm NAME; plain mode is --type plain",
         ),
-        ("luksErase", "`atrest erase` wipes all keyslots"),
+        ("luksErase", "here: atrest erase vol"),
         ("luksDump", "`atrest info` shows the header"),
-        ("isLuks", "`atrest info` ends with code 4 if a file or device is not a LUKS volume"),
-        (
-            "resize",
-            "no command changes an open volume: it is as large as its file or device when it is opened (--size shows less)",
-        ),
+        ("isLuks", "`atrest is-luks` ends with code 4 if a file or device is not a LUKS volume"),
+        ("luksSuspend", "here: atrest suspend vol"),
     ] {
         says(&scratch, &[name, "vol"], 1, &format!("there is no command {name}"), hint);
+    }
+    // Whole commands are answered with the whole command.
+    for (words, ours) in [
+        (
+            &["luksAddKey", "-S", "3", "-d", "old key", "vol"][..],
+            "here: atrest key add '--key-file=old key' --new-key-slot=3 vol",
+        ),
+        (&["--", "luksKillSlot", "-vol", "1"], "here: atrest key kill -- -vol 1"),
+    ] {
+        let name = words.iter().find(|word| word.starts_with("luks")).expect("a name");
+        says(&scratch, words, 1, &format!("there is no command {name}"), ours);
     }
     for (option, name, hint) in [
         (

@@ -204,6 +204,14 @@ impl Metadata {
         })
     }
 
+    /// With these persistent flags, and no others.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first rule that the result breaks.
+    pub fn with_flags(&self, flags: &[&str]) -> Result<Self, HeaderError> {
+        self.edit(|document| in_section(document, Section::Config, |config| config.set("flags", &flags)))
+    }
+
     fn edit(&self, change: impl FnOnce(&mut Object)) -> Result<Self, HeaderError> {
         let mut document = self.document.clone();
         change(&mut document);

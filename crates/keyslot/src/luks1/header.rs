@@ -267,6 +267,20 @@ impl Header {
         Ok(())
     }
 
+    /// Places the areas of all keyslots, by their first sectors.
+    ///
+    /// # Errors
+    /// [`HeaderError`] with the first area that lies in the header, reaches into the data or overlaps another. The header is unchanged then.
+    pub fn place_areas(&mut self, sectors: &[u32; SLOTS]) -> Result<(), HeaderError> {
+        let mut placed = self.clone();
+        for (slot, sector) in placed.fields.slots.iter_mut().zip(sectors) {
+            slot.sector = *sector;
+        }
+        placed.check()?;
+        *self = placed;
+        Ok(())
+    }
+
     /// Marks a keyslot as free and forgets its derivation. A number that does not exist changes nothing.
     pub fn free_slot(&mut self, number: usize) {
         if let Some(slot) = self.fields.slots.get_mut(number) {

@@ -21,7 +21,7 @@ pub(super) fn header_bytes(device: &dyn Media) -> Result<[u8; HEADER_LEN], OpenE
 }
 
 /// The header, checked.
-pub(super) fn read_header(device: &dyn Media) -> Result<Header, OpenError> {
+pub(crate) fn read_header(device: &dyn Media) -> Result<Header, OpenError> {
     parse(&header_bytes(device)?)
 }
 
@@ -39,7 +39,7 @@ pub(super) fn open_error(error: HeaderError) -> OpenError {
 }
 
 /// Writes the header and makes it durable.
-pub(super) fn write_header(device: &dyn Media, header: &Header) -> Result<(), DeviceError> {
+pub(crate) fn write_header(device: &dyn Media, header: &Header) -> Result<(), DeviceError> {
     device.write_at(0, &header.encode())?;
     device.flush()
 }

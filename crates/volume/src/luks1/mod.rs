@@ -8,7 +8,7 @@ mod backup;
 mod change;
 mod create;
 mod info;
-mod media;
+pub(crate) mod media;
 
 use atrest_cipher::{KeyError, MapperOptions};
 use atrest_device::{LockMode, Media, SECTOR_SIZE};

@@ -11,8 +11,8 @@ use super::keyslot::{self, Plan, Sealed};
 use super::session::Session;
 use super::{Luks2, create, media};
 use crate::{
-    ChangeError, Credential, KeyslotOptions, OptionError, Passphrase, PbkdfKind, Priority, Relabel,
-    UnlockError, VolumeKey,
+    ChangeError, Credential, CryptFlags, KeyslotOptions, OptionError, Passphrase, PbkdfKind, Priority,
+    Relabel, UnlockError, VolumeKey,
 };
 
 impl Luks2 {
@@ -171,6 +171,19 @@ impl Luks2 {
             return Err(ChangeError::NoSuchKeyslot { slot });
         }
         let next = session.metadata().with_priority(slot, create::priority(priority));
+        let next = session.next(next.map_err(ChangeError::Header)?)?;
+        session.commit(next)?;
+        session.finish(self);
+        Ok(())
+    }
+
+    /// Sets how the header asks dm-crypt to work; what it has asked for until now is forgotten.
+    ///
+    /// # Errors
+    /// As all [changes of a header](crate::LockedVolume::add_key).
+    pub fn set_flags(&mut self, header: &dyn Media, flags: CryptFlags) -> Result<(), ChangeError> {
+        let mut session = Session::begin(self, header)?;
+        let next = session.metadata().with_flags(&flags.names());
         let next = session.next(next.map_err(ChangeError::Header)?)?;
         session.commit(next)?;
         session.finish(self);

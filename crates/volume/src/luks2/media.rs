@@ -14,7 +14,7 @@ use crate::{ChangeError, OpenError};
 const WIPE_STEP: u64 = 1 << 20;
 
 /// Reads both copies and picks the one that counts.
-pub(super) fn read_pair(device: &dyn Media) -> Result<HeaderPair, OpenError> {
+pub(crate) fn read_pair(device: &dyn Media) -> Result<HeaderPair, OpenError> {
     read_pair_from(&|offset, buf| device.read_at(offset, buf), device.size())
 }
 
@@ -129,8 +129,22 @@ pub(super) fn write_fresh_pair(device: &dyn Media, header: &Header) -> Result<()
     write_copy(device, header, CopyKind::Secondary)
 }
 
+/// Writes the first copy over a header of another version: the first sector, which says what is there, goes alone and first. From then
+/// on the second copy counts, which must be durable, until this one is whole.
+pub(crate) fn write_primary_over(device: &dyn Media, header: &Header) -> Result<(), ChangeError> {
+    let mut salt = [0; 64];
+    OsRandom.fill(&mut salt)?;
+    let bytes = header.encode(CopyKind::Primary, &salt).map_err(ChangeError::Header)?;
+    // cannot be shorter: a copy has 16 KiB at least.
+    device.write_at(0, bytes.get(..512).unwrap_or(&bytes))?;
+    device.flush()?;
+    device.write_at(0, &bytes)?;
+    device.flush()?;
+    Ok(())
+}
+
 /// Writes one copy and makes it durable.
-pub(super) fn write_copy(device: &dyn Media, header: &Header, copy: CopyKind) -> Result<(), ChangeError> {
+pub(crate) fn write_copy(device: &dyn Media, header: &Header, copy: CopyKind) -> Result<(), ChangeError> {
     let mut salt = [0; 64];
     OsRandom.fill(&mut salt)?;
     let bytes = header.encode(copy, &salt).map_err(ChangeError::Header)?;
@@ -144,7 +158,7 @@ pub(super) fn write_copy(device: &dyn Media, header: &Header, copy: CopyKind) ->
 }
 
 /// Overwrites a range with random bytes, makes that durable, and reads it back from the media.
-pub(super) fn wipe(device: &dyn Media, offset: u64, size: u64) -> Result<(), ChangeError> {
+pub(crate) fn wipe(device: &dyn Media, offset: u64, size: u64) -> Result<(), ChangeError> {
     device.check_range(Operation::Write, offset, size)?;
     // cannot overflow: the range lies inside the device.
     let end = offset.saturating_add(size);

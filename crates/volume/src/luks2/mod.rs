@@ -11,9 +11,9 @@ mod change;
 mod create;
 mod info;
 mod keyslot;
-mod media;
+pub(crate) mod media;
 pub mod reencrypt;
-mod session;
+pub(crate) mod session;
 mod token;
 mod unlock;
 

@@ -79,7 +79,7 @@ impl<'a> Session<'a> {
 }
 
 /// Fails unless the text of the metadata fits in a header copy, with a zero behind it.
-pub(super) fn check_fits(metadata: &Metadata, binary: &BinaryHeader) -> Result<(), ChangeError> {
+pub(crate) fn check_fits(metadata: &Metadata, binary: &BinaryHeader) -> Result<(), ChangeError> {
     // cannot overflow: the length of a text in memory.
     let (needs, has) = ((metadata.to_json().len() as u64).saturating_add(1), binary.json_size());
     if needs > has { Err(ChangeError::MetadataFull { needs, has }) } else { Ok(()) }

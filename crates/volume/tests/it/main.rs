@@ -1,5 +1,6 @@
 //! The tests of this crate that are no programs of their own: one program links in the time of one.
 
+mod convert;
 mod locks;
 mod luks1;
 mod luks2;

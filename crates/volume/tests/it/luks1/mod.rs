@@ -1,6 +1,6 @@
 //! LUKS1 against cryptsetup and qemu, against hostile and failing media, and through every power loss.
 
-mod common;
+pub mod common;
 mod damage;
 mod interop;
 mod keyslots;

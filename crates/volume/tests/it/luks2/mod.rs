@@ -10,5 +10,5 @@ mod model;
 mod operations;
 mod power_loss;
 mod reencrypt;
-mod support;
+pub mod support;
 mod zones;
