@@ -134,7 +134,7 @@ pub fn run(
 fn rewrite(rewriting: &mut Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Result<bool, RewriteError> {
     let transform = Transform::new(rewriting, zone, helpers);
     let mut journal = None;
-    match rewriting.protection() {
+    match rewriting.protection(zone) {
         Protection::None | Protection::Elsewhere => rewriting.heat(zone, &[])?,
         Protection::Checksum { hash, sector } => {
             rewriting.heat(zone, &transform.hashes(hash, sector as usize)?)?;
@@ -154,7 +154,7 @@ fn rewrite(rewriting: &mut Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Res
 /// Completes a zone that may be half-written.
 fn recover(rewriting: &Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Result<(), RewriteError> {
     let transform = Transform::new(rewriting, zone, helpers);
-    match rewriting.protection() {
+    match rewriting.protection(zone) {
         // The source is as it was.
         Protection::Elsewhere => transform.rewrite()?,
         Protection::Journal => transform.rewrite_journal(rewriting)?,

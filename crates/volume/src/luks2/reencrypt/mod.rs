@@ -6,6 +6,7 @@
 //! says that it is done. Header copies are written one after the other, as for every change.
 
 mod begin;
+mod decrypt;
 mod encrypt;
 mod error;
 mod zone;
@@ -22,10 +23,11 @@ use atrest_kdf::Hash;
 use atrest_secret::{Locked, SecretBytes};
 
 pub use begin::{ReencryptOptions, ResilienceKind};
+pub use decrypt::DecryptOptions;
 pub use encrypt::{Conversion, EncryptOptions, begin_encryption, interrupted_conversion};
 pub use error::ReencryptError;
 pub use zone::Zone;
-use zone::{Course, unit_of};
+use zone::{Course, Kind, unit_of};
 
 use super::{Luks2, keyslot, media, session};
 use crate::lock::MetadataLock;
@@ -40,7 +42,7 @@ pub struct Rewriting<'a> {
     volume: Luks2,
     course: Course,
     old: Option<Locked<Mapper>>,
-    new: Locked<Mapper>,
+    new: Option<Locked<Mapper>>,
     protection: Protection,
 }
 
@@ -108,18 +110,27 @@ impl Luks2 {
         state: Reencryption,
         refused: UnlockError,
     ) -> Result<Rewriting<'a>, ReencryptError> {
+        let digests = self.metadata().digests();
+        let mut of_old = digests.iter().filter(|digest| Some(digest.id) == state.digest_previous);
+        let none_left = of_old.all(|digest| digest.keyslots.is_empty());
+        if state.mode == ReencryptMode::Decrypt {
+            // Only plaintext is left where all is done, for which there is no key.
+            let course = Course::new(state, devices, self.header_size())?;
+            return match none_left && course.only_marked() {
+                true => Rewriting::from_parts(devices, self.clone(), course, None, None),
+                false if none_left => Err(ReencryptError::OldKeyGone),
+                false => Err(refused.into()),
+            };
+        }
         let last = state.digest_last.filter(|last| Some(*last) != state.digest_previous);
         let Some(last) = last else { return Err(refused.into()) };
         let new = match self.key_of_digest(devices.header, passphrase, last) {
             Err(error) if is_lost(&error) => return Err(refused.into()),
             new => new?,
         };
-        let digests = self.metadata().digests();
-        let mut of_old = digests.iter().filter(|digest| Some(digest.id) == state.digest_previous);
-        let none_left = of_old.all(|digest| digest.keyslots.is_empty());
         let course = Course::new(state, devices, self.header_size())?;
         match course.only_marked() {
-            true => Rewriting::from_parts(devices, self.clone(), course, None, &new),
+            true => Rewriting::from_parts(devices, self.clone(), course, None, Some(&new)),
             false if none_left => Err(ReencryptError::OldKeyGone),
             false => Err(refused.into()),
         }
@@ -158,7 +169,6 @@ impl<'a> Rewriting<'a> {
         if !keyslot::verifies(digest, &verification(&state, old, new)?)? {
             return Err(ReencryptError::NotVerified);
         }
-        let new = new.ok_or(ReencryptError::UnknownKind)?;
         let course = Course::new(state, devices, volume.header_size())?;
         Self::from_parts(devices, volume, course, old, new)
     }
@@ -169,14 +179,14 @@ impl<'a> Rewriting<'a> {
         volume: Luks2,
         course: Course,
         old: Option<&VolumeKey>,
-        new: &VolumeKey,
+        new: Option<&VolumeKey>,
     ) -> Result<Self, ReencryptError> {
         let state = &course.state;
-        let new = mapper(&state.last, new)?.ok_or(ReencryptError::UnknownKind)?;
-        let old = match old {
-            Some(key) => mapper(&state.previous, key)?,
-            None => None,
+        let with = |segment: &Segment, key: Option<&VolumeKey>| match key {
+            Some(key) => mapper(segment, key),
+            None => Ok(None),
         };
+        let (old, new) = (with(&state.previous, old)?, with(&state.last, new)?);
         let protection = protection(&state.resilience)?;
         Ok(Self { devices, volume, course, old, new, protection })
     }
@@ -214,14 +224,17 @@ impl<'a> Rewriting<'a> {
         self.old.as_deref()
     }
 
-    /// Encrypts what is to be there.
-    pub fn new_mapper(&self) -> &Mapper {
-        &self.new
+    /// Encrypts what is to be there; `None` if that is plaintext.
+    pub fn new_mapper(&self) -> Option<&Mapper> {
+        self.new.as_deref()
     }
 
     /// How a zone is protected.
-    pub fn protection(&self) -> Protection {
-        self.protection
+    pub fn protection(&self, zone: &Zone) -> Protection {
+        match self.course.in_place(zone) {
+            true => self.protection,
+            false => Protection::Elsewhere,
+        }
     }
 
     /// The zone that was hot when the last run stopped.
@@ -232,7 +245,7 @@ impl<'a> Rewriting<'a> {
     pub fn interrupted(&self) -> Result<Option<Zone>, ReencryptError> {
         let zone = self.course.hot_zone()?;
         if let Some(zone) = &zone {
-            match self.protection {
+            match self.protection(zone) {
                 Protection::None => {
                     return Err(ReencryptError::Unprotected { offset: zone.offset, len: zone.len });
                 }
@@ -270,6 +283,13 @@ impl<'a> Rewriting<'a> {
         // cannot be less: a remainder. Nothing is aligned to 0 bytes.
         let most = most.saturating_sub(most.checked_rem(align).unwrap_or(0));
         let zone = self.course.next(most)?;
+        if let (Kind::OverHeader, Some(zone)) = (self.course.kind, &zone) {
+            // The head, whose length is what it is; or what is written elsewhere.
+            return match self.course.in_place(zone) && self.area_needed(zone.len)? > area {
+                true => Err(ReencryptError::NoRoom),
+                false => Ok(Some(*zone)),
+            };
+        }
         match zone {
             Some(zone) if zone.len > room => Err(ReencryptError::NoRoom),
             Some(zone)
@@ -319,13 +339,7 @@ impl<'a> Rewriting<'a> {
     /// [`ReencryptError::Change`] if the header can't be written: the zone stays hot.
     /// [`ReencryptError::Wipe`] if everything is done but what is left behind could not be wiped.
     pub fn cool(&mut self, zone: &Zone) -> Result<bool, ReencryptError> {
-        // cannot overflow: Course::check holds zones, shift and total against the device.
-        let end = zone.offset.saturating_add(zone.len);
-        let done = match self.course.state.moved {
-            None => end,
-            // cannot be less: a zone begins inside the data.
-            Some(_) => self.course.total.saturating_sub(zone.offset),
-        };
+        let done = self.course.done_with(zone)?;
         let all = done >= self.course.total;
         // A volume with one segment that is still marked would be taken for one at its beginning; so where no plaintext waits
         // to be wiped, the last zone and the mark go at once.
@@ -357,7 +371,11 @@ impl<'a> Rewriting<'a> {
     /// [`ReencryptError::Wipe`] if the old head or the old keyslots could not be wiped,
     /// [`ReencryptError::Change`] if the header can't be written. The data is complete all the same.
     pub fn finish(&mut self) -> Result<(), ReencryptError> {
+        if let Some((offset, len)) = self.course.left_behind() {
+            media::wipe(self.devices.data, offset, len).map_err(wipe_error)?;
+        }
         if let Some(moved) = &self.course.state.moved
+            && self.course.kind == Kind::AwayFromHeader
             && let atrest_format::luks2::SegmentSize::Fixed(size) = moved.size
         {
             // The head of the plaintext: as long as it is there, the header knows of it.
@@ -518,19 +536,20 @@ fn mapper(segment: &Segment, key: &VolumeKey) -> Result<Option<Locked<Mapper>>, 
 fn protection(resilience: &Resilience) -> Result<Protection, ReencryptError> {
     Ok(match resilience {
         Resilience::None => Protection::None,
-        Resilience::Journal => Protection::Journal,
+        Resilience::Journal | Resilience::DataShiftJournal(_) => Protection::Journal,
         // Whoever hashes so much at once is no program that is known.
-        Resilience::Checksum(Checksums { sector_size, .. }) if *sector_size > MAX_HASHED => {
+        Resilience::Checksum(Checksums { sector_size, .. })
+        | Resilience::DataShiftChecksum(Checksums { sector_size, .. }, _)
+            if *sector_size > MAX_HASHED =>
+        {
             return Err(ReencryptError::Protection);
         }
-        Resilience::Checksum(Checksums { hash, sector_size }) => Protection::Checksum {
+        Resilience::Checksum(Checksums { hash, sector_size })
+        | Resilience::DataShiftChecksum(Checksums { hash, sector_size }, _) => Protection::Checksum {
             hash: Hash::from_name(hash).ok_or(UnlockError::UnsupportedHash)?,
             sector: *sector_size,
         },
         Resilience::DataShift(_) => Protection::Elsewhere,
-        Resilience::DataShiftJournal(_) | Resilience::DataShiftChecksum(..) => {
-            return Err(ReencryptError::UnknownKind);
-        }
     })
 }
 
