@@ -120,7 +120,8 @@ impl Luks2 {
         Rewriting::new(devices, volume, state, Some(&key), None)
     }
 
-    /// What is in front of the data must be the header of this volume, or the head of the data, as an earlier try moved it.
+    /// What is in front of the data must be the header of this volume; or, byte for byte, what this header is a copy of, the head of the
+    /// data, which an earlier try had begun to move there, or nothing.
     fn check_front(
         &self,
         devices: Devices<'_>,
@@ -132,13 +133,20 @@ impl Luks2 {
         if overwrite || is_ours {
             return Ok(());
         }
-        let (mut moved, mut source) = (SecretBytes::zeroed(STEP), SecretBytes::zeroed(STEP));
+        let [mut front, mut source, mut copy] = [(); 3].map(|()| SecretBytes::zeroed(STEP));
         for (at, len) in steps(head) {
-            let (Some(moved), Some(source)) = (moved.get_mut(..len), source.get_mut(..len)) else { break };
-            devices.data.read_at(at, moved)?;
+            let (Some(front), Some(source), Some(copy)) =
+                (front.get_mut(..len), source.get_mut(..len), copy.get_mut(..len))
+            else {
+                break;
+            };
+            devices.data.read_at(at, front)?;
             // cannot overflow: inside the device.
             devices.data.read_at(shift.saturating_add(at), source)?;
-            if moved[..] != source[..] {
+            devices.header.read_at(at, copy)?;
+            let known =
+                |((byte, data), header): ((&u8, &u8), &u8)| *byte == *data || *byte == *header || *byte == 0;
+            if !front.iter().zip(source.iter()).zip(copy.iter()).all(known) {
                 return Err(ReencryptError::ForeignFront { bytes: shift });
             }
         }
@@ -184,7 +192,9 @@ fn head_len(
         }
     };
     let total = run(previous, devices.data.size());
-    let most = shift.min(room).min(LONGEST_HEAD).min(options.head.unwrap_or(LONGEST_HEAD));
+    // All that it is moved over is in the copy of the header.
+    let over = shift.min(session.volume.header_size());
+    let most = over.min(room).min(LONGEST_HEAD).min(options.head.unwrap_or(LONGEST_HEAD));
     // cannot be less: a remainder. A block has bytes.
     let most = most.saturating_sub(most.checked_rem(block).unwrap_or(0));
     match total.min(most) {
