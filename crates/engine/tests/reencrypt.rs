@@ -13,14 +13,17 @@ use atrest_testkit::fault::Fault;
 use atrest_testkit::power_loss::{Limits, Tearing};
 use atrest_testkit::{Campaign, FaultDevice, Random};
 use atrest_volume::luks2::reencrypt::{
-    DecryptOptions, EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, begin_encryption,
-    interrupted_conversion,
+    DecryptOptions, EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, Rewriting,
+    begin_encryption, interrupted_conversion,
 };
 use atrest_volume::luks2::{Luks2, format};
 use atrest_volume::{
     Credential, Devices, FormatOptions, KeyslotOptions, Passphrase, PbkdfKind, PbkdfOptions, UnlockError,
     UnlockOptions, header_backup,
 };
+
+#[path = "reencrypt/online.rs"]
+mod online;
 
 /// Bytes in front of the data, and by which it moves.
 const HEAD: u64 = 1 << 20;
@@ -140,8 +143,12 @@ impl Bench {
     }
 
     fn begin_and_run_in(&self, zones: RewriteOptions<'_>) -> Result<Rewritten, RewriteError> {
+        run(&mut self.begin_only()?, zones, &mut |_, _| ())
+    }
+
+    fn begin_only(&self) -> Result<Rewriting<'_>, ReencryptError> {
         let passphrase = passphrase();
-        let mut rewriting = match self.job {
+        match self.job {
             Job::Reencrypt { to, resilience, .. } => {
                 let luks = Luks2::read(self.devices().header).expect("the header is read");
                 let options = ReencryptOptions {
@@ -150,7 +157,7 @@ impl Bench {
                     keyslot: keyslot(),
                     ..ReencryptOptions::default()
                 };
-                luks.begin_reencryption(self.devices(), &[(&passphrase, None)], &options)?
+                luks.begin_reencryption(self.devices(), &[(&passphrase, None)], &options)
             }
             Job::Decrypt(resilience) | Job::DecryptOver(resilience) => {
                 let luks = Luks2::read(self.devices().header).expect("the header is read");
@@ -158,7 +165,7 @@ impl Bench {
                 let options =
                     DecryptOptions { resilience, head, keyslot: keyslot(), ..DecryptOptions::default() };
                 let credential = Credential::Passphrase(&passphrase, None);
-                luks.begin_decryption(self.devices(), credential, &options)?
+                luks.begin_decryption(self.devices(), credential, &options)
             }
             Job::Move | Job::Detached(_) => {
                 let resilience = match self.job {
@@ -168,10 +175,9 @@ impl Bench {
                 let data_offset = (self.job == Job::Move).then_some(HEAD);
                 let format = FormatOptions { data_offset, ..options() };
                 let options = EncryptOptions { format, resilience, hash: None };
-                begin_encryption(self.devices(), &passphrase, options)?
+                begin_encryption(self.devices(), &passphrase, options)
             }
-        };
-        run(&mut rewriting, zones, &mut |_, _| ())
+        }
     }
 
     /// What a person does after the power is back. `Ok(false)`: nothing had begun.
@@ -253,7 +259,11 @@ fn before(job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
 
 /// A device before the job with `len` bytes of plaintext on it, and that plaintext.
 fn before_of(len: usize, job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
-    let plaintext = random.bytes(len);
+    with_plaintext(random.bytes(len), job)
+}
+
+fn with_plaintext(plaintext: Vec<u8>, job: Job) -> (Bench, Vec<u8>) {
+    let len = plaintext.len();
     let mut image = Vec::new();
     match job {
         Job::Reencrypt { from, .. } => {

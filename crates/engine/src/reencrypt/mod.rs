@@ -5,6 +5,7 @@
 //! cache. A zone that is protected by hashes is read twice, the second time from the page cache; only a journal is kept in
 //! memory whole. So memory is bounded: a journal or the hashes of a zone, both of which fit in the keyslots area (128 MiB at most).
 
+mod online;
 mod transform;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,7 @@ use atrest_volume::luks2::reencrypt::{Protection, ReencryptError, Rewriting, Zon
 
 use crate::bulk::Progress;
 use crate::disk::parallel::Helpers;
+pub use online::Online;
 use transform::Transform;
 
 /// Largest zone, unless the caller says otherwise: long enough that the header's six flushes don't count.
@@ -30,6 +32,8 @@ pub struct RewriteOptions<'a> {
     pub zone: u64,
     /// Set by somebody else to end the run early, between two zones.
     pub cancel: Option<&'a AtomicBool>,
+    /// What serves the volume meanwhile, made of the same [`Rewriting`].
+    pub online: Option<&'a Online>,
 }
 
 /// What a finished run did.
@@ -99,6 +103,32 @@ pub fn run(
     options: RewriteOptions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Rewritten, RewriteError> {
+    let result = run_all(rewriting, options, progress);
+    if let (Err(error), Some(online)) = (&result, options.online)
+        && !matches!(error, RewriteError::Cancelled { .. })
+    {
+        online.fail();
+    }
+    result
+}
+
+/// Completes the zone that was hot when the last run stopped, if there was one, and nothing else. Returns whether that was the
+/// end of the re-encryption.
+///
+/// # Errors
+/// As [`run`].
+pub fn recover_interrupted(rewriting: &mut Rewriting<'_>) -> Result<bool, RewriteError> {
+    rewriting.bury_head()?;
+    let Some(zone) = rewriting.interrupted()? else { return Ok(false) };
+    recover(rewriting, &zone, &Helpers::new(0))?;
+    Ok(rewriting.cool(&zone)?)
+}
+
+fn run_all(
+    rewriting: &mut Rewriting<'_>,
+    options: RewriteOptions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Rewritten, RewriteError> {
     let begun = Instant::now();
     let helpers = Helpers::new(options.threads);
     let most = if options.zone == 0 { ZONE } else { options.zone };
@@ -118,7 +148,15 @@ pub fn run(
             return Err(RewriteError::Cancelled { done, total });
         }
         ended = match rewriting.next(most)? {
-            Some(zone) => rewrite(rewriting, &zone, &helpers)?,
+            Some(zone) => match options.online {
+                None => rewrite(rewriting, &zone, &helpers)?,
+                Some(online) => {
+                    online.enter(&zone)?;
+                    let ended = rewrite(rewriting, &zone, &helpers)?;
+                    online.leave();
+                    ended
+                }
+            },
             // It stopped between the last zone and the end.
             None => {
                 rewriting.finish()?;

@@ -27,11 +27,12 @@ pub use decrypt::DecryptOptions;
 pub use encrypt::{Conversion, EncryptOptions, begin_encryption, interrupted_conversion};
 pub use error::ReencryptError;
 pub use zone::Zone;
+
 use zone::{Course, Kind, unit_of};
 
 use super::{Luks2, keyslot, media, session};
 use crate::lock::MetadataLock;
-use crate::{ChangeError, Devices, Passphrase, UnlockError, VolumeKey};
+use crate::{ChangeError, Devices, Passphrase, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey};
 
 /// Most bytes under one hash: more than the sector of any device.
 const MAX_HASHED: u32 = 64 << 10;
@@ -44,6 +45,16 @@ pub struct Rewriting<'a> {
     old: Option<Locked<Mapper>>,
     new: Option<Locked<Mapper>>,
     protection: Protection,
+    /// The same two once more, for whoever serves the volume meanwhile.
+    sides: Option<Sides>,
+}
+
+/// All data as it was and as it will be, of which each byte is in one of the two.
+pub struct Sides {
+    /// As it was.
+    pub old: crate::Segment,
+    /// As it will be.
+    pub new: crate::Segment,
 }
 
 /// How the engine protects a zone before it is written.
@@ -80,6 +91,43 @@ impl Luks2 {
         devices: Devices<'a>,
         passphrase: &Passphrase,
     ) -> Result<Rewriting<'a>, ReencryptError> {
+        Ok(self.resume_with_keys(devices, passphrase)?.0)
+    }
+
+    /// Opens a volume whose re-encryption is unfinished, in its present state. The passphrase must open a keyslot of each key.
+    ///
+    /// # Errors
+    /// [`UnlockError::ReencryptionInProgress`] if a zone is half-written, so that it must be recovered first,
+    /// or if the re-encryption can't be resumed for another reason. [`UnlockError::WrongPassphrase`] and its
+    /// like as in [`unlock`](Self::unlock).
+    pub(super) fn unlock_unfinished(
+        &self,
+        devices: Devices<'_>,
+        passphrase: &Passphrase,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        let unfinished = |error| match error {
+            ReencryptError::Change(change) => match *change {
+                ChangeError::Unlock(error) => error,
+                _ => UnlockError::ReencryptionInProgress,
+            },
+            _ => UnlockError::ReencryptionInProgress,
+        };
+        // dm-crypt would need the keys, and no other keyslot than one of each key is of use.
+        if options.keep_key || options.slot.is_some() {
+            return Err(UnlockError::ReencryptionInProgress);
+        }
+        let (rewriting, old, new) = self.resume_with_keys(devices, passphrase).map_err(unfinished)?;
+        let volume = rewriting.into_volume(old.as_ref(), new.as_ref()).map_err(unfinished)?;
+        let read_only = options.read_only || devices.data.is_read_only();
+        volume.map(|volume| volume.with_read_only(read_only)).ok_or(UnlockError::ReencryptionInProgress)
+    }
+
+    fn resume_with_keys<'a>(
+        &self,
+        devices: Devices<'a>,
+        passphrase: &Passphrase,
+    ) -> Result<(Rewriting<'a>, Option<VolumeKey>, Option<VolumeKey>), ReencryptError> {
         self.check_requirements_known()?;
         let state = self.metadata().reencryption()?;
         let key_of = |digest: Option<u32>| -> Result<Option<VolumeKey>, UnlockError> {
@@ -88,7 +136,8 @@ impl Luks2 {
         let old = match key_of(state.digest_previous) {
             Ok(old) => old,
             Err(error) if is_lost(&error) => {
-                return self.resume_without_old_key(devices, passphrase, state, error);
+                let rewriting = self.resume_without_old_key(devices, passphrase, state, error)?;
+                return Ok((rewriting, None, None));
             }
             Err(error) => return Err(error.into()),
         };
@@ -98,7 +147,8 @@ impl Luks2 {
             }
             other => key_of(other)?,
         };
-        Rewriting::new(devices, self.clone(), state, old.as_ref(), new.as_ref())
+        let rewriting = Rewriting::new(devices, self.clone(), state, old.as_ref(), new.as_ref())?;
+        Ok((rewriting, old, new))
     }
 
     /// Goes on where the passphrase opens no keyslot of the old key, as `refused` says. Only the end can be reached: no
@@ -178,17 +228,69 @@ impl<'a> Rewriting<'a> {
         devices: Devices<'a>,
         volume: Luks2,
         course: Course,
-        old: Option<&VolumeKey>,
-        new: Option<&VolumeKey>,
+        old_key: Option<&VolumeKey>,
+        new_key: Option<&VolumeKey>,
     ) -> Result<Self, ReencryptError> {
         let state = &course.state;
         let with = |segment: &Segment, key: Option<&VolumeKey>| match key {
             Some(key) => mapper(segment, key),
             None => Ok(None),
         };
-        let (old, new) = (with(&state.previous, old)?, with(&state.last, new)?);
+        let (old, new) = (with(&state.previous, old_key)?, with(&state.last, new_key)?);
         let protection = protection(&state.resilience)?;
-        Ok(Self { devices, volume, course, old, new, protection })
+        let side = |segment: &Segment, key| -> Result<crate::Segment, ReencryptError> {
+            let protection =
+                with(segment, key)?.map_or(crate::Protection::Identity, crate::Protection::Mapper);
+            Ok(crate::Segment { start: 0, len: course.total, media_offset: segment.offset, protection })
+        };
+        let sides = match matches!(course.kind, Kind::Forward | Kind::Backward) {
+            true => Some(Sides { old: side(&state.previous, old_key)?, new: side(&state.last, new_key)? }),
+            false => None,
+        };
+        Ok(Self { devices, volume, course, old, new, protection, sides })
+    }
+
+    /// Takes out what serves the volume meanwhile, once. `None` where data moves, or if it was taken.
+    pub fn take_sides(&mut self) -> Option<Sides> {
+        self.sides.take()
+    }
+
+    /// Whether zones follow one another from the end of the data.
+    pub fn is_backward(&self) -> bool {
+        matches!(self.course.kind, Kind::Backward | Kind::AwayFromHeader)
+    }
+
+    /// The volume in its present state, as long as nobody goes on with the re-encryption. `None` if a zone is half-written.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Change`] if a segment can't be served.
+    pub fn into_volume(
+        self,
+        old_key: Option<&VolumeKey>,
+        new_key: Option<&VolumeKey>,
+    ) -> Result<Option<Volume>, ReencryptError> {
+        if self.course.state.hot.is_some() {
+            return Ok(None);
+        }
+        let state = &self.course.state;
+        let device = self.devices.data.size();
+        let (mut segments, mut start) = (Vec::new(), 0_u64);
+        for segment in &state.active {
+            let is_new = self.course.is_new(segment)?;
+            let key = if is_new { new_key } else { old_key };
+            let protection = match key {
+                Some(key) => mapper_at(segment, key)?,
+                None => None,
+            };
+            let protection = protection.map_or(crate::Protection::Identity, crate::Protection::Mapper);
+            // intended: what is left of the data; the row was compared with it.
+            let left = self.course.total.saturating_sub(start);
+            let len = super::unlock::run(segment, device).min(left);
+            segments.push(crate::Segment { start, len, media_offset: segment.offset, protection });
+            // cannot overflow: not more than all data.
+            start = start.saturating_add(len);
+        }
+        Ok(Some(Volume::new(VolumeFormat::Luks2, segments).with_uuid(self.volume.uuid())))
     }
 
     /// The device that is rewritten.
@@ -529,6 +631,16 @@ fn mapper(segment: &Segment, key: &VolumeKey) -> Result<Option<Locked<Mapper>>, 
     let SegmentKind::Crypt { encryption, sector_size, .. } = &segment.kind else { return Ok(None) };
     let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
     let options = MapperOptions { data_unit: *sector_size as usize, ..MapperOptions::default() };
+    let mapper = Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options));
+    Ok(Some(mapper.map_err(UnlockError::Key)?))
+}
+
+/// The mapper of a segment in the middle of the data.
+fn mapper_at(segment: &Segment, key: &VolumeKey) -> Result<Option<Locked<Mapper>>, ReencryptError> {
+    let SegmentKind::Crypt { encryption, sector_size, iv_tweak, .. } = &segment.kind else { return Ok(None) };
+    let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
+    let options =
+        MapperOptions { data_unit: *sector_size as usize, iv_offset: *iv_tweak, ..MapperOptions::default() };
     let mapper = Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options));
     Ok(Some(mapper.map_err(UnlockError::Key)?))
 }
