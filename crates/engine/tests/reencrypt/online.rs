@@ -230,3 +230,66 @@ fn when_the_rewriting_fails_everything_can_be_read_and_nothing_written() {
     drop(again);
     client.check(&bench.plaintext(UNITS * UNIT), 0, "after the recovery");
 }
+
+/// A device that notes in which order it and others are written and flushed.
+struct Noted {
+    inner: Window,
+    name: &'static str,
+    log: Arc<Mutex<Vec<(&'static str, &'static str)>>>,
+}
+
+impl Noted {
+    fn note(&self, what: &'static str) {
+        self.log.lock().expect("no panic").push((self.name, what));
+    }
+}
+
+impl BlockDevice for Noted {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+    fn is_read_only(&self) -> bool {
+        false
+    }
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.inner.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.note("write");
+        self.inner.write_at(offset, data)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.note("flush");
+        self.inner.flush()
+    }
+}
+
+impl Unshared for Noted {}
+
+/// With a header on a device of its own, nothing else would flush what clients wrote before its hashes count.
+#[test]
+fn what_was_written_to_a_zone_is_flushed_before_its_hashes_are_written() {
+    let bench = fresh(Job::Decrypt(ResilienceKind::Checksum));
+    drop(bench.begin());
+    let log: Arc<Mutex<Vec<_>>> = Arc::default();
+    let noted = |name, of: &Window| {
+        let inner = Window { device: bench.device.clone(), offset: of.offset, size: of.size };
+        Arc::new(Noted { inner, name, log: log.clone() })
+    };
+    let header = noted("header", bench.header.as_ref().expect("a header of its own"));
+    let data = noted("data", &bench.data);
+    let luks = Luks2::read(&*header).expect("the header is read");
+    let devices = Devices::detached(&*header, &*data);
+    let mut rewriting = luks.resume_reencryption(devices, &passphrase()).expect("resumed");
+    let online = Online::new(data.clone(), &mut rewriting, 0, &DiskOptions::default());
+    let online = online.expect("fits").expect("in place");
+    online.write_at((UNITS * UNIT - 512) as u64, &[7; 512]).expect("written");
+    let mut zones = zones();
+    (zones.zone, zones.online) = (24 << 10, Some(&online));
+    run(&mut rewriting, zones, &mut |_, _| ()).expect("it is done");
+    let log = log.lock().expect("no panic");
+    assert_eq!(log[..3], [("data", "write"), ("data", "flush"), ("header", "write")]);
+}
