@@ -151,7 +151,7 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
     }
 }
 
-fn not_luks2() -> Failure {
+pub fn not_luks2() -> Failure {
     Failure::new(Code::Device, "a LUKS1 volume can't be re-encrypted in place here")
         .hint("`cryptsetup convert --type luks2` makes it LUKS2 first; or copy it into a new volume")
 }

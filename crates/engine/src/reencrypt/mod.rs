@@ -22,6 +22,9 @@ use transform::Transform;
 /// Largest zone, unless the caller says otherwise: long enough that the header's six flushes don't count.
 const ZONE: u64 = 128 << 20;
 
+/// How much a run stands back behind the clients of the volume.
+const NICE: i32 = 10;
+
 /// How a run is made.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
@@ -131,6 +134,10 @@ fn run_all(
 ) -> Result<Rewritten, RewriteError> {
     let begun = Instant::now();
     let helpers = Helpers::new(options.threads);
+    if options.online.is_some() {
+        // Whoever is served comes first. Where that can't be had, it only is slower.
+        let _ = rustix::process::setpriority_process(None, NICE);
+    }
     let most = if options.zone == 0 { ZONE } else { options.zone };
     let (total, resumed_from) = (rewriting.total(), rewriting.done()?);
     progress.update(resumed_from, total);
