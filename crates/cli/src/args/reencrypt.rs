@@ -39,6 +39,9 @@ pub struct ReencryptArgs {
     /// Go on with what was interrupted, whoever began it: encryption in place, too.
     #[arg(long, conflicts_with_all = ["cipher", "key_size", "sector_size", "keep_key", "also_key_file", "drop_slot", "resilience", "resilience_hash"])]
     pub resume: bool,
+    /// Go on if one was begun, as --resume does; otherwise begin one.
+    #[arg(long, conflicts_with = "resume")]
+    pub resume_if_begun: bool,
     /// New cipher as dm-crypt writes it [default: the one it has].
     #[arg(long, short = 'c', value_name = "SPEC")]
     pub cipher: Option<String>,

@@ -37,11 +37,12 @@ const HEADER_SIZE: u64 = 16 << 20;
 
 pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     let data = open_device(&args.path, Access::ReadWriteExclusive)?;
-    if args.decrypt {
+    let resumes = args.resume || (args.resume_if_begun && is_begun(args, &data));
+    if args.decrypt && !resumes {
         return decrypt(args, &data, output);
     }
     let header = detached(args.header.as_deref(), &args.path)?;
-    if args.resume {
+    if resumes {
         return resume(
             &args.path,
             &data,
@@ -92,6 +93,17 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
         true => begun_only(&rewriting, &args.path, output),
         false => rewrite(rewriting, &args.path, &args.zones, None, &stop, output),
     }
+}
+
+/// Whether the header says that one is in progress. What can't be read says nothing; whoever begins one is told why.
+fn is_begun(args: &ReencryptArgs, data: &Device) -> bool {
+    let locked = match &args.header {
+        Some(header) => open_device(header, Access::ReadOnly).ok().map(|header| LockedVolume::read(&header)),
+        None => Some(LockedVolume::read(data)),
+    };
+    let in_progress =
+        |locked: LockedVolume| locked.info().requirements.iter().any(|name| name.contains("reencrypt"));
+    locked.is_some_and(|locked| locked.is_ok_and(in_progress))
 }
 
 fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), Failure> {

@@ -260,7 +260,7 @@ impl<'a> Rewriting<'a> {
         matches!(self.course.kind, Kind::Backward | Kind::AwayFromHeader)
     }
 
-    /// The volume in its present state, as long as nobody goes on with the re-encryption. `None` if a zone is half-written.
+    /// The volume in its present state, as long as nobody goes on with the re-encryption. `None` if a zone is half-written, or if the key of a segment was not given.
     ///
     /// # Errors
     /// [`ReencryptError::Change`] if a segment can't be served.
@@ -278,11 +278,12 @@ impl<'a> Rewriting<'a> {
         for segment in &state.active {
             let is_new = self.course.is_new(segment)?;
             let key = if is_new { new_key } else { old_key };
-            let protection = match key {
-                Some(key) => mapper_at(segment, key)?,
-                None => None,
+            let protection = match (&segment.kind, key) {
+                (SegmentKind::Linear, _) => crate::Protection::Identity,
+                (_, Some(key)) => crate::Protection::Mapper(mapper_at(segment, key)?),
+                // All data is done, and the passphrase of one key alone was asked for.
+                (_, None) => return Ok(None),
             };
-            let protection = protection.map_or(crate::Protection::Identity, crate::Protection::Mapper);
             // intended: what is left of the data; the row was compared with it.
             let left = self.course.total.saturating_sub(start);
             let len = super::unlock::run(segment, device).min(left);
@@ -636,13 +637,14 @@ fn mapper(segment: &Segment, key: &VolumeKey) -> Result<Option<Locked<Mapper>>, 
 }
 
 /// The mapper of a segment in the middle of the data.
-fn mapper_at(segment: &Segment, key: &VolumeKey) -> Result<Option<Locked<Mapper>>, ReencryptError> {
-    let SegmentKind::Crypt { encryption, sector_size, iv_tweak, .. } = &segment.kind else { return Ok(None) };
+fn mapper_at(segment: &Segment, key: &VolumeKey) -> Result<Locked<Mapper>, ReencryptError> {
+    let SegmentKind::Crypt { encryption, sector_size, iv_tweak, .. } = &segment.kind else {
+        return Err(ReencryptError::UnknownKind);
+    };
     let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
     let options =
         MapperOptions { data_unit: *sector_size as usize, iv_offset: *iv_tweak, ..MapperOptions::default() };
-    let mapper = Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options));
-    Ok(Some(mapper.map_err(UnlockError::Key)?))
+    Ok(Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options)).map_err(UnlockError::Key)?)
 }
 
 fn protection(resilience: &Resilience) -> Result<Protection, ReencryptError> {
