@@ -285,6 +285,9 @@ impl From<ReencryptError> for Failure {
             ReencryptError::UnknownKind => {
                 Self::new(Code::Device, error).hint("`cryptsetup reencrypt --resume-only` goes on with it")
             }
+            ReencryptError::ForeignFront { .. } => {
+                Self::new(Code::Device, error).hint("is it the device that this header was exported from?")
+            }
             ReencryptError::OldKeyGone => Self::new(Code::Device, error)
                 .hint("only a header backup from before the end of the re-encryption has it"),
             ReencryptError::KeyslotsLeft { .. } => Self::parameters(error)

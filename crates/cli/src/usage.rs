@@ -68,7 +68,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     ),
     (
         &["--decrypt"],
-        "`cryptsetup reencrypt --decrypt` decrypts a volume where it is; `atrest decrypt` writes its plaintext elsewhere",
+        "`atrest reencrypt --decrypt --header FILE` decrypts a volume where it is; `atrest decrypt` writes its plaintext elsewhere",
     ),
     (&["--encrypt", "-N", "--new"], "`atrest encrypt --in-place` encrypts a device where it is"),
     (&["--resume-only"], "--resume goes on with a re-encryption"),

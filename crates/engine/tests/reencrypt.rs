@@ -13,17 +13,23 @@ use atrest_testkit::fault::Fault;
 use atrest_testkit::power_loss::{Limits, Tearing};
 use atrest_testkit::{Campaign, FaultDevice, Random};
 use atrest_volume::luks2::reencrypt::{
-    EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, begin_encryption,
-    interrupted_conversion,
+    DecryptOptions, EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, Rewriting,
+    begin_encryption, interrupted_conversion,
 };
 use atrest_volume::luks2::{Luks2, format};
 use atrest_volume::{
-    Devices, FormatOptions, KeyslotOptions, Passphrase, PbkdfKind, PbkdfOptions, UnlockError, UnlockOptions,
+    Credential, Devices, FormatOptions, KeyslotOptions, Passphrase, PbkdfKind, PbkdfOptions, UnlockError,
+    UnlockOptions, header_backup,
 };
+
+#[path = "reencrypt/online.rs"]
+mod online;
 
 /// Bytes in front of the data, and by which it moves.
 const HEAD: u64 = 1 << 20;
 const MAX_ZONE: u64 = 96 << 10;
+/// What is moved at once where a header goes.
+const LONGEST_HEAD: u64 = 128 << 10;
 
 /// A part of a device, so that one recording has the order of writes to header and data.
 struct Window {
@@ -64,9 +70,23 @@ enum Job {
     Move,
     /// Plaintext becomes a volume with the header elsewhere.
     Detached(ResilienceKind),
+    /// A volume whose header is elsewhere becomes plaintext.
+    Decrypt(ResilienceKind),
+    /// A volume becomes plaintext where its header was, by a copy of that header.
+    DecryptOver(ResilienceKind),
 }
 
-const JOBS: [(Job, Tearing); 7] = [
+impl Job {
+    fn has_own_header(self) -> bool {
+        matches!(self, Self::Detached(_) | Self::Decrypt(_) | Self::DecryptOver(_))
+    }
+
+    fn decrypts(self) -> bool {
+        matches!(self, Self::Decrypt(_) | Self::DecryptOver(_))
+    }
+}
+
+const JOBS: [(Job, Tearing); 11] = [
     (Job::Reencrypt { from: 512, to: 512, resilience: ResilienceKind::Checksum }, Tearing::BetweenSectors),
     (Job::Reencrypt { from: 512, to: 4096, resilience: ResilienceKind::Checksum }, Tearing::None),
     (Job::Reencrypt { from: 4096, to: 512, resilience: ResilienceKind::Journal }, Tearing::Inside),
@@ -74,6 +94,10 @@ const JOBS: [(Job, Tearing); 7] = [
     (Job::Move, Tearing::Inside),
     (Job::Detached(ResilienceKind::Checksum), Tearing::BetweenSectors),
     (Job::Detached(ResilienceKind::Journal), Tearing::Inside),
+    (Job::Decrypt(ResilienceKind::Checksum), Tearing::BetweenSectors),
+    (Job::Decrypt(ResilienceKind::Journal), Tearing::Inside),
+    (Job::DecryptOver(ResilienceKind::Checksum), Tearing::BetweenSectors),
+    (Job::DecryptOver(ResilienceKind::Journal), Tearing::Inside),
 ];
 
 /// A device on which a job is done: the header's part, if it has one of its own, and the data's.
@@ -90,7 +114,7 @@ impl Bench {
         let size = device.size();
         let window = |offset, size| Window { device: device.clone(), offset, size };
         let (header, data) = match job {
-            Job::Detached(_) => (Some(window(0, HEAD)), window(HEAD, size - HEAD)),
+            job if job.has_own_header() => (Some(window(0, HEAD)), window(HEAD, size - HEAD)),
             _ => (None, window(0, size)),
         };
         Self { header, data, job, device }
@@ -119,8 +143,12 @@ impl Bench {
     }
 
     fn begin_and_run_in(&self, zones: RewriteOptions<'_>) -> Result<Rewritten, RewriteError> {
+        run(&mut self.begin_only()?, zones, &mut |_, _| ())
+    }
+
+    fn begin_only(&self) -> Result<Rewriting<'_>, ReencryptError> {
         let passphrase = passphrase();
-        let mut rewriting = match self.job {
+        match self.job {
             Job::Reencrypt { to, resilience, .. } => {
                 let luks = Luks2::read(self.devices().header).expect("the header is read");
                 let options = ReencryptOptions {
@@ -129,7 +157,15 @@ impl Bench {
                     keyslot: keyslot(),
                     ..ReencryptOptions::default()
                 };
-                luks.begin_reencryption(self.devices(), &[(&passphrase, None)], &options)?
+                luks.begin_reencryption(self.devices(), &[(&passphrase, None)], &options)
+            }
+            Job::Decrypt(resilience) | Job::DecryptOver(resilience) => {
+                let luks = Luks2::read(self.devices().header).expect("the header is read");
+                let head = Some(LONGEST_HEAD);
+                let options =
+                    DecryptOptions { resilience, head, keyslot: keyslot(), ..DecryptOptions::default() };
+                let credential = Credential::Passphrase(&passphrase, None);
+                luks.begin_decryption(self.devices(), credential, &options)
             }
             Job::Move | Job::Detached(_) => {
                 let resilience = match self.job {
@@ -139,10 +175,9 @@ impl Bench {
                 let data_offset = (self.job == Job::Move).then_some(HEAD);
                 let format = FormatOptions { data_offset, ..options() };
                 let options = EncryptOptions { format, resilience, hash: None };
-                begin_encryption(self.devices(), &passphrase, options)?
+                begin_encryption(self.devices(), &passphrase, options)
             }
-        };
-        run(&mut rewriting, zones, &mut |_, _| ())
+        }
     }
 
     /// What a person does after the power is back. `Ok(false)`: nothing had begun.
@@ -168,13 +203,17 @@ impl Bench {
 
     /// Everything is there, whatever had happened.
     fn check(&self, plaintext: &[u8], begun: bool) {
-        if begun {
+        let decrypted = self.job.decrypts() && {
+            let luks = Luks2::read(self.devices().header).expect("the header is read");
+            luks.metadata().digests().iter().all(|digest| digest.segments.is_empty())
+        };
+        if begun && !decrypted {
             assert!(self.plaintext(plaintext.len()) == plaintext, "the plaintext differs");
             return;
         }
         let mut data = vec![0; plaintext.len()];
         self.data.read_at(0, &mut data).expect("the data is read");
-        assert!(data == plaintext, "no header is there, and the data is not what it was");
+        assert!(data == plaintext, "no key is there, and the data is not what it was");
     }
 }
 
@@ -212,6 +251,7 @@ fn before(job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
     let len = match job {
         // Two whole shifts and a part of one.
         Job::Move => (HEAD * 5 / 2) as usize / 4096 * 4096,
+        Job::DecryptOver(_) => (HEAD * 5 / 4) as usize / 4096 * 4096,
         _ => 260 << 10,
     };
     before_of(len, job, random)
@@ -219,7 +259,11 @@ fn before(job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
 
 /// A device before the job with `len` bytes of plaintext on it, and that plaintext.
 fn before_of(len: usize, job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
-    let plaintext = random.bytes(len);
+    with_plaintext(random.bytes(len), job)
+}
+
+fn with_plaintext(plaintext: Vec<u8>, job: Job) -> (Bench, Vec<u8>) {
+    let len = plaintext.len();
     let mut image = Vec::new();
     match job {
         Job::Reencrypt { from, .. } => {
@@ -242,6 +286,24 @@ fn before_of(len: usize, job: Job, random: &mut Random) -> (Bench, Vec<u8>) {
             image.resize(HEAD as usize, 0);
             image.extend(&plaintext);
         }
+        Job::Decrypt(_) | Job::DecryptOver(_) => {
+            let over = if matches!(job, Job::DecryptOver(_)) { HEAD as usize } else { 0 };
+            let header = FaultDevice::zeroed(HEAD as usize);
+            let data = Arc::new(FaultDevice::zeroed(over + len));
+            let devices =
+                if over > 0 { Devices::together(&*data) } else { Devices::detached(&header, &*data) };
+            let format_options =
+                FormatOptions { data_unit: Some(512), data_offset: Some(over as u64), ..options() };
+            let luks = format(devices, &passphrase(), &format_options).expect("a volume");
+            let volume = luks.unlock(devices, &passphrase(), &UnlockOptions::default()).expect("it opens");
+            if over > 0 {
+                header.write_at(0, &header_backup(&*data).expect("a backup")).expect("it fits");
+            }
+            let disk = Disk::new(data.clone(), volume, DiskOptions::default()).expect("a disk");
+            disk.write_at(0, &plaintext).expect("the plaintext is written");
+            image = header.image();
+            image.extend(data.image());
+        }
     }
     (Bench::new(image, job), plaintext)
 }
@@ -261,10 +323,14 @@ fn every_job_is_done_and_its_header_is_an_ordinary_one() {
         let luks = Luks2::read(bench.devices().header).expect("the header is read");
         let metadata = luks.metadata();
         assert!(metadata.config().requirements.is_empty(), "{job:?}");
+        let keys = if job.decrypts() { 0 } else { 1 };
         assert_eq!(
             (metadata.segments().len(), metadata.keyslots().len(), metadata.digests().len()),
-            (1, 1, 1)
+            (1, keys, keys)
         );
+        if matches!(job, Job::DecryptOver(_)) {
+            check_that_no_ciphertext_is_left(&image, &bench.device.image(), plaintext.len());
+        }
         if matches!(job, Job::Reencrypt { .. }) {
             check_that_the_old_key_is_gone(&image, &bench.device.image());
         }
@@ -277,6 +343,16 @@ fn every_job_is_done_and_its_header_is_an_ordinary_one() {
             assert!(heads.all(|head| !left.contains(head.as_slice())), "plaintext is left on the device");
         }
     }
+}
+
+/// Behind the plaintext, where the end of the ciphertext was, nothing of it is left, nor of the old header in front.
+fn check_that_no_ciphertext_is_left(before: &[u8], after: &[u8], len: usize) {
+    let device = |image: &[u8]| image[HEAD as usize..].to_vec();
+    let (before, after) = (device(before), device(after));
+    assert_eq!(before.len(), after.len());
+    let kept = before[len..].chunks(512).zip(after[len..].chunks(512)).filter(|(a, b)| a == b).count();
+    assert_eq!(kept, 0, "sectors of the ciphertext are left");
+    assert!(Luks2::read(&FaultDevice::new(after)).is_err(), "the old header is left");
 }
 
 /// Of the keyslot of the old key no sector is left, and of the data, before or after, nothing in the header.
@@ -324,7 +400,7 @@ fn a_power_loss_at_any_write_loses_nothing() {
 #[test]
 fn a_second_power_loss_during_the_recovery_loses_nothing() {
     let mut visited = 0;
-    Campaign::new("two power losses during re-encryption", 7, 700).run(|seed, random| {
+    Campaign::new("two power losses during re-encryption", JOBS.len(), 1100).run(|seed, random| {
         let (job, tearing) = JOBS[(seed as usize - 1) % JOBS.len()];
         let (bench, plaintext) = before(job, random);
         bench.device.forget();
@@ -401,7 +477,7 @@ fn keyslots_without_a_passphrase_must_be_named() {
     let (bench, plaintext) = before(JOBS[0].0, &mut Random::new(3));
     let mut luks = Luks2::read(bench.devices().header).expect("the header is read");
     let second = Passphrase::copy_from(b"second");
-    let credential = atrest_volume::Credential::Passphrase;
+    let credential = Credential::Passphrase;
     luks.add_key(bench.devices().header, credential(&passphrase(), None), &second, &keyslot())
         .expect("added");
     let begin = |passphrases: &[(&Passphrase, Option<u32>)], drop_slots: Vec<u32>| {
@@ -432,7 +508,7 @@ fn keyslots_without_a_passphrase_must_be_named() {
 /// Zones in which each core has several chunks of its own, and one that is shorter.
 #[test]
 fn cores_that_share_a_zone_do_what_one_does() {
-    for (job, _) in JOBS.into_iter().filter(|(job, _)| *job != Job::Move) {
+    for (job, _) in JOBS.into_iter().filter(|(job, _)| !matches!(job, Job::Move | Job::DecryptOver(_))) {
         let (bench, plaintext) = before_of((5 << 19) + 4096, job, &mut Random::new(2));
         let mut zones = zones();
         (zones.threads, zones.zone) = (3, 0);
@@ -445,7 +521,7 @@ fn cores_that_share_a_zone_do_what_one_does() {
 /// Zones of one core and of three. A sector that can't be written ends the run, with chunks written on both sides.
 #[test]
 fn a_zone_of_many_chunks_is_recovered_whole() {
-    for (job, _) in JOBS.into_iter().filter(|(job, _)| *job != Job::Move) {
+    for (job, _) in JOBS.into_iter().filter(|(job, _)| !matches!(job, Job::Move | Job::DecryptOver(_))) {
         for threads in [1, 3] {
             let (bench, plaintext) = before_of((5 << 19) + 4096, job, &mut Random::new(4));
             let mut zones = zones();

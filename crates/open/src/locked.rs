@@ -34,7 +34,8 @@ pub trait Locked {
     /// The data can't be where the header or the options say. Unlocking checks it again, and more.
     fn check(&self) -> Result<(), UnlockError>;
 
-    /// Unlocks it. Writes nothing.
+    /// Unlocks it. Writes nothing, but for the part of a re-encryption that was interrupted: if the volume is to be written, that is
+    /// completed first.
     ///
     /// # Errors
     /// [`UnlockError::WrongPassphrase`] and its like where another key may do better

@@ -1,5 +1,7 @@
 //! LUKS1 and LUKS2.
 
+use atrest_engine::reencrypt::recover_interrupted;
+use atrest_secret::Passphrase;
 use atrest_volume::{
     Devices, LockedVolume, OpenError, TokenInfo, UnlockError, UnlockOptions, Volume, VolumeFormat,
 };
@@ -19,6 +21,23 @@ pub(crate) fn probe<'a>(devices: Devices<'a>) -> Result<Option<Box<dyn Locked + 
     }
 }
 
+impl Luks<'_> {
+    /// Completes the zone in which a re-encryption was interrupted, and unlocks the volume in the state in which it is then.
+    fn recovered(&self, passphrase: &Passphrase, options: &UnlockOptions) -> Result<Volume, UnlockError> {
+        let refused = UnlockError::ReencryptionInProgress;
+        let Some(luks2) = self.header.luks2() else { return Err(refused) };
+        let Ok(mut rewriting) = luks2.resume_reencryption(self.devices, passphrase) else {
+            return Err(refused);
+        };
+        match recover_interrupted(&mut rewriting) {
+            Err(_) => return Err(refused),
+            Ok(_) => drop(rewriting),
+        }
+        let Ok(header) = LockedVolume::read(self.devices.header) else { return Err(refused) };
+        header.unlock(self.devices, passphrase, options)
+    }
+}
+
 impl Locked for Luks<'_> {
     fn format(&self) -> VolumeFormat {
         self.header.format()
@@ -31,7 +50,13 @@ impl Locked for Luks<'_> {
     fn try_key(&self, key: &Key, options: &UnlockOptions) -> Result<Volume, UnlockError> {
         match key {
             Key::Passphrase(passphrase) | Key::File(passphrase) => {
-                self.header.unlock(self.devices, passphrase, options)
+                let unlocked = self.header.unlock(self.devices, passphrase, options);
+                match unlocked {
+                    Err(UnlockError::ReencryptionInProgress) if !options.read_only && !options.keep_key => {
+                        self.recovered(passphrase, options)
+                    }
+                    unlocked => unlocked,
+                }
             }
             Key::Volume(key) => self.header.unlock_with_key(self.devices, key, options),
         }

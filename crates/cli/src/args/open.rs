@@ -25,6 +25,7 @@ Examples:
   atrest open secret.img --nbd ~/secret.sock --read-only
   atrest open secret.img --nbd-tcp 192.0.2.7:10809 --tls-cert pki --tls-verify-peer
   atrest open secret.img --vhost-user ~/secret.sock --daemon
+  atrest reencrypt --init-only secret.img && atrest open secret.img --nbd --reencrypt
   atrest open secret.img --nbd --metrics ~/metrics.sock     # curl --unix-socket ~/metrics.sock http://localhost/metrics
   atrest open nbd://192.0.2.7/disk --fuse mnt
   atrest open /dev/sdx1 --dm secret && mount /dev/mapper/secret /mnt
@@ -59,6 +60,10 @@ pub struct OpenArgs {
     /// header is shown by `info` and has an effect with --dm only.
     #[arg(long)]
     pub allow_discards: bool,
+    /// Go on with the re-encryption that `atrest reencrypt --init-only` began, or that was interrupted, while the volume is served.
+    /// When the serving ends first, the next `open --reencrypt` or `reencrypt --resume` goes on. LUKS2 whose data stays in its place.
+    #[arg(long, conflicts_with_all = ["dm", "read_only", "map"])]
+    pub reencrypt: bool,
     /// Go on in the background once the volume is served.
     #[arg(long)]
     pub daemon: bool,

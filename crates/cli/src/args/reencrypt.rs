@@ -8,7 +8,7 @@ use super::format::{PbkdfArgs, PbkdfKind};
 use super::secrets::PassphraseArgs;
 use super::size::{parse_key_bits, parse_size};
 
-/// Give a LUKS2 volume a new volume key, or another cipher or sector size, in place.
+/// Give a LUKS2 volume a new volume key, or another cipher or sector size, in place; or make plaintext of it.
 ///
 /// Interrupted at any moment it goes on with --resume; cryptsetup can resume it, and this what cryptsetup began. Until it is done
 /// the volume can't be opened here. Every passphrase is asked for (or given by --key-file and --also-key-file) and gets a keyslot of
@@ -20,16 +20,28 @@ Examples:
   atrest reencrypt --resume /dev/sdx1
   atrest reencrypt secret.img --sector-size 4096 --key-file key.bin
   atrest reencrypt secret.img --cipher aes-xts-plain64 --key-size 512 --key-file a.key --also-key-file b.key
-  atrest reencrypt secret.img --key-file a.key --drop-slot 1 --resilience journal --json")]
+  atrest reencrypt secret.img --key-file a.key --drop-slot 1 --resilience journal --json
+  atrest reencrypt /dev/sdx1 --decrypt --header header.img
+  atrest reencrypt /dev/sdx1 --init-only && atrest open /dev/sdx1 --nbd --reencrypt")]
 pub struct ReencryptArgs {
     /// File, block device or NBD URI that holds the volume.
     pub path: PathBuf,
-    /// The header lies in this file instead of in front of the data.
+    /// The header lies in this file instead of in front of the data. With --decrypt: or it goes there, if there is no such file.
     #[arg(long, value_name = "FILE")]
     pub header: Option<PathBuf>,
+    /// Make plaintext of the volume where it is. Its header is kept in the file that --header names: without that file nothing can
+    /// be read until this is done. Data behind a header moves to the front of PATH.
+    #[arg(long, requires = "header", conflicts_with_all = ["resume", "cipher", "key_size", "sector_size", "keep_key", "also_key_file", "drop_slot"])]
+    pub decrypt: bool,
+    /// Begin, and leave all data to a later --resume, or to `atrest open --reencrypt`.
+    #[arg(long, conflicts_with = "resume")]
+    pub init_only: bool,
     /// Go on with what was interrupted, whoever began it: encryption in place, too.
     #[arg(long, conflicts_with_all = ["cipher", "key_size", "sector_size", "keep_key", "also_key_file", "drop_slot", "resilience", "resilience_hash"])]
     pub resume: bool,
+    /// Go on if one was begun, as --resume does; otherwise begin one.
+    #[arg(long, conflicts_with = "resume")]
+    pub resume_if_begun: bool,
     /// New cipher as dm-crypt writes it [default: the one it has].
     #[arg(long, short = 'c', value_name = "SPEC")]
     pub cipher: Option<String>,
@@ -93,6 +105,9 @@ pub struct InPlaceArgs {
     /// free (--reduce-device-size). With --header it goes there, and the data stays where it is.
     #[arg(long)]
     pub in_place: bool,
+    /// Begin, and leave all data to a later --resume.
+    #[arg(long, requires = "in_place")]
+    pub init_only: bool,
     /// How much of the end of SRC is free: the file system must have been shrunk by that. Half of it becomes the header [default: 32M].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "in_place")]
     pub reduce_device_size: Option<u64>,

@@ -82,7 +82,7 @@ pub fn decrypt(args: &DecryptArgs, output: &Output) -> Result<(), Failure> {
         return Err(Failure::parameters("the volume and the destination are the same file")
             .at(&args.destination)
             .hint(
-                "name another destination; `cryptsetup reencrypt --decrypt` decrypts a volume where it is",
+                "name another destination; `atrest reencrypt --decrypt --header FILE` decrypts a volume where it is",
             ));
     }
     let checkpoint = checkpoint_path(&args.destination, &volume, &args.how)?;

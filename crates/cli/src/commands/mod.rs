@@ -24,6 +24,7 @@ pub mod mapping;
 mod metrics;
 mod mount;
 mod mount_tree;
+mod online;
 pub mod options;
 mod passphrase;
 mod policies;

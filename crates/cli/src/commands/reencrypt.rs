@@ -11,16 +11,16 @@ use atrest_open::Device;
 use atrest_probe::reach::{self, Reach};
 use atrest_secret::Passphrase;
 use atrest_volume::luks2::reencrypt::{
-    EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, Rewriting, begin_encryption,
-    interrupted_conversion,
+    DecryptOptions, EncryptOptions, ReencryptError, ReencryptOptions, ResilienceKind, Rewriting,
+    begin_encryption, interrupted_conversion,
 };
-use atrest_volume::{Devices, FormatOptions, LockedVolume, OpenError};
+use atrest_volume::{Credential, Devices, FormatOptions, LockedVolume, OpenError, header_backup};
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::bulk::Stop;
 use super::options;
-use super::target::{open_device, with_passphrase};
+use super::target::{no_header, open_device, with_passphrase};
 use super::text::counted;
 use crate::args::bulk::EncryptArgs;
 use crate::args::open::VolumeType;
@@ -37,8 +37,12 @@ const HEADER_SIZE: u64 = 16 << 20;
 
 pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     let data = open_device(&args.path, Access::ReadWriteExclusive)?;
+    let resumes = args.resume || (args.resume_if_begun && is_begun(args, &data));
+    if args.decrypt && !resumes {
+        return decrypt(args, &data, output);
+    }
     let header = detached(args.header.as_deref(), &args.path)?;
-    if args.resume {
+    if resumes {
         return resume(
             &args.path,
             &data,
@@ -54,9 +58,7 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     let header_path = args.header.as_deref().unwrap_or(&args.path);
     let locked = LockedVolume::read(devices.header).map_err(|error| Failure::from(error).at(header_path))?;
     let Some(luks2) = locked.luks2() else {
-        return Err(Failure::new(Code::Device, "a LUKS1 volume can't be re-encrypted in place here")
-            .at(header_path)
-            .hint("`cryptsetup convert --type luks2` makes it LUKS2 first; or copy it into a new volume"));
+        return Err(not_luks2().at(header_path));
     };
     if args.zones.resilience == Some(ResilienceArg::None) {
         output.confirm("with --resilience none a crash destroys the data that is being rewritten")?;
@@ -87,7 +89,92 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     let begun = luks2.begin_reencryption(devices, &given, &options);
     spinner.finish_and_clear();
     let rewriting = begun.map_err(|error| Failure::from(error).at(&args.path))?;
-    rewrite(rewriting, &args.path, &args.zones, None, &stop, output)
+    match args.init_only {
+        true => begun_only(&rewriting, &args.path, output),
+        false => rewrite(rewriting, &args.path, &args.zones, None, &stop, output),
+    }
+}
+
+/// Whether the header says that one is in progress. What can't be read says nothing; whoever begins one is told why.
+fn is_begun(args: &ReencryptArgs, data: &Device) -> bool {
+    let locked = match &args.header {
+        Some(header) => open_device(header, Access::ReadOnly).ok().map(|header| LockedVolume::read(&header)),
+        None => Some(LockedVolume::read(data)),
+    };
+    let in_progress =
+        |locked: LockedVolume| locked.info().requirements.iter().any(|name| name.contains("reencrypt"));
+    locked.is_some_and(|locked| locked.is_ok_and(in_progress))
+}
+
+fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), Failure> {
+    let path = &args.path;
+    let Some(header_path) = &args.header else {
+        return Err(Failure::parameters("--decrypt needs --header FILE, where the header is kept meanwhile"));
+    };
+    let exports = header_path.symlink_metadata().is_err();
+    let source = match exports {
+        true => LockedVolume::read(data).map_err(|error| no_header(error, data).at(path))?,
+        false => {
+            let kept = open_device(header_path, Access::ReadOnly)?;
+            LockedVolume::read(&kept).map_err(|error| no_header(error, &kept).at(header_path))?
+        }
+    };
+    let Some(luks2) = source.luks2() else { return Err(not_luks2().at(path)) };
+    let options = DecryptOptions {
+        resilience: resilience(&args.zones),
+        hash: args.zones.resilience_hash.as_deref().map(options::hash).transpose()?,
+        head: args.zones.hotzone_size,
+        keyslot: options::keyslot(&args.pbkdf, None, None)?,
+        overwrite_front: false,
+    };
+    output.confirm(&format!(
+        "{} becomes plaintext; until that is done it can't be read without {}",
+        path.display(),
+        header_path.display()
+    ))?;
+    let stop = Stop::on_signals()?;
+    // A passphrase that opens nothing must leave no file behind.
+    let mut right = None;
+    with_passphrase(&Source::from(&args.passphrase), path, output, |passphrase| {
+        let device: &dyn Media = data;
+        if exports {
+            luks2.volume_key(device, passphrase, args.key_slot)?;
+        }
+        right = Some(Passphrase::copy_from(passphrase.expose()));
+        Ok::<(), atrest_volume::UnlockError>(())
+    })?;
+    let right = right.ok_or_else(|| Failure::parameters("there is no passphrase to try").at(path))?;
+    if exports {
+        let backup = header_backup(data).map_err(|error| Failure::from(error).at(path))?;
+        let failed = |error| Failure::from(error).at(header_path);
+        let file = NewFile::create(header_path, backup.len() as u64).map_err(failed)?;
+        file.device().write_at(0, &backup).and_then(|()| file.device().flush()).map_err(failed)?;
+        file.appear().map_err(failed)?;
+    }
+    let header = detached(Some(header_path), path)?;
+    let credential = Credential::Passphrase(&right, args.key_slot);
+    let spinner = progress::spinner("deriving the key", output);
+    let begun = luks2.begin_decryption(devices(data, header.as_ref()), credential, &options);
+    spinner.finish_and_clear();
+    let rewriting = begun.map_err(|error| Failure::from(error).at(path))?;
+    match args.init_only {
+        true => begun_only(&rewriting, path, output),
+        false => rewrite(rewriting, path, &args.zones, None, &stop, output),
+    }
+}
+
+pub fn not_luks2() -> Failure {
+    Failure::new(Code::Device, "a LUKS1 volume can't be re-encrypted in place here")
+        .hint("`cryptsetup convert --type luks2` makes it LUKS2 first; or copy it into a new volume")
+}
+
+/// What --init-only says.
+fn begun_only(rewriting: &Rewriting<'_>, path: &Path, output: &Output) -> Result<(), Failure> {
+    let total = rewriting.total();
+    output.done(
+        &json!({ "event": "begun", "bytes": total }),
+        &format!("{}: begun; {} are to be done", path.display(), counted(total, "byte", "bytes")),
+    )
 }
 
 pub fn encrypt_in_place(args: &EncryptArgs, output: &Output) -> Result<(), Failure> {
@@ -175,7 +262,10 @@ fn encrypt_detached(
     let rewriting = begun.map_err(|error| Failure::from(error).at(path))?;
     // Nothing is encrypted before the header is there to stay.
     file.appear().map_err(|error| Failure::from(error).at(header))?;
-    rewrite(rewriting, path, &args.in_place.zones, args.how.threads, stop, output)
+    match args.in_place.init_only {
+        true => begun_only(&rewriting, path, output),
+        false => rewrite(rewriting, path, &args.in_place.zones, args.how.threads, stop, output),
+    }
 }
 
 fn encrypt_shifted(
@@ -230,7 +320,10 @@ fn encrypt_shifted(
     let begun = begin_encryption(Devices::together(data), &passphrase, options);
     spinner.finish_and_clear();
     let rewriting = begun.map_err(|error| Failure::from(error).at(path))?;
-    rewrite(rewriting, path, zones, args.how.threads, stop, output)
+    match args.in_place.init_only {
+        true => begun_only(&rewriting, path, output),
+        false => rewrite(rewriting, path, zones, args.how.threads, stop, output),
+    }
 }
 
 fn new_passphrase(args: &EncryptArgs, output: &Output) -> Result<Passphrase, Failure> {
@@ -275,11 +368,7 @@ fn resume(
         Failure::from(error).at(path).hint("if it stopped before a header was there, nothing is lost: start again without --resume (with the same --reduce-device-size)")
     })?;
     let Some(luks2) = locked.luks2() else {
-        return Err(Failure::new(
-            Code::Device,
-            "it is a LUKS1 volume, which nothing re-encrypts in place here",
-        )
-        .at(path));
+        return Err(not_luks2().at(path));
     };
     let stop = Stop::on_signals()?;
     let rewriting = with_passphrase(&Source::from(passphrase), path, output, |passphrase| {

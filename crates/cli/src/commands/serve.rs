@@ -4,18 +4,21 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atrest_attach::dm::Mapping;
 use atrest_attach::nbd::BindError;
-use atrest_attach::serve::{self, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
+use atrest_attach::serve::{self, Background, Daemonized, End, Face, Plan, ServeError, Signals, daemonize};
 use atrest_attach::session::{CloseError, Entry, Kind, Registration, Registry, SessionError, Watched};
 use atrest_attach::{fuse, nbd, vhost_user};
 use atrest_device::BlockDevice;
+use atrest_engine::reencrypt::RewriteError;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::metrics::Told;
+use super::online::{self, Work};
 use super::unlock::{Use, unlock_if};
 use super::{mapping, metrics, preflight};
 use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
@@ -52,9 +55,16 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         map: args.map,
         ..Use::default()
     };
-    present(args, path, socket, output, |ready| {
+    staged(args, path, socket, output, |stage| {
+        let registry = stage.registry;
+        let ready = || preflight::check(args, socket, registry);
+        if args.reencrypt {
+            return online::open(path, args, output, ready, |disk, work| {
+                stand(args, stage, disk, work, output)
+            });
+        }
         let unlocked = unlock_if(path, &args.unlock, wanted, output, ready)?;
-        Ok(Arc::new(unlocked.disk) as Arc<dyn BlockDevice>)
+        stand(args, stage, Arc::new(unlocked.disk), None, output)
     })
 }
 
@@ -67,7 +77,29 @@ pub fn present(
     output: &Output,
     device: impl FnOnce(&dyn Fn() -> Result<(), Failure>) -> Result<Arc<dyn BlockDevice>, Failure>,
 ) -> Result<u8, Failure> {
-    // Before any thread and any secret.
+    staged(args, path, socket, output, |stage| {
+        let disk = device(&|| preflight::check(args, socket, stage.registry))?;
+        stand(args, stage, disk, None, output)
+    })
+}
+
+/// What a volume is served with.
+struct Stage<'a> {
+    path: &'a Path,
+    socket: Option<&'a Path>,
+    tls: Option<nbd::Tls>,
+    background: Option<Background>,
+    registry: &'a Registry,
+}
+
+/// Goes to the background if that was asked for, before any thread and any secret, and does `then` there.
+fn staged(
+    args: &OpenArgs,
+    path: &Path,
+    socket: Option<&Path>,
+    output: &Output,
+    then: impl FnOnce(Stage<'_>) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
     let background = match args.daemon {
         false => None,
         true => match daemonize()? {
@@ -80,16 +112,28 @@ pub fn present(
         Some(directory) => Some(nbd::Tls::load(directory, args.tls.tls_verify_peer)?),
         None => None,
     };
-    let disk = Arc::new(Watched::new(device(&|| preflight::check(args, socket, &registry))?));
+    then(Stage { path, socket, tls, background, registry: &registry })
+}
+
+/// Serves an open volume, and does what is to be done meanwhile.
+fn stand(
+    args: &OpenArgs,
+    stage: Stage<'_>,
+    disk: Arc<dyn BlockDevice>,
+    work: Option<Work<'_>>,
+    output: &Output,
+) -> Result<u8, Failure> {
+    let Stage { path, socket, tls, background, registry } = stage;
+    let disk = Arc::new(Watched::new(disk));
     let read_only = disk.is_read_only();
     if read_only && !args.read_only {
         output.warn("the volume can only be read");
     }
     let signals = Signals::install()?;
     let metrics_socket = metrics::bind(args.metrics.as_deref())?;
-    let (face, registration) = stand_up(args, path, socket, tls, disk.clone(), &registry)?;
+    let (face, registration) = stand_up(args, path, socket, tls, disk.clone(), registry)?;
     disk.tell(&registration);
-    let metrics = metrics::serve(metrics_socket, disk, &registration, &registry, output);
+    let metrics = metrics::serve(metrics_socket, disk, &registration, registry, output);
     if let Face::Nbd(server) = &face
         && let Some(warning) = server.warning()
     {
@@ -97,7 +141,10 @@ pub fn present(
     }
     let ready = output.is_json().then(|| ready_json(&face, &registration).to_string());
     let plan = Plan { signals, command: command(&args.run), background, ready };
-    let end = serve::run(face, plan);
+    let end = match work {
+        None => serve::run(face, plan),
+        Some(work) => beside(work, path, output, || serve::run(face, plan)),
+    };
     drop(metrics);
     match &end {
         Ok(_) | Err(ServeError::Command { .. }) => drop(registration),
@@ -113,6 +160,29 @@ pub fn present(
         }
         _ => Ok(0),
     }
+}
+
+/// Works on a thread of its own until `serve` has ended.
+fn beside<T>(work: Work<'_>, path: &Path, output: &Output, serve: impl FnOnce() -> T) -> T {
+    let cancel = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let working = scope.spawn(|| match work(&cancel) {
+            Ok(()) => output.note(format_args!("{}: the re-encryption is done", path.display())),
+            Err(RewriteError::Cancelled { done, total }) => {
+                output.note(format_args!("{}: {done} of {total} bytes are re-encrypted", path.display()));
+            }
+            Err(error) => output.warn(format_args!(
+                "the re-encryption of {} has failed, and nothing is written to it any more: {error}",
+                path.display()
+            )),
+        });
+        let end = serve();
+        cancel.store(true, Ordering::Release);
+        if let Err(panic) = working.join() {
+            std::panic::resume_unwind(panic);
+        }
+        end
+    })
 }
 
 /// Makes the face and tells `status` and `close` of it. A name that nobody chose may be taken by another process

@@ -651,22 +651,72 @@ fn token(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
 }
 
 fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
-    for name in ["encrypt", "decrypt", "init-only", "device-size", "reduce-device-size", "integrity"] {
+    for name in ["device-size", "integrity", "force-no-keyslots", "volume-key-file", "new-volume-key-file"] {
         if line.request.has(name) {
             return Err(Failure::parameters(format!("reencrypt --{name} can't be done here yet"))
-                .hint("`atrest encrypt --in-place` encrypts a device where it is"));
+                .hint("docs/CRYPTSETUP.md says what can; Debian's cryptsetup does it"));
         }
     }
     if line.request.operands.is_empty() {
         return Err(Failure::parameters("reencrypt needs <device>"));
     }
-    line.words(&["--quiet", "reencrypt"]);
+    if line.request.operands.len() > 1 {
+        return Err(Failure::parameters("reencrypt does not open the volume here")
+            .hint("--init-only first, and then open it"));
+    }
+    if line.request.has("decrypt") && !line.request.has("header") {
+        return Err(Failure::parameters("reencrypt --decrypt needs --header, where the header is kept"));
+    }
     line.uses(&["type", "force-offline-reencrypt", "progress-json"]);
+    let resumes = line.request.has("resume-only");
+    match line.request.has("encrypt") {
+        true => encrypt_in_place(line, resumes)?,
+        false => {
+            line.words(&["--quiet", "reencrypt"]);
+            // One that was begun is gone on with, whatever else is said.
+            line.words(if resumes { &["--resume"] } else { &["--resume-if-begun"] });
+            line.uses(&["resume-only", "decrypt"]);
+            line.pass(if resumes { &["header"] } else { &["header", "decrypt", "init-only"] });
+            if !resumes {
+                line.pass(KEYSLOT);
+                line.pass(&["cipher", "key-size", "sector-size", "keep-key", "key-slot", "resilience-hash"]);
+                resilience(line);
+            }
+            line.pass(&["hotzone-size"]);
+        }
+    }
     line.secret();
-    line.pass_as("resume-only", "--resume");
-    line.pass(KEYSLOT);
-    line.pass(&["cipher", "key-size", "sector-size", "keep-key", "key-slot", "header"]);
-    line.pass(&["resilience", "resilience-hash", "hotzone-size"]);
     line.operands([line.request.first()]);
     Ok(line.words.split_off(0))
+}
+
+fn encrypt_in_place(line: &mut Line<'_>, resumes: bool) -> Result<(), Failure> {
+    let (header, reduced) = (line.request.has("header"), line.request.has("reduce-device-size"));
+    if !header && !reduced && !resumes {
+        return Err(Failure::parameters("reencrypt --encrypt needs --header or --reduce-device-size")
+            .hint("the header needs a place: a file of its own, or the front of the device"));
+    }
+    line.words(&["--quiet", "encrypt", "--in-place"]);
+    line.uses(&["encrypt"]);
+    line.pass_as("resume-only", "--resume");
+    line.pass(&["header", "reduce-device-size"]);
+    if !resumes {
+        line.pass(&["init-only", "cipher", "key-size", "sector-size", "key-slot", "label", "uuid", "hash"]);
+        line.pass(&["pbkdf", "iter-time", "pbkdf-memory", "pbkdf-parallel", "pbkdf-force-iterations"]);
+        line.pass(&["resilience-hash"]);
+        resilience(line);
+    }
+    line.pass(&["hotzone-size"]);
+    Ok(())
+}
+
+/// How zones survive. That data moves follows from the rest of the line.
+fn resilience(line: &mut Line<'_>) {
+    line.uses(&["resilience"]);
+    match line.request.text("resilience").and_then(OsStr::to_str).map(str::to_owned) {
+        None => {}
+        Some(kind) if kind == "datashift" => {}
+        // intended: a kind of another name is passed on, and refused there if there is none.
+        Some(kind) => line.with("--resilience", kind.strip_prefix("datashift-").unwrap_or(&kind)),
+    }
 }

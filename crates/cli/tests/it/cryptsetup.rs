@@ -326,10 +326,12 @@ fn what_an_action_does_not_do_here_is_refused_by_its_name_and_nothing_is_changed
     for (words, says) in [
         (&["luksFormat", "-q", "--integrity", "hmac-sha256", "vol", "key"][..], "--integrity"),
         (&["open", "--type", "tcrypt", "vol", "name"], "tcrypt"),
-        (&["reencrypt", "-q", "--decrypt", "--header", "h", "vol"], "--decrypt"),
         (&["convert", "-q", "--type", "luks2", "vol"], "already"),
         (&["convert", "-q", "vol"], "--type"),
         (&["tcryptDump", "vol"], "tcryptDump"),
+        (&["reencrypt", "-q", "--decrypt", "-d", "key", "vol"], "--header"),
+        (&["reencrypt", "-q", "--encrypt", "-d", "key", "vol"], "--reduce-device-size"),
+        (&["reencrypt", "-q", "--device-size", "1M", "-d", "key", "vol"], "--device-size"),
         (&["token", "unassign", "--token-id", "0", "vol"], "--key-slot"),
         (&["open", "--face", "smoke", "-d", "key", "vol", "name"], "--face smoke"),
         (&["luksAddKey", "-d", "key", "--new-keyfile", "new", "vol", "new"], "twice"),

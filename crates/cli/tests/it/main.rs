@@ -28,6 +28,7 @@ mod plain_over;
 mod readme;
 mod redacted;
 mod reencrypt_end;
+mod reencrypt_names;
 mod remote;
 mod sealed;
 mod sealed_flips;

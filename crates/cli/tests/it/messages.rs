@@ -131,7 +131,7 @@ fn of_a_file_that_is_both_sides() {
             &["decrypt", "--yes", "--key-file", "key", "vol", other],
             1,
             &format!("{other}: the volume and the destination are the same file"),
-            "name another destination; `cryptsetup reencrypt --decrypt` decrypts a volume where it is",
+            "name another destination; `atrest reencrypt --decrypt --header FILE` decrypts a volume where it is",
         );
         says(
             &scratch,

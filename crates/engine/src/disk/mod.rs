@@ -159,6 +159,16 @@ impl Disk {
         Self::from_regions(media, vec![region], options, None)
     }
 
+    /// Segments of a volume that has more of them, or other ones at other times.
+    pub(crate) fn of_segments(
+        media: Arc<dyn BlockDevice>,
+        segments: Vec<Segment>,
+        options: DiskOptions,
+    ) -> Result<Self, DiskError> {
+        let regions = segments.into_iter().map(Region::from_segment).collect();
+        Self::from_regions(media, regions, options, None)
+    }
+
     fn from_regions(
         media: Arc<dyn BlockDevice>,
         regions: Vec<Region>,

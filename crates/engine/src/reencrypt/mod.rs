@@ -5,6 +5,7 @@
 //! cache. A zone that is protected by hashes is read twice, the second time from the page cache; only a journal is kept in
 //! memory whole. So memory is bounded: a journal or the hashes of a zone, both of which fit in the keyslots area (128 MiB at most).
 
+mod online;
 mod transform;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +16,14 @@ use atrest_volume::luks2::reencrypt::{Protection, ReencryptError, Rewriting, Zon
 
 use crate::bulk::Progress;
 use crate::disk::parallel::Helpers;
+pub use online::Online;
 use transform::Transform;
 
 /// Largest zone, unless the caller says otherwise: long enough that the header's six flushes don't count.
 const ZONE: u64 = 128 << 20;
+
+/// How much a run stands back behind the clients of the volume.
+const NICE: i32 = 10;
 
 /// How a run is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +35,8 @@ pub struct RewriteOptions<'a> {
     pub zone: u64,
     /// Set by somebody else to end the run early, between two zones.
     pub cancel: Option<&'a AtomicBool>,
+    /// What serves the volume meanwhile, made of the same [`Rewriting`].
+    pub online: Option<&'a Online>,
 }
 
 /// What a finished run did.
@@ -99,8 +106,38 @@ pub fn run(
     options: RewriteOptions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Rewritten, RewriteError> {
+    let result = run_all(rewriting, options, progress);
+    if let (Err(error), Some(online)) = (&result, options.online)
+        && !matches!(error, RewriteError::Cancelled { .. })
+    {
+        online.fail();
+    }
+    result
+}
+
+/// Completes the zone that was hot when the last run stopped, if there was one, and nothing else. Returns whether that was the
+/// end of the re-encryption.
+///
+/// # Errors
+/// As [`run`].
+pub fn recover_interrupted(rewriting: &mut Rewriting<'_>) -> Result<bool, RewriteError> {
+    rewriting.bury_head()?;
+    let Some(zone) = rewriting.interrupted()? else { return Ok(false) };
+    recover(rewriting, &zone, &Helpers::new(0))?;
+    Ok(rewriting.cool(&zone)?)
+}
+
+fn run_all(
+    rewriting: &mut Rewriting<'_>,
+    options: RewriteOptions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Rewritten, RewriteError> {
     let begun = Instant::now();
     let helpers = Helpers::new(options.threads);
+    if options.online.is_some() {
+        // Whoever is served comes first. Where that can't be had, it only is slower.
+        let _ = rustix::process::setpriority_process(None, NICE);
+    }
     let most = if options.zone == 0 { ZONE } else { options.zone };
     let (total, resumed_from) = (rewriting.total(), rewriting.done()?);
     progress.update(resumed_from, total);
@@ -118,7 +155,15 @@ pub fn run(
             return Err(RewriteError::Cancelled { done, total });
         }
         ended = match rewriting.next(most)? {
-            Some(zone) => rewrite(rewriting, &zone, &helpers)?,
+            Some(zone) => match options.online {
+                None => rewrite(rewriting, &zone, &helpers)?,
+                Some(online) => {
+                    online.enter(&zone)?;
+                    let ended = rewrite(rewriting, &zone, &helpers)?;
+                    online.leave();
+                    ended
+                }
+            },
             // It stopped between the last zone and the end.
             None => {
                 rewriting.finish()?;
@@ -134,7 +179,7 @@ pub fn run(
 fn rewrite(rewriting: &mut Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Result<bool, RewriteError> {
     let transform = Transform::new(rewriting, zone, helpers);
     let mut journal = None;
-    match rewriting.protection() {
+    match rewriting.protection(zone) {
         Protection::None | Protection::Elsewhere => rewriting.heat(zone, &[])?,
         Protection::Checksum { hash, sector } => {
             rewriting.heat(zone, &transform.hashes(hash, sector as usize)?)?;
@@ -154,7 +199,7 @@ fn rewrite(rewriting: &mut Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Res
 /// Completes a zone that may be half-written.
 fn recover(rewriting: &Rewriting<'_>, zone: &Zone, helpers: &Helpers) -> Result<(), RewriteError> {
     let transform = Transform::new(rewriting, zone, helpers);
-    match rewriting.protection() {
+    match rewriting.protection(zone) {
         // The source is as it was.
         Protection::Elsewhere => transform.rewrite()?,
         Protection::Journal => transform.rewrite_journal(rewriting)?,

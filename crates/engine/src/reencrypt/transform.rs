@@ -54,7 +54,7 @@ pub struct Transform<'a> {
     media: &'a dyn BlockDevice,
     zone: Zone,
     old: Option<&'a Mapper>,
-    new: &'a Mapper,
+    new: Option<&'a Mapper>,
     unit: usize,
     helpers: &'a Helpers,
 }
@@ -210,7 +210,10 @@ impl<'a> Transform<'a> {
         if let Some(old) = self.old {
             old.decrypt(index(old, at), data).map_err(|_| refused(old))?;
         }
-        self.new.encrypt(index(self.new, at), data).map_err(|_| refused(self.new))
+        match self.new {
+            Some(new) => new.encrypt(index(new, at), data).map_err(|_| refused(new)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -247,7 +250,7 @@ mod tests {
         let zone = Zone { offset: 0, len: 3 << 20, source: 1 << 20, target: 0 };
         let helpers = Helpers::new(3);
         let transform =
-            Transform { media: &media, zone, old: None, new: &mapper, unit: 512, helpers: &helpers };
+            Transform { media: &media, zone, old: None, new: Some(&mapper), unit: 512, helpers: &helpers };
         let read = transform.read_whole().expect("read");
         assert!(read[..] == image[1 << 20..4 << 20]);
     }

@@ -213,7 +213,10 @@ impl Layout {
         };
         let too_small = LayoutError::TooSmall { has: new.size };
         let probe = Self::places(&superblock).ok_or(too_small)??;
-        let device = match new.data_size { Some(size) => size, None => new.size };
+        let device = match new.data_size {
+            Some(size) => size,
+            None => new.size,
+        };
         let sectors = match new.journal {
             Some(sectors) => u64::from(sectors),
             None => (device >> 9 >> 7).min(MAX_JOURNAL_SECTORS),
@@ -252,7 +255,11 @@ impl Layout {
     }
 
     /// Provides the whole device for the data, and takes as much journal as is left beside the tags, as the kernel does.
-    fn beside(superblock: &mut Superblock, sections: u32, (size, data_size): (u64, u64)) -> Result<(), LayoutError> {
+    fn beside(
+        superblock: &mut Superblock,
+        sections: u32,
+        (size, data_size): (u64, u64),
+    ) -> Result<(), LayoutError> {
         let unit = u64::from(superblock.data_unit);
         // cannot fail: a data unit is not 0.
         let units = data_size.checked_div(unit).unwrap_or(0);
@@ -261,7 +268,8 @@ impl Layout {
             let fits = |sections: u32| {
                 let superblock = Superblock { journal_sections: sections, ..*superblock };
                 let layout = Self::new(&superblock, size, Some(data_size)).ok()?;
-                let tags = layout.units.checked_mul(layout.tag)?.checked_next_multiple_of(SECTOR << log2_buffer)?;
+                let tags =
+                    layout.units.checked_mul(layout.tag)?.checked_next_multiple_of(SECTOR << log2_buffer)?;
                 (layout.initial.checked_add(tags)? <= size).then_some(())
             };
             let mut most = 0;
@@ -361,21 +369,26 @@ impl fmt::Display for LayoutError {
                 write!(f, "dm-integrity's device of {has} bytes has no room for its tags and its data")
             }
             Self::DataTooSmall { needs, has } => {
-                write!(f, "the device for the data has {has} bytes, and dm-integrity's superblock asks for {needs}")
+                write!(
+                    f,
+                    "the device for the data has {has} bytes, and dm-integrity's superblock asks for {needs}"
+                )
             }
             Self::Journal { sections } => {
                 write!(f, "dm-integrity's journal of {sections} sections does not fit on the device")
             }
-            Self::Tag(len) => write!(f, "a tag of {len} bytes does not fit in an entry of dm-integrity's journal"),
+            Self::Tag(len) => {
+                write!(f, "a tag of {len} bytes does not fit in an entry of dm-integrity's journal")
+            }
             Self::DataUnit(len) => {
                 write!(f, "data units of {len} bytes can't be: dm-integrity has 512, 1024, 2048 and 4096")
             }
-            Self::Separate { stored: true } => {
-                f.write_str("dm-integrity's superblock says that the data is on another device, which was not named")
-            }
-            Self::Separate { stored: false } => {
-                f.write_str("dm-integrity's superblock says that the data is behind it, and not on another device")
-            }
+            Self::Separate { stored: true } => f.write_str(
+                "dm-integrity's superblock says that the data is on another device, which was not named",
+            ),
+            Self::Separate { stored: false } => f.write_str(
+                "dm-integrity's superblock says that the data is behind it, and not on another device",
+            ),
             Self::Interleave { log2 } => {
                 write!(f, "areas of 2^{log2} sectors are shorter than what the kernel reads of their tags")
             }

@@ -133,7 +133,10 @@ impl fmt::Display for JournalError {
         f.write_str("dm-integrity's journal ")?;
         match self {
             Self::CommitId { section, sector } => {
-                write!(f, "has no commit id in sector {sector} of section {section}: it is damaged, or encrypted")
+                write!(
+                    f,
+                    "has no commit id in sector {sector} of section {section}: it is damaged, or encrypted"
+                )
             }
             Self::Rounds => f.write_str("has sections of all four rounds, so none is the newest"),
             Self::Mac { section } => {

@@ -23,6 +23,7 @@ mod module_graph;
 mod no_c;
 mod random;
 mod reencrypt;
+mod reencrypt_online;
 mod sealed_model;
 mod unprivileged;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

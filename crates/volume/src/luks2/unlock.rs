@@ -41,6 +41,9 @@ impl Luks2 {
         passphrase: &Passphrase,
         options: &UnlockOptions,
     ) -> Result<Volume, UnlockError> {
+        if self.check_usable() == Err(UnlockError::ReencryptionInProgress) {
+            return self.unlock_unfinished(devices, passphrase, options);
+        }
         self.check_usable()?;
         self.check_place(devices)?;
         let (slot, key) = self.open_keyslot(devices.header, passphrase, options.slot, Purpose::Data)?;

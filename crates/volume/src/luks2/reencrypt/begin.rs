@@ -150,7 +150,7 @@ pub(super) struct Target {
     key_len: Option<usize>,
 }
 
-fn only_segment(metadata: &Metadata) -> Result<Segment, ReencryptError> {
+pub(super) fn only_segment(metadata: &Metadata) -> Result<Segment, ReencryptError> {
     match metadata.segments() {
         [only] if matches!(&only.kind, SegmentKind::Crypt { integrity: None, .. }) => Ok(only.clone()),
         [Segment { kind: SegmentKind::Crypt { integrity: Some(_), .. }, .. }] => {
@@ -293,7 +293,7 @@ impl<'o> Beginning<'o> {
         }
     }
 
-    /// Adds the reencrypt keyslot, the backup segments and the requirement. `active_digest` is that of the first segment's key.
+    /// Adds the reencrypt keyslot, the backup segments and the requirement. `active_digest` is that of the active segments' key.
     pub(super) fn mark(
         &mut self,
         mode: ReencryptMode,
@@ -302,8 +302,10 @@ impl<'o> Beginning<'o> {
         active_digest: Option<u32>,
         resilience: Resilience,
     ) -> Result<(), ReencryptError> {
+        let encrypted = segments.iter().filter(|segment| matches!(segment.kind, SegmentKind::Crypt { .. }));
+        let encrypted: Vec<u32> = encrypted.map(|segment| segment.id).collect();
         let mut digests: Vec<(u32, Vec<u32>)> =
-            active_digest.map(|digest| (digest, vec![0])).into_iter().collect();
+            active_digest.map(|digest| (digest, encrypted)).into_iter().collect();
         for (segment, flag, digest) in backups {
             // cannot fail: there are at most 32 segments.
             let id = u32::try_from(segments.len()).unwrap_or(u32::MAX);
@@ -324,7 +326,13 @@ impl<'o> Beginning<'o> {
         let (offset, size) = room.ok_or(ReencryptError::NoRoom)?;
         let id = self.metadata.free_keyslot().ok_or(ChangeError::NoFreeKeyslot)?;
         self.verification = self.metadata.free_digest().ok_or(ChangeError::NoFreeDigest)?;
-        let direction = if shifts { ReencryptDirection::Backward } else { ReencryptDirection::Forward };
+        // Decryption where the data is goes backward, as cryptsetup has it: a header with one active segment tells its beginning.
+        let moves_forward = resilience.shift().is_some() && !shifts;
+        let direction = match mode {
+            _ if shifts => ReencryptDirection::Backward,
+            ReencryptMode::Decrypt if !moves_forward => ReencryptDirection::Backward,
+            _ => ReencryptDirection::Forward,
+        };
         let keyslot = Keyslot {
             id,
             key_len: 1,
@@ -345,7 +353,8 @@ impl<'o> Beginning<'o> {
             },
         };
         let mut requirements = self.metadata.config().requirements.clone();
-        requirements.push(Requirement::OnlineReencrypt("online-reencrypt-v2".into()));
+        let version = if moves_forward { "online-reencrypt-v3" } else { "online-reencrypt-v2" };
+        requirements.push(Requirement::OnlineReencrypt(version.into()));
         let next = self.metadata.compose().keyslot(&keyslot).digest(&digest).segments(&segments, &digests);
         self.metadata = next.requirements(&requirements).finish().map_err(ChangeError::Header)?;
         Ok(())

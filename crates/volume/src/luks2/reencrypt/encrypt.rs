@@ -14,7 +14,7 @@ use atrest_kdf::{Hash, digest};
 use atrest_secret::{OsRandom, Random, SecretBytes};
 
 use super::begin::Beginning;
-use super::zone::{Course, linear};
+use super::zone::{Course, Kind, linear};
 use super::{ReencryptError, ResilienceKind, Rewriting};
 use crate::lock::MetadataLock;
 use crate::luks2::keyslot::Sealed;
@@ -340,7 +340,8 @@ impl Rewriting<'_> {
     /// [`ReencryptError::Change`] or [`ReencryptError::Format`] if the device fails, [`ReencryptError::Row`]
     /// as in [`done`](Self::done).
     pub fn bury_head(&self) -> Result<(), ReencryptError> {
-        if self.course.state.moved.is_none() || self.course.state.hot.is_some() || self.course.done()? != 0 {
+        let moves = self.course.kind == Kind::AwayFromHeader;
+        if !moves || self.course.state.hot.is_some() || self.course.done()? != 0 {
             return Ok(());
         }
         let metadata = self.volume.metadata();

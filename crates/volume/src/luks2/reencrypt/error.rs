@@ -19,9 +19,15 @@ pub enum ReencryptError {
     State(ReencryptionFault),
     /// One is in progress already.
     InProgress,
-    /// A kind that is not known here: decryption, or data that moves in another way than [`Encrypt`](super::begin_encryption)
-    /// moves it.
+    /// A kind that is not known here: data that moves in another way than encryption and decryption here move it.
     UnknownKind,
+    /// A volume is decrypted by a header that lies elsewhere, and this one lies on its device.
+    NotDetached,
+    /// Data would be moved over bytes in front of it that are not the header of this volume.
+    ForeignFront {
+        /// How many.
+        bytes: u64,
+    },
     /// The segments are not those that any step of this re-encryption makes.
     Row,
     /// The keys don't verify the metadata: it was changed by somebody who did not have them.
@@ -71,6 +77,10 @@ impl fmt::Display for ReencryptError {
             Self::Format(e) => e.fmt(f),
             Self::State(e) => e.fmt(f),
             Self::InProgress => f.write_str("a re-encryption is in progress already"),
+            Self::NotDetached => f.write_str("a volume is decrypted by a header that lies in a file of its own"),
+            Self::ForeignFront { bytes } => {
+                write!(f, "the {bytes} bytes in front of the data are not the header of this volume, and would be overwritten")
+            }
             Self::UnknownKind => f.write_str("this kind of re-encryption is not known here"),
             Self::Row => f.write_str("the segments are not those of any step of this re-encryption"),
             Self::NotVerified => f.write_str(

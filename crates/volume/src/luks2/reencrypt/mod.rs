@@ -6,6 +6,7 @@
 //! says that it is done. Header copies are written one after the other, as for every change.
 
 mod begin;
+mod decrypt;
 mod encrypt;
 mod error;
 mod zone;
@@ -22,14 +23,16 @@ use atrest_kdf::Hash;
 use atrest_secret::{Locked, SecretBytes};
 
 pub use begin::{ReencryptOptions, ResilienceKind};
+pub use decrypt::DecryptOptions;
 pub use encrypt::{Conversion, EncryptOptions, begin_encryption, interrupted_conversion};
 pub use error::ReencryptError;
 pub use zone::Zone;
-use zone::{Course, unit_of};
+
+use zone::{Course, Kind, unit_of};
 
 use super::{Luks2, keyslot, media, session};
 use crate::lock::MetadataLock;
-use crate::{ChangeError, Devices, Passphrase, UnlockError, VolumeKey};
+use crate::{ChangeError, Devices, Passphrase, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey};
 
 /// Most bytes under one hash: more than the sector of any device.
 const MAX_HASHED: u32 = 64 << 10;
@@ -40,8 +43,18 @@ pub struct Rewriting<'a> {
     volume: Luks2,
     course: Course,
     old: Option<Locked<Mapper>>,
-    new: Locked<Mapper>,
+    new: Option<Locked<Mapper>>,
     protection: Protection,
+    /// The same two once more, for whoever serves the volume meanwhile.
+    sides: Option<Sides>,
+}
+
+/// All data as it was and as it will be, of which each byte is in one of the two.
+pub struct Sides {
+    /// As it was.
+    pub old: crate::Segment,
+    /// As it will be.
+    pub new: crate::Segment,
 }
 
 /// How the engine protects a zone before it is written.
@@ -78,6 +91,43 @@ impl Luks2 {
         devices: Devices<'a>,
         passphrase: &Passphrase,
     ) -> Result<Rewriting<'a>, ReencryptError> {
+        Ok(self.resume_with_keys(devices, passphrase)?.0)
+    }
+
+    /// Opens a volume whose re-encryption is unfinished, in its present state. The passphrase must open a keyslot of each key.
+    ///
+    /// # Errors
+    /// [`UnlockError::ReencryptionInProgress`] if a zone is half-written, so that it must be recovered first,
+    /// or if the re-encryption can't be resumed for another reason. [`UnlockError::WrongPassphrase`] and its
+    /// like as in [`unlock`](Self::unlock).
+    pub(super) fn unlock_unfinished(
+        &self,
+        devices: Devices<'_>,
+        passphrase: &Passphrase,
+        options: &UnlockOptions,
+    ) -> Result<Volume, UnlockError> {
+        let unfinished = |error| match error {
+            ReencryptError::Change(change) => match *change {
+                ChangeError::Unlock(error) => error,
+                _ => UnlockError::ReencryptionInProgress,
+            },
+            _ => UnlockError::ReencryptionInProgress,
+        };
+        // dm-crypt would need the keys, and no other keyslot than one of each key is of use.
+        if options.keep_key || options.slot.is_some() {
+            return Err(UnlockError::ReencryptionInProgress);
+        }
+        let (rewriting, old, new) = self.resume_with_keys(devices, passphrase).map_err(unfinished)?;
+        let volume = rewriting.into_volume(old.as_ref(), new.as_ref()).map_err(unfinished)?;
+        let read_only = options.read_only || devices.data.is_read_only();
+        volume.map(|volume| volume.with_read_only(read_only)).ok_or(UnlockError::ReencryptionInProgress)
+    }
+
+    fn resume_with_keys<'a>(
+        &self,
+        devices: Devices<'a>,
+        passphrase: &Passphrase,
+    ) -> Result<(Rewriting<'a>, Option<VolumeKey>, Option<VolumeKey>), ReencryptError> {
         self.check_requirements_known()?;
         let state = self.metadata().reencryption()?;
         let key_of = |digest: Option<u32>| -> Result<Option<VolumeKey>, UnlockError> {
@@ -86,7 +136,8 @@ impl Luks2 {
         let old = match key_of(state.digest_previous) {
             Ok(old) => old,
             Err(error) if is_lost(&error) => {
-                return self.resume_without_old_key(devices, passphrase, state, error);
+                let rewriting = self.resume_without_old_key(devices, passphrase, state, error)?;
+                return Ok((rewriting, None, None));
             }
             Err(error) => return Err(error.into()),
         };
@@ -96,7 +147,8 @@ impl Luks2 {
             }
             other => key_of(other)?,
         };
-        Rewriting::new(devices, self.clone(), state, old.as_ref(), new.as_ref())
+        let rewriting = Rewriting::new(devices, self.clone(), state, old.as_ref(), new.as_ref())?;
+        Ok((rewriting, old, new))
     }
 
     /// Goes on where the passphrase opens no keyslot of the old key, as `refused` says. Only the end can be reached: no
@@ -108,18 +160,27 @@ impl Luks2 {
         state: Reencryption,
         refused: UnlockError,
     ) -> Result<Rewriting<'a>, ReencryptError> {
+        let digests = self.metadata().digests();
+        let mut of_old = digests.iter().filter(|digest| Some(digest.id) == state.digest_previous);
+        let none_left = of_old.all(|digest| digest.keyslots.is_empty());
+        if state.mode == ReencryptMode::Decrypt {
+            // Only plaintext is left where all is done, for which there is no key.
+            let course = Course::new(state, devices, self.header_size())?;
+            return match none_left && course.only_marked() {
+                true => Rewriting::from_parts(devices, self.clone(), course, None, None),
+                false if none_left => Err(ReencryptError::OldKeyGone),
+                false => Err(refused.into()),
+            };
+        }
         let last = state.digest_last.filter(|last| Some(*last) != state.digest_previous);
         let Some(last) = last else { return Err(refused.into()) };
         let new = match self.key_of_digest(devices.header, passphrase, last) {
             Err(error) if is_lost(&error) => return Err(refused.into()),
             new => new?,
         };
-        let digests = self.metadata().digests();
-        let mut of_old = digests.iter().filter(|digest| Some(digest.id) == state.digest_previous);
-        let none_left = of_old.all(|digest| digest.keyslots.is_empty());
         let course = Course::new(state, devices, self.header_size())?;
         match course.only_marked() {
-            true => Rewriting::from_parts(devices, self.clone(), course, None, &new),
+            true => Rewriting::from_parts(devices, self.clone(), course, None, Some(&new)),
             false if none_left => Err(ReencryptError::OldKeyGone),
             false => Err(refused.into()),
         }
@@ -158,7 +219,6 @@ impl<'a> Rewriting<'a> {
         if !keyslot::verifies(digest, &verification(&state, old, new)?)? {
             return Err(ReencryptError::NotVerified);
         }
-        let new = new.ok_or(ReencryptError::UnknownKind)?;
         let course = Course::new(state, devices, volume.header_size())?;
         Self::from_parts(devices, volume, course, old, new)
     }
@@ -168,17 +228,70 @@ impl<'a> Rewriting<'a> {
         devices: Devices<'a>,
         volume: Luks2,
         course: Course,
-        old: Option<&VolumeKey>,
-        new: &VolumeKey,
+        old_key: Option<&VolumeKey>,
+        new_key: Option<&VolumeKey>,
     ) -> Result<Self, ReencryptError> {
         let state = &course.state;
-        let new = mapper(&state.last, new)?.ok_or(ReencryptError::UnknownKind)?;
-        let old = match old {
-            Some(key) => mapper(&state.previous, key)?,
-            None => None,
+        let with = |segment: &Segment, key: Option<&VolumeKey>| match key {
+            Some(key) => mapper(segment, key),
+            None => Ok(None),
         };
+        let (old, new) = (with(&state.previous, old_key)?, with(&state.last, new_key)?);
         let protection = protection(&state.resilience)?;
-        Ok(Self { devices, volume, course, old, new, protection })
+        let side = |segment: &Segment, key| -> Result<crate::Segment, ReencryptError> {
+            let protection =
+                with(segment, key)?.map_or(crate::Protection::Identity, crate::Protection::Mapper);
+            Ok(crate::Segment { start: 0, len: course.total, media_offset: segment.offset, protection })
+        };
+        let sides = match matches!(course.kind, Kind::Forward | Kind::Backward) {
+            true => Some(Sides { old: side(&state.previous, old_key)?, new: side(&state.last, new_key)? }),
+            false => None,
+        };
+        Ok(Self { devices, volume, course, old, new, protection, sides })
+    }
+
+    /// Takes out what serves the volume meanwhile, once. `None` where data moves, or if it was taken.
+    pub fn take_sides(&mut self) -> Option<Sides> {
+        self.sides.take()
+    }
+
+    /// Whether zones follow one another from the end of the data.
+    pub fn is_backward(&self) -> bool {
+        matches!(self.course.kind, Kind::Backward | Kind::AwayFromHeader)
+    }
+
+    /// The volume in its present state, as long as nobody goes on with the re-encryption. `None` if a zone is half-written, or if the key of a segment was not given.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Change`] if a segment can't be served.
+    pub fn into_volume(
+        self,
+        old_key: Option<&VolumeKey>,
+        new_key: Option<&VolumeKey>,
+    ) -> Result<Option<Volume>, ReencryptError> {
+        if self.course.state.hot.is_some() {
+            return Ok(None);
+        }
+        let state = &self.course.state;
+        let device = self.devices.data.size();
+        let (mut segments, mut start) = (Vec::new(), 0_u64);
+        for segment in &state.active {
+            let is_new = self.course.is_new(segment)?;
+            let key = if is_new { new_key } else { old_key };
+            let protection = match (&segment.kind, key) {
+                (SegmentKind::Linear, _) => crate::Protection::Identity,
+                (_, Some(key)) => crate::Protection::Mapper(mapper_at(segment, key)?),
+                // All data is done, and the passphrase of one key alone was asked for.
+                (_, None) => return Ok(None),
+            };
+            // intended: what is left of the data; the row was compared with it.
+            let left = self.course.total.saturating_sub(start);
+            let len = super::unlock::run(segment, device).min(left);
+            segments.push(crate::Segment { start, len, media_offset: segment.offset, protection });
+            // cannot overflow: not more than all data.
+            start = start.saturating_add(len);
+        }
+        Ok(Some(Volume::new(VolumeFormat::Luks2, segments).with_uuid(self.volume.uuid())))
     }
 
     /// The device that is rewritten.
@@ -214,14 +327,17 @@ impl<'a> Rewriting<'a> {
         self.old.as_deref()
     }
 
-    /// Encrypts what is to be there.
-    pub fn new_mapper(&self) -> &Mapper {
-        &self.new
+    /// Encrypts what is to be there; `None` if that is plaintext.
+    pub fn new_mapper(&self) -> Option<&Mapper> {
+        self.new.as_deref()
     }
 
     /// How a zone is protected.
-    pub fn protection(&self) -> Protection {
-        self.protection
+    pub fn protection(&self, zone: &Zone) -> Protection {
+        match self.course.in_place(zone) {
+            true => self.protection,
+            false => Protection::Elsewhere,
+        }
     }
 
     /// The zone that was hot when the last run stopped.
@@ -232,7 +348,7 @@ impl<'a> Rewriting<'a> {
     pub fn interrupted(&self) -> Result<Option<Zone>, ReencryptError> {
         let zone = self.course.hot_zone()?;
         if let Some(zone) = &zone {
-            match self.protection {
+            match self.protection(zone) {
                 Protection::None => {
                     return Err(ReencryptError::Unprotected { offset: zone.offset, len: zone.len });
                 }
@@ -270,6 +386,13 @@ impl<'a> Rewriting<'a> {
         // cannot be less: a remainder. Nothing is aligned to 0 bytes.
         let most = most.saturating_sub(most.checked_rem(align).unwrap_or(0));
         let zone = self.course.next(most)?;
+        if let (Kind::OverHeader, Some(zone)) = (self.course.kind, &zone) {
+            // The head, whose length is what it is; or what is written elsewhere.
+            return match self.course.in_place(zone) && self.area_needed(zone.len)? > area {
+                true => Err(ReencryptError::NoRoom),
+                false => Ok(Some(*zone)),
+            };
+        }
         match zone {
             Some(zone) if zone.len > room => Err(ReencryptError::NoRoom),
             Some(zone)
@@ -319,13 +442,7 @@ impl<'a> Rewriting<'a> {
     /// [`ReencryptError::Change`] if the header can't be written: the zone stays hot.
     /// [`ReencryptError::Wipe`] if everything is done but what is left behind could not be wiped.
     pub fn cool(&mut self, zone: &Zone) -> Result<bool, ReencryptError> {
-        // cannot overflow: Course::check holds zones, shift and total against the device.
-        let end = zone.offset.saturating_add(zone.len);
-        let done = match self.course.state.moved {
-            None => end,
-            // cannot be less: a zone begins inside the data.
-            Some(_) => self.course.total.saturating_sub(zone.offset),
-        };
+        let done = self.course.done_with(zone)?;
         let all = done >= self.course.total;
         // A volume with one segment that is still marked would be taken for one at its beginning; so where no plaintext waits
         // to be wiped, the last zone and the mark go at once.
@@ -357,7 +474,11 @@ impl<'a> Rewriting<'a> {
     /// [`ReencryptError::Wipe`] if the old head or the old keyslots could not be wiped,
     /// [`ReencryptError::Change`] if the header can't be written. The data is complete all the same.
     pub fn finish(&mut self) -> Result<(), ReencryptError> {
+        if let Some((offset, len)) = self.course.left_behind() {
+            media::wipe(self.devices.data, offset, len).map_err(wipe_error)?;
+        }
         if let Some(moved) = &self.course.state.moved
+            && self.course.kind == Kind::AwayFromHeader
             && let atrest_format::luks2::SegmentSize::Fixed(size) = moved.size
         {
             // The head of the plaintext: as long as it is there, the header knows of it.
@@ -515,22 +636,34 @@ fn mapper(segment: &Segment, key: &VolumeKey) -> Result<Option<Locked<Mapper>>, 
     Ok(Some(mapper.map_err(UnlockError::Key)?))
 }
 
+/// The mapper of a segment in the middle of the data.
+fn mapper_at(segment: &Segment, key: &VolumeKey) -> Result<Locked<Mapper>, ReencryptError> {
+    let SegmentKind::Crypt { encryption, sector_size, iv_tweak, .. } = &segment.kind else {
+        return Err(ReencryptError::UnknownKind);
+    };
+    let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
+    let options =
+        MapperOptions { data_unit: *sector_size as usize, iv_offset: *iv_tweak, ..MapperOptions::default() };
+    Ok(Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options)).map_err(UnlockError::Key)?)
+}
+
 fn protection(resilience: &Resilience) -> Result<Protection, ReencryptError> {
     Ok(match resilience {
         Resilience::None => Protection::None,
-        Resilience::Journal => Protection::Journal,
+        Resilience::Journal | Resilience::DataShiftJournal(_) => Protection::Journal,
         // Whoever hashes so much at once is no program that is known.
-        Resilience::Checksum(Checksums { sector_size, .. }) if *sector_size > MAX_HASHED => {
+        Resilience::Checksum(Checksums { sector_size, .. })
+        | Resilience::DataShiftChecksum(Checksums { sector_size, .. }, _)
+            if *sector_size > MAX_HASHED =>
+        {
             return Err(ReencryptError::Protection);
         }
-        Resilience::Checksum(Checksums { hash, sector_size }) => Protection::Checksum {
+        Resilience::Checksum(Checksums { hash, sector_size })
+        | Resilience::DataShiftChecksum(Checksums { hash, sector_size }, _) => Protection::Checksum {
             hash: Hash::from_name(hash).ok_or(UnlockError::UnsupportedHash)?,
             sector: *sector_size,
         },
         Resilience::DataShift(_) => Protection::Elsewhere,
-        Resilience::DataShiftJournal(_) | Resilience::DataShiftChecksum(..) => {
-            return Err(ReencryptError::UnknownKind);
-        }
     })
 }
 

@@ -116,7 +116,7 @@ fn a_last_zone_that_is_no_whole_hashed_sector_is_not_begun() {
     let luks = Luks2::read(&device).expect("reads");
     let mut rewriting = luks.resume_reencryption(Devices::together(&device), &one()).expect("verified");
     assert_eq!((rewriting.total(), rewriting.alignment()), (MIB + 512, 4096));
-    assert_eq!(rewriting.new_mapper().data_unit(), 512);
+    assert_eq!(rewriting.new_mapper().expect("a key").data_unit(), 512);
     let zone = rewriting.next(MIB / 2).expect("a zone").expect("not at the end");
     assert_eq!(zone.len, MIB / 2);
     rewriting.heat(&Zone { len: MIB, ..zone }, &[]).expect("hot");
@@ -132,7 +132,7 @@ fn both_mappers_have_the_data_units_of_their_segments() {
     let luks = Luks2::read(&device).expect("reads");
     let rewriting = luks.resume_reencryption(Devices::together(&device), &one()).expect("verified");
     let old = rewriting.old().expect("it was encrypted");
-    assert_eq!((old.data_unit(), rewriting.new_mapper().data_unit()), (4096, 4096));
+    assert_eq!((old.data_unit(), rewriting.new_mapper().expect("a key").data_unit()), (4096, 4096));
 }
 
 #[test]

@@ -28,9 +28,25 @@ pub(super) struct Layout {
     pub(super) digests: Vec<(u32, Vec<u32>)>,
 }
 
+/// In which order the zones follow, and where their data comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Where they are, from the start.
+    Forward,
+    /// Where they are, from the end.
+    Backward,
+    /// From the end, each to a place behind the one it is read from: a header comes in front of the data. Its head, which made
+    /// room for the header, comes last.
+    AwayFromHeader,
+    /// From the start, each to a place in front of the one it is read from: the header goes. The head of the data, which was
+    /// moved over the header, comes last, and is rewritten where it is.
+    OverHeader,
+}
+
 /// A re-encryption whose every number was held against the others and the device.
 pub(super) struct Course {
     pub(super) state: Reencryption,
+    pub(super) kind: Kind,
     /// Bytes of data in all.
     pub(super) total: u64,
     /// The last active segment has a size, as cryptsetup writes it for devices of which a part is used.
@@ -47,28 +63,19 @@ impl Course {
     ) -> Result<Self, ReencryptError> {
         let device = devices.data.size();
         let fixed = state.active.last().is_some_and(|segment| segment.size != SegmentSize::Dynamic);
-        let moves = match (state.mode, state.direction, &state.resilience) {
-            (
-                ReencryptMode::Encrypt | ReencryptMode::Reencrypt,
-                ReencryptDirection::Forward,
-                Resilience::None | Resilience::Journal | Resilience::Checksum(_),
-            ) if state.moved.is_none() && state.previous.offset == state.last.offset => false,
-            (ReencryptMode::Encrypt, ReencryptDirection::Backward, Resilience::DataShift(shift))
-                if state.moved.is_some()
-                    && state.previous.offset == 0
-                    && state.last.offset == shift.0
-                    && state.last.offset > 0 =>
-            {
-                true
-            }
-            _ => return Err(ReencryptError::UnknownKind),
+        let kind = kind_of(&state)?;
+        let total = match kind {
+            Kind::AwayFromHeader => fixed_size(&state.previous)?,
+            Kind::OverHeader => match state.previous.size {
+                SegmentSize::Fixed(bytes) => bytes,
+                SegmentSize::Dynamic => {
+                    device.checked_sub(state.previous.offset).ok_or(ReencryptError::DeviceSize)?
+                }
+            },
+            _ if fixed => sum(&state.active)?,
+            _ => device.checked_sub(state.last.offset).ok_or(ReencryptError::DeviceSize)?,
         };
-        let total = match moves {
-            true => fixed_size(&state.previous)?,
-            false if fixed => sum(&state.active)?,
-            false => device.checked_sub(state.last.offset).ok_or(ReencryptError::DeviceSize)?,
-        };
-        let course = Self { state, total, fixed };
+        let course = Self { state, kind, total, fixed };
         course.check(device)?;
         course.check_apart(devices, header)?;
         Ok(course)
@@ -95,16 +102,23 @@ impl Course {
             return Err(ReencryptError::DeviceSize);
         }
         if let (Some(moved), Some(shift)) = (&self.state.moved, self.state.resilience.shift()) {
-            // The head was moved behind everything that is ever written.
-            // cannot overflow: it fits the device, as checked above.
-            let behind = self.state.last.offset.saturating_add(self.total);
             let size = fixed_size(moved)?;
-            if size != shift
-                || !shift.is_multiple_of(unit)
-                || moved.offset < behind
-                || !fits(moved.offset, size)
-                || self.total < shift
-            {
+            let good = match self.kind {
+                Kind::OverHeader => {
+                    // What is read begins a shift behind what is written, and so does what is left of it.
+                    fits(self.state.previous.offset, self.total)
+                        && (1..=shift.min(self.total)).contains(&size)
+                        && size.is_multiple_of(unit)
+                        && moved.kind == self.state.previous.kind
+                }
+                _ => {
+                    // The head was moved behind everything that is ever written.
+                    // cannot overflow: it fits the device, as checked above.
+                    let behind = self.state.last.offset.saturating_add(self.total);
+                    size == shift && moved.offset >= behind && fits(moved.offset, size) && self.total >= shift
+                }
+            };
+            if !good || !shift.is_multiple_of(unit) {
                 return Err(ReencryptError::DeviceSize);
             }
         }
@@ -128,7 +142,7 @@ impl Course {
             },
         };
         let same = |a: &Segment, b: &Segment| {
-            a.offset == b.offset && a.size == b.size && a.kind == b.kind && a.flags == b.flags
+            a.offset == b.offset && self.same_size(a, b) && a.kind == b.kind && a.flags == b.flags
         };
         let (found, made) = (&self.state.active, expected.segments);
         match found.len() == made.iter().filter(|segment| !segment.is_backup()).count()
@@ -139,15 +153,27 @@ impl Course {
         }
     }
 
+    /// Whether two sizes are the same. cryptsetup lets the last segment end with the device or with the data, as it is told each
+    /// time, where the header goes.
+    fn same_size(&self, a: &Segment, b: &Segment) -> bool {
+        let reach = |segment: &Segment| match segment.size {
+            SegmentSize::Fixed(bytes) => bytes,
+            SegmentSize::Dynamic => {
+                let base = match segment.kind == SegmentKind::Linear {
+                    true => self.state.last.offset,
+                    false => self.state.previous.offset,
+                };
+                // intended: a segment that begins behind the data has no bytes, as none that is expected has.
+                self.total.saturating_sub(segment.offset.saturating_sub(base))
+            }
+        };
+        a.size == b.size || (self.kind == Kind::OverHeader && reach(a) == reach(b))
+    }
+
     fn check_beginning(&self) -> Result<(), ReencryptError> {
         let active = &self.state.active;
-        let fits = match &self.state.moved {
-            None => {
-                let (first, previous) = (active.first(), &self.state.previous);
-                active.len() == 1
-                    && first.is_some_and(|s| s.offset == previous.offset && s.kind == previous.kind)
-            }
-            Some(moved) => {
+        let fits = match (self.kind, &self.state.moved) {
+            (Kind::AwayFromHeader, Some(moved)) => {
                 let shift = fixed_size(moved)?;
                 let second = active.get(1);
                 active.iter().all(|segment| segment.kind == SegmentKind::Linear)
@@ -155,6 +181,18 @@ impl Course {
                     && active.len() == if self.total > shift { 2 } else { 1 }
                     && second.is_none_or(|second| second.offset == shift)
                     && sum(active)? == self.total
+            }
+            (Kind::OverHeader, Some(_)) => {
+                let made = self.after(0)?.segments;
+                active.len() == made.iter().filter(|segment| !segment.is_backup()).count()
+                    && active.iter().zip(&made).all(|(a, b)| {
+                        a.offset == b.offset && self.same_size(a, b) && a.kind == b.kind && a.flags.is_empty()
+                    })
+            }
+            _ => {
+                let (first, previous) = (active.first(), &self.state.previous);
+                active.len() == 1
+                    && first.is_some_and(|s| s.offset == previous.offset && s.kind == previous.kind)
             }
         };
         if fits { Ok(()) } else { Err(ReencryptError::Row) }
@@ -164,22 +202,90 @@ impl Course {
     pub(super) fn done(&self) -> Result<u64, ReencryptError> {
         let active = &self.state.active;
         if let Some(hot) = self.hot_zone()? {
-            return Ok(match self.state.moved {
-                None => hot.offset,
+            return Ok(match self.kind {
+                Kind::Forward => hot.offset,
                 // cannot be less: hot_zone ends inside the data.
-                Some(_) => self.total.saturating_sub(hot.offset).saturating_sub(hot.len),
+                Kind::Backward | Kind::AwayFromHeader => {
+                    self.total.saturating_sub(hot.offset).saturating_sub(hot.len)
+                }
+                Kind::OverHeader => self.done_in_front_of(hot.offset)?,
             });
         }
-        if self.state.moved.is_some() {
+        if self.kind == Kind::AwayFromHeader {
             let linear: Vec<Segment> =
                 active.iter().filter(|s| s.kind == SegmentKind::Linear).cloned().collect();
             return self.total.checked_sub(sum(&linear)?).ok_or(ReencryptError::Row);
         }
+        if self.kind == Kind::OverHeader {
+            return match active.as_slice() {
+                [only] if only.kind == SegmentKind::Linear => Ok(self.total),
+                [_] => Ok(0),
+                [_, second] if second.kind != SegmentKind::Linear => Ok(0),
+                // All but the head.
+                [_, _] => self.done_in_front_of(0),
+                [_, done, _] => fixed_size(done),
+                _ => Err(ReencryptError::Row),
+            };
+        }
         match active.as_slice() {
             [only] if self.is_done(only) => Ok(self.total),
             [_] => Ok(0),
+            [first, _] if self.kind == Kind::Backward => {
+                self.total.checked_sub(fixed_size(first)?).ok_or(ReencryptError::Row)
+            }
             [first, _] => fixed_size(first),
             _ => Err(ReencryptError::Row),
+        }
+    }
+
+    /// What is done before the zone at `offset` where the header goes: the head is the last zone.
+    fn done_in_front_of(&self, offset: u64) -> Result<u64, ReencryptError> {
+        let before = if offset == 0 { self.total } else { offset };
+        before.checked_sub(self.head_len()?).ok_or(ReencryptError::Row)
+    }
+
+    /// Bytes in the head that was moved; 0 if none was.
+    fn head_len(&self) -> Result<u64, ReencryptError> {
+        self.state.moved.as_ref().map_or(Ok(0), fixed_size)
+    }
+
+    /// Whether an active segment, none of which is hot, holds its data as it is to be.
+    pub(super) fn is_new(&self, segment: &Segment) -> Result<bool, ReencryptError> {
+        let done = self.done()?;
+        let is_first = self.state.active.first().is_some_and(|first| first.id == segment.id);
+        Ok(match self.kind {
+            _ if done >= self.total => true,
+            Kind::Forward => is_first && done > 0,
+            Kind::Backward => !is_first,
+            Kind::AwayFromHeader | Kind::OverHeader => {
+                (segment.kind == SegmentKind::Linear) == (self.state.last.kind == SegmentKind::Linear)
+            }
+        })
+    }
+
+    /// What is done when `zone` is.
+    pub(super) fn done_with(&self, zone: &Zone) -> Result<u64, ReencryptError> {
+        // cannot overflow: Course::check holds zones, shift and total against the device.
+        let end = zone.offset.saturating_add(zone.len);
+        Ok(match self.kind {
+            Kind::Forward => end,
+            // cannot be less: a zone begins inside the data.
+            Kind::Backward | Kind::AwayFromHeader => self.total.saturating_sub(zone.offset),
+            Kind::OverHeader if zone.offset == 0 => self.total,
+            Kind::OverHeader => end.checked_sub(self.head_len()?).ok_or(ReencryptError::Row)?,
+        })
+    }
+
+    /// Whether a zone is read where it is written, so that something has to protect it.
+    pub(super) fn in_place(&self, zone: &Zone) -> bool {
+        zone.source == zone.target
+    }
+
+    /// What nothing but ciphertext of the old key is left in when the header has gone: first byte and bytes.
+    pub(super) fn left_behind(&self) -> Option<(u64, u64)> {
+        match self.kind {
+            Kind::OverHeader => self.state.resilience.shift().map(|shift| (self.total, shift)),
+            _ => None,
         }
     }
 
@@ -187,6 +293,11 @@ impl Course {
     /// the one active segment is the last one, under the new key.
     pub(super) fn only_marked(&self) -> bool {
         let (state, last) = (&self.state, &self.state.last);
+        if state.mode == ReencryptMode::Decrypt {
+            return state.hot.is_none()
+                && matches!(state.active.as_slice(), [only] if only.kind == SegmentKind::Linear
+                    && only.offset == last.offset && only.flags.is_empty());
+        }
         let as_last = |only: &Segment| {
             only.offset == last.offset
                 && only.size == last.size
@@ -204,8 +315,8 @@ impl Course {
         let (previous, last) = (&self.state.previous, &self.state.last);
         only.kind == last.kind
             && match self.state.mode {
-                ReencryptMode::Encrypt => true,
-                _ => {
+                ReencryptMode::Encrypt | ReencryptMode::Decrypt => true,
+                ReencryptMode::Reencrypt => {
                     self.state.first_digests.iter().copied().map(Some).eq([self.state.digest_last])
                         && (previous.kind != last.kind
                             || self.state.digest_previous != self.state.digest_last)
@@ -234,14 +345,26 @@ impl Course {
         if left == 0 {
             return Ok(None);
         }
-        let (offset, len) = match self.state.resilience.shift().filter(|_| self.state.moved.is_some()) {
-            None => (done, left.min(most)),
+        // intended: data that does not move is bounded by what is free to choose.
+        let shift = self.state.resilience.shift().unwrap_or(most);
+        let (offset, len) = match self.kind {
+            Kind::Forward => (done, left.min(most)),
+            // cannot be less: not more than what is left.
+            Kind::Backward => (left.saturating_sub(left.min(most)), left.min(most)),
             // Whole shifts from the end; what is left over is the last but one, as the moved head is a whole shift again.
             // intended: less than a shift is left, and all of it comes next.
-            Some(shift) => match left.saturating_sub(shift) {
+            Kind::AwayFromHeader => match left.saturating_sub(shift) {
                 rest if rest > 0 && rest < shift => (shift, rest),
                 rest => (rest, shift),
             },
+            Kind::OverHeader => {
+                let head = self.head_len()?;
+                match left.checked_sub(head).ok_or(ReencryptError::Row)? {
+                    0 => (0, head),
+                    // cannot overflow: inside the data.
+                    rest => (head.saturating_add(done), rest.min(most).min(shift)),
+                }
+            }
         };
         Ok(Some(self.zone(offset, len)))
     }
@@ -262,8 +385,10 @@ impl Course {
         let end = zone.offset.saturating_add(zone.len);
         let hot = self.new_segment(zone.offset, SegmentSize::Fixed(zone.len), &["in-reencryption"]);
         let mut row = Row::default();
-        match self.state.moved {
-            None => {
+        // cannot be less where it is asked for: compared before.
+        let rest = SegmentSize::Fixed(self.total.saturating_sub(end));
+        match self.kind {
+            Kind::Forward => {
                 if zone.offset > 0 {
                     row.push(self.new_segment(0, SegmentSize::Fixed(zone.offset), &[]), Side::New);
                 }
@@ -272,13 +397,41 @@ impl Course {
                     row.push(self.old_segment(end), Side::Old);
                 }
             }
-            Some(_) => {
+            Kind::Backward => {
+                if zone.offset > 0 {
+                    row.push(self.old_front(zone.offset), Side::Old);
+                }
+                row.push(hot, Side::Both);
+                if end < self.total {
+                    let rest = if self.fixed { rest } else { SegmentSize::Dynamic };
+                    row.push(self.new_segment(end, rest, &[]), Side::New);
+                }
+            }
+            Kind::AwayFromHeader => {
                 self.push_linear(zone.offset, &mut row)?;
                 row.push(hot, Side::New);
                 if end < self.total {
-                    // cannot be less: compared above.
-                    let rest = SegmentSize::Fixed(self.total.saturating_sub(end));
                     row.push(self.new_segment(end, rest, &[]), Side::New);
+                }
+            }
+            Kind::OverHeader => {
+                let head = self.head_len()?;
+                if zone.offset == 0 {
+                    row.push(hot, Side::Both);
+                    if end < self.total {
+                        row.push(self.new_segment(head, SegmentSize::Dynamic, &[]), Side::New);
+                    }
+                } else {
+                    row.push(self.head()?, Side::Old);
+                    if zone.offset > head {
+                        // cannot be less: compared above.
+                        let done = SegmentSize::Fixed(zone.offset.saturating_sub(head));
+                        row.push(self.new_segment(head, done, &[]), Side::New);
+                    }
+                    row.push(hot, Side::Both);
+                    if end < self.total {
+                        row.push(self.old_segment(end), Side::Old);
+                    }
                 }
             }
         }
@@ -289,20 +442,45 @@ impl Course {
     pub(super) fn after(&self, done: u64) -> Result<Layout, ReencryptError> {
         let mut row = Row::default();
         let all = done >= self.total;
-        match self.state.moved {
-            None => {
+        match self.kind {
+            Kind::Forward => {
                 let size = if all { SegmentSize::Dynamic } else { SegmentSize::Fixed(done) };
                 row.push(self.new_segment(0, size, &[]), Side::New);
                 if !all {
                     row.push(self.old_segment(done), Side::Old);
                 }
             }
-            Some(_) => {
+            Kind::Backward => {
+                // cannot be less: check_row refuses more than all.
+                let left = self.total.saturating_sub(done);
+                if left > 0 {
+                    row.push(self.old_front(left), Side::Old);
+                }
+                let fixed = self.fixed && left > 0;
+                let size = if fixed { SegmentSize::Fixed(done) } else { SegmentSize::Dynamic };
+                row.push(self.new_segment(left, size, &[]), Side::New);
+            }
+            Kind::AwayFromHeader => {
                 // cannot be less: check_row refuses more than all.
                 let from = self.total.saturating_sub(done);
                 self.push_linear(from, &mut row)?;
                 let size = if all { SegmentSize::Dynamic } else { SegmentSize::Fixed(done) };
                 row.push(self.new_segment(from, size, &[]), Side::New);
+            }
+            Kind::OverHeader if all => row.push(self.new_segment(0, SegmentSize::Dynamic, &[]), Side::New),
+            Kind::OverHeader => {
+                let head = self.head_len()?;
+                // cannot overflow: inside the data.
+                let end = head.saturating_add(done);
+                row.push(self.head()?, Side::Old);
+                if done > 0 {
+                    let all = end >= self.total;
+                    let size = if all { SegmentSize::Dynamic } else { SegmentSize::Fixed(done) };
+                    row.push(self.new_segment(head, size, &[]), Side::New);
+                }
+                if end < self.total {
+                    row.push(self.old_segment(end), Side::Old);
+                }
             }
         }
         Ok(self.layout(row))
@@ -326,6 +504,17 @@ impl Course {
         moved_to(&self.state.last, offset, size, flags)
     }
 
+    /// The first `len` bytes as they were.
+    fn old_front(&self, len: u64) -> Segment {
+        moved_to(&self.state.previous, 0, SegmentSize::Fixed(len), &[])
+    }
+
+    /// The head where it was moved to.
+    fn head(&self) -> Result<Segment, ReencryptError> {
+        let moved = self.state.moved.as_ref().ok_or(ReencryptError::Row)?;
+        Ok(Segment { flags: Vec::new(), ..moved.clone() })
+    }
+
     fn old_segment(&self, offset: u64) -> Segment {
         let size = match self.fixed {
             // cannot be less: an old segment begins inside the data.
@@ -342,7 +531,7 @@ impl Course {
         let backups = [
             Some((self.state.previous.clone(), Side::Old)),
             Some((self.state.last.clone(), Side::New)),
-            self.state.moved.clone().map(|moved| (moved, Side::Plain)),
+            self.state.moved.clone().map(|moved| (moved, Side::Old)),
         ];
         for ((segment, side), id) in row.0.into_iter().chain(backups.into_iter().flatten()).zip(0..) {
             let is_crypt = matches!(segment.kind, SegmentKind::Crypt { .. });
@@ -366,6 +555,39 @@ impl Course {
         };
         Layout { segments, digests }
     }
+}
+
+fn kind_of(state: &Reencryption) -> Result<Kind, ReencryptError> {
+    use ReencryptDirection::{Backward, Forward};
+    let in_place = state.moved.is_none() && state.previous.offset == state.last.offset;
+    Ok(match (state.mode, state.direction, &state.resilience) {
+        (_, direction, Resilience::None | Resilience::Journal | Resilience::Checksum(_)) if in_place => {
+            match direction {
+                Forward => Kind::Forward,
+                Backward => Kind::Backward,
+            }
+        }
+        (ReencryptMode::Encrypt, Backward, Resilience::DataShift(shift))
+            if state.moved.is_some()
+                && state.previous.offset == 0
+                && state.last.offset == shift.0
+                && state.last.offset > 0 =>
+        {
+            Kind::AwayFromHeader
+        }
+        (
+            ReencryptMode::Decrypt,
+            Forward,
+            Resilience::DataShiftJournal(shift) | Resilience::DataShiftChecksum(_, shift),
+        ) if state.moved.as_ref().is_some_and(|moved| moved.offset == 0)
+            && state.last.offset == 0
+            && state.previous.offset == shift.0
+            && shift.0 > 0 =>
+        {
+            Kind::OverHeader
+        }
+        _ => return Err(ReencryptError::UnknownKind),
+    })
 }
 
 /// Whose key a segment is encrypted with.

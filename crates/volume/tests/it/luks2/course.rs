@@ -11,7 +11,8 @@ use atrest_volume::luks2::reencrypt::{
 };
 use atrest_volume::luks2::{self, Luks2};
 use atrest_volume::{
-    ChangeError, Credential, Devices, FormatError, FormatOptions, OptionError, UnlockError, VolumeKey,
+    ChangeError, Credential, Devices, FormatError, FormatOptions, OptionError, UnlockError, UnlockOptions,
+    VolumeKey,
 };
 
 use crate::luks2::reencrypt::store;
@@ -80,7 +81,8 @@ fn zones_follow_one_another_over_all_data_and_the_header_knows_the_hot_one() {
             ResilienceKind::Journal => Protection::Journal,
             ResilienceKind::None => Protection::None,
         };
-        assert_eq!(rewriting.protection(), expected);
+        let first = rewriting.next(300_000).expect("a zone").expect("there is data");
+        assert_eq!(rewriting.protection(&first), expected);
         let state = rewriting.volume().metadata().reencryption().expect("a state");
         assert_eq!(state.area_size, 6 * 258_048, "all that is left");
         let protection: &[u8] = if resilience == ResilienceKind::None { &[] } else { &[0xee; 10_000] };
@@ -341,8 +343,9 @@ fn plaintext_makes_room_for_its_header_from_the_end_and_its_moved_head_is_wiped(
         let data = (shift * MIB) as usize..moved - MIB as usize;
         assert_eq!(image[data.clone()], before[data], "nothing else is touched but for the note");
         assert_eq!((rewriting.total(), rewriting.done()), ((size - 2 * shift) * MIB, Ok(0)));
+        let first = rewriting.next(u64::MAX).expect("a zone").expect("there is data");
         assert_eq!(
-            (rewriting.protection(), rewriting.mode()),
+            (rewriting.protection(&first), rewriting.mode()),
             (Protection::Elsewhere, ReencryptMode::Encrypt)
         );
 
@@ -534,8 +537,16 @@ fn a_volume_is_resumed_only_with_keys_of_both_sides() {
     assert_eq!(resume("one"), Ok(()));
     assert_eq!(resume("two"), Err(UnlockError::WrongPassphrase.into()), "of the old key alone");
     assert_eq!(resume("three"), Err(UnlockError::WrongPassphrase.into()));
-    let unlocked = luks.unlock(Devices::together(&device), &one, &Default::default());
-    assert_eq!(unlocked.err(), Some(UnlockError::ReencryptionInProgress));
+    let unlocked = |text: &str, options: &UnlockOptions| {
+        luks.unlock(Devices::together(&device), &passphrase(text), options).map(|volume| volume.size())
+    };
+    assert_eq!(unlocked("one", &UnlockOptions::default()), Ok(LEN), "as it is at present");
+    assert_eq!(unlocked("two", &UnlockOptions::default()), Err(UnlockError::WrongPassphrase));
+    // Neither dm-crypt nor the key of one keyslot.
+    let kernels = UnlockOptions { keep_key: true, ..UnlockOptions::default() };
+    assert_eq!(unlocked("one", &kernels), Err(UnlockError::ReencryptionInProgress));
+    let by_slot = UnlockOptions { slot: Some(0), ..UnlockOptions::default() };
+    assert_eq!(unlocked("one", &by_slot), Err(UnlockError::ReencryptionInProgress));
     assert_eq!(luks.test_passphrase(&device, &one, None), Ok(0), "keyslots can be tested");
     // Nor is it changed meanwhile.
     let mut changed = luks.clone();

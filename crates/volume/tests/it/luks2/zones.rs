@@ -204,13 +204,13 @@ fn do_zone<'a>(
 ) -> (Rewriting<'a>, bool) {
     let mut held = vec![0; zone.len as usize];
     media.data.read_at(zone.source, &mut held).expect("reads");
-    if matches!(rewriting.protection(), luks2::reencrypt::Protection::Elsewhere) {
+    if matches!(rewriting.protection(&zone), luks2::reencrypt::Protection::Elsewhere) {
         let apart = zone.source + zone.len <= zone.target || zone.target + zone.len <= zone.source;
         assert!(apart, "{zone:?} overwrites what it is made of");
     }
     rewriting.heat(&zone, &[]).expect("heats");
     media.check();
-    let protects = !matches!(rewriting.protection(), luks2::reencrypt::Protection::None);
+    let protects = !matches!(rewriting.protection(&zone), luks2::reencrypt::Protection::None);
     if stops && protects {
         media.write(&zone, &held, zone.len / SECTOR / 2);
         media.check();

@@ -1,0 +1,79 @@
+//! `reencrypt` by cryptsetup's name: what is begun under either name, either program finishes.
+
+use crate::common::Scratch;
+
+const CHEAP: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+
+/// A volume `vol` with the file `plain` in it, and functions for both programs.
+fn stage() -> (Scratch, String) {
+    let scratch = Scratch::new();
+    scratch.file("key", "correct horse");
+    let head = format!(
+        "set -e; ln -sf $ATREST cryptsetup; JUDGE=$(command -v cryptsetup); \
+         ours() {{ ./cryptsetup \"$@\"; }}; theirs() {{ $JUDGE \"$@\"; }}; \
+         O='-q --force-offline-reencrypt -d key'; C='{CHEAP}'; "
+    );
+    let script = "head -c 3000000 /dev/urandom > plain; truncate -s 19779584 vol; chmod 600 key; \
+                  theirs luksFormat -q --type luks2 $C vol key; $ATREST encrypt --quiet --key-file key plain vol; cp vol was; ";
+    scratch.bash(&format!("{head}{script}")).ok();
+    (scratch, head)
+}
+
+#[test]
+fn a_volume_is_decrypted_and_encrypted_under_either_name() {
+    let (scratch, head) = stage();
+    for (begin, resume) in [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours")] {
+        let script = format!(
+            "rm -f h; cp was vol; {begin} reencrypt $O --decrypt --init-only --header h vol; \
+             {resume} reencrypt $O --resume-only --header h vol; cmp -n 3000000 plain vol; \
+             rm h; {begin} reencrypt $O $C --encrypt --init-only --header h vol; \
+             {resume} reencrypt $O --resume-only --header h vol; ! cmp -s -n 512 plain vol; \
+             $ATREST decrypt --quiet --key-file key --header h vol out; cmp -n 3000000 plain out; rm out"
+        );
+        scratch.bash(&format!("{head}{script}")).ok();
+    }
+}
+
+#[test]
+fn what_was_begun_is_gone_on_with_without_being_told_and_opened_meanwhile() {
+    let (scratch, head) = stage();
+    let script = "ours reencrypt $O $C --init-only vol; \
+                  $ATREST decrypt --quiet --key-file key vol out; cmp -n 3000000 plain out; rm out; \
+                  ours reencrypt $O $C vol; theirs luksDump vol | grep -q reencrypt && exit 9; \
+                  $ATREST decrypt --quiet --key-file key vol out; cmp -n 3000000 plain out; \
+                  theirs open --test-passphrase -d key vol";
+    scratch.bash(&format!("{head}{script}")).ok();
+}
+
+/// The header is exported only by whoever can open it, and nothing is moved over what is not this volume's.
+#[test]
+fn nothing_is_decrypted_over_what_is_not_the_volumes_header() {
+    let (scratch, _) = stage();
+    let before = scratch.read("vol");
+    scratch.file("wrong", "wrong");
+    let run = |line: &str| scratch.bash(&format!("$ATREST --yes reencrypt --decrypt --header h {line}"));
+    run("--key-file wrong vol").fails(2, "wrong passphrase");
+    assert!(!scratch.path("h").exists() && scratch.read("vol") == before);
+    scratch.bash("$ATREST header backup --quiet vol h; chmod 600 h; head -c 16777216 /dev/urandom > v; tail -c +16777217 vol >> v; mv v vol").ok();
+    let foreign = scratch.read("vol");
+    run("--key-file key vol").fails(4, "not the header of this volume");
+    assert!(scratch.read("vol") == foreign);
+    // A front that was half moved, or is empty, is.
+    scratch.bash("cp was vol; dd if=vol of=vol bs=4096 skip=4096 count=100 conv=notrunc status=none; dd if=/dev/zero of=vol bs=1 count=8 conv=notrunc status=none").ok();
+    run("--key-file key vol").ok();
+    assert!(scratch.read("vol")[..3_000_000] == scratch.read("plain"));
+}
+
+#[test]
+fn a_volume_is_served_while_it_is_reencrypted() {
+    let (scratch, _) = stage();
+    let script = "set -e; $ATREST reencrypt --quiet --init-only --key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000 vol
+        export XDG_RUNTIME_DIR=$PWD
+        $ATREST open vol --key-file key --nbd ./s --reencrypt --run bash -c '
+            while $ATREST info --json vol | grep -q online-reencrypt; do sleep 0.05; done; nbdcopy \"$ATREST_URI\" out' 2>said
+        cmp -n 3000000 plain out; grep 're-encryption is done' said
+        $ATREST open vol --key-file key --nbd ./s --reencrypt --run nbdcopy 'nbd+unix:///?socket=./s' again; cmp out again";
+    scratch.bash(script).ok();
+    let refused = scratch.bash("$ATREST open vol --key-file key --nbd --reencrypt --key-slot 1 --run true");
+    refused.fails(1, "whole LUKS2 volume");
+}
