@@ -72,6 +72,13 @@ pub enum Cause {
     BrokenProtocol,
     /// What is stored there is not what was written there: an authentication tag is wrong.
     Tampered,
+    /// A block that a tree of hashes protects does not have the hash that the tree has for it (dm-verity).
+    WrongHash {
+        /// 0 for a block of the data; higher levels are of the tree.
+        level: u8,
+        /// Which block of the level, from 0.
+        block: u64,
+    },
     /// The server that holds the bytes refused, with this status of its protocol (such as HTTP's).
     Refused {
         /// The status.
@@ -127,6 +134,12 @@ impl fmt::Display for Cause {
             Cause::Silent => f.write_str("it did not answer in time"),
             Cause::BrokenProtocol => f.write_str("the server does not follow its protocol"),
             Cause::Tampered => f.write_str("it is not what was written there (its tag is wrong)"),
+            Cause::WrongHash { level: 0, block } => {
+                write!(f, "block {block} of the data was changed (its hash is wrong)")
+            }
+            Cause::WrongHash { level, block } => {
+                write!(f, "block {block} in level {level} of the hash tree was changed (its hash is wrong)")
+            }
             Cause::Refused { status } => write!(f, "the server refused it (status {status})"),
         }
     }
