@@ -19,6 +19,7 @@ mod prompt;
 mod secrets;
 mod streams;
 mod usage;
+mod veritysetup;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -38,8 +39,12 @@ fn main() -> ExitCode {
     }
     atrest_secret::forbid_core_dumps();
     let mut words = std::env::args_os();
-    if cryptsetup::is_meant(words.next().as_deref()) {
+    let program = words.next();
+    if cryptsetup::is_meant(program.as_deref()) {
         return cryptsetup::run(words);
+    }
+    if veritysetup::is_meant(program.as_deref()) {
+        return veritysetup::run(words);
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

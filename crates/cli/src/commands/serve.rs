@@ -45,6 +45,28 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     if let Some(name) = &args.dm {
         return mapping::open(name, path, args, output);
     }
+    let wanted = Use {
+        write: args.unlock.writes_unless(args.read_only),
+        allow_discards: args.allow_discards,
+        threads: args.threads,
+        map: args.map,
+        ..Use::default()
+    };
+    present(args, path, socket, output, |ready| {
+        let unlocked = unlock_if(path, &args.unlock, wanted, output, ready)?;
+        Ok(Arc::new(unlocked.disk) as Arc<dyn BlockDevice>)
+    })
+}
+
+/// Serves a device by the face that was asked for, until that ends. `device` opens it, and calls what it is given before anything that
+/// takes long or asks a person: that looks whether the face can be had.
+pub fn present(
+    args: &OpenArgs,
+    path: &Path,
+    socket: Option<&Path>,
+    output: &Output,
+    device: impl FnOnce(&dyn Fn() -> Result<(), Failure>) -> Result<Arc<dyn BlockDevice>, Failure>,
+) -> Result<u8, Failure> {
     // Before any thread and any secret.
     let background = match args.daemon {
         false => None,
@@ -54,20 +76,11 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         },
     };
     let registry = registry(output)?;
-    let wanted = Use {
-        write: args.unlock.writes_unless(args.read_only),
-        allow_discards: args.allow_discards,
-        threads: args.threads,
-        map: args.map,
-        ..Use::default()
-    };
     let tls = match &args.tls.tls_cert {
         Some(directory) => Some(nbd::Tls::load(directory, args.tls.tls_verify_peer)?),
         None => None,
     };
-    let ready = || preflight::check(args, socket, &registry);
-    let unlocked = unlock_if(path, &args.unlock, wanted, output, ready)?;
-    let disk = Arc::new(Watched::new(Arc::new(unlocked.disk)));
+    let disk = Arc::new(Watched::new(device(&|| preflight::check(args, socket, &registry))?));
     let read_only = disk.is_read_only();
     if read_only && !args.read_only {
         output.warn("the volume can only be read");

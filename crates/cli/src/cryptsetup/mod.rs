@@ -9,7 +9,7 @@ mod benchmark;
 mod check;
 mod dump;
 mod option;
-mod report;
+pub mod report;
 mod translate;
 mod volume_key;
 mod words;
@@ -72,7 +72,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 /// What cryptsetup's --verbose says at the end.
-fn ended(code: u8) -> String {
+pub fn ended(code: u8) -> String {
     let what = match code {
         0 => return String::from("Command successful."),
         1 => "wrong or missing parameters",

@@ -58,9 +58,11 @@ fn total(layout: &Layout) -> u64 {
 }
 
 /// The hash of the only block at the top.
-fn root(parts: &Parts, layout: &Layout) -> Result<Digest, VerityError> {
+pub fn root(parts: &Parts, layout: &Layout) -> Result<Digest, VerityError> {
     let (device, part, at, len) = match layout.tree.levels().last() {
-        Some(top) => (&parts.tree, Part::Tree, top.first * u64::from(layout.tree.block()), layout.tree.block()),
+        Some(top) => {
+            (&parts.tree, Part::Tree, top.first * u64::from(layout.tree.block()), layout.tree.block())
+        }
         None => (&parts.data, Part::Data, 0, layout.parameters.data_block()),
     };
     let mut block = vec![0; len as usize];

@@ -30,7 +30,8 @@ impl Cache {
     }
 
     pub fn keep(&self, number: u64, block: &Arc<[u8]>) {
-        *self.place(number).lock().unwrap_or_else(PoisonError::into_inner) = Some((number, Arc::clone(block)));
+        *self.place(number).lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((number, Arc::clone(block)));
     }
 
     fn place(&self, number: u64) -> &Place {

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::build::Children;
 use super::error::VerityError;
+use super::hasher::Digest;
 use super::layout::{Layout, Parts};
 use super::trusted::{BlockPlace, Trusted, Untrusted};
 use super::work::{Pace, each};
@@ -24,6 +25,8 @@ pub struct Report {
     pub repaired: BTreeSet<BlockPlace>,
     /// Bad blocks of data.
     pub bad_data: u64,
+    /// The root hash that would vouch for everything as it is: the one that was given belongs to another tree.
+    pub other_root: Option<Digest>,
     /// Blocks of data that nothing can be said of, because a block of the tree above them is bad.
     pub unknown: u64,
 }
@@ -47,6 +50,24 @@ impl Report {
 /// [`VerityError::RootHashLen`] or [`VerityError::TooShort`] if the parts do not fit together,
 /// [`VerityError::Device`] if one can't be read, and [`VerityError::Cancelled`] if it is stopped.
 pub fn check(parts: Parts, layout: Layout, root: &[u8], pace: &mut Pace<'_>) -> Result<Report, VerityError> {
+    let mut report = check_against(parts.clone(), layout.clone(), root, pace)?;
+    if report.is_root_wrong(&layout) {
+        // Was something changed, or is it the wrong root hash? Then all the rest fits together.
+        let actual = super::build::root(&parts, &layout)?;
+        pace.done = 0;
+        if check_against(parts, layout, actual.as_bytes(), pace)?.is_good() {
+            report.other_root = Some(actual);
+        }
+    }
+    Ok(report)
+}
+
+fn check_against(
+    parts: Parts,
+    layout: Layout,
+    root: &[u8],
+    pace: &mut Pace<'_>,
+) -> Result<Report, VerityError> {
     let found = std::sync::Arc::new(Mutex::new(Report::default()));
     let repaired = {
         let found = std::sync::Arc::clone(&found);
@@ -145,19 +166,24 @@ fn check_data(
 fn check_tree(trusted: &Trusted, found: &Mutex<Report>, pace: &mut Pace<'_>) -> Result<(), VerityError> {
     for (level, lies_in) in trusted.layout.tree.levels().iter().enumerate() {
         let children = Children::of(&trusted.parts, &trusted.layout, level);
-        each(lies_in.blocks, pace, || (), |parent, ()| {
-            let block = trusted.tree_block(level, parent);
-            if is_good(block.as_ref().map_err(|error| *error), found)?
-                && let Ok(block) = block
-            {
-                let (_, count) = children.range(parent, 1);
-                if has_spare_bytes(&trusted.layout, &block, count as usize) {
-                    let place = BlockPlace { height: level as u8 + 1, block: parent };
-                    name(&mut lock(found).spare, place);
+        each(
+            lies_in.blocks,
+            pace,
+            || (),
+            |parent, ()| {
+                let block = trusted.tree_block(level, parent);
+                if is_good(block.as_ref().map_err(|error| *error), found)?
+                    && let Ok(block) = block
+                {
+                    let (_, count) = children.range(parent, 1);
+                    if has_spare_bytes(&trusted.layout, &block, count as usize) {
+                        let place = BlockPlace { height: level as u8 + 1, block: parent };
+                        name(&mut lock(found).spare, place);
+                    }
                 }
-            }
-            Ok(0)
-        })?;
+                Ok(0)
+            },
+        )?;
     }
     Ok(())
 }

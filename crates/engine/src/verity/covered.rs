@@ -84,7 +84,9 @@ impl Covered<'_> {
         [false, true].into_iter().any(|erase| {
             let strips = out.chunks_mut(STRIP).enumerate();
             let made = strips
-                .map(|(strip, out)| self.repair_strip(parity, &code, (round, index), strip * STRIP, out, erase))
+                .map(|(strip, out)| {
+                    self.repair_strip(parity, &code, (round, index), strip * STRIP, out, erase)
+                })
                 .all(|made| made.is_some());
             made && is_right(out)
         })

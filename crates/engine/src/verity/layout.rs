@@ -82,15 +82,21 @@ impl Layout {
     /// # Errors
     /// [`VerityError::Fec`] if there is no such code, [`VerityError::Overlap`] if the parity would begin before the end of
     /// the tree, [`VerityError::TooShort`] if the tree's device is.
-    pub fn with_fec(mut self, options: FecOptions, tree_size: u64, together: Together) -> Result<Self, VerityError> {
+    pub fn with_fec(
+        mut self,
+        options: FecOptions,
+        tree_size: u64,
+        together: Together,
+    ) -> Result<Self, VerityError> {
         let block = self.parameters.hash_block();
         let tree_end = self.tree.end_bytes();
         let covered_end = if together.tree_parity { options.offset } else { tree_size };
         let hash_blocks = (covered_end / u64::from(block)).checked_sub(self.tree.first());
-        let hash_blocks = hash_blocks.filter(|_| covered_end >= tree_end).ok_or(match together.tree_parity {
-            true => VerityError::Overlap { first: Part::Tree, second: Part::Parity },
-            false => VerityError::TooShort { part: Part::Tree, size: tree_size, needed: tree_end },
-        })?;
+        let hash_blocks =
+            hash_blocks.filter(|_| covered_end >= tree_end).ok_or(match together.tree_parity {
+                true => VerityError::Overlap { first: Part::Tree, second: Part::Parity },
+                false => VerityError::TooShort { part: Part::Tree, size: tree_size, needed: tree_end },
+            })?;
         let sizes = (self.parameters.data_block(), block);
         let blocks = (self.parameters.data_blocks(), hash_blocks);
         let fec = Fec::new(options.roots, sizes, blocks, options.offset).map_err(VerityError::Fec)?;

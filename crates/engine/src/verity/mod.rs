@@ -15,13 +15,15 @@ mod error;
 mod hasher;
 mod layout;
 mod reed_solomon;
+mod room;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 mod trusted;
 mod work;
 
 pub use atrest_format::verity::{
-    Fec, FecError, HashType, ParameterError, Parameters, Superblock, SuperblockError, Tree, TreeError, TreePlace,
+    Fec, FecError, HashType, ParameterError, Parameters, Superblock, SuperblockError, Tree, TreeError,
+    TreePlace,
 };
 pub use build::build;
 pub use check::{MAX_NAMED, Report, check};
@@ -29,5 +31,6 @@ pub use device::{VerityDevice, VerityOptions};
 pub use error::{Part, VerityError};
 pub use hasher::Digest;
 pub use layout::{FecOptions, Layout, Parts, Together};
+pub use room::open_with_room;
 pub use trusted::{BlockPlace, Repaired};
 pub use work::Pace;

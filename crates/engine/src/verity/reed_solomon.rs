@@ -141,7 +141,8 @@ impl Code {
         // The error evaluator: syndromes times locator, as far as there are syndromes.
         let mut evaluator = [0_u8; MAX_ROOTS as usize];
         for (sum, to) in evaluator[..self.roots].iter_mut().enumerate() {
-            *to = (0..=sum.min(degree)).fold(0, |value, at| value ^ multiply(locator[at], syndromes[sum - at]));
+            *to =
+                (0..=sum.min(degree)).fold(0, |value, at| value ^ multiply(locator[at], syndromes[sum - at]));
         }
         let mut errors = [(0, 0); MAX_ROOTS as usize];
         let mut found = 0;
@@ -183,8 +184,7 @@ impl Code {
         let mut last = locator;
         let mut degree = erased.len();
         for step in erased.len()..self.roots {
-            let discrepancy =
-                (0..=step).fold(0, |sum, at| sum ^ multiply(locator[at], syndromes[step - at]));
+            let discrepancy = (0..=step).fold(0, |sum, at| sum ^ multiply(locator[at], syndromes[step - at]));
             last.copy_within(0..self.roots, 1);
             last[0] = 0;
             if discrepancy == 0 {

@@ -13,9 +13,8 @@ use crate::verity::reed_solomon::Code;
 use crate::{Access, FileDevice};
 
 const UUID: &str = "a60c98d2-ae9b-4865-bfcb-b4e3ace11033";
-const UUID_BYTES: [u8; 16] = [
-    0xa6, 0x0c, 0x98, 0xd2, 0xae, 0x9b, 0x48, 0x65, 0xbf, 0xcb, 0xb4, 0xe3, 0xac, 0xe1, 0x10, 0x33,
-];
+const UUID_BYTES: [u8; 16] =
+    [0xa6, 0x0c, 0x98, 0xd2, 0xae, 0x9b, 0x48, 0x65, 0xbf, 0xcb, 0xb4, 0xe3, 0xac, 0xe1, 0x10, 0x33];
 
 /// A way of formatting.
 #[derive(Clone, Debug)]
@@ -35,7 +34,15 @@ struct Case {
 impl Case {
     fn draw(random: &mut Random) -> Self {
         let hashes = [
-            "sha1", "sha256", "sha512", "sha224", "sha384", "sha3-256", "blake2b-512", "blake2s-256", "ripemd160",
+            "sha1",
+            "sha256",
+            "sha512",
+            "sha224",
+            "sha384",
+            "sha3-256",
+            "blake2b-512",
+            "blake2s-256",
+            "ripemd160",
         ];
         let data_block = 512 << random.below(5);
         let fec = random.below(2) == 1;
@@ -143,7 +150,8 @@ impl Case {
         let size = |name: &str| std::fs::metadata(directory.join(name)).map_or(0, |found| found.len());
         let grow = |name: &str, len: u64| {
             let mut options = std::fs::OpenOptions::new();
-            let file = options.write(true).create(true).truncate(false).open(directory.join(name)).expect("a file");
+            let file =
+                options.write(true).create(true).truncate(false).open(directory.join(name)).expect("a file");
             file.set_len(len.max(size(name))).expect("room");
         };
         let layout = self.layout(size(self.tree_file())).expect("a layout");
@@ -271,7 +279,8 @@ fn made(blocks: usize, roots: Option<u32>) -> Made {
     let mut random = Random::new(7);
     let plain = random.bytes(blocks * BLOCK);
     let sizes = (BLOCK as u32, BLOCK as u32);
-    let parameters = Parameters::check(HashType::Normal, "sha256", sizes, blocks as u64, b"salt").expect("legal");
+    let parameters =
+        Parameters::check(HashType::Normal, "sha256", sizes, blocks as u64, b"salt").expect("legal");
     let mut layout = Layout::new(parameters, TreePlace { offset: 0, superblock: true }).expect("a layout");
     let tree = Arc::new(FaultDevice::zeroed(layout.tree().end_bytes() as usize));
     if let Some(roots) = roots {
@@ -318,7 +327,11 @@ fn every_range_reads_as_it_was_written() {
     let mut random = Random::new(1);
     for _ in 0..300 {
         let offset = random.index(made.plain.len());
-        let len = random.index(made.plain.len() - offset + 1).min(if random.below(8) == 0 { 1 << 20 } else { 3000 });
+        let len = random.index(made.plain.len() - offset + 1).min(if random.below(8) == 0 {
+            1 << 20
+        } else {
+            3000
+        });
         let mut buf = vec![0; len];
         device.read_at(offset as u64, &mut buf).expect("it verifies");
         assert!(buf == made.plain[offset..offset + len], "{len} bytes at {offset}");
@@ -374,6 +387,20 @@ fn a_changed_block_of_the_tree_fails_what_it_vouches_for_and_nothing_else() {
 }
 
 #[test]
+fn the_root_hash_of_another_tree_is_told_from_a_changed_block() {
+    let made = made(700, None);
+    let none = &mut |_, _| {};
+    let mut against =
+        |root: &[u8]| check(made.parts(), made.layout.clone(), root, &mut pace(none)).expect("a report");
+    let mut report = against(&[0x5a; 32]);
+    assert_eq!(report.other_root.take(), Some(made.root));
+    assert!(!report.is_good() && report.is_root_wrong(&made.layout));
+    flip(&made.data, 0);
+    assert_eq!(against(&[0x5a; 32]).other_root, None);
+    assert_eq!(against(made.root.as_bytes()).other_root, None);
+}
+
+#[test]
 fn bytes_beside_the_hashes_are_told_only_where_the_hash_above_vouches_for_them() {
     // Whoever made the tree may leave anything there; veritysetup refuses it, the kernel does not look.
     let made = made(20, None);
@@ -385,7 +412,8 @@ fn bytes_beside_the_hashes_are_told_only_where_the_hash_above_vouches_for_them()
     made.tree.write_at(at, &top).expect("inside");
     let root = made.layout.hasher.digest(&top);
     let none = &mut |_, _| {};
-    let report = check(made.parts(), made.layout.clone(), root.as_bytes(), &mut pace(none)).expect("a report");
+    let report =
+        check(made.parts(), made.layout.clone(), root.as_bytes(), &mut pace(none)).expect("a report");
     assert!(!report.is_good() && report.bad.is_empty());
     assert_eq!(report.spare.iter().copied().collect::<Vec<_>>(), [BlockPlace { height: 2, block: 0 }]);
 }
@@ -463,7 +491,11 @@ fn codewords_are_corrected_up_to_the_bound_and_never_into_another_length() {
             damaged[usize::from(*place)] ^= change;
         }
         let wrong = damaged.iter().zip(&word).filter(|(a, b)| a != b).count();
-        assert_eq!(code.correct(&mut damaged, &places[..erasures]), Some(wrong), "{roots} roots, {erasures}, {errors}");
+        assert_eq!(
+            code.correct(&mut damaged, &places[..erasures]),
+            Some(wrong),
+            "{roots} roots, {erasures}, {errors}"
+        );
         assert!(damaged == word);
     }
 }
@@ -478,7 +510,10 @@ fn blocks_of_zeros_need_not_be_read_if_that_is_asked_for() {
     flip(&made.data, 7 * 512);
     let mut block = [1; BLOCK];
     let usual = made.open(VerityOptions::default());
-    assert_eq!(usual.read_at(7 * 512, &mut block).expect_err("bad").cause, Cause::WrongHash { level: 0, block: 7 });
+    assert_eq!(
+        usual.read_at(7 * 512, &mut block).expect_err("bad").cause,
+        Cause::WrongHash { level: 0, block: 7 }
+    );
     let zeros = made.open(VerityOptions { ignore_zero_blocks: true, ..VerityOptions::default() });
     zeros.read_at(7 * 512, &mut block).expect("zeros");
     assert_eq!(block, [0; BLOCK]);

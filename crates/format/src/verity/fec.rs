@@ -162,7 +162,9 @@ impl fmt::Display for FecError {
             Self::Offset { offset } => {
                 write!(f, "parity can't begin at byte {offset}, which is no multiple of 512")
             }
-            Self::TooLarge => f.write_str("what error correction covers, or its parity, would end beyond 2^63 bytes"),
+            Self::TooLarge => {
+                f.write_str("what error correction covers, or its parity, would end beyond 2^63 bytes")
+            }
         }
     }
 }

@@ -10,11 +10,11 @@
 mod fec;
 mod parameters;
 mod superblock;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use fec::{Fec, FecError, MAX_ROOTS, MIN_ROOTS, RS_LEN};
-pub use parameters::{
-    HashType, MAX_BLOCK, MAX_HASH_NAME, MAX_SALT, MIN_BLOCK, ParameterError, Parameters,
-};
+pub use parameters::{HashType, MAX_BLOCK, MAX_HASH_NAME, MAX_SALT, MIN_BLOCK, ParameterError, Parameters};
 pub use superblock::{SUPERBLOCK_LEN, Superblock, SuperblockError};
 pub use tree::{Level, MAX_LEVELS, Tree, TreeError, TreePlace};
