@@ -31,6 +31,7 @@ pub mod random;
 mod reencrypt;
 mod sealed;
 mod trees;
+mod verity;
 mod vhost_user;
 
 pub use boot::{cmdline, crypttab};
@@ -60,6 +61,7 @@ pub use nbd_client::{nbd_client, nbd_client_seeds};
 pub use reencrypt::reencrypt;
 pub use sealed::{sealed_flash, sealed_store};
 pub use trees::{ext4, fat, gpt, mbr};
+pub use verity::verity;
 pub use vhost_user::{vhost_user, vhost_user_seed};
 
 /// Takes one input.
@@ -108,6 +110,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("fit_edited", fit_edited),
     ("nbd_client", nbd_client),
     ("key_value", key_value),
+    ("verity", verity),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

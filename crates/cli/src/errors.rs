@@ -14,6 +14,7 @@ use atrest_engine::DiskError;
 use atrest_engine::bulk::{BulkError, StreamError};
 use atrest_engine::integrity::IntegrityError;
 use atrest_engine::reencrypt::RewriteError;
+use atrest_engine::verity::{SuperblockError, VerityError};
 use atrest_filetree::{EncryptionFault, KeyName, LowerError, TreeError};
 use atrest_format::luks2::{HeaderError as Luks2HeaderError, ReencryptionFault};
 use atrest_inside::{ChoiceError, LittleFsDamage, LittleFsFault};
@@ -39,6 +40,24 @@ const UNKNOWN_HINT: &str =
 
 const TAGS_HINT: &str = "--integrity hmac-sha256 goes with aes-xts-plain64, poly1305 with chacha20-random, aead with aes-gcm-random or \
      aegis128-random";
+
+impl From<VerityError> for Failure {
+    fn from(error: VerityError) -> Self {
+        match error {
+            VerityError::Device { error, .. } => error.into(),
+            VerityError::Superblock(SuperblockError::Missing) => Self::new(Code::Device, error)
+                .hint("--hash-offset says where it is; a tree without one is opened with --no-superblock"),
+            VerityError::Superblock(_) => Self::new(Code::Device, error)
+                .hint("format the tree again from data that you trust, or restore it from a copy"),
+            VerityError::TooShort { .. } => Self::new(Code::Device, error)
+                .hint("it was cut off, or it belongs to another tree; restore it from a copy"),
+            VerityError::Overlap { .. } => {
+                Self::parameters(error).hint("choose larger offsets, or fewer --data-blocks")
+            }
+            _ => Self::parameters(error),
+        }
+    }
+}
 
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
@@ -80,6 +99,8 @@ impl From<DeviceError> for Failure {
             }
             (_, Cause::NoSpace) => Self::new(Code::Device, error)
                 .hint("free some space and try again; what was acknowledged before is safe"),
+            (_, Cause::WrongHash { .. }) => Self::new(Code::Refused, error)
+                .hint("`atrest verity verify` names all that was changed; --fec-device repairs, where there is parity"),
             (_, Cause::Busy) => Self::new(Code::Busy, error),
             (_, Cause::UnexpectedEnd | Cause::OutOfBounds { .. }) => {
                 Self::new(Code::Device, error).hint("was the file or device cut off?")

@@ -20,6 +20,7 @@ mod prompt;
 mod secrets;
 mod streams;
 mod usage;
+mod veritysetup;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -45,6 +46,9 @@ fn main() -> ExitCode {
     }
     if integritysetup::is_meant(program.as_deref()) {
         return integritysetup::run(words);
+    }
+    if veritysetup::is_meant(program.as_deref()) {
+        return veritysetup::run(words);
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

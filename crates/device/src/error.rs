@@ -77,6 +77,13 @@ pub enum Cause {
         /// The data unit, counted from the start of the volume's segment.
         unit: u64,
     },
+    /// A block that a tree of hashes protects does not have the hash that the tree has for it (dm-verity).
+    WrongHash {
+        /// 0 for a block of the data; higher levels are of the tree.
+        level: u8,
+        /// Which block of the level, from 0.
+        block: u64,
+    },
     /// The server that holds the bytes refused, with this status of its protocol (such as HTTP's).
     Refused {
         /// The status.
@@ -134,6 +141,12 @@ impl fmt::Display for Cause {
             Cause::Tampered => f.write_str("it is not what was written there (its tag is wrong)"),
             Cause::Tag { unit } => {
                 write!(f, "data unit {unit} is not what was written there (its tag is wrong)")
+            }
+            Cause::WrongHash { level: 0, block } => {
+                write!(f, "block {block} of the data was changed (its hash is wrong)")
+            }
+            Cause::WrongHash { level, block } => {
+                write!(f, "block {block} in level {level} of the hash tree was changed (its hash is wrong)")
             }
             Cause::Refused { status } => write!(f, "the server refused it (status {status})"),
         }

@@ -7,6 +7,7 @@
 //! * [`reencrypt`] gives the data of a volume another key or cipher where it is, and plaintext its first.
 //! * [`flash`] opens encrypted flash: images of chips and cards, and cards.
 //! * [`integrity`] keeps data units with their tags, in dm-integrity's layout.
+//! * [`verity`] makes, checks and reads hash trees over data that is only read.
 //! * [`contents`] tells what is on a device before it is overwritten.
 //!
 //! A passphrase becomes a read, at any offset and of any length:
@@ -52,6 +53,7 @@ mod sequence;
 mod sync;
 mod sys;
 mod trusted;
+pub mod verity;
 
 pub use disk::{Disk, DiskError, DiskOptions};
 pub use file::{Access, FileDevice, NewFile, is_same, loop_devices_on};

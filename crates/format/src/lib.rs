@@ -1,6 +1,6 @@
 //! On-disk formats as bytes to types and back, without any I/O.
 //!
-//! [`luks2`] follows the "LUKS2 On-Disk Format Specification" 1.1.3 and, where that is silent, what cryptsetup 2.6
+//! [`verity`] is dm-verity. [`luks2`] follows the "LUKS2 On-Disk Format Specification" 1.1.3 and, where that is silent, what cryptsetup 2.6
 //! accepts and writes. Bytes from media are never trusted: whatever parses has passed every rule, and whatever does
 //! not is a typed error that names the field.
 #![no_std]
@@ -21,3 +21,4 @@ extern crate alloc;
 pub mod integrity;
 pub mod luks2;
 pub mod plain;
+pub mod verity;

@@ -64,6 +64,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("tune2fs", "e2fsprogs"),
     ("umount", "mount"),
     ("unshare", "util-linux"),
+    ("veritysetup", "cryptsetup-bin"),
     ("xz", "xz-utils"),
     ("zstd", "zstd"),
 ];

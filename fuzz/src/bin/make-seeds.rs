@@ -46,6 +46,7 @@ fn main() {
     seeds.daemons();
     seeds.built();
     seeds.signed();
+    seeds.verity();
 }
 
 struct Seeds {
@@ -225,6 +226,26 @@ impl Seeds {
             self.put("luks1_header", name, &[bytes, area].concat());
         }
         self.put("luks1_header", "few-stripes", &few_stripes());
+    }
+
+    fn verity(&self) {
+        for (name, blocks, options) in [
+            ("one-block", 1, &["--hash=sha1"][..]),
+            ("two-levels", 40, &["--hash=sha256", "--salt=-"]),
+            ("chrome-os", 40, &["--hash=sha224", "--format=0"]),
+            ("large", 3, &["--hash=sha512", "--data-block-size=4096"]),
+        ] {
+            let data = self.image(blocks * 4096);
+            let tree = self.work.join("tree");
+            // The first one makes the file, and a longer one would stay as it is.
+            let _ = fs::remove_file(&tree);
+            let sizes = ["--data-block-size=512", "--hash-block-size=512"];
+            let all: Vec<&dyn AsRef<OsStr>> =
+                ["format"].iter().chain(&sizes).chain(options).map(|word| word as _).collect();
+            let files: [&dyn AsRef<OsStr>; 2] = [&data, &tree];
+            run("veritysetup", &[&all[..], &files[..]].concat(), "");
+            self.put("verity", name, &fs::read(&tree).expect("readable"));
+        }
     }
 
     fn flash(&self) {

@@ -144,3 +144,13 @@ fn answers_of_the_kernel_hold_a_table_names_or_a_line() {
     }
     assert_eq!(kinds, [1, 1, 2]);
 }
+
+#[test]
+fn trees_of_dm_verity_have_a_superblock_and_all_levels() {
+    for (name, seed) in seeds("verity") {
+        let image = Image::new(64 << 20, &seed);
+        let (_, layout) =
+            atrest_engine::verity::Layout::read(&*image, 0).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(layout.tree().end_bytes(), seed.len() as u64, "{name}");
+    }
+}

@@ -23,6 +23,7 @@ pub mod tools;
 pub mod tree;
 pub mod tree_keys;
 pub mod unlock;
+pub mod verity;
 
 use atrest_kdf::WorkLimit;
 use clap::{Args, Parser, Subcommand};
@@ -104,6 +105,8 @@ pub enum Command {
     Initramfs(initramfs::InitramfsCommand),
     #[command(subcommand)]
     Tree(tree::TreeCommand),
+    #[command(subcommand)]
+    Verity(verity::VerityCommand),
     Passphrase(tools::PassphraseCommandArgs),
     #[command(subcommand)]
     Kdf(tools::KdfCommand),

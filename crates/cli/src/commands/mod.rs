@@ -39,6 +39,7 @@ mod tools;
 mod tree;
 mod tree_keys;
 mod unlock;
+pub mod verity;
 
 use crate::args::ecryptfs::TreePassphraseCommand;
 use crate::args::fit::FitCommand;
@@ -48,6 +49,7 @@ use crate::args::key::KeyCommand;
 use crate::args::token::TokenCommand;
 use crate::args::tools::KdfCommand;
 use crate::args::tree::TreeCommand;
+use crate::args::verity::VerityCommand;
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -119,6 +121,10 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
             TreePassphraseCommand::Unwrap(args) => ecryptfs::unwrap(args, output)?,
             TreePassphraseCommand::Change(args) => ecryptfs::change(args, output)?,
         },
+        Command::Verity(VerityCommand::Format(args)) => verity::format(args, output)?,
+        Command::Verity(VerityCommand::Verify(args)) => verity::verify(args, output)?,
+        Command::Verity(VerityCommand::Open(args)) => return verity::open(args, output),
+        Command::Verity(VerityCommand::Dump(args)) => verity::dump(args, output)?,
         Command::Passphrase(args) => passphrase::passphrase(args, output)?,
         Command::Kdf(KdfCommand::Cost(_)) => kdf::cost(output)?,
         Command::Bench(args) => bench::bench(args, output)?,

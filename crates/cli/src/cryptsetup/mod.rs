@@ -9,7 +9,7 @@ mod benchmark;
 mod check;
 mod dump;
 mod option;
-mod report;
+pub mod report;
 mod translate;
 mod volume_key;
 mod words;
@@ -100,7 +100,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 /// What cryptsetup's --verbose says at the end.
-fn ended(code: u8) -> String {
+pub fn ended(code: u8) -> String {
     let what = match code {
         0 => return String::from("Command successful."),
         1 => "wrong or missing parameters",
@@ -125,7 +125,9 @@ fn perform(request: &Request) -> Result<u8, Failure> {
             }
             Job::Uuid => report::uuid(request)?,
             Job::IsLuks => report::is_luks(request)?,
-            Job::Status(name) => report::status(request, &name, &output(request, &globals()))?,
+            Job::Status(name) => {
+                report::status(request.text("header").map(Path::new), &name, &output(request, &globals()))?
+            }
         };
         if code != 0 {
             break;

@@ -40,13 +40,14 @@ pub fn header(request: &Request) -> Result<LockedVolume, Failure> {
     LockedVolume::read(&device).map_err(|error| target::no_header(error, &device).at(path))
 }
 
-/// `status`: of a mapping as cryptsetup tells it, and of what a process of ours serves in the same form.
-pub fn status(request: &Request, name: &Path, output: &Output) -> Result<u8, Failure> {
+/// `status`: of a mapping as cryptsetup tells it, and of what a process of ours serves in the same form. Its header is on its device
+/// unless another place is named.
+pub fn status(header: Option<&Path>, name: &Path, output: &Output) -> Result<u8, Failure> {
     let shown = name.strip_prefix("/dev/mapper").unwrap_or(name);
     let entries = registry(output)?.find_all(shown)?;
     let text = match (entries.iter().find(|entry| !entry.has_ended()), mapping::find(shown)?.first()) {
         (Some(entry), _) => served(entry),
-        (None, Some(mapping)) => mapped(mapping, &kind(mapping, request)),
+        (None, Some(mapping)) => mapped(mapping, &kind(mapping, header)),
         (None, None) => {
             writeln!(std::io::stdout(), "/dev/mapper/{} is inactive.", shown.display())?;
             return Ok(4);
@@ -66,8 +67,8 @@ const FLAGS: &[(&str, &str)] = &[
 ];
 
 /// The type as cryptsetup tells it: of LUKS only where it finds the header.
-fn kind(mapping: &Mapping, request: &Request) -> String {
-    let header = request.text("header").map_or(mapping.device.as_path(), Path::new);
+fn kind(mapping: &Mapping, header: Option<&Path>) -> String {
+    let header = header.unwrap_or(&mapping.device);
     match mapping.kind.starts_with("LUKS") && !is_luks_of(header, None).is_ok_and(|is| is) {
         true => String::from("n/a"),
         false => mapping.kind.clone(),

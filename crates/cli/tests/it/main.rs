@@ -45,4 +45,5 @@ mod tools;
 mod tree_build;
 mod tree_policies;
 mod trusted_store;
+mod verity;
 mod view;
