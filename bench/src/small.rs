@@ -15,17 +15,17 @@ use crate::report::{Report, verdict};
 use crate::volume::{PASSPHRASE, VolumeFile};
 
 /// What fio does, and the ratios to reach: to nbdkit with a plain file, to nbdkit's LUKS filter, to the identity mapper.
-struct Work {
-    title: &'static str,
-    rw: &'static str,
-    block: &'static str,
-    depth: u32,
-    clients: u32,
-    plain: Option<f64>,
-    luks: f64,
-    identity: Option<f64>,
+pub struct Work {
+    pub title: &'static str,
+    pub rw: &'static str,
+    pub block: &'static str,
+    pub depth: u32,
+    pub clients: u32,
+    pub plain: Option<f64>,
+    pub luks: f64,
+    pub identity: Option<f64>,
     /// Whether our file is mapped (`open --map`).
-    mapped: bool,
+    pub mapped: bool,
 }
 
 const fn small(title: &'static str, rw: &'static str, depth: u32, clients: u32, plain: f64) -> Work {
@@ -153,7 +153,7 @@ pub fn identity(path: &Path) -> Result<Disk, Box<dyn Error>> {
 }
 
 /// Requests in a second, by a server.
-fn load(work: &Work, socket: &Path, size: u64) -> Result<f64, Box<dyn Error>> {
+pub fn load(work: &Work, socket: &Path, size: u64) -> Result<f64, Box<dyn Error>> {
     let lasting = A_SECOND.map(str::to_owned);
     let own = [
         "--ioengine=nbd".to_owned(),
