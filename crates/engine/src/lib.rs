@@ -7,6 +7,7 @@
 //! * [`reencrypt`] gives the data of a volume another key or cipher where it is, and plaintext its first.
 //! * [`flash`] opens encrypted flash: images of chips and cards, and cards.
 //! * [`integrity`] keeps data units with their tags, in dm-integrity's layout.
+//! * [`scrub`] reads everything once, and tells what can't be read.
 //! * [`contents`] tells what is on a device before it is overwritten.
 //!
 //! A passphrase becomes a read, at any offset and of any length:
@@ -48,6 +49,7 @@ pub mod integrity;
 mod mapping;
 mod patience;
 pub mod reencrypt;
+mod scrub;
 mod sequence;
 mod sync;
 mod sys;
@@ -55,5 +57,6 @@ mod trusted;
 
 pub use disk::{Disk, DiskError, DiskOptions};
 pub use file::{Access, FileDevice, NewFile, is_same, loop_devices_on};
+pub use scrub::scrub;
 pub use sequence::Sequence;
 pub use trusted::{TrustedFile, TrustedFileError};

@@ -140,4 +140,5 @@ samples! {
     fit_edited: 1_000;
     nbd_client: 3_000;
     key_value: 2_000;
+    integrity: 5_000;
 }

@@ -15,6 +15,7 @@ pub mod key;
 pub mod mount_tree;
 pub mod open;
 pub mod reencrypt;
+pub mod scrub;
 pub mod secrets;
 pub mod size;
 pub mod token;
@@ -85,6 +86,7 @@ pub enum Command {
     Encrypt(bulk::EncryptArgs),
     Decrypt(bulk::DecryptArgs),
     Reencrypt(reencrypt::ReencryptArgs),
+    Scrub(scrub::ScrubArgs),
     Ls(inside::LsArgs),
     Cat(inside::CatArgs),
     Cp(inside::CpArgs),

@@ -8,7 +8,13 @@ use crate::args::size::parse_size;
 
 /// dm-integrity devices without the kernel: format, open, close, status and dump.
 #[derive(Debug, Parser)]
-#[command(name = "integritysetup", version, max_term_width = 100, arg_required_else_help = true, disable_version_flag = true)]
+#[command(
+    name = "integritysetup",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    disable_version_flag = true
+)]
 pub struct Args {
     /// What to do.
     #[arg(value_enum, required_unless_present = "version")]
@@ -145,17 +151,37 @@ impl Refused {
         const KERNEL: &str = "only the kernel does that";
         [
             (self.allow_discards, "--allow-discards", "what is discarded would have no tags"),
-            (self.integrity_bitmap_mode, "--integrity-bitmap-mode", "there are the journal and --integrity-no-journal"),
+            (
+                self.integrity_bitmap_mode,
+                "--integrity-bitmap-mode",
+                "there are the journal and --integrity-no-journal",
+            ),
             (self.bitmap_flush_time.is_some(), "--bitmap-flush-time", "there is no bitmap"),
             (self.bitmap_sectors_per_bit.is_some(), "--bitmap-sectors-per-bit", "there is no bitmap"),
             (self.integrity_recalculate, "--integrity-recalculate", KERNEL),
             (self.integrity_recalculate_reset, "--integrity-recalculate-reset", KERNEL),
             (self.integrity_legacy_recalculate, "--integrity-legacy-recalculate", KERNEL),
-            (self.integrity_recovery_mode, "--integrity-recovery-mode", "data is not handed out without a check"),
-            (self.integrity_inline, "--integrity-inline", "it needs a drive with room for tags in its sectors"),
+            (
+                self.integrity_recovery_mode,
+                "--integrity-recovery-mode",
+                "data is not handed out without a check",
+            ),
+            (
+                self.integrity_inline,
+                "--integrity-inline",
+                "it needs a drive with room for tags in its sectors",
+            ),
             (self.journal_crypt.is_some(), "--journal-crypt", "an encrypted journal is not read"),
-            (self.journal_crypt_key_file.is_some(), "--journal-crypt-key-file", "an encrypted journal is not read"),
-            (self.journal_crypt_key_size.is_some(), "--journal-crypt-key-size", "an encrypted journal is not read"),
+            (
+                self.journal_crypt_key_file.is_some(),
+                "--journal-crypt-key-file",
+                "an encrypted journal is not read",
+            ),
+            (
+                self.journal_crypt_key_size.is_some(),
+                "--journal-crypt-key-size",
+                "an encrypted journal is not read",
+            ),
             (self.deferred, "--deferred", "close waits until everything is written"),
             (self.cancel_deferred, "--cancel-deferred", "close waits until everything is written"),
         ]

@@ -4,13 +4,14 @@
 mod args;
 
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use atrest_device::BlockDevice;
-use atrest_engine::integrity::{self, Integrity, IntegrityError, Mode, NewIntegrity, OpenOptions, Superblock};
+use atrest_engine::integrity::{
+    self, Integrity, IntegrityError, Mode, NewIntegrity, OpenOptions, Superblock,
+};
 use atrest_engine::{Access, Disk, DiskOptions};
 use atrest_kdf::WorkLimit;
 use atrest_open::Device;
@@ -109,7 +110,9 @@ fn journal_hash(args: &Args, output: &Output) -> Result<Option<Hash>, Failure> {
         hash(name, args.journal_integrity_key_file.as_deref(), args.journal_integrity_key_size, output)?;
     match hash.spec().is_keyed() {
         true => Ok(Some(hash)),
-        false => Err(Failure::parameters("the journal's hash has a key: hmac-sha1, hmac-sha256 or hmac-sha512")),
+        false => {
+            Err(Failure::parameters("the journal's hash has a key: hmac-sha1, hmac-sha256 or hmac-sha512"))
+        }
     }
 }
 
@@ -156,7 +159,9 @@ fn format(path: &Path, args: &Args, output: &Output) -> Result<(), Failure> {
     new.interleave = args.interleave_sectors;
     new.journal = match args.journal_size {
         None => None,
-        Some(size) => Some(u32::try_from(size / 512).map_err(|_| Failure::parameters("the journal is too long"))?),
+        Some(size) => {
+            Some(u32::try_from(size / 512).map_err(|_| Failure::parameters("the journal is too long"))?)
+        }
     };
     (new.legacy_padding, new.legacy_hmac) = (args.integrity_legacy_padding, args.integrity_legacy_hmac);
     new.overwrite = true;
@@ -175,7 +180,10 @@ fn format(path: &Path, args: &Args, output: &Output) -> Result<(), Failure> {
     }
     let tag_len = new.tag_len;
     let superblock = integrity::create(media.clone(), 0, new).map_err(failed(path))?;
-    output.note(format!("Formatted with tag size {tag_len}, internal integrity {}.", hash.spec().kernel_name()));
+    output.note(format!(
+        "Formatted with tag size {tag_len}, internal integrity {}.",
+        hash.spec().kernel_name()
+    ));
     if args.no_wipe {
         return Ok(());
     }
@@ -185,13 +193,15 @@ fn format(path: &Path, args: &Args, output: &Output) -> Result<(), Failure> {
     options.journal_hash = if keyed { self::journal_hash(args, output)? } else { None };
     let bar = progress::bytes_bar(superblock.provided, output);
     let tagged = Box::new(checksum(hash, &superblock)?);
-    Integrity::wipe(media, 0, tagged, options, &mut |done, _| bar.set_position(done)).map_err(failed(path))?;
+    Integrity::wipe(media, 0, tagged, options, &mut |done, _| bar.set_position(done))
+        .map_err(failed(path))?;
     bar.finish_and_clear();
     Ok(())
 }
 
 fn open(path: &Path, name: &Path, args: &Args, output: &Output) -> Result<u8, Failure> {
-    let mut words: Vec<&OsStr> = vec!["open".as_ref(), path.as_os_str(), "--daemon".as_ref(), "--name".as_ref()];
+    let mut words: Vec<&OsStr> =
+        vec!["open".as_ref(), path.as_os_str(), "--daemon".as_ref(), "--name".as_ref()];
     words.push(name.as_os_str());
     if args.readonly {
         words.push("--read-only".as_ref());
@@ -230,9 +240,9 @@ fn disk(path: &Path, args: &Args, output: &Output) -> Result<Disk, Failure> {
     let mut first = vec![0; disk.data_unit()];
     if let Err(error) = disk.read_at(0, &mut first) {
         // Another hash than the one it was made with fails everywhere.
-        return Err(Failure::new(Code::Device, error)
-            .at(path)
-            .hint("is it the hash and the key that the device was formatted with? The superblock does not say"));
+        return Err(Failure::new(Code::Device, error).at(path).hint(
+            "is it the hash and the key that the device was formatted with? The superblock does not say",
+        ));
     }
     Ok(disk)
 }
@@ -256,8 +266,7 @@ fn dumped(path: &Path, superblock: &Superblock) -> String {
         ("provided_data_sectors", superblock.provided / 512),
         ("sector_size", superblock.data_unit.into()),
     ];
-    // cannot fail: a string takes everything.
-    let mut line = |name: &str, value: &dyn std::fmt::Display| drop(writeln!(text, "{name} {value}"));
+    let mut line = |name: &str, value: &dyn std::fmt::Display| text.push_str(&format!("{name} {value}\n"));
     line("Info for integrity device", &format_args!("{}.", path.display()));
     lines.iter().for_each(|(name, value)| line(name, value));
     if superblock.version >= 2 && flags.recalculating {

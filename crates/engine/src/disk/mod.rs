@@ -154,7 +154,8 @@ impl Disk {
         len: u64,
         options: DiskOptions,
     ) -> Result<Self, DiskError> {
-        let region = Region { start: 0, len, media_offset, protection: Protection::Mapper(mapper), tagged: None };
+        let region =
+            Region { start: 0, len, media_offset, protection: Protection::Mapper(mapper), tagged: None };
         Self::from_regions(media, vec![region], options, None)
     }
 
@@ -494,7 +495,11 @@ impl BlockDevice for Disk {
                 return self.media.flush();
             }
             tagged.try_for_each(Integrity::flush)?;
-            if self.regions.iter().any(|region| region.tagged.is_none()) { self.media.flush() } else { Ok(()) }
+            if self.regions.iter().any(|region| region.tagged.is_none()) {
+                self.media.flush()
+            } else {
+                Ok(())
+            }
         })
     }
 

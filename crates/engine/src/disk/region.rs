@@ -7,8 +7,8 @@ use atrest_device::{BlockDevice, Cause, DeviceError, Operation};
 use atrest_volume::{Protection, ProtectionError, Segment};
 
 use super::bytes::Cut;
-use crate::integrity::Integrity;
 use super::{CHUNK, DiskError, MAX_DATA_UNIT};
+use crate::integrity::Integrity;
 
 /// A segment. Offsets called `at` count from its start.
 pub struct Region {

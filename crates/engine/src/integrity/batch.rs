@@ -33,7 +33,8 @@ impl Batch {
 
     /// Takes units, instead of what was here of them.
     pub fn put(&mut self, first: u64, run: &[u8], tags: &[u8]) {
-        for ((data, tag), number) in run.chunks_exact(self.unit).zip(tags.chunks_exact(self.tag)).zip(first..) {
+        for ((data, tag), number) in run.chunks_exact(self.unit).zip(tags.chunks_exact(self.tag)).zip(first..)
+        {
             let next = self.index.len();
             let at = *self.index.entry(number).or_insert(next);
             if at == next {

@@ -95,7 +95,13 @@ impl Journal {
     }
 
     /// Takes units, and waits for room if there is none.
-    pub fn append(&self, shared: &Shared, mut first: u64, mut run: &[u8], mut tags: &[u8]) -> Result<(), DeviceError> {
+    pub fn append(
+        &self,
+        shared: &Shared,
+        mut first: u64,
+        mut run: &[u8],
+        mut tags: &[u8],
+    ) -> Result<(), DeviceError> {
         let (unit, tag) = (shared.unit(), shared.places.layout.tag_len());
         let mut state = self.lock();
         while !run.is_empty() {
@@ -173,7 +179,11 @@ impl Journal {
     }
 
     /// Commits the open batch, or waits for somebody who commits the one before.
-    fn commit_or_wait<'a>(&'a self, shared: &Shared, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn commit_or_wait<'a>(
+        &'a self,
+        shared: &Shared,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
         if state.committing.is_some() {
             return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }

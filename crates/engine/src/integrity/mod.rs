@@ -216,7 +216,12 @@ impl Shared {
     fn check(&self, operation: Operation, at: u64, len: usize) -> Result<u64, DeviceError> {
         let unit = self.unit();
         if !at.is_multiple_of(unit as u64) || !len.is_multiple_of(unit) {
-            return Err(DeviceError::new(operation, at, len as u64, Cause::Misaligned { multiple: unit as u32 }));
+            return Err(DeviceError::new(
+                operation,
+                at,
+                len as u64,
+                Cause::Misaligned { multiple: unit as u32 },
+            ));
         }
         Ok(at / unit as u64)
     }

@@ -101,8 +101,9 @@ impl Integrity {
             }
             unchecked_from = (superblock.recalculate << 9) / u64::from(superblock.data_unit);
         }
-        let read_only =
-            options.read_only || media.is_read_only() || options.data.as_ref().is_some_and(|data| data.is_read_only());
+        let read_only = options.read_only
+            || media.is_read_only()
+            || options.data.as_ref().is_some_and(|data| data.is_read_only());
         let places = Places { media, at, data: options.data, layout };
         let found = Found::read(&places, mac.as_ref())?;
         let journal = if read_only {

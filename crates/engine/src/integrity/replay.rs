@@ -3,10 +3,10 @@
 use atrest_device::DeviceError;
 use atrest_format::integrity::{Continue, Entry, JournalError, Replay, Sections};
 
+use super::IntegrityError;
 use super::batch::Batch;
 use super::commit::{JournalMac, Ring};
 use super::places::Places;
-use super::IntegrityError;
 
 /// A reader keeps in memory what the journal has for it: journals longer than this only the writer opens.
 const READER_MOST: u64 = 1 << 30;
@@ -112,7 +112,8 @@ pub fn clear(places: &Places, mac: Option<&JournalMac>, round: u8, start: u32) -
     let mut ring = Ring { section: start, round: 0, held: 0 };
     for at in 0..sections {
         let mut section = vec![0; places.layout.section_len() as usize];
-        let composed = Sections(&places.layout).compose(ring.section, round, std::iter::empty(), &mut section);
+        let composed =
+            Sections(&places.layout).compose(ring.section, round, std::iter::empty(), &mut section);
         debug_assert!(composed.is_some(), "an empty section");
         if let Some(mac) = mac {
             mac.set(&places.layout, ring.section, &mut section);

@@ -115,7 +115,20 @@ impl Superblock {
         let bytes: &[u8; 64] = bytes.first_chunk().ok_or(SuperblockError::Missing)?;
         let fields: Fields = decode(bytes);
         let (magic, [version], [log2_interleave], Le(tag_len), Le(sections), Le(sectors), ..) = fields;
-        let (_, _, _, _, _, _, Le(flags), [log2_sectors], [log2_units_per_bit], _, Le(recalculate), (_, salt)) = fields;
+        let (
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            Le(flags),
+            [log2_sectors],
+            [log2_units_per_bit],
+            _,
+            Le(recalculate),
+            (_, salt),
+        ) = fields;
         if magic != MAGIC {
             return Err(SuperblockError::Missing);
         }
@@ -241,7 +254,9 @@ impl fmt::Display for SuperblockError {
             Self::Journal => f.write_str("has no journal"),
             Self::Flags(flags) => write!(f, "has unknown flags ({flags:#x})"),
             Self::Bitmap(log2) => write!(f, "has a bit for 2^{log2} data units, which can't be"),
-            Self::Recalculate { sector } => write!(f, "misses tags from sector {sector} on, which is behind its data"),
+            Self::Recalculate { sector } => {
+                write!(f, "misses tags from sector {sector} on, which is behind its data")
+            }
         }
     }
 }
@@ -287,7 +302,11 @@ mod tests {
         for version in 1..=5 {
             let mut bytes = superblock();
             bytes[8] = version;
-            assert_eq!(Superblock::parse(&bytes), Ok(Superblock { version, ..expected }), "version {version}");
+            assert_eq!(
+                Superblock::parse(&bytes),
+                Ok(Superblock { version, ..expected }),
+                "version {version}"
+            );
         }
         for log2_sectors in 0..=3 {
             let mut bytes = superblock();

@@ -94,7 +94,9 @@ impl Tagged for Checksum {
 
     fn seal(&self, first: DataUnitIndex, run: &mut [u8], tags: &mut [u8]) -> Result<(), RunError> {
         self.check(run, tags)?;
-        for ((unit, tag), number) in run.chunks_exact(self.unit).zip(tags.chunks_exact_mut(self.tag)).zip(first.0..) {
+        for ((unit, tag), number) in
+            run.chunks_exact(self.unit).zip(tags.chunks_exact_mut(self.tag)).zip(first.0..)
+        {
             self.sum(number, unit, tag);
         }
         Ok(())
@@ -109,7 +111,9 @@ impl Tagged for Checksum {
     ) -> Result<(), RunError> {
         self.check(run, tags)?;
         let mut expected = vec![0; self.tag];
-        for ((unit, tag), number) in run.chunks_exact_mut(self.unit).zip(tags.chunks_exact(self.tag)).zip(first.0..) {
+        for ((unit, tag), number) in
+            run.chunks_exact_mut(self.unit).zip(tags.chunks_exact(self.tag)).zip(first.0..)
+        {
             self.sum(number, unit, &mut expected);
             let is_discarded = self.takes_discarded && tag.iter().all(|byte| *byte == DISCARDED);
             if !constant_time_eq(&expected, tag) && !is_discarded {
@@ -124,7 +128,9 @@ impl Tagged for Checksum {
 impl fmt::Display for ChecksumError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DataUnit(len) => write!(f, "data units of {len} bytes can't be: there are 512, 1024, 2048 and 4096"),
+            Self::DataUnit(len) => {
+                write!(f, "data units of {len} bytes can't be: there are 512, 1024, 2048 and 4096")
+            }
             Self::Tag => f.write_str("a tag has at least one byte"),
         }
     }

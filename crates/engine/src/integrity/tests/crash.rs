@@ -40,7 +40,13 @@ fn what_was_flushed_survives_every_power_loss_and_no_tag_is_wrong() {
                 }
             }
         }
-        let limits = atrest_testkit::power_loss::Limits { exhaustive: 4, sampled: 4, tears: 1, seed, ..Default::default() };
+        let limits = atrest_testkit::power_loss::Limits {
+            exhaustive: 4,
+            sampled: 4,
+            tears: 1,
+            seed,
+            ..Default::default()
+        };
         let visited = media.recording().for_each_power_loss(&limits, |after| {
             let promised = after.acknowledged.iter().copied().max().unwrap_or(0);
             let left = Arc::new(FaultDevice::new(after.image.clone()));
@@ -49,19 +55,25 @@ fn what_was_flushed_survives_every_power_loss_and_no_tag_is_wrong() {
             for read_only in [true, false] {
                 let options = kind.options(Mode::Journal, read_only);
                 let open = Integrity::open(left.clone(), 0, kind.tagged(&superblock), options);
-                let open = open.unwrap_or_else(|error| panic!("{kind:?} {seed} {}: {error}", after.power_loss));
+                let open =
+                    open.unwrap_or_else(|error| panic!("{kind:?} {seed} {}: {error}", after.power_loss));
                 for number in 0..40.min(open.size() / unit as u64) {
                     let mut found = vec![0; unit];
                     let read = open.read(number * unit as u64, &mut found);
                     read.unwrap_or_else(|error| panic!("{kind:?} {seed} {}: {error}", after.power_loss));
-                    let of_unit = || written.iter().filter(move |(other, _)| *other == number).map(|(_, step)| *step);
+                    let of_unit =
+                        || written.iter().filter(move |(other, _)| *other == number).map(|(_, step)| *step);
                     let durable = of_unit().filter(|step| *step <= promised).max().unwrap_or(0);
                     let allowed = of_unit().filter(|step| *step > durable).chain([durable]);
                     let mut versions = allowed.map(|step| match step {
                         0 => vec![0; unit],
                         step => unit_of(number, step, unit),
                     });
-                    assert!(versions.any(|version| version == found), "{kind:?} {seed} {}: unit {number}", after.power_loss);
+                    assert!(
+                        versions.any(|version| version == found),
+                        "{kind:?} {seed} {}: unit {number}",
+                        after.power_loss
+                    );
                 }
             }
         });

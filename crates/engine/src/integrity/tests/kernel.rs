@@ -81,7 +81,8 @@ fn write_ours(kind: Kind, mode: Mode, dirty: bool, image: &Path) -> Vec<u8> {
     drop(open);
     let mut after = media.image();
     if dirty {
-        let layout = atrest_format::integrity::Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
+        let layout =
+            atrest_format::integrity::Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
         let home = layout.section_at(layout.sections()) as usize;
         assert!(after[home..] != before[home..], "something was put in its place");
         after[home..].copy_from_slice(&before[home..]);
@@ -105,7 +106,8 @@ fn check_theirs(share: &Path, (name, _, hashed, mac): (&str, &str, &str, bool)) 
         let unit = superblock.data_unit as usize;
         let mut run = vec![0; unit];
         for (data, number) in plain.chunks(unit).zip(0..) {
-            open.read(number * unit as u64, &mut run).unwrap_or_else(|error| panic!("{name} {state}: {error}"));
+            open.read(number * unit as u64, &mut run)
+                .unwrap_or_else(|error| panic!("{name} {state}: {error}"));
             assert!(run == data, "{name} {state}: unit {number}");
         }
     }

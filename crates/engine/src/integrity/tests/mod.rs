@@ -58,7 +58,12 @@ impl Tagged for Toy {
         12
     }
 
-    fn seal(&self, DataUnitIndex(first): DataUnitIndex, run: &mut [u8], tags: &mut [u8]) -> Result<(), RunError> {
+    fn seal(
+        &self,
+        DataUnitIndex(first): DataUnitIndex,
+        run: &mut [u8],
+        tags: &mut [u8],
+    ) -> Result<(), RunError> {
         for ((unit, tag), number) in run.chunks_mut(self.unit).zip(tags.chunks_mut(20)).zip(first..) {
             let (sum, random) = tag.split_at_mut(8);
             Self::xor(unit, random);
@@ -102,7 +107,14 @@ struct Kind {
 const KINDS: [Kind; 4] = [
     Kind { tags: "crc32c", tag_len: 4, unit: 512, interleave: 128, journal: None, journal_mac: false },
     Kind { tags: "toy", tag_len: 20, unit: 512, interleave: 32, journal: Some(500), journal_mac: false },
-    Kind { tags: "hmac-sha256", tag_len: 32, unit: 4096, interleave: 0, journal: Some(1200), journal_mac: true },
+    Kind {
+        tags: "hmac-sha256",
+        tag_len: 32,
+        unit: 4096,
+        interleave: 0,
+        journal: Some(1200),
+        journal_mac: true,
+    },
     Kind { tags: "sha1", tag_len: 20, unit: 1024, interleave: 64, journal: Some(900), journal_mac: false },
 ];
 

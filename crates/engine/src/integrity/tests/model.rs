@@ -58,7 +58,10 @@ fn bytes_are_those_that_were_written_in_every_layout_and_mode_also_after_a_new_o
                         if !cached || !open.read_if_cached(offset as u64, &mut read).expect("cached") {
                             open.read_at(offset as u64, &mut read).expect("read");
                         }
-                        assert!(read == model[offset..offset + len], "{kind:?} {mode:?} {step}: {offset} {len}");
+                        assert!(
+                            read == model[offset..offset + len],
+                            "{kind:?} {mode:?} {step}: {offset} {len}"
+                        );
                     }
                 }
             }
@@ -86,7 +89,8 @@ fn a_flipped_bit_of_data_or_tag_is_an_error_of_that_unit_alone() {
         }
         let image = media.image();
         let superblock = Superblock::parse(&image).expect("a superblock");
-        let layout = atrest_format::integrity::Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
+        let layout =
+            atrest_format::integrity::Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
         let media = Arc::new(FaultDevice::new(image));
         let open = kind.open(media.clone(), 0, Mode::Direct);
         for _ in 0..BITS {
@@ -102,11 +106,17 @@ fn a_flipped_bit_of_data_or_tag_is_an_error_of_that_unit_alone() {
             media.write_at(at, &[byte[0] ^ bit]).expect("flipped");
             let mut run = vec![0; unit as usize];
             let error = open.read(number * unit, &mut run).expect_err("it is found");
-            assert_eq!((error.offset, error.len, error.cause), (number * unit, unit, Cause::Tag { unit: number }));
+            assert_eq!(
+                (error.offset, error.len, error.cause),
+                (number * unit, unit, Cause::Tag { unit: number })
+            );
             assert!(run.iter().all(|byte| *byte == 0), "no data is handed out");
             let from = number.saturating_sub(1) * unit;
             let mut more = vec![0; (2 * unit) as usize];
-            assert_eq!(open.read(from, &mut more).map_err(|error| error.cause), Err(Cause::Tag { unit: number }));
+            assert_eq!(
+                open.read(from, &mut more).map_err(|error| error.cause),
+                Err(Cause::Tag { unit: number })
+            );
             for other in [number.wrapping_sub(1), number + 1] {
                 if other < layout.units() {
                     open.read(other * unit, &mut run).expect("its neighbours are right");
@@ -123,7 +133,8 @@ fn a_part_of_a_unit_whose_tag_is_wrong_is_not_written_and_a_whole_one_is() {
     let kind = KINDS[2];
     let media = kind.made(SIZE, 0);
     let superblock = Superblock::parse(&media.image()).expect("a superblock");
-    let layout = atrest_format::integrity::Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
+    let layout =
+        atrest_format::integrity::Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
     media.write_at(layout.span(3, 1).expect("a unit").data, b"x").expect("spoilt");
     let open = disk(kind, &media, 0, Mode::Journal);
     assert_eq!(open.write_at(3 * 4096 + 5, b"abc").map_err(|error| error.cause), Err(Cause::Tag { unit: 3 }));

@@ -34,7 +34,10 @@ fn what_does_not_fit_is_refused_by_name_and_nothing_is_written() {
     assert_eq!(found, Err(atrest_format::integrity::LayoutError::Journal { sections }.into()));
     let error = with(16, &(SIZE as u64 >> 9).to_le_bytes());
     assert_eq!(error, Err(atrest_format::integrity::LayoutError::TooSmall { has: SIZE as u64 }.into()));
-    assert_eq!(with(4096 + 5 * 512 + 504, &[0]), Err(JournalError::CommitId { section: 0, sector: 5 }.into()));
+    assert_eq!(
+        with(4096 + 5 * 512 + 504, &[0]),
+        Err(JournalError::CommitId { section: 0, sector: 5 }.into())
+    );
     let mut options = OpenOptions::default();
     options.journal_hash = Some(hash("hmac-sha256"));
     assert_eq!(try_open(kind, image.clone(), options), Err(IntegrityError::JournalKey { stored: false }));
@@ -79,13 +82,15 @@ fn data_without_tags_is_read_only_where_the_caller_allows_it() {
     let error = try_open(kind, image.clone(), OpenOptions::default());
     assert_eq!(error, Err(IntegrityError::Recalculating { sector: 8 }));
     let superblock = Superblock::parse(&image).expect("a superblock");
-    let layout = atrest_format::integrity::Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
+    let layout =
+        atrest_format::integrity::Layout::new(&superblock, SIZE as u64, None).expect("it lies there");
     for unit in [7, 8] {
         image[layout.span(unit, 1).expect("a unit").data as usize] = 1;
     }
     let mut options = OpenOptions::default();
     options.unchecked = true;
-    let open = Integrity::open(Arc::new(FaultDevice::new(image)), 0, kind.tagged(&superblock), options).expect("allowed");
+    let open = Integrity::open(Arc::new(FaultDevice::new(image)), 0, kind.tagged(&superblock), options)
+        .expect("allowed");
     let mut run = [9; 512];
     assert_eq!(open.read(7 * 512, &mut run).map_err(|error| error.cause), Err(Cause::Tag { unit: 7 }));
     open.read(8 * 512, &mut run).expect("not checked");
