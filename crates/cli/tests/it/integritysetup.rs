@@ -13,7 +13,7 @@ impl Name {
     fn new() -> Self {
         let scratch = Scratch::new();
         symlink(env!("CARGO_BIN_EXE_atrest"), scratch.path("integritysetup")).expect("a link");
-        scratch.file("key", &[7; 64]);
+        scratch.file("key", [7; 64]);
         scratch.bash("truncate -s 4M dev").ok();
         Self(scratch)
     }

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_journal_that_is_to_be_empty_gets_a_round_that_nothing_has_for_newest() {
         for newest in 0..4_u8 {
-            let sections = [1 << newest, 1 << (newest + 3) % 4];
+            let sections = [1 << newest, 1 << ((newest + 3) % 4)];
             let replay = Replay::decide(&sections, false).expect("two rounds");
             let cleared = replay.clearing();
             assert_eq!(cleared.count, 2);
