@@ -273,6 +273,7 @@ impl Layout {
                 (layout.initial.checked_add(tags)? <= size).then_some(())
             };
             let mut most = 0;
+            // cannot be more: a logarithm of 32 bits is 31 at most.
             for bit in (0..sections.ilog2().saturating_add(1)).rev() {
                 let more = most | 1 << bit;
                 if more <= sections && fits(more).is_some() {

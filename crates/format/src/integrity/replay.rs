@@ -92,13 +92,16 @@ impl Replay {
         let len = u32::try_from(sections.len()).map_err(|_| JournalError::Rounds)?;
         let newest = (0..).zip(sections).filter(|(_, rounds)| **rounds & 1 << last != 0).last();
         let newest: u32 = newest.map_or(0, |(section, _)| section);
+        // cannot overflow: it is one of `len` sections, whose number fits in 32 bits.
         let mut start = newest.saturating_add(1);
         if start >= len {
             (start, want) = (0, next(want));
         }
         let (mut section, mut count) = (start, 0_u32);
         while count < len && sections.get(section as usize) == Some(&(1 << want)) {
+            // cannot overflow: both are less than `len`.
             count = count.saturating_add(1);
+            // cannot overflow: as `count`.
             section = section.saturating_add(1);
             if section >= len {
                 (section, want) = (0, next(want));
