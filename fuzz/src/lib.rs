@@ -16,6 +16,7 @@ mod fscrypt;
 mod handshake;
 mod image;
 mod images;
+mod integrity;
 mod json;
 mod key_value;
 mod littlefs;
@@ -48,6 +49,7 @@ pub use fscrypt::{
 pub use handshake::nbd_handshake;
 pub use image::Image;
 pub use images::{fit, initramfs, modules};
+pub use integrity::{integrity, integrity_seed};
 pub use json::mutate_json;
 pub use key_value::key_value;
 pub use littlefs::{littlefs, littlefs_listing, littlefs_seed};
@@ -111,6 +113,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("nbd_client", nbd_client),
     ("key_value", key_value),
     ("verity", verity),
+    ("integrity", integrity),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

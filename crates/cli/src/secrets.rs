@@ -295,9 +295,6 @@ pub fn read_volume_key_of(path: &Path, len: usize, output: &Output) -> Result<Vo
 /// The key of a hash: so many bytes from the beginning of a file.
 pub fn read_hash_key(path: &Path, len: u64, output: &Output) -> Result<SecretBytes, Failure> {
     let bytes = read_key_file(path, 0, Some(len), output)?;
-    if bytes.len() as u64 != len {
-        return Err(Failure::parameters(format!("the key has {} bytes, and not {len}", bytes.len())).at(path));
-    }
     output.warn_if_unlocked();
     Ok(bytes)
 }

@@ -8,6 +8,7 @@
 //! * [`flash`] opens encrypted flash: images of chips and cards, and cards.
 //! * [`integrity`] keeps data units with their tags, in dm-integrity's layout.
 //! * [`verity`] makes, checks and reads hash trees over data that is only read.
+//! * [`scrub`] reads everything once, and tells what can't be read.
 //! * [`contents`] tells what is on a device before it is overwritten.
 //!
 //! A passphrase becomes a read, at any offset and of any length:
@@ -49,6 +50,7 @@ pub mod integrity;
 mod mapping;
 mod patience;
 pub mod reencrypt;
+mod scrub;
 mod sequence;
 mod sync;
 mod sys;
@@ -57,5 +59,6 @@ pub mod verity;
 
 pub use disk::{Disk, DiskError, DiskOptions};
 pub use file::{Access, FileDevice, NewFile, is_same, loop_devices_on};
+pub use scrub::scrub;
 pub use sequence::Sequence;
 pub use trusted::{TrustedFile, TrustedFileError};

@@ -12,6 +12,7 @@ use atrest_bootimage::fdt::Tree;
 use atrest_bootimage::fit::{
     ConfigSpec, FitSpec, HashKind, ImageKind, ImageSpec, PrivateKey, SignSpec, build_signed,
 };
+use atrest_fuzz::integrity_seed;
 use atrest_fuzz::random::Random;
 use atrest_fuzz::{
     CIPHERS, Image, checkpoint_seed, dm_answer_seeds, ext4_encrypted_seed, flash_header_seed,
@@ -35,6 +36,7 @@ fn main() {
     seeds.backups();
     seeds.partitions();
     seeds.filesystems();
+    seeds.put("integrity", "dirty-journal", &integrity_seed());
     seeds.encrypted();
     seeds.nbd();
     seeds.nbd_client();

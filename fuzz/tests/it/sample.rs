@@ -141,4 +141,5 @@ samples! {
     nbd_client: 3_000;
     key_value: 2_000;
     verity: 2_000;
+    integrity: 5_000;
 }

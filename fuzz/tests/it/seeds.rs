@@ -33,6 +33,17 @@ fn filesystems_open_and_list() {
 }
 
 #[test]
+fn a_journal_is_still_to_be_replayed_and_the_seed_is_the_one_that_is_made() {
+    for (name, seed) in seeds("integrity") {
+        assert_eq!(seed, atrest_fuzz::integrity_seed(), "{name}: made by make-seeds integrity");
+        let (_, image) = Image::decode(&seed);
+        atrest_fuzz::integrity(&seed);
+        let superblock = atrest_engine::integrity::read_superblock(&*image, 0).expect("a superblock");
+        assert_eq!((superblock.tag_len, superblock.journal_sections), (400, 2), "{name}");
+    }
+}
+
+#[test]
 fn partition_tables_have_partitions() {
     for (name, seed) in seeds("gpt").into_iter().chain(seeds("mbr")) {
         let (_, image) = Image::decode(&seed);

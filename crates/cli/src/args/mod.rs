@@ -16,6 +16,7 @@ pub mod mapped;
 pub mod mount_tree;
 pub mod open;
 pub mod reencrypt;
+pub mod scrub;
 pub mod secrets;
 pub mod size;
 pub mod token;
@@ -91,6 +92,7 @@ pub enum Command {
     Encrypt(bulk::EncryptArgs),
     Decrypt(bulk::DecryptArgs),
     Reencrypt(reencrypt::ReencryptArgs),
+    Scrub(scrub::ScrubArgs),
     Ls(inside::LsArgs),
     Cat(inside::CatArgs),
     Cp(inside::CpArgs),

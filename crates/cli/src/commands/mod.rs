@@ -31,6 +31,7 @@ mod policies;
 mod preflight;
 mod protectors;
 mod reencrypt;
+mod scrub;
 pub mod serve;
 pub mod target;
 mod text;
@@ -94,6 +95,7 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Encrypt(args) => bulk::encrypt(args, output)?,
         Command::Decrypt(args) => bulk::decrypt(args, output)?,
         Command::Reencrypt(args) => reencrypt::reencrypt(args, output)?,
+        Command::Scrub(args) => return scrub::scrub(args, output),
         Command::Ls(args) => return inside::ls(args, output),
         Command::Cat(args) => inside::cat(args, output)?,
         Command::Cp(args) => return inside::cp(args, output),

@@ -4,7 +4,6 @@
 mod args;
 
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -267,8 +266,7 @@ fn dumped(path: &Path, superblock: &Superblock) -> String {
         ("provided_data_sectors", superblock.provided / 512),
         ("sector_size", superblock.data_unit.into()),
     ];
-    // cannot fail: a string takes everything.
-    let mut line = |name: &str, value: &dyn std::fmt::Display| drop(writeln!(text, "{name} {value}"));
+    let mut line = |name: &str, value: &dyn std::fmt::Display| text.push_str(&format!("{name} {value}\n"));
     line("Info for integrity device", &format_args!("{}.", path.display()));
     lines.iter().for_each(|(name, value)| line(name, value));
     if superblock.version >= 2 && flags.recalculating {

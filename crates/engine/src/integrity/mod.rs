@@ -244,7 +244,8 @@ impl Shared {
         let (unit, tag) = (self.unit(), self.places.layout.tag_len());
         let first = at / unit as u64;
         let len = run.len();
-        let checked = self.unchecked_from.saturating_sub(first).min((len / unit) as u64) as usize; // intended: none
+        // intended: a run behind that place has no unit that is checked.
+        let checked = self.unchecked_from.saturating_sub(first).min((len / unit) as u64) as usize;
         let mut forged = None;
         let opened = self.tagged.open(
             DataUnitIndex(first),

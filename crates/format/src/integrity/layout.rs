@@ -273,6 +273,7 @@ impl Layout {
                 (layout.initial.checked_add(tags)? <= size).then_some(())
             };
             let mut most = 0;
+            // cannot be more: a logarithm of 32 bits is 31 at most.
             for bit in (0..sections.ilog2().saturating_add(1)).rev() {
                 let more = most | 1 << bit;
                 if more <= sections && fits(more).is_some() {
@@ -397,3 +398,83 @@ impl fmt::Display for LayoutError {
 }
 
 impl core::error::Error for LayoutError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn new(data_unit: u32, tag_len: u16) -> NewLayout {
+        let flags = Flags { fixed_padding: true, ..Flags::default() };
+        NewLayout {
+            data_unit,
+            tag_len,
+            interleave: 0,
+            journal: None,
+            flags,
+            salt: [0; 16],
+            size: 64 * MIB,
+            data_size: None,
+        }
+    }
+
+    #[test]
+    fn units_and_their_tags_never_meet_each_other_or_the_journal() {
+        for (unit, tag, interleave) in
+            [(512, 4, 128), (4096, 32, 0), (1024, 20, 8), (512, 424, 8), (2048, 64, 4096)]
+        {
+            let superblock =
+                Layout::create(&NewLayout { interleave, ..new(unit, tag) }).expect("there is room");
+            let layout = Layout::new(&superblock, 64 * MIB, None).expect("it lies there");
+            let mut last = layout.section_at(layout.sections());
+            let mut first = 0;
+            let mut ends = Vec::new();
+            while first < layout.units() {
+                let span = layout.span(first, u64::MAX).expect("units");
+                let tags_end = span.tags + span.count * u64::from(tag);
+                assert!(span.tags >= last && span.data >= tags_end, "{unit} {tag}: {span:?} behind {last}");
+                last = span.data + span.count * u64::from(unit);
+                first += span.count;
+                ends.push(last);
+            }
+            assert!(last <= 64 * MIB && last + 8192 + 4096 * 32 * 4 > 64 * MIB, "{unit} {tag}: {last}");
+            assert_eq!(layout.span(layout.units(), 1), None);
+            let second = layout.span(1, 1).expect("a unit");
+            let zeroth = layout.span(0, 1).expect("a unit");
+            assert_eq!((second.data - zeroth.data, second.tags - zeroth.tags), (unit.into(), tag.into()));
+        }
+    }
+
+    #[test]
+    fn data_on_a_device_of_its_own_begins_there_and_the_tags_follow_the_journal() {
+        let request = NewLayout { size: MIB, data_size: Some(32 * MIB + 100), ..new(4096, 32) };
+        let superblock = Layout::create(&request).expect("there is room");
+        assert_eq!((superblock.provided, superblock.log2_interleave, superblock.version), (32 * MIB, 0, 2));
+        let layout = Layout::new(&superblock, MIB, request.data_size).expect("it lies there");
+        let span = layout.span(5, 100).expect("units");
+        assert_eq!((span.data, span.count), (5 * 4096, 100));
+        assert_eq!(span.tags, layout.section_at(layout.sections()) + 5 * 32);
+        let missing = Layout::new(&superblock, MIB, None);
+        assert_eq!(missing, Err(LayoutError::Separate { stored: true }));
+        let short = Layout::new(&superblock, MIB, Some(MIB));
+        assert_eq!(short, Err(LayoutError::DataTooSmall { needs: 32 * MIB, has: MIB }));
+    }
+
+    #[test]
+    fn what_the_kernel_would_overlap_or_does_not_fit_is_refused() {
+        let legacy = NewLayout { flags: Flags::default(), interleave: 8, ..new(512, 4) };
+        assert_eq!(Layout::create(&legacy), Err(LayoutError::Interleave { log2: 3 }));
+        assert!(Layout::create(&NewLayout { interleave: 128, ..legacy }).is_ok());
+        let mac = Flags { journal_mac: true, ..Flags::default() };
+        assert!(Layout::create(&new(4096, 424)).is_ok());
+        assert_eq!(Layout::create(&NewLayout { flags: mac, ..new(4096, 425) }), Err(LayoutError::Tag(425)));
+        assert_eq!(Layout::create(&new(4097, 4)), Err(LayoutError::DataUnit(4097)));
+        assert!(matches!(
+            Layout::create(&NewLayout { size: 65_536, ..new(512, 4) }),
+            Err(LayoutError::Journal { .. })
+        ));
+    }
+}

@@ -92,13 +92,16 @@ impl Replay {
         let len = u32::try_from(sections.len()).map_err(|_| JournalError::Rounds)?;
         let newest = (0..).zip(sections).filter(|(_, rounds)| **rounds & 1 << last != 0).last();
         let newest: u32 = newest.map_or(0, |(section, _)| section);
+        // cannot overflow: it is one of `len` sections, whose number fits in 32 bits.
         let mut start = newest.saturating_add(1);
         if start >= len {
             (start, want) = (0, next(want));
         }
         let (mut section, mut count) = (start, 0_u32);
         while count < len && sections.get(section as usize) == Some(&(1 << want)) {
+            // cannot overflow: both are less than `len`.
             count = count.saturating_add(1);
+            // cannot overflow: as `count`.
             section = section.saturating_add(1);
             if section >= len {
                 (section, want) = (0, next(want));
@@ -150,3 +153,53 @@ impl fmt::Display for JournalError {
 }
 
 impl core::error::Error for JournalError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// Sections with one round each; 9 stands for a section with the rounds 0 and 1.
+    fn decide(rounds: &[u8], empty: bool) -> (u32, u32, Continue) {
+        let sections: Vec<u8> = rounds.iter().map(|round| if *round == 9 { 3 } else { 1 << round }).collect();
+        let Replay { start, count, then, .. } = Replay::decide(&sections, empty).expect("a round is free");
+        (start, count, then)
+    }
+
+    #[test]
+    fn the_oldest_section_is_behind_the_newest_and_everything_follows_in_order() {
+        let at = |section, round| Continue::At { section, round };
+        assert_eq!(decide(&[0, 0, 0], true), (0, 0, at(0, 1)), "new");
+        assert_eq!(decide(&[1, 0, 0], false), (1, 3, at(1, 1)));
+        assert_eq!(decide(&[1, 1, 0], false), (2, 3, at(2, 1)));
+        assert_eq!(decide(&[1, 1, 1], false), (0, 3, at(0, 2)));
+        assert_eq!(decide(&[0, 3, 3], false), (1, 3, at(1, 0)), "round 0 is behind round 3");
+        assert_eq!(decide(&[0], false), (0, 1, at(0, 1)));
+    }
+
+    #[test]
+    fn what_is_behind_a_torn_section_is_left_out_and_the_journal_is_emptied() {
+        let cleared = |round, start| Continue::Cleared { round, start };
+        assert_eq!(decide(&[1, 9, 0, 0], false), (2, 3, cleared(3, 2)), "the newest is torn");
+        assert_eq!(decide(&[2, 1, 0, 1], false), (1, 1, cleared(0, 1)), "the third was not written");
+        assert_eq!(decide(&[9], false), (0, 0, cleared(3, 0)), "the only one");
+        assert_eq!(cleared(3, 1).next(), (0, 0));
+        assert_eq!(Replay::decide(&[1, 2, 4, 8], false), Err(JournalError::Rounds));
+    }
+
+    #[test]
+    fn a_journal_that_is_to_be_empty_gets_a_round_that_nothing_has_for_newest() {
+        for newest in 0..4_u8 {
+            let sections = [1 << newest, 1 << ((newest + 3) % 4)];
+            let replay = Replay::decide(&sections, false).expect("two rounds");
+            let cleared = replay.clearing();
+            assert_eq!(cleared.count, 2);
+            let Continue::Cleared { round, start } = cleared.then else { panic!("{cleared:?}") };
+            assert_eq!((round, start), ((newest + 2) % 4, 1));
+            // A crash behind the first section that is emptied: nothing is done again.
+            let half = Replay::decide(&[1 << newest, 1 << round], false).expect("two rounds");
+            assert_eq!(half.count, 0, "{half:?}");
+        }
+    }
+}

@@ -99,9 +99,8 @@ fn check_theirs(share: &Path, (name, _, hashed, mac): (&str, &str, &str, bool)) 
         let media = Arc::new(FaultDevice::new(image));
         let superblock = read_superblock(&*media, 0).expect("a superblock");
         assert_eq!(superblock.provided, plain.len() as u64, "{name}");
-        let mut options = OpenOptions::default();
-        options.read_only = read_only;
-        options.journal_hash = mac.then(|| hash("hmac-sha256"));
+        let journal_hash = mac.then(|| hash("hmac-sha256"));
+        let options = OpenOptions { read_only, journal_hash, ..OpenOptions::default() };
         let open = Integrity::open(media, 0, checksum(hashed, &superblock), options).expect(name);
         let unit = superblock.data_unit as usize;
         let mut run = vec![0; unit];

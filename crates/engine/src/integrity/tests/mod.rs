@@ -119,7 +119,7 @@ const KINDS: [Kind; 4] = [
 ];
 
 impl Kind {
-    fn new(self, size: Option<u64>) -> NewIntegrity {
+    fn wanted(self, size: Option<u64>) -> NewIntegrity {
         let mut new = NewIntegrity::default();
         (new.data_unit, new.tag_len, new.interleave) = (self.unit, self.tag_len, self.interleave);
         (new.journal, new.size) = (self.journal, size);
@@ -150,7 +150,7 @@ impl Kind {
     /// A device of `size` bytes, laid out from byte `at` on, with zeros.
     fn made(self, size: usize, at: u64) -> Arc<FaultDevice> {
         let media = Arc::new(FaultDevice::zeroed(size));
-        let superblock = create(media.clone(), at, self.new(None)).expect("there is room");
+        let superblock = create(media.clone(), at, self.wanted(None)).expect("there is room");
         let tagged = self.tagged(&superblock);
         let mut last = 0;
         let progress = &mut |done, of| {

@@ -38,8 +38,7 @@ fn what_does_not_fit_is_refused_by_name_and_nothing_is_written() {
         with(4096 + 5 * 512 + 504, &[0]),
         Err(JournalError::CommitId { section: 0, sector: 5 }.into())
     );
-    let mut options = OpenOptions::default();
-    options.journal_hash = Some(hash("hmac-sha256"));
+    let options = OpenOptions { journal_hash: Some(hash("hmac-sha256")), ..OpenOptions::default() };
     assert_eq!(try_open(kind, image.clone(), options), Err(IntegrityError::JournalKey { stored: false }));
     assert_eq!(try_open(kind, image.clone(), OpenOptions::default()), Ok(()));
     let mut longer = Superblock::parse(&image).expect("a superblock");
@@ -87,8 +86,7 @@ fn data_without_tags_is_read_only_where_the_caller_allows_it() {
     for unit in [7, 8] {
         image[layout.span(unit, 1).expect("a unit").data as usize] = 1;
     }
-    let mut options = OpenOptions::default();
-    options.unchecked = true;
+    let options = OpenOptions { unchecked: true, ..OpenOptions::default() };
     let open = Integrity::open(Arc::new(FaultDevice::new(image)), 0, kind.tagged(&superblock), options)
         .expect("allowed");
     let mut run = [9; 512];
@@ -103,8 +101,8 @@ fn what_is_there_is_not_laid_out_over() {
     let media = Arc::new(FaultDevice::zeroed(SIZE));
     media.write_at(4095, &[1]).expect("written");
     let before = media.counts();
-    assert_eq!(create(media.clone(), 0, KINDS[0].new(None)).err(), Some(IntegrityError::NotEmpty));
-    assert!(matches!(create(media.clone(), 0, KINDS[0].new(Some(8192))), Err(IntegrityError::Layout(_))));
+    assert_eq!(create(media.clone(), 0, KINDS[0].wanted(None)).err(), Some(IntegrityError::NotEmpty));
+    assert!(matches!(create(media.clone(), 0, KINDS[0].wanted(Some(8192))), Err(IntegrityError::Layout(_))));
     assert_eq!(media.counts(), before);
 }
 
