@@ -230,7 +230,8 @@ impl<'a> Place<'a> {
                 let longer = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(size));
                 longer.map_err(|error| Failure::io(&error).at(path))?;
                 drop(device);
-                open_file(path, Access::ReadWriteExclusive, "").map(|device| Media::Existing(Arc::new(device)))
+                open_file(path, Access::ReadWriteExclusive, "")
+                    .map(|device| Media::Existing(Arc::new(device)))
             }
             Self::Export { device, .. } => Ok(Media::Export(device)),
         }

@@ -53,7 +53,9 @@ pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
         Action::RemoveKey => one(remove_key(&mut line)?),
         Action::ChangeKey => one(change_key(&mut line, false)?),
         Action::ConvertKey if is_luks1(request) => {
-            return Err(Failure::parameters("luksConvertKey is for LUKS2: of LUKS1 all keyslots are derived alike"));
+            return Err(Failure::parameters(
+                "luksConvertKey is for LUKS2: of LUKS1 all keyslots are derived alike",
+            ));
         }
         Action::ConvertKey => one(change_key(&mut line, true)?),
         Action::KillSlot => one(kill_slot(&mut line)?),
@@ -272,9 +274,9 @@ fn refresh(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
         _ => (None, name(line.request)),
     };
     let mapped = mapping::find(name)?;
-    let mapped = mapped.first().ok_or_else(|| {
-        Failure::new(Code::Device, format!("/dev/mapper/{} is not open", name.display()))
-    })?;
+    let mapped = mapped
+        .first()
+        .ok_or_else(|| Failure::new(Code::Device, format!("/dev/mapper/{} is not open", name.display())))?;
     let device = device.unwrap_or_else(|| mapped.device.clone().into_os_string());
     let plain = kind(line)? == "plain" || mapped.kind == "PLAIN";
     open_as(line, plain, &device, name.as_os_str())

@@ -357,7 +357,8 @@ fn details_are_those_of_debian() {
     assert_eq!(names.run(&export).ok().stdout, names.judge(&export).ok().stdout);
     // A header file that is too short is made longer, and its data begins where --align-payload says.
     names.0.bash("truncate -s 4096 head; truncate -s 20M data").ok();
-    let format = ["luksFormat", "-q", "--type", "luks2", "--header", "head", "--align-payload", "4096", "data", "key"];
+    let format =
+        ["luksFormat", "-q", "--type", "luks2", "--header", "head", "--align-payload", "4096", "data", "key"];
     names.run(&[&format[..], &CHEAP[..]].concat()).reports(0);
     let dump = names.judge(&["luksDump", "head"]).ok().stdout;
     assert!(dump.contains("offset: 2097152 [bytes]"), "{dump}");
@@ -368,7 +369,8 @@ fn details_are_those_of_debian() {
     // Of LUKS1 a keyslot that is named stays where it is, one that is not moves to a free one.
     names.volume("luks1");
     let change = |more: &[&str], files: [&str; 2]| {
-        let words = ["luksChangeKey", "-q", "--pbkdf-force-iterations", "1000", "-d", files[0], "vol", files[1]];
+        let words =
+            ["luksChangeKey", "-q", "--pbkdf-force-iterations", "1000", "-d", files[0], "vol", files[1]];
         names.run(&[&words[..], more].concat()).reports(0);
         let dump = names.judge(&["luksDump", "vol"]).ok().stdout;
         (0..8).filter(|slot| dump.contains(&format!("Key Slot {slot}: ENABLED"))).collect::<Vec<_>>()
