@@ -638,6 +638,7 @@ fn config(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
         // Both are set, and what is not said is empty.
         for name in ["label", "subsystem"] {
             line.uses(&[name]);
+            // intended: as the comment above says.
             let text = line.request.text(name).unwrap_or_default().to_owned();
             line.with(&format!("--{name}"), text);
         }
