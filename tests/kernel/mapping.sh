@@ -142,6 +142,14 @@ cryptsetup luksDump /tmp/volume | grep -q "^Flags:.*allow-discards same-cpu-cryp
 $atrest close volume > /dev/null
 cryptsetup open --key-file /share/key /tmp/volume volume
 dmsetup table volume | grep -q "allow_discards same_cpu_crypt" || fail "$(dmsetup table volume)"
+cryptsetup close volume
+# What is asked for together with --persistent takes the place of what was asked for before, at once.
+$atrest open /tmp/volume --dm volume --key-file /share/key --perf-no_read_workqueue --persistent > /dev/null
+dmsetup table volume | grep -q no_read_workqueue || fail "$(dmsetup table volume)"
+dmsetup table volume | grep -q "discards\|same_cpu" && fail "$(dmsetup table volume)"
+$atrest open --refresh /tmp/volume --dm volume --key-file /share/key --persistent > /dev/null
+dmsetup table volume | grep -q workqueue && fail "$(dmsetup table volume)"
+cryptsetup luksDump /tmp/volume | grep -q "^Flags:.*(no flags)" || fail "$(cryptsetup luksDump /tmp/volume)"
 # Closed as soon as nobody has it.
 sleep 100 < /dev/mapper/volume &
 holder=$!
@@ -167,6 +175,14 @@ shared="--type plain --cipher aes-xts-plain64 --key-size 256 --hash sha256 --key
 /tmp/cryptsetup open $shared --offset 256 "$2" two 2> /dev/null && fail "opened twice without --shared"
 /tmp/cryptsetup open $shared --offset 256 --shared "$2" two || fail "not shared"
 cryptsetup close two && cryptsetup close one
+# Another hash is another key, and a plain mapping is refreshed by its name alone.
+plain="--cipher aes-xts-plain64 --key-size 256"
+echo -n words | /tmp/cryptsetup open --type plain --hash sha256 $plain "$2" one 2> /dev/null || fail "not opened as plain"
+echo -n words | /tmp/cryptsetup refresh --hash sha512 $plain --allow-discards one 2> /dev/null && fail "refreshed with another key"
+dmsetup table one | grep -q allow_discards && fail "$(dmsetup table one)"
+echo -n words | /tmp/cryptsetup refresh --hash sha256 $plain --allow-discards one 2> /dev/null || fail "not refreshed"
+dmsetup table one | grep -q allow_discards || fail "$(dmsetup table one)"
+cryptsetup close one
 
 expect() { # STATUS WORDS COMMAND...: fails so, and says so
     expected=$1 words=$2

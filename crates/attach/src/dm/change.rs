@@ -184,7 +184,10 @@ fn replace(control: &Control, mapping: &Mapping, size: u64, line: &[u8]) -> Resu
     table.target(0, size, "crypt", line);
     control.load(table)?;
     control.suspend(name)?;
-    go_on(control, name)
+    go_on(control, name).inspect_err(|_| {
+        // The kernel looks at sizes last, and throws a table away that it does not take. The first error is the one to tell.
+        let _ = go_on(control, name);
+    })
 }
 
 fn go_on(control: &Control, name: &str) -> Result<(), DmError> {

@@ -35,7 +35,7 @@ pub struct AgainArgs {
 }
 
 impl AgainArgs {
-    /// The same, as options of a volume that is opened.
+    /// Options of a volume that is opened, with what was said here.
     pub fn unlock(&self) -> UnlockArgs {
         UnlockArgs {
             header: self.header.clone(),

@@ -1,5 +1,6 @@
 //! `atrest format`.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,8 +42,9 @@ pub fn format(args: &FormatArgs, output: &Output) -> Result<(), Failure> {
     let data = Place::look(&args.path, args.size)?;
     let header = match &args.header {
         Some(path) => {
-            let new = if path_is_new(path) { Some(header_size(args)?) } else { None };
-            Some(Place::look(path, new)?)
+            let size = header_size(args)?;
+            let place = Place::look(path, path_is_new(path).then_some(size))?;
+            Some(place.at_least(size))
         }
         None => None,
     };
@@ -209,6 +211,14 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// A file that is shorter gets that many bytes when it is opened. A block device has those that it has.
+    fn at_least(mut self, bytes: u64) -> Self {
+        if let Self::Existing { size, card: false, .. } = &mut self {
+            *size = bytes.max(*size);
+        }
+        self
+    }
+
     /// Bytes that it has, or is to have.
     pub(super) fn size(&self) -> u64 {
         match self {
@@ -240,8 +250,17 @@ impl<'a> Place<'a> {
             Self::Empty { path, size } => FileDevice::overwrite(path, size)
                 .map(|device| Media::Existing(Arc::new(device)))
                 .map_err(|error| Failure::from(error).at(path)),
-            Self::Existing { path, .. } => open_file(path, Access::ReadWriteExclusive, "")
-                .map(|device| Media::Existing(Arc::new(device))),
+            Self::Existing { path, size, .. } => {
+                let device = open_file(path, Access::ReadWriteExclusive, "")?;
+                if device.is_block_device() || device.size() >= size {
+                    return Ok(Media::Existing(Arc::new(device)));
+                }
+                let longer = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(size));
+                longer.map_err(|error| Failure::io(&error).at(path))?;
+                drop(device);
+                open_file(path, Access::ReadWriteExclusive, "")
+                    .map(|device| Media::Existing(Arc::new(device)))
+            }
             Self::Export { device, .. } => Ok(Media::Export(Arc::from(device))),
         }
     }

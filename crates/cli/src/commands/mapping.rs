@@ -4,7 +4,7 @@ use std::path::Path;
 
 use atrest_attach::dm::{self, DmError, Mapping, Options};
 use atrest_engine::Access;
-use atrest_volume::{CryptFlags, LockedVolume};
+use atrest_volume::{CryptFlags, LockedVolume, Volume};
 use serde_json::json;
 
 use super::target::open_device;
@@ -17,7 +17,7 @@ use crate::output::{Output, path_text};
 pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
     let options = options(args);
     if args.refresh {
-        let volume = again(path, &args.unlock, output)?;
+        let volume = asked_alone(again(path, &args.unlock, output)?, args);
         let mapped = dm::refresh(name, &volume, options.flags, options.disable_keyring)?;
         persist(path, args, options.flags)?;
         let report = json!({ "event": "ready", "name": name, "path": path_text(&mapped) });
@@ -38,6 +38,7 @@ pub fn open(name: &str, path: &Path, args: &OpenArgs, output: &Output) -> Result
         }
         false => open_if(path, &args.unlock, wanted, output, || Ok(()))?,
     };
+    let volume = asked_alone(volume, args);
     if volume.read_only() && !args.read_only {
         output.warn("the volume can only be read");
     }
@@ -69,6 +70,11 @@ fn options(args: &OpenArgs) -> Options {
         },
         disable_keyring: kernel.disable_keyring,
     }
+}
+
+/// With --persistent, what the header has asked for until now counts no more.
+fn asked_alone(volume: Volume, args: &OpenArgs) -> Volume {
+    if args.persistent { volume.with_flags(CryptFlags::default()) } else { volume }
 }
 
 /// With --persistent: has the header ask for what the volume was opened with.

@@ -1,7 +1,7 @@
 //! `atrest token …`.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 
 use atrest_volume::ChangeError;
 use serde_json::json;
@@ -33,9 +33,11 @@ pub fn export(args: &TokenExportArgs, output: &Output) -> Result<(), Failure> {
     let token =
         luks2.token(args.id).ok_or(ChangeError::NoSuchToken { token: args.id }).map_err(at(&target))?;
     match &args.file {
-        None => Ok(writeln!(io::stdout(), "{token}")?),
+        // Byte for byte what the header has: no newline but on a terminal.
+        None if io::stdout().is_terminal() => Ok(writeln!(io::stdout(), "{token}")?),
+        None => Ok(io::stdout().write_all(token.as_bytes())?),
         Some(file) => {
-            write_private(file, format!("{token}\n").as_bytes())?;
+            write_private(file, token.as_bytes())?;
             output.done(
                 &json!({ "token": args.id, "file": path_text(file) }),
                 &format!("{}: token {}", file.display(), args.id),

@@ -72,7 +72,7 @@ pub fn again(path: &Path, args: &UnlockArgs, output: &Output) -> Result<Volume, 
     open_unlocked(path, Access::ReadOnly, args, wanted, output).map(|(_, volume)| volume)
 }
 
-/// As [`open_if`], without a lock on the device: others may use it.
+/// Opens the devices without a lock, so that others may use them, asks for the passphrase and unlocks.
 pub fn open_unlocked(
     path: &Path,
     access: Access,

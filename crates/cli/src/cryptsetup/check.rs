@@ -182,7 +182,10 @@ const RULES: &[Rule] = &[
     },
     Rule {
         says: "--unbound needs --key-size",
-        broken: |r| r.action == Action::AddKey && r.has("unbound") && !r.has("key-size"),
+        broken: |r| {
+            let size = r.number("key-size").filter(|bits| *bits > 0);
+            r.action == Action::AddKey && r.has("unbound") && size.is_none()
+        },
     },
     Rule {
         says: "--unbound needs --key-slot",

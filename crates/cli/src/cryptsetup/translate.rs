@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use super::action::Action;
 use super::option::WITHOUT_EFFECT;
 use super::words::Request;
+use crate::args::header::LuksVersion;
+use crate::commands::header::is_luks_of;
 use crate::commands::mapping;
 use crate::failure::{Code, Failure};
 
@@ -50,6 +52,11 @@ pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
         Action::AddKey => one(add_key(&mut line)?),
         Action::RemoveKey => one(remove_key(&mut line)?),
         Action::ChangeKey => one(change_key(&mut line, false)?),
+        Action::ConvertKey if is_luks1(request) => {
+            return Err(Failure::parameters(
+                "luksConvertKey is for LUKS2: of LUKS1 all keyslots are derived alike",
+            ));
+        }
         Action::ConvertKey => one(change_key(&mut line, true)?),
         Action::KillSlot => one(kill_slot(&mut line)?),
         Action::Uuid => uuid(&mut line),
@@ -224,11 +231,24 @@ fn kind(line: &mut Line<'_>) -> Result<&'static str, Failure> {
     }
 }
 
+/// Whether the header that is meant is one of LUKS1. What can't be looked at is told by the command.
+fn is_luks1(request: &Request) -> bool {
+    is_luks_of(request.header(), Some(LuksVersion::Luks1)).is_ok_and(|is| is)
+}
+
+/// A file with a volume key is as long as the key, so that nothing has to say how long that is.
+fn key_size_of_file(line: &mut Line<'_>) {
+    if line.request.volume_key_file().is_some() {
+        line.uses(&["key-size"]);
+    }
+}
+
 fn test(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     if kind(line)? == "plain" {
         return Err(Failure::parameters("a plain volume has no passphrase that could be tested"));
     }
     line.uses(&["test-passphrase", "unbound"]);
+    key_size_of_file(line);
     line.words(&["--quiet", "key", "test"]);
     line.secret();
     line.pass(&["header", "key-slot"]);
@@ -242,29 +262,31 @@ fn open(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
         return Err(Failure::parameters("open needs <device> <name>"));
     };
     let device = line.request.first().as_os_str().to_owned();
-    open_as(line, &device, &name)
+    let plain = kind(line)? == "plain";
+    open_as(line, plain, &device, &name)
 }
 
-/// `open --refresh <device> <name>`, or `refresh <name>`: then the device is the one that is mapped.
+/// `open --refresh <device> <name>`, or `refresh <name>`: then the device is the one that is mapped. The mapping knows its type.
 fn refresh(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     line.uses(&["refresh"]);
     let (device, name) = match line.request.operands.as_slice() {
-        [device, name, ..] => (device.clone(), name.clone()),
-        _ => {
-            let name = line.request.first();
-            let mapped = mapping::find(name)?;
-            let mapped = mapped.first().ok_or_else(|| {
-                Failure::new(Code::Device, format!("/dev/mapper/{} is not open", name.display()))
-            })?;
-            (mapped.device.clone().into_os_string(), name.as_os_str().to_owned())
-        }
+        [device, name, ..] => (Some(device.clone()), Path::new(name)),
+        _ => (None, name(line.request)),
     };
-    open_as(line, &device, &name)
+    let mapped = mapping::find(name)?;
+    let mapped = mapped
+        .first()
+        .ok_or_else(|| Failure::new(Code::Device, format!("/dev/mapper/{} is not open", name.display())))?;
+    let device = device.unwrap_or_else(|| mapped.device.clone().into_os_string());
+    let plain = kind(line)? == "plain" || mapped.kind == "PLAIN";
+    open_as(line, plain, &device, name.as_os_str())
 }
 
-fn open_as(line: &mut Line<'_>, device: &OsStr, name: &OsStr) -> Result<Vec<Job>, Failure> {
-    let plain = kind(line)? == "plain";
+fn open_as(line: &mut Line<'_>, plain: bool, device: &OsStr, name: &OsStr) -> Result<Vec<Job>, Failure> {
     line.words(&["open"]);
+    if !plain {
+        key_size_of_file(line);
+    }
     line.pass(&["header", "key-slot", "allow-discards"]);
     line.volume_key();
     line.pass_as("readonly", "--read-only");
@@ -444,15 +466,33 @@ fn format(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
         "key-slot",
         "luks2-metadata-size",
         "luks2-keyslots-size",
-        "align-payload",
         "offset",
         "header",
         "integrity",
         "integrity-no-wipe",
     ]);
+    align(line)?;
     line.volume_key();
     line.operands([line.request.first()]);
     Ok(line.words.split_off(0))
+}
+
+/// `--align-payload`: with a header of its own it is where the data begins.
+fn align(line: &mut Line<'_>) -> Result<(), Failure> {
+    line.uses(&["align-payload"]);
+    match line.request.number("align-payload") {
+        Some(sectors) if line.request.has("header") && !sectors.is_multiple_of(8) => {
+            Err(Failure::parameters("--align-payload with --header is a multiple of 8 sectors"))
+        }
+        Some(sectors) if line.request.has("header") => {
+            line.with("--offset", sectors.to_string());
+            Ok(())
+        }
+        _ => {
+            line.pass(&["align-payload"]);
+            Ok(())
+        }
+    }
 }
 
 fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
@@ -460,7 +500,11 @@ fn add_key(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
     line.uses(&["type", "key-slot"]);
     line.secret();
     line.pass(KEYSLOT);
-    line.pass(&["header", "unbound", "key-size", "new-key-slot"]);
+    line.pass(&["header", "unbound", "new-key-slot"]);
+    match line.request.has("unbound") {
+        true => line.pass(&["key-size"]),
+        false => key_size_of_file(line),
+    }
     line.volume_key();
     line.new_passphrase("new-keyfile")?;
     if let Some(slot) = line.request.text("key-slot").map(OsStr::to_owned) {
@@ -478,6 +522,10 @@ fn change_key(line: &mut Line<'_>, keep: bool) -> Result<Vec<OsString>, Failure>
     line.secret();
     line.pass(KEYSLOT);
     line.pass(&["header", "key-slot"]);
+    if let Some(slot) = line.request.text("key-slot").map(OsStr::to_owned) {
+        // A keyslot that is named stays where it is; in LUKS1, too.
+        line.with("--new-key-slot", slot);
+    }
     if keep {
         line.words(&["--keep-passphrase"]);
     } else {
@@ -588,7 +636,14 @@ fn config(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
     line.uses(&["type", "priority", "key-slot"]);
     if line.request.has("label") || line.request.has("subsystem") {
         line.words(&["--quiet", "header", "set"]);
-        line.pass(&["label", "subsystem", "header"]);
+        line.pass(&["header"]);
+        // Both are set, and what is not said is empty.
+        for name in ["label", "subsystem"] {
+            line.uses(&[name]);
+            // intended: as the comment above says.
+            let text = line.request.text(name).unwrap_or_default().to_owned();
+            line.with(&format!("--{name}"), text);
+        }
         line.operands([line.request.first()]);
         jobs.extend(one(line.words.split_off(0)));
     }

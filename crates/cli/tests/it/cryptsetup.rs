@@ -342,6 +342,48 @@ fn what_an_action_does_not_do_here_is_refused_by_its_name_and_nothing_is_changed
     assert!(names.0.read("vol") == before);
 }
 
+/// Small differences that cryptsetup's own tests look for, each judged by Debian's.
+#[test]
+fn details_are_those_of_debian() {
+    let names = Names::new();
+    names.volume("luks2");
+    // A label that is not named is cleared.
+    names.run(&["config", "--label", "one", "vol"]).reports(0);
+    names.run(&["config", "--subsystem", "two", "vol"]).reports(0);
+    let dump = names.judge(&["luksDump", "vol"]).ok().stdout;
+    assert!(dump.contains("(no label)") && dump.contains("\ttwo\n"), "{dump}");
+    // A token comes back byte for byte.
+    names.0.file("token", br#"{"type":"some","keyslots":[],"of":"us"}"#);
+    names.run(&["token", "import", "--token-id", "3", "--json-file", "token", "vol"]).reports(0);
+    let export = ["token", "export", "--token-id", "3", "vol"];
+    assert_eq!(names.run(&export).ok().stdout, names.judge(&export).ok().stdout);
+    // A header file that is too short is made longer, and its data begins where --align-payload says.
+    names.0.bash("truncate -s 4096 head; truncate -s 20M data").ok();
+    let format =
+        ["luksFormat", "-q", "--type", "luks2", "--header", "head", "--align-payload", "4096", "data", "key"];
+    names.run(&[&format[..], &CHEAP[..]].concat()).reports(0);
+    let dump = names.judge(&["luksDump", "head"]).ok().stdout;
+    assert!(dump.contains("offset: 2097152 [bytes]"), "{dump}");
+    assert!(names.opens("head", "key"));
+    let odd = ["luksFormat", "-q", "--header", "head", "--align-payload", "1", "data", "key"];
+    names.run(&odd).fails(1, "multiple of 8 sectors");
+    assert_eq!(names.judge(&odd).code, 1);
+    // Of LUKS1 a keyslot that is named stays where it is, one that is not moves to a free one.
+    names.volume("luks1");
+    let change = |more: &[&str], files: [&str; 2]| {
+        let words =
+            ["luksChangeKey", "-q", "--pbkdf-force-iterations", "1000", "-d", files[0], "vol", files[1]];
+        names.run(&[&words[..], more].concat()).reports(0);
+        let dump = names.judge(&["luksDump", "vol"]).ok().stdout;
+        (0..8).filter(|slot| dump.contains(&format!("Key Slot {slot}: ENABLED"))).collect::<Vec<_>>()
+    };
+    assert_eq!(change(&["-S", "0"], ["key", "new"]), [0]);
+    assert_eq!(change(&[], ["new", "key"]), [1]);
+    let convert = ["luksConvertKey", "-q", "-d", "key", "vol"];
+    names.run(&convert).fails(1, "LUKS2");
+    assert_eq!(names.judge(&convert).code, 1);
+}
+
 #[test]
 fn a_volume_is_converted_there_and_back() {
     let names = Names::new();

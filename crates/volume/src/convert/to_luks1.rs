@@ -63,7 +63,7 @@ fn header(old: &Header2, device: u64) -> Result<Header, ConvertError> {
     if segment.size != SegmentSize::Dynamic || !segment.offset.is_multiple_of(SECTOR as u64) {
         return Err(Obstacle::Segments.into());
     }
-    let data_sector = u32::try_from(segment.offset / SECTOR as u64).map_err(|_| Obstacle::Segments)?;
+    let data_sector = u32::try_from(segment.offset / 512).map_err(|_| Obstacle::Segments)?;
     let [digest] = metadata.digests() else { return Err(Obstacle::Digests.into()) };
     let DigestKind::Pbkdf2 { hash, iterations, salt, digest } = &digest.kind else {
         return Err(Obstacle::Digests.into());
@@ -116,7 +116,7 @@ fn slot(keyslot: &Keyslot, key_len: u32, encryption: &str, hash: &str) -> Option
         && af.hash == hash
         && kdf_hash == hash
         && keyslot.priority == Priority::Normal;
-    let sector = u32::try_from(keyslot.area.offset / SECTOR as u64).ok()?;
+    let sector = u32::try_from(keyslot.area.offset / 512).ok()?;
     same.then_some((sector, *iterations, *salt))
 }
 
@@ -139,7 +139,7 @@ fn places(in_use: &[Option<u32>; SLOTS], key_len: u32, end: u64) -> Result<[u32;
             at = other.saturating_add(len);
         }
         // cannot overflow: as above.
-        if at.saturating_add(len) > end / SECTOR as u64 {
+        if at.saturating_add(len) > end / 512 {
             return Err(Obstacle::NoRoom.into());
         }
         taken.push(at);

@@ -119,8 +119,7 @@ fn plan(old: &Header, end: u64) -> Result<Option<Move>, ConvertError> {
 }
 
 fn set(sectors: &mut [u32; SLOTS], slot: usize, byte: u64) -> Result<(), ConvertError> {
-    // 512 is not 0.
-    let sector = u32::try_from(byte / SECTOR as u64).map_err(|_| Obstacle::NoRoom)?;
+    let sector = u32::try_from(byte / 512).map_err(|_| Obstacle::NoRoom)?;
     *sectors.get_mut(slot).ok_or(Obstacle::NoRoom)? = sector;
     Ok(())
 }
