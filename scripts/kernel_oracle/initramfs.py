@@ -25,7 +25,7 @@ PROGRAMS = [
 # Kernel modules, each with what it depends on: names, or directories below kernel/ that end in `/`.
 MODULES = [
     "crypto/", "arch/x86/crypto/", "lib/crypto/",
-    "dm-mod", "dm-crypt", "dm-integrity", "ext4", "ecryptfs", "vfat", "nls_ascii", "nls_cp437", "nls_utf8", "loop", "nbd",
+    "dm-mod", "dm-crypt", "dm-integrity", "dm-verity", "ext4", "ecryptfs", "vfat", "nls_ascii", "nls_cp437", "nls_utf8", "loop", "nbd",
     "virtio_pci", "virtio_blk", "virtio_console", "virtio_net", "virtio-rng", "9p", "9pnet_virtio",
 ]
 # Loaded by /init in this order before the script starts.

@@ -38,3 +38,20 @@ impl Cache {
         &self.0[(number % self.0.len() as u64) as usize]
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_share_a_place_are_not_taken_for_each_other_and_memory_is_bounded() {
+        let cache = Cache::new(4096, u64::MAX);
+        let places = cache.0.len() as u64;
+        assert!(places * 4096 <= BYTES as u64);
+        let block: Arc<[u8]> = vec![1; 4096].into();
+        cache.keep(5, &block);
+        assert!(cache.find(5).is_some() && cache.find(5 + places).is_none());
+        cache.keep(5 + places, &block);
+        assert!(cache.find(5).is_none() && cache.find(5 + places).is_some());
+    }
+}

@@ -562,3 +562,41 @@ fn parts_that_do_not_fit_are_refused_before_anything_is_written() {
     assert!(matches!(refused, VerityError::TooShort { part: Part::Data, .. }));
     assert!(made.tree.image() == before);
 }
+
+#[test]
+fn a_run_that_stops_or_fails_leaves_no_superblock() {
+    let made = made(700, Some(2));
+    let superblock = Superblock { uuid: UUID_BYTES, parameters: made.layout.parameters().clone() };
+    let run = |tree: &Arc<FaultDevice>, cancel: bool| {
+        let parts = Parts { tree: tree.clone(), ..made.parts() };
+        let none = &mut |_, _| {};
+        let cancel = std::sync::atomic::AtomicBool::new(cancel);
+        let mut pace = Pace { cancel: Some(&cancel), ..pace(none) };
+        build(&parts, Together::default(), &made.layout, Some(&superblock), &mut pace)
+    };
+    let empty = || Arc::new(FaultDevice::zeroed(made.tree.size() as usize));
+    let has_superblock = |tree: &FaultDevice| tree.image()[..8] != [0; 8];
+
+    let tree = empty();
+    assert_eq!(run(&tree, true), Err(VerityError::Cancelled));
+    assert!(!has_superblock(&tree));
+    let tree = empty();
+    tree.fail(Fault::FailingFlush { number: 0 });
+    assert!(matches!(run(&tree, false), Err(VerityError::Device { part: Part::Tree, .. })));
+    assert!(!has_superblock(&tree), "it is written only after what it stands for is durable");
+    let tree = empty();
+    assert_eq!(run(&tree, false), Ok(made.root));
+    assert!(has_superblock(&tree) && tree.counts().1 >= 2);
+}
+
+#[test]
+fn progress_ends_at_the_total_that_it_was_told_of() {
+    let made = made(700, Some(2));
+    let mut last = (0, 0);
+    let mut hear = |done, total| last = (done, total);
+    build(&made.parts(), Together::default(), &made.layout, None, &mut pace(&mut hear)).expect("a tree");
+    assert!(last.0 == last.1 && last.1 > 700 * 512, "{last:?}");
+    let mut hear = |done, total| last = (done, total);
+    check(made.parts(), made.layout.clone(), made.root.as_bytes(), &mut pace(&mut hear)).expect("a report");
+    assert_eq!(last, (700 * 512, 700 * 512));
+}

@@ -6,5 +6,6 @@ mod mapping;
 mod plain;
 mod trees;
 mod unlock;
+mod verity;
 mod vhost_user;
 mod volumes;
