@@ -39,7 +39,8 @@
 //! Each gives the same bytes for any data unit, run and alignment. 512 bytes are a whole batch of `vaes-512` and two of
 //! `vaes-256`: units of 512, 1024 … 4096 bytes have no tail there.
 //!
-//! [`aead`](mod@aead) is authenticated encryption, for media that have room for tags.
+//! [`aead`](mod@aead) is authenticated encryption, for media that have room for tags. [`TaggedMapper`] is dm-crypt's: GCM, CCM, AEGIS,
+//! ChaCha20-Poly1305, or a cipher with an HMAC, over runs of data units with a tag beside each.
 //!
 //! # Cargo features
 //!
@@ -51,7 +52,7 @@
 //! | features | what they bring |
 //! |---|---|
 //! | `blowfish`, `camellia`, `cast5`, `cast6`, `des`, `noekeon`, `serpent`, `speck`, `twofish` | block ciphers; `ciphers` is all of them |
-//! | `blake2`, `ripemd`, `sha1`, `sha2`, `sha3`, `whirlpool` | hashes for ESSIV; `hashes` is all of them. `sha2` brings `AesCbcEssiv` too |
+//! | `blake2`, `ripemd`, `sha1`, `sha2`, `sha3`, `whirlpool` | hashes for ESSIV; `hashes` is all of them. `sha2` brings `AesCbcEssiv` too, and both SHA the HMACs of [`TaggedMapper`] |
 //! | `ascon`, `ccm`, `chacha20poly1305`, `gcm` | the ciphers of [`aead`](mod@aead); the feature `aead` is all of them |
 //! | `std` | asks the operating system what an aarch64 CPU can do |
 //!

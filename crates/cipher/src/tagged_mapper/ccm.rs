@@ -26,7 +26,7 @@ impl MadeOfAes for InCcm {
 }
 
 /// First byte of the block that the MAC begins with: associated data, a tag of 16 bytes, lengths of four bytes (SP 800-38C, A.2.1).
-const MAC_FLAGS: u8 = 1 << 6 | (16 - 2) / 2 << 3 | (4 - 1);
+const MAC_FLAGS: u8 = (1 << 6) | (((16 - 2) / 2) << 3) | (4 - 1);
 
 /// First byte of a counter block (SP 800-38C, A.3).
 const COUNTER_FLAGS: u8 = 4 - 1;

@@ -56,7 +56,7 @@ impl<C: AnyMode + GcmBackend> Gcm<C> {
             let bytes = associated.as_flattened_mut();
             bytes[..8].copy_from_slice(&units.sector_of(i).to_le_bytes());
             bytes[8..20].copy_from_slice(&iv[..12]);
-            let lengths: Block = (160 << 64 | 8 * data.len() as u128).to_be_bytes();
+            let lengths: Block = ((160 << 64) | (8 * data.len() as u128)).to_be_bytes();
             let mut state = self.cipher.ghash(&self.hash, 0, &associated);
             state = self.cipher.ghash(&self.hash, state, data.as_chunks().0);
             state = self.cipher.ghash(&self.hash, state, &[lengths]);

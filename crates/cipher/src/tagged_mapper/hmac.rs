@@ -37,6 +37,7 @@ impl Mac {
 }
 
 /// A keyed MAC. The hashes wipe themselves on drop.
+#[allow(clippy::large_enum_variant, reason = "there is no heap to put the large one on")]
 pub(crate) enum KeyedMac {
     #[cfg(feature = "sha1")]
     HmacSha1(Hmac<sha1::Sha1>),

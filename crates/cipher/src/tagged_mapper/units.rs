@@ -31,7 +31,7 @@ impl UnitsWithTags<'_> {
         self.sector.wrapping_add((self.unit as u64 / 512).wrapping_mul(unit as u64))
     }
 
-    /// The same in pieces of at most `count` units.
+    /// Splits them into pieces of at most `count` units.
     pub(crate) fn in_groups(self, count: usize, mut each: impl FnMut(UnitsWithTags<'_>)) {
         let count = count.max(1);
         let Self { direction, sector, unit, ivs, data, tags } = self;

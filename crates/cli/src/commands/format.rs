@@ -284,7 +284,7 @@ impl Media<'_> {
         }
     }
 
-    /// The same for those who keep it.
+    /// The file, block device or export, shared.
     pub(super) fn block_device(&self) -> Arc<dyn BlockDevice> {
         match self {
             Self::New(_, file) => file.shared(),

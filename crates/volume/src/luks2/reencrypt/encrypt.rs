@@ -87,6 +87,10 @@ pub fn begin_encryption<'a>(
         }
         None => return Err(OptionError::DataOffset { bytes: 0, header: NOTE_ROOM }.into()),
     };
+    // Tags take room that is not there.
+    if options.format.tags.is_some() {
+        return Err(OptionError::NotInFormat.into());
+    }
     let plan = create::plan(devices, &options.format)?;
     let key = plan.key();
     let (header, sealed) = create::build(&plan, passphrase, &options.format)?;
