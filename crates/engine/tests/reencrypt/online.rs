@@ -178,7 +178,7 @@ fn what_was_flushed_is_there_after_a_power_loss() {
         let mut number = seed as usize;
         bench.device.recording().for_each_power_loss(&limits, |aftermath| {
             number += 1;
-            if number % stride != 0 {
+            if !number.is_multiple_of(stride) {
                 return;
             }
             visited += 1;

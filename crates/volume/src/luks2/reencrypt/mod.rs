@@ -45,7 +45,7 @@ pub struct Rewriting<'a> {
     old: Option<Locked<Mapper>>,
     new: Option<Locked<Mapper>>,
     protection: Protection,
-    /// The same two once more, for whoever serves the volume meanwhile.
+    /// Both forms of all data, for whoever serves the volume meanwhile.
     sides: Option<Sides>,
 }
 
