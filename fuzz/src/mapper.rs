@@ -152,7 +152,8 @@ fn change(bytes: &mut [u8], u: &mut Unstructured<'_>) -> Result<()> {
 /// A line that we give the kernel says the same when the kernel gives it back.
 fn crypt_line(u: &mut Unstructured<'_>) -> Result<()> {
     let key: Vec<u8> = (0..*u.choose(&[0, 16, 32, 64, 96])?).map(|i: u8| i ^ 0x5a).collect();
-    let tags = u.arbitrary::<bool>()?.then_some(IntegrityTags { len: u.arbitrary()?, provided: 1 << 20 });
+    let tags = IntegrityTags { len: u.arbitrary()?, provided: 1 << 20, key_len: None };
+    let tags = u.arbitrary::<bool>()?.then_some(tags);
     let target = CryptTarget {
         start: 0,
         len: 1 << 20,

@@ -141,7 +141,7 @@ fn gcm_by_hand(cipher: &str, key: &[u8], sector: u64, iv: &[u8], unit: &[u8]) ->
             if x >> bit & 1 == 1 {
                 z ^= v;
             }
-            v = v >> 1 ^ (v & 1) * (0xe1 << 120);
+            v = (v >> 1) ^ ((v & 1) * (0xe1 << 120));
         }
         z
     };

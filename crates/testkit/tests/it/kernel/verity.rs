@@ -8,7 +8,9 @@ use atrest_testkit::kernel::Kernel;
 use atrest_testkit::{Random, Scratch};
 
 /// Name, bytes in a block, hash type, hash, salt, bytes of parity, and the block that is changed after the tree was made.
-const VOLUMES: &[(&str, u64, u32, &str, &str, Option<u32>, Option<usize>)] = &[
+type Tree = (&'static str, u64, u32, &'static str, &'static str, Option<u32>, Option<usize>);
+
+const VOLUMES: &[Tree] = &[
     ("whole", 4096, 1, "sha256", "00ff11ee", None, None),
     ("small", 512, 1, "sha512", "-", None, None),
     ("chrome-os", 1024, 0, "sha1", "dadada", None, None),
