@@ -22,7 +22,7 @@ use atrest_secret::{WIPED_STACK, with_wiped_stack_up_to};
 
 /// What `run.rs` wipes, and after modes that take little of the stack.
 const WIPED: usize = 24 << 10;
-const SHALLOW: usize = 8 << 10;
+const SHALLOW: usize = 12 << 10;
 /// Stack that is painted: more than a run takes and more than is wiped.
 const PAINTED: usize = WIPED_STACK + (32 << 10);
 const PAINT: u8 = 0xa7;

@@ -74,7 +74,7 @@ impl LockedVolume {
     /// Unlocks with a passphrase. Takes the memory and time that the keyslots ask for.
     ///
     /// [`UnlockError::ReencryptionInProgress`], [`UnlockError::UnsupportedRequirement`],
-    /// [`UnlockError::Authenticated`] and the other `Unsupported` variants if this program can't serve the
+    /// [`UnlockError::InlineTags`] and the other `Unsupported` variants if this program can't serve the
     /// volume. What [`check_place`](Self::check_place) finds, and [`UnlockError::DataDeviceTooSmall`].
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl LockedVolume {
     /// [`UnlockError::NoSuchKeyslot`], [`UnlockError::Unbound`] or [`UnlockError::NoKeyslot`] if there is none to try.
     ///
     /// [`UnlockError::ReencryptionInProgress`], [`UnlockError::UnsupportedRequirement`],
-    /// [`UnlockError::Authenticated`] and the other `Unsupported` variants if this program can't serve the volume.
+    /// [`UnlockError::InlineTags`] and the other `Unsupported` variants if this program can't serve the volume.
     /// What [`check_place`](Self::check_place) finds, and [`UnlockError::DataDeviceTooSmall`].
     pub fn unlock(
         &self,

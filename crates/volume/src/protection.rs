@@ -18,8 +18,8 @@ pub enum Protection {
     Identity,
     /// Each data unit has a tag, which dm-integrity's layout keeps. The segment's place on the media is the one of its superblock.
     Tagged(Box<dyn Tagged>),
-    /// The kernel's: each data unit has a tag that only dm-crypt and dm-integrity check. Nobody else can serve it.
-    Kernel {
+    /// What encrypts lies elsewhere, as that of [`Tagged`](Self::Tagged) units does once their layout is open. Whoever asks here is refused.
+    Elsewhere {
         /// Bytes in a data unit.
         data_unit: usize,
     },
@@ -54,8 +54,6 @@ pub enum CascadeError {
 pub enum ProtectionError {
     /// The cipher refused it.
     Run(RunError),
-    /// Only the kernel can do it.
-    Kernel,
     /// The run has tags, without which nothing can be done.
     Tags,
 }
@@ -84,7 +82,7 @@ impl Protection {
             Self::Cascade(cascade) => cascade.innermost.data_unit(),
             Self::Identity => SECTOR_SIZE as usize,
             Self::Tagged(tagged) => tagged.data_unit(),
-            Self::Kernel { data_unit } => *data_unit,
+            Self::Elsewhere { data_unit } => *data_unit,
         }
     }
 
@@ -100,7 +98,7 @@ impl Protection {
     ///
     /// # Errors
     /// [`ProtectionError::Run`] if it is no whole number of data units, or the cipher may not write;
-    /// [`ProtectionError::Kernel`] if only the kernel can; [`ProtectionError::Tags`] if the units have tags. Then `run` holds nothing of use.
+    /// [`ProtectionError::Tags`] if the units have tags. Then `run` holds nothing of use.
     pub fn encrypt(&self, first: DataUnitIndex, run: &mut [u8]) -> Result<(), ProtectionError> {
         match self {
             Self::Mapper(mapper) => mapper.encrypt(first, run)?,
@@ -111,8 +109,7 @@ impl Protection {
                 }
             }
             Self::Identity => {}
-            Self::Tagged(_) => return Err(ProtectionError::Tags),
-            Self::Kernel { .. } => return Err(ProtectionError::Kernel),
+            Self::Tagged(_) | Self::Elsewhere { .. } => return Err(ProtectionError::Tags),
         }
         Ok(())
     }
@@ -141,8 +138,7 @@ impl Protection {
                 }
                 dst.copy_from_slice(src);
             }
-            Self::Tagged(_) => return Err(ProtectionError::Tags),
-            Self::Kernel { .. } => return Err(ProtectionError::Kernel),
+            Self::Tagged(_) | Self::Elsewhere { .. } => return Err(ProtectionError::Tags),
         }
         Ok(())
     }
@@ -161,8 +157,7 @@ impl Protection {
                 innermost.decrypt(first, run)?;
             }
             Self::Identity => {}
-            Self::Tagged(_) => return Err(ProtectionError::Tags),
-            Self::Kernel { .. } => return Err(ProtectionError::Kernel),
+            Self::Tagged(_) | Self::Elsewhere { .. } => return Err(ProtectionError::Tags),
         }
         Ok(())
     }
@@ -195,8 +190,7 @@ impl Protection {
                 }
                 dst.copy_from_slice(src);
             }
-            Self::Tagged(_) => return Err(ProtectionError::Tags),
-            Self::Kernel { .. } => return Err(ProtectionError::Kernel),
+            Self::Tagged(_) | Self::Elsewhere { .. } => return Err(ProtectionError::Tags),
         }
         Ok(())
     }
@@ -221,7 +215,7 @@ impl fmt::Debug for Protection {
             Self::Cascade(_) => "Cascade(..)",
             Self::Identity => "Identity",
             Self::Tagged(_) => "Tagged(..)",
-            Self::Kernel { .. } => "Kernel",
+            Self::Elsewhere { .. } => "Elsewhere",
         })
     }
 }
@@ -247,7 +241,6 @@ impl fmt::Display for ProtectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run(error) => error.fmt(f),
-            Self::Kernel => f.write_str("only the kernel checks the tags of this volume"),
             Self::Tags => f.write_str("the data units have tags, which were not given"),
         }
     }
@@ -313,14 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_kernel_can_do_nobody_pretends_to_do() {
-        let kernel = Protection::Kernel { data_unit: 4096 };
+    fn what_is_encrypted_elsewhere_is_not_encrypted_here() {
+        let elsewhere = Protection::Elsewhere { data_unit: 4096 };
         let (mut run, mut other) = ([7; 4096], [0; 4096]);
-        assert_eq!(kernel.encrypt(DataUnitIndex(0), &mut run), Err(ProtectionError::Kernel));
-        assert_eq!(kernel.decrypt(DataUnitIndex(0), &mut run), Err(ProtectionError::Kernel));
-        assert_eq!(kernel.encrypt_to(DataUnitIndex(0), &run, &mut other), Err(ProtectionError::Kernel));
-        assert_eq!(kernel.decrypt_to(DataUnitIndex(0), &run, &mut other), Err(ProtectionError::Kernel));
-        assert_eq!((kernel.data_unit(), run, other), (4096, [7; 4096], [0; 4096]));
+        assert_eq!(elsewhere.encrypt(DataUnitIndex(0), &mut run), Err(ProtectionError::Tags));
+        assert_eq!(elsewhere.decrypt(DataUnitIndex(0), &mut run), Err(ProtectionError::Tags));
+        assert_eq!(elsewhere.encrypt_to(DataUnitIndex(0), &run, &mut other), Err(ProtectionError::Tags));
+        assert_eq!(elsewhere.decrypt_to(DataUnitIndex(0), &run, &mut other), Err(ProtectionError::Tags));
+        assert_eq!((elsewhere.data_unit(), run, other), (4096, [7; 4096], [0; 4096]));
     }
 
     #[test]

@@ -36,8 +36,6 @@ pub enum DiskError {
         /// The longest possible.
         limit: usize,
     },
-    /// The volume is authenticated in a way that only the kernel can check.
-    Authenticated,
     /// The data units have tags, and what keeps them can't be opened.
     Integrity(IntegrityError),
     /// A segment's position on the media or in the plaintext does not fit in 64 bits.
@@ -66,9 +64,6 @@ impl fmt::Display for DiskError {
                     f,
                     "data units of {data_unit} bytes are longer than the {limit} bytes that can be served"
                 )
-            }
-            Self::Authenticated => {
-                f.write_str("the volume is authenticated, which only the kernel can serve")
             }
             Self::Integrity(error) => error.fmt(f),
             Self::Overflow { media_offset, len } => {

@@ -90,28 +90,23 @@ impl Disk {
     /// authenticates it, so whoever can write to the media could set it and then see what is in use.
     ///
     /// # Errors
-    /// [`DiskError::Authenticated`] if only the kernel can read the volume. [`DiskError::MediaTooSmall`] if
-    /// `media` ends before a segment does. The others say which segment does not go together with those
-    /// before it, or with its data units.
+    /// [`DiskError::MediaTooSmall`] if `media` ends before a segment does, [`DiskError::Integrity`] if there are no tags where a segment
+    /// has them. The others say which segment does not go together with those before it, or with its data units.
     pub fn new(media: Arc<dyn BlockDevice>, volume: Volume, options: DiskOptions) -> Result<Self, DiskError> {
-        let is_kernels = |segment: &Segment| matches!(segment.protection, Protection::Kernel { .. });
-        if volume.segments().iter().any(is_kernels) {
-            return Err(DiskError::Authenticated);
-        }
         let uuid = volume.uuid().map(str::to_owned);
         let read_only = options.read_only || volume.read_only();
         let options = DiskOptions { read_only, ..options };
         let mut regions = Vec::new();
         for segment in volume.into_segments() {
-            let Segment { start, media_offset, protection, .. } = segment;
+            let Segment { start, len, media_offset, protection } = segment;
             regions.push(match protection {
                 Protection::Tagged(tagged) => {
                     let mut how = OpenOptions::default();
                     (how.mode, how.read_only) = (options.integrity, read_only);
                     let opened = Integrity::open(Arc::clone(&media), media_offset, tagged, how)?;
-                    Region::of_integrity(start, media_offset, opened)
+                    Region::of_integrity(start, len, media_offset, opened)
                 }
-                protection => Region::from_segment(Segment { protection, ..segment }),
+                protection => Region::from_segment(Segment { start, len, media_offset, protection }),
             });
         }
         Self::from_regions(media, regions, options, uuid)
@@ -127,7 +122,7 @@ impl Disk {
         options: DiskOptions,
     ) -> Result<Self, DiskError> {
         let read_only = options.read_only || opened.is_read_only();
-        let region = Region::of_integrity(0, 0, opened);
+        let region = Region::of_integrity(0, opened.size(), 0, opened);
         Self::from_regions(media, vec![region], DiskOptions { read_only, ..options }, None)
     }
 

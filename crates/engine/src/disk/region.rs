@@ -16,7 +16,7 @@ pub struct Region {
     pub len: u64,
     pub media_offset: u64,
     pub protection: Protection,
-    /// The data units with their tags, where they have tags. Then `protection` is the kernel's: nothing asks it.
+    /// The data units with their tags, where they have tags. Then `protection` refuses: nothing may ask it.
     pub tagged: Option<Integrity>,
 }
 
@@ -26,10 +26,10 @@ impl Region {
         Self { start, len, media_offset, protection, tagged: None }
     }
 
-    /// Data units with tags, from byte `start` of the plaintext on.
-    pub fn of_integrity(start: u64, media_offset: u64, tagged: Integrity) -> Self {
-        let (len, data_unit) = (tagged.size(), tagged.data_unit());
-        let protection = Protection::Kernel { data_unit };
+    /// The first `len` bytes of data units with tags, from byte `start` of the plaintext on.
+    pub fn of_integrity(start: u64, len: u64, media_offset: u64, tagged: Integrity) -> Self {
+        let (len, data_unit) = (len.min(tagged.size()), tagged.data_unit());
+        let protection = Protection::Elsewhere { data_unit };
         Self { start, len, media_offset, protection, tagged: Some(tagged) }
     }
 

@@ -216,10 +216,10 @@ fn a_read_only_volume_or_media_refuses_every_change() {
 }
 
 #[test]
-fn a_volume_whose_tags_only_the_kernel_checks_is_no_disk() {
+fn units_that_are_encrypted_elsewhere_are_neither_read_nor_written_as_they_are() {
     let encrypted = Locked::new(mapper("aes-xts-plain64", 4096, 1)).into();
-    let kernel = Protection::Kernel { data_unit: 4096 };
-    let segments = [(0, encrypted), (8192, kernel)].map(|(start, protection)| Segment {
+    let elsewhere = Protection::Elsewhere { data_unit: 4096 };
+    let segments = [(0, encrypted), (8192, elsewhere)].map(|(start, protection)| Segment {
         start,
         len: 8192,
         media_offset: start,
@@ -227,8 +227,15 @@ fn a_volume_whose_tags_only_the_kernel_checks_is_no_disk() {
     });
     let volume = Volume::new(VolumeFormat::Luks2, segments.into());
     let media = Arc::new(FaultDevice::zeroed(1 << 20));
-    let refused = Disk::new(media, volume, DiskOptions::default()).expect_err("refused");
-    assert_eq!(refused, DiskError::Authenticated);
+    let disk = Disk::new(media.clone(), volume, DiskOptions::default()).expect("it fits");
+    for (offset, len) in [(8192, 4096), (8200, 16), (4096, 8192)] {
+        let mut bytes = vec![0; len];
+        assert_eq!(disk.read_at(offset, &mut bytes).expect_err("no key here").cause, Cause::Unsupported);
+        assert_eq!(disk.write_at(offset, &bytes).expect_err("no key here").cause, Cause::Unsupported);
+    }
+    let mut stored = [1; 8192];
+    media.read_at(8192, &mut stored).expect("it is there");
+    assert_eq!(stored, [0; 8192]);
 }
 
 #[test]

@@ -134,7 +134,7 @@ impl Layout {
             _ => Ok(()),
         };
         long_enough(Part::Data, &*parts.data, self.parameters.data_len())?;
-        long_enough(Part::Tree, &*parts.tree, self.tree.end_bytes())?;
+        long_enough(Part::Tree, &*parts.tree, self.tree.needed_bytes())?;
         match (&self.fec, &parts.parity) {
             (Some(fec), Some(parity)) => long_enough(Part::Parity, &**parity, fec.end()),
             _ => Ok(()),

@@ -38,6 +38,8 @@ pub struct Tree {
     block: u32,
     first: u64,
     end: u64,
+    /// Neither a tree nor a superblock is stored.
+    is_nothing: bool,
 }
 
 /// Why there is no such tree.
@@ -82,7 +84,8 @@ impl Tree {
         let in_bytes = end.and_then(|end| end.checked_mul(block.into()));
         let end = end.filter(|_| in_bytes.is_some_and(|bytes| bytes <= i64::MAX as u64));
         let end = end.ok_or(TreeError::TooLarge)?;
-        Ok(Self { levels, digest_len, stride, per_block_log2, block, first, end })
+        let is_nothing = levels.is_empty() && !place.superblock;
+        Ok(Self { levels, digest_len, stride, per_block_log2, block, first, end, is_nothing })
     }
 
     /// The levels, that above the data first.
@@ -131,6 +134,11 @@ impl Tree {
     pub fn blocks(&self) -> u64 {
         // cannot overflow: the end is not before the beginning.
         self.end.wrapping_sub(self.first)
+    }
+
+    /// Bytes that its device must have: none where nothing is stored, because one block of data has no tree and no superblock is wanted.
+    pub fn needed_bytes(&self) -> u64 {
+        if self.is_nothing { 0 } else { self.end_bytes() }
     }
 
     /// First byte behind the tree.

@@ -263,18 +263,23 @@ impl Stage {
             }
             false => drop(program.arg(&self.image).arg(&plain).ok()),
         }
-        let file = fs::OpenOptions::new().write(true).open(&plain).expect("open");
-        file.set_len(self.len).expect("the file system's own size");
-        Program::named("e2fsck").args(["-f", "-n"]).arg(&plain).ok();
-        let out = self.directory.path("out");
-        fs::create_dir(&out).expect("a directory");
-        let dump = format!("rdump / {}", out.display());
-        Program::named("debugfs").args(["-R", &dump]).arg(&plain).ok();
-        Program::named("sha256sum").args(["--quiet", "-c", "../sums"]).current_dir(&out).ok();
-        fs::remove_dir_all(&out).expect("remove");
+        self.check_files(&plain);
         if !decrypted {
             cryptsetup("open --test-passphrase --key-file").arg(&self.key).arg(self.header_path()).ok();
         }
+    }
+
+    /// The file system and all its files are whole in this image.
+    fn check_files(&self, plain: &Path) {
+        let file = fs::OpenOptions::new().write(true).open(plain).expect("open");
+        file.set_len(self.len).expect("the file system's own size");
+        Program::named("e2fsck").args(["-f", "-n"]).arg(plain).ok();
+        let out = self.directory.path("out");
+        fs::create_dir(&out).expect("a directory");
+        let dump = format!("rdump / {}", out.display());
+        Program::named("debugfs").args(["-R", &dump]).arg(plain).ok();
+        Program::named("sha256sum").args(["--quiet", "-c", "../sums"]).current_dir(&out).ok();
+        fs::remove_dir_all(&out).expect("remove");
     }
 }
 
@@ -422,12 +427,13 @@ fn what_is_only_initialised_is_resumed_by_the_other() {
         stage.begin(Who::Cryptsetup).arg("--init-only").ok();
         let info = atrest("info").arg(stage.header_path()).ok().text();
         assert!(info.contains("in progress"), "{info}");
-        let refused = stage.ours("decrypt").arg(&stage.image).arg(stage.directory.path("x")).run();
-        assert!(
-            job.has_own_header() || refused.messages().contains("atrest reencrypt --resume"),
-            "{}",
-            refused.messages()
-        );
+        // A volume whose header lies in front is read as it is meanwhile.
+        let shown = stage.directory.path("shown");
+        let read = stage.ours("decrypt").arg(&stage.image).arg(&shown).run();
+        assert_eq!(read.is_ok(), !job.has_own_header(), "{job:?}: {}", read.messages());
+        if read.is_ok() {
+            stage.check_files(&shown);
+        }
         stage.resume(Who::Us).ok();
         stage.check();
     }

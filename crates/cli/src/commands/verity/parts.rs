@@ -163,7 +163,8 @@ impl Planned {
             let device = open_with_room(path, len).map_err(|error| Failure::from(error).at(path))?;
             Ok(Arc::new(device))
         };
-        let (tree_end, parity_end) = (self.layout.tree().end_bytes(), self.layout.fec().map(|fec| fec.end()));
+        let (tree_end, parity_end) =
+            (self.layout.tree().needed_bytes(), self.layout.fec().map(|fec| fec.end()));
         // One device is opened once, as long as the longest part wants it.
         // intended: where there is no parity it takes no room.
         let with_parity = if self.together.tree_parity { parity_end.unwrap_or(0) } else { 0 };
