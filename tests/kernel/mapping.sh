@@ -127,6 +127,7 @@ while read -r name options; do
     status=0
     $atrest decrypt --key-file /share/key "$device" /tmp/plain > /tmp/out 2>&1 || status=$?
     [ $status = 4 ] && grep -q "its tag is wrong" /tmp/out || fail "$name: status $status: $(cat /tmp/out)"
+    rm -f /tmp/plain /tmp/plain.atrest-checkpoint
     $atrest open "$device" --dm volume --allow-discards --key-file /share/key > /tmp/out 2>&1 && fail "$name: discards"
     grep -q "passes no discards on" /tmp/out && [ -z "$(dmsetup ls | grep volume)" ] || fail "$name: $(cat /tmp/out) $(dmsetup ls)"
     losetup -d "$device"
