@@ -15,7 +15,10 @@ opened() {
     cryptsetup open --key-file /share/key $how "$device" volume || fail "$name: not opened: $(dmesg | tail -n 5)"
 }
 fill() {
-    dd if="/share/$name.new" of=/dev/mapper/volume bs=64k conv=fsync 2> /dev/null || fail "$name: not written"
+    # cryptsetup's own may be some sectors shorter than ours.
+    size=$(blockdev --getsize64 /dev/mapper/volume)
+    head -c "$size" "/share/$name.new" | dd of=/dev/mapper/volume bs=64k iflag=fullblock conv=fsync 2> /tmp/messages ||
+        fail "$name: not written: $(cat /tmp/messages)"
 }
 cost="--pbkdf pbkdf2 --pbkdf-force-iterations 1000 --luks2-metadata-size 16k --luks2-keyslots-size 1m"
 while read -r name how options; do

@@ -423,7 +423,7 @@ fn futures_that_are_dropped_lose_nothing_and_raise_no_alarm() {
     println!(
         "{sessions} sessions, {dropped} futures dropped, {halted} changes refused in the middle of a step"
     );
-    assert!(dropped > sessions && halted > 0);
+    assert!(dropped > sessions / 2 && halted > 0);
 }
 
 /// What happens to scratch and store, in its order.
