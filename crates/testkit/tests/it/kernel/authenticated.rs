@@ -104,7 +104,8 @@ fn boot(share: &Scratch, key: &Path, cases: &[Case]) {
             assert!(new.len() - read.len() < 128 << 10, "{name}: {} of {} bytes", read.len(), new.len());
             fs::remove_file(&out).expect("remove the plaintext");
             let mut image = fs::read(&volume.path).expect("read the image");
-            image[SIZE * 3 / 4] ^= 1;
+            // Data lies at the end, whatever the tags before it take.
+            image[SIZE - (128 << 10)] ^= 1;
             fs::write(&volume.path, image).expect("write the image");
             let read = atrest("decrypt --no-checkpoint --key-file").arg(key).arg(&volume.path).arg(&out);
             let refused = read.run().expect_code(4).messages();
