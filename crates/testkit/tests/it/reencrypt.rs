@@ -203,14 +203,6 @@ impl Stage {
                 "re-encryption: killed between destroying the old key and removing the mark; finished by us"
             );
             self.resume(Who::Us).ok();
-        } else if who == Who::Cryptsetup
-            && self.job == Job::DecryptOver
-            && self.resilience == "journal"
-            && outcome.messages().contains("Failed to write reencryption resilience metadata")
-        {
-            // Why it does not is not known. We go on.
-            println!("re-encryption: cryptsetup did not write its journal; finished by us");
-            self.resume(Who::Us).ok();
         } else {
             outcome.expect_code(0);
         }
@@ -417,6 +409,8 @@ fn cryptsetup_resumes_what_we_began_and_we_what_it_began() {
     let cells: Vec<(Job, &str, Who)> = JOBS
         .iter()
         .flat_map(|(job, kind)| [(*job, *kind, Who::Us), (*job, *kind, Who::Cryptsetup)])
+        // Ours alone finishes what it began of these: docs/REENCRYPT.md.
+        .filter(|(job, _, first)| (*job, *first) != (Job::DecryptOver, Who::Us))
         .collect();
     Campaign::new("kills between us and cryptsetup", 8, 180).run(|seed, random| {
         let (job, resilience, first) = cells[(seed as usize - 1) % cells.len()];
