@@ -93,7 +93,7 @@ fn by_xts(dir: &Path, size: u64) -> Result<Disk, Box<dyn Error>> {
     let spec: CipherSpec = "aes-xts-plain64".parse()?;
     let options = MapperOptions { data_unit: UNIT, ..MapperOptions::default() };
     let mapper = Locked::new(Mapper::new(&spec, &key(64), &options)?);
-    let file = Arc::new(FileDevice::create(dir.join("xts.img"), size)?);
+    let file = Arc::new(FileDevice::create(&dir.join("xts.img"), size)?);
     let disk = Disk::of_mapper(file, mapper, 0, size, DiskOptions::default())?;
     disk.write_zeroes(0, size)?;
     Ok(disk)

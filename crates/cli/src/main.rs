@@ -15,6 +15,7 @@ mod integritysetup;
 #[cfg(test)]
 mod letters;
 mod output;
+mod popt;
 mod progress;
 mod prompt;
 mod secrets;

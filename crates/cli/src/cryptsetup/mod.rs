@@ -15,7 +15,6 @@ mod volume_key;
 mod words;
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -67,20 +66,13 @@ fn quoted(word: &str) -> String {
 
 /// Does what the words ask for.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
-    let request = match words::read(words).and_then(|answer| match answer {
+    let checked = words::read(words).and_then(|answer| match answer {
         Answer::Request(request) => check::check(&request).map(|()| Answer::Request(request)),
         answer => Ok(answer),
-    }) {
-        Ok(Answer::Request(request)) => request,
-        Ok(Answer::Text(text)) => {
-            // If nobody reads the help there is nobody to tell.
-            let _ = writeln!(std::io::stdout(), "{text}");
-            return ExitCode::SUCCESS;
-        }
-        Err(failure) => {
-            failure.print(false);
-            return ExitCode::from(failure.code());
-        }
+    });
+    let request = match Answer::request(checked) {
+        Ok(request) => request,
+        Err(code) => return code,
     };
     if request.has("test-args") {
         println!("No action taken. Invoked with --test-args option.");

@@ -1,14 +1,14 @@
-//! A command line by cryptsetup's rules: options anywhere, `--name value` or `--name=value`, letters together, `--` before operands.
+//! What a command line asks cryptsetup for.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use super::action::Action;
 use super::option::{OPTIONS, Opt, Value};
 use crate::args::size::parse_size;
 use crate::failure::Failure;
+use crate::popt::{self, Given, Known, Line};
 
 /// The version whose options and actions these are.
 const LIKE: &str = "2.8";
@@ -20,30 +20,21 @@ pub struct Request {
     /// The type of volume that the action's name implies, or that --type says.
     pub kind: Option<String>,
     pub operands: Vec<OsString>,
-    given: Vec<Given>,
-}
-
-#[derive(Debug)]
-struct Given {
-    option: &'static Opt,
-    value: Option<OsString>,
+    given: Given<Opt>,
 }
 
 /// A request, or a text that answers the command line.
-pub enum Answer {
-    Request(Request),
-    Text(String),
-}
+pub type Answer = popt::Answer<Request>;
 
 impl Request {
     /// Whether the option is there.
     pub fn has(&self, name: &str) -> bool {
-        self.given.iter().any(|given| given.option.name == name)
+        self.given.has(name)
     }
 
     /// The value of an option; the last one counts.
     pub fn text(&self, name: &str) -> Option<&OsStr> {
-        self.given.iter().rev().find(|given| given.option.name == name)?.value.as_deref()
+        self.given.value(name)
     }
 
     /// The value of an option that is a number. [`read`] has seen that it is one.
@@ -58,17 +49,17 @@ impl Request {
 
     /// How often an option is there.
     pub fn count(&self, name: &str) -> usize {
-        self.given.iter().filter(|given| given.option.name == name).count()
+        self.given.count(name)
     }
 
     /// The names of the options that are there.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.given.iter().map(|given| given.option.name)
+        self.given.options().map(|option| option.name)
     }
 
     /// The options that are there.
     pub fn options(&self) -> impl Iterator<Item = &'static Opt> {
-        self.given.iter().map(|given| given.option)
+        self.given.options()
     }
 
     /// The first operand: the device or the name.
@@ -89,56 +80,11 @@ impl Request {
 
 /// Reads the words behind the program's name.
 pub fn read(words: impl Iterator<Item = OsString>) -> Result<Answer, Failure> {
-    let mut words = words;
-    let (mut given, mut operands) = (Vec::new(), Vec::new());
-    while let Some(word) = words.next() {
-        let bytes = word.as_bytes();
-        if bytes == b"--" {
-            operands.extend(words.by_ref());
-        } else if let Some(long) = bytes.strip_prefix(b"--") {
-            let (name, value) = match long.iter().position(|byte| *byte == b'=') {
-                Some(at) => (&long[..at], Some(OsString::from_vec(long[at + 1..].to_vec()))),
-                None => (long, None),
-            };
-            if let Some(text) = told(name) {
-                return Ok(Answer::Text(text));
-            }
-            let option = OPTIONS.iter().find(|option| option.name.as_bytes() == name);
-            let option = option.ok_or_else(|| unknown(&word))?;
-            given.push(with_value(option, value, &mut words)?);
-        } else if bytes.len() > 1 && bytes[0] == b'-' {
-            let mut letters = &bytes[1..];
-            while let Some((letter, rest)) = letters.split_first() {
-                if let Some(text) = told(&[*letter]) {
-                    return Ok(Answer::Text(text));
-                }
-                let option = OPTIONS.iter().find(|option| option.letter == Some(char::from(*letter)));
-                let option = option.ok_or_else(|| unknown(&word))?;
-                letters = rest;
-                let attached = match option.value {
-                    Value::None => None,
-                    _ if rest.is_empty() => None,
-                    _ => {
-                        letters = b"";
-                        let value = rest.strip_prefix(b"=").unwrap_or(rest);
-                        Some(OsString::from_vec(value.to_vec()))
-                    }
-                };
-                given.push(with_value(option, attached, &mut words)?);
-            }
-        } else {
-            operands.push(word);
-        }
-    }
-    if operands.is_empty() {
-        return Err(Failure::parameters("the action is missing").hint("`cryptsetup --help` lists them"));
-    }
-    let name = operands.remove(0);
-    let (action, kind) = Action::named(&name.to_string_lossy())?;
-    // The old name takes its operands the other way round.
-    if name == "create" && operands.len() > 1 {
-        operands.swap(0, 1);
-    }
+    let Line { action, operands, given } = match popt::read("cryptsetup", OPTIONS, told, words)? {
+        popt::Answer::Request(line) => line,
+        popt::Answer::Text(text) => return Ok(Answer::Text(text)),
+    };
+    let (action, kind) = Action::named(&action)?;
     let mut request = Request { action, kind: kind.map(str::to_owned), operands, given };
     if request.kind.is_none() {
         request.kind = request.text("type").map(|kind| kind.to_string_lossy().into_owned());
@@ -146,40 +92,27 @@ pub fn read(words: impl Iterator<Item = OsString>) -> Result<Answer, Failure> {
     Ok(Answer::Request(request))
 }
 
-fn unknown(word: &OsStr) -> Failure {
-    Failure::parameters(format!("{}: there is no such option", word.display()))
-        .hint("`cryptsetup --help` lists them")
-}
+impl Known for Opt {
+    fn name(&self) -> &'static str {
+        self.name
+    }
 
-/// The option with its value: what stands behind `=`, or the next word.
-fn with_value(
-    option: &'static Opt,
-    attached: Option<OsString>,
-    words: &mut impl Iterator<Item = OsString>,
-) -> Result<Given, Failure> {
-    let name = option.name;
-    let value = match (option.value, attached) {
-        (Value::None, None) => None,
-        (Value::None, Some(_)) => return Err(Failure::parameters(format!("--{name} takes no value"))),
-        (_, Some(value)) => Some(value),
-        (_, None) => {
-            let next = words.next();
-            Some(next.ok_or_else(|| Failure::parameters(format!("--{name} needs a value")))?)
-        }
-    };
-    if let Some(value) = &value {
+    fn letter(&self) -> Option<char> {
+        self.letter
+    }
+
+    fn takes_value(&self) -> bool {
+        self.value != Value::None
+    }
+
+    fn wanted(&self, value: &OsStr) -> Option<&'static str> {
         let text = value.to_str();
-        let fits = match option.value {
-            Value::Number => text.is_some_and(|text| text.parse::<u64>().is_ok()),
-            Value::Size => text.is_some_and(|text| parse_size(text).is_ok()),
-            Value::None | Value::Text => true,
-        };
-        if !fits {
-            let wanted = if option.value == Value::Size { "size" } else { "whole number" };
-            return Err(Failure::parameters(format!("--{name} {}: that is no {wanted}", value.display())));
+        match self.value {
+            Value::Number if text.is_none_or(|text| text.parse::<u64>().is_err()) => Some("whole number"),
+            Value::Size if text.is_none_or(|text| parse_size(text).is_err()) => Some("size"),
+            _ => None,
         }
     }
-    Ok(Given { option, value })
 }
 
 /// What `--help`, `--usage` and `--version` print.

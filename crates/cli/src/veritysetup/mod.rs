@@ -5,7 +5,6 @@ mod option;
 mod words;
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -32,17 +31,9 @@ pub fn is_meant(program: Option<&OsStr>) -> bool {
 
 /// Does what the words ask for.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
-    let request = match words::read(words) {
-        Ok(Answer::Request(request)) => request,
-        Ok(Answer::Text(text)) => {
-            // If nobody reads the help there is nobody to tell.
-            let _ = writeln!(std::io::stdout(), "{text}");
-            return ExitCode::SUCCESS;
-        }
-        Err(failure) => {
-            failure.print(false);
-            return ExitCode::from(failure.code());
-        }
+    let request = match Answer::request(words::read(words)) {
+        Ok(request) => request,
+        Err(code) => return code,
     };
     let code = match perform(&request) {
         Ok(code) => code,
