@@ -83,6 +83,19 @@ impl StreamKey {
     }
 }
 
+impl StreamKey {
+    /// The keystream of RFC 8439, from its block 0 on. It may have less than 2^32 blocks.
+    pub(crate) fn keystream_under(&self, nonce: &[u8; 12]) -> Keystream {
+        let mut state = [0; 16];
+        state[..4].copy_from_slice(&CONSTANTS);
+        state[4..12].copy_from_slice(&self.words);
+        for (word, bytes) in state[13..].iter_mut().zip(nonce.as_chunks().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        Keystream { state, rounds: self.rounds }
+    }
+}
+
 impl Drop for StreamKey {
     fn drop(&mut self) {
         self.wipe();

@@ -69,12 +69,15 @@ extern crate std;
 mod aegis;
 mod block;
 mod chacha;
+mod chacha_poly;
 mod gf128;
 mod hash;
 mod key_error;
 mod nh;
 mod poly1305;
 mod run;
+#[cfg(feature = "sha2")]
+mod sha2_pads;
 mod tweak;
 
 // Block ciphers in portable code, and rules that make IVs with a key or of the data.

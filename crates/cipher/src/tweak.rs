@@ -8,6 +8,9 @@ use crate::block::{Block, BlockCipher, LANES};
 /// The value that makes a data unit's encryption its own.
 pub(crate) type Iv = [u8; 16];
 
+/// What a MAC authenticates before a data unit: the number of its first sector, and its IV as the cipher gets it.
+pub(crate) type Associated = [u8; 24];
+
 /// How a number is written into an IV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberForm {

@@ -9,7 +9,10 @@ mod valgrind;
 use atrest_cipher::aead::{
     Aead, Aes128Ccm, Aes128Gcm, Aes256CcmTag96, Aes256Gcm, AsconAead128, ChaCha20Poly1305,
 };
-use atrest_cipher::{BackendChoice, DataUnitIndex, Mapper, MapperOptions, VectorChoice, internals};
+use atrest_cipher::{
+    BackendChoice, DataUnitIndex, Mapper, MapperOptions, Tagged as _, TaggedMapper, TaggedSpec, VectorChoice,
+    internals,
+};
 use valgrind::{leaks, make_public, make_secret};
 
 /// Specifications of AES and the lengths of their keys, for every backend.
@@ -102,6 +105,48 @@ fn authenticating_ciphers_tell_whether_a_tag_fits_and_nothing_else() {
             told.iter().any(|function| place.contains(function))
         };
         assert!(places.iter().any(is_verdict) && places.iter().all(is_verdict), "{leaks}");
+    }
+}
+
+/// A tag that is made tells nothing. That of a unit that is opened is compared, and only that it does not fit is told.
+#[test]
+fn tags_of_data_units_are_made_in_constant_time() {
+    if let Some(leaks) = leaks("tagged", |_| use_tagged()) {
+        leaks.assert_only_in(&[]);
+    }
+}
+
+fn use_tagged() {
+    for (encryption, integrity, key_len) in [
+        ("aes-gcm-random", "aead", 16),
+        ("aes-ccm-random", "aead", 35),
+        ("aegis128-random", "aead", 16),
+        ("aegis256-plain64", "aead", 32),
+        ("chacha20-random", "poly1305", 32),
+        ("aes-xts-plain64", "hmac(sha1)", 64 + 20),
+        ("aes-xts-random", "hmac(sha256)", 64 + 32),
+        ("aes-cbc-plain64", "hmac(sha512)", 32 + 64),
+    ] {
+        let backends = BackendChoice::detected().map(|backend| (Some(backend), None));
+        for (backend, vectors) in
+            backends.chain(VectorChoice::detected().map(|vectors| (None, Some(vectors))))
+        {
+            let options =
+                MapperOptions { backend, vectors, allow_equal_xts_halves: true, ..MapperOptions::default() };
+            let spec = TaggedSpec::new(encryption, integrity).expect(encryption);
+            let mut key: Vec<u8> = (0..key_len).map(|i| i as u8).collect();
+            make_secret(&mut key);
+            let cipher = TaggedMapper::new(&spec, &key, None, &options).expect(encryption);
+            for units in [1, 20] {
+                let (mut data, mut tags) = (vec![3; units * 512], vec![4; units * cipher.tag_len()]);
+                make_secret(&mut data);
+                cipher.seal(DataUnitIndex(1), &mut data, &mut tags).expect("whole units");
+                // What lies on the medium.
+                make_public(&mut data);
+                make_public(&mut tags);
+                assert_ne!(data, vec![3; units * 512], "{encryption}");
+            }
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use std::thread;
 use atrest_cipher::aead::{Aead, Aes256Gcm};
 use atrest_cipher::{
     Adiantum, AesBlock, AesXts, BackendChoice, CbcCipher, CbcCts, CbcRuns, Cipher, CipherSpec, DataUnitIndex,
-    Direction, Hctr2, Mapper, MapperOptions, VectorChoice, Xts, internals,
+    Direction, Hctr2, Mapper, MapperOptions, Tagged as _, TaggedMapper, TaggedSpec, VectorChoice, Xts,
+    internals,
 };
 use atrest_secret::{WIPED_STACK, with_wiped_stack_up_to};
 
@@ -107,7 +108,7 @@ fn looks_random(piece: &[u8]) -> bool {
 }
 
 /// The key, and everything in the mapper that looks random: its round keys in the form in which it keeps them.
-fn needles(key: &[u8], mapper: &Mapper) -> Vec<Vec<u8>> {
+fn needles<T>(key: &[u8], mapper: &T) -> Vec<Vec<u8>> {
     let file = File::open("/proc/self/mem").expect("our own memory");
     let mut bytes = vec![0; size_of_val(mapper)];
     file.read_exact_at(&mut bytes, std::ptr::from_ref(mapper) as u64).expect("the mapper is mapped");
@@ -240,6 +241,60 @@ fn no_run_leaves_a_key_on_the_stack() {
             for vectors in VectorChoice::detected().filter(|_| spec.to_string().contains("chacha")) {
                 let options = MapperOptions { vectors: Some(vectors), ..options };
                 wrong.extend(check(&spec, key_len, &options, deepest));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Authenticated ciphers of data units, and the bytes in their keys.
+const TAGGED: [(&str, &str, usize); 9] = [
+    ("aes-gcm-random", "aead", 32),
+    ("camellia-gcm-plain64", "aead", 16),
+    ("aes-ccm-random", "aead", 35),
+    ("aegis128-random", "aead", 16),
+    ("aegis256-random", "aead", 32),
+    ("chacha20-random", "poly1305", 32),
+    ("aes-xts-plain64", "hmac(sha1)", 64 + 20),
+    ("aes-xts-random", "hmac(sha256)", 64 + 32),
+    ("aes-cbc-essiv:sha256", "hmac(sha512)", 32 + 64),
+];
+
+#[inline(never)]
+fn tagged_on_paint(spec: &TaggedSpec, key: &[u8], options: &MapperOptions) -> TaggedMapper {
+    TaggedMapper::new(spec, key, None, options).expect("a key of this length")
+}
+
+#[test]
+fn no_run_with_tags_leaves_a_key_on_the_stack() {
+    let deepest = Deepest::measured().deep;
+    let mut wrong = Vec::new();
+    for (encryption, integrity, key_len) in TAGGED {
+        let spec = TaggedSpec::new(encryption, integrity).expect(encryption);
+        let key = key(key_len);
+        let backends = BackendChoice::detected().map(|backend| (Some(backend), None));
+        for (backend, vectors) in
+            backends.chain(VectorChoice::detected().map(|vectors| (None, Some(vectors))))
+        {
+            let options = MapperOptions { backend, vectors, ..MapperOptions::default() };
+            paint();
+            let cipher = tagged_on_paint(&spec, &key, &options);
+            let needles = needles(&key, &cipher);
+            for (units, open) in [(1, false), (1, true), (40, false), (40, true)] {
+                let (mut run, mut tags) = (vec![0x31; units * 512], vec![0x31; units * cipher.tag_len()]);
+                let stack = stack_after(|| match open {
+                    true => cipher.open(DataUnitIndex(5), &mut run, &tags, &mut |_| ()).expect("whole units"),
+                    false => cipher.seal(DataUnitIndex(5), &mut run, &mut tags).expect("whole units"),
+                });
+                let depth = depth(&stack);
+                let name =
+                    format!("{encryption} {integrity}, {units} units, open: {open}, {cipher:?}, {vectors:?}");
+                if let Some(at) = found(&stack[stack.len() - depth..], &needles) {
+                    wrong.push(format!("{name}: a key lies {} bytes below the caller", depth - at));
+                }
+                if depth > deepest {
+                    wrong.push(format!("{name}: takes {depth} bytes of stack"));
+                }
             }
         }
     }

@@ -19,6 +19,9 @@ pub(super) struct Cpu {
     ifma: bool,
     /// VAES and VPCLMULQDQ.
     vaes: bool,
+    /// The SHA extensions: SHA-1 and SHA-256.
+    #[cfg_attr(not(feature = "sha2"), allow(dead_code, reason = "only SHA-2 asks"))]
+    sha: bool,
 }
 
 impl Cpu {
@@ -43,6 +46,7 @@ impl Cpu {
             avx512: zmm_saved && has(AVX512),
             ifma: zmm_saved && has(AVX512 | IFMA),
             vaes: ymm_saved && has(VAES),
+            sha: has(SHA),
         }
     }
 
@@ -62,6 +66,11 @@ impl Cpu {
         self.ifma
     }
 
+    #[cfg(feature = "sha2")]
+    pub(super) fn has_sha(self) -> bool {
+        self.sha
+    }
+
     pub(super) fn has_vaes_256(self) -> bool {
         self.has_aes_avx() && self.avx2 && self.vaes
     }
@@ -79,6 +88,7 @@ const AVX2: u16 = 1 << 4;
 const AVX512: u16 = 1 << 5;
 const IFMA: u16 = 1 << 6;
 const VAES: u16 = 1 << 7;
+const SHA: u16 = 1 << 8;
 /// Set in every answer, so that no answer is 0.
 const ASKED: u16 = 1 << 15;
 
@@ -101,7 +111,7 @@ fn ask_cpuid() -> u16 {
     let basic = __cpuid(1).ecx;
     let extended = (__cpuid(0).eax >= 7).then(|| __cpuid_count(7, 0));
     let (extended_b, extended_c) = extended.map_or((0, 0), |leaf| (leaf.ebx, leaf.ecx));
-    let questions: [(u16, u32, &[u32]); 8] = [
+    let questions: [(u16, u32, &[u32]); 9] = [
         (AES, basic, &[25]),
         (PCLMUL, basic, &[1]),
         (XSAVE, basic, &[27]),
@@ -110,6 +120,7 @@ fn ask_cpuid() -> u16 {
         (AVX512, extended_b, &[16, 17, 30, 31]),
         (IFMA, extended_b, &[21]),
         (VAES, extended_c, &[9, 10]),
+        (SHA, extended_b, &[29]),
     ];
     let found = questions.iter().filter(|(_, register, bits)| all(*register, bits));
     found.fold(ASKED, |features, (feature, ..)| features | feature)

@@ -33,6 +33,8 @@ mod register;
 #[allow(unsafe_code)]
 mod rounds;
 mod schedule;
+#[cfg(feature = "sha2")]
+mod sha;
 mod software;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
@@ -45,6 +47,8 @@ mod wide;
 pub(crate) use hardware::{AnyAes, Kind, MadeOfAes, VectorKind, for_any_aes, make_with_aes};
 pub(crate) use polyval::PolyvalKey;
 pub(crate) use portable::PortableAes;
+#[cfg(feature = "sha2")]
+pub(crate) use sha::ShaVectors;
 pub use vectors::VectorChoice;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 pub(crate) use wide::Wide;

@@ -5,6 +5,7 @@ use super::hardware::{VectorKind, for_any_vectors};
 use super::lanes;
 use crate::block::{BlockCipher, Direction};
 use crate::chacha::StreamKey;
+use crate::chacha_poly;
 use crate::mode::adiantum::{self, AdiantumBackend, HashKeys};
 use crate::mode::stream::{self, StreamBackend};
 use crate::run::Run;
@@ -84,5 +85,12 @@ impl StreamBackend for VectorChoice {
         for_any_vectors!(self, cpu => lanes::run::stream(cpu, key, unit_blocks, nonce, run), {
             stream::portable(key, unit_blocks, nonce, run)
         })
+    }
+}
+
+impl VectorChoice {
+    /// ChaCha20 and Poly1305 over data units.
+    pub(crate) fn chacha_poly(self, job: chacha_poly::Job<'_>) {
+        for_any_vectors!(self, cpu => lanes::run::chacha_poly(cpu, job), { chacha_poly::portable(job) })
     }
 }

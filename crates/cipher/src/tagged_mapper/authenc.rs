@@ -7,6 +7,7 @@ use super::units::{AnyIv, MOST, UnitsWithTags};
 use crate::block::Direction;
 use crate::keyed::AnyKeyed;
 use crate::run::Run;
+use crate::tweak::Associated;
 
 /// A keyed cipher and a keyed MAC. They wipe themselves on drop.
 pub(crate) struct Authenc {
@@ -37,11 +38,13 @@ impl Authenc {
         if units.direction == Direction::Encrypt {
             self.cipher.run_listed(Direction::Encrypt, list, units.unit / 16, Run::in_place(units.data));
         }
-        let mut sector = units.sector;
-        for ((data, iv), tag) in units.data.chunks(units.unit).zip(list.iter()).zip(units.tags) {
-            self.mac.mac([&sector.to_le_bytes(), iv, data], tag);
-            sector = sector.wrapping_add(units.unit as u64 / 512);
+        let mut associated = [Associated::default(); MOST];
+        let associated = &mut associated[..list.len()];
+        for (unit, (associated, iv)) in associated.iter_mut().zip(list.iter()).enumerate() {
+            associated[..8].copy_from_slice(&units.sector_of(unit).to_le_bytes());
+            associated[8..].copy_from_slice(iv);
         }
+        self.mac.macs((units.data, units.unit), associated, units.tags);
         if units.direction == Direction::Decrypt {
             self.cipher.run_listed(Direction::Decrypt, list, units.unit / 16, Run::in_place(units.data));
         }

@@ -1,26 +1,36 @@
 //! ChaCha20 and Poly1305 (RFC 8439, 2.8) as dm-crypt uses them: the associated data is the sector number and the nonce of 12 bytes.
 
-use super::units::UnitsWithTags;
-use crate::aead::{Aead, ChaCha20Poly1305};
+use super::units::{MOST, UnitsWithTags};
+use crate::backend::VectorChoice;
 use crate::block::Direction;
+use crate::chacha::{ChaChaRounds, StreamKey};
+use crate::chacha_poly::{ASSOCIATED, Associated, Job};
 
-/// Of a unit that is opened, the tag that it comes with is there already: it is left if it fits, and changed if not.
-pub(crate) fn run(cipher: &ChaCha20Poly1305, units: UnitsWithTags<'_>) {
-    let mut sector = units.sector;
-    for ((data, iv), tag) in units.data.chunks_mut(units.unit).zip(units.ivs).zip(units.tags) {
-        let (mut nonce, mut given) = ([0; 12], [0; 16]);
-        nonce.copy_from_slice(&iv[..12]);
-        given.copy_from_slice(&tag[..16]);
-        let mut associated = [0; 20];
-        associated[..8].copy_from_slice(&sector.to_le_bytes());
-        associated[8..].copy_from_slice(&nonce);
-        let made = match units.direction {
-            // A unit is far shorter than what the cipher takes.
-            Direction::Encrypt => cipher.seal(&nonce, &associated, data).ok(),
-            Direction::Decrypt => cipher.open(&nonce, &associated, data, &given).ok().map(|()| given),
-        };
-        let made = made.unwrap_or(given.map(|byte| !byte));
-        tag[..16].copy_from_slice(&made);
-        sector = sector.wrapping_add(units.unit as u64 / 512);
+/// A key, and the instructions to use it with.
+pub(crate) struct ChaCha20Poly1305 {
+    key: StreamKey,
+    pub(crate) vectors: VectorChoice,
+}
+
+impl ChaCha20Poly1305 {
+    pub(crate) fn new(key: &[u8; 32], vectors: VectorChoice) -> Self {
+        Self { key: StreamKey::new(key, ChaChaRounds::Twenty), vectors }
+    }
+
+    pub(crate) fn run(&self, units: UnitsWithTags<'_>) {
+        let mut associated: [Associated; MOST] = [[0; ASSOCIATED]; MOST];
+        let associated = &mut associated[..units.ivs.len()];
+        for (unit, (associated, iv)) in associated.iter_mut().zip(units.ivs).enumerate() {
+            associated[..8].copy_from_slice(&units.sector_of(unit).to_le_bytes());
+            associated[8..].copy_from_slice(&iv[..ASSOCIATED - 8]);
+        }
+        self.vectors.chacha_poly(Job {
+            key: &self.key,
+            open: units.direction == Direction::Decrypt,
+            unit: units.unit,
+            data: units.data,
+            associated,
+            tags: units.tags,
+        });
     }
 }

@@ -7,7 +7,6 @@
 mod aegis;
 mod authenc;
 mod ccm;
-#[cfg(feature = "chacha20poly1305")]
 mod chacha;
 mod gcm;
 mod hmac;
@@ -21,13 +20,12 @@ use atrest_secret::constant_time_eq;
 use self::aegis::Aegis;
 use self::authenc::Authenc;
 use self::ccm::{Ccm, InCcm};
+use self::chacha::ChaCha20Poly1305;
 use self::gcm::{Gcm, InGcm};
 use self::hmac::KeyedMac;
 use self::spec::{IvSource, Kind};
 pub use self::spec::{TaggedSpec, TaggedSpecError};
 use self::units::{AnyIv, AnyTag, MOST, UnitsWithTags};
-#[cfg(feature = "chacha20poly1305")]
-use crate::aead::{Aead as _, ChaCha20Poly1305};
 use crate::aegis::AegisKey;
 use crate::backend::{AnyAes, BackendChoice, for_any_aes, make_with_aes};
 use crate::block::Direction;
@@ -75,10 +73,6 @@ pub struct TaggedMapper {
 // It goes into locked memory, of which little may be had.
 const _: () = assert!(size_of::<TaggedMapper>() <= 9728);
 
-/// What stands for a cipher that this build does not have.
-#[cfg(not(feature = "chacha20poly1305"))]
-enum ChaCha20Poly1305 {}
-
 #[allow(clippy::large_enum_variant, reason = "there is no heap to put the large ones on")]
 enum KeyedKind {
     Gcm(AnyAes<InGcm>),
@@ -89,7 +83,6 @@ enum KeyedKind {
     TwofishGcm(Gcm<Twofish>),
     #[cfg(feature = "camellia")]
     CamelliaGcm(Gcm<Camellia>),
-    #[cfg_attr(not(feature = "chacha20poly1305"), allow(dead_code, reason = "nothing makes one"))]
     ChaCha20Poly1305(ChaCha20Poly1305),
     Aegis128(Aegis<5>),
     Aegis256(Aegis<6>),
@@ -99,7 +92,7 @@ enum KeyedKind {
 impl TaggedMapper {
     /// Expands `key` for `spec`: the cipher's key and, where there is one, the MAC's behind it, which has `mac_key_len` bytes (`None`:
     /// [`TaggedSpec::mac_key_len`]). The caller wipes its copy of the key. Of the options, those of data units, of `iv_offset`, of
-    /// backends and of equal halves of keys count.
+    /// backends, of vectors and of equal halves of keys count.
     ///
     /// # Errors
     /// * [`KeyError::DataUnit`] if a data unit is not 512, 1024, 2048 or 4096 bytes.
@@ -124,8 +117,7 @@ impl TaggedMapper {
         Ok(Self { keyed, iv, iv_len, mac_len, data_unit, iv_offset: options.iv_offset })
     }
 
-    /// Name of the implementation in use, as [`Mapper::backend_name`](crate::Mapper::backend_name) has it; of the library's ChaCha20
-    /// `library`.
+    /// Name of the implementation in use, as [`Mapper::backend_name`](crate::Mapper::backend_name) has it.
     pub fn backend_name(&self) -> &'static str {
         match &self.keyed {
             KeyedKind::Gcm(aes) => aes.name(),
@@ -133,7 +125,7 @@ impl TaggedMapper {
             KeyedKind::Aegis128(aegis) => aegis.backend.name(),
             KeyedKind::Aegis256(aegis) => aegis.backend.name(),
             KeyedKind::Authenc(authenc) => authenc.cipher.backend_name(),
-            KeyedKind::ChaCha20Poly1305(_) => "library",
+            KeyedKind::ChaCha20Poly1305(cipher) => cipher.vectors.name(),
             #[allow(unreachable_patterns, reason = "in a build with none of them")]
             _ => "portable",
         }
@@ -216,17 +208,17 @@ impl KeyedKind {
             Kind::Gcm(cipher) | Kind::Ccm(cipher) => {
                 return Err(KeyError::NotBuilt { feature: cipher.feature() });
             }
-            #[cfg(feature = "chacha20poly1305")]
-            Kind::ChaCha20Poly1305 => Self::ChaCha20Poly1305(ChaCha20Poly1305::new(key)?),
-            #[cfg(not(feature = "chacha20poly1305"))]
-            Kind::ChaCha20Poly1305 => return Err(KeyError::NotBuilt { feature: "chacha20poly1305" }),
+            Kind::ChaCha20Poly1305 => {
+                let key = key.try_into().map_err(|_| wrong_length)?;
+                Self::ChaCha20Poly1305(ChaCha20Poly1305::new(key, options.vectors_or_best()))
+            }
             Kind::Aegis128 => Self::Aegis128(Aegis { key: AegisKey::new(key).ok_or(wrong_length)?, backend }),
             Kind::Aegis256 => Self::Aegis256(Aegis { key: AegisKey::new(key).ok_or(wrong_length)?, backend }),
             Kind::Authenc(cipher, mac) => {
                 let mac_key = mac_key_len.unwrap_or(mac.tag_len());
                 let at = key.len().checked_sub(mac_key).ok_or(wrong_length)?;
                 let (cipher_key, mac_key) = key.split_at(at);
-                let mac = KeyedMac::new(*mac, mac_key)?;
+                let mac = KeyedMac::new(*mac, mac_key, options.vectors_or_best())?;
                 // The kernel's essiv(authenc(…)) hashes both keys.
                 let cipher = AnyKeyed::with_essiv_key(cipher, (cipher_key, key), options)?;
                 Self::Authenc(Authenc { cipher, mac })
@@ -244,10 +236,7 @@ impl KeyedKind {
             Self::TwofishGcm(gcm) => gcm.run(units),
             #[cfg(feature = "camellia")]
             Self::CamelliaGcm(gcm) => gcm.run(units),
-            #[cfg(feature = "chacha20poly1305")]
-            Self::ChaCha20Poly1305(cipher) => chacha::run(cipher, units),
-            #[cfg(not(feature = "chacha20poly1305"))]
-            Self::ChaCha20Poly1305(never) => match *never {},
+            Self::ChaCha20Poly1305(cipher) => cipher.run(units),
             Self::Aegis128(aegis) => aegis.run(units),
             Self::Aegis256(aegis) => aegis.run(units),
             Self::Authenc(authenc) => authenc.run(units),

@@ -4,7 +4,7 @@
 use atrest_cipher::aead::{Aead, Aes128Gcm, Aes256Gcm, ChaCha20Poly1305};
 use atrest_cipher::{
     BackendChoice, DataUnitIndex, KeyError, MapperOptions, RunError, Tagged, TaggedMapper, TaggedSpec,
-    TaggedSpecError,
+    TaggedSpecError, VectorChoice,
 };
 use ccm::aead::AeadInOut;
 use hmac::{Hmac, Mac};
@@ -219,12 +219,17 @@ fn every_backend_makes_ciphertext_and_tags_of_each_unit_as_the_judge_does() {
                 wanted.extend(data);
                 wanted_tags.extend([&made, random].concat());
             }
-            for backend in BackendChoice::detected() {
-                let what = format!("{encryption} {integrity}, {units} of {data_unit} on {}", backend.name());
+            let backends = BackendChoice::detected().map(|backend| (backend, None));
+            let vectors = VectorChoice::detected().map(|vectors| (BackendChoice::best(), Some(vectors)));
+            for (backend, vectors) in backends.chain(vectors) {
+                let beside = vectors.map_or("what it brings", VectorChoice::name);
+                let on = format!("{} beside {beside}", backend.name());
+                let what = format!("{encryption} {integrity}, {units} of {data_unit} on {on}");
                 let options = MapperOptions {
                     data_unit,
                     iv_offset: offset,
                     backend: Some(backend),
+                    vectors,
                     ..MapperOptions::default()
                 };
                 let cipher = TaggedMapper::new(&spec, &key, None, &options).expect(&what);

@@ -7,6 +7,8 @@ use core::arch::x86_64::{
     _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_slli_epi64, _mm256_srli_epi32, _mm256_srli_epi64,
     _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
 };
+#[cfg(feature = "sha2")]
+use core::arch::x86_64::{_mm256_sllv_epi32, _mm256_sllv_epi64, _mm256_srlv_epi32, _mm256_srlv_epi64};
 
 use super::{Lanes, UNITS, vector_instructions};
 use crate::backend::cpu::Cpu;
@@ -30,6 +32,9 @@ vector_instructions!(
     instructions,
     "avx2"
 );
+
+#[cfg(feature = "sha2")]
+super::sha2::sha_instructions!(Avx2, super::__m256i, sha2, "avx2");
 
 // SAFETY (all of the blocks below): the caller has AVX2 and passes pointers as the trait asks.
 impl Lanes for __m256i {
@@ -179,5 +184,32 @@ unsafe fn four_words(x: &[__m256i; 16], first: usize) -> [__m256i; 4] {
             _mm256_unpacklo_epi64(ab_high, cd_high),
             _mm256_unpackhi_epi64(ab_high, cd_high),
         ]
+    }
+}
+
+#[cfg(feature = "sha2")]
+impl super::sha2::Turning for __m256i {
+    #[inline(always)]
+    unsafe fn down32(self, bits: u32) -> Self {
+        // SAFETY: registers only. With a constant count this is one instruction.
+        unsafe { _mm256_srlv_epi32(self, Self::splat32(bits)) }
+    }
+
+    #[inline(always)]
+    unsafe fn turned32(self, bits: u32) -> Self {
+        // SAFETY: registers only. With a constant count these are two shifts.
+        unsafe { self.down32(bits).or(_mm256_sllv_epi32(self, Self::splat32(32 - bits))) }
+    }
+
+    #[inline(always)]
+    unsafe fn shifted64(self, bits: u32) -> Self {
+        // SAFETY: registers only. With a constant count this is one instruction.
+        unsafe { _mm256_srlv_epi64(self, Self::splat64(bits.into())) }
+    }
+
+    #[inline(always)]
+    unsafe fn turned64(self, bits: u32) -> Self {
+        // SAFETY: registers only. With a constant count these are two shifts.
+        unsafe { self.shifted64(bits).or(_mm256_sllv_epi64(self, Self::splat64(u64::from(64 - bits)))) }
     }
 }

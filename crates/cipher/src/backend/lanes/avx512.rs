@@ -7,6 +7,10 @@ use core::arch::x86_64::{
     _mm512_shuffle_i64x2, _mm512_sllv_epi64, _mm512_srli_epi64, _mm512_srlv_epi64, _mm512_unpackhi_epi32,
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
 };
+#[cfg(feature = "sha2")]
+use core::arch::x86_64::{
+    _mm512_rorv_epi32, _mm512_rorv_epi64, _mm512_srlv_epi32, _mm512_ternarylogic_epi32,
+};
 
 use super::{Lanes, UNITS, vector_instructions};
 use crate::backend::cpu::Cpu;
@@ -30,6 +34,9 @@ vector_instructions!(
     instructions,
     "avx512f,avx512bw,avx512dq,avx512vl"
 );
+
+#[cfg(feature = "sha2")]
+super::sha2::sha_instructions!(Avx512, super::__m512i, sha2, "avx512f,avx512bw,avx512dq,avx512vl");
 
 // SAFETY (all of the blocks below): the caller has these parts of AVX-512 and passes pointers as the trait asks.
 impl Lanes for __m512i {
@@ -161,6 +168,51 @@ impl Lanes for __m512i {
         unsafe {
             _mm512_permutexvar_epi32(Self::load(indices.as_ptr().cast()), Self::load(table.as_ptr().cast()))
         }
+    }
+}
+
+#[cfg(feature = "sha2")]
+impl super::sha2::Turning for __m512i {
+    #[inline(always)]
+    unsafe fn down32(self, bits: u32) -> Self {
+        // SAFETY: registers only. With a constant count this is one instruction.
+        unsafe { _mm512_srlv_epi32(self, Self::splat32(bits)) }
+    }
+
+    #[inline(always)]
+    unsafe fn turned32(self, bits: u32) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm512_rorv_epi32(self, Self::splat32(bits)) }
+    }
+
+    #[inline(always)]
+    unsafe fn shifted64(self, bits: u32) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm512_srlv_epi64(self, Self::splat64(bits.into())) }
+    }
+
+    #[inline(always)]
+    unsafe fn turned64(self, bits: u32) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm512_rorv_epi64(self, Self::splat64(bits.into())) }
+    }
+
+    #[inline(always)]
+    unsafe fn xor3(self, b: Self, c: Self) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm512_ternarylogic_epi32::<0x96>(self, b, c) }
+    }
+
+    #[inline(always)]
+    unsafe fn choose(self, f: Self, g: Self) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm512_ternarylogic_epi32::<0xca>(self, f, g) }
+    }
+
+    #[inline(always)]
+    unsafe fn majority(self, b: Self, c: Self) -> Self {
+        // SAFETY: registers only.
+        unsafe { _mm512_ternarylogic_epi32::<0xe8>(self, b, c) }
     }
 }
 

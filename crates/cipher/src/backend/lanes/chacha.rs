@@ -22,11 +22,11 @@ pub(super) unsafe fn stream<V: Lanes>(
         match key.rounds {
             ChaChaRounds::Twelve => {
                 subkeys::<V, 6>(key, scratch, nonces, batch.count);
-                encrypt::<V, 6, true>(key, scratch, batch, batch.bulk());
+                encrypt::<V, 6, true>(key, scratch, batch, batch.bulk(), 0);
             }
             ChaChaRounds::Twenty => {
                 subkeys::<V, 10>(key, scratch, nonces, batch.count);
-                encrypt::<V, 10, true>(key, scratch, batch, batch.bulk());
+                encrypt::<V, 10, true>(key, scratch, batch, batch.bulk(), 0);
             }
         }
     }
@@ -38,19 +38,20 @@ pub(super) unsafe fn short_nonce_stream<V: Lanes>(key: &StreamKey, scratch: &mut
     // SAFETY: what this function asks for.
     unsafe {
         match key.rounds {
-            ChaChaRounds::Twelve => encrypt::<V, 6, false>(key, scratch, batch, batch.len),
-            ChaChaRounds::Twenty => encrypt::<V, 10, false>(key, scratch, batch, batch.len),
+            ChaChaRounds::Twelve => encrypt::<V, 6, false>(key, scratch, batch, batch.len, 0),
+            ChaChaRounds::Twenty => encrypt::<V, 10, false>(key, scratch, batch, batch.len, 0),
         }
     }
 }
 
-/// Xors the keystream to the first `bulk` bytes of each unit: under its subkey (XChaCha) or under its nonce.
+/// Xors the keystream, from block `first` on, to the first `bulk` bytes of each unit: under its subkey (XChaCha) or under its nonce.
 #[inline(always)]
-unsafe fn encrypt<V: Lanes, const DOUBLES: usize, const EXTENDED: bool>(
+pub(super) unsafe fn encrypt<V: Lanes, const DOUBLES: usize, const EXTENDED: bool>(
     key: &StreamKey,
     scratch: &mut Scratch,
     batch: Batch,
     bulk: usize,
+    first: u32,
 ) {
     // SAFETY: what this module asks for.
     unsafe {
@@ -67,12 +68,12 @@ unsafe fn encrypt<V: Lanes, const DOUBLES: usize, const EXTENDED: bool>(
             if alike {
                 units = [unit as u32; 16];
                 for (lane, counter) in counters.iter_mut().enumerate() {
-                    *counter = (block + lane) as u32;
+                    *counter = first + (block + lane) as u32;
                 }
             } else {
                 let (mut unit, mut block) = (unit, block);
                 for (to_unit, counter) in units.iter_mut().zip(&mut counters).take(lanes) {
-                    (*to_unit, *counter) = (unit as u32, block as u32);
+                    (*to_unit, *counter) = (unit as u32, first + block as u32);
                     block += 1;
                     if block == blocks {
                         (unit, block) = (unit + 1, 0);
@@ -134,6 +135,32 @@ unsafe fn subkeys<V: Lanes, const DOUBLES: usize>(
     }
 }
 
+/// The first half of block 0 of ChaCha20 under the nonces, a unit per lane: the keys of Poly1305, as [`Scratch::subkeys`].
+#[inline(always)]
+pub(super) unsafe fn one_time_keys<V: Lanes>(key: &StreamKey, scratch: &mut Scratch, count: usize) {
+    // SAFETY: what this module asks for; columns have a lane for every unit.
+    unsafe {
+        for group in (0..count).step_by(V::WORDS) {
+            let mut start = [V::splat32(0); 16];
+            for i in 0..4 {
+                start[i] = V::splat32(CONSTANTS[i]);
+            }
+            for i in 0..8 {
+                start[4 + i] = V::splat32(key.words[i]);
+            }
+            for i in 0..3 {
+                start[13 + i] = V::load(scratch.nonces[i].as_ptr().add(group).cast());
+            }
+            let mut state = start;
+            permute::<V, 10>(&mut state);
+            for i in 0..8 {
+                let word = state[i].add32(start[i]);
+                word.store(scratch.subkeys[i].as_mut_ptr().add(group).cast());
+            }
+        }
+    }
+}
+
 /// A block of keystream per lane, which all are of one unit if they are `alike`.
 #[inline(always)]
 unsafe fn keystream<V: Lanes, const DOUBLES: usize, const EXTENDED: bool>(
@@ -161,8 +188,9 @@ unsafe fn keystream<V: Lanes, const DOUBLES: usize, const EXTENDED: bool>(
         if EXTENDED {
             start[14] = V::splat32(NONCE_END as u32);
         } else {
-            start[14] = of_unit(&scratch.nonces[0]);
-            start[15] = of_unit(&scratch.nonces[1]);
+            for i in 0..3 {
+                start[13 + i] = of_unit(&scratch.nonces[i]);
+            }
         }
         let mut state = start;
         permute::<V, DOUBLES>(&mut state);

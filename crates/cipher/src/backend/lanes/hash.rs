@@ -158,7 +158,6 @@ unsafe fn nh_chunk<V: Lanes>(key: &NhKey, message: *const u8, len: usize, sums: 
 /// Poly1305 of the bulks of the units from number `group` on, a unit per lane.
 #[inline(always)]
 unsafe fn whole_poly<V: Lanes, F: Field<V>>(by: &F, scratch: &mut Scratch, batch: Batch, group: usize) {
-    let step = 8 * V::HALF;
     // SAFETY: what this module asks for; every row read lies in its unit.
     unsafe {
         let mut start = [V::splat64(0); 5];
@@ -166,26 +165,9 @@ unsafe fn whole_poly<V: Lanes, F: Field<V>>(by: &F, scratch: &mut Scratch, batch
             *limb = column(limbs, group);
         }
         let mut h = F::begin(start);
-        // Lanes without a unit repeat the last one.
-        let row = |lane: usize| batch.src.add((group + lane).min(batch.count - 1) * batch.len);
+        let at = whole_rows(by, &mut h, batch, group, batch.bulk());
+        let row = |lane: usize| row(batch, group, lane);
         let mut rows = [V::splat64(0); 8];
-        let mut at = 0;
-        while at + step <= batch.bulk() {
-            for lane in 0..V::HALF {
-                prefetch(row(lane).wrapping_add(at + PREFETCH));
-                rows[lane] = V::load(row(lane).add(at));
-            }
-            V::transpose64(&mut rows);
-            if V::HALF == 2 {
-                by.block(&mut h, rows[0], rows[1], true);
-            }
-            for four in 0..V::HALF / 4 {
-                let [low, high, next_low, next_high] =
-                    [rows[4 * four], rows[4 * four + 1], rows[4 * four + 2], rows[4 * four + 3]];
-                by.two_blocks(&mut h, [(low, high), (next_low, next_high)]);
-            }
-            at += step;
-        }
         let rest = batch.bulk() - at;
         if rest > 0 {
             let mut last = [[0u8; 64]; 8];
@@ -211,6 +193,48 @@ unsafe fn whole_poly<V: Lanes, F: Field<V>>(by: &F, scratch: &mut Scratch, batch
     }
 }
 
+/// The unit of a lane. Lanes without a unit repeat the last one.
+#[inline(always)]
+unsafe fn row(batch: Batch, group: usize, lane: usize) -> *const u8 {
+    // SAFETY: the batch has that unit.
+    unsafe { batch.src.add((group + lane).min(batch.count - 1) * batch.len) }
+}
+
+/// Hashes the units from number `group` on as far as the first `bytes` of them are whole registers, and tells how far.
+#[inline(always)]
+pub(super) unsafe fn whole_rows<V: Lanes, F: Field<V>>(
+    by: &F,
+    h: &mut F::Hash,
+    batch: Batch,
+    group: usize,
+    bytes: usize,
+) -> usize {
+    let step = 8 * V::HALF;
+    // SAFETY: what this module asks for; every row read lies in its unit.
+    unsafe {
+        let row = |lane: usize| row(batch, group, lane);
+        let mut rows = [V::splat64(0); 8];
+        let mut at = 0;
+        while at + step <= bytes {
+            for lane in 0..V::HALF {
+                prefetch(row(lane).wrapping_add(at + PREFETCH));
+                rows[lane] = V::load(row(lane).add(at));
+            }
+            V::transpose64(&mut rows);
+            if V::HALF == 2 {
+                by.block(h, rows[0], rows[1], true);
+            }
+            for four in 0..V::HALF / 4 {
+                let [low, high, next_low, next_high] =
+                    [rows[4 * four], rows[4 * four + 1], rows[4 * four + 2], rows[4 * four + 3]];
+                by.two_blocks(h, [(low, high), (next_low, next_high)]);
+            }
+            at += step;
+        }
+        at
+    }
+}
+
 /// The bit after the end of a block of fewer than 16 bytes.
 fn ends(bytes: usize) -> [u64; 2] {
     let end = 1u128 << (8 * bytes);
@@ -219,13 +243,13 @@ fn ends(bytes: usize) -> [u64; 2] {
 
 /// The lanes of a column from unit `group` on.
 #[inline(always)]
-unsafe fn column<V: Lanes>(column: &[u64; UNITS], group: usize) -> V {
+pub(super) unsafe fn column<V: Lanes>(column: &[u64; UNITS], group: usize) -> V {
     // SAFETY: `group` is a multiple of the number of lanes, of which the column has a multiple.
     unsafe { V::load(column.as_ptr().add(group).cast()) }
 }
 
 #[inline(always)]
-unsafe fn set_column<V: Lanes>(column: &mut [u64; UNITS], group: usize, lanes: V) {
+pub(super) unsafe fn set_column<V: Lanes>(column: &mut [u64; UNITS], group: usize, lanes: V) {
     // SAFETY: `group` is a multiple of the number of lanes, of which the column has a multiple.
     unsafe { lanes.store(column.as_mut_ptr().add(group).cast()) }
 }

@@ -33,7 +33,7 @@ const TOP_LIMB: u64 = (1 << 42) - 1;
 /// The bit after the end of a block, in the highest limb.
 const END: u64 = 1 << 40;
 
-/// A multiplier, alike in all lanes, and its square.
+/// A multiplier and its square.
 struct LongLimbs {
     once: Power,
     twice: Power,
@@ -130,6 +130,19 @@ unsafe fn sum(a: [__m512i; 3], b: [__m512i; 3]) -> [__m512i; 3] {
     unsafe { [a[0].add64(b[0]), a[1].add64(b[1]), a[2].add64(b[2])] }
 }
 
+impl LongLimbs {
+    #[inline(always)]
+    unsafe fn with(limbs: [__m512i; 3]) -> Self {
+        // SAFETY: the caller has AVX-512 with IFMA.
+        unsafe {
+            let once = Power::new(limbs);
+            let mut square = Sums::new();
+            square.add_product(&once.limbs, &once);
+            Self { once, twice: Power::new(square.carried()) }
+        }
+    }
+}
+
 impl Field<__m512i> for LongLimbs {
     type Hash = [__m512i; 3];
 
@@ -138,11 +151,14 @@ impl Field<__m512i> for LongLimbs {
         // SAFETY: the caller has AVX-512 with IFMA.
         unsafe {
             let [l0, l1, l2] = key.long_limbs();
-            let once = Power::new([__m512i::splat64(l0), __m512i::splat64(l1), __m512i::splat64(l2)]);
-            let mut square = Sums::new();
-            square.add_product(&once.limbs, &once);
-            Self { once, twice: Power::new(square.carried()) }
+            Self::with([__m512i::splat64(l0), __m512i::splat64(l1), __m512i::splat64(l2)])
         }
+    }
+
+    #[inline(always)]
+    unsafe fn of_lanes(low: __m512i, high: __m512i) -> Self {
+        // SAFETY: the caller has AVX-512 with IFMA.
+        unsafe { Self::with(limbs(low, high, 0)) }
     }
 
     #[inline(always)]

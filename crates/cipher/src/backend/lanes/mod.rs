@@ -11,6 +11,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod chacha;
+mod chacha_poly;
 mod hash;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
@@ -20,6 +21,8 @@ mod neon;
 pub(crate) mod planted;
 mod poly;
 pub(crate) mod run;
+#[cfg(all(feature = "sha2", target_arch = "x86_64"))]
+pub(crate) mod sha2;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
 
@@ -96,7 +99,7 @@ impl Batch {
 /// What is kept of the units of a batch between phases; a column per word, a row per unit. Wiped on drop.
 #[repr(C, align(64))]
 pub(crate) struct Scratch {
-    /// What precedes the bulk in the hash: blocks as pairs of 64-bit words.
+    /// What precedes the bulk in the hash: blocks as pairs of 64-bit words. With a key for each unit, that comes first.
     pub(crate) header: [[u64; UNITS]; 6],
     /// The hash of it, in limbs.
     pub(crate) starts: [[u64; UNITS]; 5],
@@ -104,10 +107,10 @@ pub(crate) struct Scratch {
     pub(crate) hash: [[u64; UNITS]; 2],
     /// What NH makes of a chunk.
     sums: [[u64; UNITS]; 4],
-    /// Subkeys of XChaCha.
+    /// Subkeys of XChaCha, or the one-time keys of Poly1305.
     subkeys: [[u32; UNITS]; 8],
-    /// Nonces of ChaCha.
-    pub(crate) nonces: [[u32; UNITS]; 2],
+    /// Nonces of ChaCha: what comes after the counter, of which the long counter takes the first word.
+    pub(crate) nonces: [[u32; UNITS]; 3],
     /// Keystream of as many blocks as the widest register has lanes.
     keystream: [[u8; 64]; 16],
 }
@@ -120,13 +123,20 @@ impl Scratch {
             hash: [[0; UNITS]; 2],
             sums: [[0; UNITS]; 4],
             subkeys: [[0; UNITS]; 8],
-            nonces: [[0; UNITS]; 2],
+            nonces: [[0; UNITS]; 3],
             keystream: [[0; 64]; 16],
         }
     }
 }
 
 impl Scratch {
+    /// The hash of one unit, and the second half of its one-time key.
+    fn tag_of(&self, unit: usize) -> u128 {
+        let words = self.subkeys.iter().skip(4).rev();
+        let end = words.fold(0, |end, words| end << 32 | u128::from(words[unit % UNITS]));
+        self.hash_of(unit).wrapping_add(end)
+    }
+
     /// The hash of one unit.
     fn hash_of(&self, unit: usize) -> u128 {
         let [low, high] = &self.hash;
@@ -170,6 +180,22 @@ pub(crate) trait VectorInstructions: Copy {
     ///
     /// The batch is what it says.
     unsafe fn short_nonce_stream(self, key: &StreamKey, scratch: &mut Scratch, batch: Batch);
+
+    /// Encrypts or decrypts the units of a batch with ChaCha20, under [`Scratch::nonces`] and from block 1 on, and hashes
+    /// what is authenticated with Poly1305 under block 0 into [`Scratch::hash`]. The associated data are the last two blocks of
+    /// [`Scratch::header`], and `lengths` the block at the end.
+    ///
+    /// # Safety
+    ///
+    /// The batch is what it says, and a unit is whole strides of 128 bytes.
+    unsafe fn chacha_poly(
+        self,
+        key: &StreamKey,
+        scratch: &mut Scratch,
+        batch: Batch,
+        lengths: [u64; 2],
+        open: bool,
+    );
 }
 
 /// Implements [`VectorInstructions`] for a proof, with functions in `$module` that enable `$features` and hash long
@@ -177,7 +203,7 @@ pub(crate) trait VectorInstructions: Copy {
 macro_rules! vector_instructions {
     ($proof:ty, $register:ty, $field:ty, $module:ident, $features:literal) => {
         mod $module {
-            use $crate::backend::lanes::{Batch, Scratch, UNITS, chacha, hash};
+            use $crate::backend::lanes::{Batch, Scratch, UNITS, chacha, chacha_poly, hash};
             use $crate::block::Block;
             use $crate::chacha::StreamKey;
             use $crate::mode::adiantum::HashKeys;
@@ -209,6 +235,18 @@ macro_rules! vector_instructions {
             pub(super) unsafe fn short_nonce_stream(key: &StreamKey, scratch: &mut Scratch, batch: Batch) {
                 // SAFETY: the features are enabled here; the batch is the caller's promise.
                 unsafe { chacha::short_nonce_stream::<$register>(key, scratch, batch) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn chacha_poly(
+                key: &StreamKey,
+                scratch: &mut Scratch,
+                batch: Batch,
+                lengths: [u64; 2],
+                open: bool,
+            ) {
+                // SAFETY: the features are enabled here; the batch is the caller's promise.
+                unsafe { chacha_poly::run::<$register, $field>(key, scratch, batch, lengths, open) }
             }
         }
 
@@ -253,6 +291,18 @@ macro_rules! vector_instructions {
             ) {
                 // SAFETY: `self` proves that the CPU has the features; the batch is the caller's promise.
                 unsafe { $module::short_nonce_stream(key, scratch, batch) }
+            }
+
+            unsafe fn chacha_poly(
+                self,
+                key: &$crate::chacha::StreamKey,
+                scratch: &mut $crate::backend::lanes::Scratch,
+                batch: $crate::backend::lanes::Batch,
+                lengths: [u64; 2],
+                open: bool,
+            ) {
+                // SAFETY: `self` proves that the CPU has the features; the batch is the caller's promise.
+                unsafe { $module::chacha_poly(key, scratch, batch, lengths, open) }
             }
         }
     };

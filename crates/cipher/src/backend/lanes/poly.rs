@@ -21,6 +21,8 @@ pub(super) trait Field<V> {
     /// What was hashed so far.
     type Hash: Copy;
     unsafe fn new(key: &PolyKey) -> Self;
+    /// A multiplier for each lane, clamped, as two words.
+    unsafe fn of_lanes(low: V, high: V) -> Self;
     /// From limbs of 26 bits or little more.
     unsafe fn begin(limbs: [V; 5]) -> Self::Hash;
     /// Hashes a block; or part of one, which has the bit after its end already.
@@ -37,22 +39,31 @@ pub(super) struct Limbs<V> {
     twice: Multiplier<V>,
 }
 
+impl<V: Lanes> Limbs<V> {
+    #[inline(always)]
+    unsafe fn with(once: Multiplier<V>) -> Self {
+        // SAFETY: the caller has the CPU features.
+        unsafe {
+            let mut square = once.limbs;
+            multiply(&mut square, &once);
+            Self { once, twice: Multiplier::of(square) }
+        }
+    }
+}
+
 impl<V: Lanes> Field<V> for Limbs<V> {
     type Hash = [V; 5];
 
     #[inline(always)]
     unsafe fn new(key: &PolyKey) -> Self {
         // SAFETY: the caller has the CPU features.
-        unsafe {
-            let once = Multiplier::<V>::new(key);
-            let mut square = once.limbs;
-            multiply(&mut square, &once);
-            let mut twice = Multiplier { limbs: square, fives: square };
-            for five in &mut twice.fives {
-                *five = five.add64(five.up64::<2>());
-            }
-            Self { once, twice }
-        }
+        unsafe { Self::with(Multiplier::new(key)) }
+    }
+
+    #[inline(always)]
+    unsafe fn of_lanes(low: V, high: V) -> Self {
+        // SAFETY: the caller has the CPU features.
+        unsafe { Self::with(Multiplier::of(limbs(low, high, 0))) }
     }
 
     #[inline(always)]
@@ -88,7 +99,7 @@ impl<V: Lanes> Field<V> for Limbs<V> {
     }
 }
 
-/// A multiplier, alike in all lanes.
+/// A multiplier.
 #[derive(Clone, Copy)]
 pub(super) struct Multiplier<V> {
     limbs: [V; 5],
@@ -97,6 +108,17 @@ pub(super) struct Multiplier<V> {
 }
 
 impl<V: Lanes> Multiplier<V> {
+    #[inline(always)]
+    unsafe fn of(limbs: [V; 5]) -> Self {
+        let mut fives = limbs;
+        for five in &mut fives {
+            // SAFETY: the caller has the CPU features.
+            *five = unsafe { five.add64(five.up64::<2>()) };
+        }
+        Self { limbs, fives }
+    }
+
+    /// Alike in all lanes.
     #[inline(always)]
     pub(super) unsafe fn new(key: &PolyKey) -> Self {
         // SAFETY: the caller has the CPU features.

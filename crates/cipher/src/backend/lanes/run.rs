@@ -5,6 +5,7 @@ use zeroize::Zeroize;
 use super::{Batch, Scratch, UNITS, VectorInstructions};
 use crate::block::{Block, BlockCipher, Direction};
 use crate::chacha::StreamKey;
+use crate::chacha_poly::{Job, nonce, padded};
 use crate::mode::adiantum::{HashKeys, WideHash};
 use crate::run::Run;
 use crate::tweak::Units;
@@ -92,14 +93,44 @@ pub(crate) fn stream<I: VectorInstructions>(
         let count = (total - first).min(UNITS);
         for unit in 0..count {
             let words = u64::from_le_bytes(nonce(first + unit));
-            scratch.nonces[0][unit] = words as u32;
-            scratch.nonces[1][unit] = (words >> 32) as u32;
+            scratch.nonces[1][unit] = words as u32;
+            scratch.nonces[2][unit] = (words >> 32) as u32;
         }
         let at = first * len;
         // SAFETY: these are units of the run, which has `total` of them.
         unsafe {
             let batch = Batch { src: src.add(at), dst: dst.add(at), len, count };
             instructions.short_nonce_stream(key, &mut scratch, batch);
+        }
+    }
+}
+
+/// ChaCha20 and Poly1305 over data units.
+pub(crate) fn chacha_poly<I: VectorInstructions>(instructions: I, job: Job<'_>) {
+    let lengths = job.lengths();
+    let Job { key, open, unit: len, data, associated, tags } = job;
+    assert!(len.is_multiple_of(128), "a unit is whole strides");
+    let mut scratch = Scratch::new();
+    let batches = data.chunks_mut(len * UNITS).zip(associated.chunks(UNITS)).zip(tags.chunks_mut(UNITS));
+    for ((data, associated), tags) in batches {
+        let count = data.len() / len;
+        for (unit, associated) in associated.iter().enumerate() {
+            for (column, word) in scratch.nonces.iter_mut().zip(nonce(associated).as_chunks().0) {
+                column[unit] = u32::from_le_bytes(*word);
+            }
+            let words = padded(associated);
+            for (column, word) in scratch.header[2..].iter_mut().zip(words.as_chunks().0) {
+                column[unit] = u64::from_le_bytes(*word);
+            }
+        }
+        let dst = data.as_mut_ptr();
+        // SAFETY: these are units in place, of which none is cut off: `count` rounds down.
+        unsafe {
+            let batch = Batch { src: dst.cast_const(), dst, len, count };
+            instructions.chacha_poly(key, &mut scratch, batch, lengths, open);
+        }
+        for (unit, tag) in tags.iter_mut().enumerate() {
+            tag[..16].copy_from_slice(&scratch.tag_of(unit).to_le_bytes());
         }
     }
 }
