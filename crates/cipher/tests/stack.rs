@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use atrest_cipher::aead::{Aead, Aes256Gcm};
+use atrest_cipher::aead::{Aead, Aes128Ccm, Aes256Gcm, AsconAead128, ChaCha20Poly1305};
 use atrest_cipher::{
     Adiantum, AesBlock, AesXts, BackendChoice, CbcCipher, CbcCts, CbcRuns, Cipher, CipherSpec, DataUnitIndex,
     Direction, Hctr2, Mapper, MapperOptions, Tagged as _, TaggedMapper, TaggedSpec, VectorChoice, Xts,
@@ -299,6 +299,46 @@ fn no_run_with_tags_leaves_a_key_on_the_stack() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_single_message_leaves_a_key_on_the_stack() {
+    let deepest = Deepest::measured().deep;
+    let wrong = [
+        check_aead::<AsconAead128>(deepest),
+        check_aead::<Aes128Ccm>(deepest),
+        check_aead::<Aes256Gcm>(deepest),
+        check_aead::<ChaCha20Poly1305>(deepest),
+    ];
+    let wrong = wrong.concat();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn check_aead<A: Aead<Tag: Send + Sync> + Sync>(deepest: usize) -> Vec<String> {
+    let key = key(A::KEY_LEN);
+    let cipher = A::new(&key).expect("a key of this length");
+    let needles = needles(&key, &cipher);
+    let mut wrong = Vec::new();
+    for open in [false, true] {
+        let mut data = vec![0x31; 4096];
+        let mut tag = A::Tag::try_from(&[0; 64][..A::TAG_LEN]).ok().expect("a tag has its length");
+        let stack = stack_after(|| match open {
+            true => cipher.open(&A::Nonce::default(), b"", &mut data, &tag).map_or((), |()| panic!("forged")),
+            false => tag = cipher.seal(&A::Nonce::default(), b"", &mut data).expect("short enough"),
+        });
+        let depth = depth(&stack);
+        if let Some(at) = found(&stack[stack.len() - depth..], &needles) {
+            wrong.push(format!(
+                "{}, open: {open}: a key lies {} bytes below the caller",
+                A::NAME,
+                depth - at
+            ));
+        }
+        if depth > deepest {
+            wrong.push(format!("{}, open: {open}: takes {depth} bytes of stack", A::NAME));
+        }
+    }
+    wrong
 }
 
 /// The types beside the mapper, by the other property that can be seen: below each call lie wiped bytes, as many as there should.

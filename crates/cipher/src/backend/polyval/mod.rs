@@ -46,7 +46,7 @@ pub(crate) struct PolyvalKey {
 impl Polyval for PolyvalKey {
     const EMPTY: Self = Self { powers: [0; POWERS], multiplier: None, factor: Factor::EMPTY };
 
-    const WANTS_IV_START: bool = POWERS > 0;
+    const WANTS_IV_START: bool = POWERS != 0;
 
     fn set(&mut self, key: &Block) {
         let mut power = u128::from_le_bytes(*key);
