@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use atrest_attach::nbd;
-use atrest_engine::Disk;
+use atrest_device::BlockDevice;
 
 use crate::Plan;
 use crate::measure::{Contender, medians};
@@ -17,8 +17,8 @@ use crate::report::{Report, verdict};
 use crate::volume::{PASSPHRASE, VolumeFile};
 
 pub fn nbd(plan: &Plan, volume: &VolumeFile, dir: &Path, report: &mut Report) -> Result<(), Box<dyn Error>> {
-    let encrypted = Ours::start(volume.open()?, dir.join("encrypted.sock"))?;
-    let plain = Ours::start(volume.open_plain()?, dir.join("plain.sock"))?;
+    let encrypted = Ours::start(Arc::new(volume.open()?), dir.join("encrypted.sock"))?;
+    let plain = Ours::start(Arc::new(volume.open_plain()?), dir.join("plain.sock"))?;
     let nbdkit = Theirs::start(
         Command::new("nbdkit")
             .args(["--foreground", "--readonly", "--exit-with-parent", "--filter=luks", "--unix"])
@@ -83,9 +83,9 @@ pub struct Ours {
 }
 
 impl Ours {
-    pub fn start(disk: Disk, socket: PathBuf) -> Result<Self, Box<dyn Error>> {
+    pub fn start(disk: Arc<dyn BlockDevice>, socket: PathBuf) -> Result<Self, Box<dyn Error>> {
         let endpoint = nbd::Endpoint::Unix(socket.clone());
-        let server = nbd::Server::bind(Arc::new(disk), &endpoint, nbd::Options::default())?;
+        let server = nbd::Server::bind(disk, &endpoint, nbd::Options::default())?;
         let shutdown = server.shutdown();
         Ok(Self { socket, shutdown, thread: thread::spawn(move || server.run()) })
     }

@@ -1,7 +1,7 @@
 //! `make bench`: atrest against its peers, in one process, interleaved; medians; ratios to BENCHMARKS.md.
 //!
 //! `atrest-bench [--quick] [--size MIB] [--dir DIR] [--cold-dir DIR] [--out FILE]
-//! [--only ciphers|kdf|decrypt|nbd|small|fuse|tagged|cold]... [--cipher NAME]...`
+//! [--only ciphers|kdf|decrypt|nbd|small|fuse|tagged|online|cold]... [--cipher NAME]...`
 //!
 //! The files of the engine's lines lie in DIR, by default in memory (`/dev/shm`), so that what is measured is the
 //! engine and not the disk. The cold file lies in --cold-dir, by default where temporary files do. A peer that is missing
@@ -18,6 +18,7 @@ mod limit;
 mod machine;
 mod measure;
 mod mounted;
+mod online;
 mod peers;
 mod report;
 mod small;
@@ -54,7 +55,7 @@ fn main() {
 }
 
 /// What `--only` may name.
-const PARTS: [&str; 8] = ["ciphers", "kdf", "decrypt", "nbd", "small", "fuse", "tagged", "cold"];
+const PARTS: [&str; 9] = ["ciphers", "kdf", "decrypt", "nbd", "small", "fuse", "tagged", "online", "cold"];
 
 fn part(name: String) -> Result<String, String> {
     match PARTS.contains(&name.as_str()) {
@@ -134,6 +135,10 @@ fn run() -> Result<(), Box<dyn Error>> {
     if wanted("tagged") {
         let scratch = tempfile::tempdir_in(&plan.dir)?;
         tagged::measure(&plan, scratch.path(), &mut report)?;
+    }
+    if wanted("online") {
+        let scratch = tempfile::tempdir_in(&plan.dir)?;
+        online::measure(&plan, scratch.path(), &mut report)?;
     }
     if wanted("cold") {
         cold::measure(&plan, &mut report)?;

@@ -93,9 +93,9 @@ pub fn measure(
 ) -> Result<(), Box<dyn Error>> {
     let plain_file = dir.join("plain.img");
     std::fs::copy(&volume.path, &plain_file)?;
-    let encrypted = Ours::start(volume.open_to_write()?, dir.join("small.sock"))?;
-    let mapped = Ours::start(volume.open_mapped()?, dir.join("small-mapped.sock"))?;
-    let identity = Ours::start(identity(&plain_file)?, dir.join("small-plain.sock"))?;
+    let encrypted = Ours::start(Arc::new(volume.open_to_write()?), dir.join("small.sock"))?;
+    let mapped = Ours::start(Arc::new(volume.open_mapped()?), dir.join("small-mapped.sock"))?;
+    let identity = Ours::start(Arc::new(identity(&plain_file)?), dir.join("small-plain.sock"))?;
     let nbdkit = |socket: &str, arguments: &[&str]| {
         let socket = dir.join(socket);
         let mut command = Command::new("nbdkit");
@@ -172,6 +172,16 @@ pub const A_SECOND: [&str; 2] = ["--time_based", "--runtime=1"];
 
 /// Requests in a second.
 pub fn fio(arguments: impl IntoIterator<Item = String>) -> Result<f64, Box<dyn Error>> {
+    let line = fio_output(arguments)?;
+    // fio(1), "Terse output": requests in a second are fields 8 (reads) and 49 (writes).
+    let field = |index: usize| -> Result<f64, Box<dyn Error>> {
+        Ok(line.split(';').nth(index - 1).ok_or("fio printed too little")?.parse()?)
+    };
+    Ok(field(8)? + field(49)?)
+}
+
+/// What fio prints of its work: fields with semicolons between them.
+pub fn fio_output(arguments: impl IntoIterator<Item = String>) -> Result<String, Box<dyn Error>> {
     let output = Command::new("fio")
         .args(["--name=small", "--minimal"])
         .args(["--group_reporting", "--rwmixread=70", "--norandommap", "--randrepeat=0"])
@@ -181,11 +191,6 @@ pub fn fio(arguments: impl IntoIterator<Item = String>) -> Result<f64, Box<dyn E
     if !output.status.success() {
         return Err(format!("fio failed: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
-    // fio(1), "Terse output": requests in a second are fields 8 (reads) and 49 (writes).
     let text = String::from_utf8(output.stdout)?;
-    let line = text.lines().find(|line| line.starts_with("3;")).ok_or("fio printed no result")?;
-    let field = |index: usize| -> Result<f64, Box<dyn Error>> {
-        Ok(line.split(';').nth(index - 1).ok_or("fio printed too little")?.parse()?)
-    };
-    Ok(field(8)? + field(49)?)
+    Ok(text.lines().find(|line| line.starts_with("3;")).ok_or("fio printed no result")?.to_owned())
 }

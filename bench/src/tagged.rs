@@ -41,13 +41,13 @@ const WORKS: [(Work, Option<f64>); 4] = [
 
 pub fn measure(plan: &Plan, dir: &Path, report: &mut Report) -> Result<(), Box<dyn Error>> {
     let size = plan.size.min(256 << 20);
-    let xts = Ours::start(by_xts(dir, size)?, dir.join("xts.sock"))?;
+    let xts = Ours::start(Arc::new(by_xts(dir, size)?), dir.join("xts.sock"))?;
     for mode in [Mode::Journal, Mode::Direct] {
         let mut servers = Vec::new();
         for (number, (encryption, integrity, key_len)) in CIPHERS.iter().enumerate() {
             let file = dir.join(format!("tagged-{number}.img"));
             let disk = with_tags(&file, size, (encryption, integrity, *key_len), mode)?;
-            servers.push(Ours::start(disk, dir.join(format!("tagged-{number}.sock")))?);
+            servers.push(Ours::start(Arc::new(disk), dir.join(format!("tagged-{number}.sock")))?);
         }
         let mut rows = Vec::new();
         for (work, target) in &WORKS {
@@ -93,7 +93,7 @@ fn by_xts(dir: &Path, size: u64) -> Result<Disk, Box<dyn Error>> {
     let spec: CipherSpec = "aes-xts-plain64".parse()?;
     let options = MapperOptions { data_unit: UNIT, ..MapperOptions::default() };
     let mapper = Locked::new(Mapper::new(&spec, &key(64), &options)?);
-    let file = Arc::new(FileDevice::create(&dir.join("xts.img"), size)?);
+    let file = Arc::new(FileDevice::create(dir.join("xts.img"), size)?);
     let disk = Disk::of_mapper(file, mapper, 0, size, DiskOptions::default())?;
     disk.write_zeroes(0, size)?;
     Ok(disk)

@@ -28,26 +28,7 @@ pub fn create(dir: &Path, size: u64) -> Result<VolumeFile, Box<dyn Error>> {
     let path = dir.join("volume.luks");
     let file = FileDevice::create(&path, HEADER + size)?;
     drop(file);
-    let mut child = Command::new("cryptsetup")
-        .args([
-            "luksFormat",
-            "--batch-mode",
-            "--type",
-            "luks1",
-            "--cipher",
-            "aes-xts-plain64",
-            "--key-size",
-            "512",
-        ])
-        .args(["--pbkdf-force-iterations", "1000", "--align-payload", "4096", "--key-file", "-"])
-        .arg(&path)
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(|_| "cryptsetup is missing: run scripts/setup")?;
-    child.stdin.take().ok_or("no pipe")?.write_all(PASSPHRASE.as_bytes())?;
-    if !child.wait()?.success() {
-        return Err("cryptsetup luksFormat failed".into());
-    }
+    luks_format(&path, "luks1", &["--align-payload", "4096"])?;
     let file = FileDevice::open(&path, Access::ReadWriteExclusive)?;
     let mut chunk = vec![0; 1 << 20];
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
@@ -68,6 +49,32 @@ pub fn create(dir: &Path, size: u64) -> Result<VolumeFile, Box<dyn Error>> {
         return Err(format!("the volume holds {found} bytes instead of {size}").into());
     }
     Ok(volume)
+}
+
+/// Has cryptsetup make a volume, with its passphrase.
+pub fn luks_format(path: &Path, kind: &str, options: &[&str]) -> Result<(), Box<dyn Error>> {
+    let mut child = Command::new("cryptsetup")
+        .args([
+            "luksFormat",
+            "--batch-mode",
+            "--type",
+            kind,
+            "--cipher",
+            "aes-xts-plain64",
+            "--key-size",
+            "512",
+        ])
+        .args(["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", "--key-file", "-"])
+        .args(options)
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(|_| "cryptsetup is missing: run scripts/setup")?;
+    child.stdin.take().ok_or("no pipe")?.write_all(PASSPHRASE.as_bytes())?;
+    match child.wait()?.success() {
+        true => Ok(()),
+        false => Err("cryptsetup luksFormat failed".into()),
+    }
 }
 
 impl VolumeFile {
