@@ -55,7 +55,7 @@ pub enum LoopAesError {
 }
 
 impl LoopAesOptions {
-    /// The same as a plain volume with keys that take turns.
+    /// How dm-crypt would be told: a plain volume, whose keys may take turns.
     fn plain(&self, version: Version) -> Result<PlainOptions, LoopAesError> {
         let (mode, keys) = match version {
             Version::One => ("-cbc-plain64", 1),

@@ -278,6 +278,9 @@ pub struct TcryptArgs {
     /// Open by the copy of the header near the end.
     #[arg(long)]
     pub tcrypt_backup: bool,
+    /// Open an encrypted system: PATH is its whole drive, or an image of that.
+    #[arg(long, conflicts_with_all = ["tcrypt_hidden", "tcrypt_backup"])]
+    pub tcrypt_system: bool,
     /// VeraCrypt's personal iterations multiplier.
     #[arg(long, value_name = "PIM", conflicts_with = "veracrypt_query_pim")]
     pub veracrypt_pim: Option<u32>,
@@ -292,6 +295,7 @@ impl TcryptArgs {
         self.tcrypt_keyfile.is_empty()
             && !self.tcrypt_hidden
             && !self.tcrypt_backup
+            && !self.tcrypt_system
             && self.veracrypt_pim.is_none()
             && !self.veracrypt_query_pim
     }

@@ -84,6 +84,7 @@ pub fn tcrypt(args: &UnlockArgs, asked_pim: Option<u32>) -> Result<TcryptOptions
         },
         hidden: args.tcrypt.tcrypt_hidden,
         backup: args.tcrypt.tcrypt_backup,
+        system: args.tcrypt.tcrypt_system,
         hash: args.plain.hash.clone(),
         cipher: args.plain.cipher.clone(),
         pim: asked_pim.or(args.tcrypt.veracrypt_pim),

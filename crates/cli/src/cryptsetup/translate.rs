@@ -354,7 +354,7 @@ fn loopaes(line: &mut Line<'_>) -> Result<(), Failure> {
 fn tcrypt(line: &mut Line<'_>) {
     let kind = if line.request.has("disable-veracrypt") { "--type=truecrypt" } else { "--type=tcrypt" };
     line.words(&[kind]);
-    line.pass(&["cipher", "hash", "tcrypt-hidden", "tcrypt-backup"]);
+    line.pass(&["cipher", "hash", "tcrypt-hidden", "tcrypt-backup", "tcrypt-system"]);
     line.pass(&["veracrypt-pim", "veracrypt-query-pim", "verify-passphrase"]);
     // It opens VeraCrypt's volumes whatever is said, and no part of a key file is left out.
     line.uses(&["disable-veracrypt", "veracrypt", "key-file", "keyfile-offset", "keyfile-size"]);

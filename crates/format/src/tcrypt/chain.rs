@@ -7,8 +7,8 @@ use atrest_secret::SecretArray;
 
 /// Bytes in each key of each cipher here.
 const KEY: usize = 32;
-/// Bytes in front of the keys in LRW, of which the first 16 are the tweak's.
-const LRW_TWEAK: usize = 32;
+/// Bytes in front of the keys in the old modes: in LRW the first 16 are the tweak's key; in CBC they are the seeds of IVs and whitening.
+const SEED: usize = 32;
 
 /// How a cipher's blocks are tied to their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Mode {
     Xts,
     /// LRW: TrueCrypt 4.1 to 4.3a. The tweak counts from the beginning of the data.
     Lrw,
+    /// CBC with whitening of the ciphertext: TrueCrypt 1.0 to 4.0. IVs and whitening are the data unit's place on the device.
+    Cbc,
 }
 
 /// Ciphers one over the other. The first encrypts the plaintext.
@@ -36,8 +38,12 @@ const fn lrw(ciphers: &'static [&'static str]) -> Chain {
     Chain { ciphers, mode: Mode::Lrw }
 }
 
-/// All that volumes have, but for Kuznyechik, GOST 89 and the CBC of TrueCrypt 1 to 4.0.
-pub const CHAINS: [Chain; 18] = [
+const fn cbc(ciphers: &'static [&'static str]) -> Chain {
+    Chain { ciphers, mode: Mode::Cbc }
+}
+
+/// All that volumes have, but for Kuznyechik, GOST 89, and in CBC cascades and ciphers with blocks of eight bytes.
+pub const CHAINS: [Chain; 21] = [
     xts(&["aes"]),
     xts(&["serpent"]),
     xts(&["twofish"]),
@@ -56,6 +62,9 @@ pub const CHAINS: [Chain; 18] = [
     lrw(&["aes", "serpent"]),
     lrw(&["aes", "twofish", "serpent"]),
     lrw(&["serpent", "twofish"]),
+    cbc(&["aes"]),
+    cbc(&["serpent"]),
+    cbc(&["twofish"]),
 ];
 
 impl Chain {
@@ -64,26 +73,17 @@ impl Chain {
         self.ciphers.join("-")
     }
 
-    /// Bytes of key that all ciphers take together, those of tweaks included.
-    pub fn key_len(&self) -> usize {
-        // cannot overflow: three ciphers at most.
-        let keys = self.ciphers.len().saturating_mul(KEY);
-        match self.mode {
-            Mode::Xts => keys.saturating_mul(2),
-            Mode::Lrw => keys.saturating_add(LRW_TWEAK),
-        }
-    }
-
     /// dm-crypt's name of the cipher at `index`, mode and IVs included. `None` if there are not so many.
     pub fn spec(&self, index: usize) -> Option<String> {
         let cipher = self.ciphers.get(index)?;
         Some(match self.mode {
             Mode::Xts => format!("{cipher}-xts-plain64"),
             Mode::Lrw => format!("{cipher}-lrw-benbi"),
+            Mode::Cbc => format!("{cipher}-cbc-tcw"),
         })
     }
 
-    /// The key of the cipher at `index` as dm-crypt takes it, and its length: key and tweak key. `None` if there are not so many ciphers, or the
+    /// The key of the cipher at `index` as dm-crypt takes it, and its length: key, and what the mode has beside it. `None` if there are not so many ciphers, or the
     /// material is too short.
     pub fn key(&self, index: usize, material: &[u8]) -> Option<(SecretArray<64>, usize)> {
         self.ciphers.get(index)?;
@@ -92,7 +92,8 @@ impl Chain {
         let (key, tweak) = match self.mode {
             // All keys, and then the tweaks' of all.
             Mode::Xts => (at(own, KEY)?, at(self.ciphers.len().checked_mul(KEY)?.checked_add(own)?, KEY)?),
-            Mode::Lrw => (at(LRW_TWEAK.checked_add(own)?, KEY)?, at(0, 16)?),
+            Mode::Lrw => (at(SEED.checked_add(own)?, KEY)?, at(0, 16)?),
+            Mode::Cbc => (at(SEED.checked_add(own)?, KEY)?, at(0, SEED)?),
         };
         let mut joined = SecretArray::zeroed();
         for (to, from) in joined.iter_mut().zip(key.iter().chain(tweak)) {

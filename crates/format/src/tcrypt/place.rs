@@ -6,6 +6,8 @@ use super::{HEADER_LEN, Header, Mode};
 
 /// Bytes in front of the hidden volume's header, and of each header's area.
 const AREA: u64 = 65_536;
+/// Where a drive has the header of its encrypted system.
+const SYSTEM: u64 = 31_744;
 /// Bytes from the header of a hidden volume of TrueCrypt before 6.0 to the end.
 const OLD_HIDDEN: u64 = 1536;
 
@@ -22,6 +24,8 @@ pub enum Place {
     Backup,
     /// Near the end: a copy of the hidden one.
     HiddenBackup,
+    /// In the last sector of the first track of a drive whose system is encrypted.
+    System,
 }
 
 /// Where data lies on its device.
@@ -55,7 +59,7 @@ pub enum LayoutError {
         /// Bytes in all.
         size: u64,
     },
-    /// The volume is a system that boots, or a part of one.
+    /// The volume is a system that boots, whose header was not looked for.
     System,
 }
 
@@ -66,6 +70,7 @@ impl Place {
             |offset: u64| offset.checked_add(HEADER_LEN as u64).filter(|end| *end <= device).map(|_| offset);
         match self {
             Self::Normal => behind(0),
+            Self::System => behind(SYSTEM),
             Self::Hidden => behind(AREA),
             Self::OldHidden => device.checked_sub(OLD_HIDDEN),
             Self::Backup => device.checked_sub(AREA.saturating_mul(2)), // cannot overflow: a constant
@@ -85,7 +90,8 @@ impl Header {
     /// # Errors
     /// [`LayoutError`] if it can't be there, is not all encrypted, or belongs to a system.
     pub fn layout(&self, place: Place, mode: Mode, device: u64) -> Result<Layout, LayoutError> {
-        if self.flags & Self::SYSTEM != 0 {
+        // Not every header of a system has the flag.
+        if self.flags & Self::SYSTEM != 0 && place != Place::System {
             return Err(LayoutError::System);
         }
         let old_hidden = place.is_hidden() && (mode != Mode::Xts || self.version <= 3);
@@ -95,7 +101,7 @@ impl Header {
             (device.checked_sub(behind), Some(self.hidden_size))
         } else if self.version < 4 {
             // These headers have no size of their own.
-            let start = if self.data_start == 0 || mode == Mode::Lrw || self.version < 3 {
+            let start = if self.data_start == 0 || mode != Mode::Xts || self.version < 3 {
                 512
             } else {
                 self.data_start
@@ -123,6 +129,9 @@ impl Header {
         let first_unit = match mode {
             // cannot be none: 512 is not 0.
             Mode::Xts => first.checked_div(512).unwrap_or(0),
+            // Also where the data of a hidden volume is elsewhere.
+            // cannot be none: 512 is not 0.
+            Mode::Cbc => self.data_start.max(512).checked_div(512).unwrap_or(0),
             Mode::Lrw => 0,
         };
         Ok(Layout { start: first, len: bytes, first_unit })

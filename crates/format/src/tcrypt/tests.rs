@@ -97,6 +97,8 @@ fn data_lies_where_the_header_says_and_nowhere_else() {
     let unfinished = layout(&header(set(52, 0x1000)), Place::Normal);
     assert_eq!(unfinished, Err(LayoutError::Unfinished { encrypted: 0x1000, size: 0x9000 }));
     assert_eq!(layout(&header(|bytes| bytes[63] = 1), Place::Normal), Err(LayoutError::System));
+    assert_eq!(layout(&header(|_| {}), Place::System), Ok(expected));
+    assert_eq!(layout(&header(|bytes| bytes[63] = 1), Place::System), Ok(expected));
 }
 
 #[test]
@@ -113,9 +115,11 @@ fn old_headers_leave_the_size_to_the_device() {
     assert_eq!(normal(3, 512, Mode::Xts), whole(1));
     assert_eq!(normal(2, 0, Mode::Xts), whole(1));
     assert_eq!(normal(2, 0, Mode::Lrw), whole(0));
+    assert_eq!(normal(1, 0, Mode::Cbc), whole(1));
     let hidden = |version, mode| old(version, 0x4000).layout(Place::OldHidden, mode, 0x9000);
     let behind = |first_unit| Ok(Layout { start: 0x9000 - 0x3000 - 1536, len: 0x3000, first_unit });
     assert_eq!(hidden(2, Mode::Lrw), behind(0));
+    assert_eq!(hidden(2, Mode::Cbc), behind(0x4000 / 512));
     assert_eq!(hidden(3, Mode::Xts), behind((0x9000 - 0x3000 - 1536) / 512));
     let too_small = old(3, 512).layout(Place::OldHidden, Mode::Xts, 0x3000);
     assert!(matches!(too_small, Err(LayoutError::Outside { .. })));
@@ -132,6 +136,8 @@ fn headers_are_looked_for_on_the_device_only() {
     assert_eq!(Place::Backup.offset(131_071), None);
     assert_eq!(Place::Backup.offset(299_008), Some(299_008 - 131_072));
     assert_eq!(Place::HiddenBackup.offset(65_536), Some(0));
+    assert_eq!(Place::System.offset(31_744 + 511), None);
+    assert_eq!(Place::System.offset(32_256), Some(31_744));
 }
 
 #[test]
@@ -145,15 +151,17 @@ fn keys_of_a_cascade_come_first_and_those_of_tweaks_behind_them() {
         CHAINS.into_iter().find(|chain| chain.name() == name && chain.mode == mode).expect(name)
     };
     let one = find("aes", Mode::Xts);
-    assert_eq!((parts(&one, 0), one.key_len()), ((0, 1, 64), 64));
+    assert_eq!(parts(&one, 0), (0, 1, 64));
     let two = find("twofish-aes", Mode::Xts);
     assert_eq!([parts(&two, 0), parts(&two, 1)], [(0, 2, 64), (1, 3, 64)]);
     let three = find("serpent-twofish-aes", Mode::Xts);
     assert_eq!([parts(&three, 0), parts(&three, 1), parts(&three, 2)], [(0, 3, 64), (1, 4, 64), (2, 5, 64)]);
-    assert_eq!((three.key_len(), three.spec(2).as_deref()), (192, Some("aes-xts-plain64")));
+    assert_eq!(three.spec(2).as_deref(), Some("aes-xts-plain64"));
     let lrw = find("twofish-aes", Mode::Lrw);
-    assert_eq!(([parts(&lrw, 0), parts(&lrw, 1)], lrw.key_len()), ([(1, 0, 48), (2, 0, 48)], 96));
+    assert_eq!([parts(&lrw, 0), parts(&lrw, 1)], [(1, 0, 48), (2, 0, 48)]);
     assert_eq!(lrw.spec(0).as_deref(), Some("twofish-lrw-benbi"));
+    let cbc = find("aes", Mode::Cbc);
+    assert_eq!((parts(&cbc, 0), cbc.spec(0).as_deref()), ((1, 0, 64), Some("aes-cbc-tcw")));
     assert!(one.key(1, &material).is_none() && one.spec(1).is_none());
     assert!(three.key(2, &material[..191]).is_none());
 }

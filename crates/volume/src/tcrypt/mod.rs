@@ -26,6 +26,8 @@ pub struct TcryptOptions {
     pub hidden: bool,
     /// The copy of the header near the end.
     pub backup: bool,
+    /// An encrypted system: the device is its whole drive.
+    pub system: bool,
     /// Only derivations whose hash has this in its name.
     pub hash: Option<String>,
     /// Only ciphers, or cascades of them, that have this in their name.
@@ -76,6 +78,7 @@ impl LockedTcrypt {
     pub fn read(device: &dyn Media, options: &TcryptOptions) -> Result<Self, UnlockError> {
         let size = BlockDevice::size(device);
         let places: &[Place] = match (options.hidden, options.backup) {
+            _ if options.system => &[Place::System],
             (false, false) => &[Place::Normal],
             (true, false) => &[Place::Hidden, Place::OldHidden],
             (false, true) => &[Place::Backup],
@@ -143,7 +146,7 @@ impl LockedTcrypt {
 }
 
 fn trials(headers: usize, options: &TcryptOptions) -> Result<Vec<Trial>, UnlockError> {
-    let all = derivations(false, options.pim).map_err(TcryptError::Kdf)?;
+    let all = derivations(options.system, options.pim).map_err(TcryptError::Kdf)?;
     let wanted = all
         .filter(|one| options.family.is_none_or(|family| family == one.family))
         .filter(|one| options.hash.as_ref().is_none_or(|part| one.hash.name().contains(part.as_str())));

@@ -1,7 +1,7 @@
 //! A header that was decrypted, and the volume that it describes.
 
 use atrest_cipher::{CipherSpec, DataUnitIndex, Mapper, MapperOptions};
-use atrest_format::tcrypt::{Chain, ENCRYPTED_LEN, Header, HeaderError, Layout, Place};
+use atrest_format::tcrypt::{Chain, ENCRYPTED_LEN, Header, HeaderError, Layout, Mode, Place};
 use atrest_kdf::tcrypt::Derivation;
 use atrest_secret::{Locked, SecretArray};
 
@@ -61,12 +61,39 @@ fn decrypt(
     }
     let options =
         MapperOptions { data_unit: ENCRYPTED_LEN, allow_equal_xts_halves: true, ..MapperOptions::default() };
+    if chain.mode == Mode::Cbc {
+        return in_cbc(chain, material, unit);
+    }
     for index in (0..chain.ciphers.len()).rev() {
         let (spec, key) = cipher(chain, index, material)?;
         let mapper =
             Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options)).map_err(UnlockError::Key)?;
         // cannot fail: it is one data unit.
         mapper.decrypt(DataUnitIndex(0), &mut *unit).map_err(|_| UnlockError::UnsupportedType)?;
+    }
+    Ok(unit)
+}
+
+/// A header in CBC is one chain: the IV is the beginning of the seed, and eight of its bytes whiten the ciphertext.
+fn in_cbc(
+    chain: &Chain,
+    material: &[u8],
+    mut unit: SecretArray<ENCRYPTED_LEN>,
+) -> Result<SecretArray<ENCRYPTED_LEN>, UnlockError> {
+    let part = |range| material.get(range).ok_or(UnlockError::UnsupportedType);
+    let (iv, whitening, key) = (part(0..16)?, part(8..16)?, part(32..64)?);
+    let name = chain.ciphers.first().ok_or(UnlockError::UnsupportedType)?;
+    let spec: CipherSpec = format!("{name}-cbc-null").parse().map_err(UnlockError::UnsupportedCipher)?;
+    let options = MapperOptions { data_unit: ENCRYPTED_LEN, ..MapperOptions::default() };
+    let mapper = Locked::try_new_with(|| Mapper::new(&spec, key, &options)).map_err(UnlockError::Key)?;
+    for (byte, white) in unit.iter_mut().zip(whitening.iter().cycle()) {
+        *byte ^= white;
+    }
+    // cannot fail: it is one data unit.
+    mapper.decrypt(DataUnitIndex(0), &mut *unit).map_err(|_| UnlockError::UnsupportedType)?;
+    // The IV of the mapper is zero.
+    for (byte, iv) in unit.iter_mut().zip(iv) {
+        *byte ^= iv;
     }
     Ok(unit)
 }
