@@ -12,6 +12,7 @@ mod faces;
 mod fit_edited;
 mod flash;
 mod flash_built;
+mod foreign;
 mod fscrypt;
 mod handshake;
 mod image;
@@ -43,6 +44,7 @@ pub use faces::{checkpoint, checkpoint_seed, nbd, session};
 pub use fit_edited::fit_edited;
 pub use flash::{flash_header, flash_header_seed};
 pub use flash_built::flash_header_built;
+pub use foreign::{loopaes, tcrypt, tcrypt_seed};
 pub use fscrypt::{
     ext4_encrypted, ext4_encrypted_seed, fscrypt_context, fscrypt_context_seed, fscrypt_keyring,
 };
@@ -114,6 +116,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("key_value", key_value),
     ("verity", verity),
     ("integrity", integrity),
+    ("tcrypt", tcrypt),
+    ("loopaes", loopaes),
 ];
 
 /// Takes numbers off the front of an input; zeros when it is used up.

@@ -54,10 +54,7 @@ impl<K> KeySource for Asked<'_, K> {
     }
 
     fn during<T>(&mut self, attempt: impl FnOnce() -> T) -> T {
-        let spinner = progress::spinner("deriving the key", self.output);
-        let result = attempt();
-        spinner.finish_and_clear();
-        result
+        progress::counted("deriving the key", self.output, attempt)
     }
 
     fn wrong(&mut self, _: &dyn Display) {

@@ -16,15 +16,19 @@ use atrest_engine::integrity::IntegrityError;
 use atrest_engine::reencrypt::RewriteError;
 use atrest_engine::verity::{SuperblockError, VerityError};
 use atrest_filetree::{EncryptionFault, KeyName, LowerError, TreeError};
+use atrest_format::loopaes::KeyFileError;
 use atrest_format::luks2::{HeaderError as Luks2HeaderError, ReencryptionFault};
+use atrest_format::tcrypt::LayoutError;
 use atrest_inside::{ChoiceError, LittleFsDamage, LittleFsFault};
 use atrest_kdf::KdfError;
 use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_nbd::ConnectError;
 use atrest_nbd::wire::WireError;
 use atrest_open::DeviceOpenError;
+use atrest_volume::loopaes::LoopAesError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
 use atrest_volume::plain::PlainOpenError;
+use atrest_volume::tcrypt::TcryptError;
 use atrest_volume::{ChangeError, ConvertError, FormatError, Obstacle, OpenError, OptionError, UnlockError};
 
 use crate::failure::{Code, Failure};
@@ -221,6 +225,12 @@ impl From<UnlockError> for Failure {
         match error {
             UnlockError::Device(device) => device.into(),
             UnlockError::Plain(plain) => plain.into(),
+            UnlockError::LoopAes(LoopAesError::Plain(plain)) => plain.into(),
+            UnlockError::LoopAes(error @ LoopAesError::KeyFile(KeyFileError::Encrypted)) => {
+                Self::parameters(error).hint("gpg --decrypt FILE | atrest … --key-file -")
+            }
+            UnlockError::LoopAes(error) => Self::parameters(error),
+            UnlockError::Tcrypt(error) => error.into(),
             UnlockError::WrongPassphrase => Self::new(Code::Refused, "wrong passphrase: no keyslot opens with it")
                 .hint("check keyboard layout, Caps Lock and a newline at the end of a key file; `atrest key list` shows the keyslots"),
             UnlockError::WrongPassphraseOrDamaged { .. } => Self::new(Code::Refused, format!("wrong passphrase: {error}"))
@@ -527,6 +537,26 @@ impl From<ChoiceError> for Failure {
         match candidates.is_empty() {
             true => failure,
             false => failure.hint(candidates.join("; ")),
+        }
+    }
+}
+
+impl From<TcryptError> for Failure {
+    fn from(error: TcryptError) -> Self {
+        match error {
+            TcryptError::NotOpened { .. } => Self::new(Code::Refused, error).hint(
+                "--tcrypt-hidden opens a hidden volume, --tcrypt-backup takes the other copy of the header; a PIM and key files have to be said, too",
+            ),
+            TcryptError::NothingToTry => {
+                Self::parameters(error).hint("--hash and --cipher take a part of a name, such as sha512 and twofish")
+            }
+            TcryptError::Kdf(_) | TcryptError::VolumeKey => Self::parameters(error),
+            TcryptError::Layout(LayoutError::Unfinished { .. }) => {
+                Self::new(Code::Device, error).hint("let the program that began it complete it")
+            }
+            TcryptError::Layout(LayoutError::Outside { .. }) => Self::new(Code::Device, error)
+                .hint("is the image cut off, or does the header belong to another one?"),
+            _ => Self::new(Code::Device, error),
         }
     }
 }

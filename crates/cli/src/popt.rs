@@ -53,6 +53,14 @@ impl<O: Known> Given<O> {
         self.0.iter().rev().find(|(option, _)| option.name() == name)?.1.as_deref()
     }
 
+    /// All values of an option, in their order.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &OsStr> {
+        self.0
+            .iter()
+            .filter(move |(option, _)| option.name() == name)
+            .filter_map(|(_, value)| value.as_deref())
+    }
+
     /// The options that are there.
     pub fn options(&self) -> impl Iterator<Item = &'static O> {
         self.0.iter().map(|(option, _)| *option)

@@ -2,6 +2,7 @@
 //! Without a terminal on standard error nothing is drawn.
 
 use std::io::IsTerminal;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -20,6 +21,29 @@ pub fn spinner(what: &'static str, output: &Output) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(what);
     spinner.enable_steady_tick(Duration::from_millis(120));
     spinner
+}
+
+/// The spinner on the terminal, for those who hear how far something is.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Runs what takes a while under a spinner that [`derivations_left`] reaches.
+pub fn counted<T>(what: &'static str, output: &Output, work: impl FnOnce() -> T) -> T {
+    let spinner = spinner(what, output);
+    let show = |shown: Option<ProgressBar>| {
+        *SHOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = shown;
+    };
+    show(Some(spinner.clone()));
+    let result = work();
+    show(None);
+    spinner.finish_and_clear();
+    result
+}
+
+/// Shows how many derivations are left to try.
+pub fn derivations_left(left: usize, all: usize) {
+    if let Some(spinner) = &*SHOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        spinner.set_message(format!("deriving keys: {left} of {all} derivations left to try"));
+    }
 }
 
 /// Says how long a slow key derivation will take, before most of it is done.

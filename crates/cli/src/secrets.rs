@@ -6,8 +6,10 @@ use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 
 use atrest_attach::serve::keep_from_commands;
+use atrest_kdf::tcrypt::{KeyFiles, MAX_KEY_FILE as MAX_TCRYPT_KEY_FILE};
 use atrest_kdf::words::{WordsError, max_len, normalise};
 use atrest_secret::{Passphrase, SecretBytes, VolumeKey, with_wiped_stack};
 use rustix::fs::{FileType, Mode, SeekFrom};
@@ -347,6 +349,61 @@ fn read_key_file(
         }
         _ => Ok(secret),
     }
+}
+
+/// What a program prints, once it has ended well.
+pub fn read_from_program(mut run: Child, output: &Output) -> Result<Passphrase, Failure> {
+    let printed = match &run.stdout {
+        Some(stdout) => read_at_most(stdout.as_fd(), MAX_KEY_FILE, false),
+        // cannot happen: whoever starts a program to read from it connects that.
+        None => Err(Failure::new(Code::Device, "it prints nothing")),
+    };
+    // What is not read any more ends it.
+    drop(run.stdout.take());
+    let ended = run.wait()?;
+    let printed = printed?;
+    if !ended.success() {
+        return Err(Failure::new(Code::Refused, ended));
+    }
+    output.warn_if_unlocked();
+    Ok(Passphrase::new(printed))
+}
+
+/// Key files of TrueCrypt and VeraCrypt, mixed: files, and all that are not hidden of directories.
+pub fn read_tcrypt_key_files(paths: &[PathBuf]) -> Result<KeyFiles, Failure> {
+    let mut files = KeyFiles::default();
+    for path in paths {
+        if !std::fs::metadata(path).map_err(|error| key_file_failure(&error).at(path))?.is_dir() {
+            add_key_file(&mut files, path)?;
+            continue;
+        }
+        let mut found = 0;
+        for entry in std::fs::read_dir(path).map_err(|error| key_file_failure(&error).at(path))? {
+            let entry = entry?;
+            // What a link leads to, or a device yields, is no file of this directory.
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if !is_hidden && entry.file_type()?.is_file() {
+                add_key_file(&mut files, &entry.path())?;
+                found += 1;
+            }
+        }
+        if found == 0 {
+            return Err(Failure::parameters("no key file is in this directory").at(path));
+        }
+    }
+    Ok(files)
+}
+
+fn add_key_file(files: &mut KeyFiles, path: &Path) -> Result<(), Failure> {
+    let file = File::open(path).map_err(|error| key_file_failure(&error).at(path))?;
+    let bytes = read_at_most(file.as_fd(), MAX_TCRYPT_KEY_FILE, true).map_err(|failure| failure.at(path))?;
+    if bytes.is_empty() {
+        return Err(Failure::parameters("the key file is empty")
+            .at(path)
+            .hint("it would add nothing to the password"));
+    }
+    files.add(&bytes);
+    Ok(())
 }
 
 /// A key file that can't be opened is a wrong parameter, as in cryptsetup; the volume may be in order.

@@ -19,6 +19,8 @@
 extern crate alloc;
 
 pub mod integrity;
+pub mod loopaes;
 pub mod luks2;
 pub mod plain;
+pub mod tcrypt;
 pub mod verity;

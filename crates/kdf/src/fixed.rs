@@ -7,7 +7,13 @@ use digest::block_api::BlockSizeUser;
 use digest::{Digest, FixedOutputReset};
 
 use crate::Hash;
-#[cfg(any(feature = "blake2", feature = "ripemd", feature = "sha3", feature = "whirlpool"))]
+#[cfg(any(
+    feature = "blake2",
+    feature = "ripemd",
+    feature = "sha3",
+    feature = "streebog",
+    feature = "whirlpool"
+))]
 use crate::pbkdf2::chains::Cloning;
 use crate::pbkdf2::chains::{Iterated, Lanes, narrow};
 
@@ -95,6 +101,9 @@ fixed! {
     #[cfg(feature = "whirlpool")]
     /// Whirlpool (ISO/IEC 10118-3), 64 bytes.
     Whirlpool: whirlpool::Whirlpool, Cloning<whirlpool::Whirlpool>;
+    #[cfg(feature = "streebog")]
+    /// Streebog-512 (RFC 6986), 64 bytes.
+    Streebog512: streebog::Streebog512, Cloning<streebog::Streebog512>;
     #[cfg(feature = "blake2")]
     /// BLAKE2b with 20 bytes of output.
     Blake2b160: blake2::Blake2b<U20>, Cloning<blake2::Blake2b<U20>>;

@@ -39,6 +39,9 @@ pub enum Hash {
     /// Whirlpool (ISO/IEC 10118-3), 64 bytes.
     #[cfg(feature = "whirlpool")]
     Whirlpool,
+    /// Streebog-512 (RFC 6986), 64 bytes.
+    #[cfg(feature = "streebog")]
+    Streebog512,
     /// BLAKE2b with 20 bytes of output.
     #[cfg(feature = "blake2")]
     Blake2b160,
@@ -120,6 +123,11 @@ macro_rules! with_hash {
                 type $H = $crate::fixed::Whirlpool;
                 $body
             }
+            #[cfg(feature = "streebog")]
+            $crate::Hash::Streebog512 => {
+                type $H = $crate::fixed::Streebog512;
+                $body
+            }
             #[cfg(feature = "blake2")]
             $crate::Hash::Blake2b160 => {
                 type $H = $crate::fixed::Blake2b160;
@@ -186,6 +194,8 @@ impl Hash {
         Hash::Ripemd160,
         #[cfg(feature = "whirlpool")]
         Hash::Whirlpool,
+        #[cfg(feature = "streebog")]
+        Hash::Streebog512,
         #[cfg(feature = "blake2")]
         Hash::Blake2b160,
         #[cfg(feature = "blake2")]
@@ -208,7 +218,7 @@ impl Hash {
     pub const MAX_OUTPUT_LEN: usize = 64;
 
     /// The hash that a header's text names. Case does not matter, as in cryptsetup's cryptographic libraries; the
-    /// kernel's `rmd160` and `wp512` and OpenSSL's `blake2b512` and `blake2s256` are accepted beside the usual names.
+    /// kernel's `rmd160`, `wp512` and `streebog512` and OpenSSL's `blake2b512` and `blake2s256` are accepted beside the usual names.
     pub fn from_name(name: &str) -> Option<Hash> {
         Hash::named(name).ok()
     }
@@ -249,6 +259,8 @@ impl Hash {
             Hash::Ripemd160 => "ripemd160",
             #[cfg(feature = "whirlpool")]
             Hash::Whirlpool => "whirlpool",
+            #[cfg(feature = "streebog")]
+            Hash::Streebog512 => "stribog512",
             #[cfg(feature = "blake2")]
             Hash::Blake2b160 => "blake2b-160",
             #[cfg(feature = "blake2")]
@@ -275,7 +287,8 @@ impl Hash {
 }
 
 /// Names that other programs have for a hash, and ours.
-const ALIASES: [(&str, &str); 4] = [
+const ALIASES: [(&str, &str); 5] = [
+    ("streebog512", "stribog512"),
     ("rmd160", "ripemd160"),
     ("wp512", "whirlpool"),
     ("blake2b512", "blake2b-512"),
@@ -283,7 +296,7 @@ const ALIASES: [(&str, &str); 4] = [
 ];
 
 /// Cargo features, and the names of the hashes that each brings.
-const OPTIONAL: [(&str, &[&str]); 5] = [
+const OPTIONAL: [(&str, &[&str]); 6] = [
     (
         "blake2",
         &[
@@ -300,6 +313,7 @@ const OPTIONAL: [(&str, &[&str]); 5] = [
     ("ripemd", &["ripemd160"]),
     ("sha1", &["sha1"]),
     ("sha3", &["sha3-224", "sha3-256", "sha3-384", "sha3-512"]),
+    ("streebog", &["stribog512"]),
     ("whirlpool", &["whirlpool"]),
 ];
 
@@ -307,6 +321,7 @@ const OPTIONAL: [(&str, &[&str]); 5] = [
 const COUNT: usize = 4
     + cfg!(feature = "sha1") as usize
     + cfg!(feature = "ripemd") as usize
+    + cfg!(feature = "streebog") as usize
     + cfg!(feature = "whirlpool") as usize
     + 4 * cfg!(feature = "sha3") as usize
     + 8 * cfg!(feature = "blake2") as usize;

@@ -11,7 +11,7 @@
 //!
 //! | feature | what it brings |
 //! |---|---|
-//! | `sha1`, `sha3`, `ripemd`, `whirlpool`, `blake2` | hashes; `hashes` is all of them |
+//! | `sha1`, `sha3`, `ripemd`, `streebog`, `whirlpool`, `blake2` | hashes; `hashes` is all of them |
 //! | `catena` | Catena |
 //! | `argon2`, `scrypt` | these, on a heap; each turns on `alloc` |
 //! | `std` | all of the above, and what needs an operating system; on by default |
@@ -51,6 +51,8 @@ mod hash;
 mod pbkdf2;
 pub mod plain;
 mod prf;
+#[cfg(feature = "std")]
+pub mod tcrypt;
 pub mod words;
 
 #[cfg(feature = "argon2")]

@@ -72,6 +72,13 @@ impl WorkLimit {
         *DEFAULT_ANNOUNCE.write().unwrap_or_else(std::sync::PoisonError::into_inner) = announce;
     }
 
+    /// What derivations of this thread may still take, here: for threads that derive on its behalf.
+    pub fn current() -> Self {
+        let Stated { limit, spent } = Stated::current();
+        // intended: nothing is left of what was spent.
+        Self { time: limit.time.saturating_sub(spent), ..limit }
+    }
+
     /// Does `work` with this limit on all derivations of this thread together. Inside another limit, this one counts alone.
     pub fn during<R>(self, work: impl FnOnce() -> R) -> R {
         struct Restore(Option<Stated>);

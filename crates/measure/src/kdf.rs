@@ -67,7 +67,7 @@ pub fn measure(options: &BenchOptions, row: &mut dyn FnMut(KdfRow)) -> Result<()
 }
 
 /// As many iterations as take about `time`.
-fn pbkdf2(hash: Hash, time: Duration) -> Result<KdfRow, BenchError> {
+pub fn pbkdf2(hash: Hash, time: Duration) -> Result<KdfRow, BenchError> {
     let mut iterations = 1000;
     loop {
         let row = timed(KdfCost::Pbkdf2 { hash, iterations }, |key| {

@@ -24,7 +24,7 @@ use std::time::Duration;
 use atrest_cipher::{CipherSpec, KeyError};
 use atrest_device::DeviceError;
 use atrest_engine::DiskError;
-use atrest_kdf::KdfError;
+use atrest_kdf::{Hash, KdfError};
 use atrest_volume::plain::PlainOpenError;
 
 pub use cipher::{CipherRow, Memory};
@@ -184,4 +184,12 @@ pub fn cipher(
 /// hold.
 pub fn kdfs(options: &BenchOptions, row: &mut dyn FnMut(KdfRow)) -> Result<(), BenchError> {
     kdf::measure(options, row)
+}
+
+/// Measures PBKDF2 with one hash.
+///
+/// # Errors
+/// [`BenchError::Kdf`] if the derivation fails.
+pub fn pbkdf2(hash: Hash, options: &BenchOptions) -> Result<KdfRow, BenchError> {
+    kdf::pbkdf2(hash, options.time)
 }

@@ -37,9 +37,11 @@ mod error;
 mod held;
 mod key;
 mod locked;
+mod loopaes;
 mod luks;
 mod plain;
 mod policy;
+mod tcrypt;
 
 use std::path::Path;
 
@@ -52,6 +54,7 @@ pub use held::Held;
 pub use key::{Key, KeySource, NoOtherKey, OneKey};
 pub use locked::{Format, Locked};
 pub use policy::{MayBeWrongKey, Refused, try_keys, unlock};
+pub use tcrypt::try_all as try_tcrypt;
 
 /// How a volume is opened.
 #[derive(Clone, Debug, Default)]

@@ -3,10 +3,12 @@
 use atrest_device::DeviceError;
 use atrest_engine::contents::Contents;
 use atrest_kdf::plain::PlainHash;
+use atrest_volume::loopaes::LoopAesOptions;
 use atrest_volume::plain::PlainOptions;
+use atrest_volume::tcrypt::TcryptOptions;
 use atrest_volume::{Devices, OpenError, TokenInfo, UnlockError, UnlockOptions, Volume, VolumeFormat};
 
-use crate::{Key, luks, plain};
+use crate::{Key, loopaes, luks, plain, tcrypt};
 
 /// What a caller knows of a volume before it is looked at.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +22,15 @@ pub enum Format {
         options: PlainOptions,
         /// How a passphrase becomes the key; a key file is the key itself.
         hash: Option<PlainHash>,
+    },
+    /// loop-AES, without a header, too.
+    LoopAes(LoopAesOptions),
+    /// TrueCrypt or VeraCrypt, of which nothing on the device shows that it is there.
+    Tcrypt {
+        /// Which header, and what is known of it.
+        options: TcryptOptions,
+        /// Told before the first derivation and after each: how many are left, and how many there are in all.
+        progress: Option<fn(usize, usize)>,
     },
 }
 
@@ -67,6 +78,8 @@ const WITH_HEADER: &[Probe] = &[luks::probe];
 pub(crate) fn find<'a>(devices: Devices<'a>, format: &Format) -> Result<Box<dyn Locked + 'a>, OpenError> {
     match format {
         Format::Plain { options, hash } => Ok(plain::locked(devices, options.clone(), *hash)),
+        Format::LoopAes(options) => Ok(loopaes::locked(devices, options.clone())),
+        Format::Tcrypt { options, progress } => Ok(tcrypt::locked(devices, options.clone(), *progress)),
         Format::ByHeader => {
             for probe in WITH_HEADER {
                 if let Some(locked) = probe(devices)? {

@@ -6,6 +6,7 @@ use atrest_flash::FlashHeaderError;
 use atrest_kdf::WorkLimit;
 use atrest_keyslot::flash::SlotError;
 use atrest_volume::luks2::reencrypt::ReencryptError;
+use atrest_volume::tcrypt::TcryptError;
 use atrest_volume::{ChangeError, UnlockError, UnlockOptions, Volume};
 
 use crate::{Key, KeySource, Locked};
@@ -18,7 +19,12 @@ pub trait MayBeWrongKey {
 
 impl MayBeWrongKey for UnlockError {
     fn is_wrong_key(&self) -> bool {
-        matches!(self, Self::WrongPassphrase | Self::WrongPassphraseOrDamaged { .. })
+        matches!(
+            self,
+            Self::WrongPassphrase
+                | Self::WrongPassphraseOrDamaged { .. }
+                | Self::Tcrypt(TcryptError::NotOpened { .. })
+        )
     }
 }
 

@@ -11,6 +11,7 @@
 //! * [`oracle`], [`cryptsetup`], [`kernel`]: independent implementations. What is missing fails with the command that
 //!   installs it; nothing passes by skipping.
 //! * [`nbd`]: a client of NBD that shares no code with ours; [`nbd_server`]: the servers that people use.
+//! * [`tcrypt`]: volumes of TrueCrypt and VeraCrypt, made by libgcrypt.
 //! * [`pki`]: certificates for TLS.
 //! * `valgrind`: branches and addresses that depend on secrets, in a test's own code (x86-64 alone).
 //! * `schedules`: threads that take turns as a test says (`--cfg shuttle` alone).
@@ -48,6 +49,7 @@ pub mod rings;
 pub mod schedules;
 pub mod scratch;
 pub mod shaped;
+pub mod tcrypt;
 pub mod torn;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod valgrind;

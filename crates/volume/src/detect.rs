@@ -299,7 +299,9 @@ pub fn format(
     match format {
         VolumeFormat::Luks1 => luks1::format(devices, passphrase, options).map(LockedVolume::Luks1),
         VolumeFormat::Luks2 => luks2::format(devices, passphrase, options).map(LockedVolume::Luks2),
-        VolumeFormat::Plain => Err(FormatError::Option(crate::OptionError::NotInFormat)),
+        VolumeFormat::Plain | VolumeFormat::Tcrypt | VolumeFormat::LoopAes => {
+            Err(FormatError::Option(crate::OptionError::NotInFormat))
+        }
     }
 }
 

@@ -13,7 +13,9 @@ use atrest_keyslot::luks1::HeaderError as Luks1HeaderError;
 use atrest_secret::RandomError;
 
 use crate::apart::Overlap;
+use crate::loopaes::LoopAesError;
 use crate::plain::PlainOpenError;
+use crate::tcrypt::TcryptError;
 
 /// Why a header could not be read.
 #[non_exhaustive]
@@ -96,6 +98,10 @@ pub enum UnlockError {
     },
     /// A plain volume can't be opened.
     Plain(PlainOpenError),
+    /// A loop-AES volume can't be opened.
+    LoopAes(LoopAesError),
+    /// A TrueCrypt or VeraCrypt volume can't be opened.
+    Tcrypt(TcryptError),
     /// A keyslot area could not be decrypted.
     Area(AreaError),
     /// The key could not be put together from its stripes.
@@ -435,6 +441,8 @@ impl fmt::Display for UnlockError {
             Self::Kdf(e) => write!(f, "the key derivation failed: {e}"),
             Self::NotEnoughMemory { needs, has } => write_memory(f, *needs, *has),
             Self::Plain(e) => e.fmt(f),
+            Self::LoopAes(e) => e.fmt(f),
+            Self::Tcrypt(e) => e.fmt(f),
             Self::Area(e) => e.fmt(f),
             Self::Af(e) => e.fmt(f),
             Self::UnsupportedHash => f.write_str("the header names a hash that is not supported"),
@@ -639,7 +647,7 @@ pub(crate) use source;
 
 source! {
     OpenError: Device Luks1;
-    UnlockError: Device UnsupportedCipher Key Kdf Plain Area Af Superblock;
+    UnlockError: Device UnsupportedCipher Key Kdf Plain LoopAes Tcrypt Area Af Superblock;
     OptionError: UnsupportedCipher Tags;
     FormatError: Device Option Kdf Area Af Key Random;
     ChangeError: Device Open Unlock Option Random Kdf Area Af Header BadBackup;
@@ -672,6 +680,8 @@ from! {
     UnlockError::Device(DeviceError),
     UnlockError::Key(KeyError),
     UnlockError::Plain(PlainOpenError),
+    UnlockError::LoopAes(LoopAesError),
+    UnlockError::Tcrypt(TcryptError),
 }
 
 impl From<KdfError> for UnlockError {

@@ -19,6 +19,10 @@ pub enum VolumeFormat {
     Luks2,
     /// dm-crypt without a header.
     Plain,
+    /// TrueCrypt or VeraCrypt.
+    Tcrypt,
+    /// loop-AES.
+    LoopAes,
 }
 
 /// Where header and data live. Without a detached header they are one device.

@@ -66,6 +66,17 @@ pub fn open(
     key: PlainKey<'_>,
     unlock: &UnlockOptions,
 ) -> Result<Volume, PlainOpenError> {
+    open_as(VolumeFormat::Plain, device, options, key, unlock)
+}
+
+/// Opens what is laid out as a plain volume.
+pub(crate) fn open_as(
+    format: VolumeFormat,
+    device: &dyn BlockDevice,
+    options: &PlainOptions,
+    key: PlainKey<'_>,
+    unlock: &UnlockOptions,
+) -> Result<Volume, PlainOpenError> {
     let layout = options.layout(device.size()).map_err(PlainOpenError::Options)?;
     let key = derive(key, options.key_len)?;
     let mapper = MapperOptions {
@@ -89,7 +100,7 @@ pub fn open(
         iv_large: options.iv_large,
         tags: None,
     });
-    Ok(Volume::new(VolumeFormat::Plain, vec![segment])
+    Ok(Volume::new(format, vec![segment])
         .with_targets(target.into_iter().collect())
         .with_read_only(unlock.read_only || weak))
 }

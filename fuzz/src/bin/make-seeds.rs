@@ -49,6 +49,7 @@ fn main() {
     seeds.built();
     seeds.signed();
     seeds.verity();
+    seeds.foreign();
 }
 
 struct Seeds {
@@ -247,6 +248,14 @@ impl Seeds {
             let files: [&dyn AsRef<OsStr>; 2] = [&data, &tree];
             run("veritysetup", &[&all[..], &files[..]].concat(), "");
             self.put("verity", name, &fs::read(&tree).expect("readable"));
+        }
+    }
+
+    fn foreign(&self) {
+        self.put("tcrypt", "sound", &atrest_fuzz::tcrypt_seed());
+        for (name, lines) in [("one-key", 1), ("with-a-seed", 65)] {
+            let line = "a line that is as long as it must be\n";
+            self.put("loopaes", name, line.repeat(lines).as_bytes());
         }
     }
 

@@ -148,7 +148,9 @@ fn same<'a>(
 fn only_line(control: &Control, name: &str, mapping: &Mapping) -> Result<SecretBytes, DmError> {
     let table = control.table(name)?;
     match table.targets().ok_or(DmError::Answer)?.as_slice() {
-        [target] if mapping.tags.is_none() => Ok(SecretBytes::copy_from(target.line)),
+        [target] if mapping.tags.is_none() && mapping.layers.is_empty() => {
+            Ok(SecretBytes::copy_from(target.line))
+        }
         _ => Err(DmError::Fixed { name: name.into() }),
     }
 }

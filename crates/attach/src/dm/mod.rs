@@ -7,6 +7,7 @@
 
 #[doc(hidden)]
 pub mod answer;
+mod cascade;
 mod change;
 mod control;
 mod error;
@@ -84,11 +85,17 @@ pub fn open(name: &str, volume: &Volume, media: FileDevice, options: Options) ->
         }
         _ => None,
     };
+    let targets = volume.targets();
+    let layered = match cascade::is_one(volume) {
+        true => Some(cascade::open(&control, name, targets, (data.number(), read_only), flags)?),
+        false => None,
+    };
     let mut table = Message::new(name);
-    for target in volume.targets() {
-        let place = match &tags {
-            Some(below) => (below.number, 0),
-            None => (data.number(), target.media_offset),
+    for target in targets.iter().take(volume.segments().len()) {
+        let place = match (&tags, layered) {
+            (Some(below), _) => (below.number, 0),
+            (None, Some(below)) => (below, 0),
+            (None, None) => (data.number(), target.media_offset),
         };
         table.target(target.start, target.len, "crypt", &table::line(target, &keys, place, flags));
     }
@@ -96,6 +103,9 @@ pub fn open(name: &str, volume: &Volume, media: FileDevice, options: Options) ->
     if let (Err(_), Some(below)) = (&mapped, tags) {
         // The first error is the one to tell.
         let _ = below.remove(&control);
+    }
+    if mapped.is_err() && layered.is_some() {
+        cascade::undo(&control, name, targets.len());
     }
     // The mapping holds the loop device from here on.
     drop(data);
@@ -127,7 +137,8 @@ fn map(
     appeared
 }
 
-/// Removes the mapping `name`, whoever made it; its loop device goes with it, and so does the one below it that keeps tags. One that is not encrypted, or that is in use, is left alone.
+/// Removes the mapping `name`, whoever made it; its loop device goes with it, and so do those below it that keep tags or have
+/// the other ciphers of a cascade. One that is not encrypted, or that is in use, is left alone.
 ///
 /// # Errors
 /// [`DmError::NotOpen`] if there is no such mapping, [`DmError::NotCrypt`] if it is not encrypted,
@@ -137,6 +148,9 @@ pub fn close(name: &str) -> Result<(), DmError> {
     let control = Control::open()?;
     let mapping = encrypted(&control, name)?;
     remove(&control, name)?;
+    for layer in &mapping.layers {
+        remove(&control, layer)?;
+    }
     match mapping.tags {
         Some(below) => remove(&control, &below.name),
         None => Ok(()),
@@ -150,7 +164,7 @@ pub fn close(name: &str) -> Result<(), DmError> {
 pub fn close_deferred(name: &str) -> Result<(), DmError> {
     let control = Control::open()?;
     let mapping = encrypted(&control, name)?;
-    if mapping.tags.is_some() {
+    if mapping.tags.is_some() || !mapping.layers.is_empty() {
         return Err(DmError::DeferWithTags { name: name.into() });
     }
     let cookie = Cookie::new(Audience::Everybody)?;
@@ -223,6 +237,8 @@ fn uuid(name: &str, volume: &Volume) -> String {
         VolumeFormat::Luks1 => "LUKS1",
         VolumeFormat::Luks2 => "LUKS2",
         VolumeFormat::Plain => "PLAIN",
+        VolumeFormat::Tcrypt => "TCRYPT",
+        VolumeFormat::LoopAes => "LOOPAES",
     };
     uuid_of(kind, header_uuid(volume), name)
 }

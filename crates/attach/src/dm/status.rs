@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::cascade;
 use super::control::{Control, Found};
 use super::error::DmError;
 use super::integrity;
@@ -50,6 +51,9 @@ pub struct Mapping {
     /// The tags beside each data unit, if the volume is authenticated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Tags>,
+    /// The mappings below it that have the other ciphers of a cascade.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<String>,
 }
 
 /// Tags that dm-integrity keeps, and the mapping in which it does.
@@ -90,6 +94,9 @@ pub fn list() -> Result<Vec<Mapping>, DmError> {
             mappings.extend(mapping(&control, &name, found).ok().flatten());
         }
     }
+    // What is below another one is told with it.
+    let below: Vec<String> = mappings.iter().flat_map(|mapping: &Mapping| mapping.layers.clone()).collect();
+    mappings.retain(|mapping| !below.contains(&mapping.name));
     mappings.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(mappings)
 }
@@ -104,21 +111,26 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
     let Some(first) = targets.first().filter(|target| target.kind == "crypt") else { return Ok(None) };
     let line = Line::parse(first.line).ok_or(DmError::Answer)?;
     // intended: a UUID of another form tells no kind.
-    let kind = found.uuid.split('-').nth(1).unwrap_or_default().into();
+    let kind = found.uuid.split('-').nth(1).unwrap_or_default();
     let below = match line.tag_len {
         Some(len) => Some(below(control, name, &line, len)?),
         None => None,
     };
-    let (holder, offset, tags) = match &below {
-        Some(below) => (below.device.as_str(), below.offset, Some(below.tags.clone())),
-        None => (line.device, line.offset, None),
+    let layers = match kind {
+        cascade::KIND => cascade::below(control, name, line.device)?,
+        _ => Vec::new(),
+    };
+    let (holder, offset, tags) = match (&below, layers.last()) {
+        (Some(below), _) => (below.device.as_str(), below.offset, Some(below.tags.clone())),
+        (None, Some(lowest)) => (lowest.device.as_str(), lowest.offset, None),
+        (None, None) => (line.device, line.offset, None),
     };
     let (device, file) = device(holder);
     Ok(Some(Mapping {
         name: name.into(),
-        kind,
-        cipher: line.cipher.into(),
-        key_bits: line.key_bits,
+        kind: kind.into(),
+        cipher: if layers.is_empty() { line.cipher.into() } else { cascade::cipher(line.cipher, &layers) },
+        key_bits: line.key_bits + layers.iter().map(|layer| layer.key_bits).sum::<usize>(),
         keyring: line.keyring,
         device,
         file,
@@ -132,6 +144,7 @@ pub fn mapping(control: &Control, name: &str, found: Found) -> Result<Option<Map
         suspended: found.suspended,
         flags: line.flags,
         tags,
+        layers: layers.into_iter().map(|layer| layer.name).collect(),
     }))
 }
 

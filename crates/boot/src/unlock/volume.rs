@@ -131,7 +131,7 @@ fn unlock(
             let key = unlocker.plain_key(entry, source, plain.key_len)?;
             locked.try_key(&key, &options).map_err(EntryError::Unlock)
         }
-        Format::ByHeader => {
+        Format::ByHeader | Format::LoopAes(_) | Format::Tcrypt { .. } => {
             let opened = atrest_open::unlock(&*locked, &mut Keys::new(unlocker, entry, source), &options);
             opened.map_err(|refused| match refused {
                 Refused::Source(error) => error,

@@ -192,6 +192,8 @@ pub struct UnlockArgs {
     #[command(flatten)]
     pub plain: PlainArgs,
     #[command(flatten)]
+    pub tcrypt: TcryptArgs,
+    #[command(flatten)]
     pub secret: SecretArgs,
 }
 
@@ -219,6 +221,14 @@ pub enum VolumeType {
     Luks,
     /// Plain dm-crypt: no header; everything must be said here.
     Plain,
+    /// loop-AES: no header. --key-file has 1, 64 or 65 lines, and may be encrypted by GnuPG.
+    Loopaes,
+    /// TrueCrypt or VeraCrypt, whichever it is. Neither can be told from noise without the password.
+    Tcrypt,
+    /// TrueCrypt alone.
+    Truecrypt,
+    /// VeraCrypt alone.
+    Veracrypt,
     /// A lower directory of eCryptfs: for commands that work on files, and implied where a directory is given.
     Ecryptfs,
     /// A directory, shown by `mount` as it is: what eCryptfs is measured against.
@@ -228,21 +238,23 @@ pub enum VolumeType {
 
 /// What a plain volume has no header for.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Plain mode (--type plain)")]
+#[command(next_help_heading = "Volumes without a header that tells (--type plain, loopaes, tcrypt)")]
 pub struct PlainArgs {
-    /// Cipher as dm-crypt writes it.
+    /// Cipher as dm-crypt writes it. loop-AES: the block cipher alone [default: aes]. TrueCrypt and VeraCrypt: try only the ciphers and
+    /// cascades that have this in their name.
     #[arg(long, short = 'c', value_name = "SPEC")]
     pub cipher: Option<String>,
-    /// Volume key size in bits.
+    /// Volume key size in bits. loop-AES: of each key [default: 256].
     #[arg(long, short = 's', value_name = "BITS", value_parser = parse_key_bits)]
     pub key_size: Option<u32>,
     /// Hash that makes the key from the passphrase; `plain` uses it as it is. A key file is never hashed.
+    /// loop-AES: that makes keys of lines. TrueCrypt and VeraCrypt: try only the derivations that have this in their hash's name.
     #[arg(long, value_name = "HASH")]
     pub hash: Option<String>,
     /// Start of the data on the device, in 512-byte sectors.
     #[arg(long, value_name = "SECTORS")]
     pub offset: Option<u64>,
-    /// Number that the first sector's IV gets, in 512-byte sectors.
+    /// Number that the first sector's IV gets, in 512-byte sectors [default: 0; loop-AES: that of --offset].
     #[arg(long, value_name = "SECTORS")]
     pub skip: Option<u64>,
     /// Bytes encrypted under one IV: 512, 1024, 2048 or 4096 [default: 512].
@@ -251,6 +263,42 @@ pub struct PlainArgs {
     /// Let IVs count data units of --sector-size instead of 512-byte sectors.
     #[arg(long)]
     pub iv_large_sectors: bool,
+}
+
+/// Which header of a TrueCrypt or VeraCrypt volume, and what its password is made of.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "TrueCrypt and VeraCrypt (--type tcrypt)")]
+pub struct TcryptArgs {
+    /// Mix this key file into the password; of a directory every file that is not hidden. Can be said several times, in any order.
+    #[arg(long, value_name = "PATH")]
+    pub tcrypt_keyfile: Vec<PathBuf>,
+    /// Open the hidden volume.
+    #[arg(long)]
+    pub tcrypt_hidden: bool,
+    /// Open by the copy of the header near the end.
+    #[arg(long)]
+    pub tcrypt_backup: bool,
+    /// Open an encrypted system: PATH is its whole drive, or an image of that.
+    #[arg(long, conflicts_with_all = ["tcrypt_hidden", "tcrypt_backup"])]
+    pub tcrypt_system: bool,
+    /// VeraCrypt's personal iterations multiplier.
+    #[arg(long, value_name = "PIM", conflicts_with = "veracrypt_query_pim")]
+    pub veracrypt_pim: Option<u32>,
+    /// Ask for the personal iterations multiplier, behind the password.
+    #[arg(long)]
+    pub veracrypt_query_pim: bool,
+}
+
+impl TcryptArgs {
+    /// Whether nothing is said.
+    pub fn are_none(&self) -> bool {
+        self.tcrypt_keyfile.is_empty()
+            && !self.tcrypt_hidden
+            && !self.tcrypt_backup
+            && !self.tcrypt_system
+            && self.veracrypt_pim.is_none()
+            && !self.veracrypt_query_pim
+    }
 }
 
 /// Write everything back and stop serving an open volume.

@@ -97,6 +97,8 @@ pub fn name(format: VolumeFormat) -> &'static str {
         VolumeFormat::Luks1 => "LUKS1",
         VolumeFormat::Luks2 => "LUKS2",
         VolumeFormat::Plain => "plain",
+        VolumeFormat::Tcrypt => "TCRYPT",
+        VolumeFormat::LoopAes => "loop-AES",
     }
 }
 

@@ -11,6 +11,7 @@ mod drive;
 mod ecryptfs;
 mod fit;
 mod flash;
+pub mod foreign;
 mod format;
 mod fscrypt;
 pub mod header;

@@ -11,7 +11,7 @@ use atrest_open::{Device, Format, Held, HeldError, Key, Locked};
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume};
 
-use super::{flash, options, target};
+use super::{flash, foreign, options, target};
 use crate::args::open::{UnlockArgs, VolumeType};
 use crate::asked::Asked;
 use crate::failure::{Code, Failure};
@@ -189,6 +189,12 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
     }
     flash::refuse_store(args.store.is_some() || args.without_freshness)?;
     let plain = &args.plain;
+    let only_plain = plain.sector_size.is_some() || plain.iv_large_sectors;
+    let has_place = plain.key_size.is_some() || plain.offset.is_some() || plain.skip.is_some() || only_plain;
+    let is_tcrypt = foreign::is_tcrypt(args.kind);
+    if !is_tcrypt && !args.tcrypt.are_none() {
+        return Err(Failure::parameters("the options of TrueCrypt and VeraCrypt belong to --type tcrypt"));
+    }
     let has_plain = plain.cipher.is_some()
         || plain.key_size.is_some()
         || plain.hash.is_some()
@@ -205,6 +211,14 @@ fn check(args: &UnlockArgs, wanted: Use) -> Result<(), Failure> {
         VolumeType::Plain if args.header.is_some() || args.key_slot.is_some() => {
             Err(Failure::parameters("a plain volume has no header and no keyslots"))
         }
+        VolumeType::Loopaes if args.header.is_some() || args.key_slot.is_some() || only_plain => {
+            Err(Failure::parameters(
+                "a loop-AES volume has no header, no keyslots, and sectors of 512 bytes",
+            ))
+        }
+        _ if is_tcrypt && (args.key_slot.is_some() || has_place) => Err(Failure::parameters(
+            "the header of a TrueCrypt or VeraCrypt volume has no keyslots, and says where the data is",
+        )),
         _ => Ok(()),
     }
 }
@@ -225,6 +239,10 @@ fn format(path: &Path, args: &UnlockArgs) -> Result<Format, Failure> {
     match args.kind {
         VolumeType::Luks => Ok(Format::ByHeader),
         VolumeType::Plain => plain(args),
+        VolumeType::Loopaes => foreign::loopaes(args),
+        VolumeType::Tcrypt | VolumeType::Truecrypt | VolumeType::Veracrypt => {
+            foreign::tcrypt(args, None).map(|options| foreign::as_format(options))
+        }
         VolumeType::Ecryptfs | VolumeType::Directory => Err(no_volume().at(path)),
     }
 }
@@ -279,9 +297,16 @@ fn volume(
     let source = Source::from(&args.secret.passphrase);
     check_hash(format, args, output)?;
     let options = unlock_options(args, wanted);
+    if foreign::is_tcrypt(args.kind) {
+        return foreign::unlock(path, held, args, &options, output);
+    }
     if let Some(file) = &args.secret.volume_key_file {
         let key = secrets::read_volume_key(file, output)?;
         return locked.try_key(&Key::Volume(key), &options).map_err(|error| at(error.into()));
+    }
+    if args.kind == VolumeType::Loopaes {
+        let key = Key::File(foreign::lines(&source, output)?);
+        return locked.try_key(&key, &options).map_err(|error| at(error.into()));
     }
     let key = if source.is_key_file() { Key::File } else { Key::Passphrase };
     let opened = atrest_open::unlock(&*locked, &mut Asked::volume(&source, path, output, key), &options);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use atrest_kdf::Argon2Kind;
+use atrest_kdf::{Argon2Kind, Hash};
 use atrest_measure::{self as measure, BenchOptions, CIPHERS, CipherRow, KdfCost, KdfRow, Memory};
 
 use super::words::Request;
@@ -13,6 +13,15 @@ use crate::failure::Failure;
 pub fn benchmark(request: &Request) -> Result<u8, Failure> {
     say("# Tests are approximate using memory only (no storage IO).\n")?;
     let options = BenchOptions::default();
+    if let Some(name) = request.text("hash") {
+        let name = name.to_string_lossy();
+        let hash = Hash::named(&name).map_err(|error| Failure::parameters(format!("{name}: {error}")))?;
+        say(&derivation(&measure::pbkdf2(hash, &options)?))?;
+        // As cryptsetup: a hash without a cipher is all that is measured.
+        if !request.has("cipher") {
+            return Ok(0);
+        }
+    }
     let mut written = Ok(());
     let ciphers: Vec<(String, usize)> = match request.text("cipher") {
         Some(name) => {

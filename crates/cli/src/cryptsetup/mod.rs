@@ -10,6 +10,7 @@ mod check;
 mod dump;
 mod option;
 pub mod report;
+mod tcrypt;
 mod translate;
 mod volume_key;
 mod words;
@@ -111,6 +112,9 @@ fn perform(request: &Request) -> Result<u8, Failure> {
         code = match job {
             Job::Atrest(words) => atrest(request, words)?,
             Job::Dump => dump::dump(request)?,
+            Job::Tcrypt { words, shown } => {
+                tcrypt::dump(request, words, shown, &output(request, &answers(request)))?
+            }
             Job::Benchmark => benchmark::benchmark(request)?,
             Job::VolumeKey => {
                 volume_key::dump(request, &source(request), &output(request, &answers(request)))?

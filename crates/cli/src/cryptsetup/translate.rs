@@ -29,6 +29,13 @@ pub enum Job {
     Uuid,
     /// `isLuks`.
     IsLuks,
+    /// `tcryptDump`, or `open --test-passphrase` of such a volume: the words of `atrest open` that name and unlock it.
+    Tcrypt {
+        /// Options and device.
+        words: Vec<OsString>,
+        /// Whether the header is shown.
+        shown: bool,
+    },
     /// `status` of this name.
     Status(PathBuf),
 }
@@ -73,11 +80,15 @@ pub fn translate(request: &Request) -> Result<Vec<Job>, Failure> {
         Action::Token => one(token(&mut line)?),
         Action::Reencrypt => one(reencrypt(&mut line)?),
         Action::Benchmark => {
-            line.uses(&["cipher", "key-size"]);
+            line.uses(&["cipher", "key-size", "hash"]);
             vec![Job::Benchmark]
         }
         Action::Convert => one(convert(&mut line)?),
-        Action::TcryptDump | Action::BitlkDump | Action::Fvault2Dump => {
+        Action::TcryptDump => {
+            line.uses(&["dump-volume-key", "dump-master-key"]);
+            tcrypt_job(&mut line, true)
+        }
+        Action::BitlkDump | Action::Fvault2Dump => {
             return Err(Failure::parameters(format!(
                 "{} can't be done here yet",
                 request.action.spelling().name
@@ -223,7 +234,9 @@ fn kind(line: &mut Line<'_>) -> Result<&'static str, Failure> {
     match line.request.kind.as_deref() {
         None | Some("luks" | "luks1" | "luks2") => Ok("luks"),
         Some("plain") => Ok("plain"),
-        Some(kind @ ("loopaes" | "tcrypt" | "bitlk" | "fvault2")) => {
+        Some("loopaes") => Ok("loopaes"),
+        Some("tcrypt") => Ok("tcrypt"),
+        Some(kind @ ("bitlk" | "fvault2")) => {
             Err(Failure::parameters(format!("volumes of type {kind} can't be opened here yet")))
         }
         Some(kind) => Err(Failure::parameters(format!("{kind}: there is no such type of volume"))
@@ -244,7 +257,11 @@ fn key_size_of_file(line: &mut Line<'_>) {
 }
 
 fn test(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
-    if kind(line)? == "plain" {
+    let kind = kind(line)?;
+    if kind == "tcrypt" {
+        return tcrypt_test(line);
+    }
+    if kind == "plain" {
         return Err(Failure::parameters("a plain volume has no passphrase that could be tested"));
     }
     line.uses(&["test-passphrase", "unbound"]);
@@ -262,8 +279,8 @@ fn open(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
         return Err(Failure::parameters("open needs <device> <name>"));
     };
     let device = line.request.first().as_os_str().to_owned();
-    let plain = kind(line)? == "plain";
-    open_as(line, plain, &device, &name)
+    let kind = kind(line)?;
+    open_as(line, kind, &device, &name)
 }
 
 /// `open --refresh <device> <name>`, or `refresh <name>`: then the device is the one that is mapped. The mapping knows its type.
@@ -278,13 +295,14 @@ fn refresh(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
         .first()
         .ok_or_else(|| Failure::new(Code::Device, format!("/dev/mapper/{} is not open", name.display())))?;
     let device = device.unwrap_or_else(|| mapped.device.clone().into_os_string());
-    let plain = kind(line)? == "plain" || mapped.kind == "PLAIN";
-    open_as(line, plain, &device, name.as_os_str())
+    let kind = if mapped.kind == "PLAIN" { "plain" } else { kind(line)? };
+    line.uses(&["type"]);
+    open_as(line, kind, &device, name.as_os_str())
 }
 
-fn open_as(line: &mut Line<'_>, plain: bool, device: &OsStr, name: &OsStr) -> Result<Vec<Job>, Failure> {
+fn open_as(line: &mut Line<'_>, kind: &str, device: &OsStr, name: &OsStr) -> Result<Vec<Job>, Failure> {
     line.words(&["open"]);
-    if !plain {
+    if kind == "luks" {
         key_size_of_file(line);
     }
     line.pass(&["header", "key-slot", "allow-discards"]);
@@ -292,9 +310,11 @@ fn open_as(line: &mut Line<'_>, plain: bool, device: &OsStr, name: &OsStr) -> Re
     line.pass_as("readonly", "--read-only");
     line.uses(&["serialize-memory-hard-pbkdf"]);
     size(line)?;
-    match plain {
-        true => without_header(line)?,
-        false => line.secret(),
+    match kind {
+        "plain" => without_header(line)?,
+        "loopaes" => loopaes(line)?,
+        "tcrypt" => tcrypt(line),
+        _ => line.secret(),
     }
     face(line, name)?;
     line.operands([device]);
@@ -313,6 +333,49 @@ fn size(line: &mut Line<'_>) -> Result<(), Failure> {
         line.with("--size", bytes.to_string());
     }
     Ok(())
+}
+
+/// A volume of loop-AES, whose keys are in a file or come from standard input.
+fn loopaes(line: &mut Line<'_>) -> Result<(), Failure> {
+    line.words(&["--type=loopaes"]);
+    line.pass(&["offset", "skip", "cipher", "hash", "verify-passphrase"]);
+    line.uses(&["key-size", "key-file"]);
+    // 0 is what is usual.
+    if line.request.number("key-size").is_some_and(|bits| bits > 0) {
+        line.pass(&["key-size"]);
+    }
+    let file = line.request.text("key-file").map_or_else(|| OsString::from("-"), OsStr::to_owned);
+    line.with("--key-file", file);
+    line.part(true);
+    Ok(())
+}
+
+/// A volume of TrueCrypt or VeraCrypt. Its key files are mixed into a password, which is always asked for.
+fn tcrypt(line: &mut Line<'_>) {
+    let kind = if line.request.has("disable-veracrypt") { "--type=truecrypt" } else { "--type=tcrypt" };
+    line.words(&[kind]);
+    line.pass(&["cipher", "hash", "tcrypt-hidden", "tcrypt-backup", "tcrypt-system"]);
+    line.pass(&["veracrypt-pim", "veracrypt-query-pim", "verify-passphrase"]);
+    // It opens VeraCrypt's volumes whatever is said, and no part of a key file is left out.
+    line.uses(&["disable-veracrypt", "veracrypt", "key-file", "keyfile-offset", "keyfile-size"]);
+    for file in line.request.texts("key-file") {
+        line.with("--tcrypt-keyfile", file);
+    }
+}
+
+/// Whether the password opens a volume of TrueCrypt or VeraCrypt.
+fn tcrypt_test(line: &mut Line<'_>) -> Result<Vec<Job>, Failure> {
+    line.uses(&["test-passphrase"]);
+    Ok(tcrypt_job(line, false))
+}
+
+/// The header of a TrueCrypt or VeraCrypt volume, decrypted, and shown or not.
+fn tcrypt_job(line: &mut Line<'_>, shown: bool) -> Vec<Job> {
+    line.uses(&["type"]);
+    tcrypt(line);
+    line.pass(&["header"]);
+    line.operands([line.request.first()]);
+    vec![Job::Tcrypt { words: line.words.split_off(0), shown }]
 }
 
 /// What a volume has no header for.

@@ -37,6 +37,11 @@ impl Request {
         self.given.value(name)
     }
 
+    /// All values of an option.
+    pub fn texts(&self, name: &str) -> impl Iterator<Item = &OsStr> {
+        self.given.values(name)
+    }
+
     /// The value of an option that is a number. [`read`] has seen that it is one.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.to_str()?.parse().ok()

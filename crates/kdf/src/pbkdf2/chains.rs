@@ -23,13 +23,25 @@ pub trait Iterated<D: Digest> {
 }
 
 /// Any hash: the keyed states are cloned for each run. They wipe themselves.
-#[cfg(any(feature = "blake2", feature = "ripemd", feature = "sha3", feature = "whirlpool"))]
+#[cfg(any(
+    feature = "blake2",
+    feature = "ripemd",
+    feature = "sha3",
+    feature = "streebog",
+    feature = "whirlpool"
+))]
 pub struct Cloning<D> {
     inner: D,
     outer: D,
 }
 
-#[cfg(any(feature = "blake2", feature = "ripemd", feature = "sha3", feature = "whirlpool"))]
+#[cfg(any(
+    feature = "blake2",
+    feature = "ripemd",
+    feature = "sha3",
+    feature = "streebog",
+    feature = "whirlpool"
+))]
 impl<D: Digest + Clone> Iterated<D> for Cloning<D> {
     fn new(inner_block: &[u8], outer_block: &[u8], _: Sha256Backend) -> Self {
         Self { inner: D::new_with_prefix(inner_block), outer: D::new_with_prefix(outer_block) }

@@ -253,9 +253,9 @@ fn every_hash_agrees_with_independent_implementations() {
 }
 
 /// Computed by CPython's hashlib and hmac (OpenSSL 3.0 underneath, BLAKE2 by its reference code) with PBKDF2 spelled
-/// out over them, Whirlpool by `openssl kdf` and `openssl dgst`.
+/// out over them, Whirlpool by `openssl kdf` and `openssl dgst`, Streebog by libgcrypt 1.10.
 #[rustfmt::skip]
-const VECTORS: [Vector; 19] = [
+const VECTORS: [Vector; 20] = [
     Vector {
         hash: "sha1",
         abc: "a9993e364706816aba3e25717850c26c9cd0d89d",
@@ -321,6 +321,12 @@ const VECTORS: [Vector; 19] = [
         abc: "4e2448a4c6f486bb16b6562c73b4020bf3043e3a731bce721ae1b303d97e6d4c7181eebdb6c57e277d0e34957114cbd6c797fc9d95d8b582d225292076d4eef5",
         short: "3bc4f25e76e9bd51beaebe060306b63d6b595e3c6deabd38adc172e817513f320b1983351cf1dbd201d7305d6f27c0c14c0fe9fabc5391d61f5348448c15a9113eb68c1da29a463eea00d6b820",
         long: "37dcffabc45c9fc60c610de03a21439e5cbb2165",
+    },
+    Vector {
+        hash: "stribog512",
+        abc: "28156e28317da7c98f4fe2bed6b542d0dab85bb224445fcedaf75d46e26d7eb8d5997f3e0915dd6b7f0aab08d9c8beb0d8c64bae2ab8b3c8c6bc53b3bf0db728",
+        short: "769bc739d13e143468b61f424cbc93e4eb329ea41cafae8b8d412a2795d5c896df828186fc632a5a84f253c31327466b0d78c4cade5b651d5ecc31f1fdd58f2295083759178416d8a54b26a668",
+        long: "795de8b8a7137c096f283ee127d7991f0839faa5",
     },
     Vector {
         hash: "blake2b-160",

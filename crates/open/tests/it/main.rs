@@ -1,3 +1,4 @@
 //! Opening, from the path of a file to its plaintext.
 
 mod opening;
+mod tcrypt;

@@ -37,7 +37,9 @@ pub fn convert(header: &dyn Media, to: VolumeFormat) -> Result<LockedVolume, Con
         to if to == is => return Err(ConvertError::Same { is }),
         VolumeFormat::Luks1 => to_luks1::to_luks1(header)?,
         VolumeFormat::Luks2 => to_luks2::to_luks2(header)?,
-        VolumeFormat::Plain => return Err(Obstacle::NoHeader.into()),
+        VolumeFormat::Plain | VolumeFormat::Tcrypt | VolumeFormat::LoopAes => {
+            return Err(Obstacle::NoHeader.into());
+        }
     }
     // Reading takes it again.
     drop(lock);

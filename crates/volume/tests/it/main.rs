@@ -2,6 +2,7 @@
 
 mod convert;
 mod locks;
+mod loopaes;
 mod luks1;
 mod luks2;
 mod plain;

@@ -1,0 +1,118 @@
+//! `tcryptDump`, in the form that cryptsetup gives it, and whether a password opens such a volume.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use atrest_format::tcrypt::Magic;
+use atrest_open::Held;
+use atrest_volume::tcrypt::Opened;
+use atrest_volume::{CryptTarget, UnlockOptions};
+use clap::Parser;
+
+use super::refused;
+use super::words::Request;
+use crate::args::open::UnlockArgs;
+use crate::commands::foreign;
+use crate::failure::Failure;
+use crate::output::{Output, plain};
+
+/// What [`translate`](super::translate) has made of the request.
+#[derive(Parser)]
+struct Line {
+    path: PathBuf,
+    #[command(flatten)]
+    unlock: UnlockArgs,
+}
+
+/// Opens a header with the password, and shows it if it is to be `shown`.
+pub fn dump(request: &Request, words: Vec<OsString>, shown: bool, output: &Output) -> Result<u8, Failure> {
+    let words = std::iter::once(OsString::from("atrest")).chain(words);
+    let line = Line::try_parse_from(words).map_err(|error| refused(&error))?;
+    let with_key = request.has("dump-volume-key") || request.has("dump-master-key");
+    if shown && with_key {
+        output.confirm("the volume key gives whoever sees it the data")?;
+    }
+    let at = |failure: Failure| failure.at(&line.path);
+    let not_held = |error: atrest_open::HeldError| Failure::from(error.error).at(&error.path);
+    let held = Held::open(&line.path, line.unlock.header.as_deref(), false).map_err(not_held)?;
+    let opened = foreign::header(&line.path, &held, &line.unlock, output)?;
+    if !shown {
+        return Ok(0);
+    }
+    let path = line.path.display().to_string();
+    let mut text = String::new();
+    let written = if with_key {
+        let options = UnlockOptions {
+            read_only: true,
+            keep_key: true,
+            allow_equal_xts_halves: true,
+            ..UnlockOptions::default()
+        };
+        let size = atrest_device::BlockDevice::size(held.media());
+        let volume = opened.volume(size, &options).map_err(|error| at(error.into()))?;
+        keys(&mut text, &path, &opened, volume.targets())
+    } else {
+        header(&mut text, &path, &opened)
+    };
+    written.map_err(|_| Failure::parameters("the header can't be shown"))?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(0)
+}
+
+fn title(text: &mut String, path: &str, opened: &Opened) -> std::fmt::Result {
+    let family = match opened.header().magic {
+        Magic::TrueCrypt => "TCRYPT",
+        Magic::VeraCrypt => "VERACRYPT",
+    };
+    writeln!(text, "{family} header information for {}", plain(path))
+}
+
+/// Bits of all keys together.
+fn bits(opened: &Opened) -> usize {
+    let chain = opened.chain();
+    // Each cipher in LRW has the tweak's key beside its own.
+    (0..chain.ciphers.len())
+        .filter_map(|index| chain.key(index, &*opened.header().keys))
+        .map(|(_, len)| len * 8)
+        .sum()
+}
+
+/// The mode as dm-crypt has it.
+fn mode(opened: &Opened) -> String {
+    let spec = opened.chain().spec(0);
+    // intended: a chain has a cipher, whose name ends at the first dash.
+    spec.as_deref().and_then(|spec| spec.split_once('-')).map_or_else(String::new, |(_, mode)| mode.into())
+}
+
+fn header(text: &mut String, path: &str, opened: &Opened) -> std::fmt::Result {
+    let header = opened.header();
+    title(text, path, opened)?;
+    writeln!(text, "Version:       \t{}", header.version)?;
+    writeln!(text, "Driver req.:\t{:x}.{:x}", header.program >> 8, header.program & 0xff)?;
+    writeln!(text, "Sector size:\t{}", header.sector_size)?;
+    writeln!(text, "MK offset:\t{}", if header.data_start == 0 { 512 } else { header.data_start })?;
+    writeln!(text, "PBKDF2 hash:\t{}", opened.derivation().hash)?;
+    writeln!(text, "Cipher chain:\t{}", opened.chain().name())?;
+    writeln!(text, "Cipher mode:\t{}", mode(opened))?;
+    writeln!(text, "MK bits:       \t{}", bits(opened))
+}
+
+fn keys(text: &mut String, path: &str, opened: &Opened, targets: &[CryptTarget]) -> std::fmt::Result {
+    title(text, path, opened)?;
+    writeln!(text, "Cipher chain:  \t{}", opened.chain().name())?;
+    writeln!(text, "Cipher mode:   \t{}", mode(opened))?;
+    let offset = targets.first().map_or(0, |target| target.media_offset / 512); // cannot be none: there is a cipher
+    writeln!(text, "Payload offset:\t{offset}")?;
+    writeln!(text, "MK bits:       \t{}", bits(opened))?;
+    write!(text, "MK dump:\t")?;
+    let key = targets.iter().flat_map(|target| target.key.expose());
+    for (number, byte) in key.enumerate() {
+        if number > 0 && number % 16 == 0 {
+            write!(text, "\n\t\t")?;
+        }
+        write!(text, "{byte:02x} ")?;
+    }
+    writeln!(text)
+}

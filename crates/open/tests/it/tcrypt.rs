@@ -1,0 +1,206 @@
+//! TrueCrypt and VeraCrypt volumes that libgcrypt has encrypted, opened in every way that they can be.
+
+use std::fs;
+use std::path::PathBuf;
+
+use atrest_device::BlockDevice;
+use atrest_kdf::tcrypt::{Family, KeyFiles, TcryptKdfError};
+use atrest_kdf::{KdfError, WorkLimit};
+use atrest_open::{Error, Format, Key, OneKey, Options, Refused};
+use atrest_secret::Passphrase;
+use atrest_testkit::tcrypt::Tcrypt;
+use atrest_testkit::{Random, Scratch};
+use atrest_volume::UnlockError;
+use atrest_volume::tcrypt::{TcryptError, TcryptOptions};
+
+const SIZE: usize = 262_144 + PLAIN;
+const PLAIN: usize = 12 * 512;
+
+/// A directory with a plaintext in it.
+struct Place {
+    directory: Scratch,
+    plain: Vec<u8>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = Scratch::new();
+        let mut plain = vec![0; PLAIN];
+        Random::new(20).fill(&mut plain);
+        fs::write(directory.path("plain"), &plain).expect("a file");
+        Self { directory, plain }
+    }
+
+    fn make(&self, volume: &Tcrypt) -> PathBuf {
+        let path = self.directory.path("volume");
+        volume.make(&path, SIZE, &self.directory.path("plain"));
+        path
+    }
+
+    /// Opens the volume, for writing if it is to be written.
+    fn open(&self, password: &[u8], options: &TcryptOptions, write: bool) -> Result<Vec<u8>, UnlockError> {
+        let format = Format::Tcrypt { options: options.clone(), progress: None };
+        let mut keys = OneKey::new(Key::Passphrase(Passphrase::copy_from(password)));
+        let mut how = Options::default();
+        how.write = write;
+        let disk = match atrest_open::open(&self.directory.path("volume"), &format, &mut keys, &how) {
+            Ok(disk) => disk,
+            Err(Error::Unlock(Refused::Attempt(error))) => return Err(error),
+            Err(other) => panic!("{other}"),
+        };
+        if write {
+            let changed: Vec<u8> = self.plain.iter().map(|byte| !byte).collect();
+            disk.write_at(0, &changed).expect("writes");
+            disk.flush().expect("flushes");
+        }
+        let mut plain = vec![0; usize::try_from(disk.size()).expect("short")];
+        disk.read_at(0, &mut plain).expect("reads");
+        Ok(plain)
+    }
+}
+
+fn narrowed(hash: &str, cipher: &str) -> TcryptOptions {
+    TcryptOptions { hash: Some(hash.into()), cipher: Some(cipher.into()), ..TcryptOptions::default() }
+}
+
+#[test]
+fn each_cascade_and_derivation_opens_what_libgcrypt_encrypted() {
+    let chains = [
+        "aes",
+        "serpent",
+        "twofish",
+        "camellia",
+        "twofish-aes",
+        "serpent-twofish-aes",
+        "aes-serpent",
+        "aes-twofish-serpent",
+        "serpent-twofish",
+        "serpent-camellia",
+    ];
+    let place = Place::new();
+    for chain in chains {
+        place.make(&Tcrypt { chain, ..Tcrypt::default() });
+        let opened = place.open(b"correct horse", &narrowed("sha512", ""), false);
+        assert_eq!(opened.as_ref(), Ok(&place.plain), "{chain}");
+    }
+    for (hash, iterations) in [("ripemd160", 2000), ("whirlpool", 1000)] {
+        place.make(&Tcrypt { hash, iterations, ..Tcrypt::default() });
+        assert_eq!(
+            place.open(b"correct horse", &narrowed(hash, "aes"), false).as_ref(),
+            Ok(&place.plain),
+            "{hash}"
+        );
+    }
+    // With a PIM of 1 the derivations are short.
+    for hash in ["sha512", "sha256", "ripemd160", "whirlpool", "stribog512", "blake2s-256"] {
+        place.make(&Tcrypt { magic: "VERA", hash, iterations: 16_000, ..Tcrypt::default() });
+        let options = TcryptOptions { pim: Some(1), ..narrowed(hash, "aes") };
+        assert_eq!(place.open(b"correct horse", &options, false).as_ref(), Ok(&place.plain), "{hash}");
+    }
+}
+
+#[test]
+fn nothing_has_to_be_said_of_a_volume_but_what_its_password_is_made_of() {
+    let place = Place::new();
+    place.make(&Tcrypt {
+        magic: "VERA",
+        iterations: 16_000,
+        chain: "aes-twofish-serpent",
+        ..Tcrypt::default()
+    });
+    let options = TcryptOptions { pim: Some(1), ..TcryptOptions::default() };
+    assert_eq!(place.open(b"correct horse", &options, false).as_ref(), Ok(&place.plain));
+    let refused = place.open(b"incorrect horse", &options, false);
+    assert_eq!(refused, Err(TcryptError::NotOpened { tried: 6 }.into()));
+    // Another PIM is another key.
+    let other = TcryptOptions { pim: Some(2), ..narrowed("sha512", "") };
+    assert_eq!(place.open(b"correct horse", &other, false), Err(TcryptError::NotOpened { tried: 1 }.into()));
+    let family = TcryptOptions { family: Some(Family::TrueCrypt), ..TcryptOptions::default() };
+    assert_eq!(place.open(b"correct horse", &family, false), Err(TcryptError::NotOpened { tried: 4 }.into()));
+}
+
+#[test]
+fn key_files_hidden_volumes_and_backups_are_what_their_options_say() {
+    let place = Place::new();
+    let files: Vec<PathBuf> = ["one", "other"].map(|name| place.directory.path(name)).into();
+    let mut mixed = KeyFiles::default();
+    for (file, bytes) in files.iter().zip([&b"a key file"[..], &[0x5a; 5000]]) {
+        fs::write(file, bytes).expect("a file");
+        mixed.add(bytes);
+    }
+    for password in [&b""[..], b"short", &[b'x'; 100]] {
+        let volume = Tcrypt {
+            magic: "VERA",
+            iterations: 16_000,
+            password: password.into(),
+            key_files: files.clone(),
+            ..Tcrypt::default()
+        };
+        place.make(&volume);
+        let options = TcryptOptions { pim: Some(1), key_files: mixed.clone(), ..narrowed("sha512", "aes") };
+        assert_eq!(place.open(password, &options, false).as_ref(), Ok(&place.plain), "{password:?}");
+        let without = TcryptOptions { key_files: KeyFiles::default(), ..options };
+        assert!(place.open(password, &without, false).is_err());
+    }
+    // The outer volume is there, too, and stays.
+    place.make(&Tcrypt { place: "hidden", password: b"hidden horse".to_vec(), ..Tcrypt::default() });
+    let hidden = TcryptOptions { hidden: true, ..narrowed("sha512", "") };
+    assert_eq!(place.open(b"hidden horse", &hidden, false).as_ref(), Ok(&place.plain));
+    assert!(place.open(b"hidden horse", &narrowed("sha512", ""), false).is_err());
+    place.make(&Tcrypt { place: "backup", ..Tcrypt::default() });
+    let backup = TcryptOptions { backup: true, ..narrowed("sha512", "") };
+    assert_eq!(place.open(b"correct horse", &backup, false).as_ref(), Ok(&place.plain));
+}
+
+#[test]
+fn what_is_written_is_there_and_only_there() {
+    let place = Place::new();
+    let path = place.make(&Tcrypt { chain: "serpent-twofish-aes", ..Tcrypt::default() });
+    let before = fs::read(&path).expect("reads");
+    let written = place.open(b"correct horse", &narrowed("sha512", ""), true).expect("opens");
+    assert!(written.iter().zip(&place.plain).all(|(new, old)| *new == !old));
+    assert_eq!(place.open(b"correct horse", &narrowed("sha512", ""), false), Ok(written));
+    let after = fs::read(&path).expect("reads");
+    assert_eq!(before[..131_072], after[..131_072]);
+    assert_eq!(before[131_072 + PLAIN..], after[131_072 + PLAIN..]);
+    assert_ne!(before, after);
+}
+
+#[test]
+fn what_can_not_be_opened_is_refused_by_its_reason() {
+    let place = Place::new();
+    let sha512 = narrowed("sha512", "aes");
+    let refused = |change: (usize, Vec<u8>)| {
+        place.make(&Tcrypt { change: vec![change], ..Tcrypt::default() });
+        place.open(b"correct horse", &sha512, false).expect_err("refused").to_string()
+    };
+    assert_eq!(refused((4, vec![0, 9])), "the password is right, but the header has the unknown version 9");
+    assert!(refused((44, vec![0xff; 8])).starts_with("by its header the volume has 6144 bytes"));
+    assert_eq!(refused((52, vec![0; 8])), "only 0 of the volume's 6144 bytes are encrypted so far");
+    assert_eq!(refused((60, vec![0, 0, 0, 1])), "the volume is an encrypted system");
+    let error =
+        |password: &[u8], options: &TcryptOptions| place.open(password, options, false).expect_err("refused");
+    assert_eq!(error(b"x", &narrowed("md5", "")), TcryptError::NothingToTry.into());
+    assert_eq!(error(b"x", &narrowed("", "rot13")), TcryptError::NothingToTry.into());
+    let long = TcryptError::Kdf(TcryptKdfError::TooLong { len: 129, most: 128 });
+    assert_eq!(error(&[b'x'; 129], &TcryptOptions { pim: Some(1), ..sha512.clone() }), long.into());
+    let pim = TcryptOptions { pim: Some(u32::MAX), ..sha512.clone() };
+    assert_eq!(error(b"x", &pim), TcryptError::Kdf(TcryptKdfError::Pim { pim: u32::MAX }).into());
+    fs::write(place.directory.path("volume"), [7; 511]).expect("a file");
+    assert_eq!(error(b"x", &sha512), TcryptError::TooSmall { has: 511 }.into());
+}
+
+#[test]
+fn a_pim_that_would_take_for_ever_is_refused_before_it_is_spent() {
+    let place = Place::new();
+    place.make(&Tcrypt::default());
+    let options = TcryptOptions { pim: Some(2_147_468), ..narrowed("sha512", "") };
+    let limit = WorkLimit { time: core::time::Duration::from_secs(2), ..WorkLimit::default() };
+    let device =
+        atrest_engine::FileDevice::open(&place.directory.path("volume"), atrest_engine::Access::ReadOnly)
+            .expect("opens");
+    let locked = atrest_volume::tcrypt::LockedTcrypt::read(&device, &options).expect("a place for a header");
+    let passphrase = Passphrase::copy_from(b"correct horse");
+    let refused = limit.during(|| atrest_open::try_tcrypt(&locked, &passphrase, None)).expect_err("too much");
+    assert!(matches!(refused, UnlockError::Kdf(KdfError::TooMuchWork { limit: 2, .. })), "{refused}");
+}

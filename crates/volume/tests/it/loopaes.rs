@@ -1,0 +1,68 @@
+//! loop-AES volumes against aespipe, which has loop-AES's own code.
+
+use std::fs;
+
+use atrest_cipher::DataUnitIndex;
+use atrest_format::loopaes::KeyFileError;
+use atrest_kdf::Hash;
+use atrest_testkit::oracle::Program;
+use atrest_testkit::{FaultDevice, Random, Scratch};
+use atrest_volume::loopaes::{LoopAesError, LoopAesOptions, open};
+use atrest_volume::plain::PlainOpenError;
+use atrest_volume::{UnlockOptions, VolumeFormat};
+
+/// So many lines of random letters, as loop-AES's instructions have them made.
+fn key_file(lines: usize, random: &mut Random) -> Vec<u8> {
+    let mut line = || (0..60).map(|_| b'!' + random.below(90) as u8).chain([b'\n']).collect::<Vec<u8>>();
+    (0..lines).flat_map(|_| line()).collect()
+}
+
+#[test]
+fn all_versions_and_key_sizes_encrypt_as_aespipe_does() {
+    let directory = Scratch::new();
+    let mut random = Random::new(20);
+    // Every key for two sectors, and some more.
+    let plain = random.bytes(130 * 512);
+    for (lines, key_len) in [1, 64, 65].into_iter().flat_map(|lines| [16, 24, 32].map(|len| (lines, len))) {
+        let keys = key_file(lines, &mut random);
+        let path = directory.path("keys");
+        fs::write(&path, &keys).expect("a file");
+        for first in [0, 1000_u64] {
+            let aespipe =
+                Program::named("aespipe").arg("-P").arg(&path).arg("-e").arg(format!("AES{}", key_len * 8));
+            let encrypted = aespipe.arg("-O").arg(first.to_string()).stdin(plain.clone()).ok().stdout;
+            let device = FaultDevice::zeroed(first * 512 + plain.len() as u64);
+            let options = LoopAesOptions { key_len, offset: first, ..LoopAesOptions::default() };
+            let volume = open(&device, &options, &keys, &UnlockOptions::default()).expect("opens");
+            assert_eq!((volume.format(), volume.size()), (VolumeFormat::LoopAes, plain.len() as u64));
+            let segment = &volume.segments()[0];
+            assert_eq!(segment.media_offset, first * 512);
+            let mut run = plain.clone();
+            segment.protection.encrypt(DataUnitIndex(0), &mut run).expect("whole sectors");
+            assert!(run == encrypted, "{lines} lines, {key_len} bytes, sector {first}");
+            segment.protection.decrypt(DataUnitIndex(0), &mut run).expect("whole sectors");
+            assert!(run == plain);
+        }
+    }
+}
+
+#[test]
+fn what_makes_no_volume_is_refused_by_its_reason() {
+    let device = FaultDevice::zeroed(4096);
+    let keys = key_file(64, &mut Random::new(20));
+    let refused = |options: &LoopAesOptions, keys: &[u8]| {
+        open(&device, options, keys, &UnlockOptions::default()).expect_err("refused")
+    };
+    let usual = LoopAesOptions::default();
+    assert_eq!(refused(&usual, &keys[61..]), LoopAesError::KeyFile(KeyFileError::Lines(63)));
+    let odd = LoopAesOptions { key_len: 20, ..usual.clone() };
+    assert_eq!(refused(&odd, &keys), LoopAesError::Hash { key_len: 20 });
+    let short = LoopAesOptions { hash: Some(Hash::Sha1), ..usual.clone() };
+    assert_eq!(refused(&short, &keys), LoopAesError::Hash { key_len: 32 });
+    let unknown = LoopAesOptions { cipher: "rot13".into(), ..usual.clone() };
+    assert!(matches!(refused(&unknown, &keys), LoopAesError::Cipher(_)));
+    let outside = LoopAesOptions { offset: 9, ..usual.clone() };
+    assert!(matches!(refused(&outside, &keys), LoopAesError::Plain(PlainOpenError::Options(_))));
+    let hashed = LoopAesOptions { hash: Some(Hash::Sha256), ..usual };
+    open(&device, &hashed, &keys, &UnlockOptions::default()).expect("32 bytes are enough");
+}
