@@ -40,6 +40,7 @@ mod locked;
 mod luks;
 mod plain;
 mod policy;
+mod reopen;
 
 use std::path::Path;
 
@@ -52,6 +53,7 @@ pub use held::Held;
 pub use key::{Key, KeySource, NoOtherKey, OneKey};
 pub use locked::{Format, Locked};
 pub use policy::{MayBeWrongKey, Refused, try_keys, unlock};
+pub use reopen::{Reopen, ReopenError};
 
 /// How a volume is opened.
 #[derive(Clone, Debug, Default)]
