@@ -134,7 +134,7 @@ fn serve_file() -> Result<ExitCode, Box<dyn Error>> {
         }
         None => None,
     };
-    let plan = serve::Plan { signals, command: arguments.command, background, ready: None };
+    let plan = serve::Plan { signals, command: arguments.command, background, ready: None, gate: None };
     match serve::run(face, plan)? {
         serve::End::Command { status, killed } => {
             if killed {

@@ -5,8 +5,8 @@
 //! what they are given *is* the plaintext. They pass every range on as the client asked for it: a device is addressed by
 //! the byte, and only the device knows how to change a part of a data unit beside its readers. `session` remembers what is
 //! open, `serve` keeps a face up until it is told to stop, in the foreground, as a daemon or for as long as a command runs;
-//! `control` takes keys to and from a process that serves files; `metrics` counts what a volume is asked for, and tells it;
-//! `driver` mounts the file system inside a volume by a program that others keep. All five come with the feature `fuse`, and
+//! `control` takes keys to and from a process that serves, `gate` holds its clients' requests while it has none; `metrics` counts what a volume is asked for, and tells it;
+//! `driver` mounts the file system inside a volume by a program that others keep. All six come with the feature `fuse`, and
 //! TLS for NBD comes with the feature `tls`.
 //!
 //! The plaintext of a volume is served on a socket:
@@ -56,6 +56,8 @@ pub mod dm;
 pub mod driver;
 #[cfg(feature = "fuse")]
 pub mod fuse;
+#[cfg(feature = "fuse")]
+pub mod gate;
 #[cfg(feature = "fuse")]
 pub mod metrics;
 pub mod nbd;

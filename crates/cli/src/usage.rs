@@ -31,7 +31,7 @@ const ACTIONS: &[(&[&str], &str)] = &[
     (&["luksErase"], "`atrest erase` wipes all keyslots"),
     (&["luksHeaderBackup"], "`atrest header backup` saves the header"),
     (&["luksHeaderRestore"], "`atrest header restore` brings a saved header back"),
-    (&["luksSuspend"], "`atrest suspend` stops a mapping and wipes its key"),
+    (&["luksSuspend"], "`atrest suspend` stops a volume and wipes its key"),
     (&["luksResume"], "`atrest resume` lets it go on"),
     (&["config"], "`atrest header set` sets labels, and `atrest key priority` the priority of a keyslot"),
     (&["benchmark"], "`atrest bench` measures"),

@@ -66,6 +66,8 @@ pub enum Cause {
     },
     /// The device is gone (a test's simulated power loss, a closed connection).
     Gone,
+    /// The volume was closed while it was suspended: nobody had its key.
+    Suspended,
     /// What holds the bytes did not answer in time.
     Silent,
     /// The server that holds the bytes does not follow its protocol.
@@ -136,6 +138,7 @@ impl fmt::Display for Cause {
             Cause::EarlierFlushFailed => f.write_str("an earlier flush failed; earlier writes may be lost"),
             Cause::Misaligned { multiple } => write!(f, "the range is not a multiple of {multiple} bytes"),
             Cause::Gone => f.write_str("the device is gone"),
+            Cause::Suspended => f.write_str("the volume was closed while it was suspended"),
             Cause::Silent => f.write_str("it did not answer in time"),
             Cause::BrokenProtocol => f.write_str("the server does not follow its protocol"),
             Cause::Tampered => f.write_str("it is not what was written there (its tag is wrong)"),

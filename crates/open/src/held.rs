@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use atrest_device::Media;
 use atrest_engine::{Access, Disk, DiskError, DiskOptions, is_same};
-use atrest_volume::{Devices, OpenError, Volume};
+use atrest_volume::{Devices, OpenError, UnlockOptions, Volume};
 
 use crate::locked::find;
-use crate::{Device, Format, HeldError, Locked};
+use crate::{Device, Format, HeldError, Locked, Reopen};
 
 /// The file or block device of a volume, and that of a detached header. Both are locked: nobody else writes to the data,
 /// and nobody formats or restores the header. Keyslots can be changed all the same. An NBD export in their place can't be
@@ -103,6 +103,35 @@ impl Held {
             Some(header) => disk.with_header(header),
             None => disk,
         })
+    }
+
+    /// The plaintext, and what it is opened again with when its key was taken away. Both keep the devices open and locked.
+    ///
+    /// # Errors
+    /// Fails where [`disk`](Self::disk) does.
+    pub fn disk_for_long(
+        self,
+        volume: Volume,
+        options: DiskOptions,
+        (format, unlock): (Format, UnlockOptions),
+    ) -> Result<(Disk, Reopen), DiskError> {
+        let media = Arc::new(self.media);
+        let reopen = Reopen {
+            media: media.clone(),
+            header: self.header.clone(),
+            format,
+            unlock,
+            disk: options.clone(),
+            size: volume.size(),
+        };
+        let disk = Disk::new(media, volume, options)?;
+        Ok((
+            match self.header {
+                Some(header) => disk.with_header(header),
+                None => disk,
+            },
+            reopen,
+        ))
     }
 
     /// Gives out the devices of data and header, for whoever leaves the encryption to the kernel.

@@ -41,6 +41,7 @@ mod loopaes;
 mod luks;
 mod plain;
 mod policy;
+mod reopen;
 mod tcrypt;
 
 use std::path::Path;
@@ -54,6 +55,7 @@ pub use held::Held;
 pub use key::{Key, KeySource, NoOtherKey, OneKey};
 pub use locked::{Format, Locked};
 pub use policy::{MayBeWrongKey, Refused, try_keys, unlock};
+pub use reopen::{Reopen, ReopenError};
 pub use tcrypt::try_all as try_tcrypt;
 
 /// How a volume is opened.

@@ -1,6 +1,7 @@
-//! The memory of this process, searched for keys that should lie in locked pages only.
+//! The memory of this process, searched for keys that should lie in locked pages only, and that of another process, searched for keys
+//! that should be gone.
 //!
-//! Use it in a test program of its own: other tests in the same process leave their keys there.
+//! Of this process, use it in a test program of its own: other tests in the same process leave their keys there.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -14,13 +15,25 @@ pub const PIECE: usize = 16;
 /// Addresses outside of secrets' own pages at which one of the needles lies, each [`PIECE`] bytes long. The copies of memory
 /// that the search makes are in such pages themselves.
 pub fn found_outside(needles: &[SecretBytes]) -> Vec<u64> {
+    found("self", &unprotected(), needles)
+}
+
+/// Addresses in all writable memory of a process at which one of the needles lies, each [`PIECE`] bytes long. The process must be one
+/// that this one may trace.
+pub fn found_in(process: u64, needles: &[SecretBytes]) -> Vec<u64> {
+    let process = process.to_string();
+    let all: Vec<_> = writable(&process).into_iter().map(|(region, _)| region).collect();
+    found(&process, &all, needles)
+}
+
+fn found(process: &str, regions: &[(u64, usize)], needles: &[SecretBytes]) -> Vec<u64> {
     const WINDOW: usize = 1 << 20;
-    let memory_file = File::open("/proc/self/mem").expect("our own memory");
+    let memory_file = File::open(format!("/proc/{process}/mem")).expect("memory that may be read");
     let mut window = SecretBytes::zeroed(WINDOW);
     let mut found = Vec::new();
     // A search keeps no copy of its needle, but two bytes of it.
     let searches: Vec<_> = needles.iter().map(|needle| memmem::Finder::new(&needle[..])).collect();
-    for (start, len) in unprotected() {
+    for &(start, len) in regions {
         for skip in (0..len).step_by(WINDOW - PIECE) {
             let here = &mut window[..WINDOW.min(len - skip)];
             if memory_file.read_exact_at(here, start + skip as u64).is_err() {
@@ -52,14 +65,19 @@ fn looks_random(piece: &[u8]) -> bool {
     distinct >= 11
 }
 
-/// Writable memory, as start and length, but for secrets' own pages: locked, or where the limit forbids that, at least left out
-/// of core dumps.
+/// Writable memory but for secrets' own pages: locked, or where the limit forbids that, at least left out of core dumps.
 fn unprotected() -> Vec<(u64, usize)> {
-    let smaps = fs::read_to_string("/proc/self/smaps").expect("Linux has /proc/self/smaps");
+    writable("self").into_iter().filter_map(|(region, is_secret)| (!is_secret).then_some(region)).collect()
+}
+
+/// Writable memory, as start and length, and whether it is left out of core dumps.
+fn writable(process: &str) -> Vec<((u64, usize), bool)> {
+    let smaps = fs::read_to_string(format!("/proc/{process}/smaps")).expect("Linux has /proc/PID/smaps");
     let mut regions = Vec::new();
     let mut region = None;
     for line in smaps.lines() {
         let mut words = line.split(' ');
+        // intended: a line without words names no region.
         let first = words.next().unwrap_or_default();
         if let Some((from, to)) = first.split_once('-') {
             let bound = |text| u64::from_str_radix(text, 16).expect("hexadecimal");
@@ -67,9 +85,8 @@ fn unprotected() -> Vec<(u64, usize)> {
             region = writable.then(|| (bound(from), (bound(to) - bound(from)) as usize));
         } else if first == "VmFlags:"
             && let Some(region) = region
-            && !line.split(' ').any(|flag| flag == "dd")
         {
-            regions.push(region);
+            regions.push((region, line.split(' ').any(|flag| flag == "dd")));
         }
     }
     regions

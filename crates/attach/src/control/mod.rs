@@ -1,4 +1,4 @@
-//! Requests to a process that serves files: keys that are added and taken away while it runs.
+//! Requests to a process that serves files or a volume: keys that are added and taken away while it runs.
 //!
 //! The socket lies in the registry's directory, beside the state file (`Registry::control_socket`), and
 //! answers its own user and root alone. One connection carries one request and one answer; a key travels as bytes that both
@@ -140,7 +140,7 @@ impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable { path, error } => {
-                write!(f, "the process that serves the files does not answer at {}: {error}", path.display())
+                write!(f, "the process that serves it does not answer at {}: {error}", path.display())
             }
             Self::Refused { reason } => f.write_str(reason),
         }
@@ -198,6 +198,7 @@ mod tests {
             Request::Add { name, key } => Ok(format!("added {name} {}", key.len())),
             Request::Remove { name } => Ok(format!("removed {name}")),
             Request::List => Ok("nothing".into()),
+            Request::Suspend | Request::Resume { .. } => Err("it has files".into()),
         }
     }
 

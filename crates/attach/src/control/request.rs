@@ -19,6 +19,13 @@ pub enum Request<'a> {
     },
     /// Say what there are keys for.
     List,
+    /// Hold all requests of a volume's clients, and wipe its keys.
+    Suspend,
+    /// Go on with a volume that is suspended.
+    Resume {
+        /// Its volume key.
+        key: &'a [u8],
+    },
 }
 
 impl core::fmt::Debug for Request<'_> {
@@ -27,6 +34,8 @@ impl core::fmt::Debug for Request<'_> {
             Self::Add { name, .. } => f.debug_struct("Add").field("name", name).finish_non_exhaustive(),
             Self::Remove { name } => f.debug_struct("Remove").field("name", name).finish(),
             Self::List => f.write_str("List"),
+            Self::Suspend => f.write_str("Suspend"),
+            Self::Resume { .. } => f.debug_struct("Resume").finish_non_exhaustive(),
         }
     }
 }
@@ -41,6 +50,8 @@ impl<'a> Request<'a> {
             Self::Add { name, key } => (b'A', *name, key),
             Self::Remove { name } => (b'R', *name, &[]),
             Self::List => (b'L', "", &[]),
+            Self::Suspend => (b'S', "", &[]),
+            Self::Resume { key } => (b'G', "", key),
         };
         let len = 2 + name.len() + key.len();
         let mut writer = Writer::new(buf.get_mut(..len)?);
@@ -60,6 +71,8 @@ impl<'a> Request<'a> {
             b'A' if !key.is_empty() => Some(Self::Add { name, key }),
             b'R' if key.is_empty() && !name.is_empty() => Some(Self::Remove { name }),
             b'L' if name.is_empty() && key.is_empty() => Some(Self::List),
+            b'S' if name.is_empty() && key.is_empty() => Some(Self::Suspend),
+            b'G' if name.is_empty() && !key.is_empty() => Some(Self::Resume { key }),
             _ => None,
         }
     }
@@ -77,6 +90,8 @@ mod tests {
             Request::Add { name: &long, key: &[1] },
             Request::Remove { name: "00112233" },
             Request::List,
+            Request::Suspend,
+            Request::Resume { key: &[3; 64] },
         ];
         for request in requests {
             let mut buf = [0; Request::MAX_LEN];
@@ -96,5 +111,6 @@ mod tests {
     fn a_debugged_request_says_nothing_of_the_key() {
         let said = format!("{:?}", Request::Add { name: "id", key: b"hunter2" });
         assert_eq!(said, "Add { name: \"id\", .. }");
+        assert_eq!(format!("{:?}", Request::Resume { key: b"hunter2" }), "Resume { .. }");
     }
 }

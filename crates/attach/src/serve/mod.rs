@@ -21,6 +21,7 @@ pub use held::HeldSignals;
 pub use signals::Signals;
 
 use crate::driver::{Driven, EndError, Stopper};
+use crate::gate::Gate;
 #[cfg(feature = "vhost-user")]
 use crate::vhost_user;
 use crate::{fuse, nbd};
@@ -71,6 +72,8 @@ pub struct Plan {
     pub background: Option<Background>,
     /// The line that says so, where it is not [`Face::ready_line`].
     pub ready: Option<String>,
+    /// What may hold requests back, which nobody waits for at the end.
+    pub gate: Option<Arc<Gate>>,
 }
 
 /// How serving ended, in order.
@@ -218,7 +221,7 @@ impl Face {
 /// [`ServeError::AfterCommand`] if the volume can't be closed in order when the command has ended, and
 /// [`ServeError::AfterFailure`] if that happens after another error.
 pub fn run(face: Face, plan: Plan) -> Result<End, ServeError> {
-    let Plan { signals, command, background, ready } = plan;
+    let Plan { signals, command, background, ready, gate } = plan;
     let (line, (variable, value)) = (ready.unwrap_or_else(|| face.ready_line()), face.variable());
     let mut service = Service::start(face).map_err(ServeError::System)?;
     let announced = announce(&line, command.is_some(), background);
@@ -233,6 +236,9 @@ pub fn run(face: Face, plan: Plan) -> Result<End, ServeError> {
     let end = child.and_then(|child| wait_for_end(&mut service, &signals, child));
     // A signal that ended it was the first; otherwise the first is still free.
     let patience = if matches!(end, Ok(End::Signal(_))) { 0 } else { 1 };
+    if let Some(gate) = gate {
+        gate.end();
+    }
     let closed = service.stop().and_then(|()| service.join(&signals, patience));
     outcome(end, closed)
 }

@@ -133,6 +133,9 @@ pub struct Entry {
     /// Why what was written may not be on the media. The serving process refuses writes, or has ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// Whether its keys are wiped and its clients wait.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub suspended: bool,
     /// The serving process.
     process: Process,
     /// Whether it lived when this was read.
@@ -153,6 +156,7 @@ impl Entry {
             read_only,
             since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             failed: None,
+            suspended: false,
             process: Process::current()?,
             alive: true,
         })
@@ -512,6 +516,13 @@ impl Word {
     pub fn fail(&self, failure: &str) {
         self.0.fail(failure);
     }
+
+    /// Says whether the volume is suspended.
+    pub fn suspended(&self, suspended: bool) {
+        let mut state = self.0.state();
+        state.entry.suspended = suspended;
+        self.0.write(&mut state);
+    }
 }
 
 impl Drop for Registration {
@@ -534,12 +545,17 @@ impl Record {
         let mut state = self.state();
         if state.entry.failed.is_none() && self.file.exists() {
             state.entry.failed = Some(failure.into());
-            // Without a registry there is nobody to tell; the exit status says it too.
-            if let Ok((temporary, held)) = write_temporary(&self.file, &state.entry)
-                && std::fs::rename(&temporary, &self.file).is_ok()
-            {
-                state.held = Some(held);
-            }
+            self.write(&mut state);
+        }
+    }
+
+    /// Has the state file say what the entry does. Without a registry there is nobody to tell.
+    fn write(&self, state: &mut State) {
+        if self.file.exists()
+            && let Ok((temporary, held)) = write_temporary(&self.file, &state.entry)
+            && std::fs::rename(&temporary, &self.file).is_ok()
+        {
+            state.held = Some(held);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `atrest suspend`, `resume` and `resize`: what is done to a volume that the kernel has open.
+//! `atrest suspend`, `resume` and `resize`: what is done to a volume that is open.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,17 @@ use super::open::UnlockArgs;
 use super::secrets::SecretArgs;
 use super::size::parse_size;
 
-/// Stop all reads and writes of a mapping of the kernel (LUKS) and wipe its key out of the kernel's memory, until `atrest resume`.
+/// Stop all reads and writes of a LUKS volume that is open, and wipe its key from memory, until `atrest resume`.
 ///
-/// What was written before is on the media. Programs that read or write wait. The volume can't be read from the machine's memory
-/// meanwhile, but for what the system has cached of it.
+/// The volume is a mapping of the kernel (`open --dm`) or is served by `atrest open`. What was written before is on the media. Programs
+/// that read or write wait. Nobody can read the volume from the machine's memory meanwhile, except what the system has cached of it.
+/// If what a process serves is closed meanwhile, requests that wait fail, and `close` says so.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest suspend secret && systemctl suspend")]
 pub struct SuspendArgs {
-    /// Name of the mapping.
+    /// Name of the mapping, or of the volume that `atrest status` lists.
     pub name: String,
 }
 
@@ -46,14 +47,16 @@ impl AgainArgs {
     }
 }
 
-/// Give a suspended mapping its key back: its reads and writes go on.
+/// Give a suspended volume its key back: its reads and writes go on.
+///
+/// The key must be the one that it had before. With a wrong passphrase it stays suspended.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   atrest resume secret
   atrest resume secret --key-file key.bin")]
 pub struct ResumeArgs {
-    /// Name of the mapping.
+    /// Name of the mapping, or of the volume that `atrest status` lists.
     pub name: String,
     /// Keep the key of a LUKS2 volume out of the kernel's keyring: `dmsetup table --showkeys` shows it then.
     #[arg(long)]

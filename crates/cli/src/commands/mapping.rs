@@ -1,4 +1,4 @@
-//! `open --dm`, `suspend`, `resume`, `resize`, and mappings of the kernel for `close` and `status`.
+//! `open --dm`, and mappings of the kernel for `suspend`, `resume`, `resize`, `close` and `status`.
 
 use std::path::Path;
 
@@ -98,8 +98,7 @@ fn persist(path: &Path, args: &OpenArgs, flags: CryptFlags) -> Result<(), Failur
 
 pub fn suspend(args: &SuspendArgs, output: &Output) -> Result<(), Failure> {
     dm::suspend(&args.name)?;
-    let text = format!("{} is suspended: `atrest resume {}` lets it go on", args.name, args.name);
-    output.done(&json!({ "suspended": args.name }), &text)
+    super::suspend::suspended(&args.name, output)
 }
 
 /// The mapping of that name, which a volume is to be unlocked for again.
@@ -116,7 +115,7 @@ pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
     }
     let volume = again(&mapping.device, &args.again.unlock(), output)?;
     dm::resume(&args.name, &volume, args.disable_keyring)?;
-    output.done(&json!({ "resumed": args.name }), &format!("{} goes on", args.name))
+    super::suspend::resumed(&args.name, output)
 }
 
 pub fn resize(args: &ResizeArgs, output: &Output) -> Result<(), Failure> {

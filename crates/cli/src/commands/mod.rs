@@ -34,6 +34,7 @@ mod protectors;
 mod reencrypt;
 mod scrub;
 pub mod serve;
+mod suspend;
 pub mod target;
 mod text;
 mod token;
@@ -68,8 +69,8 @@ pub fn run(cli: &Cli, output: &Output) -> Result<u8, Failure> {
         Command::Open(args) => return serve::open(args, output),
         Command::Close(args) => serve::close(args, output)?,
         Command::Status(args) => serve::status(args, output)?,
-        Command::Suspend(args) => mapping::suspend(args, output)?,
-        Command::Resume(args) => mapping::resume(args, output)?,
+        Command::Suspend(args) => suspend::suspend(args, output)?,
+        Command::Resume(args) => suspend::resume(args, output)?,
         Command::Resize(args) => mapping::resize(args, output)?,
         Command::Unlock(args) => return boot::unlock(args, output),
         Command::Key(KeyCommand::Add(args)) => key::add(args, output)?,

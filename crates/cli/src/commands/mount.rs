@@ -96,7 +96,8 @@ pub fn mount(args: &MountArgs, output: &Output) -> Result<u8, Failure> {
         command.args(arguments);
         command
     });
-    let end = serve::run(mounted.face, Plan { signals: mounted.signals, command, background, ready });
+    let end =
+        serve::run(mounted.face, Plan { signals: mounted.signals, command, background, ready, gate: None });
     // Their sockets bear the name, which another volume can have as soon as this one is out of the register.
     drop((metrics, control));
     match &end {

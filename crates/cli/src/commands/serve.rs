@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::metrics::Told;
 use super::online::{self, Work};
+use super::suspend::{self, Keys};
 use super::unlock::{Use, unlock_if};
 use super::{mapping, metrics, preflight};
 use crate::args::open::{CloseArgs, OpenArgs, StatusArgs};
@@ -60,11 +61,12 @@ pub fn open(args: &OpenArgs, output: &Output) -> Result<u8, Failure> {
         let ready = || preflight::check(args, socket, registry);
         if args.reencrypt {
             return online::open(path, args, output, ready, |disk, work| {
-                stand(args, stage, disk, work, output)
+                let keys = Keys::Stay(if work.is_some() { suspend::REENCRYPTED } else { suspend::OTHERWISE });
+                stand(args, stage, (disk, keys), work, output)
             });
         }
         let unlocked = unlock_if(path, &args.unlock, wanted, output, ready)?;
-        stand(args, stage, Arc::new(unlocked.disk), None, output)
+        stand(args, stage, suspend::gated(unlocked), None, output)
     })
 }
 
@@ -79,7 +81,7 @@ pub fn present(
 ) -> Result<u8, Failure> {
     staged(args, path, socket, output, |stage| {
         let disk = device(&|| preflight::check(args, socket, stage.registry))?;
-        stand(args, stage, disk, None, output)
+        stand(args, stage, (disk, Keys::Stay(suspend::NO_KEY)), None, output)
     })
 }
 
@@ -119,7 +121,7 @@ fn staged(
 fn stand(
     args: &OpenArgs,
     stage: Stage<'_>,
-    disk: Arc<dyn BlockDevice>,
+    (disk, keys): (Arc<dyn BlockDevice>, Keys),
     work: Option<Work<'_>>,
     output: &Output,
 ) -> Result<u8, Failure> {
@@ -140,12 +142,15 @@ fn stand(
         output.warn(warning);
     }
     let ready = output.is_json().then(|| ready_json(&face, &registration).to_string());
-    let plan = Plan { signals, command: command(&args.run), background, ready };
+    let gate = keys.gate();
+    let control = suspend::listen(keys, &registration, registry, output);
+    let plan = Plan { signals, command: command(&args.run), background, ready, gate };
     let end = match work {
         None => serve::run(face, plan),
         Some(work) => beside(work, path, output, || serve::run(face, plan)),
     };
-    drop(metrics);
+    // Both answer under the session's name.
+    drop((metrics, control));
     match &end {
         Ok(_) | Err(ServeError::Command { .. }) => drop(registration),
         // `close` waits for this process and finds it there.
@@ -375,6 +380,7 @@ fn line(entry: &Entry) -> String {
         );
     }
     let mode = match &entry.failed {
+        None if entry.suspended => format!("{mode}, suspended"),
         Some(failed) if entry.kind.driver().is_some() => format!("failed ({failed})"),
         Some(failed) => format!("failed: writes are refused ({failed})"),
         None => String::from(mode),

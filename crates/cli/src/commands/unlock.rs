@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use atrest_device::SECTOR_SIZE;
 use atrest_engine::{Access, Disk, DiskOptions};
 use atrest_kdf::plain::PlainHash;
-use atrest_open::{Device, Format, Held, HeldError, Key, Locked};
+use atrest_open::{Device, Format, Held, HeldError, Key, Locked, Reopen};
 use atrest_volume::plain::PlainOptions;
 use atrest_volume::{UnlockOptions, Volume};
 
@@ -46,6 +46,8 @@ pub struct Unlocked {
     pub disk: Disk,
     /// When the media was last written, where that is known.
     pub modified: Option<SystemTime>,
+    /// What it is opened again with when its key was taken away; a volume without a header can't be.
+    pub reopen: Option<Reopen>,
 }
 
 /// Opens the devices, reads the header, asks for the passphrase and unlocks.
@@ -63,7 +65,7 @@ pub fn unlock_if(
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Unlocked, Failure> {
     let (held, volume) = open_if(path, args, wanted, output, ready)?;
-    joined(path, held, volume, wanted)
+    joined(path, held, volume, args, wanted)
 }
 
 /// Unlocks a volume that the kernel has open, for its key. The device is read only, and nobody is kept from it.
@@ -97,18 +99,28 @@ pub fn unlock_over(
     let path = device.path().to_owned();
     let held = with_header(Held::over(device), args)?;
     let volume = volume_in(&path, &held, args, wanted, output)?;
-    joined(&path, held, volume, wanted)
+    joined(&path, held, volume, args, wanted)
 }
 
 /// The plaintext of a volume that is unlocked.
-fn joined(path: &Path, held: Held, volume: Volume, wanted: Use) -> Result<Unlocked, Failure> {
+fn joined(
+    path: &Path,
+    held: Held,
+    volume: Volume,
+    args: &UnlockArgs,
+    wanted: Use,
+) -> Result<Unlocked, Failure> {
     let mut options = DiskOptions::default();
     options.threads = wanted.threads.map_or(0, usize::from);
     options.allow_discards = wanted.allow_discards;
     options.read_only = !wanted.write;
     let modified = held.media().modified();
-    let disk = held.disk(volume, options).map_err(|error| Failure::from(error).at(path))?;
-    Ok(Unlocked { disk, modified })
+    // One that was left in the middle of a re-encryption has two keys.
+    let has_one_key = args.kind == VolumeType::Luks && volume.segments().len() == 1;
+    let again = (Format::ByHeader, UnlockOptions { slot: None, ..unlock_options(args, wanted) });
+    let opened = held.disk_for_long(volume, options, again);
+    let (disk, reopen) = opened.map_err(|error| Failure::from(error).at(path))?;
+    Ok(Unlocked { disk, modified, reopen: has_one_key.then_some(reopen) })
 }
 
 /// Opens the devices, calls `ready`, asks for the passphrase and unlocks, but makes no [`Disk`] as [`unlock_if`] does. For

@@ -112,6 +112,7 @@ fn mapped(mapping: &Mapping, kind: &str) -> String {
 
 fn served(entry: &Entry) -> String {
     let mode = if entry.read_only { "readonly" } else { "read/write" };
+    let mode = format!("{mode}{}", if entry.suspended { " (suspended)" } else { "" });
     format!(
         "{} is active.\n  type:    served by atrest, process {}\n  device:  {}\n  face:    {}\n  mode:    {mode}\n",
         plain(&entry.name),

@@ -40,6 +40,7 @@ mod sealed_unanchored;
 mod secrets;
 mod serving;
 mod streams;
+mod suspend;
 mod terminal;
 mod tls;
 mod tools;

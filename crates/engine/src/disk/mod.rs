@@ -49,6 +49,8 @@ const SPLIT_MIN: usize = 2 << 20;
 const LENT_MIN: usize = 32 << 10;
 /// A range without a buffer is worked on in steps of this many bytes, to fit in a `usize` everywhere.
 const MAX_STEP: u64 = 1 << 30;
+/// Bytes of each segment in [`Disk::likeness`].
+const LIKENESS: usize = 64;
 /// Longest data unit that a disk can serve.
 const MAX_DATA_UNIT: usize = 1 << 20;
 
@@ -224,6 +226,20 @@ impl Disk {
     /// Threads that one request may use.
     pub fn threads(&self) -> usize {
         self.helpers.threads()
+    }
+
+    /// What zeros would be on the media in the first data unit of each segment, of which the first 64 bytes count. With another key,
+    /// cipher or place in the volume it is something else, and it tells nothing of the key.
+    ///
+    /// # Errors
+    /// [`DeviceError`] if a data unit can't be encrypted.
+    pub fn likeness(&self) -> Result<Vec<u8>, DeviceError> {
+        let mut all = Vec::new();
+        for region in self.regions.iter().filter(|region| region.len > 0) {
+            let unit = self.ciphertext(region.start, &vec![0; region.unit()])?;
+            all.extend(unit.into_iter().take(LIKENESS));
+        }
+        Ok(all)
     }
 
     /// Where on the media the plaintext begins, and the length of a data unit, if all of it lies there in order.

@@ -86,7 +86,9 @@ impl Walk<'_> {
             let disk = device.disk().and_then(|disk| disk.number()).map_err(out_of_reach)?;
             return self.below(disk, open, range, mode, depth);
         }
-        if device.is_loop() || open.is_some_and(|device| sys::loop_status(device).is_ok()) {
+        // A mapping passes on to the device below it what loop devices are asked, and its answer.
+        let answers = || !device.is_mapping() && open.is_some_and(|device| sys::loop_status(device).is_ok());
+        if device.is_loop() || answers() {
             return self.behind_loop(&device, open, range, mode, depth);
         }
         let Ok(slaves) = device.slaves() else { return Ok(()) };
@@ -191,11 +193,19 @@ mod tests {
         std::fs::create_dir_all(&slaves).expect("made");
         std::os::unix::fs::symlink(&of_loop, slaves.join("disk")).expect("linked");
         std::os::unix::fs::symlink(&of_loop, dir.path(sysfs::numbers(number))).expect("linked");
+        // It answers as the loop device does, which it asks.
+        std::fs::create_dir(dir.path("4000:1/dm")).expect("made");
+        let device = File::open(disk).expect("opened");
         let lock = || {
             let mut walk = Walk { devices: dir.as_path(), held: Vec::new() };
             let whole = Range { start: 0, len: 1 << 20 };
-            let walked =
-                walk.below(rustix::fs::makedev(4000, 1), None, whole, LockMode::Exclusive, MAX_DEPTH);
+            let walked = walk.below(
+                rustix::fs::makedev(4000, 1),
+                Some(&device),
+                whole,
+                LockMode::Exclusive,
+                MAX_DEPTH,
+            );
             walked.map(|()| walk.held)
         };
         let held = (lock(), lock());

@@ -91,6 +91,11 @@ impl Described {
         self.directory.join("loop").is_dir()
     }
 
+    /// Whether device-mapper made it.
+    pub fn is_mapping(&self) -> bool {
+        self.directory.join("dm").is_dir()
+    }
+
     /// The path by which a loop device was attached to its file.
     pub fn backing_file(&self) -> io::Result<PathBuf> {
         let path = fs::read_to_string(self.directory.join("loop/backing_file"))?;

@@ -1,0 +1,135 @@
+//! `atrest suspend` and `resume`: of what a process of ours serves, and what answers them in that process. Mappings of the kernel are
+//! in `mapping.rs`.
+
+use std::sync::Arc;
+
+use atrest_attach::control::{Answer, Control, Request, ask};
+use atrest_attach::gate::Gate;
+use atrest_attach::session::{Entry, Kind, Registration, Registry, Word};
+use atrest_device::BlockDevice;
+use atrest_open::Reopen;
+use serde_json::json;
+
+use super::unlock::{Unlocked, again};
+use super::{mapping, serve};
+use crate::args::mapped::{ResumeArgs, SuspendArgs};
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+
+/// Why the keys of some volumes stay.
+pub const REENCRYPTED: &str =
+    "it is being re-encrypted: close it, and open it without --reencrypt to suspend it";
+pub const OTHERWISE: &str = "it was opened with --reencrypt: close it, and open it without to suspend it";
+pub const NO_KEY: &str = "it has no volume key in a header, which would be wiped and asked for again";
+const NO_HEADER: &str = "it has no header that tells one volume key from another, or two keys until its re-encryption is finished";
+
+/// What becomes of a volume's keys while it is suspended.
+pub enum Keys {
+    /// They go, and come back.
+    Go(Arc<Gate>, Box<Reopen>),
+    /// It can't be suspended, for this reason.
+    Stay(&'static str),
+}
+
+impl Keys {
+    pub fn gate(&self) -> Option<Arc<Gate>> {
+        match self {
+            Self::Go(gate, _) => Some(gate.clone()),
+            Self::Stay(_) => None,
+        }
+    }
+}
+
+/// The plaintext of a volume, which can be suspended if its header knows its key.
+pub fn gated(unlocked: Unlocked) -> (Arc<dyn BlockDevice>, Keys) {
+    match unlocked.reopen {
+        Some(reopen) => {
+            let gate = Arc::new(Gate::new(unlocked.disk));
+            (gate.clone(), Keys::Go(gate, Box::new(reopen)))
+        }
+        None => (Arc::new(unlocked.disk), Keys::Stay(NO_HEADER)),
+    }
+}
+
+/// Lets the volume be suspended for as long as this lives.
+pub fn listen(
+    keys: Keys,
+    registration: &Registration,
+    registry: &Registry,
+    output: &Output,
+) -> Option<Control> {
+    let (name, word) = (registration.entry().name, registration.word());
+    let socket = registry.control_socket(&name).map_err(Failure::from);
+    let control = socket.and_then(|socket| {
+        let answer = move |request: Request<'_>| change(&keys, &word, &request);
+        Control::listen(&socket, answer).map_err(|error| Failure::from(error).at(&socket))
+    });
+    // The volume can be used all the same.
+    control.inspect_err(|failure| output.warn(format!("it can't be suspended: {}", failure.what()))).ok()
+}
+
+fn change(keys: &Keys, word: &Word, request: &Request<'_>) -> Answer {
+    let (gate, reopen) = match keys {
+        Keys::Go(gate, reopen) => (gate, reopen),
+        Keys::Stay(why) => return Err((*why).into()),
+    };
+    match request {
+        Request::Suspend => {
+            gate.hold().map_err(|error| error.to_string())?;
+            word.suspended(true);
+        }
+        Request::Resume { key } => {
+            let disk = reopen.open(key).map_err(|error| format!("it stays suspended: {error}"))?;
+            gate.restore(disk).map_err(|error| error.to_string())?;
+            word.suspended(false);
+        }
+        Request::Add { .. } | Request::Remove { .. } | Request::List => {
+            return Err("a volume is served, and no files with keys of their own".into());
+        }
+    }
+    Ok(String::new())
+}
+
+pub fn suspend(args: &SuspendArgs, output: &Output) -> Result<(), Failure> {
+    let registry = serve::registry(output)?;
+    let Some(entry) = registry.find(&args.name)? else { return mapping::suspend(args, output) };
+    tell(&registry, &entry, &Request::Suspend)?;
+    suspended(&entry.name, output)
+}
+
+pub fn resume(args: &ResumeArgs, output: &Output) -> Result<(), Failure> {
+    let registry = serve::registry(output)?;
+    let Some(entry) = registry.find(&args.name)? else { return mapping::resume(args, output) };
+    // Told before anybody types a passphrase.
+    if !entry.suspended {
+        return Err(Failure::parameters(format!("{} is not suspended", entry.name)));
+    }
+    let volume = again(&entry.path, &args.again.unlock(), output)?;
+    let [target] = volume.targets() else {
+        return Err(Failure::parameters("it has more than one volume key by now").at(&entry.path));
+    };
+    tell(&registry, &entry, &Request::Resume { key: target.key.expose() })?;
+    resumed(&entry.name, output)
+}
+
+/// Asks the process that serves it.
+fn tell(registry: &Registry, entry: &Entry, request: &Request<'_>) -> Result<(), Failure> {
+    if matches!(&entry.kind, Kind::Fuse { tree: true, .. } | Kind::Fuse { driver: Some(_), .. }) {
+        return Err(Failure::parameters(format!(
+            "{} serves the files in a volume, which is not suspended",
+            entry.name
+        ))
+        .hint("`atrest close` wipes its keys; what `atrest open` serves can be suspended"));
+    }
+    let asked = ask(&registry.control_socket(&entry.name)?, request);
+    asked.map(drop).map_err(|error| Failure::new(Code::Refused, format!("{}: {error}", entry.name)))
+}
+
+pub fn suspended(name: &str, output: &Output) -> Result<(), Failure> {
+    let text = format!("{name} is suspended: `atrest resume {name}` lets it go on");
+    output.done(&json!({ "suspended": name }), &text)
+}
+
+pub fn resumed(name: &str, output: &Output) -> Result<(), Failure> {
+    output.done(&json!({ "resumed": name }), &format!("{name} goes on"))
+}
