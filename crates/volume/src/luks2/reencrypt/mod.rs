@@ -444,9 +444,9 @@ impl<'a> Rewriting<'a> {
     pub fn cool(&mut self, zone: &Zone) -> Result<bool, ReencryptError> {
         let done = self.course.done_with(zone)?;
         let all = done >= self.course.total;
-        // A volume with one segment that is still marked would be taken for one at its beginning; so where no plaintext waits
-        // to be wiped, the last zone and the mark go at once.
-        if all && self.course.state.moved.is_none() {
+        // A volume with one segment that is still marked would be taken for one at its beginning, and be decrypted again; so
+        // where no plaintext waits to be wiped, the last zone and the mark go at once.
+        if all && self.course.kind != Kind::AwayFromHeader {
             return self.finish().map(|()| true);
         }
         let layout = self.course.after(done)?;
