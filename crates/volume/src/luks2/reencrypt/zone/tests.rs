@@ -2,6 +2,7 @@
 
 use atrest_testkit::FaultDevice;
 
+use super::row::moved_to;
 use super::*;
 use crate::luks2::Luks2;
 use crate::luks2::reencrypt::{EncryptOptions, ResilienceKind, begin_encryption};
