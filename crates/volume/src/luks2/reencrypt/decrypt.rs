@@ -12,8 +12,8 @@ use atrest_format::luks2::{
 use atrest_kdf::Hash;
 use atrest_secret::SecretBytes;
 
-use super::begin::{Beginning, only_segment};
-use super::zone::{Course, linear, unit_of};
+use super::begin::{Beginning, check_course, only_segment};
+use super::zone::{linear, unit_of};
 use super::{ReencryptError, ResilienceKind, Rewriting};
 use crate::luks2::Luks2;
 use crate::luks2::session::Session;
@@ -38,6 +38,8 @@ pub struct DecryptOptions {
     /// Bytes in the head of the data that is moved first, at most, where a journal protects it. `None` is as many as it has
     /// room for. By hashes the head is as long as the data moves.
     pub head: Option<u64>,
+    /// Bytes of the data that it is of, from the first one; `None` is all of it.
+    pub part: Option<u64>,
     /// How the digest is made that binds everything to the key. Nothing else of it is used: there is no new keyslot.
     pub keyslot: KeyslotOptions,
     /// Overwrite what lies in front of the data, even if it is not the header of this volume.
@@ -108,12 +110,9 @@ impl Luks2 {
             }
         }
         let metadata = plan.verified(Some(&key), None)?;
-        let course = Course::new(metadata.reencryption()?, devices, metadata.keyslots_end())?;
-        if matches!(course.state.resilience, Resilience::Checksum(_))
-            && !course.total.is_multiple_of(block.into())
-        {
-            return Err(ReencryptError::Misaligned { size: course.total, multiple: block.into() });
-        }
+        let state = metadata.reencryption()?;
+        let checksums = matches!(state.resilience, Resilience::Checksum(_));
+        check_course(&metadata, devices, block, checksums, options.part)?;
         let next = session.next(metadata)?;
         if let Some(head) = head {
             self.check_front(devices, previous.offset, head, options.overwrite_front)?;
@@ -122,7 +121,7 @@ impl Luks2 {
         session.commit(next)?;
         let volume = session.volume;
         let state = volume.metadata().reencryption()?;
-        Rewriting::new(devices, volume, state, Some(&key), None)
+        Rewriting::new(devices, volume, state, Some(&key), None)?.of_part(options.part)
     }
 
     /// What is in front of the data must be the header of this volume; or, byte for byte, what this header is a copy of, the head of the

@@ -114,9 +114,29 @@ impl<'a> Rewriting<'a> {
         Ok(Self { devices, volume, course, old, new, protection, sides })
     }
 
+    /// Goes on with the first `bytes` of the data alone, a multiple of [`alignment`](Self::alignment). What lies behind them stays as it
+    /// is, and can't be read when the old key has gone.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Part`] if that is more than there is or less than is done, if it was begun with another
+    /// part, or if data moves. [`ReencryptError::Misaligned`] if it is no such multiple. It is then as before.
+    pub fn limit_to(&mut self, bytes: u64) -> Result<(), ReencryptError> {
+        let course = Course::new(self.course.state.clone(), self.devices, self.volume.header_size())?;
+        self.course = course.limited(bytes, self.alignment().into())?;
+        if let Some(Sides { old, new }) = &mut self.sides {
+            (old.len, new.len) = (bytes, bytes);
+        }
+        Ok(())
+    }
+
     /// Takes out what serves the volume meanwhile, once. `None` where data moves, or if it was taken.
     pub fn take_sides(&mut self) -> Option<Sides> {
         self.sides.take()
+    }
+
+    /// Of a part alone, where one was asked for.
+    fn of_part(mut self, part: Option<u64>) -> Result<Self, ReencryptError> {
+        part.map_or(Ok(()), |part| self.limit_to(part)).map(|()| self)
     }
 
     /// Whether zones follow one another from the end of the data.

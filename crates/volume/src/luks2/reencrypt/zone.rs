@@ -85,6 +85,29 @@ impl Course {
         Ok(course)
     }
 
+    /// Of the first `bytes` of the data alone, of which zones are multiples of `block`. What lies behind them is not touched. Once the
+    /// segments tell a size nothing else is possible, nor where data moves.
+    pub(super) fn limited(mut self, bytes: u64, block: u64) -> Result<Self, ReencryptError> {
+        if bytes == self.total {
+            return Ok(self);
+        }
+        let done = self.done()?;
+        let free = match self.kind {
+            Kind::Forward => done < bytes,
+            // From the end of the part, which is none of what is done.
+            Kind::Backward => done == 0,
+            Kind::AwayFromHeader | Kind::OverHeader => false,
+        };
+        if self.fixed || !free || self.state.hot.is_some() || bytes == 0 || bytes > self.total {
+            return Err(ReencryptError::Part { asked: bytes, of: self.total });
+        }
+        if !bytes.is_multiple_of(block) {
+            return Err(ReencryptError::Misaligned { size: bytes, multiple: block });
+        }
+        (self.total, self.fixed) = (bytes, true);
+        Ok(self)
+    }
+
     /// Bytes that are done: from the start, or from the end if the head was moved.
     pub(super) fn done(&self) -> Result<u64, ReencryptError> {
         let active = &self.state.active;
