@@ -222,7 +222,7 @@ impl Done {
                 luks.begin_reencryption(bench.devices(), &[(&passphrase, None)], &options)
             }
             Job::Detached(resilience) => {
-                let options = EncryptOptions { format: options(job), resilience, hash: None };
+                let options = EncryptOptions { format: options(job), resilience, hash: None, part: None };
                 begin_encryption(bench.devices(), &passphrase, options)
             }
             Job::Move => {

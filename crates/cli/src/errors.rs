@@ -323,6 +323,8 @@ impl From<ReencryptError> for Failure {
                 .hint("only a header backup from before the end of the re-encryption has it"),
             ReencryptError::KeyslotsLeft { .. } => Self::parameters(error)
                 .hint("--also-key-file FILE gives a passphrase of one more, --drop-slot N lets keyslot N go"),
+            ReencryptError::Part { .. } => Self::parameters(error)
+                .hint("--device-size is at most the size of the data, and stays the same to the end"),
             ReencryptError::Misaligned { .. } => {
                 Self::parameters(error).hint("choose a smaller --sector-size, or --resilience journal")
             }

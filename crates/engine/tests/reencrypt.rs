@@ -106,6 +106,8 @@ struct Bench {
     header: Option<Window>,
     data: Window,
     job: Job,
+    /// Bytes of the data that the job is of.
+    part: Option<u64>,
 }
 
 impl Bench {
@@ -117,7 +119,7 @@ impl Bench {
             job if job.has_own_header() => (Some(window(0, HEAD)), window(HEAD, size - HEAD)),
             _ => (None, window(0, size)),
         };
-        Self { header, data, job, device }
+        Self { header, data, job, part: None, device }
     }
 
     fn devices(&self) -> Devices<'_> {
@@ -154,6 +156,7 @@ impl Bench {
                 let options = ReencryptOptions {
                     data_unit: Some(to),
                     resilience,
+                    part: self.part,
                     keyslot: keyslot(),
                     ..ReencryptOptions::default()
                 };
@@ -162,8 +165,14 @@ impl Bench {
             Job::Decrypt(resilience) | Job::DecryptOver(resilience) => {
                 let luks = Luks2::read(self.devices().header).expect("the header is read");
                 let head = Some(LONGEST_HEAD);
-                let options =
-                    DecryptOptions { resilience, head, keyslot: keyslot(), ..DecryptOptions::default() };
+                let part = self.part;
+                let options = DecryptOptions {
+                    resilience,
+                    head,
+                    part,
+                    keyslot: keyslot(),
+                    ..DecryptOptions::default()
+                };
                 let credential = Credential::Passphrase(&passphrase, None);
                 luks.begin_decryption(self.devices(), credential, &options)
             }
@@ -174,7 +183,7 @@ impl Bench {
                 };
                 let data_offset = (self.job == Job::Move).then_some(HEAD);
                 let format = FormatOptions { data_offset, ..options() };
-                let options = EncryptOptions { format, resilience, hash: None };
+                let options = EncryptOptions { format, resilience, hash: None, part: self.part };
                 begin_encryption(self.devices(), &passphrase, options)
             }
         }
@@ -198,6 +207,9 @@ impl Bench {
             Err(ReencryptError::State(_)) => return Ok(true),
             other => other?,
         };
+        if let Some(part) = self.part {
+            rewriting.limit_to(part)?;
+        }
         run(&mut rewriting, zones, &mut |_, _| ()).map(|_| true)
     }
 
@@ -395,6 +407,83 @@ fn a_power_loss_at_any_write_loses_nothing() {
         });
     });
     println!("re-encryption: {visited} states after a power loss were resumed");
+}
+
+/// What lies behind the part is not touched, whatever happens.
+#[test]
+fn a_power_loss_while_a_part_is_rewritten_loses_nothing_of_it() {
+    const PART: u64 = 200 << 10;
+    let mut visited = 0;
+    let in_place: Vec<(Job, Tearing)> =
+        JOBS.into_iter().filter(|(job, _)| !matches!(job, Job::Move | Job::DecryptOver(_))).collect();
+    Campaign::new("power loss during re-encryption of a part", 3, in_place.len() * 4).run(|seed, random| {
+        let (job, tearing) = in_place[(seed as usize - 1) % in_place.len()];
+        let (mut bench, plaintext) = before(job, random);
+        bench.part = Some(PART);
+        let (part, behind) = (&plaintext[..PART as usize], (HEAD + PART) as usize..);
+        let untouched = bench.device.image()[behind.clone()].to_vec();
+        bench.device.forget();
+        let done = bench.begin_and_run().expect("it is done");
+        assert_eq!((done.bytes, done.resumed_from), (PART, 0), "{job:?}");
+        bench.check(part, true);
+        assert!(bench.device.image()[behind.clone()] == untouched, "{job:?}");
+        let limits = Limits { tearing, seed, ..Limits::default() };
+        let stride = if Campaign::is_full() { 1 } else { 17 };
+        let (mut number, skip) = (0, random.below(stride));
+        bench.device.recording().for_each_power_loss(&limits, |aftermath| {
+            number += 1;
+            if number % stride != skip {
+                return;
+            }
+            visited += 1;
+            let mut after = Bench::new(aftermath.image, job);
+            after.part = Some(PART);
+            let begun = after.resume().unwrap_or_else(|e| panic!("{job:?} {}: {e}", aftermath.power_loss));
+            after.check(part, begun);
+            assert!(after.device.image()[behind.clone()] == untouched, "{job:?}");
+        });
+    });
+    println!("re-encryption: {visited} states of a part after a power loss were resumed");
+}
+
+/// A part is chosen before the first zone, and not where data moves.
+#[test]
+fn another_part_than_can_be_is_refused_and_nothing_is_written() {
+    for (job, _) in JOBS {
+        let (mut bench, plaintext) = before(job, &mut Random::new(3));
+        let (of, moves) = (plaintext.len() as u64, matches!(job, Job::Move | Job::DecryptOver(_)));
+        for asked in [0, of + 4096, 4096, 4097] {
+            bench.part = Some(asked);
+            bench.device.forget();
+            let refused = match bench.begin_only() {
+                Err(refused) => refused,
+                Ok(_) if asked == 4096 && !moves => break,
+                Ok(_) => panic!("{job:?} of {asked} bytes has begun"),
+            };
+            let expected = match asked {
+                4097 => continue,
+                _ => ReencryptError::Part { asked, of },
+            };
+            assert_eq!(refused, expected, "{job:?}");
+            assert!(bench.device.recording().events().is_empty(), "{job:?} {asked}: it was written");
+        }
+        if moves {
+            continue;
+        }
+        // The whole is a part, too, as long as nothing is done; of a multiple of the data unit.
+        let luks = Luks2::read(bench.devices().header).expect("the header is read");
+        let resume = || luks.resume_reencryption(bench.devices(), &passphrase()).expect("begun");
+        assert_eq!(resume().limit_to(of), Ok(()));
+        let mut rewriting = resume();
+        let odd = ReencryptError::Misaligned { size: 4097, multiple: rewriting.alignment().into() };
+        assert_eq!(rewriting.limit_to(4097), Err(odd));
+        assert_eq!(rewriting.limit_to(8192), Ok(()));
+        assert_eq!(rewriting.total(), 8192);
+        assert_eq!(rewriting.limit_to(16_384), Ok(()), "nothing is done");
+        let zone = rewriting.next(4096).expect("a zone").expect("not done");
+        rewriting.heat(&zone, &[]).expect("hot");
+        assert_eq!(rewriting.limit_to(8192), Err(ReencryptError::Part { asked: 8192, of: 16_384 }));
+    }
 }
 
 #[test]
@@ -595,7 +684,8 @@ fn what_the_next_zone_will_read_is_announced() {
     let (bench, _) = before(Job::Detached(ResilienceKind::Checksum), &mut Random::new(8));
     let data = Announced { data: &bench.data, told: Mutex::new(Vec::new()) };
     let devices = Devices::detached(bench.header.as_ref().expect("a header of its own"), &data);
-    let options = EncryptOptions { format: options(), resilience: ResilienceKind::Checksum, hash: None };
+    let options =
+        EncryptOptions { format: options(), resilience: ResilienceKind::Checksum, hash: None, part: None };
     let mut rewriting = begin_encryption(devices, &passphrase(), options).expect("it begins");
     run(&mut rewriting, zones(), &mut |_, _| ()).expect("it is done");
     let expected = [(96, 96), (192, 96), (260, 68)].map(|(at, len): (u64, u64)| (at << 10, len << 10));
@@ -654,7 +744,7 @@ fn a_failed_read_leaves_no_plaintext_in_memory() {
         let watched = Watched { data, left, seen };
         let header = bench.header.as_ref().expect("a header of its own");
         let passphrase = passphrase();
-        let options = EncryptOptions { format: options(), resilience: kind, hash: None };
+        let options = EncryptOptions { format: options(), resilience: kind, hash: None, part: None };
         let devices = Devices::detached(header, &watched);
         let mut rewriting = begin_encryption(devices, &passphrase, options).expect("it begins");
         let failed = run(&mut rewriting, zones(), &mut |_, _| ());

@@ -84,6 +84,9 @@ pub struct ZoneArgs {
     /// Rewrite at most this much at once [default: 128M, or what journal or checksums have room for].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub hotzone_size: Option<u64>,
+    /// Rewrite so much from the beginning of the data alone, where it does not move. What lies behind can't be read afterwards.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub device_size: Option<u64>,
 }
 
 /// How a zone survives.

@@ -63,6 +63,7 @@ pub fn reencrypt(args: &ReencryptArgs, output: &Output) -> Result<(), Failure> {
     if args.zones.resilience == Some(ResilienceArg::None) {
         output.confirm("with --resilience none a crash destroys the data that is being rewritten")?;
     }
+    confirm_part(&args.zones, output)?;
     let stop = Stop::on_signals()?;
     let first = Source::from(&args.passphrase);
     let mut passphrases: Vec<(Passphrase, Option<u32>)> = Vec::new();
@@ -124,9 +125,11 @@ fn decrypt(args: &ReencryptArgs, data: &Device, output: &Output) -> Result<(), F
         resilience: resilience(&args.zones),
         hash: args.zones.resilience_hash.as_deref().map(options::hash).transpose()?,
         head: args.zones.hotzone_size,
+        part: args.zones.device_size,
         keyslot: options::keyslot(&args.pbkdf, None, None)?,
         overwrite_front: false,
     };
+    confirm_part(&args.zones, output)?;
     output.confirm(&format!(
         "{} becomes plaintext; until that is done it can't be read without {}",
         path.display(),
@@ -247,6 +250,7 @@ fn encrypt_detached(
     if args.in_place.reduce_device_size.is_some() {
         return Err(Failure::parameters("with --header the data stays where it is: nothing is reduced"));
     }
+    confirm_part(&args.in_place.zones, output)?;
     let path = &args.source;
     output.confirm(&format!(
         "{} is encrypted; without {} and the passphrase it can't be read any more",
@@ -371,9 +375,13 @@ fn resume(
         return Err(not_luks2().at(path));
     };
     let stop = Stop::on_signals()?;
-    let rewriting = with_passphrase(&Source::from(passphrase), path, output, |passphrase| {
+    let mut rewriting = with_passphrase(&Source::from(passphrase), path, output, |passphrase| {
         luks2.resume_reencryption(devices, passphrase)
     })?;
+    if let Some(part) = zones.device_size {
+        confirm_part(zones, output)?;
+        rewriting.limit_to(part).map_err(at)?;
+    }
     rewrite(rewriting, path, zones, None, &stop, output)
 }
 
@@ -449,6 +457,7 @@ fn reencrypt_options(args: &ReencryptArgs) -> Result<ReencryptOptions, Failure> 
         key_len: options::key_len(args.key_size),
         data_unit: args.sector_size,
         keep_key: args.keep_key,
+        part: args.zones.device_size,
         resilience: resilience(&args.zones),
         hash: args.zones.resilience_hash.as_deref().map(options::hash).transpose()?,
         drop_slots: args.drop_slot.clone(),
@@ -470,7 +479,17 @@ fn encrypt_options(args: &EncryptArgs) -> Result<EncryptOptions, Failure> {
         ..FormatOptions::default()
     };
     let hash = place.zones.resilience_hash.as_deref().map(options::hash).transpose()?;
-    Ok(EncryptOptions { format, resilience: resilience(&place.zones), hash })
+    Ok(EncryptOptions { format, resilience: resilience(&place.zones), hash, part: place.zones.device_size })
+}
+
+/// What lies behind a part has no key afterwards.
+fn confirm_part(zones: &ZoneArgs, output: &Output) -> Result<(), Failure> {
+    match zones.device_size {
+        Some(part) => output.confirm(&format!(
+            "what lies behind the first {part} bytes of the data can't be read afterwards"
+        )),
+        None => Ok(()),
+    }
 }
 
 fn resilience(zones: &ZoneArgs) -> ResilienceKind {

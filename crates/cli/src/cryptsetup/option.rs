@@ -160,6 +160,7 @@ pub const WITHOUT_EFFECT: &[&str] = &[
     "use-random",
     "use-urandom",
     "force-password",
+    "disable-keyring",
     "disable-locks",
     "disable-external-tokens",
     "debug",

@@ -769,7 +769,7 @@ fn token(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
 }
 
 fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
-    for name in ["device-size", "integrity", "force-no-keyslots", "volume-key-file", "new-volume-key-file"] {
+    for name in ["integrity", "force-no-keyslots", "volume-key-file", "new-volume-key-file"] {
         if line.request.has(name) {
             return Err(Failure::parameters(format!("reencrypt --{name} can't be done here yet"))
                 .hint("docs/CRYPTSETUP.md says what can; Debian's cryptsetup does it"));
@@ -800,7 +800,7 @@ fn reencrypt(line: &mut Line<'_>) -> Result<Vec<OsString>, Failure> {
                 line.pass(&["cipher", "key-size", "sector-size", "keep-key", "key-slot", "resilience-hash"]);
                 resilience(line);
             }
-            line.pass(&["hotzone-size"]);
+            line.pass(&["hotzone-size", "device-size"]);
         }
     }
     line.secret();
@@ -824,7 +824,7 @@ fn encrypt_in_place(line: &mut Line<'_>, resumes: bool) -> Result<(), Failure> {
         line.pass(&["resilience-hash"]);
         resilience(line);
     }
-    line.pass(&["hotzone-size"]);
+    line.pass(&["hotzone-size", "device-size"]);
     Ok(())
 }
 

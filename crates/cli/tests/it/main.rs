@@ -30,6 +30,7 @@ mod readme;
 mod redacted;
 mod reencrypt_end;
 mod reencrypt_names;
+mod reencrypt_part;
 mod remote;
 mod sealed;
 mod sealed_flips;

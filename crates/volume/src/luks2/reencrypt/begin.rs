@@ -48,6 +48,8 @@ pub struct ReencryptOptions {
     pub resilience: ResilienceKind,
     /// Hash of the sectors; `None` is SHA-256.
     pub hash: Option<Hash>,
+    /// Bytes of the data that it is of, from the first one; `None` is all of it.
+    pub part: Option<u64>,
     /// Keyslots that may be lost.
     pub drop_slots: Vec<u32>,
     /// How the new keyslots are made. `slot` is not used: they get free numbers.
@@ -113,7 +115,8 @@ impl Luks2 {
             plan.resilience(options.resilience, options.hash, block),
         )?;
         let metadata = plan.verified(Some(&old), Some(&new))?;
-        check_course(&metadata, devices, block, options.resilience)?;
+        let checksums = options.resilience == ResilienceKind::Checksum;
+        check_course(&metadata, devices, block, checksums, options.part)?;
         let next = session.next(metadata)?;
         for sealed in &plan.sealed {
             session
@@ -125,19 +128,24 @@ impl Luks2 {
         session.commit(next)?;
         let volume = session.volume;
         let state = volume.metadata().reencryption()?;
-        Rewriting::new(devices, volume, state, Some(&old), Some(&new))
+        Rewriting::new(devices, volume, state, Some(&old), Some(&new))?.of_part(options.part)
     }
 }
 
 /// Whether zones of the new re-encryption can be made at all, said before anything is written.
-fn check_course(
+pub(super) fn check_course(
     metadata: &Metadata,
     devices: Devices<'_>,
     block: u32,
-    resilience: ResilienceKind,
+    checksums: bool,
+    part: Option<u64>,
 ) -> Result<(), ReencryptError> {
     let course = Course::new(metadata.reencryption()?, devices, metadata.keyslots_end())?;
-    if resilience == ResilienceKind::Checksum && !course.total.is_multiple_of(block.into()) {
+    let course = match part {
+        Some(part) => course.limited(part, block.into())?,
+        None => course,
+    };
+    if checksums && !course.total.is_multiple_of(block.into()) {
         return Err(ReencryptError::Misaligned { size: course.total, multiple: block.into() });
     }
     Ok(())

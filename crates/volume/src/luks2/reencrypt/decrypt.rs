@@ -12,15 +12,15 @@ use atrest_format::luks2::{
 use atrest_kdf::Hash;
 use atrest_secret::SecretBytes;
 
-use super::begin::{Beginning, only_segment};
-use super::zone::{Course, linear, unit_of};
+use super::begin::{Beginning, check_course, only_segment};
+use super::zone::{linear, unit_of};
 use super::{ReencryptError, ResilienceKind, Rewriting};
 use crate::luks2::Luks2;
 use crate::luks2::session::Session;
 use crate::luks2::unlock::run;
 use crate::{Credential, Devices, KeyslotOptions};
 
-/// The longest head that is moved at once, as cryptsetup has it.
+/// The longest head that is held in memory at once.
 const LONGEST_HEAD: u64 = 128 << 20;
 /// Bytes that are copied or compared at a time.
 const STEP: usize = 1 << 20;
@@ -30,12 +30,16 @@ const FRONT: usize = 512;
 /// How a volume is decrypted.
 #[derive(Debug, Default)]
 pub struct DecryptOptions {
-    /// How zones survive; where the data moves, how its head does. Then it can't be [`ResilienceKind::None`].
+    /// How zones survive; where the data moves, how its head does. Then it can't be [`ResilienceKind::None`], and is a journal
+    /// where hashes have no room for the whole head.
     pub resilience: ResilienceKind,
     /// Hash of the sectors; `None` is SHA-256.
     pub hash: Option<Hash>,
-    /// Bytes in the head of the data that is moved first, at most. `None` is as many as can be protected.
+    /// Bytes in the head of the data that is moved first, at most, where a journal protects it. `None` is as many as it has
+    /// room for. By hashes the head is as long as the data moves.
     pub head: Option<u64>,
+    /// Bytes of the data that it is of, from the first one; `None` is all of it.
+    pub part: Option<u64>,
     /// How the digest is made that binds everything to the key. Nothing else of it is used: there is no new keyslot.
     pub keyslot: KeyslotOptions,
     /// Overwrite what lies in front of the data, even if it is not the header of this volume.
@@ -74,11 +78,14 @@ impl Luks2 {
         let block = devices.data.geometry().logical_block.max(unit_of(&previous));
         let mut plan = Beginning::with(session.metadata().clone(), &options.keyslot);
         let last = linear(0, SegmentSize::Dynamic);
-        let head = match previous.offset {
-            0 => None,
-            shift => Some(head_len(&session, devices, &previous, shift, block, options)?),
+        let (head, kind) = match previous.offset {
+            0 => (None, options.resilience),
+            shift => {
+                let (head, kind) = head(&session, devices, &previous, shift, block, options)?;
+                (Some(head), kind)
+            }
         };
-        let resilience = plan.resilience(options.resilience, options.hash, block);
+        let resilience = plan.resilience(kind, options.hash, block);
         match head {
             None => plan.mark(
                 ReencryptMode::Decrypt,
@@ -103,12 +110,9 @@ impl Luks2 {
             }
         }
         let metadata = plan.verified(Some(&key), None)?;
-        let course = Course::new(metadata.reencryption()?, devices, metadata.keyslots_end())?;
-        if matches!(course.state.resilience, Resilience::Checksum(_))
-            && !course.total.is_multiple_of(block.into())
-        {
-            return Err(ReencryptError::Misaligned { size: course.total, multiple: block.into() });
-        }
+        let state = metadata.reencryption()?;
+        let checksums = matches!(state.resilience, Resilience::Checksum(_));
+        check_course(&metadata, devices, block, checksums, options.part)?;
         let next = session.next(metadata)?;
         if let Some(head) = head {
             self.check_front(devices, previous.offset, head, options.overwrite_front)?;
@@ -117,11 +121,11 @@ impl Luks2 {
         session.commit(next)?;
         let volume = session.volume;
         let state = volume.metadata().reencryption()?;
-        Rewriting::new(devices, volume, state, Some(&key), None)
+        Rewriting::new(devices, volume, state, Some(&key), None)?.of_part(options.part)
     }
 
     /// What is in front of the data must be the header of this volume; or, byte for byte, what this header is a copy of, the head of the
-    /// data, which an earlier try had begun to move there, or nothing.
+    /// data, which an earlier try had begun to move there, or nothing. Between header and data is what nobody reads.
     fn check_front(
         &self,
         devices: Devices<'_>,
@@ -134,7 +138,7 @@ impl Luks2 {
             return Ok(());
         }
         let [mut front, mut source, mut copy] = [(); 3].map(|()| SecretBytes::zeroed(STEP));
-        for (at, len) in steps(head) {
+        for (at, len) in steps(head.min(self.header_size())) {
             let (Some(front), Some(source), Some(copy)) =
                 (front.get_mut(..len), source.get_mut(..len), copy.get_mut(..len))
             else {
@@ -171,38 +175,45 @@ impl Luks2 {
     }
 }
 
-/// How long the head is: as long as what protects it has room for, at most as far as the data moves.
-fn head_len(
+/// How long the head is, and what protects it.
+///
+/// Where the head alone is left, cryptsetup 2.6.1 takes it for as long as the data moves (or as all data) when it resumes, and refuses
+/// what it makes of a head that is shorter. So by hashes the head is as long as that. A journal may have no room for it.
+fn head(
     session: &Session<'_>,
     devices: Devices<'_>,
     previous: &Segment,
     shift: u64,
     block: u32,
     options: &DecryptOptions,
-) -> Result<u64, ReencryptError> {
+) -> Result<(u64, ResilienceKind), ReencryptError> {
     let (_, area) = session.metadata().largest_free_area().ok_or(ReencryptError::NoRoom)?;
     let block = u64::from(block);
-    let room = match options.resilience {
+    let total = run(previous, devices.data.size());
+    let whole = shift.min(total);
+    if whole == total && !total.is_multiple_of(block) {
+        return Err(ReencryptError::Misaligned { size: total, multiple: block });
+    }
+    match options.resilience {
         ResilienceKind::None => return Err(ReencryptError::UnknownKind),
-        ResilienceKind::Journal => area,
         ResilienceKind::Checksum => {
             let hash = options.hash.unwrap_or(Hash::Sha256).output_len() as u64;
             // cannot be divided by 0: a digest has bytes. An area for more hashes than there are sectors bounds nothing.
-            area.checked_div(hash).unwrap_or(0).saturating_mul(block)
+            let room = area.checked_div(hash).unwrap_or(0).saturating_mul(block);
+            if whole <= room.min(LONGEST_HEAD) && whole.is_multiple_of(block) {
+                return Ok((whole, ResilienceKind::Checksum));
+            }
         }
+        ResilienceKind::Journal => {}
+    }
+    let most = match whole <= area {
+        true => whole,
+        false => area.min(options.head.unwrap_or(LONGEST_HEAD)),
     };
-    let total = run(previous, devices.data.size());
-    // All that it is moved over is in the copy of the header.
-    let over = shift.min(session.volume.header_size());
-    let most = over.min(room).min(LONGEST_HEAD).min(options.head.unwrap_or(LONGEST_HEAD));
     // cannot be less: a remainder. A block has bytes.
-    let most = most.saturating_sub(most.checked_rem(block).unwrap_or(0));
-    match total.min(most) {
+    match most.saturating_sub(most.checked_rem(block).unwrap_or(0)) {
         0 => Err(ReencryptError::NoRoom),
-        head if !head.is_multiple_of(block) => {
-            Err(ReencryptError::Misaligned { size: total, multiple: block })
-        }
-        head => Ok(head),
+        head => Ok((head, ResilienceKind::Journal)),
     }
 }
 
@@ -238,3 +249,6 @@ fn steps(len: u64) -> impl Iterator<Item = (u64, usize)> {
         (at, usize::try_from(len.saturating_sub(at)).map_or(STEP, |left| left.min(STEP)))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,8 +13,8 @@ use atrest_format::luks2::{
 use atrest_kdf::{Hash, digest};
 use atrest_secret::{OsRandom, Random, SecretBytes};
 
-use super::begin::Beginning;
-use super::zone::{Course, Kind, linear};
+use super::begin::{Beginning, check_course};
+use super::zone::{Kind, linear};
 use super::{ReencryptError, ResilienceKind, Rewriting};
 use crate::lock::MetadataLock;
 use crate::luks2::keyslot::Sealed;
@@ -38,6 +38,8 @@ pub struct EncryptOptions {
     pub resilience: ResilienceKind,
     /// Hash of the sectors; `None` is SHA-256.
     pub hash: Option<Hash>,
+    /// Bytes of the data that it is of, from the first one; `None` is all of it.
+    pub part: Option<u64>,
 }
 
 /// A header that is about to be put in front of plaintext, with all its bytes.
@@ -112,12 +114,8 @@ pub fn begin_encryption<'a>(
     marked.push((&last, "backup-final", Some(0)));
     beginning.mark(ReencryptMode::Encrypt, active, &marked, None, resilience)?;
     let metadata = beginning.verified(None, Some(key))?;
-    let course = Course::new(metadata.reencryption()?, devices, metadata.keyslots_end())?;
-    if matches!(course.state.resilience, Resilience::Checksum(_))
-        && !course.total.is_multiple_of(block.into())
-    {
-        return Err(ReencryptError::Misaligned { size: course.total, multiple: block.into() });
-    }
+    let checksums = shift.is_none() && options.resilience == ResilienceKind::Checksum;
+    check_course(&metadata, devices, block, checksums, options.part)?;
     let header = Header { metadata, ..header };
     let _lock = MetadataLock::take(devices.header, LockMode::Exclusive)?;
     let conversion =
@@ -136,7 +134,7 @@ pub fn begin_encryption<'a>(
     }
     let volume = Luks2 { pair: HeaderPair { header, primary: None, secondary: None } };
     let state = volume.metadata().reencryption()?;
-    Rewriting::new(devices, volume, state, None, Some(key))
+    Rewriting::new(devices, volume, state, None, Some(key))?.of_part(options.part)
 }
 
 type Marked = (Segment, &'static str);

@@ -43,6 +43,13 @@ pub enum ReencryptError {
         /// What it must be a multiple of.
         multiple: u64,
     },
+    /// Another part of the data was asked for than one that this re-encryption can be of.
+    Part {
+        /// Bytes that were asked for.
+        asked: u64,
+        /// Bytes of all the data that it is of.
+        of: u64,
+    },
     /// Keyslots would be lost: no passphrase was given for them, and nobody said that they may go.
     KeyslotsLeft {
         /// Their numbers.
@@ -94,6 +101,9 @@ impl fmt::Display for ReencryptError {
             }
             Self::Misaligned { size, multiple } => {
                 write!(f, "the data has {size} bytes, which is not a multiple of {multiple}")
+            }
+            Self::Part { asked, of } => {
+                write!(f, "it is of {of} bytes of data, and can't be of {asked} alone")
             }
             Self::KeyslotsLeft { slots } => {
                 write!(f, "no passphrase was given for keyslots {slots:?}, which would be lost")

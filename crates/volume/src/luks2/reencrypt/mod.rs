@@ -8,19 +8,17 @@
 mod begin;
 mod decrypt;
 mod encrypt;
+mod end;
 mod error;
+mod keys;
+mod resume;
 mod zone;
 
-use core::str::FromStr;
-
-use atrest_cipher::{CipherSpec, Mapper, MapperOptions};
+use atrest_cipher::Mapper;
 use atrest_device::{LockMode, Media};
-use atrest_format::luks2::{
-    Checksums, Digest, Header, Metadata, ReencryptMode, Reencryption, Requirement, Resilience, Segment,
-    SegmentKind,
-};
+use atrest_format::luks2::{Header, Metadata, ReencryptMode, Reencryption, Segment, SegmentKind};
 use atrest_kdf::Hash;
-use atrest_secret::{Locked, SecretBytes};
+use atrest_secret::Locked;
 
 pub use begin::{ReencryptOptions, ResilienceKind};
 pub use decrypt::DecryptOptions;
@@ -28,14 +26,12 @@ pub use encrypt::{Conversion, EncryptOptions, begin_encryption, interrupted_conv
 pub use error::ReencryptError;
 pub use zone::Zone;
 
+use keys::{mapper, mapper_at, protection, verification, verification_digest};
 use zone::{Course, Kind, unit_of};
 
 use super::{Luks2, keyslot, media, session};
 use crate::lock::MetadataLock;
-use crate::{ChangeError, Devices, Passphrase, UnlockError, UnlockOptions, Volume, VolumeFormat, VolumeKey};
-
-/// Most bytes under one hash: more than the sector of any device.
-const MAX_HASHED: u32 = 64 << 10;
+use crate::{ChangeError, Devices, Volume, VolumeFormat, VolumeKey};
 
 /// A re-encryption in progress, whose keys are known and verify it.
 pub struct Rewriting<'a> {
@@ -73,138 +69,6 @@ pub enum Protection {
     },
     /// What is read is not overwritten.
     Elsewhere,
-}
-
-impl Luks2 {
-    /// Goes on with the re-encryption in progress. The passphrase must open a keyslot of each key. Writes nothing.
-    ///
-    /// Where all data is done, the new key is enough: cryptsetup destroys the old keyslots before it removes the mark.
-    ///
-    /// # Errors
-    /// [`ReencryptError::State`] if none is in progress that can be resumed here, [`ReencryptError::Change`]
-    /// if the passphrase does not open a keyslot of each key, [`ReencryptError::OldKeyGone`] if none of the
-    /// old key is left and data needs it. [`ReencryptError::NotVerified`] if the metadata was changed without
-    /// the keys, [`ReencryptError::Row`], [`ReencryptError::DeviceSize`] or [`ReencryptError::UnknownKind`]
-    /// if it describes no step that is known.
-    pub fn resume_reencryption<'a>(
-        &self,
-        devices: Devices<'a>,
-        passphrase: &Passphrase,
-    ) -> Result<Rewriting<'a>, ReencryptError> {
-        Ok(self.resume_with_keys(devices, passphrase)?.0)
-    }
-
-    /// Opens a volume whose re-encryption is unfinished, in its present state. The passphrase must open a keyslot of each key.
-    ///
-    /// # Errors
-    /// [`UnlockError::ReencryptionInProgress`] if a zone is half-written, so that it must be recovered first,
-    /// or if the re-encryption can't be resumed for another reason. [`UnlockError::WrongPassphrase`] and its
-    /// like as in [`unlock`](Self::unlock).
-    pub(super) fn unlock_unfinished(
-        &self,
-        devices: Devices<'_>,
-        passphrase: &Passphrase,
-        options: &UnlockOptions,
-    ) -> Result<Volume, UnlockError> {
-        let unfinished = |error| match error {
-            ReencryptError::Change(change) => match *change {
-                ChangeError::Unlock(error) => error,
-                _ => UnlockError::ReencryptionInProgress,
-            },
-            _ => UnlockError::ReencryptionInProgress,
-        };
-        // dm-crypt would need the keys, and no other keyslot than one of each key is of use.
-        if options.keep_key || options.slot.is_some() {
-            return Err(UnlockError::ReencryptionInProgress);
-        }
-        let (rewriting, old, new) = self.resume_with_keys(devices, passphrase).map_err(unfinished)?;
-        let volume = rewriting.into_volume(old.as_ref(), new.as_ref()).map_err(unfinished)?;
-        let read_only = options.read_only || devices.data.is_read_only();
-        volume.map(|volume| volume.with_read_only(read_only)).ok_or(UnlockError::ReencryptionInProgress)
-    }
-
-    fn resume_with_keys<'a>(
-        &self,
-        devices: Devices<'a>,
-        passphrase: &Passphrase,
-    ) -> Result<(Rewriting<'a>, Option<VolumeKey>, Option<VolumeKey>), ReencryptError> {
-        self.check_requirements_known()?;
-        let state = self.metadata().reencryption()?;
-        let key_of = |digest: Option<u32>| -> Result<Option<VolumeKey>, UnlockError> {
-            digest.map(|digest| self.key_of_digest(devices.header, passphrase, digest)).transpose()
-        };
-        let old = match key_of(state.digest_previous) {
-            Ok(old) => old,
-            Err(error) if is_lost(&error) => {
-                let rewriting = self.resume_without_old_key(devices, passphrase, state, error)?;
-                return Ok((rewriting, None, None));
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let new = match state.digest_last {
-            same if same == state.digest_previous => {
-                old.as_ref().map(|key| VolumeKey::copy_from(key.expose()))
-            }
-            other => key_of(other)?,
-        };
-        let rewriting = Rewriting::new(devices, self.clone(), state, old.as_ref(), new.as_ref())?;
-        Ok((rewriting, old, new))
-    }
-
-    /// Goes on where the passphrase opens no keyslot of the old key, as `refused` says. Only the end can be reached: no
-    /// data is read or written, so nothing has to be verified with the old key.
-    fn resume_without_old_key<'a>(
-        &self,
-        devices: Devices<'a>,
-        passphrase: &Passphrase,
-        state: Reencryption,
-        refused: UnlockError,
-    ) -> Result<Rewriting<'a>, ReencryptError> {
-        let digests = self.metadata().digests();
-        let mut of_old = digests.iter().filter(|digest| Some(digest.id) == state.digest_previous);
-        let none_left = of_old.all(|digest| digest.keyslots.is_empty());
-        if state.mode == ReencryptMode::Decrypt {
-            // Only plaintext is left where all is done, for which there is no key.
-            let course = Course::new(state, devices, self.header_size())?;
-            return match none_left && course.only_marked() {
-                true => Rewriting::from_parts(devices, self.clone(), course, None, None),
-                false if none_left => Err(ReencryptError::OldKeyGone),
-                false => Err(refused.into()),
-            };
-        }
-        let last = state.digest_last.filter(|last| Some(*last) != state.digest_previous);
-        let Some(last) = last else { return Err(refused.into()) };
-        let new = match self.key_of_digest(devices.header, passphrase, last) {
-            Err(error) if is_lost(&error) => return Err(refused.into()),
-            new => new?,
-        };
-        let course = Course::new(state, devices, self.header_size())?;
-        match course.only_marked() {
-            true => Rewriting::from_parts(devices, self.clone(), course, None, Some(&new)),
-            false if none_left => Err(ReencryptError::OldKeyGone),
-            false => Err(refused.into()),
-        }
-    }
-
-    fn key_of_digest(
-        &self,
-        header: &dyn Media,
-        passphrase: &Passphrase,
-        digest: u32,
-    ) -> Result<VolumeKey, UnlockError> {
-        let bound = self.metadata().digests().iter().find(|candidate| candidate.id == digest);
-        // intended: no digest, no keyslots.
-        let slots = bound.map(|digest| digest.keyslots.clone()).unwrap_or_default();
-        let mut failure = UnlockError::WrongPassphrase;
-        for slot in slots {
-            match self.keyslot_key(header, passphrase, Some(slot)) {
-                Ok((_, key)) => return Ok(key),
-                Err(UnlockError::WrongPassphrase) => {}
-                Err(other) => failure = other,
-            }
-        }
-        Err(failure)
-    }
 }
 
 impl<'a> Rewriting<'a> {
@@ -250,9 +114,29 @@ impl<'a> Rewriting<'a> {
         Ok(Self { devices, volume, course, old, new, protection, sides })
     }
 
+    /// Goes on with the first `bytes` of the data alone, a multiple of [`alignment`](Self::alignment). What lies behind them stays as it
+    /// is, and can't be read when the old key has gone.
+    ///
+    /// # Errors
+    /// [`ReencryptError::Part`] if that is more than there is or less than is done, if it was begun with another
+    /// part, or if data moves. [`ReencryptError::Misaligned`] if it is no such multiple. It is then as before.
+    pub fn limit_to(&mut self, bytes: u64) -> Result<(), ReencryptError> {
+        let course = Course::new(self.course.state.clone(), self.devices, self.volume.header_size())?;
+        self.course = course.limited(bytes, self.alignment().into())?;
+        if let Some(Sides { old, new }) = &mut self.sides {
+            (old.len, new.len) = (bytes, bytes);
+        }
+        Ok(())
+    }
+
     /// Takes out what serves the volume meanwhile, once. `None` where data moves, or if it was taken.
     pub fn take_sides(&mut self) -> Option<Sides> {
         self.sides.take()
+    }
+
+    /// Of a part alone, where one was asked for.
+    fn of_part(mut self, part: Option<u64>) -> Result<Self, ReencryptError> {
+        part.map_or(Ok(()), |part| self.limit_to(part)).map(|()| self)
     }
 
     /// Whether zones follow one another from the end of the data.
@@ -444,9 +328,9 @@ impl<'a> Rewriting<'a> {
     pub fn cool(&mut self, zone: &Zone) -> Result<bool, ReencryptError> {
         let done = self.course.done_with(zone)?;
         let all = done >= self.course.total;
-        // A volume with one segment that is still marked would be taken for one at its beginning; so where no plaintext waits
-        // to be wiped, the last zone and the mark go at once.
-        if all && self.course.state.moved.is_none() {
+        // A volume with one segment that is still marked would be taken for one at its beginning, and be decrypted again; so
+        // where no plaintext waits to be wiped, the last zone and the mark go at once.
+        if all && self.course.kind != Kind::AwayFromHeader {
             return self.finish().map(|()| true);
         }
         let layout = self.course.after(done)?;
@@ -466,70 +350,6 @@ impl<'a> Rewriting<'a> {
         end.ok_or(ReencryptError::Protection)?;
         // cannot overflow: inside the keyslot area.
         Ok(self.devices.header.read_at(offset.saturating_add(skip), buf)?)
-    }
-
-    /// Ends a re-encryption of which all data is done.
-    ///
-    /// # Errors
-    /// [`ReencryptError::Wipe`] if the old head or the old keyslots could not be wiped,
-    /// [`ReencryptError::Change`] if the header can't be written. The data is complete all the same.
-    pub fn finish(&mut self) -> Result<(), ReencryptError> {
-        if let Some((offset, len)) = self.course.left_behind() {
-            media::wipe(self.devices.data, offset, len).map_err(wipe_error)?;
-        }
-        if let Some(moved) = &self.course.state.moved
-            && self.course.kind == Kind::AwayFromHeader
-            && let atrest_format::luks2::SegmentSize::Fixed(size) = moved.size
-        {
-            // The head of the plaintext: as long as it is there, the header knows of it.
-            media::wipe(self.devices.data, moved.offset, size).map_err(wipe_error)?;
-        }
-        let (area, size) = self.area();
-        let metadata = self.volume.metadata();
-        let verification = metadata.reencryption_digest(&self.course.state).map(|digest| digest.id);
-        let layout = self.course.after(self.course.total)?;
-        let active = layout.segments.iter().filter(|segment| !segment.is_backup()).cloned();
-        let active: Vec<Segment> = active.collect();
-        let digests: Vec<(u32, Vec<u32>)> = layout
-            .digests
-            .into_iter()
-            .map(|(digest, ids)| {
-                (digest, ids.into_iter().filter(|id| active.iter().any(|s| s.id == *id)).collect())
-            })
-            .collect();
-        let requirements = metadata.config().requirements.iter().filter(|r| !r.is_reencryption()).cloned();
-        let requirements: Vec<Requirement> = requirements.collect();
-        let mut next = metadata.compose().segments(&active, &digests).requirements(&requirements);
-        next = next.without_keyslot(self.course.state.keyslot);
-        if let Some(digest) = verification {
-            next = next.without_digest(digest);
-        }
-        self.commit(next.finish().map_err(ChangeError::Header)?)?;
-        self.forget_old_key(area, size)
-    }
-
-    /// Wipes the area of the zones, and the keyslots of the key that encrypts nothing any more.
-    fn forget_old_key(&mut self, area: u64, size: u64) -> Result<(), ReencryptError> {
-        let header = self.devices.header;
-        media::wipe(header, area, size).map_err(wipe_error)?;
-        let state = &self.course.state;
-        let Some(old) = state.digest_previous.filter(|old| Some(*old) != state.digest_last) else {
-            return Ok(());
-        };
-        let metadata = self.volume.metadata();
-        let slots = metadata.digests().iter().find(|digest| digest.id == old).map(|digest| &digest.keyslots);
-        // intended: no digest, no keyslots.
-        let slots: Vec<u32> = slots.cloned().unwrap_or_default();
-        let mut next = metadata.compose();
-        for slot in &slots {
-            if let Some(keyslot) = metadata.keyslot(*slot) {
-                let (offset, size) = (keyslot.area.offset, keyslot.area.size);
-                media::wipe(header, offset, size).map_err(wipe_error)?;
-            }
-            next = next.without_keyslot(*slot);
-        }
-        let next = next.without_digest(old).finish().map_err(ChangeError::Header)?;
-        self.commit(next)
     }
 
     fn area(&self) -> (u64, u64) {
@@ -581,90 +401,6 @@ impl core::fmt::Debug for Rewriting<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Rewriting").field("state", &self.course.state).finish_non_exhaustive()
     }
-}
-
-/// Whether a key can't be had from its keyslots with this passphrase, so that they may be destroyed.
-fn is_lost(error: &UnlockError) -> bool {
-    matches!(
-        error,
-        UnlockError::WrongPassphrase
-            | UnlockError::WrongPassphraseOrDamaged { .. }
-            | UnlockError::KeyslotDamaged { .. }
-    )
-}
-
-fn wipe_error(error: ChangeError) -> ReencryptError {
-    ReencryptError::Wipe(Box::new(error))
-}
-
-/// What the digest of a re-encryption is a digest of.
-fn verification(
-    state: &Reencryption,
-    old: Option<&VolumeKey>,
-    new: Option<&VolumeKey>,
-) -> Result<VolumeKey, ReencryptError> {
-    let prefix = state.verification_prefix();
-    let metadata = state.verified_metadata()?;
-    let new = new.filter(|_| state.digest_last != state.digest_previous);
-    let parts =
-        [Some(prefix.as_slice()), old.map(VolumeKey::expose), new.map(VolumeKey::expose), Some(&metadata)];
-    let len = parts.iter().flatten().map(|part| part.len()).sum();
-    let mut whole = SecretBytes::zeroed(len);
-    for (place, byte) in whole.iter_mut().zip(parts.iter().flatten().flat_map(|part| part.iter())) {
-        *place = *byte;
-    }
-    Ok(VolumeKey::new(whole))
-}
-
-/// The digest by which a re-encryption that is about to begin will be verified.
-fn verification_digest(
-    state: &Reencryption,
-    old: Option<&VolumeKey>,
-    new: Option<&VolumeKey>,
-    id: u32,
-    forced: bool,
-) -> Result<Digest, ReencryptError> {
-    let data = verification(state, old, new)?;
-    Ok(keyslot::new_digest::<ChangeError>(id, &data, Hash::Sha256, forced, vec![state.keyslot], Vec::new())?)
-}
-
-fn mapper(segment: &Segment, key: &VolumeKey) -> Result<Option<Locked<Mapper>>, ReencryptError> {
-    let SegmentKind::Crypt { encryption, sector_size, .. } = &segment.kind else { return Ok(None) };
-    let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
-    let options = MapperOptions { data_unit: *sector_size as usize, ..MapperOptions::default() };
-    let mapper = Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options));
-    Ok(Some(mapper.map_err(UnlockError::Key)?))
-}
-
-/// The mapper of a segment in the middle of the data.
-fn mapper_at(segment: &Segment, key: &VolumeKey) -> Result<Locked<Mapper>, ReencryptError> {
-    let SegmentKind::Crypt { encryption, sector_size, iv_tweak, .. } = &segment.kind else {
-        return Err(ReencryptError::UnknownKind);
-    };
-    let spec = CipherSpec::from_str(encryption).map_err(UnlockError::UnsupportedCipher)?;
-    let options =
-        MapperOptions { data_unit: *sector_size as usize, iv_offset: *iv_tweak, ..MapperOptions::default() };
-    Ok(Locked::try_new_with(|| Mapper::new(&spec, key.expose(), &options)).map_err(UnlockError::Key)?)
-}
-
-fn protection(resilience: &Resilience) -> Result<Protection, ReencryptError> {
-    Ok(match resilience {
-        Resilience::None => Protection::None,
-        Resilience::Journal | Resilience::DataShiftJournal(_) => Protection::Journal,
-        // Whoever hashes so much at once is no program that is known.
-        Resilience::Checksum(Checksums { sector_size, .. })
-        | Resilience::DataShiftChecksum(Checksums { sector_size, .. }, _)
-            if *sector_size > MAX_HASHED =>
-        {
-            return Err(ReencryptError::Protection);
-        }
-        Resilience::Checksum(Checksums { hash, sector_size })
-        | Resilience::DataShiftChecksum(Checksums { hash, sector_size }, _) => Protection::Checksum {
-            hash: Hash::from_name(hash).ok_or(UnlockError::UnsupportedHash)?,
-            sector: *sector_size,
-        },
-        Resilience::DataShift(_) => Protection::Elsewhere,
-    })
 }
 
 #[cfg(test)]

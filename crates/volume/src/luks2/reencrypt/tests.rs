@@ -3,8 +3,10 @@
 use atrest_device::Geometry;
 use atrest_testkit::{FaultDevice, ShapedDevice};
 
+use atrest_format::luks2::{Checksums, Resilience};
+
 use super::*;
-use crate::{FormatOptions, KeyslotOptions, PbkdfKind, PbkdfOptions};
+use crate::{FormatOptions, KeyslotOptions, Passphrase, PbkdfKind, PbkdfOptions, UnlockError};
 
 const MIB: u64 = 1 << 20;
 

@@ -1,13 +1,17 @@
 //! Which hot zone comes next, and what the segments look like while it is rewritten and afterwards. Everything follows
 //! from the metadata, so that whoever resumes, we or cryptsetup, goes on where the header says.
 
+mod check;
+mod row;
+
 use atrest_format::luks2::{
     ReencryptDirection, ReencryptMode, Reencryption, Resilience, Segment, SegmentKind, SegmentSize,
 };
 
 use super::ReencryptError;
-use crate::luks2::unlock::run;
-use crate::{Devices, UnlockError};
+use crate::Devices;
+
+pub(super) use row::linear;
 
 /// A run of data that is rewritten at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,121 +85,27 @@ impl Course {
         Ok(course)
     }
 
-    /// Data is read and written in the active segments and, sooner or later, in all of the last one.
-    fn check_apart(&self, devices: Devices<'_>, header: u64) -> Result<(), ReencryptError> {
-        let state = &self.state;
-        for segment in state.active.iter().chain(state.moved.as_ref()) {
-            let len = run(segment, devices.data.size());
-            devices.check_apart(header, segment.offset, len).map_err(UnlockError::from)?;
+    /// Of the first `bytes` of the data alone, of which zones are multiples of `block`. What lies behind them is not touched. Once the
+    /// segments tell a size nothing else is possible, nor where data moves.
+    pub(super) fn limited(mut self, bytes: u64, block: u64) -> Result<Self, ReencryptError> {
+        if bytes == self.total {
+            return Ok(self);
         }
-        let last = devices.check_apart(header, state.last.offset, self.total);
-        Ok(last.map_err(UnlockError::from)?)
-    }
-
-    fn check(&self, device: u64) -> Result<(), ReencryptError> {
-        let unit = u64::from(unit_of(&self.state.previous).max(unit_of(&self.state.last)));
-        if self.total == 0 || !self.total.is_multiple_of(unit) {
-            return Err(ReencryptError::Misaligned { size: self.total, multiple: unit });
-        }
-        let fits = |offset: u64, len: u64| offset.checked_add(len).is_some_and(|end| end <= device);
-        if !fits(self.state.last.offset, self.total) {
-            return Err(ReencryptError::DeviceSize);
-        }
-        if let (Some(moved), Some(shift)) = (&self.state.moved, self.state.resilience.shift()) {
-            let size = fixed_size(moved)?;
-            let good = match self.kind {
-                Kind::OverHeader => {
-                    // What is read begins a shift behind what is written, and so does what is left of it.
-                    fits(self.state.previous.offset, self.total)
-                        && (1..=shift.min(self.total)).contains(&size)
-                        && size.is_multiple_of(unit)
-                        && moved.kind == self.state.previous.kind
-                }
-                _ => {
-                    // The head was moved behind everything that is ever written.
-                    // cannot overflow: it fits the device, as checked above.
-                    let behind = self.state.last.offset.saturating_add(self.total);
-                    size == shift && moved.offset >= behind && fits(moved.offset, size) && self.total >= shift
-                }
-            };
-            if !good || !shift.is_multiple_of(unit) {
-                return Err(ReencryptError::DeviceSize);
-            }
-        }
-        for segment in [&self.state.previous, &self.state.last] {
-            if matches!(&segment.kind, SegmentKind::Crypt { iv_tweak, integrity, .. } if *iv_tweak != 0 || integrity.is_some())
-            {
-                return Err(ReencryptError::UnknownKind);
-            }
-        }
-        self.check_row()
-    }
-
-    /// The active segments are the row that this program would have made.
-    fn check_row(&self) -> Result<(), ReencryptError> {
-        let expected = match self.hot_zone()? {
-            Some(zone) => self.hot(&zone)?,
-            None => match self.done()? {
-                0 => return self.check_beginning(),
-                done if done == self.total => return Ok(()),
-                done => self.after(done)?,
-            },
+        let done = self.done()?;
+        let free = match self.kind {
+            Kind::Forward => done < bytes,
+            // From the end of the part, which is none of what is done.
+            Kind::Backward => done == 0,
+            Kind::AwayFromHeader | Kind::OverHeader => false,
         };
-        let same = |a: &Segment, b: &Segment| {
-            a.offset == b.offset && self.same_size(a, b) && a.kind == b.kind && a.flags == b.flags
-        };
-        let (found, made) = (&self.state.active, expected.segments);
-        match found.len() == made.iter().filter(|segment| !segment.is_backup()).count()
-            && found.iter().zip(&made).all(|(a, b)| same(a, b))
-        {
-            true => Ok(()),
-            false => Err(ReencryptError::Row),
+        if self.fixed || !free || self.state.hot.is_some() || bytes == 0 || bytes > self.total {
+            return Err(ReencryptError::Part { asked: bytes, of: self.total });
         }
-    }
-
-    /// Whether two sizes are the same. cryptsetup lets the last segment end with the device or with the data, as it is told each
-    /// time, where the header goes.
-    fn same_size(&self, a: &Segment, b: &Segment) -> bool {
-        let reach = |segment: &Segment| match segment.size {
-            SegmentSize::Fixed(bytes) => bytes,
-            SegmentSize::Dynamic => {
-                let base = match segment.kind == SegmentKind::Linear {
-                    true => self.state.last.offset,
-                    false => self.state.previous.offset,
-                };
-                // intended: a segment that begins behind the data has no bytes, as none that is expected has.
-                self.total.saturating_sub(segment.offset.saturating_sub(base))
-            }
-        };
-        a.size == b.size || (self.kind == Kind::OverHeader && reach(a) == reach(b))
-    }
-
-    fn check_beginning(&self) -> Result<(), ReencryptError> {
-        let active = &self.state.active;
-        let fits = match (self.kind, &self.state.moved) {
-            (Kind::AwayFromHeader, Some(moved)) => {
-                let shift = fixed_size(moved)?;
-                let second = active.get(1);
-                active.iter().all(|segment| segment.kind == SegmentKind::Linear)
-                    && active.first().is_some_and(|s| s.offset == moved.offset && s.size == moved.size)
-                    && active.len() == if self.total > shift { 2 } else { 1 }
-                    && second.is_none_or(|second| second.offset == shift)
-                    && sum(active)? == self.total
-            }
-            (Kind::OverHeader, Some(_)) => {
-                let made = self.after(0)?.segments;
-                active.len() == made.iter().filter(|segment| !segment.is_backup()).count()
-                    && active.iter().zip(&made).all(|(a, b)| {
-                        a.offset == b.offset && self.same_size(a, b) && a.kind == b.kind && a.flags.is_empty()
-                    })
-            }
-            _ => {
-                let (first, previous) = (active.first(), &self.state.previous);
-                active.len() == 1
-                    && first.is_some_and(|s| s.offset == previous.offset && s.kind == previous.kind)
-            }
-        };
-        if fits { Ok(()) } else { Err(ReencryptError::Row) }
+        if !bytes.is_multiple_of(block) {
+            return Err(ReencryptError::Misaligned { size: bytes, multiple: block });
+        }
+        (self.total, self.fixed) = (bytes, true);
+        Ok(self)
     }
 
     /// Bytes that are done: from the start, or from the end if the head was moved.
@@ -378,183 +288,6 @@ impl Course {
         // cannot overflow: Course::check holds zones, shift and total against the device.
         Zone { offset, len, source, target: self.state.last.offset.saturating_add(offset) }
     }
-
-    /// The segments while `zone` is hot.
-    pub(super) fn hot(&self, zone: &Zone) -> Result<Layout, ReencryptError> {
-        // cannot overflow: Course::check holds zones, shift and total against the device.
-        let end = zone.offset.saturating_add(zone.len);
-        let hot = self.new_segment(zone.offset, SegmentSize::Fixed(zone.len), &["in-reencryption"]);
-        let mut row = Row::default();
-        // cannot be less where it is asked for: compared before.
-        let rest = SegmentSize::Fixed(self.total.saturating_sub(end));
-        match self.kind {
-            Kind::Forward => {
-                if zone.offset > 0 {
-                    row.push(self.new_segment(0, SegmentSize::Fixed(zone.offset), &[]), Side::New);
-                }
-                row.push(hot, Side::Both);
-                if end < self.total {
-                    row.push(self.old_segment(end), Side::Old);
-                }
-            }
-            Kind::Backward => {
-                if zone.offset > 0 {
-                    row.push(self.old_front(zone.offset), Side::Old);
-                }
-                row.push(hot, Side::Both);
-                if end < self.total {
-                    let rest = if self.fixed { rest } else { SegmentSize::Dynamic };
-                    row.push(self.new_segment(end, rest, &[]), Side::New);
-                }
-            }
-            Kind::AwayFromHeader => {
-                self.push_linear(zone.offset, &mut row)?;
-                row.push(hot, Side::New);
-                if end < self.total {
-                    row.push(self.new_segment(end, rest, &[]), Side::New);
-                }
-            }
-            Kind::OverHeader => {
-                let head = self.head_len()?;
-                if zone.offset == 0 {
-                    row.push(hot, Side::Both);
-                    if end < self.total {
-                        row.push(self.new_segment(head, SegmentSize::Dynamic, &[]), Side::New);
-                    }
-                } else {
-                    row.push(self.head()?, Side::Old);
-                    if zone.offset > head {
-                        // cannot be less: compared above.
-                        let done = SegmentSize::Fixed(zone.offset.saturating_sub(head));
-                        row.push(self.new_segment(head, done, &[]), Side::New);
-                    }
-                    row.push(hot, Side::Both);
-                    if end < self.total {
-                        row.push(self.old_segment(end), Side::Old);
-                    }
-                }
-            }
-        }
-        Ok(self.layout(row))
-    }
-
-    /// The segments when `done` bytes are done and no zone is hot.
-    pub(super) fn after(&self, done: u64) -> Result<Layout, ReencryptError> {
-        let mut row = Row::default();
-        let all = done >= self.total;
-        match self.kind {
-            Kind::Forward => {
-                let size = if all { SegmentSize::Dynamic } else { SegmentSize::Fixed(done) };
-                row.push(self.new_segment(0, size, &[]), Side::New);
-                if !all {
-                    row.push(self.old_segment(done), Side::Old);
-                }
-            }
-            Kind::Backward => {
-                // cannot be less: check_row refuses more than all.
-                let left = self.total.saturating_sub(done);
-                if left > 0 {
-                    row.push(self.old_front(left), Side::Old);
-                }
-                let fixed = self.fixed && left > 0;
-                let size = if fixed { SegmentSize::Fixed(done) } else { SegmentSize::Dynamic };
-                row.push(self.new_segment(left, size, &[]), Side::New);
-            }
-            Kind::AwayFromHeader => {
-                // cannot be less: check_row refuses more than all.
-                let from = self.total.saturating_sub(done);
-                self.push_linear(from, &mut row)?;
-                let size = if all { SegmentSize::Dynamic } else { SegmentSize::Fixed(done) };
-                row.push(self.new_segment(from, size, &[]), Side::New);
-            }
-            Kind::OverHeader if all => row.push(self.new_segment(0, SegmentSize::Dynamic, &[]), Side::New),
-            Kind::OverHeader => {
-                let head = self.head_len()?;
-                // cannot overflow: inside the data.
-                let end = head.saturating_add(done);
-                row.push(self.head()?, Side::Old);
-                if done > 0 {
-                    let all = end >= self.total;
-                    let size = if all { SegmentSize::Dynamic } else { SegmentSize::Fixed(done) };
-                    row.push(self.new_segment(head, size, &[]), Side::New);
-                }
-                if end < self.total {
-                    row.push(self.old_segment(end), Side::Old);
-                }
-            }
-        }
-        Ok(self.layout(row))
-    }
-
-    /// The plaintext below `end`, of which the moved head is the first part.
-    fn push_linear(&self, end: u64, row: &mut Row) -> Result<(), ReencryptError> {
-        let Some(moved) = &self.state.moved else { return Ok(()) };
-        let head = fixed_size(moved)?;
-        if end > 0 {
-            row.push(linear(moved.offset, SegmentSize::Fixed(head)), Side::Plain);
-        }
-        if end > head {
-            // cannot be less: compared above.
-            row.push(linear(head, SegmentSize::Fixed(end.saturating_sub(head))), Side::Plain);
-        }
-        Ok(())
-    }
-
-    fn new_segment(&self, offset: u64, size: SegmentSize, flags: &[&str]) -> Segment {
-        moved_to(&self.state.last, offset, size, flags)
-    }
-
-    /// The first `len` bytes as they were.
-    fn old_front(&self, len: u64) -> Segment {
-        moved_to(&self.state.previous, 0, SegmentSize::Fixed(len), &[])
-    }
-
-    /// The head where it was moved to.
-    fn head(&self) -> Result<Segment, ReencryptError> {
-        let moved = self.state.moved.as_ref().ok_or(ReencryptError::Row)?;
-        Ok(Segment { flags: Vec::new(), ..moved.clone() })
-    }
-
-    fn old_segment(&self, offset: u64) -> Segment {
-        let size = match self.fixed {
-            // cannot be less: an old segment begins inside the data.
-            true => SegmentSize::Fixed(self.total.saturating_sub(offset)),
-            false => SegmentSize::Dynamic,
-        };
-        moved_to(&self.state.previous, offset, size, &[])
-    }
-
-    /// Numbers the row, and puts the backup segments behind it.
-    fn layout(&self, row: Row) -> Layout {
-        let (old, new) = (self.state.digest_previous, self.state.digest_last);
-        let (mut segments, mut of_old, mut of_new) = (Vec::new(), Vec::new(), Vec::new());
-        let backups = [
-            Some((self.state.previous.clone(), Side::Old)),
-            Some((self.state.last.clone(), Side::New)),
-            self.state.moved.clone().map(|moved| (moved, Side::Old)),
-        ];
-        for ((segment, side), id) in row.0.into_iter().chain(backups.into_iter().flatten()).zip(0..) {
-            let is_crypt = matches!(segment.kind, SegmentKind::Crypt { .. });
-            if is_crypt && matches!(side, Side::Old | Side::Both) {
-                of_old.push(id);
-            }
-            if is_crypt && matches!(side, Side::New | Side::Both) && !(side == Side::Both && old == new) {
-                of_new.push(id);
-            }
-            segments.push(Segment { id, ..segment });
-        }
-        let digests = match (old, new) {
-            (Some(old), Some(new)) if old == new => {
-                of_old.extend(of_new);
-                vec![(old, of_old)]
-            }
-            _ => [(old, of_old), (new, of_new)]
-                .into_iter()
-                .filter_map(|(digest, bound)| digest.map(|digest| (digest, bound)))
-                .collect(),
-        };
-        Layout { segments, digests }
-    }
 }
 
 fn kind_of(state: &Reencryption) -> Result<Kind, ReencryptError> {
@@ -590,45 +323,12 @@ fn kind_of(state: &Reencryption) -> Result<Kind, ReencryptError> {
     })
 }
 
-/// Whose key a segment is encrypted with.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Plain,
-    Old,
-    New,
-    Both,
-}
-
-#[derive(Default)]
-struct Row(Vec<(Segment, Side)>);
-
-impl Row {
-    fn push(&mut self, segment: Segment, side: Side) {
-        self.0.push((segment, side));
-    }
-}
-
 /// Bytes in a segment's data unit.
 pub(super) fn unit_of(segment: &Segment) -> u32 {
     match segment.kind {
         SegmentKind::Crypt { sector_size, .. } => sector_size,
         _ => 512,
     }
-}
-
-/// A segment as another, `offset` bytes into the data.
-fn moved_to(like: &Segment, offset: u64, size: SegmentSize, flags: &[&str]) -> Segment {
-    let mut kind = like.kind.clone();
-    if let SegmentKind::Crypt { iv_tweak, .. } = &mut kind {
-        *iv_tweak = offset / 512;
-    }
-    let flags = flags.iter().map(|flag| (*flag).into()).collect();
-    // cannot overflow: Course::check holds zones, shift and total against the device.
-    Segment { id: 0, offset: like.offset.saturating_add(offset), size, flags, kind }
-}
-
-pub(super) fn linear(offset: u64, size: SegmentSize) -> Segment {
-    Segment { id: 0, offset, size, flags: Vec::new(), kind: SegmentKind::Linear }
 }
 
 fn fixed_size(segment: &Segment) -> Result<u64, ReencryptError> {

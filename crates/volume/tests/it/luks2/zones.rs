@@ -119,7 +119,7 @@ impl Media {
                 let header = Some(FaultDevice::zeroed(4 << 20));
                 let media = Self { header, data: FaultDevice::zeroed(total as usize), total };
                 (0..total / SECTOR).for_each(|number| media.put(SECTOR * number, Side::Plain, number));
-                let options = EncryptOptions { format: small(), resilience, hash: None };
+                let options = EncryptOptions { format: small(), resilience, hash: None, part: None };
                 begin_encryption(media.devices(), &one, options).expect("begins");
                 media
             }
@@ -130,7 +130,8 @@ impl Media {
                 let media = Self { header: None, data, total };
                 (0..total / SECTOR).for_each(|number| media.put(SECTOR * number, Side::Plain, number));
                 let format = FormatOptions { data_offset: Some(SHIFT), ..small() };
-                let options = EncryptOptions { format, resilience: ResilienceKind::default(), hash: None };
+                let options =
+                    EncryptOptions { format, resilience: ResilienceKind::default(), hash: None, part: None };
                 begin_encryption(media.devices(), &one, options).expect("begins");
                 media
             }

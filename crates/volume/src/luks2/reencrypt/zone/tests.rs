@@ -2,6 +2,7 @@
 
 use atrest_testkit::FaultDevice;
 
+use super::row::moved_to;
 use super::*;
 use crate::luks2::Luks2;
 use crate::luks2::reencrypt::{EncryptOptions, ResilienceKind, begin_encryption};
@@ -23,7 +24,7 @@ fn encrypting() -> (FaultDevice, Reencryption) {
         keyslot: KeyslotOptions { pbkdf, ..KeyslotOptions::default() },
         ..FormatOptions::default()
     };
-    let options = EncryptOptions { format, resilience: ResilienceKind::default(), hash: None };
+    let options = EncryptOptions { format, resilience: ResilienceKind::default(), hash: None, part: None };
     begin_encryption(Devices::together(&device), &Passphrase::copy_from(b"one"), options).expect("begun");
     let state = Luks2::read(&device).expect("reads").metadata().reencryption().expect("a state");
     (device, state)
