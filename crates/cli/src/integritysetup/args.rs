@@ -55,6 +55,24 @@ pub struct Args {
     /// Write without the journal: a crash can leave data whose tags are wrong.
     #[arg(long, short = 'D')]
     pub integrity_no_journal: bool,
+    /// Write without the journal, in regions that a bitmap marks: after a crash their tags are computed again.
+    #[arg(long, short = 'B', conflicts_with = "integrity_no_journal")]
+    pub integrity_bitmap_mode: bool,
+    /// Sectors of data for which a bit of the bitmap stands. By default 32768.
+    #[arg(long, value_name = "SECTORS")]
+    pub bitmap_sectors_per_bit: Option<u32>,
+    /// Milliseconds after which marks are cleared. By default 10000.
+    #[arg(long, value_name = "MS")]
+    pub bitmap_flush_time: Option<u32>,
+    /// Compute all tags from the data as it is, unless that has been done before.
+    #[arg(long)]
+    pub integrity_recalculate: bool,
+    /// Compute all tags from the data as it is.
+    #[arg(long)]
+    pub integrity_recalculate_reset: bool,
+    /// Compute tags with a key also where an attacker could have asked for it.
+    #[arg(long)]
+    pub integrity_legacy_recalculate: bool,
     /// Device for the data, if it is not behind the tags.
     #[arg(long, value_name = "DEVICE")]
     pub data_device: Option<PathBuf>,
@@ -103,18 +121,6 @@ pub struct Args {
 pub struct Refused {
     #[arg(long, hide = true)]
     allow_discards: bool,
-    #[arg(long, short = 'B', hide = true)]
-    integrity_bitmap_mode: bool,
-    #[arg(long, hide = true)]
-    bitmap_flush_time: Option<u64>,
-    #[arg(long, hide = true)]
-    bitmap_sectors_per_bit: Option<u64>,
-    #[arg(long, hide = true)]
-    integrity_recalculate: bool,
-    #[arg(long, hide = true)]
-    integrity_recalculate_reset: bool,
-    #[arg(long, hide = true)]
-    integrity_legacy_recalculate: bool,
     #[arg(long, short = 'R', hide = true)]
     integrity_recovery_mode: bool,
     #[arg(long, hide = true)]
@@ -148,19 +154,8 @@ pub enum Action {
 impl Refused {
     /// The first option that is there and can't be had, and why.
     pub fn first(&self) -> Option<(&'static str, &'static str)> {
-        const KERNEL: &str = "only the kernel does that";
         [
             (self.allow_discards, "--allow-discards", "what is discarded would have no tags"),
-            (
-                self.integrity_bitmap_mode,
-                "--integrity-bitmap-mode",
-                "there are the journal and --integrity-no-journal",
-            ),
-            (self.bitmap_flush_time.is_some(), "--bitmap-flush-time", "there is no bitmap"),
-            (self.bitmap_sectors_per_bit.is_some(), "--bitmap-sectors-per-bit", "there is no bitmap"),
-            (self.integrity_recalculate, "--integrity-recalculate", KERNEL),
-            (self.integrity_recalculate_reset, "--integrity-recalculate-reset", KERNEL),
-            (self.integrity_legacy_recalculate, "--integrity-legacy-recalculate", KERNEL),
             (
                 self.integrity_recovery_mode,
                 "--integrity-recovery-mode",

@@ -7,10 +7,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use atrest_device::BlockDevice;
 use atrest_engine::integrity::{
-    self, Integrity, IntegrityError, Mode, NewIntegrity, OpenOptions, Superblock,
+    self, Integrity, IntegrityError, Mode, NewIntegrity, OpenOptions, Recalculate, Superblock,
 };
 use atrest_engine::{Access, Disk, DiskOptions};
 use atrest_kdf::WorkLimit;
@@ -138,7 +139,19 @@ fn data_device(args: &Args, access: Access) -> Result<Option<Arc<dyn BlockDevice
 }
 
 fn failed(path: &Path) -> impl Fn(IntegrityError) -> Failure {
-    move |error| Failure::from(atrest_engine::DiskError::from(error)).at(path)
+    move |error| {
+        let failure = Failure::from(atrest_engine::DiskError::from(error)).at(path);
+        match error {
+            IntegrityError::DirtyBitmap => failure.hint(
+                "-B opens it as it was written, and computes the tags where it was written last",
+            ),
+            IntegrityError::Recalculating { .. } => failure.hint(
+                "with a key, tags are computed only where the journal has a keyed hash, which protects the superblock; \
+                 --integrity-legacy-recalculate computes them all the same",
+            ),
+            _ => failure,
+        }
+    }
 }
 
 /// What makes and checks the tags of a device.
@@ -226,11 +239,22 @@ fn disk(path: &Path, args: &Args, output: &Output) -> Result<Disk, Failure> {
     let superblock = integrity::read_superblock(&*media, 0).map_err(failed(path))?;
     let hash = tag_hash(args, output)?;
     let mut options = OpenOptions::default();
-    options.mode = if args.integrity_no_journal { Mode::Direct } else { Mode::Journal };
+    options.mode = match (args.integrity_no_journal, args.integrity_bitmap_mode) {
+        (true, _) => Mode::Direct,
+        (_, true) => Mode::Bitmap,
+        _ => Mode::Journal,
+    };
+    options.sectors_per_bit = args.bitmap_sectors_per_bit;
+    options.flush_time = args.bitmap_flush_time.map(|time| Duration::from_millis(time.into()));
+    options.recalculate = match (args.integrity_recalculate, args.integrity_recalculate_reset) {
+        (_, true) => Recalculate::Again,
+        (true, _) => Recalculate::Start,
+        _ => Recalculate::Missing,
+    };
+    options.legacy_recalculate = args.integrity_legacy_recalculate;
     options.data = data_device(args, access)?;
     options.journal_hash = journal_hash(args, output)?;
-    // A keyed hash protects against whoever can write to the device, and could say so of all data.
-    options.unchecked = !hash.spec().is_keyed();
+    options.unkeyed = !hash.spec().is_keyed();
     options.read_only = args.readonly;
     let tagged = Box::new(checksum(hash, &superblock)?);
     let opened = Integrity::open(media.clone(), 0, tagged, options).map_err(failed(path))?;

@@ -93,11 +93,46 @@ fn what_was_formatted_is_served_and_a_changed_unit_is_an_error() {
 }
 
 #[test]
+fn tags_are_computed_when_it_is_opened_and_bitmap_mode_survives_a_kill() {
+    let name = Name::new();
+    let register = format!("bitmap-{}", std::process::id());
+    let atrest = env!("CARGO_BIN_EXE_atrest");
+    let uri = format!("$({atrest} status {register} --json | sed -n 's/.*\"uri\": \"\\(.*\\)\".*/\\1/p')");
+    let process =
+        format!("$({atrest} status {register} --json | sed -n 's/.*\"pid\": \\([0-9]*\\).*/\\1/p')");
+    let bash = |script: String| -> Ran { name.0.bash(&script).into() };
+    name.run("format -q dev --integrity sha256 --no-wipe").reports(0);
+    let refused = name.run(&format!("open dev {register} --integrity sha256"));
+    assert_eq!(refused.code, 4, "nothing has a tag: {}", refused.stderr);
+    name.run(&format!("open dev {register} --integrity sha256 --integrity-recalculate")).reports(0);
+    let data = Random::new(8).bytes(1 << 20);
+    name.0.file("data", &data);
+    let ran = bash(format!("u={uri}; nbdcopy --flush data \"$u\""));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    name.run(&format!("close {register}")).reports(0);
+    let in_bitmap_mode = format!("open dev {register} --integrity sha256 -B --bitmap-sectors-per-bit 1024");
+    name.run(&in_bitmap_mode).reports(0);
+    let ran = bash(format!(
+        "u={uri}; nbdcopy --flush data \"$u\"; p={process}; kill -9 $p; while kill -0 $p 2> /dev/null; do sleep 0.01; done"
+    ));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let dump = name.run("dump dev").stdout;
+    assert!(dump.contains("dirty_bitmap"), "{dump}");
+    name.run(&in_bitmap_mode).reports(0);
+    let ran = bash(format!("u={uri}; nbdcopy \"$u\" back"));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    name.run(&format!("close {register}")).reports(0);
+    assert!(name.0.read("back")[..data.len()] == data);
+    let dump = name.run("dump dev").stdout;
+    assert!(!dump.contains("dirty_bitmap"), "{dump}");
+}
+
+#[test]
 fn what_can_not_be_had_is_refused_by_name_and_nothing_is_written() {
     let name = Name::new();
     let before = name.0.read("dev");
     for (words, said) in [
-        ("format -q dev -B", "--integrity-bitmap-mode is not supported"),
+        ("open dev x -B -D", "cannot be used with"),
         ("format -q dev --journal-crypt ctr-aes", "--journal-crypt is not supported"),
         ("format -q dev --integrity-inline", "--integrity-inline is not supported"),
         ("resize x", "resize is not supported"),

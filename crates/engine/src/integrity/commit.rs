@@ -28,7 +28,7 @@ pub struct Journal {
     pending: AtomicBool,
     /// Units of a batch at most.
     capacity: usize,
-    mac: Option<JournalMac>,
+    mac: Option<Arc<JournalMac>>,
 }
 
 /// The keyed hash of sections, and what it begins with.
@@ -63,7 +63,7 @@ pub struct Ring {
 }
 
 impl Journal {
-    pub fn new(layout: &Layout, ring: Ring, mac: Option<JournalMac>) -> Self {
+    pub fn new(layout: &Layout, ring: Ring, mac: Option<Arc<JournalMac>>) -> Self {
         let sections = u64::from(layout.sections());
         // Two batches fit, so that the second one waits for nothing.
         let most = (BATCH / layout.section_len()).clamp(1, (sections / 2).max(1));

@@ -45,6 +45,8 @@ pub enum IntegrityError {
     },
     /// It was not closed in bitmap mode: which tags are wrong is written down, but not what they should be.
     DirtyBitmap,
+    /// The data is so long, or the journal so short, that a bitmap does not fit there.
+    Bitmap,
     /// The superblock's place holds something else, which is not overwritten.
     NotEmpty,
     /// The random source failed.
@@ -96,6 +98,7 @@ impl fmt::Display for IntegrityError {
             Self::DirtyBitmap => {
                 f.write_str("it was written in bitmap mode and not closed, so tags are wrong where it was written last")
             }
+            Self::Bitmap => f.write_str("a bitmap for as much data does not fit in the journal's place"),
             Self::NotEmpty => f.write_str("the first 4096 bytes are not zeros, so something else may be there"),
             Self::Random => f.write_str("the random source failed"),
         }

@@ -65,6 +65,16 @@ impl Places {
         Ok(())
     }
 
+    /// Writes the tags of a run alone, which has `len` bytes of data.
+    pub fn write_tags(&self, first: u64, len: usize, tags: &[u8]) -> Result<(), DeviceError> {
+        for piece in self.pieces(Operation::Write, first, len) {
+            let Piece { span, run: part, tags: of_tags } = piece?;
+            let located = |error| self.located(error, first, part.clone());
+            self.media.write_at(self.at + span.tags, &tags[of_tags]).map_err(located)?;
+        }
+        Ok(())
+    }
+
     pub fn flush(&self) -> Result<(), DeviceError> {
         if let Some(data) = &self.data {
             data.flush()?;

@@ -231,15 +231,19 @@ impl Layout {
             }
         }
         let layout = Self::new(&superblock, new.size, new.data_size)?;
-        superblock.log2_units_per_bit = layout.log2_units_per_bit().ok_or(too_small)?;
+        superblock.log2_units_per_bit = layout.log2_units_per_bit(None).ok_or(too_small)?;
         Ok(superblock)
     }
 
-    /// For how many units a bit of a bitmap stands, which takes the place of the journal: 16 MiB of data, or more so that it fits.
-    fn log2_units_per_bit(&self) -> Option<u8> {
+    /// Returns the base-2 logarithm of the units for which a bit of a bitmap stands, which takes the place of the journal: of as many
+    /// sectors as are wanted, or 16 MiB of data, or more so that it fits. `None` if it never does.
+    pub fn log2_units_per_bit(&self, sectors_per_bit: Option<u32>) -> Option<u8> {
         let bits = self.section_len().checked_mul(self.sections.into())?.checked_mul(8)?.min(u32::MAX.into());
         let sectors = self.units.checked_mul(self.unit >> 9)?;
-        let log2 = (LOG2_SECTORS_PER_BIT..63).find(|log2| sectors.div_ceil(1 << log2) <= bits)?;
+        let wanted =
+            sectors_per_bit.map_or(LOG2_SECTORS_PER_BIT, |sectors| sectors.checked_ilog2().unwrap_or(0)); // intended: as the kernel takes 0
+        let wanted = wanted.max((self.unit >> 9).trailing_zeros());
+        let log2 = (wanted..63).find(|log2| sectors.div_ceil(1 << log2) <= bits)?;
         u8::try_from(log2.checked_sub((self.unit >> 9).trailing_zeros())?).ok()
     }
 

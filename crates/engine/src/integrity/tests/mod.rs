@@ -1,5 +1,6 @@
 //! Tags and journal against a model, power losses, flipped bits, and the kernel.
 
+mod bitmap;
 mod crash;
 mod kernel;
 mod model;

@@ -27,7 +27,12 @@ fn what_does_not_fit_is_refused_by_name_and_nothing_is_written() {
     };
     assert_eq!(with(0, &[0]), Err(SuperblockError::Missing.into()));
     assert_eq!(with(8, &[6]), Err(SuperblockError::Inline.into()));
-    assert_eq!(with(24, &[24 | 4]), Err(IntegrityError::DirtyBitmap));
+    let marked = {
+        let mut image = image.clone();
+        (image[24], image[4096]) = (24 | 4, 1);
+        try_open(kind, image, OpenOptions::default())
+    };
+    assert_eq!(marked, Err(IntegrityError::DirtyBitmap));
     assert_eq!(with(24, &[24 | 1]), Err(IntegrityError::JournalKey { stored: true }));
     let sections = u32::MAX / 700;
     let found = with(12, &sections.to_le_bytes());
@@ -86,7 +91,7 @@ fn data_without_tags_is_read_only_where_the_caller_allows_it() {
     for unit in [7, 8] {
         image[layout.span(unit, 1).expect("a unit").data as usize] = 1;
     }
-    let options = OpenOptions { unchecked: true, ..OpenOptions::default() };
+    let options = OpenOptions { unkeyed: true, ..OpenOptions::default() };
     let open = Integrity::open(Arc::new(FaultDevice::new(image)), 0, kind.tagged(&superblock), options)
         .expect("allowed");
     let mut run = [9; 512];
