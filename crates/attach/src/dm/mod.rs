@@ -11,15 +11,18 @@ mod change;
 mod control;
 mod error;
 mod integrity;
+pub mod integrity_table;
 mod keyring;
 mod loop_device;
 mod message;
 mod node;
+pub mod stacked;
 mod status;
 #[allow(unsafe_code)]
 mod sys;
 mod table;
 mod udev;
+pub mod verity_table;
 
 use std::path::PathBuf;
 

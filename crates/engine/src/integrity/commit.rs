@@ -223,7 +223,7 @@ impl Journal {
         let mut section = vec![0; places.layout.section_len() as usize];
         for _ in 0..needed {
             self.compose(&places.layout, ring, units.by_ref().take(entries), &mut section);
-            places.media.write_at(places.at + places.layout.section_at(ring.section), &section)?;
+            places.write_section(ring.section, &mut section)?;
             ring.advance(places.layout.sections());
         }
         places.flush()?;

@@ -4,6 +4,7 @@ use core::fmt;
 
 use atrest_device::DeviceError;
 use atrest_format::integrity::{JournalError, LayoutError, SuperblockError};
+use atrest_volume::integrity::JournalCipherError;
 
 /// A device with tags is not as it must be. Nothing was written.
 #[non_exhaustive]
@@ -17,6 +18,10 @@ pub enum IntegrityError {
     Layout(LayoutError),
     /// The journal can't be used.
     Journal(JournalError),
+    /// The journal has no such cipher.
+    Cipher(JournalCipherError),
+    /// A cipher was named for the journal, in whose place there is a bitmap or is to be one, which nothing encrypts.
+    BitmapCipher,
     /// The tags are not those of the volume.
     Tags {
         /// Bytes of tag that the superblock names.
@@ -72,7 +77,8 @@ macro_rules! from {
     };
 }
 
-from! { Device(DeviceError), Superblock(SuperblockError), Layout(LayoutError), Journal(JournalError), }
+from! { Device(DeviceError), Superblock(SuperblockError), Layout(LayoutError), Journal(JournalError),
+    Cipher(JournalCipherError), }
 
 impl fmt::Display for IntegrityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,6 +87,8 @@ impl fmt::Display for IntegrityError {
             Self::Superblock(error) => error.fmt(f),
             Self::Layout(error) => error.fmt(f),
             Self::Journal(error) => error.fmt(f),
+            Self::Cipher(error) => error.fmt(f),
+            Self::BitmapCipher => f.write_str("in bitmap mode there is no journal that could be encrypted"),
             Self::Tags { stored, wanted } => {
                 write!(f, "dm-integrity's superblock has tags of {stored} bytes, and the volume of {wanted}")
             }

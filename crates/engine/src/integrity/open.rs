@@ -6,7 +6,8 @@ use std::time::Duration;
 use atrest_cipher::Tagged;
 use atrest_device::BlockDevice;
 use atrest_format::integrity::{Bitmap, Layout, Superblock};
-use atrest_volume::integrity::Hash;
+use atrest_secret::SecretBytes;
+use atrest_volume::integrity::{Hash, JournalCipherSpec};
 
 use super::begin::{Change, Gap, Stored};
 use super::bitmap::{FLUSH_TIME, Marks};
@@ -50,6 +51,8 @@ pub struct OpenOptions {
     pub data: Option<Arc<dyn BlockDevice>>,
     /// The keyed hash of the journal, where it has one.
     pub journal_hash: Option<Hash>,
+    /// The cipher of the journal and its key, where it has one. The superblock does not say.
+    pub journal_cipher: Option<(JournalCipherSpec, SecretBytes)>,
     /// The tags are hashes without a key. Where tags are missing, data is read unchecked until they have been computed.
     ///
     /// An attacker who can write to the media can say so of all data. So with a key, that is refused as the kernel refuses it:
@@ -121,7 +124,13 @@ impl Integrity {
         let read_only = options.read_only
             || media.is_read_only()
             || options.data.as_ref().is_some_and(|data| data.is_read_only());
-        let places = Places { media, at, data: options.data, layout };
+        let places = Places { media, at, data: options.data, layout, cipher: None };
+        let cipher = options.journal_cipher.as_ref().map(|(spec, key)| (*spec, &key[..]));
+        let places = places.with_cipher(cipher)?;
+        let layout = places.layout;
+        if cipher.is_some() && (flags.dirty_bitmap || options.mode == Mode::Bitmap) {
+            return Err(IntegrityError::BitmapCipher);
+        }
         let stored = Stored::read(&places, mac.as_deref(), &superblock)?;
         let recalculate = if read_only { Recalculate::Missing } else { options.recalculate };
         let gap = stored.gap(&superblock, layout.units(), recalculate);

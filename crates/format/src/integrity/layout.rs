@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use super::{Flags, SUPERBLOCK_LEN, Superblock};
+use super::{CommitIds, Flags, SUPERBLOCK_LEN, Superblock};
 
 const SECTOR: u64 = 512;
 /// Sectors of a section of the journal that hold its entries; data is behind them.
@@ -32,6 +32,7 @@ pub struct Layout {
     /// Units of an area, and bytes of its run of tags. `None` if the data is on a device of its own.
     area: Option<(u64, u64)>,
     mac: bool,
+    ids: CommitIds,
 }
 
 /// Consecutive data units whose data lies in one piece, and whose tags do.
@@ -153,6 +154,7 @@ impl Layout {
             initial: 0,
             area: None,
             mac,
+            ids: CommitIds::default(),
         };
         let journal = layout.section_len().checked_mul(sections.into())?;
         layout.initial = journal.checked_add(SUPERBLOCK_LEN as u64)?;
@@ -328,6 +330,16 @@ impl Layout {
     pub fn section_at(&self, section: u32) -> u64 {
         // cannot overflow: the end of the journal was computed.
         self.section_len().saturating_mul(section.into()).saturating_add(SUPERBLOCK_LEN as u64)
+    }
+
+    /// Sets what commit ids are made of, which depends on the journal's cipher.
+    #[must_use]
+    pub fn with_commit_ids(self, ids: CommitIds) -> Self {
+        Self { ids, ..self }
+    }
+
+    pub(super) fn commit_ids(&self) -> CommitIds {
+        self.ids
     }
 
     /// Whether sections of the journal have a keyed hash.

@@ -10,7 +10,7 @@ mod replay;
 mod superblock;
 
 pub use bitmap::Bitmap;
-pub use journal::{Entry, JOURNAL_MAC_LEN, Sections, commit_id, sequence_of};
+pub use journal::{CommitIds, Entry, JOURNAL_MAC_LEN, Sections};
 pub use layout::{Layout, LayoutError, NewLayout, Span};
 pub use replay::{Continue, JournalError, Replay};
 pub use superblock::{Flags, SUPERBLOCK_LEN, Superblock, SuperblockError};

@@ -21,11 +21,13 @@ const THEIRS: &[(&str, &str, &str, bool)] = &[
         "hmac-sha256",
         true,
     ),
+    ("ctr", "--integrity sha256 CIPHER ctr-aes", "sha256", false),
     ("bitmap", "--integrity crc32c --integrity-bitmap-mode --bitmap-sectors-per-bit 256", "crc32c", false),
     ("sha256", "--integrity sha256 --sector-size 4096", "sha256", false),
     ("crc32-legacy", "--integrity crc32 --sector-size 1024 --integrity-legacy-padding", "crc32", false),
     ("xxhash64", "--integrity xxhash64 --interleave-sectors 1024 --sector-size 2048", "xxhash64", false),
     ("sha1", "--integrity sha1 --tag-size 20", "sha1", false),
+    ("cbc", "--integrity crc32c CIPHER cbc-aes", "crc32c", false),
     (
         "hmac-legacy",
         "--integrity hmac-sha512 --tag-size 64 --integrity-key-file /share/key --integrity-key-size 40 --integrity-legacy-hmac",
@@ -38,7 +40,9 @@ const BITMAP: &str = " --integrity-bitmap-mode --bitmap-sectors-per-bit 256";
 /// Options of `format` that `open` has not.
 const ONLY_FORMAT: [&str; 4] = ["--tag-size", "--sector-size", "--interleave-sectors", "--journal-size"];
 /// How many devices of the kernel and of ours the sample has.
-const SAMPLE: usize = 3;
+const SAMPLE: usize = 4;
+/// What stands for `CIPHER`.
+const CIPHER: &str = "--journal-crypt-key-file /share/key --journal-crypt-key-size 32 --journal-crypt";
 const SIZE: usize = 6 << 20;
 /// 4096-byte blocks that the kernel writes: where, and how many.
 const WRITES: [(usize, usize); 4] = [(100, 64), (3, 5), (110, 7), (900, 1)];
@@ -148,7 +152,11 @@ fn check_theirs(share: &Path, (name, _, hashed, mac): (&str, &str, &str, bool)) 
         assert_eq!(superblock.provided, plain.len() as u64, "{name}");
         let journal_hash = mac.then(|| hash("hmac-sha256"));
         let unkeyed = !hashed.starts_with("hmac");
-        let options = OpenOptions { read_only, journal_hash, unkeyed, ..OpenOptions::default() };
+        let cipher = matches!(name, "cbc" | "ctr").then(|| format!("{name}-aes"));
+        let journal_cipher =
+            cipher.map(|cipher| (cipher.parse().expect("known"), SecretBytes::copy_from(&KEY[..32])));
+        let options =
+            OpenOptions { read_only, journal_hash, journal_cipher, unkeyed, ..OpenOptions::default() };
         let open = Integrity::open(media, 0, checksum(hashed, &superblock), options).expect(name);
         let unit = superblock.data_unit as usize;
         let mut run = vec![0; unit];
@@ -197,6 +205,7 @@ fn the_kernel_reads_what_is_written_here_and_the_other_way_round() {
 
     let theirs = &THEIRS[..if full { THEIRS.len() } else { SAMPLE }];
     for (name, format, ..) in theirs {
+        let format = &format.replace("CIPHER", CIPHER);
         let image = share.path(format!("{name}.img"));
         fs::write(&image, vec![0; SIZE]).expect("an image");
         let letter;
@@ -217,6 +226,7 @@ fn the_kernel_reads_what_is_written_here_and_the_other_way_round() {
             }
             let name = format!("ours-{}-{}-{way}", kind.tags, kind.unit);
             let image = share.path(format!("{name}.img"));
+            let kind = if mode == Mode::Bitmap { kind.clear() } else { kind };
             let data = write_ours(kind, mode, dirty, &image);
             fs::write(share.path("plain"), data).expect("the data");
             let sum = Program::named("sha256sum").arg(share.path("plain")).ok().text();
@@ -224,8 +234,9 @@ fn the_kernel_reads_what_is_written_here_and_the_other_way_round() {
             let letter;
             (kernel, letter) = attach(kernel, &image);
             let keys = if kind.journal_mac { format!("{key} {mac}") } else { String::new() };
+            let cipher = kind.cipher.map(|cipher| format!("{CIPHER} {cipher}")).unwrap_or_default(); // intended: none
             let bitmap = if mode == Mode::Bitmap { "--integrity-bitmap-mode" } else { "" };
-            let hashed = format!("--integrity {} {keys} {bitmap}", kind.tags);
+            let hashed = format!("--integrity {} {keys} {bitmap} {cipher}", kind.tags);
             writeln!(lines, "{name} /dev/vd{letter} read | {hashed}").expect("a line");
             writeln!(sums, "{name}: {sum}").expect("a line");
         }

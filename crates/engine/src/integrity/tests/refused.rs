@@ -78,6 +78,29 @@ fn a_journal_that_was_changed_under_its_keyed_hash_is_refused() {
 }
 
 #[test]
+fn a_wrong_cipher_or_key_of_the_journal_is_refused_and_nothing_is_written() {
+    for kind in [KINDS[2], KINDS[3]] {
+        let media = kind.made(SIZE, 0);
+        let open = kind.open(media.clone(), 0, Mode::Journal);
+        open.write(0, &mut vec![7; 4096]).expect("written");
+        drop(open);
+        let image = media.image();
+        let with = |cipher: Option<&str>, key: &[u8], mode| {
+            let journal_cipher =
+                cipher.map(|cipher| (cipher.parse().expect("known"), SecretBytes::copy_from(key)));
+            try_open(kind, image.clone(), OpenOptions { journal_cipher, ..kind.options(mode, false) })
+        };
+        assert_eq!(with(kind.cipher, &KEY[..32], Mode::Journal), Ok(()));
+        let no_id = Err(JournalError::CommitId { section: 0, sector: 0 }.into());
+        assert_eq!(with(kind.cipher, &KEY[1..33], Mode::Journal), no_id);
+        assert_eq!(with(None, &[], Mode::Journal), no_id);
+        assert_eq!(with(kind.cipher, &KEY[..32], Mode::Bitmap), Err(IntegrityError::BitmapCipher));
+        let short = with(kind.cipher, &KEY[..31], Mode::Journal);
+        assert!(matches!(short, Err(IntegrityError::Cipher(_))), "{short:?}");
+    }
+}
+
+#[test]
 fn data_without_tags_is_read_only_where_the_caller_allows_it() {
     let kind = KINDS[0];
     let mut image = kind.made(SIZE, 0).image();
