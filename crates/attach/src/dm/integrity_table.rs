@@ -130,6 +130,22 @@ impl IntegrityLine {
     }
 }
 
+/// A line with one more option, unless it has that already. It may hold keys. `None` for what is no such line.
+pub fn with_option(line: &[u8], option: &str) -> Option<SecretBytes> {
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    if words.contains(&option.as_bytes()) {
+        return Some(SecretBytes::copy_from(line));
+    }
+    let (head, options) = words.split_at_checked(5)?;
+    let (count, head) = head.split_last()?;
+    let count: u32 = core::str::from_utf8(count).ok()?.parse().ok()?;
+    let count = format!("{}", count + 1);
+    let all = head.iter().copied().chain([count.as_bytes()]);
+    let all = all.chain(options.iter().copied()).chain([option.as_bytes()]);
+    let spaced: Vec<&[u8]> = all.flat_map(|word| [word, b" "]).collect();
+    Some(joined(&spaced[..spaced.len() - 1]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,9 +168,15 @@ mod tests {
         let parsed = IntegrityLine::parse(&line).expect("a line");
         assert_eq!((parsed.device.as_str(), parsed.tag_device.as_deref()), ("7:1", Some("7:0")));
         assert_eq!((parsed.tag_len, parsed.mode), (32, 'J'));
-        assert_eq!((parsed.value("internal_hash"), parsed.value("journal_mac")), (Some("hmac(sha256)"), Some("hmac(sha1)")));
+        assert_eq!(
+            (parsed.value("internal_hash"), parsed.value("journal_mac")),
+            (Some("hmac(sha256)"), Some("hmac(sha1)"))
+        );
         assert!(parsed.has("reset_recalculate") && !parsed.has("fix_hmac"));
         assert!(!format!("{parsed:?}").contains("ab01"), "no key");
+        let more = with_option(b"7:0 0 4 J 1 internal_hash:crc32c", "recalculate").expect("a line");
+        assert_eq!(&more[..], b"7:0 0 4 J 2 internal_hash:crc32c recalculate");
+        assert_eq!(with_option(&more, "recalculate").as_deref(), Some(&more[..]));
         for bad in [&b""[..], b"7:0 x 4 J 0", b"7:0 0", b"\xff"] {
             assert_eq!(IntegrityLine::parse(bad), None);
         }

@@ -189,6 +189,15 @@ fn remove(control: &Control, name: &str) -> Result<(), DmError> {
     node::disappear(name)
 }
 
+/// Whether the kernel has device-mapper. The node in `/dev` alone does not say so. Whoever may not use it is told that when it is used.
+pub fn is_there() -> bool {
+    match Control::open() {
+        Ok(_) => true,
+        Err(DmError::Control(error)) => error.kind() == std::io::ErrorKind::PermissionDenied,
+        Err(_) => false,
+    }
+}
+
 /// Checks that a mapping can get this name.
 ///
 /// # Errors

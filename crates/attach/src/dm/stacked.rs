@@ -74,17 +74,14 @@ pub struct Stacked {
 ///
 /// # Errors
 /// As [`open`](super::open).
-pub fn open(
-    new: NewMapping<'_>,
-    line: impl FnOnce(&[String]) -> SecretBytes,
-) -> Result<PathBuf, DmError> {
+pub fn open(new: NewMapping<'_>, line: impl FnOnce(&[String]) -> SecretBytes) -> Result<PathBuf, DmError> {
     check_free(new.name)?;
     let control = Control::open()?;
     let devices = new.devices.into_iter().map(|device| DataDevice::new(device, new.read_only));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
     let numbers: Vec<String> = devices.iter().map(|device| numbers(device.number())).collect();
     let mut table = Message::new(new.name);
-    table.target(0, new.sectors, new.kind.target(), &line(&numbers));
+    table.target(0, new.sectors * 512, new.kind.target(), &line(&numbers));
     let uuid = uuid_of(new.kind.name(), new.uuid, new.name);
     let mapped = map(&control, new.name, &uuid, new.read_only, table, Audience::Everybody);
     // The mapping holds the loop devices from here on.
@@ -167,7 +164,7 @@ pub fn replace(found: &Stacked, kind: Kind, sectors: u64, line: &[u8]) -> Result
     let control = Control::open()?;
     let mut table = Message::new(&found.name);
     table.read_only(found.read_only);
-    table.target(0, sectors, kind.target(), line);
+    table.target(0, sectors * 512, kind.target(), line);
     change::exchange(&control, &found.name, table)
 }
 

@@ -46,7 +46,9 @@ impl VerityTable<'_> {
         let mut options: Vec<String> = self.flags.iter().map(|flag| (*flag).into()).collect();
         if let (Some(parity), [device, ..]) = (&self.parity, rest) {
             let Parity { roots, blocks, start } = parity;
-            options.push(format!("use_fec_from_device {device} fec_start {start} fec_blocks {blocks} fec_roots {roots}"));
+            options.push(format!(
+                "use_fec_from_device {device} fec_start {start} fec_blocks {blocks} fec_roots {roots}"
+            ));
         }
         let mut line = format!(
             "{} {data} {tree} {} {} {} {} {} {} {salt}",

@@ -31,7 +31,7 @@ mod policies;
 mod preflight;
 mod protectors;
 mod reencrypt;
-mod scrub;
+pub mod scrub;
 pub mod serve;
 pub mod target;
 mod text;

@@ -78,7 +78,7 @@ macro_rules! from {
 }
 
 from! { Device(DeviceError), Superblock(SuperblockError), Layout(LayoutError), Journal(JournalError),
-    Cipher(JournalCipherError), }
+Cipher(JournalCipherError), }
 
 impl fmt::Display for IntegrityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

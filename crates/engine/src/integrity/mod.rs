@@ -33,7 +33,7 @@ use atrest_cipher::{DataUnitIndex, Tagged};
 use atrest_device::{Cause, DeviceError, Operation};
 use atrest_secret::{OsRandom, Random};
 
-pub use atrest_format::integrity::{Flags, NewLayout, Superblock};
+pub use atrest_format::integrity::{Flags, Layout, NewLayout, Superblock};
 use begin::Change;
 use bitmap::Marks;
 use commit::{Journal, JournalMac};

@@ -249,6 +249,20 @@ impl Layout {
         u8::try_from(log2.checked_sub((self.unit >> 9).trailing_zeros())?).ok()
     }
 
+    /// Returns how many bytes of data there would be at most behind a superblock on devices of these sizes. `None` if there is no room
+    /// for any.
+    pub fn room(superblock: &Superblock, size: u64, data_size: Option<u64>) -> Option<u64> {
+        let mut most = Superblock { provided: 0, ..*superblock };
+        match data_size {
+            None => Self::largest(&mut most, size),
+            Some(data_size) => {
+                let unit = u64::from(superblock.data_unit);
+                most.provided = data_size.checked_div(unit)?.checked_mul(unit)?;
+            }
+        }
+        Self::new(&most, size, data_size).ok().map(|_| most.provided)
+    }
+
     /// Provides as much as fits, in steps of eight sectors, as the kernel does.
     fn largest(superblock: &mut Superblock, size: u64) {
         for bit in (3..55).rev() {
@@ -477,6 +491,19 @@ mod tests {
         assert_eq!(missing, Err(LayoutError::Separate { stored: true }));
         let short = Layout::new(&superblock, MIB, Some(MIB));
         assert_eq!(short, Err(LayoutError::DataTooSmall { needs: 32 * MIB, has: MIB }));
+    }
+
+    #[test]
+    fn as_much_room_is_found_as_was_made_and_more_on_a_longer_device() {
+        for data_size in [None, Some(32 * MIB)] {
+            let request = NewLayout { data_size, size: 8 * MIB, ..new(4096, 32) };
+            let superblock = Layout::create(&request).expect("there is room");
+            assert_eq!(Layout::room(&superblock, 8 * MIB, data_size), Some(superblock.provided));
+            let longer = data_size.map(|size| size + MIB);
+            let more = Layout::room(&superblock, 9 * MIB, longer).expect("more");
+            assert!(more > superblock.provided + MIB / 2 && more <= superblock.provided + MIB);
+            assert_eq!(Layout::room(&superblock, 4096, data_size), None);
+        }
     }
 
     #[test]

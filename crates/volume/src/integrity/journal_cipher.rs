@@ -98,7 +98,8 @@ impl JournalCipher {
 
     /// Returns what the bases of commit ids are combined with, if they are: the key stream behind a journal of this many sections.
     pub fn mask(&self, sections: u32) -> Option<[u8; 32]> {
-        let journal = (self.section_len as u64).checked_mul(sections.into())?.checked_next_multiple_of(PAGE)?;
+        let journal =
+            (self.section_len as u64).checked_mul(sections.into())?.checked_next_multiple_of(PAGE)?;
         let mut mask = [0; 32];
         match self.spec {
             JournalCipherSpec::Cbc => None,
@@ -148,7 +149,9 @@ impl fmt::Display for JournalCipherError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name => f.write_str("the journal's cipher is unknown: there are cbc-aes and ctr-aes"),
-            Self::Key { len } => write!(f, "the journal's cipher has keys of 16, 24 or 32 bytes, and not of {len}"),
+            Self::Key { len } => {
+                write!(f, "the journal's cipher has keys of 16, 24 or 32 bytes, and not of {len}")
+            }
         }
     }
 }
@@ -162,12 +165,10 @@ mod tests {
     /// By OpenSSL: `head -c 16 /dev/zero | openssl enc -aes-128-ctr -K 2b7e151628aed2a6abf7158809cf4f3c -iv 00`.
     #[test]
     fn the_stream_begins_with_counter_zero_and_a_chain_with_its_encrypted_number() {
-        let key: [u8; 16] = [
-            0x2b, 0x7e, 0x15, 0x16, 0x28, 0xae, 0xd2, 0xa6, 0xab, 0xf7, 0x15, 0x88, 0x09, 0xcf, 0x4f, 0x3c,
-        ];
-        let cipher = |name: &str| {
-            JournalCipher::new(name.parse().expect("known"), &key, 512).expect("a key of AES")
-        };
+        let key: [u8; 16] =
+            [0x2b, 0x7e, 0x15, 0x16, 0x28, 0xae, 0xd2, 0xa6, 0xab, 0xf7, 0x15, 0x88, 0x09, 0xcf, 0x4f, 0x3c];
+        let cipher =
+            |name: &str| JournalCipher::new(name.parse().expect("known"), &key, 512).expect("a key of AES");
         let ctr = cipher("ctr-aes");
         let mut section = [0; 512];
         assert!(ctr.encrypt(0, &mut section));

@@ -5,13 +5,14 @@ mod crash;
 mod kernel;
 mod model;
 mod refused;
+mod resets;
 
 use std::sync::Arc;
 
 use atrest_cipher::{DataUnitIndex, RunError, Tagged};
 use atrest_device::BlockDevice;
-use atrest_testkit::FaultDevice;
 use atrest_secret::SecretBytes;
+use atrest_testkit::FaultDevice;
 use atrest_volume::integrity::{Checksum, Hash, HashSpec, JournalCipherSpec};
 
 use super::*;
@@ -108,8 +109,24 @@ struct Kind {
 }
 
 const KINDS: [Kind; 4] = [
-    Kind { tags: "crc32c", tag_len: 4, unit: 512, interleave: 128, journal: None, journal_mac: false, cipher: None },
-    Kind { tags: "toy", tag_len: 20, unit: 512, interleave: 32, journal: Some(500), journal_mac: false, cipher: None },
+    Kind {
+        tags: "crc32c",
+        tag_len: 4,
+        unit: 512,
+        interleave: 128,
+        journal: None,
+        journal_mac: false,
+        cipher: None,
+    },
+    Kind {
+        tags: "toy",
+        tag_len: 20,
+        unit: 512,
+        interleave: 32,
+        journal: Some(500),
+        journal_mac: false,
+        cipher: None,
+    },
     Kind {
         tags: "hmac-sha256",
         tag_len: 32,
@@ -119,7 +136,15 @@ const KINDS: [Kind; 4] = [
         journal_mac: true,
         cipher: Some("cbc-aes"),
     },
-    Kind { tags: "sha1", tag_len: 20, unit: 1024, interleave: 64, journal: Some(900), journal_mac: false, cipher: Some("ctr-aes") },
+    Kind {
+        tags: "sha1",
+        tag_len: 20,
+        unit: 1024,
+        interleave: 64,
+        journal: Some(900),
+        journal_mac: false,
+        cipher: Some("ctr-aes"),
+    },
 ];
 
 impl Kind {
